@@ -5,10 +5,10 @@
 
 #include <cmath>
 
+#include "exchange/coverage.hpp"
+#include "exchange/exchange.hpp"
+#include "exchange/sharding/decompositions.hpp"
 #include "model/box_index.hpp"
-#include "plan/exchange.hpp"
-#include "sharding/coverage.hpp"
-#include "sharding/decompositions.hpp"
 
 namespace {
 

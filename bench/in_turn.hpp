@@ -4,8 +4,8 @@
 
 #include <vector>
 
+#include "exchange/spread.hpp"
 #include "group/collectives.hpp"
-#include "plan/spread.hpp"
 
 namespace cairn::bench {
 

@@ -6,7 +6,7 @@
 #include "base/checksum.hpp"
 #include "cairn/box.hpp"
 #include "cairn/state.hpp"
-#include "plan/exchange.hpp"
+#include "exchange/exchange.hpp"
 
 namespace {
 

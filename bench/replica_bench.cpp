@@ -20,8 +20,8 @@
 
 #include "cairn/log.hpp"
 #include "cairn/sharding.hpp"
-#include "save/assign_replicas.hpp"
-#include "sharding/coverage.hpp"
+#include "exchange/assign_replicas.hpp"
+#include "exchange/coverage.hpp"
 
 namespace {
 

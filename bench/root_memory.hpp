@@ -7,8 +7,8 @@
 #include <fstream>
 #include <string>
 
-#include "contents/seal.hpp"
 #include "io/file_system.hpp"
+#include "store/contents/seal.hpp"
 
 namespace cairn::bench {
 

@@ -4,11 +4,11 @@
 // of rows; the lines are for 1,000 and 10,000 ranks.
 #include <benchmark/benchmark.h>
 
-#include "contents/seal.hpp"
-#include "format/bundle/index.hpp"
-#include "job/messages.hpp"
-#include "save/save_steps.hpp"
-#include "sharding/coverage.hpp"
+#include "exchange/coverage.hpp"
+#include "exchange/messages.hpp"
+#include "layout/bundle/index.hpp"
+#include "session/save/save_steps.hpp"
+#include "store/contents/seal.hpp"
 
 namespace {
 

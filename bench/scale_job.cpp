@@ -9,7 +9,7 @@
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
-#include "commit/ownership.hpp"
+#include "store/commit/ownership.hpp"
 #include "testing/machine_files.hpp"
 #include "testing/memory.hpp"
 #include "testing/threads.hpp"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "save/measure.hpp"
+#include "session/save/measure.hpp"
 
 namespace cairn::bench {
 namespace {

@@ -5,10 +5,10 @@
 
 #include <numeric>
 
-#include "contents/contents_reader.hpp"
-#include "format/bundle/index.hpp"
 #include "in_turn.hpp"
-#include "restore/restore.hpp"
+#include "layout/bundle/index.hpp"
+#include "session/restore/restore.hpp"
+#include "store/contents/contents_reader.hpp"
 #include "testing/machine.hpp"
 #include "testing/memory.hpp"
 #include "testing/threads.hpp"

@@ -5,14 +5,14 @@
 
 #include <map>
 
-#include "contents/seal.hpp"
-#include "format/bundle/index.hpp"
+#include "exchange/by_key.hpp"
+#include "exchange/messages.hpp"
 #include "in_turn.hpp"
-#include "job/by_key.hpp"
-#include "job/messages.hpp"
+#include "layout/bundle/index.hpp"
 #include "root_memory.hpp"
-#include "save/cover_share.hpp"
-#include "save/formats/bundle.hpp"
+#include "session/save/cover_share.hpp"
+#include "session/save/formats/save_bundle.hpp"
+#include "store/contents/seal.hpp"
 
 namespace {
 

@@ -27,9 +27,9 @@
 #include <vector>
 
 #include "base/checksum.hpp"
-#include "protect/exchange.hpp"
 #include "raw_io.hpp"
 #include "rows_of_json.hpp"
+#include "store/nodes/parity.hpp"
 
 namespace {
 

@@ -13,7 +13,7 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
-#include "format/hdf5/library.hpp"
+#include "layout/hdf5/library.hpp"
 #include "mpi/mpi_check.hpp"
 #include "mpi/mpi_info.hpp"
 #include "mpi/standard_numbers.hpp"

@@ -4,7 +4,7 @@
 #include "bindings.hpp"
 #include "cairn/bundle.hpp"
 #include "cairn/error.hpp"
-#include "commit/names.hpp"
+#include "store/commit/names.hpp"
 #include "tools/find_checkpoints.hpp"
 
 namespace cairn::python {

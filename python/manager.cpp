@@ -9,8 +9,8 @@
 #include "bindings.hpp"
 #include "cairn/checkpoint.hpp"
 #include "cairn/hdf5.hpp"
-#include "checkpoint/option_text.hpp"
 #include "code.hpp"
+#include "session/option_text.hpp"
 #include "stored.hpp"
 
 namespace cairn::python {

@@ -6,7 +6,7 @@
 
 #include "bindings.hpp"
 #include "model/state_maker.hpp"
-#include "restore/find_tensor.hpp"
+#include "session/restore/find_tensor.hpp"
 
 namespace cairn::python {
 

@@ -3,7 +3,7 @@
 #include "c/callbacks.hpp"
 #include "c/handles.hpp"
 #include "cairn/sharding.hpp"
-#include "checkpoint/option_text.hpp"
+#include "session/option_text.hpp"
 
 using namespace cairn;
 using c::call;

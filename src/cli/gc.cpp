@@ -1,4 +1,4 @@
-// cairn gc: what a new owner of the directory would do, without a job.
+// cairn gc: what a new owner of the directory would do, without a place.
 #include <algorithm>
 #include <set>
 
@@ -9,12 +9,12 @@
 #include "cli/command.hpp"
 #include "cli/print.hpp"
 #include "cli/target.hpp"
-#include "commit/names.hpp"
-#include "commit/ownership.hpp"
-#include "contents/contents_reader.hpp"
-#include "directory/catalog.hpp"
-#include "directory/recovery.hpp"
-#include "directory/retention.hpp"
+#include "store/commit/names.hpp"
+#include "store/commit/ownership.hpp"
+#include "store/contents/contents_reader.hpp"
+#include "store/directory/catalog.hpp"
+#include "store/directory/recovery.hpp"
+#include "store/directory/retention.hpp"
 #include "tools/tidy_node.hpp"
 
 namespace cairn::cli {
@@ -69,12 +69,13 @@ void print(const std::vector<RecoveryStep>& steps, bool dry_run) {
 }
 
 // What a new owner does first. False: for some of it there was no room.
-bool clear_up(const Job& job, const commit::Ownership& owner, bool again = false) {
-  const auto found = recover(job, &owner);
-  if (!(found.any || again) || !job.naming.numbered) return found.not_completed.empty();
+bool clear_up(const Location& place, const Readers& readers, const commit::Ownership& owner,
+              bool again = false) {
+  const auto found = recover(place, readers, &owner);
+  if (!(found.any || again) || !place.naming.numbered) return found.not_completed.empty();
   try {
-    update_state_file(*job.files, job.directory, job.naming,
-                      scan_catalog(*job.files, job.directory, job.naming), &owner);
+    update_state_file(*place.files, place.directory, place.naming,
+                      scan_catalog(*place.files, place.directory, place.naming), &owner);
   } catch (const Error& error) {
     if (error.code() != Code::no_space) throw;
     log(LogLevel::warning, cat("the state file is not up to date: ", error.what()));
@@ -139,20 +140,22 @@ void run(Tool& tool, const GcArguments& options) {
     ownership = commit::Ownership::take(tool.files, directory, wait_seconds, taking);
   }
   bool any = false;
+  const auto group = serial_group();
+  const Readers readers{*group, {0}};
   for (const auto& naming : names) {
     commit::check_checkpoint_name(naming.name);
-    Job job{serial_group(), tool.files, directory, naming, ManagerOptions()};
-    job.atomic_rename =
-        ownership ? ownership->atomic_rename() : !commit::says_no_rename(*tool.files, directory);
-    const auto steps = plan_recovery(job);
+    const Location place{
+        tool.files, directory, naming,
+        ownership ? ownership->atomic_rename() : !commit::says_no_rename(*tool.files, directory)};
+    const auto steps = plan_recovery(place, readers);
     print(steps, options.dry_run);
     any = any || !steps.empty();
     const auto* owner = ownership ? &*ownership : nullptr;
-    const auto lacked_room = !options.dry_run && !clear_up(job, *owner);
+    const auto lacked_room = !options.dry_run && !clear_up(place, readers, *owner);
     if (options.max_to_keep >= 0 && naming.numbered) {
       any |= retire(*tool.files, directory, naming, options, owner);
     }
-    if (lacked_room) clear_up(job, *owner, true);
+    if (lacked_room) clear_up(place, readers, *owner, true);
   }
   if (!any) print_line(cat("nothing to do in ", directory.string()));
 }

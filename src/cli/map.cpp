@@ -6,7 +6,7 @@
 #include "cli/command.hpp"
 #include "cli/print.hpp"
 #include "cli/target.hpp"
-#include "contents/contents_reader.hpp"
+#include "store/contents/contents_reader.hpp"
 #include "tools/slice_map.hpp"
 
 namespace cairn::cli {

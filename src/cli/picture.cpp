@@ -9,7 +9,7 @@
 #include "cli/png.hpp"
 #include "cli/print.hpp"
 #include "cli/terminal.hpp"
-#include "tools/numbers.hpp"
+#include "tools/element_numbers.hpp"
 
 namespace cairn::cli {
 namespace {

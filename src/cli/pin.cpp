@@ -6,8 +6,8 @@
 #include "cli/command.hpp"
 #include "cli/print.hpp"
 #include "cli/target.hpp"
-#include "commit/names.hpp"
-#include "directory/pins.hpp"
+#include "store/commit/names.hpp"
+#include "store/directory/pins.hpp"
 
 namespace cairn::cli {
 namespace {

@@ -13,8 +13,8 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
-#include "commit/names.hpp"
-#include "format/bundle/key_text.hpp"
+#include "layout/bundle/key_text.hpp"
+#include "store/commit/names.hpp"
 
 namespace cairn::cli {
 namespace {

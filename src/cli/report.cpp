@@ -8,7 +8,7 @@
 #include "cli/command.hpp"
 #include "cli/print.hpp"
 #include "cli/target.hpp"
-#include "commit/names.hpp"
+#include "store/commit/names.hpp"
 #include "tools/run_report.hpp"
 
 namespace cairn::cli {

@@ -12,8 +12,8 @@
 #include "cairn/version.hpp"
 #include "cli/command.hpp"
 #include "cli/print.hpp"
-#include "contents/contents_reader.hpp"
-#include "contents/format.hpp"
+#include "store/contents/contents_reader.hpp"
+#include "store/contents/format.hpp"
 #include "tools/verify.hpp"
 
 namespace cairn::cli {

@@ -10,9 +10,9 @@
 #include "cli/print.hpp"
 #include "cli/target.hpp"
 #include "cli/values.hpp"
-#include "contents/contents_reader.hpp"
-#include "contents/read_holders.hpp"
-#include "contents/whose.hpp"
+#include "store/contents/contents_reader.hpp"
+#include "store/contents/read_holders.hpp"
+#include "store/contents/whose.hpp"
 
 namespace cairn::cli {
 namespace {

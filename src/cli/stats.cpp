@@ -8,7 +8,7 @@
 #include "cli/command.hpp"
 #include "cli/print.hpp"
 #include "cli/target.hpp"
-#include "contents/contents_reader.hpp"
+#include "store/contents/contents_reader.hpp"
 #include "tools/node_saves.hpp"
 
 namespace cairn::cli {

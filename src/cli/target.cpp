@@ -5,7 +5,7 @@
 #include "cli/command.hpp"
 #include "cli/print.hpp"
 #include "io/local_path.hpp"
-#include "restore/find_tensor.hpp"
+#include "session/restore/find_tensor.hpp"
 
 namespace cairn::cli {
 namespace {

@@ -9,9 +9,9 @@
 #include "cli/print.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/target.hpp"
-#include "contents/contents_reader.hpp"
+#include "store/contents/contents_reader.hpp"
 #include "tools/colours.hpp"
-#include "tools/numbers.hpp"
+#include "tools/element_numbers.hpp"
 #include "tools/value_statistics.hpp"
 
 namespace cairn::cli {

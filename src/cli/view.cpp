@@ -8,8 +8,8 @@
 #include "cli/print.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/target.hpp"
-#include "contents/contents_reader.hpp"
-#include "tools/numbers.hpp"
+#include "store/contents/contents_reader.hpp"
+#include "tools/element_numbers.hpp"
 #include "tools/read_tensor.hpp"
 #include "tools/sample.hpp"
 

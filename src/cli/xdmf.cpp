@@ -9,11 +9,11 @@
 #include "cli/command.hpp"
 #include "cli/print.hpp"
 #include "cli/target.hpp"
-#include "commit/names.hpp"
-#include "contents/contents_reader.hpp"
-#include "directory/catalog.hpp"
-#include "directory/xdmf_file.hpp"
 #include "io/local_path.hpp"
+#include "store/commit/names.hpp"
+#include "store/contents/contents_reader.hpp"
+#include "store/directory/catalog.hpp"
+#include "store/directory/xdmf_file.hpp"
 
 namespace cairn::cli {
 namespace {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "io/descriptor.hpp"
-#include "io/direct.hpp"
+#include "io/direct_io.hpp"
 #include "io/file_system.hpp"
 
 namespace cairn::io {

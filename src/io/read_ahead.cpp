@@ -7,7 +7,7 @@
 #include <system_error>
 
 #include "base/checksum.hpp"
-#include "io/direct.hpp"
+#include "io/direct_io.hpp"
 
 namespace cairn::io {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "io/descriptor.hpp"
-#include "io/direct.hpp"
+#include "io/direct_io.hpp"
 #include "io/file_system.hpp"
 #include "io/reader.hpp"
 

@@ -6,10 +6,10 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/sparse.hpp"
-#include "format/bundle/strings.hpp"
+#include "exchange/gaps.hpp"
 #include "group/collectives.hpp"
+#include "layout/bundle/stored_strings.hpp"
 #include "model/sparse.hpp"
-#include "sharding/gaps.hpp"
 #include "tools/no_more_open.hpp"
 #include "tools/store_state.hpp"
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "cairn/checkpoint_manager.hpp"
-#include "contents/contents_reader.hpp"
+#include "store/contents/contents_reader.hpp"
 #include "tools/progress.hpp"
 
 namespace cairn {

@@ -5,8 +5,8 @@
 
 #include "base/checksum.hpp"
 #include "cairn/error.hpp"
-#include "format/bundle/meta.hpp"
-#include "format/bundle/strings.hpp"
+#include "layout/bundle/meta.hpp"
+#include "layout/bundle/stored_strings.hpp"
 
 namespace cairn {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cairn/attributes.hpp"
-#include "contents/contents_reader.hpp"
+#include "store/contents/contents_reader.hpp"
 #include "tools/progress.hpp"
 
 namespace cairn {
@@ -46,15 +46,15 @@ std::vector<DescriptionDifference> compare(const Descriptions& a, const Descript
 struct CheckpointDiff {
   std::vector<TensorDifference> differences;  ///< ascending by key
   std::vector<DescriptionDifference> descriptions;
-  std::int64_t tensors = 0;                   ///< compared by value
-  std::int64_t bytes = 0;                     ///< read, of both
+  std::int64_t tensors = 0;  ///< compared by value
+  std::int64_t bytes = 0;    ///< read, of both
   bool same() const { return differences.empty() && descriptions.empty(); }
   bool cannot_tell() const;  ///< something is unreadable
 };
 
 /// Every slice of every tensor that both hold is read and checked. Memory: the largest tensor,
-/// twice. Of Cairn's own metadata the descriptions are compared, if both have metadata. Throws what opening a file throws; damage of a
-/// tensor's bytes is a difference.
+/// twice. Of Cairn's own metadata the descriptions are compared, if both have metadata. Throws what
+/// opening a file throws; damage of a tensor's bytes is a difference.
 CheckpointDiff compare(io::FileSystem&, const CheckpointContents& a, const CheckpointContents& b,
                        const Tolerance& = {}, const Progress& = {});
 

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "cairn/error.hpp"
-#include "tools/numbers.hpp"
+#include "tools/element_numbers.hpp"
 #include "tools/read_tensor.hpp"
 
 namespace cairn {

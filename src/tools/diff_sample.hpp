@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "contents/contents_reader.hpp"
+#include "store/contents/contents_reader.hpp"
 #include "tools/diff.hpp"
 #include "tools/draw.hpp"
 #include "tools/selection.hpp"

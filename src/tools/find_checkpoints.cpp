@@ -8,12 +8,12 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
-#include "commit/names.hpp"
-#include "commit/state_file.hpp"
-#include "contents/format.hpp"
-#include "contents/hdf5_reader.hpp"
-#include "contents/lost.hpp"
 #include "io/local_path.hpp"
+#include "store/commit/names.hpp"
+#include "store/commit/state_file.hpp"
+#include "store/contents/format.hpp"
+#include "store/contents/hdf5_reader.hpp"
+#include "store/contents/lost.hpp"
 
 namespace cairn {
 namespace {

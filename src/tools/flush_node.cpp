@@ -4,9 +4,9 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
-#include "commit/names.hpp"
-#include "tier/home_id.hpp"
-#include "tier/place.hpp"
+#include "store/commit/names.hpp"
+#include "store/nodes/home_id.hpp"
+#include "store/nodes/place.hpp"
 #include "tools/node_saves.hpp"
 
 namespace cairn {

@@ -4,8 +4,8 @@
 #include <set>
 #include <utility>
 
-#include "commit/names.hpp"
-#include "contents/format.hpp"
+#include "store/commit/names.hpp"
+#include "store/contents/format.hpp"
 
 namespace cairn {
 

@@ -10,8 +10,8 @@
 namespace cairn {
 
 /// What the removal of a checkpoint has set aside, and not finished, has its name again
-/// (commit/removal.hpp). For reading. Knows what was set aside when it was made: what an owner that
-/// lives removes just then is missing afterwards.
+/// (store/commit/removal.hpp). For reading. Knows what was set aside when it was made: what an
+/// owner that lives removes just then is missing afterwards.
 class GivenBack final : public io::FileSystemWrapper {
  public:
   GivenBack(std::shared_ptr<io::FileSystem>, const io::Path& directory);

@@ -8,21 +8,21 @@
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
 #include "cairn/version.hpp"
-#include "commit/ownership.hpp"
-#include "contents/contents_reader.hpp"
-#include "contents/data_files.hpp"
-#include "contents/format.hpp"
-#include "contents/hdf5_reader.hpp"
-#include "contents/lost.hpp"
-#include "contents/notes.hpp"
-#include "contents/seal.hpp"
-#include "contents/whose.hpp"
-#include "directory/pins.hpp"
-#include "directory/recovery.hpp"
+#include "exchange/gaps.hpp"
 #include "io/local_path.hpp"
 #include "model/box_index.hpp"
 #include "model/keys.hpp"
-#include "sharding/gaps.hpp"
+#include "store/commit/ownership.hpp"
+#include "store/contents/contents_reader.hpp"
+#include "store/contents/data_files.hpp"
+#include "store/contents/format.hpp"
+#include "store/contents/hdf5_reader.hpp"
+#include "store/contents/lost.hpp"
+#include "store/contents/notes.hpp"
+#include "store/contents/seal.hpp"
+#include "store/contents/whose.hpp"
+#include "store/directory/pins.hpp"
+#include "store/directory/recovery.hpp"
 #include "tools/no_more_open.hpp"
 
 namespace cairn {
@@ -219,18 +219,18 @@ Joined join(const std::vector<CheckpointContents>& inputs) {
 // job has ever saved.
 using Removals = std::map<io::Path, std::optional<commit::OwnedName>>;
 
-Removals own_parts(const Job& job, const std::vector<io::Path>& prefixes,
+Removals own_parts(const Location& place, const std::vector<io::Path>& prefixes,
                    const io::Path& destination) {
   Removals removals;
   for (const auto& prefix : prefixes) {
-    if (prefix == destination || !is_there(*job.files, prefix)) continue;
+    if (prefix == destination || !is_there(*place.files, prefix)) continue;
     auto& owned = removals[prefix];
-    if (is_private(*job.files, prefix.parent_path())) {
+    if (is_private(*place.files, prefix.parent_path())) {
       const commit::Naming naming(prefix.filename().string(), false);
       owned.emplace(
-          commit::OwnedName::take(job.files, prefix.parent_path(), naming, owner_wait_seconds));
+          commit::OwnedName::take(place.files, prefix.parent_path(), naming, owner_wait_seconds));
     }
-    require_not_pinned(*job.files, prefix, "removed");
+    require_not_pinned(*place.files, prefix, "removed");
   }
   return removals;
 }
@@ -264,7 +264,7 @@ void remove_part(io::FileSystem& files, const io::Path& prefix, const Checkpoint
 }
 
 // What cannot be removed stays: the merge is done.
-void remove_parts(const Job& job, const std::vector<CheckpointContents>& inputs,
+void remove_parts(const Location& place, const std::vector<CheckpointContents>& inputs,
                   const Removals& removals) {
   const auto attempt = [](auto&& remove) {
     try {
@@ -277,13 +277,13 @@ void remove_parts(const Job& job, const std::vector<CheckpointContents>& inputs,
   for (const auto& input : inputs) {
     const auto part = removals.find(normal_prefix(input.prefix));
     if (part == removals.end()) continue;
-    attempt([&] { remove_part(*job.files, part->first, input, part->second); });
+    attempt([&] { remove_part(*place.files, part->first, input, part->second); });
     directories.insert(part->first.parent_path());
   }
-  directories.erase(job.directory);
+  directories.erase(place.directory);
   for (const auto& directory : directories) {
     attempt([&] {
-      if (job.files->list(directory).empty()) job.files->remove_directory(directory);
+      if (place.files->list(directory).empty()) place.files->remove_directory(directory);
     });
   }
 }
@@ -297,24 +297,26 @@ void merge_checkpoints(const std::vector<std::filesystem::path>& given,
   const auto to = normal_prefix(destination);
   const commit::Naming naming(to.filename().string(), false);
   commit::check_checkpoint_name(naming.name);
-  Job job{serial_group(), options.file_system ? options.file_system : io::posix_file_system(),
-          to.parent_path(), naming, ManagerOptions()};
-  auto& files = *job.files;
+  const auto group = serial_group();
+  Location place{options.file_system ? options.file_system : io::posix_file_system(),
+                 to.parent_path(), naming};
+  auto& files = *place.files;
   const auto parts = whole_prefixes(prefixes);
   std::optional<commit::OwnedName> owned;
   const auto own = [&] {
-    io::create_directories(files, job.directory);
-    owned.emplace(commit::OwnedName::take(job.files, job.directory, naming, owner_wait_seconds));
-    job.atomic_rename = owned->atomic_rename();
-    tell_removed(job, recover(job, &owned->ownership()));
+    io::create_directories(files, place.directory);
+    owned.emplace(
+        commit::OwnedName::take(place.files, place.directory, naming, owner_wait_seconds));
+    place.atomic_rename = owned->atomic_rename();
+    tell_removed(place, recover(place, {*group, {0}}, &owned->ownership()));
   };
   // Before parts are read that lie there; else as late as can be, as a merge may be refused.
   if (std::any_of(parts.begin(), parts.end(), [&](const auto& prefix) {
-        return prefix.parent_path() == job.directory && is_there(files, prefix);
+        return prefix.parent_path() == place.directory && is_there(files, prefix);
       })) {
     own();
   }
-  const auto removals = options.remove_inputs ? own_parts(job, parts, to) : Removals();
+  const auto removals = options.remove_inputs ? own_parts(place, parts, to) : Removals();
   const auto inputs = read_inputs(files, prefixes, options);
   auto joined = join(inputs);
   if (inputs.front().big_endian) {
@@ -330,13 +332,13 @@ void merge_checkpoints(const std::vector<std::filesystem::path>& given,
   }
   if (replaces) require_not_pinned(files, to, "replaced");
   const auto data_files = static_cast<int>(joined.data.size());
-  commit::Transaction merge{job.directory,      naming,         0,
-                            commit::new_uuid(), data_files + 1, !job.atomic_rename};
+  commit::Transaction merge{place.directory,    naming,         0,
+                            commit::new_uuid(), data_files + 1, !place.atomic_rename};
   commit::avoid_counts_in_use(files, merge);
-  if (merge.direct) put_back_undecided(job, 0);
+  if (merge.direct) put_back_undecided(place, 0);
   auto access = io::Status().access;
   for (const auto& input : inputs) access &= access_of(files, input);
-  const auto made = no_more_open(job.files, access);
+  const auto made = no_more_open(place.files, access);
   commit::begin(files, merge);
   bool committed = false;
   try {
@@ -354,7 +356,7 @@ void merge_checkpoints(const std::vector<std::filesystem::path>& given,
     // It may have been pinned meanwhile; nobody pins while it is replaced.
     std::optional<PinLock> pins;
     if (replaces) {
-      pins = PinLock::take(files, job.directory, owner_wait_seconds);
+      pins = PinLock::take(files, place.directory, owner_wait_seconds);
       require_not_pinned(files, to, "replaced");
     }
     commit::publish(*made, merge, sealed.index, sealed.own_files,
@@ -367,7 +369,7 @@ void merge_checkpoints(const std::vector<std::filesystem::path>& given,
   }
   commit::clean_up(files, merge, owned->ownership(), was_own_hdf5(files, to));
   note_saved(files, to, false, Format::bundle, merge.uuid);
-  remove_parts(job, inputs, removals);
+  remove_parts(place, inputs, removals);
 }
 
 }  // namespace cairn

@@ -7,12 +7,12 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/version.hpp"
-#include "commit/names.hpp"
-#include "commit/sequences.hpp"
-#include "contents/notes.hpp"
-#include "format/bundle/index.hpp"
-#include "format/bundle/meta.hpp"
-#include "format/bundle/strings.hpp"
+#include "layout/bundle/index.hpp"
+#include "layout/bundle/meta.hpp"
+#include "layout/bundle/stored_strings.hpp"
+#include "store/commit/names.hpp"
+#include "store/commit/sequences.hpp"
+#include "store/contents/notes.hpp"
 
 namespace cairn {
 namespace {

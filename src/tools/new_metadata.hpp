@@ -3,9 +3,9 @@
 #include <string>
 #include <variant>
 
-#include "contents/contents_reader.hpp"
-#include "directory/catalog.hpp"
 #include "io/file_system.hpp"
+#include "store/contents/contents_reader.hpp"
+#include "store/directory/catalog.hpp"
 
 namespace cairn {
 

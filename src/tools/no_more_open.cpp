@@ -2,10 +2,10 @@
 
 #include <utility>
 
-#include "commit/names.hpp"
-#include "contents/contents_reader.hpp"
-#include "contents/data_files.hpp"
-#include "contents/format.hpp"
+#include "store/commit/names.hpp"
+#include "store/contents/contents_reader.hpp"
+#include "store/contents/data_files.hpp"
+#include "store/contents/format.hpp"
 
 namespace cairn {
 namespace {

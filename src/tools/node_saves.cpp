@@ -6,9 +6,9 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
-#include "tier/home_id.hpp"
-#include "tier/part.hpp"
-#include "tier/place.hpp"
+#include "session/nodes/part.hpp"
+#include "store/nodes/home_id.hpp"
+#include "store/nodes/place.hpp"
 
 namespace cairn {
 namespace {

@@ -8,11 +8,11 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
-#include "commit/names.hpp"
-#include "contents/format.hpp"
-#include "contents/lost.hpp"
-#include "contents/spare.hpp"
-#include "contents/whose.hpp"
+#include "store/commit/names.hpp"
+#include "store/contents/format.hpp"
+#include "store/contents/lost.hpp"
+#include "store/contents/spare.hpp"
+#include "store/contents/whose.hpp"
 
 namespace cairn {
 namespace {

@@ -5,8 +5,8 @@
 #include <variant>
 #include <vector>
 
-#include "contents/contents_reader.hpp"
 #include "io/file_system.hpp"
+#include "store/contents/contents_reader.hpp"
 #include "tools/data_file.hpp"
 
 namespace cairn {

@@ -7,10 +7,10 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/state.hpp"
-#include "format/bundle/key_text.hpp"
-#include "format/bundle/strings.hpp"
+#include "exchange/chunks.hpp"
+#include "layout/bundle/key_text.hpp"
+#include "layout/bundle/stored_strings.hpp"
 #include "model/sparse.hpp"
-#include "plan/chunks.hpp"
 
 namespace cairn {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "contents/contents_reader.hpp"
+#include "store/contents/contents_reader.hpp"
 #include "tools/progress.hpp"
 
 namespace cairn {

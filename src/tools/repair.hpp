@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "commit/ownership.hpp"
+#include "store/commit/ownership.hpp"
 #include "tools/verify.hpp"
 
 namespace cairn {
@@ -24,8 +24,8 @@ struct Repair {
 /// one is put there all the same. A crash leaves nothing worse than before (replace_files.hpp).
 ///
 /// An index that is missing is put back only where something says that the checkpoint was live
-/// (contents/lost.hpp), and none while what is there may be of several saves: nothing that was
-/// withdrawn, replaced or retired comes back. Throws what reading and writing throw.
+/// (store/contents/lost.hpp), and none while what is there may be of several saves: nothing that
+/// was withdrawn, replaced or retired comes back. Throws what reading and writing throw.
 Repair repair_checkpoint(io::FileSystem&, const io::Path& prefix, const commit::OwnedName&);
 
 /// Whether Cairn saved any of it, so that a repair may find something.

@@ -71,7 +71,7 @@ void FileReplacer::put_in_place(const io::Path& path) {
   files_.sync_directory(path.parent_path());
 }
 
-// As a direct save does it (commit/protocol.cpp): whoever comes meanwhile finds the old one.
+// As a direct save does it (store/commit/protocol.cpp): whoever comes meanwhile finds the old one.
 void FileReplacer::replace_index(Replaced& now) {
   const commit::Naming name(prefix_.filename().string(), false);
   now.save.emplace(

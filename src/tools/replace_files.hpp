@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "commit/ownership.hpp"
-#include "commit/protocol.hpp"
 #include "io/file_system.hpp"
+#include "store/commit/ownership.hpp"
+#include "store/commit/protocol.hpp"
 
 namespace cairn {
 

@@ -6,11 +6,11 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
-#include "commit/ownership.hpp"
-#include "contents/contents_reader.hpp"
-#include "contents/data_files.hpp"
-#include "contents/format.hpp"
-#include "directory/retention.hpp"
+#include "store/commit/ownership.hpp"
+#include "store/contents/contents_reader.hpp"
+#include "store/contents/data_files.hpp"
+#include "store/contents/format.hpp"
+#include "store/directory/retention.hpp"
 #include "tools/slice_map.hpp"
 
 namespace cairn {

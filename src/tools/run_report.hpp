@@ -8,9 +8,9 @@
 
 #include "cairn/contents.hpp"
 #include "cairn/options.hpp"
-#include "commit/names.hpp"
-#include "directory/catalog.hpp"
 #include "io/file_system.hpp"
+#include "store/commit/names.hpp"
+#include "store/directory/catalog.hpp"
 
 namespace cairn {
 

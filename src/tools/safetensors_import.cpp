@@ -6,7 +6,7 @@
 #include "cairn/error.hpp"
 #include "cairn/slice_memory.hpp"
 #include "cairn/state.hpp"
-#include "format/safetensors/header.hpp"
+#include "foreign/safetensors/header.hpp"
 #include "group/collectives.hpp"
 #include "tools/no_more_open.hpp"
 #include "tools/ordered_reads.hpp"

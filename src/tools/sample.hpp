@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "contents/contents_reader.hpp"
+#include "store/contents/contents_reader.hpp"
 #include "tools/progress.hpp"
 #include "tools/selection.hpp"
 

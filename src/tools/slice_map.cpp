@@ -8,7 +8,7 @@
 #include "base/markup.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
-#include "contents/read_holders.hpp"
+#include "store/contents/read_holders.hpp"
 
 namespace cairn {
 namespace {

@@ -5,11 +5,11 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
-#include "checkpoint/engine.hpp"
-#include "commit/names.hpp"
-#include "contents/format.hpp"
 #include "group/collectives.hpp"
-#include "job/prefix.hpp"
+#include "session/engine.hpp"
+#include "session/job/prefix.hpp"
+#include "store/commit/names.hpp"
+#include "store/contents/format.hpp"
 
 namespace cairn {
 

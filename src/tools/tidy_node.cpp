@@ -5,10 +5,10 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
-#include "commit/names.hpp"
-#include "commit/ownership.hpp"
-#include "tier/home_id.hpp"
-#include "tier/place.hpp"
+#include "store/commit/names.hpp"
+#include "store/commit/ownership.hpp"
+#include "store/nodes/home_id.hpp"
+#include "store/nodes/place.hpp"
 #include "tools/node_saves.hpp"
 
 namespace cairn {

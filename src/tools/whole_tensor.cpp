@@ -5,7 +5,7 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/slice_memory.hpp"
-#include "format/bundle/strings.hpp"
+#include "layout/bundle/stored_strings.hpp"
 
 namespace cairn {
 namespace {

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "contents/contents_reader.hpp"
+#include "store/contents/contents_reader.hpp"
 
 namespace cairn {
 

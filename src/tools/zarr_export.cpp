@@ -10,8 +10,8 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
-#include "contents/contents_reader.hpp"
-#include "format/zarr/metadata.hpp"
+#include "foreign/zarr/metadata.hpp"
+#include "store/contents/contents_reader.hpp"
 #include "tools/no_more_open.hpp"
 #include "tools/whole_tensor.hpp"
 #include "tools/write_pool.hpp"

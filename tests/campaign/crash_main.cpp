@@ -24,7 +24,7 @@
 #include "cairn/log.hpp"
 #include "campaign/command_line.hpp"
 #include "campaign/crash_story.hpp"
-#include "commit/ownership.hpp"
+#include "store/commit/ownership.hpp"
 
 namespace cairn::campaign {
 namespace {

@@ -25,8 +25,8 @@
 #include "cairn/log.hpp"
 #include "campaign/command_line.hpp"
 #include "campaign/flip_case.hpp"
-#include "commit/ownership.hpp"
-#include "contents/hdf5_reader.hpp"
+#include "store/commit/ownership.hpp"
+#include "store/contents/hdf5_reader.hpp"
 
 namespace cairn::campaign {
 namespace {

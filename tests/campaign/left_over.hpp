@@ -7,9 +7,9 @@
 
 #include "base/text.hpp"
 #include "cairn/contents.hpp"
-#include "commit/names.hpp"
-#include "contents/contents_reader.hpp"
 #include "io/file_system.hpp"
+#include "store/commit/names.hpp"
+#include "store/contents/contents_reader.hpp"
 
 namespace cairn::campaign {
 

@@ -37,8 +37,8 @@
 #include "cairn/cairn.hpp"
 #include "cairn/mpi.hpp"
 #include "campaign/stamped_state.hpp"
-#include "commit/ownership.hpp"
 #include "mpi/mpi_datasets.hpp"
+#include "store/commit/ownership.hpp"
 
 namespace cairn::campaign {
 namespace {

@@ -5,7 +5,7 @@
 #include "cairn/bundle.hpp"
 #include "cairn/error.hpp"
 #include "cli/tool.hpp"
-#include "format/torch/saved_tensor.hpp"
+#include "foreign/torch/saved_tensor.hpp"
 #include "support/torch_files.hpp"
 
 namespace cairn::test {

@@ -13,7 +13,7 @@
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
 #include "cli/tool.hpp"
-#include "commit/ownership.hpp"
+#include "store/commit/ownership.hpp"
 #include "support/forwarding_files.hpp"
 #include "testing/crash.hpp"
 

@@ -4,7 +4,7 @@
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
 #include "cli/tool.hpp"
-#include "format/bundle/object_graph.hpp"
+#include "layout/bundle/stored_graph.hpp"
 
 namespace cairn::test {
 namespace {

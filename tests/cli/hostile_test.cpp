@@ -10,10 +10,10 @@
 #include "cairn/cairn.hpp"
 #include "cairn/log.hpp"
 #include "cli/tool.hpp"
-#include "commit/names.hpp"
-#include "contents/contents_reader.hpp"
-#include "format/bundle/index.hpp"
 #include "io/file_system.hpp"
+#include "layout/bundle/index.hpp"
+#include "store/commit/names.hpp"
+#include "store/contents/contents_reader.hpp"
 
 namespace cairn::test {
 namespace {

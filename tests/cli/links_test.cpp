@@ -11,10 +11,10 @@
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
 #include "cli/tool.hpp"
-#include "commit/names.hpp"
-#include "commit/protocol.hpp"
 #include "io/expect_error.hpp"
-#include "tier/place.hpp"
+#include "store/commit/names.hpp"
+#include "store/commit/protocol.hpp"
+#include "store/nodes/place.hpp"
 
 namespace cairn::test {
 namespace {

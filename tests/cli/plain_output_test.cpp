@@ -9,12 +9,12 @@
 #include "cairn/attributes.hpp"
 #include "cairn/checkpoint_manager.hpp"
 #include "cli/tool.hpp"
-#include "commit/names.hpp"
-#include "contents/contents_reader.hpp"
-#include "format/bundle/index.hpp"
-#include "format/bundle/meta.hpp"
-#include "format/bundle/strings.hpp"
 #include "io/file_system.hpp"
+#include "layout/bundle/index.hpp"
+#include "layout/bundle/meta.hpp"
+#include "layout/bundle/stored_strings.hpp"
+#include "store/commit/names.hpp"
+#include "store/contents/contents_reader.hpp"
 
 namespace cairn::test {
 namespace {

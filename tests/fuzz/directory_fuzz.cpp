@@ -2,13 +2,13 @@
 // history of runs, seals of HDF5 files; and as the names of entries.
 #include "base/checksum.hpp"
 #include "base/utc.hpp"
-#include "commit/names.hpp"
-#include "commit/ownership.hpp"
-#include "commit/state_file.hpp"
-#include "format/bundle/slice_key.hpp"
-#include "format/hdf5/seal.hpp"
 #include "fuzz/hostile.hpp"
-#include "schedule/run_history.hpp"
+#include "layout/bundle/slice_key.hpp"
+#include "layout/hdf5/hdf5_seal.hpp"
+#include "session/schedule/run_history.hpp"
+#include "store/commit/names.hpp"
+#include "store/commit/ownership.hpp"
+#include "store/commit/state_file.hpp"
 
 using namespace cairn;
 

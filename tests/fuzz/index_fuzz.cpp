@@ -2,11 +2,11 @@
 /// strings. Only data_loss may come out, and what is accepted must keep the promises of index.hpp.
 #include <string_view>
 
-#include "format/bundle/index.hpp"
-#include "format/bundle/object_graph.hpp"
-#include "format/bundle/part_record.hpp"
-#include "format/bundle/strings.hpp"
 #include "fuzz/hostile.hpp"
+#include "layout/bundle/index.hpp"
+#include "layout/bundle/part_record.hpp"
+#include "layout/bundle/stored_graph.hpp"
+#include "layout/bundle/stored_strings.hpp"
 #include "model/graph_index.hpp"
 #include "support/table_writer.hpp"
 

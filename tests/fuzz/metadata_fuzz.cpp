@@ -1,10 +1,10 @@
 // Any bytes as what Cairn says of its own checkpoints: metadata, statistics, descriptions, gaps,
 // and who held what. What is accepted comes back the same from what it is written as.
-#include "format/bundle/descriptions.hpp"
-#include "format/bundle/gaps.hpp"
-#include "format/bundle/meta.hpp"
-#include "format/hdf5/holders.hpp"
 #include "fuzz/hostile.hpp"
+#include "layout/bundle/descriptions.hpp"
+#include "layout/bundle/meta.hpp"
+#include "layout/bundle/stored_gaps.hpp"
+#include "layout/hdf5/holders.hpp"
 
 using namespace cairn;
 

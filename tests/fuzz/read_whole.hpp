@@ -1,7 +1,7 @@
 #pragma once
 /// All that is in a checkpoint whose bytes anybody may have written.
-#include "contents/contents_reader.hpp"
 #include "fuzz/hostile.hpp"
+#include "store/contents/contents_reader.hpp"
 #include "tools/verify.hpp"
 
 namespace cairn::fuzz {

@@ -1,5 +1,5 @@
 // Any bytes as a safetensors file, and as the index of several.
-#include "format/safetensors/header.hpp"
+#include "foreign/safetensors/header.hpp"
 #include "fuzz/hostile.hpp"
 
 using namespace cairn;

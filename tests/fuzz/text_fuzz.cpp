@@ -3,9 +3,9 @@
 #include "cairn/box.hpp"
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/device.hpp"
-#include "checkpoint/option_text.hpp"
 #include "fuzz/hostile.hpp"
 #include "model/object_path.hpp"
+#include "session/option_text.hpp"
 #include "tools/colours.hpp"
 #include "tools/selection.hpp"
 

@@ -5,13 +5,13 @@
 #include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "cairn/dtype.hpp"
-#include "commit/names.hpp"
 #include "fuzz/hostile.hpp"
+#include "session/nodes/part.hpp"
+#include "store/commit/names.hpp"
+#include "store/nodes/home_id.hpp"
+#include "store/nodes/place.hpp"
+#include "store/nodes/save_map.hpp"
 #include "testing/memory.hpp"
-#include "tier/home_id.hpp"
-#include "tier/part.hpp"
-#include "tier/place.hpp"
-#include "tier/save_map.hpp"
 
 using namespace cairn;
 

@@ -1,9 +1,9 @@
 // Any bytes as torch's files: .metadata of DCP, the pickle of a tensor or a value, and an archive.
 #include <algorithm>
 
-#include "format/torch/archive.hpp"
-#include "format/torch/metadata.hpp"
-#include "format/torch/saved_tensor.hpp"
+#include "foreign/torch/archive.hpp"
+#include "foreign/torch/metadata.hpp"
+#include "foreign/torch/saved_tensor.hpp"
 #include "fuzz/hostile.hpp"
 
 using namespace cairn;

@@ -2,7 +2,7 @@
 """Holds the source tree to the rules of its design. usage: check_tree.py [ROOT]
 
 Reads every #include in include/, src/, mpi/, kokkos/ and fortran/ and complains of an arrow between rooms
-that is not allowed, of circles, of third-party headers outside their room, of what writes or reads
+that is not allowed, of headers that are not the face of their room, of circles, of third-party headers outside their room, of what writes or reads
 numbers as the process's locale says, of files that are too long and of paths that only one machine
 has. Prints one line a fault; exit status 1 if there is any.
 """
@@ -12,76 +12,24 @@ import subprocess
 import sys
 from pathlib import Path
 
-# What each room may include directly, of the others. Public headers belong to rooms too. No room is
-# in a cycle: the order of this table is one in which they can be built.
-GROUND = {"base", "model", "sharding", "plan", "io", "group", "format", "commit"}
-ALLOWED = {
-    "base": set(),
-    "model": {"base"},
-    "sharding": {"base", "model"},
-    "plan": {"base", "model", "sharding"},
-    "io": {"base"},
-    "group": {"base"},
-    "protect": {"base", "group"},
-    "format": {"base", "model"},
-    "commit": {"base", "io"},
-    "job": GROUND,
-    "contents": {"base", "model", "sharding", "io", "format", "commit"},
-    "directory": GROUND | {"job", "contents"},
-    "save": GROUND | {"job", "contents", "directory"},
-    "restore": GROUND | {"job", "contents", "directory"},
-    "redistribute": GROUND | {"job", "save", "restore"},
-    "schedule": {"base", "model", "io", "group", "commit", "job", "contents", "directory"},
-    "tier": GROUND | {"job", "contents", "save", "protect"},
-    "checkpoint": GROUND | {"job", "contents", "directory", "save", "restore", "redistribute",
-                            "schedule", "tier"},
-    "tools": GROUND | {"job", "contents", "directory", "restore", "tier", "checkpoint"},
-    "cli": GROUND | {"job", "contents", "directory", "restore", "checkpoint", "tools"},
-    "testing": {"base", "io", "group"},  # linked by tests and benchmarks, not installed
-    "whole": GROUND | {"job", "restore", "redistribute", "schedule", "checkpoint",
-                       "tools"},  # cairn.hpp
-    "c": GROUND | {"job", "restore", "redistribute", "schedule", "checkpoint", "tools"},  # cairn.h
-    "mpi": {"base", "format"},  # libhdf5, held properly; and every public header
-    "kokkos": set(),  # and every public header
-    "fortran": set(),  # and every public header
-}
-ROOM_OF_PUBLIC_HEADER = {
-    "background": "base", "error": "base", "version": "base", "log": "base", "write_options": "base",
-    "attributes": "model", "box": "model", "contents": "model", "device": "model",
-    "dtype": "model", "indexed": "model", "mesh": "model", "object_graph": "model",
-    "ragged": "model", "resizable": "model", "restore_options": "model",
-    "slice_memory": "model", "sparse": "model", "state": "model", "statistics": "model",
-    "xdmf": "model",
-    "sharding": "sharding",
-    "file_system": "io",
-    "group": "group", "shared_files": "group",
-    "async": "job", "frozen": "job", "options": "job", "tier": "job",
-    "hdf5": "restore",
-    "redistribute": "redistribute",
-    "optimal_interval": "schedule", "stop": "schedule",
-    "checkpoint": "checkpoint", "checkpoint_manager": "checkpoint",
-    "checkpoints_iterator": "checkpoint", "sharded_save": "checkpoint",
-    "bundle": "tools",
-    "cairn": "whole",
-    "c": "c",  # include/cairn/c
-    "mpi": "mpi",
-    "kokkos": "kokkos",
-}
-ROOM_OF_C_HEADER = {"cairn.h": "c", "cairn_mpi.h": "mpi"}  # beside the folder of the others
+sys.dont_write_bytecode = True
+from rooms import (ALLOWED, FACES, FREE_OF_ROOMS, OPEN_ROOMS, ROOM_OF_C_HEADER,  # noqa: E402
+                   ROOM_OF_PUBLIC_HEADER, WIDER_FACES, WIDEST_FACE)
+
 C_STANDARD = {"stddef.h", "stdint.h"}  # what a header for C may include
-FREE_OF_ROOMS = {"mpi", "kokkos", "fortran"}  # see every public header, but never each other
 # Headers that make a file depend on a package: only these rooms may name them.
 PACKAGES = {
     "MPI": (re.compile(r"mpi(-ext)?\.h|mpio\.h"), {"mpi"}),
     "Kokkos": (re.compile(r"(impl/)?Kokkos_.*"), {"kokkos"}),
-    "protobuf": (re.compile(r"google/protobuf/.*|.*\.pb\.h"), {"format"}),
-    "HDF5": (re.compile(r"hdf5\.h|H5\w*\.h"), {"format", "mpi"}),
+    "protobuf": (re.compile(r"google/protobuf/.*|.*\.pb\.h"), {"layout"}),
+    "HDF5": (re.compile(r"hdf5\.h|H5\w*\.h"), {"layout", "mpi"}),
     "CLI11": (re.compile(r"CLI/.*"), {"cli"}),
 }
 CODE_FOLDERS = ("include", "src", "mpi", "kokkos", "fortran", "tests", "examples", "bench")
 FOLDERS_WITH_ROOMS = ("include", "src", "mpi", "kokkos", "fortran")
 HEADERS, SOURCES = {".hpp", ".h"}, {".cpp", ".cc", ".cu", ".c", ".f90", ".F90"}
 LONGEST_HEADER, LONGEST_SOURCE = 300, 500
+LEAST_HEADERS = 100  # from which a share says something
 LEAST_PRODUCT = 1000  # lines from which shares of rooms say something
 JSON_MEMBER = re.compile(r'[\w)\]]((\["[^"]*"\]|\[\w+\])*\["[^"]*"\](\[\w+\])*)')
 IS_WRITTEN = re.compile(r"\s*=[^=]|\.push_back\(")
@@ -89,9 +37,9 @@ PRINTS = {"print", "picture", "run"}
 FILE_ENDING = re.compile(r'"\.(index|h5|data)[-"]')
 ASKS_FOR_KIND = re.compile(r"[!=]= *(Format|Writer)::|\b(Format|Writer)::\w+ *[!=]="
                            r"|\bcase (Format|Writer)::|\bif \(!?(\w+\.)*hdf5\)|\bhdf5 \?")
-KINDS_ARE_KNOWN = {("src", "contents", "formats"), ("src", "save", "formats"),
-                   ("src", "save", "writers")}
-KNOWS_BOTH = {"src/contents/lost.cpp", "src/contents/read_holders.cpp"}
+KINDS_ARE_KNOWN = {("src", "store", "formats"), ("src", "session", "save", "formats"),
+                   ("src", "session", "save", "writers")}
+KNOWS_BOTH = {"src/store/contents/lost.cpp", "src/store/contents/read_holders.cpp"}
 # A stream of its own has the global C++ locale, unless it is given another one; these functions have the
 # C locale. (std::to_string has it for what is no integer, which a line does not tell.)
 FOLDERS_OF_TEXTS = FOLDERS_WITH_ROOMS + ("python",)
@@ -173,12 +121,49 @@ def check_include(root, includer, quote, name):
         yield f"{includer}: a public header includes {target}, which is not installed"
     elif below is None:
         yield f"{includer}: {target} belongs to no room"
+    elif below in ALLOWED[room] and not is_face(target, below):
+        yield (f"{includer}: {target} is no part of the face of room {below} (FACES in tests/house/rooms.py)")
     elif room == below or below in ALLOWED[room]:
         return
     elif room in FREE_OF_ROOMS and target.parts[0] == "include" and below not in FREE_OF_ROOMS:
         return
     else:
         yield f"{includer}: forbidden arrow {room} -> {below} (includes {target})"
+
+
+def is_face(header, room):
+    """Whether other rooms may include a header of this room."""
+    if header.parts[0] == "include" or room in OPEN_ROOMS:
+        return True
+    return header.with_suffix("").as_posix().removeprefix(f"src/{room}/") in FACES.get(room, ())
+
+
+def check_faces(root):
+    """A face is small, and names no header that is gone."""
+    headers = {}
+    for path in code_files(root, ("src", "mpi")):
+        if path.suffix in HEADERS:
+            headers.setdefault(room_of(path), set()).add(
+                path.with_suffix("").as_posix().removeprefix(f"src/{room_of(path)}/"))
+    if sum(map(len, headers.values())) < LEAST_HEADERS:
+        return
+    for room, face in FACES.items():
+        for gone in sorted(set(face) - headers.get(room, set())):
+            yield f"rooms.py: the face of room {room} has {gone}, which is no header"
+        share = 100 * len(face) // max(len(headers.get(room, ())), 1)
+        if share > WIDER_FACES.get(room, WIDEST_FACE):
+            yield (f"room {room} shows {len(face)} of {len(headers.get(room, ()))} headers, {share} %: at most "
+                   f"{WIDER_FACES.get(room, WIDEST_FACE)} % are to be its face")
+
+
+def check_base_names(root):
+    """A name of a file says which room it is in."""
+    rooms = {}
+    for path in code_files(root, FOLDERS_WITH_ROOMS):
+        rooms.setdefault(path.name, {}).setdefault(room_of(path), path)
+    for name, places in sorted(rooms.items()):
+        if len(places) > 1 and name != "CMakeLists.txt":
+            yield f"{name} stands in more than one room: {', '.join(map(str, places.values()))}"
 
 
 def find_circles(edges):
@@ -222,11 +207,11 @@ def check_includes(root):
 def check_file_names(root):
     """The endings of files are put together, and taken apart, in one place."""
     for path in code_files(root, ("src", "mpi")):
-        if path.parts[:2] == ("src", "commit"):
+        if path.parts[:3] == ("src", "store", "commit"):
             continue
         for number, line in enumerate((root / path).read_text(encoding="utf-8").splitlines(), 1):
             if FILE_ENDING.search(line):
-                yield f"{path}:{number}: the names of files are built and parsed in commit/names.hpp"
+                yield f"{path}:{number}: the names of files are built and parsed in store/commit/names.hpp"
 
 
 def check_members(root):
@@ -359,7 +344,7 @@ def check_paths(root):
 def check_tree(root):
     root = Path(root).resolve()
     checks = (check_includes, check_examples, check_file_names, check_members, check_output, check_kinds, check_lengths, check_paths,
-              check_size_of_rooms, check_locale)
+              check_size_of_rooms, check_locale, check_faces, check_base_names)
     return [fault for check in checks for fault in check(root)]
 
 

@@ -18,15 +18,15 @@ SOUND = {
     "include/cairn/kokkos.hpp": '#pragma once\n#include <Kokkos_Core.hpp>\n#include "cairn/box.hpp"\n',
     "src/base/text.hpp": '#pragma once\n#include "cairn/error.hpp"\n',
     "src/model/box.cpp": '#include "cairn/box.hpp"\n#include "base/text.hpp"\n',
-    "src/plan/plan.hpp": '#pragma once\n#include "cairn/box.hpp"\n',
-    "src/io/file.hpp": '#pragma once\n#include "base/text.hpp"\n',
-    "src/commit/names.cpp": '#include "io/file.hpp"\n',
-    "src/format/bundle/entry.proto": "",
-    "src/format/bundle/entry.cpp": '#include "format/bundle/entry.pb.h"\n#include <google/protobuf/message.h>\n',
-    "src/checkpoint/save.cpp": '#include "commit/names.hpp"\n#include "plan/plan.hpp"\n',
-    "src/commit/names.hpp": "#pragma once\n",
-    "src/cli/main.cpp": '#include <CLI/CLI.hpp>\n#include "io/file.hpp"\n',
-    "mpi/group.cpp": '#include "cairn/mpi.hpp"\n#include "base/text.hpp"\n',
+    "src/exchange/chunks.hpp": '#pragma once\n#include "cairn/box.hpp"\n',
+    "src/io/file_system.hpp": '#pragma once\n#include "base/text.hpp"\n',
+    "src/store/commit/names.cpp": '#include "io/file_system.hpp"\n',
+    "src/layout/bundle/entry.proto": "",
+    "src/layout/bundle/entry.cpp": '#include "layout/bundle/entry.pb.h"\n#include <google/protobuf/message.h>\n',
+    "src/session/save.cpp": '#include "store/commit/names.hpp"\n#include "exchange/chunks.hpp"\n',
+    "src/store/commit/names.hpp": "#pragma once\n",
+    "src/cli/main.cpp": '#include <CLI/CLI.hpp>\n#include "io/file_system.hpp"\n',
+    "mpi/mpi_group.cpp": '#include "cairn/mpi.hpp"\n#include "base/text.hpp"\n',
     "kokkos/staging.hpp": '#pragma once\n#include "cairn/kokkos.hpp"\n',
     "examples/first.cpp": '#include "cairn/box.hpp"\n',
     "tests/model/box_test.cpp": '#include "model/anything.hpp"\n',
@@ -38,6 +38,7 @@ class CheckTree(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.root = Path(folder.name).resolve() / "tree"
+
 
     def faults(self, **changes):
         for name, text in {**SOUND, **changes.pop("files", {})}.items():
@@ -55,13 +56,13 @@ class CheckTree(unittest.TestCase):
     def test_arrows_that_point_up(self):
         for includer, name, arrow in [
                 ("src/base/a.cpp", "cairn/box.hpp", "base -> model (includes include/cairn/box.hpp)"),
-                ("src/model/a.cpp", "plan/plan.hpp", "model -> plan (includes src/plan/plan.hpp)"),
+                ("src/model/a.cpp", "exchange/chunks.hpp", "model -> exchange (includes src/exchange/chunks.hpp)"),
                 ("src/io/a.cpp", "cairn/box.hpp", "io -> model (includes include/cairn/box.hpp)"),
-                ("src/plan/a.cpp", "io/file.hpp", "plan -> io (includes src/io/file.hpp)"),
-                ("src/format/a.cpp", "io/file.hpp", "format -> io (includes src/io/file.hpp)"),
+                ("src/exchange/a.cpp", "io/file_system.hpp", "exchange -> io (includes src/io/file_system.hpp)"),
+                ("src/layout/a.cpp", "io/file_system.hpp", "layout -> io (includes src/io/file_system.hpp)"),
                 ("src/group/a.cpp", "cairn/box.hpp", "group -> model (includes include/cairn/box.hpp)"),
                 ("src/cli/a.cpp", "cairn/mpi.hpp", "cli -> mpi (includes include/cairn/mpi.hpp)"),
-                ("mpi/a.cpp", "plan/plan.hpp", "mpi -> plan (includes src/plan/plan.hpp)"),
+                ("mpi/a.cpp", "exchange/chunks.hpp", "mpi -> exchange (includes src/exchange/chunks.hpp)"),
                 ("mpi/a.cpp", "cairn/kokkos.hpp", "mpi -> kokkos (includes include/cairn/kokkos.hpp)"),
                 ("kokkos/a.hpp", "base/text.hpp", "kokkos -> base (includes src/base/text.hpp)"),
                 ("include/cairn/error.hpp", "cairn/box.hpp",
@@ -84,11 +85,31 @@ class CheckTree(unittest.TestCase):
             self.assertIn("the table of rooms: base -> model points down it, so that a cycle is possible",
                           self.faults())
 
+    def test_other_rooms_see_a_face(self):
+        fault = "{}: src/io/hidden.hpp is no part of the face of room io (FACES in tests/house/rooms.py)"
+        files = {"src/io/hidden.hpp": "#pragma once\n", "src/io/a.cpp": '#include "io/hidden.hpp"\n'}
+        self.assertEqual(self.faults(files=files), [])
+        self.expect_only(fault.format("src/store/b.cpp"),
+                         {**files, "src/store/b.cpp": '#include "io/hidden.hpp"\n'})
+
+    def test_a_face_is_small_and_names_what_is_there(self):
+        headers = {f"src/io/h{i}.hpp": "#pragma once\n" for i in range(9)}
+        with mock.patch.object(check_tree, "LEAST_HEADERS", 1), \
+                mock.patch.dict(check_tree.FACES, {"io": {"file_system", "gone", "h1", "h2", "h3"}}), \
+                mock.patch.dict(check_tree.WIDER_FACES, {}, clear=True):
+            self.assertEqual(self.faults(files=headers), [
+                "rooms.py: the face of room io has gone, which is no header",
+                "room io shows 5 of 10 headers, 50 %: at most 40 % are to be its face"])
+
+    def test_a_name_stands_in_one_room(self):
+        self.expect_only("names.hpp stands in more than one room: src/io/names.hpp, src/store/commit/names.hpp",
+                         {"src/io/names.hpp": "#pragma once\n"})
+
     def test_names_of_files_have_one_place(self):
         self.expect_only(
-            "src/io/a.cpp:2: the names of files are built and parsed in commit/names.hpp",
+            "src/io/a.cpp:2: the names of files are built and parsed in store/commit/names.hpp",
             {"src/io/a.cpp": '\nconst auto path = prefix + ".index";\n',
-             "src/commit/a.cpp": 'const auto path = prefix + ".index";\n'})
+             "src/store/commit/own.cpp": 'const auto path = prefix + ".index";\n'})
 
     def test_formats_and_writers_are_not_asked_for(self):
         why = ("a format or writer is asked for; ask CheckpointFormat, SaveFormat or DataWriter what"
@@ -96,10 +117,10 @@ class CheckTree(unittest.TestCase):
         asks = ("if (options.store.format == Format::hdf5) {", "  case Writer::posix:",
                 "return Writer::posix != writer;", "auto name = hdf5 ? a : b;", "if (save.hdf5) {")
         for line in asks:
-            self.expect_only(f"src/commit/a.cpp:1: {why}",
-                             {"src/commit/a.cpp": line + "\n", "src/contents/formats/a.cpp": line + "\n",
-                              "src/save/writers/a.cpp": line + "\n"})
-        self.assertEqual(self.faults(files={"src/commit/a.cpp": "options.format = Format::hdf5;\n"}), [])
+            self.expect_only(f"src/store/commit/a.cpp:1: {why}",
+                             {"src/store/commit/a.cpp": line + "\n", "src/store/formats/known.cpp": line + "\n",
+                              "src/session/save/writers/w.cpp": line + "\n"})
+        self.assertEqual(self.faults(files={"src/store/commit/a.cpp": "options.format = Format::hdf5;\n"}), [])
 
     def test_numbers_are_written_and_read_in_no_locale(self):
         stream = "has the global locale; use base/text.hpp, or give it std::locale::classic() by imbue()"
@@ -156,8 +177,8 @@ class CheckTree(unittest.TestCase):
                          {"src/cli/a.cpp": 'std::cout << key;\n', "src/cli/print.cpp": 'std::cout << text;\n'})
 
     def test_no_room_holds_more_than_a_quarter(self):
-        rooms = ("model", "plan", "io", "commit", "checkpoint")
-        even = {f"src/{room}/a{i}.cpp": 300 * "\n" for room in rooms for i in range(2)}
+        rooms = ("model", "exchange", "io", "store", "session")
+        even = {f"src/{room}/{room}_{i}.cpp": 300 * "\n" for room in rooms for i in range(2)}
         self.assertEqual(self.faults(files=even), [])
         faults = self.faults(files={**even, "src/io/b.cpp": 400 * "\n"})
         self.assertEqual(len(faults), 1)
@@ -168,8 +189,8 @@ class CheckTree(unittest.TestCase):
                 ("src/io/a.cpp", "mpi.h", "ties room io to MPI"),
                 ("src/model/a.cpp", "Kokkos_Core.hpp", "ties room model to Kokkos"),
                 ("mpi/a.cpp", "Kokkos_Core.hpp", "ties room mpi to Kokkos"),
-                ("src/commit/a.cpp", "google/protobuf/message.h", "ties room commit to protobuf"),
-                ("src/checkpoint/a.cpp", "CLI/CLI.hpp", "ties room checkpoint to CLI11")]:
+                ("src/store/a.cpp", "google/protobuf/message.h", "ties room store to protobuf"),
+                ("src/session/a.cpp", "CLI/CLI.hpp", "ties room session to CLI11")]:
             with self.subTest(name=name):
                 self.setUp()
                 self.expect_only(f"{includer}: <{name}> {fault}", {includer: f"#include <{name}>\n"})
@@ -183,8 +204,8 @@ class CheckTree(unittest.TestCase):
     def test_includes_of_sources_climbing_missing_and_nobodys_files(self):
         self.expect_only("src/io/a.cpp: includes the source file io/b.cpp",
                          {"src/io/a.cpp": '#include "io/b.cpp"\n'})
-        self.expect_only('src/io/a.cpp: "../io/file.hpp" climbs; write includes from src/ or include/',
-                         {"src/io/a.cpp": '#include "../io/file.hpp"\n'})
+        self.expect_only('src/io/a.cpp: "../io/file_system.hpp" climbs; write includes from src/ or include/',
+                         {"src/io/a.cpp": '#include "../io/file_system.hpp"\n'})
         self.expect_only('src/io/a.cpp: "io/gone.hpp" is no file of this tree',
                          {"src/io/a.cpp": '#include "io/gone.hpp"\n'})
         self.expect_only("src/stray.cpp: belongs to no room",

@@ -12,8 +12,8 @@
 
 #include "base/text.hpp"
 #include "cairn/cairn.hpp"
-#include "contents/contents_reader.hpp"
 #include "io/file_system.hpp"
+#include "store/contents/contents_reader.hpp"
 #include "support/sample_state.hpp"
 #include "testing/threads.hpp"
 

@@ -9,9 +9,9 @@
 #include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
-#include "format/bundle/index.hpp"
-#include "format/bundle/meta.hpp"
-#include "format/bundle/strings.hpp"
+#include "layout/bundle/index.hpp"
+#include "layout/bundle/meta.hpp"
+#include "layout/bundle/stored_strings.hpp"
 #include "support/bundle_files.hpp"
 #include "support/sha256.hpp"
 

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "base/text.hpp"
-#include "io/direct.hpp"
+#include "io/direct_io.hpp"
 #include "io/expect_error.hpp"
 #include "io/file_system.hpp"
 #include "io/temporary_directory.hpp"

@@ -1,5 +1,5 @@
 // Threads of file operations with a time limit. What happens to saves when the storage does not
-// answer is in checkpoint/storage_limit_test.cpp.
+// answer is in session/checkpoint/storage_limit_test.cpp.
 #include "io/limited.hpp"
 
 #include <gtest/gtest.h>

@@ -13,7 +13,7 @@
 
 #include "base/checksum.hpp"
 #include "base/text.hpp"
-#include "io/direct.hpp"
+#include "io/direct_io.hpp"
 #include "io/expect_error.hpp"
 #include "io/file_system.hpp"
 #include "io/temporary_directory.hpp"

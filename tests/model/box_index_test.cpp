@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "cairn/error.hpp"
-#include "sharding/decompositions.hpp"
+#include "exchange/sharding/decompositions.hpp"
 
 namespace cairn {
 namespace {

@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "sharding/decompositions.hpp"
+#include "exchange/sharding/decompositions.hpp"
 
 namespace cairn {
 namespace {

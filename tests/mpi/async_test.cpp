@@ -5,7 +5,7 @@
 #include "base/text.hpp"
 #include "cairn/cairn.hpp"
 #include "cairn/mpi.hpp"
-#include "format/hdf5/lay_out.hpp"
+#include "layout/hdf5/lay_out.hpp"
 #include "mpi/mpi_kit.hpp"
 
 namespace cairn {

@@ -7,7 +7,7 @@
 #include "base/text.hpp"
 #include "cairn/cairn.hpp"
 #include "cairn/mpi.hpp"
-#include "format/hdf5/lay_out.hpp"
+#include "layout/hdf5/lay_out.hpp"
 #include "mpi/mpi_kit.hpp"
 #include "support/n_to_m.hpp"
 #include "support/ragged_case.hpp"

@@ -14,8 +14,8 @@
 #include "base/text.hpp"
 #include "cairn/cairn.hpp"
 #include "cairn/log.hpp"
-#include "format/hdf5/lay_out.hpp"
 #include "io/file_system.hpp"
+#include "layout/hdf5/lay_out.hpp"
 #include "mpi/mpi_kit.hpp"
 #include "support/group_kit.hpp"
 

@@ -3,7 +3,7 @@
 #include <hdf5.h>
 
 #include "base/text.hpp"
-#include "format/hdf5/library.hpp"
+#include "layout/hdf5/library.hpp"
 #include "mpi/fault_kit.hpp"
 
 namespace cairn {

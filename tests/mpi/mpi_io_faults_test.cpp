@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "base/text.hpp"
-#include "format/hdf5/lay_out.hpp"
+#include "layout/hdf5/lay_out.hpp"
 #include "mpi/fault_kit.hpp"
 
 namespace cairn {

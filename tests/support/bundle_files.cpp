@@ -8,8 +8,8 @@
 #include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
-#include "format/bundle/index.hpp"
-#include "format/bundle/strings.hpp"
+#include "layout/bundle/index.hpp"
+#include "layout/bundle/stored_strings.hpp"
 
 namespace cairn::test {
 namespace fs = std::filesystem;

@@ -7,10 +7,10 @@
 #include <stdexcept>
 
 #include "cairn/log.hpp"
-#include "checkpoint/option_text.hpp"
+#include "session/option_text.hpp"
 #include "tools/verify.hpp"
 #ifdef CAIRN_CONFORMANCE_HDF5
-#include "format/hdf5/library.hpp"
+#include "layout/hdf5/library.hpp"
 #endif
 
 namespace cairn::test {

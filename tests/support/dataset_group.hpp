@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "cairn/shared_files.hpp"
-#include "format/hdf5/file_driver.hpp"
-#include "format/hdf5/seal.hpp"
+#include "layout/hdf5/file_driver.hpp"
+#include "layout/hdf5/hdf5_seal.hpp"
 #include "support/sharing_group.hpp"
 
 namespace cairn::test {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cairn/checkpoint_manager.hpp"
-#include "commit/names.hpp"
+#include "store/commit/names.hpp"
 #include "testing/memory.hpp"
 
 namespace cairn {

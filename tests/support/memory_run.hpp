@@ -10,9 +10,9 @@
 
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
-#include "contents/contents_reader.hpp"
-#include "format/bundle/meta.hpp"
-#include "job/messages.hpp"
+#include "exchange/messages.hpp"
+#include "layout/bundle/meta.hpp"
+#include "store/contents/contents_reader.hpp"
 #include "testing/memory.hpp"
 #include "testing/threads.hpp"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/checksum.hpp"
-#include "format/bundle/numbers.hpp"
+#include "layout/bundle/numbers.hpp"
 
 namespace cairn::test {
 using bundle::append_u32, bundle::append_u64, bundle::append_varint;

@@ -11,7 +11,7 @@
 #include "testing/memory.hpp"
 #include "tools/colours.hpp"
 #include "tools/draw.hpp"
-#include "tools/numbers.hpp"
+#include "tools/element_numbers.hpp"
 #include "tools/sample.hpp"
 #include "tools/selection.hpp"
 #include "tools/value_statistics.hpp"

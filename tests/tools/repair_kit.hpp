@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "contents/lost_kit.hpp"
+#include "store/contents/lost_kit.hpp"
 
 namespace cairn {
 

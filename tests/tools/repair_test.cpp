@@ -7,9 +7,9 @@
 #include "base/text.hpp"
 #include "cairn/checkpoint.hpp"
 #include "cairn/sparse.hpp"
-#include "commit/names.hpp"
-#include "commit/sequences.hpp"
-#include "directory/catalog.hpp"
+#include "store/commit/names.hpp"
+#include "store/commit/sequences.hpp"
+#include "store/directory/catalog.hpp"
 #include "tools/repair_kit.hpp"
 
 namespace cairn {

@@ -7,7 +7,7 @@
 #include "cairn/bundle.hpp"
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
-#include "contents/contents_reader.hpp"
+#include "store/contents/contents_reader.hpp"
 #include "testing/memory.hpp"
 #include "tools/safetensors.hpp"
 

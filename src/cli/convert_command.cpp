@@ -1,0 +1,147 @@
+// cairn convert: a checkpoint stored again, cut otherwise or in another format, and files of
+// others.
+#include <cstdio>
+#include <optional>
+
+#include "base/error_of.hpp"
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "cli/command.hpp"
+#include "cli/print.hpp"
+#include "cli/progress_bar.hpp"
+#include "cli/ranks.hpp"
+#include "cli/target.hpp"
+#include "io/local_path.hpp"
+#include "store/contents/whose.hpp"
+#include "tools/convert_checkpoint.hpp"
+#include "tools/dcp_import.hpp"
+#include "tools/safetensors.hpp"
+#include "tools/zarr_export.hpp"
+
+namespace cairn::cli {
+namespace {
+
+struct ConvertArguments {
+  std::string source, destination, under;
+  bool alone = false;
+  ConvertOptions convert;
+};
+
+[[noreturn]] void refuse_copy() {
+  throw Error(Code::unsupported, "both are files of others", "",
+              "Make a checkpoint of A first, and B of that.");
+}
+
+using Files = std::shared_ptr<io::FileSystem>;
+
+std::string by_all(const Files& files, const ConvertArguments& options, const Progress& done) {
+  const auto& group = options.convert.group();
+  const auto destination =
+      together(group, [&] { return require_parent(*files, options.destination); });
+  const auto to_safetensors = is_safetensors(destination), to_zarr = is_zarr(destination);
+  const auto source_path = io::local_path(options.source);
+  const bool from_safetensors = is_safetensors(options.source);
+  const bool from_dcp = together(group, [&] { return is_dcp(*files, source_path); });
+  if ((from_safetensors || from_dcp) && (to_safetensors || to_zarr)) refuse_copy();
+  if (from_safetensors) {
+    return import_safetensors(files, source_path, destination, options.under, options.convert,
+                              done);
+  }
+  if (from_dcp) {
+    return import_dcp(files, source_path, destination, options.under, options.convert, done);
+  }
+  if (!to_safetensors && !to_zarr && !options.under.empty()) {
+    throw Error(Code::invalid_argument, "--under is for files of others",
+                "of checkpoints all tensors are converted", "Leave it out.");
+  }
+  const auto read = [&] {
+    return read_in_place(*files, resolve_checkpoint(*files, options.source));
+  };
+  if (to_safetensors) {
+    const auto source = together(group, read);
+    return export_safetensors(files, source, destination, options.under, options.convert, done);
+  }
+  // What one process does: the others wait for how it ends.
+  return together(group, [&]() -> std::string {
+    if (group->rank() != 0) return "";
+    auto alone = options.convert;
+    alone.ranks = nullptr;
+    if (to_zarr) return export_zarr(files, read(), destination, options.under, alone, done);
+    return convert_checkpoint(files, read(), destination, alone, done);
+  });
+}
+
+void run(Tool& tool, const ConvertArguments& arguments) {
+  const Ranks ranks(arguments.alone);
+  auto options = arguments;
+  options.convert.ranks = ranks.group();
+  try {
+    std::optional<ProgressBar> bar;
+    if (ranks.root()) bar.emplace("convert");
+    const auto made = by_all(tool.files, options, bar ? bar->callback() : Progress{});
+    if (ranks.root()) print_line(made);
+  } catch (const Error& error) {
+    if (ranks.group()->size() == 1) throw;
+    if (error.code() == Code::communication) ranks.group()->abort(error.what());
+    // Once for all, and before any rank ends: the launcher then ends the others.
+    if (ranks.root()) std::fprintf(stderr, "cairn: %s\n", printable(error.what()).c_str());
+    tool.exit_code = error.code() == Code::data_loss ? 1 : 2;
+  } catch (const std::exception& error) {  // of this rank alone: nobody else knows
+    if (ranks.group()->size() > 1) ranks.group()->abort(error_of(error).what());
+    throw;
+  }
+}
+
+}  // namespace
+
+void add_convert(Tool& tool) {
+  auto options = std::make_shared<ConvertArguments>();
+  auto* command = tool.app.add_subcommand("convert", "Store a checkpoint again, cut otherwise");
+  command
+      ->add_option(
+          "A", options->source,
+          "Checkpoint, or a directory for its newest one; FILE.safetensors, or its .index.json; a "
+          "directory of torch's DCP")
+      ->required();
+  command
+      ->add_option("B", options->destination,
+                   "Prefix of the new one; PREFIX.h5: as HDF5; FILE.safetensors: as safetensors; "
+                   "NAME.zarr: as Zarr 3")
+      ->required();
+  command
+      ->add_option("--max-shard-size", options->convert.max_shard_bytes,
+                   "Cut slices so that no data file holds more; with a unit if you like (64MiB)")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--overwrite", options->convert.overwrite,
+                    "Replace what is at B, in either format");
+  command->add_option("--under", options->under,
+                      "To safetensors and Zarr: only keys PATH/KEY, as KEY; from files of others: "
+                      "KEY becomes PATH/KEY");
+  command->add_flag("--alone", options->alone,
+                    "By this process, even where its environment is that of one of several ranks");
+  command->footer(
+      "All that is read is checked, and what is written has checksums again; the values are the\n"
+      "same bit by bit (cairn diff A B). Step, time, metric and place among other steps go along:\n"
+      "what was the newest stays it. Memory: the largest stored slice; to safetensors: the "
+      "largest\n"
+      "tensor whose slices do not lie in a row. Started by mpirun, all ranks read and write what\n"
+      "comes from safetensors and DCP and what becomes safetensors; the rest is rank 0's work.\n"
+      "Files of safetensors have no checksums: what is read from them cannot be proved, "
+      "only\n"
+      "that their headers are sound. With --max-shard-size they are several, and an index. Of DCP\n"
+      "no pickle is run: objects stay bytes, which dcp.load reads through cairn.torch. A "
+      "directory\n"
+      "of Zarr has chunks of 16 MiB, or of --max-shard-size, and is never replaced.\n\n"
+      "Examples:\n"
+      "  cairn convert run/ckpt export/model\n"
+      "  cairn convert run/ckpt/ckpt-100 export/ckpt-100.h5\n"
+      "  cairn convert --max-shard-size 256MiB run/ckpt/ckpt-100 export/ckpt-100\n"
+      "  cairn convert run/ckpt export/model.safetensors --under model\n"
+      "  cairn convert hub/model.safetensors.index.json start/ckpt-0 --under model\n"
+      "  cairn convert dcp/step-100 run/ckpt-100\n"
+      "  cairn convert run/ckpt export/fields.zarr");
+  command->callback([&tool, options] { run(tool, *options); });
+}
+
+}  // namespace cairn::cli

@@ -1,0 +1,212 @@
+// cairn verify: every byte of a checkpoint, or of all in a directory.
+#include "tools/verify.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <optional>
+
+#include "base/text.hpp"
+#include "cli/command.hpp"
+#include "cli/print.hpp"
+#include "cli/progress_bar.hpp"
+#include "cli/target.hpp"
+#include "io/local_path.hpp"
+#include "store/commit/ownership.hpp"
+#include "tools/given_back.hpp"
+#include "tools/node_saves.hpp"
+#include "tools/repair.hpp"
+
+namespace cairn::cli {
+namespace {
+
+const char* word(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::whole:
+      return "whole";
+    case Verdict::damaged:
+      return "damaged";
+    case Verdict::unknown:
+      return "cannot tell";
+  }
+  return "";
+}
+
+const char* word(Finding::Kind kind) {
+  switch (kind) {
+    case Finding::Kind::damage:
+      return "damage";
+    case Finding::Kind::unknown:
+      return "unknown";
+    case Finding::Kind::note:
+      return "note";
+  }
+  return "";
+}
+
+void print(const Verification& checked) {
+  print_line(cat(checked.prefix, ": ", word(checked.verdict()), " (",
+                 bytes_text(static_cast<double>(checked.bytes)), " in ", checked.files,
+                 checked.files == 1 ? " data file" : " data files", ", ", checked.tensors,
+                 checked.tensors == 1 ? " tensor" : " tensors", ")"));
+  for (const auto& finding : checked.findings) {
+    auto line = cat("  ", word(finding.kind), ": ", finding.what);
+    // The words name the file already where they come from the file system.
+    const auto& file = finding.file;
+    if (!file.empty() && line.find(printable(file)) == std::string::npos) line += ": " + file;
+    if (finding.offset >= 0) line += cat(" at byte ", finding.offset);
+    print_line(line);
+  }
+}
+
+void print(const Repair& repair) {
+  for (const auto& one : repair.done) print_line(cat("  repaired: ", one));
+  for (const auto& one : repair.left) print_line(cat("  not repaired: ", one));
+}
+
+Json json_of(const Verification& checked) {
+  Json out;
+  out["prefix"] = checked.prefix;
+  out["verdict"] = word(checked.verdict());
+  out["exit_code"] = static_cast<int>(checked.verdict());
+  out["saved_by_cairn"] = checked.ours;
+  out["files"] = checked.files;
+  out["tensors"] = checked.tensors;
+  out["bytes"] = checked.bytes;
+  Json findings = Json::array();
+  for (const auto& finding : checked.findings) {
+    Json item;
+    item["kind"] = word(finding.kind);
+    item["what"] = finding.what;
+    if (!finding.key.empty()) add_key(item, finding.key);
+    if (!finding.slice.empty()) item["slice"] = finding.slice;
+    if (!finding.file.empty()) item["file"] = finding.file;
+    if (finding.offset >= 0) item["offset"] = finding.offset;
+    findings.push_back(std::move(item));
+  }
+  out["findings"] = std::move(findings);
+  return out;
+}
+
+// What is damaged, by the owner of its directory.
+std::optional<Repair> repair(Tool& tool, const io::Path& given) {
+  constexpr double wait_seconds = 2;  // a dying process holds its lock for a moment
+  const auto prefix = std::filesystem::absolute(given).lexically_normal();
+  if (!may_be_repaired(*tool.files, prefix)) return std::nullopt;
+  const commit::Naming name(prefix.filename().string(), false);
+  const auto owned = commit::OwnedName::take(tool.files, prefix.parent_path(), name, wait_seconds);
+  return repair_checkpoint(*tool.files, prefix, owned);
+}
+
+// The files as the next owner of their directory finds them: what comes back is looked at, too.
+std::shared_ptr<GivenBack> as_given_back(Tool& tool, const std::string& target) {
+  auto directory = io::local_path(target);
+  const auto status = tool.files->status(directory);
+  if (!status || !status->is_directory) directory = directory.parent_path();
+  if (directory.empty()) directory = ".";
+  const bool is_there = io::exists(*tool.files, directory);
+  return is_there ? std::make_shared<GivenBack>(tool.files, directory) : nullptr;
+}
+
+// Damage counts more than what is unknown.
+int worse(int a, int b) { return a == 1 || b == 1 ? 1 : std::max(a, b); }
+
+// What this node has, beside the directory.
+void verify_nodes(Tool& tool, const std::string& directory, const std::string& tier,
+                  const std::vector<std::string>& nodes, bool json) {
+  const auto proof =
+      verify_node_saves(*tool.files, require_directory(*tool.files, directory), tier, nodes);
+  if (!proof.damage.empty()) tool.exit_code = static_cast<int>(Verdict::damaged);
+  if (json) {
+    Json damage = Json::array();
+    for (const auto& one : proof.damage) {
+      damage.push_back({{"path", one.path.string()}, {"why", one.why}});
+    }
+    return print_json(
+        {{"parts", proof.parts}, {"bytes", proof.bytes}, {"damaged", std::move(damage)}});
+  }
+  for (const auto& one : proof.damage) {
+    print_line(cat(one.path.string(), ": damaged: ", one.why));
+  }
+  print_line(cat(proof.parts, " parts on this node or brought home are whole, ",
+                 bytes_text(static_cast<double>(proof.bytes))));
+}
+
+}  // namespace
+
+void add_verify(Tool& tool) {
+  struct Options {
+    std::string target;
+    TierOption tier;
+    bool json = false, repair = false;
+  };
+  auto options = std::make_shared<Options>();
+  auto* command = tool.app.add_subcommand("verify", "Read every byte and say what is damaged");
+  command
+      ->add_option("PREFIX", options->target, "Checkpoint, or a directory for all that are in it")
+      ->required();
+  command->add_flag("--json", options->json, "Print JSON: an array, one object a checkpoint");
+  command->add_flag("--repair", options->repair,
+                    "Put back what is damaged, where the same bytes are elsewhere");
+  add_tier(*command, options->tier,
+           "Instead, of the run in the directory PREFIX: parts on this node");
+  command->footer(
+      "Exit status: 0 whole, 1 damaged, 2 cannot tell (not there, not readable, or it holds\n"
+      "variants, whose bytes are not decoded). Of a directory: 1 if any is damaged, else 2 if any\n"
+      "cannot be told. In checkpoints of Cairn every byte is accounted for, gaps and the spare\n"
+      "copy of the index too; in others', bytes that belong to no tensor and tensors that are\n"
+      "stored in part are told as notes. Nothing is changed.\n"
+      "With --repair, of damaged checkpoints of Cairn: an index comes back from its spare copy, a\n"
+      "data file from another checkpoint in the directory that has the same slices with the same\n"
+      "checksums, and metadata that are lost are written anew. What is sound stays, and what was\n"
+      "replaced comes back if the checkpoint is not whole then. The directory is owned meanwhile:\n"
+      "while a job saves into it, this refuses. What retention removed, or a save replaced or "
+      "gave\n"
+      "up, does not come back. The exit status is that of what is there then.\n\n"
+      "Examples:\n"
+      "  cairn verify run/ckpt/ckpt-100\n"
+      "  cairn verify run/ckpt && echo all whole\n"
+      "  cairn verify run/ckpt --repair\n"
+      "  cairn verify run/ckpt --json | jq '.[].findings[]'");
+  command->callback([&tool, options] {
+    if (!options->tier.tier.empty()) {
+      return verify_nodes(tool, options->target, options->tier.tier, options->tier.nodes,
+                          options->json);
+    }
+    Json all = Json::array();
+    const auto given_back = as_given_back(tool, options->target);
+    auto& files = given_back ? static_cast<io::FileSystem&>(*given_back) : *tool.files;
+    for (const auto& prefix : resolve_checkpoints(files, options->target)) {
+      auto checked = [&] {
+        ProgressBar bar(cat("verify ", prefix.filename().string()));
+        return verify_checkpoint(files, prefix, bar.callback());
+      }();
+      const bool is_set_aside = given_back && given_back->is_set_aside(prefix);
+      if (is_set_aside) {
+        Finding note;
+        note.what = "its removal did not finish: the next job, or cairn gc, gives it back";
+        checked.findings.push_back(std::move(note));
+      }
+      std::optional<Repair> repaired;
+      if (options->repair && checked.verdict() == Verdict::damaged && !is_set_aside) {
+        repaired = repair(tool, prefix);
+      }
+      if (repaired && !options->json) print(checked);
+      if (repaired) checked = repaired->after;
+      tool.exit_code = worse(tool.exit_code, static_cast<int>(checked.verdict()));
+      if (options->json) {
+        all.push_back(json_of(checked));
+        if (repaired) all.back()["repaired"] = repaired->done;
+        if (repaired) all.back()["not_repaired"] = repaired->left;
+      } else {
+        if (repaired) print(*repaired);
+        print(checked);
+        std::cout.flush();
+      }
+    }
+    if (options->json) print_json(all);
+  });
+}
+
+}  // namespace cairn::cli

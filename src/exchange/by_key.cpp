@@ -1,0 +1,131 @@
+#include "exchange/by_key.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "base/checksum.hpp"
+#include "base/wire.hpp"
+
+namespace cairn {
+namespace {
+
+// Less is done as quickly as it is handed on.
+constexpr std::int64_t slices_a_planner = 4096;
+
+}  // namespace
+
+int KeyPlanners::of(std::string_view key) const {
+  if (planners <= 1) return 0;
+  // Rank 0 has enough to do with what planners send it.
+  const auto planner = mixed_bits(crc32c(key)) % static_cast<std::uint64_t>(planners);
+  return 1 + static_cast<int>(planner * static_cast<std::uint64_t>(ranks - 1) /
+                              static_cast<std::uint64_t>(planners));
+}
+
+KeyPlanners key_planners(Group& group, std::size_t slices) {
+  return key_planners_for(group,
+                          all_reduce(group, static_cast<std::int64_t>(slices), Group::Op::sum));
+}
+
+KeyPlanners key_planners_for(const Group& group, std::int64_t all) {
+  const auto most = std::max<std::int64_t>(group.size() - 1, 1);
+  return {group.size(),
+          static_cast<int>(std::clamp<std::int64_t>(all / slices_a_planner, 1, most))};
+}
+
+Answers ask_by_key(Group& group, const KeyPlanners& planners, const std::vector<KeyedText>& mine,
+                   const Answer& answer) {
+  std::map<int, WireWriter> letters;
+  std::map<int, std::vector<std::size_t>> order;  // of what goes to each planner
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    const int planner = planners.of(mine[i].key);
+    letters[planner].put(mine[i].key).put(mine[i].text);
+    order[planner].push_back(i);
+  }
+  Mail mail;
+  for (auto& [planner, letter] : letters) mail.emplace_back(planner, letter.take());
+  mail = all_to_all(group, std::move(mail));
+
+  struct Asked {
+    std::vector<std::pair<int, std::string>> said;
+    std::vector<std::size_t> places;  // among what each of these ranks said
+  };
+  std::map<std::string, Asked> by_key;
+  std::map<int, std::vector<std::string>> replies;
+  for (const auto& [rank, letter] : mail) {
+    auto& reply = replies[rank];
+    for (WireReader in(letter); !in.empty(); reply.emplace_back()) {
+      auto& asked = by_key[in.get<std::string>()];
+      asked.said.emplace_back(rank, in.get<std::string>());
+      asked.places.push_back(reply.size());
+    }
+  }
+  KeptError error;
+  for (const auto& [key, asked] : by_key) {
+    error.guard([&, &key = key, &asked = asked] {
+      auto answers = answer(key, asked.said);
+      for (std::size_t i = 0; i < asked.said.size(); ++i) {
+        replies.at(asked.said[i].first).at(asked.places[i]) = std::move(answers.at(i));
+      }
+    });
+  }
+  mail.clear();
+  for (const auto& [rank, reply] : replies) mail.emplace_back(rank, WireWriter().put(reply).take());
+  mail = all_to_all(group, std::move(mail));
+  Answers heard{std::vector<std::string>(mine.size()), error.first()};
+  for (const auto& [planner, letter] : mail) {
+    WireReader in(letter);
+    auto texts = in.get_all<std::string>();
+    const auto& places = order.at(planner);
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      heard.texts[places[i]] = std::move(texts.at(i));
+    }
+  }
+  return heard;
+}
+
+void agree_on_least(Group& group, const std::optional<Error>& mine) {
+  if (mine && mine->code() == Code::communication) throw Error(*mine);
+  if (!any_of(group, mine.has_value())) return;
+  // Only the least name travels on, so that messages do not grow where many ranks fail.
+  const auto tensor = [](const std::string& said) {
+    WireReader in(said);
+    in.get<int>();
+    return in.get<std::string>();
+  };
+  std::string said;
+  if (mine) said = WireWriter().put(group.rank()).put(mine->tensor()).take();
+  said = reduce_to_root(group, std::move(said), [&](std::string low, std::string high) {
+    const bool is_high = low.empty() || (!high.empty() && tensor(high) < tensor(low));
+    return is_high ? std::move(high) : std::move(low);
+  });
+  const int whose = broadcast_value(group, said.empty() ? 0 : WireReader(said).get<int>());
+  std::optional<Error> one;
+  if (group.rank() == whose) {
+    one = mine;
+    if (one->rank() < 0) one->on_rank(0);  // whoever looked at it says nothing of the tensor
+  }
+  agree(group, one);
+}
+
+void to_root(Group& group, std::string mine, const std::function<void(std::string)>& take) {
+  constexpr std::size_t bits = 62;  // of a number that is added up without a carry into the sign
+  const auto size = static_cast<std::size_t>(group.size()),
+             rank = static_cast<std::size_t>(group.rank());
+  std::vector<std::int64_t> senders((size + bits - 1) / bits);
+  if (!mine.empty()) senders[rank / bits] = std::int64_t{1} << rank % bits;
+  group.all_reduce(senders, Group::Op::sum);
+  if (rank != 0) {
+    if (!mine.empty()) group.send(0, mine);
+    mine.clear();
+  }
+  KeptError error;
+  for (std::size_t from = 0; rank == 0 && from < size; ++from) {
+    if ((senders[from / bits] >> from % bits & 1) == 0) continue;
+    auto message = from == 0 ? std::move(mine) : group.receive(static_cast<int>(from));
+    if (!error) error.guard([&] { take(std::move(message)); });
+  }
+  agree(group, error.first());
+}
+
+}  // namespace cairn

@@ -1,0 +1,34 @@
+#pragma once
+/// How a box is cut into chunks, without a list of them.
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "exchange/exchange.hpp"
+
+namespace cairn::plan {
+
+/// The chunks of cut_into_chunks, by number. Throws as that does.
+class ChunkCut {
+ public:
+  ChunkCut() = default;
+  ChunkCut(const Box& box, std::int64_t element_bytes, std::int64_t chunk_bytes,
+           std::int64_t align_bytes = 1);
+
+  std::int64_t count() const { return count_; }
+  Chunk chunk(std::int64_t number) const;
+  /// Calls take(number, common) for the chunks that have elements of this box, ascending. Takes
+  /// time for these only.
+  void each_in(const Box& box, const std::function<void(std::int64_t, Box)>& take) const;
+
+ private:
+  std::int64_t part_of(std::int64_t index) const;  // which part an index along the cut is in
+  std::int64_t first_of(std::int64_t part) const;  // index of that dimension, from the box's start
+
+  Box box_;
+  std::size_t dim_ = 0;  // of the cut; those before it are one index each
+  bool whole_ = false;   // one chunk
+  std::int64_t row_ = 1, unit_ = 1, units_ = 0, parts_ = 0, count_ = 0, total_ = 0;
+};
+
+}  // namespace cairn::plan

@@ -1,0 +1,152 @@
+#include "exchange/deal.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace cairn::plan {
+namespace {
+
+std::size_t slot(int i) { return static_cast<std::size_t>(i); }
+
+/// The least loaded rank while loads only grow: what lies in the heap may be out of date, and is
+/// looked at again when it comes to the top.
+class LeastLoaded {
+ public:
+  LeastLoaded(const std::vector<double>& load, std::vector<int> ranks, int turn)
+      : load_(load), turn_(turn) {
+    for (const auto rank : ranks) heap_.push_back({load[slot(rank)], rank});
+    std::make_heap(heap_.begin(), heap_.end(), Later{turn});
+  }
+
+  int get() {
+    for (;;) {
+      auto& top = heap_.front();
+      if (top.load == load_[slot(top.rank)]) return top.rank;
+      std::pop_heap(heap_.begin(), heap_.end(), Later{turn_});
+      heap_.back().load = load_[slot(heap_.back().rank)];
+      std::push_heap(heap_.begin(), heap_.end(), Later{turn_});
+    }
+  }
+
+ private:
+  struct Entry {
+    double load;
+    int rank;
+  };
+  struct Later {
+    int turn;
+    bool operator()(const Entry& a, const Entry& b) const {
+      if (a.load != b.load) return a.load > b.load;
+      const bool a_wraps = a.rank < turn, b_wraps = b.rank < turn;
+      return a_wraps != b_wraps ? a_wraps : a.rank > b.rank;
+    }
+  };
+  const std::vector<double>& load_;
+  const int turn_;
+  std::vector<Entry> heap_;
+};
+
+}  // namespace
+
+void join_wishes(std::vector<Wish>& wishes) {
+  std::sort(wishes.begin(), wishes.end(),
+            [](const Wish& a, const Wish& b) { return a.rank < b.rank; });
+  std::size_t kept = 0;
+  for (std::size_t i = 1; i < wishes.size(); ++i) {
+    if (wishes[i].rank == wishes[kept].rank) {
+      wishes[kept].bytes += wishes[i].bytes;
+    } else {
+      wishes[++kept] = wishes[i];
+    }
+  }
+  if (!wishes.empty()) wishes.resize(kept + 1);
+}
+
+Dealer::Dealer(int ranks, const std::vector<int>& served_by)
+    : ranks_(ranks), served_by_(served_by) {}
+
+bool Dealer::acquires(int rank) const {
+  return served_by_.empty() || served_by_[slot(rank)] == rank;
+}
+
+void Dealer::add(std::int64_t bytes, int rank, std::span<const Wish> wishes, int turn) {
+  const auto size = static_cast<double>(bytes);
+  const auto number = chosen_.size();
+  for (auto* const by_rank : {&pinned_, &alone_, &fair_}) by_rank->resize(slot(ranks_));
+  total_ += size;
+  chosen_.push_back(rank);
+  if (rank >= 0) {
+    pinned_[slot(rank)] += size;
+  } else if (wishes.size() == 1) {
+    // Within the share by definition of it; taken before what others could take as well.
+    chosen_.back() = wishes[0].rank;
+    alone_[slot(wishes[0].rank)] += size;
+  } else if (wishes.empty()) {
+    unwanted_.push_back({number, 0, 0, size, turn});
+  } else {
+    double sum = 0;
+    for (const auto& wish : wishes) sum += static_cast<double>(wish.bytes);
+    for (const auto& wish : wishes) {
+      fair_[slot(wish.rank)] += size * (static_cast<double>(wish.bytes) / sum);
+    }
+    const auto first = wishes_.size();
+    wishes_.insert(wishes_.end(), wishes.begin(), wishes.end());
+    shared_.push_back({number, first, wishes_.size(), size, turn});
+  }
+}
+
+std::vector<std::int64_t> Dealer::known() const {
+  std::vector<std::int64_t> all;
+  if (chosen_.empty()) return all;
+  all.reserve(2 * slot(ranks_) + 1);
+  for (const auto bytes : alone_) all.push_back(std::llround(bytes));
+  for (const auto bytes : fair_) all.push_back(std::llround(bytes));
+  all.push_back(std::llround(total_));
+  return all;
+}
+
+std::vector<int> Dealer::deal(std::span<const std::int64_t> sums) {
+  if (shared_.empty() && unwanted_.empty()) return std::move(chosen_);
+  auto load = pinned_;
+  std::vector<double> share(slot(ranks_));
+  std::vector<int> acquirers;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    if (acquires(rank)) acquirers.push_back(rank);
+  }
+  const auto total = sums.empty() ? total_ : static_cast<double>(sums[2 * slot(ranks_)]);
+  const auto mean = total / static_cast<double>(acquirers.size());
+  for (std::size_t r = 0; r < share.size(); ++r) {
+    const auto alone = sums.empty() ? alone_[r] : static_cast<double>(sums[r]);
+    const auto fair = sums.empty() ? fair_[r] : static_cast<double>(sums[share.size() + r]);
+    // What others deal is counted as dealt.
+    load[r] += alone + std::max(0.0, fair - fair_[r]);
+    share[r] = std::max(alone + fair, mean);
+  }
+  const int turn = sums.empty() ? 0 : (shared_.empty() ? unwanted_ : shared_).front().turn;
+  LeastLoaded least(load, std::move(acquirers), turn);
+  const auto give = [&](const Open& open, int rank) {
+    load[slot(rank)] += open.bytes;
+    chosen_[open.chunk] = rank;
+  };
+  for (const auto& open : shared_) {
+    // The best of those that have not got their share; ranks come ascending.
+    const Wish* best = nullptr;
+    for (auto w = open.first; w < open.end; ++w) {
+      const auto& wish = wishes_[w];
+      if (load[slot(wish.rank)] >= share[slot(wish.rank)]) continue;
+      const auto better = [&] {
+        if (!best) return true;
+        if (wish.bytes != best->bytes) return wish.bytes > best->bytes;
+        const auto mine = load[slot(wish.rank)], its = load[slot(best->rank)];
+        if (mine != its) return mine < its;
+        return from_turn(wish.rank, open.turn) < from_turn(best->rank, open.turn);
+      };
+      if (better()) best = &wish;
+    }
+    give(open, best ? best->rank : least.get());
+  }
+  for (const auto& open : unwanted_) give(open, least.get());
+  return std::move(chosen_);
+}
+
+}  // namespace cairn::plan

@@ -1,0 +1,192 @@
+#include "exchange/divisions.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "base/checksum.hpp"
+#include "base/wire.hpp"
+#include "cairn/error.hpp"
+#include "exchange/box_check.hpp"
+#include "exchange/messages.hpp"
+
+namespace cairn {
+namespace {
+
+// One slice in so many is a sample, and so many samples make a region: enough of them for regions
+// to have about as many slices, and few enough for one rank to look at those of 10^7 slices.
+constexpr std::size_t slices_a_sample = 256, samples_a_region = 32;
+constexpr std::size_t slices_a_region = slices_a_sample * samples_a_region;
+
+std::size_t bucket_of(std::string_view key) { return mixed_bits(crc32c(key)) % 256; }
+
+int planner_at(std::string_view key, int number, int ranks) {
+  if (ranks == 1) return 0;
+  const auto others = static_cast<std::uint64_t>(ranks - 1);
+  return 1 + static_cast<int>((crc32c(key) + static_cast<std::uint64_t>(number)) % others);
+}
+
+void put(WireWriter& out, const Division& division) {
+  put(out.put(division.key).put(division.dtype), division.shape);
+  out.put(division.regions.cuts());
+  out.put(std::uint64_t{division.runs.firsts().size()});
+  for (const auto& first : division.runs.firsts()) cairn::put(out, first);
+}
+
+Division get_division(WireReader& in) {
+  auto key = in.get<std::string>();
+  const auto dtype = in.get<DType>();
+  auto shape = get_dims(in);
+  Regions regions(shape, in.get_all<Regions::Cut>());
+  std::vector<Box> firsts;
+  for (auto left = in.get<std::uint64_t>(); left > 0; --left) firsts.push_back(get_box(in));
+  return {std::move(key), dtype, std::move(shape), std::move(regions),
+          SliceRuns(std::move(firsts))};
+}
+
+// On a planner: the tensors of these samples that are worth it.
+std::string divisions_of(Mail samples) {
+  struct Sampled {
+    DType dtype;
+    Dims shape;
+    std::vector<Box> boxes;
+    bool sane = true;
+  };
+  std::map<std::string, Sampled> by_key;
+  for (auto& [rank, letter] : samples) {
+    WireReader in(letter);
+    for (auto& one : get_declarations(in)) {
+      const auto [at, is_new] = by_key.try_emplace(one.key, Sampled{one.dtype, one.shape, {}});
+      auto& all = at->second;
+      all.sane = all.sane && all.dtype == one.dtype && all.shape == one.shape &&
+                 std::all_of(one.boxes.begin(), one.boxes.end(), [&](const Box& box) {
+                   return lies_inside(box, all.shape) && !box.empty();
+                 });
+      std::move(one.boxes.begin(), one.boxes.end(), std::back_inserter(all.boxes));
+    }
+    letter.clear();
+  }
+  WireWriter out;
+  for (auto& [key, all] : by_key) {
+    if (!all.sane || all.boxes.size() < 2 * samples_a_region) continue;
+    const auto division = Division::of(key, all.dtype, all.shape, all.boxes);
+    if (division.regions.count() > 1) put(out, division);
+  }
+  return out.take();
+}
+
+bool fits(const Declaration& mine, const Division& division) {
+  return mine.dtype == division.dtype && mine.shape == division.shape &&
+         std::all_of(mine.boxes.begin(), mine.boxes.end(),
+                     [&](const Box& box) { return lies_inside(box, division.shape); });
+}
+
+// Collective. Without those that some rank cannot follow, or whose storage ranks disagree on.
+std::vector<Division> agreed(Group& group, std::vector<Division> all,
+                             const std::vector<Declaration>& mine) {
+  std::vector<std::int64_t> said(3 * all.size());
+  for (const auto& one : mine) {
+    const auto at =
+        std::lower_bound(all.begin(), all.end(), one.key,
+                         [](const Division& a, const auto& key) { return a.key < key; });
+    if (at == all.end() || at->key != one.key) continue;
+    const auto i = 3 * static_cast<std::size_t>(at - all.begin());
+    said[i] = !fits(one, *at);
+    said[i + 1] = one.storage == Storage::sliced;
+    said[i + 2] = one.storage == Storage::dense;
+  }
+  group.all_reduce(said, Group::Op::max);
+  std::vector<Division> some;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const bool unfit = said[3 * i] != 0, sliced = said[3 * i + 1] != 0,
+               dense = said[3 * i + 2] != 0;
+    if (unfit || (sliced && dense)) continue;
+    all[i].storage = sliced ? Storage::sliced : dense ? Storage::dense : Storage::automatic;
+    some.push_back(std::move(all[i]));
+  }
+  return some;
+}
+
+}  // namespace
+
+Division Division::of(std::string key, DType dtype, Dims shape, const std::vector<Box>& samples) {
+  Regions regions(shape, samples, samples_a_region);
+  return {std::move(key), dtype, std::move(shape), std::move(regions),
+          SliceRuns(samples, samples_a_region)};
+}
+
+int Division::region_planner(int region, int ranks) const { return planner_at(key, region, ranks); }
+
+int Division::run_planner(int run, int ranks) const {
+  return planner_at(key, regions.count() + run, ranks);
+}
+
+Divisions::Divisions(std::vector<Division> all) : all_(std::move(all)) {
+  std::sort(all_.begin(), all_.end(),
+            [](const Division& a, const Division& b) { return a.key < b.key; });
+}
+
+int Divisions::find(std::string_view key) const {
+  const auto at = std::lower_bound(all_.begin(), all_.end(), key,
+                                   [](const Division& a, auto k) { return a.key < k; });
+  return at == all_.end() || at->key != key ? -1 : static_cast<int>(at - all_.begin());
+}
+
+std::vector<Box> sample_slices(const std::vector<Box>& boxes, std::string_view key, int rank) {
+  std::vector<Box> some;
+  const auto chance = mixed_bits(crc32c(key) + (static_cast<std::uint64_t>(rank) << 32));
+  for (auto i = chance % slices_a_sample; i < boxes.size(); i += slices_a_sample) {
+    some.push_back(boxes[i]);
+  }
+  return some;
+}
+
+SliceCounts::SliceCounts(const std::vector<Declaration>& mine) {
+  for (const auto& one : mine) {
+    counts_[bucket_of(one.key)] += static_cast<std::int64_t>(one.boxes.size());
+  }
+}
+
+std::int64_t SliceCounts::all() const {
+  return std::accumulate(counts_.begin(), counts_.end(), std::int64_t{0});
+}
+
+bool SliceCounts::may_be_many(std::string_view key) const {
+  return counts_[bucket_of(key)] >= static_cast<std::int64_t>(2 * slices_a_region);
+}
+
+bool SliceCounts::any_may_be_many() const {
+  return *std::max_element(counts_.begin(), counts_.end()) >=
+         static_cast<std::int64_t>(2 * slices_a_region);
+}
+
+Divisions divide(Group& group, const std::vector<Declaration>& mine, const SliceCounts& of_all,
+                 const KeyPlanners& planners) {
+  if (planners.planners == 1 || !of_all.any_may_be_many()) return {};
+  std::map<int, WireWriter> letters;
+  for (const auto& one : mine) {
+    if (one.dtype == DType::string || !of_all.may_be_many(one.key)) continue;
+    Declaration some{one.key, one.dtype, one.shape, one.rank,
+                     sample_slices(one.boxes, one.key, one.rank)};
+    if (!some.boxes.empty()) cairn::put(letters[planners.of(one.key)], {std::move(some)});
+  }
+  Mail mail;
+  for (auto& [rank, letter] : letters) mail.emplace_back(rank, letter.take());
+  mail = all_to_all(group, std::move(mail));
+  auto report = together(group, [&] { return divisions_of(std::move(mail)); });
+  std::string all;
+  to_root(group, std::move(report), [&](const std::string& some) { all += some; });
+  group.broadcast(all, 0);
+  Divisions divisions;
+  together(group, [&] {
+    std::vector<Division> list;
+    for (WireReader in(all); !in.empty();) list.push_back(get_division(in));
+    divisions = Divisions(std::move(list));
+  });
+  if (divisions.empty()) return divisions;
+  return Divisions(agreed(group, std::move(divisions.all()), mine));
+}
+
+}  // namespace cairn

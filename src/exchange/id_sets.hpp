@@ -1,0 +1,75 @@
+#pragma once
+/// The indexed tensors of a state, as all ranks know them.
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cairn/group.hpp"
+#include "cairn/indexed.hpp"
+#include "cairn/state.hpp"
+#include "exchange/row_blocks.hpp"
+#include "exchange/row_plan.hpp"
+
+namespace cairn {
+
+/// Tensors that share ids. Ranks tell them apart by the least of their keys.
+struct IdSet {
+  struct Field {
+    std::string key;
+    DType dtype{};
+    Dims row_shape;
+    Storage storage = Storage::automatic;
+    const LocalTensor* given = nullptr;  ///< of this rank's state; null: none
+
+    std::int64_t row_bytes() const;
+  };
+  std::vector<Field> fields;  ///< ascending by key, the same on all ranks
+  IdOptions options;
+  std::span<const std::int64_t> ids;    ///< of this rank
+  plan::ListPrint print{};              ///< of them
+  std::shared_ptr<const RowPlan> kept;  ///< that of the last time, where it fits on all ranks
+
+  const std::string& name() const { return fields.front().key; }
+  ListedIds listed() const { return {name(), ids}; }
+
+  LocalTensor list;                     // what this rank was given
+  std::vector<std::int64_t> converted;  // unless it is one run of such numbers
+};
+
+/// What is known of lists of ids from one save or restore to the next, by name; and the memory that
+/// their rows are put in order in.
+class RowPlans {
+ public:
+  /// `keeps_memory`: as in StoreOptions.
+  explicit RowPlans(bool keeps_memory) : blocks_(keeps_memory) {}
+  void keep(const IdSet&, std::shared_ptr<const RowPlan>);
+  std::shared_ptr<const RowPlan> find(const IdSet&) const;  ///< null: other ids
+  /// All but these are let go.
+  void keep_only(const std::vector<IdSet>&);
+  RowBlocks& blocks() { return blocks_; }
+
+ private:
+  struct Known {
+    plan::ListPrint print;
+    IdOptions options;
+    std::shared_ptr<const RowPlan> plan;
+  };
+  std::map<std::string, Known> known_;
+  RowBlocks blocks_;
+};
+
+/// Collective: all ranks have indexed tensors, or some. The ids are read, and of the plans those
+/// found that fit on all ranks; `plans` may be null. Throws disagreement where ranks differ in what
+/// shares ids, in dtypes, row shapes or options; invalid_argument for ids that are negative or 2^63
+/// and more, and where a tensor has another number of rows than ids (`sizes`: of those, too, that a
+/// restore resizes). The state outlives the result.
+std::vector<IdSet> gather_id_sets(Group&, const State&, bool sizes, RowPlans* plans);
+
+/// How many of the fields from this one on travel together: short rows share messages, and no more
+/// is copied at a time than one long row takes.
+std::size_t batch_of(const std::vector<IdSet::Field>&, std::size_t first);
+
+}  // namespace cairn

@@ -1,0 +1,413 @@
+#include "exchange/row_plan.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "cairn/error.hpp"
+#include "exchange/row_letters.hpp"
+#include "group/collectives.hpp"
+
+namespace cairn {
+namespace {
+
+using plan::Place;
+using plan::SortedIds;
+
+constexpr std::int64_t ids_a_letter = std::int64_t{1} << 17;  // a mebibyte
+// Blocks of large tensors begin at multiples of this, so that rows of any size begin on a page.
+constexpr std::int64_t aligned_rows = 4096;
+
+Error wrong(const std::string& name, std::int64_t id, const std::string& what, std::string reason,
+            std::string way_out = "") {
+  return Error(Code::invalid_argument, cat("ids of '", name, "': ", id, " ", what),
+               std::move(reason), std::move(way_out))
+      .of_tensor(name);
+}
+
+constexpr const char* once = "each row is stored once";
+constexpr const char* owned_only = "Give each row on one rank: leave ghosts out.";
+
+void require_places(const std::string& name, std::int64_t rows) {
+  if (rows <= plan::most_places) return;
+  throw Error(Code::unsupported, cat("'", name, "' has ", rows, " rows on one rank"),
+              "there may be 2^32", "Use more ranks.")
+      .of_tensor(name);
+}
+
+SortedIds sorted(const ListedIds& list) {
+  require_places(list.name, static_cast<std::int64_t>(list.ids.size()));
+  return plan::sort_ids(list.ids);
+}
+
+void require_distinct(const std::string& name, const SortedIds& mine, int rank) {
+  const auto twice = std::adjacent_find(mine.ids.begin(), mine.ids.end());
+  if (twice == mine.ids.end()) return;
+  throw wrong(name, *twice, cat("is there twice on rank ", rank), once, owned_only);
+}
+
+void require_range(const std::string& name, const SortedIds& mine, std::int64_t first,
+                   std::int64_t rows, int rank, const std::string& reason) {
+  const auto refuse = [&](std::int64_t id) {
+    const auto range = rows > 0 ? cat("is not one of ", first, "..", first + rows - 1)
+                                : std::string("is not stored");
+    throw wrong(name, id, cat("on rank ", rank, " ", range), reason,
+                "Number rows without gaps, or set IdOptions::first, or ids_key for ids with gaps.");
+  };
+  if (mine.ids.empty()) return;
+  if (mine.ids.front() < first) refuse(mine.ids.front());
+  if (mine.ids.back() - first >= rows) refuse(mine.ids.back());
+}
+
+// Whose block each id is in: `firsts` has the least id of each rank's.
+std::vector<RowPlan::Part> deal(const std::vector<std::int64_t>& ids,
+                                const std::vector<std::int64_t>& firsts) {
+  std::vector<RowPlan::Part> parts;
+  for (auto at = ids.begin(); at != ids.end();) {
+    const auto next = std::upper_bound(firsts.begin(), firsts.end(), *at);
+    const auto end = next == firsts.end() ? ids.end() : std::lower_bound(at, ids.end(), *next);
+    parts.push_back({static_cast<int>(next - firsts.begin()) - 1, at - ids.begin(), end - at});
+    at = end;
+  }
+  return parts;
+}
+
+// Collective. How many rows of this rank's block each rank has.
+std::vector<RowPlan::Part> hear_parts(Group& group, const std::vector<RowPlan::Part>& holding) {
+  Mail mail;
+  for (const auto& part : holding) {
+    mail.emplace_back(part.rank, WireWriter().put(part.count).take());
+  }
+  mail = all_to_all(group, std::move(mail));
+  std::vector<RowPlan::Part> holders;
+  std::int64_t first = 0;
+  for (const auto& [rank, letter] : mail) {
+    const auto count = WireReader(letter).get<std::int64_t>();
+    holders.push_back({rank, first, count});
+    first += count;
+  }
+  return holders;
+}
+
+std::int64_t rows_of(const std::vector<RowPlan::Part>& parts) {
+  return parts.empty() ? 0 : parts.back().first + parts.back().count;
+}
+
+// Who has the row that came as this one.
+int holder_of(const RowPlan& plan, std::int64_t row) {
+  const auto after =
+      std::upper_bound(plan.holders.begin(), plan.holders.end(), row,
+                       [](std::int64_t at, const auto& part) { return at < part.first; });
+  return (after - 1)->rank;
+}
+
+// Collective. Sends ids to where their blocks are; `take` gets what comes for this rank's, in
+// pieces: the ids, the number of the first among all that come. What it throws, all throw.
+template <class Take>
+void send_ids(Group& group, const SortedIds& mine, const RowPlan& plan, const Take& take) {
+  const int rank = group.rank(), ranks = group.size();
+  std::vector<RowLetter> out, in;
+  std::vector<std::int64_t> come;
+  together(group, [&] {
+    out = row_letters(plan.holding, Direction::to_peers, rank, ranks, ids_a_letter);
+    in = row_letters(plan.holders, Direction::from_peers, rank, ranks, ids_a_letter);
+    if (!in.empty()) come.resize(static_cast<std::size_t>(ids_a_letter));
+  });
+  const auto of = [&](std::int64_t first, std::int64_t count) {
+    return std::span(mine.ids).subspan(static_cast<std::size_t>(first),
+                                       static_cast<std::size_t>(count));
+  };
+  KeptError error;
+  for (const auto& to_me : plan.holding) {
+    if (to_me.rank != rank) continue;
+    for (const auto& from_me : plan.holders) {
+      if (from_me.rank != rank) continue;
+      error.guard([&] { take(of(to_me.first, to_me.count), from_me.first); });
+    }
+  }
+  in_groups(out, in, ids_a_letter, [&](auto going, auto coming) {
+    std::vector<Group::Send> sends;
+    std::vector<Group::Receive> receives;
+    for (const auto& letter : going) {
+      sends.push_back({letter.peer, std::as_bytes(of(letter.first, letter.count))});
+    }
+    std::size_t at = 0;
+    const auto room = [&](const RowLetter& letter) {
+      const auto part = std::span(come).subspan(at, static_cast<std::size_t>(letter.count));
+      at += part.size();
+      return part;
+    };
+    for (const auto& letter : coming) {
+      receives.push_back({letter.peer, std::as_writable_bytes(room(letter))});
+    }
+    group.exchange(sends, receives);
+    at = 0;
+    for (const auto& letter : coming) {
+      const auto part = room(letter);
+      error.guard([&] { take(std::span<const std::int64_t>(part), letter.first); });
+    }
+  });
+  agree(group, error.first());
+}
+
+// Collective. What both kinds of even blocks begin with.
+RowPlan with_even_blocks(Group& group, const SortedIds& mine, std::int64_t first,
+                         std::int64_t rows) {
+  RowPlan plan;
+  plan.rows = rows;
+  plan.held = static_cast<std::int64_t>(mine.ids.size());
+  together(group, [&] {
+    auto firsts = even_blocks(rows, group.size());
+    const auto rank = static_cast<std::size_t>(group.rank());
+    plan.begin = firsts[rank];
+    plan.count = (rank + 1 < firsts.size() ? firsts[rank + 1] : rows) - plan.begin;
+    for (auto& one : firsts) one += first;
+    plan.holding = deal(mine.ids, firsts);
+  });
+  plan.holders = hear_parts(group, plan.holding);
+  return plan;
+}
+
+// Collective. Each place is the id less that of the block's first row.
+void place_by_id(Group& group, const std::string& name, const SortedIds& mine, std::int64_t first,
+                 RowPlan& plan) {
+  together(group, [&] {
+    require_places(name, rows_of(plan.holders));
+    require_places(name, plan.count);
+    plan.places.resize(static_cast<std::size_t>(rows_of(plan.holders)));
+  });
+  send_ids(group, mine, plan, [&](std::span<const std::int64_t> ids, std::int64_t at) {
+    auto* place = plan.places.data() + at;
+    for (const auto id : ids) *place++ = static_cast<Place>(id - first - plan.begin);
+  });
+}
+
+// Throws for a row that came twice.
+void require_single(const std::string& name, std::int64_t first, const RowPlan& plan,
+                    std::vector<bool>& seen) {
+  seen.resize(static_cast<std::size_t>(plan.count));
+  for (std::size_t i = 0; i < plan.places.size(); ++i) {
+    const auto place = plan.places[i];
+    if (!seen[place]) {
+      seen[place] = true;
+      continue;
+    }
+    const auto before = std::find(plan.places.begin(), plan.places.end(), place);
+    auto one = holder_of(plan, before - plan.places.begin());
+    auto other = holder_of(plan, static_cast<std::int64_t>(i));
+    if (one > other) std::swap(one, other);
+    throw wrong(name, first + plan.begin + place, cat("is on rank ", one, " and on rank ", other),
+                once, owned_only);
+  }
+}
+
+// Regular samples of sorted ids, each for as many of them.
+struct Sample {
+  std::int64_t id;
+  double weight;
+};
+
+// Collective. The least id of each rank's block, so that blocks are about equally long.
+std::vector<std::int64_t> split_by_samples(Group& group, const SortedIds& mine) {
+  const auto ranks = static_cast<std::size_t>(group.size());
+  std::string said;
+  together(group, [&] {
+    const auto count = std::min(mine.ids.size(), std::clamp<std::size_t>(2 * ranks, 64, 256));
+    std::vector<Sample> samples;
+    for (std::size_t i = 0; i < count; ++i) {
+      samples.push_back({mine.ids[(2 * i + 1) * mine.ids.size() / (2 * count)],
+                         static_cast<double>(mine.ids.size()) / static_cast<double>(count)});
+    }
+    said = WireWriter().put(samples).take();
+  });
+  const auto all = gather(group, said);
+  const auto message = from_root(group, [&] {
+    std::vector<Sample> samples;
+    double weight = 0;
+    for (const auto& one : all) {
+      for (const auto& sample : WireReader(one).get_all<Sample>()) {
+        samples.push_back(sample);
+        weight += sample.weight;
+      }
+    }
+    std::sort(samples.begin(), samples.end(),
+              [](const Sample& a, const Sample& b) { return a.id < b.id; });
+    std::vector<std::int64_t> firsts(ranks, std::numeric_limits<std::int64_t>::max());
+    firsts[0] = 0;
+    double before = 0;
+    std::size_t next = 1;
+    for (const auto& sample : samples) {
+      for (; next < ranks &&
+             before >= weight * static_cast<double>(next) / static_cast<double>(ranks);
+           ++next) {
+        firsts[next] = sample.id;
+      }
+      before += sample.weight;
+    }
+    return WireWriter().put(firsts).take();
+  });
+  return WireReader(message).get_all<std::int64_t>();
+}
+
+}  // namespace
+
+std::vector<std::int64_t> even_blocks(std::int64_t rows, int ranks) {
+  const auto unit = rows / ranks >= 16 * aligned_rows ? aligned_rows : std::int64_t{1};
+  const auto units = (rows + unit - 1) / unit;
+  std::vector<std::int64_t> begins;
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    const auto begin = units / ranks * rank + std::min(rank, units % ranks);
+    begins.push_back(std::min(begin * unit, rows));
+  }
+  return begins;
+}
+
+RowPlan plan_all_rows(Group& group, const ListedIds& list, std::int64_t first, std::int64_t rows) {
+  const auto& name = list.name;
+  const auto have = all_reduce(group, static_cast<std::int64_t>(list.ids.size()), Group::Op::sum);
+  const bool as_many = rows < 0;
+  if (as_many) rows = have;
+  auto mine = together(group, [&] {
+    if (as_many && have == 0) {
+      throw Error(Code::invalid_argument, cat("no rank has a row of '", name, "'"),
+                  "its ids are to be all numbers from the first on, and there is none",
+                  "Leave it out of the state, or set IdOptions::rows to 0.")
+          .of_tensor(name);
+    }
+    auto ids = sorted(list);
+    require_distinct(name, ids, group.rank());
+    require_range(
+        name, ids, first, rows, group.rank(),
+        as_many ? cat("there are ", have, " ids on all ranks") : "IdOptions::rows says so");
+    return ids;
+  });
+  auto plan = with_even_blocks(group, mine, first, rows);
+  place_by_id(group, name, mine, first, plan);
+  std::vector<bool> seen;
+  together(group, [&] { require_single(name, first, plan, seen); });
+  together(group, [&] {
+    const auto gap = std::find(seen.begin(), seen.end(), false);
+    if (gap == seen.end()) return;
+    throw wrong(name, first + plan.begin + (gap - seen.begin()), "is on no rank",
+                cat("the tensor has rows ", first, "..", first + rows - 1),
+                "Give all rows, or set IdOptions::ids_key for ids with gaps.");
+  });
+  plan.order = std::move(mine.places);
+  plan.is_proved = true;
+  return plan;
+}
+
+RowPlan plan_rows_with_gaps(Group& group, const ListedIds& list) {
+  auto mine = together(group, [&] {
+    auto ids = sorted(list);
+    require_distinct(list.name, ids, group.rank());
+    return ids;
+  });
+  const auto firsts = split_by_samples(group, mine);
+  RowPlan plan;
+  plan.held = static_cast<std::int64_t>(mine.ids.size());
+  together(group, [&] { plan.holding = deal(mine.ids, firsts); });
+  plan.holders = hear_parts(group, plan.holding);
+  std::vector<std::int64_t> come;
+  together(group, [&] {
+    require_places(list.name, rows_of(plan.holders));
+    come.resize(static_cast<std::size_t>(rows_of(plan.holders)));
+  });
+  send_ids(group, mine, plan, [&](std::span<const std::int64_t> ids, std::int64_t at) {
+    std::copy(ids.begin(), ids.end(), come.begin() + at);
+  });
+  together(group, [&] {
+    const auto all = plan::sort_ids(come);
+    plan.places.resize(come.size());
+    for (std::size_t i = 0; i < all.places.size(); ++i) {
+      plan.places[all.places[i]] = static_cast<Place>(i);
+    }
+    const auto twice = std::adjacent_find(all.ids.begin(), all.ids.end());
+    if (twice == all.ids.end()) return;
+    const auto at = static_cast<std::size_t>(twice - all.ids.begin());
+    throw wrong(list.name, *twice,
+                cat("is on rank ", holder_of(plan, all.places[at]), " and on rank ",
+                    holder_of(plan, all.places[at + 1])),
+                once, owned_only);
+  });
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(group.size()));
+  plan.count = static_cast<std::int64_t>(come.size());
+  counts[static_cast<std::size_t>(group.rank())] = plan.count;
+  group.all_reduce(counts, Group::Op::sum);
+  for (int rank = 0; rank < group.size(); ++rank) {
+    const auto count = counts[static_cast<std::size_t>(rank)];
+    if (rank < group.rank()) plan.begin += count;
+    plan.rows += count;
+  }
+  plan.order = std::move(mine.places);
+  plan.is_proved = true;
+  return plan;
+}
+
+RowPlan plan_wanted_rows(Group& group, const ListedIds& list, std::int64_t first,
+                         std::int64_t rows) {
+  auto mine = together(group, [&] {
+    auto ids = sorted(list);
+    require_range(list.name, ids, first, rows, group.rank(), cat("there are ", rows, " rows"));
+    return ids;
+  });
+  auto plan = with_even_blocks(group, mine, first, rows);
+  place_by_id(group, list.name, mine, first, plan);
+  plan.order = std::move(mine.places);
+  // Where that is so on all ranks, the plan serves a save too.
+  const bool single = together(group, [&] {
+    if (rows_of(plan.holders) != plan.count) return false;
+    std::vector<bool> seen(static_cast<std::size_t>(plan.count));
+    for (const auto place : plan.places) {
+      if (seen[place]) return false;
+      seen[place] = true;
+    }
+    return true;
+  });
+  plan.is_proved = all_of(group, single);
+  return plan;
+}
+
+RowPlan plan_found_rows(Group& group, const ListedIds& list, std::int64_t rows, std::int64_t begin,
+                        std::span<const std::int64_t> stored) {
+  auto mine = together(group, [&] { return sorted(list); });
+  RowPlan plan;
+  plan.rows = rows;
+  plan.begin = begin;
+  plan.count = static_cast<std::int64_t>(stored.size());
+  plan.held = static_cast<std::int64_t>(mine.ids.size());
+  // A block without rows has no first id: its ids are taken to begin where the next one's do.
+  std::vector<std::int64_t> firsts(static_cast<std::size_t>(group.size()));
+  const auto none = std::numeric_limits<std::int64_t>::max();
+  firsts[static_cast<std::size_t>(group.rank())] = stored.empty() ? none : stored.front();
+  group.all_reduce(firsts, Group::Op::sum);
+  together(group, [&] {
+    for (auto r = firsts.size() - 1; r-- > 0;) firsts[r] = std::min(firsts[r], firsts[r + 1]);
+    firsts[0] = 0;  // what is less than all stored ones is looked for too
+    plan.holding = deal(mine.ids, firsts);
+  });
+  plan.holders = hear_parts(group, plan.holding);
+  together(group, [&] {
+    require_places(list.name, rows_of(plan.holders));
+    plan.places.resize(static_cast<std::size_t>(rows_of(plan.holders)));
+  });
+  send_ids(group, mine, plan, [&](std::span<const std::int64_t> ids, std::int64_t at) {
+    auto* place = plan.places.data() + at;
+    auto found = stored.begin();
+    for (const auto id : ids) {
+      found = std::lower_bound(found, stored.end(), id);
+      if (found == stored.end() || *found != id) {
+        throw wrong(list.name, id,
+                    cat("of rank ", holder_of(plan, place - plan.places.data()), " is not there"),
+                    "the rows are those of other ids", "Ask for ids that there are.");
+      }
+      *place++ = static_cast<Place>(found - stored.begin());
+    }
+  });
+  plan.order = std::move(mine.places);
+  return plan;
+}
+
+}  // namespace cairn

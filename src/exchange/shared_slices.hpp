@@ -1,0 +1,60 @@
+#pragma once
+/// Slices that several ranks hold, and who of them writes each.
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "exchange/coverage.hpp"
+
+namespace cairn {
+
+/// A slice, or a piece of one.
+struct SharedSlice {
+  Box box;
+  double bytes = 0;         ///< as bytes_to_write counts them
+  bool may_be_cut = false;  ///< for its holders to share it
+  int holders = 0;          ///< number of the set of ranks that hold it
+  std::size_t origin = 0;   ///< the caller's number of the slice
+  int writer = 0;           ///< index among its holders
+};
+
+/// Many slices are held by the same ranks: each set of holders is kept, and searched, once.
+class SharedSlices {
+ public:
+  explicit SharedSlices(int ranks) : ranks_(ranks) {}
+  int ranks() const { return ranks_; }
+  /// Ascending ranks; gives the number of the set. Throws internal for what are no ranks.
+  int add_holders(const std::vector<int>& ranks);
+  void add(SharedSlice slice) { all_.push_back(std::move(slice)); }
+  const std::vector<SharedSlice>& all() const { return all_; }
+  std::vector<SharedSlice>& all() { return all_; }
+  const std::vector<int>& holders_of(const SharedSlice& slice) const {
+    return *sets_[static_cast<std::size_t>(slice.holders)];
+  }
+  int writer_of(const SharedSlice& slice) const {
+    return holders_of(slice)[static_cast<std::size_t>(slice.writer)];
+  }
+
+  /// As choose_writers and share_replicas do it (coverage.hpp). `load`: bytes that each rank writes
+  /// of all else.
+  void choose_writers(const std::vector<double>& load);
+  bool cut(const std::vector<double>& load, std::int64_t least_bytes = std::int64_t{1} << 20);
+  /// Both, until nothing more is cut.
+  void deal(const std::vector<double>& load);
+
+ private:
+  int ranks_;
+  std::vector<SharedSlice> all_;
+  std::map<std::vector<int>, int> numbers_;
+  std::vector<const std::vector<int>*> sets_;  // in numbers_
+};
+
+/// The slices of these tensors that several ranks hold; the bytes of all others are added to the
+/// load of their holders. Origins are numbers for take_pieces.
+SharedSlices shared_slices_of(const std::vector<CoveredTensor>&, int ranks,
+                              std::vector<double>& load);
+/// Puts these slices in the place of those that they are made of; says who writes each slice.
+Writers take_pieces(std::vector<CoveredTensor>&, std::span<const SharedSlice>);
+
+}  // namespace cairn

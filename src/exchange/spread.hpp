@@ -1,0 +1,170 @@
+#pragma once
+/// An exchange that no rank plans for all: each rank says what it wants, and gets to know what it
+/// acquires, sends and receives. Nothing here talks to other ranks: what goes between two calls is
+/// mail, which the caller delivers (an all_to_all of all ranks).
+///
+///     want() on each rank
+///       ask()    to the *planners*, each of which deals some of the chunks
+///       weigh()  gives numbers to be summed over ranks, if there are several planners
+///       decide() to the ranks that acquire
+///       accept() to the ranks that want, which learn when and from whom
+///       finish()
+///
+/// Where each source lies on a rank that is known to whoever wants it, order() goes there in place
+/// of ask(), weigh() and decide(): no planner is needed.
+///
+/// Rounds are each rank's own: it acquires its chunks of a round, and then passes on what others
+/// want of them. Pieces are in one order over all ranks: by group and round, by the distance from
+/// sender to receiver, then by chunk and target. Each rank does its own ones in this order, as many
+/// at a time as it likes: the first piece of all that are left is always next on both of its ranks,
+/// so nobody waits in a circle.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/wire.hpp"
+#include "exchange/chunks.hpp"
+#include "exchange/deal.hpp"
+#include "exchange/exchange.hpp"
+
+namespace cairn::plan {
+
+/// To or from a rank.
+using Mail = std::vector<std::pair<int, std::string>>;
+
+/// A piece as one of its two ranks sees it.
+struct Passed {
+  int chunk = -1;  ///< index into OwnPlan::chunks; -1: another rank's
+  int peer = 0;    ///< the other rank; this one, where the piece stays
+  int source = 0;
+  int id = 0;  ///< of the target, on the rank that wants it
+  Box box;
+  std::int64_t bytes = 0;
+  /// In the message of the piece before it, which goes between the same ranks. Small pieces travel
+  /// together; both ranks know which.
+  bool joins = false;
+  bool operator==(const Passed&) const = default;
+};
+
+/// In a step no more than the chunk limit is sent, nor received (a single element that is larger
+/// travels alone).
+struct OwnStep {
+  std::vector<Passed> sends, receives;
+};
+
+struct OwnRound {
+  int group = 0, number = 0;       ///< of the sources; the round in it, the same on all ranks
+  std::size_t first = 0, end = 0;  ///< chunks that this rank acquires before the steps
+  std::vector<Passed> local;
+  std::vector<OwnStep> steps;
+};
+
+struct OwnPlan {
+  std::vector<Chunk> chunks;  ///< of this rank, in the order in which it acquires them
+  std::vector<OwnRound> rounds;
+};
+
+/// One rank's part in it. The sources have numbers that mean the same on all ranks.
+class Spread {
+ public:
+  struct SourceBox {
+    const Box* box;
+    std::int64_t element_bytes;
+    std::int64_t chunk_bytes = 0;  ///< of its chunks, if less than the setting's; 0: as that
+    std::int64_t align_bytes = 1;  ///< as in cut_into_chunks
+    int group = 0;                 ///< no round has chunks of two groups; ascends with `before`
+  };
+  struct Setting {
+    int rank = 0, ranks = 1;
+    std::int64_t chunk_bytes = 1;
+    const std::vector<int>& served_by;  ///< as in plan_exchange
+    std::function<SourceBox(int)> source;
+    /// Of two sources: which is acquired first.
+    std::function<bool(int, int)> before;
+    std::int64_t pieces_a_planner = 4096;  ///< about so many are worth one more planner
+    /// Every chunk is wanted by some rank, or is not to be acquired.
+    bool only_wanted = false;
+    /// Where ranks know only the sources that they want: says what another one has to know before
+    /// it asks `source` or `before` of this one, and hears it. Null: all know all.
+    std::function<void(WireWriter&, int)> put_source = nullptr;
+    std::function<void(WireReader&, int)> get_source = nullptr;
+    /// Who has a source, for order(). A rank takes its chunks in the order of the distance to who
+    /// wants them, so that ranks which all have something for one rank do not go there at once.
+    std::function<int(int)> holder = nullptr;
+  };
+  explicit Spread(Setting);
+
+  /// This rank wants the part of a source that lies in this box. A source is acquired whole where
+  /// any rank wants a part of it.
+  void want(int source, int id, const Box& box);
+  /// About so many boxes will be wanted: their table need not grow, which takes twice its memory.
+  void expect(std::size_t boxes) { asked_.reserve(boxes); }
+  std::int64_t pieces() const { return static_cast<std::int64_t>(asked_.size()); }
+
+  /// How many planners there are, from the pieces of all ranks. One deals as plan_exchange does.
+  int planners(std::int64_t all_pieces) const;
+  Mail ask(int planners);
+  std::vector<std::int64_t> weigh(const Mail& asked);
+  /// `sums`: of what weigh() gave on all ranks; empty with one planner.
+  Mail decide(std::span<const std::int64_t> sums);
+  /// What this rank wants, to the ranks that have it.
+  Mail order();
+  Mail accept(const Mail& decided);
+  OwnPlan finish(const Mail& accepted);
+
+ private:
+  struct Asked {
+    int source, chunk, id;
+    Box box;
+  };
+  struct Heard {
+    int source, chunk, rank, id;  // id -1: nothing of these chunks, but of the source
+    Box box;
+  };
+  struct Offered {
+    int source, chunk;
+    std::size_t first, end;  // of what was heard
+  };
+  struct Turn {
+    int group, number;
+    auto operator<=>(const Turn&) const = default;
+  };
+  struct Travel {
+    Turn round;
+    int distance, chunk;  // number within the source
+    bool arrives;
+    Passed piece;
+    std::int64_t message_bytes = 0;  // of the message that begins with it
+  };
+  struct Mine {
+    int source, chunk;
+    std::vector<Passed> pieces;
+    int nearest = 0;  // distance to who wants it
+  };
+  const ChunkCut& chunks_of(int source);
+  int planner_of(int source, int chunk) const;
+  void sort_asked();
+  void in_order(std::vector<Mine>&) const;
+  void deal_rounds();
+  void join_small(std::span<Travel>) const;
+  void fill_steps(OwnRound&, std::span<Travel>) const;
+
+  const Setting setting_;
+  int planners_ = 1;
+  std::vector<Asked> asked_;
+  std::vector<Heard> heard_;
+  std::vector<Offered> offered_;
+  std::unique_ptr<Dealer> dealer_;
+  int cut_source_ = -1;  // whose chunks these are
+  ChunkCut cut_;
+  OwnPlan plan_;
+  std::vector<Turn> round_of_;  // of this rank's chunks
+  std::vector<Travel> travels_;
+  std::size_t kept_ = 0;  // of what this rank wants
+};
+
+}  // namespace cairn::plan

@@ -1,0 +1,166 @@
+#include "foreign/zarr/metadata.hpp"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/checksum.hpp"
+#include "base/json_numbers.hpp"
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+
+namespace cairn::zarr {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Zarr's names are ours but for those of less than a byte, which other readers pack otherwise.
+constexpr std::array dtypes{DType::boolean,
+                            DType::int8,
+                            DType::int16,
+                            DType::int32,
+                            DType::int64,
+                            DType::uint8,
+                            DType::uint16,
+                            DType::uint32,
+                            DType::uint64,
+                            DType::float16,
+                            DType::bfloat16,
+                            DType::float32,
+                            DType::float64,
+                            DType::complex64,
+                            DType::complex128,
+                            DType::float8_e5m2,
+                            DType::float8_e4m3fn,
+                            DType::float8_e4m3fnuz,
+                            DType::float8_e4m3b11fnuz,
+                            DType::float8_e5m2fnuz};
+
+std::string name_of(DType dtype) {
+  return dtype == DType::float16 ? "float16" : std::string(dtype_name(dtype));
+}
+
+Json zero(DType dtype) {
+  switch (dtype) {
+    case DType::boolean:
+      return false;
+    case DType::complex64:
+    case DType::complex128:
+      return Json::array({0.0, 0.0});
+    case DType::int8:
+    case DType::int16:
+    case DType::int32:
+    case DType::int64:
+    case DType::uint8:
+    case DType::uint16:
+    case DType::uint32:
+    case DType::uint64:
+      return 0;
+    default:
+      return 0.0;
+  }
+}
+
+Json json_of(const Attributes& attributes) {
+  auto all = Json::object();
+  for (const auto& [name, value] : attributes) all[name] = parse_json<Json>(value.json());
+  return all;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string all;
+  for (const auto& word : words) all += (all.empty() ? "" : " ") + word;
+  return all;
+}
+
+Json list(const Dims& numbers) {
+  auto all = Json::array();
+  for (const auto one : numbers) all.push_back(one);
+  return all;
+}
+
+}  // namespace
+
+bool has_dtype(DType dtype) {
+  return std::find(dtypes.begin(), dtypes.end(), dtype) != dtypes.end();
+}
+
+std::string name_problem(std::string_view name) {
+  if (name.empty()) return "a name between two '/' is empty";
+  if (name.find_first_not_of('.') == name.npos) return cat("'", name, "' is no name in Zarr");
+  if (name.starts_with("__")) return "Zarr keeps names with '__' for itself";
+  if (name == metadata_name) return "Zarr has a file of that name";
+  if (name.find('\0') != name.npos || !is_utf8(name)) return "a name is no text";
+  if (name.size() > 255) return "a name is longer than 255 bytes";
+  return "";
+}
+
+Dims chunk_shape(const Dims& shape, DType dtype, std::int64_t max_bytes) {
+  Dims chunk = shape;
+  auto inner = static_cast<std::int64_t>(dtype_size(dtype));  // bytes of one along dimension d
+  bool all = true;                                            // what is behind d is in a chunk
+  for (auto d = shape.size(); d-- > 0;) {
+    const auto extent = std::max<std::int64_t>(shape[d], 1);
+    chunk[d] = all ? std::clamp<std::int64_t>(max_bytes / inner, 1, extent) : 1;
+    all = all && chunk[d] == extent;
+    inner *= chunk[d];
+  }
+  return chunk;
+}
+
+Dims chunk_grid(const Dims& shape, const Dims& chunk) {
+  Dims grid(shape.size());
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    grid[d] = shape[d] / chunk[d] + (shape[d] % chunk[d] != 0);
+  }
+  return grid;
+}
+
+std::string chunk_name(const Dims& index) {
+  std::string name = "c";
+  for (const auto one : index) name += cat('/', one);
+  return name;
+}
+
+std::string encode_chunk(std::string_view elements, DType dtype, const Dims& chunk) {
+  const auto size = static_cast<std::size_t>(element_count(chunk)) * dtype_size(dtype);
+  if (elements.size() > size) throw Error(Code::internal, "a chunk holds less than it is given");
+  std::string bytes;
+  bytes.reserve(size + sizeof(std::uint32_t));
+  bytes = elements;
+  bytes.resize(size, '\0');
+  const auto sum = crc32c(bytes);
+  for (unsigned shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(sum >> shift & 0xff);
+  return bytes;
+}
+
+std::string encode_array(DType dtype, const Dims& shape, const Dims& chunk,
+                         const Description& said) {
+  Json array;
+  array["zarr_format"] = 3;
+  array["node_type"] = "array";
+  array["shape"] = list(shape);
+  array["data_type"] = name_of(dtype);
+  array["chunk_grid"] = {{"name", "regular"}, {"configuration", {{"chunk_shape", list(chunk)}}}};
+  array["chunk_key_encoding"] = {{"name", "default"}, {"configuration", {{"separator", "/"}}}};
+  array["fill_value"] = zero(dtype);
+  array["codecs"] = Json::array(
+      {{{"name", "bytes"}, {"configuration", {{"endian", "little"}}}}, {{"name", "crc32c"}}});
+  array["attributes"] = json_of(said.attributes);
+  if (!said.units.empty()) array["attributes"]["units"] = said.units;
+  // As netCDF and xarray have it.
+  if (!said.coordinates.empty()) array["attributes"]["coordinates"] = joined(said.coordinates);
+  if (!said.dimensions.empty()) array["dimension_names"] = said.dimensions;
+  return array.dump(2) + "\n";
+}
+
+std::string encode_group(const Attributes& attributes) {
+  Json group;
+  group["zarr_format"] = 3;
+  group["node_type"] = "group";
+  group["attributes"] = json_of(attributes);
+  return group.dump(2) + "\n";
+}
+
+}  // namespace cairn::zarr

@@ -1,0 +1,116 @@
+#include "io/direct_io.hpp"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <mutex>
+#include <set>
+#include <utility>
+
+namespace cairn::io {
+namespace {
+
+// File systems that were found to refuse, by device.
+class Refusals {
+ public:
+  bool has(dev_t device) {
+    const std::lock_guard guard(mutex_);
+    return devices_.contains(device);
+  }
+  void add(int descriptor) {
+    struct stat status;
+    if (::fstat(descriptor, &status) != 0) return;
+    const std::lock_guard guard(mutex_);
+    devices_.insert(status.st_dev);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<dev_t> devices_;
+};
+
+Refusals& refusals() {
+  static Refusals all;
+  return all;
+}
+
+class Rings {
+ public:
+  std::byte* take() {
+    {
+      const std::lock_guard guard(mutex_);
+      if (in_use_ == most) return nullptr;
+      ++in_use_;
+      if (kept_) return std::exchange(kept_, nullptr);
+    }
+    constexpr auto bytes = ring_slots * slot_bytes;
+    void* all = ::mmap(nullptr, bytes + slot_bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (all == MAP_FAILED) {
+      const std::lock_guard guard(mutex_);
+      --in_use_;
+      return nullptr;
+    }
+    auto* begin = static_cast<std::byte*>(all);
+    const auto before =
+        (slot_bytes - reinterpret_cast<std::uintptr_t>(begin) % slot_bytes) % slot_bytes;
+    if (before > 0) ::munmap(begin, before);
+    ::munmap(begin + before + bytes, slot_bytes - before);
+#ifdef MADV_HUGEPAGE
+    ::madvise(begin + before, bytes, MADV_HUGEPAGE);
+#endif
+    return begin + before;
+  }
+  void give(std::byte* ring) {
+    {
+      const std::lock_guard guard(mutex_);
+      --in_use_;
+      if (!kept_) {
+        kept_ = ring;
+        return;
+      }
+    }
+    ::munmap(ring, ring_slots * slot_bytes);
+  }
+
+ private:
+  static constexpr int most = 4;  // more files at a time than these take the page cache
+  std::mutex mutex_;
+  int in_use_ = 0;
+  std::byte* kept_ = nullptr;
+};
+
+Rings& rings() {
+  static Rings all;
+  return all;
+}
+
+}  // namespace
+
+std::optional<Descriptor> open_direct([[maybe_unused]] int buffered,
+                                      [[maybe_unused]] const std::filesystem::path& path,
+                                      [[maybe_unused]] int flags) {
+#ifdef O_DIRECT
+  struct stat status, found;
+  if (::fstat(buffered, &status) != 0 || refusals().has(status.st_dev)) return std::nullopt;
+  Descriptor direct(open_file(path.c_str(), flags | O_DIRECT));
+  if (direct.get() < 0) {
+    if (errno == EINVAL || errno == EOPNOTSUPP) refusals().add(buffered);
+    return std::nullopt;
+  }
+  if (::fstat(direct.get(), &found) != 0 || found.st_ino != status.st_ino ||
+      found.st_dev != status.st_dev) {
+    return std::nullopt;
+  }
+  return direct;
+#else
+  return std::nullopt;
+#endif
+}
+
+void refuse_direct(int buffered) { refusals().add(buffered); }
+
+Ring take_ring() { return Ring(rings().take()); }
+void GiveRing::operator()(std::byte* ring) const { rings().give(ring); }
+
+}  // namespace cairn::io

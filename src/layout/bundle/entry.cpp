@@ -1,0 +1,47 @@
+#include "layout/bundle/entry.hpp"
+
+#include "base/text.hpp"
+
+namespace cairn::bundle {
+
+std::optional<std::int64_t> checked_count(const Dims& shape, std::string* why) {
+  if (shape.size() > 254) {
+    *why = cat("its shape has ", shape.size(), " dimensions, more than 254");
+    return std::nullopt;
+  }
+  std::int64_t count = 1;
+  bool zero = false, overflow = false;
+  for (const auto extent : shape) {
+    if (extent < 0) {
+      *why = cat("its shape ", shape_text(shape), " has a negative extent");
+      return std::nullopt;
+    }
+    zero |= extent == 0;
+    overflow |= __builtin_mul_overflow(count, extent, &count);
+  }
+  if (overflow && !zero) {
+    *why = cat("its shape ", shape_text(shape), " has 2^63 elements or more");
+    return std::nullopt;
+  }
+  return zero ? 0 : count;
+}
+
+std::string size_problem(DType dtype, std::int64_t count, std::int64_t size) {
+  if (size < 0) return cat("its size ", size, " is negative");
+  if (dtype == DType::string) {
+    // A byte of length at least for each, and a checksum of the lengths.
+    const bool fits = count == 0 ? size == 0 || size == 4 : size - 4 >= count;
+    return fits ? "" : cat("its size of ", size, " bytes cannot hold ", count, " strings");
+  }
+  if (dtype == DType::variant) return "";
+  const auto unit = static_cast<std::int64_t>(dtype_size(dtype));
+  std::int64_t expected = 0;
+  if (__builtin_mul_overflow(count, unit, &expected)) {
+    return cat("its ", count, " elements of ", dtype_name(dtype), " take 2^63 bytes or more");
+  }
+  if (size == expected) return "";
+  return cat("its size is ", size, " bytes, but ", count, " elements of ", dtype_name(dtype),
+             " take ", expected);
+}
+
+}  // namespace cairn::bundle

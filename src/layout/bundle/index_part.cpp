@@ -1,0 +1,115 @@
+// A part of an index, as one of several ranks reads it.
+#include "base/wire.hpp"
+#include "bundle.pb.h"
+#include "layout/bundle/entry_read.hpp"
+#include "layout/bundle/index_split.hpp"
+#include "layout/bundle/index_walk.hpp"
+#include "layout/bundle/overlap.hpp"
+#include "layout/bundle/slice_key.hpp"
+
+namespace cairn::bundle {
+namespace {
+
+using split::require;
+
+// The entries of one tensor in one part.
+class RangeReader {
+ public:
+  RangeReader(const RangeOf& range, std::string_view list, int num_files, IndexPart& part)
+      : range_(range), num_files_(num_files), part_(part) {
+    scratch_.key = range.tensor->key;
+    scratch_.dtype = range.tensor->dtype;
+    scratch_.shape = range.tensor->shape;
+    append_slice_front(front_, scratch_.key, scratch_.shape.size());
+    require(parse(listed_, list) && listed_.slices_size() == range.count);
+    const bool only_slices = listed_.dtype() == 0 && !listed_.has_shape() &&
+                             listed_.shard_id() == 0 && listed_.offset() == 0 &&
+                             listed_.size() == 0 && !listed_.has_crc32c();
+    require(only_slices);
+  }
+  bool is_full() const { return next_ == range_.count; }
+
+  void take(const std::string& key, std::string_view value) {
+    read_extents(listed_.slices(static_cast<int>(next_++)), extents_);
+    listed_key_ = front_;
+    for (const auto& extent : extents_) {
+      append_ordered(listed_key_, extent.start);
+      append_ordered(listed_key_, extent.length);
+    }
+    if (listed_key_ != key) {
+      part_.displaced.push_back(listed_key_);
+      part_.unlisted.push_back(key);
+      auto own = decode_slice_key(key);
+      require(own && own->tensor == scratch_.key);
+      extents_ = std::move(own->extents);
+    }
+    auto slice = read_box(scratch_, extents_, range_.all == 1);
+    require(slice.has_value());
+    place_ = {};
+    require(parse(entry_, value) && entry_.slices_size() == 0);
+    const auto count = read_type(entry_, place_);
+    require(count.has_value());
+    read_place(entry_, *count, num_files_, place_);
+    take_part(scratch_, *slice, place_, extents_);
+    require(scratch_.problem.empty());
+  }
+
+  void finish() {
+    std::vector<Box> boxes;
+    boxes.reserve(scratch_.slices.size());
+    for (const auto& slice : scratch_.slices) {
+      boxes.push_back(slice.box);
+      require(!__builtin_add_overflow(part_.bytes, slice.size, &part_.bytes));
+    }
+    require(!find_overlap(boxes));
+    part_.slices.push_back(std::move(scratch_.slices));
+  }
+
+ private:
+  const RangeOf range_;
+  const int num_files_;
+  IndexPart& part_;
+  std::string front_, listed_key_;
+  pb::Entry listed_, entry_;
+  std::vector<KeyExtent> extents_;
+  StoredTensor scratch_, place_;
+  std::int64_t next_ = 0;
+};
+
+}  // namespace
+
+std::optional<IndexPart> read_part(std::string_view head, std::string_view entries,
+                                   const std::vector<RangeOf>& ranges, int num_files,
+                                   const Limits& limits) {
+  return split::if_simple([&] {
+    WireReader reader(head);
+    const auto with_header = reader.get<bool>();
+    const auto slices = reader.get<std::int64_t>();
+    const auto restarts = reader.get_all<std::uint32_t>();
+    const auto next_key = reader.get<std::string>();
+    const auto all_lists = reader.get<std::string>();
+    WireReader lists(all_lists);
+    IndexPart part;
+    std::optional<RangeReader> range;
+    auto next = ranges.begin();
+    std::int64_t number = -static_cast<std::int64_t>(with_header);
+    std::string last;
+    split::each_entry(entries, restarts, limits,
+                      [&](const std::string& key, std::string_view value, auto) {
+                        last = key;
+                        if (number++ < 0) return;
+                        if (!range) {
+                          require(next != ranges.end());
+                          range.emplace(*next++, lists.get<std::string>(), num_files, part);
+                        }
+                        range->take(key, value);
+                        if (!range->is_full()) return;
+                        range->finish();
+                        range.reset();
+                      });
+    require(number == slices && !range && next == ranges.end() && last < next_key);
+    return part;
+  });
+}
+
+}  // namespace cairn::bundle

@@ -1,0 +1,92 @@
+#pragma once
+/// How the readers of an index that is split walk through it. Internal to these.
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cairn/error.hpp"
+#include "layout/bundle/limits.hpp"
+#include "layout/bundle/numbers.hpp"
+
+namespace cairn::bundle::split {
+
+constexpr std::size_t entries_a_restart = 16;
+
+/// Thrown where something is left to parse_index().
+struct NotSimple {};
+
+inline void require(bool simple) {
+  if (!simple) throw NotSimple();
+}
+
+template <class F>
+auto if_simple(F&& function) -> std::optional<decltype(function())> {
+  try {
+    return function();
+  } catch (const NotSimple&) {
+    return std::nullopt;
+  } catch (const Error& error) {
+    if (error.code() != Code::data_loss) throw;
+    return std::nullopt;
+  }
+}
+
+inline std::uint64_t take(std::string_view& bytes) {
+  const auto value = take_varint(bytes, 0xffffffff);
+  require(value.has_value());
+  return *value;
+}
+
+/// What keys and values may take in memory, as a reader of the whole index allows it.
+class Budget {
+ public:
+  Budget(std::size_t bytes, const Limits& limits) : limits_(limits) {
+    if (__builtin_mul_overflow(std::uint64_t{bytes}, limits.expansion, &left_)) left_ = most;
+    left_ = std::max(left_, left_ + (std::uint64_t{16} << 20));
+  }
+  void spend(std::string_view key, std::string_view value) {
+    require(key.size() <= limits_.key_bytes);
+    const auto cost = 128 + key.size() + value.size();
+    require(cost <= left_);
+    left_ -= cost;
+  }
+
+ private:
+  static constexpr std::uint64_t most = ~std::uint64_t{0};
+  const Limits limits_;
+  std::uint64_t left_ = 0;
+};
+
+/// Throws NotSimple. Calls visit(key, value, end) for the entries between two restart points of a
+/// block: each sixteenth is one, and has a whole key; keys ascend. `end` is where the next entry
+/// begins.
+template <class Visit>
+void each_entry(std::string_view entries, const std::vector<std::uint32_t>& restarts,
+                const Limits& limits, Visit visit) {
+  Budget budget(entries.size(), limits);
+  std::string key;
+  std::size_t number = 0;
+  for (auto rest = entries; !rest.empty(); ++number) {
+    const auto at = entries.size() - rest.size();
+    const auto shared = take(rest), unshared = take(rest), length = take(rest);
+    const auto restart = number / entries_a_restart;
+    if (number % entries_a_restart == 0) {
+      require(restart < restarts.size() && restarts[restart] == at && shared == 0);
+    }
+    require(shared <= key.size() && unshared <= rest.size() && length <= rest.size() - unshared);
+    const auto suffix = rest.substr(0, unshared);
+    require(number == 0 || suffix > std::string_view(key).substr(shared));
+    key.resize(shared);
+    key.append(suffix);
+    const auto value = rest.substr(unshared, length);
+    budget.spend(key, value);
+    rest.remove_prefix(unshared + length);
+    visit(key, value, entries.size() - rest.size());
+  }
+  require((number + entries_a_restart - 1) / entries_a_restart == restarts.size());
+}
+
+}  // namespace cairn::bundle::split

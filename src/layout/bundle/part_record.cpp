@@ -1,0 +1,181 @@
+#include "layout/bundle/part_record.hpp"
+
+#include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "bundle.pb.h"
+#include "cairn/error.hpp"
+#include "layout/bundle/entry.hpp"
+#include "layout/bundle/key_text.hpp"
+#include "layout/bundle/meta.hpp"
+#include "layout/bundle/numbers.hpp"
+
+namespace cairn::bundle {
+namespace {
+
+// magic, u32 version, u64 payload bytes, u32 masked checksum of all else, payload
+constexpr std::string_view record_magic("\211CairnPR", 8);
+constexpr std::uint32_t version = 1;
+constexpr std::size_t frame_bytes = 24, length_at = 12, crc_at = 20;
+
+// Protocol Buffers: the kind of a field that is a message.
+constexpr std::uint64_t length_delimited = 2;
+
+[[noreturn]] void bad_record(std::string reason) {
+  throw Error(Code::data_loss, "a part record is damaged", std::move(reason));
+}
+
+std::uint32_t checksum(std::string_view bytes) {
+  return crc32c(bytes.substr(frame_bytes), crc32c(bytes.substr(0, crc_at)));
+}
+
+void put(const StoredTensor& tensor, pb::PartTensor* out) {
+  out->Clear();
+  out->set_key(tensor.key);
+  out->set_dtype(static_cast<std::int32_t>(tensor.dtype));
+  out->mutable_shape()->Add(tensor.shape.begin(), tensor.shape.end());
+  out->set_sliced(tensor.sliced);
+  for (const auto& slice : tensor.slices) {
+    auto* to = out->add_slices();
+    to->mutable_start()->Add(slice.box.start.begin(), slice.box.start.end());
+    to->mutable_extent()->Add(slice.box.extent.begin(), slice.box.extent.end());
+    to->mutable_dash()->Add(slice.dash.begin(), slice.dash.end());
+    to->set_file(slice.file);
+    to->set_offset(slice.offset);
+    to->set_size(slice.size);
+    to->set_crc32c(slice.crc32c);
+  }
+}
+
+StoredTensor get(const pb::PartTensor& in, int num_files) {
+  StoredTensor tensor;
+  tensor.key = in.key();
+  const auto refuse = [&](const std::string& why) {
+    bad_record(cat("tensor ", key_text(tensor.key), ": ", why));
+  };
+  if (tensor.key.empty()) refuse("it has no key");
+  const auto dtype = dtype_from_number(in.dtype());
+  if (!dtype) refuse(cat("its dtype number ", in.dtype(), " is none that is ever stored"));
+  tensor.dtype = *dtype;
+  tensor.shape.assign(in.shape().begin(), in.shape().end());
+  tensor.sliced = in.sliced();
+  std::string why;
+  if (!checked_count(tensor.shape, &why)) refuse(why);
+  const auto rank = tensor.shape.size();
+  if (in.slices_size() == 0) refuse("it has no slice");
+  tensor.slices.reserve(static_cast<std::size_t>(in.slices_size()));
+  for (const auto& from : in.slices()) {
+    auto& slice = tensor.slices.emplace_back();
+    slice.box.start.assign(from.start().begin(), from.start().end());
+    slice.box.extent.assign(from.extent().begin(), from.extent().end());
+    slice.dash.assign(from.dash().begin(), from.dash().end());
+    slice.file = from.file();
+    slice.offset = from.offset();
+    slice.size = from.size();
+    slice.crc32c = from.crc32c();
+    bool inside = slice.box.start.size() == rank && slice.box.extent.size() == rank &&
+                  (slice.dash.empty() || slice.dash.size() == rank);
+    for (std::size_t d = 0; inside && d < rank; ++d) {
+      const auto start = slice.box.start[d], extent = slice.box.extent[d];
+      inside = start >= 0 && extent >= 0 && start <= tensor.shape[d] &&
+               extent <= tensor.shape[d] - start;
+    }
+    if (!inside) refuse(cat("a slice lies outside its shape ", shape_text(tensor.shape)));
+    why = size_problem(tensor.dtype, slice.box.count(), slice.size);
+    if (!why.empty()) refuse(why);
+    std::int64_t end = 0;
+    if (slice.offset < 0 || __builtin_add_overflow(slice.offset, slice.size, &end)) {
+      refuse(cat("its offset ", slice.offset, " is impossible"));
+    }
+    if (slice.file < 0 || slice.file >= num_files) {
+      refuse(cat("it lies in data file ", slice.file, ", but there are ", num_files));
+    }
+  }
+  return tensor;
+}
+
+}  // namespace
+
+std::string encode_part_record(const PartRecord& record) {
+  return encode_part_record(record, record.tensors);
+}
+
+std::string encode_part_record(const PartRecord& record, std::span<const StoredTensor> tensors) {
+  pb::Part part;
+  part.set_uuid(record.uuid);
+  part.set_fingerprint(record.fingerprint);
+  part.set_part(record.part);
+  part.set_parts(record.parts);
+  part.set_num_files(record.num_files);
+  part.set_meta(encode_meta(record.meta));
+  std::string bytes(record_magic);
+  append_u32(bytes, version);
+  append_u64(bytes, 0);  // the length, and the checksum, once they are known
+  append_u32(bytes, 0);
+  part.AppendToString(&bytes);
+  // The tensors go behind the rest of the message one by one, through one that keeps its memory:
+  // all of them at once would be as many small allocations as there are slices.
+  pb::PartTensor one;
+  for (const auto& tensor : tensors) {
+    put(tensor, &one);
+    const auto size = one.ByteSizeLong();
+    append_varint(bytes, pb::Part::kTensorsFieldNumber << 3 | length_delimited);
+    append_varint(bytes, size);
+    if (bytes.size() - frame_bytes + size > 0x7fffffff) {
+      throw Error(
+          Code::invalid_argument,
+          cat("the part record of a rank with ", tensors.size(), " tensors is larger than 2 GiB"),
+          "Protocol Buffers hold no larger message", "Give the rank fewer slices.");
+    }
+    one.AppendToString(&bytes);
+  }
+  std::string number;
+  append_u64(number, bytes.size() - frame_bytes);
+  bytes.replace(length_at, 8, number);
+  number.clear();
+  append_u32(number, crc_mask(checksum(bytes)));
+  bytes.replace(crc_at, 4, number);
+  return bytes;
+}
+
+void check_record_frame(std::string_view first, std::uint64_t file_bytes) {
+  if (first.size() < frame_bytes) {
+    bad_record(
+        cat("it has ", first.size(), " bytes, fewer than the ", frame_bytes, " of its frame"));
+  }
+  if (first.substr(0, record_magic.size()) != record_magic)
+    bad_record("it does not begin as a part record does");
+  if (const auto found = load_u32(&first[8]); found != version) {
+    bad_record(cat("its version is ", found, ", this program reads version ", version));
+  }
+  const auto length = load_u64(&first[12]);
+  if (length != file_bytes - frame_bytes) {
+    bad_record(cat("it should hold ", length, " bytes, but holds ", file_bytes - frame_bytes));
+  }
+}
+
+PartRecord decode_part_record(std::string_view bytes) {
+  check_record_frame(bytes, bytes.size());
+  if (crc_unmask(load_u32(&bytes[crc_at])) != checksum(bytes)) bad_record("checksum mismatch");
+  pb::Part part;
+  const auto payload = bytes.substr(frame_bytes);
+  if (payload.size() > 0x7fffffff ||
+      !part.ParseFromArray(payload.data(), static_cast<int>(payload.size()))) {
+    bad_record("its contents cannot be parsed");
+  }
+  PartRecord record;
+  record.uuid = part.uuid();
+  record.fingerprint = part.fingerprint();
+  record.part = part.part();
+  record.parts = part.parts();
+  record.num_files = part.num_files();
+  if (record.part < 0 || record.part >= record.parts) {
+    bad_record(cat("it calls itself part ", record.part, " of ", record.parts));
+  }
+  if (record.num_files < 1) bad_record(cat("it speaks of ", record.num_files, " data files"));
+  record.meta = decode_meta(part.meta());
+  record.tensors.reserve(static_cast<std::size_t>(part.tensors_size()));
+  for (const auto& tensor : part.tensors()) record.tensors.push_back(get(tensor, record.num_files));
+  return record;
+}
+
+}  // namespace cairn::bundle

@@ -1,0 +1,50 @@
+#pragma once
+/// The table file that an index is: sorted keys and values in checksummed blocks, as LevelDB lays
+/// them out.
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "layout/bundle/limits.hpp"
+
+namespace cairn::bundle {
+
+/// The last eight bytes of each.
+inline constexpr std::uint64_t table_magic = 0xdb4775248b80fb57;
+
+/// What a table holds. Values point into the file or into `unpacked`; both must outlive them.
+struct Table {
+  struct Entry {
+    std::string key;
+    std::string_view value;
+  };
+  std::vector<Entry> entries;  ///< keys strictly ascending
+  std::deque<std::string> unpacked;
+};
+
+/// A data block: its entries and restart points, unpacked and under a right checksum. The separator
+/// is no less than its last key, and less than the first one of the next block.
+struct TableBlock {
+  std::string_view bytes;
+  std::string separator;
+};
+struct TableBlocks {
+  std::vector<TableBlock> blocks;
+  std::deque<std::string> unpacked;
+};
+
+inline constexpr std::uint64_t footer_bytes = 48;
+/// Whether a file of so many bytes that ends in these (at least those of the footer) may be a
+/// table: for who has not read it yet. Throws as read_table(), which looks for itself.
+void check_footer(std::string_view last, std::uint64_t file_bytes);
+
+/// All of read_table() but what the data blocks hold. Throws as that does.
+TableBlocks read_blocks(std::string_view file, const Limits& limits);
+
+/// Reads a whole table strictly: each byte of it is accounted for by a checksum, a required value
+/// or the layout (blocks end to end). Throws data_loss and says what is wrong.
+Table read_table(std::string_view file, const Limits& limits);
+
+}  // namespace cairn::bundle

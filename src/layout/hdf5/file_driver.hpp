@@ -1,0 +1,31 @@
+#pragma once
+/// HDF5's file operations on a ByteFile.
+#include "layout/hdf5/byte_file.hpp"
+#include "layout/hdf5/library.hpp"
+
+namespace cairn::hdf5 {
+
+/// Makes a file access property list lead to `file`, whatever name H5Fopen or H5Fcreate is given.
+/// One file at a time is opened through one of these. What the ByteFile throws inside a call of
+/// HDF5 makes that call fail; rethrow() throws it again.
+class FileDriver {
+ public:
+  explicit FileDriver(ByteFile& file);
+  ~FileDriver();
+  FileDriver(const FileDriver&) = delete;
+  FileDriver& operator=(const FileDriver&) = delete;
+
+  void set(hid_t access) const;  ///< a property list of class H5P_FILE_ACCESS
+  void rethrow();
+
+  struct Link {
+    ByteFile* file;
+    std::exception_ptr error;
+  };
+
+ private:
+  Link link_;
+  hid_t id_;
+};
+
+}  // namespace cairn::hdf5

@@ -1,0 +1,245 @@
+#include "layout/hdf5/lay_out.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/text.hpp"
+#include "layout/hdf5/describe.hpp"
+#include "layout/hdf5/file_driver.hpp"
+#include "layout/hdf5/hdf5_seal.hpp"
+#include "layout/hdf5/key_path.hpp"
+#include "layout/hdf5/library.hpp"
+#include "layout/hdf5/types.hpp"
+
+namespace cairn::hdf5 {
+namespace {
+
+constexpr hsize_t alignment = hsize_t{1} << 20;
+
+class Maker {
+ public:
+  explicit Maker(const NewFile& file) : file_(file) {
+    link_ = {H5Pcreate(H5P_LINK_CREATE), H5Pclose, what_};
+    check(H5Pset_char_encoding(link_.get(), H5T_CSET_UTF8), what_);
+    group_ = {H5Pcreate(H5P_GROUP_CREATE), H5Pclose, what_};
+    check(H5Pset_obj_track_times(group_.get(), false), what_);
+    data_ = storage(H5D_FILL_TIME_NEVER);
+    strings_ = storage(H5D_FILL_TIME_IFSET);  // HDF5 refuses variable lengths that are never filled
+  }
+
+  Skeleton run() {
+    SparseImage image;
+    Skeleton out;
+    {
+      FileDriver driver(image);
+      try {
+        fill(driver, out);
+      } catch (const Error&) {
+        driver.rethrow();  // what the image threw says more
+        throw;
+      }
+    }
+    out.size = image.size();
+    out.extents = image.take();
+    require_apart(out);
+    return out;
+  }
+
+ private:
+  static Handle storage(H5D_fill_time_t fill) {
+    Handle list(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, what_);
+    check(H5Pset_layout(list.get(), H5D_CONTIGUOUS), what_);
+    check(H5Pset_alloc_time(list.get(), H5D_ALLOC_TIME_EARLY), what_);
+    check(H5Pset_fill_time(list.get(), fill), what_);
+    check(H5Pset_obj_track_times(list.get(), false), what_);
+    return list;
+  }
+
+  Handle create_file(const FileDriver& driver) const {
+    Handle create(H5Pcreate(H5P_FILE_CREATE), H5Pclose, what_);
+    check(H5Pset_obj_track_times(create.get(), false), what_);
+    Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, what_);
+    check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V110), what_);
+    check(H5Pset_fclose_degree(access.get(), H5F_CLOSE_STRONG), what_);
+    check(H5Pset_alignment(access.get(), alignment, alignment), what_);
+    // Metadata, and small tensors, lie together in blocks: few extents, few file operations.
+    const auto objects = file_.datasets.size() + file_.strings.size();
+    const auto block = std::clamp<std::size_t>(objects * 512, 8 << 10, 512 << 10);
+    check(H5Pset_meta_block_size(access.get(), block), what_);
+    check(H5Pset_small_data_block_size(access.get(), block), what_);
+    driver.set(access.get());
+    return {H5Fcreate("checkpoint", H5F_ACC_TRUNC, create.get(), access.get()), H5Fclose, what_};
+  }
+
+  void fill(const FileDriver& driver, Skeleton& out) {
+    std::vector<std::string> keys;
+    for (const auto& one : file_.datasets) keys.push_back(one.key);
+    for (const auto& one : file_.strings) keys.push_back(one.key);
+    const auto groups = groups_of(keys);
+    auto file = create_file(driver);
+    h5_ = file.get();
+    make_own(out);
+    for (const auto& name : groups) make_group(name);
+    for (const auto& one : file_.datasets) {
+      const auto at = types_.find(one.dtype);
+      const auto type =
+          (at != types_.end() ? at : types_.emplace(one.dtype, stored_type(one.dtype)).first)
+              ->second.get();
+      Handle filled;
+      if (!one.fill.empty()) {  // it is written as well: this tells readers
+        filled = storage(H5D_FILL_TIME_NEVER);
+        check(H5Pset_fill_value(filled.get(), type, one.fill.data()), what_);
+      }
+      auto dataset = make_dataset(one.key, type, one.shape, one.fill.empty() ? data_ : filled);
+      out.offsets.push_back(element_count(one.shape) ? offset_of(dataset) : 0);
+      if (has_no_type(one.dtype)) note(dataset, dtype_attribute, dtype_name(one.dtype));
+      dataset.close(what_);
+    }
+    for (const auto& one : file_.strings) make_strings(one);
+    describe(h5_, file_);
+    // The rest closes by itself; only this flushes.
+    h5_ = H5I_INVALID_HID;
+    file.close("the HDF5 file cannot be completed");
+  }
+
+  // First, so that the marker lies near the beginning.
+  void make_own(Skeleton& out) {
+    auto group = make_group(own_group);
+    note(group, "format", marker);
+    const std::string own(own_group);
+    auto meta_text = fixed_string(std::max<std::size_t>(1, file_.meta.size()));
+    auto meta = make_dataset(own + "/meta", meta_text.get(), {}, data_);
+    check(H5Dwrite(meta.get(), meta_text.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, file_.meta.c_str()),
+          what_);
+    auto blob = make_dataset(own + "/strings", H5T_STD_U8LE, {file_.blob_bytes}, data_);
+    if (file_.blob_bytes > 0) out.blob_offset = offset_of(blob);
+    if (file_.meta_bytes > 0) {
+      const auto place = encode_meta_place({out.blob_offset, file_.meta_bytes, file_.meta_crc32c});
+      note(group, "metadata", place);
+    }
+    if (file_.slices_bytes > 0) {
+      const auto text = fixed_string(static_cast<std::size_t>(file_.slices_bytes));
+      out.slices_offset = offset_of(make_dataset(own + "/slices", text.get(), {}, data_));
+    }
+    auto table = make_dataset(own + "/index", H5T_STD_U8LE, {file_.table_room}, data_);
+    if (file_.table_room > 0) out.table_offset = offset_of(table);
+  }
+
+  static void note(const Handle& object, const char* name, std::string_view text) {
+    auto type = fixed_string(text.size());
+    Handle scalar(H5Screate(H5S_SCALAR), H5Sclose, what_);
+    Handle attribute(
+        H5Acreate2(object.get(), name, type.get(), scalar.get(), H5P_DEFAULT, H5P_DEFAULT),
+        H5Aclose, what_);
+    check(H5Awrite(attribute.get(), type.get(), text.data()), what_);
+  }
+
+  static Handle fixed_string(std::size_t bytes) {
+    Handle type(H5Tcopy(H5T_C_S1), H5Tclose, what_);
+    check(H5Tset_size(type.get(), bytes), what_);
+    check(H5Tset_strpad(type.get(), H5T_STR_NULLPAD), what_);
+    check(H5Tset_cset(type.get(), H5T_CSET_UTF8), what_);
+    return type;
+  }
+
+  Handle make_group(const std::string& name) {
+    return {H5Gcreate2(h5_, name.c_str(), link_.get(), group_.get(), H5P_DEFAULT), H5Gclose,
+            cat("the group /", name, " cannot be made")};
+  }
+
+  Handle make_dataset(const std::string& key, hid_t type, const Dims& shape, const Handle& how) {
+    if (shape.size() > H5S_MAX_RANK) {
+      throw Error(Code::invalid_argument,
+                  cat("tensor '", key, "' cannot be stored in an HDF5 file"),
+                  cat("it has ", shape.size(), " dimensions, and HDF5 has at most ", H5S_MAX_RANK),
+                  "Save it in the format of bundles.")
+          .of_tensor(key);
+    }
+    const std::vector<hsize_t> extents(shape.begin(), shape.end());
+    const auto id = shape.empty()
+                        ? H5Screate(H5S_SCALAR)
+                        : H5Screate_simple(static_cast<int>(shape.size()), extents.data(), nullptr);
+    const auto what = cat("the dataset of tensor '", key, "' cannot be made");
+    Handle space(id, H5Sclose, what);
+    return {H5Dcreate2(h5_, key.c_str(), type, space.get(), link_.get(), how.get(), H5P_DEFAULT),
+            H5Dclose, what};
+  }
+
+  static std::int64_t offset_of(const Handle& dataset) {
+    const auto offset = H5Dget_offset(dataset.get());
+    if (offset == HADDR_UNDEF) throw failure("HDF5 has no place for a dataset", Code::internal);
+    return static_cast<std::int64_t>(offset);
+  }
+
+  void make_strings(const NewStrings& one) {
+    const bool zeros = std::any_of(one.values.begin(), one.values.end(), [](const auto& value) {
+      return value.find('\0') != value.npos;
+    });
+    // What C calls a string ends at a zero byte: then they are sequences of bytes.
+    Handle type(zeros ? H5Tvlen_create(H5T_STD_U8LE) : H5Tcopy(H5T_C_S1), H5Tclose, what_);
+    if (!zeros) {
+      const bool utf8 = std::all_of(one.values.begin(), one.values.end(),
+                                    [](const auto& value) { return is_utf8(value); });
+      check(H5Tset_size(type.get(), H5T_VARIABLE), what_);
+      check(H5Tset_cset(type.get(), utf8 ? H5T_CSET_UTF8 : H5T_CSET_ASCII), what_);
+    }
+    auto dataset = make_dataset(one.key, type.get(), one.shape, strings_);
+    if (one.values.empty()) return;
+    std::vector<hvl_t> sequences;
+    std::vector<const char*> texts;
+    for (const auto& value : one.values) {
+      sequences.push_back({value.size(), const_cast<char*>(value.data())});
+      texts.push_back(value.c_str());
+    }
+    const void* values = zeros ? static_cast<const void*>(sequences.data()) : texts.data();
+    check(H5Dwrite(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, values),
+          "strings cannot be written");
+  }
+
+  // HDF5 must have written nothing where data goes, and the marker where it is looked for.
+  void require_apart(const Skeleton& out) const {
+    std::vector<std::pair<std::int64_t, std::int64_t>> data{{out.blob_offset, file_.blob_bytes},
+                                                            {out.slices_offset, file_.slices_bytes},
+                                                            {out.table_offset, file_.table_room}};
+    for (std::size_t i = 0; i < file_.datasets.size(); ++i) {
+      const auto& one = file_.datasets[i];
+      data.emplace_back(out.offsets[i], element_count(one.shape) *
+                                            static_cast<std::int64_t>(dtype_size(one.dtype)));
+    }
+    for (const auto& extent : out.extents) {
+      data.emplace_back(extent.offset, static_cast<std::int64_t>(extent.bytes.size()));
+    }
+    std::sort(data.begin(), data.end());
+    std::int64_t end = 0;
+    for (const auto& [offset, bytes] : data) {
+      if (bytes == 0) continue;
+      if (offset < end || bytes > out.size - offset) {
+        throw Error(Code::internal, cat("HDF5 put something at ", offset, " on top of data"));
+      }
+      end = offset + bytes;
+    }
+    const auto first = out.extents.empty() ? std::string() : out.extents.front().bytes;
+    if (std::string_view(first).substr(0, marker_reach).find(marker) == first.npos) {
+      throw Error(Code::internal, "HDF5 put the marker of our group too far into the file");
+    }
+  }
+
+  static constexpr const char* what_ = "the HDF5 file cannot be laid out";
+  const NewFile& file_;
+  Handle link_, group_, data_, strings_;
+  std::map<DType, Handle> types_;
+  hid_t h5_ = H5I_INVALID_HID;
+};
+
+}  // namespace
+
+bool available() { return true; }
+void require_available() {}
+
+Skeleton lay_out(const NewFile& file) {
+  const Session session;
+  return Maker(file).run();
+}
+
+}  // namespace cairn::hdf5

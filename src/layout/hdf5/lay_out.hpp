@@ -1,0 +1,58 @@
+#pragma once
+/// A new HDF5 file without its data: everything that HDF5 itself writes, and where the data goes.
+/// Bytes out; no file is touched.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cairn/attributes.hpp"
+#include "cairn/box.hpp"
+#include "cairn/dtype.hpp"
+#include "layout/hdf5/byte_file.hpp"
+
+namespace cairn::hdf5 {
+
+/// Whether this build has libhdf5.
+bool available();
+/// Throws unsupported if it has not.
+void require_available();
+
+struct NewDataset {
+  std::string key;
+  DType dtype{};
+  Dims shape;
+  std::string fill = {};  ///< one element, the fill value of the dataset; empty: HDF5's own
+};
+
+/// For readers of HDF5 only; Cairn itself reads the blob.
+struct NewStrings {
+  std::string key;
+  Dims shape;
+  std::vector<std::string> values;
+};
+
+struct NewFile {
+  std::vector<NewDataset> datasets;
+  std::vector<NewStrings> strings;
+  Descriptions descriptions;    ///< of datasets, groups and the file, checked
+  std::string meta;             ///< text of the dataset /_cairn/meta
+  std::int64_t meta_bytes = 0;  ///< how much of the blob is the metadata, which it begins with
+  std::uint32_t meta_crc32c = 0;
+  std::int64_t slices_bytes = 0;  ///< length of the text of the dataset /_cairn/slices; 0: none
+  std::int64_t blob_bytes = 0;    ///< length of the dataset /_cairn/strings
+  std::int64_t table_room = 0;    ///< length of the dataset /_cairn/index
+};
+
+struct Skeleton {
+  std::vector<std::int64_t> offsets;  ///< of the datasets' elements, in order; 0: it has none
+  std::int64_t blob_offset = 0, slices_offset = 0, table_offset = 0;
+  std::vector<Extent> extents;  ///< what HDF5 wrote: ascending, apart from each other and from data
+  std::int64_t size = 0;
+};
+
+/// The same bytes for the same file. Datasets are contiguous; those of a mebibyte and more begin at
+/// a multiple of one. Throws invalid_argument for keys that HDF5 cannot hold (key_path.hpp) and
+/// tensors of more than 32 dimensions; unsupported without libhdf5.
+Skeleton lay_out(const NewFile&);
+
+}  // namespace cairn::hdf5

@@ -1,0 +1,34 @@
+#pragma once
+/// What needs libhdf5, as a module for a program that is not linked to it: a parallel libhdf5
+/// brings MPI and all of its fabric libraries along. module_loader.cpp, linked into such a program,
+/// defines the functions of foreign.hpp and lay_out.hpp, and loads the module when one of them is
+/// called.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "layout/hdf5/foreign.hpp"
+#include "layout/hdf5/lay_out.hpp"
+
+namespace cairn::hdf5 {
+
+/// The one symbol that a module exports. Program and module are compiled together: what is passed
+/// are C++ types.
+struct Module {
+  const char* version;  ///< of the Cairn that it belongs to
+  Skeleton (*lay_out)(const NewFile&);
+  ForeignFile* (*open)(std::unique_ptr<ByteFile>, std::int64_t strings_limit_bytes);
+  void (*close)(ForeignFile*);
+  std::optional<ForeignDataset> (*find)(ForeignFile&, const std::string& path);
+  void (*read)(ForeignFile&, const std::string& path, const ForeignDataset&, const Box&,
+               std::byte* out);
+  std::vector<std::string> (*read_strings)(ForeignFile&, const std::string& path,
+                                           const ForeignDataset&);
+};
+
+inline constexpr const char* module_symbol = "cairn_hdf5_module";
+
+}  // namespace cairn::hdf5

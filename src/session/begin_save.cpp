@@ -1,0 +1,322 @@
+// The stages of a save before its bytes (save.cpp): settle, plan, prepare.
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cmath>
+
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "cairn/log.hpp"
+#include "group/collectives.hpp"
+#include "session/engine.hpp"
+#include "session/save/join_descriptions.hpp"
+#include "session/save/save_steps.hpp"
+#include "session/save/settle_save.hpp"
+#include "store/contents/format.hpp"
+
+namespace cairn {
+
+namespace {
+
+// Of all bits, so that ranks agree on NaN too.
+std::string metric_text(const std::optional<double>& metric) {
+  if (!metric) return "none";
+  return cat(*metric,
+             std::isnan(*metric) ? "" : cat(", bits ", std::bit_cast<std::uint64_t>(*metric)));
+}
+
+}  // namespace
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// Deals with a save whose bytes are still on their way; whether a new one may begin.
+bool Engine::make_way() {
+  advance(false);
+  if (!flights.is_writing()) return true;
+  switch (job.options.async.when_busy) {
+    case WhenBusy::wait:
+      while (flights.is_writing()) {
+        flights.wait_until_idle();
+        advance(false);
+      }
+      return true;
+    case WhenBusy::skip:
+      return false;
+    case WhenBusy::replace:
+      break;
+  }
+  auto& flight = flights.last();
+  flight.cancelled = true;
+  flight.handle->idle.wait(false);
+  // What has failed is no longer on its way: it lands as a failure, with all that this takes.
+  if (any_of(*job.group, flight.failure != nullptr)) {
+    advance(true);
+    return true;
+  }
+  // Whether it can be removed or not: what was cancelled must never land.
+  const bool gone =
+      withdraw(&flight.prepared.value().save, false, false) == Directory::Withdrawn::gone;
+  if (gone) ledger.replaced();
+  if (!gone) ledger.failed();
+  change(flight, gone ? SaveStage::replaced : SaveStage::failed);
+  const auto step = flight.asked.step;
+  flights.retire_last();
+  if (!gone) {
+    throw Error(Code::io,
+                cat("step ", step, " was to give way to a later save, but could not be removed"),
+                "", "Try again: until another save commits, a restart may still complete it.");
+  }
+  return true;
+}
+
+void Engine::throw_earlier_failure() {
+  const auto error = flights.take_earlier_failure();
+  throws_earlier_ = error.has_value();
+  if (error) throw Error(*error);
+}
+
+// What failed earlier must not cost the last save before a stop: its handle and the log have told
+// of it.
+void Engine::clear_way_for_last_save() {
+  if (!turns->stop()) return;
+  settle();  // nor is the last one to be skipped
+  if (flights.take_earlier_failure() && job.root()) {
+    log(LogLevel::warning,
+        "the failure of an earlier save is not thrown: the job stops, and saves");
+  }
+}
+
+Engine::Planned Engine::plan(const Request& request, const Look& look) {
+  const auto& [step, given, options, background, call] = request;
+  // Which files are there to be shared is rank 0's to tell.
+  const bool quick =
+      background && !freezes(job) && !format_of(job.options.store.format).is_laid_out_each_time();
+  const auto kept = plans.kept();
+  // What goes wrong on one rank is a miss: the long way meets it again, and says so on all ranks.
+  bool may = kept != nullptr && !options.policy;
+  if (may && quick) try {
+      may = is_quick(*kept, step);
+    } catch (...) {
+      error_in_flight();
+      may = false;
+    }
+  auto sum = plans.ask(step, look, options, may);
+  if (quick && job.root() && sum.fits()) try {
+      offer_numbers(sum);
+    } catch (...) {
+      error_in_flight();
+      sum = {};
+      sum[PlanSum::misses] = 1;
+    }
+  static_assert(PlanSum::slots <= CallGroup::room);
+  calls().meet(sum.values);
+  Planned planned;
+  planned.again = sum.agreed();
+  if (planned.again) planned.descriptions = plans.descriptions(look.state, options);
+  if (planned.again) planned.resolved = plans.with_fills(look.state);
+  if (planned.again && quick) {
+    planned.plan = kept;
+    planned.numbers = {sum[PlanSum::sequence],
+                       sum[PlanSum::parent],
+                       std::bit_cast<double>(sum[PlanSum::time]),
+                       {static_cast<std::uint64_t>(sum[PlanSum::uuid_high]),
+                        static_cast<std::uint64_t>(sum[PlanSum::uuid_low])},
+                       sum[PlanSum::recycled_bytes],
+                       sum[PlanSum::left_step],
+                       static_cast<int>(sum[PlanSum::left_files])};
+    const auto& numbers = *planned.numbers;
+    directory.use_sequence(numbers.sequence, numbers.recycled_bytes >= 0, numbers.left_step);
+    return planned;
+  }
+  if (!planned.again) require_step(step, options);
+  if (flights.has(step)) {
+    settle();
+    throw_earlier_failure();
+    planned.again = planned.again && plans.kept();  // a failure has ended the plan, on all ranks
+  }
+  if (planned.again) {
+    // A copy: where things lie in an HDF5 file is that file's own.
+    planned.plan = background ? std::make_shared<SavePlan>(*plans.kept()) : plans.kept();
+    return planned;
+  }
+  if (options.policy) settle_policy(options);
+  auto made = plans.make_anew(look, options);
+  if (options.policy) plans.forget();
+  planned.plan = std::move(made.plan);
+  planned.resolved = std::move(made.resolved);
+  planned.descriptions = std::move(made.descriptions);
+  return planned;
+}
+
+// Whether this rank could save with this plan and without a look at the directory. The quick way is
+// only for a new step: there is nothing to replace, and no failed save to withdraw. Rank 0 must
+// leave a part record, or recovery could complete a save that rank 0 did not finish.
+bool Engine::is_quick(const SavePlan& plan, std::int64_t step) const {
+  if (!job.options.hooks.savers.empty() || !plan.capture.made() ||
+      flights.pool().bytes() < plan.capture.layout().bytes || flights.has(step)) {
+    return false;
+  }
+  return !job.root() || (plan.layout.writer >= 0 && directory.is_simple(step, staging_) &&
+                         directory.can_take_left(plan.layout.data_files));
+}
+
+// Rank 0. The save's number and name, which a sum over ranks tells them.
+void Engine::offer_numbers(PlanSum& sum) {
+  const auto uuid = commit::random_uuid();
+  sum[PlanSum::sequence] = directory.last_sequence() + 1;
+  sum[PlanSum::parent] = parent_at_home();
+  sum[PlanSum::time] = std::bit_cast<std::int64_t>(now_seconds());
+  sum[PlanSum::uuid_high] = static_cast<std::int64_t>(uuid.high);
+  sum[PlanSum::uuid_low] = static_cast<std::int64_t>(uuid.low);
+  sum[PlanSum::recycled_bytes] = directory.take_recycled_bytes();
+  const auto left = staging_.empty() ? commit::LeftData{} : directory.next_left();
+  if (left.step >= 0) sum[PlanSum::recycled_bytes] = left.bytes;
+  if (sum[PlanSum::recycled_bytes] == 0) sum[PlanSum::recycled_bytes] = -1;
+  sum[PlanSum::left_step] = left.step;
+  sum[PlanSum::left_files] = left.num_files;
+}
+
+// The policy of this save alone, which the job has while it lasts.
+void Engine::settle_policy(const SaveOptions& options) {
+  const auto parameters = together(*job.group, [&] {
+    job.policy = options.policy->description();
+    return options.policy->parameters().value_or("none that it states");
+  });
+  require_same(*job.group, "the sharding policy", job.policy);
+  require_same(*job.group, "the parameters of the sharding policy", parameters);
+  if (job.root()) warn_of_policy(job);
+}
+
+void Engine::require_step(std::int64_t step, const SaveOptions& options) const {
+  require_same(*job.group, "the step", cat(step));
+  require_same(*job.group, "SaveOptions",
+               {{"metric", metric_text(options.metric)},
+                {"policy", options.policy ? "given" : "none"},
+                {"overwrite", options.overwrite ? "true" : "false"}});
+  if (commit::may_be_saved(step)) return;
+  throw Error(Code::invalid_argument,
+              cat("step ", step, step < 0 ? " is negative" : " is too high"), "",
+              cat("Steps go from 0 to ", commit::staging_step - 1, "."));
+}
+
+// Rank 0: the sequence of the checkpoint that a save which begins now goes on from, and of its
+// ancestors in the directory the last.
+std::int64_t Engine::parent() const {
+  // One on the nodes may be later than one in flight.
+  return flights.empty() ? directory.head() : std::max(directory.head(), flights.last().sequence);
+}
+
+// Whether a restart is to complete the save if its job dies between the last byte and the commit.
+// The application waits for a blocking save, and goes on when that has ended one way or the other;
+// after the last one before a stop it would not be there to save again.
+bool Engine::leaves_records(bool background, const SaveCall& call) const {
+  return background || !call.why_blocking.empty() || job.options.write.part_records ||
+         !job.atomic_rename || (turns && turns->stop());
+}
+
+std::int64_t Engine::parent_at_home() const {
+  return flights.empty() ? directory.parent_here()
+                         : std::max(directory.parent_here(), flights.last().sequence);
+}
+
+Prepared Engine::prepare(std::int64_t step, const FileLayout& layout, bool records, int slot,
+                         bool may_overwrite, const CheckpointMeta* origin) {
+  commit::Transaction mine;  // rank 0
+  const auto message = from_root(*job.group, [&] {
+    flights.drain();  // a tidying may still be filling what is looked at here
+    auto [save, sequence] = directory.begin_save({.step = step,
+                                                  .data_files = layout.data_files,
+                                                  .bytes = layout.total_bytes,
+                                                  .records = records,
+                                                  .alone = flights.empty(),
+                                                  .sequence = origin ? origin->sequence : -1,
+                                                  .may_overwrite = may_overwrite});
+    const auto parent =
+        origin ? directory.parent_here(origin->sequence, origin->parent) : parent_at_home();
+    auto text = WireWriter()
+                    .put(save.uuid)
+                    .put(save.num_files)
+                    .put(sequence)
+                    .put(parent)
+                    .put(now_seconds())
+                    .put(save.files.takes ? save.files.takes->step : -1)
+                    .put(save.files.takes ? save.files.takes->num_files : 0)
+                    .put(save.staging);
+    const auto shares = freezes(job) ? directory.shares(frozen.sequence()) : std::nullopt;
+    const auto shared = shares.value_or(commit::SharedData{});
+    text.put(shared.step).put(shared.num_files).put(shared.sequence);
+    mine = std::move(save);
+    return text.take();
+  });
+  WireReader reader(message);
+  auto uuid = reader.get<std::string>();
+  const auto num_files = reader.get<int>();
+  const auto sequence = reader.get<std::int64_t>();
+  const auto parent = reader.get<std::int64_t>();
+  const auto time = reader.get<double>();
+  auto prepared = prepared_of(step, std::move(uuid), num_files, sequence, parent, time);
+  const commit::LeftData takes{reader.get<std::int64_t>(), reader.get<int>()};
+  if (takes.step >= 0) prepared.save.files.takes = takes;
+  prepared.save.staging = reader.get<std::string>();
+  commit::SharedData shared{reader.get<std::int64_t>()};
+  shared.num_files = reader.get<int>();
+  shared.sequence = reader.get<std::int64_t>();
+  if (shared.step >= 0) prepared.save.files.shares = shared;
+  if (!prepared.save.staging.empty()) staging_ = prepared.save.staging;
+  prepared.save.retired = std::move(mine.retired);
+  prepared.save.opened = std::move(mine.opened);
+  prepared.save.replaces = std::move(mine.replaces);
+  prepared.save.records = records;
+  prepared.save.slot = slot;
+  return prepared;
+}
+
+Prepared Engine::prepared_of(std::int64_t step, std::string uuid, int num_files,
+                             std::int64_t sequence, std::int64_t parent, double time) const {
+  Prepared prepared;
+  prepared.save = {job.directory, job.naming, step, std::move(uuid)};
+  format_of(job.options.store.format).shape(prepared.save, 0);
+  prepared.save.num_files = num_files;  // rank 0 may have raised it
+  prepared.save.sequence = sequence;
+  prepared.save.direct = !job.atomic_rename;
+  prepared.save.files.recycle = directory.recycles();
+  prepared.save.files.direct_io = job.options.write.direct_io;
+  prepared.meta = meta_of_save(job, step, sequence, parent, time, prepared.save.uuid);
+  return prepared;
+}
+
+// Any thread: a save on whose numbers ranks have agreed gets its name.
+void Engine::take_name(Flight& flight) const {
+  const auto& numbers = flight.numbers.value();
+  commit::Transaction shaped;
+  format_of(job.options.store.format).shape(shaped, flight.layout.data_files);
+  auto prepared = prepared_of(flight.asked.step, commit::uuid_text(numbers.uuid), shaped.num_files,
+                              numbers.sequence, numbers.parent, numbers.time);
+  prepared.save.files.counts = &flight.result.counts;
+  prepared.save.files.stripes = policy_of(job).stripes_of(flight.layout.data_files);
+  prepared.save.files.stripes_yield = job.options.write.stripes == 0;
+  prepared.save.files.recycle = numbers.recycled_bytes >= 0;
+  if (numbers.left_step >= 0) prepared.save.files.takes = {numbers.left_step, numbers.left_files};
+  prepared.save.staging = staging_;
+  prepared.save.slot = flight.slot;
+  {
+    const std::lock_guard guard(flight.handle->mutex);
+    flight.handle->prefix = prepared.save.prefix().string();
+  }
+  flight.prepared = std::move(prepared);
+  tell_meta(flight);
+}
+
+// What the application says of the checkpoint. Descriptions may be long: who seals it has them, and
+// one of the records.
+void Engine::tell_meta(Flight& flight) const {
+  auto& meta = flight.prepared->meta;
+  meta.metric = flight.asked.metric;
+  if (!job.root() && flight.layout.writer != 0) return;
+  meta.descriptions = *flight.asked.descriptions;
+  meta.gaps = *flight.plan->gaps;
+}
+
+}  // namespace cairn

@@ -1,0 +1,432 @@
+// Checkpoint and LoadStatus: TensorFlow's face on the engine.
+#include "cairn/checkpoint.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "cairn/log.hpp"
+#include "cairn/ragged.hpp"
+#include "group/collectives.hpp"
+#include "session/engine.hpp"
+#include "session/job/prefix.hpp"
+#include "session/objects.hpp"
+#include "session/on_mesh.hpp"
+#include "session/restore/resolve_restore.hpp"
+#include "session/restore/restore.hpp"
+#include "session/shared_engines.hpp"
+
+namespace cairn {
+namespace {
+
+constexpr const char* counter_key = "save_counter";
+
+std::string list_text(const std::vector<std::string>& keys) {
+  constexpr std::size_t shown = 10;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(shown, keys.size()); ++i) {
+    text += cat(i ? ", '" : "'", keys[i], "'");
+  }
+  if (keys.size() > shown) text += cat(" and ", keys.size() - shown, " more");
+  return text;
+}
+
+bool is_ragged(const LocalTensor& tensor) {
+  return tensor.unresolved && tensor.unresolved->kind == Unresolved::Kind::ragged;
+}
+
+// A SavedModel keeps its checkpoint inside.
+io::Path checkpoint_in(io::FileSystem& files, const io::Path& path) {
+  const auto status = files.status(path);
+  const bool is_directory = status && status->is_directory;
+  for (const char* graph : {"saved_model.pb", "saved_model.pbtxt"}) {
+    if (is_directory && files.status(path / graph)) return path / "variables" / "variables";
+  }
+  if (is_directory && !has_checkpoint(files, path)) {
+    throw Error(Code::not_found, cat("there is no checkpoint ", path.string()),
+                "it is a directory, and not a SavedModel's",
+                "Give a checkpoint's prefix; latest_checkpoint finds the newest one's.")
+        .at(path.string());
+  }
+  return path;
+}
+
+}  // namespace
+
+struct LoadStatus::Impl {
+  Job job;
+  std::shared_ptr<CallGroup> calls;
+  State* state;
+  SharedIndex index{CheckpointContents()};
+  RestoreOptions options;
+  std::set<std::string> seen;   // keys of this rank's state that were looked for
+  std::set<std::string> dealt;  // ragged ones among them of which it got its rows
+  std::vector<std::string> unused, missing;
+  bool matched = false;  // a key of any rank's state
+  bool expected = false;
+
+  const CheckpointContents& contents() const { return index.contents(); }
+
+  ~Impl() {
+    if (expected || !job.root() || unused.empty()) return;
+    try {
+      log(LogLevel::warning,
+          cat(unused.size(), " keys of ", contents().prefix, " were not used: ", list_text(unused),
+              ". LoadStatus::expect_partial() says that this is meant"));
+    } catch (...) {  // a message is not worth the process
+    }
+  }
+
+  // Collective. The first time with the counter, if it is wanted.
+  void fill(bool first, std::int64_t* counter = nullptr) {
+    State added;
+    for (const auto& [key, tensor] : state->tensors()) {
+      if (!seen.count(key)) added.add(key, tensor);
+    }
+    for (const auto& [key, name] : state->objects().names) {
+      if (added.find(key)) added.name(key, name);
+    }
+    const auto ours = static_cast<std::int64_t>(added.tensors().size());
+    if (all_reduce(*job.group, ours, Group::Op::max) == 0 && !first) return;
+    if (!first) require_not_dealt(added);
+    if (counter) {
+      together(*job.group, [&] { added.add(counter_key, *counter); });
+    }
+    // Savers restore once: what they restored the application may have changed since.
+    auto report = restore_state(job, index, added, fitting(added), {.savers = first});
+    std::int64_t found = 0;
+    for (const auto& [key, tensor] : added.tensors()) {
+      seen.insert(key);
+      if (std::binary_search(report.kept_keys.begin(), report.kept_keys.end(), key)) continue;
+      found += key != counter_key;
+      if (is_ragged(tensor)) dealt.insert(key);
+    }
+    matched |= all_reduce(*job.group, found, Group::Op::max) > 0;
+    if (first) {
+      unused = std::move(report.unused_keys);
+    } else {
+      std::erase_if(unused, [&](const auto& key) {
+        return !std::binary_search(report.unused_keys.begin(), report.unused_keys.end(), key);
+      });
+    }
+    // Programs of names, as TensorFlow 1 had them, count elsewhere.
+    const bool of_names = !contents().find(object_graph_key) && !contents().meta;
+    if (counter && of_names) std::erase(report.kept_keys, counter_key);
+    missing.insert(missing.end(), report.kept_keys.begin(), report.kept_keys.end());
+    std::sort(missing.begin(), missing.end());
+    missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
+  }
+
+  // Collective. Rows are dealt among the ranks that bring a key to the same fill: one that brings
+  // it later would get some of them a second time.
+  void require_not_dealt(const State& added) const {
+    WireWriter message;
+    for (const auto& [key, tensor] : added.tensors()) {
+      if (is_ragged(tensor)) message.put(key);
+    }
+    const auto all = all_gather(*job.group, message.take());
+    together(*job.group, [&] {
+      for (int rank = 0; rank < job.group->size(); ++rank) {
+        for (WireReader reader(all[static_cast<std::size_t>(rank)]); !reader.empty();) {
+          const auto key = reader.get<std::string>();
+          if (!dealt.count(key)) continue;
+          throw Error(Code::invalid_argument,
+                      cat("ragged tensor '", key, "' was added on rank ", rank,
+                          " after its rows had been dealt to other ranks"),
+                      "each row goes to one rank",
+                      "Add a ragged key on all ranks before the same restore or fill.")
+              .of_tensor(key);
+        }
+      }
+    });
+  }
+
+  // Collective. The options for these keys: one that is named and not in the state yet is no
+  // mistake, since it may come later.
+  RestoreOptions fitting(const State& added) const {
+    auto fit = options;
+    fit.all_may_be_missing = true;
+    fit.may_be_missing.clear();
+    std::set<std::string> named;
+    for (const auto& [key, stored] : options.rename) named.insert(key);
+    for (const auto& [key, offset] : options.offset) named.insert(key);
+    for (const auto& [key, how] : options.convert_keys) named.insert(key);
+    std::vector<std::int64_t> known;
+    for (const auto& key : named) known.push_back(added.find(key) != nullptr);
+    if (!known.empty()) job.group->all_reduce(known, Group::Op::max);
+    for (std::size_t i = 0; const auto& key : named) {
+      if (known[i++] != 0) continue;
+      fit.rename.erase(key);
+      fit.offset.erase(key);
+      fit.convert_keys.erase(key);
+    }
+    return fit;
+  }
+
+  [[noreturn]] void refuse(const std::string& problem, const std::vector<std::string>& keys,
+                           const std::string& way_out) const {
+    throw Error(Code::not_found, problem, keys.empty() ? "" : list_text(keys), way_out)
+        .at(contents().prefix);
+  }
+  void require_all_found() const {
+    if (options.all_may_be_missing) return;
+    auto lacking = missing;
+    std::erase_if(lacking, [&](const auto& key) { return options.may_be_missing.count(key) != 0; });
+    if (lacking.empty()) return;
+    std::string meant;
+    for (std::size_t i = 0; i < lacking.size() && meant.empty(); ++i) {
+      Nearest nearest(lacking[i]);
+      offer_keys(contents(), nearest);
+      meant = nearest.word();
+      if (!meant.empty()) {
+        meant = cat("For '", lacking[i], "' there may be '", meant, "'. ");
+      }
+    }
+    refuse(cat(lacking.size(), " keys of the state are not in ", contents().prefix), lacking,
+           cat(meant,
+               "They keep what is in memory; fill them from other keys with "
+               "RestoreOptions::rename, or allow it in RestoreOptions::may_be_missing, or by not "
+               "asserting."));
+  }
+};
+
+LoadStatus::LoadStatus(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+const std::string& LoadStatus::prefix() const { return impl_->contents().prefix; }
+const std::vector<std::string>& LoadStatus::unused_keys() const { return impl_->unused; }
+const std::vector<std::string>& LoadStatus::missing_keys() const { return impl_->missing; }
+
+const std::shared_ptr<const ObjectGraph>& LoadStatus::graph() const {
+  return impl_->contents().graph;
+}
+
+const LoadStatus& LoadStatus::fill() const {
+  guarded(*impl_->job.group, "LoadStatus::fill", [&] {
+    impl_->calls->meet();
+    impl_->fill(false);
+  });
+  return *this;
+}
+
+const LoadStatus& LoadStatus::assert_consumed() const {
+  fill();
+  impl_->expected = true;
+  impl_->require_all_found();
+  if (!impl_->unused.empty()) {
+    impl_->refuse(
+        cat(impl_->unused.size(), " keys of ", impl_->contents().prefix, " are in no rank's state"),
+        impl_->unused, "Add them to the state, or assert less.");
+  }
+  return *this;
+}
+
+const LoadStatus& LoadStatus::assert_existing_objects_matched() const {
+  fill();
+  impl_->expected = true;
+  impl_->require_all_found();
+  return *this;
+}
+
+const LoadStatus& LoadStatus::assert_nontrivial_match() const {
+  fill();
+  impl_->expected = true;
+  if (!impl_->matched) {
+    impl_->refuse(cat("nothing of the state is in ", impl_->contents().prefix), {},
+                  "cairn show lists its keys; RestoreOptions::rename maps them.");
+  }
+  return *this;
+}
+
+const LoadStatus& LoadStatus::expect_partial() const {
+  impl_->expected = true;
+  return *this;
+}
+
+struct Checkpoint::Impl {
+  std::shared_ptr<SharedEngines> shared;
+  std::shared_ptr<CallGroup> group;
+  std::uint64_t user = 0;
+  State* state;
+  ManagerOptions options;
+  std::int64_t counter = 0;
+  std::shared_ptr<EngineSlot> numbered, single;  // where the last save() and write() went
+  io::Path restored;                             // the last restore()'s, until a save goes on
+
+  Engine* saving() const { return numbered ? numbered->engine.get() : nullptr; }
+
+  // Collective. A counter is in the state already, or is not wanted.
+  State stored(const Engine& engine, const State& tensors) const {
+    if (!options.store.object_graph) return tensors;
+    return with_object_graph(*group, tensors, std::nullopt, engine.job.row_plans.get());
+  }
+
+  // Collective. Gives the next number to a save, which says whether it has used it up.
+  template <class Save>
+  void save_next(const std::filesystem::path& prefix, const Save& save) {
+    group->meet();
+    const auto whole = checked_prefix(*group, prefix);
+    require_same(*group, "the save counter", cat(counter));
+    auto& engine = shared->use(numbered, user, whole, true, options);
+    go_on_from_restored(engine);
+    engine.call_before_save(counter + 1);
+    ++counter;
+    try {
+      const auto with_counter = together(*group, [&] {
+        auto all = *state;
+        auto number = cairn::whole(&counter, {});
+        number.made_by_save = true;
+        all.add(counter_key, std::move(number));
+        return all;
+      });
+      if (!save(engine, stored(engine, with_counter))) --counter;
+    } catch (const Error& error) {
+      if (error.code() != Code::durability_unknown) --counter;
+      throw;
+    }
+  }
+
+  // Rank 0. What was saved after the checkpoint that this run went on from is left behind: its
+  // numbers are free, also that of a save which was completed after its job had died.
+  void go_on_from_restored(Engine& engine) {
+    const auto& job = engine.job;
+    const auto went_on = std::exchange(restored, {});
+    if (!job.root() || job.directory != went_on.parent_path()) return;
+    const auto number = commit::parse_prefix(went_on.filename().string(), job.naming);
+    if (!number) return;
+    if (const auto* entry = engine.directory.find(*number)) {
+      engine.directory.went_back_to(*number, entry->save.sequence);
+    }
+  }
+
+  LoadStatus load(const io::Path& path, const RestoreOptions& restore, bool with_counter) {
+    return guarded_alone(*group, with_counter ? "Checkpoint::restore" : "Checkpoint::read", [&] {
+      group->meet();
+      if (auto* engine = saving()) {  // what is in flight may be what is asked for
+        engine->settle();
+        engine->throw_earlier_failure();
+      }
+      const auto whole = checked_prefix(*group, path.has_filename() ? path : path.parent_path());
+      require_same_options(*group, restore);
+      require_same(*group, "CheckpointOptions",
+                   {{"write.chunk_bytes", cat(options.write.chunk_bytes)},
+                    {"verify_first", options.verify_first ? "true" : "false"}});
+      require_savers(*group, options.hooks.savers);
+      auto status = std::make_shared<LoadStatus::Impl>();
+      status->job = make_job(group, whole.parent_path(), whole.filename().string(), options);
+      status->calls = group;
+      settle_nodes(status->job);
+      settle_io_ranks(status->job);
+      status->state = state;
+      status->options = restore;
+      const auto found =
+          from_root(*group, [&] { return checkpoint_in(*status->job.files, whole).string(); });
+      status->index = share_index(status->job, found);
+      status->expected = true;          // until it is known
+      auto restored_counter = counter;  // a restore may fail half way
+      status->fill(true, with_counter ? &restored_counter : nullptr);
+      if (with_counter) {
+        counter = restored_counter;
+        restored = io::Path(found);
+      }
+      status->expected = false;
+      return LoadStatus(std::move(status));
+    });
+  }
+};
+
+Checkpoint::Checkpoint(std::shared_ptr<Group> group, State& state, CheckpointOptions options)
+    : impl_(std::make_unique<Impl>()) {
+  if (!group) throw Error(Code::invalid_argument, "the group of a Checkpoint is null");
+  impl_->shared = SharedEngines::of(std::move(group));
+  impl_->group = impl_->shared->group();
+  impl_->user = impl_->shared->new_user();
+  impl_->state = &state;
+  impl_->options = {.keep = {.last = 0},
+                    .store = std::move(options.store),
+                    .write = std::move(options.write),
+                    .async = std::move(options.async),
+                    .hooks = std::move(options.hooks),
+                    .overwrite = options.overwrite,
+                    .verify_first = options.verify_first};
+}
+
+Checkpoint::Checkpoint(std::shared_ptr<Group> group, const Mesh& mesh, State& state,
+                       CheckpointOptions options)
+    : Checkpoint(std::move(group), state, std::move(options)) {
+  guarded(*impl_->group, "Checkpoint::Checkpoint", [&] {
+    impl_->group->meet();
+    require_mesh(*impl_->group, mesh);
+  });
+}
+
+Checkpoint::~Checkpoint() = default;
+Checkpoint::Checkpoint(Checkpoint&&) noexcept = default;
+Checkpoint& Checkpoint::operator=(Checkpoint&&) noexcept = default;
+
+std::string Checkpoint::save(const std::filesystem::path& prefix, const SaveOptions& options) {
+  auto& self = *impl_;
+  return guarded_alone(*self.group, "Checkpoint::save", [&] {
+    std::string path;
+    self.save_next(prefix, [&](Engine& engine, const State& state) {
+      path = engine.save(self.counter, state, options);
+      return true;
+    });
+    return path;
+  });
+}
+
+SaveHandle Checkpoint::save_async(const std::filesystem::path& prefix, const SaveOptions& options) {
+  auto& self = *impl_;
+  return guarded_alone(*self.group, "Checkpoint::save_async", [&] {
+    std::optional<SaveHandle> handle;
+    self.save_next(prefix, [&](Engine& engine, const State& state) {
+      handle = engine.save_async(self.counter, state, options);
+      return handle->stage() != SaveStage::skipped;
+    });
+    return *handle;
+  });
+}
+
+bool Checkpoint::poll() {
+  auto& self = *impl_;
+  return guarded_alone(*self.group, "Checkpoint::poll", [&] {
+    auto* engine = self.saving();
+    if (!engine) return true;
+    engine->advance(false);
+    engine->throw_earlier_failure();
+    return engine->flights.empty();
+  });
+}
+
+void Checkpoint::wait() {
+  auto& self = *impl_;
+  guarded_alone(*self.group, "Checkpoint::wait", [&] {
+    auto* engine = self.saving();
+    if (!engine) return;
+    engine->settle();
+    engine->throw_earlier_failure();
+  });
+}
+
+std::string Checkpoint::write(const std::filesystem::path& prefix, const SaveOptions& options) {
+  auto& self = *impl_;
+  return guarded_alone(*self.group, "Checkpoint::write", [&] {
+    self.group->meet();
+    const auto whole = checked_prefix(*self.group, prefix);
+    auto& engine = self.shared->use(self.single, self.user, whole, false, self.options);
+    engine.call_before_save(0);
+    return engine.save(0, self.stored(engine, *self.state), options);
+  });
+}
+
+LoadStatus Checkpoint::restore(const std::filesystem::path& path, const RestoreOptions& options) {
+  return impl_->load(path, options, true);
+}
+
+LoadStatus Checkpoint::read(const std::filesystem::path& path, const RestoreOptions& options) {
+  return impl_->load(path, options, false);
+}
+
+std::int64_t Checkpoint::save_counter() const { return impl_->counter; }
+
+}  // namespace cairn

@@ -1,0 +1,173 @@
+#include "cairn/checkpoints_iterator.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <tuple>
+
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "group/call_group.hpp"
+#include "group/collectives.hpp"
+#include "session/job/prefix.hpp"
+#include "session/newest.hpp"
+#include "store/contents/contents_reader.hpp"
+#include "store/contents/format.hpp"
+
+namespace cairn {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double elapsed(Clock::time_point then) {
+  return std::chrono::duration<double>(Clock::now() - then).count();
+}
+
+constexpr double shortest_wait = 1e-3;
+
+// What a look has found.
+enum class Found : int { nothing, found, end };
+
+}  // namespace
+
+struct CheckpointsIterator::Impl {
+  // A checkpoint, and which one of those that had its path.
+  struct Seen {
+    std::string path, uuid;
+    std::optional<io::Status> file;
+
+    bool has_file(const std::string& a_path, const std::optional<io::Status>& now) const {
+      return path == a_path && file && now && file->id == now->id &&
+             file->modified_seconds == now->modified_seconds;
+    }
+  };
+
+  std::shared_ptr<CallGroup> group;
+  std::shared_ptr<io::FileSystem> files;
+  io::Path directory;
+  IteratorOptions options;
+  // Rank 0's:
+  Seen last;
+  std::optional<Clock::time_point> returned;
+
+  // Rank 0. The newest, unless it is the last; "": there is none. One whose index cannot be read
+  // is the restore's to explain.
+  std::string look() {
+    const auto path = newest_by_state_file(*files, directory);
+    if (path.empty()) return "";
+    const auto file = status_of(path);
+    if (!file || last.has_file(path, file)) return "";
+    Seen now{path, uuid_of(path), file};
+    const bool same = now.path == last.path && !now.uuid.empty() && now.uuid == last.uuid;
+    last = std::move(now);
+    return same ? "" : path;
+  }
+  std::optional<io::Status> status_of(const std::string& path) const {
+    for (const auto format : {Format::bundle, Format::hdf5}) {
+      if (auto status = files->status(format_of(format).main_file(path))) return status;
+    }
+    return std::nullopt;
+  }
+  std::string uuid_of(const std::string& path) const {
+    try {
+      const auto contents = read_contents(*files, path);
+      return contents.meta ? contents.meta->uuid : "";
+    } catch (const Error&) {
+      return "";
+    }
+  }
+
+  // Collective. The last: how long to wait for the next look.
+  std::tuple<Found, std::string, double> look_together(Clock::time_point& begun) {
+    const auto message = from_root(*group, [&] {
+      const bool early = returned && elapsed(*returned) < options.min_interval_seconds;
+      auto path = early ? "" : look();
+      auto found = path.empty() ? Found::nothing : Found::found;
+      if (found == Found::nothing && ends(begun)) {
+        path = look();  // what was saved before the end was known
+        found = path.empty() ? Found::end : Found::found;
+      }
+      if (found == Found::found) returned = Clock::now();
+      return WireWriter().put(found).put(path).put(seconds_to_wait(begun)).take();
+    });
+    WireReader reader(message);
+    const auto found = reader.get<Found>();
+    auto path = reader.get<std::string>();
+    return {found, std::move(path), reader.get<double>()};
+  }
+
+  // Rank 0. No longer than the wait may last.
+  double seconds_to_wait(Clock::time_point begun) const {
+    if (!options.timeout_seconds) return options.poll_seconds;
+    const auto left = *options.timeout_seconds - elapsed(begun);
+    return std::clamp(left, std::min(shortest_wait, options.poll_seconds), options.poll_seconds);
+  }
+
+  // Rank 0.
+  bool ends(Clock::time_point& begun) const {
+    if (options.stop && calling("IteratorOptions::stop", options.stop)) return true;
+    if (!options.timeout_seconds || elapsed(begun) < *options.timeout_seconds) return false;
+    if (!options.on_timeout) return true;
+    begun = Clock::now();
+    return calling("IteratorOptions::on_timeout", options.on_timeout);
+  }
+
+  // Collective: all ranks sleep, instead of waiting for one that does.
+  void wait(double seconds) const {
+    if (options.wait) {
+      together(*group, [&] { calling("IteratorOptions::wait", [&] { options.wait(seconds); }); });
+    } else {
+      std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    }
+  }
+};
+
+CheckpointsIterator::CheckpointsIterator(std::shared_ptr<Group> group,
+                                         std::filesystem::path directory, IteratorOptions options)
+    : impl_(std::make_unique<Impl>()) {
+  if (!group) throw Error(Code::invalid_argument, "the group of a CheckpointsIterator is null");
+  auto& self = *impl_;
+  self.group = CallGroup::of(std::move(group));
+  self.files = options.file_system ? options.file_system : io::posix_file_system();
+  self.options = std::move(options);
+  guarded(*self.group, "CheckpointsIterator::CheckpointsIterator", [&] {
+    self.group->meet();
+    self.directory = together(*self.group, [&] {
+      const auto& o = self.options;
+      for (const auto& [name, value] : {std::pair("min_interval_seconds", o.min_interval_seconds),
+                                        std::pair("timeout_seconds", o.timeout_seconds.value_or(0)),
+                                        std::pair("poll_seconds", o.poll_seconds)}) {
+        if (value >= 0 && value < 1e9) continue;
+        throw Error(Code::invalid_argument, cat("IteratorOptions::", name, " is ", value), "",
+                    "Give seconds, from 0 on.");
+      }
+      if (o.poll_seconds < shortest_wait && !o.wait) {
+        throw Error(
+            Code::invalid_argument, cat("IteratorOptions::poll_seconds is ", o.poll_seconds),
+            "ranks would look at the directory without a pause", "Give a millisecond at least.");
+      }
+      return checked_directory(directory);
+    });
+    require_same(*self.group, "the directory", self.directory.string());
+    require_same(*self.group, "IteratorOptions::poll_seconds", cat(self.options.poll_seconds));
+  });
+}
+
+CheckpointsIterator::~CheckpointsIterator() = default;
+CheckpointsIterator::CheckpointsIterator(CheckpointsIterator&&) noexcept = default;
+CheckpointsIterator& CheckpointsIterator::operator=(CheckpointsIterator&&) noexcept = default;
+
+std::optional<std::string> CheckpointsIterator::next() {
+  auto& self = *impl_;
+  return guarded(*self.group, "CheckpointsIterator::next", [&]() -> std::optional<std::string> {
+    for (auto begun = Clock::now();;) {
+      self.group->meet();
+      auto [found, path, seconds] = self.look_together(begun);
+      if (found == Found::end) return std::nullopt;
+      if (found == Found::found) return std::move(path);
+      self.wait(seconds);
+    }
+  });
+}
+
+}  // namespace cairn

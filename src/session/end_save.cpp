@@ -1,0 +1,334 @@
+// The stages of a save after its bytes (save.cpp): verdict, merge, commit, tidy; and how a save
+// that the application does not wait for comes to them:
+//
+//   advance   all ranks' records are there: verdict, merge; then in rank 0's queue: commit
+//   advance   the index is there: verdict; then in rank 0's queue: tidy
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "base/unwinding.hpp"
+#include "cairn/log.hpp"
+#include "group/collectives.hpp"
+#include "session/engine.hpp"
+#include "session/flush.hpp"
+#include "session/make_room.hpp"
+#include "session/save/writers/writer.hpp"
+#include "store/contents/format.hpp"
+
+namespace cairn {
+namespace {
+
+// Passes on what may not be told as an Error.
+std::optional<Error> error_of(const std::exception_ptr& failure) {
+  if (!failure) return std::nullopt;
+  try {
+    std::rethrow_exception(failure);
+  } catch (...) {
+    return error_in_flight();
+  }
+}
+
+}  // namespace
+
+// The entries of all ranks, on rank 0.
+void Engine::merge(Flight& flight) {
+  auto& figures = flight.figures;
+  figures.bytes = bytes_of(flight.result.entries) - flight.result.frozen.shared_bytes;
+  figures.recycled_files = flight.result.counts.recycled;
+  const bool encodes = format_of(job.options.store.format).takes_encoded();
+  // A plan that does not serve again leaves nothing to keep for.
+  auto* kept = encodes && figures.plan_reused ? flight.plan->merged.get() : nullptr;
+  flight.result.joined = merge_entries(*job.group, std::move(flight.result.entries), encodes,
+                                       &figures, flight.plan->divided, *flight.plan->gaps, kept);
+  flight.result.merged = true;
+}
+
+// The data files that each rank has written alone get their final names, so that rank 0 has no more
+// to do the more ranks there are.
+void Engine::name_data(Flight& flight, const Job& as_written) {
+  auto& save = flight.prepared->save;
+  if (save.direct || commit::is_whole(save.main)) return;
+  if (writer_of(as_written).writes_together()) return;
+  together(*job.group, [&] { commit::name_data(*job.files, save, flight.result.data_files); });
+  // Behind these are the files of dense tensors and of savers, which several ranks write.
+  save.named = flight.plan->layout.shard_files;
+}
+
+// Rank 0. What the commit takes of the directory and of the clock.
+void Engine::make_ready(Flight& flight) const {
+  auto& figures = flight.figures;
+  flight.result.replaced = directory.copy_of(flight.asked.step);
+  figures.files = flight.layout.data_files;
+  figures.total_seconds = seconds_since(flight.asked.at);
+  auto& meta = flight.prepared->meta;
+  if (flight.asked.background) {
+    // The one before may have failed.
+    if (!flight.asked.is_flush) meta.parent = directory.parent_here();
+  } else {
+    figures.blocked_seconds = figures.total_seconds;
+  }
+  meta.statistics = figures;
+  meta.run = {ledger.before(), text_of(job.options.keep)};
+}
+
+// Rank 0, any thread.
+void Engine::publish(Flight& flight) {
+  directory.give_retired(flight.prepared->save);
+  flight.result.index = directory.publish(*flight.prepared, flight.layout.data_files,
+                                          std::move(flight.result.joined), flight.result.replaced);
+}
+
+// The verdict on the commit. What follows on rank 0 (tidy) is up to the caller of a blocking save,
+// and begins here otherwise.
+void Engine::finish(Flight& flight) {
+  const auto& prepared = *flight.prepared;
+  auto mine = error_of(std::exchange(flight.failure, nullptr));
+  const bool volatile_commit = mine && mine->code() == Code::durability_unknown;
+  const bool counts = job.root() && (!mine || volatile_commit);
+  if (counts) try {
+      directory.apply_tidied();
+      directory.committed(prepared, volatile_commit, flight.result.index, !flight.asked.is_flush);
+      if (flight.asked.pins) pin_flushed(prepared.save.step);
+      if (flight.asked.background) {
+        tidy_in_background(flight, !volatile_commit);
+      } else {
+        directory.tell_state_file(prepared.save);
+      }
+    } catch (...) {
+      const auto error = error_in_flight();
+      if (!mine) mine = error;
+    }
+  try {
+    agree(*job.group, mine);
+  } catch (const Error& error) {
+    directory.forget_expiry();
+    give_up(error, &prepared.save, counts);  // what is committed is never withdrawn
+  }
+}
+
+// All ranks' tasks are done: the verdict on them, and what comes next.
+void Engine::land(Flight& flight) {
+  if (flight.result.merged) {
+    finish(flight);
+    flight.figures.total_seconds = seconds_since(flight.asked.at);
+    enter(flight);
+    return change(flight, SaveStage::committed);
+  }
+  land_bytes(flight, job);
+  if (job.root()) work_in_background(flight);
+}
+
+void Engine::land_bytes(Flight& flight, const Job& as_written) {
+  auto mine = error_of(std::exchange(flight.failure, nullptr));
+  if (!flight.prepared) try {
+      take_name(flight);
+    } catch (...) {
+      mine = error_in_flight();
+    }
+  // A directory that is lost is left alone, also by those who name their data.
+  if (!mine) try {
+      directory.check_owner();
+    } catch (...) {
+      mine = error_in_flight();
+    }
+  try {
+    agree(*job.group, mine);
+    const Laps laps(flight.figures, trace.get(), Trace::Thread::caller, &StageSeconds::merge);
+    merge(flight);
+    name_data(flight, as_written);
+  } catch (const Error& error) {
+    give_up(error, flight.prepared ? &flight.prepared->save : nullptr, false);
+  }
+  if (!job.root()) return;
+  try {
+    make_ready(flight);
+  } catch (...) {
+    flight.failure = std::current_exception();
+  }
+}
+
+void Engine::advance(bool wait) {
+  while (!flights.empty()) {
+    auto& flight = flights.first();
+    if (wait) flight.handle->idle.wait(false);
+    std::int64_t busy = flights.is_busy();
+    calls().meet({&busy, 1});
+    if (busy > 0) return;
+    std::optional<Error> failed;
+    try {
+      land(flight);
+    } catch (const Error& error) {
+      if (error.code() == Code::communication) throw;
+      failed = error;
+    }
+    if (failed) {
+      failed = make_room_for_next(*failed, flight.asked.step);
+      {
+        const std::lock_guard guard(flight.handle->mutex);
+        flight.handle->error = *failed;
+      }
+      change(flight, SaveStage::failed);
+      if (job.root()) {
+        log(LogLevel::error,
+            cat("the asynchronous save of step ", flight.asked.step, " failed: ", failed->what()));
+      }
+      ledger.failed();
+      if (turns) turns->failed(flight.asked.step);
+      if (job.options.async.throw_failures) flights.remember(*failed);
+      plans.forget();  // the long way looks at more
+    }
+    if (failed || flight.handle->stage == SaveStage::committed) flights.retire_first();
+  }
+  if (wait) flights.drain();
+  directory.apply_tidied();
+}
+
+// Rank 0, on a copy of the catalog: the caller's thread goes on with its own.
+void Engine::tidy_in_background(const Flight& flight, bool durable) {
+  const auto& save = flight.prepared->save;
+  // The file of dense tensors is never a recycled one: it is the last.
+  const auto& layout = flight.layout;
+  const auto data_files = layout.dense_file < 0 ? layout.data_files : layout.dense_file;
+  Directory::Meanwhile meanwhile{flights.steps_but(save.step),
+                                 flights.any_takes_waiting(save.step)};
+  directory.forget_recycled_bytes();  // a save that begins before this is done takes none
+  auto task = [this, sequence = flight.prepared->meta.sequence, save, data_files, durable,
+               entries = directory.catalog(), meanwhile = std::move(meanwhile)]() mutable {
+    SaveStatistics figures;
+    figures.step = save.step;
+    Laps laps(figures, trace.get(), Trace::Thread::writer, &StageSeconds::tidy);
+    try {
+      if (!directory.tidy_later(save, data_files, durable, std::move(entries), meanwhile)) return;
+    } catch (...) {  // the end of a job that is played in a test: its ranks see it elsewhere
+      return;
+    }
+    laps.end();
+    ledger.tidied(sequence, figures.seconds.tidy);
+  };
+  try {
+    flights.later(std::move(task));
+  } catch (const std::exception& error) {  // the next save tidies
+    log(LogLevel::warning,
+        cat("older checkpoints stay after step ", save.step, ": ", error.what()));
+  }
+}
+
+// After all ranks have failed alike. Without its name, which took more memory than there was, rank
+// 0 does not know what to remove.
+Directory::Withdrawn Engine::withdraw(const commit::Transaction* save, bool committed,
+                                      bool failed) {
+  auto done = static_cast<std::int64_t>(Directory::Withdrawn::gone);
+  if (job.root() && !committed) {
+    flights.drain();  // others are in the same directory
+    done = static_cast<std::int64_t>(Directory::Withdrawn::stays);
+    if (save) done = static_cast<std::int64_t>(directory.withdraw(*save));
+    if (failed) directory.spoil(flights.is_alone(save));
+  }
+  job.group->all_reduce({&done, 1}, Group::Op::max);
+  return static_cast<Directory::Withdrawn>(done);
+}
+
+// The same: nothing of the save stays, if that can be.
+void Engine::give_up(const Error& error, const commit::Transaction* save, bool committed) {
+  if (error.code() == Code::communication || error.code() == Code::durability_unknown) {
+    throw Error(error);
+  }
+  const auto withdrawn = withdraw(save, committed);
+  if (withdrawn == Directory::Withdrawn::gone || error.code() == Code::busy) throw Error(error);
+  if (withdrawn == Directory::Withdrawn::not_ours) {
+    throw Error(
+        Code::busy, "the checkpoint directory is no longer owned by this job", error.what(),
+        "This job commits and removes nothing here any more; whether its last save counts is "
+        "for the present owner to say (cairn ls). Let one job at a time save here.")
+        .at(job.directory.string());
+  }
+  throw Error(error.code(), error.problem(), error.reason(),
+              cat(error.way_out(), error.way_out().empty() ? "" : " ",
+                  "The failed save could not be removed either: until another save commits, a "
+                  "restart may still complete it."))
+      .at(error.path())
+      .of_tensor(error.tensor())
+      .on_rank(error.rank());
+}
+
+// Before retention, which may have no use for it. That it cannot be is thrown by who asks for it.
+void Engine::pin_flushed(std::int64_t step) {
+  try {
+    directory.pin(step);
+  } catch (const Error& error) {
+    log(LogLevel::warning, error.what());
+  }
+}
+
+void Engine::enter(Flight& flight) {
+  const auto& meta = flight.prepared->meta;
+  auto at = flight.asked.at;
+  has_home_ = true;
+  if (flight.asked.is_flush) {  // no step of the run, and as old as it is
+    const auto age = now_seconds() - seconds_since(at) - meta.wall_time_seconds;
+    at -= std::chrono::duration_cast<SaveTime::duration>(
+        std::chrono::duration<double>(std::max(0.0, age)));
+  } else {
+    since_home_ = 0;
+    nodes.committed(std::max(meta.parent, line_), meta.sequence);
+    line_ = std::max(line_, meta.sequence);
+  }
+  if (freezes(job)) frozen.committed(meta.sequence, std::move(flight.result.frozen));
+  ledger.committed(meta, flight.figures, at);
+  if (job.root()) log(LogLevel::info, line_of(flight.figures));
+}
+
+// When the manager ends, and ranks can agree on nothing more: each knows its own part. What failed
+// here is nobody else's to tell.
+void Engine::tell_unfinished() noexcept {
+  const auto tell = [&](Flight& flight, LogLevel level, const char* what) {
+    if (flight.handle->process != ::getpid() || flight.cancelled) return;
+    const auto save = cat(what, " of step ", flight.asked.step);
+    if (const auto failure = error_of(std::exchange(flight.failure, nullptr))) {
+      const auto error = with_way_out(*failure,
+                                      "Until another save commits, a restart may still "
+                                      "complete it.");
+      log(level, cat(save, " failed on rank ", job.rank(),
+                     " when no call was left to throw it: ", error.what()));
+      {
+        const std::lock_guard guard(flight.handle->mutex);
+        flight.handle->error = error;
+      }
+      flight.handle->stage = SaveStage::failed;
+    } else if (job.root() && !flight.result.merged) {
+      log(level, cat(save, " is not committed: the manager ended before that, without wait(). The ",
+                     "next manager that saves in ", job.directory.string(),
+                     " completes it, if the bytes of all ranks were written."));
+    }
+  };
+  try {
+    for (const auto& flight : flights.all())
+      tell(*flight, LogLevel::error, "the asynchronous save");
+    // It is on the nodes still.
+    if (flush_) tell(*flush_->flight, LogLevel::warning, "the way home from the nodes");
+  } catch (...) {  // no more than messages are lost
+  }
+}
+
+// The stage, for the application.
+void Engine::change(Flight& flight, SaveStage stage) const {
+  flight.handle->stage = stage;
+  tell(SaveHandle(flight.handle));
+}
+
+void Engine::tell(const SaveHandle& handle) const {
+  if (!job.options.async.on_change) return;
+  try {
+    job.options.async.on_change(handle);
+  } catch (const Unwinding&) {
+    throw;
+  } catch (const std::exception& error) {
+    log(LogLevel::warning, cat("AsyncOptions::on_change threw: ", error.what()));
+  } catch (...) {
+    log(LogLevel::warning, "AsyncOptions::on_change threw something that is no std::exception");
+  }
+}
+
+}  // namespace cairn

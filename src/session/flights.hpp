@@ -1,0 +1,191 @@
+#pragma once
+/// Saves that are on their way, their memory and their thread.
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cairn/async.hpp"
+#include "io/staging_pool.hpp"
+#include "session/save/frozen.hpp"
+#include "session/save/measure.hpp"
+#include "session/save/save_plan.hpp"
+#include "session/save/shard_files.hpp"
+#include "store/contents/seal.hpp"
+#include "store/directory/directory.hpp"
+
+namespace cairn {
+
+/// What handles and the engine share.
+struct SaveHandle::Shared {
+  std::int64_t step;
+  std::atomic<SaveStage> stage = SaveStage::captured;
+  /// Set last by the thread that works on the save: once it is true, the Flight may end.
+  std::atomic<bool> idle = true;
+  std::atomic<bool> rank_is_done = false;  ///< its bytes are written, or will not be
+  mutable std::mutex mutex;                ///< of what follows
+  std::optional<Error> error = std::nullopt;
+  std::string prefix = "", blocked_because = "";
+  const pid_t process = ::getpid();  ///< whose thread writes; a forked child has none
+
+  explicit Shared(std::int64_t step) : step(step) {}
+  void end_of_writing() {
+    rank_is_done = true;
+    rank_is_done.notify_all();
+  }
+};
+
+/// A handle of a save that is over, or that never was on its way.
+SaveHandle done_handle(std::int64_t step, std::string prefix, SaveStage, std::string because = "");
+
+/// One save, from its plan to its commit. While `handle->idle` is false, a task in the queue works
+/// on it, and only on it; else the thread that calls the manager does.
+struct Flight {
+  /// On which ranks have agreed by a sum, without a look at the directory.
+  struct Numbers {
+    std::int64_t sequence = 0, parent = 0;
+    double time = 0;
+    commit::Uuid uuid;
+    std::int64_t recycled_bytes = -1;  ///< of files that wait for it; -1: all files are new
+    std::int64_t left_step = -1;       ///< whose data it takes; -1: of none
+    int left_files = 0;
+  };
+
+  struct Asked {
+    std::int64_t step = 0;
+    bool background = false;  ///< the application goes on meanwhile
+    bool is_flush = false;    ///< of a save on the nodes, whose place in the history it has
+    bool pins = false;        ///< it is to stay
+    std::optional<double> metric = std::nullopt;
+    std::shared_ptr<const Descriptions> descriptions = nullptr;
+    SaveTime at = {};
+  };
+  /// Of the state, in the pool.
+  struct Copy {
+    std::span<std::byte> memory;
+    io::StagingPool::Hold held;     ///< until this rank's bytes are written
+    std::vector<CapturedRun> runs;  ///< of dense tensors, there
+    std::vector<SentEntry> sent;    ///< by ranks that this one serves
+  };
+  struct Result {
+    std::vector<StoredTensor> entries;  ///< this rank's, until they are merged
+    JoinedEntries joined;               ///< then, on rank 0, those of all ranks
+    bool merged = false;
+    std::set<int> data_files;  ///< that this rank alone has written
+    commit::FileCounts counts;
+    FrozenPart frozen;                     ///< of this rank
+    std::optional<CatalogEntry> replaced;  ///< rank 0: the checkpoint of this step that was there
+    std::optional<io::FileId> index;       ///< rank 0: of the committed checkpoint
+  };
+
+  Asked asked;
+  std::shared_ptr<SavePlan> plan;
+  FileLayout layout;
+  std::int64_t sequence = 0;
+  int slot = 0;  ///< of its part records, in a staging directory: no other flight has it
+  /// Of a save that nobody has made anything of yet: its writer names it, which takes memory that
+  /// the application's thread does not.
+  std::optional<Numbers> numbers;
+  std::optional<Prepared> prepared;  ///< its name and its temp directory
+  Copy copy;
+  Result result;
+  std::shared_ptr<SaveHandle::Shared> handle;
+  SaveStatistics figures;
+  std::exception_ptr failure;  ///< of the last task
+  std::atomic<bool> cancelled = false;
+};
+
+/// The last thing that its task does: the flight may end then.
+void become_idle(const Flight&);
+
+/// At most one save whose bytes are on their way, behind at most one whose index is; the same on
+/// all ranks. One thread, except inside the tasks.
+class Flights {
+ public:
+  /// The job outlives it.
+  explicit Flights(const Job&);
+  /// Not collective. Waits for tasks: what is in flight stays so, for a restart to complete. (An
+  /// engine has drained before, to tell of it and to write its trace.)
+  ~Flights();
+  Flights(const Flights&) = delete;
+  Flights& operator=(const Flights&) = delete;
+
+  bool empty() const { return flights_.empty(); }
+  /// Oldest first.
+  const std::vector<std::unique_ptr<Flight>>& all() const { return flights_; }
+  Flight& first() { return *flights_.front(); }
+  Flight& last() { return *flights_.back(); }
+  const Flight& last() const { return *flights_.back(); }
+  /// Whether the bytes of one are on their way.
+  bool is_writing() const { return !empty() && !last().result.merged; }
+  /// Whether a task works on the first one.
+  bool is_busy() const { return !empty() && !flights_.front()->handle->idle; }
+  bool has(std::int64_t step) const;
+  /// Whether no other save is on its way than the one of this name, or, with null, than one that
+  /// has got none. When the queue is drained.
+  bool is_alone(const commit::Transaction*) const;
+  std::vector<std::int64_t> steps_but(std::int64_t step) const;
+  /// Whether another save than that of this step may be taking, on some rank, data files that wait
+  /// (store/commit/recycled.hpp).
+  bool any_takes_waiting(std::int64_t but_step) const;
+  void wait_until_idle() const;
+
+  /// Makes the flight of a save that begins. It takes one that has ended, and whose handle nobody
+  /// holds, so that repeated saves allocate nothing.
+  std::unique_ptr<Flight> make(std::int64_t step, bool background, const SaveCall&);
+  void add(std::unique_ptr<Flight>);
+  /// It has ended, one way or the other: what it held is let go, its memory stays for a later one.
+  void retire(std::unique_ptr<Flight>);  ///< one that was never added
+  void retire_first();
+  void retire_last();
+
+  /// Collective. Memory for a copy of what this rank will write; why it does not fit on some rank,
+  /// or "".
+  std::string reserve(Flight&, const State&);
+  /// Local. The same where the last save had as much: does not fail.
+  void reserve_again(Flight&);
+  const io::StagingPool& pool() const { return pool_; }
+
+  /// Does this on the writing thread, or on the queue of the application's, after all that it was
+  /// given before.
+  template <class Function>
+  void later(Function&& function) {
+    if (!queue_) queue_ = job_.options.async.queue ? job_.options.async.queue : thread_queue();
+    queue_->run(std::forward<Function>(function));
+  }
+  void drain() const {
+    if (queue_) queue_->drain();
+  }
+
+  /// The failure of a save in flight, for the next call that saves, polls or waits; the same on all
+  /// ranks. The first one counts.
+  void remember(const Error& error) {
+    if (!earlier_failure_) earlier_failure_ = error;
+  }
+  std::optional<Error> take_earlier_failure() {
+    return std::exchange(earlier_failure_, std::nullopt);
+  }
+  /// True the first time: the log is to be told once that asynchronous saves block here.
+  bool take_first_block() { return !std::exchange(told_blocking_, true); }
+
+ private:
+  void choose_memory(const State&);
+
+  const Job& job_;
+  std::vector<std::unique_ptr<Flight>> flights_, landed_;
+  std::optional<Error> earlier_failure_;
+  io::StagingPool pool_;
+  std::shared_ptr<TaskQueue> queue_;
+  bool told_blocking_ = false;
+};
+
+}  // namespace cairn

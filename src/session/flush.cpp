@@ -1,0 +1,273 @@
+// Checkpoints on the nodes go home while the application computes:
+//
+//   begin     after a save on the nodes, when one is due: the plan, the temp directory; dense
+//             tensors are put together
+//   write     in a queue of its own, at the pace that was asked for: from the nodes' files, whose
+//             checksums are compared, then a part record
+//   advance   in calls that save, poll or wait: all ranks' records are there: verdict, merge
+//   commit    in the queue, on rank 0
+//   advance   the index is there: verdict; then tidy, as after an asynchronous save
+//
+// It keeps number, parent and time of the save on the nodes, so that what was saved there meanwhile
+// stays newer. Nobody waits for it but wait(), and it gives way to whatever else goes home. From
+// the end of all ranks' records on, a restart completes it.
+#include "session/flush.hpp"
+
+#include <utility>
+
+#include "base/text.hpp"
+#include "cairn/log.hpp"
+#include "group/collectives.hpp"
+#include "session/engine.hpp"
+#include "session/save/formats/save_format.hpp"
+#include "session/save/writers/writer.hpp"
+
+namespace cairn {
+namespace {
+
+// Io ranks have the parts of their nodes, which they can read themselves, and others have nothing.
+Job job_of_flush(Job job) {
+  job.options.write.writer = Writer::posix;
+  job.options.write.io_ranks = {.choice = IoRanks::Choice::everyone};
+  job.options.store.device_of = nullptr;
+  job.places.served_by.clear();
+  job.places.file_of.clear();
+  return job;
+}
+
+}  // namespace
+
+Flush::Flush(const Job& home, double bytes_per_second)
+    : job(job_of_flush(home)),
+      pace(bytes_per_second),
+      files(std::make_shared<io::PacedFileSystem>(home.files, pace)) {}
+
+bool Engine::flush_is_due() const {
+  const auto& tier = job.options.tier;
+  return tier.flush_bytes_per_second > 0 && tier.home_every > 0 && !flush_ && flights.empty() &&
+         since_home_ >= tier.home_every;
+}
+
+// The newest save on the nodes. What goes wrong is said, and nothing else comes of it: the save is
+// where it was, and the next one is flushed.
+void Engine::begin_flush() {
+  std::unique_ptr<Flush> made;
+  try {
+    made = plan_flush(nodes.saves().front(), since_home_);
+  } catch (const Error& error) {
+    if (error.code() == Code::communication) throw;
+    const auto step = nodes.saves().front().map.step;
+    return flush_failed(step, make_room_for_next(error, step));
+  }
+  flush_ = std::move(made);
+  work_on_flush();
+}
+
+// `saves_before`: which are at home in effect when this one is.
+std::unique_ptr<Flush> Engine::plan_flush(tier::LocalSave save, int saves_before) {
+  Group& group = *job.group;
+  constexpr auto readers = tier::Tier::Readers::io_ranks;
+  auto made = together(group, [&] {
+    return std::make_unique<Flush>(
+        job, static_cast<double>(job.options.tier.flush_bytes_per_second) / nodes.count(readers));
+  });
+  auto& flush = *made;
+  flush.saves_before = saves_before;
+  flush.from = nodes.gather(save, readers);
+  const auto& origin = flush.from->meta();
+  Plans plan_of(flush.job);
+  plan_of.begin(0);
+  auto planned = plan_of.make_anew(Look(flush.from->state()), {});
+  flush.resolved = std::move(planned.resolved);
+  const State& state = flush.resolved ? *flush.resolved : flush.from->state();
+  SaveCall call;
+  call.way = call.at;
+  flush.flight = flights.make(origin.step, true, call);
+  auto& flight = *flush.flight;
+  flight.asked.is_flush = true;
+  flight.asked.metric = origin.metric;
+  flight.asked.descriptions = planned.descriptions;
+  flight.plan = std::move(planned.plan);
+  flight.layout = flight.plan->layout;
+  flight.sequence = origin.sequence;
+  const auto& plan = *flight.plan;
+  // A checkpoint of this step that is at home is an older one: it may be overwritten.
+  flight.prepared.emplace(prepare(origin.step, flight.layout, true, flight.slot, true, &origin));
+  auto& [transaction, meta] = *flight.prepared;
+  meta.wall_time_seconds = origin.wall_time_seconds;
+  try {
+    tell_meta(flight);
+    transaction.files.counts = &flight.result.counts;
+    flight.result.entries =
+        save_format_of(flush.job)
+            .begin(flush.job, state, transaction, meta, *flight.plan, flight.layout)
+            .entries;
+    together(group, [&] {
+      flush.out = outgoing(state, plan.local, flight.layout.first_file);
+      if (plan.dense.bytes > 0)
+        flush.dense.resize(static_cast<std::size_t>(capture_bytes(plan.dense)));
+    });
+    if (plan.dense.bytes > 0) {
+      flight.copy.runs = capture_dense(flush.job, state, plan.dense, flush.dense);
+    }
+  } catch (const Error& error) {
+    give_up(error, &transaction, false);
+  }
+  nodes.hold(save.map.uuid);
+  flight.figures.blocked_seconds = seconds_since(call.at);
+  return made;
+}
+
+// Any thread: the two tasks of a flush.
+void Engine::write_flush(Flush& flush) const {
+  auto& flight = *flush.flight;
+  const Laps laps(flight.figures, trace.get(), Trace::Thread::writer, &StageSeconds::write);
+  const auto& save = flight.prepared->save;
+  if (job.root() && flight.layout.dense_file >= 0) {
+    directory.remove_untaken(save, flight.layout.dense_file, flight.layout.data_files);
+  }
+  write_files(*flush.files, save, flush.out, &flight.cancelled);
+  if (flight.cancelled) return;
+  auto& result = flight.result;
+  for (auto& entry : flush.out.entries) {
+    result.data_files.insert(entry.slices.front().file);
+    result.entries.push_back(std::move(entry));
+  }
+  if (!flight.copy.runs.empty()) {
+    auto runs = write_runs(*flush.files, flight.plan->dense, flight.copy.runs,
+                           flight.layout.dense_file, save);
+    for (auto& one : runs) result.entries.push_back(std::move(one));
+  }
+  if (!flight.cancelled) record(flight);
+}
+
+void Engine::work_on_flush() {
+  auto& flush = *flush_;
+  flush.flight->handle->idle = false;
+  const auto work = [this, &flush] {
+    auto& flight = *flush.flight;
+    try {
+      if (flight.result.merged) {
+        const Laps laps(flight.figures, trace.get(), Trace::Thread::writer, &StageSeconds::commit);
+        publish(flight);
+      } else {
+        write_flush(flush);
+      }
+    } catch (...) {
+      flight.failure = std::current_exception();
+    }
+    become_idle(flight);
+  };
+  if (flush.flight->failure) return become_idle(*flush.flight);
+  try {
+    if (!flush_queue_) {
+      flush_queue_ = job.options.async.queue ? job.options.async.queue : thread_queue();
+    }
+    flush_queue_->run(work);
+  } catch (...) {
+    flush.flight->failure = std::current_exception();
+    become_idle(*flush.flight);
+  }
+}
+
+void Engine::advance_flush(bool wait, bool throws) {
+  while (flush_) {
+    auto& flight = *flush_->flight;
+    if (wait) {
+      flush_->pace.hurry();
+      flight.handle->idle.wait(false);
+    }
+    if (any_of(*job.group, !flight.handle->idle)) return;
+    const bool was_merged = flight.result.merged;
+    const auto step = flight.asked.step;
+    try {
+      was_merged ? finish(flight) : land_bytes(flight, flush_->job);
+    } catch (const Error& error) {
+      if (error.code() == Code::communication) throw;
+      end_flush();
+      const auto told = make_room_for_next(error, step);
+      if (throws) throw Error(told);
+      return flush_failed(step, told);
+    }
+    if (!was_merged) {
+      if (job.root()) work_on_flush();
+      continue;
+    }
+    flight.figures.total_seconds = seconds_since(flight.asked.at);
+    enter(flight);
+    since_home_ -= flush_->saves_before;
+    flush_failed_ = false;
+    end_flush();
+  }
+  if (!wait) return;
+  flights.drain();  // the state file, too, names what has come
+  directory.apply_tidied();
+}
+
+void Engine::flush_now(const tier::LocalSave& save, int saves_before, bool pins) {
+  flush_ = plan_flush(save, saves_before);
+  flush_->flight->asked.pins = pins;
+  work_on_flush();
+  advance_flush(true, true);
+}
+
+void Engine::bring_newest_home() {
+  advance_flush(true);
+  if (since_home_ == 0) return;
+  for (const auto& save : nodes.saves()) {
+    if (save.map.sequence != line_) continue;
+    return flush_now(save, since_home_, false);
+  }
+  throw Error(Code::not_found, "the newest checkpoint is neither at home nor on the nodes", "",
+              "Save again, with SaveOptions::reach = Reach::home.");
+}
+
+void Engine::bring_step_home(std::int64_t step) {
+  if (!nodes.is_on()) return;
+  advance_flush(true);
+  const auto* there = job.root() ? directory.find(step) : nullptr;
+  const auto at_home = broadcast_value(
+      *job.group, there && there->damage.empty() ? there->save.sequence : std::int64_t{-1});
+  for (const auto& save : nodes.saves()) {
+    if (save.map.step != step || save.superseded || save.map.sequence <= at_home) continue;
+    return flush_now(save, save.map.sequence == line_ ? since_home_ : 0, true);
+  }
+}
+
+// Something else goes home, or the run goes on from elsewhere.
+void Engine::cancel_flush() {
+  advance_flush(false);
+  if (!flush_) return;
+  auto& flight = *flush_->flight;
+  flight.cancelled = true;
+  flush_->pace.hurry();
+  flight.handle->idle.wait(false);
+  // An index that is there may count by now.
+  if (flight.result.merged) return advance_flush(true);
+  const auto step = flight.asked.step;
+  flight.failure = nullptr;
+  const bool gone = withdraw(&flight.prepared->save, false, false) == Directory::Withdrawn::gone;
+  end_flush();
+  if (gone || !job.root()) return;
+  log(LogLevel::warning, cat("step ", step,
+                             ", half brought home from the nodes, is left to the "
+                             "next owner of ",
+                             job.directory.string(), " to judge"));
+}
+
+void Engine::end_flush() {
+  nodes.hold("");
+  flush_->out = {};
+  flights.retire(std::move(flush_->flight));
+  flush_.reset();
+}
+
+// Said once, until one has come home.
+void Engine::flush_failed(std::int64_t step, const Error& error) {
+  if (std::exchange(flush_failed_, true) || !job.root()) return;
+  log(LogLevel::warning,
+      cat("step ", step,
+          " stays on the nodes; the next one is to go home instead: ", error.what()));
+}
+
+}  // namespace cairn

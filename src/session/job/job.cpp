@@ -1,0 +1,55 @@
+#include "session/job/job.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "exchange/id_sets.hpp"
+#include "group/call_group.hpp"
+#include "io/limited.hpp"
+#include "session/job/prefix.hpp"
+
+namespace cairn {
+
+Policy policy_of(const Job& job) {
+  const auto& options = job.options;
+  return {.format = options.store.format,
+          .keep = options.keep,
+          .read_only = options.read_only,
+          .recycle = job.may_recycle,
+          .keeps_state_file = job.keeps_state_file,
+          .has_savers = !options.hooks.savers.empty(),
+          .atomic_rename = options.write.atomic_rename,
+          .owner_wait_seconds = options.write.owner_wait_seconds,
+          .stripes = options.write.stripes,
+          .writers = job.places.served_by.empty() ? job.group->size()
+                                                  : static_cast<int>(job.io_ranks().size()),
+          .xdmf = options.store.xdmf,
+          .options_name = job.options_name};
+}
+
+namespace {
+
+// The files that these options ask for.
+std::shared_ptr<io::FileSystem> files_of(const ManagerOptions& options) {
+  auto files = options.write.file_system ? options.write.file_system : io::posix_file_system();
+  if (!(options.write.storage_limit_seconds > 0)) return files;
+  return io::limited(std::move(files), options.write.storage_limit_seconds);
+}
+
+}  // namespace
+
+Job make_job(std::shared_ptr<Group> group, const io::Path& directory, commit::Naming naming,
+             ManagerOptions options) {
+  if (!group) throw Error(Code::invalid_argument, "the group of a CheckpointManager is null");
+  auto files = files_of(options);
+  auto& check = options.store.replicas.check;
+  if (check == ReplicaCheck::automatic) check = ReplicaCheck::sample;
+  Job job{{std::move(files), checked_directory(directory), std::move(naming)},
+          CallGroup::of(std::move(group)),
+          std::move(options)};
+  job.row_plans = std::make_shared<RowPlans>(job.options.store.keep_row_memory);
+  return job;
+}
+
+}  // namespace cairn

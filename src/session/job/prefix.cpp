@@ -1,0 +1,32 @@
+#include "session/job/prefix.hpp"
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "group/collectives.hpp"
+#include "io/local_path.hpp"
+
+namespace cairn {
+
+io::Path checked_directory(const io::Path& directory) {
+  if (directory.empty()) {
+    throw Error(Code::invalid_argument, "the directory of checkpoints is empty", "",
+                "Write . for the current one.");
+  }
+  // Programs may change their current directory later.
+  const auto whole = std::filesystem::absolute(io::local_path(directory)).lexically_normal();
+  return whole.has_filename() || !whole.has_relative_path() ? whole : whole.parent_path();
+}
+
+io::Path checked_prefix(Group& group, const io::Path& prefix) {
+  const auto whole = together(group, [&] {
+    if (!prefix.has_filename()) {
+      throw Error(Code::invalid_argument, cat("'", prefix.string(), "' is no prefix"),
+                  "its last part is the name of the checkpoint's files");
+    }
+    return std::filesystem::absolute(io::local_path(prefix)).lexically_normal();
+  });
+  require_same(group, "the prefix", whole.string());
+  return whole;
+}
+
+}  // namespace cairn

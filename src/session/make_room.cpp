@@ -1,0 +1,100 @@
+// A save has failed for lack of room: what retention lets go already is removed before it gives up.
+// After a commit that is a matter of the index; before one every byte of a step is read that stays.
+#include "session/make_room.hpp"
+
+#include <set>
+
+#include "base/text.hpp"
+#include "cairn/log.hpp"
+#include "group/collectives.hpp"
+#include "session/engine.hpp"
+#include "session/restore/restore.hpp"
+#include "store/contents/contents_reader.hpp"
+#include "store/directory/candidates.hpp"
+
+namespace cairn {
+bool lacks_room(const Job& job, const Error& error) {
+  return error.code() == Code::no_space &&
+         cat(error.path(), "/").starts_with(cat(job.directory.string(), "/"));
+}
+
+Error with_way_out(const Error& error, const std::string& more) {
+  return Error(error.code(), error.problem(), error.reason(),
+               cat(error.way_out(), error.way_out().empty() ? "" : " ", more))
+      .at(error.path())
+      .of_tensor(error.tensor())
+      .on_rank(error.rank());
+}
+
+// Every byte of a checkpoint, read by the io ranks. What is wrong, or nothing.
+std::optional<Error> Engine::prove(std::int64_t step) {
+  try {
+    const auto contents = tell_contents(job, job.prefix(step));
+    std::vector<std::string> paths;
+    for (int file = 0; file < contents.num_files; ++file) {
+      paths.push_back(data_path(contents, file).string());
+    }
+    auto problem = check_share(job, job.readers(), paths, contents.tensors);
+    if (!problem) problem = check_share(job, job.readers(), paths, contents.own);
+    agree(*job.group, problem);
+  } catch (const Error& error) {
+    if (error.code() == Code::communication) throw;
+    return error;
+  }
+  return std::nullopt;
+}
+
+// How many checkpoints have gone.
+std::size_t Engine::remove_surplus(std::int64_t step) {
+  Group& group = *job.group;
+  std::vector<std::int64_t> saving{step};
+  for (const auto other : flights.steps_but(step)) saving.push_back(other);
+  std::set<std::int64_t> tried;
+  for (;;) {
+    const auto mine = together(group, [&] {
+      if (!job.root()) return std::int64_t{-1};
+      flights.drain();  // a tidying may still be under way
+      directory.apply_tidied();
+      return directory.step_to_prove(saving, tried).value_or(-1);
+    });
+    const auto proved = broadcast_value(group, mine);
+    if (proved < 0) return 0;
+    tried.insert(proved);
+    if (job.root()) {
+      log(LogLevel::info, cat("step ", step, " lacks room: step ", proved,
+                              " is read whole before anything older goes"));
+    }
+    if (const auto problem = prove(proved)) {
+      if (is_damage(*problem)) remember_damage(proved, *problem);
+      continue;
+    }
+    return broadcast_value(group, together(group, [&] {
+                             return job.root() ? directory.remove_surplus(proved, saving)
+                                               : std::size_t{0};
+                           }));
+  }
+}
+
+std::optional<Error> Engine::make_room(const Error& error, std::int64_t step) {
+  if (!job.naming.numbered || !lacks_room(job, error)) return error;
+  try {
+    const auto gone = remove_surplus(step);
+    if (gone > 0 && job.root()) {
+      log(LogLevel::warning, cat("step ", step, " lacked room: ", gone,
+                                 " checkpoints that retention lets go are removed"));
+    }
+    if (gone > 0) return std::nullopt;
+  } catch (const Error& other) {
+    if (other.code() == Code::communication || other.code() == Code::busy) throw;
+    if (job.root()) log(LogLevel::warning, cat("while room is made: ", other.what()));
+  }
+  return with_way_out(error, from_root(*job.group, [&] { return directory.how_to_make_room(); }));
+}
+
+Error Engine::make_room_for_next(const Error& error, std::int64_t step) {
+  if (error.code() != Code::no_space) return error;
+  if (auto still = make_room(error, step)) return *std::move(still);
+  return with_way_out(error, "What retention lets go has been removed since: save again.");
+}
+
+}  // namespace cairn

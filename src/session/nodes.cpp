@@ -1,0 +1,305 @@
+// Checkpoints on the nodes: which saves go there, and what a restart takes of them.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "cairn/indexed.hpp"
+#include "cairn/log.hpp"
+#include "cairn/ragged.hpp"
+#include "cairn/redistribute.hpp"
+#include "exchange/messages.hpp"
+#include "group/collectives.hpp"
+#include "session/engine.hpp"
+#include "session/restore/left_over.hpp"
+#include "store/nodes/home_id.hpp"
+
+namespace cairn {
+namespace {
+
+constexpr int most_tries = 4;  // of one checkpoint, of which parts turn out to be damaged
+
+// Collective. What all ranks have gathered, as an index would tell it, without slices.
+CheckpointContents contents_of(Group& group, const tier::Gathered& gathered) {
+  const auto pack = [](const std::map<std::string, StoredTensor>& tensors) {
+    std::vector<StoredTensor> all;
+    for (const auto& [key, one] : tensors) all.push_back(one);
+    WireWriter writer;
+    put(writer, all);
+    return writer.take();
+  };
+  std::map<std::string, StoredTensor> mine;
+  for (const auto& [key, tensor] : gathered.state().tensors()) {
+    auto& one = mine[key];
+    one.key = key;
+    one.dtype = tensor.dtype;
+    one.shape = tensor.shape;
+  }
+  auto message = reduce_to_root(group, pack(mine), [&](const std::string& low, std::string high) {
+    std::map<std::string, StoredTensor> both;
+    for (const auto* part : {&low, &std::as_const(high)}) {
+      WireReader reader(*part);
+      for (auto& one : get_stored(reader)) both.emplace(one.key, one);
+    }
+    return pack(both);
+  });
+  group.broadcast(message, 0);
+  WireReader reader(message);
+  CheckpointContents contents;
+  contents.prefix = gathered.path().string();
+  contents.tensors = get_stored(reader);
+  contents.meta = gathered.meta();
+  return contents;
+}
+
+// Collective. As restore_state() does with an index.
+void make_from(Group& group, const tier::Gathered& gathered, State& state,
+               const RestoreOptions& options) {
+  const auto contents = contents_of(group, gathered);
+  const TensorFinder finder(contents);
+  together(group, [&] { state.make(contents); });
+  std::set<std::string_view> wanted;
+  const auto want = [&](const std::string& key) {
+    const auto renamed = options.rename.find(key);
+    const auto* stored = finder.find(renamed == options.rename.end() ? key : renamed->second);
+    if (stored) wanted.insert(stored->key);
+  };
+  for (const auto& [key, tensor] : state.tensors()) {
+    want(key);
+    const auto* ids = tensor.unresolved ? tensor.unresolved->ids.get() : nullptr;
+    if (ids && !ids->options.ids_key.empty()) want(ids->options.ids_key);
+  }
+  refuse_left_over(group, contents, finder, state, wanted);
+}
+
+}  // namespace
+
+void Engine::open_nodes() {
+  if (!nodes.is_on()) return;
+  const auto text = from_root(*job.group, [&] {
+    const auto id = tier::home_id(*job.files, job.directory, !job.options.read_only);
+    return WireWriter().put(id).put(!directory.catalog().empty()).take();
+  });
+  WireReader reader(text);
+  const auto id = reader.get<std::string>();
+  has_home_ = reader.get<bool>();
+  nodes.open(id.empty() ? "none" : id);
+}
+
+// Ranks meet, and agree on what this save asks for: home saves and others are different messages.
+bool Engine::goes_to_nodes(const SaveOptions& options) {
+  const auto weight = rank_weight(job.rank(), job.group->size());
+  std::int64_t sum[]{static_cast<std::int64_t>(
+      weight * mixed_bits(static_cast<std::uint64_t>(options.reach) + 1))};
+  calls().meet(sum);
+  if (sum[0] != 0) {
+    require_same(*job.group, "SaveOptions::reach",
+                 words(options.reach)[static_cast<std::size_t>(options.reach)]);
+  }
+  const auto every = job.options.tier.home_every;
+  if (options.reach == Reach::home || !has_home_ || (turns && turns->stop())) return false;
+  // While one is on its way home no further one is due.
+  return every == 0 || job.options.tier.flush_bytes_per_second > 0 || since_home_ + 1 < every ||
+         !flights.empty();
+}
+
+// Nothing: the save is to go home.
+std::optional<SaveHandle> Engine::save_on_nodes(const Request& request) {
+  advance(false);
+  advance_flush(false);
+  throw_earlier_failure();
+  Attempt attempt(ledger);
+  const auto numbers = [&] {
+    directory.check_owner();
+    const auto taken = [&](const std::string& where) {
+      throw Error(Code::already_exists, cat("step ", request.step, " is there already"), where,
+                  "Save another step, or set SaveOptions::overwrite.");
+    };
+    if (!request.options.overwrite && !job.options.overwrite) {
+      if (directory.is_taken(request.step)) taken("in the directory");
+      for (const auto& one : nodes.saves()) {
+        // What is newer than the state's ancestor this save leaves behind.
+        const bool is_live = one.map.step == request.step && !one.superseded &&
+                             one.map.sequence <= directory.head() && one.can_be_had();
+        if (is_live) taken("on the nodes");
+      }
+    }
+    tier::Numbers made;
+    made.sequence = directory.number_elsewhere(request.step);
+    made.parent = parent();
+    made.time = now_seconds();
+    made.uuid = commit::new_uuid();
+    return made;
+  };
+  std::string why;
+  SaveStatistics figures;
+  figures.step = request.step;
+  figures.on_nodes = true;
+  const auto path = nodes.save(
+      {request.step, request.given, request.options, since_home_ + 1, figures, trace.get()},
+      numbers, why);
+  attempt.done();
+  if (!path) {
+    if (job.root()) {
+      log(LogLevel::warning, cat("step ", request.step, " goes to ", job.directory.string(),
+                                 " instead of the nodes: ", why));
+    }
+    return std::nullopt;
+  }
+  ++since_home_;
+  line_ = nodes.numbers().sequence;
+  directory.went_on_from(line_);
+  figures.total_seconds = figures.blocked_seconds = seconds_since(request.call.at);
+  ledger.committed(line_, figures, request.call.at);
+  if (job.root()) log(LogLevel::info, line_of(figures));
+  if (flush_is_due()) begin_flush();
+  auto handle = done_handle(request.step, path->parent_path().string(), SaveStage::committed);
+  tell(handle);
+  return handle;
+}
+
+// What has lost its protection goes home before the run goes on: the next node may vanish before
+// the next save. That it cannot is for the log.
+bool Engine::bring_home(const tier::Gathered& gathered) {
+  const auto& meta = gathered.meta();
+  try {
+    SaveOptions options;
+    options.metric = meta.metric;
+    options.overwrite = true;
+    options.reach = Reach::home;
+    save(meta.step, gathered.state(), options);
+    nodes.forget_pieces(meta.sequence);
+    return true;
+  } catch (const Error& error) {
+    if (error.code() == Code::communication) throw;
+    if (job.root()) {
+      log(LogLevel::warning,
+          cat("step ", meta.step, ", restored from the nodes, is not protected: ", error.what()));
+    }
+    return false;
+  }
+}
+
+// Every byte, before the state is touched; what is damaged is computed.
+void Engine::prove(tier::LocalSave& save, std::unique_ptr<tier::Gathered>& gathered) {
+  for (int tries = 0; nodes.learn_damage(save, *gathered); ++tries) {
+    if (tries == most_tries) {
+      throw Error(Code::data_loss, cat("step ", save.map.step, " on the nodes is damaged"),
+                  "what is computed again is damaged, too");
+    }
+    gathered = nodes.gather(save);
+  }
+}
+
+// What is newer than all that is in the directory, or of this step; nothing: there is none, or it
+// cannot be had, which `passed` says of.
+std::optional<RestoreReport> Engine::restore_from_nodes(State& state, const RestoreOptions& options,
+                                                        std::optional<std::int64_t> step,
+                                                        Touched& failed, PassedOver& passed) {
+  if (!nodes.is_on()) return std::nullopt;
+  Group& group = *job.group;
+  struct Newest {
+    std::int64_t wanted = -1, of_all_at_home = -1, of_all = -1;  // sequences
+  } newest;
+  if (job.root()) {
+    for (const auto* entry : restorable(directory.catalog())) {
+      newest.of_all_at_home = std::max(newest.of_all_at_home, entry->save.sequence);
+      if (passed.steps.count(entry->step) || (step && entry->step != *step)) continue;
+      newest.wanted = std::max(newest.wanted, entry->save.sequence);
+    }
+  }
+  newest = broadcast_value(group, newest);
+  newest.of_all = newest.of_all_at_home;
+  for (const auto& save : nodes.saves()) {
+    if (!save.superseded) newest.of_all = std::max(newest.of_all, save.map.sequence);
+  }
+  const bool proves = any_of(group, options.verify_first || job.options.verify_first);
+  for (auto save : nodes.saves()) {
+    if (step ? save.map.step != *step : save.superseded) continue;
+    // The same one at home takes longer, and serves if the nodes' cannot be had.
+    if (save.map.sequence < newest.wanted || !passed.saves.insert(save.map.uuid).second) continue;
+    bool is_touched = false;  // the state
+    for (int tries = 0; tries < most_tries; ++tries) {
+      std::unique_ptr<tier::Gathered> gathered;
+      bool restored = false;
+      try {
+        gathered = nodes.gather(save);
+        if (proves) prove(save, gathered);
+        if (any_of(group, state.maker() != nullptr)) make_from(group, *gathered, state, options);
+        is_touched = true;
+        const auto moved = redistribute(job.group, gathered->state(), state, {.restore = options});
+        restored = true;
+        const Touched touched{touched_keys(state, moved.kept_keys), {}};
+        RestoreReport report;
+        report.step = save.map.step;
+        report.prefix = gathered->path().string();
+        report.kept_keys.assign(moved.kept_keys.begin(), moved.kept_keys.end());
+        report.bytes_read = moved.bytes;
+        report.skipped = passed.why;
+        require_overwritten(failed, touched, report);
+        directory.went_back_elsewhere(save.map.step, save.map.sequence);
+        line_ = save.map.sequence;
+        since_home_ = save.map.sequence > newest.of_all_at_home ? save.map.since_home : 0;
+        if (turns) turns->restored(save.map.step);
+        // A look at an older one is no reason to leave newer ones behind; a save after it is.
+        const bool may_bring = !job.options.read_only && save.map.sequence > newest.wanted &&
+                               (!step || save.map.sequence >= newest.of_all);
+        if (may_bring && !save.is_protected() && bring_home(*gathered)) {
+          report.prefix = job.prefix(save.map.step).string();
+        }
+        return report;
+      } catch (const Error& error) {
+        // What is lost has nowhere to be computed to, either.
+        const bool can_be_had = !is_damage(error) && error.code() != Code::no_space;
+        if (restored || can_be_had) throw;
+        if (gathered && nodes.learn_damage(save, *gathered) && tries + 1 < most_tries) continue;
+        if (is_touched) failed.keys.merge(touched_keys(state, {}));
+        if (job.root()) {
+          log(LogLevel::warning,
+              cat("step ", save.map.step, " on the nodes is passed over: ", error.what()));
+        }
+        if (job.options.tier.when_lost == WhenLost::fail || !job.options.fall_back) throw;
+        passed.why.push_back(cat("step ", save.map.step, ": ", error.what()));
+        break;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+// In commit order, behind those of the directory that were committed before.
+void Engine::add_steps_on_nodes(std::vector<StepInfo>& infos) const {
+  if (!nodes.is_on()) return;
+  for (const auto& save : nodes.saves()) {
+    StepInfo info;
+    info.step = save.map.step;
+    info.sequence = save.map.sequence;
+    info.superseded = save.superseded;
+    info.on_nodes = true;
+    info.at_home = false;
+    info.margin = save.margin();
+    if (info.margin < 0) continue;
+    const auto same = std::find_if(infos.begin(), infos.end(), [&](const auto& one) {
+      return one.sequence == info.sequence && one.step == info.step;
+    });
+    if (same != infos.end()) {  // brought home
+      same->on_nodes = true;
+      same->margin = info.margin;
+      continue;
+    }
+    const auto behind = std::find_if(infos.rbegin(), infos.rend(), [&](const auto& one) {
+      return one.sequence <= info.sequence;
+    });
+    infos.insert(behind.base(), info);
+  }
+  const auto newest = std::find_if(infos.rbegin(), infos.rend(), [](const auto& one) {
+    return !one.superseded && one.damage.empty();
+  });
+  for (auto& one : infos) one.newest = newest != infos.rend() && &one == &*newest;
+}
+
+}  // namespace cairn

@@ -1,0 +1,270 @@
+// Who is on which node, what is there, and older checkpoints that go.
+#include "session/nodes/tier.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "cairn/log.hpp"
+#include "group/collectives.hpp"
+#include "store/commit/names.hpp"
+#include "store/nodes/place.hpp"
+
+namespace cairn::tier {
+namespace {
+
+// The nodes are written slice by slice, by each rank for itself, whatever the manager's directory
+// gets.
+Job job_of_nodes(Job job) {
+  job.options.store.format = Format::bundle;
+  job.options.store.policy = nullptr;
+  job.options.store.device_of = nullptr;
+  job.options.write.writer = Writer::posix;
+  job.options.write.io_ranks = {.choice = IoRanks::Choice::everyone};
+  job.places.served_by.clear();
+  job.places.file_of.clear();
+  return job;
+}
+
+}  // namespace
+
+Tier::Tier(const Job& home) : home_(home), job_(home), plans_(job_) {}
+
+void Tier::require_options() const {
+  const auto& tier = home_.options.tier;
+  const bool loses = tier.protection != Protection::reed_solomon ||
+                     (tier.lost_nodes >= 1 && tier.lost_nodes < tier.set_nodes);
+  if (tier.set_nodes < 2 || tier.set_nodes > protect::most_nodes || !loses || tier.keep < 1 ||
+      tier.home_every < 0 || tier.flush_bytes_per_second < 0) {
+    throw Error(Code::invalid_argument, "a number of TierOptions cannot be used",
+                cat("set_nodes ", tier.set_nodes, ", lost_nodes ", tier.lost_nodes, ", keep ",
+                    tier.keep, ", home_every ", tier.home_every, ", flush_bytes_per_second ",
+                    tier.flush_bytes_per_second),
+                "set_nodes is 2 to 128, lost_nodes at least 1 and less than set_nodes, keep at "
+                "least 1, the others at least 0.");
+  }
+  if (home_.options.hooks.savers.empty()) return;
+  throw Error(Code::unsupported, "registered savers write to the manager's directory alone",
+              "their files are no part of a checkpoint on the nodes",
+              "Leave the savers or TierOptions::directory out.");
+}
+
+void Tier::find_nodes() {
+  Group& group = *home_.group;
+  auto name = home_.options.tier.node;
+  if (name.empty()) {
+    if (const char* given = std::getenv("CAIRN_NODE")) name = given;
+  }
+  const auto mine = name.empty() ? cat("#", home_.places.node_of[nth(home_.rank())]) : name;
+  std::vector<std::string> names;  // of nodes
+  node_of_.clear();
+  ranks_at_.clear();
+  for (auto& one : all_gather(group, mine)) {
+    auto at = std::find(names.begin(), names.end(), one);
+    if (at == names.end()) {
+      names.push_back(std::move(one));
+      at = names.end() - 1;
+      ranks_at_.emplace_back();
+    }
+    const auto node = static_cast<int>(at - names.begin());
+    ranks_at_[nth(node)].push_back(static_cast<int>(node_of_.size()));
+    node_of_.push_back(node);
+  }
+  node_ = node_of_[nth(home_.rank())];
+  auto& all = ranks_at_.emplace_back();  // who can read what was brought home
+  for (int rank = 0; rank < group.size(); ++rank) all.push_back(rank);
+  const auto text = home_.options.tier.directory.string();
+  directory_ = together(group, [&] { return node_directory(text, name); });
+}
+
+// Whether another node has the same directory: then it dies with that one.
+bool Tier::is_shared() {
+  Group& group = *home_.group;
+  const auto opening = from_root(group, [] { return commit::new_uuid(); });
+  const auto prefix = cat("token-", opening, "-");
+  const auto token = directory_ / cat(prefix, node_);
+  together(group, [&] {
+    if (is_leader()) io::write_file(*files_, token, "");
+  });
+  const bool shared = together(group, [&] {
+    int seen = 0;
+    if (io::exists(*files_, directory_)) {
+      for (const auto& name : files_->list(directory_)) seen += name.rfind(prefix, 0) == 0;
+    }
+    if (seen > 0) return seen > 1;
+    throw Error(Code::invalid_argument, "ranks of one node do not share the directory of the tier",
+                cat("this rank does not see what rank ", ranks_at(node_).front(), " has in ",
+                    directory_.string()),
+                "Let nodes that have a disk or memory of their own have names of their own "
+                "(TierOptions::node, CAIRN_NODE).")
+        .at(directory_.string());
+  });
+  const bool any = any_of(group, shared);
+  together(group, [&] {
+    if (!is_leader()) return;
+    for (const auto& name : files_->list(directory_)) {
+      // Those of openings that were killed, too.
+      if (name.rfind("token-", 0) == 0 && (name == token.filename() || !any)) {
+        io::try_remove(*files_, directory_ / name);
+      }
+    }
+  });
+  return any;
+}
+
+void Tier::open(const std::string& home_id) {
+  if (!is_on()) return;
+  Group& group = *home_.group;
+  const auto& options = home_.options.tier;
+  together(group, [&] { require_options(); });
+  job_ = job_of_nodes(home_);
+  find_nodes();
+  files_ = options.file_system ? options.file_system : io::posix_file_system();
+  const bool reads = home_.options.read_only;
+  home_id_ = home_id;
+  together(group, [&] {
+    if (home_.root() && !reads) require_no_links(*home_.files, home_.directory);
+  });
+  const auto make_own = [&] {
+    if (!is_leader()) return;
+    if (!reads) io::create_directories(*files_, directory_);
+    if (!options.file_system) require_own(directory_);
+  };
+  together(group, [&] {
+    if (is_leader() && !options.file_system) require_way(directory_);
+  });
+  together(group, make_own);
+  const auto given = directory_;
+  directory_ /= home_id;
+  together(group, make_own);
+  directory_ /= home_.naming.name;
+  together(group, make_own);
+  if (!reads && is_shared()) {
+    throw Error(Code::invalid_argument, "nodes share the directory of the tier",
+                cat(everywhere(),
+                    " is the same for several nodes, so that it would be lost with any of them"),
+                "Name one on each node's own disk or memory; %h or %n in the text stands for the "
+                "node.")
+        .at(everywhere());
+  }
+  // For who tidies the node later: a full one serves without.
+  if (is_leader() && !reads) try {
+      note_home(*files_, given, home_id, home_.directory, *home_.files);
+    } catch (const Error& error) {
+      log(LogLevel::warning, cat("this node does not note its home: ", error.what()));
+    }
+  const bool with_home = any_of(group, is_leader() && !options.file_system && !reads &&
+                                           are_on_one_disk(given, home_.directory));
+  if (with_home && home_.root()) {
+    log(LogLevel::warning, cat("the tier ", given.string(), " is on the same disk as ",
+                               home_.directory.string(), ": it is no faster, and lost with it"));
+  }
+  const int lost = options.protection == Protection::reed_solomon ? options.lost_nodes : 1;
+  protects_ = options.protection != Protection::none && home_place() > 1;
+  if (options.protection != Protection::none && !protects_ && home_.root()) {
+    log(LogLevel::warning, "one node cannot protect itself: checkpoints on it are lost with it");
+  }
+  for (const auto& set : protect::deal_sets(home_place(), options.set_nodes, lost + 1)) {
+    if (!protects_ || std::ssize(set) > lost || !home_.root()) continue;
+    log(LogLevel::warning, cat("of ", set.size(), " nodes that protect each other ", set.size() - 1,
+                               " may be lost, not ", lost));
+    break;
+  }
+  plans_.begin(0);
+  list();
+}
+
+io::Path Tier::place_of(const SaveMap& map) const { return directory_ / save_name(map); }
+
+io::Path Tier::pieces() const { return pieces_at(home_.directory) / home_.naming.name; }
+
+Tier::Place Tier::place_at(int node, const SaveMap& map) const {
+  if (node == home_place()) return {*home_.files, pieces() / save_name(map)};
+  return {*files_, place_of(map)};
+}
+
+// What this node has, of saves whose map is there; or home.
+std::string Tier::report(io::FileSystem& files, const io::Path& folder) const {
+  WireWriter writer;
+  for (const auto& map : list_maps(files, folder)) {
+    Stocked stocked;
+    try {
+      stocked = look_at_save(files, folder / save_name(map), map);
+    } catch (const Error& error) {  // it counts as lost, and nothing else does
+      log(LogLevel::warning, error.what());
+    }
+    writer.put(encode(map)).put(stocked.parts).put(stocked.parities);
+  }
+  return writer.take();
+}
+
+void Tier::join(const std::string& report, int node) {
+  for (WireReader reader(report); !reader.empty();) {
+    auto map = decode_map(reader.get<std::string>());
+    Stocked stocked;
+    stocked.parts = reader.get_all<int>();
+    stocked.parities = reader.get_all<int>();
+    add_copies(saves_, std::move(map), node, std::move(stocked), home_place());
+  }
+}
+
+void Tier::list() {
+  Group& group = *home_.group;
+  const auto mine =
+      together(group, [&] { return is_leader() ? report(*files_, directory_) : std::string(); });
+  const auto at_home = from_root(group, [&] {
+    return are_own(*home_.files, pieces()) ? report(*home_.files, pieces()) : std::string();
+  });
+  const auto reports = all_gather(group, mine);
+  together(group, [&] {
+    saves_.clear();
+    join(at_home, home_place());
+    for (std::size_t rank = 0; rank < reports.size(); ++rank) join(reports[rank], node_of_[rank]);
+    settle_saves(saves_);
+  });
+}
+
+void Tier::forget_pieces(std::int64_t sequence) const {
+  if (!home_.root()) return;
+  try {
+    for (const auto& map : list_maps(*home_.files, pieces())) {
+      if (map.sequence > sequence) continue;
+      remove_own_save(*home_.files, pieces() / save_name(map), home_id_);
+    }
+  } catch (const Error& error) {
+    log(LogLevel::warning, cat("pieces in ", pieces().string(), " stay: ", error.what()));
+  }
+}
+
+void Tier::prune(const std::string& uuid) {
+  std::sort(saves_.begin(), saves_.end(),
+            [](const auto& a, const auto& b) { return a.map.sequence > b.map.sequence; });
+  // The one that was just saved has the highest sequence of all that this run descends from.
+  const auto at = std::find_if(saves_.begin(), saves_.end(),
+                               [&](const auto& one) { return one.map.uuid == uuid; });
+  if (at != saves_.end()) std::rotate(saves_.begin(), at, at + 1);
+  // What cannot be had takes the place of none that can.
+  std::erase_if(saves_, [&](const auto& one) {
+    return one.map.uuid != uuid && one.map.uuid != held_ && (one.superseded || !one.can_be_had());
+  });
+  if (saves_.size() > nth(home_.options.tier.keep)) {
+    saves_.erase(std::remove_if(saves_.begin() + home_.options.tier.keep, saves_.end(),
+                                [&](const auto& one) { return one.map.uuid != held_; }),
+                 saves_.end());
+  }
+  forget_pieces(saves_.front().map.sequence - 1);
+  if (!is_leader()) return;
+  try {
+    for (const auto& name : files_->list(directory_)) {
+      const bool stays = std::any_of(saves_.begin(), saves_.end(),
+                                     [&](const auto& one) { return name == save_name(one.map); });
+      if (!stays) remove_own_save(*files_, directory_ / name, home_id_);
+    }
+  } catch (const Error& error) {
+    log(LogLevel::warning, cat("older checkpoints on this node stay: ", error.what()));
+  }
+}
+
+}  // namespace cairn::tier

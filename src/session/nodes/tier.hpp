@@ -1,0 +1,156 @@
+#pragma once
+/// Checkpoints on the nodes: what is there, saving, and what a restart gets of them.
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cairn/state.hpp"
+#include "session/job/job.hpp"
+#include "session/job/look.hpp"
+#include "session/nodes/part.hpp"
+#include "session/save/measure.hpp"
+#include "session/save/plans.hpp"
+#include "store/nodes/place.hpp"
+#include "store/nodes/save_map.hpp"
+
+namespace cairn::tier {
+
+/// Number and name of a save on the nodes, from rank 0.
+struct Numbers {
+  std::int64_t sequence = 0, parent = -1;
+  double time = 0;
+  std::string uuid;
+};
+
+/// What a restart has of a save on the nodes: on each rank some of its parts, as a state from which
+/// others are filled. It reads files, which outlive it.
+class Gathered {
+ public:
+  struct Strings {
+    Dims shape;
+    std::vector<std::string> values;
+  };
+  const State& state() const { return state_; }
+  const CheckpointMeta& meta() const { return meta_; }
+  const io::Path& path() const { return path_; }  ///< where they are, on rank 0's node
+
+ private:
+  friend class Tier;
+  State state_;
+  std::map<std::string, Strings> strings_;
+  std::vector<std::shared_ptr<Part>> parts_;
+  CheckpointMeta meta_;
+  io::Path path_;
+};
+
+/// Called by the thread that may call MPI. All members that are not marked are collective.
+class Tier {
+ public:
+  /// Local. The job, of the manager's directory, outlives it.
+  explicit Tier(const Job& home);
+
+  /// Local. Whether there is a tier.
+  bool is_on() const { return !home_.options.tier.directory.empty(); }
+  /// When options and nodes of the job are settled. `home_id` tells which directory the checkpoints
+  /// belong to; the same on all ranks. Makes the nodes' directories and looks what is in them.
+  /// Removes nothing.
+  void open(const std::string& home_id);
+
+  /// Local. What is on the nodes, the newest first; the same on all ranks.
+  const std::vector<LocalSave>& saves() const { return saves_; }
+  /// Local, on all ranks alike. A save was committed, here or at home, that goes on from this
+  /// parent: what lies between the two is superseded.
+  void committed(std::int64_t parent, std::int64_t sequence) {
+    supersede(saves_, parent, sequence);
+  }
+
+  /// Saves on the nodes: parts, parity, maps, verdict; then older ones go. `numbers`: rank 0 makes
+  /// them. Returns where the part of this rank is; nothing, on all ranks alike, if the save is to
+  /// go home, for which `why` says why. Throws what saves throw; then nothing is left, or
+  /// what a restart may still complete, as the error says.
+  struct Request {
+    std::int64_t step;
+    const State& given;
+    const SaveOptions& options;
+    int since_home;  ///< saves on nodes behind the last one at home, with this one
+    SaveStatistics& figures;
+    Trace* trace;
+  };
+  std::optional<io::Path> save(const Request&, const std::function<Numbers()>& numbers,
+                               std::string& why);
+  /// Local. Of the last save.
+  const Numbers& numbers() const { return numbers_; }
+
+  /// What is there of the save, and what can be computed: what is lost or damaged is made anew on
+  /// nodes that are there. Throws data_loss if it cannot be had. What turns out to be damaged is
+  /// known from then on.
+  /// `readers`: who reads the parts of a node.
+  enum class Readers { all, io_ranks };
+  std::unique_ptr<Gathered> gather(LocalSave&, Readers = Readers::all);
+  /// Local. How many ranks read the parts then.
+  int count(Readers) const;
+  /// Reads and checks all of it: whether there is damage that was not known, which might be
+  /// computed, so that gather() may be called again.
+  bool learn_damage(LocalSave&, const Gathered&);
+
+  /// Local, on all ranks alike. This save stays while others go; "": none.
+  void hold(const std::string& uuid) { held_ = uuid; }
+
+  /// Local; rank 0's. What was brought home of saves up to this one goes: something newer is safe.
+  void forget_pieces(std::int64_t sequence) const;
+
+ private:
+  void find_nodes();
+  void require_options() const;
+  bool is_shared();
+  void list();
+  struct Place {
+    io::FileSystem& files;
+    io::Path path;
+  };
+  Place place_at(int node, const SaveMap&) const;  // this one, or home
+  std::string report(io::FileSystem&, const io::Path& folder) const;
+  void join(const std::string& report, int node);
+  Plans::Made plan(const Request&, const State& plain);
+  bool has_room(const SaveMap&) const;
+  void protect(const SaveMap&) const;
+  void prune(const std::string& uuid);
+  bool withdraw(const SaveMap&);
+  bool compute(LocalSave&);
+  bool compute_parts(LocalSave&);
+  bool look_for_damage(LocalSave&) const;
+  /// What this rank has found is known to all; whether any of it is new.
+  bool learn(LocalSave&, const UnusableByRank& parts, const UnusableByRank& parities = {}) const;
+
+  bool is_leader() const { return home_.rank() == ranks_at(node_).front(); }
+  const std::vector<int>& ranks_at(int node) const { return ranks_at_[nth(node)]; }
+  /// The number behind those of the nodes: what was brought home, which all ranks can read.
+  int home_place() const { return static_cast<int>(ranks_at_.size()) - 1; }
+  io::Path place_of(const SaveMap&) const;  // on this node
+  // Of all nodes, for errors that all ranks throw: paths differ from node to node.
+  std::string everywhere() const { return home_.options.tier.directory.string(); }
+  io::Path pieces() const;  // that were brought home
+  std::vector<int> my_parts(const LocalSave&, int node, Readers = Readers::all) const;
+  std::vector<int> readers_at(int node, Readers) const;
+  protect::ReadPart reader_at(const Place&, std::vector<int> ranks) const;
+
+  const Job& home_;
+  Job job_;  // the same, as the nodes are written
+  Plans plans_;
+  std::shared_ptr<io::FileSystem> files_;
+  std::string home_id_;
+  io::Path directory_;  // of this node, for this home
+  int node_ = 0;
+  std::vector<int> node_of_;                // by rank
+  std::vector<std::vector<int>> ranks_at_;  // by node; last, all of them
+  bool protects_ = false;
+  std::vector<LocalSave> saves_;
+  Numbers numbers_;
+  std::string held_;  // the uuid of a save that stays
+};
+
+}  // namespace cairn::tier

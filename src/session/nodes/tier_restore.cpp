@@ -1,0 +1,201 @@
+// What a restart gets of a checkpoint on the nodes.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "cairn/log.hpp"
+#include "cairn/sparse.hpp"
+#include "group/collectives.hpp"
+#include "layout/bundle/stored_strings.hpp"
+#include "session/nodes/tier.hpp"
+#include "store/nodes/place.hpp"
+
+namespace cairn::tier {
+namespace {
+
+// What ranks have found unusable, on all of them.
+UnusableByRank on_all(Group& group, const UnusableByRank& mine) {
+  WireWriter writer;
+  for (const auto& [rank, what] : mine) {
+    writer.put(rank).put(what.all).put(
+        std::vector<std::int64_t>(what.blocks.begin(), what.blocks.end()));
+  }
+  UnusableByRank all;
+  for (const auto& text : all_gather(group, writer.take())) {
+    for (WireReader reader(text); !reader.empty();) {
+      auto& what = all[reader.get<int>()];
+      what.all = reader.get<bool>() || what.all;
+      const auto blocks = reader.get_all<std::int64_t>();
+      what.blocks.insert(blocks.begin(), blocks.end());
+    }
+  }
+  return all;
+}
+
+// As a save would be given it.
+void add_part(const std::shared_ptr<Part>& part, std::map<std::string, LocalTensor>& tensors,
+              std::map<std::string, Gathered::Strings>& strings) {
+  for (const auto& entry : part->record().tensors) {
+    const auto& slice = entry.slices.at(0);
+    if (entry.dtype == DType::string) {
+      std::string bytes(nth(slice.size), '\0');
+      part->read(slice.offset, std::as_writable_bytes(std::span(bytes)));
+      strings[entry.key] = {
+          entry.shape, bundle::decode_strings(bytes, element_count(entry.shape), slice.crc32c)};
+      continue;
+    }
+    const auto at = tensors.try_emplace(entry.key, nothing(entry.dtype, entry.shape)).first;
+    if (at->second.dtype != entry.dtype || at->second.shape != entry.shape) {
+      throw Error(Code::data_loss, "parts of a checkpoint on the nodes disagree",
+                  cat("about dtype or shape of '", entry.key, "'"));
+    }
+    const auto item = static_cast<std::int64_t>(dtype_size(entry.dtype));
+    at->second.slices.push_back(
+        {slice.box, part_memory(part, slice.offset, slice.box.extent, item)});
+  }
+}
+
+}  // namespace
+
+// Of a node without an io rank its first rank.
+std::vector<int> Tier::readers_at(int node, Readers readers) const {
+  const auto& ranks = ranks_at(node);
+  if (readers == Readers::all) return ranks;
+  std::vector<int> some;
+  for (const int rank : ranks) {
+    if (home_.io_rank_of(rank) == rank) some.push_back(rank);
+  }
+  if (some.empty()) some.push_back(ranks.front());
+  return some;
+}
+
+int Tier::count(Readers readers) const {
+  int all = 0;
+  for (int node = 0; node < home_place(); ++node) {
+    all += static_cast<int>(readers_at(node, readers).size());
+  }
+  return all;
+}
+
+// The i-th of a node's parts is read by the i-th of its readers, in turn: if all its ranks are, on
+// the same nodes and ranks as before by the rank that wrote it.
+std::vector<int> Tier::my_parts(const LocalSave& save, int node, Readers readers) const {
+  const auto ranks = readers_at(node, readers);
+  std::vector<int> mine;
+  std::size_t seen = 0;
+  for (int part = 0; part < save.map.ranks(); ++part) {
+    if (save.part_at[nth(part)] != node) continue;
+    if (ranks[seen++ % ranks.size()] == home_.rank()) mine.push_back(part);
+  }
+  return mine;
+}
+
+bool Tier::learn(LocalSave& save, const UnusableByRank& parts,
+                 const UnusableByRank& parities) const {
+  Group& group = *home_.group;
+  const auto all_parts = on_all(group, parts);
+  return save.learn(all_parts, on_all(group, parities));
+}
+
+std::unique_ptr<Gathered> Tier::gather(LocalSave& save, Readers readers) {
+  Group& group = *home_.group;
+  // Each try but the last has learnt of something that cannot be used.
+  while (save.can_be_had()) {
+    // A reader writes nothing: the job that owns the checkpoints may be using the same folders.
+    if (!save.is_complete() && home_.options.read_only) break;
+    if (!save.is_complete() && !compute(save)) continue;
+    auto gathered = std::make_unique<Gathered>();
+    gathered->path_ = broadcast_text(group, place_of(save.map).string());
+    UnusableByRank bad;
+    std::map<std::string, LocalTensor> tensors;
+    together(group, [&] {
+      auto mine = my_parts(save, node_, readers);
+      const auto at_home = my_parts(save, home_place(), readers);
+      mine.insert(mine.end(), at_home.begin(), at_home.end());
+      for (const int rank : mine) {
+        try {
+          const auto place = place_at(save.part_at[nth(rank)], save.map);
+          const auto part =
+              std::make_shared<Part>(place.files, place.path / cat("part-", rank), save.map.uuid);
+          if (part->rank() != rank) throw Error(Code::data_loss, "a part of another rank");
+          add_part(part, tensors, gathered->strings_);
+          gathered->parts_.push_back(part);
+        } catch (const Error& error) {
+          if (error.code() != Code::data_loss && error.code() != Code::io &&
+              error.code() != Code::not_found) {
+            throw;
+          }
+          log(LogLevel::warning, error.what());
+          bad[rank].all = true;
+        }
+      }
+    });
+    if (learn(save, bad)) continue;
+    // What rank 0 of that job said of the checkpoint.
+    const auto has_first = std::find_if(gathered->parts_.begin(), gathered->parts_.end(),
+                                        [](const auto& part) { return part->rank() == 0; });
+    const bool mine = has_first != gathered->parts_.end();
+    const auto who =
+        static_cast<int>(all_reduce(group, mine ? home_.rank() : std::int64_t{-1}, Group::Op::max));
+    const auto meta = broadcast_text(group, mine ? [&] {
+      auto record = (*has_first)->record();
+      record.tensors.clear();
+      return bundle::encode_part_record(record);
+    }() : std::string(), who);
+    together(group, [&] {
+      gathered->meta_ = bundle::decode_part_record(meta).meta;
+      for (auto& [key, tensor] : tensors) {
+        const auto gaps = gathered->meta_.gaps.find(key);
+        if (gaps != gathered->meta_.gaps.end()) {
+          if (gaps->second->fill.size() != dtype_size(tensor.dtype)) {
+            throw Error(Code::data_loss, "a part of a checkpoint on the nodes is damaged",
+                        cat("the fill value of '", key, "' is of another dtype"));
+          }
+          tensor = sparse(tensor, tensor.dtype, gaps->second->fill.data(), Gaps::keep);
+        }
+        gathered->state_.add(key, std::move(tensor));
+      }
+      for (const auto& [key, said] : gathered->meta_.descriptions.by_key) {
+        gathered->state_.describe(key, said);
+      }
+      gathered->state_.describe(gathered->meta_.descriptions.attributes);
+      for (auto& [key, one] : gathered->strings_) {
+        auto tensor = strings(one.values);
+        tensor.shape = one.shape;  // a scalar is no list of one
+        gathered->state_.add(key, std::move(tensor));
+      }
+    });
+    // Where its parts are now is so for later looks, too; what could not be read may be, then.
+    for (auto& known : saves_) {
+      if (known.map.uuid == save.map.uuid && &known != &save) known = save;
+    }
+    return gathered;
+  }
+  throw Error(
+      Code::data_loss, cat("step ", save.map.step, " cannot be had from the nodes"),
+      home_.options.read_only
+          ? cat("parts of it are missing, which a read-only manager does not compute")
+          : cat("of ", save.map.nodes(), " nodes too many are missing, or have lost their bytes"),
+      "Bring the nodes back, or restore an older checkpoint.")
+      .at(everywhere());
+}
+
+bool Tier::learn_damage(LocalSave& save, const Gathered& gathered) {
+  const Sets sets(save.map);
+  UnusableByRank bad;
+  together(*home_.group, [&] {
+    for (const auto& part : gathered.parts_) {
+      const bool was_damaged = part->is_damaged();
+      // All damage at once: what is lost must not be computed from what is damaged, too.
+      auto blocks = part->bad_blocks(sets.block_bytes_of(save.map.node_of[nth(part->rank())]));
+      if (!was_damaged && blocks.empty()) continue;
+      // A disk that is right the second time is not relied on.
+      bad[part->rank()] = {blocks.empty(), std::move(blocks)};
+    }
+  });
+  return learn(save, bad);
+}
+
+}  // namespace cairn::tier

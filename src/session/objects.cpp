@@ -1,0 +1,288 @@
+#include "session/objects.hpp"
+
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "cairn/error.hpp"
+#include "cairn/ragged.hpp"
+#include "group/collectives.hpp"
+#include "layout/bundle/stored_graph.hpp"
+#include "model/graph_builder.hpp"
+#include "model/graph_index.hpp"
+#include "model/keys.hpp"
+#include "model/object_path.hpp"
+#include "session/save/resolve_save.hpp"
+
+namespace cairn {
+namespace {
+
+constexpr std::string_view counter_path = "save_counter";
+constexpr std::size_t missing_shown = 8;
+
+// A scalar that lives as long as the state that it is in.
+class OwnCounter : public SliceMemory {
+ public:
+  explicit OwnCounter(std::int64_t value) : value_(value) {}
+  void read(const Box&, std::byte* out) const override { std::memcpy(out, &value_, sizeof value_); }
+  void write(const Box&, const std::byte*) override {
+    throw Error(Code::internal, "a save counter is not restored");
+  }
+  const std::byte* contiguous() const override {
+    return reinterpret_cast<const std::byte*>(&value_);
+  }
+  bool writable() const override { return false; }
+
+ private:
+  std::int64_t value_;
+};
+
+class OwnString : public StringMemory {
+ public:
+  explicit OwnString(std::string value) : value_(std::move(value)) {}
+  std::vector<std::string> get() const override { return {value_}; }
+  void set(std::vector<std::string>) override {
+    throw Error(Code::internal, "an object graph is not restored");
+  }
+
+ private:
+  std::string value_;
+};
+
+struct Keys {
+  std::vector<std::string> stored;  // one a tensor of the state
+  std::string message;              // to rank 0
+  Descriptions descriptions;        // of the state, by stored keys
+};
+
+// Rank-private items are nobody's objects: no TensorFlow program could bind them all.
+std::set<std::string> private_keys(const Group& group, const State& state) {
+  std::set<std::string> keys;
+  for (const auto& [key, tensor] : state.tensors()) {
+    if (tensor.unresolved && tensor.unresolved->kind == Unresolved::Kind::rank_private) {
+      keys.insert(private_key(key, group.rank(), group.size()));
+    }
+  }
+  return keys;
+}
+
+// Local: where each tensor of this rank goes. The keys of `outside` stay as they are.
+Keys choose_keys(const State& state, const std::set<std::string>& outside) {
+  const auto& notes = state.objects();
+  std::optional<GraphIndex> index;
+  if (notes.graph) index.emplace(*notes.graph);
+  std::map<std::string, std::string_view> taken;
+  Keys keys;
+  WireWriter writer;
+  writer.put(std::uint64_t{state.tensors().size() - outside.size()});
+  for (const auto& [key, tensor] : state.tensors()) {
+    if (outside.count(key)) {
+      keys.stored.push_back(key);
+      continue;
+    }
+    if (key == object_graph_key) {
+      throw Error(Code::invalid_argument, cat("the state has a tensor '", key, "'"),
+                  "saves make it themselves when object_graph is set",
+                  "Use State::carry() for a graph of your own.")
+          .of_tensor(key);
+    }
+    const auto named = notes.names.find(key);
+    const auto name = named == notes.names.end() ? "" : named->second;
+    const auto stored = index ? index->key_of(key, name).value_or(key) : object_key(key);
+    const auto [other, fresh] = taken.emplace(stored, key);
+    if (!fresh) {
+      throw Error(Code::invalid_argument,
+                  cat("tensors '", other->second, "' and '", key, "' are one object"),
+                  cat("both would be stored under '", stored, "'"),
+                  "Leave one of them out of the state.")
+          .of_tensor(key);
+    }
+    writer.put(key).put(stored).put(name);
+    keys.stored.push_back(stored);
+  }
+  writer.put(std::uint64_t{notes.aliases.size()});
+  for (const auto& [path, target] : notes.aliases) writer.put(path).put(target);
+  keys.message = writer.take();
+  return keys;
+}
+
+// What is described goes with its tensor. Paths of groups stay; what this rank does not know is a
+// tensor of another one.
+Descriptions move_descriptions(const State& given, const State& state,
+                               const std::vector<std::string>& stored) {
+  Descriptions moved{given.descriptions().attributes, {}};
+  if (given.descriptions().by_key.empty()) return moved;
+  std::map<std::string_view, std::string_view> stored_key;
+  for (std::size_t i = 0; i < stored.size(); ++i) stored_key[state.tensors()[i].first] = stored[i];
+  std::optional<GraphIndex> index;
+  if (const auto& graph = state.objects().graph) index.emplace(*graph);
+  for (const auto& [key, said] : given.descriptions().by_key) {
+    const auto path = key + '/';
+    const auto at = stored_key.lower_bound(key);
+    const auto behind = stored_key.lower_bound(path);
+    if (at != stored_key.end() && at->first == key) {
+      moved.by_key.emplace(at->second, said);
+    } else if (behind != stored_key.end() && behind->first.starts_with(path)) {
+      moved.by_key.emplace(key, said);
+    } else {
+      moved.by_key.emplace(index ? index->key_of(key, "").value_or(key) : object_key(key), said);
+    }
+  }
+  return moved;
+}
+
+// What all ranks have.
+struct Everything {
+  std::map<std::string, ObjectValue> values;  // by stored key
+  std::vector<std::pair<std::string, std::string>> aliases;
+};
+
+std::string join_messages(std::string low, std::string high) {
+  if (low.compare(high) != 0) low += high;  // most ranks have the same keys
+  return low;
+}
+
+Everything read_messages(std::string_view messages) {
+  Everything all;
+  for (WireReader reader(messages); !reader.empty();) {
+    for (auto left = reader.get<std::uint64_t>(); left > 0; --left) {
+      auto key = reader.get<std::string>();
+      auto stored = reader.get<std::string>();
+      auto name = reader.get<std::string>();
+      auto& value = all.values[std::move(stored)];
+      if (value.key.empty()) value.key = std::move(key);
+      if (!value.name.empty() && !name.empty() && value.name != name) {
+        throw Error(Code::disagreement, cat("ranks call the variable '", value.key, "' '",
+                                            value.name, "' and '", name, "'"))
+            .of_tensor(value.key);
+      }
+      if (value.name.empty()) value.name = std::move(name);
+    }
+    for (auto left = reader.get<std::uint64_t>(); left > 0; --left) {
+      auto path = reader.get<std::string>();
+      all.aliases.emplace_back(std::move(path), reader.get<std::string>());
+    }
+  }
+  return all;
+}
+
+// Whether some rank has the value of an attribute. Tables and the like keep it in several tensors,
+// whose keys differ from the attribute's behind ".ATTRIBUTES/"; no other attribute has them.
+bool is_there(const Everything& all, const std::set<std::string_view>& attributes,
+              const std::string& key) {
+  if (all.values.count(key)) return true;
+  const auto at = key.find(cat(attributes_part, '/'));
+  if (at == key.npos) return false;
+  const auto object = key.substr(0, at + attributes_part.size() + 1);
+  for (auto value = all.values.lower_bound(object);
+       value != all.values.end() && value->first.starts_with(object); ++value) {
+    if (!attributes.count(value->first)) return true;
+  }
+  return false;
+}
+
+struct Made {
+  std::string graph;
+  std::string counter_key;  // empty: no counter is added
+};
+
+Made make(const State& state, Everything all, bool wants_counter) {
+  Made made;
+  if (const auto& carried = state.objects().graph) {
+    std::set<std::string_view> attributes;
+    for (const auto& node : carried->nodes) {
+      for (const auto& attribute : node.attributes) attributes.insert(attribute.key);
+    }
+    std::set<std::string> missing;
+    for (const auto key : attributes) {
+      if (!is_there(all, attributes, std::string(key))) missing.emplace(key);
+    }
+    auto graph = *carried;
+    const auto counter = GraphIndex(graph).key_of(counter_path);
+    if (counter && missing.erase(*counter)) {
+      if (wants_counter) {
+        made.counter_key = *counter;
+      } else {
+        graph.forget(*counter);
+      }
+    }
+    if (!missing.empty()) {
+      std::string list;
+      std::size_t shown = 0;
+      for (const auto& key : missing) {
+        if (shown++ == missing_shown) {
+          list += ", …";
+          break;
+        }
+        list += cat(list.empty() ? "'" : ", '", key, "'");
+      }
+      throw Error(Code::invalid_argument,
+                  cat("the object graph that the state carries names ", missing.size(),
+                      missing.size() == 1 ? " tensor" : " tensors", " that no rank has"),
+                  list, "Add them to the state, or take them out with ObjectGraph::forget().");
+    }
+    made.graph = bundle::encode_object_graph(graph);
+    return made;
+  }
+  const auto counter = object_key(counter_path);
+  if (wants_counter && !all.values.count(counter)) {
+    made.counter_key = counter;
+    all.values[counter] = {std::string(counter_path), std::string(counter_path)};
+  }
+  std::vector<ObjectValue> values;
+  for (auto& [stored, value] : all.values) values.push_back(std::move(value));
+  made.graph =
+      bundle::encode_object_graph(build_object_graph(std::move(values), std::move(all.aliases)));
+  return made;
+}
+
+}  // namespace
+
+State with_object_graph(Group& group, const State& given, std::optional<std::int64_t> save_counter,
+                        RowPlans* plans) {
+  const Look look(given);
+  const auto resolved = resolve(group, look, plans, nullptr);
+  const State& state = resolved ? *resolved : given;
+  Keys keys;
+  const auto carried = together(group, [&] {
+    const auto& graph = state.objects().graph;
+    const auto bytes = graph ? bundle::encode_object_graph(*graph) : "";
+    keys = choose_keys(state, private_keys(group, given));
+    keys.descriptions = move_descriptions(given, state, keys.stored);
+    return bytes.empty() ? "none" : cat(bytes.size(), " bytes, checksum ", crc32c(bytes));
+  });
+  require_same(group, "the object graph that the state carries", carried);
+  const auto all = reduce_to_root(group, std::move(keys.message), join_messages);
+  return together(group, [&] {
+    State stored;
+    const auto& names = state.objects().names;
+    stored.store(state.storage());
+    for (std::size_t i = 0; i < keys.stored.size(); ++i) {
+      auto [key, tensor] = state.tensors()[i];
+      tensor.source = nullptr;
+      stored.add(keys.stored[i], std::move(tensor));
+      const auto named = names.find(key);
+      if (named != names.end()) stored.name(keys.stored[i], named->second);
+    }
+    stored.describe(keys.descriptions.attributes);
+    for (const auto& [key, said] : keys.descriptions.by_key) stored.describe(key, said);
+    if (group.rank() != 0) return stored;
+    auto made = make(state, read_messages(all), save_counter.has_value());
+    if (!made.counter_key.empty()) {
+      LocalTensor counter = nothing(DType::int64, {});
+      counter.made_by_save = true;
+      counter.slices.push_back({Box::whole({}), std::make_shared<OwnCounter>(*save_counter)});
+      stored.add(made.counter_key, std::move(counter));
+    }
+    LocalTensor graph = nothing(DType::string, {});
+    graph.made_by_save = true;
+    graph.strings = std::make_shared<OwnString>(std::move(made.graph));
+    stored.add(std::string(object_graph_key), std::move(graph));
+    return stored;
+  });
+}
+
+}  // namespace cairn

@@ -1,0 +1,168 @@
+// Opening: options, ownership, recovery; what the engine has from then on.
+#include "session/engine.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.hpp"
+#include "cairn/log.hpp"
+#include "group/collectives.hpp"
+#include "session/flush.hpp"
+#include "session/make_room.hpp"
+#include "session/save/settle_save.hpp"
+#include "store/commit/sequences.hpp"
+#include "store/contents/format.hpp"
+#include "store/directory/candidates.hpp"
+
+namespace cairn {
+namespace {
+
+// How many comparisons of replicas have gone before. Each opening begins a block of sequences: it
+// counts as one turn, as each save does.
+std::int64_t replica_turns(const std::vector<CatalogEntry>& catalog) {
+  std::int64_t most = 0;
+  for (const auto& entry : catalog) {
+    most = std::max(most, entry.save.sequence / commit::sequence_block +
+                              entry.save.sequence % commit::sequence_block);
+  }
+  return most;
+}
+
+// Rank 0. What a restore passes over: saves that were written, and that nobody completes now.
+std::vector<std::string> tell_not_completed(const Job& job, const Error& why) {
+  std::vector<std::string> told;
+  if (!job.root()) return told;
+  Undecided undecided;
+  for (const auto& one : find_candidates(job, nullptr, undecided)) {
+    told.push_back(not_completed(one.save.step, why));
+  }
+  return told;
+}
+
+}  // namespace
+
+Engine::Engine(Job given)
+    : job(std::move(given)), directory(job), plans(job), nodes(job), flights(job) {
+  if (!job.options.trace.empty()) trace = std::make_unique<Trace>(job.rank());
+}
+
+Engine::~Engine() {
+  if (flush_) {
+    flush_->pace.hurry();
+    flush_queue_->drain();
+  }
+  flights.drain();
+  tell_unfinished();
+  directory.leave(!flights.empty() || flush_);
+  if (!trace) return;
+  try {
+    write_trace();
+  } catch (...) {
+    try {
+      log(LogLevel::warning, cat("the trace of rank ", job.rank(), " is not written"));
+    } catch (...) {  // no more than a message is lost
+    }
+  }
+}
+
+void Engine::open(bool may_only_restore) {
+  settle_options(job);
+  settle_save(job);
+  try {
+    enter_directory();
+  } catch (const Error& error) {
+    if (!may_only_restore || !lacks_room(job, error)) throw;
+    become_reader(error);
+  }
+  open_nodes();
+}
+
+// Also who only reads, and owns nothing.
+void Engine::enter_directory() {
+  Group& group = *job.group;
+  together(group, [&] {
+    directory.set_policy(policy_of(job));
+    if (job.root()) directory.take();
+  });
+  std::int64_t renames = directory.atomic_rename();
+  group.all_reduce({&renames, 1}, Group::Op::min);
+  job.atomic_rename = renames != 0;
+  const bool writes = !job.options.read_only;
+  const bool needs_renames = format_of(job.options.store.format).relies_on_renames();
+  if (needs_renames && writes && !job.atomic_rename) {
+    throw Error(Code::unsupported, cat("no HDF5 file can be saved in ", job.directory.string()),
+                "its commit is a rename, which this directory does without",
+                "Save in the format of bundles.")
+        .at(job.directory.string());
+  }
+  Recovered found;
+  if (writes) found = recover(job, job.readers(), directory.ownership());
+  if (!writes && reads_only_) {
+    found.not_completed = together(group, [&] { return tell_not_completed(job, *reads_only_); });
+  }
+  const auto sizes = find_sizes_of_steps(job, job.readers());
+  together(group, [&] {
+    if (job.root()) {
+      tell_removed(job, found);
+      directory.begin(std::move(found), sizes);
+    }
+    plans.begin(replica_turns(directory.catalog()));
+  });
+}
+
+// What is there can be restored without a word being written.
+void Engine::become_reader(const Error& why) {
+  directory.let_go();
+  reads_only_ = why;
+  job.options.read_only = true;
+  try {
+    enter_directory();
+  } catch (const Error& error) {
+    if (error.code() == Code::not_found) throw Error(why);  // there is nothing to be restored
+    throw;
+  }
+  together(*job.group, [&] {
+    const auto there = directory.choices();
+    const bool any = !there.steps.empty() || !there.passed.empty() || nodes.is_on();
+    if (job.root() && !any) throw Error(why);
+  });
+  reads_only_ =
+      with_way_out(why, from_root(*job.group, [&] { return directory.how_to_make_room(); }));
+  if (job.root()) {
+    log(LogLevel::warning, cat("this job can restore, and not save: ", reads_only_->what()));
+  }
+}
+
+// There may be room by now. Its nodes know the directory as a reader's.
+void Engine::own_after_all() {
+  const auto before = std::exchange(reads_only_, std::nullopt);
+  if (!before) return;
+  const auto read_on = [&] {
+    directory.let_go();
+    reads_only_ = before;
+    job.options.read_only = true;
+  };
+  if (nodes.is_on()) {
+    read_on();
+    throw Error(*before);
+  }
+  job.options.read_only = false;
+  try {
+    enter_directory();
+  } catch (const Error& error) {
+    if (error.code() == Code::communication) throw;
+    read_on();
+    throw Error(lacks_room(job, error) ? *before : error);
+  }
+}
+
+void Engine::write_trace() const {
+  if (!trace) {
+    throw Error(Code::invalid_argument, "no trace was kept", "", "Set ManagerOptions::trace.");
+  }
+  const io::Path path = trace_file(job.options.trace, job.rank());
+  io::replace_file(*job.files, path, trace->json(),
+                   cat(path.string(), ".tmp-", commit::new_uuid()));
+}
+
+}  // namespace cairn

@@ -1,0 +1,276 @@
+#include "session/redistribute/match.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <unordered_map>
+
+#include "base/wire.hpp"
+#include "cairn/error.hpp"
+#include "exchange/messages.hpp"
+#include "model/box_index.hpp"
+
+namespace cairn {
+namespace {
+
+std::size_t nth(int i) { return static_cast<std::size_t>(i); }
+
+Declaration declaration_of(const std::string& key, const LocalTensor& tensor, int rank) {
+  Declaration one{key, tensor.dtype, tensor.shape, rank, {}};
+  if (tensor.strings) one.boxes.push_back(Box::whole(tensor.shape));
+  for (const auto& slice : tensor.slices) one.boxes.push_back(slice.box);
+  return one;
+}
+
+// Of ranks that have the same the one that this rank is to get it from: itself, one of its node, or
+// any; each rank another one, so that no holder has all the work.
+int choose_holder(const std::vector<HeldSlice::Holder>& holders, int rank,
+                  const std::vector<int>& nodes) {
+  std::vector<int> near;
+  for (const auto& holder : holders) {
+    if (holder.rank == rank) return rank;
+    if (!nodes.empty() && nodes[nth(holder.rank)] == nodes[nth(rank)]) near.push_back(holder.rank);
+  }
+  if (!near.empty()) return near[nth(rank) % near.size()];
+  return holders[nth(rank) % holders.size()].rank;
+}
+
+Mail mail_of(std::unordered_map<int, WireWriter> letters) {
+  Mail mail;
+  for (auto& [rank, letter] : letters) mail.emplace_back(rank, letter.take());
+  return mail;
+}
+
+}  // namespace
+
+HeldSlices::HeldSlices(Group& group, const State& mine) : rank_(group.rank()) {
+  std::int64_t slices = 0;
+  for (const auto& [key, tensor] : mine.tensors()) {
+    slices += static_cast<std::int64_t>(tensor.slices.size());
+  }
+  begins_.clear();
+  std::int64_t all = 0;
+  for (const auto& said : all_gather(group, WireWriter().put(slices).take())) {
+    begins_.push_back(static_cast<int>(all));
+    all += WireReader(said).get<std::int64_t>();
+    if (all > std::numeric_limits<int>::max()) {
+      throw Error(Code::unsupported, "a state of 2^31 slices and more is not redistributed", "",
+                  "Give fewer and larger slices.");
+    }
+  }
+  begins_.push_back(static_cast<int>(all));
+  int next = first();
+  for (const auto& [key, tensor] : mine.tensors()) {
+    first_of_.push_back(next);
+    next += static_cast<int>(tensor.slices.size());
+  }
+}
+
+int HeldSlices::holder_of(int number) const {
+  const auto after = std::upper_bound(begins_.begin(), begins_.end(), number);
+  return static_cast<int>(after - begins_.begin()) - 1;
+}
+
+Matching::Matching(Group& group, const State& plain, const HeldSlices& held,
+                   const std::vector<std::string>& keys) {
+  const auto nodes = group.nodes();
+  nodes_.assign(nodes.begin(), nodes.end());
+  std::size_t slices = 0;
+  for (const auto& [key, tensor] : plain.tensors()) slices += tensor.slices.size() + 1;
+  planners_ = key_planners(group, slices);
+  struct Letter {
+    std::vector<Declaration> declarations;
+    std::vector<int> firsts;
+    std::vector<std::string> keys;
+  };
+  std::unordered_map<int, Letter> letters;
+  for (std::size_t t = 0; t < plain.tensors().size(); ++t) {
+    const auto& [key, tensor] = plain.tensors()[t];
+    auto& letter = letters[planners_.of(key)];
+    letter.declarations.push_back(declaration_of(key, tensor, group.rank()));
+    letter.firsts.push_back(held.first_of(t));
+  }
+  for (const auto& key : keys) letters[planners_.of(key)].keys.push_back(key);
+  Mail mail, answers;
+  for (const auto& [rank, letter] : letters) {
+    WireWriter declarations;
+    put(declarations, letter.declarations);
+    mail.emplace_back(
+        rank, WireWriter().put(declarations.take()).put(letter.firsts).put(letter.keys).take());
+  }
+  mail = all_to_all(group, std::move(mail));
+  KeptError error;
+  error.guard([&] { answers = hear(mail); });
+  agree_on_least(group, error.first());
+  mail = all_to_all(group, std::move(answers));
+  for (const auto& [rank, answer] : mail) {
+    for (WireReader in(answer); !in.empty();) {
+      auto& tensor = contents_.tensors.emplace_back();
+      tensor.key = in.get<std::string>();
+      tensor.dtype = in.get<DType>();
+      tensor.shape = get_dims(in);
+    }
+  }
+  std::sort(contents_.tensors.begin(), contents_.tensors.end(),
+            [](const auto& a, const auto& b) { return a.key < b.key; });
+}
+
+void Matching::note_gaps(const GapsByKey& gaps) {
+  for (auto& tensor : contents_.tensors) {
+    const auto found = gaps.find(tensor.key);
+    if (found != gaps.end()) tensor.gaps = found->second;
+  }
+}
+
+Mail Matching::hear(const Mail& mail) {
+  std::vector<Declaration> declarations;
+  std::map<std::string, std::map<int, int>> firsts;
+  std::vector<std::pair<int, std::vector<std::string>>> asked;
+  for (const auto& [rank, letter] : mail) {
+    WireReader in(letter);
+    const auto text = in.get<std::string>();
+    WireReader inner(text);
+    auto some = get_declarations(inner);
+    const auto numbers = in.get_all<int>();
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      firsts[some[i].key][rank] = numbers.at(i);
+      declarations.push_back(std::move(some[i]));
+    }
+    asked.emplace_back(rank, in.get_all<std::string>());
+  }
+  for (auto& tensor : check_coverage(std::move(declarations))) {
+    const auto key = tensor.key;
+    answered_[key] = {std::move(tensor), std::move(firsts[key])};
+  }
+  std::unordered_map<int, WireWriter> letters;
+  for (const auto& [rank, keys] : asked) {
+    for (const auto& key : keys) {
+      const auto found = answered_.find(key);
+      if (found == answered_.end()) continue;
+      const auto& tensor = found->second.tensor;
+      put(letters[rank].put(key).put(tensor.dtype), tensor.shape);
+    }
+  }
+  return mail_of(std::move(letters));
+}
+
+// What one tensor's slices are to those who want it.
+class Matching::Finder {
+ public:
+  Finder(const Answered& answered, const std::vector<int>& nodes)
+      : tensor_(answered.tensor), first_(answered.first), nodes_(nodes) {
+    if (tensor_.slices.size() < 2) return;
+    std::vector<Box> boxes;
+    for (const auto& slice : tensor_.slices) boxes.push_back(slice.box);
+    index_.emplace(boxes);
+  }
+
+  // The rank that has the strings, or -1; then of each wanted box the slices that it is in.
+  std::string find(int rank, const std::string& asked) const {
+    WireWriter out;
+    const bool is_text = tensor_.dtype == DType::string;
+    const auto& any = tensor_.slices.front();
+    out.put(is_text ? choose_holder(any.holders, rank, nodes_) : -1);
+    if (is_text || any.box.empty()) return out.take();
+    for (WireReader in(asked); !in.empty();) {
+      const auto id = in.get<int>();
+      const auto box = get_box(in);
+      if (box.empty()) continue;
+      const auto touched = index_ ? index_->query(box) : std::vector<std::size_t>{0};
+      for (const auto s : touched) {
+        const auto& slice = tensor_.slices[s];
+        const int holder = choose_holder(slice.holders, rank, nodes_);
+        const auto its = std::find_if(slice.holders.begin(), slice.holders.end(),
+                                      [&](const auto& one) { return one.rank == holder; });
+        put(out.put(id).put(first_.at(holder) + its->box), slice.box);
+      }
+    }
+    return out.take();
+  }
+
+ private:
+  const CoveredTensor& tensor_;
+  const std::map<int, int>& first_;
+  const std::vector<int>& nodes_;
+  std::optional<BoxIndex> index_;
+};
+
+Matched Matching::match(Group& group, const WantedState& wanted) const {
+  std::unordered_map<int, WireWriter> letters;
+  int id = 0;
+  for (const auto& one : wanted.tensors) {
+    const auto& key = contents_.tensors[nth(one.stored)].key;
+    const auto& slices = one.tensor.slices;
+    if (slices.empty() && !one.tensor.strings) continue;
+    WireWriter asked;
+    for (const auto& slice : slices) put(asked.put(id++), slice.box);
+    letters[planners_.of(key)].put(key).put(asked.take());
+  }
+  auto mail = all_to_all(group, mail_of(std::move(letters)));
+  letters.clear();
+  std::map<std::string, std::vector<std::pair<int, std::string>>> by_key;
+  KeptError error;
+  error.guard([&] {
+    for (const auto& [rank, letter] : mail) {
+      for (WireReader in(letter); !in.empty();) {
+        auto key = in.get<std::string>();
+        by_key[std::move(key)].emplace_back(rank, in.get<std::string>());
+      }
+    }
+    for (const auto& [key, asked] : by_key) {
+      const Finder finder(answered_.at(key), nodes_);
+      for (const auto& [rank, text] : asked) letters[rank].put(key).put(finder.find(rank, text));
+    }
+  });
+  agree(group, error.first());
+  mail = all_to_all(group, mail_of(std::move(letters)));
+  Matched matched;
+  for (const auto& [rank, letter] : mail) {
+    for (WireReader in(letter); !in.empty();) {
+      const auto key = in.get<std::string>();
+      const auto text = in.get<std::string>();
+      WireReader found(text);
+      if (const auto from = found.get<int>(); from >= 0) matched.strings_from[key] = from;
+      while (!found.empty()) {
+        const auto wanted_id = found.get<int>();
+        const auto source = found.get<int>();
+        matched.parts.push_back({source, wanted_id});
+        matched.boxes.emplace(source, get_box(found));
+      }
+    }
+  }
+  return matched;
+}
+
+// All in one run: each call of a redistribution compares them, however many they are.
+static void put_boxes(WireWriter& out, const std::vector<LocalSlice>& slices) {
+  const auto rank = slices.empty() ? 0 : slices.front().box.rank();
+  std::vector<std::int64_t> corners(2 * rank * slices.size());
+  auto* at = corners.data();
+  for (const auto& slice : slices) {
+    const auto& [start, extent] = slice.box;
+    for (std::size_t d = 0; d < rank; ++d) *at++ = start[d];
+    for (std::size_t d = 0; d < rank; ++d) *at++ = extent[d];
+  }
+  out.put(std::uint64_t{slices.size()}).put_row(corners.data(), corners.size());
+}
+
+std::string structure_of(const State& plain) {
+  WireWriter out;
+  for (const auto& [key, tensor] : plain.tensors()) {
+    put(out.put(key).put(tensor.dtype), tensor.shape);
+    put_boxes(out.put(tensor.strings != nullptr), tensor.slices);
+  }
+  return out.take();
+}
+
+std::string structure_of(const CheckpointContents& contents, const WantedState& wanted) {
+  WireWriter out;
+  for (const auto& one : wanted.tensors) {
+    out.put(contents.tensors[nth(one.stored)].key);
+    put_boxes(out.put(one.tensor.strings != nullptr), one.tensor.slices);
+  }
+  return out.take();
+}
+
+}  // namespace cairn

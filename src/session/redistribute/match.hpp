@@ -1,0 +1,80 @@
+#pragma once
+/// Who has what of what is wanted: the coverage of a state, proved as at a save, and for each box
+/// that a rank wants the slices that it is in.
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "cairn/contents.hpp"
+#include "exchange/by_key.hpp"
+#include "exchange/coverage.hpp"
+#include "exchange/spread.hpp"
+#include "session/restore/resolve_restore.hpp"
+
+namespace cairn {
+
+/// The slices of all ranks under numbers that mean the same on all of them: a rank's follow each
+/// other, tensor by tensor.
+class HeldSlices {
+ public:
+  HeldSlices() = default;
+  /// Collective. `mine` is a state of plain tensors. Throws unsupported for 2^31 slices.
+  HeldSlices(Group&, const State& mine);
+
+  int holder_of(int number) const;
+  bool is_mine(int number) const { return holder_of(number) == rank_; }
+  /// The first of this rank's.
+  int first() const { return begins_[static_cast<std::size_t>(rank_)]; }
+  /// The first of a tensor of this rank.
+  int first_of(std::size_t tensor) const { return first_of_[tensor]; }
+
+ private:
+  int rank_ = 0;
+  std::vector<int> begins_{0};  // of each rank, and one past the last
+  std::vector<int> first_of_;
+};
+
+/// A slice that a wanted box has elements of.
+struct MatchedPart {
+  int source;  ///< number of the slice
+  int id;      ///< of the wanted box
+};
+struct Matched {
+  std::vector<MatchedPart> parts;
+  std::map<int, Box> boxes;                 ///< of the slices of other ranks in `parts`
+  std::map<std::string, int> strings_from;  ///< wanted string tensors, by key: who has one
+};
+
+/// The proof, and what came of it. Each tensor is some rank's to answer for, by its key.
+class Matching {
+ public:
+  /// Collective. Throws coverage and disagreement, as a save does. `keys`: what this rank asks for.
+  Matching(Group&, const State& plain, const HeldSlices&, const std::vector<std::string>& keys);
+
+  /// Those of the keys that are there, ascending, without slices.
+  const CheckpointContents& contents() const { return contents_; }
+  /// Of sparse tensors, what no rank holds.
+  void note_gaps(const GapsByKey&);
+  /// Collective. `wanted` is of these contents.
+  Matched match(Group&, const WantedState& wanted) const;
+
+ private:
+  struct Answered {
+    CoveredTensor tensor;
+    std::map<int, int> first;  // number of the first slice of each rank that declares it
+  };
+  class Finder;
+  Mail hear(const Mail&);
+
+  KeyPlanners planners_;
+  std::map<std::string, Answered> answered_;
+  CheckpointContents contents_;
+  std::vector<int> nodes_;  // of the ranks; empty: not known
+};
+
+/// As text that is the same while keys, dtypes, shapes and boxes are.
+std::string structure_of(const State& plain);
+std::string structure_of(const CheckpointContents&, const WantedState&);
+
+}  // namespace cairn

@@ -1,0 +1,47 @@
+// What programs call.
+#include "cairn/error.hpp"
+#include "cairn/redistribute.hpp"
+#include "session/redistribute/redistributor.hpp"
+
+namespace cairn {
+namespace {
+
+std::shared_ptr<CallGroup> required(const std::shared_ptr<Group>& group) {
+  if (group) return CallGroup::of(group);
+  throw Error(Code::invalid_argument, "the group of a redistribution is null");
+}
+
+}  // namespace
+
+Redistribution::Redistribution(const std::shared_ptr<Group>& group, const State& from, State& to,
+                               RedistributeOptions options)
+    : work_(std::make_unique<Redistributor>(required(group), from, to, std::move(options))) {
+  guarded(work_->group(), "Redistribution", [&] {
+    work_->group().meet();
+    work_->plan();
+  });
+}
+
+Redistribution::~Redistribution() = default;
+Redistribution::Redistribution(Redistribution&&) noexcept = default;
+Redistribution& Redistribution::operator=(Redistribution&&) noexcept = default;
+
+RedistributeReport Redistribution::run() {
+  return guarded(work_->group(), "Redistribution::run", [&] {
+    work_->group().meet();
+    return work_->run();
+  });
+}
+
+int Redistribution::plans() const { return work_->plans(); }
+
+RedistributeReport redistribute(const std::shared_ptr<Group>& group, const State& from, State& to,
+                                const RedistributeOptions& options) {
+  const auto own = required(group);
+  return guarded(*own, "redistribute", [&] {
+    own->meet();
+    return Redistributor(own, from, to, options).run();
+  });
+}
+
+}  // namespace cairn

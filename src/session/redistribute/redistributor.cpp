@@ -1,0 +1,361 @@
+// The list of what a redistribution does: look, prove, match, plan, move.
+#include "session/redistribute/redistributor.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "cairn/object_graph.hpp"
+#include "cairn/ragged.hpp"
+#include "exchange/plan_together.hpp"
+#include "group/collectives.hpp"
+#include "model/keys.hpp"
+#include "session/redistribute/apart.hpp"
+#include "session/restore/indexed_wants.hpp"
+#include "session/restore/sparse_wants.hpp"
+#include "session/restore/ties.hpp"
+#include "session/save/resolve_save.hpp"
+
+namespace cairn {
+namespace {
+
+std::size_t place_of(int number) { return static_cast<std::size_t>(number); }
+
+void require_options(Group& group, const RedistributeOptions& options) {
+  require_same(group, "RedistributeOptions", {{"chunk_bytes", cat(options.chunk_bytes)}});
+  if (options.chunk_bytes >= 4096 && options.chunk_bytes <= (std::int64_t{64} << 20)) return;
+  throw Error(Code::invalid_argument,
+              cat("RedistributeOptions::chunk_bytes is ", options.chunk_bytes),
+              "it must lie between 4096 and 64 MiB");
+}
+
+// How a checkpoint that the state comes from has keys which no state has.
+struct StoredKeys {
+  int ranks = 0;         // of rank-private items, if another number than this one; or none
+  bool objects = false;  // values of objects
+};
+
+StoredKeys stored_keys(Group& group, const State& plain) {
+  static const std::string value = object_key("x").substr(1);
+  std::int64_t most = 0, objects = 0;
+  for (const auto& [key, tensor] : plain.tensors()) {
+    if (key.ends_with(value)) objects = 1;
+    const auto of = key.rfind("-of-");
+    if (of == std::string::npos || key.rfind("/rank-", of) == std::string::npos) continue;
+    int ranks = 0;
+    std::from_chars(key.data() + of + 4, key.data() + key.size(), ranks);
+    if (ranks != group.size()) most = std::max<std::int64_t>(most, ranks);
+  }
+  std::int64_t of_all[]{most, objects};
+  group.all_reduce(of_all, Group::Op::max);
+  return {static_cast<int>(of_all[0]), of_all[1] != 0};
+}
+
+// The key of this rank's item; one of another number of ranks as resolve() deals it. Where it deals
+// none, one is asked for that tells how many ranks there were.
+std::string asked_private_key(const Group& group, const std::string& name,
+                              const PrivateOptions& options, int stored) {
+  if (stored == 0) return private_key(name, group.rank(), group.size());
+  const int rank = options.deal ? options.deal(group.rank(), group.size(), stored) : 0;
+  return private_key(name, std::max(rank, 0), stored);
+}
+
+// What a rank asks of others: the keys that its state is filled from.
+std::vector<std::string> asked_keys(const Group& group, const State& to,
+                                    const RestoreOptions& options, const StoredKeys& stored) {
+  std::vector<std::string> keys;
+  for (const auto& [key, tensor] : to.tensors()) {
+    const auto stored_name = [&](const std::string& asked) {
+      const auto renamed = options.rename.find(asked);
+      return renamed == options.rename.end() ? asked : renamed->second;
+    };
+    const auto name = stored_name(key);
+    const auto* what = tensor.unresolved.get();
+    const bool is_private = what && what->kind == Unresolved::Kind::rank_private;
+    const bool looks_up = what && what->ids && !what->ids->options.ids_key.empty();
+    if (looks_up) keys.push_back(stored_name(what->ids->options.ids_key));
+    keys.push_back(is_private ? asked_private_key(group, name, what->options, stored.ranks) : name);
+    if (!stored.objects) continue;
+    try {
+      keys.push_back(object_key(keys.back()));
+    } catch (const Error&) {  // it is no path of an object
+    }
+  }
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  return keys;
+}
+
+// Collective. Rows by id are found by all ranks together, also by those that want none: for them
+// all ranks have to know the same tensors, by the same numbers.
+void share_keys_for_rows(Group& group, const State& to, std::vector<std::string>& keys) {
+  const auto is_indexed = [](const auto& one) {
+    const auto& what = one.second.unresolved;
+    return what && what->kind == Unresolved::Kind::indexed;
+  };
+  const auto& tensors = to.tensors();
+  if (!any_of(group, std::any_of(tensors.begin(), tensors.end(), is_indexed))) return;
+  std::set<std::string> all;
+  for (const auto& said : all_gather(group, WireWriter().put(keys).take())) {
+    for (auto& key : WireReader(said).get_all<std::string>()) all.insert(std::move(key));
+  }
+  keys.assign(all.begin(), all.end());
+}
+
+// All slices in their order: numbers of sources less that of the rank's first one.
+std::vector<PieceSource> sources_of(const State& plain) {
+  std::vector<PieceSource> all;
+  for (const auto& [key, tensor] : plain.tensors()) {
+    for (const auto& slice : tensor.slices) {
+      const SliceMemory& memory = *slice.memory;
+      all.push_back({&slice.box, tensor.dtype, memory.contiguous(), &memory});
+    }
+  }
+  return all;
+}
+
+// By id. Rows have no memory before there is room for them.
+std::vector<PieceTarget> targets_of(const WantedState& wanted) {
+  std::vector<PieceTarget> all;
+  for (const auto& one : wanted.tensors) {
+    for (const auto& slice : one.tensor.slices) {
+      auto* memory = slice.memory.get();
+      all.push_back(
+          {&slice.box, one.tensor.dtype, memory ? memory->contiguous_writable() : nullptr, memory});
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+void Redistributor::plan() {
+  BothStates now(from_, to_);
+  look(now);
+}
+
+RedistributeReport Redistributor::run() {
+  BothStates now(from_, to_);
+  look(now);
+  const auto strings = pass_strings(*group_, routes_, now.plain());
+  if (now.wanted.any_ties) prove_ties(now, strings);
+  // From here on the application's memory changes.
+  together(*group_, [&] { make_room(now, strings); });
+  move(now);
+  return report_;
+}
+
+void Redistributor::look(BothStates& now) {
+  require_options(*group_, options_);
+  GapsByKey gaps;
+  now.resolved = resolve(*group_, now.from, &held_rows_, &gaps);
+  agree(*group_, now.to.error());
+  auto structure = structure_of(now.plain());
+  const auto stored = stored_keys(*group_, now.plain());
+  auto keys = together(*group_,
+                       [&] { return asked_keys(*group_, now.to.state, options_.restore, stored); });
+  share_keys_for_rows(*group_, now.to.state, keys);
+  const bool is_new = any_of(*group_, !matching_ || structure != from_structure_ || keys != keys_);
+  if (is_new) {
+    held_ = HeldSlices(*group_, now.plain());
+    matching_.reset();  // whatever fails from here on is done again
+    Matching proved(*group_, now.plain(), held_, keys);
+    proved.note_gaps(gaps);
+    matching_ = std::move(proved);
+    from_structure_ = std::move(structure);
+    keys_ = std::move(keys);
+  }
+  const auto& contents = matching_->contents();
+  now.wanted =
+      resolve(*group_, contents, TensorFinder(contents), now.to, options_.restore, &wanted_rows_);
+  auto wanted = structure_of(contents, now.wanted);
+  if (any_of(*group_, is_new || !planned_ || wanted != to_structure_)) {
+    planned_ = false;
+    laid_.clear();
+    plan_for(now);
+    to_structure_ = std::move(wanted);
+    planned_ = true;
+    ++plans_;
+  }
+  together(*group_, [&] { require_apart(now); });
+}
+
+void Redistributor::plan_for(const BothStates& now) {
+  auto matched = matching_->match(*group_, now.wanted);
+  routes_ = route_strings(*group_, std::move(matched.strings_from));
+  plan_ = plan_moves(now.plain(), now.wanted, matched);
+  room_ = room_to_pass_all(plan_, options_.chunk_bytes);
+  count(now);
+}
+
+plan::OwnPlan Redistributor::plan_moves(const State& plain, const WantedState& wanted,
+                                        const Matched& matched) {
+  const auto sources = sources_of(plain);
+  const auto targets = targets_of(wanted);
+  std::map<int, std::int64_t> element_bytes;  // of slices of other ranks
+  for (const auto& [source, id] : matched.parts) {
+    element_bytes[source] = static_cast<std::int64_t>(dtype_size(targets[place_of(id)].dtype));
+  }
+  const auto source_box = [&](int source) -> plan::Spread::SourceBox {
+    if (!held_.is_mine(source)) return {&matched.boxes.at(source), element_bytes.at(source)};
+    const auto& one = sources[place_of(source - held_.first())];
+    return {one.box, static_cast<std::int64_t>(dtype_size(one.dtype))};
+  };
+  const std::vector<int> served_by;
+  plan::Spread spread({.rank = group_->rank(),
+                       .ranks = group_->size(),
+                       .chunk_bytes = options_.chunk_bytes,
+                       .served_by = served_by,
+                       .source = source_box,
+                       .before = [](int a, int b) { return a < b; },
+                       .only_wanted = true,
+                       .holder = [&](int source) { return held_.holder_of(source); }});
+  together(*group_, [&] {
+    spread.expect(matched.parts.size());
+    for (const auto& [source, id] : matched.parts) {
+      spread.want(source, id, *targets[place_of(id)].box);
+    }
+  });
+  return order_together(*group_, spread);
+}
+
+// What the plan will do, over all ranks.
+void Redistributor::count(const BothStates& now) {
+  report_ = {};
+  std::int64_t sums[]{0, 0};
+  auto& [kept, sent] = sums;
+  for (const auto& round : plan_.rounds) {
+    for (const auto& piece : round.local) kept += piece.bytes;
+    for (const auto& step : round.steps) {
+      for (const auto& piece : step.receives) sent += piece.bytes;
+    }
+  }
+  group_->all_reduce(sums, Group::Op::sum);
+  report_.bytes = kept + sent;
+  report_.bytes_sent = sent;
+  report_.buffer_bytes = all_reduce(*group_, room_.bytes(), Group::Op::max);
+  if (!any_of(*group_, !now.wanted.kept.empty())) return;
+  for (const auto& text : all_gather(*group_, WireWriter().put(now.wanted.kept).take())) {
+    for (auto& key : WireReader(text).get_all<std::string>()) {
+      report_.kept_keys.insert(std::move(key));
+    }
+  }
+}
+
+// Calls with all memory that is read, then with all that is written, and where it lies.
+template <class Visit>
+void Redistributor::each_laid(const BothStates& now, const Visit& visit) const {
+  for (const auto& [key, tensor] : now.plain().tensors()) {
+    for (const auto& slice : tensor.slices) {
+      visit(false, key, tensor.dtype, slice.box, slice.memory->footprint(), true);
+    }
+  }
+  for (const auto& one : now.wanted.tensors) {
+    const auto& key = matching_->contents().tensors[place_of(one.stored)].key;
+    for (const auto& slice : one.tensor.slices) {
+      if (!slice.memory) continue;
+      visit(true, key, one.tensor.dtype, slice.box, slice.memory->footprint(), !one.converts);
+    }
+  }
+  // What rows have now, before they are resized. Rows by id that are read are copies already.
+  for (const auto& [key, tensor] : now.to.state.tensors()) {
+    const bool by_id = tensor.unresolved && tensor.unresolved->kind == Unresolved::Kind::indexed;
+    for (std::size_t i = 0; by_id && i < tensor.slices.size(); ++i) {
+      const auto& slice = tensor.slices[i];
+      visit(true, key, tensor.dtype, slice.box, slice.memory->footprint(), false);
+    }
+    const bool are_rows = tensor.unresolved && tensor.unresolved->rows;
+    if (tensor.strings || (!are_rows && !tensor.resizes)) continue;
+    const auto& rows = are_rows ? *tensor.unresolved->rows : *tensor.resizes;
+    auto shape = tensor.shape;
+    shape[0] = rows.count();
+    visit(true, key, tensor.dtype, Box::whole(shape), rows.memory()->footprint(), false);
+  }
+}
+
+// The proof is sorting; that all lies where it was proved is one look at each slice.
+void Redistributor::require_apart(const BothStates& now) {
+  bool same = !laid_.empty();
+  std::size_t next = 0;
+  each_laid(now, [&](bool, const auto&, DType dtype, const Box& box, const Footprint& where,
+                     bool may_stay) {
+    if (!same) return;
+    const auto* was = next < laid_.size() ? &laid_[next++] : nullptr;
+    same = was && was->where.first == where.first && was->where.strides == where.strides &&
+           was->where.element_bytes == where.element_bytes && was->extent == box.extent &&
+           was->dtype == dtype && was->may_stay == may_stay;
+  });
+  if (same && next == laid_.size()) return;
+  laid_.clear();
+  std::vector<Laid> laid;
+  std::vector<LaidSlice> read, written;
+  each_laid(now, [&](bool is_written, const std::string& key, DType dtype, const Box& box,
+                     const Footprint& where, bool may_stay) {
+    laid.push_back({where, box.extent, dtype, may_stay});
+    (is_written ? written : read).push_back({&key, dtype, box, where, may_stay});
+  });
+  cairn::require_apart(read, written);
+  laid_ = std::move(laid);
+}
+
+void Redistributor::make_room(BothStates& now,
+                              const std::map<std::string, std::vector<std::string>>& strings) {
+  for (auto& one : now.wanted.tensors) {
+    if (one.make_room) one.make_room(one.tensor);
+  }
+  for (const auto& one : now.wanted.tensors) {
+    if (!one.tensor.strings) continue;
+    one.tensor.strings->set(strings.at(matching_->contents().tensors[place_of(one.stored)].key));
+  }
+  if (has_room_ >= room_.bytes()) return;
+  buffer_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(room_.bytes()));
+  has_room_ = room_.bytes();
+}
+
+void Redistributor::move(const BothStates& now) {
+  move(now.plain(), now.wanted, plan_, room_, buffer_.get());
+  together(*group_, [&] { write_fills(now.wanted); });
+  if (now.wanted.indexed) now.wanted.indexed->deliver(*group_);
+}
+
+void Redistributor::move(const State& plain, const WantedState& wanted, const plan::OwnPlan& plan,
+                         const PassingRoom& room, std::byte* buffer) {
+  std::vector<PieceSource> sources;
+  std::vector<PieceTarget> targets;
+  together(*group_, [&] {
+    sources = sources_of(plain);
+    targets = targets_of(wanted);
+  });
+  PiecePasser passer(
+      *group_,
+      [&](const plan::Passed& piece) { return sources[place_of(piece.source - held_.first())]; },
+      [&](const plan::Passed& piece) { return targets[place_of(piece.id)]; });
+  passer.use_room(room, buffer);
+  passer.pass_all(plan);
+  agree(*group_, passer.read_error());
+  agree(*group_, passer.write_error());
+}
+
+// What is tied is moved once more, past memory.
+void Redistributor::prove_ties(const BothStates& now,
+                               const std::map<std::string, std::vector<std::string>>& strings) {
+  const auto& contents = matching_->contents();
+  const auto probe = together(*group_, [&] { return TieProbe(contents, now.wanted.ties); });
+  const auto& tied = probe.wanted();
+  const auto plan = plan_moves(now.plain(), tied, matching_->match(*group_, tied));
+  const auto room = room_to_pass_all(plan, options_.chunk_bytes);
+  const auto buffer = together(*group_, [&] {
+    return std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(room.bytes()));
+  });
+  move(now.plain(), tied, plan, room, buffer.get());
+  together(*group_, [&] {
+    const auto said = [&](int number) {
+      return strings.at(contents.tensors[place_of(number)].key);
+    };
+    probe.require_equal([&](int a, int b) { return said(a) == said(b); });
+  });
+}
+
+}  // namespace cairn

@@ -1,0 +1,91 @@
+#pragma once
+/// The work of a redistribution, and what is kept of it for the next one.
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cairn/redistribute.hpp"
+#include "exchange/id_sets.hpp"
+#include "exchange/pass_pieces.hpp"
+#include "group/call_group.hpp"
+#include "session/job/look.hpp"
+#include "session/redistribute/match.hpp"
+#include "session/redistribute/string_exchange.hpp"
+#include "session/restore/resolve_restore.hpp"
+
+namespace cairn {
+
+/// Both states while one call runs.
+struct BothStates {
+  BothStates(const State& from, const State& to) : from(from), to(to) {}
+  const State& plain() const { return resolved ? *resolved : from.state; }
+
+  Look from, to;
+  std::optional<State> resolved;  ///< `from` as plain tensors, if it is not one already
+  WantedState wanted;
+};
+
+/// All members that are not const are collective.
+class Redistributor {
+ public:
+  /// Local. The states outlive it.
+  Redistributor(std::shared_ptr<CallGroup> group, const State& from, State& to,
+                RedistributeOptions options)
+      : group_(std::move(group)), from_(from), to_(to), options_(std::move(options)) {}
+
+  CallGroup& group() { return *group_; }
+  int plans() const { return plans_; }
+
+  /// Nothing of `to` is touched.
+  void plan();
+  /// Plans again if anything is not as it was, and moves.
+  RedistributeReport run();
+
+ private:
+  void look(BothStates&);
+  void plan_for(const BothStates&);
+  plan::OwnPlan plan_moves(const State& plain, const WantedState&, const Matched&);
+  void count(const BothStates&);
+  template <class Visit>
+  void each_laid(const BothStates&, const Visit& visit) const;
+  void require_apart(const BothStates&);
+  void make_room(BothStates&, const std::map<std::string, std::vector<std::string>>& strings);
+  void move(const BothStates&);
+  void move(const State& plain, const WantedState&, const plan::OwnPlan&, const PassingRoom&,
+            std::byte* buffer);
+  void prove_ties(const BothStates&,
+                  const std::map<std::string, std::vector<std::string>>& strings);
+
+  const std::shared_ptr<CallGroup> group_;
+  const State& from_;
+  State& to_;
+  const RedistributeOptions options_;
+  // What the plan was made for, on this rank.
+  std::string from_structure_, to_structure_;
+  std::vector<std::string> keys_;
+
+  HeldSlices held_;
+  std::optional<Matching> matching_;
+  StringRoutes routes_;
+  // Memory of these slices was proved to be apart for the plan. Rows may be others by number.
+  struct Laid {
+    Footprint where;
+    Dims extent;
+    DType dtype;
+    bool may_stay;
+  };
+  std::vector<Laid> laid_;
+  RowPlans held_rows_{true}, wanted_rows_{true};  // of rows by id
+  bool planned_ = false;
+  plan::OwnPlan plan_;  // sources are slices by number, ids those of targets in their order
+  PassingRoom room_;
+  std::unique_ptr<std::byte[]> buffer_;
+  std::int64_t has_room_ = 0;
+  RedistributeReport report_;
+  int plans_ = 0;
+};
+
+}  // namespace cairn

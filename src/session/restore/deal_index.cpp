@@ -1,0 +1,392 @@
+// Deals the index of a checkpoint to the ranks of a restore. Ranks prove together what one reader
+// of the whole index proves; where anything is not as it should be, rank 0 reads it whole, and
+// makes the errors.
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "base/wire.hpp"
+#include "exchange/messages.hpp"
+#include "group/collectives.hpp"
+#include "layout/bundle/index.hpp"
+#include "layout/bundle/overlap.hpp"
+#include "session/restore/restore.hpp"
+#include "session/restore/shared_index.hpp"
+#include "session/restore/tell_contents.hpp"
+#include "store/contents/data_files.hpp"
+#include "store/contents/whose.hpp"
+
+namespace cairn {
+namespace {
+
+std::vector<Box> boxes_of(const std::vector<StoredSlice>& slices) {
+  std::vector<Box> boxes;
+  boxes.reserve(slices.size());
+  for (const auto& slice : slices) boxes.push_back(slice.box);
+  return boxes;
+}
+
+// Of those with elements; without elements, if there is none.
+Box bounds_of(const std::vector<StoredSlice>& slices) {
+  Box bounds;
+  for (const auto& slice : slices) {
+    if (slice.box.empty()) continue;
+    if (bounds.rank() == 0) bounds = slice.box;
+    for (std::size_t d = 0; d < bounds.rank(); ++d) {
+      const auto start = std::min(bounds.start[d], slice.box.start[d]);
+      bounds.extent[d] = std::max(bounds.end(d), slice.box.end(d)) - start;
+      bounds.start[d] = start;
+    }
+  }
+  return bounds;
+}
+
+bool meet(const Box& a, const Box& b) {
+  if (a.rank() == 0 || b.rank() == 0) return false;
+  const auto common = intersect(a, b);
+  return common && !common->empty();
+}
+
+void put_tensors(WireWriter& out, const std::vector<StoredTensor>& tensors) {
+  out.put(std::uint64_t{tensors.size()});
+  for (const auto& tensor : tensors) {
+    put(out.put(tensor.key).put(tensor.dtype), tensor.shape);
+    out.put(tensor.sliced).put(tensor.problem).put(std::uint64_t{tensor.slices.size()});
+    for (const auto& slice : tensor.slices) put(out, slice);
+  }
+}
+
+std::vector<StoredTensor> get_tensors(WireReader& in) {
+  auto left = in.get<std::uint64_t>();
+  std::vector<StoredTensor> tensors;
+  tensors.reserve(in.room_for(left));
+  for (; left > 0; --left) {
+    auto& tensor = tensors.emplace_back();
+    tensor.key = in.get<std::string>();
+    tensor.dtype = in.get<DType>();
+    tensor.shape = get_dims(in);
+    tensor.sliced = in.get<bool>();
+    tensor.problem = in.get<std::string>();
+    auto slices = in.get<std::uint64_t>();
+    tensor.slices.reserve(in.room_for(slices));
+    for (; slices > 0; --slices) tensor.slices.push_back(get_slice(in));
+  }
+  return tensors;
+}
+
+}  // namespace
+
+class IndexDealer {
+ public:
+  IndexDealer(const Job& job, const io::Path& prefix)
+      : job_(job), group_(*job.group), prefix_(prefix) {}
+
+  // Collective. Nothing, on all ranks, where rank 0 has to read the index whole.
+  std::optional<SharedIndex> run() {
+    std::string said;
+    if (job_.root()) said = describe();
+    group_.broadcast(said, 0);
+    if (said.empty() || !hear(said)) return std::nullopt;
+    said.clear();
+    const auto entries = hand_out();
+    guard([&] { read_parts(entries); });
+    const auto& contents = shared_->contents_;
+    bool told = failed_;
+    sizes_ = find_sizes(job_, prefix_, contents.format, contents.num_files, told);
+    if (told || !all_fit()) return std::nullopt;  // alike on all ranks
+    if (!shared_->is_dealt()) return std::move(shared_);
+    tell_bounds();
+    compare(all_to_all(group_, questions()));
+    guard([&] { keep_slices(); });
+    if (any_of(group_, failed_)) return std::nullopt;
+    return std::move(shared_);
+  }
+
+  std::optional<IndexFile> take_index() { return std::move(index_); }
+  const FoundSizes& sizes() const { return sizes_; }
+
+ private:
+  struct Entries {
+    std::size_t part;
+    std::string head, copy;
+    std::string_view entries;
+  };
+
+  // A rank that fails goes on with nothing to say: others wait for its messages.
+  template <class F>
+  void guard(F&& function) {
+    KeptError error;
+    error.guard(function);
+    failed_ |= bool(error);
+  }
+
+  // Rank 0. What all are told; "": the index is for tell_whole().
+  std::string describe() {
+    std::string said;
+    guard([&] {
+      index_ = read_only_index(*job_.files, prefix_);
+      if (!index_) return;
+      IndexFile told;
+      told.format = index_->format;
+      told.table_offset = index_->table_offset;
+      told.table_room = index_->table_room;
+      if (group_.size() > 1 && index_->bytes.size() >= index_sharing().least_bytes) {
+        split_ = bundle::split_index(index_->bytes, index_sharing().slices_a_part);
+      }
+      told.parsed = split_ ? std::move(split_->contents) : bundle::parse_index(index_->bytes);
+      const auto& contents = *told.parsed;
+      auto slices = slices_of(contents);
+      WireWriter parts;
+      if (split_) {
+        for (const auto count : split_->slices) slices += count;
+        parts.put(split_->slices).put(std::uint64_t{split_->parts.size()});
+        for (const auto& part : split_->parts) parts.put(part.slices).put(part.first_key);
+      }
+      if (!is_credible(contents.num_files, slices)) return;
+      read_metadata(*job_.files, prefix_, told, Graph::read);
+      WireWriter out;
+      out.put(encode(told)).put(contents.num_files).put(contents.big_endian);
+      put_tensors(out, contents.tensors);
+      said = out.take() + parts.take();
+    });
+    if (failed_) said.clear();
+    failed_ = false;  // tell_whole() meets it again
+    return said;
+  }
+
+  // False, on all ranks alike, where rank 0 has to look closer.
+  bool hear(const std::string& said) {
+    WireReader in(said);
+    auto told = decode_index_file(in.get<std::string>());
+    auto& contents = told.parsed.emplace();
+    contents.num_files = in.get<int>();
+    contents.big_endian = in.get<bool>();
+    contents.tensors = get_tensors(in);
+    shared_.emplace(parse_contents(told, prefix_));
+    if (!told.foreign.empty() || !misplaced(shared_->contents_).empty()) return false;
+    if (in.empty()) return true;
+    shared_->slices_of_ = in.get_all<std::int64_t>();
+    std::vector<std::int64_t> slices;
+    for (auto left = in.get<std::uint64_t>(); left > 0; --left) {
+      slices.push_back(in.get<std::int64_t>());
+      first_keys_.push_back(in.get<std::string>());
+    }
+    return deal(slices);
+  }
+
+  bool deal(const std::vector<std::int64_t>& slices_of_parts) {
+    auto& shared = *shared_;
+    std::int64_t dealt = 0;
+    for (std::size_t t = 0; t < shared.contents_.tensors.size(); ++t) {
+      const auto& tensor = shared.contents_.tensors[t];
+      if (!tensor.sliced) continue;
+      shared.dealt_of_[t] = dealt++;
+      tensors_.push_back(&tensor);
+    }
+    if (dealt != static_cast<std::int64_t>(shared.slices_of_.size())) return false;
+    for (const auto& one : bundle::slice_ranges(shared.slices_of_, slices_of_parts)) {
+      const bool whole = one.count == shared.slices_of_[one.tensor];
+      while (shared.first_range_.size() <= one.tensor) {
+        shared.first_range_.push_back(shared.ranges_.size());
+      }
+      shared.ranges_.push_back({one, holder_of(one.part), whole});
+    }
+    shared.first_range_.push_back(shared.ranges_.size());
+    return true;
+  }
+
+  // Rank 0 of many has enough to do.
+  int holder_of(std::size_t part) const {
+    const auto ranks = static_cast<std::size_t>(group_.size());
+    const std::size_t spared = ranks > 8 ? 1 : 0;
+    return static_cast<int>(spared + part * (ranks - spared) / first_keys_.size());
+  }
+
+  // Rank 0 gives each holder its parts.
+  std::vector<Entries> hand_out() {
+    std::vector<Entries> mine;
+    for (std::size_t part = 0; part < first_keys_.size(); ++part) {
+      const int holder = holder_of(part);
+      if (job_.root()) {
+        auto& one = split_->parts[part];
+        if (holder == 0) {
+          mine.push_back({part, std::move(one.head), "", one.entries});
+        } else {
+          group_.send(holder, one.head);
+          group_.send(holder, one.entries);
+        }
+      } else if (holder == job_.rank()) {
+        auto head = group_.receive(0);
+        mine.push_back({part, std::move(head), group_.receive(0), {}});
+      }
+    }
+    for (auto& one : mine) {
+      if (!job_.root()) one.entries = one.copy;
+    }
+    return mine;
+  }
+
+  void read_parts(const std::vector<Entries>& mine) {
+    const auto& ranges = shared_->ranges_;
+    for (const auto& [part, head, copy, entries] : mine) {
+      auto range = std::lower_bound(ranges.begin(), ranges.end(), part,
+                                    [](const auto& a, std::size_t b) { return a.part < b; });
+      std::vector<bundle::RangeOf> of;
+      const auto first = static_cast<std::size_t>(range - ranges.begin());
+      for (; range != ranges.end() && range->part == part; ++range) {
+        of.push_back({tensors_[range->tensor], shared_->slices_of_[range->tensor], range->count});
+      }
+      auto read = bundle::read_part(head, entries, of, shared_->contents_.num_files);
+      if (!read || __builtin_add_overflow(bytes_, read->bytes, &bytes_)) {
+        failed_ = true;
+        return;
+      }
+      for (std::size_t i = 0; i < of.size(); ++i) {
+        held_.emplace_back(first + i, std::move(read->slices[i]));
+      }
+      unlisted_.insert(unlisted_.end(), read->unlisted.begin(), read->unlisted.end());
+      displaced_.insert(displaced_.end(), read->displaced.begin(), read->displaced.end());
+    }
+  }
+
+  bool fits(const StoredSlice& slice) const {
+    const auto size = sizes_[static_cast<std::size_t>(slice.file)];
+    return size >= 0 && slice.offset <= size && slice.size <= size - slice.offset;
+  }
+
+  // Whether the slices that all ranks know lie in data files that are there. What this rank alone
+  // knows is for the verdict.
+  bool all_fit() {
+    std::int64_t bytes = 0;
+    const auto& contents = shared_->contents_;
+    for (const auto* tensors : {&contents.tensors, &contents.own}) {
+      for (const auto& tensor : *tensors) {
+        for (const auto& slice : tensor.slices) {
+          if (!fits(slice) || __builtin_add_overflow(bytes, slice.size, &bytes)) return false;
+        }
+      }
+    }
+    const auto share = std::numeric_limits<std::int64_t>::max() / (group_.size() + 1);
+    failed_ |= bytes_ > share;
+    for (const auto& [range, slices] : held_) {
+      failed_ |= !std::all_of(slices.begin(), slices.end(), [&](const auto& s) { return fits(s); });
+    }
+    return !shared_->is_dealt() || bytes <= share;
+  }
+
+  // Where the slices of each range lie, where it is a part of its tensor's.
+  void tell_bounds() {
+    auto& ranges = shared_->ranges_;
+    WireWriter mine;
+    for (const auto& [range, slices] : held_) {
+      if (!ranges[range].whole) put(mine.put(std::uint64_t{range}), bounds_of(slices));
+    }
+    auto all = reduce_to_root(group_, mine.take(),
+                              [](std::string low, std::string high) { return low += high; });
+    group_.broadcast(all, 0);
+    for (WireReader in(all); !in.empty();) {
+      const auto range = in.get<std::uint64_t>();
+      ranges[range].bounds = get_box(in);
+    }
+  }
+
+  // Boxes that may overlap another range's go to who has that, and listed keys to who should have
+  // their slice.
+  Mail questions() {
+    Mail mail;
+    guard([&] {
+      std::map<int, WireWriter> letters;
+      const auto& ranges = shared_->ranges_;
+      std::size_t sent = 0, mine = 0;
+      for (const auto& [range, slices] : held_) {
+        mine += slices.size();
+        for (auto r = range + 1; r < ranges.size() && ranges[r].tensor == ranges[range].tensor;
+             ++r) {
+          if (!meet(ranges[range].bounds, ranges[r].bounds)) continue;
+          for (const auto& slice : slices) {
+            if (slice.box.empty() || !meet(slice.box, ranges[r].bounds)) continue;
+            put(letters[ranges[r].holder].put(std::uint64_t{r}).put(""), slice.box);
+            // No writer cuts tensors so that slices are near many others that their keys are not.
+            failed_ |= ++sent > 8 * mine + 4096;
+            if (failed_) return;
+          }
+        }
+      }
+      for (const auto& key : displaced_) {
+        const auto after = std::upper_bound(first_keys_.begin(), first_keys_.end(), key);
+        const auto part = static_cast<std::size_t>(after - first_keys_.begin());
+        auto& letter = letters[holder_of(part - std::min<std::size_t>(part, 1))];
+        put(letter.put(~std::uint64_t{0}).put(key), Box());
+      }
+      for (auto& [rank, letter] : letters) mail.emplace_back(rank, letter.take());
+    });
+    return mail;
+  }
+
+  void compare(const Mail& asked) {
+    guard([&] {
+      std::map<std::size_t, std::vector<Box>> others;
+      std::vector<std::string> listed;
+      for (const auto& [rank, letter] : asked) {
+        for (WireReader in(letter); !in.empty();) {
+          const auto range = in.get<std::uint64_t>();
+          auto key = in.get<std::string>();
+          auto box = get_box(in);
+          if (key.empty()) {
+            others[range].push_back(std::move(box));
+          } else {
+            listed.push_back(std::move(key));
+          }
+        }
+      }
+      for (const auto& [range, slices] : held_) {
+        const auto near = others.find(range);
+        if (near == others.end()) continue;
+        auto boxes = boxes_of(slices);
+        boxes.insert(boxes.end(), near->second.begin(), near->second.end());
+        failed_ |= bundle::find_overlap(boxes).has_value();
+      }
+      std::sort(listed.begin(), listed.end());
+      std::sort(unlisted_.begin(), unlisted_.end());
+      failed_ |= listed != unlisted_;
+    });
+  }
+
+  void keep_slices() {
+    for (auto& [range, slices] : held_) {
+      const auto boxes = boxes_of(slices);
+      shared_->held_.push_back({range, std::move(slices), BoxIndex(boxes)});
+    }
+  }
+
+  const Job& job_;
+  Group& group_;
+  const io::Path prefix_;
+  std::optional<IndexFile> index_;           // rank 0, as are the next
+  std::optional<bundle::SplitIndex> split_;  // refers to its bytes
+  std::optional<SharedIndex> shared_;
+  std::vector<const StoredTensor*> tensors_;  // that are dealt
+  std::vector<std::string> first_keys_;       // of the parts
+  FoundSizes sizes_;
+  std::vector<std::pair<std::size_t, std::vector<StoredSlice>>> held_;  // by range
+  std::vector<std::string> unlisted_, displaced_;
+  std::int64_t bytes_ = 0;
+  bool failed_ = false;
+};
+
+SharedIndex share_index(const Job& job, const io::Path& prefix, std::optional<Format> format) {
+  if (format) return SharedIndex(tell_format(job, prefix, *format));
+  std::optional<IndexFile> index;
+  FoundSizes sizes;
+  {
+    IndexDealer dealer(job, prefix);
+    if (auto shared = dealer.run()) return *std::move(shared);
+    index = dealer.take_index();
+    sizes = dealer.sizes();
+  }
+  return SharedIndex(tell_whole(job, prefix, std::move(index), sizes));
+}
+
+}  // namespace cairn

@@ -1,0 +1,100 @@
+#include "session/restore/left_over.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "group/collectives.hpp"
+#include "model/state_maker.hpp"
+
+namespace cairn {
+namespace {
+
+enum Mark : char { is_wanted = 1, is_asked = 2, is_apart = 4 };
+
+// Marks the stored tensors that lie under these paths.
+void mark_below(const std::vector<std::string>& keys, const std::vector<std::string>& paths,
+                Mark mark, std::string& marks) {
+  for (const auto& path : paths) {
+    const auto front = path + '/';
+    const auto begin = std::lower_bound(keys.begin(), keys.end(), front);
+    for (auto at = begin; at != keys.end() && at->starts_with(front); ++at) {
+      auto& one = marks[static_cast<std::size_t>(at - keys.begin())];
+      one = static_cast<char>(one | mark);
+    }
+  }
+}
+
+std::string both(std::string low, const std::string& high) {
+  for (std::size_t i = 0; i < low.size() && i < high.size(); ++i) {
+    low[i] = static_cast<char>(low[i] | high[i]);
+  }
+  return low;
+}
+
+std::set<std::string_view> keys_of_savers(const CheckpointContents& contents) {
+  std::set<std::string_view> all;
+  if (!contents.meta) return all;
+  for (const auto& [name, keys] : contents.meta->savers) all.insert(keys.begin(), keys.end());
+  return all;
+}
+
+[[noreturn]] void refuse(const CheckpointContents& contents,
+                         const std::vector<std::string>& names) {
+  constexpr std::size_t most_told = 10;
+  std::string list;
+  for (std::size_t i = 0; i < std::min(names.size(), most_told); ++i) {
+    list += cat(i > 0 ? ", '" : "'", names[i], "'");
+  }
+  if (names.size() > most_told) list += cat(" and ", names.size() - most_told, " more");
+  throw Error(
+      Code::invalid_argument,
+      cat("the state has no place for ", list, " of the checkpoint ", contents.prefix),
+      "it has others of the same dict, list or module, and is to be what was saved",
+      "Give it all entries that were saved. Single ones are restored under their whole keys "
+      "at the top of the state.")
+      .of_tensor(names.front());
+}
+
+}  // namespace
+
+void refuse_left_over(Group& group, const CheckpointContents& contents, const TensorFinder& finder,
+                      const State& state, const std::set<std::string_view>& wanted) {
+  std::vector<std::string> names;  // ascending, as programs would write them
+  std::string marks(contents.tensors.size(), '\0');
+  for (const auto& tensor : contents.tensors) names.push_back(shown_name(tensor.key));
+  std::vector<std::size_t> order(names.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(), [&](auto a, auto b) { return names[a] < names[b]; });
+  std::sort(names.begin(), names.end());
+  if (const auto& maker = state.maker()) {
+    mark_below(names, maker->whole, is_asked, marks);
+    mark_below(names, maker->apart, is_apart, marks);
+  }
+  const auto of_savers = keys_of_savers(contents);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const auto& tensor = contents.tensors[order[i]];
+    if (wanted.count(tensor.key) || of_savers.count(tensor.key) || finder.is_bookkeeping(tensor)) {
+      marks[i] = static_cast<char>(marks[i] | is_wanted);
+    }
+  }
+  auto all = reduce_to_root(group, std::move(marks), both);
+  group.broadcast(all, 0);
+  std::vector<std::string> left;
+  for (std::size_t i = 0; i < names.size() && i < all.size(); ++i) {
+    if (all[i] == is_asked) left.push_back(names[i]);
+  }
+  if (!left.empty()) refuse(contents, left);
+}
+
+std::set<std::string> touched_keys(const State& state, const std::set<std::string>& kept) {
+  std::set<std::string> touched;
+  const auto& maker = state.maker();
+  for (const auto& [key, tensor] : state.tensors()) {
+    if (!kept.count(key) && !(maker && maker->own.count(key))) touched.insert(key);
+  }
+  return touched;
+}
+
+}  // namespace cairn

@@ -1,0 +1,24 @@
+#pragma once
+/// What a restore would leave in the checkpoint although a state was made to take the form of it.
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "cairn/contents.hpp"
+#include "cairn/group.hpp"
+#include "cairn/state.hpp"
+#include "session/restore/find_tensor.hpp"
+
+namespace cairn {
+
+/// Collective, of states that have a maker; `wanted` has the stored keys that this rank wants.
+/// Throws invalid_argument, on all ranks alike, if no rank wants a tensor that lies under a path
+/// which the makers of all ranks want whole. The contents are the same on all ranks.
+void refuse_left_over(Group&, const CheckpointContents&, const TensorFinder&, const State&,
+                      const std::set<std::string_view>& wanted);
+
+/// Keys of the state in memory that the application has already, but for those that are kept: what
+/// a restore has begun to fill.
+std::set<std::string> touched_keys(const State&, const std::set<std::string>& kept);
+
+}  // namespace cairn

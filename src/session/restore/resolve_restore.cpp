@@ -1,0 +1,327 @@
+// What a state wants of a checkpoint, under the options of a restore.
+#include <array>
+#include <charconv>
+#include <map>
+#include <set>
+#include <string_view>
+
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "cairn/error.hpp"
+#include "cairn/object_graph.hpp"
+#include "cairn/ragged.hpp"
+#include "exchange/by_key.hpp"
+#include "group/collectives.hpp"
+#include "model/keys.hpp"
+#include "model/state_maker.hpp"
+#include "session/restore/indexed_wants.hpp"
+#include "session/restore/left_over.hpp"
+#include "session/restore/matcher.hpp"
+#include "session/restore/resolve_restore.hpp"
+#include "session/restore/sparse_wants.hpp"
+#include "session/restore/ties.hpp"
+
+namespace cairn {
+namespace {
+
+const char* word(Conversion how) {
+  return how == Conversion::refuse ? "refuse" : how == Conversion::exact ? "exact" : "round";
+}
+
+std::vector<Setting> settings_of(const RestoreOptions& options) {
+  std::vector<Setting> all{{"convert", word(options.convert)},
+                           {"verify_first", options.verify_first ? "true" : "false"},
+                           {"all_may_be_missing", options.all_may_be_missing ? "true" : "false"}};
+  const auto of = [](const char* option, const std::string& key) {
+    return cat(option, "['", key, "']");
+  };
+  for (const auto& [key, how] : options.convert_keys) {
+    all.push_back({of("convert_keys", key), word(how)});
+  }
+  for (const auto& [key, stored] : options.rename) {
+    all.push_back({of("rename", key), cat("'", stored, "'")});
+  }
+  for (const auto& [key, offset] : options.offset) {
+    all.push_back({of("offset", key), shape_text(offset)});
+  }
+  for (const auto& key : options.may_be_missing) {
+    all.push_back({of("may_be_missing", key), "named"});
+  }
+  return all;
+}
+
+// Collective. Each key that the options name is in the state of some rank.
+void require_known(Group& group, const State& state, const RestoreOptions& options) {
+  std::vector<std::pair<const char*, std::string_view>> named;
+  for (const auto& [key, stored] : options.rename) named.emplace_back("rename", key);
+  for (const auto& [key, offset] : options.offset) named.emplace_back("offset", key);
+  for (const auto& [key, how] : options.convert_keys) named.emplace_back("convert_keys", key);
+  for (const auto& key : options.may_be_missing) named.emplace_back("may_be_missing", key);
+  if (named.empty()) return;
+  std::vector<std::int64_t> known;
+  for (const auto& [option, key] : named) known.push_back(state.find(key) != nullptr);
+  group.all_reduce(known, Group::Op::max);
+  for (std::size_t i = 0; i < named.size(); ++i) {
+    if (known[i] != 0) continue;
+    throw Error(Code::invalid_argument,
+                cat("RestoreOptions::", named[i].first, " names '", named[i].second,
+                    "', which is in no rank's state"),
+                "a misspelt key would go unnoticed", "Name keys of the state.")
+        .of_tensor(std::string(named[i].second));
+  }
+}
+
+// Rows that this rank is to get of a ragged tensor; their place depends on what others get.
+struct RaggedWant {
+  std::size_t index;  // in WantedState::tensors
+  std::string key;
+  const LocalTensor* given;
+  std::int64_t rows;  // -1: its even share
+};
+constexpr std::int64_t even_share = -1;
+
+RaggedWant want_rows(Group& group, const std::string& key, const LocalTensor& given,
+                     const Dims& shape, std::size_t index) {
+  RaggedWant want{index, key, &given, even_share};
+  const auto& distribution = given.unresolved->distribution;
+  if (!distribution) return want;
+  want.rows = distribution(shape[0], group.rank(), group.size());
+  if (want.rows >= 0) return want;
+  throw Error(Code::invalid_argument, cat("the distribution of ragged tensor '", key,
+                                          "' gives rank ", group.rank(), " ", want.rows, " rows"))
+      .of_tensor(key);
+}
+
+// What all ranks that have one ragged tensor in their state want of it, ascending by rank: for each
+// where its rows begin, and how many they are.
+std::vector<std::string> deal(const std::string& key,
+                              const std::vector<std::pair<int, std::string>>& said) {
+  std::int64_t total = 0, dealt = 0;
+  bool even = false, own = false;
+  std::vector<std::int64_t> wanted;
+  for (const auto& [rank, text] : said) {
+    WireReader in(text);
+    total = in.get<std::int64_t>();
+    const auto rows = wanted.emplace_back(in.get<std::int64_t>());
+    dealt += rows;
+    (rows == even_share ? even : own) = true;
+  }
+  if (even && own) {
+    throw Error(Code::disagreement,
+                cat("some ranks give ragged tensor '", key, "' a distribution and others none"), "",
+                "Give it on all ranks.")
+        .of_tensor(key);
+  }
+  if (own && dealt != total) {
+    throw Error(
+        Code::invalid_argument,
+        cat("the distribution of ragged tensor '", key, "' deals ", dealt, " rows of ", total),
+        "each row goes to one rank", "Make the ranks' numbers add up to the total.")
+        .of_tensor(key);
+  }
+  const auto ranks = static_cast<std::int64_t>(wanted.size());
+  std::vector<std::string> answers;
+  std::int64_t start = 0;
+  for (std::int64_t i = 0; i < ranks; ++i) {
+    auto rows = wanted[static_cast<std::size_t>(i)];
+    if (even) rows = total / ranks + (i < total % ranks);
+    answers.push_back(WireWriter().put(start).put(rows).take());
+    start += rows;
+  }
+  return answers;
+}
+
+// Collective. Says where this rank's rows lie. `all`: how many such tensors all ranks have.
+void deal_rows(Group& group, const Matcher& matcher, WantedState& wanted,
+               const std::vector<RaggedWant>& mine, std::int64_t all) {
+  std::vector<KeyedText> asked;
+  for (const auto& want : mine) {
+    const auto total = wanted.tensors[want.index].tensor.shape[0];
+    asked.push_back({want.key, WireWriter().put(total).put(want.rows).take()});
+  }
+  auto heard = ask_by_key(group, key_planners_for(group, all), asked, deal);
+  together(group, [&] {
+    if (heard.error && heard.error->rank() < 0) heard.error->on_rank(0);
+    if (heard.error) throw Error(*heard.error);
+    for (std::size_t i = 0; i < mine.size(); ++i) {
+      if (heard.texts[i].empty()) return;  // the verdict will tell
+      WireReader in(heard.texts[i]);
+      const auto start = in.get<std::int64_t>(), rows = in.get<std::int64_t>();
+      matcher.place_rows(mine[i].key, wanted.tensors[mine[i].index], *mine[i].given, start, rows);
+    }
+  });
+}
+
+// Of the parts that are stored under this; 0: there are none.
+int ranks_of_parts(const CheckpointContents& contents, const std::string& base) {
+  const auto front = base + "/rank-";
+  const auto begin =
+      std::lower_bound(contents.tensors.begin(), contents.tensors.end(), front,
+                       [](const StoredTensor& a, const std::string& b) { return a.key < b; });
+  for (auto at = begin; at != contents.tensors.end() && at->key.starts_with(front); ++at) {
+    const auto number = [&](std::size_t from) {
+      int value = -1;
+      if (from < at->key.size()) {
+        std::from_chars(at->key.data() + from, at->key.data() + at->key.size(), value);
+      }
+      return value;
+    };
+    const int rank = number(front.size());
+    const auto of = at->key.find("-of-", front.size());
+    const int ranks = of == std::string::npos ? -1 : number(of + 4);
+    if (0 <= rank && rank < ranks && at->key.starts_with(private_key(base, rank, ranks))) {
+      return ranks;
+    }
+  }
+  return 0;
+}
+
+// On how many ranks a rank-private item was saved; 0: it is not there.
+int stored_ranks(const CheckpointContents& contents, const std::string& name) {
+  if (const int ranks = ranks_of_parts(contents, name)) return ranks;
+  try {  // as objects
+    const auto object = object_key(private_key(name, 0, 1));
+    return ranks_of_parts(contents, object.substr(0, object.rfind(private_key("", 0, 1))));
+  } catch (const Error&) {
+    return 0;  // it is no path of an object
+  }
+}
+
+// What this rank gets of a rank-private item; null: nothing, and that is allowed.
+const StoredTensor* find_private(Group& group, const Matcher& matcher, const std::string& key,
+                                 const PrivateOptions& options) {
+  const auto& name = matcher.stored_name(key);
+  const auto& contents = matcher.contents();
+  int rank = group.rank();
+  const int ranks = stored_ranks(contents, name);
+  if (ranks != 0 && ranks != group.size() && !options.deal && !options.optional) {
+    throw Error(Code::invalid_argument,
+                cat("rank-private '", key, "' was saved by ", ranks, " ranks and is wanted by ",
+                    group.size()),
+                "whose goes to which rank is not known",
+                cat("Restore on ", ranks,
+                    " ranks, give rank_private a deal, make it optional, or "
+                    "leave it out of the state."))
+        .of_tensor(key);
+  }
+  if (ranks != 0 && ranks != group.size()) {
+    if (!options.deal) return nullptr;
+    rank = options.deal(group.rank(), group.size(), ranks);
+    if (rank == -1) return nullptr;
+    if (rank < 0 || rank >= ranks) {
+      throw Error(Code::invalid_argument,
+                  cat("the deal of rank-private '", key, "' gives rank ", group.rank(),
+                      " the item of rank ", rank),
+                  cat("it was saved by ranks 0..", ranks - 1))
+          .of_tensor(key);
+    }
+  }
+  const auto* stored = ranks == 0 ? nullptr : matcher.look_up(private_key(name, rank, ranks));
+  if (!stored && (options.optional || matcher.may_be_missing(key))) return nullptr;
+  if (!stored) {
+    throw Error(Code::not_found,
+                ranks == 0 ? cat("rank-private '", name, "' is not in ", name_of(contents))
+                           : cat("rank-private '", name, "' of rank ", rank, " is not in ",
+                                 name_of(contents)),
+                "the state wants it",
+                "Leave it out of the state, make it optional, or allow it in "
+                "RestoreOptions::may_be_missing.")
+        .of_tensor(name);
+  }
+  matcher.require_sound(*stored);
+  return stored;
+}
+
+// Where the ids are stored; null: there are none of their own.
+const StoredTensor* find_ids(const Matcher& matcher, const Unresolved& indexed) {
+  const auto* ids = indexed.ids.get();
+  if (!ids || ids->options.ids_key.empty()) return nullptr;
+  return matcher.look_up(matcher.stored_name(ids->options.ids_key));
+}
+
+}  // namespace
+
+void require_same_options(Group& group, const RestoreOptions& options) {
+  require_same(group, "RestoreOptions", settings_of(options));
+}
+
+WantedState resolve(Group& group, const CheckpointContents& contents, const TensorFinder& finder,
+                    const Look& look, const RestoreOptions& options, RowPlans* plans) {
+  const State& state = look.state;
+  require_same_options(group, options);
+  require_known(group, state, options);
+  const Matcher matcher(contents, finder, options);
+  std::vector<RaggedWant> ragged;
+  IndexedWants::Matched indexed;
+  std::int64_t any_indexed = 0;
+  std::vector<std::string> missing;
+  std::set<std::string_view> taken;  // stored keys
+  auto wanted = together(group, [&] {
+    if (look.error()) throw Error(*look.error());
+    WantedState mine;
+    TieFinder ties(contents);
+    const auto& names = state.objects().names;
+    for (const auto& [key, tensor] : state.tensors()) {
+      const auto* what = tensor.unresolved.get();
+      const bool is_private = what && what->kind == Unresolved::Kind::rank_private;
+      const bool is_indexed = what && what->kind == Unresolved::Kind::indexed;
+      any_indexed += is_indexed;
+      const auto name = names.find(key);
+      const auto* stored = is_private ? find_private(group, matcher, key, what->options)
+                                      : matcher.find(key, name == names.end() ? "" : name->second);
+      if (!stored) {
+        (is_private || matcher.may_be_missing(key) ? mine.kept : missing).push_back(key);
+        continue;
+      }
+      if (is_indexed) {
+        if (stored->gaps) refuse_gaps(key, *stored, stored->gaps->boxes.front());
+        taken.insert(stored->key);
+        if (const auto* ids = find_ids(matcher, *what)) taken.insert(ids->key);
+        const auto& rows = indexed.emplace(key, matcher.match_rows(key, *stored, tensor));
+        ties.add_rows(key, tensor, rows.first->second.stored);
+        continue;
+      }
+      const bool has_rows = what && what->rows;
+      mine.tensors.push_back(has_rows ? matcher.match_rows(key, *stored, tensor)
+                                      : matcher.match(key, *stored, tensor));
+      auto& last = mine.tensors.back();
+      const auto fills = mine.fills.size();
+      if (stored->gaps) leave_gaps_out(key, *stored, tensor, mine);
+      for (auto i = fills; i < mine.fills.size(); ++i) {
+        ties.add(key, tensor, mine.fills[i], last.stored);
+      }
+      if (has_rows && is_private) matcher.place_rows(key, last, tensor, 0, stored->shape[0]);
+      if (!has_rows || is_private) {
+        ties.add(key, tensor, last);
+      } else {
+        ties.add_rows(key, tensor, last.stored);
+        ragged.push_back(want_rows(group, key, tensor, stored->shape, mine.tensors.size() - 1));
+      }
+    }
+    if (!missing.empty()) matcher.refuse_missing(missing, state);
+    for (const auto& one : mine.tensors) {
+      taken.insert(contents.tensors[static_cast<std::size_t>(one.stored)].key);
+    }
+    const auto& maker = state.maker();
+    if (maker) mine.kept.insert(mine.kept.end(), maker->kept.begin(), maker->kept.end());
+    mine.ties = ties.ties();
+    return mine;
+  });
+  std::array<std::int64_t, 4> counts{static_cast<std::int64_t>(ragged.size()), any_indexed,
+                                     static_cast<std::int64_t>(wanted.ties.size()),
+                                     state.maker() != nullptr};
+  group.all_reduce(counts, Group::Op::sum);
+  wanted.any_ties = counts[2] > 0;
+  // What is redistributed has none but the keys that were asked for.
+  if (counts[3] > 0 && !contents.prefix.empty()) {
+    refuse_left_over(group, contents, finder, state, taken);
+  }
+  if (counts[0] > 0) deal_rows(group, matcher, wanted, ragged, counts[0]);
+  if (counts[1] > 0) {
+    wanted.indexed =
+        std::make_shared<IndexedWants>(group, matcher, state, std::move(indexed), plans, wanted);
+  }
+  return wanted;
+}
+
+}  // namespace cairn

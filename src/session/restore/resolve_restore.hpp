@@ -1,0 +1,71 @@
+#pragma once
+/// From what a state wants to what the exchange knows: plain tensors of the stored dtype and shape.
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cairn/contents.hpp"
+#include "cairn/group.hpp"
+#include "cairn/restore_options.hpp"
+#include "cairn/state.hpp"
+#include "exchange/id_sets.hpp"
+#include "session/job/look.hpp"
+#include "session/restore/find_tensor.hpp"
+
+namespace cairn {
+
+struct WantedTensor {
+  int stored = 0;         ///< index into contents.tensors
+  LocalTensor tensor;     ///< slices in coordinates of the stored tensor
+  bool converts = false;  ///< the application's memory is of another dtype
+  /// Resizes the application's memory and gives it to the slices, which have none before.
+  std::function<void(LocalTensor&)> make_room = nullptr;
+};
+
+/// What the checkpoint does not hold of a sparse tensor, in the application's memory.
+struct WantedFill {
+  std::shared_ptr<SliceMemory> memory;
+  Box part;  ///< relative to the slice's origin
+  std::string element;
+};
+
+/// Where memory is filled from.
+struct TiedPart {
+  std::string key;  ///< of the state
+  int stored = 0;   ///< index into contents.tensors
+  Box box;          ///< of the stored tensor
+};
+/// Two parts for one memory, of one dtype and extent (ties.hpp).
+struct Tie {
+  TiedPart first, second;
+  bool strings = false;
+};
+
+class IndexedWants;
+
+/// What this rank wants of a checkpoint.
+struct WantedState {
+  std::vector<WantedTensor> tensors;
+  std::vector<std::string> kept;  ///< keys that are not there and need not be
+  std::vector<WantedFill> fills;  ///< to be written when all slices are filled
+  std::int64_t gap_elements = 0;  ///< that this rank wants and that are not there: filled or kept
+  /// Null: no rank wants any. To be delivered when all slices are filled (indexed_wants.hpp).
+  std::shared_ptr<IndexedWants> indexed = nullptr;
+  /// To be proved equal before anything is touched; `any_ties` of any rank.
+  std::vector<Tie> ties;
+  bool any_ties = false;
+};
+
+/// Collective. Throws disagreement if the options differ between ranks.
+void require_same_options(Group&, const RestoreOptions&);
+
+/// Collective. Every check that needs no data; nothing is touched. Throws disagreement if options
+/// differ between ranks, not_found for a key that is not there and must be, invalid_argument for
+/// dtypes, shapes, offsets and ids that do not fit, for const memory and memory that would be
+/// filled from two places (but for ties), and the error of the look. `plans`: of earlier saves and
+/// restores; may be null.
+WantedState resolve(Group&, const CheckpointContents&, const TensorFinder&, const Look&,
+                    const RestoreOptions&, RowPlans* plans);
+
+}  // namespace cairn

@@ -1,0 +1,190 @@
+#include "session/restore/restore.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "cairn/error.hpp"
+#include "cairn/log.hpp"
+#include "group/collectives.hpp"
+#include "session/restore/find_tensor.hpp"
+#include "session/restore/indexed_wants.hpp"
+#include "session/restore/left_over.hpp"
+#include "session/restore/resolve_restore.hpp"
+#include "session/restore/restore_tensors.hpp"
+#include "session/restore/sparse_wants.hpp"
+#include "session/restore/ties.hpp"
+#include "store/contents/whose.hpp"
+
+namespace cairn {
+namespace {
+
+// What is wanted of the checkpoint.
+struct Wanted {
+  Wants slices;                             // of this rank
+  std::vector<const LocalSlice*> memories;  // of this rank
+  std::set<int> strings;                    // of this rank: indices into the tensors
+  bool any_strings = false;                 // of any rank
+  std::string tensors;                      // of all ranks: a bit each
+  std::set<std::string> kept;               // of all ranks
+
+  bool has(std::size_t tensor) const {
+    return (static_cast<unsigned char>(tensors[tensor / 8]) >> tensor % 8 & 1) != 0;
+  }
+  void add(std::size_t tensor) {
+    tensors[tensor / 8] = static_cast<char>(tensors[tensor / 8] | 1 << tensor % 8);
+  }
+};
+
+// What ranks have to know of each other, joined on the way to rank 0: as long as there are tensors,
+// not ranks.
+std::string encode_common(const Wanted& wanted) {
+  return WireWriter()
+      .put(wanted.tensors)
+      .put(wanted.any_strings)
+      .put(std::vector(wanted.kept.begin(), wanted.kept.end()))
+      .take();
+}
+
+void add_common(Wanted& wanted, const std::string& message) {
+  WireReader reader(message);
+  const auto tensors = reader.get<std::string>();
+  wanted.tensors.resize(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    wanted.tensors[i] = static_cast<char>(wanted.tensors[i] | tensors[i]);
+  }
+  wanted.any_strings |= reader.get<bool>();
+  const auto kept = reader.get_all<std::string>();
+  wanted.kept.insert(kept.begin(), kept.end());
+}
+
+std::vector<Box> boxes_of(const LocalTensor& tensor) {
+  std::vector<Box> boxes;
+  for (const auto& slice : tensor.slices) boxes.push_back(slice.box);
+  return boxes;
+}
+
+// Collective. `mine` outlives the result.
+Wanted gather_wants(const Job& job, const SharedIndex& index, const WantedState& mine) {
+  const auto& tensors = index.contents().tensors;
+  std::vector<SharedIndex::Wish> wishes;
+  for (const auto& one : mine.tensors) {
+    if (index.is_dealt(one.stored)) wishes.push_back({one.stored, boxes_of(one.tensor)});
+  }
+  auto found = index.find(*job.group, wishes);
+  Wanted wanted;
+  wanted.tensors.resize((tensors.size() + 7) / 8);
+  together(*job.group, [&] {
+    wanted.kept.insert(mine.kept.begin(), mine.kept.end());
+    std::size_t next = 0;
+    for (const auto& one : mine.tensors) {
+      const auto& stored = tensors[static_cast<std::size_t>(one.stored)];
+      const auto boxes = boxes_of(one.tensor);
+      if (index.is_dealt(one.stored)) {
+        wanted.slices.add(one.stored, stored, boxes, std::move(found[next++]));
+      } else {
+        wanted.slices.add(one.stored, boxes, stored_parts(stored, boxes));
+      }
+      for (const auto& slice : one.tensor.slices) wanted.memories.push_back(&slice);
+      wanted.add(static_cast<std::size_t>(one.stored));
+      if (one.tensor.strings) wanted.strings.insert(one.stored);
+    }
+    wanted.any_strings = !wanted.strings.empty();
+  });
+  auto all = reduce_to_root(*job.group, encode_common(wanted), [](auto low, auto high) {
+    Wanted both;
+    add_common(both, low);
+    add_common(both, high);
+    return encode_common(both);
+  });
+  job.group->broadcast(all, 0);
+  add_common(wanted, all);
+  return wanted;
+}
+
+// Else what they would restore stayed in memory as it is, without a word.
+void require_savers_known(const Job& job, const CheckpointContents& contents) {
+  const auto& savers = job.options.hooks.savers;
+  if (savers.empty() || !lacks_metadata(contents)) return;
+  throw Error(Code::unsupported,
+              cat("saver '", savers.front().name, "' cannot restore from ", contents.prefix),
+              "the metadata, which say what it has saved, cannot be read",
+              "Restore an older checkpoint, or this one without savers.")
+      .at(contents.prefix);
+}
+
+// Collective. Reads what is tied, once more than the rest.
+std::int64_t prove_ties(const Job& job, const SharedIndex& index, const WantedState& mine,
+                        const std::map<int, std::string>& strings, DirectIo direct_io) {
+  const auto probe = together(*job.group, [&] { return TieProbe(index.contents(), mine.ties); });
+  const auto tied = gather_wants(job, index, probe.wanted());
+  const auto bytes = restore_tensors(job, index, tied.slices, tied.memories, true, direct_io);
+  together(*job.group, [&] {
+    probe.require_equal([&](int a, int b) { return strings.at(a) == strings.at(b); });
+  });
+  return bytes;
+}
+
+}  // namespace
+
+RestoreReport restore_state(const Job& job, const SharedIndex& index, State& state,
+                            const RestoreOptions& options, const RestoreExtras& extras) {
+  const auto& contents = index.contents();
+  if (extras.savers) require_savers_known(job, contents);
+  const TensorFinder finder(contents);
+  const Look look(state, contents);
+  auto mine = resolve(*job.group, contents, finder, look, options, job.row_plans.get());
+  const auto wanted = gather_wants(job, index, mine);
+  RestoreReport report;
+  report.prefix = contents.prefix;
+  if (contents.meta) report.step = contents.meta->step;
+  std::int64_t bytes = 0;
+  if (job.options.verify_first || options.verify_first) {
+    bytes += restore_tensors(job, index, wanted.slices, {}, false, options.direct_io);
+  }
+  std::map<int, std::string> strings;
+  if (wanted.any_strings) strings = restore_strings(job, index, wanted.strings, bytes);
+  if (mine.any_ties) bytes += prove_ties(job, index, mine, strings, options.direct_io);
+  // From here on the application's memory changes.
+  if (extras.touched) extras.touched->keys.merge(touched_keys(state, wanted.kept));
+  together(*job.group, [&] {
+    for (auto& one : mine.tensors) {
+      if (one.make_room) one.make_room(one.tensor);
+    }
+    for (const auto& one : mine.tensors) {
+      if (!one.tensor.strings) continue;
+      one.tensor.strings->set(WireReader(strings.at(one.stored)).get_all<std::string>());
+    }
+  });
+  bytes += restore_tensors(job, index, wanted.slices, wanted.memories, true, options.direct_io);
+  if (mine.indexed) mine.indexed->deliver(*job.group);
+  std::array<std::int64_t, 3> sums{bytes, mine.gap_elements, !mine.fills.empty()};
+  job.group->all_reduce(sums, Group::Op::sum);
+  report.bytes_read = sums[0];
+  report.gap_elements = sums[1];
+  if (sums[2] > 0) together(*job.group, [&] { write_fills(mine); });
+  if (extras.savers) restore_savers(job, contents, extras.touched);
+  if (extras.savers && job.root() && lacks_metadata(contents)) {
+    log(LogLevel::warning, cat("the metadata of ", contents.prefix,
+                               " cannot be read: only its name says which step it is"));
+  }
+  std::set<std::string> of_savers;
+  for (const auto& saver : job.options.hooks.savers) {
+    if (!contents.meta || !contents.meta->savers.count(saver.name)) continue;
+    const auto& keys = contents.meta->savers.at(saver.name);
+    of_savers.insert(keys.begin(), keys.end());
+  }
+  for (std::size_t t = 0; t < contents.tensors.size(); ++t) {
+    if (of_savers.count(contents.tensors[t].key)) continue;
+    if (!wanted.has(t) && !finder.is_bookkeeping(contents.tensors[t])) {
+      report.unused_keys.push_back(contents.tensors[t].key);
+    }
+  }
+  report.kept_keys.assign(wanted.kept.begin(), wanted.kept.end());
+  return report;
+}
+
+}  // namespace cairn

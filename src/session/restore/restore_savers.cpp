@@ -1,0 +1,27 @@
+// Registered savers read what they wrote.
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "group/collectives.hpp"
+#include "session/restore/restore.hpp"
+
+namespace cairn {
+
+void restore_savers(const Job& job, const CheckpointContents& contents, Touched* touched) {
+  if (!contents.meta) return;
+  for (const auto& saver : job.options.hooks.savers) {
+    if (!contents.meta->savers.count(saver.name)) continue;
+    if (touched) touched->savers.insert(saver.name);
+    together(*job.group, [&] {
+      try {
+        calling(cat("saver '", saver.name, "'"), [&] { saver.restore(contents.prefix); });
+      } catch (const Error& error) {
+        if (error.code() == Code::data_loss || error.code() == Code::communication) throw;
+        // What it meets in other files is no damage of this checkpoint.
+        throw Error(Code::application, error.problem(), error.reason(), error.way_out())
+            .at(error.path());
+      }
+    });
+  }
+}
+
+}  // namespace cairn

@@ -1,0 +1,79 @@
+// String tensors: each that anybody wants is read and decoded by one io rank, which gives it to
+// those who want it.
+#include <algorithm>
+#include <set>
+
+#include "base/wire.hpp"
+#include "exchange/by_key.hpp"
+#include "group/collectives.hpp"
+#include "session/restore/delivery.hpp"
+#include "session/restore/restore_tensors.hpp"
+
+namespace cairn {
+namespace {
+
+// Of each tensor who asks for it.
+std::map<int, std::vector<int>> tell_readers(const Job& job, const std::set<int>& wanted) {
+  const auto readers = job.io_ranks();
+  Delivery questions;
+  for (const auto tensor : wanted) {
+    questions.to(readers[static_cast<std::size_t>(tensor) % readers.size()]).put(tensor);
+  }
+  std::map<int, std::vector<int>> asked;
+  const auto come = questions.deliver(*job.group);
+  for (const auto& [rank, letter] : come.mail) {
+    for (WireReader in(letter); !in.empty();) asked[in.get<int>()].push_back(rank);
+  }
+  return asked;
+}
+
+}  // namespace
+
+std::map<int, std::string> restore_strings(const Job& job, const SharedIndex& index,
+                                           const std::set<int>& wanted, std::int64_t& bytes_read) {
+  const auto asked = tell_readers(job, wanted);
+  const auto& contents = index.contents();
+  // A reader asks for the places of what it reads, as for any slices.
+  std::vector<SharedIndex::Wish> wishes;
+  for (const auto& [tensor, ranks] : asked) {
+    if (!index.is_dealt(tensor)) continue;
+    wishes.push_back(
+        {tensor, {Box::whole(contents.tensors[static_cast<std::size_t>(tensor)].shape)}});
+  }
+  auto places = index.find(*job.group, wishes);
+  Delivery answers;
+  KeptError error;
+  std::size_t next = 0;
+  for (const auto& [number, ranks] : asked) {
+    auto tensor = contents.tensors[static_cast<std::size_t>(number)];
+    if (index.is_dealt(number)) {
+      for (auto& place : places[next]) tensor.slices.push_back(std::move(place.slice));
+      ++next;
+    }
+    if (error) continue;
+    error.guard([&, &number = number, &ranks = ranks] {
+      const auto text = WireWriter().put(read_strings(*job.files, contents, tensor)).take();
+      for (const auto& slice : tensor.slices) bytes_read += slice.size;
+      if (is_for_all(ranks.size(), job.group->size())) {
+        answers.to_all().put(number).put(text);
+      } else {
+        for (const auto rank : ranks) answers.to(rank).put(number).put(text);
+      }
+    });
+  }
+  agree_on_least(*job.group, error.first());
+  const auto come = answers.deliver(*job.group);
+  std::map<int, std::string> values;
+  const auto take = [&](const std::string& message) {
+    for (WireReader in(message); !in.empty();) {
+      const auto number = in.get<int>();
+      auto text = in.get<std::string>();
+      if (wanted.count(number)) values[number] = std::move(text);
+    }
+  };
+  for (const auto& [reader, letter] : come.mail) take(letter);
+  take(come.for_all);
+  return values;
+}
+
+}  // namespace cairn

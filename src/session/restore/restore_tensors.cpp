@@ -1,0 +1,355 @@
+#include "session/restore/restore_tensors.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <unordered_map>
+
+#include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "exchange/messages.hpp"
+#include "exchange/pass_pieces.hpp"
+#include "exchange/plan_together.hpp"
+#include "group/collectives.hpp"
+#include "layout/bundle/stored_strings.hpp"
+#include "store/contents/contents_reader.hpp"
+
+namespace cairn {
+namespace {
+
+struct Stored {
+  const StoredTensor* tensor;
+  const StoredSlice* slice;
+};
+
+// Sources of the exchange are the stored slices, numbered as they stand in the index. Of tensors
+// that are dealt this rank knows what it wants, and learns what others want of it.
+class StoredSlices {
+ public:
+  explicit StoredSlices(const SharedIndex& index) : index_(index) {
+    int next = 0;
+    for (std::size_t t = 0; t < index.contents().tensors.size(); ++t) {
+      first_.push_back(next);
+      next += static_cast<int>(index.slices(static_cast<int>(t)));
+    }
+  }
+  int number(int tensor, int slice) const {
+    return first_[static_cast<std::size_t>(tensor)] + slice;
+  }
+  Stored at(int number) const {
+    const auto tensor = tensor_of(number);
+    const auto& stored = index_.contents().tensors[tensor];
+    if (index_.is_dealt(static_cast<int>(tensor))) return {&stored, &learned_.at(number)};
+    return {&stored, &stored.slices.at(static_cast<std::size_t>(number - first_[tensor]))};
+  }
+
+  void learn(int number, StoredSlice slice) { learned_.try_emplace(number, std::move(slice)); }
+  /// What a rank says of a source to one that may not know it.
+  void put(WireWriter& out, int number) const {
+    const auto tensor = tensor_of(number);
+    if (index_.is_dealt(static_cast<int>(tensor))) cairn::put(out, learned_.at(number));
+  }
+  void learn(WireReader& in, int number) {
+    if (index_.is_dealt(static_cast<int>(tensor_of(number)))) learn(number, get_slice(in));
+  }
+
+ private:
+  std::size_t tensor_of(int number) const {
+    const auto after = std::upper_bound(first_.begin(), first_.end(), number);
+    return static_cast<std::size_t>(after - first_.begin() - 1);
+  }
+
+  const SharedIndex& index_;
+  std::vector<int> first_;  // of each tensor
+  std::unordered_map<int, StoredSlice> learned_;
+};
+
+// A run of bytes of one source, with its checksum.
+struct Run {
+  int source;
+  std::int64_t offset, bytes;
+  std::uint32_t crc;
+};
+
+class Restore {
+ public:
+  Restore(const Job& job, const SharedIndex& index, const Wants& wants,
+          const std::vector<const LocalSlice*>& memories, bool place, DirectIo direct_io)
+      : job_(job),
+        contents_(index.contents()),
+        memories_(memories),
+        place_(place),
+        direct_io_(direct_io),
+        stored_(index) {
+    plan::Spread::Setting setting{.rank = job.rank(),
+                                  .ranks = job.group->size(),
+                                  .chunk_bytes = job.options.write.chunk_bytes,
+                                  .served_by = job.places.served_by,
+                                  .source = [this](int source) { return box_of(source); },
+                                  .before = [this](int a, int b) { return lies_before(a, b); }};
+    if (index.is_dealt()) {
+      setting.put_source = [this](WireWriter& out, int source) { stored_.put(out, source); };
+      setting.get_source = [this](WireReader& in, int source) { stored_.learn(in, source); };
+    }
+    plan::Spread spread(std::move(setting));
+    together(*job.group, [&] {
+      for (const auto& [tensor, one] : wants.found) {
+        stored_.learn(stored_.number(tensor, static_cast<int>(one.number)), one.slice);
+      }
+      spread.expect(wants.parts.size());
+      touched_.reserve(wants.parts.size());
+      for (const auto& [tensor, slice, id] : wants.parts) {
+        const auto source = stored_.number(tensor, slice);
+        spread.want(source, id, wants.boxes[at(id)]);
+        touched_.push_back(source);
+      }
+    });
+    plan_ = plan_together(*job.group, spread);
+    if (place) return;
+    for (auto& round : plan_.rounds) round.local.clear(), round.steps.clear();
+  }
+
+  std::int64_t run() {
+    together(*job_.group, [&] { allocate(); });
+    for (const auto& round : plan_.rounds) {
+      for (auto c = round.first; c < round.end; ++c) acquire(c);
+      for (const auto& piece : round.local) passer_.keep(piece);
+      for (const auto& step : round.steps) passer_.pass(step.sends, step.receives);
+    }
+    reader_.reset();
+    agree(*job_.group, error_.first());
+    check_runs();
+    // Only now: a value that has no place in memory may be a damaged one.
+    agree(*job_.group, passer_.write_error());
+    return bytes_read_;
+  }
+
+ private:
+  struct Held {
+    std::byte* place;  // of the application, or null: in the buffer, here
+    std::int64_t in_buffer;
+  };
+  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
+  plan::Spread::SourceBox box_of(int source) const {
+    const auto stored = stored_.at(source);
+    return {&stored.slice->box, static_cast<std::int64_t>(dtype_size(stored.tensor->dtype))};
+  }
+  // As they lie in the files: so they are read.
+  bool lies_before(int a, int b) const {
+    const auto *one = stored_.at(a).slice, *other = stored_.at(b).slice;
+    return std::tie(one->file, one->offset, a) < std::tie(other->file, other->offset, b);
+  }
+  const plan::Chunk& chunk_of(const plan::Passed& piece) const {
+    return plan_.chunks[at(piece.chunk)];
+  }
+  DType dtype_of(const plan::Passed& piece) const { return stored_.at(piece.source).tensor->dtype; }
+  // Of a chunk in hand.
+  PieceSource source_of(const plan::Passed& piece) const {
+    return {&chunk_of(piece).box, dtype_of(piece), bytes_at(held_[at(piece.chunk)]), nullptr};
+  }
+  PieceTarget target_of(const plan::Passed& piece) const {
+    const auto& slice = *memories_[at(piece.id)];
+    return {&slice.box, dtype_of(piece), places_[at(piece.id)], slice.memory.get()};
+  }
+
+  // All memory is taken before rounds begin, and errors are kept: see PiecePasser.
+  void allocate() {
+    for (const auto* slice : memories_) places_.push_back(slice->memory->contiguous_writable());
+    std::int64_t staged = 0;
+    for (const auto& round : plan_.rounds) staged = std::max(staged, place_chunks(round));
+    // Not initialised: what is never used is never touched.
+    buffer_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(staged));
+    passer_.make_room(room_to_pass(plan_));
+    begin_reading();
+  }
+
+  // Which chunks of a round are read straight into place, and where in the buffer others go;
+  // returns the bytes of those.
+  std::int64_t place_chunks(const plan::OwnRound& round) {
+    std::int64_t staged = 0;
+    held_.resize(round.end);
+    for (const auto& piece : round.local) {
+      if (piece.box != chunk_of(piece).box) continue;
+      if (auto* place = run_in(target_of(piece), piece.box)) held_[at(piece.chunk)].place = place;
+    }
+    for (auto c = round.first; c < round.end; ++c) {
+      if (held_[c].place) continue;
+      held_[c].in_buffer = staged;
+      if (place_) staged += plan_.chunks[c].bytes;
+    }
+    return staged;
+  }
+
+  // The disk begins with the first chunks.
+  void begin_reading() {
+    std::map<int, int> numbers;
+    std::vector<io::Path> files;
+    std::vector<io::Extent> extents;
+    extents.reserve(held_.size());
+    for (std::size_t c = 0; c < held_.size(); ++c) {
+      const auto& chunk = plan_.chunks[c];
+      const auto& slice = *stored_.at(chunk.source).slice;
+      const auto [file, fresh] = numbers.try_emplace(slice.file, static_cast<int>(files.size()));
+      if (fresh) files.push_back(data_path(contents_, slice.file));
+      extents.push_back({file->second, slice.offset + chunk.offset, chunk.bytes, bytes_at(held_[c]),
+                         held_[c].place != nullptr});
+    }
+    reader_ = job_.files->read_ahead(std::move(files), std::move(extents), direct_io_);
+  }
+
+  // Null: the bytes are only checked.
+  std::byte* bytes_at(const Held& held) const {
+    if (held.place) return held.place;
+    return place_ ? buffer_.get() + held.in_buffer : nullptr;
+  }
+
+  // Reads and checksums a chunk. An error is remembered: other ranks wait for this one's messages,
+  // so it goes on with what is there.
+  void acquire(std::size_t number) {
+    error_.guard([&] { read_chunk(plan_.chunks[number], bytes_at(held_[number])); });
+  }
+
+  void read_chunk(const plan::Chunk& chunk, std::byte* bytes) {
+    const auto from = stored_.at(chunk.source);
+    std::uint32_t crc = 0;
+    try {
+      crc = reader_->next();
+    } catch (const Error& error) {
+      throw Error(error).of_tensor(from.tensor->key).on_rank(job_.rank());
+    }
+    bytes_read_ += chunk.bytes;
+    add_run({chunk.source, chunk.offset, chunk.bytes, crc});
+    if (contents_.big_endian && bytes) {
+      bundle::swap_bytes({bytes, static_cast<std::size_t>(chunk.bytes)},
+                         dtype_swap_unit(from.tensor->dtype));
+    }
+  }
+
+  // Neighbouring chunks of one source join, so that little travels at the end.
+  void add_run(const Run& run) {
+    if (!runs_.empty() && runs_.back().source == run.source &&
+        runs_.back().offset + runs_.back().bytes == run.offset) {
+      auto& last = runs_.back();
+      last.crc = crc32c_combine(last.crc, run.crc, static_cast<std::uint64_t>(run.bytes));
+      last.bytes += run.bytes;
+    } else {
+      runs_.push_back(run);
+    }
+  }
+
+  // Collective. The checksums of each slice meet on one rank, which compares; that it is to expect
+  // them, it hears from those who want the slice.
+  void check_runs() {
+    std::map<int, std::pair<std::vector<int>, std::vector<Run>>> letters;
+    const auto size = job_.group->size();
+    std::sort(touched_.begin(), touched_.end());
+    touched_.erase(std::unique(touched_.begin(), touched_.end()), touched_.end());
+    for (const auto source : touched_) letters[source % size].first.push_back(source);
+    for (const auto& run : runs_) letters[run.source % size].second.push_back(run);
+    Mail mail;
+    for (const auto& [rank, letter] : letters) {
+      WireWriter out;
+      out.put(letter.first).put(letter.second);
+      for (const auto source : letter.first) stored_.put(out, source);
+      mail.emplace_back(rank, out.take());
+    }
+    mail = all_to_all(*job_.group, std::move(mail));
+    std::vector<int> expected;
+    std::vector<Run> runs;
+    for (const auto& [rank, letter] : mail) {
+      WireReader reader(letter);
+      const auto sources = reader.get_all<int>();
+      for (const auto& run : reader.get_all<Run>()) runs.push_back(run);
+      for (const auto source : sources) stored_.learn(reader, source);
+      expected.insert(expected.end(), sources.begin(), sources.end());
+    }
+    // Of several damaged slices the first in the index is named.
+    constexpr auto none = std::numeric_limits<std::int64_t>::max();
+    auto damaged = none;
+    std::optional<Error> error;
+    try {
+      compare(std::move(expected), std::move(runs), damaged);
+    } catch (...) {
+      error = error_in_flight();
+    }
+    const auto first = all_reduce(*job_.group, damaged, Group::Op::min);
+    if (first != none && damaged != first) error.reset();
+    agree(*job_.group, error);
+  }
+
+  // Throws for the first of these slices that is not as it was stored; `damaged` is its number.
+  void compare(std::vector<int> expected, std::vector<Run> runs, std::int64_t& damaged) const {
+    std::sort(expected.begin(), expected.end());
+    expected.erase(std::unique(expected.begin(), expected.end()), expected.end());
+    std::sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) {
+      return std::tie(a.source, a.offset) < std::tie(b.source, b.offset);
+    });
+    auto run = runs.begin();
+    for (const auto source : expected) {
+      std::int64_t end = 0;
+      std::uint32_t crc = 0;
+      for (; run != runs.end() && run->source == source; ++run) {
+        if (run->offset != end) break;
+        crc = crc32c_combine(crc, run->crc, static_cast<std::uint64_t>(run->bytes));
+        end += run->bytes;
+      }
+      const auto from = stored_.at(source);
+      if (end == from.slice->size && crc == from.slice->crc32c) continue;
+      damaged = source;
+      if (end == from.slice->size) throw checksum_error(contents_, *from.tensor, *from.slice, crc);
+      throw Error(Code::internal, cat("bytes ", end, " and on of a slice were not read"))
+          .of_tensor(from.tensor->key);
+    }
+  }
+
+  const Job& job_;
+  const CheckpointContents& contents_;
+  const std::vector<const LocalSlice*>& memories_;
+  const bool place_;
+  const DirectIo direct_io_;
+  StoredSlices stored_;
+  std::vector<int> touched_;  // sources that this rank wants a part of
+  plan::OwnPlan plan_;
+
+  std::vector<std::byte*> places_;  // of the memories that are one run of bytes; else null
+  std::vector<Held> held_;          // by chunk
+  std::unique_ptr<std::byte[]> buffer_;
+  std::unique_ptr<io::Reader> reader_;  // writes to the buffer: goes before it
+  std::vector<Run> runs_;
+  std::int64_t bytes_read_ = 0;
+  KeptError error_;  // of reading
+  PiecePasser passer_{*job_.group, [this](const plan::Passed& piece) { return source_of(piece); },
+                      [this](const plan::Passed& piece) { return target_of(piece); }};
+};
+
+}  // namespace
+
+void Wants::add(int tensor, const std::vector<Box>& more, const std::vector<StoredPart>& stored) {
+  const auto first = static_cast<int>(boxes.size());
+  boxes.insert(boxes.end(), more.begin(), more.end());
+  for (const auto& [slice, box] : stored) {
+    parts.push_back({tensor, static_cast<int>(slice), first + static_cast<int>(box)});
+  }
+}
+
+void Wants::add(int tensor, const StoredTensor& stored, const std::vector<Box>& more,
+                std::vector<NumberedSlice> slices) {
+  StoredTensor known{stored.key, stored.dtype, stored.shape, true, {}, ""};
+  for (const auto& one : slices) known.slices.push_back(one.slice);
+  auto there = stored_parts(known, more);
+  for (auto& one : there) one.slice = static_cast<std::size_t>(slices[one.slice].number);
+  add(tensor, more, there);
+  for (auto& one : slices) found.emplace_back(tensor, std::move(one));
+}
+
+std::int64_t restore_tensors(const Job& job, const SharedIndex& index, const Wants& wants,
+                             const std::vector<const LocalSlice*>& memories, bool place,
+                             DirectIo direct_io) {
+  return Restore(job, index, wants, memories, place, direct_io).run();
+}
+
+}  // namespace cairn

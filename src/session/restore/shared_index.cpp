@@ -1,0 +1,132 @@
+#include "session/restore/shared_index.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/wire.hpp"
+#include "exchange/messages.hpp"
+#include "group/collectives.hpp"
+
+namespace cairn {
+
+IndexSharing& index_sharing() {
+  static IndexSharing sharing;
+  return sharing;
+}
+
+SharedIndex::SharedIndex(CheckpointContents contents)
+    : contents_(std::move(contents)), dealt_of_(contents_.tensors.size(), -1) {}
+
+std::int64_t SharedIndex::slices(int tensor) const {
+  const auto at = static_cast<std::size_t>(tensor);
+  if (dealt_of_[at] < 0) return static_cast<std::int64_t>(contents_.tensors[at].slices.size());
+  return slices_of_[static_cast<std::size_t>(dealt_of_[at])];
+}
+
+bool SharedIndex::may_have(const Range& range, const Box& box) const {
+  if (range.whole || range.bounds.rank() == 0) return range.whole;
+  const auto common = intersect(range.bounds, box);
+  return common && !common->empty();
+}
+
+namespace {
+
+void take_slices(WireReader& in, std::vector<NumberedSlice>& to) {
+  auto left = in.get<std::uint64_t>();
+  to.reserve(to.size() + in.room_for(left));
+  for (; left > 0; --left) {
+    const auto number = in.get<std::int64_t>();
+    to.push_back({number, get_slice(in)});
+  }
+}
+
+}  // namespace
+
+std::vector<std::vector<NumberedSlice>> SharedIndex::find(Group& group,
+                                                          const std::vector<Wish>& wishes) const {
+  std::vector<std::vector<NumberedSlice>> found(wishes.size());
+  if (!is_dealt()) return found;
+  Delivery questions, answers;
+  std::map<std::size_t, std::vector<std::size_t>> asked;  // wishes, by range
+  for (std::size_t w = 0; w < wishes.size(); ++w) {
+    const auto& [tensor, wanted] = wishes[w];
+    const auto dealt = static_cast<std::size_t>(dealt_of_[static_cast<std::size_t>(tensor)]);
+    for (auto r = first_range_[dealt]; r < first_range_[dealt + 1]; ++r) {
+      std::vector<const Box*> boxes;
+      for (const auto& box : wanted) {
+        if (may_have(ranges_[r], box)) boxes.push_back(&box);
+      }
+      if (boxes.empty()) continue;
+      asked[r].push_back(w);
+      auto& letter = questions.to(ranges_[r].holder);
+      letter.put(std::uint64_t{r}).put(std::uint64_t{w}).put(std::uint64_t{boxes.size()});
+      for (const auto* box : boxes) put(letter, *box);
+    }
+  }
+  answer(questions.deliver(group).mail, group.size(), answers);
+  const auto come = answers.deliver(group);
+  for (const auto& [holder, letter] : come.mail) {
+    for (WireReader in(letter); !in.empty();) {
+      const auto w = in.get<std::uint64_t>();
+      take_slices(in, found.at(w));
+    }
+  }
+  for (WireReader in(come.for_all); !in.empty();) {
+    const auto range = in.get<std::uint64_t>();
+    std::vector<NumberedSlice> slices;
+    take_slices(in, slices);
+    for (const auto w : asked[range]) {
+      found[w].insert(found[w].end(), slices.begin(), slices.end());
+    }
+  }
+  for (auto& slices : found) {
+    std::sort(slices.begin(), slices.end(),
+              [](const auto& a, const auto& b) { return a.number < b.number; });
+  }
+  return found;
+}
+
+// A rank gets what it asked for; or all get the range, where that is less.
+void SharedIndex::answer(const Mail& asked, int ranks, Delivery& answers) const {
+  struct Asked {
+    int rank;
+    std::uint64_t wish;
+    std::vector<std::size_t> slices;
+  };
+  std::map<std::size_t, std::vector<Asked>> by_range;
+  const auto held = [&](std::size_t range) -> const Held& {
+    return *std::lower_bound(held_.begin(), held_.end(), range,
+                             [](const Held& a, std::size_t b) { return a.range < b; });
+  };
+  for (const auto& [rank, letter] : asked) {
+    for (WireReader in(letter); !in.empty();) {
+      const auto range = in.get<std::uint64_t>(), wish = in.get<std::uint64_t>();
+      auto& one = by_range[range].emplace_back(Asked{rank, wish, {}});
+      for (auto left = in.get<std::uint64_t>(); left > 0; --left) {
+        for (const auto slice : held(range).boxes.query(get_box(in))) one.slices.push_back(slice);
+      }
+      std::sort(one.slices.begin(), one.slices.end());
+      one.slices.erase(std::unique(one.slices.begin(), one.slices.end()), one.slices.end());
+    }
+  }
+  for (const auto& [range, all] : by_range) {
+    const auto& have = held(range);
+    const auto put_one = [&, first = ranges_[range].first](WireWriter& out, std::size_t slice) {
+      put(out.put(first + static_cast<std::int64_t>(slice)), have.slices[slice]);
+    };
+    std::size_t wanted = 0;
+    for (const auto& one : all) wanted += one.slices.size();
+    if (is_for_all(wanted / std::max<std::size_t>(have.slices.size(), 1), ranks)) {
+      auto& out = answers.to_all().put(std::uint64_t{range}).put(std::uint64_t{have.slices.size()});
+      for (std::size_t slice = 0; slice < have.slices.size(); ++slice) put_one(out, slice);
+      continue;
+    }
+    for (const auto& one : all) {
+      auto& out = answers.to(one.rank).put(one.wish).put(std::uint64_t{one.slices.size()});
+      for (const auto slice : one.slices) put_one(out, slice);
+    }
+  }
+}
+
+}  // namespace cairn

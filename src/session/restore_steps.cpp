@@ -1,0 +1,219 @@
+// Which checkpoint is restored, and what happens when it is damaged.
+#include <algorithm>
+#include <utility>
+
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "cairn/log.hpp"
+#include "group/collectives.hpp"
+#include "session/engine.hpp"
+#include "session/restore/restore.hpp"
+#include "store/contents/contents_reader.hpp"
+#include "store/contents/format.hpp"
+
+namespace cairn {
+bool is_damage(const Error& error) {
+  return error.code() == Code::data_loss || error.code() == Code::io ||
+         (error.code() == Code::not_found && (error.tensor().empty() || !error.path().empty()));
+}
+
+// What a damaged checkpoint has written to, the older one must have overwritten.
+void Engine::require_overwritten(const Touched& failed, const Touched& touched,
+                                 const RestoreReport& report) const {
+  together(*job.group, [&] {
+    const auto refuse = [&](const std::string& what) {
+      throw Error(Code::data_loss, cat(report.prefix, " has no ", what),
+                  "a newer, damaged checkpoint had it, so that it now holds what was not proved",
+                  "Restore into a fresh state, or set ManagerOptions::verify_first.")
+          .at(report.prefix);
+    };
+    for (const auto& key : failed.keys) {
+      if (!touched.keys.count(key)) refuse(cat("tensor '", key, "'"));
+    }
+    for (const auto& saver : failed.savers) {
+      if (!touched.savers.count(saver)) refuse(cat("data of saver '", saver, "'"));
+    }
+  });
+}
+
+namespace {
+
+// How a line about a step begins.
+std::string line_of(std::int64_t step) { return cat("step ", step, ": "); }
+
+// What a run that goes on from this sequence leaves behind, as far as the catalog knows it.
+std::vector<PastSave> saved_after(const Directory& directory, std::int64_t sequence) {
+  std::vector<PastSave> saves;
+  for (const auto& entry : directory.catalog()) {
+    const auto& save = entry.save;
+    if (save.sequence <= sequence) continue;
+    saves.push_back({save.sequence, save.parent, entry.step, save.wall_time_seconds, save.ranks});
+  }
+  return saves;
+}
+
+}  // namespace
+
+RestoreReport Engine::restore_step(std::int64_t step, State& state, const RestoreOptions& options,
+                                   Touched* touched) {
+  std::optional<SharedIndex> index;
+  RestoreReport report;
+  const auto restore_from = [&](std::optional<Format> format) {
+    index.emplace(share_index(job, job.prefix(step), format));
+    report = restore_state(job, *index, state, options, {.touched = touched});
+  };
+  try {
+    restore_from(std::nullopt);
+  } catch (const Error& error) {
+    const auto twin = is_damage(error) ? twin_of(step) : std::nullopt;
+    if (!twin) throw;
+    if (job.root()) {
+      log(LogLevel::warning, cat("step ", step, " is damaged, and restored from ",
+                                 format_of(*twin).main_file(job.prefix(step)).string(),
+                                 ", where it is, too: ", error.what()));
+    }
+    restore_from(twin);
+  }
+  const auto& contents = index->contents();
+  report.step = step;
+  directory.went_back_to(step,
+                         contents.meta ? std::optional(contents.meta->sequence) : std::nullopt);
+  line_ = contents.meta ? contents.meta->sequence : -1;
+  since_home_ = 0;
+  if (job.root() && contents.meta) {
+    ledger.went_back_to(*contents.meta, saved_after(directory, contents.meta->sequence));
+  }
+  if (turns) turns->restored(step);
+  return report;
+}
+
+// The other format in which the step is there, too.
+std::optional<Format> Engine::twin_of(std::int64_t step) {
+  const auto message = from_root(*job.group, [&] {
+    const auto twin = directory.twin_of(step);
+    WireWriter writer;
+    return twin ? writer.put(*twin).take() : "";
+  });
+  if (message.empty()) return std::nullopt;
+  return WireReader(message).get<Format>();
+}
+
+void Engine::remember_damage(std::int64_t step, const Error& error) {
+  if (job.root()) directory.remember_damage(step, error);
+}
+
+// Whether the checkpoint that a reader could not restore has been replaced or removed by its owner
+// in the meantime.
+bool Engine::changed_meanwhile(std::int64_t step) {
+  if (!job.options.read_only) return false;
+  const auto message = from_root(*job.group, [&]() -> std::string {
+    return directory.changed_meanwhile(step) ? "changed" : "";
+  });
+  return !message.empty();
+}
+
+// The steps to try, newest first, and what is passed over before the first of them.
+Directory::Choices Engine::choose() {
+  const auto message = from_root(*job.group, [&] {
+    directory.look_again();
+    const auto choices = directory.choices();
+    return WireWriter().put(choices.steps).put(choices.last).put(choices.passed).take();
+  });
+  WireReader reader(message);
+  Directory::Choices choices;
+  choices.steps = reader.get_all<std::int64_t>();
+  choices.last = reader.get_all<std::int64_t>();
+  choices.passed = reader.get_all<std::string>();
+  for (const auto& one : choices.passed) {
+    if (job.root()) log(LogLevel::warning, cat("passed over: ", one));
+  }
+  return choices;
+}
+
+std::optional<RestoreReport> Engine::restore_latest(State& state, const RestoreOptions& options) {
+  auto choices = choose();
+  Touched failed;
+  PassedOver passed;
+  const auto& passed_nodes = passed.why;
+  const auto from_nodes = [&] {
+    return restore_from_nodes(state, options, std::nullopt, failed, passed);
+  };
+  if (auto report = from_nodes()) return report;
+  if (choices.steps.empty() && choices.passed.empty() && passed_nodes.empty()) return std::nullopt;
+  // Asked each time: a reader may choose again.
+  const auto may_try = [&] { return choices.passed.empty() || job.options.fall_back; };
+  // Of a reader, at a directory that its owner changes: each follows a checkpoint that was replaced
+  // or removed while it was read, for newer ones. After too few it would take a pinned one that is
+  // much older.
+  int looks = 64;
+  const auto count = [&] { return choices.steps.size() + choices.last.size(); };
+  for (std::size_t i = 0; may_try() && i < count(); ++i) {
+    const bool is_last = i >= choices.steps.size();
+    const auto step = is_last ? choices.last[i - choices.steps.size()] : choices.steps[i];
+    if (is_last) {  // it is not passed over, after all
+      std::erase_if(choices.passed,
+                    [&](const auto& one) { return one.starts_with(line_of(step)); });
+    }
+    Touched touched;
+    std::optional<RestoreReport> report;
+    try {
+      report = restore_step(step, state, options, &touched);
+    } catch (const Error& error) {
+      if (!is_damage(error)) throw;
+      failed.keys.merge(touched.keys);
+      failed.savers.merge(touched.savers);
+      if (looks-- > 0 && changed_meanwhile(step)) {
+        choices = choose();
+        i = static_cast<std::size_t>(-1);
+        continue;
+      }
+      remember_damage(step, error);
+      choices.passed.push_back(cat(line_of(step), error.what()));
+      if (!job.options.fall_back) throw;
+      passed.steps.insert(step);
+      // On the nodes there may be what is older than that, and newer than what comes next here.
+      if (auto report = from_nodes()) {
+        report->skipped.insert(report->skipped.begin(), choices.passed.begin(),
+                               choices.passed.end());
+        return report;
+      }
+      continue;
+    }
+    require_overwritten(failed, touched, *report);
+    report->skipped = choices.passed;
+    report->skipped.insert(report->skipped.begin(), passed_nodes.begin(), passed_nodes.end());
+    return report;
+  }
+  choices.passed.insert(choices.passed.begin(), passed_nodes.begin(), passed_nodes.end());
+  std::string reasons;
+  for (const auto& one : choices.passed) reasons += (reasons.empty() ? "" : "; ") + one;
+  throw Error(Code::data_loss, cat("no checkpoint in ", job.directory.string(), " can be restored"),
+              reasons,
+              "cairn verify names all that is damaged; restore(step) takes a step that a "
+              "restore to an earlier one has superseded.")
+      .at(job.directory.string());
+}
+
+RestoreReport Engine::restore(std::int64_t step, State& state, const RestoreOptions& options) {
+  Touched failed;
+  PassedOver passed;
+  if (auto report = restore_from_nodes(state, options, step, failed, passed)) return *report;
+  Touched touched;
+  std::optional<RestoreReport> report;
+  for (int looks = 64; !report; --looks) try {
+      report = restore_step(step, state, options, &touched);
+    } catch (const Error& error) {
+      if (!is_damage(error) || error.code() == Code::not_found) throw;
+      // What its owner has just replaced is read anew, and what it has removed is not there.
+      if (looks == 0 || !changed_meanwhile(step)) {
+        remember_damage(step, error);
+        throw;
+      }
+      failed.keys.merge(std::exchange(touched.keys, {}));
+      failed.savers.merge(std::exchange(touched.savers, {}));
+    }
+  require_overwritten(failed, touched, *report);
+  return *std::move(report);
+}
+
+}  // namespace cairn

@@ -1,0 +1,257 @@
+#include "session/save/capture.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/checksum.hpp"
+#include "base/copy.hpp"
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "exchange/messages.hpp"
+#include "group/collectives.hpp"
+#include "model/runs.hpp"
+
+namespace cairn {
+
+CaptureLayout capture_layout(const std::vector<StoredTensor>& entries, std::int64_t dense_bytes) {
+  CaptureLayout layout;
+  layout.at.reserve(entries.size());
+  int file = -1;
+  std::int64_t begin = 0, end = 0;  // of the file, in memory; of its entries, in the file
+  for (const auto& entry : entries) {
+    const auto& slice = entry.slices.front();
+    if (slice.file != file) {
+      file = slice.file;
+      begin = next_page(begin + end);
+      end = 0;
+    }
+    end = entry_begin(end, slice.size);
+    layout.at.push_back(begin + end);
+    end += slice.size;
+  }
+  layout.shard_bytes = next_page(begin + end);
+  layout.bytes = layout.shard_bytes + dense_bytes;
+  return layout;
+}
+
+CaptureForm::CaptureForm(const State& state, const Outgoing& out, std::int64_t dense_bytes)
+    : made_(true), layout_(capture_layout(out.entries, dense_bytes)), entries_(out.entries) {
+  for (std::size_t i = 0; i < out.entries.size(); ++i) {
+    const auto& at = out.bytes[i];
+    auto& piece = pieces_.emplace_back(Piece{at.tensor, at.slice_index, {}, {}, 0});
+    const auto& tensor = state.tensors()[at.tensor].second;
+    if (tensor.strings || tensor.slices.empty()) continue;
+    const auto& stored = out.entries[i].slices.front();
+    const auto& slice = tensor.slices[at.slice_index];
+    piece.bytes = stored.size;
+    if (piece.bytes == 0) continue;
+    piece.part = stored.box.relative_to(slice.box.start);
+    piece.run = run_at(piece.part, slice.box.extent);
+    if (piece.run) *piece.run *= static_cast<std::int64_t>(dtype_size(tensor.dtype));
+  }
+}
+
+void CaptureForm::meet(const Job& job) {
+  if (job.places.served_by.empty()) return;
+  Group& group = *job.group;
+  const auto me = rank_ = job.rank();
+  const auto list = together(group, [&] {
+    WireWriter writer;
+    put(writer, entries_);
+    return writer.take();
+  });
+  std::vector<std::pair<int, std::string>> lists;
+  if (job.is_io_rank()) {
+    for (int rank = 0; rank < group.size(); ++rank) {
+      if (rank != me && job.io_rank_of(rank) == me) lists.emplace_back(rank, group.receive(rank));
+    }
+  } else {
+    group.send(job.io_rank_of(me), list);
+  }
+  together(group, [&] {
+    const auto limit = job.options.write.chunk_bytes;
+    const auto dense_bytes = layout_.bytes - layout_.shard_bytes;
+    if (!job.is_io_rank()) {
+      stream_.emplace(entries_, limit, layout_.at);
+      layout_ = {{}, next_page(stream_->largest), 0};
+    }
+    for (const auto& [rank, bytes] : lists) {
+      WireReader reader(bytes);
+      auto entries = get_stored(reader);
+      const auto own = capture_layout(entries, 0);
+      const auto begin = layout_.shard_bytes;
+      served_.push_back({rank, entries.size(), begin, Frames(entries, limit, own.at)});
+      for (const auto at : own.at) layout_.at.push_back(begin + at);
+      layout_.shard_bytes += own.shard_bytes;
+      std::move(entries.begin(), entries.end(), std::back_inserter(entries_));
+    }
+    layout_.bytes = layout_.shard_bytes + dense_bytes;
+  });
+}
+
+std::vector<SentEntry> CaptureForm::copy(const Job& job, const State& state,
+                                         const StringStore& strings,
+                                         std::span<std::byte> memory) const {
+  if (stream_) {
+    send(job, state, strings, memory);
+    return {};
+  }
+  KeptError error;
+  error.guard([&] { copy_own(state, strings, memory); });
+  std::vector<SentEntry> sent;
+  if (!served_.empty()) sent = receive(*job.group, memory);
+  if (error) throw Error(*error.first());
+  return sent;
+}
+
+void CaptureForm::copy_own(const State& state, const StringStore& strings,
+                           std::span<std::byte> memory) const {
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    const auto& piece = pieces_[i];
+    const auto& tensor = state.tensors()[piece.tensor].second;
+    auto* to = memory.data() + layout_.at[i];
+    if (tensor.strings) {
+      const auto& bytes = strings.at(piece.tensor).bytes;
+      std::memcpy(to, bytes.data(), bytes.size());
+    } else if (piece.bytes > 0) {
+      const auto& from = *tensor.slices[piece.slice].memory;
+      const auto* base = piece.run ? from.contiguous() : nullptr;
+      if (base) {
+        copy_past_caches(to, base + *piece.run, static_cast<std::size_t>(piece.bytes));
+      } else {
+        from.read(piece.part, to);
+      }
+    }
+  }
+}
+
+// The bytes of a part of an entry of this rank: where they lie, or packed.
+std::span<const std::byte> CaptureForm::fetch(const State& state, const StringStore& strings,
+                                              const Frames::Part& part, std::byte* packing) const {
+  const auto& piece = pieces_[part.entry];
+  const auto& tensor = state.tensors()[piece.tensor].second;
+  const auto size = static_cast<std::size_t>(part.bytes);
+  if (size == 0) return {};
+  if (tensor.strings) {
+    const auto& bytes = strings.at(piece.tensor).bytes;
+    return std::as_bytes(std::span(bytes)).subspan(static_cast<std::size_t>(part.offset), size);
+  }
+  const auto& slice = tensor.slices[piece.slice];
+  if (const auto* base = piece.run ? slice.memory->contiguous() : nullptr) {
+    return {base + *piece.run + part.offset, size};
+  }
+  slice.memory->read(part.box.relative_to(slice.box.start), packing);
+  return {packing, size};
+}
+
+// Frames as they will lie there. What a rank could not read it sends nevertheless, since its io
+// rank waits for it; its error reaches all.
+void CaptureForm::send(const Job& job, const State& state, const StringStore& strings,
+                       std::span<std::byte> memory) const {
+  const auto io_rank = job.io_rank_of(job.rank());
+  KeptError error;
+  std::vector<SentEntry> sent(entries_.size());
+  for (const auto& frame : stream_->frames) {
+    if (frame.bytes == 0) continue;
+    auto bytes = memory.first(static_cast<std::size_t>(frame.bytes));
+    std::span<const std::byte> message = bytes;
+    error.guard([&] {
+      auto end = frame.begin;  // of what is filled
+      for (auto p = frame.first; p < frame.end; ++p) {
+        const auto& part = stream_->parts[p];
+        const auto found = fetch(state, strings, part, bytes.data() + (part.at - frame.begin));
+        auto& crc = sent[part.entry].bytes_crc32c;
+        crc = crc32c(found, crc);
+        if (frame.end - frame.first == 1) {
+          message = found;
+        } else if (!found.empty()) {
+          auto* to = bytes.data() + (part.at - frame.begin);
+          std::fill(bytes.data() + (end - frame.begin), to, std::byte{0});
+          if (found.data() != to) copy_past_caches(to, found.data(), found.size());
+          end = part.at + part.bytes;
+        }
+      }
+    });
+    const Group::Send one{io_rank, message};
+    job.group->exchange({&one, 1}, {});
+  }
+  error.guard([&] {
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      const auto text = strings.find(pieces_[i].tensor);
+      if (text != strings.end()) sent[i].entry_crc32c = text->second.crc32c;
+      sent[i].is_known = true;
+    }
+  });
+  std::string_view sums(reinterpret_cast<const char*>(sent.data()),
+                        sent.size() * sizeof(SentEntry));
+  if (error) sums = {};
+  job.group->send(io_rank, sums);
+  if (error) throw Error(*error.first());
+}
+
+std::vector<SentEntry> CaptureForm::receive(Group& group, std::span<std::byte> memory) const {
+  std::size_t most = 0;
+  for (const auto& from : served_) most = std::max(most, from.stream.frames.size());
+  std::vector<Group::Receive> receives;
+  receives.reserve(served_.size());
+  for (std::size_t i = 0; i < most; ++i) {
+    receives.clear();
+    for (const auto& from : served_) {
+      if (i >= from.stream.frames.size() || from.stream.frames[i].bytes == 0) continue;
+      const auto& frame = from.stream.frames[i];
+      receives.push_back(
+          {from.rank, memory.subspan(static_cast<std::size_t>(from.begin + frame.begin),
+                                     static_cast<std::size_t>(frame.bytes))});
+    }
+    if (!receives.empty()) group.exchange({}, receives);
+  }
+  std::vector<SentEntry> sent;
+  KeptError error;
+  for (const auto& from : served_) {
+    const auto sums = group.receive(from.rank);
+    error.guard([&] {
+      const auto first = sent.size();
+      sent.resize(first + from.entries);
+      if (sums.size() != from.entries * sizeof(SentEntry)) return;  // that rank has failed
+      if (!sums.empty()) std::memcpy(sent.data() + first, sums.data(), sums.size());
+    });
+  }
+  if (error) throw Error(*error.first());
+  return sent;
+}
+
+Outgoing CaptureForm::outgoing(std::span<std::byte> memory, const StringStore& strings,
+                               std::span<const SentEntry> sent) const {
+  Outgoing out;
+  if (stream_) return out;
+  out.entries = entries_;
+  out.bytes.resize(entries_.size());
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    auto& entry = out.entries[i];
+    auto& stored = entry.slices.front();
+    if (i >= pieces_.size()) {
+      if (entry.dtype == DType::string) stored.crc32c = sent[i - pieces_.size()].entry_crc32c;
+    } else {
+      const auto text = strings.find(pieces_[i].tensor);
+      if (text != strings.end()) stored.crc32c = text->second.crc32c;
+    }
+    out.bytes[i].run = memory.subspan(static_cast<std::size_t>(layout_.at[i]),
+                                      static_cast<std::size_t>(stored.size));
+  }
+  return out;
+}
+
+void CaptureForm::check(const Outgoing& written, std::span<const SentEntry> sent) const {
+  auto entry = pieces_.size();
+  for (const auto& from : served_) {
+    for (const auto end = entry + from.entries; entry < end; ++entry) {
+      const auto& there = sent[entry - pieces_.size()];
+      const auto here = written.bytes[entry].crc32c;
+      if (!there.is_known || there.bytes_crc32c == here) continue;
+      const auto& key = written.entries[entry].key;
+      throw changed_on_the_way(key, from.rank, rank_, there.bytes_crc32c, here);
+    }
+  }
+}
+
+}  // namespace cairn

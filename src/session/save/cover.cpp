@@ -1,0 +1,192 @@
+// Describe and cover: what all ranks hold, proved whole, each tensor on one rank, and dealt out for
+// writing.
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <map>
+#include <tuple>
+#include <unordered_map>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "exchange/assign_replicas.hpp"
+#include "exchange/by_key.hpp"
+#include "exchange/messages.hpp"
+#include "group/collectives.hpp"
+#include "model/sparse.hpp"
+#include "session/save/cover_share.hpp"
+#include "session/save/prove.hpp"
+
+namespace cairn {
+namespace {
+
+std::vector<Declaration> declare(const State& state, int rank) {
+  std::vector<Declaration> declarations;
+  declarations.reserve(state.tensors().size());
+  for (const auto& [key, tensor] : state.tensors()) {
+    if (tensor.unresolved) {
+      throw Error(Code::internal, "an unresolved tensor came to the cover").of_tensor(key);
+    }
+    const auto storage = tensor.storage != Storage::automatic ? tensor.storage : state.storage();
+    Declaration one{key, tensor.dtype, tensor.shape, rank, {}, storage};
+    if (tensor.strings) {
+      one.boxes.push_back(Box::whole(tensor.shape));
+      // Nearly what is stored: the lengths before them take a byte or a few each.
+      for (const auto& value : tensor.strings->get())
+        one.string_bytes += static_cast<std::int64_t>(value.size()) + 1;
+    }
+    for (const auto& slice : tensor.slices) {
+      one.boxes.push_back(slice.box);
+      one.fills += is_fill(slice);
+    }
+    declarations.push_back(std::move(one));
+  }
+  return declarations;
+}
+
+// Those of which there are replicas, before any is cut; the others stay empty in their places.
+std::vector<CoveredTensor> as_held(const std::vector<CoveredTensor>& tensors) {
+  std::vector<CoveredTensor> held(tensors.size());
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    const auto& slices = tensors[t].slices;
+    if (std::any_of(slices.begin(), slices.end(),
+                    [](const auto& slice) { return slice.holders.size() > 1; })) {
+      held[t] = tensors[t];
+    }
+  }
+  return held;
+}
+
+// Of tensors of which several ranks hold a slice, that this rank has proved: who writes and who
+// compares. Collective but for what is added to the share and the comparisons.
+void assign_replicated(Group& group, CoverShare& share, std::int64_t all_slices,
+                       const KeyPlanners& planners, const SaveFormat& format,
+                       const ReplicaTurn& turn, std::vector<Comparison>& comparisons) {
+  auto tensors = std::move(share.replicated);
+  const auto held =
+      turn.check == ReplicaCheck::sample ? as_held(tensors) : std::vector<CoveredTensor>();
+  const auto writers = assign_together(group, tensors, std::move(share.load), all_slices, planners);
+  // Planners begin at different parts of slices, and with different weights.
+  const auto first = static_cast<std::uint64_t>(group.rank());
+  auto& orders = share.orders;
+  together(group, [&] {
+    comparisons = choose_comparisons(held, tensors, writers, turn, first);
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+      assign(tensors[t], writers[t], format, orders, share.dense);
+    }
+    for (const auto& one : comparisons) {
+      for (const auto& holder : one.holders) {
+        put(orders[holder.rank].to_compare.put(one.key).put(holder.box), one.box);
+      }
+    }
+    for (const auto& one : choose_watches(held, tensors, turn.check, first)) {
+      auto& order = orders[one.holder.rank];
+      put(order.to_watch.put(one.key).put(one.holder.box), one.box);
+      order.to_watch.put(one.ordinal).put(one.weight);
+    }
+  });
+}
+
+Mail mail_of(Orders orders) {
+  Mail mail;
+  for (auto& [rank, order] : orders) {
+    mail.emplace_back(rank, WireWriter()
+                                .put(order.to_write.take())
+                                .put(order.to_bring.take())
+                                .put(order.to_compare.take())
+                                .put(order.to_watch.take())
+                                .take());
+  }
+  return mail;
+}
+
+}  // namespace
+
+Covered cover(const Job& job, const State& state, const ReplicaTurn& turn) {
+  Group& group = *job.group;
+  const auto& format = save_format_of(job);
+  auto declared = together(group, [&] { return declare(state, group.rank()); });
+  auto proved = prove_together(group, std::move(declared), format);
+  Covered covered;
+  covered.divided = std::move(proved.divided);
+  KeptError error;
+  CoverShare share;
+  share.load.resize(static_cast<std::size_t>(group.size()));
+  error.guard([&] { share = share_of(std::move(proved.tensors), group.size(), format); });
+  std::array<std::int64_t, 3> sums{error.first().has_value(), share.replicated_slices,
+                                   group.rank() == 0 ? turn.turn : 0};
+  group.all_reduce(sums, Group::Op::sum);
+  if (sums[0] > 0) agree(group, error.first());
+  covered.replicas.turn = sums[2];
+  if (sums[1] > 0) {
+    assign_replicated(group, share, sums[1], proved.planners, format,
+                      {turn.check, turn.sample_of, sums[2]}, covered.replicas.all);
+    covered.replicas.any = any_of(group, !covered.replicas.all.empty());
+  }
+  WireWriter report;
+  put(report, share.dense);
+  std::vector<DenseTensor> all_dense;
+  to_root(group, report.take(), [&](const std::string& message) {
+    WireReader reader(message);
+    auto some = get_dense(reader);
+    std::move(some.begin(), some.end(), std::back_inserter(all_dense));
+  });
+  std::string dense;
+  together(group, [&] {
+    if (group.rank() != 0) return;
+    std::sort(all_dense.begin(), all_dense.end(),
+              [](const auto& a, const auto& b) { return a.key < b.key; });
+    format.choose_files(job, state, all_dense);
+    WireWriter writer;
+    put(writer, all_dense);
+    dense = writer.take();
+  });
+  if (broadcast_value(group, !dense.empty())) {
+    group.broadcast(dense, 0);
+    WireReader reader(dense);
+    covered.dense = get_dense(reader);
+  }
+  const auto orders = all_to_all(group, mail_of(std::move(share.orders)));
+
+  std::unordered_map<std::string_view, std::size_t> index_of;
+  for (std::size_t i = 0; i < state.tensors().size(); ++i) index_of[state.tensors()[i].first] = i;
+  std::unordered_map<std::string_view, DenseTensor*> dense_of;
+  for (auto& one : covered.dense) dense_of[one.key] = &one;
+  const auto each = [&](const std::string& list, const auto& take) {
+    for (WireReader in(list); !in.empty();) {
+      const auto tensor = index_of.at(in.get<std::string>());
+      const auto slice = in.get<int>();
+      take(tensor, slice, get_box(in), in);
+    }
+  };
+  auto& tasks = covered.tasks;
+  for (const auto& [planner, order] : orders) {
+    const int from = planner;
+    WireReader reader(order);
+    each(reader.get<std::string>(), [&](std::size_t tensor, int slice, Box box, WireReader&) {
+      const bool has_slices = !state.tensors()[tensor].second.slices.empty();
+      tasks.push_back({tensor, has_slices ? slice : -1, std::move(box)});
+    });
+    each(reader.get<std::string>(), [&](std::size_t tensor, int slice, Box box, WireReader&) {
+      dense_of.at(state.tensors()[tensor].first)->parts.push_back({std::move(box), slice});
+    });
+    each(reader.get<std::string>(), [&](std::size_t tensor, int slice, Box box, WireReader&) {
+      covered.replicas.mine.push_back({tensor, slice, std::move(box), from});
+    });
+    each(reader.get<std::string>(), [&](std::size_t tensor, int slice, Box box, WireReader& in) {
+      const auto ordinal = in.get<std::int64_t>();
+      const auto weight = in.get<std::uint64_t>();
+      covered.replicas.watches.push_back({tensor, slice, std::move(box), ordinal, weight});
+    });
+  }
+  std::sort(tasks.begin(), tasks.end(), [](const Task& a, const Task& b) {
+    return std::tie(a.tensor, a.slice, a.box) < std::tie(b.tensor, b.slice, b.box);
+  });
+  for (auto& one : covered.dense) {
+    std::sort(one.parts.begin(), one.parts.end(),
+              [](const auto& a, const auto& b) { return a.box < b.box; });
+  }
+  return covered;
+}
+
+}  // namespace cairn

@@ -1,0 +1,124 @@
+#include "session/save/dense.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "exchange/plan_together.hpp"
+#include "group/collectives.hpp"
+
+namespace cairn {
+namespace {
+
+constexpr std::int64_t dense_page_bytes = 4096;
+// Below this a tensor is not aligned, and a run is not worth another file operation.
+constexpr std::int64_t small_bytes = std::int64_t{64} << 10;
+// Runs a rank: what a rank writes of another's is about one run.
+constexpr std::int64_t runs_a_rank = 8;
+
+// Where the tensors lie in their files.
+void lay_out_files(DensePlan& plan) {
+  int file = -1;
+  std::int64_t end = 0;  // of the last tensor, in its file
+  const auto close = [&] {
+    if (file >= 0) plan.file_bytes.push_back(end);
+    plan.bytes += end;
+    end = 0;
+  };
+  for (const auto& tensor : plan.tensors) {
+    const auto bytes =
+        element_count(tensor.shape) * static_cast<std::int64_t>(dtype_size(tensor.dtype));
+    if (tensor.file != file) {
+      close();
+      file = tensor.file;
+    }
+    if (bytes >= small_bytes) {
+      end = (end + dense_page_bytes - 1) / dense_page_bytes * dense_page_bytes;
+    }
+    plan.begins.push_back(end);
+    end += bytes;
+  }
+  close();
+}
+
+// What ranks that write together are to know of each other's rounds.
+std::vector<DensePlan::Round> rounds_of_all(Group& group, const DensePlan& plan) {
+  std::vector<std::int64_t> counts(plan.file_bytes.size());
+  for (const auto& round : plan.exchange.rounds) {
+    if (round.first == round.end) continue;
+    counts[static_cast<std::size_t>(round.group)] = round.number + 1;
+  }
+  group.all_reduce(counts, Group::Op::max);
+  std::vector<DensePlan::Round> rounds;
+  for (std::size_t file = 0; file < counts.size(); ++file) {
+    for (int number = 0; number < static_cast<int>(counts[file]); ++number) {
+      rounds.push_back({static_cast<int>(file), number, 0, 0, 0});
+    }
+  }
+  enum { runs, minus_first, last, slots };
+  std::vector<std::int64_t> most(rounds.size() * slots, std::numeric_limits<std::int64_t>::min());
+  std::size_t at = 0;
+  for (const auto& round : plan.exchange.rounds) {
+    if (round.first == round.end) continue;
+    while (rounds[at].file != round.group || rounds[at].number != round.number) ++at;
+    auto* slot = &most[at * slots];
+    slot[runs] = static_cast<std::int64_t>(round.end - round.first);
+    slot[minus_first] = -plan.exchange.chunks[round.first].source;
+    slot[last] = plan.exchange.chunks[round.end - 1].source;
+  }
+  group.all_reduce(most, Group::Op::max);
+  for (std::size_t r = 0; r < rounds.size(); ++r) {
+    const auto* slot = &most[r * slots];
+    rounds[r].most_runs = static_cast<int>(slot[runs]);
+    rounds[r].first_tensor = static_cast<int>(-slot[minus_first]);
+    rounds[r].last_tensor = static_cast<int>(slot[last]);
+  }
+  return rounds;
+}
+
+}  // namespace
+
+DensePlan plan_dense(Group& group, std::vector<DenseTensor> tensors, std::int64_t chunk_bytes,
+                     const std::vector<int>& served_by) {
+  DensePlan plan;
+  plan.tensors = std::move(tensors);
+  if (plan.tensors.empty()) return plan;
+  lay_out_files(plan);
+  std::vector<Box> wholes;
+  for (const auto& tensor : plan.tensors) wholes.push_back(Box::whole(tensor.shape));
+  const auto runs_of = [&](int source) {
+    const auto t = static_cast<std::size_t>(source);
+    const auto item = static_cast<std::int64_t>(dtype_size(plan.tensors[t].dtype));
+    const auto bytes = wholes[t].count() * item;
+    return plan::Spread::SourceBox{&wholes[t], item,
+                                   std::max(small_bytes, bytes / group.size() / runs_a_rank),
+                                   dense_page_bytes, plan.tensors[t].file};
+  };
+  plan::Spread spread({.rank = group.rank(),
+                       .ranks = group.size(),
+                       .chunk_bytes = chunk_bytes,
+                       .served_by = served_by,
+                       .source = runs_of,
+                       .before = [](int a, int b) { return a < b; },
+                       .only_wanted = true});
+  together(group, [&] {
+    std::size_t parts = 0;
+    for (const auto& tensor : plan.tensors) parts += tensor.parts.size();
+    spread.expect(parts);
+    plan.slices.reserve(parts);
+    for (std::size_t t = 0; t < plan.tensors.size(); ++t) {
+      for (const auto& part : plan.tensors[t].parts) {
+        spread.want(static_cast<int>(t), static_cast<int>(plan.slices.size()), part.box);
+        plan.slices.push_back({static_cast<int>(t), part.box, part.slice});
+      }
+    }
+  });
+  plan.exchange = plan_together(group, spread);
+  plan.rounds = rounds_of_all(group, plan);
+  return plan;
+}
+
+void place_dense(DensePlan& plan, const std::vector<std::int64_t>& begins) {
+  for (std::size_t t = 0; t < plan.begins.size(); ++t) plan.begins[t] = begins.at(t);
+}
+
+}  // namespace cairn

@@ -1,0 +1,108 @@
+// What a rank does with the runs of dense tensors that are whole in its memory.
+#include "session/save/dense_runs.hpp"
+
+#include <algorithm>
+
+#include "base/checksum.hpp"
+#include "cairn/error.hpp"
+#include "store/commit/recycled.hpp"
+
+namespace cairn {
+namespace {
+
+// Whoever comes first makes the file, and a new one: a recycled one takes its name by a rename,
+// which would take it from a rank that is writing already.
+std::unique_ptr<io::File> make_or_open(io::FileSystem& files, int number,
+                                       const commit::Transaction& save) {
+  std::unique_ptr<io::File> file;
+  try {
+    file = files.create(save.part(number));
+  } catch (const Error& error) {
+    if (error.code() != Code::already_exists) throw;
+    file = files.open_write(save.part(number));
+  }
+  file->stream(save.files.direct_io);
+  return file;
+}
+
+}  // namespace
+
+DenseMemory dense_memory(const DensePlan& plan, bool keeps_all) {
+  DenseMemory most;
+  for (const auto& round : plan.exchange.rounds) {
+    std::int64_t hand = 0;
+    for (auto c = round.first; c < round.end; ++c) hand += plan.exchange.chunks[c].bytes;
+    most.hand = keeps_all ? most.hand + hand : std::max(most.hand, hand);
+  }
+  most.pass = room_to_pass(plan.exchange, true);
+  return most;
+}
+
+void write_run(const DensePlan& plan, int number, const std::byte* bytes, int first_file,
+               io::File* file, std::vector<StoredTensor>& entries) {
+  const auto& run = plan.run(number);
+  const auto& tensor = plan.tensor_of(run);
+  std::span rest(bytes, static_cast<std::size_t>(run.bytes));
+  StoredSlice stored;
+  stored.box = run.box;
+  stored.file = first_file + tensor.file;
+  stored.offset = plan.offset_of(run);
+  stored.size = run.bytes;
+  for (auto at = stored.offset; !rest.empty();) {
+    const auto piece = rest.first(std::min<std::size_t>(cached_bytes, rest.size()));
+    stored.crc32c = crc32c(piece, stored.crc32c);
+    if (file) file->write_at(at, piece);
+    at += static_cast<std::int64_t>(piece.size());
+    rest = rest.subspan(piece.size());
+  }
+  if (entries.empty() || entries.back().key != tensor.key) {
+    entries.push_back({tensor.key, tensor.dtype, tensor.shape, false, {}, ""});
+  }
+  entries.back().slices.push_back(std::move(stored));
+}
+
+std::int64_t capture_bytes(const DensePlan& plan) { return dense_memory(plan, true).bytes(); }
+
+std::vector<StoredTensor> write_runs(io::FileSystem& files, const DensePlan& plan,
+                                     const std::vector<CapturedRun>& runs, int first_file,
+                                     const commit::Transaction& save) {
+  std::vector<StoredTensor> entries;
+  std::unique_ptr<io::File> file;
+  int open = -1;
+  const auto close = [&] {
+    if (!file) return;
+    file->sync();
+    file->close();
+  };
+  for (const auto& [chunk, bytes] : runs) {
+    const auto number = plan.tensor_of(plan.run(chunk)).file;
+    if (number != open) {
+      close();
+      file = make_or_open(files, first_file + number, save);
+      open = number;
+    }
+    write_run(plan, chunk, bytes, first_file, file.get(), entries);
+  }
+  close();
+  return entries;
+}
+
+std::unique_ptr<io::File> make_dense_file(io::FileSystem& files, const DensePlan& plan, int file,
+                                          int first_file, const commit::Transaction& save) {
+  const auto bytes = plan.file_bytes[static_cast<std::size_t>(file)];
+  auto part = commit::make_part(files, save, first_file + file, bytes);
+  if (!part.recycled) return std::move(part.file);
+  part.file->resize(bytes);
+  std::int64_t end = 0;
+  for (std::size_t t = 0; t < plan.tensors.size(); ++t) {
+    if (plan.tensors[t].file != file) continue;
+    const auto begin = plan.begins[t];
+    const std::string gap(static_cast<std::size_t>(begin - end), '\0');
+    if (!gap.empty()) part.file->write_at(end, std::as_bytes(std::span(gap)));
+    const auto& tensor = plan.tensors[t];
+    end = begin + element_count(tensor.shape) * static_cast<std::int64_t>(dtype_size(tensor.dtype));
+  }
+  return std::move(part.file);
+}
+
+}  // namespace cairn

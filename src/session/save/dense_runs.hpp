@@ -1,0 +1,31 @@
+#pragma once
+/// The runs of dense tensors on the rank that writes them.
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "exchange/pass_pieces.hpp"
+#include "io/file_system.hpp"
+#include "session/save/dense.hpp"
+
+namespace cairn {
+
+/// What a rank needs while the rounds go: for its runs (of one round, or of all, if it keeps them),
+/// and for pieces on their way.
+struct DenseMemory {
+  std::int64_t hand = 0;
+  PassingRoom pass = {};
+  std::int64_t bytes() const { return hand + pass.bytes(); }
+};
+DenseMemory dense_memory(const DensePlan&, bool keeps_all);
+
+/// Checksums a run, writes it if there is a file, and adds it to the entries.
+void write_run(const DensePlan&, int chunk, const std::byte* bytes, int first_file, io::File*,
+               std::vector<StoredTensor>& entries);
+
+/// One rank. A data file of dense tensors (`file` among these), recycled or new, of the right size,
+/// and zeros between the tensors; before any other rank opens it.
+std::unique_ptr<io::File> make_dense_file(io::FileSystem&, const DensePlan&, int file,
+                                          int first_file, const commit::Transaction&);
+
+}  // namespace cairn

@@ -1,0 +1,203 @@
+// The dense half of a save: rounds in which pieces of slices travel to the writers of runs.
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+
+#include "base/copy.hpp"
+#include "cairn/error.hpp"
+#include "exchange/pass_pieces.hpp"
+#include "group/collectives.hpp"
+#include "session/save/dense.hpp"
+#include "session/save/dense_runs.hpp"
+#include "session/save/writers/writer.hpp"
+
+namespace cairn {
+namespace {
+
+class DenseWrite {
+ public:
+  DenseWrite(const Job& job, const State& state, const DensePlan& plan, int first_file)
+      : job_(job), plan_(plan), first_file_(first_file) {
+    std::unordered_map<std::string_view, const LocalTensor*> by_key;
+    for (const auto& [key, tensor] : state.tensors()) by_key[key] = &tensor;
+    for (const auto& tensor : plan.tensors) tensors_.push_back(by_key[tensor.key]);
+  }
+
+  std::vector<StoredTensor> run(const commit::Transaction& save, bool are_there) {
+    const auto& writer = writer_of(job_);
+    together(*job_.group, [&] {
+      allocate();
+      look_at_files(save, are_there);
+      for (const auto& place : places_) writer.make_runs(job_, plan_, place, first_file_, save);
+    });
+    std::unique_ptr<RunsFile> file;
+    const RunsPlace* open = nullptr;
+    for (const auto& round : plan_.rounds) {
+      const auto& next = places_[static_cast<std::size_t>(round.file)];
+      if (&next != open) {
+        if (open) close(*file, *open, false);
+        file = writer.open_runs(job_, plan_, next, first_file_, error_);
+        open = &next;
+      }
+      complete(round);
+      file->write(in_hand_, entries_, error_);
+    }
+    if (open) close(*file, *open, true);
+    return std::move(written_);
+  }
+
+  // All runs of this rank, kept in this memory. Nothing is written.
+  std::vector<CapturedRun> capture(std::span<std::byte> where) {
+    together(*job_.group, [&] { allocate(where); });
+    std::vector<CapturedRun> captured;
+    for (const auto& round : plan_.rounds) {
+      complete(round);
+      error_.guard([&] {
+        for (const auto& [number, run] : in_hand_.runs) {
+          const auto bytes = plan_.run(number).bytes;
+          if (run.bytes != run.buffer) {
+            copy_past_caches(run.buffer, run.bytes, static_cast<std::size_t>(bytes));
+          }
+          captured.push_back({number, run.buffer});
+          hand_ += bytes;
+        }
+      });
+    }
+    agree(*job_.group, error_.first());
+    return captured;
+  }
+
+ private:
+  // Who makes each file, and which of them this rank writes to.
+  void look_at_files(const commit::Transaction& save, bool are_there) {
+    for (std::size_t f = 0; f < plan_.file_bytes.size(); ++f) {
+      const auto number = static_cast<int>(f);
+      places_.push_back({number, save.part(first_file_ + number), plan_.file_bytes[f]});
+    }
+    for (const auto& run : plan_.exchange.chunks) {
+      auto& place = places_[static_cast<std::size_t>(plan_.tensor_of(run).file)];
+      place.has_runs = true;
+      // The first run of the file is of a tensor that begins it.
+      if (plan_.offset_of(run) == 0) place.makes_it = !are_there;
+    }
+  }
+
+  // The last one's is collective in any case.
+  void close(RunsFile& file, const RunsPlace& place, bool last) {
+    file.close(error_);
+    const auto& writer = writer_of(job_);
+    if (last || writer.writes_together()) agree(*job_.group, error_.first());
+    if (writer.writes_together()) {
+      together(*job_.group, [&] { writer.check_runs(job_, place.path, entries_); });
+    }
+    std::move(entries_.begin(), entries_.end(), std::back_inserter(written_));
+    entries_.clear();
+  }
+
+  // The runs of a round, whole in this rank's memory.
+  void complete(const DensePlan::Round& round) {
+    in_hand_.round = &round;
+    in_hand_.runs.clear();
+    const auto& mine = plan_.exchange.rounds;
+    if (next_ == mine.size() || mine[next_].group != round.file ||
+        mine[next_].number != round.number) {
+      return;
+    }
+    const auto& own = mine[next_++];
+    begin(own);
+    for (const auto& piece : own.local) {
+      const auto& run = in_hand_.runs.at(piece.chunk);
+      if (run.bytes == run.buffer) passer_.keep(piece);
+    }
+    for (const auto& step : own.steps) passer_.pass(step.receives, step.sends);
+    keep_errors();
+  }
+
+  void keep_errors() {
+    for (const auto* error : {&passer_.read_error(), &passer_.write_error()}) {
+      if (*error) error_.guard([&] { throw Error(**error); });
+    }
+  }
+
+  DType dtype_of(const plan::Passed& piece) const {
+    return plan_.tensors[static_cast<std::size_t>(piece.source)].dtype;
+  }
+  // Of the application.
+  PieceSource source_of(const plan::Passed& piece) const {
+    const auto& target = plan_.slices[static_cast<std::size_t>(piece.id)];
+    const auto tensor = static_cast<std::size_t>(target.tensor);
+    const auto number = static_cast<std::size_t>(target.slice);
+    const auto& slice = tensors_[tensor]->slices[number];
+    return {&slice.box, dtype_of(piece), bases_[tensor][number], slice.memory.get()};
+  }
+  // A run in the buffer.
+  PieceTarget target_of(const plan::Passed& piece) const {
+    return {&plan_.run(piece.chunk).box, dtype_of(piece), in_hand_.runs.at(piece.chunk).buffer,
+            nullptr};
+  }
+
+  // All memory is taken before rounds begin, and errors are kept: see PiecePasser.
+  void allocate(std::span<std::byte> where = {}) {
+    for (const auto* tensor : tensors_) {
+      auto& bases = bases_.emplace_back();
+      if (!tensor) continue;
+      for (const auto& slice : tensor->slices) bases.push_back(slice.memory->contiguous());
+    }
+    const auto need = dense_memory(plan_, !where.empty());
+    if (where.empty()) {
+      // Not initialised: what is never used is never touched.
+      own_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(need.bytes()));
+      where = {own_.get(), static_cast<std::size_t>(need.bytes())};
+    }
+    hand_ = where.data();
+    passer_.use_room(need.pass, hand_ + need.hand);
+  }
+
+  void begin(const plan::OwnRound& round) {
+    auto* at = hand_;
+    for (auto c = round.first; c < round.end; ++c) {
+      in_hand_.runs[static_cast<int>(c)] = {at, at};
+      at += plan_.exchange.chunks[c].bytes;
+    }
+    for (const auto& piece : round.local) {
+      if (piece.box != plan_.run(piece.chunk).box) continue;
+      const auto* place = run_in(source_of(piece), piece.box);
+      if (place) in_hand_.runs.at(piece.chunk).bytes = place;
+    }
+  }
+
+  const Job& job_;
+  const DensePlan& plan_;
+  const int first_file_;
+  std::vector<const LocalTensor*> tensors_;           // of this rank; null where it has none
+  std::vector<std::vector<const std::byte*>> bases_;  // of their slices; null: not one run of bytes
+  std::unique_ptr<std::byte[]> own_;
+  std::byte* hand_ = nullptr;                    // in it, or in a pool: the runs of this round
+  RunsInHand in_hand_;                           // of this round
+  std::size_t next_ = 0;                         // of this rank's rounds
+  std::vector<RunsPlace> places_;                // of the files
+  std::vector<StoredTensor> entries_, written_;  // of the open file, of those before
+  KeptError error_;
+  PiecePasser passer_{*job_.group, [this](const plan::Passed& piece) { return source_of(piece); },
+                      [this](const plan::Passed& piece) { return target_of(piece); }};
+};
+
+}  // namespace
+
+std::vector<StoredTensor> write_dense(const Job& job, const State& state, const DensePlan& plan,
+                                      int first_file, bool are_there,
+                                      const commit::Transaction& save) {
+  if (plan.bytes == 0) return {};
+  return DenseWrite(job, state, plan, first_file).run(save, are_there);
+}
+
+std::vector<CapturedRun> capture_dense(const Job& job, const State& state, const DensePlan& plan,
+                                       std::span<std::byte> where) {
+  if (plan.bytes == 0) return {};
+  std::byte none[1];  // a rank without runs needs no memory
+  return DenseWrite(job, state, plan, 0).capture(where.empty() ? std::span(none) : where);
+}
+
+}  // namespace cairn

@@ -1,0 +1,254 @@
+#include "session/save/formats/hdf5_file.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "cairn/error.hpp"
+#include "exchange/messages.hpp"
+#include "group/collectives.hpp"
+#include "layout/bundle/index.hpp"
+#include "layout/bundle/meta.hpp"
+#include "layout/hdf5/hdf5_seal.hpp"
+#include "layout/hdf5/lay_out.hpp"
+#include "session/save/formats/holding.hpp"
+#include "session/save/writers/writer.hpp"
+#include "store/contents/hdf5_reader.hpp"
+#include "store/contents/read_holders.hpp"
+#include "store/contents/seal.hpp"
+
+namespace cairn {
+namespace {
+
+// HDF5's strings are of less than 4 GiB.
+constexpr std::size_t most_slices_bytes = std::size_t{1} << 30;
+std::int64_t open_seal_offset(std::int64_t hdf5_bytes) {
+  return (hdf5_bytes + hdf5::seal_bytes - 1) / hdf5::seal_bytes * hdf5::seal_bytes;
+}
+
+StoredTensor structure_entry(std::size_t number, const hdf5::Extent& extent) {
+  char key[40];
+  std::snprintf(key, sizeof key, "_cairn/structure-%05zu", number);
+  const auto size = static_cast<std::int64_t>(extent.bytes.size());
+  return whole_entry(key, DType::uint8, {size}, extent.offset, size, crc32c(extent.bytes));
+}
+
+// The file as HDF5 makes it, and the strings that go into it.
+class NewHdf5 {
+ public:
+  NewHdf5(const CheckpointMeta& meta, const Gathered& gathered,
+          const std::vector<DenseTensor>& dense)
+      : small_(gathered.small), dense_(dense), slices_(hdf5::encode_holders(gathered.holders)) {
+    if (slices_.size() > most_slices_bytes) slices_.clear();
+    file_.slices_bytes = static_cast<std::int64_t>(slices_.size());
+    file_.meta = bundle::encode_meta(meta);
+    file_.descriptions = meta.descriptions;
+    for (const auto& one : dense) {
+      const auto gaps = meta.gaps.find(one.key);
+      file_.datasets.push_back(
+          {one.key, one.dtype, one.shape, gaps == meta.gaps.end() ? "" : gaps->second->fill});
+    }
+    meta_ = bundle::encode_strings({&file_.meta, 1});
+    blob_ = meta_.bytes;
+    file_.meta_bytes = static_cast<std::int64_t>(meta_.bytes.size());
+    file_.meta_crc32c = meta_.crc32c;
+    for (const auto& one : small_) {
+      if (one.dtype != DType::string) {
+        file_.datasets.push_back({one.key, one.dtype, one.shape});
+        continue;
+      }
+      blob_ += one.strings.bytes;
+      file_.strings.push_back({one.key, one.shape,
+                               bundle::decode_strings(one.strings.bytes, element_count(one.shape),
+                                                      one.strings.crc32c)});
+    }
+    file_.blob_bytes = static_cast<std::int64_t>(blob_.size());
+    // How many pieces HDF5 writes is known only when it has done it.
+    for (file_.table_room = table_bytes() + 10 * entry_count() + (24 << 10);;
+         file_.table_room *= 2) {
+      layout_ = hdf5::lay_out(file_);
+      if (table_bytes() <= file_.table_room) break;
+    }
+  }
+
+  std::vector<std::int64_t> dense_offsets() const {
+    return {layout_.offsets.begin(),
+            layout_.offsets.begin() + static_cast<std::ptrdiff_t>(dense_.size())};
+  }
+
+  std::vector<StoredTensor> entries() const {
+    std::vector<StoredTensor> all;
+    auto at = layout_.blob_offset;
+    const auto add_strings = [&](const std::string& key, const Dims& shape,
+                                 const bundle::EncodedStrings& strings) {
+      const auto size = static_cast<std::int64_t>(strings.bytes.size());
+      all.push_back(whole_entry(key, DType::string, shape, at, size, strings.crc32c));
+      at += size;
+    };
+    add_strings(std::string(bundle::meta_key), {}, meta_);
+    for (const auto& one : small_) {
+      if (one.dtype == DType::string) {
+        add_strings(one.key, one.shape, one.strings);
+      } else {
+        all.push_back(whole_entry(one.key, one.dtype, one.shape, 0, 0, 0));
+      }
+    }
+    if (!slices_.empty()) {
+      all.push_back(whole_entry(std::string(slices_key), DType::uint8, {file_.slices_bytes},
+                                layout_.slices_offset, file_.slices_bytes, crc32c(slices_)));
+    }
+    for (std::size_t i = 0; i < layout_.extents.size(); ++i) {
+      all.push_back(structure_entry(i, layout_.extents[i]));
+    }
+    all.push_back(whole_entry(std::string(open_seal_key), DType::uint8, {hdf5::seal_bytes},
+                              open_seal_offset(layout_.size), hdf5::seal_bytes,
+                              crc32c(open_seal())));
+    return all;
+  }
+
+  // With `reserve`, the space of all of it is taken: a full disk is found by a call that says so,
+  // since an MPI library may not, or hang.
+  void write(io::FileSystem& files, const io::Path& path, bool reserve) const {
+    const auto file = files.create(path);
+    const auto put = [&](std::int64_t offset, std::string_view bytes) {
+      file->write_at(offset, std::as_bytes(std::span(bytes)));
+    };
+    for (const auto& extent : layout_.extents) put(extent.offset, extent.bytes);
+    put(layout_.blob_offset, blob_);
+    if (!slices_.empty()) put(layout_.slices_offset, slices_);
+    put(open_seal_offset(layout_.size), open_seal());
+    if (reserve) file->reserve(file->size());
+    file->sync();
+    file->close();
+  }
+
+  std::vector<commit::Patch> take_structure() {
+    std::vector<commit::Patch> all;
+    for (auto& extent : layout_.extents) all.push_back({extent.offset, std::move(extent.bytes)});
+    all.push_back({open_seal_offset(layout_.size), open_seal()});
+    return all;
+  }
+
+ private:
+  std::string open_seal() const {
+    return hdf5::encode_seal({false, open_seal_offset(layout_.size) + hdf5::seal_bytes,
+                              layout_.table_offset, file_.table_room, 0, 0});
+  }
+
+  std::int64_t entry_count() const {
+    return static_cast<std::int64_t>(dense_.size() + small_.size()) + 1;
+  }
+
+  // As it will be, but for the checksums of dense tensors.
+  std::int64_t table_bytes() const {
+    auto all = entries();
+    for (std::size_t i = 0; i < dense_.size(); ++i) {
+      const auto& one = dense_[i];
+      const auto size = element_count(one.shape) * static_cast<std::int64_t>(dtype_size(one.dtype));
+      const auto offset = layout_.offsets.empty() ? 0 : layout_.offsets[i];
+      all.push_back(whole_entry(one.key, one.dtype, one.shape, offset, size, 0));
+    }
+    return static_cast<std::int64_t>(bundle::build_index(1, all).size());
+  }
+
+  const std::vector<SmallTensor>& small_;
+  const std::vector<DenseTensor>& dense_;
+  std::string slices_;  // who held them
+  hdf5::NewFile file_;
+  bundle::EncodedStrings meta_;
+  std::string blob_;
+  hdf5::Skeleton layout_;
+};
+
+}  // namespace
+
+Gathered gather_for_hdf5(const Job& job, const State& state, const std::vector<Task>& tasks,
+                         const std::vector<DenseTensor>& dense, StringStore& mine) {
+  WireWriter message;
+  together(*job.group, [&] {
+    put_holding(message, job, state, dense);
+    message.put(std::uint64_t{tasks.size()});
+    for (const auto& task : tasks) {
+      const auto& [key, tensor] = state.tensors()[task.tensor];
+      put(message.put(key).put(tensor.dtype), tensor.shape);
+      message.put(to_string(device_of(job, tensor, task.slice)));
+      if (!tensor.strings) continue;
+      const auto& encoded = mine[task.tensor] = bundle::encode_strings(string_values(key, tensor));
+      message.put(encoded.bytes).put(encoded.crc32c);
+    }
+  });
+  const auto all =
+      reduce_to_root(*job.group, message.take(),
+                     [](std::string low, std::string high) { return std::move(low) + high; });
+  Gathered gathered;
+  together(*job.group, [&] {
+    Holding holding;
+    for (WireReader reader(all); !reader.empty();) {
+      holding.take_rank(reader);
+      for (auto left = reader.get<std::uint64_t>(); left > 0; --left) {
+        auto& one = gathered.small.emplace_back();
+        one.key = reader.get<std::string>();
+        one.dtype = reader.get<DType>();
+        one.shape = get_dims(reader);
+        holding.add(one.key, Box::whole(one.shape), reader.get<std::string>());
+        if (one.dtype != DType::string) continue;
+        one.strings.bytes = reader.get<std::string>();
+        one.strings.crc32c = reader.get<std::uint32_t>();
+      }
+    }
+    if (job.root()) gathered.holders = holding.finish(dense);
+  });
+  std::sort(gathered.small.begin(), gathered.small.end(),
+            [](const auto& a, const auto& b) { return a.key < b.key; });
+  return gathered;
+}
+
+FileLayout lay_out_hdf5(const Job& job, const std::vector<SmallTensor>& small,
+                        const DensePlan& dense) {
+  FileLayout layout;
+  layout.data_files = 1;
+  layout.dense_file = 0;
+  layout.total_bytes = dense.bytes;
+  for (const auto& one : small) {
+    layout.total_bytes += static_cast<std::int64_t>(one.strings.bytes.size());
+  }
+  // A sum in which each rank fills its own place, as lay_out().
+  std::vector<std::int64_t> records(static_cast<std::size_t>(job.group->size()));
+  records[static_cast<std::size_t>(job.rank())] = job.root() || dense.writes();
+  job.group->all_reduce(records, Group::Op::sum);
+  for (int rank = 0; rank < job.group->size(); ++rank) {
+    const bool leaves_record = records[static_cast<std::size_t>(rank)] != 0;
+    if (rank == job.rank() && leaves_record) layout.writer = layout.writers;
+    layout.writers += leaves_record;
+  }
+  return layout;
+}
+
+std::vector<StoredTensor> make_hdf5(const Job& job, const commit::Transaction& save,
+                                    const CheckpointMeta& meta, const Gathered& gathered,
+                                    DensePlan& dense, std::vector<commit::Patch>& structure) {
+  std::vector<StoredTensor> entries;
+  const auto message = from_root(*job.group, [&] {
+    NewHdf5 file(meta, gathered, dense.tensors);
+    file.write(*job.files, save.part(0), writer_of(job).writes_together());
+    entries = file.entries();
+    structure = file.take_structure();
+    return WireWriter().put(file.dense_offsets()).take();
+  });
+  place_dense(dense, WireReader(message).get_all<std::int64_t>());
+  return entries;
+}
+
+void put_back_structure(io::FileSystem& files, const commit::Transaction& save,
+                        const std::vector<commit::Patch>& structure) {
+  const auto file = files.open_write(save.part(0));
+  for (const auto& [offset, bytes] : structure) {
+    file->write_at(offset, std::as_bytes(std::span(bytes)));
+  }
+  file->sync();
+  file->close();
+}
+
+}  // namespace cairn

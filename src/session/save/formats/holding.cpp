@@ -1,0 +1,108 @@
+#include "session/save/formats/holding.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_map>
+
+#include "cairn/error.hpp"
+#include "exchange/messages.hpp"
+#include "model/sparse.hpp"
+
+namespace cairn {
+
+void put_holding(WireWriter& message, const Job& job, const State& state,
+                 const std::vector<DenseTensor>& dense) {
+  std::unordered_map<std::string_view, const LocalTensor*> by_key;
+  for (const auto& [key, tensor] : state.tensors()) by_key[key] = &tensor;
+  std::map<DeviceTask, std::vector<int>> by_task;  // tensor, slice; -1: all that are not named
+  for (std::size_t t = 0; t < dense.size(); ++t) {
+    const auto mine = by_key.find(dense[t].key);
+    if (mine == by_key.end() || mine->second->slices.empty()) continue;
+    const auto put = [&](int slice) {
+      auto& all = by_task[device_of(job, *mine->second, slice)];
+      all.push_back(static_cast<int>(t));
+      all.push_back(slice);
+    };
+    put(-1);
+    for (std::size_t s = 0; s < mine->second->slices.size(); ++s) {
+      if (!mine->second->slices[s].device_type.empty()) put(static_cast<int>(s));
+    }
+  }
+  const auto most = std::max_element(
+      by_task.begin(), by_task.end(),
+      [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+  const auto is_held = [&](const DenseTensor& one, const DenseTensor::Part& part) {
+    return part.slice < 0 ||
+           !is_fill(by_key.at(one.key)->slices[static_cast<std::size_t>(part.slice)]);
+  };
+  std::uint64_t parts = 0;
+  for (const auto& one : dense) {
+    for (const auto& part : one.parts) parts += is_held(one, part);
+  }
+  message.put(parts);
+  for (std::size_t t = 0; t < dense.size(); ++t) {
+    for (const auto& part : dense[t].parts) {
+      if (!is_held(dense[t], part)) continue;
+      put(message.put(static_cast<int>(t)).put(part.slice), part.box);
+    }
+  }
+  message.put(std::uint64_t{by_task.size()});
+  if (by_task.empty()) return;
+  std::vector<int> named;
+  for (std::size_t i = 0; i < most->second.size(); i += 2) {
+    if (most->second[i + 1] < 0) continue;
+    named.insert(named.end(), {most->second[i], most->second[i + 1]});
+  }
+  message.put(to_string(most->first)).put(named);
+  for (auto other = by_task.begin(); other != by_task.end(); ++other) {
+    if (other != most) message.put(to_string(other->first)).put(other->second);
+  }
+}
+
+void Holding::take_rank(WireReader& message) {
+  auto& rank = ranks_.emplace_back();
+  for (auto left = message.get<std::uint64_t>(); left > 0; --left) {
+    const int tensor = message.get<int>(), slice = message.get<int>();
+    rank.parts.push_back({tensor, slice, get_box(message)});
+  }
+  const auto count = message.get<std::uint64_t>();
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const auto number = number_of(message.get<std::string>());
+    if (i == 0) rank.task = number;
+    const auto others = message.get_all<int>();
+    for (std::size_t o = 0; o + 1 < others.size(); o += 2) {
+      rank.others[{others[o], others[o + 1]}] = number;
+    }
+  }
+}
+
+void Holding::add(const std::string& key, Box box, const std::string& task) {
+  holders_.tensors[key] = {{std::move(box), number_of(task)}};
+}
+
+hdf5::Holders Holding::finish(const std::vector<DenseTensor>& dense) {
+  for (const auto& one : dense) holders_.tensors[one.key];
+  for (auto& rank : ranks_) {
+    for (auto& part : rank.parts) {
+      auto other = rank.others.find({part.tensor, part.slice});
+      if (other == rank.others.end()) other = rank.others.find({part.tensor, -1});
+      holders_.tensors[dense[static_cast<std::size_t>(part.tensor)].key].push_back(
+          {std::move(part.box), other == rank.others.end() ? rank.task : other->second});
+    }
+    rank.parts = {};
+  }
+  for (const auto& one : dense) {
+    auto& slices = holders_.tensors[one.key];
+    std::sort(slices.begin(), slices.end(),
+              [](const auto& a, const auto& b) { return a.box < b.box; });
+  }
+  return std::move(holders_);
+}
+
+std::size_t Holding::number_of(const std::string& task) {
+  const auto [at, is_new] = numbers_.emplace(task, holders_.tasks.size());
+  if (is_new) holders_.tasks.push_back(task);
+  return at->second;
+}
+
+}  // namespace cairn

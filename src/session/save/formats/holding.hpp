@@ -1,0 +1,41 @@
+#pragma once
+/// Which device task holds which slices of the tensors that a save stores: from all ranks to one.
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/wire.hpp"
+#include "layout/hdf5/holders.hpp"
+#include "session/save/save_steps.hpp"
+
+namespace cairn {
+
+/// A rank's part of a message: what it brings to these tensors, and where its slices live.
+void put_holding(WireWriter&, const Job&, const State&, const std::vector<DenseTensor>&);
+
+/// Collects the messages of all ranks.
+class Holding {
+ public:
+  void take_rank(WireReader&);
+  void add(const std::string& key, Box box, const std::string& task);  ///< of a tensor not dense
+  hdf5::Holders finish(const std::vector<DenseTensor>&);
+
+ private:
+  // Most ranks have one device task for all they hold.
+  struct Rank {
+    std::size_t task = 0;
+    std::map<std::pair<int, int>, std::size_t> others;  // by tensor and slice; -1: its other ones
+    struct Part {
+      int tensor, slice;
+      Box box;
+    };
+    std::vector<Part> parts;
+  };
+  std::size_t number_of(const std::string& task);
+
+  std::vector<Rank> ranks_;
+  std::map<std::string, std::size_t> numbers_;
+  hdf5::Holders holders_;
+};
+
+}  // namespace cairn

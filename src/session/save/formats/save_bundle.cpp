@@ -1,0 +1,55 @@
+#include "session/save/formats/save_bundle.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include "group/collectives.hpp"
+#include "session/save/frozen.hpp"
+#include "session/save/savers.hpp"
+
+namespace cairn {
+namespace {
+
+// TensorFlow's time grows with the square of the slices of one tensor; 10,000 take half a second.
+constexpr std::size_t most_slices = 8000;
+
+}  // namespace
+
+bool BundleSave::stores_dense(const CoveredTensor& tensor, std::size_t slices) const {
+  if (tensor.storage != Storage::automatic) return tensor.storage == Storage::dense;
+  if (slices == 1) return false;
+  return !dtype_assembles_in_tensorflow(tensor.dtype) || slices > most_slices;
+}
+
+void BundleSave::choose_files(const Job& job, const State& state,
+                              std::vector<DenseTensor>& dense) const {
+  choose_dense_files(job, state, dense);
+}
+
+void BundleSave::lay_out(const Job& job, const State& state, Covered&& covered,
+                         SavePlan& plan) const {
+  std::vector<Task> frozen;
+  if (freezes(job)) {
+    const auto first =
+        std::stable_partition(covered.tasks.begin(), covered.tasks.end(), [&](const auto& task) {
+          const auto& [key, tensor] = state.tensors()[task.tensor];
+          return !is_frozen(job, key, tensor);
+        });
+    frozen.assign(std::make_move_iterator(first), std::make_move_iterator(covered.tasks.end()));
+    covered.tasks.erase(first, covered.tasks.end());
+  }
+  plan.local = together(*job.group, [&] {
+    plan.frozen = shard(job, state, frozen);
+    return shard(job, state, covered.tasks);
+  });
+  plan.dense = plan_dense(*job.group, std::move(covered.dense), job.options.write.chunk_bytes,
+                          job.places.served_by);
+  plan.layout = cairn::lay_out(job, plan.local, plan.frozen, plan.dense);
+}
+
+SaveFormat::Begun BundleSave::begin(const Job& job, const State& state, commit::Transaction& save,
+                                    CheckpointMeta& meta, SavePlan&, FileLayout& layout) const {
+  return {run_savers(job, state, save, layout, meta)};
+}
+
+}  // namespace cairn

@@ -1,0 +1,19 @@
+#pragma once
+/// TensorFlow's bundles: slices in data files, beside them an index.
+#include "session/save/formats/save_format.hpp"
+
+namespace cairn {
+
+class BundleSave final : public SaveFormat {
+ public:
+  Format id() const override { return Format::bundle; }
+  bool may_recycle() const override { return true; }
+  bool may_share_files() const override { return true; }
+  bool stores_dense(const CoveredTensor&, std::size_t slices) const override;
+  void choose_files(const Job&, const State&, std::vector<DenseTensor>&) const override;
+  void lay_out(const Job&, const State&, Covered&&, SavePlan&) const override;
+  Begun begin(const Job&, const State&, commit::Transaction&, CheckpointMeta&, SavePlan&,
+              FileLayout&) const override;
+};
+
+}  // namespace cairn

@@ -1,0 +1,22 @@
+#pragma once
+/// One HDF5 file, in which each tensor is a dataset: rank 0 lays it out, all numeric tensors are
+/// dense ones in it.
+#include "session/save/formats/save_format.hpp"
+
+namespace cairn {
+
+class Hdf5Save final : public SaveFormat {
+ public:
+  Format id() const override { return Format::hdf5; }
+  void require(const ManagerOptions&) const override;
+  std::string limits_policy() const override;
+  bool stores_dense(const CoveredTensor&, std::size_t) const override { return true; }
+  void lay_out(const Job&, const State&, Covered&&, SavePlan&) const override;
+  bool may_repeat(const Job&, const SavePlan&) const override;
+  Begun begin(const Job&, const State&, commit::Transaction&, CheckpointMeta&, SavePlan&,
+              FileLayout&) const override;
+  void end_runs(const Job&, const commit::Transaction&, const SavePlan&,
+                const Begun&) const override;
+};
+
+}  // namespace cairn

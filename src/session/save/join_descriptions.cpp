@@ -1,0 +1,233 @@
+#include "session/save/join_descriptions.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/checksum.hpp"
+#include "base/nearest.hpp"
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "cairn/error.hpp"
+#include "group/collectives.hpp"
+#include "layout/bundle/descriptions.hpp"
+#include "model/keys.hpp"
+
+namespace cairn {
+namespace {
+
+// What a state has under a key or path; ranks' answers are compared, and the greatest counts.
+enum class Found : std::int64_t { nothing, group, tensor };
+
+Found find(const State& state, const std::string& key) {
+  if (state.find(key)) return Found::tensor;
+  const auto path = key + '/';
+  auto found = Found::nothing;
+  for (const auto& [there, tensor] : state.tensors()) {
+    if (!there.starts_with(path)) continue;
+    if (without_rank(there) == key) return Found::tensor;  // a rank-private item
+    found = Found::group;
+  }
+  return found;
+}
+
+void require_fitting(const State& state, const std::string& key, const Description& said) {
+  const auto* tensor = state.find(key);
+  if (!tensor || said.dimensions.empty()) return;
+  const auto names = said.dimensions.size(), dimensions = tensor->shape.size();
+  if (names == dimensions) return;
+  throw Error(Code::invalid_argument,
+              cat("tensor '", key, "' has ", dimensions,
+                  dimensions == 1 ? " dimension" : " dimensions", ", and names of ", names),
+              cat("its shape is ", shape_text(tensor->shape)),
+              "Name each dimension, slowest first, or none.")
+      .of_tensor(key);
+}
+
+void require_no_group(const std::string& key, const Description& said) {
+  if (said.dimensions.empty() && said.coordinates.empty() && said.units.empty()) return;
+  throw Error(Code::invalid_argument, cat("'", key, "' is a group of tensors"),
+              "it has attributes, and neither units nor dimensions nor coordinates",
+              "Describe the tensors in it.")
+      .of_tensor(key);
+}
+
+// One thing that is said, as JSON, and the least rank that says it.
+struct Saying {
+  std::string json;
+  int rank = 0;
+};
+// By key, "" being the checkpoint, and name of an attribute of the checkpoint.
+using Sayings = std::map<std::pair<std::string, std::string>, Saying>;
+
+Sayings sayings_of(const Descriptions& said, int rank) {
+  Sayings all;
+  for (const auto& [name, value] : said.attributes) {
+    all[{"", name}] = {bundle::encode_new_descriptions({.attributes = {{name, value}}}), rank};
+  }
+  for (const auto& [key, one] : said.by_key) {
+    all[{key, ""}] = {bundle::encode_new_descriptions({.by_key = {{key, one}}}), rank};
+  }
+  return all;
+}
+
+std::string encode(const Sayings& all) {
+  WireWriter out;
+  for (const auto& [what, one] : all) {
+    out.put(what.first).put(what.second).put(one.json).put(one.rank);
+  }
+  return out.take();
+}
+
+Sayings decode(std::string_view message) {
+  Sayings all;
+  for (WireReader in(message); !in.empty();) {
+    auto key = in.get<std::string>();
+    auto name = in.get<std::string>();
+    auto json = in.get<std::string>();
+    all[{std::move(key), std::move(name)}] = {std::move(json), in.get<int>()};
+  }
+  return all;
+}
+
+std::string join(const std::string& low, const std::string& high) {
+  auto all = decode(low);
+  for (auto& [what, one] : decode(high)) {
+    const auto [at, is_new] = all.emplace(what, one);
+    if (is_new || at->second.json == one.json) continue;
+    const auto& [key, name] = what;
+    throw Error(Code::disagreement,
+                cat("ranks disagree on what ",
+                    key.empty() ? cat("attribute '", name, "' of the checkpoint is")
+                                : cat("'", key, "' is described as")),
+                cat("rank ", at->second.rank, " says ", at->second.json, ", rank ", one.rank,
+                    " says ", one.json),
+                "Say the same on all ranks, or on one of them.")
+        .of_tensor(key);
+  }
+  return encode(all);
+}
+
+Descriptions descriptions_of(const Sayings& all) {
+  Descriptions said;
+  for (const auto& [what, one] : all) {
+    auto decoded = bundle::decode_descriptions(one.json);
+    said.attributes.merge(decoded.attributes);
+    said.by_key.merge(decoded.by_key);
+    if (!what.first.empty()) said.by_key[what.first];  // of which nothing is said
+  }
+  return said;
+}
+
+// Collective. Ranks guess by their own keys what was meant: rank 0's guess counts.
+[[noreturn]] void refuse_unknown(Group& group, const State& state, const std::string& key) {
+  Nearest nearest(key);
+  for (const auto& [there, tensor] : state.tensors()) nearest.offer(there);
+  const auto error =
+      Error(Code::not_found, cat("'", key, "' is described, and no rank's state has it"), "",
+            cat(did_you_mean(nearest), nearest.word().empty() ? "" : " ",
+                "Add the tensor, or leave the description out."))
+          .of_tensor(key);
+  agree(group, error);
+  throw Error(error);
+}
+
+// Collective. Ranks say different things, or speak of what others have.
+Descriptions gather(Group& group, const State& state) {
+  const auto mine =
+      together(group, [&] { return encode(sayings_of(state.descriptions(), group.rank())); });
+  const auto joined = reduce_to_root(group, mine, join);
+  const auto message = from_root(group, [&] {
+    bundle::encode_new_descriptions(descriptions_of(decode(joined)));  // is it too much?
+    return joined;
+  });
+  auto all = descriptions_of(decode(message));
+  std::vector<std::int64_t> found;
+  together(group, [&] {
+    for (const auto& [key, said] : all.by_key) {
+      require_fitting(state, key, said);
+      found.push_back(static_cast<std::int64_t>(find(state, key)));
+    }
+  });
+  if (found.empty()) return all;
+  group.all_reduce(found, Group::Op::max);
+  for (auto at = found.begin(); const auto& [key, said] : all.by_key) {
+    switch (static_cast<Found>(*at++)) {
+      case Found::nothing:
+        refuse_unknown(group, state, key);
+      case Found::group:
+        require_no_group(key, said);
+        break;
+      case Found::tensor:
+        break;
+    }
+  }
+  return all;
+}
+
+std::string text_of(const Attributes& of_save) {
+  return bundle::encode_new_descriptions({.attributes = of_save});
+}
+
+}  // namespace
+
+bool check_descriptions(const State& state) {
+  const auto& said = state.descriptions();
+  if (said.empty()) return true;
+  bundle::encode_new_descriptions(said);
+  bool all_here = true;
+  for (const auto& [key, one] : said.by_key) {
+    require_fitting(state, key, one);
+    const auto found = find(state, key);
+    if (found == Found::group) require_no_group(key, one);
+    all_here = all_here && found != Found::nothing;
+  }
+  return all_here;
+}
+
+std::uint64_t fingerprint(const Descriptions& said) {
+  return said.empty() ? 0 : fnv1a(bundle::encode_new_descriptions(said));
+}
+
+std::uint64_t fingerprint(const Attributes& of_save) {
+  return of_save.empty() ? 0 : fnv1a(text_of(of_save));
+}
+
+std::shared_ptr<const Descriptions> with_attributes(std::shared_ptr<const Descriptions> all,
+                                                    const Attributes& of_save) {
+  if (of_save.empty()) return all;
+  auto both = *all;
+  for (const auto& [name, value] : of_save) both.attributes.insert_or_assign(name, value);
+  bundle::encode_new_descriptions(both);  // is it too much?
+  return std::make_shared<const Descriptions>(std::move(both));
+}
+
+std::shared_ptr<const Descriptions> agree_on_descriptions(Group& group, const State& state,
+                                                          const Attributes& of_save) {
+  std::optional<Error> mine;
+  bool all_here = true;
+  std::uint64_t of_state = 0, of_options = 0;
+  try {
+    all_here = check_descriptions(state);
+    of_state = fingerprint(state.descriptions());
+    of_options = fingerprint(of_save);
+  } catch (...) {
+    mine = error_in_flight();
+  }
+  const auto weight = rank_weight(group.rank(), group.size());
+  const auto weighed = [&](std::uint64_t value) {
+    return static_cast<std::int64_t>(weight * mixed_bits(value));
+  };
+  std::array<std::int64_t, 4> sums{mine.has_value(), !all_here, weighed(of_state),
+                                   weighed(of_options)};
+  group.all_reduce(sums, Group::Op::sum);
+  if (sums[0] > 0) agree(group, mine);
+  if (sums[3] != 0) require_same(group, "the attributes of the save", text_of(of_save));
+  const bool same = sums[1] == 0 && sums[2] == 0;
+  return std::make_shared<const Descriptions>(same ? state.descriptions() : gather(group, state));
+}
+
+}  // namespace cairn

@@ -1,0 +1,115 @@
+#include "session/save/kept_merge.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/wire.hpp"
+#include "cairn/error.hpp"
+
+namespace cairn {
+namespace {
+
+std::string joined(std::string low, const std::string& high) {
+  low += high;
+  return low;
+}
+
+std::string checksums_of(const std::vector<StoredTensor>& entries) {
+  std::size_t slices = 0;
+  for (const auto& entry : entries) slices += entry.slices.size();
+  std::string bytes(slices * sizeof(std::uint32_t), '\0');
+  auto* at = bytes.data();
+  for (const auto& entry : entries) {
+    for (const auto& slice : entry.slices) {
+      std::memcpy(at, &slice.crc32c, sizeof slice.crc32c);
+      at += sizeof slice.crc32c;
+    }
+  }
+  return bytes;
+}
+
+std::vector<bundle::Place> places_in(const std::string& message) {
+  std::vector<bundle::Place> places;
+  for (WireReader in(message); !in.empty();) {
+    const auto file = in.get<std::int32_t>();
+    const auto offset = in.get<std::int64_t>();
+    places.push_back({file, offset, in.get<std::int64_t>()});
+  }
+  return places;
+}
+
+}  // namespace
+
+void KeptMerge::forget() {
+  is_there_ = false;
+  mine_.clear();
+  index_.reset();
+}
+
+// Takes the checksums over, and then all that there is of an entry must be the same.
+bool KeptMerge::fits(const std::vector<StoredTensor>& mine) {
+  if (!is_there_ || mine.size() != mine_.size()) return false;
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    const auto& now = mine[i].slices;
+    auto& kept = mine_[i].slices;
+    if (now.size() != kept.size()) return false;
+    for (std::size_t s = 0; s < now.size(); ++s) kept[s].crc32c = now[s].crc32c;
+    if (!(mine[i] == mine_[i])) return false;
+  }
+  return true;
+}
+
+bool KeptMerge::put(const std::string& checksums) {
+  std::vector<std::uint32_t> all(checksums.size() / sizeof(std::uint32_t));
+  if (!index_ || all.size() != index_->pieces()) return false;
+  std::memcpy(all.data(), checksums.data(), checksums.size());
+  // The last save may still be read from it.
+  if (index_.use_count() > 1) index_ = std::make_shared<bundle::KeptIndex>(*index_);
+  index_->put(std::move(all));
+  return true;
+}
+
+bool KeptMerge::misses(Group& group, const std::vector<StoredTensor>& mine,
+                       std::shared_ptr<bundle::KeptIndex>& index) {
+  bool fit = false;
+  std::string checksums;
+  KeptError error;  // a miss: the long way meets it again
+  error.guard([&] {
+    fit = fits(mine);
+    if (fit) checksums = checksums_of(mine);
+  });
+  checksums = reduce_to_root(group, std::move(checksums), joined);
+  if (group.rank() == 0) {
+    error.guard([&] {
+      fit = fit && put(checksums);
+      if (fit) index = index_;
+    });
+  }
+  return error || !fit;
+}
+
+void KeptMerge::keep(Group& group, std::vector<StoredTensor> mine,
+                     const std::vector<bundle::IndexEntry>& all) {
+  KeptError error;  // without what is kept the next merge is a long one
+  WireWriter places;
+  error.guard([&] {
+    for (const auto& entry : mine) {
+      for (const auto& slice : entry.slices) {
+        places.put(slice.file).put(slice.offset).put(slice.size);
+      }
+    }
+  });
+  const auto message = reduce_to_root(group, error ? "" : places.take(), joined);
+  if (group.rank() == 0) {
+    error.guard([&] {
+      auto index = bundle::KeptIndex::of(all, places_in(message));
+      if (index) index_ = std::make_shared<bundle::KeptIndex>(*std::move(index));
+    });
+  }
+  if (error || (group.rank() == 0 && !index_)) return;
+  mine_ = std::move(mine);
+  is_there_ = true;
+}
+
+}  // namespace cairn

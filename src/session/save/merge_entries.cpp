@@ -1,0 +1,277 @@
+// Merge: the entries of all ranks become one index.
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <utility>
+
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "cairn/error.hpp"
+#include "exchange/box_check.hpp"
+#include "exchange/by_key.hpp"
+#include "exchange/messages.hpp"
+#include "session/save/save_steps.hpp"
+#include "store/contents/seal.hpp"
+
+namespace cairn {
+namespace {
+
+struct ToldFigures {
+  RankFigures figures;
+  int first_share = 0;
+  std::vector<RankShare> shares;  // of ranks that follow each other
+
+  std::string encode() const {
+    return WireWriter().put(figures).put(first_share).put_row(shares.data(), shares.size()).take();
+  }
+  static ToldFigures decode(const std::string& message) {
+    WireReader in(message);
+    ToldFigures told{in.get<RankFigures>(), in.get<int>(), {}};
+    in.get_row(told.shares);
+    return told;
+  }
+  void fold(const ToldFigures& of_higher_ranks) {
+    figures.fold(of_higher_ranks.figures);
+    const auto& more = of_higher_ranks.shares;
+    const auto place = static_cast<std::size_t>(of_higher_ranks.first_share - first_share);
+    shares.resize(std::max(shares.size(), place + more.size()));
+    for (std::size_t i = 0; i < more.size(); ++i) {
+      auto& share = shares[place + i];
+      share.bytes += more[i].bytes;
+      share.write_seconds = std::max(share.write_seconds, more[i].write_seconds);
+    }
+  }
+};
+
+// One set of figures, folded on the way to rank 0.
+void fold_figures(Group& group, SaveStatistics& measured) {
+  const ToldFigures mine{RankFigures::of(measured, group.rank()),
+                         group.rank() / ranks_a_share(group.size()),
+                         {{measured.bytes, measured.seconds.write}}};
+  const auto all =
+      reduce_to_root(group, mine.encode(), [](const std::string& low, const std::string& high) {
+        auto figures = ToldFigures::decode(low);
+        figures.fold(ToldFigures::decode(high));
+        return figures.encode();
+      });
+  if (group.rank() != 0) return;
+  auto told = ToldFigures::decode(all);
+  told.figures.give(measured);
+  measured.shares = std::move(told.shares);
+}
+
+// For one rank: entries of whole tensors, of runs of divided ones, and boxes that are written of
+// their regions.
+struct Letter {
+  std::vector<StoredTensor> whole;
+  WireWriter runs, boxes;
+};
+
+void add_divided(std::map<int, Letter>& letters, StoredTensor& tensor, const Divisions& divided,
+                 int number, int ranks) {
+  const auto& division = divided[number];
+  std::map<int, std::vector<StoredSlice>> runs;
+  for (auto& slice : tensor.slices) {
+    division.regions.each_touched(slice.box, [&](int region) {
+      auto& letter = letters[division.region_planner(region, ranks)];
+      put(letter.boxes.put(number).put(region), slice.box);
+    });
+    runs[division.runs.of(slice.box, slice.dash)].push_back(std::move(slice));
+  }
+  for (auto& [run, slices] : runs) {
+    WireWriter part;
+    put(part, {{tensor.key, tensor.dtype, tensor.shape, true, std::move(slices), ""}});
+    letters[division.run_planner(run, ranks)].runs.put(number).put(run).put(part.take());
+  }
+}
+
+bool fits(const StoredTensor& tensor, const Division& division) {
+  return tensor.dtype == division.dtype && tensor.shape == division.shape &&
+         std::all_of(tensor.slices.begin(), tensor.slices.end(), [&](const auto& slice) {
+           return !slice.box.empty() && lies_inside(slice.box, division.shape);
+         });
+}
+
+// What has come to this rank.
+struct Come {
+  std::vector<StoredTensor> whole;
+  std::map<std::pair<int, int>, StoredTensor> runs;       // by division and run
+  std::map<std::pair<int, int>, std::vector<Box>> boxes;  // by division and region
+};
+
+// Whole tensors that this rank joins itself need no letter: they are left in `here`.
+Mail to_planners(int rank, std::vector<StoredTensor> mine, const KeyPlanners& planners,
+                 const Divisions& divided, std::vector<StoredTensor>& here) {
+  std::map<int, Letter> letters;
+  for (auto& one : mine) {
+    const int division = divided.find(one.key);
+    if (division < 0 || divided[division].dense) {
+      const int planner = planners.of(one.key);
+      auto& place = planner == rank ? here : letters[planner].whole;
+      place.push_back(std::move(one));
+      continue;
+    }
+    if (!fits(one, divided[division])) {
+      throw Error(Code::internal, cat("an entry of tensor '", one.key, "' lies outside of it"))
+          .of_tensor(one.key);
+    }
+    add_divided(letters, one, divided, division, planners.ranks);
+  }
+  Mail mail;
+  for (auto& [planner, letter] : letters) {
+    WireWriter whole;
+    put(whole, letter.whole);
+    mail.emplace_back(
+        planner,
+        WireWriter().put(whole.take()).put(letter.runs.take()).put(letter.boxes.take()).take());
+  }
+  return mail;
+}
+
+void append_entries(std::vector<StoredTensor>& all, const std::string& message) {
+  WireReader reader(message);
+  auto some = get_stored(reader);
+  std::move(some.begin(), some.end(), std::back_inserter(all));
+}
+
+// Its slices take more room than what becomes of them.
+bundle::IndexEntry encode_and_free(bundle::EntryEncoder& encoder, StoredTensor& tensor) {
+  auto entry = encoder.encode(tensor);
+  tensor = {};
+  return entry;
+}
+
+void read(Mail mail, Come& come) {
+  for (auto& [rank, letter] : mail) {
+    const auto bytes = std::exchange(letter, {});
+    WireReader reader(bytes);
+    append_entries(come.whole, reader.get<std::string>());
+    const auto runs = reader.get<std::string>(), boxes = reader.get<std::string>();
+    for (WireReader in(runs); !in.empty();) {
+      const auto division = in.get<int>(), run = in.get<int>();
+      const auto part = in.get<std::string>();
+      WireReader part_reader(part);
+      auto entry = std::move(get_stored(part_reader).at(0));
+      const auto [at, is_new] = come.runs.try_emplace({division, run});
+      if (is_new) {
+        at->second = std::move(entry);
+      } else {
+        std::move(entry.slices.begin(), entry.slices.end(), std::back_inserter(at->second.slices));
+      }
+    }
+    for (WireReader in(boxes); !in.empty();) {
+      const auto division = in.get<int>(), region = in.get<int>();
+      come.boxes[{division, region}].push_back(get_box(in));
+    }
+  }
+}
+
+// Gaps of divided tensors, in this rank's regions.
+void add_gaps(std::map<std::pair<int, int>, std::vector<Box>>& boxes, const Divisions& divided,
+              const GapsByKey& gaps, int rank, int ranks) {
+  for (int d = 0; d < static_cast<int>(divided.all().size()); ++d) {
+    const auto& division = divided[d];
+    const auto found = gaps.find(division.key);
+    if (division.dense || found == gaps.end()) continue;
+    for (const auto& box : found->second->boxes) {
+      division.regions.each_touched(box, [&, d = d](int region) {
+        if (division.region_planner(region, ranks) == rank) boxes[{d, region}].push_back(box);
+      });
+    }
+  }
+}
+
+// Each region of this rank is written, once.
+void prove_regions(std::map<std::pair<int, int>, std::vector<Box>> boxes, const Divisions& divided,
+                   int rank, int ranks) {
+  for (int d = 0; d < static_cast<int>(divided.all().size()); ++d) {
+    const auto& division = divided[d];
+    if (division.dense) continue;
+    for (int region = 0; region < division.regions.count(); ++region) {
+      if (division.region_planner(region, ranks) != rank) continue;
+      const auto& whole = division.regions.box(region);
+      std::vector<GivenSlice> given;
+      for (auto& box : boxes[{d, region}]) {
+        given.push_back({std::move(box), {static_cast<int>(given.size()), 0}});
+      }
+      const auto slices = check_region(whole, std::move(given));
+      if (slices && std::all_of(slices->begin(), slices->end(),
+                                [](const auto& slice) { return slice.holders.size() == 1; })) {
+        continue;
+      }
+      throw Error(Code::internal, cat("entries of tensor '", division.key,
+                                      "' overlap or leave out something in ", box_text(whole)))
+          .of_tensor(division.key);
+    }
+  }
+}
+
+void encode(Come come, const GapsByKey& gaps, const std::function<void(bundle::IndexEntry)>& take) {
+  bundle::EntryEncoder encoder;
+  for (auto& [where, tensor] : come.runs) {
+    // Listed as a whole tensor's are.
+    std::sort(tensor.slices.begin(), tensor.slices.end(),
+              [](const auto& a, const auto& b) { return a.box < b.box; });
+    take(encoder.encode_part(tensor, where.second));
+    tensor = {};
+  }
+  for (auto& one : join_entries(std::move(come.whole), gaps)) take(encode_and_free(encoder, one));
+}
+
+}  // namespace
+
+JoinedEntries merge_entries(Group& group, std::vector<StoredTensor> mine, bool encode_them,
+                            SaveStatistics* measured, const Divisions& divided,
+                            const GapsByKey& gaps, KeptMerge* kept) {
+  if (measured) fold_figures(group, *measured);
+  JoinedEntries all;
+  std::array<std::int64_t, 2> sum = {};  // slices, ranks that miss what is kept
+  for (const auto& one : mine) sum[0] += static_cast<std::int64_t>(one.slices.size());
+  if (kept) sum[1] = kept->misses(group, mine, all.kept);
+  group.all_reduce(sum, Group::Op::sum);
+  if (kept && sum[1] == 0) return all;
+  all.kept = nullptr;
+  if (kept) kept->forget();
+  const bool keeps = kept && sum[0] <= KeptMerge::most_slices;
+  const auto planners = key_planners_for(group, sum[0]);
+  std::vector<StoredTensor> copy;
+  KeptError error;
+  Mail mail;
+  Come come;
+  error.guard([&] {
+    if (keeps) copy = mine;
+    mail = to_planners(group.rank(), std::move(mine), planners, divided, come.whole);
+  });
+  mail = all_to_all(group, std::move(mail));
+  WireWriter report;  // rank 0 keeps what it has joined
+  error.guard([&] {
+    read(std::move(mail), come);
+    add_gaps(come.boxes, divided, gaps, group.rank(), group.size());
+    prove_regions(std::move(come.boxes), divided, group.rank(), group.size());
+    if (encode_them) {
+      return encode(std::move(come), gaps, [&](bundle::IndexEntry entry) {
+        if (group.rank() == 0) return all.encoded.push_back(std::move(entry));
+        put(report, entry);
+      });
+    }
+    auto joined = join_entries(std::move(come.whole), gaps);
+    if (group.rank() == 0) {
+      all.tensors = std::move(joined);
+    } else {
+      put(report, joined);
+    }
+  });
+  agree_on_least(group, error.first());
+  to_root(group, report.take(), [&](const std::string& message) {
+    if (!encode_them) return append_entries(all.tensors, message);
+    for (WireReader in(message); !in.empty();) all.encoded.push_back(get_index_entry(in));
+  });
+  std::sort(all.tensors.begin(), all.tensors.end(),
+            [](const auto& a, const auto& b) { return a.key < b.key; });
+  if (keeps) kept->keep(group, std::move(copy), all.encoded);
+  return all;
+}
+
+}  // namespace cairn

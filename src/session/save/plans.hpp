@@ -1,0 +1,139 @@
+#pragma once
+/// The plan of a save, and who may use it again: as long as nothing in the structure of the state
+/// changes on any rank, the next save needs one sum over ranks instead of descriptions, coverage
+/// and layout.
+#include <array>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cairn/options.hpp"
+#include "session/job/look.hpp"
+#include "session/save/save_plan.hpp"
+
+namespace cairn {
+
+/// What of a rank's state its plan depends on.
+class StateForm {
+ public:
+  /// Nothing where that is not known before all ranks meet: ragged and rank-private tensors.
+  static std::optional<StateForm> of(const State&);
+  /// Allocates nothing, except that strings are looked at.
+  /// What is said of tensors is left out: it may change as long as all ranks say the same.
+  bool fits(const State&) const;
+
+ private:
+  struct Tensor {
+    std::string key;
+    LocalTensor like;  // without memory
+    std::size_t string_bytes = 0;
+  };
+  std::vector<Tensor> tensors_;
+  std::map<std::string, std::string> names_;  // which policies see
+  Storage storage_ = Storage::automatic;
+};
+
+/// What a rank says of a save that would use the last plan again; added up over ranks.
+struct PlanSum {
+  enum Slot {
+    misses,
+    steps,
+    options,
+    replicas,
+    // What rank 0 says of a save that needs no look at the directory.
+    sequence,
+    parent,
+    time,
+    uuid_high,
+    uuid_low,
+    recycled_bytes,
+    left_step,
+    left_files,
+    slots
+  };
+  std::array<std::int64_t, slots> values = {};
+  std::int64_t& operator[](Slot slot) { return values[slot]; }
+  /// Of one rank: whether it can use the plan.
+  bool fits() const { return values[misses] == 0; }
+  /// Of the sum: whether all ranks have the plan, and agree on step, options, what they
+  /// say of tensors, and replicas.
+  bool agreed() const {
+    return values[misses] == 0 && values[steps] == 0 && values[options] == 0 &&
+           values[replicas] == 0;
+  }
+};
+
+class Plans {
+ public:
+  /// The job outlives it.
+  explicit Plans(const Job& job) : job_(job) {}
+
+  /// When the options are settled. `turn`: of comparisons of replicas, as rank 0 counts them.
+  void begin(std::int64_t turn);
+
+  /// Collective: describe, prove that the slices cover each tensor, shard, lay out. The plan is
+  /// kept where a later save may use it: with a policy that states its parameters, and no strings
+  /// in an HDF5 file. `given`: the state; `resolved`: the same, of plain tensors.
+  std::shared_ptr<SavePlan> make(const State& given, const State& resolved);
+
+  /// The same of a state as the application gave it, once it is resolved and what ranks say of it
+  /// is joined.
+  struct Made {
+    std::shared_ptr<SavePlan> plan;
+    std::optional<State> resolved;  ///< nothing: the state is saved as it was given
+    std::shared_ptr<const Descriptions> descriptions;
+  };
+  Made make_anew(const Look&, const SaveOptions&);
+
+  /// The plan that is kept, or null.
+  std::shared_ptr<SavePlan> kept() const { return kept_ ? kept_->plan : nullptr; }
+  void forget() { kept_.reset(); }
+
+  /// Local; what fails counts as a miss: what this rank says of using the kept plan for this save.
+  /// `may`: what else this rank knows does not forbid it. Strings of the plan are encoded anew.
+  PlanSum ask(std::int64_t step, const Look&, const SaveOptions&, bool may);
+  /// Local, when all ranks have agreed on the kept plan for this save: what the checkpoint says of
+  /// its tensors and of itself.
+  std::shared_ptr<const Descriptions> descriptions(const State&, const SaveOptions&);
+
+  /// Local, then too: the state as the kept plan knows it, with the fill values of the gaps of
+  /// sparse tensors that are stored as one array; nothing where it is as it was given.
+  std::optional<State> with_fills(const State&) const;
+
+  /// Which replicas a save that begins now compares.
+  ReplicaTurn turn() const;
+  /// Collective. Throws disagreement, if the options say so, and then compares everything until
+  /// replicas agree.
+  void compare(const State&, const ReplicaPlan&, const std::vector<std::uint32_t>& checksums,
+               const std::string& prefix);
+  /// A save has come as far as its comparison.
+  void end_turn() { ++comparisons_.count; }
+  /// For the plans of another name, under which the same state is saved next.
+  struct Comparisons {
+    std::int64_t count = 0;  ///< which sample of replicas is the next; rank 0's counts
+    bool suspect = false;    ///< the last comparison found a difference
+  };
+  const Comparisons& comparisons() const { return comparisons_; }
+  void go_on_from(const Comparisons& before);
+
+ private:
+  bool fits(std::int64_t step, const State&);
+  std::uint64_t change_of_descriptions(const State&) const;
+
+  const Job& job_;
+  std::uint64_t weight_ = 0;     // of this rank, in sums that tell whether ranks agree
+  bool policy_is_known_ = true;  // by its parameters: the same ones shard alike
+  Comparisons comparisons_;
+  struct Kept {
+    StateForm form;             // of the state that it was made for
+    Descriptions descriptions;  // which that says
+    std::shared_ptr<SavePlan> plan;
+    ReplicaWatch watch;                                    // of its replicas
+    std::map<std::size_t, std::vector<LocalSlice>> fills;  // by tensor, behind its own slices
+  };
+  std::optional<Kept> kept_;
+};
+
+}  // namespace cairn

@@ -1,0 +1,161 @@
+#include "session/save/prove.hpp"
+
+#include <iterator>
+#include <map>
+#include <utility>
+
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "cairn/error.hpp"
+#include "exchange/messages.hpp"
+#include "session/save/cover_share.hpp"
+
+namespace cairn {
+namespace {
+
+// By division and region.
+using GivenByRegion = std::map<std::pair<int, int>, std::vector<GivenSlice>>;
+
+// Each tensor's declaration to whoever proves it, and of divided ones each slice to all whose
+// regions it touches.
+Mail to_planners(std::vector<Declaration>& mine, const KeyPlanners& planners,
+                 const Divisions& divided) {
+  std::map<int, std::pair<std::vector<Declaration>, WireWriter>> letters;
+  for (auto& one : mine) {
+    const int division = divided.find(one.key);
+    if (division < 0) {
+      letters[planners.of(one.key)].first.push_back(std::move(one));
+      continue;
+    }
+    const auto& regions = divided[division].regions;
+    const auto held = one.boxes.size() - one.fills;
+    for (std::size_t number = 0; number < one.boxes.size(); ++number) {
+      const auto& box = one.boxes[number];
+      if (box.empty()) continue;
+      regions.each_touched(box, [&](int region) {
+        auto& letter = letters[divided[division].region_planner(region, planners.ranks)].second;
+        put(letter.put(division).put(region).put(static_cast<int>(number)).put(number >= held),
+            box);
+      });
+    }
+  }
+  Mail mail;
+  for (auto& [rank, letter] : letters) {
+    WireWriter whole;
+    put(whole, letter.first);
+    mail.emplace_back(rank, WireWriter().put(whole.take()).put(letter.second.take()).take());
+  }
+  return mail;
+}
+
+std::vector<Declaration> take_declarations(const Mail& mail, GivenByRegion& given) {
+  std::vector<Declaration> all;
+  for (const auto& [rank, letter] : mail) {
+    WireReader reader(letter);
+    const auto whole = reader.get<std::string>(), parts = reader.get<std::string>();
+    WireReader declarations(whole);
+    auto some = get_declarations(declarations);
+    std::move(some.begin(), some.end(), std::back_inserter(all));
+    for (WireReader in(parts); !in.empty();) {
+      const auto division = in.get<int>(), region = in.get<int>();
+      const auto number = in.get<int>();
+      const auto fill = in.get<bool>();
+      given[{division, region}].push_back({get_box(in), {rank, number, fill}});
+    }
+  }
+  return all;
+}
+
+// Of the regions of this rank, what begins in them. `found`: of each division how many of its
+// regions cannot be proved, and how many slices begin in the others.
+std::vector<CoveredTensor> prove_regions(GivenByRegion given, const Divisions& divided, int rank,
+                                         int ranks, std::vector<std::int64_t>& found) {
+  std::vector<CoveredTensor> parts;
+  for (int d = 0; d < static_cast<int>(divided.all().size()); ++d) {
+    const auto& division = divided[d];
+    for (int region = 0; region < division.regions.count(); ++region) {
+      if (division.region_planner(region, ranks) != rank) continue;
+      const auto at = 2 * static_cast<std::size_t>(d);
+      auto slices =
+          check_region(division.regions.box(region), std::exchange(given[{d, region}], {}));
+      if (!slices) {
+        ++found[at];
+        continue;
+      }
+      std::erase_if(*slices,
+                    [&](const auto& slice) { return division.regions.owner(slice.box) != region; });
+      if (slices->empty()) continue;
+      found[at + 1] += static_cast<std::int64_t>(slices->size());
+      CoveredTensor part{division.key, division.dtype, division.shape, std::move(*slices),
+                         division.storage};
+      part.first_part = region == 0;
+      parts.push_back(std::move(part));
+    }
+  }
+  return parts;
+}
+
+// Collective. What is wrong with divided tensors is told by a rank that looks at all of the first
+// of them, as it would be if it were not divided. `error`: of the tensors that are not divided.
+void refuse(Group& group, std::vector<Declaration> mine, const KeyPlanners& planners,
+            const std::string& key, KeptError& error) {
+  std::erase_if(mine, [&](const auto& one) { return one.key != key; });
+  auto mail = all_to_all(group, to_planners(mine, planners, {}));
+  KeptError refused;
+  refused.guard([&] {
+    if (planners.of(key) != group.rank()) return;
+    GivenByRegion none;
+    check_coverage(take_declarations(mail, none));
+    throw Error(Code::internal,
+                cat("tensor '", key, "' is made up by its slices, but not all of its regions are"))
+        .of_tensor(key);
+  });
+  if (error.first() && (!refused.first() || error.first()->tensor() <= key)) refused = error;
+  agree_on_least(group, refused.first());
+}
+
+}  // namespace
+
+Proved prove_together(Group& group, std::vector<Declaration> mine, const SaveFormat& format) {
+  SliceCounts counts(mine);
+  group.all_reduce(counts.values(), Group::Op::sum);
+  Proved proved;
+  auto& [tensors, divided, planners] = proved;
+  planners = key_planners_for(group, counts.all());
+  divided = divide(group, mine, counts, planners);
+  auto sent = to_planners(mine, planners, divided);
+  if (divided.empty()) mine.clear();
+  auto mail = all_to_all(group, std::move(sent));
+  std::vector<CoveredTensor> parts;
+  std::vector<std::int64_t> found(2 * divided.all().size());
+  KeptError error;
+  error.guard([&, &divided = divided, &tensors = tensors] {
+    GivenByRegion given;
+    auto declarations = take_declarations(mail, given);
+    mail.clear();
+    parts = prove_regions(std::move(given), divided, group.rank(), group.size(), found);
+    tensors = check_coverage(std::move(declarations));
+  });
+  if (!divided.empty()) {
+    group.all_reduce(found, Group::Op::sum);
+    for (std::size_t d = 0; d < divided.all().size(); ++d) {
+      if (found[2 * d] == 0) continue;
+      refuse(group, std::move(mine), planners, divided.all()[d].key, error);
+    }
+  }
+  agree_on_least(group, error.first());
+  for (auto& part : parts) {
+    part.all_slices =
+        static_cast<std::size_t>(found[2 * static_cast<std::size_t>(divided.find(part.key)) + 1]);
+    tensors.push_back(std::move(part));
+  }
+  for (std::size_t d = 0; d < divided.all().size(); ++d) {
+    auto& division = divided.all()[d];
+    const CoveredTensor like{division.key, division.dtype, division.shape, {}, division.storage};
+    division.dense = dtype_size(division.dtype) != 0 &&
+                     format.stores_dense(like, static_cast<std::size_t>(found[2 * d + 1]));
+  }
+  return proved;
+}
+
+}  // namespace cairn

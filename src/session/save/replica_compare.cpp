@@ -1,0 +1,324 @@
+// The comparison of replicas: one checksum a slice from each holder to the rank that has proved the
+// tensor. Of the first slices that differ rank 0 asks one holder of each kind for finer ones.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <span>
+
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "cairn/error.hpp"
+#include "cairn/log.hpp"
+#include "exchange/by_key.hpp"
+#include "exchange/exchange.hpp"
+#include "exchange/messages.hpp"
+#include "session/save/replicas.hpp"
+
+namespace cairn {
+namespace {
+
+// How much of what differs is said.
+constexpr std::size_t told_slices = 4, told_sides = 8, told_boxes = 3, told_spans = 10;
+
+// How finely: in as many parts, none of them larger.
+constexpr std::int64_t detail_parts = 1024, most_detail_bytes = std::int64_t{1} << 20;
+
+/// Holders with the same checksum.
+struct Side {
+  std::vector<int> ranks;    ///< ascending
+  std::size_t position = 0;  ///< of the slice in what the first of them has sent to the planner
+  std::vector<std::uint32_t> details;
+};
+
+struct Divergence {
+  int planner = 0;
+  Comparison what;  ///< but for the holders
+  std::size_t holders = 0;
+  std::vector<Side> sides;  ///< most ranks first, then lowest
+};
+
+std::int64_t item_bytes(DType dtype) {
+  return dtype == DType::string ? 1 : static_cast<std::int64_t>(dtype_size(dtype));
+}
+
+// What is compared in detail; strings count as one byte each.
+std::vector<plan::Chunk> detail_chunks(const Box& box, DType dtype) {
+  const auto item = item_bytes(dtype);
+  const auto size = (box.count() - 1) / detail_parts * item + item;
+  return plan::cut_into_chunks(box, item, std::min(size, std::max(most_detail_bytes, item)));
+}
+
+std::vector<std::uint32_t> details_of(const State& state, const ReplicaPlan::Mine& one) {
+  const auto& [key, tensor] = state.tensors()[one.tensor];
+  std::vector<std::uint32_t> checksums;
+  std::vector<std::byte> buffer;
+  std::vector<std::string> values;
+  if (tensor.strings) values = string_values(key, tensor);
+  for (const auto& chunk : detail_chunks(one.box, tensor.dtype)) {
+    if (tensor.strings) {
+      const auto part = std::span<const std::string>(values).subspan(
+          static_cast<std::size_t>(chunk.offset), static_cast<std::size_t>(chunk.bytes));
+      checksums.push_back(bundle::encode_strings(part).crc32c);
+    } else {
+      const auto& slice = tensor.slices[static_cast<std::size_t>(one.slice)];
+      checksums.push_back(checksum_of(slice, chunk.box, item_bytes(tensor.dtype), buffer));
+    }
+  }
+  return checksums;
+}
+
+// On a planner, from the checksums of its slices: the first ones that differ, and how many do.
+std::vector<Divergence> find_divergences(const std::vector<Comparison>& all, const Mail& mail,
+                                         int planner, std::int64_t& count) {
+  std::map<int, std::vector<std::uint32_t>> checksums;
+  for (const auto& [rank, message] : mail) {
+    checksums[rank] = WireReader(message).get_all<std::uint32_t>();
+  }
+  std::map<int, std::size_t> next;
+  std::vector<Divergence> found;
+  for (const auto& one : all) {
+    std::map<std::uint32_t, Side> sides;
+    for (const auto& holder : one.holders) {
+      const int rank = holder.rank;
+      const auto position = next[rank]++;
+      auto& side = sides[checksums.at(rank).at(position)];
+      if (side.ranks.empty()) side.position = position;
+      side.ranks.push_back(rank);
+    }
+    if (sides.size() == 1 || ++count > static_cast<std::int64_t>(told_slices)) continue;
+    auto& divergence = found.emplace_back();
+    divergence.planner = planner;
+    divergence.what = {one.key, one.dtype, one.shape, one.box, {}, one.stored};
+    divergence.holders = one.holders.size();
+    for (auto& [checksum, side] : sides) divergence.sides.push_back(std::move(side));
+    std::sort(divergence.sides.begin(), divergence.sides.end(), [](const Side& a, const Side& b) {
+      return a.ranks.size() != b.ranks.size() ? a.ranks.size() > b.ranks.size() : a.ranks < b.ranks;
+    });
+  }
+  return found;
+}
+
+void put(WireWriter& out, const Divergence& one) {
+  put(out.put(one.planner).put(one.what.key).put(one.what.dtype), one.what.shape);
+  put(out, one.what.box);
+  out.put(std::uint64_t{one.what.stored.size()});
+  for (const auto& [box, rank] : one.what.stored) put(out.put(rank), box);
+  out.put(std::uint64_t{one.holders}).put(std::uint64_t{one.sides.size()});
+  for (const auto& side : one.sides) out.put(side.ranks).put(std::uint64_t{side.position});
+}
+
+Divergence get_divergence(WireReader& in) {
+  Divergence one;
+  one.planner = in.get<int>();
+  one.what.key = in.get<std::string>();
+  one.what.dtype = in.get<DType>();
+  one.what.shape = get_dims(in);
+  one.what.box = get_box(in);
+  for (auto left = in.get<std::uint64_t>(); left > 0; --left) {
+    const auto rank = in.get<int>();
+    one.what.stored.emplace_back(get_box(in), rank);
+  }
+  one.holders = static_cast<std::size_t>(in.get<std::uint64_t>());
+  for (auto left = in.get<std::uint64_t>(); left > 0; --left) {
+    auto& side = one.sides.emplace_back();
+    side.ranks = in.get_all<int>();
+    side.position = static_cast<std::size_t>(in.get<std::uint64_t>());
+  }
+  return one;
+}
+
+// Collective. On rank 0 the first of what all planners have found, ascending by tensor.
+std::vector<Divergence> first_of_all(Group& group, const std::vector<Divergence>& mine) {
+  WireWriter report;
+  for (const auto& one : mine) put(report, one);
+  std::vector<Divergence> all;
+  to_root(group, report.take(), [&](const std::string& message) {
+    for (WireReader in(message); !in.empty();) all.push_back(get_divergence(in));
+    std::stable_sort(all.begin(), all.end(), [](const Divergence& a, const Divergence& b) {
+      const auto by_key = a.what.key.compare(b.what.key);
+      return by_key != 0 ? by_key < 0 : a.what.box < b.what.box;
+    });
+    if (all.size() > told_slices) all.resize(told_slices);
+  });
+  return all;
+}
+
+// The checksums of this rank, to the planners that compare them.
+Mail to_planners(const ReplicaPlan& plan, const std::vector<std::uint32_t>& checksums) {
+  Mail mail;
+  for (std::size_t i = 0; i < plan.mine.size();) {
+    const int planner = plan.mine[i].planner;
+    std::vector<std::uint32_t> some;
+    for (; i < plan.mine.size() && plan.mine[i].planner == planner; ++i) {
+      some.push_back(checksums.at(i));
+    }
+    mail.emplace_back(planner, WireWriter().put(some).take());
+  }
+  return mail;
+}
+
+template <class F>
+void each_told_side(std::vector<Divergence>& divergences, const F& visit) {
+  for (auto& one : divergences) {
+    for (std::size_t s = 0; s < std::min(one.sides.size(), told_sides); ++s) {
+      visit(one, one.sides[s]);
+    }
+  }
+}
+
+// "rank 3", "ranks 0..2, 5"
+std::string ranks_text(const std::vector<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  std::size_t spans = 0;
+  for (std::size_t i = 0; i < ranks.size();) {
+    if (spans++ == told_spans) return text + cat(" and ", ranks.size() - i, " more");
+    auto last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    text += cat(i > 0 ? ", " : "", ranks[i]);
+    if (last > i) text += cat(last > i + 1 ? ".." : ", ", ranks[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+// The second box goes on where the first ends, in one dimension.
+bool join(Box& box, const Box& next) {
+  std::size_t differing = box.rank();
+  for (std::size_t d = 0; d < box.rank(); ++d) {
+    if (box.start[d] == next.start[d] && box.extent[d] == next.extent[d]) continue;
+    if (differing != box.rank() || box.end(d) != next.start[d]) return false;
+    differing = d;
+  }
+  if (differing == box.rank()) return false;
+  box.extent[differing] += next.extent[differing];
+  return true;
+}
+
+std::vector<Box> differing_boxes(const Comparison& what, const Side& a, const Side& b) {
+  std::vector<Box> boxes;
+  const auto chunks = detail_chunks(what.box, what.dtype);
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    if (a.details.at(i) == b.details.at(i)) continue;
+    boxes.push_back(chunks[i].box);
+    while (boxes.size() > 1 && join(boxes[boxes.size() - 2], boxes.back())) boxes.pop_back();
+  }
+  return boxes;
+}
+
+// "rank 2 differs from ranks 0, 1, which are the most, in rows 5..5"
+std::string differences_text(const Divergence& divergence, bool say_stored) {
+  const auto& [planner, what, holders, sides] = divergence;
+  const auto& most = sides.front();
+  std::string text;
+  std::set<int> stored;
+  for (std::size_t s = 1; s < std::min(sides.size(), told_sides); ++s) {
+    const auto& ranks = sides[s].ranks;
+    text += cat(s > 1 ? ", " : "", ranks_text(ranks));
+    if (s == 1) {
+      text += cat(ranks.size() == 1 ? " differs from " : " differ from ", ranks_text(most.ranks),
+                  2 * most.ranks.size() > holders ? ", the majority," : "");
+    }
+    const auto boxes = differing_boxes(what, most, sides[s]);
+    for (std::size_t b = 0; b < std::min(boxes.size(), told_boxes); ++b) {
+      text += cat(b ? ", " : " in ", box_text(boxes[b]));
+    }
+    if (boxes.size() > told_boxes) text += cat(" and ", boxes.size() - told_boxes, " more ranges");
+    for (const auto& box : boxes) {
+      for (const auto& [piece, rank] : what.stored) {
+        if (overlaps(piece, box)) stored.insert(rank);
+      }
+    }
+  }
+  if (sides.size() > told_sides) {
+    text += cat(", and ", sides.size() - told_sides, " more groups of ranks differ");
+  }
+  if (say_stored) {
+    const std::vector<int> ranks(stored.begin(), stored.end());
+    text += cat("; stored is what ", ranks_text(ranks), ranks.size() == 1 ? " has" : " have");
+  }
+  return text;
+}
+
+Error error_of(const std::vector<Divergence>& divergences, std::int64_t count, bool say_stored) {
+  const auto name = [](const Comparison& what) {
+    return cat("tensor '", what.key, "' ", shape_text(what.shape));
+  };
+  const auto& first = divergences.front();
+  std::string reason = differences_text(first, say_stored);
+  for (std::size_t d = 1; d < divergences.size(); ++d) {
+    reason +=
+        cat("; ", name(divergences[d].what), ": ", differences_text(divergences[d], say_stored));
+  }
+  const auto more = count - static_cast<std::int64_t>(divergences.size());
+  if (more > 0) reason += cat("; and so do ", more, " more slices");
+  Error error(
+      Code::disagreement, cat("replicas of ", name(first.what), " are not the same"),
+      std::move(reason),
+      "Nothing was committed. Look for a missing broadcast or reduction, or for bad memory; "
+      "ReplicaOptions can make this a warning.");
+  error.of_tensor(first.what.key).on_rank(first.sides[1].ranks.front());
+  return error;
+}
+
+// What rank 0 asks for: of which rank, which of the slices that it has sent to a planner.
+struct Wanted {
+  int rank, planner;
+  std::uint64_t position;
+};
+
+}  // namespace
+
+void compare_replicas(const Job& job, const State& state, const ReplicaPlan& plan,
+                      const std::vector<std::uint32_t>& checksums, const std::string& prefix) {
+  Group& group = *job.group;
+  const int rank = group.rank();
+  auto mail = together(group, [&] { return to_planners(plan, checksums); });
+  mail = all_to_all(group, std::move(mail));
+  std::int64_t count = 0;
+  auto divergences = together(group, [&] { return find_divergences(plan.all, mail, rank, count); });
+  count = all_reduce(group, count, Group::Op::sum);
+  if (count == 0) return;
+
+  divergences = first_of_all(group, divergences);
+  const auto request = from_root(group, [&] {
+    WireWriter wanted;
+    each_told_side(divergences, [&](const Divergence& one, const Side& side) {
+      wanted.put(Wanted{side.ranks.front(), one.planner, side.position});
+    });
+    return wanted.take();
+  });
+  auto mine = together(group, [&] {
+    WireWriter details;
+    for (WireReader in(request); !in.empty();) {
+      const auto wanted = in.get<Wanted>();
+      if (wanted.rank != rank) continue;
+      const auto first = std::find_if(plan.mine.begin(), plan.mine.end(), [&](const auto& one) {
+        return one.planner == wanted.planner;
+      });
+      const auto at = static_cast<std::size_t>(first - plan.mine.begin()) + wanted.position;
+      details.put(details_of(state, plan.mine.at(at)));
+    }
+    auto bytes = details.take();
+    return bytes.empty() ? bytes : WireWriter().put(rank).put(bytes).take();
+  });
+  std::map<int, std::string> details;
+  to_root(group, std::move(mine), [&](const std::string& message) {
+    WireReader in(message);
+    const auto from = in.get<int>();
+    details[from] = in.get<std::string>();
+  });
+  from_root(group, [&] {
+    std::map<int, WireReader> readers;
+    for (const auto& [from, bytes] : details) readers.emplace(from, bytes);
+    each_told_side(divergences, [&](const Divergence&, Side& side) {
+      side.details = readers.at(side.ranks.front()).get_all<std::uint32_t>();
+    });
+    const bool is_error = job.options.store.replicas.divergence_is_error;
+    const auto error = error_of(divergences, count, !is_error);
+    if (is_error) throw error;
+    log(LogLevel::warning, cat("in ", prefix, ": ", error.problem(), " (", error.reason(), ")"));
+    return std::string();
+  });
+}
+
+}  // namespace cairn

@@ -1,0 +1,194 @@
+// Ragged, rank-private and indexed tensors of a save, as the plain ones that are stored.
+#include <array>
+#include <map>
+
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "cairn/error.hpp"
+#include "cairn/ragged.hpp"
+#include "exchange/by_key.hpp"
+#include "exchange/messages.hpp"
+#include "group/collectives.hpp"
+#include "model/follow.hpp"
+#include "model/keys.hpp"
+#include "session/save/resolve_indexed.hpp"
+#include "session/save/resolve_save.hpp"
+#include "session/save/resolve_sparse.hpp"
+
+namespace cairn {
+namespace {
+
+// Of one ragged tensor, whose rows all ranks together have.
+struct CountedRows {
+  Dims shape;              // of the whole
+  std::int64_t start = 0;  // of this rank's rows
+};
+
+std::int64_t rows_of(const std::string& key, const Rows& rows) {
+  try {
+    const auto count = rows.count();
+    if (count >= 0) return count;
+    throw Error(Code::invalid_argument, cat("'", key, "' has ", count, " rows"),
+                "Rows::count() says so", "There may be none.");
+  } catch (const Error& error) {
+    throw named(error, key);
+  }
+}
+
+// What ranks say of their rows: for each where its own begin, and the shape of the whole.
+std::vector<std::string> count_rows(const std::string& key,
+                                    const std::vector<std::pair<int, std::string>>& said) {
+  DType dtype{};
+  Dims whole;  // [0] grows
+  std::vector<std::int64_t> starts;
+  for (const auto& [rank, text] : said) {
+    WireReader in(text);
+    const auto its_dtype = in.get<DType>();
+    auto shape = get_dims(in);
+    const auto rows = shape[0];
+    if (starts.empty()) {
+      dtype = its_dtype;
+      whole = shape;
+      whole[0] = 0;
+    }
+    shape[0] = whole[0];
+    if (its_dtype != dtype || shape != whole) {
+      const auto rows_text = [](DType of, const Dims& dims) {
+        return cat(dtype_name(of), " ", shape_text(Dims(dims.begin() + 1, dims.end())));
+      };
+      throw Error(
+          Code::disagreement,
+          cat("ragged tensor '", key, "' has rows of ", rows_text(dtype, whole), " on rank ",
+              said.front().first, " and of ", rows_text(its_dtype, shape), " on rank ", rank),
+          "only their number may differ between ranks")
+          .of_tensor(key);
+    }
+    starts.push_back(whole[0]);
+    if (!__builtin_add_overflow(whole[0], rows, &whole[0])) continue;
+    throw Error(Code::invalid_argument,
+                cat("ragged tensor '", key, "' has 2^63 rows or more on all ranks together"))
+        .of_tensor(key);
+  }
+  std::vector<std::string> answers;
+  for (const auto start : starts) {
+    WireWriter out;
+    put(out, whole);
+    answers.push_back(out.put(start).take());
+  }
+  return answers;
+}
+
+// Collective. The rows of each ragged tensor are counted by a rank that its key chooses. Nothing
+// is known of a tensor whose ranks disagree, which `error` says on that rank.
+std::map<std::string, CountedRows> gather_rows(Group& group, const State& state,
+                                               std::int64_t ragged, std::optional<Error>& error) {
+  std::vector<KeyedText> mine;
+  together(group, [&] {
+    for (const auto& [key, tensor] : state.tensors()) {
+      if (!tensor.unresolved || tensor.unresolved->kind != Unresolved::Kind::ragged) continue;
+      Dims shape = tensor.shape;
+      shape[0] = rows_of(key, *tensor.unresolved->rows);
+      WireWriter text;
+      put(text.put(tensor.dtype), shape);
+      mine.push_back({key, text.take()});
+    }
+  });
+  const auto heard = ask_by_key(group, key_planners_for(group, ragged), mine, count_rows);
+  error = heard.error;
+  if (error && error->rank() < 0) error->on_rank(0);  // whoever looked at it says nothing of it
+  std::map<std::string, CountedRows> tensors;
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    if (heard.texts[i].empty()) continue;
+    WireReader in(heard.texts[i]);
+    auto& one = tensors[mine[i].key];
+    one.shape = get_dims(in);
+    one.start = in.get<std::int64_t>();
+  }
+  return tensors;
+}
+
+// All of these rows, as a slice of the tensor that begins there.
+LocalTensor with_rows(LocalTensor tensor, const Rows& rows, Dims shape, std::int64_t start) {
+  tensor.shape = std::move(shape);
+  Box box = Box::whole(tensor.shape);
+  box.start[0] = start;
+  box.extent[0] = rows.count();
+  if (!box.empty()) tensor.slices = {{std::move(box), rows.memory()}};
+  return tensor;
+}
+
+// Behind this rank's own slices, as a plan for a state without them expects.
+// `sliced`: nobody has asked for one array, and gaps are none that is worth writing.
+LocalTensor with_fills(LocalTensor tensor, const std::vector<LocalSlice>& fills, bool sliced) {
+  tensor.sparse = nullptr;
+  tensor.slices.insert(tensor.slices.end(), fills.begin(), fills.end());
+  if (sliced && tensor.storage == Storage::automatic) tensor.storage = Storage::sliced;
+  return tensor;
+}
+
+}  // namespace
+
+std::optional<State> resolve(Group& group, const Look& look, RowPlans* plans, GapsByKey* gaps) {
+  const State& state = look.state;
+  std::array<std::int64_t, 5> counts{look.error().has_value(), 0, 0, 0, 0};
+  auto& [failed, unresolved, ragged, indexed, sparse] = counts;
+  for (const auto& [key, tensor] : state.tensors()) {
+    sparse += gaps && tensor.sparse;
+    if (!tensor.unresolved) continue;
+    ++unresolved;
+    ragged += tensor.unresolved->kind == Unresolved::Kind::ragged;
+    indexed += tensor.unresolved->kind == Unresolved::Kind::indexed;
+  }
+  group.all_reduce(counts, Group::Op::sum);
+  if (failed > 0) agree(group, look.error());
+  if (unresolved + sparse == 0) return std::nullopt;
+  std::optional<Error> disagreement;
+  std::map<std::string, CountedRows> gathered;
+  if (ragged > 0) gathered = gather_rows(group, state, ragged, disagreement);
+  FillsByKey fills;
+  if (sparse > 0) fills = fill_gaps(group, state, sparse, *gaps);
+  auto plain = together(group, [&] {
+    if (disagreement) throw Error(*disagreement);
+    State plain;
+    plain.store(state.storage());
+    const auto& notes = state.objects();
+    if (notes.graph) plain.carry(notes.graph);
+    for (const auto& [path, target] : notes.aliases) plain.alias(path, target);
+    for (const auto& [key, variable] : notes.names) {
+      const auto* tensor = state.find(key);
+      const bool is_private = tensor && tensor->unresolved &&
+                              tensor->unresolved->kind == Unresolved::Kind::rank_private;
+      plain.name(is_private ? private_key(key, group.rank(), group.size()) : key, variable);
+    }
+    for (const auto& [key, given] : state.tensors()) {
+      const auto what = given.unresolved;
+      auto tensor = given;
+      tensor.unresolved = nullptr;
+      tensor.source = nullptr;
+      if (gaps && tensor.sparse) {
+        const bool sliced = state.storage() == Storage::automatic && gaps->count(key) != 0;
+        tensor = with_fills(std::move(tensor), fills[key], sliced);
+      }
+      if (!what) {
+        plain.add(key, std::move(tensor));
+      } else if (what->kind == Unresolved::Kind::ragged) {
+        const auto found = gathered.find(key);
+        if (found == gathered.end()) continue;  // the verdict will tell
+        const auto& all = found->second;
+        plain.add(key, with_rows(std::move(tensor), *what->rows, all.shape, all.start));
+      } else if (what->kind == Unresolved::Kind::rank_private) {
+        if (what->rows) {
+          auto shape = tensor.shape;
+          shape[0] = rows_of(key, *what->rows);
+          tensor = with_rows(std::move(tensor), *what->rows, std::move(shape), 0);
+        }
+        plain.add(private_key(key, group.rank(), group.size()), std::move(tensor));
+      }
+    }
+    return plain;
+  });
+  if (indexed > 0) add_indexed(group, state, plans, plain);
+  return plain;
+}
+
+}  // namespace cairn

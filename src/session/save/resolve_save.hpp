@@ -1,0 +1,19 @@
+#pragma once
+/// From what a state says to what the exchange knows: plain tensors.
+#include <optional>
+
+#include "cairn/contents.hpp"
+#include "cairn/group.hpp"
+#include "cairn/state.hpp"
+#include "exchange/id_sets.hpp"
+#include "session/job/look.hpp"
+
+namespace cairn {
+
+/// Collective. The state of a save as plain tensors; nothing if it is one of plain tensors on all
+/// ranks already. Throws disagreement where ranks have rows of different dtypes or shapes, what is
+/// wrong with ids, and the error of the look. `plans`: of earlier saves; may be null. `gaps`: gets
+/// those of sparse tensors, which are plain ones then; null: these stay sparse.
+std::optional<State> resolve(Group&, const Look&, RowPlans* plans, GapsByKey* gaps);
+
+}  // namespace cairn

@@ -1,0 +1,32 @@
+#pragma once
+/// Who writes what in a save, and where.
+#include <memory>
+#include <vector>
+
+#include "session/save/capture.hpp"
+#include "session/save/formats/hdf5_file.hpp"
+#include "session/save/save_steps.hpp"
+
+namespace cairn {
+
+struct SavePlan {
+  ReplicaPlan replicas;
+  Divisions divided;
+  LocalShards local;   ///< of a bundle
+  LocalShards frozen;  ///< of a bundle, behind these; none where no files are shared (frozen.hpp)
+  Gathered gathered;   ///< of an HDF5 file
+  DensePlan dense;
+  FileLayout layout;
+  /// Of numeric tensors: what this rank holds less what it is to write; rank 0 less dense ones,
+  /// too. The sum over ranks is what is held more than once.
+  std::int64_t replica_bytes = 0;
+  std::shared_ptr<const Descriptions> descriptions;  ///< what the states of all ranks say
+  std::shared_ptr<const GapsByKey> gaps;             ///< of sparse tensors, of all ranks
+  CaptureForm capture;                               ///< none before the first asynchronous save
+  std::shared_ptr<KeptMerge> merged = std::make_shared<KeptMerge>();  ///< of its last save
+};
+
+/// Collective: describe, cover, shard, lay out.
+SavePlan plan_save(const Job&, const State&, const ReplicaTurn&);
+
+}  // namespace cairn

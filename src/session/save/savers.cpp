@@ -1,0 +1,231 @@
+#include "session/save/savers.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "cairn/error.hpp"
+#include "group/collectives.hpp"
+#include "store/contents/contents_reader.hpp"
+#include "store/contents/format.hpp"
+
+namespace cairn {
+namespace {
+
+// A bundle that this rank's saver has written.
+struct Bundle {
+  std::size_t saver;
+  CheckpointContents contents;
+};
+
+Error of_saver(const RegisteredSaver& saver, std::string problem, std::string reason) {
+  return Error(Code::invalid_argument, cat("saver '", saver.name, "': ", problem),
+               std::move(reason),
+               "A saver returns the prefixes of the bundles that it wrote under the prefix which "
+               "it was given.");
+}
+
+std::string whose(const RegisteredSaver& saver) { return cat("saver '", saver.name, "'"); }
+
+Bundle open_bundle(const Job& job, std::size_t number, const std::string& given,
+                   const std::string& returned) {
+  const auto& saver = job.options.hooks.savers[number];
+  if (!returned.starts_with(given) || returned.find('/', given.size()) != returned.npos) {
+    throw of_saver(saver, cat("it returned ", returned), cat("it was given ", given));
+  }
+  try {
+    Bundle bundle{number, read_contents(*job.files, returned)};
+    if (!format_of(bundle.contents.format).has_data_files()) {
+      throw Error(Code::invalid_argument, "it is one file, which has no data files to link");
+    }
+    for (const auto& tensor : bundle.contents.tensors) {
+      if (!tensor.problem.empty()) throw Error(Code::data_loss, tensor.problem);
+    }
+    if (bundle.contents.big_endian) throw Error(Code::unsupported, "it is big-endian");
+    return bundle;
+  } catch (const Error& error) {
+    // What the storage does is no fault of the saver's.
+    if (error.code() == Code::io || error.code() == Code::no_space) {
+      throw Error(error.code(), cat(whose(saver), ": ", returned, " cannot be read"), error.what(),
+                  error.way_out())
+          .at(error.path());
+    }
+    throw of_saver(saver, cat(returned, " is no readable bundle"), error.what());
+  }
+}
+
+// What all ranks' bundles hold.
+struct Held {
+  std::size_t saver;
+  std::string prefix;
+  std::vector<std::string> whole, sliced;  // keys
+};
+
+// Collective, of what all ranks' savers wrote.
+struct Told {
+  std::vector<Held> bundles;
+  std::vector<int> files;     // by rank: data files
+  std::vector<bool> records;  // by rank: whether it leaves a part record
+};
+
+Told tell(Group& group, const std::vector<Bundle>& mine, int files, bool record) {
+  WireWriter message;
+  message.put(files).put(record);
+  for (const auto& [saver, contents] : mine) {
+    std::vector<std::string> whole, sliced;
+    for (const auto& tensor : contents.tensors) {
+      (tensor.sliced ? sliced : whole).push_back(tensor.key);
+    }
+    message.put(std::uint64_t{saver}).put(contents.prefix).put(whole).put(sliced);
+  }
+  Told told;
+  for (const auto& text : all_gather(group, message.take())) {
+    WireReader reader(text);
+    told.files.push_back(reader.get<int>());
+    told.records.push_back(reader.get<bool>());
+    while (!reader.empty()) {
+      Held held;
+      held.saver = static_cast<std::size_t>(reader.get<std::uint64_t>());
+      held.prefix = reader.get<std::string>();
+      held.whole = reader.get_all<std::string>();
+      held.sliced = reader.get_all<std::string>();
+      told.bundles.push_back(std::move(held));
+    }
+  }
+  return told;
+}
+
+// Local: against what this rank's state holds.
+void require_new(const std::vector<RegisteredSaver>& savers, const std::vector<Held>& all,
+                 const State& state) {
+  std::map<std::string, const Held*> whole, any;
+  std::set<std::string> prefixes;
+  for (const auto& held : all) {
+    const auto& saver = savers[held.saver];
+    if (!prefixes.insert(held.prefix).second) {
+      throw of_saver(saver, cat(held.prefix, " was returned twice"), "one rank returns a bundle");
+    }
+    const auto check = [&](const std::string& key, bool is_whole) {
+      const auto other = any.find(key);
+      if (state.find(key)) {
+        throw of_saver(saver, cat("tensor '", key, "' is in the state, too"), "").of_tensor(key);
+      }
+      if (other != any.end() && (is_whole || whole.count(key))) {
+        throw of_saver(saver, cat("tensor '", key, "' was saved twice"),
+                       cat("by saver '", savers[other->second->saver].name, "'"))
+            .of_tensor(key);
+      }
+      any[key] = &held;
+      if (is_whole) whole[key] = &held;
+    };
+    for (const auto& key : held.whole) check(key, true);
+    for (const auto& key : held.sliced) check(key, false);
+  }
+}
+
+// Collective. Slices of a tensor, of all bundles together, make it up.
+void require_complete(Group& group, const std::vector<Bundle>& mine, const CheckpointMeta& meta) {
+  std::vector<StoredTensor> sliced;
+  for (const auto& bundle : mine) {
+    for (const auto& tensor : bundle.contents.tensors) {
+      if (tensor.sliced) sliced.push_back(tensor);
+    }
+  }
+  if (!any_of(group, !sliced.empty())) return;
+  try {
+    merge_entries(group, std::move(sliced), true);
+  } catch (const Error& error) {
+    if (error.code() != Code::internal || error.tensor().empty()) throw;
+    std::string names;
+    for (const auto& [saver, keys] : meta.savers) {
+      if (keys.count(error.tensor())) names += cat(names.empty() ? "'" : ", '", saver, "'");
+    }
+    throw Error(Code::invalid_argument,
+                cat("saver ", names, ": tensor '", error.tensor(), "' is not whole"),
+                error.problem(),
+                "The slices that all ranks' bundles have of a tensor must be of one dtype and "
+                "shape, cover it and not overlap.")
+        .of_tensor(error.tensor());
+  }
+}
+
+// The files of this rank's bundles under their numbers in the save, and the entries for them.
+std::vector<StoredTensor> adopt(const Job& job, const std::vector<Bundle>& bundles, int first_file,
+                                const commit::Transaction& save) {
+  std::vector<StoredTensor> entries;
+  int next = first_file;
+  for (const auto& [saver, contents] : bundles) {
+    std::map<std::int32_t, std::int32_t> number;
+    for (auto tensor : contents.tensors) {
+      for (auto& slice : tensor.slices) {
+        const auto [at, is_new] = number.emplace(slice.file, next);
+        if (is_new) {
+          io::link_or_copy(*job.files, data_path(contents, slice.file), save.part(next++));
+        }
+        slice.file = at->second;
+      }
+      entries.push_back(std::move(tensor));
+    }
+  }
+  return entries;
+}
+
+int files_of(const std::vector<Bundle>& bundles) {
+  std::set<std::pair<std::size_t, std::int32_t>> files;
+  for (std::size_t i = 0; i < bundles.size(); ++i) {
+    for (const auto& tensor : bundles[i].contents.tensors) {
+      for (const auto& slice : tensor.slices) files.emplace(i, slice.file);
+    }
+  }
+  return static_cast<int>(files.size());
+}
+
+}  // namespace
+
+std::vector<StoredTensor> run_savers(const Job& job, const State& state, commit::Transaction& save,
+                                     FileLayout& layout, CheckpointMeta& meta) {
+  Group& group = *job.group;
+  const auto& savers = job.options.hooks.savers;
+  if (savers.empty()) return {};
+  std::vector<Bundle> mine;
+  for (std::size_t i = 0; i < savers.size(); ++i) {
+    const auto prefix = save.saver_prefix(static_cast<int>(i)).string();
+    const auto returned = together(
+        group, [&] { return calling(whose(savers[i]), [&] { return savers[i].save(prefix); }); });
+    // Only now: every rank's bundles are written.
+    together(group, [&] {
+      for (const auto& one : returned) mine.push_back(open_bundle(job, i, prefix, one));
+    });
+  }
+  const auto told = tell(group, mine, files_of(mine), layout.writer >= 0 || !mine.empty());
+  together(group, [&] { require_new(savers, told.bundles, state); });
+  for (const auto& saver : savers) meta.savers[saver.name];
+  for (const auto& held : told.bundles) {
+    auto& keys = meta.savers[savers[held.saver].name];
+    keys.insert(held.whole.begin(), held.whole.end());
+    keys.insert(held.sliced.begin(), held.sliced.end());
+  }
+  require_complete(group, mine, meta);
+  int first = 0;
+  layout.writers = 0;
+  for (int rank = 0; rank < group.size(); ++rank) {
+    const bool leaves_record = told.records[static_cast<std::size_t>(rank)];
+    if (rank == group.rank()) {
+      first = layout.data_files;
+      layout.writer = leaves_record ? layout.writers : -1;
+    }
+    layout.data_files += told.files[static_cast<std::size_t>(rank)];
+    layout.writers += leaves_record;
+  }
+  save.num_files = std::stoi(from_root(group, [&] {
+    auto grown = save;
+    grown.num_files = layout.data_files + 1;
+    commit::avoid_counts_in_use(*job.files, grown);
+    return cat(grown.num_files);
+  }));
+  return together(group, [&] { return adopt(job, mine, first, save); });
+}
+
+}  // namespace cairn

@@ -1,0 +1,148 @@
+// Shard: each task's tensors through the policy; then files are numbered over all ranks.
+#include <map>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "base/text.hpp"
+#include "group/collectives.hpp"
+#include "session/save/call_policy.hpp"
+#include "session/save/save_steps.hpp"
+#include "session/save/writers/writer.hpp"
+
+namespace cairn {
+namespace {
+
+// A task, whatever the device.
+struct TaskOrder {
+  bool operator()(const DeviceTask& a, const DeviceTask& b) const {
+    return std::tie(a.job, a.replica, a.task) < std::tie(b.job, b.replica, b.task);
+  }
+};
+using ByTask = std::map<DeviceTask, std::vector<ShardableTensor>, TaskOrder>;
+
+// Where the tensors are in the state that a save has added to it: policies see them without.
+using OwnTensors = std::map<std::string_view, std::size_t>;
+
+ShardableTensor as_policies_see(const Job& job, const State& state, const Task& task) {
+  const auto& [key, tensor] = state.tensors()[task.tensor];
+  const auto& names = state.objects().names;
+  const auto named = names.empty() ? names.end() : names.find(key);
+  ShardableTensor one;
+  one.name = named == names.end() ? key : named->second;
+  one.key = key;
+  one.dtype = tensor.dtype;
+  one.shape = tensor.shape;
+  if (!tensor.made_by_save) one.owner = task.tensor;
+  if (task.slice >= 0) one.owner_slice = static_cast<std::size_t>(task.slice);
+  one.slice = task.box;
+  one.bytes = one.slice.count() * static_cast<std::int64_t>(dtype_size(one.dtype));
+  one.task = device_of(job, tensor, task.slice);
+  return one;
+}
+
+// As it is written: with the size of the box, which callbacks that cut need not keep count of, and
+// its place in the state.
+void complete(ShardableTensor& tensor, const OwnTensors& own) {
+  if (tensor.dtype != DType::string) {
+    tensor.bytes = tensor.slice.count() * static_cast<std::int64_t>(dtype_size(tensor.dtype));
+  }
+  if (!tensor.owner) tensor.owner = own.at(tensor.key);
+}
+
+}  // namespace
+
+DeviceTask device_of(const Job& job, const LocalTensor& tensor, int slice) {
+  if (slice >= 0 && !tensor.slices[static_cast<std::size_t>(slice)].device_type.empty()) {
+    auto one = nothing(tensor.dtype, tensor.shape);
+    one.storage = tensor.storage;
+    auto& only = one.slices.emplace_back(tensor.slices[static_cast<std::size_t>(slice)]);
+    one.device_type = std::exchange(only.device_type, "");
+    one.device_index = std::exchange(only.device_index, std::nullopt);
+    return device_of(job, one, 0);
+  }
+  if (job.options.store.device_of) return job.options.store.device_of(job.rank(), tensor);
+  DeviceTask task;
+  task.task = job.rank();
+  task.device_type = tensor.device_type;
+  // A rank's own device, unless the memory names one: ranks of a node share its devices in turn.
+  task.device_index =
+      tensor.device_index.value_or(tensor.device_type == "CPU" ? 0 : job.places.rank_in_node);
+  return task;
+}
+
+LocalShards shard(const Job& job, const State& state, const std::vector<Task>& tasks) {
+  LocalShards local;
+  ByTask by_task;
+  OwnTensors own;
+  for (const auto& task : tasks) {
+    const auto& [key, tensor] = state.tensors()[task.tensor];
+    auto one = as_policies_see(job, state, task);
+    if (tensor.strings) {
+      auto encoded = bundle::encode_strings(string_values(key, tensor));
+      one.bytes = static_cast<std::int64_t>(encoded.bytes.size());
+      local.strings[task.tensor] = std::move(encoded);
+    }
+    local.bytes += one.bytes;
+    if (!one.owner) own.emplace(key, task.tensor);
+    by_task[one.task].push_back(std::move(one));
+  }
+  const auto& policy = policy_of(job.options.store.policy);
+  const auto description = by_task.empty() ? std::string() : policy.description();
+  for (const auto& of_task : by_task) {
+    const auto& tensors = of_task.second;
+    const auto what = cat("the ", tensors.size(), " slices of ", to_string(tensors.front().task));
+    auto shards = call_policy(description, what, [&] { return policy(tensors); });
+    validate_shards(shards, tensors, description);
+    for (auto& one : shards) {
+      std::erase_if(one, [](const auto& slices) { return slices.second.empty(); });
+      if (one.empty()) continue;
+      for (auto& [key, slices] : one) {
+        for (auto& [box, tensor] : slices) complete(tensor, own);
+      }
+      local.shards.push_back(std::move(one));
+    }
+  }
+  return local;
+}
+
+FileLayout lay_out(const Job& job, const LocalShards& local, const LocalShards& frozen,
+                   const DensePlan& dense) {
+  Group& group = *job.group;
+  // A sum in which each rank fills its own place: less than gathered texts, and no rank gets more
+  // than its share of the messages. Behind the ranks are the bytes of all.
+  const auto ranks = static_cast<std::size_t>(group.size());
+  std::vector<std::int64_t> all(ranks + 1);
+  const auto own = local.shards.size() + frozen.shards.size();
+  all[static_cast<std::size_t>(group.rank())] =
+      2 * static_cast<std::int64_t>(own) + (dense.writes() ? 1 : 0);
+  all[ranks] = local.bytes;
+  group.all_reduce(all, Group::Op::sum);
+  FileLayout layout;
+  layout.total_bytes = all[ranks];
+  std::vector<bool> writes(ranks);
+  std::vector<int> shards;
+  for (int rank = 0; rank < group.size(); ++rank) {
+    const auto said = all[static_cast<std::size_t>(rank)];
+    shards.push_back(static_cast<int>(said / 2));
+    if (shards.back() > 0) writes[static_cast<std::size_t>(job.io_rank_of(rank))] = true;
+    if (said % 2 != 0) writes[static_cast<std::size_t>(rank)] = true;
+  }
+  const auto files = writer_of(job).number(job, shards);
+  layout.first_file = files.first;
+  layout.first_frozen = files.first + static_cast<int>(local.shards.size());
+  layout.data_files = layout.shard_files = files.all;
+  for (int rank = 0; rank < group.size(); ++rank) {
+    const bool leaves_record = writes[static_cast<std::size_t>(rank)];
+    if (rank == group.rank() && leaves_record) layout.writer = layout.writers;
+    layout.writers += leaves_record;
+  }
+  if (dense.bytes > 0) {
+    layout.dense_file = layout.data_files;
+    layout.data_files += static_cast<int>(dense.file_bytes.size());
+    layout.total_bytes += dense.bytes;
+  }
+  return layout;
+}
+
+}  // namespace cairn

@@ -1,0 +1,157 @@
+#include "session/save/writers/datasets.hpp"
+
+#include <cstring>
+#include <span>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "cairn/shared_files.hpp"
+#include "session/save/dense_runs.hpp"
+#include "session/save/writers/read_back.hpp"
+
+namespace cairn {
+namespace {
+
+// A box that begins where the last one ends, in one dimension and alike in the others, makes it
+// longer: HDF5 is quicker with few boxes.
+void add_joined(std::vector<Box>& boxes, const Box& box) {
+  if (!boxes.empty() && !box.start.empty()) {
+    auto& last = boxes.back();
+    std::size_t differs = 0, where = 0;
+    for (std::size_t d = 0; d < box.start.size(); ++d) {
+      if (box.start[d] == last.start[d] && box.extent[d] == last.extent[d]) continue;
+      ++differs;
+      where = d;
+    }
+    if (differs == 1 && box.start[where] == last.start[where] + last.extent[where]) {
+      last.extent[where] += box.extent[where];
+      return;
+    }
+  }
+  boxes.push_back(box);
+}
+
+class DatasetRuns final : public RunsFile {
+ public:
+  DatasetRuns(const Job& job, const DensePlan& plan, const io::Path& path, int first_file)
+      : plan_(plan), first_file_(first_file) {
+    Group& group = *job.group;
+    // Each rank opens the file by itself, too: to sync it at the end, and because HDF5, where that
+    // fails on one rank, may leave the others waiting.
+    together(group, [&] { file_ = job.files->open_write(path); });
+    datasets_ = together(
+        group, [&] { return group.dataset_files()->open(path, job.options.write.mpi_io.hints); });
+  }
+
+  // All ranks' runs of a tensor in one transfer, tensors in order.
+  void write(RunsInHand& hand, std::vector<StoredTensor>& entries, KeptError& error) override {
+    std::map<int, std::vector<int>> tensors;  // of any rank; and the runs of this one
+    for (auto t = hand.round->first_tensor; t <= hand.round->last_tensor; ++t) tensors[t];
+    for (const auto& one : hand.runs) {
+      tensors[plan_.run(one.first).source].push_back(one.first);
+    }
+    for (const auto& one : tensors) {
+      const auto& mine = one.second;
+      std::vector<Box> boxes;
+      const std::byte* bytes = nullptr;
+      std::vector<DatasetFile::Block> blocks;
+      error.guard([&] {
+        if (error || mine.empty()) return;
+        bytes = in_a_row(hand, mine);
+        for (const auto number : mine) {
+          add_joined(boxes, plan_.run(number).box);
+        }
+        blocks.reserve(boxes.size());
+        for (const auto& box : boxes) blocks.push_back({box.start, box.extent});
+      });
+      if (error) blocks.clear();
+      const auto& key = plan_.tensors[static_cast<std::size_t>(one.first)].key;
+      error.guard([&] { datasets_->write_all(key, blocks, bytes); });
+      for (const auto number : mine) {
+        if (error) break;
+        error.guard([&] {
+          write_run(plan_, number, hand.runs.at(number).bytes, first_file_, nullptr, entries);
+        });
+      }
+    }
+  }
+
+  void close(KeptError& error) override {
+    error.guard([&] { datasets_->flush(); });
+    error.guard([&] { datasets_->close(); });
+    error.guard([&] {
+      file_->sync();
+      file_->close();
+    });
+  }
+
+ private:
+  // Several runs of a tensor are neighbours in the buffer. Where they lie elsewhere, and are no
+  // neighbours there, they go to the buffer.
+  const std::byte* in_a_row(RunsInHand& hand, std::span<const int> runs) const {
+    const auto size = [&](int number) { return plan_.run(number).bytes; };
+    const auto* first = hand.runs.at(runs.front()).bytes;
+    const auto* next = first;
+    bool row = true;
+    for (const auto number : runs) {
+      row = row && hand.runs.at(number).bytes == next;
+      next += size(number);
+    }
+    if (row) return first;
+    for (const auto number : runs) {
+      auto& run = hand.runs.at(number);
+      if (run.bytes != run.buffer) {
+        std::memcpy(run.buffer, run.bytes, static_cast<std::size_t>(size(number)));
+      }
+      run.bytes = run.buffer;
+    }
+    return hand.runs.at(runs.front()).buffer;
+  }
+
+  const DensePlan& plan_;
+  int first_file_;
+  std::unique_ptr<io::File> file_;
+  std::unique_ptr<DatasetFile> datasets_;
+};
+
+}  // namespace
+
+bool CollectiveDatasets::serves(const Job& job) const {
+  return job.options.write.writer == Writer::hdf5_collective;
+}
+
+std::string CollectiveDatasets::description(const ManagerOptions& options) const {
+  return cat("hdf5_collective, ", mpi_io_text(options.write.mpi_io));
+}
+
+void CollectiveDatasets::settle(Job& job) const {
+  together(*job.group, [&] {
+    const auto& options = job.options;
+    if (options.store.format != Format::hdf5) {
+      throw Error(Code::invalid_argument, cat(name(), " cannot write bundles"),
+                  "it writes the datasets of HDF5 files",
+                  "Set the format to Format::hdf5, or use Writer::mpi_io.");
+    }
+    const auto* datasets = job.group->dataset_files();
+    if (!datasets) {
+      throw Error(
+          Code::unsupported, cat(name(), " needs the ranks of an MPI communicator"),
+          "this group has no HDF5 files that ranks write together",
+          "Make the group with cairn::mpi(), or use Writer::posix: the files are the same.");
+    }
+    datasets->check(options.write.mpi_io.hints);
+  });
+}
+
+std::unique_ptr<RunsFile> CollectiveDatasets::open_runs(const Job& job, const DensePlan& plan,
+                                                        const RunsPlace& place, int first_file,
+                                                        KeptError&) const {
+  return std::make_unique<DatasetRuns>(job, plan, place.path, first_file);
+}
+
+void CollectiveDatasets::check_runs(const Job& job, const io::Path& path,
+                                    const std::vector<StoredTensor>& entries) const {
+  read_runs_back(job, path, entries);
+}
+
+}  // namespace cairn

@@ -1,0 +1,268 @@
+// The save of shards with io ranks: each of the others sends its bytes to the rank that serves it,
+// frame by frame; an io rank has one frame of several senders in hand at a time.
+#include "session/save/writers/forwarded.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "cairn/sharding.hpp"
+#include "exchange/messages.hpp"
+#include "group/collectives.hpp"
+#include "session/save/call_policy.hpp"
+#include "session/save/frames.hpp"
+#include "session/save/shard_files.hpp"
+
+namespace cairn {
+namespace {
+
+using Buffer = std::unique_ptr<std::byte[]>;
+
+// Not initialised: what is never used is never touched.
+Buffer take(std::int64_t bytes) {
+  return std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(bytes));
+}
+
+class Forward {
+ public:
+  Forward(const Job& job, const commit::Transaction& save, Outgoing out)
+      : job_(job), group_(*job.group), save_(save), out_(std::move(out)) {}
+
+  std::vector<StoredTensor> run() {
+    meet();
+    if (job_.is_io_rank()) {
+      error_.guard(
+          [&] { joined_ ? write_entries(*joined_, out_) : write_files(*job_.files, save_, out_); });
+      receive_all();
+      error_.guard([&] {
+        if (joined_ && !error_) joined_->finish();
+      });
+    } else {
+      send_all();
+    }
+    agree(group_, error_.first());
+    if (!job_.is_io_rank()) return {};
+    auto entries = std::move(out_.entries);
+    for (auto& sender : senders_) {
+      std::move(sender.entries.begin(), sender.entries.end(), std::back_inserter(entries));
+    }
+    return entries;
+  }
+
+ private:
+  struct Sender {
+    int rank;
+    std::vector<StoredTensor> entries;
+    Frames stream;
+    std::optional<ShardFiles> file = std::nullopt;  // none: the joined one
+    std::size_t next = 0;                           // frame
+    std::vector<std::uint32_t> checksums = {};      // of the bytes of each entry, as they arrived
+  };
+
+  // Collective. Io ranks hear what will come, and all memory is taken: once frames move, a rank
+  // that threw would leave the others waiting for its messages, and errors are kept to the end.
+  void meet() {
+    const auto me = job_.rank();
+    std::vector<std::pair<int, std::string>> lists;
+    const auto list = together(group_, [&] {
+      WireWriter writer;
+      put(writer, out_.entries);
+      return writer.take();
+    });
+    if (!job_.is_io_rank()) {
+      group_.send(job_.io_rank_of(me), list);
+    } else {
+      for (int rank = 0; rank < group_.size(); ++rank) {
+        if (rank != me && job_.io_rank_of(rank) == me)
+          lists.emplace_back(rank, group_.receive(rank));
+      }
+    }
+    together(group_, [&] {
+      const auto limit = job_.options.write.chunk_bytes;
+      if (!job_.is_io_rank()) {
+        stream_ = Frames(out_.entries, limit);
+        checksums_.resize(out_.entries.size());
+        buffers_.push_back(take(stream_.largest));
+        return;
+      }
+      std::int64_t largest = 0;
+      for (const auto& [rank, bytes] : lists) {
+        WireReader reader(bytes);
+        auto entries = get_stored(reader);
+        Frames stream(entries, limit);
+        largest = std::max(largest, stream.largest);
+        senders_.push_back({rank, std::move(entries), std::move(stream)});
+        senders_.back().checksums.resize(senders_.back().entries.size());
+      }
+      const auto gathered = std::min(limit, ShardFiles::gathered_bytes);
+      if (writer_of(job_).one_file(job_)) {
+        auto all = out_.entries;
+        for (const auto& sender : senders_) {
+          all.insert(all.end(), sender.entries.begin(), sender.entries.end());
+        }
+        joined_.emplace(*job_.files, save_, all, gathered);
+      } else {
+        for (auto& sender : senders_) {
+          sender.file.emplace(*job_.files, save_, sender.entries, gathered);
+        }
+      }
+      // One sender after the other fills a joined file.
+      const auto at_once =
+          joined_ ? 1 : static_cast<std::size_t>(job_.options.write.io_ranks.memory_bytes / limit);
+      for (std::size_t i = 0; i < std::min(at_once, senders_.size()); ++i) {
+        buffers_.push_back(take(largest));
+      }
+    });
+  }
+
+  void send_all() {
+    const auto io_rank = job_.io_rank_of(job_.rank());
+    for (const auto& frame : stream_.frames) {
+      std::span<const std::byte> bytes(buffers_.front().get(),
+                                       static_cast<std::size_t>(frame.bytes));
+      error_.guard([&] {
+        for (auto p = frame.first; p < frame.end; ++p) {
+          const auto& piece = stream_.parts[p];
+          auto* packing = buffers_.front().get() + (piece.at - frame.begin);
+          const auto found = fetch(piece, packing, frame.end - frame.first == 1);
+          checksums_[piece.entry] = crc32c(found, checksums_[piece.entry]);
+          if (frame.end - frame.first == 1) bytes = found;
+        }
+      });
+      if (!bytes.empty()) {
+        const Group::Send send{io_rank, bytes};
+        group_.exchange({&send, 1}, {});
+      }
+    }
+    if (error_) checksums_.clear();  // what was sent is not to be compared
+    group_.send(io_rank, WireWriter().put(checksums_).take());
+  }
+
+  // The bytes of a piece: packed, or where they lie if they may stay there.
+  std::span<const std::byte> fetch(const Frames::Part& piece, std::byte* packing,
+                                   bool may_stay) const {
+    const auto& run = out_.bytes[piece.entry].run;
+    const auto* slice = out_.bytes[piece.entry].slice;
+    const auto size = static_cast<std::size_t>(piece.bytes);
+    if (!run.empty()) {
+      const auto bytes = run.subspan(static_cast<std::size_t>(piece.offset), size);
+      if (may_stay) return bytes;
+      std::copy(bytes.begin(), bytes.end(), packing);
+    } else if (size > 0) {
+      slice->memory->read(piece.box.relative_to(slice->box.start), packing);
+    }
+    return {packing, size};
+  }
+
+  // As many senders at a time as there are buffers, in rank order.
+  void receive_all() {
+    std::vector<Sender*> active(buffers_.size(), nullptr);
+    std::size_t coming = 0;
+    for (;;) {
+      std::vector<Group::Receive> receives;
+      for (std::size_t i = 0; i < active.size(); ++i) {
+        auto*& sender = active[i];
+        while (!sender || sender->next == sender->stream.frames.size()) {
+          if (sender) finish(*sender);
+          sender = coming < senders_.size() ? &senders_[coming++] : nullptr;
+          if (!sender) break;
+        }
+        if (!sender) continue;
+        const auto bytes = sender->stream.frames[sender->next].bytes;
+        if (bytes > 0) {
+          receives.push_back({sender->rank, {buffers_[i].get(), static_cast<std::size_t>(bytes)}});
+        }
+      }
+      if (std::all_of(active.begin(), active.end(), [](auto* sender) { return !sender; })) return;
+      if (!receives.empty()) group_.exchange({}, receives);
+      for (std::size_t i = 0; i < active.size(); ++i) {
+        if (!active[i]) continue;
+        error_.guard([&] { write_frame(*active[i], buffers_[i].get()); });
+        ++active[i]->next;
+      }
+    }
+  }
+
+  void write_frame(Sender& sender, const std::byte* bytes) {
+    if (error_) return;
+    const auto& frame = sender.stream.frames[sender.next];
+    for (auto p = frame.first; p < frame.end; ++p) {
+      const auto& piece = sender.stream.parts[p];
+      auto& entry = sender.entries[piece.entry];
+      auto& file = joined_ ? *joined_ : *sender.file;
+      if (piece.offset == 0) file.begin(entry);
+      file.append({bytes + (piece.at - frame.begin), static_cast<std::size_t>(piece.bytes)});
+      if (piece.offset + piece.bytes == entry.slices.front().size) {
+        sender.checksums[piece.entry] = file.end(entry);
+      }
+    }
+  }
+
+  void finish(Sender& sender) {
+    const auto message = group_.receive(sender.rank);
+    error_.guard([&] {
+      if (error_) return;
+      if (sender.file) sender.file->finish();
+      const auto sent = WireReader(message).get_all<std::uint32_t>();
+      for (std::size_t e = 0; e < sent.size(); ++e) {
+        if (sent[e] == sender.checksums.at(e)) continue;
+        throw changed_on_the_way(sender.entries[e].key, sender.rank, job_.rank(), sent[e],
+                                 sender.checksums[e]);
+      }
+    });
+  }
+
+  const Job& job_;
+  Group& group_;
+  const commit::Transaction& save_;
+  Outgoing out_;
+  std::vector<Sender> senders_;           // of an io rank
+  std::optional<ShardFiles> joined_;      // of an io rank that writes one file
+  Frames stream_;                         // of the others
+  std::vector<std::uint32_t> checksums_;  // of the others: by entry
+  std::vector<Buffer> buffers_;
+  KeptError error_;
+};
+
+}  // namespace
+
+bool ForwardedFiles::one_file(const Job& job) const {
+  const auto& store = job.options.store;
+  const auto& io = job.options.write.io_ranks;
+  return (io.joined || io.choice == IoRanks::Choice::automatic) &&
+         policy_of(store.policy).description() == ShardByTaskPolicy().description();
+}
+
+bool ForwardedFiles::serves(const Job& job) const {
+  return job.options.write.writer == Writer::posix && !job.places.served_by.empty();
+}
+
+DataWriter::Files ForwardedFiles::number(const Job& job, const std::vector<int>& shards) const {
+  if (!one_file(job)) return DataWriter::number(job, shards);
+  std::vector<int> written(shards.size(), 0);
+  for (std::size_t rank = 0; rank < shards.size(); ++rank) {
+    if (shards[rank] > 0) {
+      written[static_cast<std::size_t>(job.io_rank_of(static_cast<int>(rank)))] = 1;
+    }
+  }
+  Files files;
+  for (std::size_t rank = 0; rank < written.size(); ++rank) {
+    if (static_cast<int>(rank) == job.io_rank_of(job.rank())) files.first = files.all;
+    files.all += written[rank];
+  }
+  return files;
+}
+
+std::vector<StoredTensor> ForwardedFiles::write_with_others(const Job& job, const State& state,
+                                                            const LocalShards& local,
+                                                            const FileLayout& layout,
+                                                            const commit::Transaction& save) const {
+  auto out = together(*job.group,
+                      [&] { return outgoing(state, local, layout.first_file, one_file(job)); });
+  return Forward(job, save, std::move(out)).run();
+}
+
+}  // namespace cairn

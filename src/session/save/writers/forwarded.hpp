@@ -1,0 +1,26 @@
+#pragma once
+/// With io ranks: shards travel to the rank that serves theirs in bounded rounds, each byte is
+/// checksummed on both sides, and io ranks write the files. Runs of dense tensors have come to io
+/// ranks already. Of an asynchronous save the copies travel (session/save/capture.hpp).
+#include "session/save/writers/own_files.hpp"
+
+namespace cairn {
+
+class ForwardedFiles final : public OwnFiles {
+ public:
+  bool serves(const Job&) const override;
+  bool may_share_files() const override { return false; }
+  bool writes_for_others() const override { return true; }
+  bool one_file(const Job&) const override;
+  Files number(const Job&, const std::vector<int>& shards) const override;
+  std::vector<StoredTensor> write_with_others(const Job&, const State&, const LocalShards&,
+                                              const FileLayout&,
+                                              const commit::Transaction&) const override;
+  std::vector<StoredTensor> write_alone(const Job&, const State&, const LocalShards&,
+                                        const FileLayout&,
+                                        const commit::Transaction&) const override {
+    return {};
+  }
+};
+
+}  // namespace cairn

@@ -1,0 +1,71 @@
+#include "session/save/writers/own_files.hpp"
+
+#include "session/save/dense_runs.hpp"
+#include "session/save/shard_files.hpp"
+
+namespace cairn {
+namespace {
+
+class OwnRuns final : public RunsFile {
+ public:
+  // Null: this rank has no runs in it.
+  OwnRuns(const DensePlan& plan, int first_file, std::unique_ptr<io::File> file)
+      : plan_(plan), first_file_(first_file), file_(std::move(file)) {}
+
+  void write(RunsInHand& hand, std::vector<StoredTensor>& entries, KeptError& error) override {
+    for (const auto& one : hand.runs) {
+      if (error) return;
+      error.guard([&] {
+        write_run(plan_, one.first, one.second.bytes, first_file_, file_.get(), entries);
+      });
+    }
+  }
+
+  void close(KeptError& error) override {
+    if (!file_) return;
+    error.guard([&] {
+      file_->sync();
+      file_->close();
+    });
+  }
+
+ private:
+  const DensePlan& plan_;
+  int first_file_;
+  std::unique_ptr<io::File> file_;
+};
+
+}  // namespace
+
+bool OwnFiles::serves(const Job& job) const {
+  return job.options.write.writer == Writer::posix && job.places.served_by.empty();
+}
+
+std::vector<StoredTensor> OwnFiles::write_alone(const Job& job, const State& state,
+                                                const LocalShards& local, const FileLayout& layout,
+                                                const commit::Transaction& save) const {
+  auto out = outgoing(state, local, layout.first_file);
+  write_files(*job.files, save, out);
+  return std::move(out.entries);
+}
+
+void OwnFiles::make_runs(const Job& job, const DensePlan& plan, const RunsPlace& place,
+                         int first_file, const commit::Transaction& save) const {
+  if (!place.makes_it) return;
+  make_dense_file(*job.files, plan, place.file, first_file, save)->close();
+}
+
+std::unique_ptr<RunsFile> OwnFiles::open_runs(const Job& job, const DensePlan& plan,
+                                              const RunsPlace& place, int first_file,
+                                              KeptError& error) const {
+  std::unique_ptr<io::File> file;
+  if (place.has_runs) {
+    error.guard([&] {
+      file = job.files->open_write(place.path);
+      file->stream(job.options.write.direct_io);
+    });
+  }
+  return std::make_unique<OwnRuns>(plan, first_file, std::move(file));
+}
+
+}  // namespace cairn

@@ -1,0 +1,26 @@
+#pragma once
+/// Each rank writes data files of its own, and its own runs into files of dense tensors.
+#include "session/save/writers/writer.hpp"
+
+namespace cairn {
+
+class OwnFiles : public DataWriter {
+ public:
+  bool serves(const Job&) const override;
+  std::string name() const override { return "Writer::posix"; }
+  bool keeps_limit() const override { return true; }
+  bool has_io_ranks() const override { return true; }
+  std::string why_blocking() const override { return ""; }
+  std::string description(const ManagerOptions&) const override { return "posix"; }
+  bool may_recycle() const override { return true; }
+  bool may_share_files() const override { return true; }
+  std::vector<StoredTensor> write_alone(const Job&, const State&, const LocalShards&,
+                                        const FileLayout&,
+                                        const commit::Transaction&) const override;
+  void make_runs(const Job&, const DensePlan&, const RunsPlace&, int first_file,
+                 const commit::Transaction&) const override;
+  std::unique_ptr<RunsFile> open_runs(const Job&, const DensePlan&, const RunsPlace&,
+                                      int first_file, KeptError&) const override;
+};
+
+}  // namespace cairn

@@ -1,0 +1,196 @@
+#include "session/save/writers/shared.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "cairn/error.hpp"
+#include "cairn/shared_files.hpp"
+#include "exchange/io_ranks.hpp"
+#include "session/save/dense_runs.hpp"
+#include "session/save/writers/read_back.hpp"
+#include "session/save/writers/shared_range.hpp"
+
+namespace cairn {
+namespace {
+
+// A rank's place in its file, from what all ranks have.
+struct Place {
+  int number = -1;  // -1: no rank of the file has anything
+  bool makes_it = false;
+  std::int64_t begin = 0, end = 0;  // of this rank's range; of the file
+  std::size_t rounds = 0;
+};
+
+Place find_place(const Job& job, const SharedRange& range, bool has_entries) {
+  const auto all = all_gather(*job.group, WireWriter()
+                                              .put(has_entries)
+                                              .put(range.bytes())
+                                              .put(static_cast<std::int64_t>(range.frames()))
+                                              .take());
+  const auto me = static_cast<std::size_t>(job.rank());
+  const auto mine = job.places.file_of[me];
+  Place place;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (job.places.file_of[rank] != mine) continue;
+    WireReader reader(all[rank]);
+    const bool has_some = reader.get<bool>();
+    const auto bytes = reader.get<std::int64_t>();
+    if (has_some && place.number < 0) {
+      place.number = mine;
+      place.makes_it = rank == me;
+    }
+    if (bytes > 0) {
+      if (rank == me) place.begin = next_page(place.end);
+      place.end = next_page(place.end) + bytes;
+    }
+    place.rounds = std::max(place.rounds, static_cast<std::size_t>(reader.get<std::int64_t>()));
+  }
+  return place;
+}
+
+// Collective. One rank makes the file of each number, and takes the space for so many bytes: a full
+// disk is found by a call that says so, since an MPI library may not, or hang. Then those that gave
+// the number open it. Null for -1.
+std::unique_ptr<SharedFile> open_shared(const Job& job, const io::Path& path, int number,
+                                        bool makes_it, std::int64_t bytes) {
+  Group& group = *job.group;
+  together(group, [&] {
+    if (!makes_it) return;
+    const auto file = job.files->create(path);
+    file->reserve(bytes);
+    file->close();
+  });
+  return together(group, [&] {
+    return group.shared_files()->open(path, number, job.options.write.mpi_io.hints);
+  });
+}
+
+class SharedRuns final : public RunsFile {
+ public:
+  SharedRuns(const Job& job, const DensePlan& plan, const RunsPlace& place, int first_file)
+      : plan_(plan),
+        first_file_(first_file),
+        file_(open_shared(job, place.path, 0, place.makes_it, place.bytes)) {}
+
+  // All ranks take part in as many writes as the busiest has.
+  void write(RunsInHand& hand, std::vector<StoredTensor>& entries, KeptError& error) override {
+    for (const auto& one : hand.runs) {
+      const auto& run = plan_.run(one.first);
+      const auto offset = plan_.offset_of(run);
+      const std::span all(one.second.bytes, static_cast<std::size_t>(run.bytes));
+      error.guard([&] { file_->write_at_all(offset, error ? all.first(0) : all); });
+      if (error) continue;
+      error.guard(
+          [&] { write_run(plan_, one.first, one.second.bytes, first_file_, nullptr, entries); });
+    }
+    for (auto times = hand.round->most_runs - static_cast<int>(hand.runs.size()); times > 0;
+         --times) {
+      error.guard([&] { file_->write_at_all(0, {}); });
+    }
+  }
+
+  void close(KeptError& error) override {
+    error.guard([&] { file_->sync(); });
+    error.guard([&] { file_->close(); });
+  }
+
+ private:
+  const DensePlan& plan_;
+  int first_file_;
+  std::unique_ptr<SharedFile> file_;
+};
+
+}  // namespace
+
+bool SharedByRanks::serves(const Job& job) const {
+  return job.options.write.writer == Writer::mpi_io;
+}
+
+std::string SharedByRanks::description(const ManagerOptions& options) const {
+  const auto& mpi_io = options.write.mpi_io;
+  return cat("mpi_io, ", mpi_io.files, " files, ", mpi_io_text(mpi_io));
+}
+
+void SharedByRanks::settle(Job& job) const {
+  Group& group = *job.group;
+  job.places.file_of = together(group, [&] {
+    const auto& options = job.options;
+    const auto* shared = group.shared_files();
+    if (!shared) {
+      throw Error(Code::unsupported, cat(name(), " needs the ranks of an MPI communicator"),
+                  "this group has no files that ranks write together",
+                  "Make the group with cairn::mpi(), or use Writer::posix.");
+    }
+    shared->check(options.write.mpi_io.hints);
+    return plan::deal_files(job.places.node_of, options.write.mpi_io.files);
+  });
+}
+
+std::string SharedByRanks::limits_policy() const {
+  return cat("has no say in data files but those of dense tensors: with ", name(),
+             " all shards of a rank go to a file that ranks share, which may become larger than "
+             "they are.");
+}
+
+// Files that somebody has something for, in the order in which they were dealt.
+DataWriter::Files SharedByRanks::number(const Job& job, const std::vector<int>& shards) const {
+  std::map<int, int> numbers;
+  for (std::size_t rank = 0; rank < shards.size(); ++rank) {
+    if (shards[rank] > 0) numbers.emplace(job.places.file_of[rank], 0);
+  }
+  Files files;
+  for (auto& one : numbers) one.second = files.all++;
+  const auto mine = numbers.find(job.places.file_of[static_cast<std::size_t>(job.rank())]);
+  if (mine != numbers.end()) files.first = mine->second;
+  return files;
+}
+
+std::vector<StoredTensor> SharedByRanks::write_with_others(const Job& job, const State& state,
+                                                           const LocalShards& local,
+                                                           const FileLayout& layout,
+                                                           const commit::Transaction& save) const {
+  Group& group = *job.group;
+  auto range = together(group, [&] {
+    return SharedRange(outgoing(state, local, layout.first_file, one_file(job)),
+                       job.options.write.chunk_bytes);
+  });
+  const auto place = find_place(job, range, !local.shards.empty());
+  together(group, [&] { range.settle(place.begin); });
+  const auto path = save.part(layout.first_file);
+  auto file = open_shared(job, path, place.number, place.makes_it, place.end);
+  // Once rounds have begun, a rank that threw would leave the others waiting: errors are kept.
+  KeptError error;
+  if (file) {
+    for (std::size_t round = 0; round < place.rounds; ++round) {
+      SharedRange::Bytes frame;
+      error.guard([&] {
+        if (!error && round < range.frames()) frame = range.fill(round);
+      });
+      error.guard([&] { file->write_at_all(frame.offset, frame.bytes); });
+    }
+    error.guard([&] { file->sync(); });
+    error.guard([&] { file->close(); });
+  }
+  // Also because the bytes of one rank may have been another's to sync.
+  agree(group, error.first());
+  return together(group, [&] {
+    auto entries = range.take_entries();
+    read_back(job, path, entries, range.checksums());
+    return entries;
+  });
+}
+
+std::unique_ptr<RunsFile> SharedByRanks::open_runs(const Job& job, const DensePlan& plan,
+                                                   const RunsPlace& place, int first_file,
+                                                   KeptError&) const {
+  return std::make_unique<SharedRuns>(job, plan, place, first_file);
+}
+
+void SharedByRanks::check_runs(const Job& job, const io::Path& path,
+                               const std::vector<StoredTensor>& entries) const {
+  read_runs_back(job, path, entries);
+}
+
+}  // namespace cairn

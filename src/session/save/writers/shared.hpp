@@ -1,0 +1,30 @@
+#pragma once
+/// Ranks write into files that they share, with MPI-IO: ranges by rank order, from page to page,
+/// written in bounded rounds by all ranks of a file, synced before anybody returns, and read back
+/// where that is called for.
+#include "session/save/writers/writer.hpp"
+
+namespace cairn {
+
+class SharedByRanks final : public DataWriter {
+ public:
+  bool serves(const Job&) const override;
+  std::string name() const override { return "Writer::mpi_io"; }
+  std::string description(const ManagerOptions&) const override;
+  void settle(Job&) const override;
+  std::string limits_policy() const override;
+  std::string why_blocking() const override {
+    return "ranks share files, which they write together";
+  }
+  bool writes_together() const override { return true; }
+  bool one_file(const Job&) const override { return true; }
+  Files number(const Job&, const std::vector<int>& shards) const override;
+  std::vector<StoredTensor> write_with_others(const Job&, const State&, const LocalShards&,
+                                              const FileLayout&,
+                                              const commit::Transaction&) const override;
+  std::unique_ptr<RunsFile> open_runs(const Job&, const DensePlan&, const RunsPlace&,
+                                      int first_file, KeptError&) const override;
+  void check_runs(const Job&, const io::Path&, const std::vector<StoredTensor>&) const override;
+};
+
+}  // namespace cairn

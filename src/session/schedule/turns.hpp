@@ -1,0 +1,124 @@
+#pragma once
+/// What ranks agree on once a step: whether to save, whether to stop.
+///
+/// A turn ends the reduction that the turn before has begun, which gives the answers, and begins
+/// the next one with what this rank knows now. So answers are one turn old, and the same on all
+/// ranks at the same turn. should_save and should_stop ask in one turn; the second question of a
+/// kind takes the next.
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "cairn/stop.hpp"
+#include "group/call_group.hpp"
+#include "session/job/job.hpp"
+#include "session/schedule/job_end.hpp"
+#include "session/schedule/run_history.hpp"
+#include "session/schedule/save_schedule.hpp"
+#include "store/directory/catalog.hpp"
+
+namespace cairn {
+
+/// A turn is begun by either question: they are one call.
+inline constexpr const char* turn_call = "CheckpointManager::should_save or should_stop";
+
+/// What a rank adds to the sum of a turn; 0 means that it has nothing to say.
+struct Vote {
+  enum Index : std::size_t {
+    stop,     ///< 1: this rank has a reason; what its stop_code is, is asked when any rank has
+    save,     ///< 1: one is due by rank 0's clock
+    busy,     ///< 1: this rank's part of a save in flight is not done
+    end_ms,   ///< rank 0, with a time limit: since 1970
+    left_ms,  ///< moved up by `left_zero`, for time that is over
+    save_ms,  ///< moved up by 1, so that 0 is unmeasured
+    size
+  };
+  static constexpr std::int64_t left_zero = std::int64_t{1} << 50;
+  std::array<std::int64_t, size> values = {};
+
+  /// Higher kinds count more, then lower ranks.
+  static std::int64_t stop_code(StopKind kind, int rank, int signal);
+  /// Of the sum, where stop is not 0, and the highest stop_code; but for the file's path.
+  StopReason reason(std::int64_t code) const;
+};
+
+/// The duration of the last steps.
+class StepTimes {
+ public:
+  void add(double seconds) { last_[count_++ % last_.size()] = seconds; }
+  double longest() const;
+
+ private:
+  std::array<double, 16> last_ = {};
+  std::size_t count_ = 0;
+};
+
+class Turns {
+ public:
+  /// Reads what the newest checkpoint tells of its cost, on rank 0; there check_owner throws when
+  /// the directory has another owner.
+  Turns(const Job& job, const std::vector<CatalogEntry>& catalog,
+        std::function<void()> check_owner);
+  ~Turns();
+
+  /// Whether any question is ever put to other ranks. The same on all ranks.
+  bool asks() const { return job_.options.when.stop || schedule_.by_clock(); }
+
+  bool turn_is_over_for_save() { return std::exchange(asked_save_, true); }
+  bool turn_is_over_for_stop() { return std::exchange(asked_stop_, true); }
+  /// Collective. The first half of a turn: the answers. True: no rank is busy with a save in
+  /// flight.
+  bool hear(bool in_flight);
+  /// Collective. The second half.
+  void ask(bool in_flight, bool busy);
+  void begin_turn(bool of_save) { asked_save_ = of_save, asked_stop_ = !of_save; }
+
+  bool should_save(std::int64_t step);
+  const std::optional<StopReason>& stop() const { return stop_; }
+  /// Rank 0: the last saves, of so many.
+  void learn(std::int64_t count, std::vector<SaveStatistics> last);
+  std::int64_t knows_of() const { return saves_known_; }
+  /// A call that saves has returned, on all ranks.
+  void saved(std::int64_t step, bool asynchronous);
+  /// On all ranks: a save in flight has failed.
+  void failed(std::int64_t step);
+  /// On all ranks: the application goes on from there. This step is never due: it is there already.
+  void restored(std::int64_t step);
+
+ private:
+  void is_there(std::int64_t step);
+  double wall() const;    // seconds since 1970
+  double steady() const;  // seconds that only go forward, since any time
+  bool careful(const std::function<void()>&);
+  void look(Vote&, bool in_flight);
+  void look_at_time_limit(Vote&);
+  bool sees_file();
+  void remove_file() const;
+
+  const Job& job_;
+  SaveSchedule schedule_;
+  const std::shared_ptr<CallGroup> calls_;
+  CallGroup::Meeting reduction_;
+  std::int64_t asked_stop_code_ = 0;            // this rank's, in the turn that goes on
+  bool asked_save_ = true, asked_stop_ = true;  // in this turn; at first, to begin one
+  bool answer_save_ = false, saved_since_asked_ = false;
+  std::optional<std::int64_t> last_step_, last_saved_;  // saved, or restored
+  std::optional<StopReason> stop_;
+  std::optional<std::int64_t> saved_for_stop_;  // the last step that was saved since then
+
+  // Rank 0 only.
+  std::optional<JobEnd> job_end_;
+  std::optional<RunRecorder> runs_;
+  int exceptions_ = 0;  // that were on their way when this was made
+  std::int64_t saves_known_ = 0;
+  std::optional<SaveCost> cost_;  // at first as the newest checkpoint tells
+  double longest_save_ = -1;
+  StepTimes steps_;
+  SlowDown slow_down_;
+  std::optional<double> step_began_, looked_;
+  bool file_seen_ = false, in_flight_before_ = false, told_ = false;
+};
+
+}  // namespace cairn

@@ -1,0 +1,137 @@
+#include "session/shared_engines.hpp"
+
+#include <array>
+#include <mutex>
+#include <optional>
+#include <type_traits>
+
+#include "base/text.hpp"
+#include "group/collectives.hpp"
+
+namespace cairn {
+namespace {
+
+template <class T>
+constexpr bool is_shared = false;
+template <class T>
+constexpr bool is_shared<std::shared_ptr<T>> = true;
+
+// A visitor of options (cairn/options.hpp).
+struct SettingsText {
+  std::string& text;
+  std::uint64_t user;
+
+  template <class T>
+  void any(const char* name, const T& value) {
+    text += cat(name, '=');
+    if constexpr (is_shared<T>) {
+      text += cat(value.get());
+    } else if constexpr (std::is_enum_v<T>) {
+      text += cat(static_cast<int>(value));
+    } else if constexpr (std::is_arithmetic_v<T>) {
+      text += cat(value);
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      text += value;
+    } else if constexpr (std::is_same_v<T, std::filesystem::path>) {
+      text += value.string();
+    } else if constexpr (requires { value.empty(); }) {
+      if (!value.empty()) text += cat("of ", user);
+    } else if constexpr (requires { static_cast<bool>(value); }) {
+      if (static_cast<bool>(value)) text += cat("of ", user);
+    } else {
+      text += cat("of ", user);
+    }
+    text += ' ';
+  }
+  template <class T>
+  void agreed(const char* name, const T& value) {
+    any(name, value);
+  }
+  template <class T>
+  void settled(const char* name, const T& value) {
+    any(name, value);
+  }
+  template <class T>
+  void own(const char* name, const T& value) {
+    any(name, value);
+  }
+  template <class T>
+  void group(const char*, const T& options) {
+    T::visit(options, *this);
+  }
+};
+
+}  // namespace
+
+std::string settings_text(const ManagerOptions& options, std::uint64_t user) {
+  std::string text;
+  ManagerOptions::visit(options, SettingsText{text, user});
+  return text;
+}
+
+std::shared_ptr<SharedEngines> SharedEngines::of(std::shared_ptr<Group> group) {
+  static std::mutex mutex;
+  static std::map<Group*, std::weak_ptr<SharedEngines>> all;
+  const std::lock_guard guard(mutex);
+  std::erase_if(all, [](const auto& one) { return one.second.expired(); });
+  auto& known = all[group.get()];
+  if (auto there = known.lock()) return there;
+  const auto made = std::make_shared<SharedEngines>(std::move(group));
+  known = made;
+  return made;
+}
+
+std::shared_ptr<EngineSlot> SharedEngines::slot(const std::string& key) {
+  std::erase_if(slots_, [](const auto& one) { return one.second.expired(); });
+  auto& known = slots_[key];
+  if (auto there = known.lock()) return there;
+  const auto made = std::make_shared<EngineSlot>(EngineSlot{key});
+  known = made;
+  return made;
+}
+
+Engine& SharedEngines::use(std::shared_ptr<EngineSlot>& held, std::uint64_t user,
+                           const io::Path& prefix, bool is_numbered,
+                           const ManagerOptions& options) {
+  const auto key =
+      cat(is_numbered ? "numbered " : "single ",
+          static_cast<const void*>(options.write.file_system.get()), ' ', prefix.string());
+  std::optional<Plans::Comparisons> before;
+  const auto settle = [&](Engine& engine) {
+    before = engine.plans.comparisons();
+    engine.settle();
+    engine.throw_earlier_failure();
+  };
+  if (held && held->key != key) {
+    const auto left = std::move(held);
+    held.reset();
+    if (left->engine) settle(*left->engine);
+  }
+  if (!held) held = slot(key);
+  auto& slot = *held;
+  if (slot.engine && slot.user == user) return *slot.engine;
+  const auto settings = settings_text(options, user);
+  std::array<std::int64_t, 2> counts{!slot.engine, slot.settings != settings};
+  group_->all_reduce(counts, Group::Op::sum);
+  const auto [missing, differing] = counts;
+  if (missing == 0 && differing > 0) settle(*slot.engine);
+  if (missing > 0 || differing > 0) {
+    slot.engine.reset();
+    group_->barrier();  // rank 0 has given the directory up
+    auto mine = options;
+    mine.overwrite |= !is_numbered;
+    auto job = make_job(group_, prefix.parent_path(),
+                        commit::Naming(prefix.filename().string(), is_numbered), std::move(mine));
+    job.keeps_state_file = is_numbered;
+    job.options_name = "CheckpointOptions";
+    auto next = std::make_unique<Engine>(std::move(job));
+    next->open();
+    if (before) next->plans.go_on_from(*before);
+    slot.engine = std::move(next);
+    slot.settings = settings;
+  }
+  slot.user = user;
+  return *slot.engine;
+}
+
+}  // namespace cairn

@@ -1,0 +1,97 @@
+// A save that failed: step 3 of the protocol (protocol.cpp).
+#include <optional>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "cairn/log.hpp"
+#include "store/commit/ownership.hpp"
+#include "store/commit/protocol.hpp"
+
+namespace cairn::commit {
+namespace {
+
+// Runs a step of tidying; keeps the first error and goes on.
+template <class F>
+void attempt(std::optional<Error>& first, F&& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    if (!first) first = error;
+  }
+}
+
+bool is_part_record(const std::string& file) {
+  return parse_temp_name(file).kind == ParsedName::Kind::record;
+}
+
+// Which records of a slot are this save's, and which an earlier one's, is not looked at.
+void clear_slot(io::FileSystem& fs, const Transaction& save) {
+  for (const auto& file : fs.list(save.temp())) {
+    if (is_part_record(file) && parse_temp_name(file).slot == save.slot)
+      fs.remove(save.temp() / file);
+  }
+  fs.sync_directory(save.temp());
+}
+
+// Nobody will roll this save forward. Throws if no record could be removed: then the data must
+// stay, since half of it gone would look like loss.
+void withdraw_records(io::FileSystem& fs, const Transaction& save) {
+  if (!save.staging.empty()) {
+    if (save.records) clear_slot(fs, save);
+    return;
+  }
+  std::optional<Error> first;
+  bool any = false, withdrawn = false;
+  for (const auto& file : fs.list(save.temp())) {
+    if (withdrawn || !is_part_record(file)) continue;
+    any = true;
+    attempt(first, [&] {
+      fs.remove(save.temp() / file);
+      fs.sync_directory(save.temp());
+      withdrawn = true;
+    });
+  }
+  if (any && !withdrawn) throw *first;
+}
+
+// What of this save is in a directory that holds others, too.
+void remove_staged(io::FileSystem& fs, const Transaction& save) {
+  for (const auto& file : fs.list(save.temp())) {
+    if (parse_temp_name(file).uuid == save.uuid) io::try_remove(fs, save.temp() / file);
+  }
+}
+
+}  // namespace
+
+bool abandon(io::FileSystem& fs, const Transaction& save, const Ownership& owner) {
+  std::optional<Error> first;
+  if (!fs.status(save.temp())) {
+    owner.check();  // a successor may have taken it, to complete the save
+    return true;
+  }
+  if (save.direct) put_back(fs, save);
+  withdraw_records(fs, save);
+  // What stands where an HDF5 file goes is the older checkpoint. And without a look at what is
+  // there, this save has come to no final name: any file of such a name is another's.
+  const Removal removal(fs, save.directory, owner);
+  for (int file = 0; file < save.num_files && !is_whole(save.main) && save.replaces; ++file) {
+    attempt(first, [&] { removal.remove(SeenFile{save.data(file).filename().string()}); });
+  }
+  // Data that came back without the directory beside it would be of nobody knows which save.
+  attempt(first, [&] { fs.sync_directory(save.directory); });
+  // The evidence stays as long as the data is there, or may come back.
+  if (first && (save.direct || first->code() == Code::busy)) throw *first;
+  if (!first) {
+    attempt(first,
+            [&] { save.staging.empty() ? remove_temp(fs, save.temp()) : remove_staged(fs, save); });
+  }
+  attempt(first, [&] { fs.sync_directory(save.directory); });
+  if (!first) return true;
+  if (save.direct) throw *first;
+  log(LogLevel::warning, cat("a failed save will not come back, but the next owner has to remove "
+                             "what is left of it: ",
+                             first->what()));
+  return false;
+}
+
+}  // namespace cairn::commit

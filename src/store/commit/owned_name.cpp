@@ -1,0 +1,116 @@
+// One process owns a directory once; its names share that.
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "cairn/error.hpp"
+#include "store/commit/ownership.hpp"
+
+namespace cairn::commit {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+// Whether a file could belong to both.
+bool share_files(const Naming& a, const Naming& b) {
+  if (a.numbered == b.numbered) return a.name == b.name;
+  return parse_prefix(a.numbered ? b.name : a.name, a.numbered ? a : b).has_value();
+}
+
+// A directory that this process owns, or that one of its threads is about to own.
+struct Held {
+  std::weak_ptr<Ownership> ownership;
+  std::vector<std::weak_ptr<const Naming>> names;
+  pid_t taking = 0;  // the process: a forked child has no such thread
+  bool has(const Naming& name) const {
+    return std::any_of(names.begin(), names.end(), [&](const auto& other) {
+      const auto held = other.lock();
+      return held && share_files(*held, name);
+    });
+  }
+};
+
+struct Table {
+  std::mutex mutex;
+  std::condition_variable attempted;
+  std::map<std::pair<const io::FileSystem*, io::Path>, Held> directories;
+};
+
+Table& table() {
+  static Table the_one;
+  return the_one;
+}
+
+// Between two attempts. Without locks each one writes files.
+Seconds pause(io::FileSystem& files, const io::Path& directory) {
+  const auto owner = read_owner(files, directory);
+  return Seconds(owner && owner->by_heartbeat ? 1.0 : 0.05);
+}
+
+}  // namespace
+
+OwnedName OwnedName::take(std::shared_ptr<io::FileSystem> files, const io::Path& directory,
+                          const Naming& name, double wait_seconds,
+                          const OwnershipOptions& options) {
+  auto& all = table();
+  const auto key = std::make_pair(files->identity(), directory);
+  const auto self = ::getpid();
+  const auto start = Clock::now();
+  const auto rest = [&] { return Seconds(wait_seconds) - Seconds(Clock::now() - start); };
+  OwnedName mine;
+  mine.name_ = std::make_shared<const Naming>(name);
+  for (;;) {
+    {
+      std::unique_lock guard(all.mutex);
+      // One thread at a time tries; it may come to own the directory for all of them.
+      all.attempted.wait(guard, [&] { return all.directories[key].taking != self; });
+      std::erase_if(all.directories, [&](const auto& entry) {
+        return entry.second.taking != self && entry.second.ownership.expired();
+      });
+      auto& held = all.directories[key];
+      auto owned = held.ownership.lock();
+      // A forked child has its parent's table, not its rights.
+      if (owned && owned->record().pid == self && !held.has(name)) {
+        std::erase_if(held.names, [](const auto& other) { return other.expired(); });
+        held.names.push_back(mine.name_);
+        mine.ownership_ = std::move(owned);
+      } else {
+        held.taking = self;
+      }
+    }
+    if (mine.ownership_) {
+      mine.ownership_->check();
+      if (!options.atomic_rename) mine.ownership_->forgo_renames();
+      return mine;
+    }
+    std::exception_ptr failure;
+    bool again = false;
+    try {
+      mine.ownership_ = std::make_shared<Ownership>(Ownership::take(files, directory, 0, options));
+    } catch (const Error& error) {
+      failure = std::current_exception();
+      again = error.code() == Code::busy && rest() > Seconds(0);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    {
+      const std::lock_guard guard(all.mutex);
+      auto& held = all.directories[key];
+      held.taking = 0;
+      if (mine.ownership_) held = {mine.ownership_, {mine.name_}};
+    }
+    all.attempted.notify_all();
+    if (mine.ownership_) return mine;
+    if (!again) std::rethrow_exception(failure);
+    std::this_thread::sleep_for(std::min(rest(), pause(*files, directory)));
+  }
+}
+
+}  // namespace cairn::commit

@@ -1,0 +1,64 @@
+#include "base/text.hpp"
+#include "base/utc.hpp"
+#include "cairn/error.hpp"
+#include "store/commit/names.hpp"
+#include "store/commit/ownership.hpp"
+
+namespace cairn::commit {
+namespace {
+
+// One line each, whatever the environment holds.
+std::string one_line(std::string text) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20) c = '?';
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string print_owner(const OwnerRecord& record) {
+  return cat("token ", record.token, "\nhost ", one_line(record.host), "\nkernel ",
+             one_line(record.kernel), "\npid ", record.pid, "\nprocesses ",
+             one_line(record.processes), "\njob ", one_line(record.job), "\nstart ",
+             fixed_text(record.start_seconds, 3), "\nheartbeat ",
+             fixed_text(record.heartbeat_seconds, 3), "\nguard ",
+             record.by_heartbeat ? "heartbeat" : "lock", "\n");
+}
+
+std::optional<OwnerRecord> parse_owner(std::string_view text) {
+  OwnerRecord record;
+  bool good = true;
+  while (!text.empty()) {
+    const auto line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    const auto space = std::min(line.find(' '), line.size());
+    const auto key = line.substr(0, space);
+    const auto value = line.substr(std::min(space + 1, line.size()));
+    if (key == "token") record.token = value;
+    if (key == "host") record.host = value;
+    if (key == "kernel") record.kernel = value;
+    if (key == "pid") good = good && parse_number(value, record.pid);
+    if (key == "processes") record.processes = value;
+    if (key == "job") record.job = value;
+    if (key == "start") good = good && parse_number(value, record.start_seconds);
+    if (key == "heartbeat") good = good && parse_number(value, record.heartbeat_seconds);
+    if (key == "guard") record.by_heartbeat = value == "heartbeat";
+  }
+  if (!good || !is_uuid(record.token)) return std::nullopt;
+  return record;
+}
+
+std::optional<OwnerRecord> read_owner(io::FileSystem& files, const io::Path& directory) {
+  const auto text = io::try_read_file(files, directory / private_directory_name / owner_name,
+                                      largest_owner_record_bytes);
+  return text ? parse_owner(*text) : std::nullopt;
+}
+
+std::string describe(const OwnerRecord& record) {
+  std::string text = cat("process ", record.pid, " on host ", record.host);
+  if (!record.job.empty()) text += ", job " + record.job;
+  return text + ", since " + utc_text(record.start_seconds);
+}
+
+}  // namespace cairn::commit

@@ -1,0 +1,439 @@
+// The commit protocol. Each step is durable before the next begins.
+//
+// A save of a bundle that replaces nothing has no temp directory of its own: its owner has one for
+// all of them, the staging directory (staging.hpp). "The temp directory" below is then that one,
+// which rank 0 makes in 1 if this is the first save, durably if the save leaves records, and which
+// 8 leaves. At most two saves that leave records are on their way. Each has a slot, of which it
+// overwrites the records, where they are: the save that left them is committed, durably, or was
+// withdrawn. A torn record is none, and one that was not overwritten yet is of another save: no
+// record of the two in a slot is taken for the other's, and a slot is whole when all are of one
+// save.
+//
+//  1. rank 0 makes PREFIX_temp_UUID exclusively, fsyncs its parent, tells everyone.     begin
+//     An asynchronous save has agreed on the UUID before. Through the staging directory it makes
+//     nothing: no rank but 0 ever makes that, so that it stays a fence. Else each writer makes the
+//     directory if it is not there, and fsyncs its parent.                              join
+//  2. writers write data files, fsync; replicas are compared; then their part records, fsync; then
+//     fsync the temp directory. A save whose parts are all there and whole counts from here on:
+//     recovery rolls it forward.                                                        seal
+//     What a blocking save leaves no records of, a restart takes for debris until 6.
+//  3. verdict. On failure: first one part record goes, or all in the save's slot, and the temp
+//     directory is fsynced, so that nobody ever rolls the save forward; then everything else of it
+//     goes. The older checkpoint is untouched.                                          abandon
+//  4. rank 0 writes the merged index, and the data files of its own, in the temp directory; fsync
+//     each, fsync the directory.                                                        publish
+//  5. data files are renamed to PREFIX.data-?????-of-NNNNN; directory fsync.            publish
+//     Each writer has renamed those that it alone wrote before 4, after the verdict.    name_data
+//  6. the index is renamed to PREFIX.index: THE COMMIT POINT; directory fsync.          publish
+//  7. the `checkpoint` state file: temp, fsync, rename, directory fsync.                state_file
+//     Where 8 renames an index into the staging directory, it waits there for 7 to be durable:
+//     the directory is synced before the next commit, in 5.                             staging
+//  8. verdict; then the temp directory and what this commit superseded: of a checkpoint that is
+//     removed, the index goes first, then the directory is fsynced, then the data goes. clean_up
+//     Where the data stay for the next save, the index is renamed into the staging directory, whose
+//     fsync makes that durable; the next save overwrites it with its index.             staging
+//
+// Two owners: one that was stopped, and taken for dead, goes on. Until it has made its temp
+// directory it has changed nothing; its successor gives that directory a name of its own before it
+// completes the save or removes it, and then no operation in 4 to 6 finds what it needs. Of an HDF5
+// save, whose only file may be open, a copy is published. Ownership is asked for after 1, before
+// anybody learns the name, for a directory that was made after the successor had looked; and once
+// more before 4. For each removal in 3 and 8 it is asked for again; removals follow the rule of
+// removal.hpp. In 7 it is asked for between writing the new state file and renaming it: that has a
+// name of this owner's, which a later owner removes at its opening, so that the rename fails. What
+// is renamed out of the staging directory or into it takes no question but the one before 4: a
+// successor takes that directory first of all.
+//
+// Data that goes in 8 may instead be kept for a later save: the writer of a data file renames it to
+// its part in 2, and overwrites it (recycled.cpp). No byte of it changes before the index that
+// referred to it is durably gone. After a save through the staging directory, and after any
+// blocking one, it stays under its own names until the next save begins, whose temp directory
+// guards these renames as it guards those of 5; else it waits in .cairn/recycled.
+//
+// A step is overwritten with another NNNNN than the old files have, so that 6 alone switches.
+//
+// A save that makes an HDF5 file is shorter: the file lies in the temp directory (part.h5), whole
+// but for its checksum table, before the first record is left. In 4 and 5 the table and the seal at
+// the end of the file are written, and it is fsynced; 6 renames it to PREFIX.h5, over one that is
+// there: that is THE COMMIT POINT, and the switch where a step is overwritten. Where the step was
+// there in the other format, both stand side by side until 8 has removed the old one; whoever looks
+// takes the one with the higher sequence.
+//
+// A direct save relies on no rename (direct.cpp). What differs:
+//
+//  1. the directory is called PREFIX.part_UUID: by its name everyone knows how the save goes on.
+//  2. data files are written under their final names, which nothing refers to. Records as above;
+//     after them both directories are fsynced.                                          seal
+//  3. verdict. On failure: what stood at PREFIX.index comes back if it was replaced already; then
+//     one record goes, and the rest. Between the two, recovery would still complete the save.
+//  4. rank 0 writes its own data files, under their final names, and old-index in the .part
+//     directory: what stands at PREFIX.index now; fsync of all, and of both directories.
+//  5. the old PREFIX.index is removed; directory fsync. A crash from here to the end of 6 leaves
+//     the step without an index or with a torn one. Recovery completes the save: its records are
+//     all there, and nothing is committed before a save that could not be withdrawn is dealt with.
+//     Only when its bytes prove damaged (or in a merge, which has no records) does old-index come
+//     back. Who lists the directory without owning it sees that step missing or damaged in
+//     between, and falls back; who asks for this step reads it through old-index.
+//  6. the index is written under its final name, whole, and fsynced: THE COMMIT POINT; directory
+//     fsync.
+//  7. the state file: removed, written, fsync, directory fsync. A torn one is rebuilt.
+//  8. as above. Data that goes is gone durably before the .part directory, which is the evidence
+//     that data without an index is ours.
+#include "store/commit/protocol.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "cairn/log.hpp"
+#include "store/commit/direct.hpp"
+#include "store/commit/ownership.hpp"
+#include "store/commit/recycled.hpp"
+#include "store/commit/room.hpp"
+#include "store/commit/staging_directory.hpp"
+
+namespace cairn::commit {
+namespace {
+
+// Of data files that no index refers to, for good.
+Dispose dispose_of_data(io::FileSystem& fs, const io::Path& directory, const Naming& name,
+                        Waiting* recycled) {
+  if (!recycled) return {};
+  return [&fs, directory, name, recycled](const SeenFile& file, const io::Path& path) {
+    const auto parsed = parse_name(file.entry, name);
+    // The last one has the metadata, and is small.
+    if (parsed.number + 1 == parsed.count) {
+      io::try_remove(fs, path);
+    } else {
+      recycle(fs, directory, name, parsed.number, path, *recycled);
+    }
+  };
+}
+
+// What a listing has of a step, in any format.
+std::vector<SeenFile> files_of_step(const std::vector<std::string>& listing, const Naming& name,
+                                    std::int64_t step) {
+  using Kind = ParsedName::Kind;
+  std::vector<SeenFile> files;
+  for (const auto& entry : listing) {
+    const auto parsed = parse_name(entry, name);
+    const bool of_checkpoint = is_main(parsed.kind) || parsed.kind == Kind::data;
+    if (of_checkpoint && parsed.step == step) files.push_back({entry});
+  }
+  return files;
+}
+
+std::vector<SeenFile> of_kind(const std::vector<SeenFile>& seen, const Naming& name,
+                              const std::function<bool(const ParsedName&)>& wanted) {
+  std::vector<SeenFile> some;
+  for (const auto& file : seen) {
+    if (wanted(parse_name(file.entry, name))) some.push_back(file);
+  }
+  return some;
+}
+
+// A rename that commits has reported an error. Servers may carry one out and yet report one; and
+// what was to be renamed may be gone because another owner has taken it away.
+void require_committed(const Transaction& save, const IsCommitted& is_committed,
+                       const Error& error) {
+  bool committed = false;
+  try {
+    committed = is_committed(save);
+  } catch (const Error& second) {
+    throw Error(
+        Code::durability_unknown, "it cannot be told whether the checkpoint was committed",
+        cat(error.what(), "; then ", second.what()),
+        "Nothing of it was removed. Look again when the storage answers (cairn ls), or save "
+        "again.")
+        .at(save.prefix().string());
+  }
+  if (!committed) throw error;
+}
+
+std::optional<io::FileId> id_of(io::FileSystem& fs, const io::Path& path) {
+  const auto status = fs.status(path);
+  return status ? std::optional(status->id) : std::nullopt;
+}
+
+bool is_record(const std::string& file) {
+  return parse_temp_name(file).kind == ParsedName::Kind::record;
+}
+
+}  // namespace
+
+std::vector<std::string> avoid_counts_in_use(io::FileSystem& fs, Transaction& save) {
+  using Kind = ParsedName::Kind;
+  std::set<std::int64_t> taken;
+  std::vector<SeenFile> there;
+  save.opened = fs.open_directory(save.directory);
+  auto listing = save.opened->list();
+  for (const auto& entry : listing) {
+    const auto aside = parse_aside_name(entry, save.name);  // it may come back
+    const auto parsed = parse_name(aside.value_or(entry), save.name);
+    const bool data = parsed.kind == Kind::data;
+    if (parsed.step != save.step || (!data && !is_main(parsed.kind))) {
+      continue;
+    }
+    if (data) taken.insert(parsed.count);
+    if (aside) continue;
+    if (auto file = look_at(fs, save.directory, entry)) there.push_back(std::move(*file));
+  }
+  while (!is_whole(save.main) && taken.count(save.num_files)) ++save.num_files;
+  save.replaces = std::move(there);  // only now it is known
+  return listing;
+}
+
+void spread(io::FileSystem& fs, const io::Path& directory, const DataFiles& data) {
+  if (data.stripes == 0) return;
+  try {
+    fs.spread(directory, data.stripes, data.stripes_yield);
+  } catch (const Error& error) {
+    log(LogLevel::info, cat("new files lie as the directory says: ", error.what()));
+  }
+}
+
+void begin(io::FileSystem& fs, const Transaction& save) {
+  if (!save.staging.empty()) return;  // Staging::make
+  if (save.direct) remove_stale(fs, save);
+  try {
+    fs.create_directory(save.temp());
+    if (!save.direct) spread(fs, save.temp(), save.files);
+    // Else it need not be durable before the data files are renamed out of it.
+    if (save.records) fs.sync_directory(save.directory);
+  } catch (const Error&) {
+    if (io::exists(fs, save.temp())) fs.remove_directory(save.temp());
+    throw;
+  }
+}
+
+void join(io::FileSystem& fs, const Transaction& save) {
+  try {
+    fs.create_directory(save.temp());
+    spread(fs, save.temp(), save.files);
+  } catch (const Error& error) {
+    if (error.code() != Code::already_exists) throw;
+  }
+  fs.sync_directory(save.directory);
+}
+
+void keep(io::FileSystem& fs, Transaction& save, const Ownership& owner) {
+  auto after = save;
+  after.keeper = owner.record().token;
+  if (after.temp() == save.temp()) return;
+  rename_with_room(fs, save.directory, save.temp(), after.temp());
+  save = std::move(after);
+}
+
+void copy_hdf5_part(io::FileSystem& fs, const Transaction& save) {
+  const auto copy = save.temp() / hdf5_copy_name;
+  io::remove_if_there(fs, copy);  // of an attempt that died here
+  io::copy(fs, save.part(0), copy);
+  fs.rename(copy, save.part(0));
+  fs.sync_directory(save.temp());
+}
+
+void seal(io::FileSystem& fs, const Transaction& save) {
+  if (save.direct) fs.sync_directory(save.directory);
+  fs.sync_directory(save.temp());
+}
+
+void name_data(io::FileSystem& fs, const Transaction& save, const std::set<int>& files) {
+  for (const int file : files) fs.rename(save.part(file), save.data(file));
+}
+
+std::optional<io::FileId> publish(io::FileSystem& fs, const Transaction& save,
+                                  const io::Content& index, const std::vector<OwnFile>& own_files,
+                                  const IsCommitted& is_committed) {
+  if (save.direct) {
+    publish_direct(fs, save, index, own_files);
+    return id_of(fs, save.index());
+  }
+  const bool taken_over = !save.keeper.empty();
+  const auto write = [&](const io::Path& path, const io::Content& bytes) {
+    if (taken_over) io::remove_if_there(fs, path);  // of an attempt that died here
+    return io::write_content(fs, path, bytes);
+  };
+  for (const auto& own : own_files) {
+    if (!write_over(fs, save, own.file, own.bytes)) write(save.part(own.file), own.bytes);
+  }
+  auto id = save.retired ? overwrite(*save.retired, index) : write(save.staged_index(), index);
+  if (!id) id = id_of(fs, save.staged_index());
+  save.sync_temp(fs);
+
+  for (int file = save.named; file < save.num_files; ++file) {
+    // Rolled forward after a crash in this loop, some are there already. Whoever has begun the save
+    // knows that all of them are still to be renamed: what is missing was taken away.
+    if (!taken_over || io::exists(fs, save.part(file))) {
+      fs.rename(save.part(file), save.data(file));
+    }
+  }
+  save.sync_directory(fs);
+
+  try {
+    fs.rename(save.staged_index(), save.index());
+  } catch (const Error& error) {
+    require_committed(save, is_committed, error);
+  }
+  sync_commit(fs, save);
+  return id;
+}
+
+std::optional<io::FileId> publish_hdf5(io::FileSystem& fs, const Transaction& save,
+                                       const std::vector<Patch>& patches,
+                                       const IsCommitted& is_committed) {
+  const auto file = fs.open_write(save.part(0));
+  for (const auto& [offset, bytes] : patches) {
+    file->write_at(offset, std::as_bytes(std::span(bytes)));
+  }
+  file->sync();
+  auto id = file->id();
+  file->close();
+  if (!id) id = id_of(fs, save.part(0));
+  if (!save.records) fs.sync_directory(save.temp());  // as yet nobody has
+  try {
+    fs.rename(save.part(0), save.data(0));
+  } catch (const Error& error) {
+    require_committed(save, is_committed, error);
+  }
+  sync_commit(fs, save);
+  return id;
+}
+
+void sync_commit(io::FileSystem& fs, const Transaction& save) {
+  try {
+    save.sync_directory(fs);
+  } catch (const Error& error) {
+    throw Error(Code::durability_unknown,
+                "the checkpoint is committed and visible, but may not survive a power failure",
+                error.what(), "Save again, or run sync on the machine that holds the directory.")
+        .at(save.prefix().string());
+  }
+}
+
+void clean_up(io::FileSystem& fs, const Transaction& save, const Ownership& owner,
+              bool other_format, Waiting* recycled) {
+  using Kind = ParsedName::Kind;
+  const Removal removal(fs, save.directory, owner);
+  const auto replaces = save.replaces.value_or(std::vector<SeenFile>{});
+  if (other_format) {
+    removal.remove(of_kind(replaces, save.name, [&](const auto& name) {
+      return is_main(name.kind) && name.kind != save.main;
+    }));
+    fs.sync_directory(save.directory);
+  }
+  removal.remove(of_kind(replaces, save.name,
+                         [&](const auto& name) {
+                           const bool old =
+                               is_whole(save.main) ? other_format : name.count != save.num_files;
+                           return name.kind == Kind::data && old;
+                         }),
+                 dispose_of_data(fs, save.directory, save.name, recycled));
+  if (!save.staging.empty()) return;
+  try {
+    if (save.records || !discard_empty(fs, save.temp())) remove_temp(fs, save.temp());
+  } catch (const Error& error) {
+    if (error.code() != Code::not_found) throw;
+  }
+  if (save.direct) fs.sync_directory(save.directory);
+}
+
+bool remove_checkpoint(io::FileSystem& fs, const io::Path& directory, const Naming& name,
+                       const Retired& retired, const Ownership& owner) {
+  using Kind = ParsedName::Kind;
+  const Removal removal(fs, directory, owner);
+  std::vector<std::string> mine;
+  if (!retired.listing) {
+    owner.check();
+    mine = fs.list(directory);
+  }
+  const auto& listing = retired.listing ? *retired.listing : mine;
+  // What a clean-up has left could bring an older index back.
+  const bool stale = std::any_of(listing.begin(), listing.end(), [&](const auto& entry) {
+    const auto parsed = parse_name(entry, name);
+    return parsed.kind == Kind::temp_directory && parsed.direct && parsed.step == retired.step;
+  });
+  if (stale) {
+    owner.check();
+    remove_stale(fs, {directory, name, retired.step, "", 0, true});
+  }
+  const auto files = files_of_step(listing, name, retired.step);
+  const auto of = [&](const std::function<bool(Kind)>& wanted) {
+    return of_kind(files, name, [&](const auto& parsed) { return wanted(parsed.kind); });
+  };
+  auto index = of([&](Kind kind) { return kind == retired.main; });
+  for (auto& file : index) {
+    file.id = retired.index ? retired.index : id_of(fs, directory / file.entry);
+    if (!retired.other_format) continue;
+    const auto now = look_at(fs, directory, file.entry);
+    if (now && now->id != file.id) return false;
+  }
+  // The older one first, where a step is there in both formats: it must not come back.
+  if (retired.other_format) {
+    removal.remove(of([&](Kind kind) { return is_main(kind) && kind != retired.main; }));
+    fs.sync_directory(directory);
+  }
+  if (!removal.remove(index)) return false;
+  fs.sync_directory(directory);
+  if (index.empty()) make_retired_durable(fs, directory, listing, name, retired.step);
+  if (retired.leaves_data) return true;
+  removal.remove(of([](Kind kind) { return kind == Kind::data; }),
+                 dispose_of_data(fs, directory, name, retired.recycled));
+  return true;
+}
+
+void remove_left(io::FileSystem& fs, const io::Path& directory, const Naming& name,
+                 const LeftData& left, const Ownership& owner, Waiting* recycled) {
+  std::vector<SeenFile> files;
+  for (int file = 0; file < left.num_files; ++file) {
+    files.push_back({data_name(prefix_name(name, left.step), file, left.num_files)});
+  }
+  Removal(fs, directory, owner).remove(files, dispose_of_data(fs, directory, name, recycled));
+}
+
+bool discard_empty(io::FileSystem& fs, const io::Path& temp) {
+  try {
+    fs.remove_directory(temp);
+    return true;
+  } catch (const Error&) {  // it is not empty, or cannot be removed now
+    return false;
+  }
+}
+
+void remove_temp(io::FileSystem& fs, const io::Path& temp) {
+  if (fs.is_link(temp)) return fs.remove(temp);  // none of ours: what is behind it stays
+  // Records first: what is left after a crash in here must not look complete.
+  auto files = fs.list(temp);
+  std::stable_partition(files.begin(), files.end(), [](const auto& f) { return is_record(f); });
+  bool any_record = false, any_old = false, records_gone = false, foreign = false;
+  for (const auto& file : files) {
+    if (any_record && !records_gone && !is_record(file)) {
+      fs.sync_directory(temp);
+      records_gone = true;
+    }
+    if (parse_temp_name(file).kind == ParsedName::Kind::foreign) {
+      foreign = true;
+      continue;
+    }
+    try {
+      fs.remove(temp / file);
+      any_record |= is_record(file);
+      any_old |= parse_temp_name(file).kind == ParsedName::Kind::old_index;
+    } catch (const Error&) {
+      const auto status = fs.status(temp / file);
+      if (!status || !status->is_directory) throw;
+      foreign = true;
+    }
+  }
+  if (foreign) {
+    log(LogLevel::warning, temp.string() + " stays: it holds files that are not ours");
+  } else {
+    // Not to come back with records in it, or with an index that would be put back: of an empty one
+    // nobody knows whether what was in it is gone for good.
+    if (any_record || any_old || files.empty()) fs.sync_directory(temp);
+    fs.remove_directory(temp);
+  }
+}
+
+}  // namespace cairn::commit

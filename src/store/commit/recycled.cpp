@@ -1,0 +1,190 @@
+#include "store/commit/recycled.hpp"
+
+#include <limits>
+#include <optional>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "cairn/log.hpp"
+
+namespace cairn::commit {
+namespace {
+
+// Smaller files are made as fast as they are overwritten.
+constexpr std::int64_t recycled_from_bytes = 4096;
+
+io::Path folder(const io::Path& directory) {
+  return directory / private_directory_name / recycled_directory_name;
+}
+
+struct Found {
+  io::Path path;
+  std::int64_t number;
+};
+
+std::vector<Found> waiting(io::FileSystem& fs, const io::Path& directory, const Naming& naming) {
+  std::vector<Found> all;
+  if (!fs.status(folder(directory))) return all;
+  for (const auto& entry : fs.list(folder(directory))) {
+    const auto parsed = parse_recycled_name(entry);
+    if (parsed && parsed->naming.name == naming.name &&
+        parsed->naming.numbered == naming.numbered) {
+      all.push_back({folder(directory) / entry, parsed->number});
+    }
+  }
+  return all;
+}
+
+// Whether the file that waits for this number has become its part.
+bool move_waiting(io::FileSystem& fs, const Transaction& save, int number) {
+  const auto& takes = save.files.takes;
+  if (takes && number >= takes->num_files) return false;
+  const auto source = takes ? save.directory / data_name(prefix_name(save.name, takes->step),
+                                                         number, takes->num_files)
+                            : folder(save.directory) / recycled_name(save.name, number);
+  const auto part = save.part(number);
+  try {
+    fs.rename(source, part);
+  } catch (const Error& error) {
+    // Servers may carry out a rename and yet report an error: then it is ours.
+    if (error.code() == Code::not_found || !io::exists(fs, part)) return false;
+  }
+  return true;
+}
+
+std::unique_ptr<io::File> try_take(io::FileSystem& fs, const Transaction& save, int number,
+                                   std::int64_t most_bytes) {
+  if (!move_waiting(fs, save, number)) return nullptr;
+  const auto part = save.part(number);
+  try {
+    if (auto file = fs.open_sole(part)) {
+      if (file->size() > most_bytes) file->resize(most_bytes);
+      return file;
+    }
+  } catch (const Error& error) {
+    log(LogLevel::info, cat("a data file cannot be recycled: ", error.what()));
+  }
+  fs.remove(part);
+  return nullptr;
+}
+
+}  // namespace
+
+void prepare_recycling(io::FileSystem& fs, const io::Path& directory) {
+  // Whoever made it may have died before its name was durable.
+  if (!io::exists(fs, folder(directory))) fs.create_directory(folder(directory));
+  fs.sync_directory(directory / private_directory_name);
+}
+
+void recycle(io::FileSystem& fs, const io::Path& directory, const Naming& naming,
+             std::int64_t number, const io::Path& data, Waiting& waits) {
+  const auto slot = folder(directory) / recycled_name(naming, number);
+  try {
+    const auto status = fs.status(data);
+    if (status && status->size >= recycled_from_bytes && fs.has_one_name(data)) {
+      // What waits there, as its save made a new file instead, is worth no more.
+      fs.rename(data, slot);
+      return waits.put(number, status->size);
+    }
+  } catch (const Error& error) {
+    waits.forget();  // it may have been carried out
+    log(LogLevel::info, cat("a data file is removed, not recycled: ", error.what()));
+  }
+  io::try_remove(fs, data);
+}
+
+std::int64_t trim_recycled(io::FileSystem& fs, const io::Path& directory, const Naming& naming,
+                           std::int64_t data_files, Waiting& waits) {
+  auto known = waits.files();
+  if (!known) {
+    known.emplace();
+    for (const auto& [path, number] : waiting(fs, directory, naming)) {
+      const auto status = fs.status(path);
+      if (status) known->emplace(number, status->size);
+    }
+  }
+  waits.forget();
+  std::int64_t bytes = 0;
+  for (auto one = known->begin(); one != known->end();) {
+    if (one->first < data_files) {
+      bytes += one->second;
+      ++one;
+    } else {
+      io::try_remove(fs, folder(directory) / recycled_name(naming, one->first));
+      one = known->erase(one);
+    }
+  }
+  if (!known->empty()) {
+    fs.sync_directory(directory);  // what they were called before they came here
+    fs.sync_directory(folder(directory));
+  }
+  waits.set(*std::move(known));
+  return bytes;
+}
+
+void Waiting::forget() {
+  const std::lock_guard guard(mutex_);
+  files_.reset();
+}
+
+void Waiting::put(std::int64_t number, std::int64_t bytes) {
+  const std::lock_guard guard(mutex_);
+  if (files_) (*files_)[number] = bytes;
+}
+
+std::optional<Waiting::Files> Waiting::files() const {
+  const std::lock_guard guard(mutex_);
+  return files_;
+}
+
+void Waiting::set(Files files) {
+  const std::lock_guard guard(mutex_);
+  files_ = std::move(files);
+}
+
+std::vector<io::Path> list_recycled(io::FileSystem& fs, const io::Path& directory,
+                                    const Naming& naming) {
+  std::vector<io::Path> all;
+  for (const auto& one : waiting(fs, directory, naming)) {
+    all.push_back(one.path.lexically_relative(directory));
+  }
+  return all;
+}
+
+void clear_recycled(io::FileSystem& fs, const io::Path& directory, const Naming& naming) noexcept {
+  try {
+    for (const auto& one : waiting(fs, directory, naming)) fs.remove(one.path);
+  } catch (...) {  // the next owner removes them
+  }
+}
+
+bool write_over(io::FileSystem& fs, const Transaction& save, int number, const io::Content& bytes) {
+  if (!save.files.takes) return false;
+  const auto file = try_take(fs, save, number, std::numeric_limits<std::int64_t>::max());
+  if (!file) return false;
+  const auto size = bytes.write_to(*file);
+  if (file->size() > size) file->resize(size);
+  file->sync();
+  file->close();
+  return true;
+}
+
+PartFile make_part(io::FileSystem& fs, const Transaction& save, int number,
+                   std::int64_t most_bytes) {
+  PartFile part;
+  if (save.files.recycle) part.file = try_take(fs, save, number, most_bytes);
+  part.recycled = part.file != nullptr;
+  if (save.files.counts) save.files.counts->recycled += part.recycled;
+  if (!part.file) part.file = fs.create(save.part(number));
+  part.file->stream(save.files.direct_io);
+  if (most_bytes < std::numeric_limits<std::int64_t>::max()) part.file->expect(most_bytes);
+  return part;
+}
+
+bool share_part(io::FileSystem& fs, const Transaction& save, int number, const io::Path& data) {
+  const auto part = save.part(number);
+  if (save.files.recycle && move_waiting(fs, save, number)) fs.remove(part);
+  return fs.try_link(data, part);
+}
+
+}  // namespace cairn::commit

@@ -1,0 +1,219 @@
+#include "store/commit/text_format.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <limits>
+#include <optional>
+
+#include "base/text.hpp"
+
+namespace cairn::commit {
+namespace {
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r') || (c >= 0x1c && c <= 0x1f); }
+bool is_quote(char c) { return c == '"' || c == '\''; }
+
+template <class Test>
+std::size_t length_while(std::string_view text, std::size_t from, Test test) {
+  while (from < text.size() && test(text[from])) ++from;
+  return from;
+}
+
+// The literal to its closing quote; without one, to where it would have to be.
+std::size_t string_length(std::string_view text) {
+  for (std::size_t i = 1; i < text.size() && text[i] != '\n'; ++i) {
+    if (text[i] == text[0]) return i + 1;
+    if (text[i] == '\\' && i + 1 < text.size() && text[i + 1] != '\n') ++i;
+  }
+  return 1;
+}
+
+int digit_of(char c) {
+  if (is_digit(c)) return c - '0';
+  const char lower = static_cast<char>(c | 0x20);
+  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : 99;
+}
+
+// Takes digits of this base off the front, at least `least` and at most `most`.
+std::optional<std::uint32_t> take_digits(std::string_view& text, int base, std::size_t least,
+                                         std::size_t most) {
+  std::uint32_t value = 0;
+  std::size_t count = 0;
+  for (; count < most && count < text.size() && digit_of(text[count]) < base; ++count) {
+    value = value * static_cast<std::uint32_t>(base) +
+            static_cast<std::uint32_t>(digit_of(text[count]));
+  }
+  if (count < least) return std::nullopt;
+  text.remove_prefix(count);
+  return value;
+}
+
+void append_utf8(std::string& text, std::uint32_t point) {
+  const auto add = [&](std::uint32_t byte) { text += static_cast<char>(byte); };
+  if (point < 0x80) return add(point);
+  if (point < 0x800) {
+    add(0xc0 | point >> 6);
+  } else {
+    if (point < 0x10000) {
+      add(0xe0 | point >> 12);
+    } else {
+      add(0xf0 | point >> 18);
+      add(0x80 | (point >> 12 & 0x3f));
+    }
+    add(0x80 | (point >> 6 & 0x3f));
+  }
+  add(0x80 | (point & 0x3f));
+}
+
+// One escape, after its backslash. False if it means nothing.
+bool unescape(std::string_view& text, std::string& result) {
+  static constexpr std::string_view letters = "abfnrtv\\'\"", values = "\a\b\f\n\r\t\v\\'\"";
+  const char c = text.front();
+  if (const auto at = letters.find(c); at != std::string_view::npos) {
+    result += values[at];
+    text.remove_prefix(1);
+    return true;
+  }
+  if (const auto octal = take_digits(text, 8, 1, 3)) {
+    result += static_cast<char>(*octal);
+    return *octal < 0x100;
+  }
+  text.remove_prefix(1);
+  if (c == 'x') {
+    const auto value = take_digits(text, 16, 1, 2);
+    if (value) result += static_cast<char>(*value);
+    return value.has_value();
+  }
+  if (c == 'u' || c == 'U') {
+    const std::size_t digits = c == 'u' ? 4 : 8;
+    const auto point = take_digits(text, 16, digits, digits);
+    if (!point || *point > 0x10ffff) return false;
+    append_utf8(result, *point);
+    return true;
+  }
+  if (c == 'N') return false;
+  result += '\\';  // others stand for themselves
+  result += c;
+  return true;
+}
+
+bool append_literal(std::string_view token, std::string& result) {
+  if (token.size() < 2 || token.back() != token.front()) return false;
+  token = token.substr(1, token.size() - 2);
+  while (!token.empty()) {
+    const char c = token.front();
+    token.remove_prefix(1);
+    if (c != '\\') {
+      result += c;
+    } else if (token.empty() || !unescape(token, result)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// As Python reads one: digits may be grouped by single underscores.
+bool drop_underscores(std::string& text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '_') continue;
+    if (i == 0 || i + 1 == text.size() || !is_digit(text[i - 1]) || !is_digit(text[i + 1])) {
+      return false;
+    }
+  }
+  std::erase(text, '_');
+  return true;
+}
+
+}  // namespace
+
+void TextFormat::skip_space_and_comments() {
+  for (;;) {
+    rest_.remove_prefix(length_while(rest_, 0, is_space));
+    if (rest_.empty() || rest_.front() != '#') return;
+    rest_.remove_prefix(length_while(rest_, 0, [](char c) { return c != '\n'; }));
+  }
+}
+
+void TextFormat::next() {
+  skip_space_and_comments();
+  std::size_t length = rest_.empty() ? 0 : 1;
+  if (length != 0) {
+    const char c = rest_.front();
+    const auto word = [](char d) {
+      return is_letter(d) || is_digit(d) || d == '_' || d == '+' || d == '-';
+    };
+    if (is_letter(c) || c == '_') {
+      length = length_while(rest_, 1, word);
+    } else if (is_digit(c) || c == '+' || c == '-' ||
+               (c == '.' && rest_.size() > 1 && is_digit(rest_[1]))) {
+      length = length_while(rest_, 1, [&](char d) { return word(d) || d == '.'; });
+    } else if (is_quote(c)) {
+      length = string_length(rest_);
+    }
+  }
+  token_ = rest_.substr(0, length);
+  rest_.remove_prefix(length);
+}
+
+std::string TextFormat::take_token() {
+  std::string token(token_);
+  next();
+  return token;
+}
+
+bool TextFormat::take(std::string_view token) {
+  if (token_ != token) return false;
+  next();
+  return true;
+}
+
+bool TextFormat::take_string(std::string& value) {
+  value.clear();
+  if (at_end() || !is_quote(token_.front())) return false;
+  while (!at_end() && is_quote(token_.front())) {
+    if (!append_literal(token_, value)) return false;
+    next();
+  }
+  return is_utf8(value);
+}
+
+bool TextFormat::take_double(double& value) {
+  std::string text(token_);
+  next();
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](char c) { return is_letter(c) ? static_cast<char>(c | 0x20) : c; });
+  // "01" would be octal in C.
+  const auto unsigned_start = text.starts_with("-") ? 1u : 0u;
+  if (text.size() > unsigned_start + 1 && text[unsigned_start] == '0' &&
+      is_digit(text[unsigned_start + 1])) {
+    return false;
+  }
+  const bool infinite =
+      text == "inf" || text == "+inf" || text == "-inf" || text == "inff" || text == "-inff";
+  while (!text.empty() && text.back() == 'f') text.pop_back();  // "1.5f"
+  if (!drop_underscores(text)) return false;
+  const bool negative = text.starts_with("-");
+  if (negative || text.starts_with("+")) text.erase(0, 1);
+  if (infinite || text == "infinity") {
+    value = std::numeric_limits<double>::infinity();
+  } else if (text == "nan") {
+    value = std::numeric_limits<double>::quiet_NaN();
+  } else if (text.empty() || !(is_digit(text[0]) || text[0] == '.')) {
+    return false;
+  } else {
+    const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (result.ptr != text.data() + text.size() || result.ec == std::errc::invalid_argument) {
+      return false;
+    }
+    if (result.ec == std::errc::result_out_of_range) {
+      value = text.find("e-") == std::string::npos ? std::numeric_limits<double>::infinity() : 0.0;
+    }
+  }
+  if (negative) value = -value;
+  return true;
+}
+
+}  // namespace cairn::commit

@@ -1,0 +1,100 @@
+#pragma once
+/// One save in progress, as its commit sees it: what it is, and where its files are.
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "io/file_system.hpp"
+#include "store/commit/names.hpp"
+#include "store/commit/removal.hpp"
+
+namespace cairn::commit {
+
+/// How many data files a rank overwrote instead of making new ones.
+struct FileCounts {
+  std::int64_t recycled = 0;
+};
+
+/// Data of a checkpoint whose index is gone, durably so, under its own names: what a save
+/// overwrites.
+struct LeftData {
+  std::int64_t step = -1;
+  int num_files = 0;
+  std::int64_t bytes = 0;
+  bool partly = false;  ///< a save that failed may have taken some of it
+};
+
+/// A committed checkpoint that is on disk, whose data files a save may share.
+struct SharedData {
+  std::int64_t step = -1;
+  int num_files = 0;
+  std::int64_t sequence = -1;  ///< of its commit
+};
+
+/// How the writers of a save write their data files.
+struct DataFiles {
+  /// Each writer takes the file of its number from here: not from those that wait. By this the
+  /// temp directory was made, and then the ownership asked for.
+  std::optional<LeftData> takes = std::nullopt;
+  /// Files of frozen tensors may be names of files of this one (share_part).
+  std::optional<SharedData> shares = std::nullopt;
+  bool recycle = false;  ///< data files of checkpoints that are gone are overwritten (recycled.hpp)
+  DirectIo direct_io = DirectIo::automatic;
+  /// Devices that new files are laid over (io::FileSystem::spread); 0: as the directory says.
+  int stripes = 0;
+  bool stripes_yield = false;    ///< to a layout that somebody has chosen
+  FileCounts* counts = nullptr;  ///< this rank's; null: not counted; outlives the writing
+};
+
+/// The index of a checkpoint that is gone, durably so, in the staging directory: what the index of
+/// the next save overwrites.
+struct RetiredIndex {
+  io::Path path;
+  std::unique_ptr<io::File> file;
+};
+
+/// One save in progress. A value; every rank of the save has the same.
+struct Transaction {
+  io::Path directory;
+  Naming name;  ///< of the checkpoints: PREFIX is directory/name-step
+  std::int64_t step = 0;
+  std::string uuid;     ///< of this save
+  int num_files = 0;    ///< final data files, N
+  bool direct = false;  ///< no rename is relied on: files are written under their final names
+  /// Of the file that makes it a checkpoint. Where all is in that file (is_whole), its rename is
+  /// the commit, and it is never direct.
+  ParsedName::Kind main = ParsedName::Kind::index;
+  bool records = true;  ///< its writers leave part records
+  int slot = 0;         ///< ... in a staging directory, over those of the save before in this slot
+  DataFiles files = {};
+  /// Rank 0: what was there of this step, in any format, if that was looked at.
+  std::optional<std::vector<SeenFile>> replaces = std::nullopt;
+  int named = 0;  ///< rank 0: so many data files have been given their final names by their writers
+  std::string keeper = {};  ///< token of the later owner that took the save over (keep)
+  /// UUID of the owner's staging directory (staging.hpp), where the save has no temp directory of
+  /// its own.
+  std::string staging = {};
+  std::shared_ptr<RetiredIndex> retired = nullptr;  ///< rank 0: its index overwrites this
+  std::int64_t sequence = 0;  ///< of its commit; after a higher one nobody completes it
+  /// Rank 0: the directory as it was looked at when the save began, and the staging directory. What
+  /// this save renames into them is made durable through these; null: by their paths.
+  std::shared_ptr<io::OpenDirectory> opened = nullptr, opened_staging = nullptr;
+
+  void sync_directory(io::FileSystem&) const;
+  void sync_temp(io::FileSystem&) const;
+
+  io::Path prefix() const;
+  io::Path temp() const;
+  io::Path part(int file) const;       ///< data file while it is written
+  io::Path staged_state_file() const;  ///< with a staging directory only
+  io::Path record(int writer, int writers) const;
+  io::Path staged_index() const;           ///< not when direct
+  io::Path old_index() const;              ///< when direct
+  io::Path saver_prefix(int saver) const;  ///< what a registered saver writes begins with it
+  io::Path data(int file) const;           ///< data file under its final name
+  io::Path index() const;
+};
+
+}  // namespace cairn::commit

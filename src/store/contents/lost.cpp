@@ -1,0 +1,315 @@
+#include "store/contents/lost.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/text.hpp"
+#include "layout/hdf5/hdf5_seal.hpp"
+#include "store/commit/protocol.hpp"
+#include "store/commit/staging_directory.hpp"
+#include "store/commit/state_file.hpp"
+#include "store/contents/format.hpp"
+#include "store/contents/hdf5_reader.hpp"
+#include "store/contents/notes.hpp"
+#include "store/contents/spare.hpp"
+
+namespace cairn {
+namespace {
+
+using EntryKind = commit::ParsedName::Kind;
+
+struct Evidence {
+  std::set<std::string> listed;      // in the state file
+  std::set<std::string> told_names;  // of which it lists any
+  std::map<std::string, Note> notes;
+
+  // Where no state file tells what of this name is live, as its bytes are lost, or it is another
+  // name's: what a note speaks of and is still there was not taken away.
+  bool untold(const std::string& prefix) const {
+    const auto split = commit::split_step(prefix);
+    return split && !told_names.count(split->name);
+  }
+
+  Note note(const std::string& prefix) const {
+    const auto at = notes.find(prefix);
+    return at == notes.end() ? Note{} : at->second;
+  }
+};
+
+Evidence read_evidence(io::FileSystem& files, const io::Path& directory) {
+  Evidence evidence;
+  if (const auto state = commit::read_state_file(files, directory)) {
+    for (const auto& path : state->all_paths) {
+      const auto name = io::Path(path).filename().string();
+      const auto split = commit::split_step(name);
+      if (!split) continue;
+      evidence.listed.insert(name);
+      evidence.told_names.insert(split->name);
+    }
+  }
+  evidence.notes = read_notes(files, directory);
+  return evidence;
+}
+
+// What of one checkpoint is in the directory.
+struct Remains {
+  std::set<std::int64_t> counts;     // of data files
+  std::string data;                  // one of them
+  std::set<std::string> unfinished;  // UUIDs of saves that are under way, or died
+  // Those of them that have no index to rename: with a copy of it among the data, they have
+  // committed it.
+  std::set<std::string> without_index;
+  bool replacing = false;  // its index is set aside by one of them
+};
+
+bool is_known_absent(io::FileSystem& files, const io::Path& path) {
+  try {
+    return !io::exists(files, path);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+Remains look_for(io::FileSystem& files, const io::Path& directory, const std::string& prefix,
+                 const std::vector<std::string>& listing) {
+  Remains found;
+  const commit::Naming name(prefix, false);
+  for (const auto& entry : listing) {
+    const auto parsed = commit::parse_name(entry, name);
+    if (parsed.kind == EntryKind::data) {
+      found.counts.insert(parsed.count);
+      found.data = entry;
+    }
+    if (parsed.kind != EntryKind::temp_directory) continue;
+    found.unfinished.insert(parsed.uuid);
+    commit::Transaction save{directory, name, 0, parsed.uuid, 0, parsed.direct};
+    save.keeper = parsed.keeper;
+    if (!parsed.direct) {
+      if (is_known_absent(files, save.staged_index())) found.without_index.insert(parsed.uuid);
+      continue;
+    }
+    const auto old = commit::read_old_index(files, save);
+    found.replacing |= old && old->bytes;
+  }
+  return found;
+}
+
+bool may_be_whole_hdf5(io::FileSystem& files, const io::Path& path) {
+  const auto file = files.open_read(path);
+  const auto size = file->size();
+  std::string bytes(static_cast<std::size_t>(std::min(size, hdf5::marker_reach)), '\0');
+  if (!bytes.empty()) file->read_at(0, std::as_writable_bytes(std::span(bytes)));
+  return hdf5::may_be_whole(bytes, size);
+}
+
+std::optional<LostCheckpoint> lost_hdf5(io::FileSystem& files, const io::Path& prefix) {
+  const auto status = files.status(commit::hdf5_path(prefix));
+  if (!status) return std::nullopt;  // removed right now
+  LostCheckpoint lost{prefix, Format::hdf5};
+  lost.wall_time_seconds = status->modified_seconds;
+  lost.why = cat("what Cairn saved in ", commit::hdf5_path(prefix).filename().string(),
+                 " is not there any more: ",
+                 status->size > 0 ? cat("neither the beginning nor the end of its ", status->size,
+                                        " bytes is Cairn's")
+                                  : "it is empty");
+  return lost;
+}
+
+// A bundle without its index, of which the state file or a note says that it was live.
+std::optional<LostCheckpoint> lost_bundle(io::FileSystem& files, const io::Path& directory,
+                                          const std::string& prefix, const Remains& found,
+                                          bool listed, const Note& note, bool beside_hdf5) {
+  const auto missing =
+      cat(commit::index_name(prefix), " is missing, though its data files are there");
+  std::vector<Spare> spares;
+  try {
+    spares = find_spares(files, directory, commit::Naming(prefix, false), 0);
+  } catch (const Error& error) {
+    if (error.code() == Code::not_found || !listed) throw;
+    LostCheckpoint lost{directory / prefix};
+    lost.why = cat(missing, ", and cannot be read now: ", error.what());
+    return lost;
+  }
+  const auto committed = std::find_if(spares.begin(), spares.end(), [&](const auto& spare) {
+    return found.without_index.count(spare.meta.uuid) != 0;
+  });
+  if (committed != spares.end() && listed && !beside_hdf5) {
+    LostCheckpoint lost{directory / prefix};
+    lost.wall_time_seconds = committed->meta.wall_time_seconds;
+    lost.why = missing;
+    lost.num_files = committed->num_files;
+    lost.spare = std::move(committed->index);
+    return lost;
+  }
+  const auto split = commit::split_step(prefix);
+  auto others = found.counts;  // without those of saves that did not finish
+  std::erase_if(spares, [&](const auto& spare) {
+    if (found.unfinished.count(spare.meta.uuid)) {
+      others.erase(spare.num_files);
+      return true;
+    }
+    if (!note.bundle.empty() && spare.meta.uuid == note.bundle) return false;
+    return !listed || !split || spare.meta.step != split->step;
+  });
+  if (spares.empty() && (!listed || others.empty())) return std::nullopt;
+  LostCheckpoint lost{directory / prefix};
+  if (const auto status = files.status(directory / found.data)) {
+    lost.wall_time_seconds = status->modified_seconds;
+  }
+  if (spares.empty()) {
+    lost.why = cat(missing, "; none of them holds a sound copy of it");
+  } else if (spares.size() > 1 || found.counts.size() > 1 || beside_hdf5) {
+    lost.why = cat(missing, "; what is there is of several saves");
+    // Of one that did not finish the rest is: then it is known what belongs to this.
+    const bool known = spares.size() == 1 && !beside_hdf5 && !found.unfinished.empty();
+    if (known) lost.num_files = spares.front().num_files;
+  } else {
+    lost.why = missing;
+    lost.num_files = spares.front().num_files;
+    lost.spare = std::move(spares.front().index);
+  }
+  return lost;
+}
+
+// As long as it is there and cannot be read, it is not lost.
+bool may_be_own_hdf5(io::FileSystem& files, const io::Path& prefix) {
+  return try_recognise(format_of(Format::hdf5), files, commit::hdf5_path(prefix)).value_or(true);
+}
+
+std::optional<LostCheckpoint> look_at(io::FileSystem& files, const io::Path& directory,
+                                      const std::string& prefix,
+                                      const std::vector<std::string>& listing,
+                                      const Evidence& evidence) {
+  const auto is_listed = [&](const std::string& entry) {
+    return std::binary_search(listing.begin(), listing.end(), entry);
+  };
+  const auto index = commit::index_name(prefix);
+  const bool has_hdf5 = is_listed(commit::hdf5_name(prefix));
+  if (is_listed(index) || (has_hdf5 && may_be_own_hdf5(files, directory / prefix))) {
+    return std::nullopt;
+  }
+  const bool listed = evidence.listed.count(prefix) != 0;
+  const auto note = evidence.note(prefix);
+  const auto found = look_for(files, directory, prefix, listing);
+  if (found.replacing) return std::nullopt;
+  std::optional<LostCheckpoint> lost;
+  const bool live = listed || note.alone || evidence.untold(prefix);
+  if (has_hdf5 && ((note.hdf5 && live) || (listed && found.counts.empty()))) {
+    lost = lost_hdf5(files, directory / prefix);
+  } else if (!found.counts.empty()) {
+    lost = lost_bundle(files, directory, prefix, found, listed, note, has_hdf5);
+  }
+  if (const auto split = commit::split_step(prefix);
+      lost && split && commit::was_retired(files, directory, listing, split->name, split->step)) {
+    return std::nullopt;
+  }
+  // It may have been committed after the listing was made, and before the state file was read.
+  if (files.status(directory / index)) return std::nullopt;
+  return lost;
+}
+
+}  // namespace
+
+std::vector<LostCheckpoint> find_lost(io::FileSystem& files, const io::Path& directory) {
+  std::vector<LostCheckpoint> all;
+  if (!files.status(directory)) return all;
+  // First what is there, then what should be: whoever takes something away does it in the opposite
+  // order.
+  const auto listing = files.list(directory);
+  const auto evidence = read_evidence(files, directory);
+  auto prefixes = evidence.listed;
+  for (const auto& [prefix, note] : evidence.notes) prefixes.insert(prefix);
+  for (const auto& prefix : prefixes) try {
+      if (auto lost = look_at(files, directory, prefix, listing, evidence)) {
+        all.push_back(*std::move(lost));
+      }
+    } catch (const Error& error) {  // removed right now
+      if (error.code() != Code::not_found) throw;
+    }
+  return all;
+}
+
+std::map<std::int64_t, LostCheckpoint> find_lost_steps(io::FileSystem& files,
+                                                       const io::Path& directory,
+                                                       const commit::Naming& name) {
+  std::map<std::int64_t, LostCheckpoint> steps;
+  for (auto& lost : find_lost(files, directory)) {
+    const auto step = commit::parse_prefix(lost.prefix.filename().string(), name);
+    if (step) steps.emplace(*step, std::move(lost));
+  }
+  return steps;
+}
+
+std::optional<LostCheckpoint> find_lost_at(io::FileSystem& files, const io::Path& prefix) {
+  const auto directory = prefix.has_parent_path() ? prefix.parent_path() : io::Path(".");
+  if (!prefix.has_filename() || !files.status(directory)) return std::nullopt;
+  try {
+    const auto listing = files.list(directory);
+    return look_at(files, directory, prefix.filename().string(), listing,
+                   read_evidence(files, directory));
+  } catch (const Error& error) {
+    if (error.code() != Code::not_found) throw;
+    return std::nullopt;
+  }
+}
+
+Error lost_error(const LostCheckpoint& lost) {
+  auto file = format_of(lost.format).main_file(lost.prefix).string();
+  return Error(Code::data_loss, cat("the checkpoint ", lost.prefix.string(), " is lost"), lost.why,
+               lost.spare.empty()
+                   ? "Restore another checkpoint; a save of this one replaces what is left."
+                   : "cairn verify --repair puts the index back, whose copy is there.")
+      .at(std::move(file));
+}
+
+bool was_own_hdf5(io::FileSystem& files, const io::Path& prefix) {
+  const auto path = commit::hdf5_path(prefix);
+  if (is_own_hdf5(files, path)) return true;
+  const auto status = files.status(path);
+  if (!status || status->is_directory) return false;
+  if (may_be_whole_hdf5(files, path)) return false;
+  if (read_evidence(files, prefix.parent_path()).note(prefix.filename().string()).hdf5) return true;
+  const auto lost = find_lost_at(files, prefix);
+  return lost && lost->format == Format::hdf5;
+}
+
+void retire(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
+            const std::vector<io::Path>& prefixes) {
+  for (const auto& prefix : prefixes) forget_alone(files, prefix);
+  auto state = commit::read_state_file(files, directory);
+  if (!state) return;
+  const auto goes = [&](const std::string& path) {
+    return std::any_of(prefixes.begin(), prefixes.end(), [&](const auto& prefix) {
+      return io::Path(path).filename() == prefix.filename();
+    });
+  };
+  auto kept = *state;
+  kept.all_paths.clear();
+  kept.timestamps.clear();
+  for (std::size_t i = 0; i < state->all_paths.size(); ++i) {
+    if (goes(state->all_paths[i])) continue;
+    kept.all_paths.push_back(state->all_paths[i]);
+    if (i < state->timestamps.size()) kept.timestamps.push_back(state->timestamps[i]);
+  }
+  if (goes(state->model_checkpoint_path)) {
+    kept.model_checkpoint_path = kept.all_paths.empty() ? "" : kept.all_paths.back();
+  } else if (kept.all_paths.size() == state->all_paths.size()) {
+    return;
+  }
+  const bool in_order = !kept.all_paths.empty() &&
+                        kept.all_paths.back() == kept.model_checkpoint_path &&
+                        kept.timestamps.size() == kept.all_paths.size();
+  if (!in_order) kept.timestamps.clear();  // another program's
+  try {
+    if (!kept.model_checkpoint_path.empty()) {
+      return commit::write_state_file(files, directory, name, kept);
+    }
+  } catch (const Error& error) {
+    if (error.code() != Code::no_space) throw;
+  }
+  files.remove(directory / commit::state_file_name);
+  files.sync_directory(directory);
+}
+
+}  // namespace cairn

@@ -1,0 +1,177 @@
+#include "store/contents/seal.hpp"
+
+#include <algorithm>
+
+#include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "exchange/coverage.hpp"
+#include "layout/bundle/index.hpp"
+#include "layout/bundle/meta.hpp"
+#include "layout/bundle/stored_strings.hpp"
+#include "model/runs.hpp"
+#include "store/contents/contents_reader.hpp"
+
+namespace cairn {
+namespace {
+
+// Makes one plain entry of the runs of it that several ranks wrote. They cover the tensor, and come
+// ascending by box: as long as each is one run of the row-major array, that is also by offset.
+void join_runs(StoredTensor& tensor) {
+  StoredSlice joined = tensor.slices.front();
+  const auto item = static_cast<std::int64_t>(dtype_size(tensor.dtype));
+  std::int64_t end = 0;
+  std::uint32_t crc = 0;
+  for (const auto& run : tensor.slices) {
+    const auto at = run_at(run.box, tensor.shape);
+    if (item == 0 || !at || *at != end / item || run.offset != joined.offset + end ||
+        run.file != joined.file) {
+      throw Error(Code::internal, cat("entries of tensor '", tensor.key,
+                                      "' are no runs of one array: ", box_text(run.box)))
+          .of_tensor(tensor.key);
+    }
+    crc = crc32c_combine(crc, run.crc32c, static_cast<std::uint64_t>(run.size));
+    end += run.size;
+  }
+  joined.box = Box::whole(tensor.shape);
+  joined.size = end;
+  joined.crc32c = crc;
+  tensor.slices = {std::move(joined)};
+}
+
+// The slices, ascending, cover the tensor without overlap.
+void prove(const StoredTensor& tensor, const GapsByKey& gaps) {
+  if (tensor.slices.empty()) {
+    throw Error(Code::internal, cat("no entry of tensor '", tensor.key, "' has a slice"))
+        .of_tensor(tensor.key);
+  }
+  if (are_in_line(
+          tensor.shape, tensor.slices, [](auto& slice) -> auto& { return slice.box; })) {
+    return;
+  }
+  std::vector<Box> boxes;
+  for (const auto& slice : tensor.slices) boxes.push_back(slice.box);
+  const auto lacks = gaps.find(tensor.key);
+  if (tensor.sliced && lacks != gaps.end()) {
+    boxes.insert(boxes.end(), lacks->second->boxes.begin(), lacks->second->boxes.end());
+  }
+  if (const auto twice = find_overlap(boxes)) {
+    throw Error(Code::internal,
+                cat("entries of tensor '", tensor.key, "' overlap: ", box_text(boxes[twice->first]),
+                    " and ", box_text(boxes[twice->second])))
+        .of_tensor(tensor.key);
+  }
+  if (const auto gap = find_gap(Box::whole(tensor.shape), boxes)) {
+    throw Error(Code::internal,
+                cat("entries of tensor '", tensor.key, "' leave out ", box_text(*gap)))
+        .of_tensor(tensor.key);
+  }
+}
+
+// Entries in ascending order of keys, those of one key as they came. They come in a few ascending
+// runs, one or some a rank: these are merged, two and two.
+std::vector<StoredTensor*> by_key(std::vector<StoredTensor>& entries) {
+  const auto before = [](const auto* a, const auto* b) { return a->key < b->key; };
+  std::vector<StoredTensor*> order;
+  order.reserve(entries.size());
+  std::vector<std::size_t> ends;  // of the runs
+  for (auto& entry : entries) {
+    if (!order.empty() && before(&entry, order.back())) ends.push_back(order.size());
+    order.push_back(&entry);
+  }
+  ends.push_back(order.size());
+  std::vector<StoredTensor*> merged(order.size());
+  while (ends.size() > 1) {
+    std::vector<std::size_t> fewer;
+    const auto at = [&](std::size_t i) { return order.begin() + static_cast<std::ptrdiff_t>(i); };
+    for (std::size_t run = 0, begin = 0; run < ends.size(); run += 2) {
+      const auto middle = ends[run], end = run + 1 < ends.size() ? ends[run + 1] : middle;
+      std::merge(at(begin), at(middle), at(middle), at(end),
+                 merged.begin() + static_cast<std::ptrdiff_t>(begin), before);
+      fewer.push_back(begin = end);
+    }
+    order.swap(merged);
+    ends = std::move(fewer);
+  }
+  return order;
+}
+
+}  // namespace
+
+std::vector<StoredTensor> join_entries(std::vector<StoredTensor> entries, const GapsByKey& gaps) {
+  std::vector<StoredTensor> joined;
+  joined.reserve(entries.size());
+  for (auto* next : by_key(entries)) {
+    auto& entry = *next;
+    if (joined.empty() || joined.back().key != entry.key) {
+      joined.push_back(std::move(entry));
+      continue;
+    }
+    auto& tensor = joined.back();
+    tensor.sliced |= entry.sliced;
+    if (tensor.dtype != entry.dtype || tensor.shape != entry.shape) {
+      throw Error(Code::internal,
+                  cat("entries of tensor '", tensor.key, "' disagree: ", dtype_name(tensor.dtype),
+                      " ", shape_text(tensor.shape), " and ", dtype_name(entry.dtype), " ",
+                      shape_text(entry.shape)))
+          .of_tensor(tensor.key);
+    }
+    for (auto& slice : entry.slices) tensor.slices.push_back(std::move(slice));
+  }
+  for (auto& tensor : joined) {
+    std::sort(tensor.slices.begin(), tensor.slices.end(),
+              [](const auto& a, const auto& b) { return a.box < b.box; });
+    prove(tensor, gaps);
+    if (!tensor.sliced && tensor.slices.size() > 1) join_runs(tensor);
+    tensor.sliced = tensor.slices.size() > 1 || !tensor.slices.front().box.is_whole(tensor.shape);
+  }
+  return joined;
+}
+
+Sealed seal_index(JoinedEntries joined, const CheckpointMeta& meta, int data_files, int num_files) {
+  const std::string text = bundle::encode_meta(meta);
+  auto stored_meta = bundle::encode_strings({&text, 1});
+  StoredSlice slice;
+  slice.file = data_files;
+  slice.size = static_cast<std::int64_t>(stored_meta.bytes.size());
+  slice.crc32c = stored_meta.crc32c;
+  joined.tensors.push_back({std::string(bundle::meta_key), DType::string, {}, false, {slice}, ""});
+  std::vector<commit::OwnFile> own_files;
+  // Files of a number that an overwritten step needed; TensorFlow's merge counts on each of them
+  // being referenced.
+  for (int file = data_files + 1; file < num_files; ++file) {
+    StoredSlice nothing;
+    nothing.box = Box::whole({0});
+    nothing.file = file;
+    joined.tensors.push_back({filler_key(file), DType::uint8, {0}, false, {nothing}, ""});
+    own_files.push_back({file, std::string()});
+  }
+  auto entries = std::move(joined.encoded);
+  for (const auto& tensor : joined.tensors) entries.push_back(bundle::encode_entry(tensor));
+  joined.tensors = {};
+  // Neither copy of a large index is ever in memory as a whole. A small one is made once.
+  constexpr std::size_t large_bytes = std::size_t{8} << 20;
+  std::shared_ptr<const bundle::EncodedIndex> made;
+  std::shared_ptr<const std::string> bytes;
+  if (joined.kept) {
+    bytes = std::make_shared<std::string>(joined.kept->write(num_files, std::move(entries)));
+  } else {
+    made = std::make_shared<const bundle::EncodedIndex>(num_files, std::move(entries));
+  }
+  if (made && made->about_bytes() < large_bytes) {
+    std::string whole;
+    made->write([&](auto piece) { whole += piece; });
+    bytes = std::make_shared<const std::string>(std::move(whole));
+  }
+  const auto index = [made = bytes ? nullptr : made, bytes](const io::Content::Take& take) {
+    bytes ? take(*bytes) : made->write(take);
+  };
+  own_files.push_back({data_files, io::Content([=, meta_bytes = std::move(stored_meta.bytes)](
+                                                   const io::Content::Take& take) {
+                         take(meta_bytes);
+                         index(take);
+                       })});
+  return {io::Content(index), std::move(own_files)};
+}
+
+}  // namespace cairn

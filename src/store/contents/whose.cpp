@@ -1,0 +1,63 @@
+#include "store/contents/whose.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "layout/bundle/meta.hpp"
+#include "store/commit/names.hpp"
+#include "store/contents/format.hpp"
+#include "store/contents/notes.hpp"
+
+namespace cairn {
+
+Whose whose(io::FileSystem& files, const io::Path& prefix, const CheckpointMeta& meta) {
+  const auto name = prefix.filename().string();
+  if (const auto named = commit::split_step(name)) {
+    const bool is_its = meta.step == named->step;
+    if (meta.name == named->name) return is_its ? Whose::its_own : Whose::anothers;
+    // Without a number it was saved as step 0; earlier versions told no name.
+    if (!meta.name.empty() || (meta.step == 0 && !is_its)) return Whose::unknown;
+    return is_its ? Whose::its_own : Whose::anothers;
+  }
+  const auto notes = read_notes(files, prefix.parent_path());
+  const auto note = notes.find(name);
+  if (note == notes.end() || note->second.bundle.empty()) return Whose::unknown;
+  return note->second.bundle == meta.uuid ? Whose::its_own : Whose::anothers;
+}
+
+std::string misplaced(const CheckpointContents& contents) {
+  const auto named = commit::split_step(io::Path(contents.prefix).filename().string());
+  if (!named || !contents.meta) return "";
+  const auto& meta = *contents.meta;
+  if (meta.name != named->name || meta.step == named->step) return "";
+  return cat("it holds ", meta.name, "-", meta.step,
+             ": it was renamed or copied, or has changed places with another");
+}
+
+void require_in_place(const IndexFile& loaded, const CheckpointContents& contents) {
+  const auto refuse = [&](const std::string& why, const char* way_out) {
+    throw Error(Code::data_loss, cat("this is not the checkpoint ", contents.prefix), why, way_out)
+        .at(format_of(contents.format).main_file(contents.prefix).string());
+  };
+  if (!loaded.foreign.empty()) {
+    refuse(loaded.foreign, "cairn verify --repair puts the index back, whose copy is there.");
+  }
+  if (const auto why = misplaced(contents); !why.empty()) {
+    refuse(why, "Give it the name back that it had, or another than those of the job.");
+  }
+}
+
+bool lacks_metadata(const CheckpointContents& contents) {
+  return !contents.meta && std::any_of(contents.own.begin(), contents.own.end(),
+                                       [](const auto& own) { return own.key == bundle::meta_key; });
+}
+
+CheckpointContents read_in_place(io::FileSystem& files, const io::Path& prefix) {
+  auto loaded = load_index(files, prefix);
+  auto contents = parse_contents(loaded, prefix);
+  require_in_place(loaded, contents);
+  return contents;
+}
+
+}  // namespace cairn

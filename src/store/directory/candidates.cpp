@@ -1,0 +1,389 @@
+#include "store/directory/candidates.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "cairn/log.hpp"
+#include "exchange/messages.hpp"
+#include "group/collectives.hpp"
+#include "layout/bundle/descriptions.hpp"
+#include "layout/bundle/part_record.hpp"
+#include "layout/bundle/stored_strings.hpp"
+#include "store/contents/contents_reader.hpp"
+#include "store/contents/data_files.hpp"
+#include "store/contents/format.hpp"
+#include "store/contents/lost.hpp"
+#include "store/contents/seal.hpp"
+#include "store/contents/spare.hpp"
+
+namespace cairn {
+namespace {
+
+constexpr std::int64_t record_limit_bytes = std::int64_t{4} << 30;
+
+bundle::PartRecord read_record(io::FileSystem& files, const io::Path& path) {
+  constexpr std::int64_t small = std::int64_t{1} << 20;
+  const auto file = files.open_read(path);
+  const auto size = file->size();
+  if (size > small) {  // one that is none costs no memory
+    std::string first(64, '\0');
+    file->read_at(0, std::as_writable_bytes(std::span(first)));
+    bundle::check_record_frame(first, static_cast<std::uint64_t>(size));
+  }
+  return bundle::decode_part_record(io::read_file(*file, path, record_limit_bytes));
+}
+
+std::vector<bundle::PartRecord> read_records(io::FileSystem& files, const io::Path& temp) {
+  std::vector<bundle::PartRecord> records;
+  for (const auto& file : files.list(temp)) {
+    if (commit::parse_temp_name(file).kind != commit::ParsedName::Kind::record) continue;
+    records.push_back(read_record(files, temp / file));
+  }
+  return records;
+}
+
+// Throws data_loss with the reason if the records do not make a whole save.
+Candidate candidate_of(io::FileSystem& files, commit::Transaction save,
+                       const std::vector<bundle::PartRecord>& records) {
+  Candidate candidate;
+  const auto refuse = [&](std::string why) { throw Error(Code::data_loss, std::move(why)); };
+  if (records.empty()) refuse("no part record");
+  const auto& first = records.front();
+  if (records.size() != static_cast<std::size_t>(first.parts)) {
+    refuse(cat(records.size(), " of ", first.parts, " part records"));
+  }
+  std::vector<bool> seen(records.size());
+  std::vector<StoredTensor> entries;
+  int data_files = 0;
+  for (const auto& record : records) {
+    if (record.uuid != save.uuid || record.fingerprint != first.fingerprint ||
+        record.parts != first.parts || record.num_files != first.num_files || record.part < 0 ||
+        record.part >= first.parts || seen[static_cast<std::size_t>(record.part)]) {
+      refuse("part records of different saves");
+    }
+    seen[static_cast<std::size_t>(record.part)] = true;
+    for (const auto& tensor : record.tensors) {
+      for (const auto& slice : tensor.slices) data_files = std::max(data_files, slice.file + 1);
+      entries.push_back(tensor);
+    }
+  }
+  const auto& format = format_of(format_of_unfinished(files, save));
+  format.shape(save, 0);
+  save.num_files = first.num_files;
+  candidate.save = save;
+  // Only the first part has descriptions.
+  for (auto& record : records) {
+    if (record.part == 0) candidate.meta = std::move(record.meta);
+  }
+  // Throws for names that another version may have allowed.
+  bundle::encode_new_descriptions(candidate.meta.descriptions);
+  candidate.tensors = join_entries(entries, candidate.meta.gaps);
+  candidate.entries = std::move(entries);
+  if (auto why = format.refuses(data_files, save.num_files); !why.empty()) refuse(std::move(why));
+  if (!is_credible(save.num_files, std::ssize(candidate.entries))) {
+    refuse(cat(save.num_files, " data files, which is more than any save makes"));
+  }
+  for (int file = 0; file < data_files; ++file) {
+    const auto path = io::exists(files, save.part(file)) ? save.part(file) : save.data(file);
+    if (!io::exists(files, path)) refuse(cat("data file ", file, " is missing"));
+    candidate.paths.push_back(path.string());
+  }
+  return candidate;
+}
+
+// What was committed here, as far as anything tells: the indexes, and of a checkpoint whose index
+// is damaged or lost the copies beside its data. Where these are of several saves, the last one to
+// be named had come when all before it were committed or given up.
+class Committed {
+ public:
+  Committed(const Location& place, const std::vector<std::string>& names) {
+    std::set<std::int64_t> without;  // an index that can be read
+    for (const auto& [step, lost] : find_lost_steps(*place.files, place.directory, place.naming)) {
+      without.insert(step);
+    }
+    for (const auto& name : names) {
+      const auto parsed = commit::parse_name(name, place.naming);
+      if (!commit::is_main(parsed.kind)) continue;
+      const auto there = try_summary(place, parsed.step);
+      if (there && there->meta) last_ = std::max(last_, there->meta->sequence);
+      if (!there) without.insert(parsed.step);
+    }
+    for (const auto step : without) try {
+        auto metas = find_metas_without_index(*place.files, place.directory, place.naming, step);
+        std::move(metas.begin(), metas.end(), std::back_inserter(without_index_));
+      } catch (const Error& error) {
+        log(LogLevel::warning, cat("step ", step, " cannot be looked at now: ", error.what()));
+      }
+  }
+  // A save that something was committed after has been given up, or was committed and is replaced
+  // or removed. One that is told of by its own copy may have lost its index, and is completed
+  // again.
+  bool has_come_after(const CheckpointMeta& save) const {
+    return save.sequence <= last_ ||
+           std::any_of(without_index_.begin(), without_index_.end(), [&](const auto& other) {
+             return other.sequence >= save.sequence && other.uuid != save.uuid;
+           });
+  }
+
+ private:
+  std::int64_t last_ = 0;  // of those that say it in their index
+  std::vector<CheckpointMeta> without_index_;
+};
+
+// Only steps that are not there are saved from a staging directory. Where one is there by now, the
+// records may be of a committed save, and what is there of a later one: if it cannot be read, the
+// highest sequence does not tell. Without an index, its data would be taken for debris.
+void require_nothing_later(const Location& place, const commit::Transaction& save,
+                           std::int64_t sequence) {
+  if (!io::exists(*place.files, save.index())) {
+    for (const auto& other :
+         find_metas_without_index(*place.files, place.directory, place.naming, save.step)) {
+      if (other.uuid == save.uuid || other.sequence < sequence) continue;
+      throw Error(Code::already_exists, "data of a later save of its step are there");
+    }
+    return;
+  }
+  const auto there = read_contents_as(Format::bundle, *place.files, save.prefix());
+  if (there.meta && there.meta->sequence < sequence) return;
+  throw Error(Code::data_loss, cat("its step is there: ", save.index().string()));
+}
+
+// Which of these saves have records in a staging directory, and of which step they are. Not all of
+// its records are looked at: there is one a rank.
+std::map<std::string, std::int64_t> steps_of_records(io::FileSystem& files, const io::Path& temp,
+                                                     const std::vector<std::string>& names,
+                                                     const std::set<std::string>& uuids) {
+  constexpr int most_looked_at = 64;
+  std::map<std::string, std::int64_t> steps;
+  int looked_at = 0;
+  for (const auto& file : names) {
+    if (commit::parse_temp_name(file).kind != commit::ParsedName::Kind::record) continue;
+    if (steps.size() == uuids.size() || ++looked_at > most_looked_at) break;
+    try {
+      const auto record = read_record(files, temp / file);
+      if (uuids.contains(record.uuid)) steps[record.uuid] = record.meta.step;
+    } catch (const Error&) {  // torn, say: it tells nothing
+    }
+  }
+  return steps;
+}
+
+// The saves that were made in a staging directory. Records of earlier ones lie there too, until
+// they are overwritten: so many ranks may have left them, and one of a save tells of which it is.
+void add_staged(const Location& place, const commit::ParsedName& staging,
+                const Committed& committed, std::vector<Candidate>& candidates,
+                Undecided& undecided) {
+  auto& files = *place.files;
+  commit::Transaction save{place.directory, place.naming, staging.step, ""};
+  save.staging = staging.uuid;
+  save.keeper = staging.keeper;
+  const auto temp = save.temp();
+  const auto entry = temp.filename().string();
+  std::map<std::pair<int, std::int64_t>, std::int64_t> there;  // of each slot and count: how many
+  std::vector<std::string> names;
+  std::set<std::string> begun;  // saves whose data has not got its final names
+  try {
+    names = files.list(temp);
+    for (const auto& file : names) {
+      const auto parsed = commit::parse_temp_name(file);
+      if (parsed.slot >= 0) ++there[{parsed.slot, parsed.count}];
+      if (parsed.kind == commit::ParsedName::Kind::part) begun.insert(parsed.uuid);
+    }
+  } catch (const Error& error) {
+    if (error.code() == Code::not_found) return;  // its owner has ended
+    log(LogLevel::warning, cat(temp.string(), " cannot be looked at now: ", error.what()));
+    undecided.temps.insert(entry);
+    undecided.any_step = true;
+  }
+  for (const auto& [which, found] : there) {
+    const auto [slot, count] = which;
+    std::optional<std::int64_t> step;
+    std::string uuid;
+    if (found != count) continue;
+    save.slot = slot;
+    try {
+      std::vector<bundle::PartRecord> records;
+      for (int part = 0; part < count; ++part) {
+        records.push_back(read_record(files, save.record(part, static_cast<int>(count))));
+        step = records.front().meta.step;
+        uuid = records.front().uuid;
+        if (committed.has_come_after(records.front().meta)) break;
+      }
+      if (committed.has_come_after(records.front().meta)) continue;
+      auto one = save;
+      one.step = *step;
+      one.uuid = uuid;
+      require_nothing_later(place, one, records.front().meta.sequence);
+      candidates.push_back(candidate_of(files, std::move(one), records));
+      begun.erase(uuid);
+    } catch (const Error& error) {
+      begun.erase(uuid);
+      if (error.code() == Code::data_loss || error.code() == Code::internal) {
+        undecided.add_unfinished(entry, step, error.what());
+        continue;
+      }
+      log(LogLevel::info, cat("a save in ", temp.string(), " did not finish: ", error.what()));
+      undecided.temps.insert(entry);
+      if (step) undecided.steps.insert(*step);
+      undecided.any_step |= !step;
+    }
+  }
+  if (begun.empty()) return;
+  const auto steps = steps_of_records(files, temp, names, begun);
+  for (const auto& uuid : begun) {
+    const auto known = steps.find(uuid);
+    undecided.add_unfinished(entry,
+                             known == steps.end() ? std::nullopt : std::optional(known->second),
+                             "its job ended before all of it was written");
+  }
+}
+
+}  // namespace
+
+std::optional<Error> check_share(const Location& place, const Readers& readers,
+                                 const std::vector<std::string>& paths,
+                                 const std::vector<StoredTensor>& tensors) {
+  constexpr std::int64_t piece = std::int64_t{4} << 20;
+  std::size_t turn = 0;
+  std::string bytes;
+  try {
+    for (const auto& tensor : tensors) {
+      for (const auto& slice : tensor.slices) {
+        if (readers.ranks[turn++ % readers.ranks.size()] != readers.group.rank() || slice.size == 0)
+          continue;
+        const auto file = place.files->open_read(paths.at(static_cast<std::size_t>(slice.file)));
+        if (tensor.dtype == DType::string) {
+          bytes.resize(static_cast<std::size_t>(slice.size));
+          file->read_at(slice.offset, std::as_writable_bytes(std::span(bytes)));
+          bundle::decode_strings(bytes, slice.box.count(), slice.crc32c, false);
+          continue;
+        }
+        std::uint32_t crc = 0;
+        for (std::int64_t at = 0; at < slice.size; at += piece) {
+          bytes.resize(static_cast<std::size_t>(std::min(piece, slice.size - at)));
+          file->read_at(slice.offset + at, std::as_writable_bytes(std::span(bytes)));
+          crc = crc32c(bytes, crc);
+        }
+        if (crc != slice.crc32c) {
+          throw Error(Code::data_loss, cat("bytes of tensor '", tensor.key, "' are damaged"));
+        }
+      }
+    }
+  } catch (...) {
+    return error_in_flight();
+  }
+  return std::nullopt;
+}
+
+void Undecided::add_unfinished(const std::string& entry, std::optional<std::int64_t> step,
+                               const std::string& why) {
+  auto& text = unfinished[entry];
+  text += cat(text.empty() ? "a save" : "; a save", step ? cat(" of step ", *step) : "",
+              " that did not finish: ", why);
+}
+
+Soundness examine(const Location& place, const Readers& readers, const Candidate& candidate,
+                  std::string& why) {
+  std::string message;
+  if (readers.root()) {
+    WireWriter writer;
+    writer.put(candidate.paths);
+    put(writer, candidate.entries);
+    message = writer.take();
+  }
+  readers.group.broadcast(message, 0);
+  WireReader reader(message);
+  const auto paths = reader.get_all<std::string>();
+  const auto problem = check_share(place, readers, paths, get_stored(reader));
+  try {
+    agree(readers.group, problem);
+  } catch (const Error& error) {
+    if (error.code() == Code::communication) throw;
+    why = error.what();
+    return error.code() == Code::data_loss ? Soundness::damaged : Soundness::unreadable;
+  }
+  return Soundness::whole;
+}
+
+std::optional<CheckpointContents> try_summary(const Location& place, std::int64_t step,
+                                              std::optional<Format> format) {
+  try {
+    return read_summary(*place.files, place.prefix(step), format);
+  } catch (const Error& error) {
+    if (error.code() != Code::data_loss && error.code() != Code::not_found) {
+      log(LogLevel::warning, cat("step ", step, " cannot be read now: ", error.what()));
+    }
+    return std::nullopt;
+  }
+}
+
+std::vector<Candidate> find_candidates(const Location& place, const commit::Ownership* owner,
+                                       Undecided& undecided) {
+  std::vector<Candidate> candidates;
+  auto& files = *place.files;
+  const auto names = files.list(place.directory);
+  bool kept = false;
+  const bool any = std::any_of(names.begin(), names.end(), [&](const auto& name) {
+    return commit::parse_name(name, place.naming).kind == commit::ParsedName::Kind::temp_directory;
+  });
+  if (!any) return candidates;
+  const Committed committed(place, names);
+  for (const auto& name : names) {
+    const auto parsed = commit::parse_name(name, place.naming);
+    if (parsed.kind != commit::ParsedName::Kind::temp_directory) continue;
+    if (commit::is_staging(parsed)) {
+      if (place.atomic_rename) add_staged(place, parsed, committed, candidates, undecided);
+      continue;
+    }
+    commit::Transaction save{place.directory, place.naming, parsed.step, parsed.uuid, 0,
+                             parsed.direct};
+    save.keeper = parsed.keeper;
+    bool reached = parsed.keeper.empty() && !save.direct;
+    try {
+      if (save.direct) commit::settle(files, save);
+      const auto there = try_summary(place, save.step);
+      if (there && there->meta && there->meta->uuid == save.uuid) continue;  // but for the tidying
+      if (!save.direct && !place.atomic_rename) {
+        undecided.add_unfinished(name, save.step,
+                                 "its commit is a rename, and there are none here");
+        continue;
+      }
+      if (owner && !save.direct) {
+        owner->check();  // else it may be one in which a later owner saves
+        commit::keep(files, save, *owner);
+        kept = true;
+      }
+      reached = false;
+      auto candidate = candidate_of(files, save, read_records(files, save.temp()));
+      if (committed.has_come_after(candidate.meta)) {
+        log(LogLevel::info, cat("save ", name, " is behind what was committed after it"));
+        continue;
+      }
+      candidates.push_back(std::move(candidate));
+    } catch (const Error& error) {
+      if (error.code() == Code::busy) throw;
+      if (error.code() == Code::data_loss || error.code() == Code::internal) {
+        undecided.add_unfinished(save.temp().filename().string(), save.step, error.what());
+        continue;
+      }
+      log(LogLevel::info, cat("save ", name, " did not finish: ", error.what()));
+      undecided.temps.insert(save.temp().filename().string());
+      undecided.steps.insert(parsed.step);
+      // A direct save has no such fence; before its step is saved, it is looked at once more.
+      if (reached) undecided.within_reach.insert(parsed.step);
+    }
+  }
+  if (kept) files.sync_directory(place.directory);
+  std::sort(candidates.begin(), candidates.end(),
+            [](const auto& a, const auto& b) { return a.meta.sequence < b.meta.sequence; });
+  return candidates;
+}
+
+}  // namespace cairn

@@ -1,0 +1,312 @@
+#include "store/directory/catalog.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+
+#include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "cairn/log.hpp"
+#include "store/commit/names.hpp"
+#include "store/commit/state_file.hpp"
+#include "store/contents/contents_reader.hpp"
+#include "store/contents/format.hpp"
+#include "store/contents/lost.hpp"
+#include "store/contents/notes.hpp"
+#include "store/contents/spare.hpp"
+#include "store/contents/whose.hpp"
+#include "store/directory/pins.hpp"
+
+namespace cairn {
+namespace {
+
+constexpr std::int64_t small_file_limit_bytes = std::int64_t{1} << 24;
+
+// What others are told by a checkpoint that cannot be restored: its place, and what its run left
+// behind.
+void remember_lineage(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
+                      CatalogEntry& entry) {
+  try {
+    const auto meta = find_meta_without_index(files, directory, name, entry.step);
+    if (!meta) return;
+    entry.save.sequence = meta->sequence;
+    entry.save.wall_time_seconds = meta->wall_time_seconds;
+    entry.save.parent = meta->parent;
+  } catch (const Error& error) {
+    log(LogLevel::warning, cat("step ", entry.step, " cannot be looked at: ", error.what()));
+  }
+}
+
+CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
+                     std::int64_t step, const FoundSizes* sizes, const LostCheckpoint* lost) {
+  CatalogEntry entry;
+  entry.step = step;
+  const auto prefix = directory / commit::prefix_name(name, step);
+  std::map<Format, io::FileId> ids;  // of the files that are there
+  for (const auto* format : all_formats()) {
+    std::optional<io::Status> status;
+    try {
+      status = files.status(format->main_file(prefix));
+    } catch (const Error&) {
+      entry.format = format->id();  // load_index() meets the error, and it is told
+    }
+    if (!status) continue;
+    entry.save.wall_time_seconds = std::max(entry.save.wall_time_seconds, status->modified_seconds);
+    entry.format = format->id();  // until it is read
+    ids[format->id()] = status->id;
+  }
+  try {
+    auto loaded = load_index(files, prefix, Graph::skip, sizes);
+    const auto contents = parse_contents(loaded, prefix);
+    entry.num_files = contents.num_files;
+    entry.format = contents.format;
+    entry.ours = contents.meta || !contents.own.empty();
+    entry.save.identity = cat("index-", hex(crc32c(loaded.bytes)));
+    entry.lacks_metadata = lacks_metadata(contents) && loaded.foreign.empty();
+    entry.damage = entry.lacks_metadata
+                       ? cat("its metadata cannot be read, so that it is restored only if nothing "
+                             "else can be: ",
+                             loaded.meta_problem)
+                   : loaded.foreign.empty() ? misplaced(contents)
+                                            : loaded.foreign;
+    if (!loaded.foreign.empty()) remember_lineage(files, directory, name, entry);
+    if (contents.meta) {
+      entry.save.sequence = contents.meta->sequence;
+      entry.save.wall_time_seconds = contents.meta->wall_time_seconds;
+      entry.save.ranks = contents.meta->ranks;
+      entry.save.parent = contents.meta->parent;
+      entry.save.metric = contents.meta->metric;
+      entry.save.identity = contents.meta->uuid;
+    }
+    for (const auto& tensor : contents.tensors) {
+      if (tensor.problem.empty()) continue;
+      entry.lacks_metadata = false;
+      if (entry.damage.empty()) entry.damage = cat("tensor '", tensor.key, "': ", tensor.problem);
+    }
+  } catch (const Error& error) {
+    entry.damage = error.what();
+    entry.unreadable = error.code() != Code::data_loss;
+    if (lost) entry.format = lost->format;
+    if (lost) entry.save.wall_time_seconds = lost->wall_time_seconds;
+    entry.ours |= format_of(entry.format).is_cairns();  // else it would not be looked at
+    remember_lineage(files, directory, name, entry);
+  }
+  if (const auto at = ids.find(entry.format); at != ids.end()) entry.file = at->second;
+  if (ids.size() > 1) entry.other = other_format(files, prefix, entry.format);
+  if (entry.other && entry.save.sequence > 0) try {
+      const auto meta = read_summary(files, prefix, entry.other).meta;
+      entry.other_is_same = meta && meta->sequence == entry.save.sequence;
+    } catch (const Error&) {  // then it serves nobody
+    }
+  return entry;
+}
+
+io::Path mark_path(const io::Path& directory, const commit::Naming& name, std::int64_t step) {
+  return directory / commit::private_directory_name / commit::damaged_directory_name /
+         commit::prefix_name(name, step);
+}
+
+// The mark counts only for the very save that was found damaged, not for one that replaced it.
+std::string damage_mark(io::FileSystem& files, const io::Path& directory,
+                        const commit::Naming& name, const CatalogEntry& entry) {
+  const auto path = mark_path(directory, name, entry.step);
+  if (!files.status(path)) return "";
+  const auto text = io::try_read_file(files, path, small_file_limit_bytes);
+  if (!text) return "";
+  const auto end = text->find('\n');
+  if (text->substr(0, end) != entry.save.identity) return "";
+  return end == text->npos ? "found damaged before" : text->substr(end + 1);
+}
+
+// A link that leads to nothing is there.
+bool is_gone(io::FileSystem& files, const io::Path& path) {
+  try {
+    return !files.status(path) && !files.is_link(path);
+  } catch (const Error&) {  // it cannot be told
+    return false;
+  }
+}
+
+}  // namespace
+
+std::vector<CatalogEntry> scan_catalog(io::FileSystem& files, const io::Path& directory,
+                                       const commit::Naming& name, const SizesOfSteps& sizes) {
+  std::vector<CatalogEntry> entries;
+  if (!files.status(directory)) return entries;
+  std::set<std::int64_t> seen;  // a step may be there in both formats
+  const auto add = [&](std::int64_t step, const LostCheckpoint* lost) {
+    if (!seen.insert(step).second) return;
+    const auto found = sizes.find(step);
+    auto entry = look_at(files, directory, name, step,
+                         found == sizes.end() ? nullptr : &found->second, lost);
+    const auto mark = damage_mark(files, directory, name, entry);
+    if (!mark.empty()) {
+      entry.damage = mark;
+      entry.lacks_metadata = false;
+    }
+    entry.pin = find_pin(files, directory, name, entry);
+    entries.push_back(std::move(entry));
+  };
+  // Under a job that saves and removes faster than this looks, what is listed may be gone when it
+  // is read: then something newer is there, without which an old one that is pinned would be the
+  // newest.
+  bool vanished = true;
+  for (int looks = 64; vanished && looks > 0; --looks) {
+    vanished = false;
+    for (const auto& file : files.list(directory)) {
+      const auto parsed = commit::parse_name(file, name);
+      for (const auto* format : all_formats()) {
+        if (parsed.kind != format->main_kind() || seen.count(parsed.step)) continue;
+        if (!format->is_cairns() ||
+            try_recognise(*format, files, directory / file).value_or(true)) {
+          add(parsed.step, nullptr);
+          if (entries.back().damage.empty() || !is_gone(files, directory / file)) continue;
+          entries.pop_back();
+          seen.erase(parsed.step);
+        } else if (!is_gone(files, directory / file)) {
+          continue;
+        }
+        vanished = true;
+      }
+    }
+  }
+  for (const auto& [step, lost] : find_lost_steps(files, directory, name)) add(step, &lost);
+  // Where the state file lists an entry. Absolute and relative paths end alike.
+  std::map<std::string, int> listed;
+  int newest = 0;
+  if (const auto state = commit::read_state_file(files, directory)) {
+    for (const auto& path : state->all_paths) {
+      listed[io::Path(path).filename().string()] = ++newest;
+    }
+    // When it was saved is known from here only.
+    for (auto& entry : entries) {
+      const auto at = listed.find(commit::prefix_name(name, entry.step));
+      if (entry.save.sequence > 0 || entry.damage.empty() || at == listed.end()) continue;
+      const auto i = static_cast<std::size_t>(at->second) - 1;
+      if (i < state->timestamps.size()) entry.save.wall_time_seconds = state->timestamps[i];
+    }
+  }
+  const auto place = [&](const CatalogEntry& entry) {
+    const auto at = listed.find(commit::prefix_name(name, entry.step));
+    return at == listed.end() ? 0 : at->second;
+  };
+  // The newest that can be restored is the last in the state file, whatever is behind it.
+  const auto is_before = [&](const CatalogEntry& a, const CatalogEntry& b) {
+    if (place(a) == 0 || place(b) == 0) return a.step < b.step;
+    return place(a) == newest ? a.save.wall_time_seconds < b.save.wall_time_seconds
+                              : place(a) < place(b);
+  };
+  // Readable ones of ours order by sequence. One that is not goes behind its predecessor: by the
+  // state file, else by step.
+  std::map<std::int64_t, double> order;
+  for (const auto& entry : entries) order[entry.step] = static_cast<double>(entry.save.sequence);
+  for (const auto& entry : entries) {
+    if (entry.save.sequence > 0 || entry.damage.empty()) continue;
+    for (const auto& other : entries) {
+      if (other.save.sequence > 0 && is_before(other, entry))
+        order[entry.step] =
+            std::max(order[entry.step], static_cast<double>(other.save.sequence) + 0.5);
+    }
+  }
+  std::sort(entries.begin(), entries.end(), [&](const CatalogEntry& a, const CatalogEntry& b) {
+    return std::make_tuple(order[a.step], place(a), a.save.wall_time_seconds, a.step) <
+           std::make_tuple(order[b.step], place(b), b.save.wall_time_seconds, b.step);
+  });
+  mark_superseded(entries);
+  return entries;
+}
+
+void mark_superseded(std::vector<CatalogEntry>& entries) {
+  for (auto& entry : entries) entry.superseded = false;
+  for (std::size_t now = 0; now < entries.size(); ++now) {
+    const auto& entry = entries[now];
+    // The last of those that came no later than the parent. What could not be read has no sequence
+    // and goes by its place.
+    std::size_t behind = 0;
+    for (std::size_t i = 0; i < now && entry.save.parent >= 0; ++i) {
+      const auto& older = entries[i];
+      const bool of_others = !older.ours && older.damage.empty();
+      if (of_others || (older.save.sequence > 0 && older.save.sequence <= entry.save.parent))
+        behind = i + 1;
+    }
+    for (std::size_t i = behind; i < now; ++i) {
+      if (entry.save.parent >= 0 || entries[i].step >= entry.step) entries[i].superseded = true;
+    }
+  }
+}
+
+void enter(std::vector<CatalogEntry>& entries, CatalogEntry entry) {
+  std::erase_if(entries, [&](const auto& one) { return one.step == entry.step; });
+  // What could not be read, and has no number, stays where it was found.
+  auto behind = entries.end();
+  while (behind != entries.begin() && std::prev(behind)->save.sequence > entry.save.sequence) {
+    --behind;
+  }
+  entries.insert(behind, std::move(entry));
+  mark_superseded(entries);
+}
+
+std::vector<const CatalogEntry*> restorable(const std::vector<CatalogEntry>& entries) {
+  std::vector<const CatalogEntry*> found;
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+    if (!entry->superseded && entry->damage.empty()) found.push_back(&*entry);
+  }
+  return found;
+}
+
+void mark_damaged(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
+                  const CatalogEntry& entry, const std::string& reason) {
+  const auto path = mark_path(directory, name, entry.step);
+  io::create_directories(files, path.parent_path());
+  commit::replace_file(files, directory, path, entry.save.identity + "\n" + reason);
+}
+
+bool update_state_file(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
+                       const std::vector<CatalogEntry>& given, const commit::Ownership* owner,
+                       std::optional<commit::StateFile>* last, const io::Path* staged) {
+  // What may not survive a power failure is not told: listed and gone, it would be taken for lost.
+  auto entries = given;
+  std::erase_if(entries, [](const auto& entry) { return entry.volatile_commit; });
+  const auto live = restorable(entries);
+  if (live.empty()) return false;
+  commit::StateFile state;
+  const auto add = [&](const CatalogEntry& entry) {
+    state.all_paths.push_back(commit::prefix_name(name, entry.step));
+    state.timestamps.push_back(entry.save.wall_time_seconds);
+  };
+  for (const auto& entry : entries) {
+    if (&entry != live.front())
+      add(entry);  // damaged ones too: their place is known from here only
+  }
+  add(*live.front());
+  state.model_checkpoint_path = state.all_paths.back();
+  auto old = last ? std::exchange(*last, std::nullopt) : std::nullopt;
+  if (old) state.last_preserved = old->last_preserved;
+  if (!old || *old == state) {  // the file may say something else by now
+    old = commit::read_state_file(files, directory);
+    if (old) state.last_preserved = old->last_preserved;
+  }
+  const bool writes = !old || *old != state;
+  if (writes && staged) {
+    commit::rename_state_file(files, directory, state, *staged);
+  } else if (writes) {
+    commit::write_state_file(files, directory, name, state, owner);
+  }
+  if (last) *last = state;
+  return writes;
+}
+
+void refresh_notes(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
+                   const std::vector<CatalogEntry>& entries) {
+  for (const auto& entry : entries) {
+    const bool told = name.numbered ? format_of(entry.format).needs_notes()
+                                    : commit::is_uuid(entry.save.identity);
+    if (!entry.ours || !told) continue;
+    note_saved(files, directory / commit::prefix_name(name, entry.step), name.numbered,
+               entry.format, entry.save.identity);
+  }
+}
+
+}  // namespace cairn

@@ -1,0 +1,84 @@
+// Pins, and what retention would do.
+#include <algorithm>
+#include <chrono>
+
+#include "base/text.hpp"
+#include "store/directory/directory.hpp"
+#include "store/directory/pins.hpp"
+#include "store/directory/retention.hpp"
+
+namespace cairn {
+namespace {
+
+Error no_such_step(const Location& place, std::int64_t step) {
+  return Error(Code::not_found, cat("there is no step ", step, " in ", place.directory.string()),
+               "", "steps() lists what is there.")
+      .at(place.directory.string());
+}
+
+// A step as it is on the disk, and what it is called there alone.
+struct OnDisk {
+  commit::Naming name;
+  std::optional<CatalogEntry> entry;
+};
+
+OnDisk look_at_disk(const Location& place, std::int64_t step) {
+  if (step < 0) throw no_such_step(place, step);
+  OnDisk there{{commit::prefix_name(place.naming, step), false}, std::nullopt};
+  const auto entries = scan_catalog(*place.files, place.directory, there.name);
+  if (!entries.empty()) there.entry = entries.front();
+  return there;
+}
+
+}  // namespace
+
+// What this owner knows may be of long ago. Where locks do not keep owners on two hosts apart, one
+// that has come meanwhile has not seen the pin: then it is not told of.
+void Directory::pin(std::int64_t step) {
+  const auto lock = PinLock::take(*place_.files, place_.directory, policy_.owner_wait_seconds);
+  ownership_->check();
+  const auto there = look_at_disk(place_, step);
+  if (!there.entry) throw no_such_step(place_, step);
+  add_pin(*place_.files, place_.directory, there.name, *there.entry);
+  ownership_->check();
+  refresh_pins();
+}
+
+void Directory::unpin(std::int64_t step) {
+  const auto lock = PinLock::take(*place_.files, place_.directory, policy_.owner_wait_seconds);
+  ownership_->check();
+  const auto there = look_at_disk(place_, step);
+  const bool was = remove_pin(*place_.files, place_.directory, there.name, 0);
+  if (!was && !there.entry) throw no_such_step(place_, step);
+  refresh_pins();
+}
+
+void Directory::refresh_pins() {
+  cairn::refresh_pins(*place_.files, place_.directory, place_.naming, catalog_);
+}
+
+std::vector<RetentionDecision> Directory::preview_retention(std::optional<std::int64_t> next_step,
+                                                            std::optional<double> metric) {
+  if (policy_.read_only) look_again();
+  auto catalog = catalog_;
+  cairn::refresh_pins(*place_.files, place_.directory, place_.naming, catalog);
+  if (next_step) {
+    std::erase_if(catalog, [&](const auto& entry) { return entry.step == *next_step; });
+    CatalogEntry entry;
+    entry.step = *next_step;
+    entry.save.sequence = sequences_.last() + 1;
+    for (const auto& other : catalog) {
+      entry.save.sequence = std::max(entry.save.sequence, other.save.sequence + 1);
+    }
+    using namespace std::chrono;
+    entry.save.wall_time_seconds = duration<double>(system_clock::now().time_since_epoch()).count();
+    entry.save.parent = head_;
+    entry.ours = true;
+    entry.save.metric = metric;
+    catalog.push_back(std::move(entry));
+    mark_superseded(catalog);
+  }
+  return decide_retention(catalog, policy_.keep);
+}
+
+}  // namespace cairn

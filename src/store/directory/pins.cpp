@@ -1,0 +1,202 @@
+#include "store/directory/pins.hpp"
+
+#include <chrono>
+#include <set>
+#include <thread>
+
+#include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "store/commit/names.hpp"
+#include "store/commit/ownership.hpp"
+#include "store/commit/state_file.hpp"
+
+namespace cairn {
+namespace {
+
+constexpr std::int64_t pin_limit_bytes = 4096;
+
+io::Path private_directory(const io::Path& directory) {
+  return directory / commit::private_directory_name;
+}
+
+io::Path pin_path(const io::Path& directory, const commit::Naming& name, std::int64_t step) {
+  return private_directory(directory) / commit::pinned_directory_name /
+         commit::prefix_name(name, step);
+}
+
+std::string pin_text(const std::string& prefix, const std::string& identity) {
+  return cat(identity, '\n', hex(crc32c(cat(prefix, '\n', identity))), '\n');
+}
+
+// The save that a pin means; nothing if these are not the bytes of a pin of this prefix.
+std::optional<std::string> read_pin(io::FileSystem& files, const io::Path& path) {
+  const auto text = io::try_read_file(files, path, pin_limit_bytes);
+  if (!text) return std::nullopt;
+  auto identity = text->substr(0, text->find('\n'));
+  if (*text != pin_text(path.filename().string(), identity)) return std::nullopt;
+  return identity;
+}
+
+// Without an inode. A second name takes none, and of this file nothing is ever written.
+void link_lock_file(io::FileSystem& files, const io::Path& path) {
+  for (const auto& name : files.list(path.parent_path())) {
+    if (commit::parse_private_name(name).kind != commit::ParsedName::Kind::sequences) continue;
+    if (files.try_link(path.parent_path() / name, path)) return;
+  }
+}
+
+// What cannot be taken again, for whatever reason, is opened anew.
+io::Lock::Again try_idle(const std::unique_ptr<io::Lock>& idle) {
+  try {
+    return idle ? idle->try_again() : io::Lock::Again::gone;
+  } catch (const Error&) {
+    return io::Lock::Again::gone;
+  }
+}
+
+}  // namespace
+
+PinLock& PinLock::operator=(PinLock&& other) noexcept {
+  std::swap(lock_, other.lock_);
+  std::swap(file_, other.file_);
+  return *this;
+}
+
+PinLock::~PinLock() {
+  if (!lock_ || !file_ || !lock_->let_go()) return;
+  const std::lock_guard guard(file_->mutex_);
+  file_->idle_ = std::move(lock_);
+}
+
+std::optional<PinLock> PinLock::try_take(io::FileSystem& files, const io::Path& directory,
+                                         File* file) {
+  PinLock held(file);
+  const auto path = private_directory(directory) / commit::pin_lock_name;
+  try {
+    if (file) {
+      const std::lock_guard guard(file->mutex_);
+      const auto again = try_idle(file->idle_);
+      if (again == io::Lock::Again::busy) return std::nullopt;
+      if (again == io::Lock::Again::held) {
+        held.lock_ = std::move(file->idle_);
+        return held;
+      }
+      file->idle_.reset();
+    }
+    commit::require_no_links(files, directory);
+    try {
+      held.lock_ = files.try_lock(path);
+    } catch (const Error& error) {
+      if (error.code() == Code::no_space) {
+        link_lock_file(files, path);
+      } else if (error.code() == Code::not_found) {
+        io::create_directories(files, path.parent_path());
+      } else {
+        throw;
+      }
+      held.lock_ = files.try_lock(path);
+    }
+  } catch (const Error& error) {
+    if (error.code() != Code::unsupported) throw;
+    return held;
+  }
+  if (!held.lock_) return std::nullopt;
+  return held;
+}
+
+PinLock PinLock::take(io::FileSystem& files, const io::Path& directory, double wait_seconds) {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::duration<double>(wait_seconds);
+  for (;;) {
+    if (auto held = try_take(files, directory)) return std::move(*held);
+    if (Clock::now() >= end) {
+      throw Error(Code::busy, cat("the pins of ", directory.string(), " are in use"),
+                  "another process pins or removes checkpoints", "Try again.")
+          .at(directory.string());
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
+Pin find_pin(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
+             const CatalogEntry& entry) {
+  const auto path = pin_path(directory, name, entry.step);
+  const auto there = files.status(path);
+  if (!there) return Pin::none;
+  const auto identity = read_pin(files, path);
+  if (!identity) return Pin::damaged;
+  // What cannot be read may be what is meant, and must not keep jobs from the directory; so may be
+  // what is there in another format.
+  const bool may_be = !entry.damage.empty() || entry.other || *identity == entry.save.identity;
+  return may_be ? Pin::holds : Pin::none;
+}
+
+bool is_pinned(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
+               const CatalogEntry& entry) {
+  return find_pin(files, directory, name, entry) != Pin::none;
+}
+
+bool is_pinned(io::FileSystem& files, const io::Path& prefix) {
+  const commit::Naming name(prefix.filename().string(), false);
+  const auto directory = prefix.parent_path();
+  if (!files.status(pin_path(directory, name, 0))) return false;
+  const auto entries = scan_catalog(files, directory, name);
+  return !entries.empty() && entries.front().pin != Pin::none;
+}
+
+std::string pin_problem(io::FileSystem& files, const io::Path& prefix) {
+  const auto path = pin_path(prefix.parent_path(), {prefix.filename().string(), false}, 0);
+  const auto there = files.status(path);
+  if (!there || read_pin(files, path)) return "";
+  return "its pin is damaged, and counts: pin it again, or unpin it";
+}
+
+void refresh_pins(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
+                  std::vector<CatalogEntry>& entries) {
+  const auto pins = private_directory(directory) / commit::pinned_directory_name;
+  std::set<std::string> there;
+  try {
+    for (auto& pin : files.list(pins)) there.insert(std::move(pin));
+  } catch (const Error& error) {
+    if (error.code() != Code::not_found) throw;  // nothing was ever pinned
+  }
+  for (auto& entry : entries) {
+    entry.pin = there.count(commit::prefix_name(name, entry.step)) != 0
+                    ? find_pin(files, directory, name, entry)
+                    : Pin::none;
+  }
+}
+
+void add_pin(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
+             const CatalogEntry& entry) {
+  if (!entry.ours && entry.damage.empty()) {
+    throw Error(Code::invalid_argument,
+                cat(commit::prefix_name(name, entry.step), " need not be pinned"),
+                "Cairn did not save it and never removes it")
+        .at((directory / commit::prefix_name(name, entry.step)).string());
+  }
+  const auto path = pin_path(directory, name, entry.step);
+  io::create_directories(files, path.parent_path());
+  const auto there = files.status(path);
+  if (there && read_pin(files, path) == entry.save.identity) {
+    // Not written anew, which may lose it where there are no renames. Whoever made it may have died
+    // before it was durable.
+    files.open_read(path)->sync();
+    files.sync_directory(path.parent_path());
+    return;
+  }
+  commit::replace_file(files, directory, path,
+                       pin_text(path.filename().string(), entry.save.identity), true);
+}
+
+bool remove_pin(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
+                std::int64_t step) {
+  const auto path = pin_path(directory, name, step);
+  if (!files.status(path)) return false;
+  files.remove(path);
+  files.sync_directory(path.parent_path());
+  return true;
+}
+
+}  // namespace cairn

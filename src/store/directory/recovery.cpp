@@ -1,0 +1,419 @@
+#include "store/directory/recovery.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "base/text.hpp"
+#include "cairn/log.hpp"
+#include "group/collectives.hpp"
+#include "layout/bundle/index.hpp"
+#include "store/commit/names.hpp"
+#include "store/commit/recycled.hpp"
+#include "store/commit/removal.hpp"
+#include "store/commit/staging_directory.hpp"
+#include "store/contents/contents_reader.hpp"
+#include "store/contents/format.hpp"
+#include "store/contents/lost.hpp"
+#include "store/contents/notes.hpp"
+#include "store/contents/whose.hpp"
+#include "store/directory/candidates.hpp"
+#include "store/directory/pins.hpp"
+#include "store/directory/two_formats.hpp"
+
+namespace cairn {
+namespace {
+// How many data files an index is of; -1 if it does not say.
+int try_count_files(const std::string& index) {
+  try {
+    return bundle::parse_index(index).num_files;
+  } catch (const Error&) {
+    return -1;
+  }
+}
+
+// Whether these are the bytes of an index that another program made.
+bool is_foreign_index(const std::string& bytes) {
+  try {
+    const auto index = bundle::parse_index(bytes);
+    return std::none_of(index.tensors.begin(), index.tensors.end(),
+                        [](const auto& tensor) { return tensor.key.starts_with(own_key_prefix); });
+  } catch (const Error&) {
+    return false;  // it was being overwritten
+  }
+}
+
+void roll_forward(const Location& place, const Candidate& candidate,
+                  const commit::Ownership& owner) {
+  const auto is_committed = [&](const auto& save) { return holds(*place.files, save); };
+  owner.check();
+  const auto& format = format_of(candidate.save);
+  format.take_over(*place.files, candidate.save, owner.alone());
+  format.publish(
+      *place.files, candidate.save, candidate.meta, static_cast<int>(candidate.paths.size()),
+      {candidate.tensors, {}}, [&] { owner.check(); }, is_committed);
+  log(LogLevel::info, cat("completed the save of step ", candidate.save.step,
+                          ", whose job died before its commit"));
+}
+
+// A direct save that was replacing an index when it died, and cannot be completed.
+struct Reversal {
+  commit::Transaction save;
+  commit::OldIndex old;
+};
+
+// What was there before, of the steps that have no whole index now.
+std::vector<Reversal> find_reversals(const Location& place, const std::vector<std::string>& listing,
+                                     const std::vector<Candidate>& completed, Undecided& undecided,
+                                     std::optional<std::int64_t> only_step = std::nullopt) {
+  std::vector<Reversal> reversals;
+  auto& files = *place.files;
+  for (const auto& name : listing) {
+    const auto parsed = commit::parse_name(name, place.naming);
+    if (parsed.kind != commit::ParsedName::Kind::temp_directory || !parsed.direct) continue;
+    const bool becomes = std::any_of(completed.begin(), completed.end(), [&](const auto& other) {
+      return other.save.step == parsed.step;
+    });
+    if (becomes || undecided.steps.count(parsed.step)) continue;
+    if (only_step && parsed.step != *only_step) continue;
+    const commit::Transaction save{
+        place.directory, place.naming, parsed.step, parsed.uuid, 0, true};
+    try {
+      const auto old = commit::read_old_index(files, save);
+      if (!old) continue;
+      if (io::exists(files, save.index())) try {
+          bundle::parse_index(
+              io::read_file(files, save.index(), std::numeric_limits<std::int64_t>::max()));
+          continue;
+        } catch (const Error& error) {
+          if (error.code() != Code::data_loss) throw;
+        }
+      reversals.push_back({save, *old});
+    } catch (const Error& error) {
+      log(LogLevel::warning, cat("save ", name, " cannot be looked at now: ", error.what()));
+      undecided.temps.insert(name);
+      undecided.steps.insert(parsed.step);
+    }
+  }
+  return reversals;
+}
+
+// Where nothing was before and nothing of it is left, only a torn index has ever spoken of the
+// step: then nothing that tells what is live may speak of it any more, before its data goes.
+// Returns whether that is so.
+bool reverse(const Location& place, const Reversal& reversal) {
+  auto& files = *place.files;
+  commit::put_back(files, reversal.save);
+  const auto prefix = reversal.save.prefix();
+  if (reversal.old.bytes || find_lost_at(files, prefix)) return false;
+  retire(files, place.directory, place.naming, {prefix});
+  return true;
+}
+
+// Whatever of ours no checkpoint refers to, when these saves have been completed.
+std::vector<RecoveryStep> find_debris(const Location& place,
+                                      const std::vector<Candidate>& completed,
+                                      const std::vector<Reversal>& reversals,
+                                      const Undecided& undecided, const TwoFormats& two,
+                                      bool ours = false) {
+  using Kind = commit::ParsedName::Kind;
+  auto& files = *place.files;
+  std::map<std::int64_t, int> files_of_step;  // -1: an index that cannot be read; leave its data
+  std::set<std::string> replaced;
+  const auto is_replaced = [&](std::int64_t step, Format format) {
+    const auto at = two.replaced.find(step);
+    return at != two.replaced.end() && at->second.format == format;
+  };
+  const auto names = files.list(place.directory);
+  // Another program may be saving under this name, data first: orphans are ours only where we have
+  // saved.
+  ours |= !completed.empty();
+  for (const auto& name : names) {
+    const auto parsed = commit::parse_name(name, place.naming);
+    ours |= parsed.kind == Kind::temp_directory;
+    for (const auto* format : all_formats()) {
+      if (parsed.kind != format->main_kind()) continue;
+      // What is Cairn's alone is ours whatever it holds, and has no data files beside it.
+      if (format->is_cairns()) {
+        const auto own = try_recognise(*format, files, place.directory / name);
+        if (!own.value_or(true)) continue;
+        ours |= own.has_value();
+        files_of_step.emplace(parsed.step, 0);
+        if (is_replaced(parsed.step, format->id())) replaced.insert(name);
+        continue;
+      }
+      const auto contents = try_summary(place, parsed.step, format->id());
+      // An index says what is its own, not what is the step's: it may be another step's.
+      const bool tells = contents && !lacks_metadata(*contents) && misplaced(*contents).empty();
+      files_of_step[parsed.step] = tells ? format->named_data_files(contents->num_files) : -1;
+      ours |= contents && contents->meta;
+      if (!is_replaced(parsed.step, format->id())) continue;
+      replaced.insert(name);
+      files_of_step[parsed.step] = 0;
+    }
+  }
+  for (const auto& candidate : completed) {
+    const auto& save = candidate.save;
+    files_of_step[save.step] = format_of(save).named_data_files(save.num_files);
+  }
+  for (const auto& [save, old] : reversals) {
+    files_of_step.erase(save.step);
+    if (old.bytes) files_of_step[save.step] = try_count_files(*old.bytes);
+  }
+  // Data of a checkpoint that has lost its index is all that is left of it.
+  for (const auto& [step, lost] : find_lost_steps(files, place.directory, place.naming)) {
+    files_of_step.emplace(step, lost.num_files);
+  }
+  for (const auto step : undecided.steps) files_of_step[step] = -1;
+  std::vector<RecoveryStep> debris;
+  for (const auto& name : names) {
+    const auto parsed = commit::parse_name(name, place.naming);
+    if (undecided.temps.count(name) || two.kept.count(name)) continue;
+    if (parsed.kind == Kind::temp_directory) {
+      const auto unfinished = undecided.unfinished.find(name);
+      std::string why = commit::is_staging(parsed) ? "what an owner that has died saved from" : "";
+      if (unfinished != undecided.unfinished.end()) {
+        why += (why.empty() ? "" : ", with ") + unfinished->second;
+      } else if (why.empty()) {
+        why = "left of a save that is committed, damaged or given up";
+      }
+      debris.push_back({name, false, std::move(why)});
+      debris.back().unfinished = unfinished != undecided.unfinished.end();
+    } else if (replaced.count(name)) {
+      debris.push_back({name, false, "an older save of a step that is there in another format"});
+    } else if (parsed.kind == Kind::state_temporary) {
+      debris.push_back({name, false, "a state file that was not finished"});
+    } else if (parsed.kind == Kind::xdmf_temporary) {
+      debris.push_back({name, false, "an XDMF file that was not finished"});
+    } else if (parsed.kind == Kind::data && ours && !undecided.any_step) {
+      const auto at = files_of_step.find(parsed.step);
+      if (at != files_of_step.end() && (at->second == -1 || at->second == parsed.count)) continue;
+      debris.push_back({name, false, "data that no index refers to"});
+    }
+  }
+  for (auto& step : debris) {
+    if (const auto status = files.status(place.directory / step.entry)) step.id = status->id;
+  }
+  for (const auto& mark : list_marks(files, place.directory, place.naming)) {
+    const bool goes = mark.worthless || !files_of_step.count(mark.step);
+    if (goes) debris.push_back({mark.entry, false, mark.why});
+  }
+  for (const auto& file : commit::list_recycled(files, place.directory, place.naming))
+    debris.push_back({file.string(), false, "kept for a next save to overwrite"});
+  // An index goes before its data. Temp directories last: they are the evidence that the rest is
+  // ours.
+  std::stable_partition(debris.begin(), debris.end(),
+                        [&](const auto& step) { return replaced.count(step.entry) > 0; });
+  std::stable_partition(debris.begin(), debris.end(), [&](const auto& step) {
+    return commit::parse_name(step.entry, place.naming).kind != Kind::temp_directory;
+  });
+  return debris;
+}
+
+// What cannot be removed stays: a job must not fail for that. But for one that is no longer the
+// owner: it must not go on.
+std::vector<RecoveryStep> collect_debris(const Location& place, const Undecided& undecided,
+                                         TwoFormats two, bool ours,
+                                         const commit::Ownership& owner) {
+  auto& files = *place.files;
+  std::optional<PinLock> pins;
+  if (!two.replaced.empty()) {
+    pins = PinLock::try_take(files, place.directory);
+    two.leave_pinned(place, pins.has_value());
+  }
+  const auto debris = find_debris(place, {}, {}, undecided, two, ours);
+  const commit::Removal removal(files, place.directory, owner);
+  bool synced = false, replaced = false, failed = false;
+  std::vector<RecoveryStep> removed;
+  for (const auto& step : debris) try {
+      const auto path = place.directory / step.entry;
+      const auto parsed = commit::parse_name(step.entry, place.naming);
+      const bool is_replaced = commit::is_main(parsed.kind);
+      if (replaced && !is_replaced) files.sync_directory(place.directory);
+      replaced = is_replaced;
+      if (parsed.kind == commit::ParsedName::Kind::temp_directory) {
+        // The evidence goes when the data is gone for good.
+        if (failed) continue;
+        if (!synced) files.sync_directory(place.directory);
+        synced = true;
+        // In our own hands first: a later owner may have taken it into its own, to complete it.
+        commit::Transaction save{place.directory, place.naming, parsed.step, parsed.uuid, 0,
+                                 parsed.direct};
+        save.keeper = parsed.keeper;
+        // What was there while the directory was ours is no later owner's.
+        owner.check();
+        if (!save.direct && owner.atomic_rename()) commit::keep(files, save, owner);
+        owner.check();
+        commit::remove_temp(files, save.temp());
+      } else if (is_replaced || parsed.kind == commit::ParsedName::Kind::data) {
+        removal.remove({step.entry, step.id});
+      } else {
+        files.remove(path);
+      }
+      removed.push_back(step);
+    } catch (const Error& error) {
+      if (error.code() == Code::busy) throw;
+      log(LogLevel::warning, cat("debris stays: ", error.what()));
+      failed = true;
+    }
+  if (!debris.empty()) files.sync_directory(place.directory);
+  return removed;
+}
+
+}  // namespace
+
+std::string not_completed(std::int64_t step, const Error& error) {
+  return cat("step ", step,
+             ": it was written, and is completed when there is room: ", error.what());
+}
+
+bool holds(io::FileSystem& files, const commit::Transaction& save) {
+  try {
+    const auto there = read_contents_as(format_of(save).id(), files, save.prefix());
+    if (!there.meta && !there.own.empty()) {
+      throw Error(Code::data_loss, "the metadata of the checkpoint cannot be read")
+          .at(save.prefix().string());
+    }
+    return there.meta && there.meta->uuid == save.uuid;
+  } catch (const Error& error) {
+    if (error.code() == Code::not_found) return false;
+    throw;
+  }
+}
+
+Recovered recover(const Location& place, const Readers& readers, const commit::Ownership* owner) {
+  Group& group = readers.group;
+  std::vector<Candidate> candidates;
+  Undecided undecided;
+  std::int64_t count = 0;
+  bool any_aside = false;
+  together(group, [&] {
+    if (!readers.root()) return;
+    // What the last process saw renamed may not be durable yet; nothing is built on it before.
+    place.files->sync_directory(place.directory);
+    commit::take_staging(*place.files, place.directory, place.naming, *owner, is_foreign_index);
+    any_aside = !commit::put_back_aside(*place.files, place.directory, place.naming).empty();
+    candidates = find_candidates(place, owner, undecided);
+    count = static_cast<std::int64_t>(candidates.size());
+  });
+  group.all_reduce({&count, 1}, Group::Op::max);
+  Recovered found;
+  auto& any = found.any;
+  for (std::int64_t i = 0; i < count; ++i) {
+    static const Candidate none;
+    const auto& candidate = readers.root() ? candidates[static_cast<std::size_t>(i)] : none;
+    std::string why;
+    const auto finding = examine(place, readers, candidate, why);
+    together(group, [&] {
+      if (!readers.root()) return;
+      const auto leave = [&] {
+        undecided.temps.insert(candidate.save.temp().filename().string());
+        undecided.steps.insert(candidate.save.step);
+      };
+      if (finding == Soundness::whole) try {
+          roll_forward(place, candidate, *owner);
+          any = true;
+          return;
+        } catch (const Error& error) {  // a job may restore what there is
+          if (error.code() != Code::no_space) throw;
+          found.not_completed.push_back(not_completed(candidate.save.step, error));
+          log(LogLevel::warning, found.not_completed.back());
+          return leave();
+        }
+      if (finding == Soundness::damaged) {  // its records say that all bytes were durable
+        log(LogLevel::warning, cat("a save of step ", candidate.save.step,
+                                   ", which was written but not committed, is damaged: ", why));
+      }
+      if (finding == Soundness::unreadable) {
+        log(LogLevel::info, cat("save of step ", candidate.save.step, " did not finish: ", why));
+        leave();
+      }
+    });
+  }
+  std::vector<std::string> listing;
+  together(group, [&] {
+    if (!readers.root()) return;
+    listing = place.files->list(place.directory);
+    for (const auto& reversal : find_reversals(place, listing, {}, undecided)) try {
+        reverse(place, reversal);
+        any |= reversal.old.bytes.has_value();
+      } catch (const Error& error) {
+        const auto& save = reversal.save;
+        log(LogLevel::warning, cat("step ", save.step, " cannot be put back: ", error.what()));
+        undecided.temps.insert(save.temp().filename().string());
+        undecided.steps.insert(save.step);
+      }
+  });
+  auto two = find_two_formats(place, readers, listing);
+  together(group, [&] {
+    if (!readers.root()) return;
+    found.removed = collect_debris(place, undecided, std::move(two), any_aside, *owner);
+    found.undecided = {undecided.temps.begin(), undecided.temps.end()};
+    found.within_reach = undecided.within_reach;
+  });
+  return found;
+}
+
+void tell_removed(const Location& place, const Recovered& found) {
+  std::map<std::string, std::vector<const RecoveryStep*>> by_reason;
+  for (const auto& step : found.removed) by_reason[step.why].push_back(&step);
+  for (const auto& [why, steps] : by_reason) {
+    const auto more = steps.size() - 1;
+    log(steps.front()->unfinished ? LogLevel::warning : LogLevel::info,
+        cat("removed from ", place.directory.string(), ": ", steps.front()->entry,
+            more == 0 ? "" : cat(" and ", more, " more"), " (", why, ")"));
+  }
+}
+
+bool put_back_undecided(const Location& place, std::int64_t step) {
+  Undecided undecided;
+  bool never_was = false;
+  const auto listing = place.files->list(place.directory);
+  for (const auto& reversal : find_reversals(place, listing, {}, undecided, step)) {
+    never_was |= reverse(place, reversal);
+  }
+  if (undecided.steps.empty()) return never_was;
+  throw Error(Code::io, cat("step ", step, " cannot be saved now"),
+              "what an earlier save of it left behind cannot be read, and may be all that is left "
+              "of the step",
+              "Save another step, or try again.")
+      .at(place.prefix(step).string());
+}
+
+std::vector<RecoveryStep> plan_recovery(const Location& place, const Readers& readers) {
+  std::vector<RecoveryStep> steps;
+  std::vector<Candidate> completed;
+  Undecided undecided;
+  const auto listing = place.files->list(place.directory);
+  for (const auto& name : listing) {
+    if (!commit::parse_aside_name(name, place.naming)) continue;
+    steps.push_back({name, true, "it gets its name back: who removed it did not finish"});
+  }
+  for (auto& candidate : find_candidates(place, nullptr, undecided)) {
+    std::string why;
+    if (examine(place, readers, candidate, why) != Soundness::whole) continue;
+    steps.push_back({candidate.save.temp().filename().string(), true,
+                     cat("step ", candidate.save.step, ": all its bytes were durable")});
+    completed.push_back(std::move(candidate));
+  }
+  const auto reversals = find_reversals(place, listing, completed, undecided);
+  for (const auto& [save, old] : reversals) {
+    const auto index = save.index().filename().string();
+    steps.push_back({index, old.bytes.has_value(),
+                     old.bytes ? "it comes back: the save that was replacing it did not finish"
+                               : "of a save that did not finish"});
+  }
+  const auto two = find_two_formats(place, readers, listing);
+  for (auto& step : find_debris(place, completed, reversals, undecided, two)) {
+    const bool becomes = std::any_of(steps.begin(), steps.end(), [&](const auto& done) {
+      return done.completes && done.entry == step.entry;
+    });
+    if (!becomes) steps.push_back(std::move(step));
+  }
+  return steps;
+}
+
+}  // namespace cairn

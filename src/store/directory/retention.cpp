@@ -1,0 +1,331 @@
+#include "store/directory/retention.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "cairn/log.hpp"
+#include "store/commit/protocol.hpp"
+#include "store/contents/contents_reader.hpp"
+#include "store/contents/format.hpp"
+#include "store/contents/lost.hpp"
+#include "store/contents/notes.hpp"
+
+namespace cairn {
+namespace {
+
+constexpr double hour_seconds = 3600;
+
+bool is_counted(const CatalogEntry& entry) { return entry.ours && !entry.unreadable; }
+
+// Indices of those that are counted, the first to be kept first.
+std::vector<std::size_t> by_age(const std::vector<CatalogEntry>& entries) {
+  std::vector<std::size_t> order;
+  for (auto i = entries.size(); i-- > 0;) {
+    if (is_counted(entries[i])) order.push_back(i);
+  }
+  const auto worth = [&](std::size_t i) {
+    return !entries[i].damage.empty() ? 2 : entries[i].superseded ? 1 : 0;
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return worth(a) < worth(b); });
+  return order;
+}
+
+// The first, and then each that is so much away from the one before. What is not one of them never
+// becomes one by the removal of others of its kind.
+std::vector<std::size_t> by_hours(const std::vector<CatalogEntry>& entries, double hours) {
+  std::vector<std::size_t> kept;
+  for (std::size_t i = 0; hours > 0 && i < entries.size(); ++i) {
+    if (!is_counted(entries[i]) || !entries[i].damage.empty()) continue;
+    const auto since = kept.empty() ? INFINITY
+                                    : std::abs(entries[i].save.wall_time_seconds -
+                                               entries[kept.back()].save.wall_time_seconds);
+    if (since >= hours * hour_seconds) kept.push_back(i);
+  }
+  return kept;
+}
+
+std::vector<std::size_t> by_metric(const std::vector<CatalogEntry>& entries,
+                                   const Retention& keep) {
+  std::vector<std::size_t> order;
+  for (auto i = entries.size(); i-- > 0;) {  // among equals the newest
+    if (is_counted(entries[i]) && entries[i].damage.empty() && entries[i].save.metric)
+      order.push_back(i);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    const double left = *entries[a].save.metric, right = *entries[b].save.metric;
+    if (std::isnan(left) || std::isnan(right)) return !std::isnan(left) && std::isnan(right);
+    return keep.larger_is_better ? left > right : left < right;
+  });
+  if (order.size() > static_cast<std::size_t>(keep.best)) {
+    order.resize(static_cast<std::size_t>(keep.best));
+  }
+  return order;
+}
+
+// Whether the next save can take its data files from where they are: there is nothing else of the
+// step, and on the average they are worth it.
+bool can_be_left(const CatalogEntry& entry, const commit::Naming& name,
+                 const CheckpointFormat& format, const std::vector<std::string>& listing) {
+  constexpr std::int64_t worth_bytes = 4096;
+  if (format.is_cairns() || entry.data_bytes < worth_bytes * (entry.num_files - 1)) return false;
+  const auto files = std::count_if(listing.begin(), listing.end(), [&](const auto& file) {
+    const auto parsed = commit::parse_name(file, name);
+    return parsed.kind == commit::ParsedName::Kind::data && parsed.step == entry.step;
+  });
+  const auto prefix = commit::prefix_name(name, entry.step);
+  for (int file = 0; file < entry.num_files; ++file) {
+    if (!std::binary_search(listing.begin(), listing.end(),
+                            commit::data_name(prefix, file, entry.num_files))) {
+      return false;
+    }
+  }
+  return files == entry.num_files && entry.num_files > 1;
+}
+
+// Of what is removed the newest that stays is to take the place. Only the file that it was counts.
+bool is_newest_there(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
+                     const std::vector<CatalogEntry>& kept, std::int64_t committed) {
+  const auto live = restorable(kept);
+  if (live.empty()) return true;
+  const auto& newest = *live.front();
+  if (newest.step == committed) return true;
+  const auto prefix = directory / commit::prefix_name(name, newest.step);
+  const auto& format = format_of(newest.format);
+  const auto status = files.status(format.main_file(prefix));
+  if (!status) return false;
+  if (newest.file) return status->id == *newest.file;
+  const auto contents = read_contents_as(newest.format, files, prefix);
+  return !contents.meta || contents.meta->uuid == newest.save.identity;
+}
+
+// Rules by their names.
+struct RuleText {
+  std::string& text;
+  template <class T>
+  void agreed(const char* name, const T& value) {
+    text += cat(text.empty() ? "" : " ", name, '=', value);
+  }
+};
+struct RuleReader {
+  const std::map<std::string, std::string>& rules;
+  bool& sound;
+  template <class T>
+  void agreed(const char* name, T& value) {
+    const auto at = rules.find(name);
+    if (at == rules.end()) return;
+    sound = sound && parse_number(at->second, value);
+  }
+};
+
+}  // namespace
+
+std::vector<std::int64_t> steps_of(const std::vector<CatalogEntry>& entries) {
+  std::vector<std::int64_t> steps;
+  for (const auto& entry : entries) steps.push_back(entry.step);
+  return steps;
+}
+
+std::string text_of(const Retention& keep) {
+  std::string text;
+  Retention::visit(keep, RuleText{text});
+  return text;
+}
+
+std::optional<Retention> retention_of(const std::string& text) {
+  std::map<std::string, std::string> rules;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto rule = text.substr(at, text.find(' ', at) - at);
+    at += rule.size() + 1;
+    if (rule.empty()) continue;
+    const auto end = rule.find('=');
+    if (end == std::string::npos) return std::nullopt;
+    rules[rule.substr(0, end)] = rule.substr(end + 1);
+  }
+  if (rules.empty()) return std::nullopt;
+  Retention keep;
+  bool sound = true;
+  Retention::visit(keep, RuleReader{rules, sound});
+  if (!sound) return std::nullopt;
+  return keep;
+}
+
+std::vector<RetentionDecision> decide_retention(const std::vector<CatalogEntry>& entries,
+                                                const Retention& keep) {
+  std::vector<RetentionDecision> decisions;
+  for (const auto& entry : entries) {
+    decisions.push_back({entry.step, false,
+                         !entry.damage.empty() ? "damaged"
+                         : entry.superseded ? cat("superseded, and not one of the last ", keep.last)
+                                            : cat("not one of the last ", keep.last)});
+  }
+  const auto stays = [&](std::size_t i, std::string why) {
+    if (!decisions[i].stays) decisions[i] = {entries[i].step, true, std::move(why)};
+  };
+  const auto live = restorable(entries);
+  if (!live.empty()) stays(static_cast<std::size_t>(live.front() - entries.data()), "the newest");
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const auto& entry = entries[i];
+    if (entry.pin != Pin::none) stays(i, "pinned");
+    if (!entry.ours) stays(i, "not saved by Cairn");
+    if (entry.unreadable) stays(i, "it cannot be read now");
+    if (keep.last == 0) stays(i, "all stay: keep.last is 0");
+  }
+  const auto last = by_age(entries);
+  for (std::size_t k = 0; k < last.size() && k < static_cast<std::size_t>(keep.last); ++k) {
+    stays(last[k], cat("one of the last ", keep.last));
+  }
+  for (std::size_t i = 0; keep.every_steps > 0 && i < entries.size(); ++i) {
+    if (entries[i].damage.empty() && entries[i].step % keep.every_steps == 0) {
+      stays(i, cat("a multiple of ", keep.every_steps, " steps"));
+    }
+  }
+  for (const auto i : by_hours(entries, keep.every_hours)) {
+    stays(i, cat("the one in ", keep.every_hours, " hours"));
+  }
+  for (const auto i : by_metric(entries, keep)) {
+    stays(i, cat("one of the best ", keep.best, ", metric ", *entries[i].save.metric));
+  }
+  return decisions;
+}
+
+std::vector<CatalogEntry> Expiry::without(std::vector<CatalogEntry> entries) const {
+  std::erase_if(entries, [&](const auto& entry) {
+    return std::find(steps.begin(), steps.end(), entry.step) != steps.end();
+  });
+  return entries;
+}
+
+Expiry decide_expiry(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
+                     std::vector<CatalogEntry>& catalog, const Retention& keep,
+                     PinLock::File* pin_file) {
+  Expiry expiry;
+  if (keep.last == 0) return expiry;
+  const auto victims = [&](const std::vector<CatalogEntry>& entries) {
+    std::vector<std::int64_t> steps;
+    for (const auto& one : decide_retention(entries, keep)) {
+      if (!one.stays) steps.push_back(one.step);
+    }
+    return steps;
+  };
+  auto unpinned = catalog;  // a pin never makes another one go
+  for (auto& entry : unpinned) entry.pin = Pin::none;
+  if (victims(unpinned).empty()) return expiry;
+  expiry.lock = PinLock::try_take(files, directory, pin_file);
+  refresh_pins(files, directory, name, catalog);  // with those made before the lock was taken
+  expiry.steps = victims(catalog);
+  return expiry;
+}
+
+std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path& directory,
+                                          const commit::Naming& name,
+                                          std::vector<CatalogEntry>& catalog, const Retention& keep,
+                                          const commit::Ownership& owner,
+                                          const RetentionHelp& help) {
+  std::optional<Expiry> mine;
+  if (!help.expiry) mine = decide_expiry(files, directory, name, catalog, keep);
+  const auto& expiry = help.expiry ? *help.expiry : *mine;
+  const auto& steps = expiry.steps;
+  if (steps.empty()) return {};
+  if (!expiry.lock) {
+    log(LogLevel::warning,
+        "old checkpoints stay until a later save: one is being pinned, or a job that is stopped "
+        "was "
+        "removing some");
+    return {};
+  }
+  const auto kept = expiry.without(catalog);
+  const bool told = help.told && *help.told == steps_of(kept);
+  // Where nothing is written before the first index is set aside, the question that belongs to that
+  // is the first that counts.
+  const bool writes = !told || help.notes;
+  if (writes) owner.check();
+  auto listing = help.listing ? *help.listing : files.list(directory);
+  const bool any_aside = std::any_of(listing.begin(), listing.end(), [&](const auto& entry) {
+    return commit::parse_aside_name(entry, name).has_value();
+  });
+  if (any_aside) {
+    if (!writes) owner.check();
+    commit::put_back_aside(files, directory, name, &owner);
+    listing = files.list(directory);
+  }
+  if (!is_newest_there(files, directory, name, kept, help.committed)) {
+    log(LogLevel::warning, cat("nothing is removed from ", directory.string(),
+                               ": the newest checkpoint that stays is not there any more"));
+    return {};
+  }
+  // Before, so that it names nothing that is gone; but on a full disk there is room for it only
+  // afterwards, and nothing else would ever make some.
+  bool afterwards = false;
+  try {
+    if (name.numbered && !told) {
+      update_state_file(files, directory, name, kept, &owner);
+    }
+  } catch (const Error& error) {
+    if (error.code() != Code::no_space) throw;
+    afterwards = true;
+  }
+  // Also where it could not be, or none that is left can be restored: what is listed and has data,
+  // but no index, would be taken for lost, not for removed.
+  std::vector<io::Path> prefixes;
+  for (const auto step : steps) prefixes.push_back(directory / commit::prefix_name(name, step));
+  if (writes) retire(files, directory, name, prefixes);
+  // Nothing else would tell of what is removed, and not set aside.
+  const auto settled = [&] {
+    if (help.staging) help.staging->sync_state_file();
+    return true;
+  };
+  std::vector<std::int64_t> gone;
+  for (const auto step : steps) {
+    const auto at = std::find_if(catalog.begin(), catalog.end(),
+                                 [&](const auto& entry) { return entry.step == step; });
+    const auto& format = format_of(at->format);
+    const auto prefix = directory / commit::prefix_name(name, step);
+    const auto foreign =
+        at->damage.empty() ? std::nullopt : format.foreign(files, prefix);  // where ours was
+    // Of another format, which a look at its bytes tells.
+    const bool others = std::any_of(listing.begin(), listing.end(), [&](const auto& entry) {
+      const auto parsed = commit::parse_name(entry, name);
+      return parsed.step == step && commit::is_main(parsed.kind) &&
+             parsed.kind != format.main_kind();
+    });
+    const bool stays =
+        help.left && steps.size() == 1 && !others && can_be_left(*at, name, format, listing);
+    if (foreign) {
+      log(LogLevel::warning, cat(foreign->string(), " stays: Cairn did not write it"));
+      forget_saved(files, prefix);
+      gone.push_back(step);
+    } else if (stays && help.staging) {
+      if (help.staging->retire_index(step, at->file)) {
+        *help.left = {step, at->num_files, at->data_bytes};
+        if (help.notes) forget_saved(files, prefix);
+        gone.push_back(step);
+      } else {
+        log(LogLevel::warning, cat("step ", step, " stays: another save of it is there by now"));
+      }
+    } else if (settled() && commit::remove_checkpoint(files, directory, name,
+                                                      {step, at->file, format.main_kind(),
+                                                       others && format.has_others(files, prefix),
+                                                       help.recycled, stays, &listing},
+                                                      owner)) {
+      if (stays) *help.left = {step, at->num_files, at->data_bytes};
+      if (help.notes) forget_saved(files, prefix);
+      gone.push_back(step);
+    } else {
+      log(LogLevel::warning, cat("step ", step, " stays: another save of it is there by now"));
+    }
+    std::erase_if(catalog, [&](const auto& entry) { return entry.step == step; });
+  }
+  if (afterwards) try {
+      update_state_file(files, directory, name, catalog, &owner);
+    } catch (const Error& error) {  // there is none; what else goes may make room for it
+      if (error.code() != Code::no_space) throw;
+      log(LogLevel::warning, cat("there is no state file now: ", error.what()));
+    }
+  return gone;
+}
+
+}  // namespace cairn

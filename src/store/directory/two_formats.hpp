@@ -1,0 +1,38 @@
+#pragma once
+/// Steps that are there in two formats.
+///
+/// A save that replaces a step in another format leaves both for a moment, and for longer if it
+/// dies then. What tells of it is its temp directory, which goes after what it replaced. Nothing
+/// else is evidence: somebody may have put one beside the other, a converted copy of it for
+/// instance. Then both stay, and so does the older one until every byte of the newer that a restore
+/// reads is proved; and a step that is pinned.
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cairn/contents.hpp"
+#include "store/location.hpp"
+
+namespace cairn {
+
+/// On rank 0.
+struct TwoFormats {
+  struct Replaced {
+    Format format;     ///< that goes
+    std::string temp;  ///< of the save that replaced it
+  };
+  std::map<std::int64_t, Replaced> replaced;  ///< by step
+  /// Temp directories that tell of others, of which nothing is removed now: something cannot be
+  /// read at the moment, or is pinned. The next owner looks again.
+  std::set<std::string> kept;
+
+  /// What is pinned is not replaced; nothing is, where nobody can be kept from pinning it.
+  void leave_pinned(const Location&, bool locked);
+};
+
+/// Collective; the reading is shared by the ranks. Rank 0 has listed the directory.
+TwoFormats find_two_formats(const Location&, const Readers&,
+                            const std::vector<std::string>& listing);
+
+}  // namespace cairn

@@ -1,0 +1,26 @@
+#pragma once
+#include "store/contents/format.hpp"
+
+namespace cairn {
+
+class BundleFormat final : public CheckpointFormat {
+ public:
+  Format id() const override { return Format::bundle; }
+  commit::ParsedName::Kind main_kind() const override { return commit::ParsedName::Kind::index; }
+  io::Path main_file(const io::Path& prefix) const override;
+  io::Path data_file(const io::Path& prefix, int file, int num_files) const override;
+  bool recognises(io::FileSystem&, const io::Path& main_file) const override;
+  IndexFile read_index(io::FileSystem&, const io::Path& prefix) const override;
+
+  bool has_others(io::FileSystem&, const io::Path& prefix) const override;
+  bool began(io::FileSystem&, const commit::Transaction&) const override;
+  std::string refuses(int data_files, int num_files) const override;
+  bool takes_encoded() const override { return true; }
+  void shape(commit::Transaction&, int data_files) const override;
+  std::optional<io::FileId> publish(io::FileSystem&, const commit::Transaction&,
+                                    const CheckpointMeta&, int data_files, JoinedEntries,
+                                    const std::function<void()>& sealed,
+                                    const commit::IsCommitted&) const override;
+};
+
+}  // namespace cairn

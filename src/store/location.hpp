@@ -1,0 +1,64 @@
+#pragma once
+/// Where the checkpoints of one name are, who reads them together, and by which rules they are kept.
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cairn/contents.hpp"
+#include "cairn/group.hpp"
+#include "cairn/retention.hpp"
+#include "cairn/xdmf.hpp"
+#include "store/commit/names.hpp"
+#include "io/file_system.hpp"
+
+namespace cairn {
+
+struct Location {
+  std::shared_ptr<io::FileSystem> files;
+  io::Path directory;
+  commit::Naming naming;
+  bool atomic_rename = true;  ///< of the directory, as far as is known; the same on all ranks
+
+  /// Throws not_found for a negative step.
+  io::Path prefix(std::int64_t step) const;
+};
+
+/// The ranks that share what a recovery reads. All of the group call what takes it.
+struct Readers {
+  Group& group;
+  std::vector<int> ranks;  ///< ascending; the same on all ranks
+
+  bool root() const { return group.rank() == 0; }
+  /// Of `ranks`, which one this rank is; none: it reads nothing.
+  std::optional<std::size_t> place() const {
+    const auto at = std::find(ranks.begin(), ranks.end(), group.rank());
+    if (at == ranks.end()) return std::nullopt;
+    return static_cast<std::size_t>(at - ranks.begin());
+  }
+};
+
+/// The rules of a directory's owner, or of a reader, which owns nothing.
+struct Policy {
+  Format format = Format::bundle;  ///< of what is saved
+  Retention keep = {};
+  bool read_only = false;
+  bool recycle = false;           ///< data files of what goes are for later saves to overwrite
+  bool keeps_state_file = true;   ///< what is newest in the directory is for this owner to say
+  bool has_savers = false;        ///< a checkpoint has files of registered savers, too
+  bool atomic_rename = true;      ///< false: rely on no rename, and make the directory say so
+  double owner_wait_seconds = 10; ///< how long a dying previous owner is waited for
+  /// Over how many devices a data file is laid (WriteOptions::stripes); 0: as many as so many
+  /// writers are worth; -1: as the directory says.
+  int stripes = 0;
+  int writers = 1;                                 ///< ranks that write data files
+  std::optional<XdmfOptions> xdmf = std::nullopt;  ///< none: no XDMF file is kept up to date
+  std::string options_name = "ManagerOptions";     ///< what the caller calls them, for errors
+
+  /// Over how many devices each of so many data files is laid; 0: as the directory says.
+  int stripes_of(int data_files) const;
+};
+
+}  // namespace cairn

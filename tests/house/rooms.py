@@ -1,0 +1,78 @@
+"""The rooms of the source tree: what each may include, which public headers are its own, and its face."""
+
+# What each room may include directly, of the others. Public headers belong to rooms too. No room is
+# in a cycle: the order of this table is one in which they can be built.
+ALLOWED = {
+    "base": set(),
+    "model": {"base"},
+    "group": {"base"},
+    "io": {"base"},
+    "layout": {"base", "model"},
+    "foreign": {"base", "model"},
+    "exchange": {"base", "model", "group", "layout"},
+    "store": {"base", "model", "group", "io", "layout", "foreign", "exchange"},
+    "session": {"base", "model", "group", "io", "layout", "exchange", "store"},
+    "tools": {"base", "model", "group", "io", "layout", "foreign", "exchange", "store", "session"},
+    "cli": {"base", "model", "group", "io", "layout", "store", "session", "tools"},
+    "testing": {"base", "group", "io"},  # linked by tests and benchmarks, not installed
+    "whole": {"base", "model", "group", "io", "exchange", "store", "session", "tools"},  # cairn.hpp
+    "c": {"base", "model", "group", "exchange", "store", "session", "tools"},  # cairn.h
+    "mpi": {"base", "layout"},  # libhdf5, held properly; and every public header
+    "kokkos": set(),  # and every public header
+    "fortran": set(),  # and every public header
+}
+FREE_OF_ROOMS = {"mpi", "kokkos", "fortran"}  # see every public header, but never each other
+ROOM_OF_PUBLIC_HEADER = {
+    "background": "base", "error": "base", "version": "base", "log": "base", "write_options": "base",
+    "attributes": "model", "box": "model", "contents": "model", "device": "model",
+    "dtype": "model", "indexed": "model", "mesh": "model", "object_graph": "model",
+    "ragged": "model", "resizable": "model", "restore_options": "model",
+    "slice_memory": "model", "sparse": "model", "state": "model", "statistics": "model",
+    "xdmf": "model",
+    "group": "group", "shared_files": "group",
+    "file_system": "io",
+    "sharding": "exchange",
+    "retention": "store",
+    "async": "session", "checkpoint": "session", "checkpoint_manager": "session",
+    "checkpoints_iterator": "session", "frozen": "session", "hdf5": "session",
+    "optimal_interval": "session", "options": "session", "redistribute": "session",
+    "sharded_save": "session", "stop": "session", "tier": "session",
+    "bundle": "tools",
+    "cairn": "whole",
+    "c": "c",  # include/cairn/c
+    "mpi": "mpi",
+    "kokkos": "kokkos",
+}
+ROOM_OF_C_HEADER = {"cairn.h": "c", "cairn_mpi.h": "mpi"}  # beside the folder of the others
+# The face of a room: the headers that other rooms may include, without their ending. Of base and
+# model, whose headers are words for all, it is every header; of a room that is not here, none.
+OPEN_ROOMS = {"base", "model"}
+FACES = {
+    "group": {"call_group", "collectives"},
+    "io": {"content", "file_system", "limited", "local_path", "paced", "staging_pool", "system_error"},
+    "layout": {"bundle/descriptions", "bundle/index", "bundle/index_split", "bundle/kept_index",
+        "bundle/key_text", "bundle/meta", "bundle/numbers", "bundle/overlap", "bundle/part_record",
+        "bundle/stored_gaps", "bundle/stored_graph", "bundle/stored_strings", "bundle/table",
+        "hdf5/foreign", "hdf5/hdf5_seal", "hdf5/holders", "hdf5/lay_out", "hdf5/library"},
+    "foreign": {"safetensors/header", "torch/archive", "torch/metadata", "torch/pickle",
+        "torch/saved_tensor", "xdmf/xdmf_text", "zarr/metadata"},
+    "exchange": {"assign_replicas", "box_check", "by_key", "chunks", "coverage", "divisions", "exchange",
+        "gaps", "id_sets", "io_ranks", "messages", "pass_pieces", "plan_together", "row_exchange",
+        "spread"},
+    "store": {"commit/names", "commit/ownership", "commit/protocol", "commit/recycled", "commit/sequences",
+        "commit/state_file", "contents/contents_reader", "contents/data_files", "contents/format",
+        "contents/hdf5_reader", "contents/lost", "contents/notes", "contents/read_holders",
+        "contents/seal", "contents/spare", "contents/whose", "directory/candidates", "directory/catalog",
+        "directory/directory", "directory/pins", "directory/recovery", "directory/retention",
+        "directory/set_aside", "directory/xdmf_file", "location", "nodes/home_id", "nodes/place",
+        "nodes/save_map", "nodes/sets"},
+    "session": {"engine", "job/prefix", "nodes/part", "option_text", "restore/find_tensor"},
+    "tools": {"colours", "convert_checkpoint", "dcp_import", "diff", "diff_sample", "draw",
+        "element_numbers", "find_checkpoints", "flush_node", "given_back", "image", "no_more_open",
+        "node_saves", "progress", "read_tensor", "repair", "run_report", "safetensors", "sample",
+        "slice_map", "tidy_node", "value_statistics", "verify", "zarr_export"},
+}
+# No face is more than so many of a hundred headers of its room ...
+WIDEST_FACE = 40
+# ... but for these.
+WIDER_FACES = {"group": 50, "io": 46, "layout": 56, "foreign": 100, "exchange": 65, "store": 65, "tools": 68}

@@ -1,0 +1,138 @@
+// Storage that stops answering at any operation of a save, for a while or for ever: one verdict on
+// all ranks, the older checkpoint whole, and the manager works again when the storage does.
+#include <semaphore>
+#include <thread>
+
+#include "base/text.hpp"
+#include "io/limited.hpp"
+#include "layout/hdf5/lay_out.hpp"
+#include "support/crash_story.hpp"
+#include "support/debris.hpp"
+#include "support/other_host.hpp"
+#include "support/rounds.hpp"
+
+namespace cairn {
+namespace {
+
+struct Silence {
+  std::string name;
+  int ranks;
+  Format format = Format::bundle;
+  bool async = false, for_ever = false;
+};
+void PrintTo(const Silence& silence, std::ostream* out) { *out << silence.name; }
+
+class StorageLimit : public testing::TestWithParam<Silence> {
+ protected:
+  StorageLimit() {
+    set_log_sink([](LogLevel, std::string_view) {});
+  }
+  ~StorageLimit() override { set_log_sink({}); }
+
+  ManagerOptions options(std::shared_ptr<io::FileSystem> files) const {
+    ManagerOptions options;
+    options.write.file_system = std::move(files);
+    options.keep.last = 2;
+    options.write.owner_wait_seconds = 0;
+    options.write.chunk_bytes = 4096;
+    options.store.format = GetParam().format;
+    return options;
+  }
+
+  // The storage falls silent at this operation of the save of step 20. False if it has fewer.
+  bool round(std::size_t at) {
+    const auto disk = std::make_shared<io::MemoryFileSystem>();
+    // Nobody of this process may find a lock held by an operation that never came back.
+    const auto raw = std::make_shared<test::OtherHost>(disk, test::OtherHost::Locks::granted);
+    const auto limited = io::limited(raw, 1e6);
+    std::counting_semaphore<> answers(0);
+    std::atomic<std::size_t> operations = 0;
+    std::atomic<bool> counts = false, silent = false;
+    disk->set_observer([&](const std::string&) {
+      if (!counts || operations++ != at) return;
+      silent = true;
+      limited->give_up();
+      answers.acquire();
+    });
+    std::vector<std::string> verdicts(static_cast<std::size_t>(GetParam().ranks));
+    std::int64_t stamp_after = 0;
+    run_threads(GetParam().ranks, [&](std::shared_ptr<Group> group) {
+      {
+        StoryJob job(group, options(limited), GetParam().ranks);
+        job.async = GetParam().async;
+        job.save(10, 1);
+        job.manager.wait();
+        group->barrier();
+        counts = true;
+        auto& verdict = verdicts[static_cast<std::size_t>(group->rank())];
+        try {
+          job.save(20, 2);
+          job.manager.wait();
+        } catch (const Error& error) {
+          verdict = error.what();
+        }
+        group->barrier();
+        counts = false;
+        if (group->rank() == 0) look(raw, verdict.empty());
+        if (GetParam().for_ever) return;
+        if (group->rank() == 0 && silent) {
+          answers.release();
+          limited->wait_until_back();
+        }
+        group->barrier();
+        job.save(30, 3);
+        job.manager.wait();
+      }
+      group->barrier();
+    });
+    for (const auto& verdict : verdicts) EXPECT_EQ(verdict, verdicts.front());
+    if (GetParam().for_ever) {
+      answers.release();  // the thread ends with the test
+      limited->wait_until_back();
+    }
+    disk->set_observer({});
+    StoryJob next(serial_group(), options(raw), GetParam().ranks);
+    const auto report = next.manager.restore_latest(next.state);
+    EXPECT_TRUE(report && report->skipped.empty());
+    stamp_after = next.stamp;
+    if (!GetParam().for_ever) {
+      EXPECT_EQ(stamp_after, 3);
+    } else {
+      EXPECT_TRUE(stamp_after == 1 || stamp_after == 2) << stamp_after;
+    }
+    for (const auto value : next.row) EXPECT_EQ(value, static_cast<double>(stamp_after));
+    EXPECT_EQ(debris(*disk, next.manager.steps(),
+                     [&](std::int64_t step) { return next.manager.open(step); }),
+              "");
+    return silent;
+  }
+
+  // What others see while the storage is silent for the owner.
+  void look(std::shared_ptr<io::FileSystem> files, bool saved) {
+    auto reading = options(files);
+    reading.read_only = true;
+    StoryJob reader(serial_group(), reading, GetParam().ranks);
+    const auto report = reader.manager.restore_latest(reader.state);
+    ASSERT_TRUE(report && report->skipped.empty());
+    EXPECT_TRUE(reader.stamp == 2 || (!saved && reader.stamp == 1)) << reader.stamp;
+  }
+};
+
+TEST_P(StorageLimit, OneVerdictWhereverItFallsSilent) {
+  if (GetParam().format == Format::hdf5 && !hdf5::available()) GTEST_SKIP() << "without libhdf5";
+  std::size_t at = 0, rounds = 0;
+  for (; round(at) && !HasFailure(); at += test::sanitized ? 9 : 2) ++rounds;
+  std::cout << "[ STATES   ] " << rounds << " operations\n";
+}
+
+INSTANTIATE_TEST_SUITE_P(All, StorageLimit,
+                         testing::Values(Silence{"one_rank", 1}, Silence{"three_ranks", 3},
+                                         Silence{"one_file", 2, Format::hdf5},
+                                         Silence{"for_ever", 2, Format::bundle, false, true},
+                                         Silence{"asynchronous", 2, Format::bundle, true},
+                                         Silence{"asynchronous_for_ever", 1, Format::bundle, true,
+                                                 true}),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace cairn

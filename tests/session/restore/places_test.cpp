@@ -1,0 +1,84 @@
+// Only the metadata say which checkpoint it is that has a name: a whole one of another step is not
+// restored in its place.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/text.hpp"
+#include "cairn/checkpoint_manager.hpp"
+#include "cairn/log.hpp"
+#include "layout/hdf5/lay_out.hpp"
+#include "session/restore/shared_index.hpp"
+#include "store/contents/format.hpp"
+#include "support/memory_run.hpp"
+#include "testing/memory.hpp"
+#include "tools/verify.hpp"
+
+namespace cairn {
+namespace {
+
+using testing::HasSubstr;
+
+class UnderOtherNames : public testing::TestWithParam<Format> {
+ protected:
+  void SetUp() override {
+    const bool needs_hdf5 = format_of(GetParam()).has_datasets();
+    if (needs_hdf5 && !hdf5::available()) GTEST_SKIP() << "this build has no HDF5";
+    options_ = test::on_disk();
+    options_.write.file_system = files_;
+    options_.store.format = GetParam();
+  }
+  void rename(const std::string& from, const std::string& to) {
+    for (const auto& name : files_->list("/run")) {
+      if (!name.starts_with(from + ".")) continue;
+      files_->rename("/run/" + name, cat("/run/", to, name.substr(from.size())));
+    }
+  }
+
+  std::shared_ptr<io::MemoryFileSystem> files_ = std::make_shared<io::MemoryFileSystem>();
+  ManagerOptions options_;
+};
+
+TEST_P(UnderOtherNames, CheckpointsThatChangedPlacesAreDamagedAndNotRestored) {
+  double u = 0;
+  State state;
+  state.add("u", u);
+  {
+    CheckpointManager manager(serial_group(), "/run", options_);
+    for (const auto step : {5, 6, 7}) u = step, manager.save(step, state);
+  }
+  rename("ckpt-7", "else");
+  rename("ckpt-6", "ckpt-7");
+  rename("else", "ckpt-6");
+  for (const int step : {6, 7}) {
+    const auto checked = verify_checkpoint(*files_, cat("/run/ckpt-", step));
+    EXPECT_EQ(checked.verdict(), Verdict::damaged);
+    ASSERT_FALSE(checked.findings.empty());
+    EXPECT_THAT(checked.findings[0].what, HasSubstr(cat("holds ckpt-", 13 - step)));
+  }
+  CheckpointManager manager(serial_group(), "/run", options_);
+  const auto report = manager.restore_latest(state);
+  EXPECT_EQ(report->step, 5);
+  EXPECT_EQ(u, 5);
+  EXPECT_EQ(report->skipped.size(), 2u);
+  for (const bool dealt : {false, true}) {
+    const auto before = index_sharing();
+    if (dealt) index_sharing() = {0, 16};
+    test::expect_error(Code::data_loss, HasSubstr("it holds ckpt-6"),
+                       [&] { manager.restore(7, state); });
+    index_sharing() = before;
+  }
+  // Under any other name it is what it was.
+  for (const auto* name : {"final", "best-1"}) {
+    rename("ckpt-5", name);
+    EXPECT_EQ(verify_checkpoint(*files_, cat("/run/", name)).verdict(), Verdict::whole) << name;
+    rename(name, "ckpt-5");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, UnderOtherNames, testing::Values(Format::bundle, Format::hdf5),
+                         [](const auto& info) {
+                           return words(info.param)[static_cast<int>(info.param)];
+                         });
+
+}  // namespace
+}  // namespace cairn

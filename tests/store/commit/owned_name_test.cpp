@@ -1,0 +1,92 @@
+// Threads of one process that take names in one directory at a time.
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <condition_variable>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cairn/error.hpp"
+#include "store/commit/ownership.hpp"
+#include "testing/memory.hpp"
+
+namespace cairn::commit {
+namespace {
+
+// Another process's lock, and two threads that wait for it.
+class CountingLocks : public io::MemoryFileSystem {
+ public:
+  std::unique_ptr<io::Lock> try_lock(const io::Path& path) override {
+    auto lock = io::MemoryFileSystem::try_lock(path);
+    if (!lock) {
+      const std::lock_guard guard(mutex_);
+      refused_.insert(std::this_thread::get_id());
+      changed_.notify_all();
+    }
+    return lock;
+  }
+  void wait_for_refused_threads(std::size_t count) {
+    std::unique_lock guard(mutex_);
+    changed_.wait(guard, [&] { return refused_.size() >= count; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::set<std::thread::id> refused_;
+};
+
+TEST(OwnedName, TwoThreadsThatWaitShareTheDirectory) {
+  const auto files = std::make_shared<CountingLocks>();
+  std::optional<Ownership> stranger = Ownership::take(files, "/run", 0);
+  std::optional<OwnedName> held[2];
+  std::string errors[2];
+  std::vector<std::jthread> threads;
+  for (const int i : {0, 1}) {
+    threads.emplace_back([&, i] {
+      try {
+        held[i] = OwnedName::take(files, "/run", i == 0 ? "ckpt" : "export", 5);
+      } catch (const Error& error) {
+        errors[i] = error.what();
+      }
+    });
+  }
+  files->wait_for_refused_threads(2);
+  stranger.reset();
+  threads.clear();
+  EXPECT_EQ(errors[0], "");
+  EXPECT_EQ(errors[1], "");
+  ASSERT_TRUE(held[0] && held[1]);
+  held[0]->check();
+  held[1]->check();
+}
+
+// Nobody is told that the directory is busy while another thread of the process takes it.
+TEST(OwnedName, ManyNamesAtOnceWithoutWaiting) {
+  for (int round = 0; round < 50; ++round) {
+    const auto files = std::make_shared<io::MemoryFileSystem>();
+    std::optional<OwnedName> held[8];
+    std::string errors[8];
+    std::barrier start(8);
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 8; ++i) {
+      threads.emplace_back([&, i] {
+        start.arrive_and_wait();
+        try {
+          held[i] =
+              OwnedName::take(files, "/run", std::string_view("name-" + std::to_string(i)), 0);
+        } catch (const Error& error) {
+          errors[i] = error.what();
+        }
+      });
+    }
+    threads.clear();
+    for (const auto& error : errors) ASSERT_EQ(error, "");
+  }
+}
+
+}  // namespace
+}  // namespace cairn::commit
