@@ -11,7 +11,7 @@
 #include "cli/print.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/target.hpp"
-#include "tools/no_more_open.hpp"
+#include "store/contents/no_more_open.hpp"
 #include "tools/read_tensor.hpp"
 
 namespace cairn::cli {

@@ -31,7 +31,7 @@ namespace cairn {
 /// A group whose ranks are known to be in the same call, and are watched when they wait.
 class CallGroup final : public Group, private WatchedCaller {
  public:
-  static constexpr std::size_t room = 12;  ///< values that a call may add to its meeting
+  static constexpr std::size_t room = 24;  ///< values that a call may add to its meeting
 
   /// The group itself where it is one already.
   static std::shared_ptr<CallGroup> of(std::shared_ptr<Group>);

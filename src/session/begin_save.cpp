@@ -57,7 +57,7 @@ bool Engine::make_way() {
   }
   // Whether it can be removed or not: what was cancelled must never land.
   const bool gone =
-      withdraw(&flight.prepared.value().save, false, false) == Directory::Withdrawn::gone;
+      withdraw(&flight.prepared.value().draft, false, false) == Directory::Withdrawn::gone;
   if (gone) ledger.replaced();
   if (!gone) ledger.failed();
   change(flight, gone ? SaveStage::replaced : SaveStage::failed);
@@ -104,7 +104,7 @@ Engine::Planned Engine::plan(const Request& request, const Look& look) {
     }
   auto sum = plans.ask(step, look, options, may);
   if (quick && job.root() && sum.fits()) try {
-      offer_numbers(sum);
+      offer_draft(sum);
     } catch (...) {
       error_in_flight();
       sum = {};
@@ -118,16 +118,9 @@ Engine::Planned Engine::plan(const Request& request, const Look& look) {
   if (planned.again) planned.resolved = plans.with_fills(look.state);
   if (planned.again && quick) {
     planned.plan = kept;
-    planned.numbers = {sum[PlanSum::sequence],
-                       sum[PlanSum::parent],
-                       std::bit_cast<double>(sum[PlanSum::time]),
-                       {static_cast<std::uint64_t>(sum[PlanSum::uuid_high]),
-                        static_cast<std::uint64_t>(sum[PlanSum::uuid_low])},
-                       sum[PlanSum::recycled_bytes],
-                       sum[PlanSum::left_step],
-                       static_cast<int>(sum[PlanSum::left_files])};
-    const auto& numbers = *planned.numbers;
-    directory.use_sequence(numbers.sequence, numbers.recycled_bytes >= 0, numbers.left_step);
+    planned.id = sum.offered();
+    planned.id->step = step;
+    directory.use(*planned.id);
     return planned;
   }
   if (!planned.again) require_step(step, options);
@@ -158,24 +151,17 @@ bool Engine::is_quick(const SavePlan& plan, std::int64_t step) const {
       flights.pool().bytes() < plan.capture.layout().bytes || flights.has(step)) {
     return false;
   }
-  return !job.root() || (plan.layout.writer >= 0 && directory.is_simple(step, staging_) &&
-                         directory.can_take_left(plan.layout.data_files));
+  return !job.root() ||
+         (plan.layout.writer >= 0 && directory.is_simple(step, plan.layout.data_files));
 }
 
 // Rank 0. The save's number and name, which a sum over ranks tells them.
-void Engine::offer_numbers(PlanSum& sum) {
-  const auto uuid = commit::random_uuid();
-  sum[PlanSum::sequence] = directory.last_sequence() + 1;
-  sum[PlanSum::parent] = parent_at_home();
-  sum[PlanSum::time] = std::bit_cast<std::int64_t>(now_seconds());
-  sum[PlanSum::uuid_high] = static_cast<std::int64_t>(uuid.high);
-  sum[PlanSum::uuid_low] = static_cast<std::int64_t>(uuid.low);
-  sum[PlanSum::recycled_bytes] = directory.take_recycled_bytes();
-  const auto left = staging_.empty() ? commit::LeftData{} : directory.next_left();
-  if (left.step >= 0) sum[PlanSum::recycled_bytes] = left.bytes;
-  if (sum[PlanSum::recycled_bytes] == 0) sum[PlanSum::recycled_bytes] = -1;
-  sum[PlanSum::left_step] = left.step;
-  sum[PlanSum::left_files] = left.num_files;
+void Engine::offer_draft(PlanSum& sum) {
+  auto id = directory.offer(plans.kept()->layout.data_files);
+  id.step = 0;  // all ranks know it
+  id.parent = parent_at_home();
+  id.time = now_seconds();
+  sum.offer(id);
 }
 
 // The policy of this save alone, which the job has while it lasts.
@@ -223,87 +209,37 @@ std::int64_t Engine::parent_at_home() const {
 
 Prepared Engine::prepare(std::int64_t step, const FileLayout& layout, bool records, int slot,
                          bool may_overwrite, const CheckpointMeta* origin) {
-  commit::Transaction mine;  // rank 0
+  std::optional<Draft> mine;  // rank 0
   const auto message = from_root(*job.group, [&] {
     flights.drain();  // a tidying may still be filling what is looked at here
-    auto [save, sequence] = directory.begin_save({.step = step,
-                                                  .data_files = layout.data_files,
-                                                  .bytes = layout.total_bytes,
-                                                  .records = records,
-                                                  .alone = flights.empty(),
-                                                  .sequence = origin ? origin->sequence : -1,
-                                                  .may_overwrite = may_overwrite});
-    const auto parent =
-        origin ? directory.parent_here(origin->sequence, origin->parent) : parent_at_home();
-    auto text = WireWriter()
-                    .put(save.uuid)
-                    .put(save.num_files)
-                    .put(sequence)
-                    .put(parent)
-                    .put(now_seconds())
-                    .put(save.files.takes ? save.files.takes->step : -1)
-                    .put(save.files.takes ? save.files.takes->num_files : 0)
-                    .put(save.staging);
-    const auto shares = freezes(job) ? directory.shares(frozen.sequence()) : std::nullopt;
-    const auto shared = shares.value_or(commit::SharedData{});
-    text.put(shared.step).put(shared.num_files).put(shared.sequence);
-    mine = std::move(save);
-    return text.take();
+    mine = directory.begin_save(
+        {.step = step,
+         .data_files = layout.data_files,
+         .bytes = layout.total_bytes,
+         .records = records,
+         .alone = flights.empty(),
+         .sequence = origin ? origin->sequence : -1,
+         .may_overwrite = may_overwrite,
+         .slot = slot,
+         .shares = freezes(job) ? std::optional(frozen.sequence()) : std::nullopt});
+    mine->descends_from(
+        origin ? directory.parent_here(origin->sequence, origin->parent) : parent_at_home(),
+        now_seconds());
+    return WireWriter().put(mine->id()).take();
   });
-  WireReader reader(message);
-  auto uuid = reader.get<std::string>();
-  const auto num_files = reader.get<int>();
-  const auto sequence = reader.get<std::int64_t>();
-  const auto parent = reader.get<std::int64_t>();
-  const auto time = reader.get<double>();
-  auto prepared = prepared_of(step, std::move(uuid), num_files, sequence, parent, time);
-  const commit::LeftData takes{reader.get<std::int64_t>(), reader.get<int>()};
-  if (takes.step >= 0) prepared.save.files.takes = takes;
-  prepared.save.staging = reader.get<std::string>();
-  commit::SharedData shared{reader.get<std::int64_t>()};
-  shared.num_files = reader.get<int>();
-  shared.sequence = reader.get<std::int64_t>();
-  if (shared.step >= 0) prepared.save.files.shares = shared;
-  if (!prepared.save.staging.empty()) staging_ = prepared.save.staging;
-  prepared.save.retired = std::move(mine.retired);
-  prepared.save.opened = std::move(mine.opened);
-  prepared.save.replaces = std::move(mine.replaces);
-  prepared.save.records = records;
-  prepared.save.slot = slot;
-  return prepared;
-}
-
-Prepared Engine::prepared_of(std::int64_t step, std::string uuid, int num_files,
-                             std::int64_t sequence, std::int64_t parent, double time) const {
-  Prepared prepared;
-  prepared.save = {job.directory, job.naming, step, std::move(uuid)};
-  format_of(job.options.store.format).shape(prepared.save, 0);
-  prepared.save.num_files = num_files;  // rank 0 may have raised it
-  prepared.save.sequence = sequence;
-  prepared.save.direct = !job.atomic_rename;
-  prepared.save.files.recycle = directory.recycles();
-  prepared.save.files.direct_io = job.options.write.direct_io;
-  prepared.meta = meta_of_save(job, step, sequence, parent, time, prepared.save.uuid);
-  return prepared;
+  const auto id = WireReader(message).get<DraftId>();
+  return {mine ? *std::move(mine) : directory.join(id), meta_of_save(job, id)};
 }
 
 // Any thread: a save on whose numbers ranks have agreed gets its name.
 void Engine::take_name(Flight& flight) const {
-  const auto& numbers = flight.numbers.value();
-  commit::Transaction shaped;
-  format_of(job.options.store.format).shape(shaped, flight.layout.data_files);
-  auto prepared = prepared_of(flight.asked.step, commit::uuid_text(numbers.uuid), shaped.num_files,
-                              numbers.sequence, numbers.parent, numbers.time);
-  prepared.save.files.counts = &flight.result.counts;
-  prepared.save.files.stripes = policy_of(job).stripes_of(flight.layout.data_files);
-  prepared.save.files.stripes_yield = job.options.write.stripes == 0;
-  prepared.save.files.recycle = numbers.recycled_bytes >= 0;
-  if (numbers.left_step >= 0) prepared.save.files.takes = {numbers.left_step, numbers.left_files};
-  prepared.save.staging = staging_;
-  prepared.save.slot = flight.slot;
+  auto id = flight.id.value();
+  id.slot = flight.slot;
+  Prepared prepared{directory.join(id), meta_of_save(job, id)};
+  prepared.draft.count_into(flight.result.counts);
   {
     const std::lock_guard guard(flight.handle->mutex);
-    flight.handle->prefix = prepared.save.prefix().string();
+    flight.handle->prefix = prepared.draft.prefix().string();
   }
   flight.prepared = std::move(prepared);
   tell_meta(flight);

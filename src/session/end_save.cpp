@@ -48,12 +48,11 @@ void Engine::merge(Flight& flight) {
 // The data files that each rank has written alone get their final names, so that rank 0 has no more
 // to do the more ranks there are.
 void Engine::name_data(Flight& flight, const Job& as_written) {
-  auto& save = flight.prepared->save;
-  if (save.direct || commit::is_whole(save.main)) return;
-  if (writer_of(as_written).writes_together()) return;
-  together(*job.group, [&] { commit::name_data(*job.files, save, flight.result.data_files); });
+  auto& draft = flight.prepared->draft;
+  if (!draft.names_data() || writer_of(as_written).writes_together()) return;
+  together(*job.group, [&] { draft.name(flight.result.data_files); });
   // Behind these are the files of dense tensors and of savers, which several ranks write.
-  save.named = flight.plan->layout.shard_files;
+  draft.was_named(flight.plan->layout.shard_files);
 }
 
 // Rank 0. What the commit takes of the directory and of the clock.
@@ -75,7 +74,7 @@ void Engine::make_ready(Flight& flight) const {
 
 // Rank 0, any thread.
 void Engine::publish(Flight& flight) {
-  directory.give_retired(flight.prepared->save);
+  directory.give_retired(flight.prepared->draft);
   flight.result.index = directory.publish(*flight.prepared, flight.layout.data_files,
                                           std::move(flight.result.joined), flight.result.replaced);
 }
@@ -90,11 +89,11 @@ void Engine::finish(Flight& flight) {
   if (counts) try {
       directory.apply_tidied();
       directory.committed(prepared, volatile_commit, flight.result.index, !flight.asked.is_flush);
-      if (flight.asked.pins) pin_flushed(prepared.save.step);
+      if (flight.asked.pins) pin_flushed(prepared.draft.step());
       if (flight.asked.background) {
         tidy_in_background(flight, !volatile_commit);
       } else {
-        directory.tell_state_file(prepared.save);
+        directory.tell_state_file(prepared.draft);
       }
     } catch (...) {
       const auto error = error_in_flight();
@@ -104,7 +103,7 @@ void Engine::finish(Flight& flight) {
     agree(*job.group, mine);
   } catch (const Error& error) {
     directory.forget_expiry();
-    give_up(error, &prepared.save, counts);  // what is committed is never withdrawn
+    give_up(error, &prepared.draft, counts);  // what is committed is never withdrawn
   }
 }
 
@@ -139,7 +138,7 @@ void Engine::land_bytes(Flight& flight, const Job& as_written) {
     merge(flight);
     name_data(flight, as_written);
   } catch (const Error& error) {
-    give_up(error, flight.prepared ? &flight.prepared->save : nullptr, false);
+    give_up(error, flight.prepared ? &flight.prepared->draft : nullptr, false);
   }
   if (!job.root()) return;
   try {
@@ -187,20 +186,20 @@ void Engine::advance(bool wait) {
 
 // Rank 0, on a copy of the catalog: the caller's thread goes on with its own.
 void Engine::tidy_in_background(const Flight& flight, bool durable) {
-  const auto& save = flight.prepared->save;
+  const auto& draft = flight.prepared->draft;
   // The file of dense tensors is never a recycled one: it is the last.
   const auto& layout = flight.layout;
   const auto data_files = layout.dense_file < 0 ? layout.data_files : layout.dense_file;
-  Directory::Meanwhile meanwhile{flights.steps_but(save.step),
-                                 flights.any_takes_waiting(save.step)};
+  Directory::Meanwhile meanwhile{flights.steps_but(draft.step()),
+                                 flights.any_takes_waiting(draft.step())};
   directory.forget_recycled_bytes();  // a save that begins before this is done takes none
-  auto task = [this, sequence = flight.prepared->meta.sequence, save, data_files, durable,
+  auto task = [this, sequence = flight.prepared->meta.sequence, draft, data_files, durable,
                entries = directory.catalog(), meanwhile = std::move(meanwhile)]() mutable {
     SaveStatistics figures;
-    figures.step = save.step;
+    figures.step = draft.step();
     Laps laps(figures, trace.get(), Trace::Thread::writer, &StageSeconds::tidy);
     try {
-      if (!directory.tidy_later(save, data_files, durable, std::move(entries), meanwhile)) return;
+      if (!directory.tidy_later(draft, data_files, durable, std::move(entries), meanwhile)) return;
     } catch (...) {  // the end of a job that is played in a test: its ranks see it elsewhere
       return;
     }
@@ -211,31 +210,30 @@ void Engine::tidy_in_background(const Flight& flight, bool durable) {
     flights.later(std::move(task));
   } catch (const std::exception& error) {  // the next save tidies
     log(LogLevel::warning,
-        cat("older checkpoints stay after step ", save.step, ": ", error.what()));
+        cat("older checkpoints stay after step ", draft.step(), ": ", error.what()));
   }
 }
 
 // After all ranks have failed alike. Without its name, which took more memory than there was, rank
 // 0 does not know what to remove.
-Directory::Withdrawn Engine::withdraw(const commit::Transaction* save, bool committed,
-                                      bool failed) {
+Directory::Withdrawn Engine::withdraw(const Draft* draft, bool committed, bool failed) {
   auto done = static_cast<std::int64_t>(Directory::Withdrawn::gone);
   if (job.root() && !committed) {
     flights.drain();  // others are in the same directory
     done = static_cast<std::int64_t>(Directory::Withdrawn::stays);
-    if (save) done = static_cast<std::int64_t>(directory.withdraw(*save));
-    if (failed) directory.spoil(flights.is_alone(save));
+    if (draft) done = static_cast<std::int64_t>(directory.withdraw(*draft));
+    if (failed) directory.spoil(flights.is_alone(draft));
   }
   job.group->all_reduce({&done, 1}, Group::Op::max);
   return static_cast<Directory::Withdrawn>(done);
 }
 
 // The same: nothing of the save stays, if that can be.
-void Engine::give_up(const Error& error, const commit::Transaction* save, bool committed) {
+void Engine::give_up(const Error& error, const Draft* draft, bool committed) {
   if (error.code() == Code::communication || error.code() == Code::durability_unknown) {
     throw Error(error);
   }
-  const auto withdrawn = withdraw(save, committed);
+  const auto withdrawn = withdraw(draft, committed);
   if (withdrawn == Directory::Withdrawn::gone || error.code() == Code::busy) throw Error(error);
   if (withdrawn == Directory::Withdrawn::not_ours) {
     throw Error(

@@ -101,7 +101,7 @@ class Engine {
     std::shared_ptr<SavePlan> plan;
     std::shared_ptr<const Descriptions> descriptions = nullptr;
     bool again = false;  // it is the last save's
-    std::optional<Flight::Numbers> numbers = std::nullopt;
+    std::optional<DraftId> id = std::nullopt;
     std::optional<State> resolved = std::nullopt;  // nothing: the state is saved as it was given
   };
 
@@ -131,8 +131,8 @@ class Engine {
   void name_data(Flight&, const Job& as_written);
   void merge(Flight&);
   void finish(Flight&);
-  Directory::Withdrawn withdraw(const commit::Transaction*, bool committed, bool failed = true);
-  [[noreturn]] void give_up(const Error&, const commit::Transaction*, bool committed);
+  Directory::Withdrawn withdraw(const Draft*, bool committed, bool failed = true);
+  [[noreturn]] void give_up(const Error&, const Draft*, bool committed);
 
   // Room for a save that has failed for lack of it (room.cpp). Collective:
   std::optional<Error> prove(std::int64_t step);
@@ -180,11 +180,9 @@ class Engine {
 
   // Local.
   bool is_quick(const SavePlan&, std::int64_t step) const;
-  void offer_numbers(PlanSum&);         // rank 0
+  void offer_draft(PlanSum&);           // rank 0
   std::int64_t parent() const;          // rank 0
   std::int64_t parent_at_home() const;  // rank 0
-  Prepared prepared_of(std::int64_t step, std::string uuid, int num_files, std::int64_t sequence,
-                       std::int64_t parent, double time) const;
   void work_in_background(Flight&);
   void make_ready(Flight&) const;                        // rank 0
   void tidy_in_background(const Flight&, bool durable);  // rank 0
@@ -201,9 +199,6 @@ class Engine {
   bool changed_meanwhile(std::int64_t step);
   void remember_damage(std::int64_t step, const Error&);  // local
 
-  // Of the directory that the owner saves from, as ranks were told last: a save on which they agree
-  // without a message goes through it. Changes only while no task names a save.
-  std::string staging_;
   // Of a manager with a tier.
   bool has_home_ = false;   // there is a checkpoint in the directory
   int since_home_ = 0;      // saves on the nodes since the last one that was committed there

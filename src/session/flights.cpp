@@ -58,20 +58,18 @@ bool Flights::has(std::int64_t step) const {
                      [&](const auto& flight) { return flight->asked.step == step; });
 }
 
-bool Flights::is_alone(const commit::Transaction* save) const {
-  if (!save) return flights_.size() <= 1;
+bool Flights::is_alone(const Draft* draft) const {
+  if (!draft) return flights_.size() <= 1;
   return std::all_of(flights_.begin(), flights_.end(), [&](const auto& flight) {
-    return flight->prepared && flight->prepared->save.uuid == save->uuid;
+    return flight->prepared && flight->prepared->draft.uuid() == draft->uuid();
   });
 }
 
 bool Flights::any_takes_waiting(std::int64_t but_step) const {
   return std::any_of(flights_.begin(), flights_.end(), [&](const auto& flight) {
     if (flight->asked.step == but_step || flight->result.merged) return false;
-    if (flight->numbers)
-      return flight->numbers->recycled_bytes >= 0 && flight->numbers->left_step < 0;
-    const auto& files = flight->prepared->save.files;
-    return files.recycle && !files.takes;
+    if (flight->id) return flight->id->recycled_bytes >= 0 && flight->id->left_step < 0;
+    return flight->prepared->draft.takes_waiting();
   });
 }
 
@@ -96,7 +94,7 @@ std::unique_ptr<Flight> Flights::make(std::int64_t step, bool background, const 
   } else {
     flight = std::move(landed_.back());
     landed_.pop_back();
-    flight->numbers.reset();
+    flight->id.reset();
     flight->copy.memory = {};
     flight->copy.held = {};
     flight->result.merged = flight->cancelled = false;

@@ -50,16 +50,6 @@ SaveHandle done_handle(std::int64_t step, std::string prefix, SaveStage, std::st
 /// One save, from its plan to its commit. While `handle->idle` is false, a task in the queue works
 /// on it, and only on it; else the thread that calls the manager does.
 struct Flight {
-  /// On which ranks have agreed by a sum, without a look at the directory.
-  struct Numbers {
-    std::int64_t sequence = 0, parent = 0;
-    double time = 0;
-    commit::Uuid uuid;
-    std::int64_t recycled_bytes = -1;  ///< of files that wait for it; -1: all files are new
-    std::int64_t left_step = -1;       ///< whose data it takes; -1: of none
-    int left_files = 0;
-  };
-
   struct Asked {
     std::int64_t step = 0;
     bool background = false;  ///< the application goes on meanwhile
@@ -92,10 +82,11 @@ struct Flight {
   FileLayout layout;
   std::int64_t sequence = 0;
   int slot = 0;  ///< of its part records, in a staging directory: no other flight has it
-  /// Of a save that nobody has made anything of yet: its writer names it, which takes memory that
-  /// the application's thread does not.
-  std::optional<Numbers> numbers;
-  std::optional<Prepared> prepared;  ///< its name and its temp directory
+  /// Of a save on which ranks have agreed by a sum, without a look at the directory, and that
+  /// nobody has made anything of yet: its writer joins it, which takes memory that the
+  /// application's thread does not.
+  std::optional<DraftId> id;
+  std::optional<Prepared> prepared;
   Copy copy;
   Result result;
   std::shared_ptr<SaveHandle::Shared> handle;
@@ -132,7 +123,7 @@ class Flights {
   bool has(std::int64_t step) const;
   /// Whether no other save is on its way than the one of this name, or, with null, than one that
   /// has got none. When the queue is drained.
-  bool is_alone(const commit::Transaction*) const;
+  bool is_alone(const Draft*) const;
   std::vector<std::int64_t> steps_but(std::int64_t step) const;
   /// Whether another save than that of this step may be taking, on some rank, data files that wait
   /// (store/commit/recycled.hpp).

@@ -93,15 +93,14 @@ std::unique_ptr<Flush> Engine::plan_flush(tier::LocalSave save, int saves_before
   const auto& plan = *flight.plan;
   // A checkpoint of this step that is at home is an older one: it may be overwritten.
   flight.prepared.emplace(prepare(origin.step, flight.layout, true, flight.slot, true, &origin));
-  auto& [transaction, meta] = *flight.prepared;
+  auto& [draft, meta] = *flight.prepared;
   meta.wall_time_seconds = origin.wall_time_seconds;
   try {
     tell_meta(flight);
-    transaction.files.counts = &flight.result.counts;
-    flight.result.entries =
-        save_format_of(flush.job)
-            .begin(flush.job, state, transaction, meta, *flight.plan, flight.layout)
-            .entries;
+    draft.count_into(flight.result.counts);
+    flight.result.entries = save_format_of(flush.job)
+                                .begin(flush.job, state, draft, meta, *flight.plan, flight.layout)
+                                .entries;
     together(group, [&] {
       flush.out = outgoing(state, plan.local, flight.layout.first_file);
       if (plan.dense.bytes > 0)
@@ -111,7 +110,7 @@ std::unique_ptr<Flush> Engine::plan_flush(tier::LocalSave save, int saves_before
       flight.copy.runs = capture_dense(flush.job, state, plan.dense, flush.dense);
     }
   } catch (const Error& error) {
-    give_up(error, &transaction, false);
+    give_up(error, &draft, false);
   }
   nodes.hold(save.map.uuid);
   flight.figures.blocked_seconds = seconds_since(call.at);
@@ -122,11 +121,11 @@ std::unique_ptr<Flush> Engine::plan_flush(tier::LocalSave save, int saves_before
 void Engine::write_flush(Flush& flush) const {
   auto& flight = *flush.flight;
   const Laps laps(flight.figures, trace.get(), Trace::Thread::writer, &StageSeconds::write);
-  const auto& save = flight.prepared->save;
+  const auto draft = flight.prepared->draft.through(flush.files);
   if (job.root() && flight.layout.dense_file >= 0) {
-    directory.remove_untaken(save, flight.layout.dense_file, flight.layout.data_files);
+    directory.remove_untaken(draft, flight.layout.dense_file, flight.layout.data_files);
   }
-  write_files(*flush.files, save, flush.out, &flight.cancelled);
+  write_files(draft, flush.out, &flight.cancelled);
   if (flight.cancelled) return;
   auto& result = flight.result;
   for (auto& entry : flush.out.entries) {
@@ -134,8 +133,7 @@ void Engine::write_flush(Flush& flush) const {
     result.entries.push_back(std::move(entry));
   }
   if (!flight.copy.runs.empty()) {
-    auto runs = write_runs(*flush.files, flight.plan->dense, flight.copy.runs,
-                           flight.layout.dense_file, save);
+    auto runs = write_runs(draft, flight.plan->dense, flight.copy.runs, flight.layout.dense_file);
     for (auto& one : runs) result.entries.push_back(std::move(one));
   }
   if (!flight.cancelled) record(flight);
@@ -246,7 +244,7 @@ void Engine::cancel_flush() {
   if (flight.result.merged) return advance_flush(true);
   const auto step = flight.asked.step;
   flight.failure = nullptr;
-  const bool gone = withdraw(&flight.prepared->save, false, false) == Directory::Withdrawn::gone;
+  const bool gone = withdraw(&flight.prepared->draft, false, false) == Directory::Withdrawn::gone;
   end_flush();
   if (gone || !job.root()) return;
   log(LogLevel::warning, cat("step ", step,

@@ -146,14 +146,14 @@ std::optional<SaveHandle> Engine::try_save(const Request& request, Attempt& atte
   Laps laps(flight.figures, trace.get(), Trace::Thread::caller, &StageSeconds::plan, call.way);
   flight.plan = planned.plan;
   flight.layout = planned.plan->layout;
-  flight.numbers = planned.numbers;
+  flight.id = planned.id;
   flight.asked.metric = options.metric;
   flight.asked.descriptions = planned.descriptions;
   flight.figures.plan_reused = planned.again;
   flight.figures.replica_bytes = planned.plan->replica_bytes;
   if (job.root()) flight.figures.gap_bytes = bytes_of_gaps(*planned.plan->gaps);
-  if (flight.numbers) {
-    flight.sequence = flight.numbers->sequence;
+  if (flight.id) {
+    flight.sequence = flight.id->sequence;
     flights.reserve_again(flight);
   } else if (background) {
     why = flights.reserve(flight, state);
@@ -161,14 +161,14 @@ std::optional<SaveHandle> Engine::try_save(const Request& request, Attempt& atte
   }
 
   // prepare
-  if (!flight.numbers) {
-    auto& [save, meta] =
+  if (!flight.id) {
+    auto& [draft, meta] =
         flight.prepared.emplace(prepare(step, flight.layout, leaves_records(background, call),
                                         flight.slot, job.options.overwrite || options.overwrite));
     flight.sequence = meta.sequence;
     tell_meta(flight);
-    save.files.counts = &flight.result.counts;
-    flight.handle->prefix = save.prefix().string();
+    draft.count_into(flight.result.counts);
+    flight.handle->prefix = draft.prefix().string();
     directory.place_in_history(meta);
   }
 
@@ -194,7 +194,7 @@ std::optional<SaveHandle> Engine::try_save(const Request& request, Attempt& atte
     merge(flight);
     name_data(flight, job);
   } catch (const Error& error) {
-    give_up(error, &flight.prepared->save, false);
+    give_up(error, &flight.prepared->draft, false);
   }
 
   // commit, tidy
@@ -210,7 +210,7 @@ std::optional<SaveHandle> Engine::try_save(const Request& request, Attempt& atte
   finish(flight);
   laps.next(&StageSeconds::tidy);
   flight.figures.total_seconds = seconds_since(call.at);
-  if (job.root()) directory.tidy(flight.prepared->save);
+  if (job.root()) directory.tidy(flight.prepared->draft);
   laps.end();
   attempt.done();
   flight.figures.blocked_seconds = seconds_since(call.at);
@@ -266,13 +266,13 @@ void Engine::write(Flight& flight, const State& state, bool compares) {
   const auto& writer = writer_of(job);
   auto& plan = *flight.plan;
   const auto& layout = flight.layout;
-  auto& [save, meta] = *flight.prepared;
-  auto begun = format.begin(job, state, save, meta, plan, flight.layout);
-  auto runs = write_dense(job, state, plan.dense, layout.dense_file, begun.has_made_files, save);
-  format.end_runs(job, save, plan, begun);
+  auto& [draft, meta] = *flight.prepared;
+  auto begun = format.begin(job, state, draft, meta, plan, flight.layout);
+  auto runs = write_dense(job, state, plan.dense, layout.dense_file, begun.has_made_files, draft);
+  format.end_runs(job, draft, plan, begun);
   std::vector<StoredTensor> entries;
   if (layout.shard_files > 0) {
-    entries = writer.write_with_others(job, state, plan.local, layout, save);
+    entries = writer.write_with_others(job, state, plan.local, layout, draft);
   }
   const auto gather_and_record = [&] {
     append(entries, runs);
@@ -280,8 +280,8 @@ void Engine::write(Flight& flight, const State& state, bool compares) {
     flight.result.entries = std::move(entries);
     record(flight);
   };
-  const auto checksums = together(group, [&, &save = save] {
-    auto alone = writer.write_alone(job, state, plan.local, layout, save);
+  const auto checksums = together(group, [&, &draft = draft] {
+    auto alone = writer.write_alone(job, state, plan.local, layout, draft);
     note_files(flight, alone);
     if (writer.writes_for_others()) note_files(flight, entries);
     append(entries, alone);
@@ -297,7 +297,7 @@ void Engine::write(Flight& flight, const State& state, bool compares) {
                              writer.writes_for_others() ? none : entries);
   });
   if (!compares) return;
-  plans.compare(state, plan.replicas, checksums, save.prefix().string());
+  plans.compare(state, plan.replicas, checksums, draft.prefix().string());
   together(group, gather_and_record);
 }
 
@@ -307,7 +307,7 @@ void Engine::write_frozen(Flight& flight, const State& state) {
   const auto& plan = *flight.plan;
   auto& result = flight.result;
   result.frozen =
-      frozen.write(job, state, plan.frozen, flight.layout.first_frozen, flight.prepared->save);
+      frozen.write(job, state, plan.frozen, flight.layout.first_frozen, flight.prepared->draft);
   for (const auto& file : result.frozen.files) {
     note_files(flight, file.entries);
     result.entries.insert(result.entries.end(), file.entries.begin(), file.entries.end());
@@ -327,7 +327,7 @@ void Engine::copy(Flight& flight, const State& state, bool compares, Laps& laps)
   const auto copy_shards = [&] {
     flight.copy.sent = plan.capture.copy(job, state, plan.local.strings, flight.copy.memory);
   };
-  if (flight.numbers) {
+  if (flight.id) {
     laps.next(&StageSeconds::capture);
     copy_dense();
     try {
@@ -338,10 +338,10 @@ void Engine::copy(Flight& flight, const State& state, bool compares, Laps& laps)
     }
     return;
   }
-  auto& [save, meta] = *flight.prepared;
+  auto& [draft, meta] = *flight.prepared;
   try {
     flight.result.entries =
-        save_format_of(job).begin(job, state, save, meta, plan, flight.layout).entries;
+        save_format_of(job).begin(job, state, draft, meta, plan, flight.layout).entries;
     laps.next(&StageSeconds::capture);
     together(*job.group, [&] {
       copy_shards();
@@ -352,9 +352,9 @@ void Engine::copy(Flight& flight, const State& state, bool compares, Laps& laps)
     const auto checksums = together(*job.group, [&] {
       return replica_checksums(state, plan.replicas, plan.local.strings, {});
     });
-    plans.compare(state, plan.replicas, checksums, save.prefix().string());
+    plans.compare(state, plan.replicas, checksums, draft.prefix().string());
   } catch (const Error& error) {
-    give_up(error, &save, false);
+    give_up(error, &draft, false);
   }
 }
 
@@ -401,24 +401,23 @@ void Engine::write_copy(Flight& flight) const {
   if (!flight.prepared) {
     take_name(flight);
     if (job.root()) {
-      directory.join_save(*flight.prepared, layout.total_bytes, flight.numbers->recycled_bytes);
+      directory.look_before(flight.prepared->draft, layout.total_bytes);
     }
-    const bool joins = (job.root() || layout.writer >= 0) && flight.prepared->save.staging.empty();
-    if (joins) commit::join(*job.files, flight.prepared->save);
+    if (job.root() || layout.writer >= 0) flight.prepared->draft.make_place();
   }
-  const auto& save = flight.prepared->save;
+  const auto& draft = flight.prepared->draft;
   // Several ranks may write a file of dense tensors, which is made anew.
   if (job.root() && layout.dense_file >= 0) {
-    directory.remove_untaken(save, layout.dense_file, layout.data_files);
+    directory.remove_untaken(draft, layout.dense_file, layout.data_files);
   }
   const auto& plan = *flight.plan;
   auto out = plan.capture.outgoing(flight.copy.memory, plan.local.strings, flight.copy.sent);
-  write_files(*job.files, save, out, &flight.cancelled);
+  write_files(draft, out, &flight.cancelled);
   if (!flight.cancelled) plan.capture.check(out, flight.copy.sent);
   note_files(flight, out.entries);
   append(flight.result.entries, out.entries);
   if (!flight.copy.runs.empty()) {
-    auto runs = write_runs(*job.files, plan.dense, flight.copy.runs, layout.dense_file, save);
+    auto runs = write_runs(draft, plan.dense, flight.copy.runs, layout.dense_file);
     append(flight.result.entries, runs);
   }
   if (flight.cancelled) return;
@@ -428,8 +427,8 @@ void Engine::write_copy(Flight& flight) const {
 
 // Any thread.
 void Engine::record(Flight& flight) const {
-  const auto& [save, meta] = *flight.prepared;
-  if (save.records) leave_record(job, save, meta, flight.layout, flight.result.entries);
+  const auto& [draft, meta] = *flight.prepared;
+  if (draft.leaves_records()) leave_record(job, draft, meta, flight.layout, flight.result.entries);
 }
 
 }  // namespace cairn

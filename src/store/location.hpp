@@ -1,5 +1,6 @@
 #pragma once
-/// Where the checkpoints of one name are, who reads them together, and by which rules they are kept.
+/// Where the checkpoints of one name are, who reads them together, and by which rules they are
+/// kept.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -10,9 +11,10 @@
 #include "cairn/contents.hpp"
 #include "cairn/group.hpp"
 #include "cairn/retention.hpp"
+#include "cairn/write_options.hpp"
 #include "cairn/xdmf.hpp"
-#include "store/commit/names.hpp"
 #include "io/file_system.hpp"
+#include "store/commit/names.hpp"
 
 namespace cairn {
 
@@ -45,11 +47,12 @@ struct Policy {
   Format format = Format::bundle;  ///< of what is saved
   Retention keep = {};
   bool read_only = false;
-  bool recycle = false;           ///< data files of what goes are for later saves to overwrite
-  bool keeps_state_file = true;   ///< what is newest in the directory is for this owner to say
-  bool has_savers = false;        ///< a checkpoint has files of registered savers, too
-  bool atomic_rename = true;      ///< false: rely on no rename, and make the directory say so
-  double owner_wait_seconds = 10; ///< how long a dying previous owner is waited for
+  bool recycle = false;          ///< data files of what goes are for later saves to overwrite
+  bool keeps_state_file = true;  ///< what is newest in the directory is for this owner to say
+  bool has_savers = false;       ///< a checkpoint has files of registered savers, too
+  bool atomic_rename = true;     ///< false: rely on no rename, and make the directory say so
+  DirectIo direct_io = DirectIo::automatic;  ///< how data files are written
+  double owner_wait_seconds = 10;            ///< how long a dying previous owner is waited for
   /// Over how many devices a data file is laid (WriteOptions::stripes); 0: as many as so many
   /// writers are worth; -1: as the directory says.
   int stripes = 0;

@@ -10,7 +10,7 @@
 #include "group/collectives.hpp"
 #include "layout/bundle/stored_strings.hpp"
 #include "model/sparse.hpp"
-#include "tools/no_more_open.hpp"
+#include "store/contents/no_more_open.hpp"
 #include "tools/store_state.hpp"
 
 namespace cairn {

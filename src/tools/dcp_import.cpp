@@ -18,7 +18,7 @@
 #include "foreign/torch/pickle.hpp"
 #include "foreign/torch/saved_tensor.hpp"
 #include "group/collectives.hpp"
-#include "tools/no_more_open.hpp"
+#include "store/contents/no_more_open.hpp"
 #include "tools/store_state.hpp"
 
 namespace cairn {

@@ -18,12 +18,12 @@
 #include "store/contents/format.hpp"
 #include "store/contents/hdf5_reader.hpp"
 #include "store/contents/lost.hpp"
+#include "store/contents/no_more_open.hpp"
 #include "store/contents/notes.hpp"
 #include "store/contents/seal.hpp"
 #include "store/contents/whose.hpp"
 #include "store/directory/pins.hpp"
 #include "store/directory/recovery.hpp"
-#include "tools/no_more_open.hpp"
 
 namespace cairn {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "io/file_system.hpp"
 #include "store/contents/contents_reader.hpp"
-#include "tools/data_file.hpp"
+#include "store/contents/data_file.hpp"
 
 namespace cairn {
 

@@ -8,15 +8,15 @@
 #include "cairn/error.hpp"
 #include "store/commit/state_file.hpp"
 #include "store/contents/contents_reader.hpp"
+#include "store/contents/data_file.hpp"
 #include "store/contents/format.hpp"
 #include "store/contents/hdf5_reader.hpp"
+#include "store/contents/replace_files.hpp"
 #include "store/contents/spare.hpp"
 #include "store/directory/catalog.hpp"
 #include "store/directory/pins.hpp"
-#include "tools/data_file.hpp"
 #include "tools/new_metadata.hpp"
 #include "tools/own_index.hpp"
-#include "tools/replace_files.hpp"
 
 namespace cairn {
 namespace {

@@ -13,7 +13,7 @@
 #include "model/runs.hpp"
 #include "store/commit/names.hpp"
 #include "store/contents/contents_reader.hpp"
-#include "tools/no_more_open.hpp"
+#include "store/contents/no_more_open.hpp"
 #include "tools/safetensors.hpp"
 #include "tools/whole_tensor.hpp"
 

@@ -8,7 +8,7 @@
 #include "cairn/state.hpp"
 #include "foreign/safetensors/header.hpp"
 #include "group/collectives.hpp"
-#include "tools/no_more_open.hpp"
+#include "store/contents/no_more_open.hpp"
 #include "tools/ordered_reads.hpp"
 #include "tools/safetensors.hpp"
 #include "tools/store_state.hpp"

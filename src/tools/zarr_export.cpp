@@ -12,7 +12,7 @@
 #include "cairn/error.hpp"
 #include "foreign/zarr/metadata.hpp"
 #include "store/contents/contents_reader.hpp"
-#include "tools/no_more_open.hpp"
+#include "store/contents/no_more_open.hpp"
 #include "tools/whole_tensor.hpp"
 #include "tools/write_pool.hpp"
 

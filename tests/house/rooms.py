@@ -53,26 +53,27 @@ FACES = {
     "layout": {"bundle/descriptions", "bundle/index", "bundle/index_split", "bundle/kept_index",
         "bundle/key_text", "bundle/meta", "bundle/numbers", "bundle/overlap", "bundle/part_record",
         "bundle/stored_gaps", "bundle/stored_graph", "bundle/stored_strings", "bundle/table",
-        "hdf5/foreign", "hdf5/hdf5_seal", "hdf5/holders", "hdf5/lay_out", "hdf5/library"},
+        "hdf5/foreign", "hdf5/hdf5_seal", "hdf5/holders", "hdf5/lay_out", "hdf5/library", "offsets"},
     "foreign": {"safetensors/header", "torch/archive", "torch/metadata", "torch/pickle",
         "torch/saved_tensor", "xdmf/xdmf_text", "zarr/metadata"},
     "exchange": {"assign_replicas", "box_check", "by_key", "chunks", "coverage", "divisions", "exchange",
         "gaps", "id_sets", "io_ranks", "messages", "pass_pieces", "plan_together", "row_exchange",
         "spread"},
-    "store": {"commit/names", "commit/ownership", "commit/protocol", "commit/recycled", "commit/sequences",
-        "commit/state_file", "contents/contents_reader", "contents/data_files", "contents/format",
-        "contents/hdf5_reader", "contents/lost", "contents/notes", "contents/read_holders",
-        "contents/seal", "contents/spare", "contents/whose", "directory/candidates", "directory/catalog",
+    "store": {"commit/names", "commit/ownership", "commit/protocol", "commit/sequences",
+        "commit/state_file", "contents/contents_reader", "contents/data_file", "contents/data_files",
+        "contents/format", "contents/hdf5_reader", "contents/lost", "contents/no_more_open",
+        "contents/notes", "contents/read_holders", "contents/replace_files", "contents/seal",
+        "contents/spare", "contents/whose", "directory/candidates", "directory/catalog",
         "directory/directory", "directory/pins", "directory/recovery", "directory/retention",
-        "directory/set_aside", "directory/xdmf_file", "location", "nodes/home_id", "nodes/place",
-        "nodes/save_map", "nodes/sets"},
+        "directory/set_aside", "directory/xdmf_file", "draft", "location", "nodes/home_id", "nodes/place",
+        "nodes/save_map", "nodes/sets", "sink"},
     "session": {"engine", "job/prefix", "nodes/part", "option_text", "restore/find_tensor"},
     "tools": {"colours", "convert_checkpoint", "dcp_import", "diff", "diff_sample", "draw",
-        "element_numbers", "find_checkpoints", "flush_node", "given_back", "image", "no_more_open",
-        "node_saves", "progress", "read_tensor", "repair", "run_report", "safetensors", "sample",
-        "slice_map", "tidy_node", "value_statistics", "verify", "zarr_export"},
+        "element_numbers", "find_checkpoints", "flush_node", "given_back", "image", "node_saves",
+        "progress", "read_tensor", "repair", "run_report", "safetensors", "sample", "slice_map",
+        "tidy_node", "value_statistics", "verify", "zarr_export"},
 }
 # No face is more than so many of a hundred headers of its room ...
 WIDEST_FACE = 40
 # ... but for these.
-WIDER_FACES = {"group": 50, "io": 46, "layout": 56, "foreign": 100, "exchange": 65, "store": 65, "tools": 68}
+WIDER_FACES = {"group": 50, "io": 46, "layout": 57, "foreign": 100, "exchange": 65, "store": 67, "tools": 71}

@@ -20,6 +20,7 @@ Policy policy_of(const Job& job) {
           .keeps_state_file = job.keeps_state_file,
           .has_savers = !options.hooks.savers.empty(),
           .atomic_rename = options.write.atomic_rename,
+          .direct_io = options.write.direct_io,
           .owner_wait_seconds = options.write.owner_wait_seconds,
           .stripes = options.write.stripes,
           .writers = job.places.served_by.empty() ? job.group->size()

@@ -9,6 +9,7 @@
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
 #include "exchange/chunks.hpp"
+#include "layout/offsets.hpp"
 #include "model/runs.hpp"
 #include "store/nodes/sets.hpp"
 

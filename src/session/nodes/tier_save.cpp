@@ -165,7 +165,11 @@ std::optional<io::Path> Tier::save(const Request& request, const std::function<N
       record.parts = group.size();
       record.num_files = 1;
       auto& meta = record.meta;
-      meta = meta_of_save(home_, map.step, map.sequence, map.parent, numbers_.time, map.uuid);
+      meta = meta_of_save(home_, {.step = map.step,
+                                  .sequence = map.sequence,
+                                  .parent = map.parent,
+                                  .time = numbers_.time,
+                                  .uuid = commit::parse_uuid(map.uuid)});
       meta.metric = request.options.metric;
       if (home_.root()) {
         meta.descriptions = *made.descriptions;

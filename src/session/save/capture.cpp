@@ -9,6 +9,7 @@
 #include "base/wire.hpp"
 #include "exchange/messages.hpp"
 #include "group/collectives.hpp"
+#include "layout/offsets.hpp"
 #include "model/runs.hpp"
 
 namespace cairn {

@@ -13,6 +13,7 @@
 #include "exchange/spread.hpp"
 #include "session/job/job.hpp"
 #include "store/commit/protocol.hpp"
+#include "store/draft.hpp"
 
 namespace cairn {
 
@@ -89,7 +90,7 @@ void place_dense(DensePlan&, const std::vector<std::int64_t>& begins);
 /// what it wrote. Returns the runs of this rank as entries that are not `sliced`. A rank takes at
 /// most three chunks of memory.
 std::vector<StoredTensor> write_dense(const Job&, const State&, const DensePlan&, int first_file,
-                                      bool are_there, const commit::Transaction&);
+                                      bool are_there, const Draft&);
 
 /// A run of this rank, whole in memory.
 struct CapturedRun {
@@ -104,8 +105,7 @@ std::vector<CapturedRun> capture_dense(const Job&, const State&, const DensePlan
                                        std::span<std::byte> where);
 /// Local, any thread. Writes captured runs, into files that whoever comes first makes, and syncs
 /// them. Returns what write_dense returns.
-std::vector<StoredTensor> write_runs(io::FileSystem&, const DensePlan&,
-                                     const std::vector<CapturedRun>&, int first_file,
-                                     const commit::Transaction&);
+std::vector<StoredTensor> write_runs(const Draft&, const DensePlan&,
+                                     const std::vector<CapturedRun>&, int first_file);
 
 }  // namespace cairn

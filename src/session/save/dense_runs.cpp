@@ -4,29 +4,8 @@
 #include <algorithm>
 
 #include "base/checksum.hpp"
-#include "cairn/error.hpp"
-#include "store/commit/recycled.hpp"
 
 namespace cairn {
-namespace {
-
-// Whoever comes first makes the file, and a new one: a recycled one takes its name by a rename,
-// which would take it from a rank that is writing already.
-std::unique_ptr<io::File> make_or_open(io::FileSystem& files, int number,
-                                       const commit::Transaction& save) {
-  std::unique_ptr<io::File> file;
-  try {
-    file = files.create(save.part(number));
-  } catch (const Error& error) {
-    if (error.code() != Code::already_exists) throw;
-    file = files.open_write(save.part(number));
-  }
-  file->stream(save.files.direct_io);
-  return file;
-}
-
-}  // namespace
-
 DenseMemory dense_memory(const DensePlan& plan, bool keeps_all) {
   DenseMemory most;
   for (const auto& round : plan.exchange.rounds) {
@@ -63,9 +42,8 @@ void write_run(const DensePlan& plan, int number, const std::byte* bytes, int fi
 
 std::int64_t capture_bytes(const DensePlan& plan) { return dense_memory(plan, true).bytes(); }
 
-std::vector<StoredTensor> write_runs(io::FileSystem& files, const DensePlan& plan,
-                                     const std::vector<CapturedRun>& runs, int first_file,
-                                     const commit::Transaction& save) {
+std::vector<StoredTensor> write_runs(const Draft& draft, const DensePlan& plan,
+                                     const std::vector<CapturedRun>& runs, int first_file) {
   std::vector<StoredTensor> entries;
   std::unique_ptr<io::File> file;
   int open = -1;
@@ -78,7 +56,7 @@ std::vector<StoredTensor> write_runs(io::FileSystem& files, const DensePlan& pla
     const auto number = plan.tensor_of(plan.run(chunk)).file;
     if (number != open) {
       close();
-      file = make_or_open(files, first_file + number, save);
+      file = draft.make_or_open(first_file + number);
       open = number;
     }
     write_run(plan, chunk, bytes, first_file, file.get(), entries);
@@ -87,10 +65,10 @@ std::vector<StoredTensor> write_runs(io::FileSystem& files, const DensePlan& pla
   return entries;
 }
 
-std::unique_ptr<io::File> make_dense_file(io::FileSystem& files, const DensePlan& plan, int file,
-                                          int first_file, const commit::Transaction& save) {
+std::unique_ptr<io::File> make_dense_file(const Draft& draft, const DensePlan& plan, int file,
+                                          int first_file) {
   const auto bytes = plan.file_bytes[static_cast<std::size_t>(file)];
-  auto part = commit::make_part(files, save, first_file + file, bytes);
+  auto part = draft.make(first_file + file, bytes);
   if (!part.recycled) return std::move(part.file);
   part.file->resize(bytes);
   std::int64_t end = 0;

@@ -25,7 +25,6 @@ void write_run(const DensePlan&, int chunk, const std::byte* bytes, int first_fi
 
 /// One rank. A data file of dense tensors (`file` among these), recycled or new, of the right size,
 /// and zeros between the tensors; before any other rank opens it.
-std::unique_ptr<io::File> make_dense_file(io::FileSystem&, const DensePlan&, int file,
-                                          int first_file, const commit::Transaction&);
+std::unique_ptr<io::File> make_dense_file(const Draft&, const DensePlan&, int file, int first_file);
 
 }  // namespace cairn

@@ -25,12 +25,12 @@ class DenseWrite {
     for (const auto& tensor : plan.tensors) tensors_.push_back(by_key[tensor.key]);
   }
 
-  std::vector<StoredTensor> run(const commit::Transaction& save, bool are_there) {
+  std::vector<StoredTensor> run(const Draft& draft, bool are_there) {
     const auto& writer = writer_of(job_);
     together(*job_.group, [&] {
       allocate();
-      look_at_files(save, are_there);
-      for (const auto& place : places_) writer.make_runs(job_, plan_, place, first_file_, save);
+      look_at_files(draft, are_there);
+      for (const auto& place : places_) writer.make_runs(job_, plan_, place, first_file_, draft);
     });
     std::unique_ptr<RunsFile> file;
     const RunsPlace* open = nullptr;
@@ -71,10 +71,10 @@ class DenseWrite {
 
  private:
   // Who makes each file, and which of them this rank writes to.
-  void look_at_files(const commit::Transaction& save, bool are_there) {
+  void look_at_files(const Draft& draft, bool are_there) {
     for (std::size_t f = 0; f < plan_.file_bytes.size(); ++f) {
       const auto number = static_cast<int>(f);
-      places_.push_back({number, save.part(first_file_ + number), plan_.file_bytes[f]});
+      places_.push_back({number, draft.path(first_file_ + number), plan_.file_bytes[f]});
     }
     for (const auto& run : plan_.exchange.chunks) {
       auto& place = places_[static_cast<std::size_t>(plan_.tensor_of(run).file)];
@@ -187,10 +187,9 @@ class DenseWrite {
 }  // namespace
 
 std::vector<StoredTensor> write_dense(const Job& job, const State& state, const DensePlan& plan,
-                                      int first_file, bool are_there,
-                                      const commit::Transaction& save) {
+                                      int first_file, bool are_there, const Draft& draft) {
   if (plan.bytes == 0) return {};
-  return DenseWrite(job, state, plan, first_file).run(save, are_there);
+  return DenseWrite(job, state, plan, first_file).run(draft, are_there);
 }
 
 std::vector<CapturedRun> capture_dense(const Job& job, const State& state, const DensePlan& plan,

@@ -12,6 +12,7 @@
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
 #include "exchange/exchange.hpp"
+#include "layout/offsets.hpp"
 #include "session/save/formats/save_format.hpp"
 #include "session/save/shard_files.hpp"
 #include "session/save/writers/writer.hpp"
@@ -152,9 +153,9 @@ bool is_frozen(const Job& job, const std::string& key, const LocalTensor& tensor
                      [&](const auto& pattern) { return matches(pattern, key); });
 }
 
-const FrozenFile* Frozen::known(const commit::Transaction& save,
+const FrozenFile* Frozen::known(const Draft& draft,
                                 const std::vector<StoredTensor>& entries) const {
-  if (!save.files.shares || save.files.shares->sequence != known_.sequence) return nullptr;
+  if (!draft.shares(known_.sequence)) return nullptr;
   const auto found = std::find_if(known_.files.begin(), known_.files.end(), [&](const auto& one) {
     return std::equal(one.entries.begin(), one.entries.end(), entries.begin(), entries.end(),
                       same_place);
@@ -171,9 +172,9 @@ namespace {
 // One file of a save, and the file of the checkpoint before that may hold the same.
 class Candidate {
  public:
-  Candidate(const Job& job, const commit::Transaction& save, const KeyedHash::Key& key,
-            Outgoing& out, const FrozenFile* known)
-      : job_(job), save_(save), key_(key), out_(out), known_(known) {}
+  Candidate(const Job& job, const Draft& draft, const KeyedHash::Key& key, Outgoing& out,
+            const FrozenFile* known)
+      : job_(job), draft_(draft), key_(key), out_(out), known_(known) {}
 
   // Makes the save's file a name of the earlier one; nothing where that may not be. Throws what
   // reading this rank's memory throws.
@@ -195,7 +196,7 @@ class Candidate {
   const io::Path& path() const { return path_; }
 
   FrozenFile write() {
-    ShardFiles files(*job_.files, save_, out_.entries);
+    Sink files(draft_, out_.entries);
     write_entries(files, out_);
     files.finish();
     id_ = job_.files->status(part()).value().id;
@@ -204,17 +205,15 @@ class Candidate {
 
  private:
   int number() const { return out_.entries.front().slices.front().file; }
-  io::Path part() const { return save_.part(number()); }
+  io::Path part() const { return draft_.path(number()); }
   FrozenFile made(int unread) { return {out_.entries, digest_, size_of(out_), id_, unread}; }
 
   // Whether there is a file of this size, which may have one more name.
   bool find() {
-    const auto& shares = save_.files.shares;
-    if (!shares) return false;
     const int file = known_ ? known_->entries.front().slices.front().file : number();
-    if (file >= shares->num_files) return false;  // of fewer ranks, or a smaller state
-    path_ = save_.directory / commit::data_name(commit::prefix_name(save_.name, shares->step), file,
-                                                shares->num_files);
+    const auto path = draft_.shared_path(file);
+    if (!path) return false;
+    path_ = *path;
     try {
       const auto status = job_.files->status(path_);
       if (!status || status->is_directory || status->size != size_of(out_)) return false;
@@ -256,7 +255,7 @@ class Candidate {
 
   // What is there now may be another file than the one that was looked at.
   bool link() {
-    if (!commit::share_part(*job_.files, save_, number(), path_)) {
+    if (!draft_.share(number(), path_)) {
       cannot_link_ = true;
       return false;
     }
@@ -267,7 +266,7 @@ class Candidate {
   }
 
   const Job& job_;
-  const commit::Transaction& save_;
+  const Draft& draft_;
   const KeyedHash::Key& key_;
   Outgoing& out_;
   const FrozenFile* known_;
@@ -281,14 +280,14 @@ class Candidate {
 }  // namespace
 
 FrozenPart Frozen::write(const Job& job, const State& state, const LocalShards& shards,
-                         int first_file, const commit::Transaction& save) {
+                         int first_file, const Draft& draft) {
   FrozenPart part;
   if (shards.shards.empty()) return part;
   if (!key_) key_ = KeyedHash::Key::random();
   constexpr int most_without_links = 3;
   io::Path refused;
   for (auto& file : by_file(state, shards, first_file)) {
-    Candidate candidate(job, save, *key_, file, known(save, file.entries));
+    Candidate candidate(job, draft, *key_, file, known(draft, file.entries));
     std::optional<FrozenFile> shared;
     if (without_links_ < most_without_links) shared = candidate.share();
     if (candidate.cannot_link()) refused = candidate.path();

@@ -1,7 +1,5 @@
 // The last step of a rank's writing: what a recovery needs to complete the save without it.
-#include <memory>
-#include <span>
-#include <string_view>
+#include <string>
 
 #include "base/checksum.hpp"
 #include "base/text.hpp"
@@ -13,66 +11,40 @@ namespace cairn {
 
 namespace {
 
-std::uint64_t fingerprint(const commit::Transaction& save, const CheckpointMeta& meta,
+std::uint64_t fingerprint(const std::string& name, const Draft& draft, const CheckpointMeta& meta,
                           const FileLayout& layout) {
-  const auto text = cat(save.name.name, '\n', save.step, '\n', save.num_files, '\n', meta.sequence,
+  const auto text = cat(name, '\n', draft.step(), '\n', draft.num_files(), '\n', meta.sequence,
                         '\n', meta.policy, '\n', layout.data_files, '\n', layout.writers);
-  return std::uint64_t{crc32c(text)} << 32 | crc32c(save.uuid);
-}
-
-// Over that of an earlier save, where there is one: then no name has to become durable. Torn, it is
-// no record.
-void write_over(io::FileSystem& files, const io::Path& path, std::string_view bytes) {
-  std::unique_ptr<io::File> file;
-  try {
-    file = files.open_write(path);
-  } catch (const Error& error) {
-    if (error.code() != Code::not_found) throw;
-    io::write_file(files, path, bytes);
-    return;
-  }
-  file->write_at(0, std::as_bytes(std::span(bytes)));
-  const auto size = static_cast<std::int64_t>(bytes.size());
-  if (file->size() > size) file->resize(size);
-  file->sync();
-  file->close();
+  return std::uint64_t{crc32c(text)} << 32 | crc32c(draft.uuid());
 }
 
 }  // namespace
 
-CheckpointMeta meta_of_save(const Job& job, std::int64_t step, std::int64_t sequence,
-                            std::int64_t parent, double time, const std::string& uuid) {
+CheckpointMeta meta_of_save(const Job& job, const DraftId& id) {
   CheckpointMeta meta;
-  meta.step = step;
+  meta.step = id.step;
   if (job.naming.numbered) meta.name = job.naming.name;
-  meta.sequence = sequence;
-  meta.parent = parent;
-  meta.wall_time_seconds = time;
+  meta.sequence = id.sequence;
+  meta.parent = id.parent;
+  meta.wall_time_seconds = id.time;
   meta.version = version();
   meta.ranks = job.group->size();
   meta.policy = job.policy;
-  meta.uuid = uuid;
+  meta.uuid = commit::uuid_text(id.uuid);
   return meta;
 }
 
-void leave_record(const Job& job, const commit::Transaction& save, const CheckpointMeta& meta,
+void leave_record(const Job& job, const Draft& draft, const CheckpointMeta& meta,
                   const FileLayout& layout, const std::vector<StoredTensor>& entries) {
   if (layout.writer < 0) return;
   bundle::PartRecord record;
-  record.uuid = save.uuid;
-  record.fingerprint = fingerprint(save, meta, layout);
+  record.uuid = draft.uuid();
+  record.fingerprint = fingerprint(job.naming.name, draft, meta, layout);
   record.part = layout.writer;
   record.parts = layout.writers;
-  record.num_files = save.num_files;
+  record.num_files = draft.num_files();
   record.meta = meta;
-  const auto path = save.record(layout.writer, layout.writers);
-  const auto bytes = bundle::encode_part_record(record, entries);
-  if (save.staging.empty()) {
-    io::write_file(*job.files, path, bytes);
-  } else {
-    write_over(*job.files, path, bytes);
-  }
-  commit::seal(*job.files, save);
+  draft.record(layout.writer, layout.writers, bundle::encode_part_record(record, entries));
 }
 
 }  // namespace cairn

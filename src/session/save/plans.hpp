@@ -2,7 +2,9 @@
 /// The plan of a save, and who may use it again: as long as nothing in the structure of the state
 /// changes on any rank, the next save needs one sum over ranks instead of descriptions, coverage
 /// and layout.
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,6 +14,7 @@
 #include "cairn/options.hpp"
 #include "session/job/look.hpp"
 #include "session/save/save_plan.hpp"
+#include "store/draft.hpp"
 
 namespace cairn {
 
@@ -42,19 +45,22 @@ struct PlanSum {
     steps,
     options,
     replicas,
-    // What rank 0 says of a save that needs no look at the directory.
-    sequence,
-    parent,
-    time,
-    uuid_high,
-    uuid_low,
-    recycled_bytes,
-    left_step,
-    left_files,
-    slots
+    draft,  ///< what rank 0 calls a save that needs no look at the directory
+    slots = draft + sizeof(DraftId) / sizeof(std::int64_t)
   };
   std::array<std::int64_t, slots> values = {};
   std::int64_t& operator[](Slot slot) { return values[slot]; }
+  using DraftWords = std::array<std::int64_t, slots - draft>;
+  /// Rank 0's.
+  void offer(const DraftId& id) {
+    std::ranges::copy(std::bit_cast<DraftWords>(id), values.begin() + draft);
+  }
+  /// Of the sum.
+  DraftId offered() const {
+    DraftWords words;
+    std::copy_n(values.begin() + draft, words.size(), words.begin());
+    return std::bit_cast<DraftId>(words);
+  }
   /// Of one rank: whether it can use the plan.
   bool fits() const { return values[misses] == 0; }
   /// Of the sum: whether all ranks have the plan, and agree on step, options, what they

@@ -11,8 +11,8 @@
 #include "session/save/kept_merge.hpp"
 #include "session/save/measure.hpp"
 #include "session/save/replicas.hpp"
-#include "store/commit/protocol.hpp"
 #include "store/contents/seal.hpp"
+#include "store/draft.hpp"
 
 namespace cairn {
 
@@ -60,14 +60,13 @@ FileLayout lay_out(const Job&, const LocalShards&, const LocalShards& frozen, co
 
 /// What a checkpoint says of the save that makes it, but for what the application says of it and
 /// what is known when it is over.
-CheckpointMeta meta_of_save(const Job&, std::int64_t step, std::int64_t sequence,
-                            std::int64_t parent, double time, const std::string& uuid);
+CheckpointMeta meta_of_save(const Job&, const DraftId&);
 
 // Write: writers/writer.hpp. Shards become bytes in data files, in the temp directory and synced.
 
 /// Record (local): leaves this rank's part record in the temp directory, durable (step 2 of the
 /// protocol). After the last writer's, the save counts: recovery completes it.
-void leave_record(const Job&, const commit::Transaction&, const CheckpointMeta&, const FileLayout&,
+void leave_record(const Job&, const Draft&, const CheckpointMeta&, const FileLayout&,
                   const std::vector<StoredTensor>& entries);
 
 /// Merge (collective): the entries of all ranks on rank 0, checked once more to cover each tensor;

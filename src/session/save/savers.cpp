@@ -152,8 +152,8 @@ void require_complete(Group& group, const std::vector<Bundle>& mine, const Check
 }
 
 // The files of this rank's bundles under their numbers in the save, and the entries for them.
-std::vector<StoredTensor> adopt(const Job& job, const std::vector<Bundle>& bundles, int first_file,
-                                const commit::Transaction& save) {
+std::vector<StoredTensor> adopt(const std::vector<Bundle>& bundles, int first_file,
+                                const Draft& draft) {
   std::vector<StoredTensor> entries;
   int next = first_file;
   for (const auto& [saver, contents] : bundles) {
@@ -162,7 +162,7 @@ std::vector<StoredTensor> adopt(const Job& job, const std::vector<Bundle>& bundl
       for (auto& slice : tensor.slices) {
         const auto [at, is_new] = number.emplace(slice.file, next);
         if (is_new) {
-          io::link_or_copy(*job.files, data_path(contents, slice.file), save.part(next++));
+          draft.adopt(data_path(contents, slice.file), next++);
         }
         slice.file = at->second;
       }
@@ -184,14 +184,14 @@ int files_of(const std::vector<Bundle>& bundles) {
 
 }  // namespace
 
-std::vector<StoredTensor> run_savers(const Job& job, const State& state, commit::Transaction& save,
+std::vector<StoredTensor> run_savers(const Job& job, const State& state, Draft& draft,
                                      FileLayout& layout, CheckpointMeta& meta) {
   Group& group = *job.group;
   const auto& savers = job.options.hooks.savers;
   if (savers.empty()) return {};
   std::vector<Bundle> mine;
   for (std::size_t i = 0; i < savers.size(); ++i) {
-    const auto prefix = save.saver_prefix(static_cast<int>(i)).string();
+    const auto prefix = draft.saver_prefix(static_cast<int>(i)).string();
     const auto returned = together(
         group, [&] { return calling(whose(savers[i]), [&] { return savers[i].save(prefix); }); });
     // Only now: every rank's bundles are written.
@@ -219,13 +219,9 @@ std::vector<StoredTensor> run_savers(const Job& job, const State& state, commit:
     layout.data_files += told.files[static_cast<std::size_t>(rank)];
     layout.writers += leaves_record;
   }
-  save.num_files = std::stoi(from_root(group, [&] {
-    auto grown = save;
-    grown.num_files = layout.data_files + 1;
-    commit::avoid_counts_in_use(*job.files, grown);
-    return cat(grown.num_files);
-  }));
-  return together(group, [&] { return adopt(job, mine, first, save); });
+  draft.set_num_files(
+      std::stoi(from_root(group, [&] { return cat(draft.count_with(layout.data_files)); })));
+  return together(group, [&] { return adopt(mine, first, draft); });
 }
 
 }  // namespace cairn

@@ -14,7 +14,7 @@ namespace cairn {
 /// this rank's bundles hold. Throws invalid_argument, naming the saver, for what is no readable
 /// bundle under the prefix, for keys that come twice or that the state has, and for slices that do
 /// not make up their tensor.
-std::vector<StoredTensor> run_savers(const Job&, const State&, commit::Transaction&, FileLayout&,
+std::vector<StoredTensor> run_savers(const Job&, const State&, Draft&, FileLayout&,
                                      CheckpointMeta&);
 
 }  // namespace cairn

@@ -133,6 +133,17 @@ std::string uuid_text(const Uuid& uuid) {
   return text;
 }
 
+Uuid parse_uuid(std::string_view text) {
+  require(is_uuid(text), "a uuid");
+  Uuid uuid;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    auto& half = i < uuid_digits / 2 ? uuid.high : uuid.low;
+    const auto digit = text[i];
+    half = half << 4 | static_cast<std::uint64_t>(digit <= '9' ? digit - '0' : digit - 'a' + 10);
+  }
+  return uuid;
+}
+
 std::string new_uuid() { return uuid_text(random_uuid()); }
 
 bool is_state_temporary(std::string_view entry, const Naming& naming) {

@@ -82,6 +82,7 @@ struct Uuid {
 };
 Uuid random_uuid();  ///< the same as numbers
 std::string uuid_text(const Uuid&);
+Uuid parse_uuid(std::string_view text);  ///< of uuid_text()
 bool is_uuid(std::string_view text);
 
 inline constexpr const char* state_file_name = "checkpoint";

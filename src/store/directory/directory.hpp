@@ -20,25 +20,14 @@
 #include "store/directory/retention.hpp"
 #include "store/directory/sequences.hpp"
 #include "store/directory/xdmf_file.hpp"
+#include "store/draft.hpp"
 #include "store/location.hpp"
 
 namespace cairn {
 
-/// What a save is to be, as rank 0 asks for it.
-struct Intent {
-  std::int64_t step = 0;
-  int data_files = 0;
-  std::int64_t bytes = 0;  ///< at most, of all ranks
-  bool records = true;     ///< its writers leave part records
-  bool alone = true;       ///< no other save is on its way
-  /// Of a save that has got its number before (number_elsewhere); -1: it gets one.
-  std::int64_t sequence = -1;
-  bool may_overwrite = false;  ///< a whole checkpoint of this step may be replaced
-};
-
-/// A save that has a number and a name, and mostly its temp directory. The same on all ranks.
+/// A save that has a number and a name, and what it will say of itself.
 struct Prepared {
-  commit::Transaction save;
+  Draft draft;
   CheckpointMeta meta;
 };
 
@@ -115,11 +104,8 @@ class Directory {
   /// what lies between the two there has been left behind.
   std::int64_t parent_here() const { return elsewhere_ < 0 ? head_ : head_here_; }
   std::int64_t last_sequence() const { return sequences_.last(); }
-  /// The checkpoint whose frozen data files the next save may share: the one of this sequence, or
-  /// else the newest that Cairn has written and that counts.
-  std::optional<commit::SharedData> shares(std::int64_t sequence) const;
   /// A number for a save of this step that goes elsewhere than into the directory: no save in it
-  /// has the same. Throws io as begin_save does.
+  /// has the same. Throws io as begin does.
   std::int64_t number_elsewhere(std::int64_t step) {
     sequences_.require(step);
     return sequences_.next();
@@ -137,23 +123,25 @@ class Directory {
   void stand_for(CheckpointMeta origin) { origin_ = std::move(origin); }
   /// Whether a save of this step needs no look at the directory: the step is new, no failed save is
   /// to be withdrawn, a number is at hand, and what ranks know of the staging directory holds.
-  bool is_simple(std::int64_t step, const std::string& staging) const;
-  /// Whether a save of so many data files can take all that expired ones have left for it.
-  bool can_take_left(int data_files) const;
+  bool is_simple(std::int64_t step, int data_files) const;
   /// Step 1 of the protocol: whether this step may be saved, under which number of files, and as
   /// which commit; then makes the temp directory. No tidy_later may be under way. Throws
   /// already_exists, no_space, busy, io.
-  std::pair<commit::Transaction, std::int64_t> begin_save(const Intent&);
-  /// The same where ranks have agreed on number and name (is_simple): the number, and whether the
-  /// save overwrites what waits for it, or what this step has left.
-  void use_sequence(std::int64_t sequence, bool recycles, std::int64_t left_step);
-  /// ... and the looks, when the bytes are about to be written; `recycled`: bytes of files that
-  /// wait for this save. Any thread.
-  void join_save(Prepared&, std::int64_t bytes, std::int64_t recycled) const;
+  Draft begin_save(const Intent&);
+  /// What a save of so many data files that needs no look would be called; all but its step, parent
+  /// and slot. Makes nothing, and takes no number (use).
+  DraftId offer(int data_files);
+  /// All ranks have agreed on such a save: its number is gone, and what it takes.
+  void use(const DraftId&);
+  /// ... and the looks, when its bytes are about to be written. Any thread.
+  void look_before(Draft&, std::int64_t bytes) const;
+  /// The draft of a save on any rank. Touches no file. Any thread.
+  Draft join(const DraftId&) const;
   /// Of what the save takes, these data files, which no writer of it overwrites, go. Any thread.
-  void remove_untaken(const commit::Transaction&, int first, int end) const;
+  void remove_untaken(const Draft&, int first, int end) const;
   /// What the index of a save is to overwrite, and where it lies. Where tidy_later is called.
-  void give_retired(commit::Transaction& save) {
+  void give_retired(Draft& draft) {
+    auto& save = draft.transaction();
     if (!is_in_staging(save)) return;
     if (!save.retired) save.retired = staging_->take_retired();
     save.opened_staging = staging_->opened();
@@ -171,10 +159,11 @@ class Directory {
                  bool is_new = true);
   /// Step 7: tells the state file, as retention is going to leave the directory; nobody pins or
   /// unpins until it has. The caller's thread; an Error is logged.
-  void tell_state_file(const commit::Transaction& save) { expiry_ = tell(save, catalog_); }
+  void tell_state_file(const Draft& draft) { expiry_ = tell(draft.transaction(), catalog_); }
   /// Step 8: removes what the save replaced and what retention lets go, from the catalog too. What
   /// a next save like this one can overwrite stays where it is. The same.
-  void tidy(const commit::Transaction& save) {
+  void tidy(const Draft& draft) {
+    const auto& save = draft.transaction();
     // As the save found it; what it has changed is its own step.
     auto listing = std::exchange(listing_, std::nullopt);
     if (save.staging.empty()) listing.reset();
@@ -192,12 +181,10 @@ class Directory {
   /// Both steps behind the caller's back, on a copy of the catalog, less the steps that are being
   /// saved; then counts what is kept for the next save, which may find it where it is. False:
   /// nothing was to be removed, since the commit is not durable. Any thread.
-  bool tidy_later(const commit::Transaction&, int data_files, bool durable,
-                  std::vector<CatalogEntry>, const Meanwhile&);
+  bool tidy_later(const Draft&, int data_files, bool durable, std::vector<CatalogEntry>,
+                  const Meanwhile&);
   /// The catalog forgets what tidy_later has removed.
   void apply_tidied();
-  /// What the next save may take, where it can take all (can_take_left); step -1: there is nothing.
-  commit::LeftData next_left() const;
   /// Bytes of files that wait for the next save, as tidy_later has counted; -1: not known. Asked
   /// once: then they are that save's.
   std::int64_t take_recycled_bytes();
@@ -205,7 +192,7 @@ class Directory {
   /// After all ranks have failed alike, or given it up: nobody will ever complete this save. No
   /// tidy_later may be under way.
   enum class Withdrawn { gone, not_ours, stays };
-  Withdrawn withdraw(const commit::Transaction&);
+  Withdrawn withdraw(const Draft&);
   /// ... after a failure, whose operations may still come back: nothing more is saved from the same
   /// directory. `alone`: no other save is on its way.
   void spoil(bool alone);
@@ -236,6 +223,9 @@ class Directory {
  private:
   void read_again();
   void make_durable();
+  commit::LeftData next_left() const;
+  bool can_take_left(int data_files) const;
+  std::optional<commit::SharedData> shares(std::int64_t sequence) const;
   void write_state_file(const std::vector<CatalogEntry>&,
                         const commit::Transaction* stages = nullptr);
   // Steps 7 and 8, any thread. `stages`: a save that leaves it to what follows to sync the file.

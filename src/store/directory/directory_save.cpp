@@ -61,36 +61,6 @@ bool Directory::any_volatile() const {
                      [](const auto& entry) { return entry.volatile_commit; });
 }
 
-bool Directory::is_simple(std::int64_t step, const std::string& staging) const {
-  if (staging_ && (staging.empty() || staging_->uuid() != staging || spoiled_)) return false;
-  const auto some = left();
-  const bool waits =
-      std::any_of(some.begin(), some.end(), [&](const auto& one) { return one.step == step; });
-  return !waits && !find(step) && !unwithdrawn_ && place_.atomic_rename && sequences_.has_next() &&
-         !sequences_.is_within_reach(step) && !any_volatile();
-}
-
-void Directory::use_sequence(std::int64_t sequence, bool recycles, std::int64_t left_step) {
-  sequences_.use(sequence);
-  if (recycles) waits_.set({});
-  const std::lock_guard guard(tidied_mutex_);
-  if (left_step >= 0 && recycling_) recycling_->forget_left(left_step);
-}
-
-std::optional<commit::SharedData> Directory::shares(std::int64_t sequence) const {
-  const CatalogEntry* found = nullptr;
-  for (const auto& entry : catalog_) {
-    const bool sound = entry.ours && entry.damage.empty() && !entry.volatile_commit &&
-                       format_of(entry.format).has_data_files() && entry.num_files > 0;
-    if (!sound || (found && found->save.sequence == sequence)) continue;
-    if (!found || entry.save.sequence == sequence || entry.save.sequence > found->save.sequence) {
-      found = &entry;
-    }
-  }
-  if (!found) return std::nullopt;
-  return commit::SharedData{found->step, found->num_files, found->save.sequence};
-}
-
 void Directory::require_not_pinned(const CatalogEntry* there) const {
   const bool sound = there && (there->damage.empty() || there->unreadable);
   if (!sound || !is_pinned(*place_.files, place_.directory, place_.naming, *there)) return;
@@ -145,92 +115,6 @@ void Directory::spoil(bool alone) {
   spoiled_ = false;
 }
 
-std::pair<commit::Transaction, std::int64_t> Directory::begin_save(const Intent& intent) {
-  const auto [step, data_files, bytes, records, alone, given, overwrite] = intent;
-  make_durable();
-  sequences_.require(step);
-  require_replaceable(step, overwrite);
-  const auto takes = choose_left(step, data_files, alone);
-  const auto recycled = takes        ? takes->bytes
-                        : recycles() ? commit::trim_recycled(*place_.files, place_.directory,
-                                                             place_.naming, data_files, waits_)
-                                     : 0;
-  forget_recycled_bytes();
-  if (recycled < bytes) require_free(step, bytes - recycled);
-  commit::Transaction save{place_.directory,   place_.naming,  step,
-                           commit::new_uuid(), data_files + 1, !place_.atomic_rename};
-  save.records = records || save.direct;
-  save.files.stripes = policy_.stripes_of(data_files);
-  save.files.stripes_yield = policy_.stripes == 0;
-  format_of(policy_.format).shape(save, data_files);
-  listing_ = commit::avoid_counts_in_use(*place_.files, save);
-  // Before the question whether the directory is ours: a number that was taken after another owner
-  // had come would be higher than all of that owner's.
-  const auto sequence = save.sequence = given < 0 ? sequences_.next() : given;
-  if (save.direct || unwithdrawn_) ownership_->check();
-  if (unwithdrawn_) {
-    abandon(*unwithdrawn_);
-    unwithdrawn_.reset();
-    listing_.reset();
-    spoil(alone);
-  }
-  if (spoiled_) spoil(alone);
-  if (save.direct && put_back_undecided(place_, step)) {
-    std::erase_if(catalog_, [&](const auto& entry) { return entry.step == step; });
-  }
-  if (is_staged(save)) {
-    save.staging = staging_->make(save.files);
-    save.opened_staging = staging_->opened();
-    save.retired = staging_->take_retired();
-    if (save.records) staging_->make_durable();
-  } else if (staging_) {
-    staging_->forget_retired();
-  }
-  commit::begin(*place_.files, save);
-  // A directory that was made before another owner came is seen by that one, and taken away from
-  // all that this save does with it.
-  if (!save.direct && save.staging.empty()) try {
-      ownership_->check();
-    } catch (const Error&) {
-      commit::discard_empty(*place_.files, save.temp());
-      throw;
-    }
-  waits_.set({});  // they are this save's
-  if (takes) {
-    save.files.takes = takes;
-    const std::lock_guard guard(tidied_mutex_);
-    recycling_->forget_left(takes->step);
-  }
-  return {std::move(save), sequence};
-}
-
-void Directory::join_save(Prepared& prepared, std::int64_t bytes, std::int64_t recycled) const {
-  // Raised first, for what may follow: what is withdrawn must not be others' files.
-  auto& save = prepared.save;
-  const auto count = save.num_files;
-  commit::avoid_counts_in_use(*place_.files, save);
-  if (save.num_files != count) {
-    throw Error(Code::already_exists,
-                cat("data files of step ", save.step, " are in ", place_.directory.string()),
-                "no checkpoint refers to them, and Cairn did not write them",
-                "Move them away, or save another step.")
-        .at(save.prefix().string());
-  }
-  if (recycled < bytes) require_free(save.step, bytes - std::max<std::int64_t>(recycled, 0));
-  if (save.staging.empty()) ownership_->check();
-}
-
-void Directory::remove_untaken(const commit::Transaction& save, int first, int end) const {
-  const auto& taken = save.files.takes;
-  if (!taken) return;
-  std::vector<commit::SeenFile> files;
-  const auto prefix = commit::prefix_name(place_.naming, taken->step);
-  for (int file = first; file < std::min(end, taken->num_files); ++file) {
-    files.push_back({commit::data_name(prefix, file, taken->num_files)});
-  }
-  commit::Removal(*place_.files, place_.directory, ownership_->ownership()).remove(files);
-}
-
 // A tool that stores a checkpoint again makes no progress: nothing that is there may be superseded
 // by it, and what is known of the save stays known. It takes the place of what it replaces, or else
 // the one that it had.
@@ -266,14 +150,14 @@ std::optional<io::FileId> Directory::publish(const Prepared& prepared, int data_
     require_not_pinned(&*there);
   };
   const auto is_committed = [&](const auto& one) { return holds(*place_.files, one); };
-  return format_of(prepared.save)
-      .publish(*place_.files, prepared.save, prepared.meta, data_files, std::move(joined), sealed,
-               is_committed);
+  const auto& save = prepared.draft.transaction();
+  return format_of(save).publish(*place_.files, save, prepared.meta, data_files, std::move(joined),
+                                 sealed, is_committed);
 }
 
 void Directory::committed(const Prepared& prepared, bool volatile_commit,
                           const std::optional<io::FileId>& index, bool is_new) {
-  const auto& save = prepared.save;
+  const auto& save = prepared.draft.transaction();
   const auto& meta = prepared.meta;
   CatalogEntry entry;
   entry.step = save.step;
@@ -392,8 +276,9 @@ void Directory::tidy(const commit::Transaction& save, std::vector<CatalogEntry>&
 
 // What has committed without being durable takes nothing away. What is saved right now is left
 // alone: without renames its files are under their final names already.
-bool Directory::tidy_later(const commit::Transaction& save, int data_files, bool durable,
+bool Directory::tidy_later(const Draft& draft, int data_files, bool durable,
                            std::vector<CatalogEntry> entries, const Meanwhile& meanwhile) {
+  const auto& save = draft.transaction();
   auto expiry = tell(save, entries);
   if (!durable) return false;
   std::erase_if(entries, [&](const auto& entry) {
@@ -448,7 +333,8 @@ std::int64_t Directory::take_recycled_bytes() {
   return std::exchange(recycled_bytes_, -1);
 }
 
-Directory::Withdrawn Directory::withdraw(const commit::Transaction& save) {
+Directory::Withdrawn Directory::withdraw(const Draft& draft) {
+  const auto& save = draft.transaction();
   waits_.forget();
   if (save.files.takes && recycling_) {
     const std::lock_guard guard(tidied_mutex_);

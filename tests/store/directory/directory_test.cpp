@@ -1,6 +1,7 @@
 // Directory alone: one process, no engine, no ranks but its own. Saves are made of the protocol's
 // own calls and of empty bundles.
 #include "store/directory/directory.hpp"
+#include "session/job/job.hpp"
 
 #include <gmock/gmock.h>
 
@@ -33,8 +34,6 @@ class DirectoryAlone : public ::testing::Test {
       directory.begin(recover(job, job.readers(), directory.ownership()));
     }
 
-    std::string staging;  // as ranks are told
-
     // One checkpoint of this step, by the steps of the protocol.
     Prepared save(std::int64_t step, std::optional<double> metric = std::nullopt) {
       auto prepared = begin(step);
@@ -42,23 +41,22 @@ class DirectoryAlone : public ::testing::Test {
       auto there = directory.copy_of(step);
       const auto index = directory.publish(prepared, 0, {}, there);
       directory.committed(prepared, false, index);
-      directory.tell_state_file(prepared.save);
-      directory.tidy(prepared.save);
+      directory.tell_state_file(prepared.draft);
+      directory.tidy(prepared.draft);
       return prepared;
     }
 
     Prepared begin(std::int64_t step, int data_files = 0) {
-      auto [save, sequence] = directory.begin_save(
-          {.step = step, .data_files = data_files, .may_overwrite = job.options.overwrite});
-      Prepared prepared;
+      Prepared prepared{
+          directory.begin_save(
+              {.step = step, .data_files = data_files, .may_overwrite = job.options.overwrite}),
+          {}};
       prepared.meta.step = step;
-      prepared.meta.name = save.name.name;
-      prepared.meta.sequence = sequence;
+      prepared.meta.name = job.naming.name;
+      prepared.meta.sequence = prepared.draft.id().sequence;
       prepared.meta.parent = directory.head();
-      prepared.meta.uuid = save.uuid;
+      prepared.meta.uuid = prepared.draft.uuid();
       prepared.meta.ranks = 1;
-      staging = save.staging;
-      prepared.save = std::move(save);
       return prepared;
     }
 
@@ -177,10 +175,10 @@ TEST_F(DirectoryAlone, ASaveThatIsWithdrawnLeavesNothingAndUsesItsNumberUp) {
   Owner owner(options_);
   owner.save(10);
   const auto failed = owner.begin(20);
-  EXPECT_TRUE(io::exists(*owner.job.files, failed.save.temp()));
-  EXPECT_EQ(owner.directory.withdraw(failed.save), Directory::Withdrawn::gone);
+  EXPECT_TRUE(io::exists(*owner.job.files, failed.draft.transaction().temp()));
+  EXPECT_EQ(owner.directory.withdraw(failed.draft), Directory::Withdrawn::gone);
   owner.directory.spoil(true);
-  EXPECT_FALSE(io::exists(*owner.job.files, failed.save.temp()));
+  EXPECT_FALSE(io::exists(*owner.job.files, failed.draft.transaction().temp()));
   EXPECT_THAT(owner.steps(), ElementsAre(10));
   EXPECT_EQ(owner.save(20).meta.sequence, failed.meta.sequence + 1);
 }
@@ -190,10 +188,10 @@ TEST_F(DirectoryAlone, WhatCommittedWithoutBeingDurableIsMadeSoBeforeAnythingIsB
   const auto prepared = owner.begin(10);
   owner.directory.committed(prepared, true, owner.directory.publish(prepared, 0, {}, {}));
   EXPECT_TRUE(owner.directory.find(10)->volatile_commit);
-  EXPECT_FALSE(owner.directory.is_simple(20, owner.staging));
+  EXPECT_FALSE(owner.directory.is_simple(20, 0));
   owner.directory.look_again();
   EXPECT_FALSE(owner.directory.find(10)->volatile_commit);
-  EXPECT_TRUE(owner.directory.is_simple(20, owner.staging));
+  EXPECT_TRUE(owner.directory.is_simple(20, 0));
   // One that is not there after all is forgotten.
   const auto lost = owner.begin(20);
   owner.directory.committed(lost, true, std::nullopt);
@@ -203,10 +201,10 @@ TEST_F(DirectoryAlone, WhatCommittedWithoutBeingDurableIsMadeSoBeforeAnythingIsB
 
 TEST_F(DirectoryAlone, ASimpleStepIsANewOneWithANumberAtHand) {
   Owner owner(options_);
-  EXPECT_FALSE(owner.directory.is_simple(10, owner.staging)) << "no block of numbers is reserved";
+  EXPECT_FALSE(owner.directory.is_simple(10, 0)) << "no block of numbers is reserved";
   owner.save(10);
-  EXPECT_FALSE(owner.directory.is_simple(10, owner.staging)) << "it is there";
-  EXPECT_TRUE(owner.directory.is_simple(20, owner.staging));
+  EXPECT_FALSE(owner.directory.is_simple(10, 0)) << "it is there";
+  EXPECT_TRUE(owner.directory.is_simple(20, 0));
 }
 
 TEST_F(DirectoryAlone, TidyingBehindTheCallersBackIsTakenOverWhenTheCallerLooks) {
@@ -216,11 +214,11 @@ TEST_F(DirectoryAlone, TidyingBehindTheCallersBackIsTakenOverWhenTheCallerLooks)
   auto prepared = owner.begin(20);
   owner.directory.committed(prepared, false, owner.directory.publish(prepared, 0, {}, {}));
   auto entries = owner.directory.catalog();
-  EXPECT_FALSE(owner.directory.tidy_later(prepared.save, 0, false, entries, {{}}));
+  EXPECT_FALSE(owner.directory.tidy_later(prepared.draft, 0, false, entries, {{}}));
   EXPECT_TRUE(io::exists(*owner.job.files, "/run/ckpt-10.index")) << "20 is not durable";
-  EXPECT_TRUE(owner.directory.tidy_later(prepared.save, 0, true, entries, {{10}}));
+  EXPECT_TRUE(owner.directory.tidy_later(prepared.draft, 0, true, entries, {{10}}));
   EXPECT_TRUE(io::exists(*owner.job.files, "/run/ckpt-10.index")) << "it is being saved";
-  EXPECT_TRUE(owner.directory.tidy_later(prepared.save, 0, true, entries, {{}}));
+  EXPECT_TRUE(owner.directory.tidy_later(prepared.draft, 0, true, entries, {{}}));
   EXPECT_FALSE(io::exists(*owner.job.files, "/run/ckpt-10.index"));
   EXPECT_THAT(owner.steps(), ElementsAre(10, 20)) << "until it looks";
   owner.directory.apply_tidied();
@@ -237,19 +235,19 @@ TEST_F(DirectoryAlone, NothingComesToWaitWhileAnotherSaveTakesWhatWaits) {
     auto& files = *options_.write.file_system;
     const auto publish = [&](Owner& owner, std::int64_t step) {
       auto prepared = owner.begin(step, 1);
-      io::write_file(files, prepared.save.part(0), std::string(8192, 'x'));
+      io::write_file(files, prepared.draft.path(0), std::string(8192, 'x'));
       owner.directory.committed(prepared, false, owner.directory.publish(prepared, 1, {}, {}));
       return prepared;
     };
     options_.keep.last = 0;
     {
       Owner owner(options_);
-      for (const std::int64_t step : {10, 20}) owner.directory.tidy(publish(owner, step).save);
+      for (const std::int64_t step : {10, 20}) owner.directory.tidy(publish(owner, step).draft);
     }
     options_.keep.last = 1;
     Owner owner(options_);
     const auto prepared = publish(owner, 30);
-    EXPECT_TRUE(owner.directory.tidy_later(prepared.save, 1, true, owner.directory.catalog(),
+    EXPECT_TRUE(owner.directory.tidy_later(prepared.draft, 1, true, owner.directory.catalog(),
                                            {{}, takes_waiting}));
     owner.directory.apply_tidied();
     EXPECT_THAT(owner.steps(), ElementsAre(30));
@@ -330,15 +328,15 @@ TEST_F(DirectoryAlone, WhatCouldNotBeWithdrawnIsToGoThoughAnEarlierSaveCommits) 
   Owner owner(options_);
   const auto first = owner.begin(10);
   auto second = owner.begin(20);
-  second.save.slot = 1;
-  const auto record = second.save.record(0, 1);
+  second.draft.transaction().slot = 1;
+  const auto record = second.draft.transaction().record(0, 1);
   io::write_file(files, record, "whole");
   files.inject({Code::io, "remove", record.filename().string()});
-  EXPECT_EQ(owner.directory.withdraw(second.save), Directory::Withdrawn::stays);
+  EXPECT_EQ(owner.directory.withdraw(second.draft), Directory::Withdrawn::stays);
   const auto index = owner.directory.publish(first, 0, {}, std::nullopt);
   owner.directory.committed(first, false, index);
   EXPECT_TRUE(io::exists(files, record));
-  EXPECT_FALSE(owner.directory.is_simple(30, owner.staging));
+  EXPECT_FALSE(owner.directory.is_simple(30, 0));
   owner.begin(30);
   EXPECT_FALSE(io::exists(files, record)) << "a restart would complete it";
 }

@@ -1,6 +1,7 @@
 // Steps that are there in two formats: nothing goes but what a save that died has replaced, and
 // that only when what has replaced it is proved.
 #include "store/directory/two_formats.hpp"
+#include "session/job/job.hpp"
 
 #include <mutex>
 

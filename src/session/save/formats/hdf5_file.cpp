@@ -226,13 +226,13 @@ FileLayout lay_out_hdf5(const Job& job, const std::vector<SmallTensor>& small,
   return layout;
 }
 
-std::vector<StoredTensor> make_hdf5(const Job& job, const commit::Transaction& save,
-                                    const CheckpointMeta& meta, const Gathered& gathered,
-                                    DensePlan& dense, std::vector<commit::Patch>& structure) {
+std::vector<StoredTensor> make_hdf5(const Job& job, const Draft& draft, const CheckpointMeta& meta,
+                                    const Gathered& gathered, DensePlan& dense,
+                                    std::vector<commit::Patch>& structure) {
   std::vector<StoredTensor> entries;
   const auto message = from_root(*job.group, [&] {
     NewHdf5 file(meta, gathered, dense.tensors);
-    file.write(*job.files, save.part(0), writer_of(job).writes_together());
+    file.write(*job.files, draft.path(0), writer_of(job).writes_together());
     entries = file.entries();
     structure = file.take_structure();
     return WireWriter().put(file.dense_offsets()).take();
@@ -241,9 +241,9 @@ std::vector<StoredTensor> make_hdf5(const Job& job, const commit::Transaction& s
   return entries;
 }
 
-void put_back_structure(io::FileSystem& files, const commit::Transaction& save,
+void put_back_structure(io::FileSystem& files, const Draft& draft,
                         const std::vector<commit::Patch>& structure) {
-  const auto file = files.open_write(save.part(0));
+  const auto file = files.open_write(draft.path(0));
   for (const auto& [offset, bytes] : structure) {
     file->write_at(offset, std::as_bytes(std::span(bytes)));
   }

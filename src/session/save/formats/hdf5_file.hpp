@@ -37,13 +37,12 @@ FileLayout lay_out_hdf5(const Job&, const std::vector<SmallTensor>&, const Dense
 /// on rank 0, the entries of all that was written; `structure` gets what HDF5 wrote of it, and the
 /// seal of the unfinished save. Throws invalid_argument for keys and shapes that
 /// HDF5 does not have.
-std::vector<StoredTensor> make_hdf5(const Job&, const commit::Transaction&, const CheckpointMeta&,
+std::vector<StoredTensor> make_hdf5(const Job&, const Draft&, const CheckpointMeta&,
                                     const Gathered&, DensePlan&,
                                     std::vector<commit::Patch>& structure);
 
 /// Rank 0, after ranks wrote through HDF5: `structure` of make_hdf5 again, durable. HDF5 cuts off
 /// the seal of the unfinished save, without which no recovery could complete it.
-void put_back_structure(io::FileSystem&, const commit::Transaction&,
-                        const std::vector<commit::Patch>& structure);
+void put_back_structure(io::FileSystem&, const Draft&, const std::vector<commit::Patch>& structure);
 
 }  // namespace cairn

@@ -47,9 +47,9 @@ void BundleSave::lay_out(const Job& job, const State& state, Covered&& covered,
   plan.layout = cairn::lay_out(job, plan.local, plan.frozen, plan.dense);
 }
 
-SaveFormat::Begun BundleSave::begin(const Job& job, const State& state, commit::Transaction& save,
+SaveFormat::Begun BundleSave::begin(const Job& job, const State& state, Draft& draft,
                                     CheckpointMeta& meta, SavePlan&, FileLayout& layout) const {
-  return {run_savers(job, state, save, layout, meta)};
+  return {run_savers(job, state, draft, layout, meta)};
 }
 
 }  // namespace cairn

@@ -12,7 +12,7 @@ class BundleSave final : public SaveFormat {
   bool stores_dense(const CoveredTensor&, std::size_t slices) const override;
   void choose_files(const Job&, const State&, std::vector<DenseTensor>&) const override;
   void lay_out(const Job&, const State&, Covered&&, SavePlan&) const override;
-  Begun begin(const Job&, const State&, commit::Transaction&, CheckpointMeta&, SavePlan&,
+  Begun begin(const Job&, const State&, Draft&, CheckpointMeta&, SavePlan&,
               FileLayout&) const override;
 };
 

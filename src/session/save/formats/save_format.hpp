@@ -49,12 +49,11 @@ class SaveFormat {
   /// to the save that is being made and to its layout (not to the plan's, which serves other
   /// saves). Not called for an asynchronous save that goes by an earlier plan, unless the other
   /// half of the format says that it is_laid_out_each_time.
-  virtual Begun begin(const Job&, const State&, commit::Transaction&, CheckpointMeta&, SavePlan&,
+  virtual Begun begin(const Job&, const State&, Draft&, CheckpointMeta&, SavePlan&,
                       FileLayout&) const = 0;
   /// Collective, of a blocking save: after all runs of dense tensors are durable, and before any
   /// record.
-  virtual void end_runs(const Job&, const commit::Transaction&, const SavePlan&,
-                        const Begun&) const {}
+  virtual void end_runs(const Job&, const Draft&, const SavePlan&, const Begun&) const {}
 };
 
 const SaveFormat& save_format_of(const Job&);

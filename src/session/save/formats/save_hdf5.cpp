@@ -33,19 +33,19 @@ bool Hdf5Save::may_repeat(const Job& job, const SavePlan& plan) const {
   return !any_of(*job.group, !plan.local.strings.empty());
 }
 
-SaveFormat::Begun Hdf5Save::begin(const Job& job, const State&, commit::Transaction& save,
-                                  CheckpointMeta& meta, SavePlan& plan, FileLayout&) const {
+SaveFormat::Begun Hdf5Save::begin(const Job& job, const State&, Draft& draft, CheckpointMeta& meta,
+                                  SavePlan& plan, FileLayout&) const {
   Begun begun;
   begun.has_made_files = true;
-  begun.entries = make_hdf5(job, save, meta, plan.gathered, plan.dense, begun.structure);
+  begun.entries = make_hdf5(job, draft, meta, plan.gathered, plan.dense, begun.structure);
   return begun;
 }
 
-void Hdf5Save::end_runs(const Job& job, const commit::Transaction& save, const SavePlan& plan,
+void Hdf5Save::end_runs(const Job& job, const Draft& draft, const SavePlan& plan,
                         const Begun& begun) const {
   if (!writer_of(job).changes_structure() || plan.dense.bytes == 0) return;
   together(*job.group, [&] {
-    if (job.root()) put_back_structure(*job.files, save, begun.structure);
+    if (job.root()) put_back_structure(*job.files, draft, begun.structure);
   });
 }
 

@@ -13,10 +13,9 @@ class Hdf5Save final : public SaveFormat {
   bool stores_dense(const CoveredTensor&, std::size_t) const override { return true; }
   void lay_out(const Job&, const State&, Covered&&, SavePlan&) const override;
   bool may_repeat(const Job&, const SavePlan&) const override;
-  Begun begin(const Job&, const State&, commit::Transaction&, CheckpointMeta&, SavePlan&,
+  Begun begin(const Job&, const State&, Draft&, CheckpointMeta&, SavePlan&,
               FileLayout&) const override;
-  void end_runs(const Job&, const commit::Transaction&, const SavePlan&,
-                const Begun&) const override;
+  void end_runs(const Job&, const Draft&, const SavePlan&, const Begun&) const override;
 };
 
 }  // namespace cairn

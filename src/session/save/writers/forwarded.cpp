@@ -28,14 +28,13 @@ Buffer take(std::int64_t bytes) {
 
 class Forward {
  public:
-  Forward(const Job& job, const commit::Transaction& save, Outgoing out)
-      : job_(job), group_(*job.group), save_(save), out_(std::move(out)) {}
+  Forward(const Job& job, const Draft& draft, Outgoing out)
+      : job_(job), group_(*job.group), draft_(draft), out_(std::move(out)) {}
 
   std::vector<StoredTensor> run() {
     meet();
     if (job_.is_io_rank()) {
-      error_.guard(
-          [&] { joined_ ? write_entries(*joined_, out_) : write_files(*job_.files, save_, out_); });
+      error_.guard([&] { joined_ ? write_entries(*joined_, out_) : write_files(draft_, out_); });
       receive_all();
       error_.guard([&] {
         if (joined_ && !error_) joined_->finish();
@@ -57,9 +56,9 @@ class Forward {
     int rank;
     std::vector<StoredTensor> entries;
     Frames stream;
-    std::optional<ShardFiles> file = std::nullopt;  // none: the joined one
-    std::size_t next = 0;                           // frame
-    std::vector<std::uint32_t> checksums = {};      // of the bytes of each entry, as they arrived
+    std::optional<Sink> file = std::nullopt;    // none: the joined one
+    std::size_t next = 0;                       // frame
+    std::vector<std::uint32_t> checksums = {};  // of the bytes of each entry, as they arrived
   };
 
   // Collective. Io ranks hear what will come, and all memory is taken: once frames move, a rank
@@ -97,16 +96,16 @@ class Forward {
         senders_.push_back({rank, std::move(entries), std::move(stream)});
         senders_.back().checksums.resize(senders_.back().entries.size());
       }
-      const auto gathered = std::min(limit, ShardFiles::gathered_bytes);
+      const auto gathered = std::min(limit, Sink::gathered_bytes);
       if (writer_of(job_).one_file(job_)) {
         auto all = out_.entries;
         for (const auto& sender : senders_) {
           all.insert(all.end(), sender.entries.begin(), sender.entries.end());
         }
-        joined_.emplace(*job_.files, save_, all, gathered);
+        joined_.emplace(draft_, all, gathered);
       } else {
         for (auto& sender : senders_) {
-          sender.file.emplace(*job_.files, save_, sender.entries, gathered);
+          sender.file.emplace(draft_, sender.entries, gathered);
         }
       }
       // One sender after the other fills a joined file.
@@ -217,10 +216,10 @@ class Forward {
 
   const Job& job_;
   Group& group_;
-  const commit::Transaction& save_;
+  const Draft& draft_;
   Outgoing out_;
   std::vector<Sender> senders_;           // of an io rank
-  std::optional<ShardFiles> joined_;      // of an io rank that writes one file
+  std::optional<Sink> joined_;            // of an io rank that writes one file
   Frames stream_;                         // of the others
   std::vector<std::uint32_t> checksums_;  // of the others: by entry
   std::vector<Buffer> buffers_;
@@ -259,10 +258,10 @@ DataWriter::Files ForwardedFiles::number(const Job& job, const std::vector<int>&
 std::vector<StoredTensor> ForwardedFiles::write_with_others(const Job& job, const State& state,
                                                             const LocalShards& local,
                                                             const FileLayout& layout,
-                                                            const commit::Transaction& save) const {
+                                                            const Draft& draft) const {
   auto out = together(*job.group,
                       [&] { return outgoing(state, local, layout.first_file, one_file(job)); });
-  return Forward(job, save, std::move(out)).run();
+  return Forward(job, draft, std::move(out)).run();
 }
 
 }  // namespace cairn

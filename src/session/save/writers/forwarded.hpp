@@ -14,11 +14,9 @@ class ForwardedFiles final : public OwnFiles {
   bool one_file(const Job&) const override;
   Files number(const Job&, const std::vector<int>& shards) const override;
   std::vector<StoredTensor> write_with_others(const Job&, const State&, const LocalShards&,
-                                              const FileLayout&,
-                                              const commit::Transaction&) const override;
+                                              const FileLayout&, const Draft&) const override;
   std::vector<StoredTensor> write_alone(const Job&, const State&, const LocalShards&,
-                                        const FileLayout&,
-                                        const commit::Transaction&) const override {
+                                        const FileLayout&, const Draft&) const override {
     return {};
   }
 };

@@ -41,18 +41,18 @@ bool OwnFiles::serves(const Job& job) const {
   return job.options.write.writer == Writer::posix && job.places.served_by.empty();
 }
 
-std::vector<StoredTensor> OwnFiles::write_alone(const Job& job, const State& state,
+std::vector<StoredTensor> OwnFiles::write_alone(const Job&, const State& state,
                                                 const LocalShards& local, const FileLayout& layout,
-                                                const commit::Transaction& save) const {
+                                                const Draft& draft) const {
   auto out = outgoing(state, local, layout.first_file);
-  write_files(*job.files, save, out);
+  write_files(draft, out);
   return std::move(out.entries);
 }
 
-void OwnFiles::make_runs(const Job& job, const DensePlan& plan, const RunsPlace& place,
-                         int first_file, const commit::Transaction& save) const {
+void OwnFiles::make_runs(const Job&, const DensePlan& plan, const RunsPlace& place, int first_file,
+                         const Draft& draft) const {
   if (!place.makes_it) return;
-  make_dense_file(*job.files, plan, place.file, first_file, save)->close();
+  make_dense_file(draft, plan, place.file, first_file)->close();
 }
 
 std::unique_ptr<RunsFile> OwnFiles::open_runs(const Job& job, const DensePlan& plan,

@@ -15,10 +15,9 @@ class OwnFiles : public DataWriter {
   bool may_recycle() const override { return true; }
   bool may_share_files() const override { return true; }
   std::vector<StoredTensor> write_alone(const Job&, const State&, const LocalShards&,
-                                        const FileLayout&,
-                                        const commit::Transaction&) const override;
+                                        const FileLayout&, const Draft&) const override;
   void make_runs(const Job&, const DensePlan&, const RunsPlace&, int first_file,
-                 const commit::Transaction&) const override;
+                 const Draft&) const override;
   std::unique_ptr<RunsFile> open_runs(const Job&, const DensePlan&, const RunsPlace&,
                                       int first_file, KeptError&) const override;
 };

@@ -8,6 +8,7 @@
 #include "cairn/error.hpp"
 #include "cairn/shared_files.hpp"
 #include "exchange/io_ranks.hpp"
+#include "layout/offsets.hpp"
 #include "session/save/dense_runs.hpp"
 #include "session/save/writers/read_back.hpp"
 #include "session/save/writers/shared_range.hpp"
@@ -150,7 +151,7 @@ DataWriter::Files SharedByRanks::number(const Job& job, const std::vector<int>& 
 std::vector<StoredTensor> SharedByRanks::write_with_others(const Job& job, const State& state,
                                                            const LocalShards& local,
                                                            const FileLayout& layout,
-                                                           const commit::Transaction& save) const {
+                                                           const Draft& draft) const {
   Group& group = *job.group;
   auto range = together(group, [&] {
     return SharedRange(outgoing(state, local, layout.first_file, one_file(job)),
@@ -158,7 +159,7 @@ std::vector<StoredTensor> SharedByRanks::write_with_others(const Job& job, const
   });
   const auto place = find_place(job, range, !local.shards.empty());
   together(group, [&] { range.settle(place.begin); });
-  const auto path = save.part(layout.first_file);
+  const auto path = draft.path(layout.first_file);
   auto file = open_shared(job, path, place.number, place.makes_it, place.end);
   // Once rounds have begun, a rank that threw would leave the others waiting: errors are kept.
   KeptError error;

@@ -20,8 +20,7 @@ class SharedByRanks final : public DataWriter {
   bool one_file(const Job&) const override { return true; }
   Files number(const Job&, const std::vector<int>& shards) const override;
   std::vector<StoredTensor> write_with_others(const Job&, const State&, const LocalShards&,
-                                              const FileLayout&,
-                                              const commit::Transaction&) const override;
+                                              const FileLayout&, const Draft&) const override;
   std::unique_ptr<RunsFile> open_runs(const Job&, const DensePlan&, const RunsPlace&,
                                       int first_file, KeptError&) const override;
   void check_runs(const Job&, const io::Path&, const std::vector<StoredTensor>&) const override;

@@ -5,6 +5,7 @@
 
 #include "base/checksum.hpp"
 #include "exchange/exchange.hpp"
+#include "layout/offsets.hpp"
 
 namespace cairn {
 SharedRange::SharedRange(Outgoing out, std::int64_t limit)

@@ -98,20 +98,18 @@ class DataWriter {
   /// Shards become bytes in data files, synced, in the temp directory; entries come back. A writer
   /// does it in one of two ways: collectively, called if any rank has a shard, or locally.
   virtual std::vector<StoredTensor> write_with_others(const Job&, const State&, const LocalShards&,
-                                                      const FileLayout&,
-                                                      const commit::Transaction&) const {
+                                                      const FileLayout&, const Draft&) const {
     return {};
   }
   virtual std::vector<StoredTensor> write_alone(const Job&, const State&, const LocalShards&,
-                                                const FileLayout&,
-                                                const commit::Transaction&) const {
+                                                const FileLayout&, const Draft&) const {
     return {};
   }
 
   /// Local, before any rank opens one. Makes the file of dense tensors if this rank is to, and the
   /// writer makes it so early.
   virtual void make_runs(const Job&, const DensePlan&, const RunsPlace&, int /*first_file*/,
-                         const commit::Transaction&) const {}
+                         const Draft&) const {}
   /// Collective where ranks write together. Never null.
   virtual std::unique_ptr<RunsFile> open_runs(const Job&, const DensePlan&, const RunsPlace&,
                                               int first_file, KeptError&) const = 0;

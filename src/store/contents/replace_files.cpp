@@ -1,11 +1,11 @@
-#include "tools/replace_files.hpp"
+#include "store/contents/replace_files.hpp"
 
 #include <limits>
 #include <memory>
 
 #include "cairn/error.hpp"
-#include "tools/data_file.hpp"
-#include "tools/no_more_open.hpp"
+#include "store/contents/data_file.hpp"
+#include "store/contents/no_more_open.hpp"
 
 namespace cairn {
 FileReplacer::FileReplacer(io::FileSystem& files, const io::Path& prefix,

@@ -1,4 +1,4 @@
-#include "tools/no_more_open.hpp"
+#include "store/contents/no_more_open.hpp"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "tools/data_file.hpp"
+#include "store/contents/data_file.hpp"
 
 #include <algorithm>
 #include <tuple>

@@ -1,0 +1,190 @@
+// How a save gets its draft: by a look at the directory, or by numbers that ranks have agreed on.
+#include <algorithm>
+#include "base/text.hpp"
+#include "cairn/log.hpp"
+#include "store/commit/recycled.hpp"
+#include "store/contents/format.hpp"
+#include "store/contents/notes.hpp"
+#include "store/directory/directory.hpp"
+#include "store/directory/pins.hpp"
+
+namespace cairn {
+
+bool Directory::is_simple(std::int64_t step, int data_files) const {
+  if (staging_ && (!staging_->is_made() || spoiled_)) return false;
+  const auto some = left();
+  const bool waits =
+      std::any_of(some.begin(), some.end(), [&](const auto& one) { return one.step == step; });
+  return !waits && !find(step) && !unwithdrawn_ && place_.atomic_rename && sequences_.has_next() &&
+         !sequences_.is_within_reach(step) && !any_volatile() && can_take_left(data_files);
+}
+
+DraftId Directory::offer(int data_files) {
+  DraftId id;
+  id.sequence = sequences_.last() + 1;
+  id.uuid = commit::random_uuid();
+  commit::Transaction shaped;
+  format_of(policy_.format).shape(shaped, data_files);
+  id.num_files = shaped.num_files;
+  id.recycled_bytes = take_recycled_bytes();
+  if (staging_ && staging_->is_made()) {
+    id.staging = commit::parse_uuid(staging_->uuid());
+    const auto left = next_left();
+    if (left.step >= 0) id.recycled_bytes = left.bytes;
+    id.left_step = left.step;
+    id.left_files = left.num_files;
+  }
+  if (id.recycled_bytes == 0) id.recycled_bytes = -1;
+  return id;
+}
+
+void Directory::use(const DraftId& id) {
+  sequences_.use(id.sequence);
+  if (id.recycled_bytes >= 0) waits_.set({});
+  const std::lock_guard guard(tidied_mutex_);
+  if (id.left_step >= 0 && recycling_) recycling_->forget_left(id.left_step);
+}
+
+Draft Directory::join(const DraftId& id) const {
+  commit::Transaction save{place_.directory, place_.naming, id.step, commit::uuid_text(id.uuid)};
+  format_of(policy_.format).shape(save, 0);
+  save.num_files = static_cast<int>(id.num_files);  // rank 0 may have raised it
+  save.sequence = id.sequence;
+  save.direct = !place_.atomic_rename;
+  save.records = id.records != 0;
+  save.slot = static_cast<int>(id.slot);
+  save.files.recycle = id.recycled_bytes >= 0;
+  save.files.direct_io = policy_.direct_io;
+  if (id.left_step >= 0) save.files.takes = {id.left_step, static_cast<int>(id.left_files)};
+  if (id.shared_step >= 0) {
+    save.files.shares = {id.shared_step, static_cast<int>(id.shared_files), id.shared_sequence};
+  }
+  if (id.staging.high != 0 || id.staging.low != 0) save.staging = commit::uuid_text(id.staging);
+  return Draft(place_.files, std::move(save), id);
+}
+
+std::optional<commit::SharedData> Directory::shares(std::int64_t sequence) const {
+  const CatalogEntry* found = nullptr;
+  for (const auto& entry : catalog_) {
+    const bool sound = entry.ours && entry.damage.empty() && !entry.volatile_commit &&
+                       format_of(entry.format).has_data_files() && entry.num_files > 0;
+    if (!sound || (found && found->save.sequence == sequence)) continue;
+    if (!found || entry.save.sequence == sequence || entry.save.sequence > found->save.sequence) {
+      found = &entry;
+    }
+  }
+  if (!found) return std::nullopt;
+  return commit::SharedData{found->step, found->num_files, found->save.sequence};
+}
+
+Draft Directory::begin_save(const Intent& intent) {
+  const auto step = intent.step;
+  const auto data_files = intent.data_files;
+  const bool alone = intent.alone;
+  make_durable();
+  sequences_.require(step);
+  require_replaceable(step, intent.may_overwrite);
+  const auto takes = choose_left(step, data_files, alone);
+  const auto recycled = takes        ? takes->bytes
+                        : recycles() ? commit::trim_recycled(*place_.files, place_.directory,
+                                                             place_.naming, data_files, waits_)
+                                     : 0;
+  forget_recycled_bytes();
+  if (recycled < intent.bytes) require_free(step, intent.bytes - recycled);
+  DraftId id{
+      .step = step, .uuid = commit::random_uuid(), .records = intent.records, .slot = intent.slot};
+  commit::Transaction save{place_.directory,           place_.naming,  step,
+                           commit::uuid_text(id.uuid), data_files + 1, !place_.atomic_rename};
+  save.records = intent.records || save.direct;
+  save.files.stripes = policy_.stripes_of(data_files);
+  save.files.stripes_yield = policy_.stripes == 0;
+  format_of(policy_.format).shape(save, data_files);
+  listing_ = commit::avoid_counts_in_use(*place_.files, save);
+  // Before the question whether the directory is ours: a number that was taken after another owner
+  // had come would be higher than all of that owner's.
+  const auto sequence = save.sequence = intent.sequence < 0 ? sequences_.next() : intent.sequence;
+  if (save.direct || unwithdrawn_) ownership_->check();
+  if (unwithdrawn_) {
+    abandon(*unwithdrawn_);
+    unwithdrawn_.reset();
+    listing_.reset();
+    spoil(alone);
+  }
+  if (spoiled_) spoil(alone);
+  if (save.direct && put_back_undecided(place_, step)) {
+    std::erase_if(catalog_, [&](const auto& entry) { return entry.step == step; });
+  }
+  if (is_staged(save)) {
+    save.staging = staging_->make(save.files);
+    save.opened_staging = staging_->opened();
+    save.retired = staging_->take_retired();
+    if (save.records) staging_->make_durable();
+  } else if (staging_) {
+    staging_->forget_retired();
+  }
+  commit::begin(*place_.files, save);
+  // A directory that was made before another owner came is seen by that one, and taken away from
+  // all that this save does with it.
+  if (!save.direct && save.staging.empty()) try {
+      ownership_->check();
+    } catch (const Error&) {
+      commit::discard_empty(*place_.files, save.temp());
+      throw;
+    }
+  waits_.set({});  // they are this save's
+  if (takes) {
+    save.files.takes = takes;
+    const std::lock_guard guard(tidied_mutex_);
+    recycling_->forget_left(takes->step);
+  }
+  id.sequence = sequence;
+  id.num_files = save.num_files;
+  id.recycled_bytes = recycles() ? recycled : -1;
+  if (takes) {
+    id.left_step = takes->step;
+    id.left_files = takes->num_files;
+  }
+  if (!save.staging.empty()) id.staging = commit::parse_uuid(save.staging);
+  const auto shared = intent.shares ? shares(*intent.shares) : std::nullopt;
+  if (shared) {
+    id.shared_step = shared->step;
+    id.shared_files = shared->num_files;
+    id.shared_sequence = shared->sequence;
+  }
+  auto draft = join(id);
+  auto& mine = draft.transaction();
+  mine.retired = std::move(save.retired);
+  mine.opened = std::move(save.opened);
+  mine.replaces = std::move(save.replaces);
+  return draft;
+}
+
+void Directory::look_before(Draft& draft, std::int64_t bytes) const {
+  // Raised first, for what may follow: what is withdrawn must not be others' files.
+  auto& save = draft.transaction();
+  const auto recycled = draft.id().recycled_bytes;
+  const auto count = save.num_files;
+  commit::avoid_counts_in_use(*place_.files, save);
+  if (save.num_files != count) {
+    throw Error(Code::already_exists,
+                cat("data files of step ", save.step, " are in ", place_.directory.string()),
+                "no checkpoint refers to them, and Cairn did not write them",
+                "Move them away, or save another step.")
+        .at(save.prefix().string());
+  }
+  if (recycled < bytes) require_free(save.step, bytes - std::max<std::int64_t>(recycled, 0));
+  if (save.staging.empty()) ownership_->check();
+}
+
+void Directory::remove_untaken(const Draft& draft, int first, int end) const {
+  const auto& taken = draft.transaction().files.takes;
+  if (!taken) return;
+  std::vector<commit::SeenFile> files;
+  const auto prefix = commit::prefix_name(place_.naming, taken->step);
+  for (int file = first; file < std::min(end, taken->num_files); ++file) {
+    files.push_back({commit::data_name(prefix, file, taken->num_files)});
+  }
+  commit::Removal(*place_.files, place_.directory, ownership_->ownership()).remove(files);
+}
+
+}  // namespace cairn

@@ -1,0 +1,87 @@
+#include "store/draft.hpp"
+
+#include <span>
+
+#include "cairn/error.hpp"
+#include "store/commit/protocol.hpp"
+
+namespace cairn {
+namespace {
+
+// Over that of an earlier save, where there is one: then no name has to become durable. Torn, it is
+// no record.
+void write_over(io::FileSystem& files, const io::Path& path, std::string_view bytes) {
+  std::unique_ptr<io::File> file;
+  try {
+    file = files.open_write(path);
+  } catch (const Error& error) {
+    if (error.code() != Code::not_found) throw;
+    io::write_file(files, path, bytes);
+    return;
+  }
+  file->write_at(0, std::as_bytes(std::span(bytes)));
+  const auto size = static_cast<std::int64_t>(bytes.size());
+  if (file->size() > size) file->resize(size);
+  file->sync();
+  file->close();
+}
+
+}  // namespace
+
+void Draft::make_place() const {
+  if (save_.staging.empty()) commit::join(*files_, save_);
+}
+
+// A new one: a recycled one takes its name by a rename, which would take it from a rank that is
+// writing already.
+std::unique_ptr<io::File> Draft::make_or_open(int number) const {
+  std::unique_ptr<io::File> file;
+  try {
+    file = files_->create(path(number));
+  } catch (const Error& error) {
+    if (error.code() != Code::already_exists) throw;
+    file = files_->open_write(path(number));
+  }
+  file->stream(save_.files.direct_io);
+  return file;
+}
+
+std::optional<io::Path> Draft::shared_path(int number) const {
+  const auto& shares = save_.files.shares;
+  // Of fewer ranks, or a smaller state.
+  if (!shares || number >= shares->num_files) return std::nullopt;
+  return save_.directory / commit::data_name(commit::prefix_name(save_.name, shares->step), number,
+                                             shares->num_files);
+}
+
+void Draft::adopt(const io::Path& data, int number) const {
+  io::link_or_copy(*files_, data, path(number));
+}
+
+int Draft::count_with(int data_files) const {
+  auto grown = save_;
+  grown.num_files = data_files + 1;
+  commit::avoid_counts_in_use(*files_, grown);
+  return grown.num_files;
+}
+
+void Draft::set_num_files(int count) {
+  save_.num_files = count;
+  id_.num_files = count;
+}
+
+void Draft::record(int writer, int writers, std::string_view bytes) const {
+  const auto to = save_.record(writer, writers);
+  if (save_.staging.empty()) {
+    io::write_file(*files_, to, bytes);
+  } else {
+    write_over(*files_, to, bytes);
+  }
+  commit::seal(*files_, save_);
+}
+
+void Draft::name(const std::set<int>& data_files) const {
+  if (names_data()) commit::name_data(*files_, save_, data_files);
+}
+
+}  // namespace cairn

@@ -1,0 +1,92 @@
+#include "store/sink.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "base/checksum.hpp"
+#include "layout/offsets.hpp"
+
+namespace cairn {
+
+Sink::Sink(const Draft& draft, const std::vector<StoredTensor>& entries,
+           std::int64_t gathered_bytes)
+    : draft_(&draft), most_gathered_(static_cast<std::size_t>(gathered_bytes)) {
+  for (const auto& entry : entries) {
+    const auto& slice = entry.slices.front();
+    auto& size = sizes_[slice.file];
+    size = entry_begin(size, slice.size) + slice.size;
+  }
+}
+
+void Sink::begin(StoredTensor& entry) {
+  auto& slice = entry.slices.front();
+  if (slice.file != number_) {
+    finish();
+    const auto size = sizes_.find(slice.file);
+    file_ = draft_->make(
+        slice.file, size == sizes_.end() ? std::numeric_limits<std::int64_t>::max() : size->second);
+    number_ = slice.file;
+    end_ = 0;
+  }
+  crc_ = 0;
+  slice.offset = entry_begin(end_, slice.size);
+  // Whatever was there; and what is written stays in a row.
+  static constexpr std::array<std::byte, page_bytes> zeros = {};
+  const auto gap = std::span(zeros).first(static_cast<std::size_t>(slice.offset - end_));
+  put(gap, false);
+}
+
+void Sink::append(std::span<const std::byte> bytes, bool stay) {
+  while (!bytes.empty()) {
+    const auto piece = bytes.first(std::min<std::size_t>(cached_bytes, bytes.size()));
+    crc_ = crc32c(piece, crc_);
+    put(piece, stay);
+    bytes = bytes.subspan(piece.size());
+  }
+}
+
+void Sink::put(std::span<const std::byte> bytes, bool stay) {
+  if (bytes.empty()) return;
+  const auto offset = end_;
+  const bool small = bytes.size() < most_gathered_ / 4;
+  if (small && !(gathered_.empty() && file_.file->gathers())) {
+    if (gathered_.size() + bytes.size() > most_gathered_) write_gathered();
+    const auto needed = gathered_.size() + bytes.size();
+    if (needed > gathered_.capacity()) {
+      gathered_.reserve(std::min(std::max(needed, 2 * gathered_.capacity()), most_gathered_));
+    }
+    gathered_.insert(gathered_.end(), bytes.begin(), bytes.end());
+  } else {
+    write_gathered();
+    if (stay && !small) {
+      file_.file->write_behind(offset, bytes);
+    } else {
+      file_.file->write_at(offset, bytes);
+    }
+  }
+  end_ += static_cast<std::int64_t>(bytes.size());
+}
+
+void Sink::write_gathered() {
+  if (gathered_.empty()) return;
+  file_.file->write_at(end_ - static_cast<std::int64_t>(gathered_.size()), gathered_);
+  gathered_.clear();
+}
+
+std::uint32_t Sink::end(StoredTensor& entry) const {
+  if (entry.dtype != DType::string) entry.slices.front().crc32c = crc_;
+  return crc_;
+}
+
+void Sink::finish() {
+  if (!file_.file) return;
+  write_gathered();
+  gathered_.shrink_to_fit();
+  if (file_.recycled && file_.file->size() != end_) file_.file->resize(end_);
+  file_.file->sync();
+  file_.file->close();
+  file_ = {};
+}
+
+}  // namespace cairn
