@@ -1,5 +1,7 @@
 #include "cairn/error.hpp"
 
+#include <utility>
+
 #include "base/text.hpp"
 
 namespace cairn {
@@ -10,40 +12,28 @@ std::string shown(Code code, std::string text) {
   return printable(text, code == Code::application);
 }
 
+constexpr std::pair<Code, const char*> code_names[] = {
+    {Code::invalid_argument, "invalid_argument"},
+    {Code::not_found, "not_found"},
+    {Code::already_exists, "already_exists"},
+    {Code::disagreement, "disagreement"},
+    {Code::coverage, "coverage"},
+    {Code::sharding, "sharding"},
+    {Code::data_loss, "data_loss"},
+    {Code::io, "io"},
+    {Code::no_space, "no_space"},
+    {Code::busy, "busy"},
+    {Code::unsupported, "unsupported"},
+    {Code::communication, "communication"},
+    {Code::durability_unknown, "durability_unknown"},
+    {Code::internal, "internal"},
+    {Code::application, "application"}};
+
 }  // namespace
 
 const char* code_name(Code code) {
-  switch (code) {
-    case Code::invalid_argument:
-      return "invalid_argument";
-    case Code::not_found:
-      return "not_found";
-    case Code::already_exists:
-      return "already_exists";
-    case Code::disagreement:
-      return "disagreement";
-    case Code::coverage:
-      return "coverage";
-    case Code::sharding:
-      return "sharding";
-    case Code::data_loss:
-      return "data_loss";
-    case Code::io:
-      return "io";
-    case Code::no_space:
-      return "no_space";
-    case Code::busy:
-      return "busy";
-    case Code::unsupported:
-      return "unsupported";
-    case Code::communication:
-      return "communication";
-    case Code::durability_unknown:
-      return "durability_unknown";
-    case Code::internal:
-      return "internal";
-    case Code::application:
-      return "application";
+  for (const auto& [one, name] : code_names) {
+    if (one == code) return name;
   }
   return "unknown";
 }

@@ -51,8 +51,8 @@ Decoded decode(std::string_view text) {
     if ((next & 0xc0) != 0x80) return {};
     point = point << 6 | (next & 0x3f);
   }
-  if (more == 2 && (point < 0x800 || (point >= 0xd800 && point < 0xe000))) return {};
-  if (more == 3 && (point < 0x10000 || point > 0x10ffff)) return {};
+  constexpr std::uint32_t least[] = {0, 0x80, 0x800, 0x10000};  // by bytes behind the first
+  if (point < least[more] || point > 0x10ffff || (point & ~0x7ffu) == 0xd800) return {};
   return {point, more + 1};
 }
 

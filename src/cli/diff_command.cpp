@@ -28,21 +28,9 @@ struct DiffArguments {
 };
 
 const char* word(Kind kind) {
-  switch (kind) {
-    case Kind::only_in_a:
-      return "only in A";
-    case Kind::only_in_b:
-      return "only in B";
-    case Kind::dtype:
-      return "dtype";
-    case Kind::shape:
-      return "shape";
-    case Kind::values:
-      return "values";
-    case Kind::unreadable:
-      return "cannot be read";
-  }
-  return "";
+  constexpr const char* words[] = {"only in A", "only in B", "dtype",
+                                   "shape",     "values",    "cannot be read"};
+  return words[static_cast<int>(kind)];
 }
 
 std::string index_text(const Dims& index) {

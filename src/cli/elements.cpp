@@ -3,22 +3,15 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
-#include <limits>
+#include <utility>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "model/element_types.hpp"
 #include "model/small_float.hpp"
 
 namespace cairn::cli {
 namespace {
-
-template <class T>
-T load(const char* from) {
-  T value;
-  std::memcpy(&value, from, sizeof value);
-  return value;
-}
 
 template <class T>
 std::string number_text(T value) {
@@ -30,9 +23,8 @@ std::string number_text(T value) {
 }
 
 template <class T>
-std::string complex_text(const char* from) {
-  const auto real = number_text(load<T>(from));
-  const auto imaginary = number_text(load<T>(from + sizeof(T)));
+std::string number_text(std::complex<T> value) {
+  const auto real = number_text(value.real()), imaginary = number_text(value.imag());
   return real + (imaginary.front() == '-' ? "" : "+") + imaginary + "j";
 }
 
@@ -56,94 +48,37 @@ std::string small_text(std::uint32_t bits, const SmallFloat& format) {
   return number_text(value);
 }
 
+// Others are bytes.
+constexpr std::pair<DType, const char*> npy_types[] = {
+    {DType::boolean, "|b1"},   {DType::int8, "|i1"},        {DType::int16, "<i2"},
+    {DType::int32, "<i4"},     {DType::int64, "<i8"},       {DType::uint16, "<u2"},
+    {DType::bfloat16, "<u2"},  {DType::uint32, "<u4"},      {DType::uint64, "<u8"},
+    {DType::float16, "<f2"},   {DType::float32, "<f4"},     {DType::float64, "<f8"},
+    {DType::complex64, "<c8"}, {DType::complex128, "<c16"}, {DType::string, nullptr},
+    {DType::variant, nullptr}};
+
 const char* npy_type(DType dtype) {
-  switch (dtype) {
-    case DType::boolean:
-      return "|b1";
-    case DType::int8:
-    case DType::qint8:
-      return "|i1";
-    case DType::int16:
-    case DType::qint16:
-      return "<i2";
-    case DType::int32:
-    case DType::qint32:
-      return "<i4";
-    case DType::int64:
-      return "<i8";
-    case DType::quint16:
-    case DType::uint16:
-    case DType::bfloat16:
-      return "<u2";
-    case DType::uint32:
-      return "<u4";
-    case DType::uint64:
-      return "<u8";
-    case DType::float16:
-      return "<f2";
-    case DType::float32:
-      return "<f4";
-    case DType::float64:
-      return "<f8";
-    case DType::complex64:
-      return "<c8";
-    case DType::complex128:
-      return "<c16";
-    case DType::string:
-    case DType::variant:
-      return nullptr;
-    default:
-      return "|u1";
+  for (const auto& [one, type] : npy_types) {
+    if (one == unquantised(dtype)) return type;
   }
+  return "|u1";
 }
 
 }  // namespace
 
 std::string element_text(DType dtype, const char* element) {
-  const auto byte = load<std::uint8_t>(element);
+  std::string text;
+  const auto write = [&](auto type) { text = number_text(load_element<decltype(type)>(element)); };
+  if (with_number(dtype, write)) return text;
+  const auto byte = load_element<std::uint8_t>(element);
+  if (const auto format = small_float(dtype)) {
+    const int bits = 1 + format->exponent_bits + format->mantissa_bits;
+    return small_text(bits == 16 ? load_element<std::uint16_t>(element) : byte & ((1u << bits) - 1),
+                      *format);
+  }
   switch (dtype) {
     case DType::boolean:
       return byte ? "true" : "false";
-    case DType::int8:
-    case DType::qint8:
-      return number_text(int{load<std::int8_t>(element)});
-    case DType::uint8:
-    case DType::quint8:
-      return number_text(unsigned{byte});
-    case DType::int16:
-    case DType::qint16:
-      return number_text(load<std::int16_t>(element));
-    case DType::uint16:
-    case DType::quint16:
-      return number_text(load<std::uint16_t>(element));
-    case DType::int32:
-    case DType::qint32:
-      return number_text(load<std::int32_t>(element));
-    case DType::uint32:
-      return number_text(load<std::uint32_t>(element));
-    case DType::int64:
-      return number_text(load<std::int64_t>(element));
-    case DType::uint64:
-      return number_text(load<std::uint64_t>(element));
-    case DType::float32:
-      return number_text(load<float>(element));
-    case DType::float64:
-      return number_text(load<double>(element));
-    case DType::complex64:
-      return complex_text<float>(element);
-    case DType::complex128:
-      return complex_text<double>(element);
-    case DType::float16:
-    case DType::bfloat16:
-      return small_text(load<std::uint16_t>(element), *small_float(dtype));
-    case DType::float8_e5m2:
-    case DType::float8_e4m3fn:
-    case DType::float8_e4m3fnuz:
-    case DType::float8_e4m3b11fnuz:
-    case DType::float8_e5m2fnuz:
-      return small_text(byte, *small_float(dtype));
-    case DType::float4_e2m1fn:
-      return small_text(byte & 15u, *small_float(dtype));
     case DType::int4:
       return number_text(sign_extend(byte, 4));
     case DType::int2:
@@ -152,8 +87,7 @@ std::string element_text(DType dtype, const char* element) {
       return number_text(byte & 15u);
     case DType::uint2:
       return number_text(byte & 3u);
-    case DType::string:
-    case DType::variant:
+    default:
       break;
   }
   throw Error(Code::internal, cat("an element of dtype ", dtype_name(dtype), " is no number"));

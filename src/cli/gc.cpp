@@ -27,24 +27,31 @@ struct GcArguments {
   Retention keep;
 };
 
+// Whose entry it is, if a save that did not finish left it.
+std::optional<commit::Naming> name_of_unfinished(const std::string& entry) {
+  const auto at = std::max(entry.rfind("_temp_") + 1, entry.rfind(".part_") + 1);
+  const auto prefix = at == 0 ? entry : entry.substr(0, at - 1);
+  const auto split = commit::split_step(prefix);
+  const auto naming = split ? commit::Naming(split->name) : commit::Naming(prefix, false);
+  const bool is_one =
+      commit::parse_name(entry, naming).kind == commit::ParsedName::Kind::temp_directory;
+  return is_one ? std::optional(naming) : std::nullopt;
+}
+
 // Names under which Cairn has saved here, to the end or not. What only others made is left alone.
 std::vector<commit::Naming> our_names(io::FileSystem& files, const io::Path& directory) {
   std::set<std::string> names, single;
-  for (const auto& entry : files.list(directory)) {
-    const auto at = std::max(entry.rfind("_temp_") + 1, entry.rfind(".part_") + 1);
-    const auto prefix = at == 0 ? entry : entry.substr(0, at - 1);
-    const auto split = commit::split_step(prefix);
-    const auto naming = split ? commit::Naming(split->name) : commit::Naming(prefix, false);
-    if (commit::parse_name(entry, naming).kind != commit::ParsedName::Kind::temp_directory)
-      continue;
+  const auto add = [&](const commit::Naming& naming) {
     (naming.numbered ? names : single).insert(naming.name);
+  };
+  for (const auto& entry : files.list(directory)) {
+    if (const auto naming = name_of_unfinished(entry)) add(*naming);
   }
   const auto recycled =
       directory / commit::private_directory_name / commit::recycled_directory_name;
   if (io::exists(files, recycled)) {
     for (const auto& entry : files.list(recycled)) {
-      const auto parsed = commit::parse_recycled_name(entry);
-      if (parsed) (parsed->naming.numbered ? names : single).insert(parsed->naming.name);
+      if (const auto parsed = commit::parse_recycled_name(entry)) add(parsed->naming);
     }
   }
   for (const auto& prefix : list_prefixes(files, directory)) {
@@ -117,6 +124,28 @@ void run_on_node(Tool& tool, const GcArguments& options) {
   if (done.gone.empty() && done.left.empty()) print_line("nothing to do on this node");
 }
 
+void tell_owner(io::FileSystem& files, const io::Path& directory) {
+  const auto owner = commit::read_owner(files, directory);
+  if (!owner) return;
+  log(LogLevel::warning, cat("the directory is or was owned by ", commit::describe(*owner),
+                             ": what that is saving now is listed too, and gc refuses while it "
+                             "runs"));
+}
+
+// What is left of one name. Whether there was anything. Without an owner it is only told.
+bool collect(const Location& place, const Readers& readers, const GcArguments& options,
+             const commit::Ownership* owner) {
+  const auto steps = plan_recovery(place, readers);
+  print(steps, options.dry_run);
+  bool any = !steps.empty();
+  const auto lacked_room = !options.dry_run && !clear_up(place, readers, *owner);
+  if (options.max_to_keep >= 0 && place.naming.numbered) {
+    any |= retire(*place.files, place.directory, place.naming, options, owner);
+  }
+  if (lacked_room) clear_up(place, readers, *owner, true);
+  return any;
+}
+
 void run(Tool& tool, const GcArguments& options) {
   if (!options.tier.empty()) return run_on_node(tool, options);
   if (options.directory.empty()) {
@@ -128,11 +157,7 @@ void run(Tool& tool, const GcArguments& options) {
                                           : std::vector<commit::Naming>{options.name};
   std::optional<commit::Ownership> ownership;
   if (options.dry_run) {
-    if (const auto owner = commit::read_owner(*tool.files, directory)) {
-      log(LogLevel::warning, cat("the directory is or was owned by ", commit::describe(*owner),
-                                 ": what that is saving now is listed too, and gc refuses while it "
-                                 "runs"));
-    }
+    tell_owner(*tool.files, directory);
   } else if (!names.empty()) {
     constexpr double wait_seconds = 2;  // a dying process holds its lock for a moment
     commit::OwnershipOptions taking;
@@ -147,15 +172,7 @@ void run(Tool& tool, const GcArguments& options) {
     const Location place{
         tool.files, directory, naming,
         ownership ? ownership->atomic_rename() : !commit::says_no_rename(*tool.files, directory)};
-    const auto steps = plan_recovery(place, readers);
-    print(steps, options.dry_run);
-    any = any || !steps.empty();
-    const auto* owner = ownership ? &*ownership : nullptr;
-    const auto lacked_room = !options.dry_run && !clear_up(place, readers, *owner);
-    if (options.max_to_keep >= 0 && naming.numbered) {
-      any |= retire(*tool.files, directory, naming, options, owner);
-    }
-    if (lacked_room) clear_up(place, readers, *owner, true);
+    any |= collect(place, readers, options, ownership ? &*ownership : nullptr);
   }
   if (!any) print_line(cat("nothing to do in ", directory.string()));
 }

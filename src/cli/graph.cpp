@@ -34,6 +34,15 @@ std::string count_text(std::size_t count, const std::string& thing) {
   return cat(count, ' ', thing, count == 1 ? "" : "s");
 }
 
+std::vector<std::string> value_row(const CheckpointContents& contents, const std::string& path,
+                                   const ObjectGraph::Attribute& value) {
+  const auto* tensor = contents.find(value.key);
+  return {path, tensor ? std::string(dtype_name(tensor->dtype)) : "missing",
+          tensor ? shape_text(tensor->shape) : "",
+          value.full_name.empty() ? "" : shown_key(value.full_name),
+          value.name == "VARIABLE_VALUE" ? "" : shown_key(value.name)};
+}
+
 }  // namespace
 
 Json graph_json(const CheckpointContents& contents) {
@@ -83,13 +92,7 @@ void print_graph(const CheckpointContents& contents, bool all) {
     if (node.attributes.empty() && !all) continue;
     const auto path = n == 0 ? "(root)" : shown_key(ways.paths[n]);
     if (node.attributes.empty()) rows.push_back({path});
-    for (const auto& value : node.attributes) {
-      const auto* tensor = contents.find(value.key);
-      rows.push_back({path, tensor ? std::string(dtype_name(tensor->dtype)) : "missing",
-                      tensor ? shape_text(tensor->shape) : "",
-                      value.full_name.empty() ? "" : shown_key(value.full_name),
-                      value.name == "VARIABLE_VALUE" ? "" : shown_key(value.name)});
-    }
+    for (const auto& value : node.attributes) rows.push_back(value_row(contents, path, value));
     const auto& other = ways.other[n];
     const auto shown = all ? other.size() : std::min(other.size(), other_paths_shown);
     for (std::size_t i = 0; i < shown; ++i) rows.push_back({"  = " + shown_key(other[i])});

@@ -152,11 +152,7 @@ std::string utc_time(double seconds) {
   return calendar(seconds, false, "%Y-%m-%dT%H:%M:%S") + fraction;
 }
 
-void print_table(std::vector<std::vector<std::string>> rows, const std::string& indent,
-                 const std::vector<std::size_t>& right) {
-  for (auto& row : rows) {
-    for (auto& cell : row) cell = printable(cell);
-  }
+static std::vector<std::size_t> column_widths(const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> widths;
   for (const auto& row : rows) {
     if (widths.size() < row.size()) widths.resize(row.size());
@@ -165,6 +161,15 @@ void print_table(std::vector<std::vector<std::string>> rows, const std::string& 
       if (cell <= widest_column) widths[i] = std::max(widths[i], cell);
     }
   }
+  return widths;
+}
+
+void print_table(std::vector<std::vector<std::string>> rows, const std::string& indent,
+                 const std::vector<std::size_t>& right) {
+  for (auto& row : rows) {
+    for (auto& cell : row) cell = printable(cell);
+  }
+  const auto widths = column_widths(rows);
   const auto columns = terminal_columns();
   const auto end_line = [](std::string& line) {
     line.erase(line.find_last_not_of(' ') + 1);

@@ -13,6 +13,7 @@
 #include "store/contents/contents_reader.hpp"
 #include "store/contents/read_holders.hpp"
 #include "store/contents/whose.hpp"
+#include "tools/read_tensor.hpp"
 
 namespace cairn::cli {
 namespace {
@@ -45,12 +46,6 @@ Look look(io::FileSystem& files, const io::Path& prefix) {
     found.holders_problem = error.what();
   }
   return found;
-}
-
-std::int64_t bytes_of(const StoredTensor& tensor) {
-  std::int64_t bytes = 0;
-  for (const auto& slice : tensor.slices) bytes += slice.size;
-  return bytes;
 }
 
 std::string file_name(const CheckpointContents& contents, int file) {
@@ -88,7 +83,7 @@ Json json_of(const CheckpointContents& contents, const StoredTensor& tensor) {
     item["dtype_number"] = static_cast<int>(tensor.dtype);
   }
   item["shape"] = tensor.shape;
-  item["bytes"] = bytes_of(tensor);
+  item["bytes"] = stored_bytes(tensor);
   item["sliced"] = tensor.sliced;
   if (!tensor.problem.empty()) item["problem"] = tensor.problem;
   Json slices = Json::array();
@@ -117,6 +112,57 @@ Json json_of(const CheckpointContents& contents, const StoredTensor& tensor) {
   return item;
 }
 
+Json json_of(const CheckpointMeta& meta) {
+  return {{"step", meta.step},
+          {"sequence", meta.sequence},
+          {"time_seconds", meta.wall_time_seconds},
+          {"time", utc_time(meta.wall_time_seconds)},
+          {"version", meta.version},
+          {"ranks", meta.ranks},
+          {"policy", meta.policy},
+          {"uuid", meta.uuid}};
+}
+
+// Of the whole, and of what is no tensor.
+void add_descriptions(Json& out, const CheckpointContents& contents) {
+  const auto& said = contents.meta->descriptions;
+  if (!said.attributes.empty()) out["attributes"] = json_of(said.attributes);
+  for (const auto& [key, one] : said.by_key) {
+    if (contents.find(key)) continue;
+    auto& group = out["groups"][key] = Json::object();
+    add_description(group, one);
+  }
+}
+
+Json json_of_files(const Look& found) {
+  Json files = Json::array();
+  for (const auto& [file, used] : found.bytes_used) {
+    const auto size = found.index.data_sizes.find(file);
+    const bool there = size != found.index.data_sizes.end();
+    files.push_back({{"file", file_name(found.contents, file)},
+                     {"number", file},
+                     {"bytes", there ? Json(size->second) : Json()},
+                     {"bytes_used", used}});
+  }
+  return files;
+}
+
+Json json_of(const Look& found, const std::vector<StoredTensor>& tensors) {
+  Json list = Json::array();
+  for (const auto& tensor : tensors) {
+    list.push_back(json_of(found.contents, tensor));
+    if (!found.holders || !found.holders->tensors.count(tensor.key)) continue;
+    auto held = Json::array();
+    for (const auto& one : found.holders->tensors.at(tensor.key)) {
+      held.push_back({{"start", one.box.start},
+                      {"extent", one.box.extent},
+                      {"task", found.holders->tasks.at(one.task)}});
+    }
+    list.back()["held"] = std::move(held);
+  }
+  return list;
+}
+
 Json json_of(const Look& found) {
   const auto& contents = found.contents;
   Json out;
@@ -124,72 +170,44 @@ Json json_of(const Look& found) {
   out["num_files"] = contents.num_files;
   out["byte_order"] = contents.big_endian ? "big" : "little";
   out["index_bytes"] = found.index.bytes.size();
-  out["metadata"] = Json();
+  out["metadata"] = contents.meta ? json_of(*contents.meta) : Json();
   if (contents.meta) {
-    const auto& meta = *contents.meta;
-    out["metadata"] = {{"step", meta.step},
-                       {"sequence", meta.sequence},
-                       {"time_seconds", meta.wall_time_seconds},
-                       {"time", utc_time(meta.wall_time_seconds)},
-                       {"version", meta.version},
-                       {"ranks", meta.ranks},
-                       {"policy", meta.policy},
-                       {"uuid", meta.uuid}};
-    const auto& said = meta.descriptions;
-    if (!said.attributes.empty()) out["attributes"] = json_of(said.attributes);
-    for (const auto& [key, one] : said.by_key) {
-      if (contents.find(key)) continue;
-      auto& group = out["groups"][key] = Json::object();
-      add_description(group, one);
-    }
+    add_descriptions(out, contents);
   } else if (!found.index.meta_problem.empty()) {
     out["metadata_problem"] = found.index.meta_problem;
   }
   if (!found.misplaced.empty()) out["misplaced"] = found.misplaced;
-  Json files = Json::array();
-  for (const auto& [file, used] : found.bytes_used) {
-    const auto size = found.index.data_sizes.find(file);
-    const bool there = size != found.index.data_sizes.end();
-    files.push_back({{"file", file_name(contents, file)},
-                     {"number", file},
-                     {"bytes", there ? Json(size->second) : Json()},
-                     {"bytes_used", used}});
-  }
-  out["files"] = std::move(files);
-  for (const auto& [member, tensors] :
-       {std::pair("tensors", &contents.tensors), std::pair("own", &contents.own)}) {
-    Json list = Json::array();
-    for (const auto& tensor : *tensors) {
-      list.push_back(json_of(contents, tensor));
-      if (!found.holders || !found.holders->tensors.count(tensor.key)) continue;
-      auto held = Json::array();
-      for (const auto& one : found.holders->tensors.at(tensor.key)) {
-        held.push_back({{"start", one.box.start},
-                        {"extent", one.box.extent},
-                        {"task", found.holders->tasks.at(one.task)}});
-      }
-      list.back()["held"] = std::move(held);
-    }
-    out[member] = std::move(list);
-  }
+  out["files"] = json_of_files(found);
+  out["tensors"] = json_of(found, contents.tensors);
+  out["own"] = json_of(found, contents.own);
   if (found.holders) out["tasks"] = found.holders->tasks;
   if (!found.holders_problem.empty()) out["tasks_problem"] = found.holders_problem;
   return out;
 }
 
-void print_slices(const StoredTensor& tensor, bool all) {
-  if (!tensor.sliced) return;
-  const auto count = all ? tensor.slices.size() : std::min(tensor.slices.size(), slices_shown);
+// Of the first slices, or of all.
+template <class Slices, class Row>
+void print_rows(const std::string& key, const Slices& slices, bool all, const Row& row_of) {
+  const auto count = all ? slices.size() : std::min(slices.size(), slices_shown);
   std::vector<std::vector<std::string>> rows;
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto& slice = tensor.slices[i];
-    rows.push_back({spec_of(tensor, slice), cat("file ", slice.file), cat("at ", slice.offset),
-                    bytes_text(static_cast<double>(slice.size))});
-  }
-  print_line(cat("    ", shown_key(tensor.key)));
+  for (std::size_t i = 0; i < count; ++i) rows.push_back(row_of(slices[i]));
+  print_line(cat("    ", shown_key(key)));
   print_table(rows, "      ");
-  if (count < tensor.slices.size()) {
-    print_line(cat("      and ", tensor.slices.size() - count, " more (--all)"));
+  if (count < slices.size()) {
+    print_line(cat("      and ", slices.size() - count, " more (--all)"));
+  }
+}
+
+void print_slices(const std::vector<StoredTensor>& tensors, bool all) {
+  bool any = false;
+  for (const auto& tensor : tensors) {
+    if (!tensor.sliced || tensor.slices.empty()) continue;
+    if (!any) print_paragraph("slices");
+    any = true;
+    print_rows(tensor.key, tensor.slices, all, [&](const StoredSlice& slice) {
+      return std::vector{spec_of(tensor, slice), cat("file ", slice.file), cat("at ", slice.offset),
+                         bytes_text(static_cast<double>(slice.size))};
+    });
   }
 }
 
@@ -204,16 +222,9 @@ void print_holders(const Look& found, bool all) {
     if (at == found.holders->tensors.end()) continue;
     const auto& slices = at->second;
     if (slices.size() < 2 && !all) continue;
-    const auto count = all ? slices.size() : std::min(slices.size(), slices_shown);
-    std::vector<std::vector<std::string>> rows;
-    for (std::size_t i = 0; i < count; ++i) {
-      rows.push_back({box_text(slices[i].box), found.holders->tasks.at(slices[i].task)});
-    }
-    print_line(cat("    ", shown_key(tensor.key)));
-    print_table(rows, "      ");
-    if (count < slices.size()) {
-      print_line(cat("      and ", slices.size() - count, " more (--all)"));
-    }
+    print_rows(tensor.key, slices, all, [&](const auto& slice) {
+      return std::vector{box_text(slice.box), found.holders->tasks.at(slice.task)};
+    });
   }
 }
 
@@ -247,24 +258,17 @@ void print_descriptions(const Descriptions& said) {
   }
 }
 
-void print(const Look& found, bool all) {
-  const auto& contents = found.contents;
-  print_line(contents.prefix);
-  if (contents.meta) {
-    const auto& meta = *contents.meta;
-    print_table({{"step", cat(meta.step)},
-                 {"saved", cat(local_time(meta.wall_time_seconds), " by Cairn ", meta.version,
-                               " on ", meta.ranks, meta.ranks == 1 ? " rank" : " ranks")},
-                 {"commit", cat(meta.sequence)},
-                 {"policy", meta.policy},
-                 {"uuid", meta.uuid}},
-                "  ");
-  } else {
-    print_line(found.index.meta_problem.empty() ? "  not saved by Cairn: no metadata"
-                                                : cat("  metadata: ", found.index.meta_problem));
-  }
-  if (!found.misplaced.empty()) print_line(cat("  misplaced: ", found.misplaced));
-  if (contents.big_endian) print_line("  big-endian data");
+void print_save(const CheckpointMeta& meta) {
+  print_table({{"step", cat(meta.step)},
+               {"saved", cat(local_time(meta.wall_time_seconds), " by Cairn ", meta.version, " on ",
+                             meta.ranks, meta.ranks == 1 ? " rank" : " ranks")},
+               {"commit", cat(meta.sequence)},
+               {"policy", meta.policy},
+               {"uuid", meta.uuid}},
+              "  ");
+}
+
+void print_files(const Look& found) {
   std::vector<std::vector<std::string>> rows;
   for (const auto& [file, used] : found.bytes_used) {
     const auto size = found.index.data_sizes.find(file);
@@ -272,31 +276,44 @@ void print(const Look& found, bool all) {
                     size == found.index.data_sizes.end()
                         ? "missing"
                         : bytes_text(static_cast<double>(size->second)),
-                    file_name(contents, file)});
+                    file_name(found.contents, file)});
   }
-  print_paragraph(cat(contents.num_files, contents.num_files == 1 ? " data file" : " data files"));
+  const auto files = found.contents.num_files;
+  print_paragraph(cat(files, files == 1 ? " data file" : " data files"));
   print_table(rows, "    ", {0, 1});
+}
+
+void print_tensors(const std::vector<StoredTensor>& tensors) {
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& tensor : tensors) {
+    const bool typed = static_cast<int>(tensor.dtype) != 0;
+    rows.push_back({shown_key(tensor.key), typed ? std::string(dtype_name(tensor.dtype)) : "?",
+                    shape_text(tensor.shape), bytes_text(static_cast<double>(stored_bytes(tensor))),
+                    place_text(tensor)});
+  }
+  print_paragraph(cat(tensors.size(), tensors.size() == 1 ? " tensor" : " tensors"));
+  print_table(rows, "    ", {3});
+}
+
+void print(const Look& found, bool all) {
+  const auto& contents = found.contents;
+  print_line(contents.prefix);
+  if (contents.meta) {
+    print_save(*contents.meta);
+  } else {
+    print_line(found.index.meta_problem.empty() ? "  not saved by Cairn: no metadata"
+                                                : cat("  metadata: ", found.index.meta_problem));
+  }
+  if (!found.misplaced.empty()) print_line(cat("  misplaced: ", found.misplaced));
+  if (contents.big_endian) print_line("  big-endian data");
+  print_files(found);
   if (contents.graph || !contents.graph_problem.empty()) {
     print_paragraph(contents.graph
                         ? cat("object graph of ", contents.graph->nodes.size(), " nodes (--graph)")
                         : contents.graph_problem);
   }
-  const auto tensors = contents.tensors.size();
-  print_paragraph(cat(tensors, tensors == 1 ? " tensor" : " tensors"));
-  rows.clear();
-  for (const auto& tensor : contents.tensors) {
-    const bool typed = static_cast<int>(tensor.dtype) != 0;
-    rows.push_back({shown_key(tensor.key), typed ? std::string(dtype_name(tensor.dtype)) : "?",
-                    shape_text(tensor.shape), bytes_text(static_cast<double>(bytes_of(tensor))),
-                    place_text(tensor)});
-  }
-  print_table(rows, "    ", {3});
-  const bool any = std::any_of(contents.tensors.begin(), contents.tensors.end(),
-                               [](const auto& t) { return t.sliced && !t.slices.empty(); });
-  if (any) print_paragraph("slices");
-  for (const auto& tensor : contents.tensors) {
-    if (!tensor.slices.empty()) print_slices(tensor, all);
-  }
+  print_tensors(contents.tensors);
+  print_slices(contents.tensors, all);
   print_holders(found, all);
   if (contents.meta) print_descriptions(contents.meta->descriptions);
 }

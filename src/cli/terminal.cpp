@@ -99,6 +99,12 @@ std::string plane_text(const Plane& plane, Colours colours) {
   return out;
 }
 
+// Two dots, one above the other, as one character.
+static const char* block_of(bool upper, bool lower) {
+  if (upper) return lower ? "\u2588" : "\u2580";
+  return lower ? "\u2584" : " ";
+}
+
 std::string curve_text(const Curve& curve, int rows) {
   const int dots = 2 * rows;
   const auto columns = curve.values.size();
@@ -132,7 +138,7 @@ std::string curve_text(const Curve& curve, int rows) {
     std::string line;
     for (std::size_t i = 0; i < columns; ++i) {
       const auto* at = &set[i * static_cast<std::size_t>(dots) + static_cast<std::size_t>(2 * row)];
-      line += at[0] ? (at[1] ? "\u2588" : "\u2580") : at[1] ? "\u2584" : " ";
+      line += block_of(at[0], at[1]);
     }
     line.erase(line.find_last_not_of(' ') + 1);
     out += line + '\n';

@@ -22,27 +22,13 @@ namespace cairn::cli {
 namespace {
 
 const char* word(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::whole:
-      return "whole";
-    case Verdict::damaged:
-      return "damaged";
-    case Verdict::unknown:
-      return "cannot tell";
-  }
-  return "";
+  constexpr const char* words[] = {"whole", "damaged", "cannot tell"};
+  return words[static_cast<int>(verdict)];
 }
 
 const char* word(Finding::Kind kind) {
-  switch (kind) {
-    case Finding::Kind::damage:
-      return "damage";
-    case Finding::Kind::unknown:
-      return "unknown";
-    case Finding::Kind::note:
-      return "note";
-  }
-  return "";
+  constexpr const char* words[] = {"damage", "unknown", "note"};
+  return words[static_cast<int>(kind)];
 }
 
 void print(const Verification& checked) {
@@ -63,6 +49,7 @@ void print(const Verification& checked) {
 void print(const Repair& repair) {
   for (const auto& one : repair.done) print_line(cat("  repaired: ", one));
   for (const auto& one : repair.left) print_line(cat("  not repaired: ", one));
+  print(repair.after);
 }
 
 Json json_of(const Verification& checked) {
@@ -133,15 +120,58 @@ void verify_nodes(Tool& tool, const std::string& directory, const std::string& t
                  bytes_text(static_cast<double>(proof.bytes))));
 }
 
+struct VerifyOptions {
+  std::string target;
+  TierOption tier;
+  bool json = false, repair = false;
+};
+
+Verification read_all(io::FileSystem& files, const io::Path& prefix) {
+  ProgressBar bar(cat("verify ", prefix.filename().string()));
+  return verify_checkpoint(files, prefix, bar.callback());
+}
+
+Finding note_of_removal() {
+  Finding note;
+  note.what = "its removal did not finish: the next job, or cairn gc, gives it back";
+  return note;
+}
+
+void verify(Tool& tool, const VerifyOptions& options) {
+  const auto& tier = options.tier;
+  if (!tier.tier.empty()) {
+    return verify_nodes(tool, options.target, tier.tier, tier.nodes, options.json);
+  }
+  Json all = Json::array();
+  const auto given_back = as_given_back(tool, options.target);
+  auto& files = given_back ? static_cast<io::FileSystem&>(*given_back) : *tool.files;
+  for (const auto& prefix : resolve_checkpoints(files, options.target)) {
+    auto checked = read_all(files, prefix);
+    const bool is_set_aside = given_back && given_back->is_set_aside(prefix);
+    if (is_set_aside) checked.findings.push_back(note_of_removal());
+    std::optional<Repair> repaired;
+    if (options.repair && checked.verdict() == Verdict::damaged && !is_set_aside) {
+      repaired = repair(tool, prefix);
+    }
+    const auto& is_then = repaired ? repaired->after : checked;
+    tool.exit_code = worse(tool.exit_code, static_cast<int>(is_then.verdict()));
+    if (options.json) {
+      all.push_back(json_of(is_then));
+      if (repaired) all.back()["repaired"] = repaired->done;
+      if (repaired) all.back()["not_repaired"] = repaired->left;
+    } else {
+      print(checked);
+      if (repaired) print(*repaired);
+      std::cout.flush();
+    }
+  }
+  if (options.json) print_json(all);
+}
+
 }  // namespace
 
 void add_verify(Tool& tool) {
-  struct Options {
-    std::string target;
-    TierOption tier;
-    bool json = false, repair = false;
-  };
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<VerifyOptions>();
   auto* command = tool.app.add_subcommand("verify", "Read every byte and say what is damaged");
   command
       ->add_option("PREFIX", options->target, "Checkpoint, or a directory for all that are in it")
@@ -169,44 +199,7 @@ void add_verify(Tool& tool) {
       "  cairn verify run/ckpt && echo all whole\n"
       "  cairn verify run/ckpt --repair\n"
       "  cairn verify run/ckpt --json | jq '.[].findings[]'");
-  command->callback([&tool, options] {
-    if (!options->tier.tier.empty()) {
-      return verify_nodes(tool, options->target, options->tier.tier, options->tier.nodes,
-                          options->json);
-    }
-    Json all = Json::array();
-    const auto given_back = as_given_back(tool, options->target);
-    auto& files = given_back ? static_cast<io::FileSystem&>(*given_back) : *tool.files;
-    for (const auto& prefix : resolve_checkpoints(files, options->target)) {
-      auto checked = [&] {
-        ProgressBar bar(cat("verify ", prefix.filename().string()));
-        return verify_checkpoint(files, prefix, bar.callback());
-      }();
-      const bool is_set_aside = given_back && given_back->is_set_aside(prefix);
-      if (is_set_aside) {
-        Finding note;
-        note.what = "its removal did not finish: the next job, or cairn gc, gives it back";
-        checked.findings.push_back(std::move(note));
-      }
-      std::optional<Repair> repaired;
-      if (options->repair && checked.verdict() == Verdict::damaged && !is_set_aside) {
-        repaired = repair(tool, prefix);
-      }
-      if (repaired && !options->json) print(checked);
-      if (repaired) checked = repaired->after;
-      tool.exit_code = worse(tool.exit_code, static_cast<int>(checked.verdict()));
-      if (options->json) {
-        all.push_back(json_of(checked));
-        if (repaired) all.back()["repaired"] = repaired->done;
-        if (repaired) all.back()["not_repaired"] = repaired->left;
-      } else {
-        if (repaired) print(*repaired);
-        print(checked);
-        std::cout.flush();
-      }
-    }
-    if (options->json) print_json(all);
-  });
+  command->callback([&tool, options] { verify(tool, *options); });
 }
 
 }  // namespace cairn::cli

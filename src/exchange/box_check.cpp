@@ -4,17 +4,6 @@
 
 namespace cairn {
 
-bool lies_inside(const Box& box, const Dims& shape) {
-  if (box.start.size() != shape.size() || box.extent.size() != shape.size()) return false;
-  for (std::size_t d = 0; d < shape.size(); ++d) {
-    if (box.start[d] < 0 || box.extent[d] < 0 || box.extent[d] > shape[d] ||
-        box.start[d] > shape[d] - box.extent[d]) {
-      return false;
-    }
-  }
-  return true;
-}
-
 std::string any_box_text(const Box& box) {
   bool sane = box.start.size() == box.extent.size();
   std::int64_t end;

@@ -7,6 +7,7 @@
 #include "cairn/error.hpp"
 #include "exchange/messages.hpp"
 #include "group/collectives.hpp"
+#include "model/element_types.hpp"
 #include "model/follow.hpp"
 
 namespace cairn {
@@ -142,28 +143,6 @@ void widen(const LocalTensor& list, const std::string& name, int rank,
   }
 }
 
-void widen(const LocalTensor& list, const std::string& name, int rank,
-           std::vector<std::int64_t>& ids) {
-  switch (list.dtype) {
-    case DType::int8:
-      return widen<std::int8_t>(list, name, rank, ids);
-    case DType::uint8:
-      return widen<std::uint8_t>(list, name, rank, ids);
-    case DType::int16:
-      return widen<std::int16_t>(list, name, rank, ids);
-    case DType::uint16:
-      return widen<std::uint16_t>(list, name, rank, ids);
-    case DType::int32:
-      return widen<std::int32_t>(list, name, rank, ids);
-    case DType::uint32:
-      return widen<std::uint32_t>(list, name, rank, ids);
-    case DType::uint64:
-      return widen<std::uint64_t>(list, name, rank, ids);
-    default:
-      return widen<std::int64_t>(list, name, rank, ids);
-  }
-}
-
 void read_ids(const RowIds& given, int rank, IdSet& set) {
   try {
     set.list = looked_at(given.list);
@@ -182,7 +161,9 @@ void read_ids(const RowIds& given, int rank, IdSet& set) {
       set.ids = {reinterpret_cast<const std::int64_t*>(run),
                  static_cast<std::size_t>(list.shape[0])};
     } else {
-      widen(list, set.name(), rank, set.converted);
+      with_integer(list.dtype, [&](auto type) {
+        widen<decltype(type)>(list, set.name(), rank, set.converted);
+      });
       set.ids = set.converted;
     }
   }

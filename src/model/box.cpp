@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "model/box_in_shape.hpp"
 
 namespace cairn {
 
@@ -70,6 +71,22 @@ bool Box::contains(const Box& other) const {
         ahead > extent[d] - other.extent[d]) {
       return false;
     }
+  }
+  return true;
+}
+
+bool lies_inside(const Box& box, const Dims& shape) {
+  if (box.rank() != shape.size() || box.extent.size() != shape.size()) return false;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    const auto start = box.start[d], extent = box.extent[d];
+    if (start < 0 || extent < 0 || extent > shape[d] || start > shape[d] - extent) return false;
+  }
+  return true;
+}
+
+bool is_whole_where_dashed(const Box& box, const std::vector<bool>& dash, const Dims& shape) {
+  for (std::size_t d = 0; d < dash.size(); ++d) {
+    if (dash[d] && (d >= shape.size() || box.extent[d] != shape[d])) return false;
   }
   return true;
 }

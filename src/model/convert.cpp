@@ -11,6 +11,7 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "model/element_types.hpp"
 
 namespace cairn {
 namespace {
@@ -75,6 +76,17 @@ struct Boolean {
   std::uint8_t byte;
 };
 
+}  // namespace
+
+template <>
+struct dtype_of<Half> : dtype_is<DType::float16> {};
+template <>
+struct dtype_of<BFloat> : dtype_is<DType::bfloat16> {};
+template <>
+struct dtype_of<Boolean> : dtype_is<DType::boolean> {};
+
+namespace {
+
 template <class T>
 inline constexpr bool is_small = std::is_same_v<T, Half> || std::is_same_v<T, BFloat>;
 template <class T>
@@ -123,99 +135,82 @@ bool is_same_number(Integer value, Real real) {
   return real < above && static_cast<Integer>(real) == value;
 }
 
-// False where the value has no place in T.
+// narrow() to one type: false where the value has no place in it.
+template <class W, class T>
+bool narrow(W value, T& out, bool exact);
+
+template <class W, class T>
+bool narrow_to_complex(W value, T& out, bool exact) {
+  typename T::value_type real, imaginary = 0;
+  if constexpr (std::is_same_v<W, Complex>) {
+    if (!narrow(value.imag(), imaginary, exact) || !narrow(value.real(), real, exact)) return false;
+  } else if (!narrow(value, real, exact)) {
+    return false;
+  }
+  out = T(real, imaginary);
+  return true;
+}
+
+template <class W, class T>
+bool narrow_to_small(W value, T& out, bool exact) {
+  double whole;
+  bool held = true;
+  if constexpr (std::is_integral_v<W>) {
+    whole = to_odd(value, held);
+  } else {
+    whole = value;
+  }
+  out = T::rounded(whole);
+  return !exact || (held && out.value() == whole) || std::isnan(whole);
+}
+
+template <class W, class T>
+bool narrow_to_real(W value, T& out, bool exact) {
+  out = static_cast<T>(value);
+  if constexpr (std::is_integral_v<W>) {
+    return !exact || is_same_number(value, out);
+  } else {
+    return !exact || static_cast<double>(out) == value || std::isnan(value);
+  }
+}
+
+template <class T>
+bool whole_to_integer(double value, T& out) {
+  // The bounds are powers of two, which a double holds.
+  const double above = std::ldexp(1.0, std::numeric_limits<T>::digits);
+  const double lowest = std::is_signed_v<T> ? -above : 0.0;
+  if (!(value >= lowest && value < above) || std::trunc(value) != value) return false;
+  out = static_cast<T>(value);
+  return true;
+}
+
 template <class W, class T>
 bool narrow(W value, T& out, bool exact) {
   if constexpr (is_complex<T>) {
-    typename T::value_type real, imaginary = 0;
-    if constexpr (std::is_same_v<W, Complex>) {
-      if (!narrow(value.imag(), imaginary, exact) || !narrow(value.real(), real, exact)) {
-        return false;
-      }
-    } else if (!narrow(value, real, exact)) {
-      return false;
-    }
-    out = T(real, imaginary);
-    return true;
+    return narrow_to_complex(value, out, exact);
   } else if constexpr (std::is_same_v<W, Complex>) {
     return value.imag() == 0 && narrow(value.real(), out, exact);
   } else if constexpr (std::is_same_v<T, Boolean>) {
     out.byte = value == 1;
     return value == 0 || value == 1;
   } else if constexpr (is_small<T>) {
-    double whole;
-    bool held = true;
-    if constexpr (std::is_integral_v<W>) {
-      whole = to_odd(value, held);
-    } else {
-      whole = value;
-    }
-    out = T::rounded(whole);
-    return !exact || (held && out.value() == whole) || std::isnan(whole);
+    return narrow_to_small(value, out, exact);
   } else if constexpr (std::is_floating_point_v<T>) {
-    out = static_cast<T>(value);
-    if constexpr (std::is_integral_v<W>) {
-      return !exact || is_same_number(value, out);
-    } else {
-      return !exact || static_cast<double>(out) == value || std::isnan(value);
-    }
+    return narrow_to_real(value, out, exact);
   } else if constexpr (std::is_integral_v<W>) {
     out = static_cast<T>(value);
     return std::in_range<T>(value);
   } else {
-    // The bounds are powers of two, which a double holds.
-    const double above = std::ldexp(1.0, std::numeric_limits<T>::digits);
-    const double lowest = std::is_signed_v<T> ? -above : 0.0;
-    if (!(value >= lowest && value < above) || std::trunc(value) != value) return false;
-    out = static_cast<T>(value);
-    return true;
+    return whole_to_integer(value, out);
   }
 }
 
 // Calls function(T()) with the type that stores this dtype; false if there is none.
 template <class F>
 bool with_type(DType dtype, const F& function) {
-  switch (dtype) {
-    case DType::boolean:
-      return function(Boolean()), true;
-    case DType::int8:
-      return function(std::int8_t()), true;
-    case DType::int16:
-      return function(std::int16_t()), true;
-    case DType::int32:
-      return function(std::int32_t()), true;
-    case DType::int64:
-      return function(std::int64_t()), true;
-    case DType::uint8:
-      return function(std::uint8_t()), true;
-    case DType::uint16:
-      return function(std::uint16_t()), true;
-    case DType::uint32:
-      return function(std::uint32_t()), true;
-    case DType::uint64:
-      return function(std::uint64_t()), true;
-    case DType::float16:
-      return function(Half()), true;
-    case DType::bfloat16:
-      return function(BFloat()), true;
-    case DType::float32:
-      return function(float()), true;
-    case DType::float64:
-      return function(double()), true;
-    case DType::complex64:
-      return function(std::complex<float>()), true;
-    case DType::complex128:
-      return function(std::complex<double>()), true;
-    default:
-      return false;
-  }
-}
-
-template <class T>
-T load(const std::byte* in, std::int64_t index) {
-  T value;
-  std::memcpy(&value, in + index * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
-  return value;
+  return with_one_of<Boolean, std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t,
+                     std::uint16_t, std::uint32_t, std::uint64_t, Half, BFloat, float, double,
+                     std::complex<float>, std::complex<double>>(dtype, function);
 }
 
 constexpr std::int64_t block_elements = 512;
@@ -227,7 +222,9 @@ std::int64_t convert_from(const std::byte* in, DType to, std::byte* out, std::in
   Wide<T> block[block_elements];
   for (std::int64_t at = 0; at < count;) {
     const auto size = std::min(block_elements, count - at);
-    for (std::int64_t i = 0; i < size; ++i) block[i] = widen(load<T>(in, at + i));
+    for (std::int64_t i = 0; i < size; ++i) {
+      block[i] = widen(load_element<T>(in + (at + i) * static_cast<std::int64_t>(sizeof(T))));
+    }
     std::int64_t done = 0;
     with_type(to, [&](auto type) {
       using To = decltype(type);
@@ -275,7 +272,8 @@ std::int64_t convert(DType from, const std::byte* in, DType to, std::byte* out, 
 
 std::string value_text(DType dtype, const std::byte* element) {
   std::string text;
-  with_type(dtype, [&](auto type) { text = number_text(widen(load<decltype(type)>(element, 0))); });
+  with_type(dtype,
+            [&](auto type) { text = number_text(widen(load_element<decltype(type)>(element))); });
   return text;
 }
 

@@ -2,25 +2,10 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "model/element_types.hpp"
 
 namespace cairn {
 namespace {
-
-bool is_integer(DType dtype) {
-  switch (dtype) {
-    case DType::int8:
-    case DType::uint8:
-    case DType::int16:
-    case DType::uint16:
-    case DType::int32:
-    case DType::uint32:
-    case DType::int64:
-    case DType::uint64:
-      return true;
-    default:
-      return false;
-  }
-}
 
 // Nothing of a tensor without elements is all of it, too.
 bool is_whole(const LocalTensor& tensor) {
@@ -37,7 +22,8 @@ void require_ids(const Ids& ids) {
 
 Ids ids(LocalTensor list, IdOptions options) {
   if (list.refused) throw Error(*list.refused);
-  if (list.shape.size() != 1 || !is_whole(list) || !is_integer(list.dtype)) {
+  const bool is_integer = with_integer(list.dtype, [](auto) {});
+  if (list.shape.size() != 1 || !is_whole(list) || !is_integer) {
     throw Error(Code::invalid_argument,
                 cat("ids are given as ", dtype_name(list.dtype), " ", shape_text(list.shape),
                     is_whole(list) ? "" : ", not whole"),

@@ -2,30 +2,25 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace cairn {
 
+static constexpr std::pair<DType, SmallFloat> formats[] = {
+    {DType::float16, {5, 10, 15, SmallFloat::ieee}},
+    {DType::bfloat16, {8, 7, 127, SmallFloat::ieee}},
+    {DType::float8_e5m2, {5, 2, 15, SmallFloat::ieee}},
+    {DType::float8_e4m3fn, {4, 3, 7, SmallFloat::finite}},
+    {DType::float8_e4m3fnuz, {4, 3, 8, SmallFloat::unsigned_zero}},
+    {DType::float8_e4m3b11fnuz, {4, 3, 11, SmallFloat::unsigned_zero}},
+    {DType::float8_e5m2fnuz, {5, 2, 16, SmallFloat::unsigned_zero}},
+    {DType::float4_e2m1fn, {2, 1, 1, SmallFloat::plain}}};
+
 std::optional<SmallFloat> small_float(DType dtype) {
-  switch (dtype) {
-    case DType::float16:
-      return SmallFloat{5, 10, 15, SmallFloat::ieee};
-    case DType::bfloat16:
-      return SmallFloat{8, 7, 127, SmallFloat::ieee};
-    case DType::float8_e5m2:
-      return SmallFloat{5, 2, 15, SmallFloat::ieee};
-    case DType::float8_e4m3fn:
-      return SmallFloat{4, 3, 7, SmallFloat::finite};
-    case DType::float8_e4m3fnuz:
-      return SmallFloat{4, 3, 8, SmallFloat::unsigned_zero};
-    case DType::float8_e4m3b11fnuz:
-      return SmallFloat{4, 3, 11, SmallFloat::unsigned_zero};
-    case DType::float8_e5m2fnuz:
-      return SmallFloat{5, 2, 16, SmallFloat::unsigned_zero};
-    case DType::float4_e2m1fn:
-      return SmallFloat{2, 1, 1, SmallFloat::plain};
-    default:
-      return std::nullopt;
+  for (const auto& [one, format] : formats) {
+    if (one == dtype) return format;
   }
+  return std::nullopt;
 }
 
 double small_float_value(std::uint32_t bits, const SmallFloat& f) {

@@ -1,9 +1,11 @@
 #include "cairn/state.hpp"
 
+#include <algorithm>
 #include <iterator>
 
 #include "base/text.hpp"
 #include "cairn/ragged.hpp"
+#include "model/box_in_shape.hpp"
 #include "model/box_index.hpp"
 #include "model/follow.hpp"
 #include "model/keys.hpp"
@@ -56,69 +58,116 @@ bool must_be_whole(const LocalTensor& tensor) {
   return tensor.unresolved && !tensor.unresolved->rows;
 }
 
-// Throws what State::add and State::look say is wrong with a tensor.
-void check_tensor(const std::string& key, const LocalTensor& tensor) {
-  if (tensor.refused) throw named(*tensor.refused, key);
-  const auto refuse = [&](std::string problem, std::string reason, std::string way_out = "") {
-    throw Error(Code::invalid_argument, cat("tensor '", key, "' ", problem), std::move(reason),
-                std::move(way_out))
-        .of_tensor(key);
-  };
+[[noreturn]] void refuse_tensor(const std::string& key, std::string problem, std::string reason,
+                                std::string way_out = "") {
+  throw Error(Code::invalid_argument, cat("tensor '", key, "' ", problem), std::move(reason),
+              std::move(way_out))
+      .of_tensor(key);
+}
+
+void check_kind(const std::string& key, const LocalTensor& tensor) {
   if (tensor.strings && tensor.dtype != DType::string) {
-    refuse(cat("has strings but dtype ", dtype_name(tensor.dtype)), "");
+    refuse_tensor(key, cat("has strings but dtype ", dtype_name(tensor.dtype)), "");
   }
-  if (tensor.dtype == DType::variant) refuse("is a variant", "");
-  if (tensor.sparse && (tensor.unresolved || tensor.resizes || tensor.strings)) {
-    refuse("is sparse", "that is for slices of numbers, neither for rows nor for strings");
+  if (tensor.dtype == DType::variant) refuse_tensor(key, "is a variant", "");
+  if (!tensor.sparse) return;
+  if (tensor.unresolved || tensor.resizes || tensor.strings) {
+    refuse_tensor(key, "is sparse",
+                  "that is for slices of numbers, neither for rows nor for strings");
   }
-  if (tensor.sparse) try {
-      fill_element(tensor);
-    } catch (const Error& error) {
-      throw named(error, key);
-    }
+  try {
+    fill_element(tensor);
+  } catch (const Error& error) {
+    throw named(error, key);
+  }
+}
+
+void check_size(const std::string& key, const LocalTensor& tensor) {
   const auto size = static_cast<std::int64_t>(dtype_size(tensor.dtype));
-  if (size > 0 && element_count(tensor.shape) > INT64_MAX / size) {
-    refuse(cat("of shape ", shape_text(tensor.shape), " has 2^63 bytes or more"),
-           "sizes are signed 64-bit");
+  if (element_count(tensor.shape) <= INT64_MAX / std::max<std::int64_t>(size, 1)) return;
+  refuse_tensor(key, cat("of shape ", shape_text(tensor.shape), " has 2^63 bytes or more"),
+                "sizes are signed 64-bit");
+}
+
+void check_slice(const std::string& key, const Dims& shape, const LocalSlice& slice) {
+  const auto& box = slice.box;
+  const auto& dash = slice.dash;
+  if (!slice.memory) refuse_tensor(key, "has a slice without memory", "");
+  element_count(box.extent);
+  const auto name = [&] { return cat(shape_text(shape), ": ", box_text(box)); };
+  if (!lies_inside(box, shape)) {
+    refuse_tensor(key, cat(name(), " is outside of it"), "a slice is given in global coordinates");
   }
-  element_count(tensor.shape);
-  const auto here = [&] { return cat(shape_text(tensor.shape), ": "); };
-  for (const auto& slice : tensor.slices) {
-    const auto& [box, memory, dash] = std::tie(slice.box, slice.memory, slice.dash);
-    if (!memory) refuse("has a slice without memory", "");
-    element_count(box.extent);
-    bool inside = box.rank() == tensor.shape.size();
-    for (std::size_t d = 0; inside && d < box.rank(); ++d) {
-      inside = box.start[d] >= 0 && box.extent[d] <= tensor.shape[d] &&
-               box.start[d] <= tensor.shape[d] - box.extent[d];
-    }
-    if (!inside) {
-      refuse(cat(here(), box_text(box), " is outside of it"),
-             "a slice is given in global coordinates");
-    }
-    bool whole = dash.empty() || dash.size() == box.rank();
-    for (std::size_t d = 0; whole && d < dash.size(); ++d) {
-      whole = !dash[d] || box.extent[d] == tensor.shape[d];
-    }
-    if (!whole) {
-      refuse(cat(here(), box_text(box), " is called whole in a dimension where it is not"),
-             "a slice may be spelled - only where it has all indices");
-    }
+  const bool one_each = dash.empty() || dash.size() == box.rank();
+  if (!one_each || !is_whole_where_dashed(box, dash, shape)) {
+    refuse_tensor(key, cat(name(), " is called whole in a dimension where it is not"),
+                  "a slice may be spelled - only where it has all indices");
   }
-  if (must_be_whole(tensor) && !tensor.slices.empty() &&
-      (tensor.slices.size() > 1 || !tensor.slices[0].box.is_whole(tensor.shape))) {
-    refuse(cat(shape_text(tensor.shape), " is not whole on its rank"),
-           tensor.unresolved->kind == Unresolved::Kind::indexed
-               ? "all rows of an indexed tensor on a rank are given together"
-               : "a rank-private item belongs to one rank alone");
-  }
+}
+
+void check_is_whole(const std::string& key, const LocalTensor& tensor) {
+  if (tensor.slices.empty()) return;
+  if (tensor.slices.size() == 1 && tensor.slices[0].box.is_whole(tensor.shape)) return;
+  refuse_tensor(key, cat(shape_text(tensor.shape), " is not whole on its rank"),
+                tensor.unresolved->kind == Unresolved::Kind::indexed
+                    ? "all rows of an indexed tensor on a rank are given together"
+                    : "a rank-private item belongs to one rank alone");
+}
+
+void check_disjoint(const std::string& key, const LocalTensor& tensor) {
   if (tensor.slices.size() < 2) return;
   std::vector<Box> boxes;
   for (const auto& slice : tensor.slices) boxes.push_back(slice.box);
   if (const auto pair = first_overlap(boxes)) {
-    refuse(cat(here(), "slices ", pair->first, " and ", pair->second, " overlap in ",
-               box_text(*intersect(boxes[pair->first], boxes[pair->second]))),
-           "an element would be stored twice", "Leave halos out of the slices.");
+    refuse_tensor(
+        key,
+        cat(shape_text(tensor.shape), ": slices ", pair->first, " and ", pair->second,
+            " overlap in ", box_text(*intersect(boxes[pair->first], boxes[pair->second]))),
+        "an element would be stored twice", "Leave halos out of the slices.");
+  }
+}
+
+// Throws what State::add and State::look say is wrong with a tensor.
+void check_tensor(const std::string& key, const LocalTensor& tensor) {
+  if (tensor.refused) throw named(*tensor.refused, key);
+  check_kind(key, tensor);
+  check_size(key, tensor);
+  for (const auto& slice : tensor.slices) check_slice(key, tensor.shape, slice);
+  if (must_be_whole(tensor)) check_is_whole(key, tensor);
+  check_disjoint(key, tensor);
+}
+
+void require_patch(const LocalTensor& one) {
+  const auto not_this = [](std::string what, std::string reason, std::string way_out = "") {
+    throw Error(Code::invalid_argument, "patches() was given " + std::move(what), std::move(reason),
+                std::move(way_out));
+  };
+  if (one.sparse) not_this("a sparse tensor", "", "Give sparse(patches(…), fill).");
+  if (one.unresolved) {
+    not_this("ragged, rank-private or indexed data", "it has no slices before ranks meet");
+  }
+  if (one.resizes) not_this("resizable data", "it is all of its tensor");
+  if (one.strings) not_this("strings", "a string tensor is whole on each rank that has it");
+}
+
+void add_patch(LocalTensor& all, LocalTensor& next) {
+  if (next.dtype != all.dtype || next.shape != all.shape) {
+    throw Error(Code::invalid_argument, cat("patches of one tensor disagree: ",
+                                            dtype_name(all.dtype), shape_text(all.shape), " and ",
+                                            dtype_name(next.dtype), shape_text(next.shape)));
+  }
+  if (all.storage == Storage::automatic) all.storage = next.storage;
+  if (next.storage != Storage::automatic && next.storage != all.storage) {
+    throw Error(Code::invalid_argument, "patches of one tensor are to be stored in two ways");
+  }
+  const bool elsewhere =
+      next.device_type != all.device_type || next.device_index != all.device_index;
+  for (auto& one : next.slices) {
+    if (elsewhere && one.device_type.empty()) {
+      one.device_type = next.device_type;
+      one.device_index = next.device_index;
+    }
+    all.slices.push_back(std::move(one));
   }
 }
 
@@ -188,22 +237,7 @@ LocalTensor patches(std::vector<LocalTensor> slices) {
   for (const auto& one : slices) {
     if (one.refused) return one;
     follow = follow || one.source;
-    if (one.sparse) {
-      throw Error(Code::invalid_argument, "patches() was given a sparse tensor", "",
-                  "Give sparse(patches(…), fill).");
-    }
-    if (one.unresolved) {
-      throw Error(Code::invalid_argument,
-                  "patches() was given ragged, rank-private or indexed data",
-                  "it has no slices before ranks meet");
-    }
-    if (one.resizes) {
-      throw Error(Code::invalid_argument, "patches() was given resizable data",
-                  "it is all of its tensor");
-    }
-    if (!one.strings) continue;
-    throw Error(Code::invalid_argument, "patches() was given strings",
-                "a string tensor is whole on each rank that has it");
+    require_patch(one);
   }
   if (follow) {
     return each_time([slices = std::move(slices)] {
@@ -213,27 +247,7 @@ LocalTensor patches(std::vector<LocalTensor> slices) {
     });
   }
   LocalTensor all = std::move(slices.front());
-  for (std::size_t i = 1; i < slices.size(); ++i) {
-    auto& next = slices[i];
-    if (next.dtype != all.dtype || next.shape != all.shape) {
-      throw Error(Code::invalid_argument, cat("patches of one tensor disagree: ",
-                                              dtype_name(all.dtype), shape_text(all.shape), " and ",
-                                              dtype_name(next.dtype), shape_text(next.shape)));
-    }
-    if (all.storage == Storage::automatic) all.storage = next.storage;
-    if (next.storage != Storage::automatic && next.storage != all.storage) {
-      throw Error(Code::invalid_argument, "patches of one tensor are to be stored in two ways");
-    }
-    const bool elsewhere =
-        next.device_type != all.device_type || next.device_index != all.device_index;
-    for (auto& one : next.slices) {
-      if (elsewhere && one.device_type.empty()) {
-        one.device_type = next.device_type;
-        one.device_index = next.device_index;
-      }
-      all.slices.push_back(std::move(one));
-    }
-  }
+  for (std::size_t i = 1; i < slices.size(); ++i) add_patch(all, slices[i]);
   return all;
 }
 

@@ -13,19 +13,13 @@
 #include "model/convert.hpp"
 #include "model/runs.hpp"
 #include "model/sparse.hpp"
+#include "tools/element_numbers.hpp"
 #include "tools/read_tensor.hpp"
 
 namespace cairn {
 namespace {
 
 using Differs = TensorDifference::Kind;
-
-// The real type of the parts of a complex one.
-DType part_of(DType dtype) {
-  if (dtype == DType::complex64) return DType::float32;
-  if (dtype == DType::complex128) return DType::float64;
-  return dtype;
-}
 
 std::string hex_text(const char* bytes, std::size_t size) {
   std::string text = "0x";
@@ -84,15 +78,6 @@ class NumberComparison {
             reinterpret_cast<std::byte*>(&out), 1, Conversion::round);
     return out;
   }
-  // Large integers are nearer to each other than doubles tell.
-  static double distance(DType dtype, const char* a, const char* b, double x, double y) {
-    if (dtype != DType::int64 && dtype != DType::uint64) return std::abs(x - y);
-    std::uint64_t p, q;
-    std::memcpy(&p, a, sizeof p);
-    std::memcpy(&q, b, sizeof q);
-    if (dtype == DType::int64) p ^= std::uint64_t{1} << 63, q ^= std::uint64_t{1} << 63;
-    return static_cast<double>(p > q ? p - q : q - p);
-  }
   Dims index_of(std::int64_t position) const {
     auto index = index_at(position, box_->extent);
     for (std::size_t d = 0; d < index.size(); ++d) index[d] += box_->start[d];
@@ -134,6 +119,13 @@ class NumberComparison {
   const Box* box_ = nullptr;
 };
 
+// A tensor of one of the two checkpoints.
+struct Side {
+  io::FileSystem& files;
+  const CheckpointContents& contents;
+  const StoredTensor& tensor;
+};
+
 // A slice or a gap of a sparse tensor.
 struct SparsePart {
   Box box;
@@ -144,13 +136,10 @@ struct SparsePart {
 // Its parts, one by one.
 class SparseReader {
  public:
-  SparseReader(io::FileSystem& files, const CheckpointContents& contents,
-               const StoredTensor& tensor)
-      : files_(files),
-        contents_(contents),
-        tensor_(tensor),
-        item_(static_cast<std::int64_t>(dtype_size(tensor.dtype))) {
-    checked_bytes(contents, tensor, Box::whole(tensor.shape));  // throws for what cannot be read
+  explicit SparseReader(const Side& side) : side_(side) {
+    const auto& tensor = side.tensor;
+    checked_bytes(side.contents, tensor,
+                  Box::whole(tensor.shape));  // throws for what is unreadable
     for (const auto& slice : tensor.slices) {
       if (!slice.box.empty()) parts_.push_back({slice.box});
     }
@@ -161,25 +150,23 @@ class SparseReader {
   std::vector<SparsePart>& parts() { return parts_; }
   void read(SparsePart& part) {
     if (!part.bytes.empty()) return;
-    part.bytes = read_numbers(files_, contents_, tensor_, part.box);
+    part.bytes = read_numbers(side_.files, side_.contents, side_.tensor, part.box);
   }
   std::string elements(const SparsePart& part, const Box& box) const {
-    std::string out(static_cast<std::size_t>(box.count() * item_), '\0');
+    const auto dtype = side_.tensor.dtype;
+    std::string out(static_cast<std::size_t>(box.count()) * dtype_size(dtype), '\0');
     auto* bytes = reinterpret_cast<std::byte*>(out.data());
     if (part.is_gap) {
       repeat(part.bytes, box.count(), bytes);
     } else {
-      host_memory(tensor_.dtype, part.bytes.data(), nullptr, part.box.extent, {})
+      host_memory(dtype, part.bytes.data(), nullptr, part.box.extent, {})
           ->read(box.relative_to(part.box.start), bytes);
     }
     return out;
   }
 
  private:
-  io::FileSystem& files_;
-  const CheckpointContents& contents_;
-  const StoredTensor& tensor_;
-  std::int64_t item_;
+  Side side_;
   std::vector<SparsePart> parts_;
 };
 
@@ -233,10 +220,59 @@ void compare_strings(const StoredTensor& tensor, const std::vector<std::string>&
   }
 }
 
-std::int64_t stored_bytes(const StoredTensor& tensor) {
-  std::int64_t bytes = 0;
-  for (const auto& slice : tensor.slices) bytes += slice.size;
-  return bytes;
+TensorDifference difference_of(const StoredTensor& tensor, Differs kind, std::string what = "") {
+  TensorDifference one;
+  one.key = tensor.key;
+  one.kind = kind;
+  one.what = std::move(what);
+  return one;
+}
+
+std::string type_text(const StoredTensor& tensor) {
+  return cat(dtype_name(tensor.dtype), ' ', shape_text(tensor.shape));
+}
+
+void compare_elements(const Side& a, const Side& b, const Tolerance& tolerance,
+                      TensorDifference& difference) {
+  const auto& tensor = a.tensor;
+  const auto whole = Box::whole(tensor.shape);
+  if (tensor.dtype == DType::string) {
+    return compare_strings(tensor, read_string_box(a.files, a.contents, tensor, whole),
+                           read_string_box(b.files, b.contents, b.tensor, whole), difference);
+  }
+  NumberComparison comparison(tensor, tolerance, difference);
+  if (tensor.gaps || b.tensor.gaps) {
+    return compare_sparse(SparseReader(a), SparseReader(b), comparison);
+  }
+  comparison.run(whole, read_numbers(a.files, a.contents, tensor, whole),
+                 read_numbers(b.files, b.contents, b.tensor, whole));
+}
+
+bool is_of_the_files(const Error& error) {
+  return error.code() == Code::data_loss || error.code() == Code::unsupported ||
+         error.code() == Code::not_found;
+}
+
+// Also where there is no difference: then of kind `values`, with no element that differs.
+TensorDifference compare(const Side& a, const Side& b, const Tolerance& tolerance) {
+  const auto &tensor = a.tensor, &other = b.tensor;
+  if (tensor.dtype != other.dtype) {
+    return difference_of(tensor, Differs::dtype,
+                         cat(dtype_name(tensor.dtype), " and ", dtype_name(other.dtype)));
+  }
+  if (tensor.shape != other.shape) {
+    return difference_of(tensor, Differs::shape,
+                         cat(shape_text(tensor.shape), " and ", shape_text(other.shape)));
+  }
+  auto difference = difference_of(tensor, Differs::values);
+  difference.elements = element_count(tensor.shape);
+  try {
+    compare_elements(a, b, tolerance, difference);
+  } catch (const Error& error) {
+    if (!is_of_the_files(error)) throw;
+    return difference_of(tensor, Differs::unreadable, error.what());
+  }
+  return difference;
 }
 
 }  // namespace
@@ -255,69 +291,28 @@ CheckpointDiff compare(io::FileSystem& files, const CheckpointContents& a,
     if (const auto* other = b.find(tensor.key))
       total += stored_bytes(tensor) + stored_bytes(*other);
   }
-  const auto add = [&](const std::string& key, Differs kind,
-                       std::string what) -> TensorDifference& {
-    result.differences.push_back({});
-    auto& one = result.differences.back();
-    one.key = key;
-    one.kind = kind;
-    one.what = std::move(what);
-    return one;
-  };
-  const auto describe = [](const StoredTensor& tensor) {
-    return cat(dtype_name(tensor.dtype), ' ', shape_text(tensor.shape));
-  };
+  auto& all = result.differences;
   for (const auto& tensor : a.tensors) {
     const auto* other = b.find(tensor.key);
     if (!other) {
-      add(tensor.key, Differs::only_in_a, describe(tensor));
+      all.push_back(difference_of(tensor, Differs::only_in_a, type_text(tensor)));
       continue;
     }
-    if (tensor.dtype != other->dtype) {
-      add(tensor.key, Differs::dtype,
-          cat(dtype_name(tensor.dtype), " and ", dtype_name(other->dtype)));
-      continue;
+    auto difference = compare({files, a, tensor}, {files, b, *other}, tolerance);
+    if (difference.kind == Differs::values) {
+      ++result.tensors;
+      result.bytes += stored_bytes(tensor) + stored_bytes(*other);
+      if (progress) progress(result.bytes, total);
+      if (difference.differing == 0) continue;
     }
-    if (tensor.shape != other->shape) {
-      add(tensor.key, Differs::shape,
-          cat(shape_text(tensor.shape), " and ", shape_text(other->shape)));
-      continue;
-    }
-    TensorDifference difference;
-    difference.key = tensor.key;
-    difference.kind = Differs::values;
-    difference.elements = element_count(tensor.shape);
-    const auto whole = Box::whole(tensor.shape);
-    try {
-      if (tensor.dtype == DType::string) {
-        compare_strings(tensor, read_string_box(files, a, tensor, whole),
-                        read_string_box(files, b, *other, whole), difference);
-      } else if (tensor.gaps || other->gaps) {
-        compare_sparse({files, a, tensor}, {files, b, *other}, {tensor, tolerance, difference});
-      } else {
-        NumberComparison(tensor, tolerance, difference)
-            .run(whole, read_numbers(files, a, tensor, whole),
-                 read_numbers(files, b, *other, whole));
-      }
-    } catch (const Error& error) {
-      if (error.code() != Code::data_loss && error.code() != Code::unsupported &&
-          error.code() != Code::not_found) {
-        throw;
-      }
-      add(tensor.key, Differs::unreadable, error.what());
-      continue;
-    }
-    ++result.tensors;
-    result.bytes += stored_bytes(tensor) + stored_bytes(*other);
-    if (progress) progress(result.bytes, total);
-    if (difference.differing > 0) result.differences.push_back(std::move(difference));
+    all.push_back(std::move(difference));
   }
   for (const auto& tensor : b.tensors) {
-    if (!a.find(tensor.key)) add(tensor.key, Differs::only_in_b, describe(tensor));
+    if (a.find(tensor.key)) continue;
+    all.push_back(difference_of(tensor, Differs::only_in_b, type_text(tensor)));
   }
   if (a.meta && b.meta) result.descriptions = compare(a.meta->descriptions, b.meta->descriptions);
-  std::sort(result.differences.begin(), result.differences.end(),
-            [](const auto& x, const auto& y) { return x.key < y.key; });
+  std::sort(all.begin(), all.end(), [](const auto& x, const auto& y) { return x.key < y.key; });
   return result;
 }
 

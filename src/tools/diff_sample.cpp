@@ -12,28 +12,10 @@
 namespace cairn {
 namespace {
 
-// The real type of the parts of a complex one.
-DType real_part(DType dtype) {
-  if (dtype == DType::complex64) return DType::float32;
-  if (dtype == DType::complex128) return DType::float64;
-  return dtype;
-}
-
-// |a - b| of two numbers that are not complex. Large integers are nearer than doubles tell.
-double apart(DType dtype, const char* a, const char* b, double x, double y) {
-  if (x == y && std::isinf(x)) return 0;
-  if (dtype != DType::int64 && dtype != DType::uint64) return std::abs(x - y);
-  std::uint64_t p, q;
-  std::memcpy(&p, a, sizeof p);
-  std::memcpy(&q, b, sizeof q);
-  if (dtype == DType::int64) p ^= std::uint64_t{1} << 63, q ^= std::uint64_t{1} << 63;
-  return static_cast<double>(p > q ? p - q : q - p);
-}
-
 // Of two elements whose bits differ; the distance of complex numbers is that in their plane.
 Mark mark_of(DType dtype, const char* a, const char* b, const Tolerance& tolerance,
              double& distance) {
-  const auto part = real_part(dtype);
+  const auto part = part_of(dtype);
   const auto size = dtype_size(part);
   bool same = tolerance.any();
   distance = 0;
@@ -41,7 +23,7 @@ Mark mark_of(DType dtype, const char* a, const char* b, const Tolerance& toleran
     double x = 0, y = 0;
     to_doubles(part, a + at, 1, &x);
     to_doubles(part, b + at, 1, &y);
-    const auto found = apart(part, a + at, b + at, x, y);
+    const auto found = cairn::distance(part, a + at, b + at, x, y);
     const auto allowed =
         std::max(tolerance.absolute, tolerance.relative * std::max(std::abs(x), std::abs(y)));
     same = same && ((std::isnan(x) && std::isnan(y)) || found == 0 ||

@@ -2,39 +2,27 @@
 
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "model/element_types.hpp"
 #include "model/small_float.hpp"
 
 namespace cairn {
 namespace {
 
 template <class T>
-T load(const char* from) {
-  T value;
-  std::memcpy(&value, from, sizeof value);
-  return value;
+double as_double(T value) {
+  return static_cast<double>(value);
 }
 
 template <class T>
-void native(const char* bytes, std::int64_t count, double* out) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    out[i] = static_cast<double>(load<T>(bytes + static_cast<std::size_t>(i) * sizeof(T)));
-  }
-}
-
-template <class T>
-void complex(const char* bytes, std::int64_t count, double* out) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto* at = bytes + static_cast<std::size_t>(i) * 2 * sizeof(T);
-    const double real = load<T>(at), imaginary = load<T>(at + sizeof(T));
-    // The other part may be infinite: still it is no number.
-    out[i] = std::isnan(real) || std::isnan(imaginary) ? std::numeric_limits<double>::quiet_NaN()
-                                                       : std::hypot(real, imaginary);
-  }
+double as_double(std::complex<T> value) {
+  const double real = value.real(), imaginary = value.imag();
+  // The other part may be infinite: still it is no number.
+  return std::isnan(real) || std::isnan(imaginary) ? std::numeric_limits<double>::quiet_NaN()
+                                                   : std::hypot(real, imaginary);
 }
 
 // Of 8 bits or fewer: each value is computed once.
@@ -42,7 +30,7 @@ template <class F>
 void by_table(const char* bytes, std::int64_t count, double* out, const F& value) {
   std::array<double, 256> table;
   for (std::size_t i = 0; i < table.size(); ++i) table[i] = value(static_cast<std::uint8_t>(i));
-  for (std::int64_t i = 0; i < count; ++i) out[i] = table[load<std::uint8_t>(bytes + i)];
+  for (std::int64_t i = 0; i < count; ++i) out[i] = table[load_element<std::uint8_t>(bytes + i)];
 }
 
 void small(DType dtype, const char* bytes, std::int64_t count, double* out) {
@@ -53,7 +41,7 @@ void small(DType dtype, const char* bytes, std::int64_t count, double* out) {
                     [&](std::uint8_t bits) { return small_float_value(bits & used, format); });
   }
   for (std::int64_t i = 0; i < count; ++i) {
-    out[i] = small_float_value(load<std::uint16_t>(bytes + 2 * i), format);
+    out[i] = small_float_value(load_element<std::uint16_t>(bytes + 2 * i), format);
   }
 }
 
@@ -66,37 +54,30 @@ bool is_integer(DType dtype) {
          dtype != DType::float64 && dtype != DType::complex64 && dtype != DType::complex128;
 }
 
+DType part_of(DType dtype) {
+  if (dtype == DType::complex64) return DType::float32;
+  if (dtype == DType::complex128) return DType::float64;
+  return dtype;
+}
+
+double distance(DType dtype, const char* a, const char* b, double x, double y) {
+  if (x == y && std::isinf(x)) return 0;
+  if (dtype != DType::int64 && dtype != DType::uint64) return std::abs(x - y);
+  auto p = load_element<std::uint64_t>(a), q = load_element<std::uint64_t>(b);
+  if (dtype == DType::int64) p ^= std::uint64_t{1} << 63, q ^= std::uint64_t{1} << 63;
+  return static_cast<double>(p > q ? p - q : q - p);
+}
+
 void to_doubles(DType dtype, const char* bytes, std::int64_t count, double* out) {
+  const bool done = with_number(dtype, [&](auto type) {
+    using T = decltype(type);
+    for (std::int64_t i = 0; i < count; ++i) {
+      out[i] = as_double(load_element<T>(bytes + static_cast<std::size_t>(i) * sizeof(T)));
+    }
+  });
+  if (done) return;
+  if (small_float(dtype)) return small(dtype, bytes, count, out);
   switch (dtype) {
-    case DType::float32:
-      return native<float>(bytes, count, out);
-    case DType::float64:
-      return native<double>(bytes, count, out);
-    case DType::complex64:
-      return complex<float>(bytes, count, out);
-    case DType::complex128:
-      return complex<double>(bytes, count, out);
-    case DType::int8:
-    case DType::qint8:
-      return native<std::int8_t>(bytes, count, out);
-    case DType::uint8:
-    case DType::quint8:
-      return native<std::uint8_t>(bytes, count, out);
-    case DType::int16:
-    case DType::qint16:
-      return native<std::int16_t>(bytes, count, out);
-    case DType::uint16:
-    case DType::quint16:
-      return native<std::uint16_t>(bytes, count, out);
-    case DType::int32:
-    case DType::qint32:
-      return native<std::int32_t>(bytes, count, out);
-    case DType::uint32:
-      return native<std::uint32_t>(bytes, count, out);
-    case DType::int64:
-      return native<std::int64_t>(bytes, count, out);
-    case DType::uint64:
-      return native<std::uint64_t>(bytes, count, out);
     case DType::boolean:
       return by_table(bytes, count, out, [](std::uint8_t bits) { return bits ? 1.0 : 0.0; });
     case DType::int4:
@@ -107,17 +88,7 @@ void to_doubles(DType dtype, const char* bytes, std::int64_t count, double* out)
       return by_table(bytes, count, out, [](std::uint8_t bits) { return bits & 15; });
     case DType::uint2:
       return by_table(bytes, count, out, [](std::uint8_t bits) { return bits & 3; });
-    case DType::float16:
-    case DType::bfloat16:
-    case DType::float8_e5m2:
-    case DType::float8_e4m3fn:
-    case DType::float8_e4m3fnuz:
-    case DType::float8_e4m3b11fnuz:
-    case DType::float8_e5m2fnuz:
-    case DType::float4_e2m1fn:
-      return small(dtype, bytes, count, out);
-    case DType::string:
-    case DType::variant:
+    default:
       break;
   }
   throw Error(Code::internal, cat("elements of dtype ", dtype_name(dtype), " are no numbers"));

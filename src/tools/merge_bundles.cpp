@@ -164,6 +164,24 @@ GapsByKey gaps_of(std::map<std::string, StoredTensor>& tensors) {
   return all;
 }
 
+// The newest part's metadata, and of the descriptions what any says: the newest part's count where
+// several say something of the same.
+std::optional<CheckpointMeta> join_meta(const std::vector<CheckpointContents>& inputs) {
+  std::optional<CheckpointMeta> joined;
+  for (const auto& input : inputs) {
+    if (input.meta && (!joined || joined->sequence < input.meta->sequence)) joined = input.meta;
+  }
+  if (!joined) return joined;
+  joined->name.clear();  // it is saved under another
+  for (const auto& input : inputs) {
+    if (!input.meta) continue;
+    auto said = input.meta->descriptions;
+    joined->descriptions.attributes.merge(said.attributes);
+    joined->descriptions.by_key.merge(said.by_key);
+  }
+  return joined;
+}
+
 Joined join(const std::vector<CheckpointContents>& inputs) {
   Joined joined;
   std::map<std::string, const CheckpointContents*> first_in;
@@ -194,19 +212,9 @@ Joined join(const std::vector<CheckpointContents>& inputs) {
       if (!there.gaps) there.gaps = tensor.gaps;
       in_several.insert(tensor.key);
     }
-    if (input.meta && (!joined.meta || joined.meta->sequence < input.meta->sequence)) {
-      joined.meta = input.meta;
-      joined.meta->name.clear();  // it is saved under another
-    }
-  }
-  // The newest part's count where several say something of the same.
-  for (const auto& input : inputs) {
-    if (!input.meta || !joined.meta) continue;
-    auto said = input.meta->descriptions;
-    joined.meta->descriptions.attributes.merge(said.attributes);
-    joined.meta->descriptions.by_key.merge(said.by_key);
   }
   for (const auto& key : in_several) require_disjoint(tensors.at(key), prefixes);
+  joined.meta = join_meta(inputs);
   if (joined.meta) joined.meta->gaps = gaps_of(tensors);
   for (auto& [key, tensor] : tensors) {
     require_stored(tensor, {Box::whole(tensor.shape)});
@@ -288,6 +296,18 @@ void remove_parts(const Location& place, const std::vector<CheckpointContents>& 
   }
 }
 
+// Whether it replaces a checkpoint that is there.
+bool require_free(io::FileSystem& files, const io::Path& to, bool overwrite) {
+  if (!is_taken(files, to)) return false;
+  if (!overwrite) {
+    throw Error(Code::already_exists, cat("there is a checkpoint ", to.string()), "",
+                "Choose another destination, or set MergeOptions::overwrite.")
+        .at(to.string());
+  }
+  require_not_pinned(files, to, "replaced");
+  return true;
+}
+
 }  // namespace
 
 void merge_checkpoints(const std::vector<std::filesystem::path>& given,
@@ -324,13 +344,7 @@ void merge_checkpoints(const std::vector<std::filesystem::path>& given,
                 "a merged index is written for little-endian data");
   }
   if (!owned) own();
-  const bool replaces = is_taken(files, to);
-  if (replaces && !options.overwrite) {
-    throw Error(Code::already_exists, cat("there is a checkpoint ", to.string()), "",
-                "Choose another destination, or set MergeOptions::overwrite.")
-        .at(to.string());
-  }
-  if (replaces) require_not_pinned(files, to, "replaced");
+  const bool replaces = require_free(files, to, options.overwrite);
   const auto data_files = static_cast<int>(joined.data.size());
   commit::Transaction merge{place.directory,    naming,         0,
                             commit::new_uuid(), data_files + 1, !place.atomic_rename};
@@ -340,7 +354,6 @@ void merge_checkpoints(const std::vector<std::filesystem::path>& given,
   for (const auto& input : inputs) access &= access_of(files, input);
   const auto made = no_more_open(place.files, access);
   commit::begin(files, merge);
-  bool committed = false;
   try {
     for (int file = 0; file < data_files; ++file) {
       io::link_or_copy(files, joined.data[static_cast<std::size_t>(file)], merge.part(file));
@@ -361,10 +374,8 @@ void merge_checkpoints(const std::vector<std::filesystem::path>& given,
     }
     commit::publish(*made, merge, sealed.index, sealed.own_files,
                     [&](const auto& save) { return holds(files, save); });
-    committed = true;
   } catch (const Error& error) {
-    if (!committed && error.code() != Code::durability_unknown)
-      commit::abandon(files, merge, owned->ownership());
+    if (error.code() != Code::durability_unknown) commit::abandon(files, merge, owned->ownership());
     throw;
   }
   commit::clean_up(files, merge, owned->ownership(), was_own_hdf5(files, to));

@@ -92,6 +92,12 @@ void require_few_filled(const StoredTensor& tensor, const Box& wanted) {
 
 }  // namespace
 
+std::int64_t stored_bytes(const StoredTensor& tensor) {
+  std::int64_t bytes = 0;
+  for (const auto& slice : tensor.slices) bytes += slice.size;
+  return bytes;
+}
+
 std::int64_t checked_bytes(const CheckpointContents& contents, const StoredTensor& tensor,
                            const Box& wanted) {
   require_numbers(tensor);

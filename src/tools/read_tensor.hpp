@@ -27,6 +27,8 @@ void read_chunks(io::FileSystem&, const CheckpointContents&, const StoredTensor&
 void read_chunks_unchecked(io::FileSystem&, const CheckpointContents&, const StoredTensor&,
                            const Box& wanted, const std::function<bool(const Box&)>& needed,
                            const TakeChunk& take, const TakeGap& take_gap, const Progress& = {});
+/// The bytes of all its slices.
+std::int64_t stored_bytes(const StoredTensor&);
 /// The bytes that read_chunks reads. Throws as it does, before it reads.
 std::int64_t checked_bytes(const CheckpointContents&, const StoredTensor&, const Box& wanted);
 

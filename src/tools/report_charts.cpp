@@ -118,10 +118,21 @@ std::string chart_of_saves(const std::vector<ReportedSave>& saves) {
   return out + bytes + "</g>\n</svg>\n";
 }
 
+// The newest of those that tell what each rank wrote.
+static std::vector<const ReportedSave*> with_shares(const std::vector<ReportedSave>& saves,
+                                                    std::size_t most) {
+  std::vector<const ReportedSave*> rows;
+  for (const auto& one : saves) {
+    if (one.statistics && !one.statistics->shares.empty()) rows.push_back(&one);
+  }
+  if (rows.size() > most) rows.erase(rows.begin(), rows.end() - static_cast<std::ptrdiff_t>(most));
+  return rows;
+}
+
 std::string chart_of_ranks(const std::vector<ReportedSave>& saves, OfRanks what) {
   constexpr double height = 16;
   constexpr std::size_t most_rows = 40;
-  std::vector<const ReportedSave*> rows;
+  const auto rows = with_shares(saves, most_rows);
   double most = 0;
   std::size_t columns = 0;
   const auto value = [&](const RankShare& share) {
@@ -130,10 +141,6 @@ std::string chart_of_ranks(const std::vector<ReportedSave>& saves, OfRanks what)
   const auto text = [&](double of) {
     return what == OfRanks::bytes ? bytes_text(of) : seconds_text(of);
   };
-  for (const auto& one : saves) {
-    if (one.statistics && !one.statistics->shares.empty()) rows.push_back(&one);
-  }
-  if (rows.size() > most_rows) rows.erase(rows.begin(), rows.end() - most_rows);
   for (const auto* row : rows) {
     columns = std::max(columns, row->statistics->shares.size());
     for (const auto& share : row->statistics->shares) most = std::max(most, value(share));
@@ -193,6 +200,15 @@ struct Lanes {
   }
 };
 
+std::string save_dot(const ReportedSave& one, double x, double y, bool main, bool newest) {
+  std::string kind = main ? "save strong" : "save";
+  if (!one.entry) kind += " gone";
+  if (one.entry && !one.entry->damage.empty()) kind += " bad";
+  return cat("<circle cx=\"", number(x), "\" cy=\"", number(y), "\" r=\"", newest ? "7" : "5",
+             "\" class=\"", kind, "\"><title>",
+             escaped(cat(step_text(one), ", save ", one.save.sequence)), "</title></circle>\n");
+}
+
 }  // namespace
 
 std::string chart_of_lines(const RunReport& report) {
@@ -224,12 +240,7 @@ std::string chart_of_lines(const RunReport& report) {
                  number(y), ' ', number(px), ' ', number(y), ' ', number(x), ' ', number(y),
                  "\" class=\"", main ? "way strong" : "way", "\"/>\n");
     }
-    std::string kind = main ? "save strong" : "save";
-    if (!one.entry) kind += " gone";
-    if (one.entry && !one.entry->damage.empty()) kind += " bad";
-    nodes += cat("<circle cx=\"", number(x), "\" cy=\"", number(y), "\" r=\"",
-                 one.save.sequence == report.newest ? "7" : "5", "\" class=\"", kind, "\"><title>",
-                 escaped(cat(step_text(one), ", save ", one.save.sequence)), "</title></circle>\n");
+    nodes += save_dot(one, x, y, main, one.save.sequence == report.newest);
     if (number_of++ % stride_of_marks(apart) == 0) {
       nodes += words(x, bottom - 4, "middle", cat(one.save.step));
     }

@@ -11,6 +11,7 @@
 #include "store/contents/data_files.hpp"
 #include "store/contents/format.hpp"
 #include "store/directory/retention.hpp"
+#include "tools/read_tensor.hpp"
 #include "tools/slice_map.hpp"
 
 namespace cairn {
@@ -48,15 +49,10 @@ std::int64_t disk_bytes_of(io::FileSystem& files, const CheckpointContents& cont
 RunReport::Coverage coverage_of(io::FileSystem& files, const CheckpointContents& contents,
                                 const std::string& key) {
   const StoredTensor* chosen = key.empty() ? nullptr : contents.find(key);
-  const auto bytes = [](const StoredTensor& one) {
-    std::int64_t sum = 0;
-    for (const auto& slice : one.slices) sum += slice.size;
-    return sum;
-  };
   for (const auto& one : contents.tensors) {
     if (!key.empty()) break;
     const bool can = one.problem.empty() && !one.shape.empty() && one.shape.size() <= 3;
-    if (can && (!chosen || bytes(one) > bytes(*chosen))) chosen = &one;
+    if (can && (!chosen || stored_bytes(one) > stored_bytes(*chosen))) chosen = &one;
   }
   if (!chosen) {
     return {key, key.empty() ? "No tensor of it has one to three dimensions."

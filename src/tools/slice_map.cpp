@@ -97,108 +97,144 @@ std::vector<Plane> planes_of(const StoredTensor& tensor) {
 
 constexpr const char* gap_colour = "#ddd";
 
-// One rectangle, which says what it is when it is pointed at.
-std::string drawn_text(const Rectangle& one, double x, double y, double width, double height,
-                       const std::string& words) {
-  const auto fill = one.slice ? colour(one.slice->file) : gap_colour;
-  return cat("<rect x=\"", x, "\" y=\"", y, "\" width=\"", width, "\" height=\"", height,
-             "\" fill=\"", fill, "\" stroke=\"#333\" stroke-width=\"0.5\"",
-             one.slice ? "" : " stroke-dasharray=\"2 2\"", "><title>", box_text(*one.box), '\n',
-             words, "</title></rect>\n");
-}
+class SliceMap {
+ public:
+  SliceMap(const StoredTensor& tensor, const std::string& title,
+           const std::vector<std::string>& names)
+      : tensor_(tensor), title_(title), names_(names), rank_(tensor.shape.size()) {
+    if (rank_ < 1 || rank_ > 3) refuse(tensor, "1 to 3 dimensions can be drawn");
+    if (element_count(tensor.shape) == 0) refuse(tensor, "it has no elements");
+    planes_ = planes_of(tensor);
+    std::size_t rectangles = 0;
+    for (const auto& plane : planes_) rectangles += plane.rectangles.size();
+    if (rectangles > most_rectangles) {
+      refuse(tensor,
+             cat("it takes ", rectangles, " rectangles, at most ", most_rectangles, " are drawn"));
+    }
+    for (const auto& slice : tensor.slices) bytes_of_file_[slice.file] += slice.size;
+    rows_ = static_cast<double>(rank_ == 1 ? 1 : tensor.shape[rank_ - 2]);
+    columns_ = static_cast<double>(tensor.shape[rank_ - 1]);
+    // Proportions are kept, but nothing becomes thinner than a sixth of the other side.
+    width_ = rank_ == 1 ? 2 * plane_size : plane_size * std::clamp(columns_ / rows_, 1.0 / 6, 1.0);
+    height_ = rank_ == 1 ? bar_height : plane_size * std::clamp(rows_ / columns_, 1.0 / 6, 1.0);
+    across_ = static_cast<std::size_t>(std::ceil(std::sqrt(planes_.size())));
+    drawing_right_ = margin + static_cast<double>(across_) * (width_ + gap);
+  }
+
+  std::string svg() const {
+    auto out = heading();
+    for (std::size_t p = 0; p < planes_.size(); ++p) {
+      out += drawn(planes_[p], margin + static_cast<double>(p % across_) * (width_ + gap),
+                   top + static_cast<double>(p / across_) * (height_ + gap));
+    }
+    return out + legend() + "</svg>\n";
+  }
+
+ private:
+  static constexpr double top = margin + 40;  // of the planes
+
+  std::string name_of(int file) const {
+    return names_.empty() ? cat("file ", file) : escaped(names_.at(static_cast<std::size_t>(file)));
+  }
+
+  double total_height() const {
+    const auto files = bytes_of_file_.size();
+    const auto down = (planes_.size() + across_ - 1) / across_;
+    const auto lines =
+        std::min(files, most_legend) + (files > most_legend ? 1 : 0) + (tensor_.gaps ? 1 : 0);
+    return std::max(top + static_cast<double>(down) * (height_ + gap),
+                    top + static_cast<double>(lines) * legend_row) +
+           margin;
+  }
+
+  std::string heading() const {
+    const double width = drawing_right_ + (names_.empty() ? 230 : 420), height = total_height();
+    const auto files = bytes_of_file_.size();
+    return cat("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", width, "\" height=\"", height,
+               "\" viewBox=\"0 0 ", width, ' ', height,
+               "\" font-family=\"sans-serif\" font-size=\"13\">\n",
+               "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n", "<text x=\"", margin,
+               "\" y=\"", margin + 8, "\" font-size=\"16\">", escaped(title_), "</text>\n",
+               "<text x=\"", margin, "\" y=\"", margin + 28, "\" fill=\"#555\">",
+               dtype_name(tensor_.dtype), ' ', shape_text(tensor_.shape), ", ",
+               tensor_.slices.size(), tensor_.slices.size() == 1 ? " slice" : " slices",
+               names_.empty() ? " in " : " of ", files, names_.empty() ? " file" : " task",
+               files == 1 ? "" : "s", "</text>\n");
+  }
+
+  std::string drawn(const Plane& plane, double left, double upper) const {
+    std::string out;
+    if (rank_ == 3) {
+      out += cat("<text x=\"", left, "\" y=\"", upper + height_ + 16, "\" fill=\"#555\">[",
+                 plane.first, "..", plane.last, "]</text>\n");
+    }
+    // What no slice holds stays grey.
+    out += cat("<rect x=\"", left, "\" y=\"", upper, "\" width=\"", width_, "\" height=\"", height_,
+               "\" fill=\"", gap_colour, "\" stroke=\"#333\"/>\n");
+    for (const auto& one : plane.rectangles) out += drawn(one, left, upper);
+    return out;
+  }
+
+  // It says what it is when it is pointed at.
+  std::string drawn(const Rectangle& one, double left, double upper) const {
+    const auto* slice = one.slice;
+    const auto offset = slice && names_.empty() ? cat(" at byte ", slice->offset) : "";
+    const auto words = !slice ? "held by no rank"
+                              : cat(name_of(slice->file), offset, ", ",
+                                    bytes_text(static_cast<double>(slice->size)));
+    return cat("<rect x=\"", left + one.column / columns_ * width_, "\" y=\"",
+               upper + one.row / rows_ * height_, "\" width=\"", one.columns / columns_ * width_,
+               "\" height=\"", one.rows / rows_ * height_, "\" fill=\"",
+               slice ? colour(slice->file) : gap_colour, "\" stroke=\"#333\" stroke-width=\"0.5\"",
+               slice ? "" : " stroke-dasharray=\"2 2\"", "><title>", box_text(*one.box), '\n',
+               words, "</title></rect>\n");
+  }
+
+  std::string legend() const {
+    std::string out;
+    double y = top;
+    const auto explain = [&](const std::string& fill, const std::string& words) {
+      if (!fill.empty()) {
+        out +=
+            cat("<rect x=\"", drawing_right_, "\" y=\"", y, "\" width=\"14\" height=\"14\" fill=\"",
+                fill, "\" stroke=\"#333\" stroke-width=\"0.5\"/>");
+      }
+      out += cat("<text x=\"", drawing_right_ + (fill.empty() ? 0 : 22), "\" y=\"", y + 12, "\">",
+                 words, "</text>\n");
+      y += legend_row;
+    };
+    if (tensor_.gaps) {
+      explain(gap_colour, cat("held by no rank, ", tensor_.gaps->elements(), " of ",
+                              element_count(tensor_.shape), " elements"));
+    }
+    std::size_t told = 0;
+    for (const auto& [file, bytes] : bytes_of_file_) {
+      if (told++ == most_legend) {
+        explain("", cat("and ", bytes_of_file_.size() - most_legend, " more"));
+        break;
+      }
+      explain(colour(file), cat(name_of(file), ", ", bytes_text(static_cast<double>(bytes))));
+    }
+    return out;
+  }
+
+  const StoredTensor& tensor_;
+  const std::string& title_;
+  const std::vector<std::string>& names_;
+  std::size_t rank_;
+  std::vector<Plane> planes_;
+  std::map<int, std::int64_t> bytes_of_file_;
+  double rows_, columns_;  // elements of a plane
+  double width_, height_;  // of a plane in the picture
+  std::size_t across_;     // planes beside each other
+  double drawing_right_;
+};
 
 }  // namespace
 
 std::string slice_map(const StoredTensor& tensor, const std::string& title,
                       const std::vector<std::string>& names) {
-  const auto name_of = [&](int file) {
-    return names.empty() ? cat("file ", file) : escaped(names.at(static_cast<std::size_t>(file)));
-  };
-  const char* of_what = names.empty() ? "file" : "task";
-  const auto rank = tensor.shape.size();
-  if (rank < 1 || rank > 3) refuse(tensor, "1 to 3 dimensions can be drawn");
-  if (element_count(tensor.shape) == 0) refuse(tensor, "it has no elements");
-  const auto planes = planes_of(tensor);
-  std::size_t rectangles = 0;
-  std::map<int, std::int64_t> bytes_of_file;
-  for (const auto& plane : planes) rectangles += plane.rectangles.size();
-  for (const auto& slice : tensor.slices) bytes_of_file[slice.file] += slice.size;
-  if (rectangles > most_rectangles) {
-    refuse(tensor,
-           cat("it takes ", rectangles, " rectangles, at most ", most_rectangles, " are drawn"));
-  }
-
-  const auto rows = static_cast<double>(rank == 1 ? 1 : tensor.shape[rank - 2]);
-  const auto columns = static_cast<double>(tensor.shape[rank - 1]);
-  // Proportions are kept, but nothing becomes thinner than a sixth of the other side.
-  const double width =
-      rank == 1 ? 2 * plane_size : plane_size * std::clamp(columns / rows, 1.0 / 6, 1.0);
-  const double height =
-      rank == 1 ? bar_height : plane_size * std::clamp(rows / columns, 1.0 / 6, 1.0);
-  const auto across = static_cast<std::size_t>(std::ceil(std::sqrt(planes.size())));
-  const auto down = (planes.size() + across - 1) / across;
-  const auto legend = std::min(bytes_of_file.size(), most_legend) +
-                      (bytes_of_file.size() > most_legend ? 1 : 0) + (tensor.gaps ? 1 : 0);
-  const double top = margin + 40;
-  const double drawing_right = margin + static_cast<double>(across) * (width + gap);
-  const double total_width = drawing_right + (names.empty() ? 230 : 420);
-  const double total_height = std::max(top + static_cast<double>(down) * (height + gap),
-                                       top + static_cast<double>(legend) * legend_row) +
-                              margin;
-
-  std::string out =
-      cat("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", total_width, "\" height=\"",
-          total_height, "\" viewBox=\"0 0 ", total_width, ' ', total_height,
-          "\" font-family=\"sans-serif\" font-size=\"13\">\n",
-          "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n", "<text x=\"", margin,
-          "\" y=\"", margin + 8, "\" font-size=\"16\">", escaped(title), "</text>\n", "<text x=\"",
-          margin, "\" y=\"", margin + 28, "\" fill=\"#555\">", dtype_name(tensor.dtype), ' ',
-          shape_text(tensor.shape), ", ", tensor.slices.size(),
-          tensor.slices.size() == 1 ? " slice" : " slices", names.empty() ? " in " : " of ",
-          bytes_of_file.size(), ' ', of_what, bytes_of_file.size() == 1 ? "" : "s", "</text>\n");
-  for (std::size_t p = 0; p < planes.size(); ++p) {
-    const double left = margin + static_cast<double>(p % across) * (width + gap);
-    const double upper = top + static_cast<double>(p / across) * (height + gap);
-    if (rank == 3) {
-      out += cat("<text x=\"", left, "\" y=\"", upper + height + 16, "\" fill=\"#555\">[",
-                 planes[p].first, "..", planes[p].last, "]</text>\n");
-    }
-    // What no slice holds stays grey.
-    out += cat("<rect x=\"", left, "\" y=\"", upper, "\" width=\"", width, "\" height=\"", height,
-               "\" fill=\"", gap_colour, "\" stroke=\"#333\"/>\n");
-    for (const auto& one : planes[p].rectangles) {
-      const auto words =
-          !one.slice ? std::string("held by no rank")
-                     : cat(name_of(one.slice->file),
-                           names.empty() ? cat(" at byte ", one.slice->offset) : std::string(),
-                           ", ", bytes_text(static_cast<double>(one.slice->size)));
-      out += drawn_text(one, left + one.column / columns * width, upper + one.row / rows * height,
-                        one.columns / columns * width, one.rows / rows * height, words);
-    }
-  }
-  std::size_t row = 0;
-  const auto explain = [&](const std::string& fill, const std::string& words) {
-    const double y = top + static_cast<double>(row++) * legend_row;
-    if (!fill.empty()) {
-      out += cat("<rect x=\"", drawing_right, "\" y=\"", y, "\" width=\"14\" height=\"14\" fill=\"",
-                 fill, "\" stroke=\"#333\" stroke-width=\"0.5\"/>");
-    }
-    out += cat("<text x=\"", drawing_right + (fill.empty() ? 0 : 22), "\" y=\"", y + 12, "\">",
-               words, "</text>\n");
-  };
-  if (tensor.gaps) {
-    explain(gap_colour, cat("held by no rank, ", tensor.gaps->elements(), " of ",
-                            element_count(tensor.shape), " elements"));
-  }
-  std::size_t told = 0;
-  for (const auto& [file, bytes] : bytes_of_file) {
-    if (told++ == most_legend) {
-      explain("", cat("and ", bytes_of_file.size() - most_legend, " more"));
-      break;
-    }
-    explain(colour(file), cat(name_of(file), ", ", bytes_text(static_cast<double>(bytes))));
-  }
-  return out + "</svg>\n";
+  return SliceMap(tensor, title, names).svg();
 }
 
 std::string draw_slices(io::FileSystem& files, const CheckpointContents& contents,

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
+#include "model/element_types.hpp"
 #include "model/runs.hpp"
 #include "tools/element_numbers.hpp"
 #include "tools/read_tensor.hpp"
@@ -16,18 +16,9 @@ std::size_t in_memory(std::int64_t value) { return static_cast<std::size_t>(valu
 // Doubles do not tell large integers apart.
 bool is_less(DType dtype, const char* a, const char* b, double x, double y) {
   if (x != y) return x < y;
-  if (dtype == DType::int64) {
-    std::int64_t p, q;
-    std::memcpy(&p, a, sizeof p);
-    std::memcpy(&q, b, sizeof q);
-    return p < q;
-  }
-  if (dtype == DType::uint64) {
-    std::uint64_t p, q;
-    std::memcpy(&p, a, sizeof p);
-    std::memcpy(&q, b, sizeof q);
-    return p < q;
-  }
+  if (dtype == DType::int64) return load_element<std::int64_t>(a) < load_element<std::int64_t>(b);
+  if (dtype == DType::uint64)
+    return load_element<std::uint64_t>(a) < load_element<std::uint64_t>(b);
   return false;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <tuple>
 
@@ -78,6 +79,7 @@ class Verifier {
                    : load_index(files_, prefix_, graph);
   }
   bool load();
+  void look_at_metadata(const StoredTensor&);
   void look_at_tensors();
   void list_data_files();
   void read_data_file(std::int32_t number, std::vector<Range>& ranges);
@@ -89,6 +91,7 @@ class Verifier {
   void read(OpenFile&, std::int64_t begin, std::int64_t end, Use use);
   std::string_view read_whole(OpenFile&, std::int64_t begin, std::int64_t end);
   bool replaced_meanwhile();
+  std::string steps_that_share(const std::string& path, const commit::NameAndStep& mine);
   void tell_who_shares();
 
   io::FileSystem& files_;
@@ -142,17 +145,19 @@ bool Verifier::load() {
     add(Kind::damage, contents_.graph_problem).key = object_graph_key;
   }
   for (const auto& tensor : contents_.own) {
-    if (tensor.key != bundle::meta_key) continue;
-    report_.ours = true;
-    if (tensor.slices.size() == 1) meta_file_ = tensor.slices.front().file;
-    if (tensor.problem.empty() && !loaded_.meta_problem.empty()) {
-      meta_finding_ = report_.findings.size();
-      auto& finding = add(Kind::damage, cat("the metadata of the save: ", loaded_.meta_problem));
-      finding.key = tensor.key;
-      if (meta_file_) finding.file = data_path(contents_, *meta_file_).string();
-    }
+    if (tensor.key == bundle::meta_key) look_at_metadata(tensor);
   }
   return true;
+}
+
+void Verifier::look_at_metadata(const StoredTensor& tensor) {
+  report_.ours = true;
+  if (tensor.slices.size() == 1) meta_file_ = tensor.slices.front().file;
+  if (!tensor.problem.empty() || loaded_.meta_problem.empty()) return;
+  meta_finding_ = report_.findings.size();
+  auto& finding = add(Kind::damage, cat("the metadata of the save: ", loaded_.meta_problem));
+  finding.key = tensor.key;
+  if (meta_file_) finding.file = data_path(contents_, *meta_file_).string();
 }
 
 void Verifier::look_at_tensors() {
@@ -366,29 +371,36 @@ bool Verifier::replaced_meanwhile() {
   }
 }
 
+// The other steps whose file it is, too.
+std::string Verifier::steps_that_share(const std::string& path, const commit::NameAndStep& mine) {
+  const auto status = files_.status(path);
+  if (!status || status->is_directory || status->names < 2) return "";
+  const auto directory = prefix_.has_parent_path() ? prefix_.parent_path() : io::Path(".");
+  const commit::Naming naming(mine.name);
+  std::string others;
+  for (const auto& entry : files_.list(directory)) {
+    const auto parsed = commit::parse_name(entry, naming);
+    if (parsed.kind != commit::ParsedName::Kind::data || parsed.step == mine.step) continue;
+    const auto other = commit::prefix_name(naming, parsed.step);
+    const auto data = files_.status(directory / entry);
+    // Without an index it waits to be removed.
+    if (!data || data->id != status->id) continue;
+    if (!files_.status(commit::index_path(directory / other))) continue;
+    others += cat(others.empty() ? "" : ", ", other);
+  }
+  return others;
+}
+
 // A file of frozen tensors is that of several steps: all of them have what is wrong there.
 void Verifier::tell_who_shares() {
   const auto mine = commit::split_step(prefix_.filename().string());
   if (!mine) return;
-  const commit::Naming naming(mine->name);
-  const auto directory = prefix_.has_parent_path() ? prefix_.parent_path() : io::Path(".");
-  std::map<std::string, std::string> shared;
+  std::set<std::string> damaged;
   for (const auto& finding : report_.findings) {
-    if (finding.kind == Kind::damage && !finding.file.empty()) shared[finding.file];
+    if (finding.kind == Kind::damage && !finding.file.empty()) damaged.insert(finding.file);
   }
-  for (auto& [path, others] : shared) try {
-      const auto status = files_.status(path);
-      if (!status || status->is_directory || status->names < 2) continue;
-      for (const auto& entry : files_.list(directory)) {
-        const auto parsed = commit::parse_name(entry, naming);
-        if (parsed.kind != commit::ParsedName::Kind::data || parsed.step == mine->step) continue;
-        const auto other = commit::prefix_name(naming, parsed.step);
-        const auto data = files_.status(directory / entry);
-        // Without an index it waits to be removed.
-        if (!data || data->id != status->id) continue;
-        if (!files_.status(commit::index_path(directory / other))) continue;
-        others += cat(others.empty() ? "" : ", ", other);
-      }
+  for (const auto& path : damaged) try {
+      const auto others = steps_that_share(path, *mine);
       if (others.empty()) continue;
       add(Kind::note, cat("the damaged file is that of other steps too: ", others)).file = path;
     } catch (const Error&) {  // the damage is told anyway

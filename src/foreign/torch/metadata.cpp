@@ -10,6 +10,7 @@
 #include "cairn/error.hpp"
 #include "foreign/torch/pickle.hpp"
 #include "foreign/torch/saved_tensor.hpp"
+#include "model/box_in_shape.hpp"
 
 namespace cairn::torch {
 namespace {
@@ -192,11 +193,7 @@ class Reader {
     }
   }
   static void check_inside(const Box& box, const Dims& shape) {
-    bool inside = box.start.size() == shape.size() && box.extent.size() == shape.size();
-    for (std::size_t d = 0; inside && d < shape.size(); ++d) {
-      inside = box.extent[d] <= shape[d] && box.start[d] <= shape[d] - box.extent[d];
-    }
-    if (!inside) torch_damaged("a piece reaches outside its tensor");
+    if (!lies_inside(box, shape)) torch_damaged("a piece reaches outside its tensor");
   }
   // The state of TensorProperties is a tuple: dtype, layout, requires_grad, …
   DType dtype(const PickleValue& properties) {

@@ -176,7 +176,7 @@ class PickleReader {
   }
   void step() {
     const auto code = static_cast<unsigned char>(take(1)[0]);
-    if (!(values(code) || containers(code) || objects(code))) {
+    if (!(values(code) || containers(code) || memory(code) || objects(code))) {
       char digits[8];
       std::snprintf(digits, sizeof digits, "0x%02x", code);
       torch_refused(cat("its pickle has the opcode ", digits, " at byte ", at_ - 1,
@@ -246,6 +246,12 @@ class PickleReader {
       }
       case 'u':
         return append(to_mark(), Kind::dict), true;
+      default:
+        return false;
+    }
+  }
+  bool memory(unsigned char code) {
+    switch (code) {
       case 'q':
         return memoize(number(1)), true;
       case 'r':

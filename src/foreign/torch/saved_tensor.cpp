@@ -120,6 +120,19 @@ std::optional<DType> dtype_of_torch(std::string_view name) {
   return std::nullopt;
 }
 
+// By the type of the storage, unless the dtype is named beside it.
+static DType dtype_of(const PickleValue& type, const PickleValue* dtype) {
+  if (type.kind != Kind::global || (dtype && dtype->kind != Kind::global)) no_tensor();
+  if (dtype) {
+    const auto found = dtype_of_torch(dtype->name);
+    if (!found) no_tensor();
+    return *found;
+  }
+  const auto* found = type.text == "torch" ? of_storage(type.name) : nullptr;
+  if (!found) no_tensor();
+  return found->is;
+}
+
 SavedTensor parse_saved_tensor(std::string_view bytes) {
   const Pickle pickle(bytes, known_in_tensor);
   const auto& root = pickle.root();
@@ -134,24 +147,14 @@ SavedTensor parse_saved_tensor(std::string_view bytes) {
   if (storage.kind != Kind::persistent) no_tensor();
   const auto& id = pickle.member(storage, 0);
   if (id.kind != Kind::tuple || id.members.size() != 5) no_tensor();
-  const auto& type = pickle.member(id, 1);
   const auto& key = pickle.member(id, 2);
   const auto& first = pickle.member(arguments, 1);
-  if (pickle.member(id, 0).text != "storage" || type.kind != Kind::global ||
-      key.kind != Kind::text || first.kind != Kind::integer) {
+  if (pickle.member(id, 0).text != "storage" || key.kind != Kind::text ||
+      first.kind != Kind::integer) {
     no_tensor();
   }
   SavedTensor tensor;
-  if (third) {
-    const auto& dtype = pickle.member(arguments, 6);
-    const auto found = dtype_of_torch(dtype.name);
-    if (dtype.kind != Kind::global || !found) no_tensor();
-    tensor.dtype = *found;
-  } else {
-    const auto* found = type.text == "torch" ? of_storage(type.name) : nullptr;
-    if (!found) no_tensor();
-    tensor.dtype = found->is;
-  }
+  tensor.dtype = dtype_of(pickle.member(id, 1), third ? &pickle.member(arguments, 6) : nullptr);
   tensor.storage = key.text;
   tensor.first = first.integer;
   tensor.shape = numbers(pickle, pickle.member(arguments, 2));

@@ -34,35 +34,24 @@ bool is_rank_private(std::string_view key) {
          name.find_first_not_of("0123456789", name.find("-of-") + 4) == name.npos;
 }
 
+bool is_complex(DType dtype) { return dtype == DType::complex64 || dtype == DType::complex128; }
+
+constexpr std::array known_to_readers = {
+    DType::float32, DType::float64, DType::int8,  DType::uint8,  DType::int16,  DType::uint16,
+    DType::int32,   DType::uint32,  DType::int64, DType::uint64, DType::boolean};
+
 // "": readers know elements of this dtype. HDF5 converts small floats for them.
 std::string refusal(DType dtype, bool datasets) {
-  switch (dtype) {
-    case DType::float32:
-    case DType::float64:
-    case DType::int8:
-    case DType::uint8:
-    case DType::int16:
-    case DType::uint16:
-    case DType::int32:
-    case DType::uint32:
-    case DType::int64:
-    case DType::uint64:
-    case DType::boolean:
-      return "";
-    case DType::float16:
-    case DType::bfloat16:
-      if (datasets) return "";
-      return "XDMF has no floats of 16 bits";
-    case DType::complex64:
-    case DType::complex128:
-      if (!datasets) return "";
-      return "XDMF has no compound types, as which HDF5 holds complex numbers";
-    default:
-      return cat("XDMF has no ", dtype_name(dtype));
+  const auto& known = known_to_readers;
+  if (std::find(known.begin(), known.end(), dtype) != known.end()) return "";
+  if (dtype == DType::float16 || dtype == DType::bfloat16) {
+    return datasets ? "" : "XDMF has no floats of 16 bits";
   }
+  if (is_complex(dtype)) {
+    return datasets ? "XDMF has no compound types, as which HDF5 holds complex numbers" : "";
+  }
+  return cat("XDMF has no ", dtype_name(dtype));
 }
-
-bool is_complex(DType dtype) { return dtype == DType::complex64 || dtype == DType::complex128; }
 
 std::string why_not(const StoredTensor& tensor, bool datasets) {
   if (!tensor.problem.empty()) return tensor.problem;

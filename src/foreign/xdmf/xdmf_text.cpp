@@ -1,4 +1,5 @@
 #include <charconv>
+#include <utility>
 
 #include "base/markup.hpp"
 #include "base/text.hpp"
@@ -23,29 +24,18 @@ std::string numbers(const Dims& values) {
 }
 
 // There are no unsigned integers of 64 bits; as signed ones they keep their bits.
+constexpr std::pair<DType, const char*> number_types[] = {
+    {DType::float64, "Float"}, {DType::int64, "Int"},   {DType::uint64, "Int"},
+    {DType::int32, "Int"},     {DType::uint32, "UInt"}, {DType::int16, "Short"},
+    {DType::uint16, "UShort"}, {DType::int8, "Char"},   {DType::uint8, "UChar"},
+    {DType::boolean, "UChar"}};
+
 std::string type_text(DType dtype) {
-  switch (dtype) {
-    case DType::float64:
-      return "NumberType=\"Float\" Precision=\"8\"";
-    case DType::int64:
-    case DType::uint64:
-      return "NumberType=\"Int\" Precision=\"8\"";
-    case DType::int32:
-      return "NumberType=\"Int\" Precision=\"4\"";
-    case DType::uint32:
-      return "NumberType=\"UInt\" Precision=\"4\"";
-    case DType::int16:
-      return "NumberType=\"Short\" Precision=\"2\"";
-    case DType::uint16:
-      return "NumberType=\"UShort\" Precision=\"2\"";
-    case DType::int8:
-      return "NumberType=\"Char\" Precision=\"1\"";
-    case DType::uint8:
-    case DType::boolean:
-      return "NumberType=\"UChar\" Precision=\"1\"";
-    default:  // float16 and bfloat16 become this when they are read
-      return "NumberType=\"Float\" Precision=\"4\"";
+  for (const auto& [one, type] : number_types) {
+    if (one != dtype) continue;
+    return cat("NumberType=\"", type, "\" Precision=\"", dtype_size(dtype), '"');
   }
+  return "NumberType=\"Float\" Precision=\"4\"";  // float16 and bfloat16 become this when read
 }
 
 std::string data_item(const Field& field, const Dims& dims) {

@@ -9,6 +9,7 @@
 #include "base/json_numbers.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "model/element_types.hpp"
 
 namespace cairn::zarr {
 namespace {
@@ -42,24 +43,9 @@ std::string name_of(DType dtype) {
 }
 
 Json zero(DType dtype) {
-  switch (dtype) {
-    case DType::boolean:
-      return false;
-    case DType::complex64:
-    case DType::complex128:
-      return Json::array({0.0, 0.0});
-    case DType::int8:
-    case DType::int16:
-    case DType::int32:
-    case DType::int64:
-    case DType::uint8:
-    case DType::uint16:
-    case DType::uint32:
-    case DType::uint64:
-      return 0;
-    default:
-      return 0.0;
-  }
+  if (dtype == DType::boolean) return false;
+  if (dtype == DType::complex64 || dtype == DType::complex128) return Json::array({0.0, 0.0});
+  return with_integer(dtype, [](auto) {}) ? Json(0) : Json(0.0);
 }
 
 Json json_of(const Attributes& attributes) {

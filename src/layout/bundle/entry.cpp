@@ -44,4 +44,10 @@ std::string size_problem(DType dtype, std::int64_t count, std::int64_t size) {
              " take ", expected);
 }
 
+std::string offset_problem(std::int64_t offset, std::int64_t size) {
+  std::int64_t end = 0;
+  const bool possible = offset >= 0 && !__builtin_add_overflow(offset, size, &end);
+  return possible ? "" : cat("its offset ", offset, " is impossible");
+}
+
 }  // namespace cairn::bundle

@@ -15,4 +15,7 @@ std::optional<std::int64_t> checked_count(const Dims& shape, std::string* why);
 /// Why these bytes cannot hold `count` elements; empty if they can.
 std::string size_problem(DType dtype, std::int64_t count, std::int64_t size);
 
+/// Why no data file can have these bytes; empty if one can.
+std::string offset_problem(std::int64_t offset, std::int64_t size);
+
 }  // namespace cairn::bundle

@@ -12,6 +12,7 @@
 #include "layout/bundle/numbers.hpp"
 #include "layout/bundle/slice_key.hpp"
 #include "layout/bundle/table_write.hpp"
+#include "model/box_in_shape.hpp"
 
 namespace cairn::bundle {
 namespace {
@@ -25,6 +26,24 @@ namespace {
   refuse(tensor.key, std::move(why));
 }
 
+void check(const StoredTensor& tensor, const StoredSlice& slice) {
+  const auto& shape = tensor.shape;
+  const auto& box = slice.box;
+  if (!lies_inside(box, shape)) {
+    refuse(tensor, cat("a slice lies outside its shape ", shape_text(shape)));
+  }
+  if (!tensor.sliced && !box.is_whole(shape))
+    refuse(tensor, "it is plain, but its slice is not the whole");
+  auto why = size_problem(tensor.dtype, box.count(), slice.size);
+  if (!why.empty()) refuse(tensor, why);
+  if (slice.file < 0) refuse(tensor, cat("it lies in data file ", slice.file));
+  why = offset_problem(slice.offset, slice.size);
+  if (!why.empty()) refuse(tensor, why);
+  if (!is_whole_where_dashed(box, slice.dash, shape)) {
+    refuse(tensor, "a dimension of a slice is called whole, but is not");
+  }
+}
+
 void check(const StoredTensor& tensor) {
   if (tensor.key.empty()) refuse(tensor, "the empty key is the header's");
   if (tensor.key[0] == '\0') refuse(tensor, "keys that begin with a zero byte are those of slices");
@@ -36,30 +55,7 @@ void check(const StoredTensor& tensor) {
     refuse(tensor, cat("it is ", tensor.sliced ? "sliced" : "plain", " with ", tensor.slices.size(),
                        " slices"));
   }
-  for (const auto& slice : tensor.slices) {
-    const auto& box = slice.box;
-    bool inside =
-        box.start.size() == tensor.shape.size() && box.extent.size() == tensor.shape.size();
-    for (std::size_t d = 0; inside && d < tensor.shape.size(); ++d) {
-      inside = box.start[d] >= 0 && box.extent[d] >= 0 && box.start[d] <= tensor.shape[d] &&
-               box.extent[d] <= tensor.shape[d] - box.start[d];
-    }
-    if (!inside) refuse(tensor, cat("a slice lies outside its shape ", shape_text(tensor.shape)));
-    if (!tensor.sliced && !box.is_whole(tensor.shape))
-      refuse(tensor, "it is plain, but its slice is not the whole");
-    why = size_problem(tensor.dtype, box.count(), slice.size);
-    if (!why.empty()) refuse(tensor, why);
-    if (slice.file < 0) refuse(tensor, cat("it lies in data file ", slice.file));
-    std::int64_t end = 0;
-    if (slice.offset < 0 || __builtin_add_overflow(slice.offset, slice.size, &end)) {
-      refuse(tensor, cat("its offset ", slice.offset, " is impossible"));
-    }
-    for (std::size_t d = 0; d < slice.dash.size(); ++d) {
-      if (slice.dash[d] && (d >= box.rank() || box.start[d] || box.extent[d] != tensor.shape[d])) {
-        refuse(tensor, "a dimension of a slice is called whole, but is not");
-      }
-    }
-  }
+  for (const auto& slice : tensor.slices) check(tensor, slice);
 }
 
 bool is_plain(const StoredTensor& tensor) {

@@ -167,11 +167,8 @@ bool KeptIndex::find_in(Text& text) {
   text.block_bytes = block.size();
   block.remove_suffix(4 * (1 + std::size_t{load_u32(&block[block.size() - 4])}));  // restart points
   std::vector<Checksum*> expected;
-  for (const bool of_slices : {true, false}) {
-    for (auto& one : checksums_) {
-      if (one.of_slice == of_slices) expected.push_back(&one);
-    }
-  }
+  for (auto& one : checksums_) expected.push_back(&one);
+  std::stable_partition(expected.begin(), expected.end(), [](auto* one) { return one->of_slice; });
   auto next = expected.begin();
   auto other = text.more.begin();
   std::string key;

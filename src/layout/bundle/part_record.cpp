@@ -8,6 +8,7 @@
 #include "layout/bundle/key_text.hpp"
 #include "layout/bundle/meta.hpp"
 #include "layout/bundle/numbers.hpp"
+#include "model/box_in_shape.hpp"
 
 namespace cairn::bundle {
 namespace {
@@ -46,6 +47,29 @@ void put(const StoredTensor& tensor, pb::PartTensor* out) {
   }
 }
 
+StoredSlice get(const pb::PartSlice& from) {
+  StoredSlice slice;
+  slice.box.start.assign(from.start().begin(), from.start().end());
+  slice.box.extent.assign(from.extent().begin(), from.extent().end());
+  slice.dash.assign(from.dash().begin(), from.dash().end());
+  slice.file = from.file();
+  slice.offset = from.offset();
+  slice.size = from.size();
+  slice.crc32c = from.crc32c();
+  return slice;
+}
+
+// Empty: none.
+std::string problem(const StoredTensor& tensor, const StoredSlice& slice, int num_files) {
+  const bool inside = lies_inside(slice.box, tensor.shape) &&
+                      (slice.dash.empty() || slice.dash.size() == slice.box.rank());
+  if (!inside) return cat("a slice lies outside its shape ", shape_text(tensor.shape));
+  auto why = size_problem(tensor.dtype, slice.box.count(), slice.size);
+  if (why.empty()) why = offset_problem(slice.offset, slice.size);
+  if (!why.empty() || (slice.file >= 0 && slice.file < num_files)) return why;
+  return cat("it lies in data file ", slice.file, ", but there are ", num_files);
+}
+
 StoredTensor get(const pb::PartTensor& in, int num_files) {
   StoredTensor tensor;
   tensor.key = in.key();
@@ -60,35 +84,12 @@ StoredTensor get(const pb::PartTensor& in, int num_files) {
   tensor.sliced = in.sliced();
   std::string why;
   if (!checked_count(tensor.shape, &why)) refuse(why);
-  const auto rank = tensor.shape.size();
   if (in.slices_size() == 0) refuse("it has no slice");
   tensor.slices.reserve(static_cast<std::size_t>(in.slices_size()));
   for (const auto& from : in.slices()) {
-    auto& slice = tensor.slices.emplace_back();
-    slice.box.start.assign(from.start().begin(), from.start().end());
-    slice.box.extent.assign(from.extent().begin(), from.extent().end());
-    slice.dash.assign(from.dash().begin(), from.dash().end());
-    slice.file = from.file();
-    slice.offset = from.offset();
-    slice.size = from.size();
-    slice.crc32c = from.crc32c();
-    bool inside = slice.box.start.size() == rank && slice.box.extent.size() == rank &&
-                  (slice.dash.empty() || slice.dash.size() == rank);
-    for (std::size_t d = 0; inside && d < rank; ++d) {
-      const auto start = slice.box.start[d], extent = slice.box.extent[d];
-      inside = start >= 0 && extent >= 0 && start <= tensor.shape[d] &&
-               extent <= tensor.shape[d] - start;
-    }
-    if (!inside) refuse(cat("a slice lies outside its shape ", shape_text(tensor.shape)));
-    why = size_problem(tensor.dtype, slice.box.count(), slice.size);
+    tensor.slices.push_back(get(from));
+    why = problem(tensor, tensor.slices.back(), num_files);
     if (!why.empty()) refuse(why);
-    std::int64_t end = 0;
-    if (slice.offset < 0 || __builtin_add_overflow(slice.offset, slice.size, &end)) {
-      refuse(cat("its offset ", slice.offset, " is impossible"));
-    }
-    if (slice.file < 0 || slice.file >= num_files) {
-      refuse(cat("it lies in data file ", slice.file, ", but there are ", num_files));
-    }
   }
   return tensor;
 }

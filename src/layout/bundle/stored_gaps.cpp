@@ -6,6 +6,7 @@
 #include "base/json_numbers.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "model/box_in_shape.hpp"
 #include "model/box_index.hpp"
 
 namespace cairn::bundle {
@@ -52,12 +53,7 @@ Box box_of(const Json& row) {
 std::string misfit(const StoredTensor& tensor, const StoredGaps& gaps) {
   if (gaps.fill.size() != dtype_size(tensor.dtype)) return "their fill value is of another dtype";
   for (const auto& box : gaps.boxes) {
-    bool inside = box.rank() == tensor.shape.size() && box.extent.size() == box.rank();
-    for (std::size_t d = 0; inside && d < box.rank(); ++d) {
-      inside = box.start[d] >= 0 && box.extent[d] > 0 && box.extent[d] <= tensor.shape[d] &&
-               box.start[d] <= tensor.shape[d] - box.extent[d];
-    }
-    if (!inside) return "one lies outside of the tensor";
+    if (!lies_inside(box, tensor.shape) || box.empty()) return "one lies outside of the tensor";
   }
   return first_overlap(gaps.boxes) ? "two overlap" : "";
 }

@@ -26,6 +26,19 @@ std::uint32_t crc_of_length(std::uint64_t length, std::uint32_t crc, bool big_en
   throw Error(Code::data_loss, "string data is damaged", std::move(reason));
 }
 
+// Off the front of the bytes. `crc`: of the lengths.
+std::vector<std::uint64_t> take_lengths(std::string_view& bytes, std::size_t count, bool big_endian,
+                                        std::uint32_t& crc) {
+  std::vector<std::uint64_t> lengths(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto length = take_varint(bytes);
+    if (!length) bad_strings(cat("the length of string ", i, " is malformed"));
+    lengths[i] = *length;
+    crc = crc_of_length(*length, crc, big_endian);
+  }
+  return lengths;
+}
+
 }  // namespace
 
 EncodedStrings encode_strings(std::span<const std::string> values) {
@@ -50,15 +63,9 @@ std::vector<std::string> decode_strings(std::string_view bytes, std::int64_t cou
   if (count < 0 || bytes.size() < 4 || static_cast<std::uint64_t>(count) > bytes.size() - 4) {
     bad_strings(cat(bytes.size(), " bytes cannot hold ", count, " strings"));
   }
-  std::vector<std::uint64_t> lengths(static_cast<std::size_t>(count));
   std::uint32_t crc = 0;
   auto rest = bytes;
-  for (std::size_t i = 0; i < lengths.size(); ++i) {
-    const auto length = take_varint(rest);
-    if (!length) bad_strings(cat("the length of string ", i, " is malformed"));
-    lengths[i] = *length;
-    crc = crc_of_length(*length, crc, big_endian);
-  }
+  const auto lengths = take_lengths(rest, static_cast<std::size_t>(count), big_endian, crc);
   if (rest.size() < 4) bad_strings("the checksum of the lengths is cut off");
   std::string stored(rest.substr(0, 4));
   if (big_endian) std::reverse(stored.begin(), stored.end());

@@ -157,13 +157,7 @@ class Reader {
   // Calls visit(key, value) for the entries of a block, whose keys ascend.
   template <class Visit>
   void each_entry(std::string_view block, const std::string& name, Visit visit) {
-    if (block.size() < 4)
-      damaged(cat(name, ": ", block.size(), " bytes are too short for a block"));
-    const std::uint64_t count = load_u32(&block[block.size() - 4]);
-    if (count == 0) damaged(cat(name, ": it has no restart point"));
-    if (count > (block.size() - 4) / 4) {
-      damaged(cat(name, ": it claims ", count, " restart points in ", block.size(), " bytes"));
-    }
+    const auto count = count_restarts(block, name);
     const auto entries = block.substr(0, block.size() - 4 - 4 * count);
     const auto restart = [&](std::uint64_t i) {
       return load_u32(entries.data() + entries.size() + 4 * i);
@@ -174,42 +168,62 @@ class Reader {
     bool first = true;
     for (auto rest = entries; !rest.empty(); first = false) {
       const auto at = entries.size() - rest.size();
-      const auto shared = take_varint(rest, 0xffffffff);
-      const auto unshared = take_varint(rest, 0xffffffff);
-      const auto length = take_varint(rest, 0xffffffff);
-      if (!shared || !unshared || !length) {
-        damaged(cat(name, ": a length of the entry at byte ", at, " is malformed"));
-      }
-      if (*shared > key.size()) {
-        damaged(cat(name, ": the entry at byte ", at, " shares ", *shared, " bytes with a key of ",
-                    key.size()));
-      }
-      if (*unshared > rest.size() || *length > rest.size() - *unshared) {
-        damaged(cat(name, ": the entry at byte ", at, " reaches beyond the block"));
-      }
+      const auto [shared, unshared, length] = take_lengths(rest, at, key.size(), name);
       if (restarts < count && restart(restarts) == at) {
-        if (*shared) damaged(cat(name, ": the entry at restart point ", at, " shares a key"));
+        if (shared) damaged(cat(name, ": the entry at restart point ", at, " shares a key"));
         ++restarts;
       }
-      if (*shared + *unshared > limits_.key_bytes) {
-        damaged(cat(name, ": a key of ", *shared + *unshared, " bytes is above the limit of ",
+      if (shared + unshared > limits_.key_bytes) {
+        damaged(cat(name, ": a key of ", shared + unshared, " bytes is above the limit of ",
                     limits_.key_bytes));
       }
-      const auto suffix = rest.substr(0, *unshared);
-      if (!first && suffix <= std::string_view(key).substr(*shared)) {
-        const auto before = key;
-        const auto after = key.substr(0, *shared).append(suffix);
+      const auto suffix = rest.substr(0, unshared);
+      if (!first && suffix <= std::string_view(key).substr(shared)) {
+        const auto after = key.substr(0, shared).append(suffix);
         damaged(cat(name, ": ", described(after),
-                    after == before ? " is there twice" : cat(" comes after ", described(before)),
+                    after == key ? " is there twice" : cat(" comes after ", described(key)),
                     ", but keys must ascend"));
       }
-      key.resize(*shared);
+      key.resize(shared);
       key.append(suffix);
-      visit(key, rest.substr(*unshared, *length));
-      rest.remove_prefix(*unshared + *length);
+      visit(key, rest.substr(unshared, length));
+      rest.remove_prefix(unshared + length);
     }
     if (restarts != count)
       damaged(cat(name, ": restart point ", restart(restarts), " is at no entry"));
+  }
+
+  static std::uint64_t count_restarts(std::string_view block, const std::string& name) {
+    if (block.size() < 4)
+      damaged(cat(name, ": ", block.size(), " bytes are too short for a block"));
+    const std::uint64_t count = load_u32(&block[block.size() - 4]);
+    if (count == 0) damaged(cat(name, ": it has no restart point"));
+    if (count > (block.size() - 4) / 4) {
+      damaged(cat(name, ": it claims ", count, " restart points in ", block.size(), " bytes"));
+    }
+    return count;
+  }
+
+  // Of an entry: bytes of its key that are those of the key before, its other ones, its value.
+  struct Lengths {
+    std::uint64_t shared, unshared, value;
+  };
+  static Lengths take_lengths(std::string_view& rest, std::size_t at, std::size_t key_bytes,
+                              const std::string& name) {
+    const auto shared = take_varint(rest, 0xffffffff);
+    const auto unshared = take_varint(rest, 0xffffffff);
+    const auto length = take_varint(rest, 0xffffffff);
+    if (!shared || !unshared || !length) {
+      damaged(cat(name, ": a length of the entry at byte ", at, " is malformed"));
+    }
+    if (*shared > key_bytes) {
+      damaged(cat(name, ": the entry at byte ", at, " shares ", *shared, " bytes with a key of ",
+                  key_bytes));
+    }
+    if (*unshared > rest.size() || *length > rest.size() - *unshared) {
+      damaged(cat(name, ": the entry at byte ", at, " reaches beyond the block"));
+    }
+    return {*shared, *unshared, *length};
   }
 
   void data_block(Handle handle, std::string_view separator) {

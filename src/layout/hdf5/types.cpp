@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/text.hpp"
+#include "model/element_types.hpp"
 
 namespace cairn::hdf5 {
 namespace {
@@ -118,64 +119,38 @@ std::optional<DType> of_compound(hid_t type) {
   return std::nullopt;
 }
 
+struct StoredType {
+  DType dtype;
+  Handle (*make)();
+};
+constexpr StoredType stored_types[] = {
+    {DType::float32, [] { return copy_of(H5T_IEEE_F32LE); }},
+    {DType::float64, [] { return copy_of(H5T_IEEE_F64LE); }},
+    {DType::int8, [] { return copy_of(H5T_STD_I8LE); }},
+    {DType::uint8, [] { return copy_of(H5T_STD_U8LE); }},
+    {DType::int16, [] { return copy_of(H5T_STD_I16LE); }},
+    {DType::uint16, [] { return copy_of(H5T_STD_U16LE); }},
+    {DType::int32, [] { return copy_of(H5T_STD_I32LE); }},
+    {DType::uint32, [] { return copy_of(H5T_STD_U32LE); }},
+    {DType::int64, [] { return copy_of(H5T_STD_I64LE); }},
+    {DType::uint64, [] { return copy_of(H5T_STD_U64LE); }},
+    {DType::boolean, boolean_type},
+    {DType::complex64, [] { return complex_type(H5T_IEEE_F32LE, 4); }},
+    {DType::complex128, [] { return complex_type(H5T_IEEE_F64LE, 8); }},
+    {DType::float16, [] { return float_type(half); }},
+    {DType::bfloat16, [] { return float_type(brain); }},
+    {DType::float8_e5m2, [] { return float_type(e5m2); }},
+    {DType::int4, [] { return narrow_integer(H5T_STD_I8LE, 4); }},
+    {DType::uint4, [] { return narrow_integer(H5T_STD_U8LE, 4); }},
+    {DType::int2, [] { return narrow_integer(H5T_STD_I8LE, 2); }},
+    {DType::uint2, [] { return narrow_integer(H5T_STD_U8LE, 2); }}};
+
 }  // namespace
 
 Handle stored_type(DType dtype) {
-  switch (dtype) {
-    case DType::float32:
-      return copy_of(H5T_IEEE_F32LE);
-    case DType::float64:
-      return copy_of(H5T_IEEE_F64LE);
-    case DType::int8:
-    case DType::qint8:
-      return copy_of(H5T_STD_I8LE);
-    case DType::uint8:
-    case DType::quint8:
-      return copy_of(H5T_STD_U8LE);
-    case DType::int16:
-    case DType::qint16:
-      return copy_of(H5T_STD_I16LE);
-    case DType::uint16:
-    case DType::quint16:
-      return copy_of(H5T_STD_U16LE);
-    case DType::int32:
-    case DType::qint32:
-      return copy_of(H5T_STD_I32LE);
-    case DType::uint32:
-      return copy_of(H5T_STD_U32LE);
-    case DType::int64:
-      return copy_of(H5T_STD_I64LE);
-    case DType::uint64:
-      return copy_of(H5T_STD_U64LE);
-    case DType::boolean:
-      return boolean_type();
-    case DType::complex64:
-      return complex_type(H5T_IEEE_F32LE, 4);
-    case DType::complex128:
-      return complex_type(H5T_IEEE_F64LE, 8);
-    case DType::float16:
-      return float_type(half);
-    case DType::bfloat16:
-      return float_type(brain);
-    case DType::float8_e5m2:
-      return float_type(e5m2);
-    case DType::float8_e4m3fn:
-    case DType::float8_e4m3fnuz:
-    case DType::float8_e4m3b11fnuz:
-    case DType::float8_e5m2fnuz:
-    case DType::float4_e2m1fn:
-      return copy_of(H5T_STD_U8LE);
-    case DType::int4:
-      return narrow_integer(H5T_STD_I8LE, 4);
-    case DType::uint4:
-      return narrow_integer(H5T_STD_U8LE, 4);
-    case DType::int2:
-      return narrow_integer(H5T_STD_I8LE, 2);
-    case DType::uint2:
-      return narrow_integer(H5T_STD_U8LE, 2);
-    case DType::string:
-    case DType::variant:
-      break;
+  const auto kept_as = has_no_type(dtype) ? DType::uint8 : unquantised(dtype);
+  for (const auto& one : stored_types) {
+    if (one.dtype == kept_as) return one.make();
   }
   throw Error(Code::internal, cat("no HDF5 type is made for ", dtype_name(dtype)));
 }
