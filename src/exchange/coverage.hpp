@@ -106,6 +106,14 @@ bool are_in_line(const Dims& shape, const Items& items, const BoxOf& box_of);
 /// Indices (ascending) of two boxes that share an element, or nothing.
 std::optional<std::pair<std::size_t, std::size_t>> find_overlap(const std::vector<Box>& boxes);
 
+/// Whether a box spans a tensor of this shape in all dimensions but one. It has as many.
+inline bool is_whole_but_along(std::size_t along, const Box& box, const Dims& shape) {
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (d != along && (box.start[d] != 0 || box.extent[d] != shape[d])) return false;
+  }
+  return true;
+}
+
 template <class Items, class BoxOf>
 bool are_in_line(const Dims& shape, const Items& items, const BoxOf& box_of) {
   if (std::size(items) == 0) return false;
@@ -119,9 +127,7 @@ bool are_in_line(const Dims& shape, const Items& items, const BoxOf& box_of) {
   for (const auto& item : items) {
     const Box& box = box_of(item);
     if (box.start.size() != rank || box.extent.size() != rank) return false;
-    for (std::size_t d = 0; d < rank; ++d) {
-      if (d != along && (box.start[d] != 0 || box.extent[d] != shape[d])) return false;
-    }
+    if (!is_whole_but_along(along, box, shape)) return false;
     if (box.start[along] != end || box.extent[along] <= 0) return false;
     if (box.extent[along] > shape[along] - end) return false;
     end += box.extent[along];

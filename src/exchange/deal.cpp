@@ -105,6 +105,25 @@ std::vector<std::int64_t> Dealer::known() const {
   return all;
 }
 
+// Of those that have not got their share; null: there is none. Ranks come ascending.
+const Wish* Dealer::best_wish(const Open& open, const std::vector<double>& load,
+                              const std::vector<double>& share) const {
+  const Wish* best = nullptr;
+  for (auto w = open.first; w < open.end; ++w) {
+    const auto& wish = wishes_[w];
+    if (load[slot(wish.rank)] >= share[slot(wish.rank)]) continue;
+    const auto better = [&] {
+      if (!best) return true;
+      if (wish.bytes != best->bytes) return wish.bytes > best->bytes;
+      const auto mine = load[slot(wish.rank)], its = load[slot(best->rank)];
+      if (mine != its) return mine < its;
+      return from_turn(wish.rank, open.turn) < from_turn(best->rank, open.turn);
+    };
+    if (better()) best = &wish;
+  }
+  return best;
+}
+
 std::vector<int> Dealer::deal(std::span<const std::int64_t> sums) {
   if (shared_.empty() && unwanted_.empty()) return std::move(chosen_);
   auto load = pinned_;
@@ -129,20 +148,7 @@ std::vector<int> Dealer::deal(std::span<const std::int64_t> sums) {
     chosen_[open.chunk] = rank;
   };
   for (const auto& open : shared_) {
-    // The best of those that have not got their share; ranks come ascending.
-    const Wish* best = nullptr;
-    for (auto w = open.first; w < open.end; ++w) {
-      const auto& wish = wishes_[w];
-      if (load[slot(wish.rank)] >= share[slot(wish.rank)]) continue;
-      const auto better = [&] {
-        if (!best) return true;
-        if (wish.bytes != best->bytes) return wish.bytes > best->bytes;
-        const auto mine = load[slot(wish.rank)], its = load[slot(best->rank)];
-        if (mine != its) return mine < its;
-        return from_turn(wish.rank, open.turn) < from_turn(best->rank, open.turn);
-      };
-      if (better()) best = &wish;
-    }
+    const auto* best = best_wish(open, load, share);
     give(open, best ? best->rank : least.get());
   }
   for (const auto& open : unwanted_) give(open, least.get());

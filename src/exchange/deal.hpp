@@ -44,6 +44,8 @@ class Dealer {
     return rank >= turn ? rank - turn : rank - turn + ranks_;
   }
   bool acquires(int rank) const;
+  const Wish* best_wish(const Open&, const std::vector<double>& load,
+                        const std::vector<double>& share) const;
 
   const int ranks_;
   const std::vector<int>& served_by_;

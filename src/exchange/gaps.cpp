@@ -71,13 +71,13 @@ std::vector<Face> faces_of(const Box& cell, const Boxes& boxes, std::size_t dim)
   return faces;
 }
 
-// Offers the largest free and full slabs along a dimension, and the median of its faces.
+// Offers the largest free and full slabs along a dimension.
 template <class Offer>
-std::optional<Cut> look_along(const Box& cell, std::size_t dim, const std::vector<Face>& faces,
-                              Volume held, const Offer& offer) {
+void look_along(const Box& cell, std::size_t dim, const std::vector<Face>& faces, Volume held,
+                const Offer& offer) {
   const auto layer = static_cast<Volume>(cell.count() / cell.extent[dim]);
   Volume below = 0, slope = 0;
-  std::size_t begun = 0, ended = 0, inner = 0;
+  std::size_t begun = 0, ended = 0;
   auto before = cell.start[dim];
   for (std::size_t i = 0; i < faces.size();) {
     const auto at = faces[i].at;
@@ -87,7 +87,6 @@ std::optional<Cut> look_along(const Box& cell, std::size_t dim, const std::vecto
     for (; i < faces.size() && faces[i].at == at; ++i) {
       slope += faces[i].begins ? faces[i].area : -faces[i].area;
       ++(faces[i].begins ? begun : ended);
-      inner += at > cell.start[dim] && at < cell.end(dim);
     }
     if (at <= cell.start[dim] || at >= cell.end(dim)) continue;
     const auto low = layer * static_cast<Volume>(at - cell.start[dim]);
@@ -96,12 +95,35 @@ std::optional<Cut> look_along(const Box& cell, std::size_t dim, const std::vecto
     const auto above = held - below;
     if (above == 0 || above == high) offer(Slab{{dim, at}, false, above == 0, boxes_above, high});
   }
-  if (inner == 0) return std::nullopt;
-  std::vector<std::int64_t> inside;
-  for (const auto& face : faces) {
-    if (face.at > cell.start[dim] && face.at < cell.end(dim)) inside.push_back(face.at);
+}
+
+// Of a cell: the best slab, and the median of the faces of the dimension that has most of them.
+struct Cuts {
+  std::optional<Slab> best;
+  std::optional<Cut> middle;
+};
+Cuts find_cuts(const Box& cell, const Boxes& boxes, Volume held) {
+  const auto room = static_cast<Volume>(cell.count());
+  Cuts cuts;
+  const auto offer = [&](const Slab& slab) {
+    const bool is_worth_it = boxes.size() <= few_boxes ||
+                             slab.boxes >= boxes.size() / least_share ||
+                             slab.volume >= room / least_share;
+    if (is_worth_it && (!cuts.best || slab.volume > cuts.best->volume)) cuts.best = slab;
+  };
+  std::size_t most = 0;
+  for (std::size_t d = 0; d < cell.rank(); ++d) {
+    const auto faces = faces_of(cell, boxes, d);
+    look_along(cell, d, faces, held, offer);
+    std::vector<std::int64_t> inside;
+    for (const auto& face : faces) {
+      if (face.at > cell.start[d] && face.at < cell.end(d)) inside.push_back(face.at);
+    }
+    if (inside.size() <= most) continue;
+    most = inside.size();
+    cuts.middle = Cut{d, inside[most / 2]};
   }
-  return Cut{dim, inside[inside.size() / 2]};
+  return cuts;
 }
 
 void collect(Box cell, Boxes boxes, std::vector<Box>& gaps) {
@@ -111,24 +133,8 @@ void collect(Box cell, Boxes boxes, std::vector<Box>& gaps) {
       return;
     }
     const auto held = held_of(cell, boxes);
-    const auto room = static_cast<Volume>(cell.count());
-    if (held >= room) return;
-    std::optional<Slab> best;
-    const auto offer = [&](const Slab& slab) {
-      const bool is_worth_it = boxes.size() <= few_boxes ||
-                               slab.boxes >= boxes.size() / least_share ||
-                               slab.volume >= room / least_share;
-      if (is_worth_it && (!best || slab.volume > best->volume)) best = slab;
-    };
-    std::optional<Cut> middle;
-    std::size_t most = 0;
-    for (std::size_t d = 0; d < cell.rank(); ++d) {
-      const auto faces = faces_of(cell, boxes, d);
-      const auto cut = look_along(cell, d, faces, held, offer);
-      std::size_t inside = 0;
-      for (const auto& face : faces) inside += face.at > cell.start[d] && face.at < cell.end(d);
-      if (cut && inside > most) middle = cut, most = inside;
-    }
+    if (held >= static_cast<Volume>(cell.count())) return;
+    const auto [best, middle] = find_cuts(cell, boxes, held);
     if (!best && !middle) return;  // boxes share elements
     auto [low, high] = halves(cell, best ? best->cut : *middle);
     if (!best) {

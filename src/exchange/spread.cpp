@@ -99,6 +99,7 @@ const ChunkCut& Spread::chunks_of(int source) {
       of.chunk_bytes > 0 ? std::min(of.chunk_bytes, setting_.chunk_bytes) : setting_.chunk_bytes;
   cut_ = ChunkCut(*of.box, of.element_bytes, limit, of.align_bytes);
   cut_source_ = source;
+  cut_element_bytes_ = of.element_bytes;
   return cut_;
 }
 
@@ -156,7 +157,7 @@ Mail Spread::ask(int planners) {
   return letters.take();
 }
 
-std::vector<std::int64_t> Spread::weigh(const Mail& asked) {
+void Spread::hear(const Mail& asked) {
   // Of one dimension; with more there is room to spare for what nobody wants.
   constexpr std::size_t asked_bytes = 3 * sizeof(int) + 4 * sizeof(std::int64_t);
   std::size_t bytes = 0;
@@ -176,37 +177,42 @@ std::vector<std::int64_t> Spread::weigh(const Mail& asked) {
   sort_by(heard_, [](const Heard& one) {
     return std::array{joined_key(one.source, one.chunk), joined_key(one.rank, one.id)};
   });
+}
 
+// The chunk, of what was heard from `i` on. Returns what is behind it.
+std::size_t Spread::offer(int source, int chunk, std::size_t i, int turn) {
+  const auto is_of_it = [&] {
+    return i < heard_.size() && heard_[i].source == source && heard_[i].chunk == chunk;
+  };
+  while (is_of_it() && heard_[i].id < 0) ++i;
+  const auto first = i;
+  const auto& cut = chunks_of(source);
+  wishes_.clear();
+  for (; is_of_it(); ++i) {
+    const auto& one = heard_[i];
+    if (one.id < 0) continue;
+    const auto acquirer = setting_.served_by.empty() ? one.rank : setting_.served_by[nth(one.rank)];
+    wishes_.push_back({acquirer, one.box.count() * cut_element_bytes_});
+  }
+  if (setting_.only_wanted && wishes_.empty()) return i;
+  join_wishes(wishes_);
+  offered_.push_back({source, chunk, first, i});
+  dealer_->add(cut.chunk(chunk).bytes, -1, wishes_, turn);
+  return i;
+}
+
+std::vector<std::int64_t> Spread::weigh(const Mail& asked) {
+  hear(asked);
   dealer_ = std::make_unique<Dealer>(setting_.ranks, setting_.served_by);
-  std::vector<Wish> wishes;
   for (std::size_t i = 0; i < heard_.size();) {
     const int source = heard_[i].source, block = heard_[i].chunk / chunks_a_planner;
-    const auto& cut = chunks_of(source);
-    const auto element = setting_.source(source).element_bytes;
-    const auto end = std::min((block + 1) * chunks_a_planner, static_cast<int>(cut.count()));
+    const auto count = static_cast<int>(chunks_of(source).count());
+    const auto end = std::min((block + 1) * chunks_a_planner, count);
     const int turn = planners_ == 1
                          ? 0
                          : static_cast<int>(mixed_bits(static_cast<std::uint64_t>(source)) %
                                             static_cast<std::uint64_t>(setting_.ranks));
-    for (int c = block * chunks_a_planner; c < end; ++c) {
-      while (i < heard_.size() && heard_[i].source == source && heard_[i].chunk == c &&
-             heard_[i].id < 0) {
-        ++i;
-      }
-      const auto first = i;
-      wishes.clear();
-      for (; i < heard_.size() && heard_[i].source == source && heard_[i].chunk == c; ++i) {
-        const auto& one = heard_[i];
-        if (one.id < 0) continue;
-        const auto acquirer =
-            setting_.served_by.empty() ? one.rank : setting_.served_by[nth(one.rank)];
-        wishes.push_back({acquirer, one.box.count() * element});
-      }
-      if (setting_.only_wanted && wishes.empty()) continue;
-      join_wishes(wishes);
-      offered_.push_back({source, c, first, i});
-      dealer_->add(cut.chunk(c).bytes, -1, wishes, turn);
-    }
+    for (int c = block * chunks_a_planner; c < end; ++c) i = offer(source, c, i, turn);
     if (i < heard_.size() && heard_[i].source == source &&
         heard_[i].chunk / chunks_a_planner == block) {
       lost("a chunk", source);

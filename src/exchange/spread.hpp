@@ -148,6 +148,8 @@ class Spread {
   const ChunkCut& chunks_of(int source);
   int planner_of(int source, int chunk) const;
   void sort_asked();
+  void hear(const Mail& asked);
+  std::size_t offer(int source, int chunk, std::size_t i, int turn);
   void in_order(std::vector<Mine>&) const;
   void deal_rounds();
   void join_small(std::span<Travel>) const;
@@ -157,9 +159,11 @@ class Spread {
   int planners_ = 1;
   std::vector<Asked> asked_;
   std::vector<Heard> heard_;
+  std::vector<Wish> wishes_;  // of one chunk
   std::vector<Offered> offered_;
   std::unique_ptr<Dealer> dealer_;
   int cut_source_ = -1;  // whose chunks these are
+  std::int64_t cut_element_bytes_ = 0;
   ChunkCut cut_;
   OwnPlan plan_;
   std::vector<Turn> round_of_;  // of this rank's chunks

@@ -214,11 +214,38 @@ class Validation {
   std::map<std::string, Known> known_;
 };
 
+using Tensors = std::vector<const ShardableTensor*>;
+
+void sort_by_key(Tensors& tensors) {
+  const auto by_key = [](const auto* a, const auto* b) { return a->key < b->key; };
+  if (std::is_sorted(tensors.begin(), tensors.end(), by_key)) return;
+  std::sort(tensors.begin(), tensors.end(), by_key);
+}
+
+// All tensors of the shards; nothing: one stands where another one belongs.
+std::optional<Tensors> tensors_of(const std::vector<Shard>& shards, std::size_t about) {
+  Tensors found;
+  found.reserve(about);
+  for (const auto& shard : shards) {
+    for (const auto& [key, slices] : shard) {
+      for (const auto& [box, tensor] : slices) {
+        if (tensor.key != key || tensor.slice != box) return std::nullopt;
+        found.push_back(&tensor);
+      }
+    }
+  }
+  return found;
+}
+
+bool is_same(const ShardableTensor& a, const ShardableTensor& b) {
+  return a.key == b.key && a.slice == b.slice && a.shape == b.shape && a.dtype == b.dtype &&
+         a.task.same_task(b.task) && a.owner == b.owner && a.owner_slice == b.owner_slice;
+}
+
 // The usual case, told quickly: tensors of which one slice each is given come back as they are,
 // grouped and ordered in whatever way. False says nothing.
 bool are_as_given(const std::vector<Shard>& shards, const std::vector<ShardableTensor>& given) {
-  const auto by_key = [](const auto* a, const auto* b) { return a->key < b->key; };
-  std::vector<const ShardableTensor*> expected, found;
+  Tensors expected;
   expected.reserve(given.size());
   for (const auto& tensor : given) {
     if (!tensor.task.same_task(given.front().task) || !lies_inside(tensor.slice, tensor.shape)) {
@@ -226,28 +253,13 @@ bool are_as_given(const std::vector<Shard>& shards, const std::vector<ShardableT
     }
     expected.push_back(&tensor);
   }
-  found.reserve(given.size());
-  for (const auto& shard : shards) {
-    for (const auto& [key, slices] : shard) {
-      for (const auto& [box, tensor] : slices) {
-        if (tensor.key != key || tensor.slice != box) return false;
-        found.push_back(&tensor);
-      }
-    }
-  }
-  if (found.size() != expected.size()) return false;
-  for (auto* list : {&expected, &found}) {
-    if (!std::is_sorted(list->begin(), list->end(), by_key)) {
-      std::sort(list->begin(), list->end(), by_key);
-    }
-  }
+  auto found = tensors_of(shards, given.size());
+  if (!found || found->size() != expected.size()) return false;
+  sort_by_key(expected);
+  sort_by_key(*found);
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    const auto &a = *expected[i], &b = *found[i];
-    if (i > 0 && a.key == expected[i - 1]->key) return false;
-    if (a.key != b.key || a.slice != b.slice || a.shape != b.shape || a.dtype != b.dtype ||
-        !a.task.same_task(b.task) || a.owner != b.owner || a.owner_slice != b.owner_slice) {
-      return false;
-    }
+    if (i > 0 && expected[i]->key == expected[i - 1]->key) return false;
+    if (!is_same(*expected[i], *(*found)[i])) return false;
   }
   return true;
 }

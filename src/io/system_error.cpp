@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <system_error>
+#include <utility>
 
 #include "base/text.hpp"
 
@@ -26,45 +27,32 @@ Code code_of(int number) {
   }
 }
 
+constexpr std::pair<int, const char*> ways_out[]{
+    {ENOSPC, "Free space on this file system, or use a directory on another one."},
+    {EDQUOT, "The quota is used up: free space, or have it raised."},
+    {ENOENT, "Check the path and that its parent directory exists."},
+    {EEXIST, "Remove it, or use another name."},
+    {ENOTEMPTY, "It holds files that were not expected there: look at them first."},
+    {EACCES, "Check owner and permissions of the file and of its directory."},
+    {EPERM, "Check owner and permissions of the file and of its directory."},
+    {EROFS, "The file system is mounted read-only: use another directory."},
+    {ENOTDIR, "A part of the path is a file where a directory should be."},
+    {EISDIR, "A directory stands where a file should be."},
+    {EMFILE, "Raise the limit on open files (ulimit -n)."},
+    {ENFILE, "Raise the limit on open files (ulimit -n)."},
+    {ENAMETOOLONG, "Use a shorter name."},
+    {EFBIG, "The file system or a limit (ulimit -f) allows no larger file."},
+    {EIO, "The device or server failed: do not trust it before it was checked."},
+    {ESTALE, "The server no longer knows this file: it was removed or is mounted anew."},
+    {ENOLCK, "This file system does not offer the operation."},
+    {ENOSYS, "This file system does not offer the operation."},
+    {EOPNOTSUPP, "This file system does not offer the operation."}};
+
 const char* way_out(int number) {
-  switch (number) {
-    case ENOSPC:
-      return "Free space on this file system, or use a directory on another one.";
-    case EDQUOT:
-      return "The quota is used up: free space, or have it raised.";
-    case ENOENT:
-      return "Check the path and that its parent directory exists.";
-    case EEXIST:
-      return "Remove it, or use another name.";
-    case ENOTEMPTY:
-      return "It holds files that were not expected there: look at them first.";
-    case EACCES:
-    case EPERM:
-      return "Check owner and permissions of the file and of its directory.";
-    case EROFS:
-      return "The file system is mounted read-only: use another directory.";
-    case ENOTDIR:
-      return "A part of the path is a file where a directory should be.";
-    case EISDIR:
-      return "A directory stands where a file should be.";
-    case EMFILE:
-    case ENFILE:
-      return "Raise the limit on open files (ulimit -n).";
-    case ENAMETOOLONG:
-      return "Use a shorter name.";
-    case EFBIG:
-      return "The file system or a limit (ulimit -f) allows no larger file.";
-    case EIO:
-      return "The device or server failed: do not trust it before it was checked.";
-    case ESTALE:
-      return "The server no longer knows this file: it was removed or is mounted anew.";
-    case ENOLCK:
-    case ENOSYS:
-    case EOPNOTSUPP:
-      return "This file system does not offer the operation.";
-    default:
-      return "";
+  for (const auto& [code, text] : ways_out) {
+    if (code == number) return text;
   }
+  return "";
 }
 
 }  // namespace

@@ -88,21 +88,18 @@ void Engine::clear_way_for_last_save() {
   }
 }
 
-Engine::Planned Engine::plan(const Request& request, const Look& look) {
-  const auto& [step, given, options, background, call] = request;
-  // Which files are there to be shared is rank 0's to tell.
-  const bool quick =
-      background && !freezes(job) && !format_of(job.options.store.format).is_laid_out_each_time();
+// Whether all ranks can save with the plan of the last save; `quick`: without the directory, too.
+PlanSum Engine::ask_for_plan(const Request& request, const Look& look, bool quick) {
   const auto kept = plans.kept();
   // What goes wrong on one rank is a miss: the long way meets it again, and says so on all ranks.
-  bool may = kept != nullptr && !options.policy;
+  bool may = kept != nullptr && !request.options.policy;
   if (may && quick) try {
-      may = is_quick(*kept, step);
+      may = is_quick(*kept, request.step);
     } catch (...) {
       error_in_flight();
       may = false;
     }
-  auto sum = plans.ask(step, look, options, may);
+  auto sum = plans.ask(request.step, look, request.options, may);
   if (quick && job.root() && sum.fits()) try {
       offer_draft(sum);
     } catch (...) {
@@ -112,6 +109,16 @@ Engine::Planned Engine::plan(const Request& request, const Look& look) {
     }
   static_assert(PlanSum::slots <= CallGroup::room);
   calls().meet(sum.values);
+  return sum;
+}
+
+Engine::Planned Engine::plan(const Request& request, const Look& look) {
+  const auto& [step, given, options, background, call] = request;
+  // Which files are there to be shared is rank 0's to tell.
+  const bool quick =
+      background && !freezes(job) && !format_of(job.options.store.format).is_laid_out_each_time();
+  const auto kept = plans.kept();
+  auto sum = ask_for_plan(request, look, quick);
   Planned planned;
   planned.again = sum.agreed();
   if (planned.again) planned.descriptions = plans.descriptions(look.state, options);

@@ -28,6 +28,8 @@ bool is_damage(const Error&);
 
 double now_seconds();  ///< since 1970
 
+struct RedistributeReport;
+
 /// Members are called by the thread that may call MPI, under guarded(). Collective ones come first
 /// in each part; what is local is marked. What is said of the members of CheckpointManager holds
 /// for those of the same name.
@@ -118,6 +120,7 @@ class Engine {
   bool make_way();
   void settle_policy(const SaveOptions&);
   Planned plan(const Request&, const Look&);
+  PlanSum ask_for_plan(const Request&, const Look&, bool quick);
   void require_step(std::int64_t step, const SaveOptions&) const;
   bool leaves_records(bool background, const SaveCall&) const;
   /// `origin`: of a save that was on the nodes, whose number and place in the history it keeps.
@@ -154,6 +157,22 @@ class Engine {
   std::optional<RestoreReport> restore_from_nodes(State&, const RestoreOptions&,
                                                   std::optional<std::int64_t> step, Touched& failed,
                                                   PassedOver&);
+  struct Newest {
+    std::int64_t wanted = -1, of_all_at_home = -1, of_all = -1;  // sequences
+  };
+  Newest newest_saves(std::optional<std::int64_t> step, const PassedOver&) const;
+  struct FromNodes {
+    State& state;
+    const RestoreOptions& options;
+    std::optional<std::int64_t> step;
+    Touched& failed;
+    PassedOver& passed;
+    const Newest& newest;
+    bool proves;  // every byte, before the state is touched
+  };
+  std::optional<RestoreReport> restore_from_nodes(tier::LocalSave&, const FromNodes&);
+  RestoreReport restored_from_nodes(const tier::LocalSave&, const tier::Gathered&,
+                                    const RedistributeReport& moved, const FromNodes&);
   void prove(tier::LocalSave&, std::unique_ptr<tier::Gathered>&);
   bool bring_home(const tier::Gathered&);
   void require_overwritten(const Touched& failed, const Touched& touched,

@@ -195,16 +195,10 @@ void Engine::prove(tier::LocalSave& save, std::unique_ptr<tier::Gathered>& gathe
   }
 }
 
-// What is newer than all that is in the directory, or of this step; nothing: there is none, or it
-// cannot be had, which `passed` says of.
-std::optional<RestoreReport> Engine::restore_from_nodes(State& state, const RestoreOptions& options,
-                                                        std::optional<std::int64_t> step,
-                                                        Touched& failed, PassedOver& passed) {
-  if (!nodes.is_on()) return std::nullopt;
-  Group& group = *job.group;
-  struct Newest {
-    std::int64_t wanted = -1, of_all_at_home = -1, of_all = -1;  // sequences
-  } newest;
+// Sequences of the newest saves, as all ranks know them.
+Engine::Newest Engine::newest_saves(std::optional<std::int64_t> step,
+                                    const PassedOver& passed) const {
+  Newest newest;
   if (job.root()) {
     for (const auto* entry : restorable(directory.catalog())) {
       newest.of_all_at_home = std::max(newest.of_all_at_home, entry->save.sequence);
@@ -212,63 +206,93 @@ std::optional<RestoreReport> Engine::restore_from_nodes(State& state, const Rest
       newest.wanted = std::max(newest.wanted, entry->save.sequence);
     }
   }
-  newest = broadcast_value(group, newest);
+  newest = broadcast_value(*job.group, newest);
   newest.of_all = newest.of_all_at_home;
   for (const auto& save : nodes.saves()) {
     if (!save.superseded) newest.of_all = std::max(newest.of_all, save.map.sequence);
   }
-  const bool proves = any_of(group, options.verify_first || job.options.verify_first);
+  return newest;
+}
+
+// What is newer than all that is in the directory, or of this step; nothing: there is none, or it
+// cannot be had, which `passed` says of.
+std::optional<RestoreReport> Engine::restore_from_nodes(State& state, const RestoreOptions& options,
+                                                        std::optional<std::int64_t> step,
+                                                        Touched& failed, PassedOver& passed) {
+  if (!nodes.is_on()) return std::nullopt;
+  const auto newest = newest_saves(step, passed);
+  const bool proves = any_of(*job.group, options.verify_first || job.options.verify_first);
+  const FromNodes asked{state, options, step, failed, passed, newest, proves};
   for (auto save : nodes.saves()) {
     if (step ? save.map.step != *step : save.superseded) continue;
     // The same one at home takes longer, and serves if the nodes' cannot be had.
     if (save.map.sequence < newest.wanted || !passed.saves.insert(save.map.uuid).second) continue;
-    bool is_touched = false;  // the state
-    for (int tries = 0; tries < most_tries; ++tries) {
-      std::unique_ptr<tier::Gathered> gathered;
-      bool restored = false;
-      try {
-        gathered = nodes.gather(save);
-        if (proves) prove(save, gathered);
-        if (any_of(group, state.maker() != nullptr)) make_from(group, *gathered, state, options);
-        is_touched = true;
-        const auto moved = redistribute(job.group, gathered->state(), state, {.restore = options});
-        restored = true;
-        const Touched touched{touched_keys(state, moved.kept_keys), {}};
-        RestoreReport report;
-        report.step = save.map.step;
-        report.prefix = gathered->path().string();
-        report.kept_keys.assign(moved.kept_keys.begin(), moved.kept_keys.end());
-        report.bytes_read = moved.bytes;
-        report.skipped = passed.why;
-        require_overwritten(failed, touched, report);
-        directory.went_back_elsewhere(save.map.step, save.map.sequence);
-        line_ = save.map.sequence;
-        since_home_ = save.map.sequence > newest.of_all_at_home ? save.map.since_home : 0;
-        if (turns) turns->restored(save.map.step);
-        // A look at an older one is no reason to leave newer ones behind; a save after it is.
-        const bool may_bring = !job.options.read_only && save.map.sequence > newest.wanted &&
-                               (!step || save.map.sequence >= newest.of_all);
-        if (may_bring && !save.is_protected() && bring_home(*gathered)) {
-          report.prefix = job.prefix(save.map.step).string();
-        }
-        return report;
-      } catch (const Error& error) {
-        // What is lost has nowhere to be computed to, either.
-        const bool can_be_had = !is_damage(error) && error.code() != Code::no_space;
-        if (restored || can_be_had) throw;
-        if (gathered && nodes.learn_damage(save, *gathered) && tries + 1 < most_tries) continue;
-        if (is_touched) failed.keys.merge(touched_keys(state, {}));
-        if (job.root()) {
-          log(LogLevel::warning,
-              cat("step ", save.map.step, " on the nodes is passed over: ", error.what()));
-        }
-        if (job.options.tier.when_lost == WhenLost::fail || !job.options.fall_back) throw;
-        passed.why.push_back(cat("step ", save.map.step, ": ", error.what()));
-        break;
+    if (auto report = restore_from_nodes(save, asked)) return report;
+  }
+  return std::nullopt;
+}
+
+// Of one save; nothing: it cannot be had, and is passed over.
+std::optional<RestoreReport> Engine::restore_from_nodes(tier::LocalSave& save,
+                                                        const FromNodes& asked) {
+  Group& group = *job.group;
+  auto& state = asked.state;
+  bool is_touched = false;  // the state
+  for (int tries = 0; tries < most_tries; ++tries) {
+    std::unique_ptr<tier::Gathered> gathered;
+    bool restored = false;
+    try {
+      gathered = nodes.gather(save);
+      if (asked.proves) prove(save, gathered);
+      if (any_of(group, state.maker() != nullptr))
+        make_from(group, *gathered, state, asked.options);
+      is_touched = true;
+      const auto moved =
+          redistribute(job.group, gathered->state(), state, {.restore = asked.options});
+      restored = true;
+      return restored_from_nodes(save, *gathered, moved, asked);
+    } catch (const Error& error) {
+      // What is lost has nowhere to be computed to, either.
+      const bool can_be_had = !is_damage(error) && error.code() != Code::no_space;
+      if (restored || can_be_had) throw;
+      if (gathered && nodes.learn_damage(save, *gathered) && tries + 1 < most_tries) continue;
+      if (is_touched) asked.failed.keys.merge(touched_keys(state, {}));
+      if (job.root()) {
+        log(LogLevel::warning,
+            cat("step ", save.map.step, " on the nodes is passed over: ", error.what()));
       }
+      if (job.options.tier.when_lost == WhenLost::fail || !job.options.fall_back) throw;
+      asked.passed.why.push_back(cat("step ", save.map.step, ": ", error.what()));
+      return std::nullopt;
     }
   }
   return std::nullopt;
+}
+
+// The run goes on from there.
+RestoreReport Engine::restored_from_nodes(const tier::LocalSave& save,
+                                          const tier::Gathered& gathered,
+                                          const RedistributeReport& moved, const FromNodes& asked) {
+  const auto& newest = asked.newest;
+  const Touched touched{touched_keys(asked.state, moved.kept_keys), {}};
+  RestoreReport report;
+  report.step = save.map.step;
+  report.prefix = gathered.path().string();
+  report.kept_keys.assign(moved.kept_keys.begin(), moved.kept_keys.end());
+  report.bytes_read = moved.bytes;
+  report.skipped = asked.passed.why;
+  require_overwritten(asked.failed, touched, report);
+  directory.went_back_elsewhere(save.map.step, save.map.sequence);
+  line_ = save.map.sequence;
+  since_home_ = save.map.sequence > newest.of_all_at_home ? save.map.since_home : 0;
+  if (turns) turns->restored(save.map.step);
+  // A look at an older one is no reason to leave newer ones behind; a save after it is.
+  const bool may_bring = !job.options.read_only && save.map.sequence > newest.wanted &&
+                         (!asked.step || save.map.sequence >= newest.of_all);
+  if (may_bring && !save.is_protected() && bring_home(gathered)) {
+    report.prefix = job.prefix(save.map.step).string();
+  }
+  return report;
 }
 
 // In commit order, behind those of the directory that were committed before.

@@ -184,6 +184,22 @@ bool is_there(const Everything& all, const std::set<std::string_view>& attribute
   return false;
 }
 
+[[noreturn]] void refuse_missing(const std::set<std::string>& missing) {
+  std::string list;
+  std::size_t shown = 0;
+  for (const auto& key : missing) {
+    if (shown++ == missing_shown) {
+      list += ", …";
+      break;
+    }
+    list += cat(list.empty() ? "'" : ", '", key, "'");
+  }
+  throw Error(Code::invalid_argument,
+              cat("the object graph that the state carries names ", missing.size(),
+                  missing.size() == 1 ? " tensor" : " tensors", " that no rank has"),
+              list, "Add them to the state, or take them out with ObjectGraph::forget().");
+}
+
 struct Made {
   std::string graph;
   std::string counter_key;  // empty: no counter is added
@@ -209,21 +225,7 @@ Made make(const State& state, Everything all, bool wants_counter) {
         graph.forget(*counter);
       }
     }
-    if (!missing.empty()) {
-      std::string list;
-      std::size_t shown = 0;
-      for (const auto& key : missing) {
-        if (shown++ == missing_shown) {
-          list += ", …";
-          break;
-        }
-        list += cat(list.empty() ? "'" : ", '", key, "'");
-      }
-      throw Error(Code::invalid_argument,
-                  cat("the object graph that the state carries names ", missing.size(),
-                      missing.size() == 1 ? " tensor" : " tensors", " that no rank has"),
-                  list, "Add them to the state, or take them out with ObjectGraph::forget().");
-    }
+    if (!missing.empty()) refuse_missing(missing);
     made.graph = bundle::encode_object_graph(graph);
     return made;
   }

@@ -31,6 +31,22 @@ void MemoryFileSystem::Disk::observe(const std::string& text) {
   if (call) call(text);
 }
 
+namespace {
+
+[[noreturn]] void fail(Code code, const std::string& action, const Path& path) {
+  static constexpr std::pair<Code, int> numbers[]{{Code::io, EIO},
+                                                  {Code::no_space, ENOSPC},
+                                                  {Code::not_found, ENOENT},
+                                                  {Code::already_exists, EEXIST},
+                                                  {Code::unsupported, EOPNOTSUPP}};
+  for (const auto& [one, number] : numbers) {
+    if (one == code) throw system_error(number, action, path);
+  }
+  throw Error(code, "cannot " + action, "a fault was injected").at(path);
+}
+
+}  // namespace
+
 void MemoryFileSystem::Disk::fail_if_told(const std::string& kind, const std::string& action,
                                           const Path& path, const Path& second) {
   const bool changes = kind != "open" && kind != "read" && kind != "list" && kind != "lock";
@@ -44,20 +60,7 @@ void MemoryFileSystem::Disk::fail_if_told(const std::string& kind, const std::st
       --fault.skip;
     } else if (fault.times > 0) {
       --fault.times;
-      switch (fault.code) {
-        case Code::io:
-          throw system_error(EIO, action, path);
-        case Code::no_space:
-          throw system_error(ENOSPC, action, path);
-        case Code::not_found:
-          throw system_error(ENOENT, action, path);
-        case Code::already_exists:
-          throw system_error(EEXIST, action, path);
-        case Code::unsupported:
-          throw system_error(EOPNOTSUPP, action, path);
-        default:
-          throw Error(fault.code, "cannot " + action, "a fault was injected").at(path);
-      }
+      fail(fault.code, action, path);
     }
   }
 }

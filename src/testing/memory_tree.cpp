@@ -54,42 +54,55 @@ bool MemoryTree::apply(const MemoryOperation& operation, std::size_t limit, doub
     case OperationKind::remove:
     case OperationKind::remove_directory:
       return remove(operation);
-    case OperationKind::write: {
-      if (find(operation.inode) == nullptr) return false;
-      auto& node = writable(operation.inode);
-      if (node.bytes.use_count() > 1) node.bytes = std::make_shared<std::string>(*node.bytes);
-      const auto count = std::min(limit, operation.bytes->size());
-      const auto offset = static_cast<std::size_t>(operation.offset);
-      if (node.bytes->size() < offset + count) resize(node, offset + count);
-      if (first < count) {
-        node.bytes->replace(offset + first, count - first, *operation.bytes, first, count - first);
-      }
-      node.modified_seconds = now;
-      return true;
-    }
+    case OperationKind::write:
+      return write(operation, limit, now, first);
     case OperationKind::resize: {
-      if (find(operation.inode) == nullptr) return false;
-      auto& node = writable(operation.inode);
-      if (node.bytes.use_count() > 1) node.bytes = std::make_shared<std::string>(*node.bytes);
-      resize(node, static_cast<std::size_t>(operation.offset));
-      node.modified_seconds = now;
+      auto* const node = writable_file(operation.inode);
+      if (!node) return false;
+      resize(*node, static_cast<std::size_t>(operation.offset));
+      node->modified_seconds = now;
       return true;
     }
     case OperationKind::create:
-    case OperationKind::create_directory: {
-      if (find(operation.directory) == nullptr) return false;
-      // A name that is still taken belongs to something whose removal was lost: the entry of a
-      // directory holds one inode, the later one.
-      auto node = std::make_shared<MemoryNode>();
-      node->directory = operation.kind == OperationKind::create_directory;
-      if (!node->directory) node->bytes = std::make_shared<std::string>();
-      node->modified_seconds = now;
-      nodes_[operation.inode] = std::move(node);
-      writable(operation.directory).entries[operation.name] = operation.inode;
-      return true;
-    }
+    case OperationKind::create_directory:
+      return create(operation, now);
   }
   return false;
+}
+
+// With bytes of its own; null: it is gone.
+MemoryNode* MemoryTree::writable_file(Inode inode) {
+  if (find(inode) == nullptr) return nullptr;
+  auto& node = writable(inode);
+  if (node.bytes.use_count() > 1) node.bytes = std::make_shared<std::string>(*node.bytes);
+  return &node;
+}
+
+bool MemoryTree::write(const MemoryOperation& operation, std::size_t limit, double now,
+                       std::size_t first) {
+  auto* const node = writable_file(operation.inode);
+  if (!node) return false;
+  const auto count = std::min(limit, operation.bytes->size());
+  const auto offset = static_cast<std::size_t>(operation.offset);
+  if (node->bytes->size() < offset + count) resize(*node, offset + count);
+  if (first < count) {
+    node->bytes->replace(offset + first, count - first, *operation.bytes, first, count - first);
+  }
+  node->modified_seconds = now;
+  return true;
+}
+
+// A name that is still taken belongs to something whose removal was lost: the entry of a directory
+// holds one inode, the later one.
+bool MemoryTree::create(const MemoryOperation& operation, double now) {
+  if (find(operation.directory) == nullptr) return false;
+  auto node = std::make_shared<MemoryNode>();
+  node->directory = operation.kind == OperationKind::create_directory;
+  if (!node->directory) node->bytes = std::make_shared<std::string>();
+  node->modified_seconds = now;
+  nodes_[operation.inode] = std::move(node);
+  writable(operation.directory).entries[operation.name] = operation.inode;
+  return true;
 }
 
 bool MemoryTree::rename(const MemoryOperation& operation) {

@@ -65,6 +65,9 @@ class MemoryTree {
   std::int64_t bytes_used() const { return bytes_; }
 
  private:
+  MemoryNode* writable_file(Inode);
+  bool write(const MemoryOperation&, std::size_t limit, double now, std::size_t first);
+  bool create(const MemoryOperation&, double now);
   bool rename(const MemoryOperation&);
   bool remove(const MemoryOperation&);
   bool contains(Inode directory, Inode wanted) const;

@@ -138,6 +138,15 @@ void rethrow_first(const std::vector<std::exception_ptr>& failures) {
   if (first) std::rethrow_exception(first);
 }
 
+// By rank.
+std::vector<int> nodes_of(int ranks, const ThreadOptions& options) {
+  auto nodes = options.machine ? options.machine->nodes() : options.nodes;
+  for (int rank = static_cast<int>(nodes.size()); rank < ranks; ++rank) {
+    nodes.push_back(options.ranks_per_node > 0 ? rank / options.ranks_per_node : 0);
+  }
+  return nodes;
+}
+
 }  // namespace
 
 void run_threads(int ranks, const std::function<void(std::shared_ptr<Group>)>& body,
@@ -146,11 +155,7 @@ void run_threads(int ranks, const std::function<void(std::shared_ptr<Group>)>& b
   auto* const machine = options.machine;
   const auto world = std::make_shared<ThreadWorld>(ranks, options.seed, machine);
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(ranks));
-  auto nodes = machine ? machine->nodes() : options.nodes;
-  for (int rank = static_cast<int>(nodes.size()); rank < ranks; ++rank) {
-    nodes.push_back(options.ranks_per_node > 0 ? rank / options.ranks_per_node : 0);
-  }
-  const auto shared_nodes = std::make_shared<const std::vector<int>>(std::move(nodes));
+  const auto shared_nodes = std::make_shared<const std::vector<int>>(nodes_of(ranks, options));
   const auto run_rank = [&](int rank) {
     seat = {world.get(), rank};
     bool crashed = false;

@@ -11,6 +11,7 @@
 #include "store/contents/data_file.hpp"
 #include "store/contents/format.hpp"
 #include "store/contents/hdf5_reader.hpp"
+#include "store/contents/lost.hpp"
 #include "store/contents/replace_files.hpp"
 #include "store/contents/spare.hpp"
 #include "store/directory/catalog.hpp"

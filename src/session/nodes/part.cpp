@@ -113,6 +113,19 @@ void write_entry(Stripes& to, const StoredTensor& entry, const Outgoing::Bytes& 
   }
 }
 
+// Of a file of this size.
+bool is_sound(const Head& head, std::int64_t size) {
+  constexpr auto head_bytes = static_cast<std::int64_t>(sizeof head);
+  const auto room = size - head_bytes;
+  if (head.magic != magic || head.data_bytes < 0 || head.record_bytes < 0 ||
+      head.record_bytes > room || head.data_begin > size || head.data_begin < 0) {
+    return false;
+  }
+  return head.data_bytes == size - head.data_begin && head.stripes == stripes_of(head.data_bytes) &&
+         head.stripes <= room / 4 &&
+         head.data_begin == next_page(head_bytes + head.record_bytes + 4 * head.stripes);
+}
+
 }  // namespace
 
 std::int64_t write_part(io::FileSystem& files, const io::Path& path, bundle::PartRecord record,
@@ -151,15 +164,7 @@ Part::Part(io::FileSystem& files, const io::Path& path, const std::string& uuid)
   Head head;
   if (size < static_cast<std::int64_t>(sizeof head)) damaged("it is too short");
   file_->read_at(0, std::as_writable_bytes(std::span(&head, 1)));
-  const auto room = size - static_cast<std::int64_t>(sizeof head);
-  if (head.magic != magic || head.data_bytes < 0 || head.record_bytes < 0 ||
-      head.record_bytes > room || head.data_begin > size || head.data_begin < 0 ||
-      head.data_bytes != size - head.data_begin || head.stripes != stripes_of(head.data_bytes) ||
-      head.stripes > room / 4 ||
-      head.data_begin != next_page(static_cast<std::int64_t>(sizeof head) + head.record_bytes +
-                                   4 * head.stripes)) {
-    damaged("its head is none");
-  }
+  if (!is_sound(head, size)) damaged("its head is none");
   std::string text(nth(head.record_bytes), '\0');
   stripes_.resize(nth(head.stripes));
   file_->read_at(sizeof head, std::as_writable_bytes(std::span(text)));

@@ -114,69 +114,92 @@ bool Tier::is_shared() {
   return any;
 }
 
-void Tier::open(const std::string& home_id) {
-  if (!is_on()) return;
+// Of the tier on this node, in it of the home, and in that of this manager.
+void Tier::make_directories() {
   Group& group = *home_.group;
-  const auto& options = home_.options.tier;
-  together(group, [&] { require_options(); });
-  job_ = job_of_nodes(home_);
-  find_nodes();
-  files_ = options.file_system ? options.file_system : io::posix_file_system();
-  const bool reads = home_.options.read_only;
-  home_id_ = home_id;
+  const bool reads = home_.options.read_only, is_posix = !home_.options.tier.file_system;
   together(group, [&] {
     if (home_.root() && !reads) require_no_links(*home_.files, home_.directory);
   });
   const auto make_own = [&] {
     if (!is_leader()) return;
     if (!reads) io::create_directories(*files_, directory_);
-    if (!options.file_system) require_own(directory_);
+    if (is_posix) require_own(directory_);
   };
   together(group, [&] {
-    if (is_leader() && !options.file_system) require_way(directory_);
+    if (is_leader() && is_posix) require_way(directory_);
   });
   together(group, make_own);
-  const auto given = directory_;
-  directory_ /= home_id;
+  directory_ /= home_id_;
   together(group, make_own);
   directory_ /= home_.naming.name;
   together(group, make_own);
-  if (!reads && is_shared()) {
-    throw Error(Code::invalid_argument, "nodes share the directory of the tier",
-                cat(everywhere(),
-                    " is the same for several nodes, so that it would be lost with any of them"),
-                "Name one on each node's own disk or memory; %h or %n in the text stands for the "
-                "node.")
-        .at(everywhere());
-  }
-  // For who tidies the node later: a full one serves without.
+  if (reads || !is_shared()) return;
+  throw Error(Code::invalid_argument, "nodes share the directory of the tier",
+              cat(everywhere(),
+                  " is the same for several nodes, so that it would be lost with any of them"),
+              "Name one on each node's own disk or memory; %h or %n in the text stands for the "
+              "node.")
+      .at(everywhere());
+}
+
+// The node notes it, for who tidies later: a full one serves without. One on its disk is told of.
+void Tier::tell_of_home(const io::Path& given) const {
+  const bool reads = home_.options.read_only;
   if (is_leader() && !reads) try {
-      note_home(*files_, given, home_id, home_.directory, *home_.files);
+      note_home(*files_, given, home_id_, home_.directory, *home_.files);
     } catch (const Error& error) {
       log(LogLevel::warning, cat("this node does not note its home: ", error.what()));
     }
-  const bool with_home = any_of(group, is_leader() && !options.file_system && !reads &&
-                                           are_on_one_disk(given, home_.directory));
+  const bool with_home =
+      any_of(*home_.group, is_leader() && !home_.options.tier.file_system && !reads &&
+                               are_on_one_disk(given, home_.directory));
   if (with_home && home_.root()) {
     log(LogLevel::warning, cat("the tier ", given.string(), " is on the same disk as ",
                                home_.directory.string(), ": it is no faster, and lost with it"));
   }
+}
+
+// Whether these nodes can protect each other; where they do less than was asked for, that is told.
+void Tier::settle_protection() {
+  const auto& options = home_.options.tier;
   const int lost = options.protection == Protection::reed_solomon ? options.lost_nodes : 1;
-  protects_ = options.protection != Protection::none && home_place() > 1;
-  if (options.protection != Protection::none && !protects_ && home_.root()) {
+  const bool asked = options.protection != Protection::none;
+  protects_ = asked && home_place() > 1;
+  if (!asked || !home_.root()) return;
+  if (!protects_) {
     log(LogLevel::warning, "one node cannot protect itself: checkpoints on it are lost with it");
+    return;
   }
   for (const auto& set : protect::deal_sets(home_place(), options.set_nodes, lost + 1)) {
-    if (!protects_ || std::ssize(set) > lost || !home_.root()) continue;
+    if (std::ssize(set) > lost) continue;
     log(LogLevel::warning, cat("of ", set.size(), " nodes that protect each other ", set.size() - 1,
                                " may be lost, not ", lost));
     break;
   }
+}
+
+void Tier::open(const std::string& home_id) {
+  if (!is_on()) return;
+  together(*home_.group, [&] { require_options(); });
+  job_ = job_of_nodes(home_);
+  find_nodes();
+  const auto& own = home_.options.tier.file_system;
+  files_ = own ? own : io::posix_file_system();
+  home_id_ = home_id;
+  const auto given = directory_;
+  make_directories();
+  tell_of_home(given);
+  settle_protection();
   plans_.begin(0);
   list();
 }
 
 io::Path Tier::place_of(const SaveMap& map) const { return directory_ / save_name(map); }
+
+io::Path Tier::own_part(const SaveMap& map) const {
+  return place_of(map) / cat("part-", home_.rank());
+}
 
 io::Path Tier::pieces() const { return pieces_at(home_.directory) / home_.naming.name; }
 

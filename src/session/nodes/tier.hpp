@@ -40,7 +40,11 @@ class Gathered {
 
  private:
   friend class Tier;
+  void add_part(std::shared_ptr<Part>);
+  std::string said_by_first(Group&) const;
+  void make_state();
   State state_;
+  std::map<std::string, LocalTensor> tensors_;
   std::map<std::string, Strings> strings_;
   std::vector<std::shared_ptr<Part>> parts_;
   CheckpointMeta meta_;
@@ -106,6 +110,9 @@ class Tier {
  private:
   void find_nodes();
   void require_options() const;
+  void make_directories();
+  void tell_of_home(const io::Path& given) const;
+  void settle_protection();
   bool is_shared();
   void list();
   struct Place {
@@ -117,9 +124,16 @@ class Tier {
   void join(const std::string& report, int node);
   Plans::Made plan(const Request&, const State& plain);
   bool has_room(const SaveMap&) const;
+  bool goes_home_for_room(const SaveMap&, std::string& why) const;
+  void take_numbers(const std::function<Numbers()>&);
+  SaveMap map_of(const Request&, std::vector<std::int64_t> part_bytes) const;
+  bundle::PartRecord record_of(const Request&, const Plans::Made&, const SaveMap&) const;
+  void write_map(const SaveMap&) const;
+  void give_up(const SaveMap&, const Error&);
   void protect(const SaveMap&) const;
   void prune(const std::string& uuid);
   bool withdraw(const SaveMap&);
+  class Computation;  // of what is lost or damaged
   bool compute(LocalSave&);
   bool compute_parts(LocalSave&);
   bool look_for_damage(LocalSave&) const;
@@ -131,11 +145,13 @@ class Tier {
   /// The number behind those of the nodes: what was brought home, which all ranks can read.
   int home_place() const { return static_cast<int>(ranks_at_.size()) - 1; }
   io::Path place_of(const SaveMap&) const;  // on this node
+  io::Path own_part(const SaveMap&) const;  // of this rank
   // Of all nodes, for errors that all ranks throw: paths differ from node to node.
   std::string everywhere() const { return home_.options.tier.directory.string(); }
   io::Path pieces() const;  // that were brought home
   std::vector<int> my_parts(const LocalSave&, int node, Readers = Readers::all) const;
   std::vector<int> readers_at(int node, Readers) const;
+  UnusableByRank read_own_parts(const LocalSave&, Readers, Gathered&) const;
   protect::ReadPart reader_at(const Place&, std::vector<int> ranks) const;
 
   const Job& home_;

@@ -58,32 +58,6 @@ void copy_part(io::FileSystem& files, const io::Path& path, io::File& to, std::i
   }
 }
 
-// Files that are opened when they are first read; what of them cannot be read is noted.
-class NotedFiles {
- public:
-  using Open = std::function<std::unique_ptr<io::File>(int rank)>;
-  NotedFiles(UnusableByRank& bad, Open open) : bad_(bad), open_(std::move(open)) {}
-
-  template <class Read>
-  void read(int rank, std::int64_t block, Read&& read) {
-    auto& file = files_[rank];
-    try {
-      if (!file) file = open_(rank);
-      read(*file);
-    } catch (...) {
-      auto& bad = bad_[rank];
-      if (file) bad.blocks.insert(block);
-      bad.all = bad.all || !file;
-      throw;
-    }
-  }
-
- private:
-  UnusableByRank& bad_;
-  Open open_;
-  std::map<int, std::unique_ptr<io::File>> files_;
-};
-
 }  // namespace
 
 // Whether more is damaged than was known, of the parts that others were computed from.
@@ -104,171 +78,253 @@ bool Tier::look_for_damage(LocalSave& save) const {
 }
 
 // What is lost and damaged, where the rest of a piece is, and of lost nodes on those that have the
-// least. False: something that it would be computed from cannot be used either, which is known from
-// now on.
-bool Tier::compute_parts(LocalSave& save) {
-  Group& group = *home_.group;
-  const auto& map = save.map;
-  const Sets sets(map);
-  std::vector<int> load(nth(home_place()));
-  for (int node = 0; node < map.nodes(); ++node) {
-    const int at = save.piece_at(sets, node);
-    if (at >= 0 && at != home_place()) ++load[nth(at)];
+// least. Public members that are not const are collective.
+class Tier::Computation {
+ public:
+  Computation(Tier& tier, LocalSave& save)
+      : tier_(tier), save_(save), map_(save.map), group_(*tier.home_.group), sets_(save.map) {
+    choose_targets();
   }
-  std::map<int, int> targets;                // by node
-  std::map<int, std::vector<int>> computed;  // ranks whose parts change, by node
-  int lost = 0;
-  for (int node = 0; node < map.nodes(); ++node) {
-    const int at = save.piece_at(sets, node);
-    for (const int rank : sets.ranks_of(node)) {
-      if (at < 0 || !save.has_part(rank) || save.bad_blocks.count(rank)) {
-        computed[node].push_back(rank);
-      }
-    }
-    if (!computed.count(node)) continue;
-    targets[node] = at;
-    lost += at < 0;
-    if (at >= 0 && at != home_place()) continue;
-    const auto least = std::min_element(load.begin(), load.end());
-    ++*least;
-    targets[node] = static_cast<int>(least - load.begin());
-  }
-  if (home_.root()) {
-    const auto damaged = static_cast<int>(std::ssize(targets)) - lost;
-    const auto of_lost = cat("the parts of ", lost, " of ", map.nodes(), " nodes");
-    const auto of_damaged = cat("what is damaged on ", damaged, " of ", map.nodes(), " nodes");
+
+  void announce() const {
+    if (!tier_.home_.root()) return;
+    const auto lost = std::count_if(changes_.begin(), changes_.end(),
+                                    [](const auto& one) { return one.second.is_lost; });
+    const auto damaged = std::ssize(changes_) - lost;
+    const auto of_lost = cat("the parts of ", lost, " of ", map_.nodes(), " nodes");
+    const auto of_damaged = cat("what is damaged on ", damaged, " of ", map_.nodes(), " nodes");
     log(LogLevel::warning,
-        cat("step ", map.step, ": ", lost > 0 ? of_lost : "",
+        cat("step ", map_.step, ": ", lost > 0 ? of_lost : "",
             lost > 0 && damaged > 0 ? " and " : "", damaged > 0 ? of_damaged : "",
             lost > 0 ? " are" : " is", " computed from the others'"));
   }
-  const auto new_path = [&](int rank) { return place_of(map) / cat("new-", rank); };
-  const auto part_place = [&](int rank) { return place_at(save.part_at[nth(rank)], map); };
-  // Memory first, too: a rank that had none would leave others waiting for its blocks.
-  std::vector<protect::Room> rooms(nth(sets.count()));
+
+  // False: something that is computed from cannot be used either, which is known from now on.
+  bool begin_parts() {
+    together(group_, [&] {
+      // Memory first, too: a rank that had none would leave others waiting for its blocks.
+      for (int number = 0; number < sets_.count(); ++number) {
+        rooms_.push_back(protect::Room::to_compute(sets_.set(number)));
+      }
+      for (const auto& [node, change] : changes_) {
+        if (!is_mine(change)) continue;
+        io::create_directories(*tier_.files_, tier_.place_of(map_));
+        for (const int rank : change.ranks) begin_part(rank, change.is_lost);
+      }
+    });
+    return !tier_.learn(save_, bad_parts_);
+  }
+
   // Ranks work for several sets, and an error in one of them must not keep others waiting in the
   // next. What could not be read is known by rank.
-  UnusableByRank bad_parts, bad_parities;
-  together(group, [&] {
-    for (int number = 0; number < sets.count(); ++number) {
-      rooms[nth(number)] = protect::Room::to_compute(sets.set(number));
-    }
-    for (const auto& [node, target] : targets) {
-      if (target != node_ || !is_leader()) continue;
-      io::create_directories(*files_, place_of(map));
-      const bool is_lost = save.piece_at(sets, node) < 0;
-      for (const int rank : computed[node]) {
-        io::remove_if_there(*files_, new_path(rank));
-        const auto file = files_->create(new_path(rank));
-        file->resize(map.part_bytes[nth(rank)]);
-        if (!is_lost && save.has_part(rank)) {
-          const auto place = part_place(rank);
-          Unusable found;
-          copy_part(place.files, place.path / cat("part-", rank), *file, sets.block_bytes_of(node),
-                    save.bad_blocks.at(rank), found);
-          if (found.all || !found.blocks.empty()) bad_parts[rank] = std::move(found);
+  bool compute_sets() {
+    KeptError error;
+    for (int number = 0; number < sets_.count(); ++number) compute_set(number, error);
+    if (tier_.learn(save_, bad_parts_, bad_parities_)) return false;
+    agree(group_, error.first());
+    return true;
+  }
+
+  // Whether what was computed is what was saved.
+  bool is_proved() {
+    bool whole = true;
+    together(group_, [&] {
+      const auto& ranks = tier_.ranks_at(tier_.node_);
+      for (const auto& [node, change] : changes_) {
+        if (change.target != tier_.node_) continue;
+        std::size_t seen = 0;
+        for (const int rank : change.ranks) {
+          if (ranks[seen++ % ranks.size()] != tier_.home_.rank()) continue;
+          whole = is_whole(*tier_.files_, new_path(rank), map_.uuid, rank) && whole;
         }
-        file->close();
+      }
+    });
+    return all_of(group_, whole);
+  }
+
+  void put_in_place() {
+    auto& files = *tier_.files_;
+    const bool sync = tier_.home_.options.tier.sync;
+    const auto folder = tier_.place_of(map_);
+    together(group_, [&] {
+      for (const auto& [node, change] : changes_) {
+        if (!is_mine(change)) continue;
+        for (const int rank : change.ranks) {
+          // Before it takes the place of what is durable.
+          if (sync) files.open_write(new_path(rank))->sync();
+          files.rename(new_path(rank), folder / cat("part-", rank));
+        }
+        io::replace_file(files, folder / map_name, encode(map_));
+        if (sync) {
+          files.sync_directory(folder);
+          files.sync_directory(tier_.directory_);
+        }
+      }
+    });
+    for (const auto& [node, change] : changes_) {
+      for (const int rank : change.ranks) {
+        if (change.is_lost) save_.parity_at[nth(rank)] = -1;
+        save_.part_at[nth(rank)] = change.target;
+        save_.bad_blocks.erase(rank);
       }
     }
-  });
-  if (learn(save, bad_parts)) return false;
-  KeptError error;
-  for (int number = 0; number < sets.count(); ++number) {
-    const auto& nodes = sets.nodes_of(number);
-    const auto& old = sets.set(number);
-    auto set = save.as_it_is(sets, number);
+  }
+
+ private:
+  // Files that are opened when they are first read; what of them cannot be read is noted.
+  class NotedFiles {
+   public:
+    using Open = std::function<std::unique_ptr<io::File>(int rank)>;
+    NotedFiles(UnusableByRank& bad, Open open) : bad_(bad), open_(std::move(open)) {}
+
+    template <class Read>
+    void read(int rank, std::int64_t block, Read&& read) {
+      auto& file = files_[rank];
+      try {
+        if (!file) file = open_(rank);
+        read(*file);
+      } catch (...) {
+        auto& bad = bad_[rank];
+        if (file) bad.blocks.insert(block);
+        bad.all = bad.all || !file;
+        throw;
+      }
+    }
+
+   private:
+    UnusableByRank& bad_;
+    Open open_;
+    std::map<int, std::unique_ptr<io::File>> files_;
+  };
+
+  struct Change {
+    int target = 0;  // the node on which it is computed
+    bool is_lost = false;
+    std::vector<int> ranks = {};  // whose parts change
+  };
+
+  void choose_targets() {
+    std::vector<int> load(nth(tier_.home_place()));
+    for (int node = 0; node < map_.nodes(); ++node) {
+      const int at = save_.piece_at(sets_, node);
+      if (at >= 0 && at != tier_.home_place()) ++load[nth(at)];
+    }
+    for (int node = 0; node < map_.nodes(); ++node) {
+      const int at = save_.piece_at(sets_, node);
+      Change change{at, at < 0};
+      for (const int rank : sets_.ranks_of(node)) {
+        if (at < 0 || !save_.has_part(rank) || save_.bad_blocks.count(rank)) {
+          change.ranks.push_back(rank);
+        }
+      }
+      if (change.ranks.empty()) continue;
+      if (at < 0 || at == tier_.home_place()) {
+        const auto least = std::min_element(load.begin(), load.end());
+        ++*least;
+        change.target = static_cast<int>(least - load.begin());
+      }
+      changes_[node] = std::move(change);
+    }
+  }
+
+  bool is_mine(const Change& change) const {
+    return change.target == tier_.node_ && tier_.is_leader();
+  }
+  io::Path new_path(int rank) const { return tier_.place_of(map_) / cat("new-", rank); }
+
+  // A file as long as the part, with what of it can be used.
+  void begin_part(int rank, bool is_lost) {
+    io::remove_if_there(*tier_.files_, new_path(rank));
+    const auto file = tier_.files_->create(new_path(rank));
+    file->resize(map_.part_bytes[nth(rank)]);
+    if (!is_lost && save_.has_part(rank)) {
+      const auto place = tier_.place_at(save_.part_at[nth(rank)], map_);
+      Unusable found;
+      copy_part(place.files, place.path / cat("part-", rank), *file,
+                sets_.block_bytes_of(map_.node_of[nth(rank)]), save_.bad_blocks.at(rank), found);
+      if (found.all || !found.blocks.empty()) bad_parts_[rank] = std::move(found);
+    }
+    file->close();
+  }
+
+  void compute_set(int number, KeptError& error) {
+    const auto& nodes = sets_.nodes_of(number);
+    auto set = save_.as_it_is(sets_, number);
     std::vector<protect::Stock> stock(nodes.size());
     bool concerned = false, any = false;
     for (std::size_t i = 0; i < nodes.size(); ++i) {
-      const int node = nodes[i];
-      auto& member = set.members[i];
-      const auto target = targets.find(node);
-      const bool changes = target != targets.end();
-      const int at = changes ? target->second : save.piece_at(sets, node);
-      member.ranks = ranks_at(at);
+      const auto change = changes_.find(nodes[i]);
+      const bool changes = change != changes_.end();
+      const int at = changes ? change->second.target : save_.piece_at(sets_, nodes[i]);
+      set.members[i].ranks = tier_.ranks_at(at);
       any = any || changes;
-      if (at != node_ && at != home_place()) continue;
+      if (at != tier_.node_ && at != tier_.home_place()) continue;
       concerned = true;
-      const auto& ranks = sets.ranks_of(node);
-      const auto files_of = [&](const char* kind, const std::vector<int>& where,
-                                UnusableByRank& bad) {
-        return std::make_shared<NotedFiles>(bad, [this, &map, &where, kind](int rank) {
-          const auto place = place_at(where[nth(rank)], map);
-          return place.files.open_read(place.path / cat(kind, rank));
-        });
-      };
-      stock[i].read_part = [&, files = files_of("part-", save.part_at, bad_parts)](
-                               int part, std::int64_t offset, std::span<std::byte> to) {
-        files->read(ranks[nth(part)], offset / old.block_bytes,
-                    [&](io::File& file) { file.read_at(offset, to); });
-      };
-      stock[i].read_parity = [&, i, files = files_of("parity-", save.parity_at, bad_parities)](
-                                 std::int64_t number, std::span<std::byte> to) {
-        const auto at = find_parity(old, static_cast<int>(i), number);
-        const auto blocks = parity_blocks(old, static_cast<int>(i), at.rank);
-        files->read(at.rank, at.block,
-                    [&](io::File& file) { read_parity(file, old, blocks, at.block, to); });
-      };
-      stock[i].write_part = [&,
-                             open = std::make_shared<std::map<int, std::unique_ptr<io::File>>>()](
-                                int part, std::int64_t offset, std::span<const std::byte> bytes) {
-        auto& file = (*open)[part];
-        if (!file) file = files_->open_write(new_path(ranks[nth(part)]));
-        file->write_at(offset, bytes);
-      };
+      stock[i] = stock_of(number, static_cast<int>(i));
     }
-    if (any && concerned)
-      error.guard([&] { protect::compute_lost(group, set, stock, rooms[nth(number)]); });
+    if (!any || !concerned) return;
+    error.guard([&] { protect::compute_lost(group_, set, stock, rooms_[nth(number)]); });
   }
-  if (learn(save, bad_parts, bad_parities)) return false;
-  agree(group, error.first());
+
+  // What this rank reads and writes for a member of a set.
+  protect::Stock stock_of(int number, int member) {
+    const auto& old = sets_.set(number);
+    const auto& ranks = sets_.ranks_of(sets_.nodes_of(number)[nth(member)]);
+    protect::Stock stock;
+    stock.read_part = [&old, &ranks, files = noted_files("part-", save_.part_at, bad_parts_)](
+                          int part, std::int64_t offset, std::span<std::byte> to) {
+      files->read(ranks[nth(part)], offset / old.block_bytes,
+                  [&](io::File& file) { file.read_at(offset, to); });
+    };
+    stock.read_parity = [&old, member,
+                         files = noted_files("parity-", save_.parity_at, bad_parities_)](
+                            std::int64_t number, std::span<std::byte> to) {
+      const auto at = find_parity(old, member, number);
+      const auto blocks = parity_blocks(old, member, at.rank);
+      files->read(at.rank, at.block,
+                  [&](io::File& file) { read_parity(file, old, blocks, at.block, to); });
+    };
+    stock.write_part = [this, &ranks,
+                        open = std::make_shared<std::map<int, std::unique_ptr<io::File>>>()](
+                           int part, std::int64_t offset, std::span<const std::byte> bytes) {
+      auto& file = (*open)[part];
+      if (!file) file = tier_.files_->open_write(new_path(ranks[nth(part)]));
+      file->write_at(offset, bytes);
+    };
+    return stock;
+  }
+
+  std::shared_ptr<NotedFiles> noted_files(const char* kind, const std::vector<int>& where,
+                                          UnusableByRank& bad) const {
+    return std::make_shared<NotedFiles>(bad, [this, &where, kind](int rank) {
+      const auto place = tier_.place_at(where[nth(rank)], map_);
+      return place.files.open_read(place.path / cat(kind, rank));
+    });
+  }
+
+  Tier& tier_;
+  LocalSave& save_;
+  const SaveMap& map_;
+  Group& group_;
+  const Sets sets_;
+  std::map<int, Change> changes_;            // by node
+  std::vector<protect::Room> rooms_;         // by set
+  UnusableByRank bad_parts_, bad_parities_;  // what could not be read
+};
+
+bool Tier::compute_parts(LocalSave& save) {
+  Computation work(*this, save);
+  work.announce();
+  if (!work.begin_parts() || !work.compute_sets()) return false;
   // Nothing that is there is replaced before what was computed has been proved.
-  bool whole = true;
-  together(group, [&] {
-    for (const auto& [node, target] : targets) {
-      if (target != node_) continue;
-      std::size_t seen = 0;
-      for (const int rank : computed[node]) {
-        const auto& ranks = ranks_at(node_);
-        if (ranks[seen++ % ranks.size()] != home_.rank()) continue;
-        whole = is_whole(*files_, new_path(rank), map.uuid, rank) && whole;
-      }
-    }
-  });
-  if (!all_of(group, whole)) {
+  if (!work.is_proved()) {
     if (look_for_damage(save)) return false;
-    throw Error(Code::data_loss, cat("step ", map.step, " cannot be had from the nodes"),
+    throw Error(Code::data_loss, cat("step ", save.map.step, " cannot be had from the nodes"),
                 "parity of it is damaged, from which lost parts were to be computed",
                 "Bring the nodes back, or restore an older checkpoint.")
         .at(everywhere());
   }
-  together(group, [&] {
-    for (const auto& [node, target] : targets) {
-      if (target != node_ || !is_leader()) continue;
-      const bool sync = home_.options.tier.sync;
-      for (const int rank : computed[node]) {
-        // Before it takes the place of what is durable.
-        if (sync) files_->open_write(new_path(rank))->sync();
-        files_->rename(new_path(rank), place_of(map) / cat("part-", rank));
-      }
-      io::replace_file(*files_, place_of(map) / map_name, encode(map));
-      if (sync) {
-        files_->sync_directory(place_of(map));
-        files_->sync_directory(directory_);
-      }
-    }
-  });
-  for (const auto& [node, target] : targets) {
-    const bool is_lost = save.piece_at(sets, node) < 0;
-    for (const int rank : sets.ranks_of(node)) {
-      if (is_lost) save.parity_at[nth(rank)] = -1;
-    }
-    for (const int rank : computed[node]) {
-      save.part_at[nth(rank)] = target;
-      save.bad_blocks.erase(rank);
-    }
-  }
+  work.put_in_place();
   return true;
 }
 

@@ -34,19 +34,20 @@ UnusableByRank on_all(Group& group, const UnusableByRank& mine) {
   return all;
 }
 
+}  // namespace
+
 // As a save would be given it.
-void add_part(const std::shared_ptr<Part>& part, std::map<std::string, LocalTensor>& tensors,
-              std::map<std::string, Gathered::Strings>& strings) {
+void Gathered::add_part(std::shared_ptr<Part> part) {
   for (const auto& entry : part->record().tensors) {
     const auto& slice = entry.slices.at(0);
     if (entry.dtype == DType::string) {
       std::string bytes(nth(slice.size), '\0');
       part->read(slice.offset, std::as_writable_bytes(std::span(bytes)));
-      strings[entry.key] = {
+      strings_[entry.key] = {
           entry.shape, bundle::decode_strings(bytes, element_count(entry.shape), slice.crc32c)};
       continue;
     }
-    const auto at = tensors.try_emplace(entry.key, nothing(entry.dtype, entry.shape)).first;
+    const auto at = tensors_.try_emplace(entry.key, nothing(entry.dtype, entry.shape)).first;
     if (at->second.dtype != entry.dtype || at->second.shape != entry.shape) {
       throw Error(Code::data_loss, "parts of a checkpoint on the nodes disagree",
                   cat("about dtype or shape of '", entry.key, "'"));
@@ -55,9 +56,44 @@ void add_part(const std::shared_ptr<Part>& part, std::map<std::string, LocalTens
     at->second.slices.push_back(
         {slice.box, part_memory(part, slice.offset, slice.box.extent, item)});
   }
+  parts_.push_back(std::move(part));
 }
 
-}  // namespace
+// What rank 0 of the job that saved said of the checkpoint: a record without tensors. Collective.
+std::string Gathered::said_by_first(Group& group) const {
+  const auto first = std::find_if(parts_.begin(), parts_.end(),
+                                  [](const auto& part) { return part->rank() == 0; });
+  const bool mine = first != parts_.end();
+  const auto who =
+      static_cast<int>(all_reduce(group, mine ? group.rank() : std::int64_t{-1}, Group::Op::max));
+  if (!mine) return broadcast_text(group, "", who);
+  auto record = (*first)->record();
+  record.tensors.clear();
+  return broadcast_text(group, bundle::encode_part_record(record), who);
+}
+
+// Of what the parts have, and what was said of it.
+void Gathered::make_state() {
+  for (auto& [key, tensor] : tensors_) {
+    const auto gaps = meta_.gaps.find(key);
+    if (gaps != meta_.gaps.end()) {
+      if (gaps->second->fill.size() != dtype_size(tensor.dtype)) {
+        throw Error(Code::data_loss, "a part of a checkpoint on the nodes is damaged",
+                    cat("the fill value of '", key, "' is of another dtype"));
+      }
+      tensor = sparse(tensor, tensor.dtype, gaps->second->fill.data(), Gaps::keep);
+    }
+    state_.add(key, std::move(tensor));
+  }
+  tensors_.clear();
+  for (const auto& [key, said] : meta_.descriptions.by_key) state_.describe(key, said);
+  state_.describe(meta_.descriptions.attributes);
+  for (auto& [key, one] : strings_) {
+    auto tensor = strings(one.values);
+    tensor.shape = one.shape;  // a scalar is no list of one
+    state_.add(key, std::move(tensor));
+  }
+}
 
 // Of a node without an io rank its first rank.
 std::vector<int> Tier::readers_at(int node, Readers readers) const {
@@ -99,6 +135,32 @@ bool Tier::learn(LocalSave& save, const UnusableByRank& parts,
   return save.learn(all_parts, on_all(group, parities));
 }
 
+// Those that this rank reads; returns what cannot be used.
+UnusableByRank Tier::read_own_parts(const LocalSave& save, Readers readers,
+                                    Gathered& gathered) const {
+  UnusableByRank bad;
+  auto mine = my_parts(save, node_, readers);
+  const auto at_home = my_parts(save, home_place(), readers);
+  mine.insert(mine.end(), at_home.begin(), at_home.end());
+  for (const int rank : mine) {
+    try {
+      const auto place = place_at(save.part_at[nth(rank)], save.map);
+      auto part =
+          std::make_shared<Part>(place.files, place.path / cat("part-", rank), save.map.uuid);
+      if (part->rank() != rank) throw Error(Code::data_loss, "a part of another rank");
+      gathered.add_part(std::move(part));
+    } catch (const Error& error) {
+      if (error.code() != Code::data_loss && error.code() != Code::io &&
+          error.code() != Code::not_found) {
+        throw;
+      }
+      log(LogLevel::warning, error.what());
+      bad[rank].all = true;
+    }
+  }
+  return bad;
+}
+
 std::unique_ptr<Gathered> Tier::gather(LocalSave& save, Readers readers) {
   Group& group = *home_.group;
   // Each try but the last has learnt of something that cannot be used.
@@ -108,64 +170,12 @@ std::unique_ptr<Gathered> Tier::gather(LocalSave& save, Readers readers) {
     if (!save.is_complete() && !compute(save)) continue;
     auto gathered = std::make_unique<Gathered>();
     gathered->path_ = broadcast_text(group, place_of(save.map).string());
-    UnusableByRank bad;
-    std::map<std::string, LocalTensor> tensors;
-    together(group, [&] {
-      auto mine = my_parts(save, node_, readers);
-      const auto at_home = my_parts(save, home_place(), readers);
-      mine.insert(mine.end(), at_home.begin(), at_home.end());
-      for (const int rank : mine) {
-        try {
-          const auto place = place_at(save.part_at[nth(rank)], save.map);
-          const auto part =
-              std::make_shared<Part>(place.files, place.path / cat("part-", rank), save.map.uuid);
-          if (part->rank() != rank) throw Error(Code::data_loss, "a part of another rank");
-          add_part(part, tensors, gathered->strings_);
-          gathered->parts_.push_back(part);
-        } catch (const Error& error) {
-          if (error.code() != Code::data_loss && error.code() != Code::io &&
-              error.code() != Code::not_found) {
-            throw;
-          }
-          log(LogLevel::warning, error.what());
-          bad[rank].all = true;
-        }
-      }
-    });
+    const auto bad = together(group, [&] { return read_own_parts(save, readers, *gathered); });
     if (learn(save, bad)) continue;
-    // What rank 0 of that job said of the checkpoint.
-    const auto has_first = std::find_if(gathered->parts_.begin(), gathered->parts_.end(),
-                                        [](const auto& part) { return part->rank() == 0; });
-    const bool mine = has_first != gathered->parts_.end();
-    const auto who =
-        static_cast<int>(all_reduce(group, mine ? home_.rank() : std::int64_t{-1}, Group::Op::max));
-    const auto meta = broadcast_text(group, mine ? [&] {
-      auto record = (*has_first)->record();
-      record.tensors.clear();
-      return bundle::encode_part_record(record);
-    }() : std::string(), who);
+    const auto said = gathered->said_by_first(group);
     together(group, [&] {
-      gathered->meta_ = bundle::decode_part_record(meta).meta;
-      for (auto& [key, tensor] : tensors) {
-        const auto gaps = gathered->meta_.gaps.find(key);
-        if (gaps != gathered->meta_.gaps.end()) {
-          if (gaps->second->fill.size() != dtype_size(tensor.dtype)) {
-            throw Error(Code::data_loss, "a part of a checkpoint on the nodes is damaged",
-                        cat("the fill value of '", key, "' is of another dtype"));
-          }
-          tensor = sparse(tensor, tensor.dtype, gaps->second->fill.data(), Gaps::keep);
-        }
-        gathered->state_.add(key, std::move(tensor));
-      }
-      for (const auto& [key, said] : gathered->meta_.descriptions.by_key) {
-        gathered->state_.describe(key, said);
-      }
-      gathered->state_.describe(gathered->meta_.descriptions.attributes);
-      for (auto& [key, one] : gathered->strings_) {
-        auto tensor = strings(one.values);
-        tensor.shape = one.shape;  // a scalar is no list of one
-        gathered->state_.add(key, std::move(tensor));
-      }
+      gathered->meta_ = bundle::decode_part_record(said).meta;
+      gathered->make_state();
     });
     // Where its parts are now is so for later looks, too; what could not be read may be, then.
     for (auto& known : saves_) {

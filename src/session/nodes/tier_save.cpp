@@ -96,10 +96,100 @@ bool Tier::has_room(const SaveMap& map) const {
   }
 }
 
+// Whether a save of this map is to go home for want of room; throws if it must not.
+bool Tier::goes_home_for_room(const SaveMap& map, std::string& why) const {
+  if (all_of(*home_.group, !is_leader() || has_room(map))) return false;
+  why = "a node has no room for it";
+  if (home_.options.tier.when_full == WhenFull::home) return true;
+  throw Error(Code::no_space, "the checkpoint does not fit on the nodes", why,
+              "Give the tier more room, or let such saves go home "
+              "(TierOptions::when_full).")
+      .at(everywhere());
+}
+
+void Tier::take_numbers(const std::function<Numbers()>& numbers) {
+  const auto text = from_root(*home_.group, [&] {
+    const auto made = numbers();
+    return WireWriter().put(made.sequence).put(made.parent).put(made.time).put(made.uuid).take();
+  });
+  WireReader reader(text);
+  numbers_.sequence = reader.get<std::int64_t>();
+  numbers_.parent = reader.get<std::int64_t>();
+  numbers_.time = reader.get<double>();
+  numbers_.uuid = reader.get<std::string>();
+}
+
+// But for the numbers, which are not there before there is room.
+SaveMap Tier::map_of(const Request& request, std::vector<std::int64_t> part_bytes) const {
+  const auto& options = home_.options.tier;
+  const bool counts = options.protection == Protection::reed_solomon;
+  SaveMap map;
+  map.home = home_id_;
+  map.step = request.step;
+  map.since_home = request.since_home;
+  map.node_of = node_of_;
+  map.set_nodes = protects_ ? options.set_nodes : 1;
+  map.parity = !protects_ ? 0 : counts ? options.lost_nodes : 1;
+  map.part_bytes = std::move(part_bytes);
+  return map;
+}
+
+bundle::PartRecord Tier::record_of(const Request& request, const Plans::Made& made,
+                                   const SaveMap& map) const {
+  bundle::PartRecord record;
+  record.uuid = map.uuid;
+  record.fingerprint = fnv1a(map.uuid);
+  record.part = home_.rank();
+  record.parts = home_.group->size();
+  record.num_files = 1;
+  auto& meta = record.meta;
+  meta = meta_of_save(home_, {.step = map.step,
+                              .sequence = map.sequence,
+                              .parent = map.parent,
+                              .time = map.time,
+                              .uuid = commit::parse_uuid(map.uuid)});
+  meta.metric = request.options.metric;
+  if (home_.root()) {
+    meta.descriptions = *made.descriptions;
+    meta.gaps = *made.plan->gaps;
+  }
+  return record;
+}
+
+void Tier::write_map(const SaveMap& map) const {
+  const auto path = place_of(map) / map_name;
+  if (home_.options.tier.sync) {
+    files_->sync_directory(place_of(map));
+    io::replace_file(*files_, path, encode(map));
+    files_->sync_directory(directory_);
+  } else {
+    const auto file = files_->create(place_of(map) / "map.new");
+    const auto text_of_map = encode(map);
+    file->write_at(0, std::as_bytes(std::span(text_of_map)));
+    file->close();
+    files_->rename(place_of(map) / "map.new", path);
+  }
+}
+
+// Of a save that failed, all that was written goes. Throws, unless the save is to go home.
+void Tier::give_up(const SaveMap& map, const Error& error) {
+  if (error.code() == Code::communication) throw error;  // others cannot take part in what follows
+  const bool gone = withdraw(map);
+  // Others may have taken the room meanwhile, or memory has a limit that the directory hides. Not
+  // if parts of this one stay: should home fail as well, nobody would be told of them.
+  const bool may_go_home = home_.options.tier.when_full == WhenFull::home;
+  if (gone && error.code() == Code::no_space && may_go_home) return;
+  if (gone) throw error;
+  throw Error(error.code(), error.problem(),
+              cat(error.reason(), error.reason().empty() ? "" : "; ",
+                  "what was written could not be removed from all nodes"),
+              "Save again: until another save succeeds, a restart may still take this one.")
+      .at(error.path());
+}
+
 std::optional<io::Path> Tier::save(const Request& request, const std::function<Numbers()>& numbers,
                                    std::string& why) {
   Group& group = *home_.group;
-  const auto& options = home_.options.tier;
   Laps laps(request.figures, request.trace, Trace::Thread::caller, &StageSeconds::plan);
   const Look look(request.given);
   const auto given = together(group, [&] {
@@ -115,39 +205,13 @@ std::optional<io::Path> Tier::save(const Request& request, const std::function<N
     return std::nullopt;
   }
   auto out = together(group, [&] { return outgoing(state, plan->local, 0, true); });
-
-  SaveMap map;
-  map.node_of = node_of_;
-  map.set_nodes = protects_ ? options.set_nodes : 1;
-  map.parity = !protects_                                       ? 0
-               : options.protection == Protection::reed_solomon ? options.lost_nodes
-                                                                : 1;
-  map.part_bytes = all_numbers(group, {estimate(out)});
-  const bool room = all_of(group, !is_leader() || has_room(map));
-  if (!room) {
-    why = "a node has no room for it";
-    if (options.when_full == WhenFull::home) return std::nullopt;
-    throw Error(Code::no_space, "the checkpoint does not fit on the nodes", why,
-                "Give the tier more room, or let such saves go home "
-                "(TierOptions::when_full).")
-        .at(everywhere());
-  }
-  const auto text = from_root(group, [&] {
-    const auto made = numbers();
-    return WireWriter().put(made.sequence).put(made.parent).put(made.time).put(made.uuid).take();
-  });
-  WireReader reader(text);
-  numbers_.sequence = reader.get<std::int64_t>();
-  numbers_.parent = reader.get<std::int64_t>();
-  numbers_.time = reader.get<double>();
-  numbers_.uuid = reader.get<std::string>();
+  auto map = map_of(request, all_numbers(group, {estimate(out)}));
+  if (goes_home_for_room(map, why)) return std::nullopt;
+  take_numbers(numbers);
   map.uuid = numbers_.uuid;
-  map.home = home_id_;
-  map.step = request.step;
   map.sequence = numbers_.sequence;
   map.parent = numbers_.parent;
   map.time = numbers_.time;
-  map.since_home = request.since_home;
 
   const bool again = kept == plan;
   request.figures.plan_reused = again;
@@ -158,25 +222,8 @@ std::optional<io::Path> Tier::save(const Request& request, const std::function<N
       if (is_leader()) files_->create_directory(place_of(map));
     });
     const auto bytes = together(group, [&] {
-      bundle::PartRecord record;
-      record.uuid = map.uuid;
-      record.fingerprint = fnv1a(map.uuid);
-      record.part = home_.rank();
-      record.parts = group.size();
-      record.num_files = 1;
-      auto& meta = record.meta;
-      meta = meta_of_save(home_, {.step = map.step,
-                                  .sequence = map.sequence,
-                                  .parent = map.parent,
-                                  .time = numbers_.time,
-                                  .uuid = commit::parse_uuid(map.uuid)});
-      meta.metric = request.options.metric;
-      if (home_.root()) {
-        meta.descriptions = *made.descriptions;
-        meta.gaps = *plan->gaps;
-      }
-      return write_part(*files_, place_of(map) / cat("part-", home_.rank()), std::move(record), out,
-                        options.sync);
+      return write_part(*files_, own_part(map), record_of(request, made, map), out,
+                        home_.options.tier.sync);
     });
     if (plan->replicas.any && !again) {
       const auto checksums = together(
@@ -196,35 +243,12 @@ std::optional<io::Path> Tier::save(const Request& request, const std::function<N
     map.protect_seconds = 1e-6 * static_cast<double>(microseconds_since(unprotected));
     laps.next(&StageSeconds::commit);
     together(group, [&] {
-      if (!is_leader()) return;
-      const auto path = place_of(map) / map_name;
-      if (options.sync) {
-        files_->sync_directory(place_of(map));
-        io::replace_file(*files_, path, encode(map));
-        files_->sync_directory(directory_);
-      } else {
-        const auto file = files_->create(place_of(map) / "map.new");
-        const auto text_of_map = encode(map);
-        file->write_at(0, std::as_bytes(std::span(text_of_map)));
-        file->close();
-        files_->rename(place_of(map) / "map.new", path);
-      }
+      if (is_leader()) write_map(map);
     });
   } catch (const Error& error) {
-    if (error.code() == Code::communication) throw;  // others cannot take part in what follows
-    const bool gone = withdraw(map);
-    // Others may have taken the room meanwhile, or memory has a limit that the directory hides. Not
-    // if parts of this one stay: should home fail as well, nobody would be told of them.
-    if (gone && error.code() == Code::no_space && options.when_full == WhenFull::home) {
-      why = error.what();
-      return std::nullopt;
-    }
-    if (gone) throw;
-    throw Error(error.code(), error.problem(),
-                cat(error.reason(), error.reason().empty() ? "" : "; ",
-                    "what was written could not be removed from all nodes"),
-                "Save again: until another save succeeds, a restart may still take this one.")
-        .at(error.path());
+    give_up(map, error);
+    why = error.what();
+    return std::nullopt;
   }
   LocalSave saved;
   saved.map = map;
@@ -234,7 +258,7 @@ std::optional<io::Path> Tier::save(const Request& request, const std::function<N
   committed(map.parent, map.sequence);
   laps.next(&StageSeconds::tidy);
   prune(map.uuid);
-  return place_of(map) / cat("part-", home_.rank());
+  return own_part(map);
 }
 
 // All ranks have failed alike. Whether the save is gone from all nodes: else it might count.

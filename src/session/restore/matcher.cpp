@@ -134,6 +134,24 @@ void Matcher::require_sound(const StoredTensor& stored) const {
       .of_tensor(stored.key);
 }
 
+void Matcher::refuse_unlike(const std::string& key, const StoredTensor& stored,
+                            const LocalTensor& tensor) const {
+  const bool is_vector = stored.dtype == tensor.dtype && tensor.source &&
+                         tensor.shape.size() == 1 && stored.shape.size() == 1;
+  throw Error(Code::invalid_argument,
+              cat("tensor '", key, "' is ", dtype_name(stored.dtype), " ", shape_text(stored.shape),
+                  " in ", name_of(contents_), " and ", dtype_name(tensor.dtype), " ",
+                  shape_text(tensor.shape), " in the state"),
+              is_vector ? "a restore resizes ragged, rank-private and resizable vectors only"
+                        : "a restore changes neither unless it is asked to",
+              is_vector ? cat("Resize it to ", stored.shape[0],
+                              " before the restore, give it as cairn::resizable, or set "
+                              "RestoreOptions::offset for a part.")
+                        : "Give the state this dtype and shape, or set "
+                          "RestoreOptions::convert for the dtype, offset for a part.")
+      .of_tensor(key);
+}
+
 WantedTensor Matcher::match(const std::string& key, const StoredTensor& stored,
                             const LocalTensor& tensor) const {
   if (tensor.resizes) {
@@ -146,20 +164,7 @@ WantedTensor Matcher::match(const std::string& key, const StoredTensor& stored,
   const auto offset = options_.offset.find(key);
   if ((stored.dtype != tensor.dtype && how == Conversion::refuse) ||
       (stored.shape != tensor.shape && offset == options_.offset.end())) {
-    const bool is_vector = stored.dtype == tensor.dtype && tensor.source &&
-                           tensor.shape.size() == 1 && stored.shape.size() == 1;
-    throw Error(Code::invalid_argument,
-                cat("tensor '", key, "' is ", dtype_name(stored.dtype), " ",
-                    shape_text(stored.shape), " in ", name_of(contents_), " and ",
-                    dtype_name(tensor.dtype), " ", shape_text(tensor.shape), " in the state"),
-                is_vector ? "a restore resizes ragged, rank-private and resizable vectors only"
-                          : "a restore changes neither unless it is asked to",
-                is_vector ? cat("Resize it to ", stored.shape[0],
-                                " before the restore, give it as cairn::resizable, or set "
-                                "RestoreOptions::offset for a part.")
-                          : "Give the state this dtype and shape, or set "
-                            "RestoreOptions::convert for the dtype, offset for a part.")
-        .of_tensor(key);
+    refuse_unlike(key, stored, tensor);
   }
   check_dtypes(key, stored.dtype, tensor.dtype);
   for (const auto& slice : tensor.slices) require_writable(key, slice.memory->writable());

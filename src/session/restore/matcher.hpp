@@ -33,6 +33,8 @@ class Matcher {
   const StoredTensor* look_up(const std::string& name) const { return finder_.find(name); }
   void require_sound(const StoredTensor&) const;
   /// Of keys that are not there and must be: says what is, and what may have been meant.
+  [[noreturn]] void refuse_unlike(const std::string& key, const StoredTensor& stored,
+                                  const LocalTensor& tensor) const;
   [[noreturn]] void refuse_missing(const std::vector<std::string>& keys, const State&) const;
 
   /// A plain tensor.

@@ -187,14 +187,11 @@ int stored_ranks(const CheckpointContents& contents, const std::string& name) {
   }
 }
 
-// What this rank gets of a rank-private item; null: nothing, and that is allowed.
-const StoredTensor* find_private(Group& group, const Matcher& matcher, const std::string& key,
-                                 const PrivateOptions& options) {
-  const auto& name = matcher.stored_name(key);
-  const auto& contents = matcher.contents();
-  int rank = group.rank();
-  const int ranks = stored_ranks(contents, name);
-  if (ranks != 0 && ranks != group.size() && !options.deal && !options.optional) {
+// Whose item of so many this rank gets; nothing: none.
+std::optional<int> dealt_rank(const Group& group, const std::string& key,
+                              const PrivateOptions& options, int ranks) {
+  if (ranks == 0 || ranks == group.size()) return group.rank();
+  if (!options.deal && !options.optional) {
     throw Error(Code::invalid_argument,
                 cat("rank-private '", key, "' was saved by ", ranks, " ranks and is wanted by ",
                     group.size()),
@@ -204,24 +201,31 @@ const StoredTensor* find_private(Group& group, const Matcher& matcher, const std
                     "leave it out of the state."))
         .of_tensor(key);
   }
-  if (ranks != 0 && ranks != group.size()) {
-    if (!options.deal) return nullptr;
-    rank = options.deal(group.rank(), group.size(), ranks);
-    if (rank == -1) return nullptr;
-    if (rank < 0 || rank >= ranks) {
-      throw Error(Code::invalid_argument,
-                  cat("the deal of rank-private '", key, "' gives rank ", group.rank(),
-                      " the item of rank ", rank),
-                  cat("it was saved by ranks 0..", ranks - 1))
-          .of_tensor(key);
-    }
-  }
-  const auto* stored = ranks == 0 ? nullptr : matcher.look_up(private_key(name, rank, ranks));
+  if (!options.deal) return std::nullopt;
+  const int rank = options.deal(group.rank(), group.size(), ranks);
+  if (rank == -1) return std::nullopt;
+  if (rank >= 0 && rank < ranks) return rank;
+  throw Error(Code::invalid_argument,
+              cat("the deal of rank-private '", key, "' gives rank ", group.rank(),
+                  " the item of rank ", rank),
+              cat("it was saved by ranks 0..", ranks - 1))
+      .of_tensor(key);
+}
+
+// What this rank gets of a rank-private item; null: nothing, and that is allowed.
+const StoredTensor* find_private(const Group& group, const Matcher& matcher, const std::string& key,
+                                 const PrivateOptions& options) {
+  const auto& name = matcher.stored_name(key);
+  const auto& contents = matcher.contents();
+  const int ranks = stored_ranks(contents, name);
+  const auto rank = dealt_rank(group, key, options, ranks);
+  if (!rank) return nullptr;
+  const auto* stored = ranks == 0 ? nullptr : matcher.look_up(private_key(name, *rank, ranks));
   if (!stored && (options.optional || matcher.may_be_missing(key))) return nullptr;
   if (!stored) {
     throw Error(Code::not_found,
                 ranks == 0 ? cat("rank-private '", name, "' is not in ", name_of(contents))
-                           : cat("rank-private '", name, "' of rank ", rank, " is not in ",
+                           : cat("rank-private '", name, "' of rank ", *rank, " is not in ",
                                  name_of(contents)),
                 "the state wants it",
                 "Leave it out of the state, make it optional, or allow it in "
@@ -239,6 +243,80 @@ const StoredTensor* find_ids(const Matcher& matcher, const Unresolved& indexed) 
   return matcher.look_up(matcher.stored_name(ids->options.ids_key));
 }
 
+// What this rank wants, tensor by tensor. Local.
+class StateWants {
+ public:
+  StateWants(Group& group, const Matcher& matcher)
+      : group_(group), matcher_(matcher), ties_(matcher.contents()) {}
+
+  void add(const std::string& key, const LocalTensor& tensor, const std::string& object) {
+    const auto* what = tensor.unresolved.get();
+    const bool is_private = what && what->kind == Unresolved::Kind::rank_private;
+    const bool is_indexed = what && what->kind == Unresolved::Kind::indexed;
+    any_indexed |= is_indexed;
+    const auto* stored = is_private ? find_private(group_, matcher_, key, what->options)
+                                    : matcher_.find(key, object);
+    if (!stored) {
+      (is_private || matcher_.may_be_missing(key) ? state.kept : missing_).push_back(key);
+    } else if (is_indexed) {
+      add_indexed(key, tensor, *stored);
+    } else {
+      add_tensor(key, tensor, *stored, is_private);
+    }
+  }
+
+  // When all tensors of the state have been added.
+  void finish(const State& given) {
+    if (!missing_.empty()) matcher_.refuse_missing(missing_, given);
+    for (const auto& one : state.tensors) {
+      taken.insert(matcher_.contents().tensors[static_cast<std::size_t>(one.stored)].key);
+    }
+    const auto& maker = given.maker();
+    if (maker) state.kept.insert(state.kept.end(), maker->kept.begin(), maker->kept.end());
+    state.ties = ties_.ties();
+  }
+
+  WantedState state;
+  std::vector<RaggedWant> ragged;
+  IndexedWants::Matched indexed;
+  bool any_indexed = false;
+  std::set<std::string_view> taken;  // stored keys
+
+ private:
+  void add_indexed(const std::string& key, const LocalTensor& tensor, const StoredTensor& stored) {
+    if (stored.gaps) refuse_gaps(key, stored, stored.gaps->boxes.front());
+    taken.insert(stored.key);
+    if (const auto* ids = find_ids(matcher_, *tensor.unresolved)) taken.insert(ids->key);
+    const auto& rows = indexed.emplace(key, matcher_.match_rows(key, stored, tensor));
+    ties_.add_rows(key, tensor, rows.first->second.stored);
+  }
+
+  void add_tensor(const std::string& key, const LocalTensor& tensor, const StoredTensor& stored,
+                  bool is_private) {
+    const bool has_rows = tensor.unresolved && tensor.unresolved->rows;
+    state.tensors.push_back(has_rows ? matcher_.match_rows(key, stored, tensor)
+                                     : matcher_.match(key, stored, tensor));
+    auto& last = state.tensors.back();
+    const auto fills = state.fills.size();
+    if (stored.gaps) leave_gaps_out(key, stored, tensor, state);
+    for (auto i = fills; i < state.fills.size(); ++i) {
+      ties_.add(key, tensor, state.fills[i], last.stored);
+    }
+    if (has_rows && is_private) matcher_.place_rows(key, last, tensor, 0, stored.shape[0]);
+    if (!has_rows || is_private) {
+      ties_.add(key, tensor, last);
+    } else {
+      ties_.add_rows(key, tensor, last.stored);
+      ragged.push_back(want_rows(group_, key, tensor, stored.shape, state.tensors.size() - 1));
+    }
+  }
+
+  Group& group_;
+  const Matcher& matcher_;
+  TieFinder ties_;
+  std::vector<std::string> missing_;
+};
+
 }  // namespace
 
 void require_same_options(Group& group, const RestoreOptions& options) {
@@ -251,77 +329,32 @@ WantedState resolve(Group& group, const CheckpointContents& contents, const Tens
   require_same_options(group, options);
   require_known(group, state, options);
   const Matcher matcher(contents, finder, options);
-  std::vector<RaggedWant> ragged;
-  IndexedWants::Matched indexed;
-  std::int64_t any_indexed = 0;
-  std::vector<std::string> missing;
-  std::set<std::string_view> taken;  // stored keys
-  auto wanted = together(group, [&] {
+  auto mine = together(group, [&] {
     if (look.error()) throw Error(*look.error());
-    WantedState mine;
-    TieFinder ties(contents);
+    StateWants wants(group, matcher);
     const auto& names = state.objects().names;
     for (const auto& [key, tensor] : state.tensors()) {
-      const auto* what = tensor.unresolved.get();
-      const bool is_private = what && what->kind == Unresolved::Kind::rank_private;
-      const bool is_indexed = what && what->kind == Unresolved::Kind::indexed;
-      any_indexed += is_indexed;
       const auto name = names.find(key);
-      const auto* stored = is_private ? find_private(group, matcher, key, what->options)
-                                      : matcher.find(key, name == names.end() ? "" : name->second);
-      if (!stored) {
-        (is_private || matcher.may_be_missing(key) ? mine.kept : missing).push_back(key);
-        continue;
-      }
-      if (is_indexed) {
-        if (stored->gaps) refuse_gaps(key, *stored, stored->gaps->boxes.front());
-        taken.insert(stored->key);
-        if (const auto* ids = find_ids(matcher, *what)) taken.insert(ids->key);
-        const auto& rows = indexed.emplace(key, matcher.match_rows(key, *stored, tensor));
-        ties.add_rows(key, tensor, rows.first->second.stored);
-        continue;
-      }
-      const bool has_rows = what && what->rows;
-      mine.tensors.push_back(has_rows ? matcher.match_rows(key, *stored, tensor)
-                                      : matcher.match(key, *stored, tensor));
-      auto& last = mine.tensors.back();
-      const auto fills = mine.fills.size();
-      if (stored->gaps) leave_gaps_out(key, *stored, tensor, mine);
-      for (auto i = fills; i < mine.fills.size(); ++i) {
-        ties.add(key, tensor, mine.fills[i], last.stored);
-      }
-      if (has_rows && is_private) matcher.place_rows(key, last, tensor, 0, stored->shape[0]);
-      if (!has_rows || is_private) {
-        ties.add(key, tensor, last);
-      } else {
-        ties.add_rows(key, tensor, last.stored);
-        ragged.push_back(want_rows(group, key, tensor, stored->shape, mine.tensors.size() - 1));
-      }
+      wants.add(key, tensor, name == names.end() ? "" : name->second);
     }
-    if (!missing.empty()) matcher.refuse_missing(missing, state);
-    for (const auto& one : mine.tensors) {
-      taken.insert(contents.tensors[static_cast<std::size_t>(one.stored)].key);
-    }
-    const auto& maker = state.maker();
-    if (maker) mine.kept.insert(mine.kept.end(), maker->kept.begin(), maker->kept.end());
-    mine.ties = ties.ties();
-    return mine;
+    wants.finish(state);
+    return wants;
   });
-  std::array<std::int64_t, 4> counts{static_cast<std::int64_t>(ragged.size()), any_indexed,
-                                     static_cast<std::int64_t>(wanted.ties.size()),
-                                     state.maker() != nullptr};
+  auto& wanted = mine.state;
+  std::array<std::int64_t, 4> counts{std::ssize(mine.ragged), mine.any_indexed,
+                                     std::ssize(wanted.ties), state.maker() != nullptr};
   group.all_reduce(counts, Group::Op::sum);
   wanted.any_ties = counts[2] > 0;
   // What is redistributed has none but the keys that were asked for.
   if (counts[3] > 0 && !contents.prefix.empty()) {
-    refuse_left_over(group, contents, finder, state, taken);
+    refuse_left_over(group, contents, finder, state, mine.taken);
   }
-  if (counts[0] > 0) deal_rows(group, matcher, wanted, ragged, counts[0]);
+  if (counts[0] > 0) deal_rows(group, matcher, wanted, mine.ragged, counts[0]);
   if (counts[1] > 0) {
-    wanted.indexed =
-        std::make_shared<IndexedWants>(group, matcher, state, std::move(indexed), plans, wanted);
+    wanted.indexed = std::make_shared<IndexedWants>(group, matcher, state, std::move(mine.indexed),
+                                                    plans, wanted);
   }
-  return wanted;
+  return std::move(wanted);
 }
 
 }  // namespace cairn

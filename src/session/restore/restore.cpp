@@ -128,6 +128,35 @@ std::int64_t prove_ties(const Job& job, const SharedIndex& index, const WantedSt
   return bytes;
 }
 
+// Memory that is made only now, and strings.
+void fill_what_grows(WantedState& mine, const std::map<int, std::string>& strings) {
+  for (auto& one : mine.tensors) {
+    if (one.make_room) one.make_room(one.tensor);
+  }
+  for (const auto& one : mine.tensors) {
+    if (!one.tensor.strings) continue;
+    one.tensor.strings->set(WireReader(strings.at(one.stored)).get_all<std::string>());
+  }
+}
+
+// What is stored and was not wanted, but for what savers and the bookkeeping have.
+std::vector<std::string> unused_keys(const Job& job, const CheckpointContents& contents,
+                                     const TensorFinder& finder, const Wanted& wanted) {
+  std::set<std::string> of_savers;
+  for (const auto& saver : job.options.hooks.savers) {
+    if (!contents.meta || !contents.meta->savers.count(saver.name)) continue;
+    const auto& keys = contents.meta->savers.at(saver.name);
+    of_savers.insert(keys.begin(), keys.end());
+  }
+  std::vector<std::string> unused;
+  for (std::size_t t = 0; t < contents.tensors.size(); ++t) {
+    const auto& tensor = contents.tensors[t];
+    if (of_savers.count(tensor.key) || wanted.has(t) || finder.is_bookkeeping(tensor)) continue;
+    unused.push_back(tensor.key);
+  }
+  return unused;
+}
+
 }  // namespace
 
 RestoreReport restore_state(const Job& job, const SharedIndex& index, State& state,
@@ -150,15 +179,7 @@ RestoreReport restore_state(const Job& job, const SharedIndex& index, State& sta
   if (mine.any_ties) bytes += prove_ties(job, index, mine, strings, options.direct_io);
   // From here on the application's memory changes.
   if (extras.touched) extras.touched->keys.merge(touched_keys(state, wanted.kept));
-  together(*job.group, [&] {
-    for (auto& one : mine.tensors) {
-      if (one.make_room) one.make_room(one.tensor);
-    }
-    for (const auto& one : mine.tensors) {
-      if (!one.tensor.strings) continue;
-      one.tensor.strings->set(WireReader(strings.at(one.stored)).get_all<std::string>());
-    }
-  });
+  together(*job.group, [&] { fill_what_grows(mine, strings); });
   bytes += restore_tensors(job, index, wanted.slices, wanted.memories, true, options.direct_io);
   if (mine.indexed) mine.indexed->deliver(*job.group);
   std::array<std::int64_t, 3> sums{bytes, mine.gap_elements, !mine.fills.empty()};
@@ -171,18 +192,7 @@ RestoreReport restore_state(const Job& job, const SharedIndex& index, State& sta
     log(LogLevel::warning, cat("the metadata of ", contents.prefix,
                                " cannot be read: only its name says which step it is"));
   }
-  std::set<std::string> of_savers;
-  for (const auto& saver : job.options.hooks.savers) {
-    if (!contents.meta || !contents.meta->savers.count(saver.name)) continue;
-    const auto& keys = contents.meta->savers.at(saver.name);
-    of_savers.insert(keys.begin(), keys.end());
-  }
-  for (std::size_t t = 0; t < contents.tensors.size(); ++t) {
-    if (of_savers.count(contents.tensors[t].key)) continue;
-    if (!wanted.has(t) && !finder.is_bookkeeping(contents.tensors[t])) {
-      report.unused_keys.push_back(contents.tensors[t].key);
-    }
-  }
+  report.unused_keys = unused_keys(job, contents, finder, wanted);
   report.kept_keys.assign(wanted.kept.begin(), wanted.kept.end());
   return report;
 }

@@ -44,6 +44,18 @@ std::map<std::size_t, std::vector<LocalSlice>> fills_of(const State& resolved,
   return fills;
 }
 
+// But for memory, strings and savers' sources.
+bool is_alike(const LocalTensor& now, const LocalTensor& then) {
+  return now.dtype == then.dtype && now.shape == then.shape && now.storage == then.storage &&
+         are_alike(now.sparse.get(), then.sparse.get()) && now.device_type == then.device_type &&
+         now.device_index == then.device_index &&
+         std::equal(now.slices.begin(), now.slices.end(), then.slices.begin(), then.slices.end(),
+                    [](const LocalSlice& a, const LocalSlice& b) {
+                      return a.box == b.box && a.dash == b.dash && a.device_type == b.device_type &&
+                             a.device_index == b.device_index;
+                    });
+}
+
 }  // namespace
 
 std::optional<StateForm> StateForm::of(const State& state) {
@@ -68,21 +80,9 @@ bool StateForm::fits(const State& state) const {
   }
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const auto& [key, now] = state.tensors()[i];
-    const auto& then = tensors_[i].like;
-    if (key != tensors_[i].key || now.unresolved || now.dtype != then.dtype ||
-        now.shape != then.shape || now.storage != then.storage ||
-        !are_alike(now.sparse.get(), then.sparse.get()) || now.device_type != then.device_type ||
-        now.device_index != then.device_index || now.slices.size() != then.slices.size()) {
-      return false;
-    }
-    for (std::size_t s = 0; s < then.slices.size(); ++s) {
-      const auto &one = now.slices[s], &like = then.slices[s];
-      if (one.box != like.box || one.dash != like.dash || one.device_type != like.device_type ||
-          one.device_index != like.device_index) {
-        return false;
-      }
-    }
-    if (now.strings && bytes_of(now.strings->get()) != tensors_[i].string_bytes) return false;
+    const auto& then = tensors_[i];
+    if (key != then.key || now.unresolved || !is_alike(now, then.like)) return false;
+    if (now.strings && bytes_of(now.strings->get()) != then.string_bytes) return false;
   }
   return true;
 }

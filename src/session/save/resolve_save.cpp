@@ -126,20 +126,43 @@ LocalTensor with_fills(LocalTensor tensor, const std::vector<LocalSlice>& fills,
   return tensor;
 }
 
-}  // namespace
+// What is said of tensors and objects, without the tensors.
+State notes_of(const Group& group, const State& state) {
+  State plain;
+  plain.store(state.storage());
+  const auto& notes = state.objects();
+  if (notes.graph) plain.carry(notes.graph);
+  for (const auto& [path, target] : notes.aliases) plain.alias(path, target);
+  for (const auto& [key, variable] : notes.names) {
+    const auto* tensor = state.find(key);
+    const bool is_private =
+        tensor && tensor->unresolved && tensor->unresolved->kind == Unresolved::Kind::rank_private;
+    plain.name(is_private ? private_key(key, group.rank(), group.size()) : key, variable);
+  }
+  return plain;
+}
 
-std::optional<State> resolve(Group& group, const Look& look, RowPlans* plans, GapsByKey* gaps) {
-  const State& state = look.state;
+// Whether this look has failed; tensors that are unresolved, ragged, indexed, sparse.
+std::array<std::int64_t, 5> count_kinds(const Look& look, bool with_gaps) {
   std::array<std::int64_t, 5> counts{look.error().has_value(), 0, 0, 0, 0};
   auto& [failed, unresolved, ragged, indexed, sparse] = counts;
-  for (const auto& [key, tensor] : state.tensors()) {
-    sparse += gaps && tensor.sparse;
+  for (const auto& [key, tensor] : look.state.tensors()) {
+    sparse += with_gaps && tensor.sparse;
     if (!tensor.unresolved) continue;
     ++unresolved;
     ragged += tensor.unresolved->kind == Unresolved::Kind::ragged;
     indexed += tensor.unresolved->kind == Unresolved::Kind::indexed;
   }
+  return counts;
+}
+
+}  // namespace
+
+std::optional<State> resolve(Group& group, const Look& look, RowPlans* plans, GapsByKey* gaps) {
+  const State& state = look.state;
+  auto counts = count_kinds(look, gaps != nullptr);
   group.all_reduce(counts, Group::Op::sum);
+  const auto& [failed, unresolved, ragged, indexed, sparse] = counts;
   if (failed > 0) agree(group, look.error());
   if (unresolved + sparse == 0) return std::nullopt;
   std::optional<Error> disagreement;
@@ -149,17 +172,7 @@ std::optional<State> resolve(Group& group, const Look& look, RowPlans* plans, Ga
   if (sparse > 0) fills = fill_gaps(group, state, sparse, *gaps);
   auto plain = together(group, [&] {
     if (disagreement) throw Error(*disagreement);
-    State plain;
-    plain.store(state.storage());
-    const auto& notes = state.objects();
-    if (notes.graph) plain.carry(notes.graph);
-    for (const auto& [path, target] : notes.aliases) plain.alias(path, target);
-    for (const auto& [key, variable] : notes.names) {
-      const auto* tensor = state.find(key);
-      const bool is_private = tensor && tensor->unresolved &&
-                              tensor->unresolved->kind == Unresolved::Kind::rank_private;
-      plain.name(is_private ? private_key(key, group.rank(), group.size()) : key, variable);
-    }
+    State plain = notes_of(group, state);
     for (const auto& [key, given] : state.tensors()) {
       const auto what = given.unresolved;
       auto tensor = given;

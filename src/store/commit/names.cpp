@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <span>
 #include <system_error>
 
 #include "base/text.hpp"
@@ -90,10 +91,65 @@ bool is_hexadecimal(std::string_view text) {
                      [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }
 
+bool is_token(std::string_view text) { return text.size() == token_digits && is_hexadecimal(text); }
+
+bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
+
+// Behind NAME-STEP.
+ParsedName parse_temp_directory(std::string_view entry) {
+  auto parsed = of_kind(Kind::temp_directory);
+  if (take(entry, "_temp_") && is_uuid(entry)) {
+    parsed.uuid = entry;
+  } else if (take(entry, "_kept_") && entry.size() > uuid_digits &&
+             is_uuid(entry.substr(0, uuid_digits)) && entry[uuid_digits] == '_' &&
+             is_token(entry.substr(uuid_digits + 1))) {
+    parsed.uuid = entry.substr(0, uuid_digits);
+    parsed.keeper = entry.substr(uuid_digits + 1);
+  } else if (take(entry, ".part_") && is_uuid(entry)) {
+    parsed.uuid = entry;
+    parsed.direct = true;
+  } else {
+    return {};
+  }
+  return parsed;
+}
+
+// What a save in a staging directory calls its own, behind its uuid.
+ParsedName parse_staged_name(std::string_view name) {
+  if (name == prepared_index_name) return of_kind(Kind::prepared_index);
+  if (name == staged_state_name) return of_kind(Kind::state_temporary);
+  take(name, recorded_mark);
+  return take(name, "part-") ? parse_numbers(Kind::part, name) : ParsedName{};
+}
+
+// Behind "record-". In a staging directory a slot comes first.
+ParsedName parse_record_name(std::string_view name) {
+  const bool staged = name.size() > 2 && name[1] == '-' && name[0] >= '0' && name[0] <= '9';
+  auto parsed = parse_numbers(Kind::record, staged ? name.substr(2) : name);
+  if (staged && parsed.kind == Kind::record) parsed.slot = name[0] - '0';
+  return parsed;
+}
+
+// A number to the end.
+std::optional<std::int64_t> whole_number(std::string_view text) {
+  const auto number = take_number(text, 1);
+  return text.empty() ? number : std::nullopt;
+}
+
+struct FixedName {
+  std::string_view name;
+  Kind kind;
+};
+
+ParsedName parse_fixed(std::span<const FixedName> names, std::string_view entry) {
+  const auto at =
+      std::find_if(names.begin(), names.end(), [&](const auto& one) { return one.name == entry; });
+  return at == names.end() ? ParsedName{} : of_kind(at->kind);
+}
+
 }  // namespace
 
 void check_checkpoint_name(std::string_view name) {
-  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
   const auto refuse = [&](const std::string& reason) {
     std::string shown(is_utf8(name) ? name : "?");
     std::replace_if(shown.begin(), shown.end(), is_control, '?');
@@ -109,11 +165,10 @@ void check_checkpoint_name(std::string_view name) {
   if (!is_utf8(name)) refuse("it is not UTF-8, which TensorFlow's state file needs");
   for (const char c : name) {
     if (c == '/') refuse("it contains '/': give a directory as the directory");
-    if (c == '*' || c == '?' || c == '[' || c == ']' || c == '\\') {
+    if (std::string_view("*?[]\\").find(c) != std::string_view::npos) {
       refuse(cat("it contains '", c, "': TensorFlow finds the files by pattern"));
     }
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
-      refuse("it contains a control character");
+    if (is_control(c)) refuse("it contains a control character");
   }
 }
 
@@ -294,7 +349,7 @@ ParsedName parse_name(std::string_view entry, const Naming& naming) {
   if (entry == private_directory_name) return of_kind(Kind::private_directory);
   if (auto rest = entry; take(rest, xdmf_name(naming.name))) {
     if (rest.empty()) return of_kind(Kind::xdmf);
-    if (take(rest, xdmf_temporary_mark) && rest.size() == token_digits && is_hexadecimal(rest)) {
+    if (take(rest, xdmf_temporary_mark) && is_token(rest)) {
       return of_kind(Kind::xdmf_temporary);
     }
   }
@@ -307,19 +362,8 @@ ParsedName parse_name(std::string_view entry, const Naming& naming) {
     parsed.kind = Kind::hdf5;
   } else if (take(entry, ".data-")) {
     parsed = parse_numbers(Kind::data, entry);
-  } else if (take(entry, "_temp_") && is_uuid(entry)) {
-    parsed.kind = Kind::temp_directory;
-    parsed.uuid = entry;
-  } else if (take(entry, "_kept_") && entry.size() == uuid_digits + 1 + token_digits &&
-             is_uuid(entry.substr(0, uuid_digits)) && entry[uuid_digits] == '_' &&
-             is_hexadecimal(entry.substr(uuid_digits + 1))) {
-    parsed.kind = Kind::temp_directory;
-    parsed.uuid = entry.substr(0, uuid_digits);
-    parsed.keeper = entry.substr(uuid_digits + 1);
-  } else if (take(entry, ".part_") && is_uuid(entry)) {
-    parsed.kind = Kind::temp_directory;
-    parsed.uuid = entry;
-    parsed.direct = true;
+  } else {
+    parsed = parse_temp_directory(entry);
   }
   if (parsed.kind != Kind::foreign) parsed.step = *step;
   return parsed;
@@ -329,7 +373,7 @@ std::optional<std::string> parse_aside_name(std::string_view entry, const Naming
   const auto mark = entry.rfind(aside_mark);
   if (mark == entry.npos) return std::nullopt;
   const auto digits = entry.substr(mark + aside_mark.size());
-  if (digits.size() != token_digits || !is_hexadecimal(digits)) return std::nullopt;
+  if (!is_token(digits)) return std::nullopt;
   entry = entry.substr(0, mark);
   const auto kind = parse_name(entry, naming).kind;
   if (!is_main(kind) && kind != Kind::data) return std::nullopt;
@@ -337,45 +381,32 @@ std::optional<std::string> parse_aside_name(std::string_view entry, const Naming
 }
 
 ParsedName parse_temp_name(std::string_view entry) {
+  static constexpr FixedName fixed[]{{prepared_index_name, Kind::prepared_index},
+                                     {old_index_name, Kind::old_index},
+                                     {hdf5_part_name, Kind::hdf5_part},
+                                     {hdf5_copy_name, Kind::hdf5_part}};
   if (is_uuid(entry.substr(0, uuid_digits)) && entry.substr(uuid_digits).starts_with('.')) {
-    const auto name = entry.substr(uuid_digits + 1);
-    ParsedName parsed;
-    if (name == prepared_index_name) parsed.kind = Kind::prepared_index;
-    if (name == staged_state_name) parsed.kind = Kind::state_temporary;
-    auto part = name;
-    take(part, recorded_mark);
-    if (take(part, "part-")) parsed = parse_numbers(Kind::part, part);
+    auto parsed = parse_staged_name(entry.substr(uuid_digits + 1));
     if (parsed.kind != Kind::foreign) parsed.uuid = entry.substr(0, uuid_digits);
     return parsed;
   }
   if (take(entry, retired_mark)) {
+    const auto step = whole_number(entry);
+    if (!step) return {};
     auto parsed = of_kind(Kind::retired_index);
-    const auto step = take_number(entry, 1);
-    if (!step || !entry.empty()) return {};
     parsed.step = *step;
     return parsed;
   }
-  if (entry == prepared_index_name) return of_kind(Kind::prepared_index);
-  if (entry == old_index_name) return of_kind(Kind::old_index);
-  if (entry == hdf5_part_name || entry == hdf5_copy_name) return of_kind(Kind::hdf5_part);
   if (take(entry, "part-")) return parse_numbers(Kind::part, entry);
-  if (take(entry, "record-")) {
-    const bool staged = entry.size() > 2 && entry[1] == '-' && entry[0] >= '0' && entry[0] <= '9';
-    const int slot = staged ? entry[0] - '0' : -1;
-    auto parsed = parse_numbers(Kind::record, staged ? entry.substr(2) : entry);
-    if (parsed.kind == Kind::record) parsed.slot = slot;
-    return parsed;
-  }
-  if (take(entry, "saver-")) {
-    // Five digits of ours, then whatever the saver chose, digits too.
-    auto parsed = of_kind(Kind::saver_file);
-    auto digits = entry.substr(0, std::min<std::size_t>(5, entry.size()));
-    const auto number = take_number(digits, 5);
-    if (!number) return {};
-    parsed.number = *number;
-    return parsed;
-  }
-  return {};
+  if (take(entry, "record-")) return parse_record_name(entry);
+  if (!take(entry, "saver-")) return parse_fixed(fixed, entry);
+  // Five digits of ours, then whatever the saver chose, digits too.
+  auto digits = entry.substr(0, std::min<std::size_t>(5, entry.size()));
+  const auto number = take_number(digits, 5);
+  if (!number) return {};
+  auto parsed = of_kind(Kind::saver_file);
+  parsed.number = *number;
+  return parsed;
 }
 
 namespace {
@@ -394,25 +425,26 @@ bool can_be_a_name(std::string_view name) {
 std::string runs_name(const Naming& naming) { return cat("runs.", naming.name); }
 
 ParsedName parse_private_name(std::string_view entry) {
-  if (entry == lock_name) return of_kind(Kind::lock);
-  if (entry == owner_name) return of_kind(Kind::owner);
-  if (entry == damaged_directory_name) return of_kind(Kind::damaged_directory);
-  if (entry == no_rename_name) return of_kind(Kind::no_rename);
-  if (entry == pinned_directory_name) return of_kind(Kind::pinned_directory);
-  if (entry == pin_lock_name) return of_kind(Kind::pin_lock);
-  if (entry == recycled_directory_name) return of_kind(Kind::recycled_directory);
-  if (entry == saved_directory_name) return of_kind(Kind::saved_directory);
-  if (entry == repair_directory_name) return of_kind(Kind::repair_directory);
-  if (entry == pieces_directory_name) return of_kind(Kind::pieces_directory);
+  static constexpr FixedName fixed[]{{lock_name, Kind::lock},
+                                     {owner_name, Kind::owner},
+                                     {damaged_directory_name, Kind::damaged_directory},
+                                     {no_rename_name, Kind::no_rename},
+                                     {pinned_directory_name, Kind::pinned_directory},
+                                     {pin_lock_name, Kind::pin_lock},
+                                     {recycled_directory_name, Kind::recycled_directory},
+                                     {saved_directory_name, Kind::saved_directory},
+                                     {repair_directory_name, Kind::repair_directory},
+                                     {pieces_directory_name, Kind::pieces_directory}};
+  if (auto parsed = parse_fixed(fixed, entry); parsed.kind != Kind::foreign) return parsed;
   for (const bool is_new : {false, true}) {
     auto name = entry;
     if (!take(name, is_new ? "new-runs." : "runs.")) continue;
     return can_be_a_name(name) ? of_kind(is_new ? Kind::runs_temporary : Kind::runs) : ParsedName{};
   }
   if (take(entry, sequences_mark)) {
+    const auto last = whole_number(entry);
+    if (!last) return {};
     auto parsed = of_kind(Kind::sequences);
-    const auto last = take_number(entry, 1);
-    if (!last || !entry.empty()) return {};
     parsed.number = *last;
     return parsed;
   }

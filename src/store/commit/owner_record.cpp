@@ -27,6 +27,12 @@ std::string print_owner(const OwnerRecord& record) {
 }
 
 std::optional<OwnerRecord> parse_owner(std::string_view text) {
+  static constexpr std::pair<std::string_view, std::string OwnerRecord::*> texts[]{
+      {"token", &OwnerRecord::token},
+      {"host", &OwnerRecord::host},
+      {"kernel", &OwnerRecord::kernel},
+      {"processes", &OwnerRecord::processes},
+      {"job", &OwnerRecord::job}};
   OwnerRecord record;
   bool good = true;
   while (!text.empty()) {
@@ -35,12 +41,10 @@ std::optional<OwnerRecord> parse_owner(std::string_view text) {
     const auto space = std::min(line.find(' '), line.size());
     const auto key = line.substr(0, space);
     const auto value = line.substr(std::min(space + 1, line.size()));
-    if (key == "token") record.token = value;
-    if (key == "host") record.host = value;
-    if (key == "kernel") record.kernel = value;
+    for (const auto& [name, field] : texts) {
+      if (key == name) record.*field = value;
+    }
     if (key == "pid") good = good && parse_number(value, record.pid);
-    if (key == "processes") record.processes = value;
-    if (key == "job") record.job = value;
     if (key == "start") good = good && parse_number(value, record.start_seconds);
     if (key == "heartbeat") good = good && parse_number(value, record.heartbeat_seconds);
     if (key == "guard") record.by_heartbeat = value == "heartbeat";

@@ -39,6 +39,18 @@ bool is_of_no_checkpoint(const ParsedName& data, const std::vector<std::string>&
   });
 }
 
+// False: it is gone.
+bool set_aside(io::FileSystem& files, const io::Path& directory, const std::string& entry,
+               const std::string& token) {
+  try {
+    rename_with_room(files, directory, directory / entry, directory / aside_name(entry, token));
+    return true;
+  } catch (const Error& error) {
+    if (error.code() != Code::not_found) throw;
+    return false;
+  }
+}
+
 }  // namespace
 
 std::optional<SeenFile> look_at(io::FileSystem& files, const io::Path& directory,
@@ -72,13 +84,7 @@ bool Removal::remove(const std::vector<SeenFile>& meant, const Dispose& dispose)
         continue;
       }
       aside.push_back(file);
-      try {
-        rename_with_room(files_, directory_, directory_ / file.entry,
-                         directory_ / aside_name(file.entry, token));
-      } catch (const Error& error) {
-        if (error.code() != Code::not_found) throw;
-        aside.pop_back();
-      }
+      if (!set_aside(files_, directory_, file.entry, token)) aside.pop_back();
     }
     std::erase_if(aside, [&](const SeenFile& file) {
       if (!file.id || is_meant(file, look_at(files_, directory_, aside_name(file.entry, token))))

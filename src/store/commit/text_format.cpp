@@ -127,6 +127,41 @@ bool drop_underscores(std::string& text) {
   return true;
 }
 
+bool is_of_word(char c) { return is_letter(c) || is_digit(c) || c == '_' || c == '+' || c == '-'; }
+
+bool begins_number(std::string_view text) {
+  const char c = text.front();
+  return is_digit(c) || c == '+' || c == '-' || (c == '.' && text.size() > 1 && is_digit(text[1]));
+}
+
+std::size_t token_length(std::string_view text) {
+  if (text.empty()) return 0;
+  const char c = text.front();
+  if (is_letter(c) || c == '_') return length_while(text, 1, is_of_word);
+  if (begins_number(text)) {
+    return length_while(text, 1, [](char d) { return is_of_word(d) || d == '.'; });
+  }
+  return is_quote(c) ? string_length(text) : 1;
+}
+
+// To the end; what is too large or too small for a double is infinite or 0.
+bool parse_decimal(const std::string& text, double& value) {
+  if (text.empty() || !(is_digit(text[0]) || text[0] == '.')) return false;
+  const auto* const end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, value);
+  if (result.ptr != end || result.ec == std::errc::invalid_argument) return false;
+  if (result.ec == std::errc::result_out_of_range) {
+    value = text.find("e-") == std::string::npos ? std::numeric_limits<double>::infinity() : 0.0;
+  }
+  return true;
+}
+
+// "01" would be octal in C.
+bool is_octal(std::string_view text) {
+  if (text.starts_with("-")) text.remove_prefix(1);
+  return text.size() > 1 && text[0] == '0' && is_digit(text[1]);
+}
+
 }  // namespace
 
 void TextFormat::skip_space_and_comments() {
@@ -139,21 +174,7 @@ void TextFormat::skip_space_and_comments() {
 
 void TextFormat::next() {
   skip_space_and_comments();
-  std::size_t length = rest_.empty() ? 0 : 1;
-  if (length != 0) {
-    const char c = rest_.front();
-    const auto word = [](char d) {
-      return is_letter(d) || is_digit(d) || d == '_' || d == '+' || d == '-';
-    };
-    if (is_letter(c) || c == '_') {
-      length = length_while(rest_, 1, word);
-    } else if (is_digit(c) || c == '+' || c == '-' ||
-               (c == '.' && rest_.size() > 1 && is_digit(rest_[1]))) {
-      length = length_while(rest_, 1, [&](char d) { return word(d) || d == '.'; });
-    } else if (is_quote(c)) {
-      length = string_length(rest_);
-    }
-  }
+  const auto length = token_length(rest_);
   token_ = rest_.substr(0, length);
   rest_.remove_prefix(length);
 }
@@ -185,14 +206,9 @@ bool TextFormat::take_double(double& value) {
   next();
   std::transform(text.begin(), text.end(), text.begin(),
                  [](char c) { return is_letter(c) ? static_cast<char>(c | 0x20) : c; });
-  // "01" would be octal in C.
-  const auto unsigned_start = text.starts_with("-") ? 1u : 0u;
-  if (text.size() > unsigned_start + 1 && text[unsigned_start] == '0' &&
-      is_digit(text[unsigned_start + 1])) {
-    return false;
-  }
-  const bool infinite =
-      text == "inf" || text == "+inf" || text == "-inf" || text == "inff" || text == "-inff";
+  if (is_octal(text)) return false;
+  static constexpr std::string_view infinities[]{"inf", "+inf", "-inf", "inff", "-inff"};
+  const bool infinite = std::count(std::begin(infinities), std::end(infinities), text) > 0;
   while (!text.empty() && text.back() == 'f') text.pop_back();  // "1.5f"
   if (!drop_underscores(text)) return false;
   const bool negative = text.starts_with("-");
@@ -201,16 +217,8 @@ bool TextFormat::take_double(double& value) {
     value = std::numeric_limits<double>::infinity();
   } else if (text == "nan") {
     value = std::numeric_limits<double>::quiet_NaN();
-  } else if (text.empty() || !(is_digit(text[0]) || text[0] == '.')) {
+  } else if (!parse_decimal(text, value)) {
     return false;
-  } else {
-    const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (result.ptr != text.data() + text.size() || result.ec == std::errc::invalid_argument) {
-      return false;
-    }
-    if (result.ec == std::errc::result_out_of_range) {
-      value = text.find("e-") == std::string::npos ? std::numeric_limits<double>::infinity() : 0.0;
-    }
   }
   if (negative) value = -value;
   return true;

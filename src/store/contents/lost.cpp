@@ -116,6 +116,23 @@ std::optional<LostCheckpoint> lost_hdf5(io::FileSystem& files, const io::Path& p
   return lost;
 }
 
+// What is told of a bundle without its index, of whose index these copies are left.
+void tell_of_spares(LostCheckpoint& lost, std::vector<Spare>& spares, const std::string& missing,
+                    const Remains& found, bool beside_hdf5) {
+  if (spares.empty()) {
+    lost.why = cat(missing, "; none of them holds a sound copy of it");
+  } else if (spares.size() > 1 || found.counts.size() > 1 || beside_hdf5) {
+    lost.why = cat(missing, "; what is there is of several saves");
+    // Of one that did not finish the rest is: then it is known what belongs to this.
+    const bool known = spares.size() == 1 && !beside_hdf5 && !found.unfinished.empty();
+    if (known) lost.num_files = spares.front().num_files;
+  } else {
+    lost.why = missing;
+    lost.num_files = spares.front().num_files;
+    lost.spare = std::move(spares.front().index);
+  }
+}
+
 // A bundle without its index, of which the state file or a note says that it was live.
 std::optional<LostCheckpoint> lost_bundle(io::FileSystem& files, const io::Path& directory,
                                           const std::string& prefix, const Remains& found,
@@ -157,24 +174,19 @@ std::optional<LostCheckpoint> lost_bundle(io::FileSystem& files, const io::Path&
   if (const auto status = files.status(directory / found.data)) {
     lost.wall_time_seconds = status->modified_seconds;
   }
-  if (spares.empty()) {
-    lost.why = cat(missing, "; none of them holds a sound copy of it");
-  } else if (spares.size() > 1 || found.counts.size() > 1 || beside_hdf5) {
-    lost.why = cat(missing, "; what is there is of several saves");
-    // Of one that did not finish the rest is: then it is known what belongs to this.
-    const bool known = spares.size() == 1 && !beside_hdf5 && !found.unfinished.empty();
-    if (known) lost.num_files = spares.front().num_files;
-  } else {
-    lost.why = missing;
-    lost.num_files = spares.front().num_files;
-    lost.spare = std::move(spares.front().index);
-  }
+  tell_of_spares(lost, spares, missing, found, beside_hdf5);
   return lost;
 }
 
 // As long as it is there and cannot be read, it is not lost.
 bool may_be_own_hdf5(io::FileSystem& files, const io::Path& prefix) {
   return try_recognise(format_of(Format::hdf5), files, commit::hdf5_path(prefix)).value_or(true);
+}
+
+bool was_retired(io::FileSystem& files, const io::Path& directory,
+                 const std::vector<std::string>& listing, const std::string& prefix) {
+  const auto split = commit::split_step(prefix);
+  return split && commit::was_retired(files, directory, listing, split->name, split->step);
 }
 
 std::optional<LostCheckpoint> look_at(io::FileSystem& files, const io::Path& directory,
@@ -200,10 +212,7 @@ std::optional<LostCheckpoint> look_at(io::FileSystem& files, const io::Path& dir
   } else if (!found.counts.empty()) {
     lost = lost_bundle(files, directory, prefix, found, listed, note, has_hdf5);
   }
-  if (const auto split = commit::split_step(prefix);
-      lost && split && commit::was_retired(files, directory, listing, split->name, split->step)) {
-    return std::nullopt;
-  }
+  if (lost && was_retired(files, directory, listing, prefix)) return std::nullopt;
   // It may have been committed after the listing was made, and before the state file was read.
   if (files.status(directory / index)) return std::nullopt;
   return lost;

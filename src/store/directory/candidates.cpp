@@ -49,39 +49,44 @@ std::vector<bundle::PartRecord> read_records(io::FileSystem& files, const io::Pa
   return records;
 }
 
-// Throws data_loss with the reason if the records do not make a whole save.
-Candidate candidate_of(io::FileSystem& files, commit::Transaction save,
-                       const std::vector<bundle::PartRecord>& records) {
-  Candidate candidate;
-  const auto refuse = [&](std::string why) { throw Error(Code::data_loss, std::move(why)); };
+[[noreturn]] void refuse(std::string why) { throw Error(Code::data_loss, std::move(why)); }
+
+void require_all_parts(const std::vector<bundle::PartRecord>& records, const std::string& uuid) {
   if (records.empty()) refuse("no part record");
   const auto& first = records.front();
   if (records.size() != static_cast<std::size_t>(first.parts)) {
     refuse(cat(records.size(), " of ", first.parts, " part records"));
   }
   std::vector<bool> seen(records.size());
-  std::vector<StoredTensor> entries;
-  int data_files = 0;
   for (const auto& record : records) {
-    if (record.uuid != save.uuid || record.fingerprint != first.fingerprint ||
+    if (record.uuid != uuid || record.fingerprint != first.fingerprint ||
         record.parts != first.parts || record.num_files != first.num_files || record.part < 0 ||
         record.part >= first.parts || seen[static_cast<std::size_t>(record.part)]) {
       refuse("part records of different saves");
     }
     seen[static_cast<std::size_t>(record.part)] = true;
+  }
+}
+
+// Throws data_loss with the reason if the records do not make a whole save.
+Candidate candidate_of(io::FileSystem& files, commit::Transaction save,
+                       const std::vector<bundle::PartRecord>& records) {
+  require_all_parts(records, save.uuid);
+  Candidate candidate;
+  std::vector<StoredTensor> entries;
+  int data_files = 0;
+  for (const auto& record : records) {
     for (const auto& tensor : record.tensors) {
       for (const auto& slice : tensor.slices) data_files = std::max(data_files, slice.file + 1);
       entries.push_back(tensor);
     }
+    // Only the first part has descriptions.
+    if (record.part == 0) candidate.meta = record.meta;
   }
   const auto& format = format_of(format_of_unfinished(files, save));
   format.shape(save, 0);
-  save.num_files = first.num_files;
+  save.num_files = records.front().num_files;
   candidate.save = save;
-  // Only the first part has descriptions.
-  for (auto& record : records) {
-    if (record.part == 0) candidate.meta = std::move(record.meta);
-  }
   // Throws for names that another version may have allowed.
   bundle::encode_new_descriptions(candidate.meta.descriptions);
   candidate.tensors = join_entries(entries, candidate.meta.gaps);
@@ -175,75 +180,149 @@ std::map<std::string, std::int64_t> steps_of_records(io::FileSystem& files, cons
   return steps;
 }
 
-// The saves that were made in a staging directory. Records of earlier ones lie there too, until
-// they are overwritten: so many ranks may have left them, and one of a save tells of which it is.
-void add_staged(const Location& place, const commit::ParsedName& staging,
-                const Committed& committed, std::vector<Candidate>& candidates,
-                Undecided& undecided) {
-  auto& files = *place.files;
-  commit::Transaction save{place.directory, place.naming, staging.step, ""};
-  save.staging = staging.uuid;
-  save.keeper = staging.keeper;
-  const auto temp = save.temp();
-  const auto entry = temp.filename().string();
-  std::map<std::pair<int, std::int64_t>, std::int64_t> there;  // of each slot and count: how many
-  std::vector<std::string> names;
-  std::set<std::string> begun;  // saves whose data has not got its final names
-  try {
-    names = files.list(temp);
-    for (const auto& file : names) {
-      const auto parsed = commit::parse_temp_name(file);
-      if (parsed.slot >= 0) ++there[{parsed.slot, parsed.count}];
-      if (parsed.kind == commit::ParsedName::Kind::part) begun.insert(parsed.uuid);
-    }
-  } catch (const Error& error) {
-    if (error.code() == Code::not_found) return;  // its owner has ended
-    log(LogLevel::warning, cat(temp.string(), " cannot be looked at now: ", error.what()));
-    undecided.temps.insert(entry);
-    undecided.any_step = true;
+// Of the save whose records fill a slot; nothing if it has been settled. `told`: what they say of
+// it before anything fails.
+struct StagedSave {
+  std::optional<std::int64_t> step;
+  std::string uuid;
+};
+std::optional<Candidate> staged_candidate(const Location& place, commit::Transaction save,
+                                          std::int64_t count, const Committed& committed,
+                                          StagedSave& told) {
+  std::vector<bundle::PartRecord> records;
+  for (int part = 0; part < count; ++part) {
+    records.push_back(read_record(*place.files, save.record(part, static_cast<int>(count))));
+    const auto& first = records.front();
+    told = {first.meta.step, first.uuid};
+    if (committed.has_come_after(first.meta)) return std::nullopt;
   }
-  for (const auto& [which, found] : there) {
-    const auto [slot, count] = which;
-    std::optional<std::int64_t> step;
-    std::string uuid;
-    if (found != count) continue;
-    save.slot = slot;
-    try {
-      std::vector<bundle::PartRecord> records;
-      for (int part = 0; part < count; ++part) {
-        records.push_back(read_record(files, save.record(part, static_cast<int>(count))));
-        step = records.front().meta.step;
-        uuid = records.front().uuid;
-        if (committed.has_come_after(records.front().meta)) break;
-      }
-      if (committed.has_come_after(records.front().meta)) continue;
-      auto one = save;
-      one.step = *step;
-      one.uuid = uuid;
-      require_nothing_later(place, one, records.front().meta.sequence);
-      candidates.push_back(candidate_of(files, std::move(one), records));
-      begun.erase(uuid);
-    } catch (const Error& error) {
-      begun.erase(uuid);
-      if (error.code() == Code::data_loss || error.code() == Code::internal) {
-        undecided.add_unfinished(entry, step, error.what());
-        continue;
-      }
-      log(LogLevel::info, cat("a save in ", temp.string(), " did not finish: ", error.what()));
-      undecided.temps.insert(entry);
-      if (step) undecided.steps.insert(*step);
-      undecided.any_step |= !step;
-    }
-  }
-  if (begun.empty()) return;
-  const auto steps = steps_of_records(files, temp, names, begun);
-  for (const auto& uuid : begun) {
-    const auto known = steps.find(uuid);
-    undecided.add_unfinished(entry,
-                             known == steps.end() ? std::nullopt : std::optional(known->second),
-                             "its job ended before all of it was written");
-  }
+  save.step = *told.step;
+  save.uuid = told.uuid;
+  require_nothing_later(place, save, records.front().meta.sequence);
+  return candidate_of(*place.files, std::move(save), records);
 }
+
+// Of a save that cannot be completed. Returns whether it may be later, as far as the error tells.
+bool note_why(Undecided& undecided, const std::string& entry, std::optional<std::int64_t> step,
+              const std::string& which, const Error& error) {
+  if (error.code() == Code::data_loss || error.code() == Code::internal) {
+    undecided.add_unfinished(entry, step, error.what());
+    return false;
+  }
+  log(LogLevel::info, cat(which, " did not finish: ", error.what()));
+  undecided.temps.insert(entry);
+  if (step) undecided.steps.insert(*step);
+  undecided.any_step |= !step;
+  return true;
+}
+
+class Search {
+ public:
+  Search(const Location& place, const commit::Ownership* owner, Undecided& undecided,
+         const std::vector<std::string>& names)
+      : place_(place), owner_(owner), undecided_(undecided), committed_(place, names) {}
+
+  // The saves that were made in a staging directory. Records of earlier ones lie there too, until
+  // they are overwritten: so many ranks may have left them, and one of a save tells of which it is.
+  void add_staged(const commit::ParsedName& staging) {
+    auto& files = *place_.files;
+    commit::Transaction save{place_.directory, place_.naming, staging.step, ""};
+    save.staging = staging.uuid;
+    save.keeper = staging.keeper;
+    const auto temp = save.temp();
+    const auto entry = temp.filename().string();
+    std::map<std::pair<int, std::int64_t>, std::int64_t> there;  // of each slot and count: how many
+    std::vector<std::string> names;
+    std::set<std::string> begun;  // saves whose data has not got its final names
+    try {
+      names = files.list(temp);
+      for (const auto& file : names) {
+        const auto parsed = commit::parse_temp_name(file);
+        if (parsed.slot >= 0) ++there[{parsed.slot, parsed.count}];
+        if (parsed.kind == commit::ParsedName::Kind::part) begun.insert(parsed.uuid);
+      }
+    } catch (const Error& error) {
+      if (error.code() == Code::not_found) return;  // its owner has ended
+      log(LogLevel::warning, cat(temp.string(), " cannot be looked at now: ", error.what()));
+      undecided_.temps.insert(entry);
+      undecided_.any_step = true;
+    }
+    for (const auto& [which, found] : there) {
+      if (found != which.second) continue;
+      save.slot = which.first;
+      StagedSave told;
+      try {
+        auto candidate = staged_candidate(place_, save, found, committed_, told);
+        if (!candidate) continue;
+        candidates_.push_back(std::move(*candidate));
+      } catch (const Error& error) {
+        note_why(undecided_, entry, told.step, cat("a save in ", temp.string()), error);
+      }
+      begun.erase(told.uuid);
+    }
+    if (begun.empty()) return;
+    const auto steps = steps_of_records(files, temp, names, begun);
+    for (const auto& uuid : begun) {
+      const auto known = steps.find(uuid);
+      undecided_.add_unfinished(entry,
+                                known == steps.end() ? std::nullopt : std::optional(known->second),
+                                "its job ended before all of it was written");
+    }
+  }
+
+  // The one that was made in a temp directory of its own.
+  void add_unstaged(const commit::ParsedName& parsed, const std::string& name) {
+    auto& files = *place_.files;
+    commit::Transaction save{place_.directory, place_.naming, parsed.step, parsed.uuid, 0,
+                             parsed.direct};
+    save.keeper = parsed.keeper;
+    bool reached = parsed.keeper.empty() && !save.direct;
+    try {
+      if (save.direct) commit::settle(files, save);
+      const auto there = try_summary(place_, save.step);
+      if (there && there->meta && there->meta->uuid == save.uuid) return;  // but for the tidying
+      if (!save.direct && !place_.atomic_rename) {
+        undecided_.add_unfinished(name, save.step,
+                                  "its commit is a rename, and there are none here");
+        return;
+      }
+      if (owner_ && !save.direct) {
+        owner_->check();  // else it may be one in which a later owner saves
+        commit::keep(files, save, *owner_);
+        kept_ = true;
+      }
+      reached = false;
+      auto candidate = candidate_of(files, save, read_records(files, save.temp()));
+      if (committed_.has_come_after(candidate.meta)) {
+        log(LogLevel::info, cat("save ", name, " is behind what was committed after it"));
+        return;
+      }
+      candidates_.push_back(std::move(candidate));
+    } catch (const Error& error) {
+      if (error.code() == Code::busy) throw;
+      const auto entry = save.temp().filename().string();
+      const bool later = note_why(undecided_, entry, save.step, cat("save ", name), error);
+      // A direct save has no such fence; before its step is saved, it is looked at once more.
+      if (later && reached) undecided_.within_reach.insert(save.step);
+    }
+  }
+
+  // In the order in which they were to be committed.
+  std::vector<Candidate> found() {
+    if (kept_) place_.files->sync_directory(place_.directory);
+    std::sort(candidates_.begin(), candidates_.end(),
+              [](const auto& a, const auto& b) { return a.meta.sequence < b.meta.sequence; });
+    return std::move(candidates_);
+  }
+
+ private:
+  const Location& place_;
+  const commit::Ownership* owner_;
+  Undecided& undecided_;
+  const Committed committed_;
+  std::vector<Candidate> candidates_;
+  bool kept_ = false;  // a temp directory has come into our own hands
+};
 
 }  // namespace
 
@@ -326,64 +405,22 @@ std::optional<CheckpointContents> try_summary(const Location& place, std::int64_
 
 std::vector<Candidate> find_candidates(const Location& place, const commit::Ownership* owner,
                                        Undecided& undecided) {
-  std::vector<Candidate> candidates;
-  auto& files = *place.files;
-  const auto names = files.list(place.directory);
-  bool kept = false;
-  const bool any = std::any_of(names.begin(), names.end(), [&](const auto& name) {
+  const auto names = place.files->list(place.directory);
+  const auto is_temp = [&](const auto& name) {
     return commit::parse_name(name, place.naming).kind == commit::ParsedName::Kind::temp_directory;
-  });
-  if (!any) return candidates;
-  const Committed committed(place, names);
+  };
+  if (std::none_of(names.begin(), names.end(), is_temp)) return {};
+  Search search(place, owner, undecided, names);
   for (const auto& name : names) {
+    if (!is_temp(name)) continue;
     const auto parsed = commit::parse_name(name, place.naming);
-    if (parsed.kind != commit::ParsedName::Kind::temp_directory) continue;
-    if (commit::is_staging(parsed)) {
-      if (place.atomic_rename) add_staged(place, parsed, committed, candidates, undecided);
-      continue;
-    }
-    commit::Transaction save{place.directory, place.naming, parsed.step, parsed.uuid, 0,
-                             parsed.direct};
-    save.keeper = parsed.keeper;
-    bool reached = parsed.keeper.empty() && !save.direct;
-    try {
-      if (save.direct) commit::settle(files, save);
-      const auto there = try_summary(place, save.step);
-      if (there && there->meta && there->meta->uuid == save.uuid) continue;  // but for the tidying
-      if (!save.direct && !place.atomic_rename) {
-        undecided.add_unfinished(name, save.step,
-                                 "its commit is a rename, and there are none here");
-        continue;
-      }
-      if (owner && !save.direct) {
-        owner->check();  // else it may be one in which a later owner saves
-        commit::keep(files, save, *owner);
-        kept = true;
-      }
-      reached = false;
-      auto candidate = candidate_of(files, save, read_records(files, save.temp()));
-      if (committed.has_come_after(candidate.meta)) {
-        log(LogLevel::info, cat("save ", name, " is behind what was committed after it"));
-        continue;
-      }
-      candidates.push_back(std::move(candidate));
-    } catch (const Error& error) {
-      if (error.code() == Code::busy) throw;
-      if (error.code() == Code::data_loss || error.code() == Code::internal) {
-        undecided.add_unfinished(save.temp().filename().string(), save.step, error.what());
-        continue;
-      }
-      log(LogLevel::info, cat("save ", name, " did not finish: ", error.what()));
-      undecided.temps.insert(save.temp().filename().string());
-      undecided.steps.insert(parsed.step);
-      // A direct save has no such fence; before its step is saved, it is looked at once more.
-      if (reached) undecided.within_reach.insert(parsed.step);
+    if (!commit::is_staging(parsed)) {
+      search.add_unstaged(parsed, name);
+    } else if (place.atomic_rename) {
+      search.add_staged(parsed);
     }
   }
-  if (kept) files.sync_directory(place.directory);
-  std::sort(candidates.begin(), candidates.end(),
-            [](const auto& a, const auto& b) { return a.meta.sequence < b.meta.sequence; });
-  return candidates;
+  return search.found();
 }
 
 }  // namespace cairn

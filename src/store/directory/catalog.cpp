@@ -39,12 +39,10 @@ void remember_lineage(io::FileSystem& files, const io::Path& directory, const co
   }
 }
 
-CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
-                     std::int64_t step, const FoundSizes* sizes, const LostCheckpoint* lost) {
-  CatalogEntry entry;
-  entry.step = step;
-  const auto prefix = directory / commit::prefix_name(name, step);
-  std::map<Format, io::FileId> ids;  // of the files that are there
+// The files of the step that make it a checkpoint. Until one is read, the entry is of their format.
+std::map<Format, io::FileId> find_main_files(io::FileSystem& files, const io::Path& prefix,
+                                             CatalogEntry& entry) {
+  std::map<Format, io::FileId> ids;
   for (const auto* format : all_formats()) {
     std::optional<io::Status> status;
     try {
@@ -54,37 +52,51 @@ CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const com
     }
     if (!status) continue;
     entry.save.wall_time_seconds = std::max(entry.save.wall_time_seconds, status->modified_seconds);
-    entry.format = format->id();  // until it is read
+    entry.format = format->id();
     ids[format->id()] = status->id;
   }
+  return ids;
+}
+
+void take_contents(CatalogEntry& entry, const IndexFile& loaded,
+                   const CheckpointContents& contents) {
+  entry.num_files = contents.num_files;
+  entry.format = contents.format;
+  entry.ours = contents.meta || !contents.own.empty();
+  entry.save.identity = cat("index-", hex(crc32c(loaded.bytes)));
+  entry.lacks_metadata = lacks_metadata(contents) && loaded.foreign.empty();
+  entry.damage = entry.lacks_metadata
+                     ? cat("its metadata cannot be read, so that it is restored only if nothing "
+                           "else can be: ",
+                           loaded.meta_problem)
+                 : loaded.foreign.empty() ? misplaced(contents)
+                                          : loaded.foreign;
+  if (contents.meta) {
+    entry.save.sequence = contents.meta->sequence;
+    entry.save.wall_time_seconds = contents.meta->wall_time_seconds;
+    entry.save.ranks = contents.meta->ranks;
+    entry.save.parent = contents.meta->parent;
+    entry.save.metric = contents.meta->metric;
+    entry.save.identity = contents.meta->uuid;
+  }
+  for (const auto& tensor : contents.tensors) {
+    if (tensor.problem.empty()) continue;
+    entry.lacks_metadata = false;
+    if (entry.damage.empty()) entry.damage = cat("tensor '", tensor.key, "': ", tensor.problem);
+  }
+}
+
+CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
+                     std::int64_t step, const FoundSizes* sizes, const LostCheckpoint* lost) {
+  CatalogEntry entry;
+  entry.step = step;
+  const auto prefix = directory / commit::prefix_name(name, step);
+  const auto ids = find_main_files(files, prefix, entry);
   try {
     auto loaded = load_index(files, prefix, Graph::skip, sizes);
     const auto contents = parse_contents(loaded, prefix);
-    entry.num_files = contents.num_files;
-    entry.format = contents.format;
-    entry.ours = contents.meta || !contents.own.empty();
-    entry.save.identity = cat("index-", hex(crc32c(loaded.bytes)));
-    entry.lacks_metadata = lacks_metadata(contents) && loaded.foreign.empty();
-    entry.damage = entry.lacks_metadata
-                       ? cat("its metadata cannot be read, so that it is restored only if nothing "
-                             "else can be: ",
-                             loaded.meta_problem)
-                   : loaded.foreign.empty() ? misplaced(contents)
-                                            : loaded.foreign;
     if (!loaded.foreign.empty()) remember_lineage(files, directory, name, entry);
-    if (contents.meta) {
-      entry.save.sequence = contents.meta->sequence;
-      entry.save.wall_time_seconds = contents.meta->wall_time_seconds;
-      entry.save.ranks = contents.meta->ranks;
-      entry.save.parent = contents.meta->parent;
-      entry.save.metric = contents.meta->metric;
-      entry.save.identity = contents.meta->uuid;
-    }
-    for (const auto& tensor : contents.tensors) {
-      if (tensor.problem.empty()) continue;
-      entry.lacks_metadata = false;
-      if (entry.damage.empty()) entry.damage = cat("tensor '", tensor.key, "': ", tensor.problem);
-    }
+    take_contents(entry, loaded, contents);
   } catch (const Error& error) {
     entry.damage = error.what();
     entry.unreadable = error.code() != Code::data_loss;
@@ -129,91 +141,132 @@ bool is_gone(io::FileSystem& files, const io::Path& path) {
   }
 }
 
-}  // namespace
+// The steps of a directory, in no order.
+class Scan {
+ public:
+  Scan(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
+       const SizesOfSteps& sizes)
+      : files_(files), directory_(directory), name_(name), sizes_(sizes) {}
 
-std::vector<CatalogEntry> scan_catalog(io::FileSystem& files, const io::Path& directory,
-                                       const commit::Naming& name, const SizesOfSteps& sizes) {
-  std::vector<CatalogEntry> entries;
-  if (!files.status(directory)) return entries;
-  std::set<std::int64_t> seen;  // a step may be there in both formats
-  const auto add = [&](std::int64_t step, const LostCheckpoint* lost) {
-    if (!seen.insert(step).second) return;
-    const auto found = sizes.find(step);
-    auto entry = look_at(files, directory, name, step,
-                         found == sizes.end() ? nullptr : &found->second, lost);
-    const auto mark = damage_mark(files, directory, name, entry);
+  std::vector<CatalogEntry> entries() {
+    // Under a job that saves and removes faster than this looks, what is listed may be gone when it
+    // is read: then something newer is there, without which an old one that is pinned would be the
+    // newest.
+    bool vanished = true;
+    for (int looks = 64; vanished && looks > 0; --looks) {
+      vanished = false;
+      for (const auto& file : files_.list(directory_)) {
+        const auto parsed = commit::parse_name(file, name_);
+        for (const auto* format : all_formats()) {
+          if (parsed.kind != format->main_kind() || seen_.count(parsed.step)) continue;
+          vanished |= !look(file, parsed.step, *format);
+        }
+      }
+    }
+    for (const auto& [step, lost] : find_lost_steps(files_, directory_, name_)) add(step, &lost);
+    return std::move(entries_);
+  }
+
+ private:
+  // False: what was listed is gone.
+  bool look(const std::string& file, std::int64_t step, const CheckpointFormat& format) {
+    const auto path = directory_ / file;
+    const bool is_one = !format.is_cairns() || try_recognise(format, files_, path).value_or(true);
+    if (is_one) add(step, nullptr);
+    if ((is_one && entries_.back().damage.empty()) || !is_gone(files_, path)) return true;
+    if (is_one) {
+      entries_.pop_back();
+      seen_.erase(step);
+    }
+    return false;
+  }
+
+  void add(std::int64_t step, const LostCheckpoint* lost) {
+    if (!seen_.insert(step).second) return;
+    const auto found = sizes_.find(step);
+    auto entry = look_at(files_, directory_, name_, step,
+                         found == sizes_.end() ? nullptr : &found->second, lost);
+    const auto mark = damage_mark(files_, directory_, name_, entry);
     if (!mark.empty()) {
       entry.damage = mark;
       entry.lacks_metadata = false;
     }
-    entry.pin = find_pin(files, directory, name, entry);
-    entries.push_back(std::move(entry));
-  };
-  // Under a job that saves and removes faster than this looks, what is listed may be gone when it
-  // is read: then something newer is there, without which an old one that is pinned would be the
-  // newest.
-  bool vanished = true;
-  for (int looks = 64; vanished && looks > 0; --looks) {
-    vanished = false;
-    for (const auto& file : files.list(directory)) {
-      const auto parsed = commit::parse_name(file, name);
-      for (const auto* format : all_formats()) {
-        if (parsed.kind != format->main_kind() || seen.count(parsed.step)) continue;
-        if (!format->is_cairns() ||
-            try_recognise(*format, files, directory / file).value_or(true)) {
-          add(parsed.step, nullptr);
-          if (entries.back().damage.empty() || !is_gone(files, directory / file)) continue;
-          entries.pop_back();
-          seen.erase(parsed.step);
-        } else if (!is_gone(files, directory / file)) {
-          continue;
-        }
-        vanished = true;
-      }
-    }
+    entry.pin = find_pin(files_, directory_, name_, entry);
+    entries_.push_back(std::move(entry));
   }
-  for (const auto& [step, lost] : find_lost_steps(files, directory, name)) add(step, &lost);
-  // Where the state file lists an entry. Absolute and relative paths end alike.
-  std::map<std::string, int> listed;
-  int newest = 0;
-  if (const auto state = commit::read_state_file(files, directory)) {
+
+  io::FileSystem& files_;
+  const io::Path& directory_;
+  const commit::Naming& name_;
+  const SizesOfSteps& sizes_;
+  std::set<std::int64_t> seen_;  // a step may be there in both formats
+  std::vector<CatalogEntry> entries_;
+};
+
+// Where the state file lists entries, the first at 1. Absolute and relative paths end alike.
+class StatePlaces {
+ public:
+  StatePlaces(const std::optional<commit::StateFile>& state, const commit::Naming& name)
+      : name_(name) {
+    if (!state) return;
     for (const auto& path : state->all_paths) {
-      listed[io::Path(path).filename().string()] = ++newest;
-    }
-    // When it was saved is known from here only.
-    for (auto& entry : entries) {
-      const auto at = listed.find(commit::prefix_name(name, entry.step));
-      if (entry.save.sequence > 0 || entry.damage.empty() || at == listed.end()) continue;
-      const auto i = static_cast<std::size_t>(at->second) - 1;
-      if (i < state->timestamps.size()) entry.save.wall_time_seconds = state->timestamps[i];
+      listed_[io::Path(path).filename().string()] = ++newest_;
     }
   }
-  const auto place = [&](const CatalogEntry& entry) {
-    const auto at = listed.find(commit::prefix_name(name, entry.step));
-    return at == listed.end() ? 0 : at->second;
-  };
+  // 0: nowhere.
+  int of(const CatalogEntry& entry) const {
+    const auto at = listed_.find(commit::prefix_name(name_, entry.step));
+    return at == listed_.end() ? 0 : at->second;
+  }
   // The newest that can be restored is the last in the state file, whatever is behind it.
-  const auto is_before = [&](const CatalogEntry& a, const CatalogEntry& b) {
-    if (place(a) == 0 || place(b) == 0) return a.step < b.step;
-    return place(a) == newest ? a.save.wall_time_seconds < b.save.wall_time_seconds
-                              : place(a) < place(b);
-  };
-  // Readable ones of ours order by sequence. One that is not goes behind its predecessor: by the
-  // state file, else by step.
+  bool is_before(const CatalogEntry& a, const CatalogEntry& b) const {
+    if (of(a) == 0 || of(b) == 0) return a.step < b.step;
+    return of(a) == newest_ ? a.save.wall_time_seconds < b.save.wall_time_seconds : of(a) < of(b);
+  }
+
+ private:
+  const commit::Naming& name_;
+  std::map<std::string, int> listed_;
+  int newest_ = 0;
+};
+
+// Readable ones of ours order by sequence. One that is not goes behind its predecessor: by the
+// state file, else by step.
+void sort_entries(std::vector<CatalogEntry>& entries, const StatePlaces& places) {
   std::map<std::int64_t, double> order;
   for (const auto& entry : entries) order[entry.step] = static_cast<double>(entry.save.sequence);
   for (const auto& entry : entries) {
     if (entry.save.sequence > 0 || entry.damage.empty()) continue;
     for (const auto& other : entries) {
-      if (other.save.sequence > 0 && is_before(other, entry))
+      if (other.save.sequence > 0 && places.is_before(other, entry))
         order[entry.step] =
             std::max(order[entry.step], static_cast<double>(other.save.sequence) + 0.5);
     }
   }
-  std::sort(entries.begin(), entries.end(), [&](const CatalogEntry& a, const CatalogEntry& b) {
-    return std::make_tuple(order[a.step], place(a), a.save.wall_time_seconds, a.step) <
-           std::make_tuple(order[b.step], place(b), b.save.wall_time_seconds, b.step);
-  });
+  const auto rank = [&](const CatalogEntry& entry) {
+    return std::make_tuple(order[entry.step], places.of(entry), entry.save.wall_time_seconds,
+                           entry.step);
+  };
+  std::sort(entries.begin(), entries.end(),
+            [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
+}
+
+}  // namespace
+
+std::vector<CatalogEntry> scan_catalog(io::FileSystem& files, const io::Path& directory,
+                                       const commit::Naming& name, const SizesOfSteps& sizes) {
+  if (!files.status(directory)) return {};
+  auto entries = Scan(files, directory, name, sizes).entries();
+  const auto state = commit::read_state_file(files, directory);
+  const StatePlaces places(state, name);
+  // When it was saved is known from there only.
+  for (auto& entry : entries) {
+    const int place = places.of(entry);
+    if (entry.save.sequence > 0 || entry.damage.empty() || place == 0) continue;
+    const auto i = static_cast<std::size_t>(place) - 1;
+    if (i < state->timestamps.size()) entry.save.wall_time_seconds = state->timestamps[i];
+  }
+  sort_entries(entries, places);
   mark_superseded(entries);
   return entries;
 }

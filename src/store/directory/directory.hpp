@@ -195,6 +195,7 @@ class Directory {
   Withdrawn withdraw(const Draft&);
   /// ... after a failure, whose operations may still come back: nothing more is saved from the same
   /// directory. `alone`: no other save is on its way.
+  void make_temp(commit::Transaction&);
   void spoil(bool alone);
   /// Before the end. What saves in flight need stays, for the next owner to complete them.
   void leave(bool in_flight) {

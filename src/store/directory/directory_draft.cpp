@@ -77,6 +77,27 @@ std::optional<commit::SharedData> Directory::shares(std::int64_t sequence) const
   return commit::SharedData{found->step, found->num_files, found->save.sequence};
 }
 
+// Of a save, or its place in the staging directory.
+void Directory::make_temp(commit::Transaction& save) {
+  if (is_staged(save)) {
+    save.staging = staging_->make(save.files);
+    save.opened_staging = staging_->opened();
+    save.retired = staging_->take_retired();
+    if (save.records) staging_->make_durable();
+  } else if (staging_) {
+    staging_->forget_retired();
+  }
+  commit::begin(*place_.files, save);
+  // A directory that was made before another owner came is seen by that one, and taken away from
+  // all that this save does with it.
+  if (!save.direct && save.staging.empty()) try {
+      ownership_->check();
+    } catch (const Error&) {
+      commit::discard_empty(*place_.files, save.temp());
+      throw;
+    }
+}
+
 Draft Directory::begin_save(const Intent& intent) {
   const auto step = intent.step;
   const auto data_files = intent.data_files;
@@ -114,23 +135,7 @@ Draft Directory::begin_save(const Intent& intent) {
   if (save.direct && put_back_undecided(place_, step)) {
     std::erase_if(catalog_, [&](const auto& entry) { return entry.step == step; });
   }
-  if (is_staged(save)) {
-    save.staging = staging_->make(save.files);
-    save.opened_staging = staging_->opened();
-    save.retired = staging_->take_retired();
-    if (save.records) staging_->make_durable();
-  } else if (staging_) {
-    staging_->forget_retired();
-  }
-  commit::begin(*place_.files, save);
-  // A directory that was made before another owner came is seen by that one, and taken away from
-  // all that this save does with it.
-  if (!save.direct && save.staging.empty()) try {
-      ownership_->check();
-    } catch (const Error&) {
-      commit::discard_empty(*place_.files, save.temp());
-      throw;
-    }
+  make_temp(save);
   waits_.set({});  // they are this save's
   if (takes) {
     save.files.takes = takes;

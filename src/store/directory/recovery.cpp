@@ -113,105 +113,125 @@ bool reverse(const Location& place, const Reversal& reversal) {
   return true;
 }
 
-// Whatever of ours no checkpoint refers to, when these saves have been completed.
-std::vector<RecoveryStep> find_debris(const Location& place,
-                                      const std::vector<Candidate>& completed,
-                                      const std::vector<Reversal>& reversals,
-                                      const Undecided& undecided, const TwoFormats& two,
-                                      bool ours = false) {
+// Whatever of ours no checkpoint refers to.
+class Debris {
+ public:
+  Debris(const Location& place, const Undecided& undecided, const TwoFormats& two, bool ours)
+      : place_(place), files_(*place.files), undecided_(undecided), two_(two), ours_(ours) {}
+
+  // When these saves have been completed, and those taken back. An index goes before its data. Temp
+  // directories last: they are the evidence that the rest is ours.
+  std::vector<RecoveryStep> find(const std::vector<Candidate>& completed,
+                                 const std::vector<Reversal>& reversals) {
+    const auto names = files_.list(place_.directory);
+    // Another program may be saving under this name, data first: orphans are ours only where we
+    // have saved.
+    ours_ |= !completed.empty();
+    for (const auto& name : names) look_at(name, commit::parse_name(name, place_.naming));
+    count_files(completed, reversals);
+    std::vector<RecoveryStep> debris;
+    for (const auto& name : names) {
+      auto why = why_debris(name, commit::parse_name(name, place_.naming));
+      if (why.empty()) continue;
+      auto& step = debris.emplace_back(RecoveryStep{name, false, std::move(why)});
+      step.unfinished = undecided_.unfinished.count(name) > 0;
+      if (const auto status = files_.status(place_.directory / name)) step.id = status->id;
+    }
+    for (const auto& mark : list_marks(files_, place_.directory, place_.naming)) {
+      const bool goes = mark.worthless || !files_of_step_.count(mark.step);
+      if (goes) debris.push_back({mark.entry, false, mark.why});
+    }
+    for (const auto& file : commit::list_recycled(files_, place_.directory, place_.naming))
+      debris.push_back({file.string(), false, "kept for a next save to overwrite"});
+    std::stable_partition(debris.begin(), debris.end(),
+                          [&](const auto& step) { return replaced_.count(step.entry) > 0; });
+    std::stable_partition(debris.begin(), debris.end(), [&](const auto& step) {
+      return commit::parse_name(step.entry, place_.naming).kind != Kind::temp_directory;
+    });
+    return debris;
+  }
+
+ private:
   using Kind = commit::ParsedName::Kind;
-  auto& files = *place.files;
-  std::map<std::int64_t, int> files_of_step;  // -1: an index that cannot be read; leave its data
-  std::set<std::string> replaced;
-  const auto is_replaced = [&](std::int64_t step, Format format) {
-    const auto at = two.replaced.find(step);
-    return at != two.replaced.end() && at->second.format == format;
-  };
-  const auto names = files.list(place.directory);
-  // Another program may be saving under this name, data first: orphans are ours only where we have
-  // saved.
-  ours |= !completed.empty();
-  for (const auto& name : names) {
-    const auto parsed = commit::parse_name(name, place.naming);
-    ours |= parsed.kind == Kind::temp_directory;
+
+  void look_at(const std::string& name, const commit::ParsedName& parsed) {
+    ours_ |= parsed.kind == Kind::temp_directory;
     for (const auto* format : all_formats()) {
-      if (parsed.kind != format->main_kind()) continue;
+      if (parsed.kind == format->main_kind()) look_at_main(name, parsed.step, *format);
+    }
+  }
+
+  void look_at_main(const std::string& name, std::int64_t step, const CheckpointFormat& format) {
+    const auto at = two_.replaced.find(step);
+    const bool is_replaced = at != two_.replaced.end() && at->second.format == format.id();
+    if (format.is_cairns()) {
       // What is Cairn's alone is ours whatever it holds, and has no data files beside it.
-      if (format->is_cairns()) {
-        const auto own = try_recognise(*format, files, place.directory / name);
-        if (!own.value_or(true)) continue;
-        ours |= own.has_value();
-        files_of_step.emplace(parsed.step, 0);
-        if (is_replaced(parsed.step, format->id())) replaced.insert(name);
-        continue;
-      }
-      const auto contents = try_summary(place, parsed.step, format->id());
+      const auto own = try_recognise(format, files_, place_.directory / name);
+      if (!own.value_or(true)) return;
+      ours_ |= own.has_value();
+      files_of_step_.emplace(step, 0);
+    } else {
+      const auto contents = try_summary(place_, step, format.id());
       // An index says what is its own, not what is the step's: it may be another step's.
       const bool tells = contents && !lacks_metadata(*contents) && misplaced(*contents).empty();
-      files_of_step[parsed.step] = tells ? format->named_data_files(contents->num_files) : -1;
-      ours |= contents && contents->meta;
-      if (!is_replaced(parsed.step, format->id())) continue;
-      replaced.insert(name);
-      files_of_step[parsed.step] = 0;
+      files_of_step_[step] = is_replaced ? 0
+                             : tells     ? format.named_data_files(contents->num_files)
+                                         : -1;
+      ours_ |= contents && contents->meta;
     }
+    if (is_replaced) replaced_.insert(name);
   }
-  for (const auto& candidate : completed) {
-    const auto& save = candidate.save;
-    files_of_step[save.step] = format_of(save).named_data_files(save.num_files);
-  }
-  for (const auto& [save, old] : reversals) {
-    files_of_step.erase(save.step);
-    if (old.bytes) files_of_step[save.step] = try_count_files(*old.bytes);
-  }
-  // Data of a checkpoint that has lost its index is all that is left of it.
-  for (const auto& [step, lost] : find_lost_steps(files, place.directory, place.naming)) {
-    files_of_step.emplace(step, lost.num_files);
-  }
-  for (const auto step : undecided.steps) files_of_step[step] = -1;
-  std::vector<RecoveryStep> debris;
-  for (const auto& name : names) {
-    const auto parsed = commit::parse_name(name, place.naming);
-    if (undecided.temps.count(name) || two.kept.count(name)) continue;
-    if (parsed.kind == Kind::temp_directory) {
-      const auto unfinished = undecided.unfinished.find(name);
-      std::string why = commit::is_staging(parsed) ? "what an owner that has died saved from" : "";
-      if (unfinished != undecided.unfinished.end()) {
-        why += (why.empty() ? "" : ", with ") + unfinished->second;
-      } else if (why.empty()) {
-        why = "left of a save that is committed, damaged or given up";
-      }
-      debris.push_back({name, false, std::move(why)});
-      debris.back().unfinished = unfinished != undecided.unfinished.end();
-    } else if (replaced.count(name)) {
-      debris.push_back({name, false, "an older save of a step that is there in another format"});
-    } else if (parsed.kind == Kind::state_temporary) {
-      debris.push_back({name, false, "a state file that was not finished"});
-    } else if (parsed.kind == Kind::xdmf_temporary) {
-      debris.push_back({name, false, "an XDMF file that was not finished"});
-    } else if (parsed.kind == Kind::data && ours && !undecided.any_step) {
-      const auto at = files_of_step.find(parsed.step);
-      if (at != files_of_step.end() && (at->second == -1 || at->second == parsed.count)) continue;
-      debris.push_back({name, false, "data that no index refers to"});
+
+  // Of steps that no index here tells, or not as it will be.
+  void count_files(const std::vector<Candidate>& completed,
+                   const std::vector<Reversal>& reversals) {
+    for (const auto& candidate : completed) {
+      const auto& save = candidate.save;
+      files_of_step_[save.step] = format_of(save).named_data_files(save.num_files);
     }
+    for (const auto& [save, old] : reversals) {
+      files_of_step_.erase(save.step);
+      if (old.bytes) files_of_step_[save.step] = try_count_files(*old.bytes);
+    }
+    // Data of a checkpoint that has lost its index is all that is left of it.
+    for (const auto& [step, lost] : find_lost_steps(files_, place_.directory, place_.naming)) {
+      files_of_step_.emplace(step, lost.num_files);
+    }
+    for (const auto step : undecided_.steps) files_of_step_[step] = -1;
   }
-  for (auto& step : debris) {
-    if (const auto status = files.status(place.directory / step.entry)) step.id = status->id;
+
+  // "": it stays.
+  std::string why_debris(const std::string& name, const commit::ParsedName& parsed) const {
+    if (undecided_.temps.count(name) || two_.kept.count(name)) return "";
+    if (parsed.kind == Kind::temp_directory) return why_left(name, parsed);
+    if (replaced_.count(name)) return "an older save of a step that is there in another format";
+    if (parsed.kind == Kind::state_temporary) return "a state file that was not finished";
+    if (parsed.kind == Kind::xdmf_temporary) return "an XDMF file that was not finished";
+    if (parsed.kind != Kind::data || !ours_ || undecided_.any_step) return "";
+    const auto at = files_of_step_.find(parsed.step);
+    const bool is_live =
+        at != files_of_step_.end() && (at->second == -1 || at->second == parsed.count);
+    return is_live ? "" : "data that no index refers to";
   }
-  for (const auto& mark : list_marks(files, place.directory, place.naming)) {
-    const bool goes = mark.worthless || !files_of_step.count(mark.step);
-    if (goes) debris.push_back({mark.entry, false, mark.why});
+
+  std::string why_left(const std::string& temp, const commit::ParsedName& parsed) const {
+    const std::string why =
+        commit::is_staging(parsed) ? "what an owner that has died saved from" : "";
+    const auto unfinished = undecided_.unfinished.find(temp);
+    if (unfinished != undecided_.unfinished.end()) {
+      return cat(why, why.empty() ? "" : ", with ", unfinished->second);
+    }
+    return why.empty() ? "left of a save that is committed, damaged or given up" : why;
   }
-  for (const auto& file : commit::list_recycled(files, place.directory, place.naming))
-    debris.push_back({file.string(), false, "kept for a next save to overwrite"});
-  // An index goes before its data. Temp directories last: they are the evidence that the rest is
-  // ours.
-  std::stable_partition(debris.begin(), debris.end(),
-                        [&](const auto& step) { return replaced.count(step.entry) > 0; });
-  std::stable_partition(debris.begin(), debris.end(), [&](const auto& step) {
-    return commit::parse_name(step.entry, place.naming).kind != Kind::temp_directory;
-  });
-  return debris;
-}
+
+  const Location& place_;
+  io::FileSystem& files_;
+  const Undecided& undecided_;
+  const TwoFormats& two_;
+  bool ours_;
+  std::map<std::int64_t, int> files_of_step_;  // -1: an index that cannot be read; leave its data
+  std::set<std::string> replaced_;
+};
 
 // What cannot be removed stays: a job must not fail for that. But for one that is no longer the
 // owner: it must not go on.
@@ -224,7 +244,7 @@ std::vector<RecoveryStep> collect_debris(const Location& place, const Undecided&
     pins = PinLock::try_take(files, place.directory);
     two.leave_pinned(place, pins.has_value());
   }
-  const auto debris = find_debris(place, {}, {}, undecided, two, ours);
+  const auto debris = Debris(place, undecided, two, ours).find({}, {});
   const commit::Removal removal(files, place.directory, owner);
   bool synced = false, replaced = false, failed = false;
   std::vector<RecoveryStep> removed;
@@ -407,7 +427,7 @@ std::vector<RecoveryStep> plan_recovery(const Location& place, const Readers& re
                                : "of a save that did not finish"});
   }
   const auto two = find_two_formats(place, readers, listing);
-  for (auto& step : find_debris(place, completed, reversals, undecided, two)) {
+  for (auto& step : Debris(place, undecided, two, false).find(completed, reversals)) {
     const bool becomes = std::any_of(steps.begin(), steps.end(), [&](const auto& done) {
       return done.completes && done.entry == step.entry;
     });

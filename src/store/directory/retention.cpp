@@ -102,6 +102,105 @@ bool is_newest_there(io::FileSystem& files, const io::Path& directory, const com
   return !contents.meta || contents.meta->uuid == newest.save.identity;
 }
 
+// How checkpoints go whose steps retention lets go.
+class Removals {
+ public:
+  Removals(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
+           const commit::Ownership& owner, const RetentionHelp& help)
+      : files_(files), directory_(directory), name_(name), owner_(owner), help_(help) {
+    listing_ = help.listing ? *help.listing : files.list(directory);
+  }
+
+  void put_back_aside(bool is_checked) {
+    const bool any = std::any_of(listing_.begin(), listing_.end(), [&](const auto& entry) {
+      return commit::parse_aside_name(entry, name_).has_value();
+    });
+    if (!any) return;
+    if (!is_checked) owner_.check();
+    commit::put_back_aside(files_, directory_, name_, &owner_);
+    listing_ = files_.list(directory_);
+  }
+
+  // Returns why there is no room for it; "": it is written.
+  std::string write_state_file(const std::vector<CatalogEntry>& entries) const {
+    try {
+      update_state_file(files_, directory_, name_, entries, &owner_);
+    } catch (const Error& error) {
+      if (error.code() != Code::no_space) throw;
+      return error.what();
+    }
+    return "";
+  }
+
+  // Whether there is no checkpoint of ours any more. `alone`: nothing else goes with it.
+  bool remove(const CatalogEntry& entry, bool alone) const {
+    const auto& format = format_of(entry.format);
+    const auto prefix = prefix_of(entry);
+    const auto foreign =
+        entry.damage.empty() ? std::nullopt : format.foreign(files_, prefix);  // where ours was
+    if (foreign) {
+      log(LogLevel::warning, cat(foreign->string(), " stays: Cairn did not write it"));
+      forget_saved(files_, prefix);
+      return true;
+    }
+    // Of another format, which a look at its bytes tells.
+    const bool others = std::any_of(listing_.begin(), listing_.end(), [&](const auto& file) {
+      const auto parsed = commit::parse_name(file, name_);
+      return parsed.step == entry.step && commit::is_main(parsed.kind) &&
+             parsed.kind != format.main_kind();
+    });
+    const bool stays =
+        help_.left && alone && !others && can_be_left(entry, name_, format, listing_);
+    if (!take_away(entry, others, stays)) {
+      log(LogLevel::warning,
+          cat("step ", entry.step, " stays: another save of it is there by now"));
+      return false;
+    }
+    if (stays) *help_.left = {entry.step, entry.num_files, entry.data_bytes};
+    if (help_.notes) forget_saved(files_, prefix);
+    return true;
+  }
+
+ private:
+  io::Path prefix_of(const CatalogEntry& entry) const {
+    return directory_ / commit::prefix_name(name_, entry.step);
+  }
+
+  // Whether it was there still. Data that stays is left to a staging directory, if there is one.
+  bool take_away(const CatalogEntry& entry, bool others, bool stays) const {
+    if (stays && help_.staging) return help_.staging->retire_index(entry.step, entry.file);
+    // Nothing else would tell of what is removed, and not set aside.
+    if (help_.staging) help_.staging->sync_state_file();
+    const auto& format = format_of(entry.format);
+    return commit::remove_checkpoint(
+        files_, directory_, name_,
+        {entry.step, entry.file, format.main_kind(),
+         others && format.has_others(files_, prefix_of(entry)), help_.recycled, stays, &listing_},
+        owner_);
+  }
+
+  io::FileSystem& files_;
+  const io::Path& directory_;
+  const commit::Naming& name_;
+  const commit::Ownership& owner_;
+  const RetentionHelp& help_;
+  std::vector<std::string> listing_;
+};
+
+// Why an entry is not kept, where no rule says that it is.
+std::string why_it_goes(const CatalogEntry& entry, const Retention& keep) {
+  if (!entry.damage.empty()) return "damaged";
+  return cat(entry.superseded ? "superseded, and " : "", "not one of the last ", keep.last);
+}
+
+// Why an entry is kept whatever the rules say; "": it is not.
+std::string why_it_always_stays(const CatalogEntry& entry, const Retention& keep) {
+  if (entry.pin != Pin::none) return "pinned";
+  if (!entry.ours) return "not saved by Cairn";
+  if (entry.unreadable) return "it cannot be read now";
+  return keep.last == 0 ? "all stay: keep.last is 0" : "";
+}
+
 // Rules by their names.
 struct RuleText {
   std::string& text;
@@ -157,10 +256,7 @@ std::vector<RetentionDecision> decide_retention(const std::vector<CatalogEntry>&
                                                 const Retention& keep) {
   std::vector<RetentionDecision> decisions;
   for (const auto& entry : entries) {
-    decisions.push_back({entry.step, false,
-                         !entry.damage.empty() ? "damaged"
-                         : entry.superseded ? cat("superseded, and not one of the last ", keep.last)
-                                            : cat("not one of the last ", keep.last)});
+    decisions.push_back({entry.step, false, why_it_goes(entry, keep)});
   }
   const auto stays = [&](std::size_t i, std::string why) {
     if (!decisions[i].stays) decisions[i] = {entries[i].step, true, std::move(why)};
@@ -168,11 +264,7 @@ std::vector<RetentionDecision> decide_retention(const std::vector<CatalogEntry>&
   const auto live = restorable(entries);
   if (!live.empty()) stays(static_cast<std::size_t>(live.front() - entries.data()), "the newest");
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    const auto& entry = entries[i];
-    if (entry.pin != Pin::none) stays(i, "pinned");
-    if (!entry.ours) stays(i, "not saved by Cairn");
-    if (entry.unreadable) stays(i, "it cannot be read now");
-    if (keep.last == 0) stays(i, "all stay: keep.last is 0");
+    if (auto why = why_it_always_stays(entries[i], keep); !why.empty()) stays(i, std::move(why));
   }
   const auto last = by_age(entries);
   for (std::size_t k = 0; k < last.size() && k < static_cast<std::size_t>(keep.last); ++k) {
@@ -243,15 +335,8 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
   // is the first that counts.
   const bool writes = !told || help.notes;
   if (writes) owner.check();
-  auto listing = help.listing ? *help.listing : files.list(directory);
-  const bool any_aside = std::any_of(listing.begin(), listing.end(), [&](const auto& entry) {
-    return commit::parse_aside_name(entry, name).has_value();
-  });
-  if (any_aside) {
-    if (!writes) owner.check();
-    commit::put_back_aside(files, directory, name, &owner);
-    listing = files.list(directory);
-  }
+  Removals removals(files, directory, name, owner, help);
+  removals.put_back_aside(writes);
   if (!is_newest_there(files, directory, name, kept, help.committed)) {
     log(LogLevel::warning, cat("nothing is removed from ", directory.string(),
                                ": the newest checkpoint that stays is not there any more"));
@@ -259,72 +344,22 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
   }
   // Before, so that it names nothing that is gone; but on a full disk there is room for it only
   // afterwards, and nothing else would ever make some.
-  bool afterwards = false;
-  try {
-    if (name.numbered && !told) {
-      update_state_file(files, directory, name, kept, &owner);
-    }
-  } catch (const Error& error) {
-    if (error.code() != Code::no_space) throw;
-    afterwards = true;
-  }
+  const bool afterwards = name.numbered && !told && !removals.write_state_file(kept).empty();
   // Also where it could not be, or none that is left can be restored: what is listed and has data,
   // but no index, would be taken for lost, not for removed.
   std::vector<io::Path> prefixes;
   for (const auto step : steps) prefixes.push_back(directory / commit::prefix_name(name, step));
   if (writes) retire(files, directory, name, prefixes);
-  // Nothing else would tell of what is removed, and not set aside.
-  const auto settled = [&] {
-    if (help.staging) help.staging->sync_state_file();
-    return true;
-  };
   std::vector<std::int64_t> gone;
   for (const auto step : steps) {
     const auto at = std::find_if(catalog.begin(), catalog.end(),
                                  [&](const auto& entry) { return entry.step == step; });
-    const auto& format = format_of(at->format);
-    const auto prefix = directory / commit::prefix_name(name, step);
-    const auto foreign =
-        at->damage.empty() ? std::nullopt : format.foreign(files, prefix);  // where ours was
-    // Of another format, which a look at its bytes tells.
-    const bool others = std::any_of(listing.begin(), listing.end(), [&](const auto& entry) {
-      const auto parsed = commit::parse_name(entry, name);
-      return parsed.step == step && commit::is_main(parsed.kind) &&
-             parsed.kind != format.main_kind();
-    });
-    const bool stays =
-        help.left && steps.size() == 1 && !others && can_be_left(*at, name, format, listing);
-    if (foreign) {
-      log(LogLevel::warning, cat(foreign->string(), " stays: Cairn did not write it"));
-      forget_saved(files, prefix);
-      gone.push_back(step);
-    } else if (stays && help.staging) {
-      if (help.staging->retire_index(step, at->file)) {
-        *help.left = {step, at->num_files, at->data_bytes};
-        if (help.notes) forget_saved(files, prefix);
-        gone.push_back(step);
-      } else {
-        log(LogLevel::warning, cat("step ", step, " stays: another save of it is there by now"));
-      }
-    } else if (settled() && commit::remove_checkpoint(files, directory, name,
-                                                      {step, at->file, format.main_kind(),
-                                                       others && format.has_others(files, prefix),
-                                                       help.recycled, stays, &listing},
-                                                      owner)) {
-      if (stays) *help.left = {step, at->num_files, at->data_bytes};
-      if (help.notes) forget_saved(files, prefix);
-      gone.push_back(step);
-    } else {
-      log(LogLevel::warning, cat("step ", step, " stays: another save of it is there by now"));
-    }
+    if (removals.remove(*at, steps.size() == 1)) gone.push_back(step);
     std::erase_if(catalog, [&](const auto& entry) { return entry.step == step; });
   }
-  if (afterwards) try {
-      update_state_file(files, directory, name, catalog, &owner);
-    } catch (const Error& error) {  // there is none; what else goes may make room for it
-      if (error.code() != Code::no_space) throw;
-      log(LogLevel::warning, cat("there is no state file now: ", error.what()));
-    }
+  // Then there is none; what else goes may make room for it.
+  const auto no_room = afterwards ? removals.write_state_file(catalog) : std::string();
+  if (!no_room.empty()) log(LogLevel::warning, cat("there is no state file now: ", no_room));
   return gone;
 }
 

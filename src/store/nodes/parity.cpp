@@ -259,78 +259,109 @@ int margin(const Set& set) {
   return std::max(-1, least);
 }
 
-void compute_lost(Group& group, const Set& set, const std::vector<Stock>& stock, const Room& room) {
-  const auto& code = set.code;
-  const auto pieces = pieces_of(set);
-  const auto cycles = code.parity > 0 ? set.cycles() : set.most_blocks();
-  for (std::int64_t cycle = 0; cycle < cycles; ++cycle) {
-    for (int row = 0; row < code.nodes; ++row) {
-      if (look_at_row(set, pieces, cycle, row).can_be_computed(code)) continue;
+namespace {
+
+// What is lost of a set, computed place by place.
+class Computation {
+ public:
+  Computation(Group& group, const Set& set, const std::vector<Stock>& stock, const Room& room)
+      : group_(group), set_(set), stock_(stock), room_(room), pieces_(pieces_of(set)) {}
+
+  void run() {
+    const auto cycles = code_.parity > 0 ? set_.cycles() : set_.most_blocks();
+    each_row(cycles, [&](std::int64_t, int, const Row& found) {
+      if (found.can_be_computed(code_)) return;
       throw Error(cairn::Code::data_loss, "too much is lost",
-                  cat("of ", code.nodes, " nodes that protect each other ", code.parity,
+                  cat("of ", code_.nodes, " nodes that protect each other ", code_.parity,
                       " may be lost, or blocks of so many in a row, and more are"));
-    }
-  }
-  KeptError error;
-  std::map<std::pair<std::vector<int>, int>, Transform> transforms;  // by what is there, and wanted
-  std::vector<Group::Send> sends;
-  std::vector<Group::Receive> receives;
-  std::vector<const std::byte*> from;
-  // Of the places of a row those that one is computed from: data where it is there, then parity.
-  const auto compute = [&](std::int64_t cycle, int row, const std::vector<int>& there, int place) {
-    const auto number = number_of(code, cycle, place);
-    const auto lost = nth(member_of(code, row, place));
-    const int target = rank_of(set.members[lost], cycle);
-    sends.clear();
-    receives.clear();
-    from.clear();
-    for (std::size_t i = 0; i < there.size(); ++i) {
-      const int source_place = there[i];
-      const int source = member_of(code, row, source_place);
-      const bool is_data = source_place < code.data();
-      const auto source_number = number_of(code, cycle, source_place);
-      const bool is_zero = is_data && !pieces[nth(source)].has(source_number);
-      const int sender = rank_of(set.members[nth(source)], cycle);
-      const auto here = room.in(static_cast<int>(i));
-      if (target == group.rank()) {
-        from.push_back(here.data());
-        if (is_zero) zero(here);
-        if (!is_zero) receives.push_back({sender, here});
-      }
-      if (is_zero || sender != group.rank()) continue;
-      const auto block = room.out(static_cast<int>(i));
-      const auto& at_hand = stock[nth(source)];
-      if (is_data) {
-        read_block(pieces[nth(source)], source_number, at_hand.read_part, block, error);
-      } else {
-        read_or_zero(block, error,
-                     [&] { at_hand.read_parity(parity_number(code, cycle, source_place), block); });
-      }
-      sends.push_back({target, block});
-    }
-    if (!sends.empty() || !receives.empty()) group.exchange(sends, receives);
-    if (target != group.rank()) return;
-    error.guard([&] {
-      const auto key = std::pair(there, place);
-      auto found = transforms.find(key);
-      if (found == transforms.end()) {
-        found = transforms.emplace(key, Transform::decode(code, there, {place})).first;
-      }
-      std::byte* const to[]{room.made().data()};
-      found->second.apply(set.block_bytes, from, to);
-      const auto at = pieces[lost].find(number);
-      stock[lost].write_part(at.part, at.offset, room.made().first(nth(at.bytes)));
     });
-  };
-  for (std::int64_t cycle = 0; cycle < cycles; ++cycle) {
-    for (int row = 0; row < code.nodes; ++row) {
-      auto found = look_at_row(set, pieces, cycle, row);
-      if (found.wanted.empty()) continue;
-      found.there.resize(nth(code.data()));
+    each_row(cycles, [&](std::int64_t cycle, int row, Row found) {
+      if (found.wanted.empty()) return;
+      found.there.resize(nth(code_.data()));
       for (const int place : found.wanted) compute(cycle, row, found.there, place);
+    });
+    if (error_) throw Error(*error_.first());
+  }
+
+ private:
+  template <class Do>
+  void each_row(std::int64_t cycles, Do&& act) {
+    for (std::int64_t cycle = 0; cycle < cycles; ++cycle) {
+      for (int row = 0; row < code_.nodes; ++row) {
+        act(cycle, row, look_at_row(set_, pieces_, cycle, row));
+      }
     }
   }
-  if (error) throw Error(*error.first());
+
+  // `there`: of the places of a row those that one is computed from: data where it is there, then
+  // parity.
+  void compute(std::int64_t cycle, int row, const std::vector<int>& there, int place) {
+    const auto lost = nth(member_of(code_, row, place));
+    const int target = rank_of(set_.members[lost], cycle);
+    sends_.clear();
+    receives_.clear();
+    from_.clear();
+    for (std::size_t i = 0; i < there.size(); ++i) {
+      const int source = member_of(code_, row, there[i]);
+      const auto number = number_of(code_, cycle, there[i]);
+      const bool is_zero = there[i] < code_.data() && !pieces_[nth(source)].has(number);
+      const int sender = rank_of(set_.members[nth(source)], cycle);
+      const auto here = room_.in(static_cast<int>(i));
+      if (target == group_.rank()) {
+        from_.push_back(here.data());
+        if (is_zero) zero(here);
+        if (!is_zero) receives_.push_back({sender, here});
+      }
+      if (is_zero || sender != group_.rank()) continue;
+      const auto block = room_.out(static_cast<int>(i));
+      read(cycle, source, there[i], block);
+      sends_.push_back({target, block});
+    }
+    if (!sends_.empty() || !receives_.empty()) group_.exchange(sends_, receives_);
+    if (target == group_.rank()) error_.guard([&] { write(cycle, lost, there, place); });
+  }
+
+  void read(std::int64_t cycle, int member, int place, std::span<std::byte> block) {
+    const auto& at_hand = stock_[nth(member)];
+    if (place < code_.data()) {
+      const auto number = number_of(code_, cycle, place);
+      read_block(pieces_[nth(member)], number, at_hand.read_part, block, error_);
+      return;
+    }
+    read_or_zero(block, error_,
+                 [&] { at_hand.read_parity(parity_number(code_, cycle, place), block); });
+  }
+
+  void write(std::int64_t cycle, std::size_t member, const std::vector<int>& there, int place) {
+    const auto key = std::pair(there, place);
+    auto found = transforms_.find(key);
+    if (found == transforms_.end()) {
+      found = transforms_.emplace(key, Transform::decode(code_, there, {place})).first;
+    }
+    std::byte* const to[]{room_.made().data()};
+    found->second.apply(set_.block_bytes, from_, to);
+    const auto at = pieces_[member].find(number_of(code_, cycle, place));
+    stock_[member].write_part(at.part, at.offset, room_.made().first(nth(at.bytes)));
+  }
+
+  Group& group_;
+  const Set& set_;
+  const Code& code_ = set_.code;
+  const std::vector<Stock>& stock_;
+  const Room& room_;
+  const std::vector<PieceBlocks> pieces_;
+  KeptError error_;
+  std::map<std::pair<std::vector<int>, int>, Transform>
+      transforms_;  // by what is there, and wanted
+  std::vector<Group::Send> sends_;
+  std::vector<Group::Receive> receives_;
+  std::vector<const std::byte*> from_;
+};
+
+}  // namespace
+
+void compute_lost(Group& group, const Set& set, const std::vector<Stock>& stock, const Room& room) {
+  Computation(group, set, stock, room).run();
 }
 
 }  // namespace cairn::protect

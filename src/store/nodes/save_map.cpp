@@ -21,6 +21,34 @@ constexpr std::int64_t most_bytes = std::int64_t{1} << 53;  // of a state
   throw Error(Code::data_loss, "the map of a checkpoint on this node is damaged", why);
 }
 
+// Whether its numbers fit each other.
+bool fits(const SaveMap& map) {
+  const auto ranks = static_cast<int>(map.node_of.size());
+  const bool has_ids = commit::is_uuid(map.uuid) && (map.home.empty() || commit::is_uuid(map.home));
+  const bool has_sets = map.set_nodes >= 1 && map.set_nodes <= protect::most_nodes &&
+                        map.parity >= 0 && map.parity < protect::most_nodes;
+  return has_ids && has_sets && ranks > 0 && map.part_bytes.size() == map.node_of.size() &&
+         map.since_home >= 0 &&
+         std::all_of(map.part_bytes.begin(), map.part_bytes.end(),
+                     [](auto bytes) { return bytes >= 0; }) &&
+         std::all_of(map.node_of.begin(), map.node_of.end(),
+                     [&](int node) { return node >= 0 && node < ranks; });
+}
+
+void require_fitting(const SaveMap& map) {
+  if (!fits(map)) bad_map("its numbers do not fit each other");
+  std::vector<bool> has_rank(nth(map.nodes()));
+  for (const int node : map.node_of) has_rank[nth(node)] = true;
+  std::int64_t all = 0;
+  for (const auto bytes : map.part_bytes) {
+    if (bytes > most_bytes - all) bad_map("its parts are larger than any disk");
+    all += bytes;
+  }
+  if (!std::all_of(has_rank.begin(), has_rank.end(), [](bool has) { return has; })) {
+    bad_map("a node of it has no rank");
+  }
+}
+
 }  // namespace
 
 int SaveMap::nodes() const {
@@ -74,26 +102,7 @@ SaveMap decode_map(std::string_view text) {
   } catch (const nlohmann::json::exception& error) {
     bad_map(error.what());
   }
-  const bool fits = commit::is_uuid(map.uuid) && (map.home.empty() || commit::is_uuid(map.home)) &&
-                    !map.node_of.empty() && map.part_bytes.size() == map.node_of.size() &&
-                    map.set_nodes >= 1 && map.set_nodes <= protect::most_nodes && map.parity >= 0 &&
-                    map.parity < protect::most_nodes && map.since_home >= 0 &&
-                    std::all_of(map.part_bytes.begin(), map.part_bytes.end(),
-                                [](auto bytes) { return bytes >= 0; }) &&
-                    std::all_of(map.node_of.begin(), map.node_of.end(), [&](int node) {
-                      return node >= 0 && node < static_cast<int>(map.node_of.size());
-                    });
-  if (!fits) bad_map("its numbers do not fit each other");
-  std::vector<bool> has_rank(nth(map.nodes()));
-  for (const int node : map.node_of) has_rank[nth(node)] = true;
-  std::int64_t all = 0;
-  for (const auto bytes : map.part_bytes) {
-    if (bytes > most_bytes - all) bad_map("its parts are larger than any disk");
-    all += bytes;
-  }
-  if (!std::all_of(has_rank.begin(), has_rank.end(), [](bool has) { return has; })) {
-    bad_map("a node of it has no rank");
-  }
+  require_fitting(map);
   return map;
 }
 

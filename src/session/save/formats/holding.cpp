@@ -9,12 +9,15 @@
 #include "model/sparse.hpp"
 
 namespace cairn {
+namespace {
 
-void put_holding(WireWriter& message, const Job& job, const State& state,
-                 const std::vector<DenseTensor>& dense) {
-  std::unordered_map<std::string_view, const LocalTensor*> by_key;
-  for (const auto& [key, tensor] : state.tensors()) by_key[key] = &tensor;
-  std::map<DeviceTask, std::vector<int>> by_task;  // tensor, slice; -1: all that are not named
+using TensorsByKey = std::unordered_map<std::string_view, const LocalTensor*>;
+// Tensor, slice; -1: all that are not named.
+using HeldByTask = std::map<DeviceTask, std::vector<int>>;
+
+HeldByTask held_by_task(const Job& job, const TensorsByKey& by_key,
+                        const std::vector<DenseTensor>& dense) {
+  HeldByTask by_task;
   for (std::size_t t = 0; t < dense.size(); ++t) {
     const auto mine = by_key.find(dense[t].key);
     if (mine == by_key.end() || mine->second->slices.empty()) continue;
@@ -28,6 +31,16 @@ void put_holding(WireWriter& message, const Job& job, const State& state,
       if (!mine->second->slices[s].device_type.empty()) put(static_cast<int>(s));
     }
   }
+  return by_task;
+}
+
+}  // namespace
+
+void put_holding(WireWriter& message, const Job& job, const State& state,
+                 const std::vector<DenseTensor>& dense) {
+  TensorsByKey by_key;
+  for (const auto& [key, tensor] : state.tensors()) by_key[key] = &tensor;
+  const auto by_task = held_by_task(job, by_key, dense);
   const auto most = std::max_element(
       by_task.begin(), by_task.end(),
       [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
