@@ -13,6 +13,7 @@ sys.path.insert(0, str(ROOT / "scripts" / "benchmarks"))
 import against
 import goals
 import operations
+import pieces
 import turns
 
 # Answers run K of contestant I with (K + 1) x SECONDS[I], so that the first repetition counts least.
@@ -52,6 +53,32 @@ def rows(repetitions=3):
         for one in programs:
             one.end()
     return samples, [row | {"mib": 954, "machine": "m", "date": "d"} for row in turns.rows(samples, 2, "one")]
+
+
+# A program of Google Benchmark: what it has and how long each takes.
+PIECES = """#!{python}
+import json, sys
+known = {known}
+wanted = [one.split("=^")[1][:-1] for one in sys.argv if one.startswith("--benchmark_filter=^")]
+if "--benchmark_list_tests" in sys.argv:
+    print("\\n".join(known))
+else:
+    print(json.dumps({{"benchmarks": [{{"cpu_time": known[wanted[0]], "real_time": 8 * known[wanted[0]],
+                                      "time_unit": "us"}}]}}))
+"""
+
+
+class Pieces(unittest.TestCase):
+    def test_two_trees_take_turns_at_what_both_have(self):
+        with tempfile.TemporaryDirectory() as folder:
+            both = []
+            for name, known in ("this", {"a/1": 2.0, "b/manual_time": 1.0}), ("other", {"a/1": 3.0, "b/manual_time": 2.0, "c": 1}):
+                both.append(Path(folder) / name)
+                both[-1].write_text(PIECES.format(python=sys.executable, known=known))
+                both[-1].chmod(0o755)
+            self.assertEqual(list(pieces.compare(*both, [], 3)),
+                             [("a/1", [1.5] * 3), ("b/manual_time", [2.0] * 3)])
+            self.assertEqual(pieces.seconds(both[0], [], "b/manual_time"), 8e-6)
 
 
 class Turns(unittest.TestCase):
