@@ -22,19 +22,19 @@ Dims shape_of(int ranks) { return {ranks * rows_each, slice_columns}; }
 Box box_of(int rank) { return {{rank * rows_each, 0}, {rows_each, slice_columns}}; }
 
 std::string declared_by_all(int ranks) {
-  WireWriter all;
+  std::string all;
   for (int rank = 0; rank < ranks; ++rank) {
     std::vector<Declaration> mine;
     for (int t = 0; t < tensors; ++t) {
       mine.push_back({key_of(t), DType::float64, shape_of(ranks), rank, {box_of(rank)}});
     }
-    put(all, mine);
+    all += pack_each(mine);
   }
-  return all.take();
+  return all;
 }
 
 std::string written_by_all(int ranks) {
-  WireWriter all;
+  std::string all;
   for (int rank = 0; rank < ranks; ++rank) {
     std::vector<StoredTensor> mine;
     for (int t = 0; t < tensors; ++t) {
@@ -42,19 +42,9 @@ std::string written_by_all(int ranks) {
       StoredSlice slice{box_of(rank), {}, rank, t * bytes, bytes, static_cast<std::uint32_t>(rank)};
       mine.push_back({key_of(t), DType::float64, shape_of(ranks), true, {slice}, ""});
     }
-    put(all, mine);
+    all += pack_each(mine);
   }
-  return all.take();
-}
-
-std::vector<Declaration> declarations(const std::string& message) {
-  WireReader reader(message);
-  return get_declarations(reader);
-}
-
-std::vector<StoredTensor> entries(const std::string& message) {
-  WireReader reader(message);
-  return get_stored(reader);
+  return all;
 }
 
 int ranks_of(const benchmark::State& state) { return static_cast<int>(state.range(0)); }
@@ -62,18 +52,18 @@ int ranks_of(const benchmark::State& state) { return static_cast<int>(state.rang
 void cover(benchmark::State& state) {
   const auto declared = declared_by_all(ranks_of(state));
   for (auto _ : state) {
-    const auto covered = check_coverage(declarations(declared));
+    const auto covered = check_coverage(unpack_all<Declaration>(declared));
     benchmark::DoNotOptimize(choose_writers(covered, ranks_of(state)));
   }
 }
 
 void merge(benchmark::State& state) {
   const auto written = written_by_all(ranks_of(state));
-  for (auto _ : state) benchmark::DoNotOptimize(join_entries(entries(written)));
+  for (auto _ : state) benchmark::DoNotOptimize(join_entries(unpack_all<StoredTensor>(written)));
 }
 
 void build_index(benchmark::State& state) {
-  const auto joined = join_entries(entries(written_by_all(ranks_of(state))));
+  const auto joined = join_entries(unpack_all<StoredTensor>(written_by_all(ranks_of(state))));
   for (auto _ : state) {
     const auto index = bundle::build_index(ranks_of(state), joined);
     state.counters["index_bytes"] = static_cast<double>(index.size());
@@ -81,7 +71,7 @@ void build_index(benchmark::State& state) {
 }
 
 void parse_index(benchmark::State& state) {
-  const auto joined = join_entries(entries(written_by_all(ranks_of(state))));
+  const auto joined = join_entries(unpack_all<StoredTensor>(written_by_all(ranks_of(state))));
   const auto index = bundle::build_index(ranks_of(state), joined);
   for (auto _ : state) benchmark::DoNotOptimize(bundle::parse_index(index));
 }
@@ -90,9 +80,10 @@ void cover_merge_index(benchmark::State& state) {
   const auto ranks = ranks_of(state);
   const auto declared = declared_by_all(ranks), written = written_by_all(ranks);
   for (auto _ : state) {
-    const auto covered = check_coverage(declarations(declared));
+    const auto covered = check_coverage(unpack_all<Declaration>(declared));
     benchmark::DoNotOptimize(choose_writers(covered, ranks));
-    benchmark::DoNotOptimize(bundle::build_index(ranks, join_entries(entries(written))));
+    benchmark::DoNotOptimize(
+        bundle::build_index(ranks, join_entries(unpack_all<StoredTensor>(written))));
   }
 }
 

@@ -51,22 +51,13 @@ struct Patches {
   }
 };
 
-/// As it comes to a planner: by sender.
+/// As they come to a planner: by sender.
 std::string boxes_letter(const Patches& patches, const Box& region) {
-  WireWriter letter;
+  Packed<GivenSlice> letter;
   patches.each_in(region, [&](std::int64_t n) {
-    put(letter.put(static_cast<int>(n / each)).put(static_cast<int>(n % each)), patches.box(n));
+    letter.add({patches.box(n), {static_cast<int>(n / each), static_cast<int>(n % each)}});
   });
-  return letter.take();
-}
-
-std::vector<GivenSlice> given_of(const std::string& letter) {
-  std::vector<GivenSlice> given;
-  for (WireReader in(letter); !in.empty();) {
-    const auto rank = in.get<int>(), number = in.get<int>();
-    given.push_back({get_box(in), {rank, number}});
-  }
-  return given;
+  return letter.bytes;
 }
 
 StoredTensor entries_of(const Patches& patches, const std::vector<std::int64_t>& numbers) {
@@ -110,11 +101,11 @@ void spread_one_tensor(benchmark::State& state) {
       const auto mine = patches.of(rank);
       {
         const Clock clock(one);
-        std::map<int, WireWriter> letters;
+        std::map<int, Packed<GivenSlice>> letters;
         for (std::size_t n = 0; n < mine.size(); ++n) {
           division.regions.each_touched(mine[n], [&](int region) {
-            auto& letter = letters[division.region_planner(region, ranks)];
-            put(letter.put(0).put(region).put(static_cast<int>(n)), mine[n]);
+            letters[division.region_planner(region, ranks)].add(
+                {mine[n], {0, static_cast<int>(n)}});
           });
           benchmark::DoNotOptimize(division.runs.of(mine[n]));
         }
@@ -126,16 +117,16 @@ void spread_one_tensor(benchmark::State& state) {
       const auto letter = boxes_letter(patches, division.regions.box(region));
       most_letter = std::max(most_letter, letter.size());
       const Clock clock(of(division.region_planner(region, ranks)));
-      auto slices = check_region(division.regions.box(region), given_of(letter));
+      auto slices = check_region(division.regions.box(region), unpack_all<GivenSlice>(letter));
       if (!slices) return state.SkipWithError("a region is not proved");
       std::erase_if(*slices,
                     [&](const auto& one) { return division.regions.owner(one.box) != region; });
       CoveredTensor part{"u", DType::float64, division.shape, std::move(*slices), division.storage};
       part.all_slices = static_cast<std::size_t>(patches.count());
       auto share = share_of({std::move(part)}, ranks, format);
-      for (auto& [rank, order] : share.orders) benchmark::DoNotOptimize(order.to_write.take());
+      for (auto& [rank, order] : share.orders) benchmark::DoNotOptimize(order.to_write.bytes);
       // The merge proves it once more.
-      if (!check_region(division.regions.box(region), given_of(letter))) {
+      if (!check_region(division.regions.box(region), unpack_all<GivenSlice>(letter))) {
         return state.SkipWithError("a region is not proved");
       }
     }
@@ -147,22 +138,18 @@ void spread_one_tensor(benchmark::State& state) {
     bench::RootMemory memory;
     JoinedEntries joined;
     for (int run = 0; run < division.runs.count(); ++run) {
-      WireWriter out;
-      put(out, {entries_of(patches, runs[static_cast<std::size_t>(run)])});
-      const auto letter = out.take();
+      const auto letter = pack(entries_of(patches, runs[static_cast<std::size_t>(run)]));
       std::string report;
       {
         const Clock clock(of(division.run_planner(run, ranks)));
-        WireReader in(letter);
-        auto tensor = std::move(get_stored(in).at(0));
+        auto tensor = unpack<StoredTensor>(letter);
         std::sort(tensor.slices.begin(), tensor.slices.end(),
                   [](const auto& a, const auto& b) { return a.box < b.box; });
-        put(out, bundle::EntryEncoder().encode_part(tensor, run));
-        report = out.take();
+        report = pack(bundle::EntryEncoder().encode_part(tensor, run));
       }
       memory.watch([&] {
         const Clock clock(root);
-        for (WireReader in(report); !in.empty();) joined.encoded.push_back(get_index_entry(in));
+        joined.encoded.push_back(unpack<bundle::IndexEntry>(report));
       });
     }
     memory.watch([&] {

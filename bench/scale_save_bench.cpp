@@ -44,9 +44,7 @@ std::vector<std::string> declared(int ranks, const std::vector<int>& of, Storage
     for (const int t : of) {
       mine.push_back({key_of(t), DType::float64, shape_of(ranks), rank, {box_of(rank)}, storage});
     }
-    WireWriter letter;
-    put(letter, mine);
-    letters.push_back(letter.take());
+    letters.push_back(pack_each(mine));
   }
   return letters;
 }
@@ -61,21 +59,15 @@ std::vector<std::string> written(int ranks, const std::vector<int>& of, bool sli
       if (!sliced) slice.file = 0, slice.offset = (std::int64_t{t} * ranks + rank) * bytes;
       mine.push_back({key_of(t), DType::float64, shape_of(ranks), sliced, {slice}, ""});
     }
-    WireWriter letter;
-    put(letter, mine);
-    letters.push_back(letter.take());
+    letters.push_back(pack_each(mine));
   }
   return letters;
 }
 
-template <class Item, class Get>
-std::vector<Item> decode(const std::vector<std::string>& letters, const Get& get) {
+template <class Item>
+std::vector<Item> decode(const std::vector<std::string>& letters) {
   std::vector<Item> all;
-  for (const auto& letter : letters) {
-    WireReader reader(letter);
-    auto some = get(reader);
-    std::move(some.begin(), some.end(), std::back_inserter(all));
-  }
+  for (const auto& letter : letters) unpack_into(all, letter);
   return all;
 }
 
@@ -95,37 +87,30 @@ void spread_cover_merge_index(benchmark::State& state, Storage storage) {
       {
         const auto letters = declared(ranks, of, storage);
         const Clock clock(took);
-        auto share =
-            share_of(check_coverage(decode<Declaration>(letters, get_declarations)), ranks, format);
-        WireWriter out;
-        put(out, share.dense);
-        report = out.take();
+        auto share = share_of(check_coverage(decode<Declaration>(letters)), ranks, format);
+        report = pack_each(share.dense);
         for (auto& [rank, order] : share.orders) {
-          benchmark::DoNotOptimize(order.to_write.take());
-          benchmark::DoNotOptimize(order.to_bring.take());
+          benchmark::DoNotOptimize(order.to_write.bytes);
+          benchmark::DoNotOptimize(order.to_bring.bytes);
         }
       }
       {
         const auto letters = written(ranks, of, sliced);
         const Clock clock(took);
-        WireWriter out;
-        for (const auto& one : join_entries(decode<StoredTensor>(letters, get_stored))) {
-          put(out, bundle::encode_entry(one));
+        for (const auto& one : join_entries(decode<StoredTensor>(letters))) {
+          pack_into(merged, bundle::encode_entry(one));
         }
-        merged = out.take();
       }
       most = std::max(most, took);
       memory.watch([&] {
         const Clock clock(root);
-        for (auto& one : decode<DenseTensor>({report}, get_dense)) dense.push_back(std::move(one));
-        for (WireReader in(merged); !in.empty();) joined.encoded.push_back(get_index_entry(in));
+        unpack_into(dense, report);
+        unpack_into(joined.encoded, merged);
       });
     }
     memory.watch([&] {
       const Clock clock(root);
-      WireWriter out;
-      put(out, dense);
-      benchmark::DoNotOptimize(out.take());
+      benchmark::DoNotOptimize(pack_each(dense));
       const Clock of_index(index);
       bench::write_index(
           seal_index(std::move(joined), bench::meta_of_scale(ranks), ranks, ranks + 1));

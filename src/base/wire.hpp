@@ -1,50 +1,68 @@
 #pragma once
-/// Messages between ranks of one job: little helpers to put values into a byte string and to take
-/// them out again, bounds checked. Never stored on disk.
+/// Messages between ranks of one job, never stored on disk. A message is a struct, or a list of
+/// them one after the other: what a struct has is what goes and what comes, so both ends have one
+/// description.
+///
+///     struct Ask {
+///       int chunk;
+///       Box box;
+///     };
+///     bytes = pack(Ask{3, box});
+///     const auto asked = unpack<Ask>(bytes);
+///
+/// Members are numbers, bools, enums, texts, optionals, pairs, whatever is like a vector, a set or
+/// a map, and such structs, at most 12. An array of numbers goes as it lies. A std::string_view is
+/// part of the message when it comes.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
+#include "base/members.hpp"
 #include "cairn/error.hpp"
 
 namespace cairn {
 
-class WireWriter {
- public:
-  template <class T>
-  requires(std::is_trivially_copyable_v<T> &&
-           !std::is_convertible_v<T, std::string_view>) WireWriter& put(const T& value) {
-    bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
-    return *this;
+/// At the end of these bytes.
+template <class T>
+void pack_into(std::string& out, const T& value) {
+  const auto put = [&](const void* bytes, std::size_t count) {
+    out.append(static_cast<const char*>(bytes), count);
+  };
+  if constexpr (wire::is_plain<T>()) {
+    put(&value, sizeof value);
+  } else if constexpr (wire::is_row<T>()) {
+    pack_into(out, std::uint64_t{value.size()});
+    put(value.data(), value.size() * sizeof(typename T::value_type));
+  } else if constexpr (requires { value.has_value(); }) {
+    pack_into(out, value.has_value());
+    if (value) pack_into(out, *value);
+  } else if constexpr (requires { value.begin(); }) {
+    pack_into(out, std::uint64_t{value.size()});
+    for (const auto& one : value) pack_into(out, one);
+  } else {
+    wire::with_members(value, [&](const auto&... members) { (pack_into(out, members), ...); });
   }
-  WireWriter& put(std::string_view text) {
-    put(std::uint64_t{text.size()});
-    bytes_.append(text);
-    return *this;
-  }
-  template <class T>
-  WireWriter& put(const std::vector<T>& values) {
-    put(std::uint64_t{values.size()});
-    for (const auto& value : values) put(value);
-    return *this;
-  }
-  /// An array of numbers, with its length.
-  template <class T>
-  WireWriter& put_row(const T* values, std::size_t count) {
-    static_assert(std::is_trivially_copyable_v<T>);
-    put(std::uint64_t{count});
-    bytes_.append(reinterpret_cast<const char*>(values), count * sizeof(T));
-    return *this;
-  }
-  std::string take() { return std::move(bytes_); }
+}
 
- private:
-  std::string bytes_;
-};
+template <class T>
+std::string pack(const T& value) {
+  std::string bytes;
+  pack_into(bytes, value);
+  return bytes;
+}
+
+/// One after the other.
+template <class List>
+std::string pack_each(const List& list) {
+  std::string bytes;
+  for (const auto& one : list) pack_into(bytes, one);
+  return bytes;
+}
 
 class WireReader {
  public:
@@ -52,40 +70,42 @@ class WireReader {
 
   template <class T>
   T get() {
-    if constexpr (std::is_same_v<T, std::string>) {
-      return std::string(bytes(get<std::uint64_t>()));
-    } else {
-      static_assert(std::is_trivially_copyable_v<T>);
-      T value;
-      std::memcpy(&value, bytes(sizeof value).data(), sizeof value);
-      return value;
-    }
+    T value{};
+    take(value);
+    return value;
   }
-  template <class T>
-  std::vector<T> get_all() {
-    const auto count = get<std::uint64_t>();
-    std::vector<T> values;
-    values.reserve(std::min<std::uint64_t>(count, rest_.size()));
-    for (std::uint64_t i = 0; i < count; ++i) values.push_back(get<T>());
-    return values;
-  }
-  /// Reads what put_row() wrote into something with resize() and data().
-  template <class Row>
-  void get_row(Row& values) {
-    using T = typename Row::value_type;
-    const auto count = get<std::uint64_t>();
-    if (count > rest_.size() / sizeof(T)) too_short();
-    values.resize(count);
-    std::copy_n(bytes(count * sizeof(T)).data(), count * sizeof(T),
-                reinterpret_cast<char*>(values.data()));
-  }
-  bool empty() const { return rest_.empty(); }
   /// Room for so many things to come, as far as the message is long enough for them.
   std::size_t room_for(std::uint64_t count) const {
     return static_cast<std::size_t>(std::min<std::uint64_t>(count, rest_.size()));
   }
+  bool empty() const { return rest_.empty(); }
 
  private:
+  template <class T>
+  void take(T& value) {
+    if constexpr (wire::is_plain<T>()) {
+      std::memcpy(&value, bytes(sizeof value).data(), sizeof value);
+    } else if constexpr (std::is_same_v<T, std::string_view>) {
+      value = bytes(get<std::uint64_t>());
+    } else if constexpr (wire::is_row<T>()) {
+      using Number = typename T::value_type;
+      const auto count = get<std::uint64_t>();
+      if (count > rest_.size() / sizeof(Number)) too_short();
+      value.resize(count);
+      std::copy_n(bytes(count * sizeof(Number)).data(), count * sizeof(Number),
+                  reinterpret_cast<char*>(value.data()));
+    } else if constexpr (requires { value.has_value(); }) {
+      if (get<bool>()) take(value.emplace());
+    } else if constexpr (requires { value.begin(); }) {
+      auto left = get<std::uint64_t>();
+      if constexpr (requires { value.reserve(left); }) {
+        value.reserve(room_for(left));
+      }
+      for (; left > 0; --left) value.insert(value.end(), get<typename wire::ElementOf<T>::Type>());
+    } else {
+      wire::with_members(value, [&](auto&... members) { (take(members), ...); });
+    }
+  }
   std::string_view bytes(std::uint64_t count) {
     if (count > rest_.size()) too_short();
     const auto front = rest_.substr(0, count);
@@ -97,5 +117,90 @@ class WireReader {
   }
   std::string_view rest_;
 };
+
+template <class T>
+T unpack(std::string_view bytes) {
+  return WireReader(bytes).get<T>();
+}
+
+/// All of these in a message, one after the other, in a loop.
+template <class T>
+class UnpackEach {
+ public:
+  explicit UnpackEach(std::string_view bytes) : in_(bytes) {}
+
+  struct End {};
+  class Iterator {
+   public:
+    explicit Iterator(WireReader& in) : in_(in) { ++*this; }
+    T& operator*() { return one_; }
+    Iterator& operator++() {
+      ended_ = in_.empty();
+      if (!ended_) one_ = in_.get<T>();
+      return *this;
+    }
+    bool operator!=(End) const { return !ended_; }
+
+   private:
+    WireReader& in_;
+    T one_{};
+    bool ended_ = false;
+  };
+  Iterator begin() { return Iterator(in_); }
+  End end() { return {}; }
+
+ private:
+  WireReader in_;
+};
+
+template <class T>
+UnpackEach<T> unpack_each(std::string_view bytes) {
+  return UnpackEach<T>(bytes);
+}
+template <class T>
+UnpackEach<T> unpack_each(std::string&&) = delete;
+
+/// Adds all of these in a message to a list of them.
+template <class T>
+void unpack_into(std::vector<T>& all, std::string_view bytes) {
+  for (auto& one : unpack_each<T>(bytes)) all.push_back(std::move(one));
+}
+
+template <class T>
+std::vector<T> unpack_all(std::string_view bytes) {
+  std::vector<T> all;
+  unpack_into(all, bytes);
+  return all;
+}
+
+/// Such a list, packed since it was made: it takes less memory than structs, and as a member of a
+/// message it is of one.
+template <class T>
+struct Packed {
+  std::string bytes = {};
+
+  Packed& add(const T& one) {
+    pack_into(bytes, one);
+    return *this;
+  }
+  UnpackEach<T> each() const& { return unpack_each<T>(bytes); }
+  UnpackEach<T> each() && = delete;
+  bool operator==(const Packed&) const = default;
+};
+
+/// One message for each rank that there is something for.
+template <class Letters>
+std::vector<std::pair<int, std::string>> mail_of(Letters letters) {
+  std::vector<std::pair<int, std::string>> mail;
+  mail.reserve(letters.size());
+  for (auto& [rank, letter] : letters) {
+    if constexpr (requires(typename Letters::mapped_type one) { one.each(); }) {
+      mail.emplace_back(rank, std::move(letter.bytes));
+    } else {
+      mail.emplace_back(rank, pack(letter));
+    }
+  }
+  return mail;
+}
 
 }  // namespace cairn

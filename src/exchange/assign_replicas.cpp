@@ -20,8 +20,10 @@ namespace {
 constexpr std::int64_t slices_a_dealer = 16384;
 
 // Ascending ranks, as runs with a stride: in a mesh a set of holders is one of them or a few.
-void put_ranks(WireWriter& out, const std::vector<int>& ranks) {
-  std::vector<std::int32_t> runs;
+using RankRuns = std::vector<std::int32_t>;
+
+RankRuns runs_of(const std::vector<int>& ranks) {
+  RankRuns runs;
   for (std::size_t i = 0; i < ranks.size();) {
     const int stride = i + 1 < ranks.size() ? ranks[i + 1] - ranks[i] : 1;
     auto end = i + 1;
@@ -29,12 +31,10 @@ void put_ranks(WireWriter& out, const std::vector<int>& ranks) {
     runs.insert(runs.end(), {ranks[i], stride, static_cast<std::int32_t>(end - i)});
     i = end;
   }
-  out.put_row(runs.data(), runs.size());
+  return runs;
 }
 
-std::vector<int> get_ranks(WireReader& in) {
-  std::vector<std::int32_t> runs;
-  in.get_row(runs);
+std::vector<int> ranks_of(const RankRuns& runs) {
   std::vector<int> ranks;
   for (std::size_t i = 0; i + 2 < runs.size(); i += 3) {
     for (int n = 0; n < runs[i + 2]; ++n) ranks.push_back(runs[i] + n * runs[i + 1]);
@@ -43,27 +43,38 @@ std::vector<int> get_ranks(WireReader& in) {
 }
 
 // What a planner sends to one dealer.
+struct OfferedSlice {
+  std::int32_t set = 0;
+  double bytes = 0;
+  bool may_be_cut = false;
+  Box box;
+  std::size_t origin = 0;
+};
 struct Offer {
-  std::map<int, std::int32_t> numbers;  // of the sets
-  WireWriter sets, slices;
+  Packed<RankRuns> sets;
+  Packed<OfferedSlice> slices;
+};
+// What comes back.
+struct DealtSlice {
+  std::size_t origin = 0;
+  int writer = 0;
+  Box box;
 };
 
 Mail offers_of(const SharedSlices& shared, const ReplicaDealers& dealers) {
   std::map<int, Offer> offers;
+  std::map<int, std::map<int, std::int32_t>> numbers;  // of the sets of each dealer
   for (const auto& slice : shared.all()) {
     const auto& holders = shared.holders_of(slice);
-    auto& offer = offers[dealers.of_holders(holders)];
+    const int dealer = dealers.of_holders(holders);
+    auto& offer = offers[dealer];
+    auto& known = numbers[dealer];
     const auto [set, is_new] =
-        offer.numbers.try_emplace(slice.holders, static_cast<std::int32_t>(offer.numbers.size()));
-    if (is_new) put_ranks(offer.sets, holders);
-    put(offer.slices.put(set->second).put(slice.bytes).put(slice.may_be_cut), slice.box);
-    offer.slices.put(std::uint64_t{slice.origin});
+        known.try_emplace(slice.holders, static_cast<std::int32_t>(known.size()));
+    if (is_new) offer.sets.add(runs_of(holders));
+    offer.slices.add({set->second, slice.bytes, slice.may_be_cut, slice.box, slice.origin});
   }
-  Mail mail;
-  for (auto& [rank, offer] : offers) {
-    mail.emplace_back(rank, WireWriter().put(offer.sets.take()).put(offer.slices.take()).take());
-  }
-  return mail;
+  return mail_of(std::move(offers));
 }
 
 // A dealer's part: from the offers of all planners to who writes what of them. `load`: of all that
@@ -72,19 +83,15 @@ class Deal {
  public:
   Deal(const Mail& offers, int ranks) : shared_(ranks) {
     for (const auto& [planner, letter] : offers) {
-      WireReader reader(letter);
-      const auto sets = reader.get<std::string>(), slices = reader.get<std::string>();
+      const auto offer = unpack<Offer>(letter);
       std::vector<int> numbers;
-      for (WireReader in(sets); !in.empty();) numbers.push_back(shared_.add_holders(get_ranks(in)));
-      for (WireReader in(slices); !in.empty();) {
-        SharedSlice slice;
-        slice.holders = numbers.at(static_cast<std::size_t>(in.get<std::int32_t>()));
-        slice.bytes = in.get<double>();
-        slice.may_be_cut = in.get<bool>();
-        slice.box = get_box(in);
-        slice.origin = origins_.size();
-        origins_.emplace_back(planner, in.get<std::uint64_t>());
-        shared_.add(std::move(slice));
+      for (const auto& runs : offer.sets.each()) {
+        numbers.push_back(shared_.add_holders(ranks_of(runs)));
+      }
+      for (auto& [set, bytes, may_be_cut, box, origin] : offer.slices.each()) {
+        shared_.add({std::move(box), bytes, may_be_cut, numbers.at(static_cast<std::size_t>(set)),
+                     origins_.size()});
+        origins_.emplace_back(planner, origin);
       }
     }
   }
@@ -92,29 +99,27 @@ class Deal {
   SharedSlices& shared() { return shared_; }
 
   Mail answers() const {
-    std::map<int, WireWriter> letters;
+    std::map<int, Packed<DealtSlice>> letters;
     for (const auto& slice : shared_.all()) {
       const auto& [planner, origin] = origins_[slice.origin];
-      put(letters[planner].put(origin).put(slice.writer), slice.box);
+      letters[planner].add({origin, slice.writer, slice.box});
     }
-    Mail mail;
-    for (auto& [rank, letter] : letters) mail.emplace_back(rank, letter.take());
-    return mail;
+    return mail_of(std::move(letters));
   }
 
  private:
   SharedSlices shared_;
-  std::vector<std::pair<int, std::uint64_t>> origins_;  // the planner, and its number
+  std::vector<std::pair<int, std::size_t>> origins_;  // the planner, and its number
 };
 
 std::vector<SharedSlice> pieces_of(const Mail& answers) {
   std::vector<SharedSlice> pieces;
   for (const auto& [dealer, letter] : answers) {
-    for (WireReader in(letter); !in.empty();) {
+    for (auto& dealt : unpack_each<DealtSlice>(letter)) {
       auto& piece = pieces.emplace_back();
-      piece.origin = static_cast<std::size_t>(in.get<std::uint64_t>());
-      piece.writer = in.get<int>();
-      piece.box = get_box(in);
+      piece.origin = dealt.origin;
+      piece.writer = dealt.writer;
+      piece.box = std::move(dealt.box);
     }
   }
   return pieces;

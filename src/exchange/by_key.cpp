@@ -35,16 +35,14 @@ KeyPlanners key_planners_for(const Group& group, std::int64_t all) {
 
 Answers ask_by_key(Group& group, const KeyPlanners& planners, const std::vector<KeyedText>& mine,
                    const Answer& answer) {
-  std::map<int, WireWriter> letters;
+  std::map<int, Packed<KeyedText>> letters;
   std::map<int, std::vector<std::size_t>> order;  // of what goes to each planner
   for (std::size_t i = 0; i < mine.size(); ++i) {
     const int planner = planners.of(mine[i].key);
-    letters[planner].put(mine[i].key).put(mine[i].text);
+    letters[planner].add(mine[i]);
     order[planner].push_back(i);
   }
-  Mail mail;
-  for (auto& [planner, letter] : letters) mail.emplace_back(planner, letter.take());
-  mail = all_to_all(group, std::move(mail));
+  auto mail = all_to_all(group, mail_of(std::move(letters)));
 
   struct Asked {
     std::vector<std::pair<int, std::string>> said;
@@ -54,10 +52,11 @@ Answers ask_by_key(Group& group, const KeyPlanners& planners, const std::vector<
   std::map<int, std::vector<std::string>> replies;
   for (const auto& [rank, letter] : mail) {
     auto& reply = replies[rank];
-    for (WireReader in(letter); !in.empty(); reply.emplace_back()) {
-      auto& asked = by_key[in.get<std::string>()];
-      asked.said.emplace_back(rank, in.get<std::string>());
+    for (auto& [key, text] : unpack_each<KeyedText>(letter)) {
+      auto& asked = by_key[std::move(key)];
+      asked.said.emplace_back(rank, std::move(text));
       asked.places.push_back(reply.size());
+      reply.emplace_back();
     }
   }
   KeptError error;
@@ -69,13 +68,10 @@ Answers ask_by_key(Group& group, const KeyPlanners& planners, const std::vector<
       }
     });
   }
-  mail.clear();
-  for (const auto& [rank, reply] : replies) mail.emplace_back(rank, WireWriter().put(reply).take());
-  mail = all_to_all(group, std::move(mail));
+  mail = all_to_all(group, mail_of(std::move(replies)));
   Answers heard{std::vector<std::string>(mine.size()), error.first()};
   for (const auto& [planner, letter] : mail) {
-    WireReader in(letter);
-    auto texts = in.get_all<std::string>();
+    auto texts = unpack<std::vector<std::string>>(letter);
     const auto& places = order.at(planner);
     for (std::size_t i = 0; i < places.size(); ++i) {
       heard.texts[places[i]] = std::move(texts.at(i));
@@ -88,18 +84,18 @@ void agree_on_least(Group& group, const std::optional<Error>& mine) {
   if (mine && mine->code() == Code::communication) throw Error(*mine);
   if (!any_of(group, mine.has_value())) return;
   // Only the least name travels on, so that messages do not grow where many ranks fail.
-  const auto tensor = [](const std::string& said) {
-    WireReader in(said);
-    in.get<int>();
-    return in.get<std::string>();
+  struct Failed {
+    int rank;
+    std::string tensor;
   };
+  const auto tensor = [](const std::string& said) { return unpack<Failed>(said).tensor; };
   std::string said;
-  if (mine) said = WireWriter().put(group.rank()).put(mine->tensor()).take();
+  if (mine) said = pack(Failed{group.rank(), mine->tensor()});
   said = reduce_to_root(group, std::move(said), [&](std::string low, std::string high) {
     const bool is_high = low.empty() || (!high.empty() && tensor(high) < tensor(low));
     return is_high ? std::move(high) : std::move(low);
   });
-  const int whose = broadcast_value(group, said.empty() ? 0 : WireReader(said).get<int>());
+  const int whose = broadcast_value(group, said.empty() ? 0 : unpack<Failed>(said).rank);
   std::optional<Error> one;
   if (group.rank() == whose) {
     one = mine;

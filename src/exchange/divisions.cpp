@@ -28,23 +28,14 @@ int planner_at(std::string_view key, int number, int ranks) {
   return 1 + static_cast<int>((crc32c(key) + static_cast<std::uint64_t>(number)) % others);
 }
 
-void put(WireWriter& out, const Division& division) {
-  put(out.put(division.key).put(division.dtype), division.shape);
-  out.put(division.regions.cuts());
-  out.put(std::uint64_t{division.runs.firsts().size()});
-  for (const auto& first : division.runs.firsts()) cairn::put(out, first);
-}
-
-Division get_division(WireReader& in) {
-  auto key = in.get<std::string>();
-  const auto dtype = in.get<DType>();
-  auto shape = get_dims(in);
-  Regions regions(shape, in.get_all<Regions::Cut>());
+// A Division, as it travels.
+struct SentDivision {
+  std::string key;
+  DType dtype{};
+  Dims shape;
+  std::vector<Regions::Cut> cuts;
   std::vector<Box> firsts;
-  for (auto left = in.get<std::uint64_t>(); left > 0; --left) firsts.push_back(get_box(in));
-  return {std::move(key), dtype, std::move(shape), std::move(regions),
-          SliceRuns(std::move(firsts))};
-}
+};
 
 // On a planner: the tensors of these samples that are worth it.
 std::string divisions_of(Mail samples) {
@@ -56,8 +47,7 @@ std::string divisions_of(Mail samples) {
   };
   std::map<std::string, Sampled> by_key;
   for (auto& [rank, letter] : samples) {
-    WireReader in(letter);
-    for (auto& one : get_declarations(in)) {
+    for (auto& one : unpack_each<Declaration>(letter)) {
       const auto [at, is_new] = by_key.try_emplace(one.key, Sampled{one.dtype, one.shape, {}});
       auto& all = at->second;
       all.sane = all.sane && all.dtype == one.dtype && all.shape == one.shape &&
@@ -68,13 +58,14 @@ std::string divisions_of(Mail samples) {
     }
     letter.clear();
   }
-  WireWriter out;
+  Packed<SentDivision> divisions;
   for (auto& [key, all] : by_key) {
     if (!all.sane || all.boxes.size() < 2 * samples_a_region) continue;
     const auto division = Division::of(key, all.dtype, all.shape, all.boxes);
-    if (division.regions.count() > 1) put(out, division);
+    if (division.regions.count() < 2) continue;
+    divisions.add({key, all.dtype, all.shape, division.regions.cuts(), division.runs.firsts()});
   }
-  return out.take();
+  return divisions.bytes;
 }
 
 bool fits(const Declaration& mine, const Division& division) {
@@ -165,16 +156,14 @@ bool SliceCounts::any_may_be_many() const {
 Divisions divide(Group& group, const std::vector<Declaration>& mine, const SliceCounts& of_all,
                  const KeyPlanners& planners) {
   if (planners.planners == 1 || !of_all.any_may_be_many()) return {};
-  std::map<int, WireWriter> letters;
+  std::map<int, Packed<Declaration>> letters;
   for (const auto& one : mine) {
     if (one.dtype == DType::string || !of_all.may_be_many(one.key)) continue;
     Declaration some{one.key, one.dtype, one.shape, one.rank,
                      sample_slices(one.boxes, one.key, one.rank)};
-    if (!some.boxes.empty()) cairn::put(letters[planners.of(one.key)], {std::move(some)});
+    if (!some.boxes.empty()) letters[planners.of(one.key)].add(some);
   }
-  Mail mail;
-  for (auto& [rank, letter] : letters) mail.emplace_back(rank, letter.take());
-  mail = all_to_all(group, std::move(mail));
+  auto mail = all_to_all(group, mail_of(std::move(letters)));
   auto report = together(group, [&] { return divisions_of(std::move(mail)); });
   std::string all;
   to_root(group, std::move(report), [&](const std::string& some) { all += some; });
@@ -182,7 +171,11 @@ Divisions divide(Group& group, const std::vector<Declaration>& mine, const Slice
   Divisions divisions;
   together(group, [&] {
     std::vector<Division> list;
-    for (WireReader in(all); !in.empty();) list.push_back(get_division(in));
+    for (auto& [key, dtype, shape, cuts, firsts] : unpack_each<SentDivision>(all)) {
+      Regions regions(shape, std::move(cuts));
+      list.push_back({std::move(key), dtype, std::move(shape), std::move(regions),
+                      SliceRuns(std::move(firsts))});
+    }
     divisions = Divisions(std::move(list));
   });
   if (divisions.empty()) return divisions;

@@ -29,32 +29,6 @@ struct Said {
 };
 using AllSaid = std::map<std::string, Said>;
 
-std::string encode(const AllSaid& all) {
-  WireWriter out;
-  for (const auto& [key, one] : all) {
-    out.put(key).put(one.set).put(one.dtype).put(one.storage).put(one.rank);
-    out.put(one.options.first).put(one.options.rows).put(one.options.ids_key);
-    put(out, one.row_shape);
-  }
-  return out.take();
-}
-
-AllSaid decode(const std::string& message) {
-  AllSaid all;
-  for (WireReader in(message); !in.empty();) {
-    auto& one = all[in.get<std::string>()];
-    one.set = in.get<std::string>();
-    one.dtype = in.get<DType>();
-    one.storage = in.get<Storage>();
-    one.rank = in.get<int>();
-    one.options.first = in.get<std::int64_t>();
-    one.options.rows = in.get<std::int64_t>();
-    one.options.ids_key = in.get<std::string>();
-    one.row_shape = get_dims(in);
-  }
-  return all;
-}
-
 std::string text_of(const IdOptions& options) {
   return cat("first = ", options.first, ", rows = ", options.rows, ", ids_key = '", options.ids_key,
              "'");
@@ -224,20 +198,20 @@ void RowPlans::keep_only(const std::vector<IdSet>& sets) {
 
 std::vector<IdSet> gather_id_sets(Group& group, const State& state, bool sizes, RowPlans* plans) {
   const int rank = group.rank();
-  auto message = together(group, [&] { return encode(said_here(state, rank)); });
+  auto message = together(group, [&] { return pack(said_here(state, rank)); });
   message = reduce_to_root(group, std::move(message),
                            [](const std::string& low, const std::string& high) {
-                             auto all = decode(low);
-                             for (const auto& [key, one] : decode(high)) {
+                             auto all = unpack<AllSaid>(low);
+                             for (const auto& [key, one] : unpack<AllSaid>(high)) {
                                const auto [there, fresh] = all.emplace(key, one);
                                if (!fresh) join(key, there->second, one);
                              }
-                             return encode(all);
+                             return pack(all);
                            });
   group.broadcast(message, 0);
   auto sets = together(group, [&] {
     std::map<std::string, IdSet> by_name;
-    for (const auto& [key, said] : decode(message)) {
+    for (const auto& [key, said] : unpack<AllSaid>(message)) {
       auto& set = by_name[said.set];
       set.options = said.options;
       const auto* given = state.find(key);

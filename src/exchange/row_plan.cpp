@@ -78,13 +78,13 @@ std::vector<RowPlan::Part> deal(const std::vector<std::int64_t>& ids,
 std::vector<RowPlan::Part> hear_parts(Group& group, const std::vector<RowPlan::Part>& holding) {
   Mail mail;
   for (const auto& part : holding) {
-    mail.emplace_back(part.rank, WireWriter().put(part.count).take());
+    mail.emplace_back(part.rank, pack(part.count));
   }
   mail = all_to_all(group, std::move(mail));
   std::vector<RowPlan::Part> holders;
   std::int64_t first = 0;
   for (const auto& [rank, letter] : mail) {
-    const auto count = WireReader(letter).get<std::int64_t>();
+    const auto count = unpack<std::int64_t>(letter);
     holders.push_back({rank, first, count});
     first += count;
   }
@@ -220,14 +220,14 @@ std::vector<std::int64_t> split_by_samples(Group& group, const SortedIds& mine) 
       samples.push_back({mine.ids[(2 * i + 1) * mine.ids.size() / (2 * count)],
                          static_cast<double>(mine.ids.size()) / static_cast<double>(count)});
     }
-    said = WireWriter().put(samples).take();
+    said = pack(samples);
   });
   const auto all = gather(group, said);
   const auto message = from_root(group, [&] {
     std::vector<Sample> samples;
     double weight = 0;
     for (const auto& one : all) {
-      for (const auto& sample : WireReader(one).get_all<Sample>()) {
+      for (const auto& sample : unpack<std::vector<Sample>>(one)) {
         samples.push_back(sample);
         weight += sample.weight;
       }
@@ -246,9 +246,9 @@ std::vector<std::int64_t> split_by_samples(Group& group, const SortedIds& mine) 
       }
       before += sample.weight;
     }
-    return WireWriter().put(firsts).take();
+    return pack(firsts);
   });
-  return WireReader(message).get_all<std::int64_t>();
+  return unpack<std::vector<std::int64_t>>(message);
 }
 
 }  // namespace

@@ -25,30 +25,40 @@ constexpr std::int64_t small_piece_bytes = std::int64_t{32} << 10;
 /// Messages of small pieces.
 constexpr std::int64_t joined_bytes = std::int64_t{512} << 10;
 
-void put_corners(WireWriter& out, const Box& box) {
-  out.put_row(box.start.data(), box.start.size());
-  out.put_row(box.extent.data(), box.extent.size());
-}
-
-Box get_corners(WireReader& in) {
-  Box box;
-  in.get_row(box.start);
-  in.get_row(box.extent);
-  return box;
-}
+// To a planner, behind the source: a box that is wanted of a chunk. `id` -1: it is a chunk of the
+// source that somebody has to acquire.
+template <class AnyBox>
+struct Asking {
+  int chunk = 0, id = -1;
+  AnyBox box;
+};
+// To the rank that acquires a chunk, behind the source, and of each piece of it.
+struct Decided {
+  int chunk = 0;
+  std::uint64_t pieces = 0;
+};
+template <class AnyBox>
+struct DecidedPiece {
+  int rank = 0, id = 0;
+  AnyBox box;
+};
+// To a rank that wants pieces of a chunk.
+struct Promised {
+  int source = 0, chunk = 0, round = 0;
+};
 
 /// One message to each rank that there is something for.
 class Letters {
  public:
   /// `put_source`: as in a setting.
-  using PutSource = std::function<void(WireWriter&, int)>;
+  using PutSource = std::function<void(std::string&, int)>;
   explicit Letters(const PutSource& put_source = nullptr) : put_source_(put_source) {}
 
-  WireWriter& to(int rank) { return all_[rank].text; }
+  std::string& to(int rank) { return all_[rank].text; }
   /// With a source, of which more is said where it is not the last one's.
-  WireWriter& to(int rank, int source) {
+  std::string& to(int rank, int source) {
     auto& letter = all_[rank];
-    letter.text.put(source);
+    pack_into(letter.text, source);
     if (put_source_ && letter.last != source) put_source_(letter.text, source);
     letter.last = source;
     return letter.text;
@@ -56,13 +66,13 @@ class Letters {
   Mail take() {
     Mail mail;
     mail.reserve(all_.size());
-    for (auto& [rank, letter] : all_) mail.emplace_back(rank, letter.text.take());
+    for (auto& [rank, letter] : all_) mail.emplace_back(rank, std::move(letter.text));
     return mail;
   }
 
  private:
   struct Letter {
-    WireWriter text;
+    std::string text;
     int last = -1;
   };
   const PutSource put_source_;
@@ -146,12 +156,12 @@ Mail Spread::ask(int planners) {
       for (; i < asked_.size() && asked_[i].source == source &&
              asked_[i].chunk < block + chunks_a_planner;
            ++i) {
-        auto& letter = letters.to(planner, source).put(asked_[i].chunk).put(asked_[i].id);
-        put_corners(letter, asked_[i].box);
+        const auto& one = asked_[i];
+        pack_into(letters.to(planner, source), Asking<const Box&>{one.chunk, one.id, one.box});
         any = true;
       }
       // Somebody acquires these all the same.
-      if (!any) letters.to(planner, source).put(block).put(-1);
+      if (!any) pack_into(letters.to(planner, source), Asking<Box>{block, -1, {}});
     }
   }
   return letters.take();
@@ -166,12 +176,9 @@ void Spread::hear(const Mail& asked) {
   for (const auto& [rank, letter] : asked) {
     Sources sources(setting_.get_source);
     for (WireReader in(letter); !in.empty();) {
-      auto& one = heard_.emplace_back();
-      one.source = sources.take(in);
-      one.chunk = in.get<int>();
-      one.rank = rank;
-      one.id = in.get<int>();
-      if (one.id >= 0) one.box = get_corners(in);
+      const int source = sources.take(in);
+      auto [chunk, id, box] = in.get<Asking<Box>>();
+      heard_.push_back({source, chunk, rank, id, std::move(box)});
     }
   }
   sort_by(heard_, [](const Heard& one) {
@@ -228,11 +235,11 @@ Mail Spread::decide(std::span<const std::int64_t> sums) {
     const auto& [source, chunk, first, end] = offered_[o];
     std::uint64_t wanted = 0;
     for (auto i = first; i < end; ++i) wanted += heard_[i].id >= 0;
-    auto& letter = letters.to(chosen[o], source).put(chunk).put(wanted);
+    auto& letter = letters.to(chosen[o], source);
+    pack_into(letter, Decided{chunk, wanted});
     for (auto i = first; i < end; ++i) {
-      if (heard_[i].id < 0) continue;
-      letter.put(heard_[i].rank).put(heard_[i].id);
-      put_corners(letter, heard_[i].box);
+      const auto& one = heard_[i];
+      if (one.id >= 0) pack_into(letter, DecidedPiece<const Box&>{one.rank, one.id, one.box});
     }
   }
   heard_.clear();
@@ -249,11 +256,11 @@ Mail Spread::order() {
     const auto [source, chunk] = std::pair(asked_[i].source, asked_[i].chunk);
     auto end = i;
     while (end < asked_.size() && asked_[end].source == source && asked_[end].chunk == chunk) ++end;
-    auto& letter =
-        letters.to(setting_.holder(source), source).put(chunk).put(std::uint64_t{end - i});
+    auto& letter = letters.to(setting_.holder(source), source);
+    pack_into(letter, Decided{chunk, end - i});
     for (; i < end; ++i) {
-      letter.put(setting_.rank).put(asked_[i].id);
-      put_corners(letter, asked_[i].box);
+      const auto& one = asked_[i];
+      pack_into(letter, DecidedPiece<const Box&>{setting_.rank, one.id, one.box});
     }
   }
   return letters.take();
@@ -297,16 +304,13 @@ Mail Spread::accept(const Mail& decided) {
     for (WireReader in(letter); !in.empty();) {
       auto& one = mine.emplace_back();
       one.source = sources.take(in);
-      one.chunk = in.get<int>();
-      auto left = in.get<std::uint64_t>();
+      auto [chunk, left] = in.get<Decided>();
+      one.chunk = chunk;
       one.pieces.reserve(in.room_for(left));
       pieces += one.pieces.capacity();
       for (; left > 0; --left) {
-        auto& piece = one.pieces.emplace_back();
-        piece.peer = in.get<int>();
-        piece.source = one.source;
-        piece.id = in.get<int>();
-        piece.box = get_corners(in);
+        auto [from, id, box] = in.get<DecidedPiece<Box>>();
+        one.pieces.push_back({-1, from, one.source, id, std::move(box)});
       }
     }
   }
@@ -330,7 +334,7 @@ Mail Spread::accept(const Mail& decided) {
       const auto round = round_of_[c];
       const int distance = (to - setting_.rank + setting_.ranks) % setting_.ranks;
       if (to != setting_.rank && to != told) {
-        letters.to(to).put(mine[c].source).put(mine[c].chunk).put(round.number);
+        pack_into(letters.to(to), Promised{mine[c].source, mine[c].chunk, round.number});
         told = to;
       }
       kept_ += to == setting_.rank;
@@ -357,9 +361,8 @@ void Spread::deal_rounds() {
 
 OwnPlan Spread::finish(const Mail& accepted) {
   for (const auto& [from, letter] : accepted) {
-    for (WireReader in(letter); !in.empty();) {
-      const auto source = in.get<int>(), chunk = in.get<int>();
-      const Turn round{setting_.source(source).group, in.get<int>()};
+    for (const auto& [source, chunk, number] : unpack_each<Promised>(letter)) {
+      const Turn round{setting_.source(source).group, number};
       const auto key = std::pair(source, chunk);
       auto one = std::lower_bound(
           asked_.begin(), asked_.end(), key,

@@ -90,7 +90,7 @@ class Spread {
     bool only_wanted = false;
     /// Where ranks know only the sources that they want: says what another one has to know before
     /// it asks `source` or `before` of this one, and hears it. Null: all know all.
-    std::function<void(WireWriter&, int)> put_source = nullptr;
+    std::function<void(std::string&, int)> put_source = nullptr;
     std::function<void(WireReader&, int)> get_source = nullptr;
     /// Who has a source, for order(). A rank takes its chunks in the order of the distance to who
     /// wants them, so that ranks which all have something for one rank do not go there at once.

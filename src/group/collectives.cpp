@@ -17,26 +17,22 @@ namespace {
 
 constexpr std::int64_t no_rank = std::numeric_limits<std::int64_t>::max();
 
-std::string pack(const Error& error) {
-  return WireWriter()
-      .put(error.code())
-      .put(error.rank())
-      .put(error.problem())
-      .put(error.reason())
-      .put(error.way_out())
-      .put(error.path())
-      .put(error.tensor())
-      .take();
+/// An Error, as it travels.
+struct SentError {
+  Code code{};
+  int rank = -1;
+  std::string problem, reason, way_out, path, tensor;
+};
+
+std::string encode(const Error& error) {
+  return pack(SentError{error.code(), error.rank(), error.problem(), error.reason(),
+                        error.way_out(), error.path(), error.tensor()});
 }
 
-Error unpack(std::string_view bytes) {
-  WireReader in(bytes);
-  const auto code = in.get<Code>();
-  const auto rank = in.get<int>();
-  auto problem = in.get<std::string>(), reason = in.get<std::string>(),
-       way_out = in.get<std::string>();
-  Error error(code, std::move(problem), std::move(reason), std::move(way_out));
-  error.on_rank(rank).at(in.get<std::string>()).of_tensor(in.get<std::string>());
+Error decode(std::string_view bytes) {
+  auto sent = unpack<SentError>(bytes);
+  Error error(sent.code, std::move(sent.problem), std::move(sent.reason), std::move(sent.way_out));
+  error.on_rank(sent.rank).at(std::move(sent.path)).of_tensor(std::move(sent.tensor));
   return error;
 }
 
@@ -72,8 +68,6 @@ std::string reduce_along(Group& group, std::span<const int> nodes, std::string m
 }
 
 std::string append(std::string a, std::string b) { return a += b; }
-
-std::string framed(std::string_view text) { return WireWriter().put(text).take(); }
 
 std::vector<std::string> unframe(std::string_view bytes, int count) {
   WireReader in(bytes);
@@ -137,10 +131,7 @@ std::optional<Difference> find_difference(Group& group, std::string_view text) {
 
 std::map<std::string, std::string> read_settings(std::string_view bytes) {
   std::map<std::string, std::string> settings;
-  for (WireReader in(bytes); !in.empty();) {
-    auto name = in.get<std::string>();
-    settings[std::move(name)] = in.get<std::string>();
-  }
+  for (auto& [name, value] : unpack_each<Setting>(bytes)) settings[name] = std::move(value);
   return settings;
 }
 
@@ -155,10 +146,10 @@ void agree(Group& group, const std::optional<Error>& mine) {
   if (group.rank() == root) {
     Error error = *mine;
     if (error.rank() < 0) error.on_rank(root);
-    bytes = pack(error);
+    bytes = encode(error);
   }
   group.broadcast(bytes, root);
-  throw unpack(bytes);
+  throw decode(bytes);
 }
 
 Error error_in_flight() {
@@ -209,13 +200,13 @@ std::string reduce_to_root(Group& group, std::string mine,
 }
 
 std::vector<std::string> gather(Group& group, std::string_view mine) {
-  const auto all = reduce_along(group, group.nodes(), framed(mine), append);
+  const auto all = reduce_along(group, group.nodes(), pack(mine), append);
   if (group.rank() != 0) return {};
   return to_rank_order(unframe(all, group.size()), group.nodes());
 }
 
 std::vector<std::string> all_gather(Group& group, std::string_view mine) {
-  auto all = reduce_along(group, group.nodes(), framed(mine), append);
+  auto all = reduce_along(group, group.nodes(), pack(mine), append);
   group.broadcast(all, 0);
   return to_rank_order(unframe(all, group.size()), group.nodes());
 }
@@ -238,7 +229,7 @@ std::string scatter(Group& group, std::vector<std::string> parts) {
   for (auto branch = place.branches.rbegin(); branch != place.branches.rend(); ++branch) {
     const auto first = held.size() - static_cast<std::size_t>(branch->count);
     std::string bundle;
-    for (std::size_t i = first; i < held.size(); ++i) bundle += framed(held[i]);
+    for (std::size_t i = first; i < held.size(); ++i) bundle += pack(held[i]);
     held.resize(first);
     group.send(branch->rank, bundle);
   }
@@ -263,17 +254,16 @@ Mail all_to_all(Group& group, Mail mine) {
   }
   // What has to go 5 ranks further goes 1 rank further, and later 4.
   for (int bit = 1; bit < size; bit <<= 1) {
-    WireWriter out;
+    std::string going;
     std::vector<Item> kept;
     for (auto& item : held) {
       if (((item.to - rank + size) % size & bit) == 0) {
         kept.push_back(std::move(item));
       } else {
-        out.put(item.from).put(item.to).put(item.bytes);
+        pack_into(going, item);
       }
     }
     held = std::move(kept);
-    const auto going = out.take();
     const int to = (rank + bit) % size, from = (rank - bit + size) % size;
     const std::uint64_t length = going.size();
     std::uint64_t coming_length = 0;
@@ -284,10 +274,7 @@ Mail all_to_all(Group& group, Mail mine) {
     const Group::Send send{to, std::as_bytes(std::span(going))};
     const Group::Receive receive{from, std::as_writable_bytes(std::span(coming))};
     group.exchange({&send, 1}, {&receive, 1});
-    for (WireReader in(coming); !in.empty();) {
-      const auto sender = in.get<int>(), receiver = in.get<int>();
-      held.push_back({sender, receiver, in.get<std::string>()});
-    }
+    unpack_into(held, coming);
   }
   agree(group, failure);
   std::stable_sort(held.begin(), held.end(),
@@ -307,7 +294,7 @@ std::string from_root(Group& group, const std::function<std::string()>& function
     } catch (...) {
       Error error = error_in_flight();
       if (error.rank() < 0) error.on_rank(0);
-      bytes = pack(error);
+      bytes = encode(error);
       bytes.push_back(1);
     }
   }
@@ -315,7 +302,7 @@ std::string from_root(Group& group, const std::function<std::string()>& function
   if (bytes.empty()) throw Error(Code::internal, "a message between ranks is too short");
   const bool failed = bytes.back() != 0;
   bytes.pop_back();
-  if (failed) throw unpack(bytes);
+  if (failed) throw decode(bytes);
   return bytes;
 }
 
@@ -350,9 +337,9 @@ void require_same(Group& group, std::string_view what, std::string_view text) {
 }
 
 void require_same(Group& group, std::string_view what, const std::vector<Setting>& settings) {
-  WireWriter mine;
-  for (const auto& [name, value] : settings) mine.put(name).put(value);
-  const auto found = find_difference(group, mine.take());
+  std::string mine;
+  for (const auto& setting : settings) pack_into(mine, setting);
+  const auto found = find_difference(group, mine);
   if (!found) return;
   constexpr int most_told = 8;
   auto first = read_settings(found->first), second = read_settings(found->second);

@@ -232,9 +232,9 @@ Prepared Engine::prepare(std::int64_t step, const FileLayout& layout, bool recor
     mine->descends_from(
         origin ? directory.parent_here(origin->sequence, origin->parent) : parent_at_home(),
         now_seconds());
-    return WireWriter().put(mine->id()).take();
+    return pack(mine->id());
   });
-  const auto id = WireReader(message).get<DraftId>();
+  const auto id = unpack<DraftId>(message);
   return {mine ? *std::move(mine) : directory.join(id), meta_of_save(job, id)};
 }
 

@@ -121,15 +121,14 @@ struct LoadStatus::Impl {
   // Collective. Rows are dealt among the ranks that bring a key to the same fill: one that brings
   // it later would get some of them a second time.
   void require_not_dealt(const State& added) const {
-    WireWriter message;
+    Packed<std::string> message;
     for (const auto& [key, tensor] : added.tensors()) {
-      if (is_ragged(tensor)) message.put(key);
+      if (is_ragged(tensor)) message.add(key);
     }
-    const auto all = all_gather(*job.group, message.take());
+    const auto all = all_gather(*job.group, message.bytes);
     together(*job.group, [&] {
       for (int rank = 0; rank < job.group->size(); ++rank) {
-        for (WireReader reader(all[static_cast<std::size_t>(rank)]); !reader.empty();) {
-          const auto key = reader.get<std::string>();
+        for (const auto& key : unpack_each<std::string>(all[static_cast<std::size_t>(rank)])) {
           if (!dealt.count(key)) continue;
           throw Error(Code::invalid_argument,
                       cat("ragged tensor '", key, "' was added on rank ", rank,

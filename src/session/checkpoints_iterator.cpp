@@ -27,6 +27,11 @@ constexpr double shortest_wait = 1e-3;
 
 // What a look has found.
 enum class Found : int { nothing, found, end };
+struct Looked {
+  Found found{};
+  std::string path;
+  double seconds = 0;  // to wait for the next look
+};
 
 }  // namespace
 
@@ -77,8 +82,8 @@ struct CheckpointsIterator::Impl {
     }
   }
 
-  // Collective. The last: how long to wait for the next look.
-  std::tuple<Found, std::string, double> look_together(Clock::time_point& begun) {
+  // Collective.
+  Looked look_together(Clock::time_point& begun) {
     const auto message = from_root(*group, [&] {
       const bool early = returned && elapsed(*returned) < options.min_interval_seconds;
       auto path = early ? "" : look();
@@ -88,12 +93,9 @@ struct CheckpointsIterator::Impl {
         found = path.empty() ? Found::end : Found::found;
       }
       if (found == Found::found) returned = Clock::now();
-      return WireWriter().put(found).put(path).put(seconds_to_wait(begun)).take();
+      return pack(Looked{found, std::move(path), seconds_to_wait(begun)});
     });
-    WireReader reader(message);
-    const auto found = reader.get<Found>();
-    auto path = reader.get<std::string>();
-    return {found, std::move(path), reader.get<double>()};
+    return unpack<Looked>(message);
   }
 
   // Rank 0. No longer than the wait may last.

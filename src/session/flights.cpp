@@ -68,7 +68,7 @@ bool Flights::is_alone(const Draft* draft) const {
 bool Flights::any_takes_waiting(std::int64_t but_step) const {
   return std::any_of(flights_.begin(), flights_.end(), [&](const auto& flight) {
     if (flight->asked.step == but_step || flight->result.merged) return false;
-    if (flight->id) return flight->id->recycled_bytes >= 0 && flight->id->left_step < 0;
+    if (flight->id) return flight->id->files.recycled_bytes >= 0 && flight->id->files.left_step < 0;
     return flight->prepared->draft.takes_waiting();
   });
 }

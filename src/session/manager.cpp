@@ -186,30 +186,14 @@ std::vector<StepInfo> CheckpointManager::steps() {
       self.directory.refresh_pins();
       const auto& catalog = self.directory.catalog();
       const auto live = restorable(catalog);
-      WireWriter writer;
+      Packed<StepInfo> infos;
       for (const auto& entry : catalog) {
-        writer.put(entry.step)
-            .put(entry.save.sequence)
-            .put(!live.empty() && live.front() == &entry);
-        writer.put(entry.superseded).put(entry.damage).put(entry.pin != Pin::none);
-        writer.put(entry.save.metric.has_value()).put(entry.save.metric.value_or(0));
+        infos.add({entry.step, entry.save.sequence, !live.empty() && live.front() == &entry,
+                   entry.superseded, entry.damage, entry.pin != Pin::none, entry.save.metric});
       }
-      return writer.take();
+      return infos.bytes;
     });
-    std::vector<StepInfo> infos;
-    for (WireReader reader(message); !reader.empty();) {
-      StepInfo info;
-      info.step = reader.get<std::int64_t>();
-      info.sequence = reader.get<std::int64_t>();
-      info.newest = reader.get<bool>();
-      info.superseded = reader.get<bool>();
-      info.damage = reader.get<std::string>();
-      info.pinned = reader.get<bool>();
-      const bool has_metric = reader.get<bool>();
-      const auto metric = reader.get<double>();
-      if (has_metric) info.metric = metric;
-      infos.push_back(std::move(info));
-    }
+    auto infos = unpack_all<StepInfo>(message);
     self.add_steps_on_nodes(infos);
     return infos;
   });
@@ -255,22 +239,9 @@ std::vector<RetentionDecision> CheckpointManager::preview_retention(
     self.meet();
     self.settle();
     require_same(group, "the step", next_step ? cat(*next_step) : "none");
-    const auto message = from_root(group, [&] {
-      WireWriter writer;
-      for (const auto& one : self.directory.preview_retention(next_step, next.metric)) {
-        writer.put(one.step).put(one.stays).put(one.why);
-      }
-      return writer.take();
-    });
-    std::vector<RetentionDecision> decisions;
-    for (WireReader reader(message); !reader.empty();) {
-      RetentionDecision one;
-      one.step = reader.get<std::int64_t>();
-      one.stays = reader.get<bool>();
-      one.why = reader.get<std::string>();
-      decisions.push_back(std::move(one));
-    }
-    return decisions;
+    const auto message = from_root(
+        group, [&] { return pack(self.directory.preview_retention(next_step, next.metric)); });
+    return unpack<std::vector<RetentionDecision>>(message);
   });
 }
 

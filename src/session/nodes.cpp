@@ -25,14 +25,8 @@ constexpr int most_tries = 4;  // of one checkpoint, of which parts turn out to 
 
 // Collective. What all ranks have gathered, as an index would tell it, without slices.
 CheckpointContents contents_of(Group& group, const tier::Gathered& gathered) {
-  const auto pack = [](const std::map<std::string, StoredTensor>& tensors) {
-    std::vector<StoredTensor> all;
-    for (const auto& [key, one] : tensors) all.push_back(one);
-    WireWriter writer;
-    put(writer, all);
-    return writer.take();
-  };
-  std::map<std::string, StoredTensor> mine;
+  using ByKey = std::map<std::string, StoredTensor>;
+  ByKey mine;
   for (const auto& [key, tensor] : gathered.state().tensors()) {
     auto& one = mine[key];
     one.key = key;
@@ -40,18 +34,14 @@ CheckpointContents contents_of(Group& group, const tier::Gathered& gathered) {
     one.shape = tensor.shape;
   }
   auto message = reduce_to_root(group, pack(mine), [&](const std::string& low, std::string high) {
-    std::map<std::string, StoredTensor> both;
-    for (const auto* part : {&low, &std::as_const(high)}) {
-      WireReader reader(*part);
-      for (auto& one : get_stored(reader)) both.emplace(one.key, one);
-    }
+    auto both = unpack<ByKey>(low);
+    both.merge(unpack<ByKey>(high));
     return pack(both);
   });
   group.broadcast(message, 0);
-  WireReader reader(message);
   CheckpointContents contents;
   contents.prefix = gathered.path().string();
-  contents.tensors = get_stored(reader);
+  for (auto& [key, one] : unpack<ByKey>(message)) contents.tensors.push_back(std::move(one));
   contents.meta = gathered.meta();
   return contents;
 }
@@ -80,13 +70,16 @@ void make_from(Group& group, const tier::Gathered& gathered, State& state,
 
 void Engine::open_nodes() {
   if (!nodes.is_on()) return;
+  struct Home {
+    std::string id;
+    bool has_checkpoints = false;
+  };
   const auto text = from_root(*job.group, [&] {
-    const auto id = tier::home_id(*job.files, job.directory, !job.options.read_only);
-    return WireWriter().put(id).put(!directory.catalog().empty()).take();
+    return pack(Home{tier::home_id(*job.files, job.directory, !job.options.read_only),
+                     !directory.catalog().empty()});
   });
-  WireReader reader(text);
-  const auto id = reader.get<std::string>();
-  has_home_ = reader.get<bool>();
+  const auto [id, has_checkpoints] = unpack<Home>(text);
+  has_home_ = has_checkpoints;
   nodes.open(id.empty() ? "none" : id);
 }
 

@@ -52,6 +52,15 @@ class OwnString : public StringMemory {
   std::string value_;
 };
 
+// Of a rank, to rank 0.
+struct SentObjects {
+  struct Value {
+    std::string_view key, stored, name;
+  };
+  Packed<Value> values;
+  std::vector<std::pair<std::string, std::string>> aliases;
+};
+
 struct Keys {
   std::vector<std::string> stored;  // one a tensor of the state
   std::string message;              // to rank 0
@@ -76,8 +85,7 @@ Keys choose_keys(const State& state, const std::set<std::string>& outside) {
   if (notes.graph) index.emplace(*notes.graph);
   std::map<std::string, std::string_view> taken;
   Keys keys;
-  WireWriter writer;
-  writer.put(std::uint64_t{state.tensors().size() - outside.size()});
+  SentObjects sent{{}, {notes.aliases.begin(), notes.aliases.end()}};
   for (const auto& [key, tensor] : state.tensors()) {
     if (outside.count(key)) {
       keys.stored.push_back(key);
@@ -100,12 +108,10 @@ Keys choose_keys(const State& state, const std::set<std::string>& outside) {
                   "Leave one of them out of the state.")
           .of_tensor(key);
     }
-    writer.put(key).put(stored).put(name);
+    sent.values.add({key, stored, name});
     keys.stored.push_back(stored);
   }
-  writer.put(std::uint64_t{notes.aliases.size()});
-  for (const auto& [path, target] : notes.aliases) writer.put(path).put(target);
-  keys.message = writer.take();
+  keys.message = pack(sent);
   return keys;
 }
 
@@ -147,24 +153,18 @@ std::string join_messages(std::string low, std::string high) {
 
 Everything read_messages(std::string_view messages) {
   Everything all;
-  for (WireReader reader(messages); !reader.empty();) {
-    for (auto left = reader.get<std::uint64_t>(); left > 0; --left) {
-      auto key = reader.get<std::string>();
-      auto stored = reader.get<std::string>();
-      auto name = reader.get<std::string>();
-      auto& value = all.values[std::move(stored)];
-      if (value.key.empty()) value.key = std::move(key);
+  for (auto& sent : unpack_each<SentObjects>(messages)) {
+    for (const auto& [key, stored, name] : sent.values.each()) {
+      auto& value = all.values[std::string(stored)];
+      if (value.key.empty()) value.key = key;
       if (!value.name.empty() && !name.empty() && value.name != name) {
         throw Error(Code::disagreement, cat("ranks call the variable '", value.key, "' '",
                                             value.name, "' and '", name, "'"))
             .of_tensor(value.key);
       }
-      if (value.name.empty()) value.name = std::move(name);
+      if (value.name.empty()) value.name = name;
     }
-    for (auto left = reader.get<std::uint64_t>(); left > 0; --left) {
-      auto path = reader.get<std::string>();
-      all.aliases.emplace_back(std::move(path), reader.get<std::string>());
-    }
+    for (auto& alias : sent.aliases) all.aliases.push_back(std::move(alias));
   }
   return all;
 }

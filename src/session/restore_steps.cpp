@@ -91,11 +91,10 @@ RestoreReport Engine::restore_step(std::int64_t step, State& state, const Restor
 std::optional<Format> Engine::twin_of(std::int64_t step) {
   const auto message = from_root(*job.group, [&] {
     const auto twin = directory.twin_of(step);
-    WireWriter writer;
-    return twin ? writer.put(*twin).take() : "";
+    return twin ? pack(*twin) : "";
   });
   if (message.empty()) return std::nullopt;
-  return WireReader(message).get<Format>();
+  return unpack<Format>(message);
 }
 
 void Engine::remember_damage(std::int64_t step, const Error& error) {
@@ -116,14 +115,9 @@ bool Engine::changed_meanwhile(std::int64_t step) {
 Directory::Choices Engine::choose() {
   const auto message = from_root(*job.group, [&] {
     directory.look_again();
-    const auto choices = directory.choices();
-    return WireWriter().put(choices.steps).put(choices.last).put(choices.passed).take();
+    return pack(directory.choices());
   });
-  WireReader reader(message);
-  Directory::Choices choices;
-  choices.steps = reader.get_all<std::int64_t>();
-  choices.last = reader.get_all<std::int64_t>();
-  choices.passed = reader.get_all<std::string>();
+  auto choices = unpack<Directory::Choices>(message);
   for (const auto& one : choices.passed) {
     if (job.root()) log(LogLevel::warning, cat("passed over: ", one));
   }

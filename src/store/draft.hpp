@@ -40,12 +40,15 @@ struct DraftId {
   std::int64_t num_files = 0;  ///< of the checkpoint
   std::int64_t records = 1;    ///< whether its writers leave part records ...
   std::int64_t slot = 0;       ///< ... and over which earlier ones, in a staging directory
-  // What the store reads of it.
-  std::int64_t recycled_bytes = -1;             ///< of files that it writes over; -1: all are new
-  std::int64_t left_step = -1, left_files = 0;  ///< whose files these are; -1: they wait
-  std::int64_t shared_step = -1;                ///< whose frozen files it may share; -1: of none
-  std::int64_t shared_files = 0, shared_sequence = -1;
-  commit::Uuid staging = {};  ///< of the owner's staging directory; zeros: it has one of its own
+  /// What the store alone reads of it.
+  struct Files {
+    std::int64_t recycled_bytes = -1;             ///< of files that it writes over; -1: all are new
+    std::int64_t left_step = -1, left_files = 0;  ///< whose files these are; -1: they wait
+    std::int64_t shared_step = -1;                ///< whose frozen files it may share; -1: of none
+    std::int64_t shared_files = 0, shared_sequence = -1;
+    commit::Uuid staging = {};  ///< of the owner's staging directory; zeros: it has one of its own
+  };
+  Files files = {};
 };
 static_assert(std::is_trivially_copyable_v<DraftId> && sizeof(DraftId) % sizeof(std::int64_t) == 0);
 

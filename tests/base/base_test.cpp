@@ -4,12 +4,20 @@
 #include <cpuid.h>
 #endif
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <map>
+#include <memory>
 #include <new>
+#include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "base/checksum.hpp"
 #include "base/copy.hpp"
@@ -163,32 +171,107 @@ TEST(Text, WhatPeopleAreNotShownIsSpelledOut) {
   EXPECT_EQ(printable("a\n\tb", true), "a\n\\x09b");
 }
 
-TEST(Wire, RoundTripAndShortMessage) {
-  auto bytes =
-      WireWriter().put(std::int32_t{7}).put("text").put(std::vector<std::int64_t>{1, 2}).take();
-  WireReader reader(bytes);
-  EXPECT_EQ(reader.get<std::int32_t>(), 7);
-  EXPECT_EQ(reader.get<std::string>(), "text");
-  EXPECT_EQ(reader.get_all<std::int64_t>(), (std::vector<std::int64_t>{1, 2}));
-  EXPECT_TRUE(reader.empty());
-  EXPECT_THROW(reader.get<char>(), Error);
-  EXPECT_THROW(WireReader("\xff\xff\xff\xff\xff\xff\xff\x7f").get<std::string>(), Error);
+enum class Ends : std::int16_t { near, far };
+struct Named {
+  std::string name;
+  std::optional<double> weight;
+  std::vector<bool> marks;
+  bool operator==(const Named&) const = default;
+};
+struct Gap {
+  std::int32_t length = 0;
+  std::int64_t begin = 0;
+  bool operator==(const Gap&) const = default;
+};
+struct Whole {
+  Ends ends{};
+  Named one;
+  std::vector<Named> several;
+  std::map<std::string, std::pair<int, Gap>> by_name;
+  std::set<int> numbers;
+  std::vector<std::int64_t> row;
+  std::vector<Gap> gaps;
+  std::array<float, 2> pair{};
+  std::optional<std::string> text;
+  Packed<Gap> packed;
+  bool operator==(const Whole&) const = default;
+};
+struct Kept {
+  int travels = 0;
+  std::shared_ptr<int> stays = nullptr;
+};
+
+}  // namespace
+template <>
+inline constexpr auto travels<Kept> = std::tuple{&Kept::travels};
+namespace {
+
+Whole whole() {
+  Whole one{Ends::far,
+            {"a", 0.5, {true, false, true}},
+            {{"b", {}, {}}, {"", 2, {false}}},
+            {{"c", {3, {4, 5}}}},
+            {7, 6},
+            {8, 9},
+            {{10, 11}},
+            {12, 13},
+            "d",
+            {}};
+  one.packed.add({14, 15}).add({16, 17});
+  return one;
 }
 
-TEST(Wire, RowsAndTheirCounts) {
-  const std::vector<std::int64_t> row{3, 4, 5};
-  const auto bytes = WireWriter().put_row(row.data(), row.size()).put('x').take();
-  WireReader reader(bytes);
-  std::vector<std::int64_t> got{1};
-  reader.get_row(got);
-  EXPECT_EQ(got, row);
-  EXPECT_EQ(reader.get<char>(), 'x');
-  reader = WireReader(std::string_view(bytes).substr(0, bytes.size() - 2));
-  EXPECT_THROW(reader.get_row(got), Error);
-  // A count whose bytes would overflow 64 bits.
-  const auto wrong = WireWriter().put(std::uint64_t{1} << 61).put(std::int64_t{0}).take();
-  reader = WireReader(wrong);
-  EXPECT_THROW(reader.get_row(got), Error);
+TEST(Wire, StructsTravelWithAllTheyHave) {
+  const auto bytes = pack(whole());
+  EXPECT_EQ(unpack<Whole>(bytes), whole());
+  std::vector<Gap> gaps;
+  const auto packed = unpack<Whole>(bytes).packed;
+  for (const auto& gap : packed.each()) gaps.push_back(gap);
+  EXPECT_EQ(gaps, (std::vector<Gap>{{14, 15}, {16, 17}}));
+  // No byte that no member has: ranks compare messages.
+  EXPECT_EQ(pack(Gap{1, 2}).size(), 12u);
+  EXPECT_EQ(pack(std::vector<std::int64_t>{1, 2}).size(), 24u);
+}
+
+TEST(Wire, EveryTruncatedMessageIsTooShort) {
+  const auto bytes = pack(whole());
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    try {
+      unpack<Whole>(std::string_view(bytes).substr(0, size));
+      FAIL() << size << " bytes";
+    } catch (const Error& error) {
+      EXPECT_STREQ(error.what(), "a message between ranks is too short");
+    }
+  }
+  // Counts whose bytes would overflow 64 bits, or take all memory.
+  for (const auto count : {std::uint64_t{1} << 61, ~std::uint64_t{0} >> 1}) {
+    EXPECT_THROW(unpack<std::vector<std::int64_t>>(pack(std::pair(count, 0.0))), Error);
+    EXPECT_THROW(unpack<std::vector<Named>>(pack(std::pair(count, 0.0))), Error);
+    EXPECT_THROW(unpack<std::string>(pack(count)), Error);
+  }
+}
+
+TEST(Wire, OneAfterTheOtherUntilTheEnd) {
+  EXPECT_TRUE(unpack_all<Named>("").empty());
+  const std::vector<Named> all{{"a", {}, {}}, {"b", 1, {true}}};
+  const auto bytes = pack(all[0]) + pack(all[1]);
+  EXPECT_EQ(unpack_all<Named>(bytes), all);
+  EXPECT_THROW(unpack_all<Named>(bytes + 'x'), Error);
+}
+
+TEST(Wire, WhatIsListedTravelsAlone) {
+  const auto bytes = pack(Kept{3, std::make_shared<int>(4)});
+  EXPECT_EQ(bytes, pack(3));
+  EXPECT_EQ(unpack<Kept>(bytes).travels, 3);
+}
+
+TEST(Wire, TextsNeedNoCopy) {
+  const std::string_view text = "text";
+  const auto bytes = pack(std::pair(text, 5));
+  const auto [got, number] = unpack<std::pair<std::string_view, int>>(bytes);
+  EXPECT_EQ(got, text);
+  EXPECT_TRUE(got.data() > bytes.data() && got.data() < bytes.data() + bytes.size());
+  EXPECT_EQ(number, 5);
 }
 
 TEST(Log, WhatASinkThrowsIsLost) {

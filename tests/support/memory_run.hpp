@@ -46,9 +46,7 @@ inline std::string all_but_statistics(io::FileSystem& files, const io::Path& pre
   const auto contents = read_contents(files, prefix);
   auto meta = contents.meta.value();
   meta.statistics.reset();
-  WireWriter writer;
-  put(writer.put(contents.num_files), contents.tensors);
-  return writer.take() + bundle::encode_meta(meta);
+  return pack(std::tie(contents.num_files, contents.tensors)) + bundle::encode_meta(meta);
 }
 
 /// A rank of a job in /run. One value a rank of a tensor over all ranks, and a replicated step: the

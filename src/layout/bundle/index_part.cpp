@@ -82,13 +82,8 @@ std::optional<IndexPart> read_part(std::string_view head, std::string_view entri
                                    const std::vector<RangeOf>& ranges, int num_files,
                                    const Limits& limits) {
   return split::if_simple([&] {
-    WireReader reader(head);
-    const auto with_header = reader.get<bool>();
-    const auto slices = reader.get<std::int64_t>();
-    const auto restarts = reader.get_all<std::uint32_t>();
-    const auto next_key = reader.get<std::string>();
-    const auto all_lists = reader.get<std::string>();
-    WireReader lists(all_lists);
+    const auto [with_header, slices, restarts, next_key, all_lists] = unpack<split::PartHead>(head);
+    WireReader lists(all_lists.bytes);
     IndexPart part;
     std::optional<RangeReader> range;
     auto next = ranges.begin();

@@ -188,9 +188,7 @@ class Splitter {
     part.slices -= with_header;
     part.first_key = block.key(first);
     part.entries = entries;
-    WireWriter head;
-    head.put(with_header).put(part.slices).put(block.starts(first, end));
-    part.head = head.take();
+    heads_.push_back({with_header, part.slices, block.starts(first, end), {}, {}});
     split_.parts.push_back(std::move(part));
   }
 
@@ -257,7 +255,6 @@ class Splitter {
 
   // Each part gets what tensors list of its slices, and the key that must follow.
   void add_lists(const std::vector<std::int64_t>& counts) {
-    std::vector<WireWriter> lists(counts.size());
     const auto ranges = slice_ranges(split_.slices, counts);
     for (std::size_t r = 0; r < ranges.size();) {
       const auto tensor = ranges[r].tensor;
@@ -269,27 +266,25 @@ class Splitter {
       if (r < last) {
         each_listed(list.value, [&](std::size_t, std::size_t end) {
           if (++number < ranges[r].first + ranges[r].count || r == last) return;
-          lists[ranges[r].part].put(list.value.substr(begin, end - begin));
+          heads_[ranges[r].part].lists.add(list.value.substr(begin, end - begin));
           begin = end;
           ++r;
         });
       }
-      lists[ranges[r].part].put(list.value.substr(begin, list.end - begin));
+      heads_[ranges[r].part].lists.add(list.value.substr(begin, list.end - begin));
       ++r;
     }
     for (std::size_t p = 0; p < counts.size(); ++p) {
-      auto& part = split_.parts[p];
       const bool is_last = p + 1 == counts.size();
-      part.head += WireWriter()
-                       .put(is_last ? first_tensor_ : split_.parts[p + 1].first_key)
-                       .put(lists[p].take())
-                       .take();
+      heads_[p].next_key = is_last ? first_tensor_ : split_.parts[p + 1].first_key;
+      split_.parts[p].head = pack(heads_[p]);
     }
   }
 
   const Limits limits_;
   const std::size_t restarts_a_part_;
   SplitIndex split_;
+  std::vector<split::PartHead> heads_;
   std::vector<Block> blocks_;
   Place last_;                // the last restart point before which all keys are of slices
   std::int64_t in_last_ = 0;  // entries of slices behind it

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/wire.hpp"
 #include "cairn/error.hpp"
 #include "layout/bundle/limits.hpp"
 #include "layout/bundle/numbers.hpp"
@@ -14,6 +15,15 @@
 namespace cairn::bundle::split {
 
 constexpr std::size_t entries_a_restart = 16;
+
+/// What read_part() needs besides the entries of a part.
+struct PartHead {
+  bool with_header = false;
+  std::int64_t slices = 0;
+  std::vector<std::uint32_t> restarts;
+  std::string next_key;            ///< which must follow
+  Packed<std::string_view> lists;  ///< what tensors list of their slices in it
+};
 
 /// Thrown where something is left to parse_index().
 struct NotSimple {};

@@ -30,8 +30,8 @@ void settle_nodes(Job& job) {
   const auto known = group.nodes();
   job.places.node_of.assign(known.begin(), known.end());
   if (known.empty()) {
-    for (const auto& node : all_gather(group, WireWriter().put(group.node()).take())) {
-      job.places.node_of.push_back(WireReader(node).get<int>());
+    for (const auto& node : all_gather(group, pack(group.node()))) {
+      job.places.node_of.push_back(unpack<int>(node));
     }
   }
   const auto mine = job.places.node_of.begin() + group.rank();

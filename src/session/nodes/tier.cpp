@@ -208,9 +208,14 @@ Tier::Place Tier::place_at(int node, const SaveMap& map) const {
   return {*files_, place_of(map)};
 }
 
+struct SentSave {
+  std::string map;  // as encode() writes it
+  Stocked stocked;
+};
+
 // What this node has, of saves whose map is there; or home.
 std::string Tier::report(io::FileSystem& files, const io::Path& folder) const {
-  WireWriter writer;
+  Packed<SentSave> saves;
   for (const auto& map : list_maps(files, folder)) {
     Stocked stocked;
     try {
@@ -218,18 +223,14 @@ std::string Tier::report(io::FileSystem& files, const io::Path& folder) const {
     } catch (const Error& error) {  // it counts as lost, and nothing else does
       log(LogLevel::warning, error.what());
     }
-    writer.put(encode(map)).put(stocked.parts).put(stocked.parities);
+    saves.add({encode(map), std::move(stocked)});
   }
-  return writer.take();
+  return saves.bytes;
 }
 
 void Tier::join(const std::string& report, int node) {
-  for (WireReader reader(report); !reader.empty();) {
-    auto map = decode_map(reader.get<std::string>());
-    Stocked stocked;
-    stocked.parts = reader.get_all<int>();
-    stocked.parities = reader.get_all<int>();
-    add_copies(saves_, std::move(map), node, std::move(stocked), home_place());
+  for (auto& [map, stocked] : unpack_each<SentSave>(report)) {
+    add_copies(saves_, decode_map(map), node, std::move(stocked), home_place());
   }
 }
 

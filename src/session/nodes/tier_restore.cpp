@@ -17,18 +17,12 @@ namespace {
 
 // What ranks have found unusable, on all of them.
 UnusableByRank on_all(Group& group, const UnusableByRank& mine) {
-  WireWriter writer;
-  for (const auto& [rank, what] : mine) {
-    writer.put(rank).put(what.all).put(
-        std::vector<std::int64_t>(what.blocks.begin(), what.blocks.end()));
-  }
   UnusableByRank all;
-  for (const auto& text : all_gather(group, writer.take())) {
-    for (WireReader reader(text); !reader.empty();) {
-      auto& what = all[reader.get<int>()];
-      what.all = reader.get<bool>() || what.all;
-      const auto blocks = reader.get_all<std::int64_t>();
-      what.blocks.insert(blocks.begin(), blocks.end());
+  for (const auto& text : all_gather(group, pack(mine))) {
+    for (auto& [rank, more] : unpack<UnusableByRank>(text)) {
+      auto& what = all[rank];
+      what.all |= more.all;
+      what.blocks.merge(more.blocks);
     }
   }
   return all;

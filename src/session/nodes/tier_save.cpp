@@ -53,8 +53,8 @@ std::int64_t estimate(const Outgoing& out) {
 // Of each rank so many, in the order of ranks.
 std::vector<std::int64_t> all_numbers(Group& group, const std::vector<std::int64_t>& mine) {
   std::vector<std::int64_t> all;
-  for (const auto& text : all_gather(group, WireWriter().put(mine).take())) {
-    for (const auto one : WireReader(text).get_all<std::int64_t>()) all.push_back(one);
+  for (const auto& text : all_gather(group, pack_each(mine))) {
+    unpack_into(all, text);
   }
   return all;
 }
@@ -108,15 +108,7 @@ bool Tier::goes_home_for_room(const SaveMap& map, std::string& why) const {
 }
 
 void Tier::take_numbers(const std::function<Numbers()>& numbers) {
-  const auto text = from_root(*home_.group, [&] {
-    const auto made = numbers();
-    return WireWriter().put(made.sequence).put(made.parent).put(made.time).put(made.uuid).take();
-  });
-  WireReader reader(text);
-  numbers_.sequence = reader.get<std::int64_t>();
-  numbers_.parent = reader.get<std::int64_t>();
-  numbers_.time = reader.get<double>();
-  numbers_.uuid = reader.get<std::string>();
+  numbers_ = unpack<Numbers>(from_root(*home_.group, [&] { return pack(numbers()); }));
 }
 
 // But for the numbers, which are not there before there is room.

@@ -35,11 +35,36 @@ int choose_holder(const std::vector<HeldSlice::Holder>& holders, int rank,
   return holders[nth(rank) % holders.size()].rank;
 }
 
-Mail mail_of(std::unordered_map<int, WireWriter> letters) {
-  Mail mail;
-  for (auto& [rank, letter] : letters) mail.emplace_back(rank, letter.take());
-  return mail;
-}
+// Of what a rank has, and the keys that it asks for.
+struct HeldLetter {
+  std::vector<Declaration> declarations;
+  std::vector<int> firsts;
+  std::vector<std::string> keys;
+};
+struct FoundTensor {
+  std::string key;
+  DType dtype{};
+  Dims shape;
+};
+// What a rank wants of a tensor; and the slices that it is in, `from` being the rank that has the
+// strings, or -1.
+struct WantedBox {
+  int id = 0;
+  Box box;
+};
+struct WantedLetter {
+  std::string key;
+  Packed<WantedBox> boxes;
+};
+struct FoundSlice {
+  int id = 0, source = 0;
+  Box box;
+};
+struct FoundLetter {
+  std::string key;
+  int from = -1;
+  Packed<FoundSlice> slices;
+};
 
 }  // namespace
 
@@ -50,9 +75,9 @@ HeldSlices::HeldSlices(Group& group, const State& mine) : rank_(group.rank()) {
   }
   begins_.clear();
   std::int64_t all = 0;
-  for (const auto& said : all_gather(group, WireWriter().put(slices).take())) {
+  for (const auto& said : all_gather(group, pack(slices))) {
     begins_.push_back(static_cast<int>(all));
-    all += WireReader(said).get<std::int64_t>();
+    all += unpack<std::int64_t>(said);
     if (all > std::numeric_limits<int>::max()) {
       throw Error(Code::unsupported, "a state of 2^31 slices and more is not redistributed", "",
                   "Give fewer and larger slices.");
@@ -78,12 +103,7 @@ Matching::Matching(Group& group, const State& plain, const HeldSlices& held,
   std::size_t slices = 0;
   for (const auto& [key, tensor] : plain.tensors()) slices += tensor.slices.size() + 1;
   planners_ = key_planners(group, slices);
-  struct Letter {
-    std::vector<Declaration> declarations;
-    std::vector<int> firsts;
-    std::vector<std::string> keys;
-  };
-  std::unordered_map<int, Letter> letters;
+  std::unordered_map<int, HeldLetter> letters;
   for (std::size_t t = 0; t < plain.tensors().size(); ++t) {
     const auto& [key, tensor] = plain.tensors()[t];
     auto& letter = letters[planners_.of(key)];
@@ -91,24 +111,17 @@ Matching::Matching(Group& group, const State& plain, const HeldSlices& held,
     letter.firsts.push_back(held.first_of(t));
   }
   for (const auto& key : keys) letters[planners_.of(key)].keys.push_back(key);
-  Mail mail, answers;
-  for (const auto& [rank, letter] : letters) {
-    WireWriter declarations;
-    put(declarations, letter.declarations);
-    mail.emplace_back(
-        rank, WireWriter().put(declarations.take()).put(letter.firsts).put(letter.keys).take());
-  }
-  mail = all_to_all(group, std::move(mail));
+  Mail answers, mail = all_to_all(group, mail_of(std::move(letters)));
   KeptError error;
   error.guard([&] { answers = hear(mail); });
   agree_on_least(group, error.first());
   mail = all_to_all(group, std::move(answers));
   for (const auto& [rank, answer] : mail) {
-    for (WireReader in(answer); !in.empty();) {
+    for (auto& found : unpack_each<FoundTensor>(answer)) {
       auto& tensor = contents_.tensors.emplace_back();
-      tensor.key = in.get<std::string>();
-      tensor.dtype = in.get<DType>();
-      tensor.shape = get_dims(in);
+      tensor.key = std::move(found.key);
+      tensor.dtype = found.dtype;
+      tensor.shape = std::move(found.shape);
     }
   }
   std::sort(contents_.tensors.begin(), contents_.tensors.end(),
@@ -126,29 +139,26 @@ Mail Matching::hear(const Mail& mail) {
   std::vector<Declaration> declarations;
   std::map<std::string, std::map<int, int>> firsts;
   std::vector<std::pair<int, std::vector<std::string>>> asked;
-  for (const auto& [rank, letter] : mail) {
-    WireReader in(letter);
-    const auto text = in.get<std::string>();
-    WireReader inner(text);
-    auto some = get_declarations(inner);
-    const auto numbers = in.get_all<int>();
-    for (std::size_t i = 0; i < some.size(); ++i) {
-      firsts[some[i].key][rank] = numbers.at(i);
-      declarations.push_back(std::move(some[i]));
+  for (const auto& [rank, message] : mail) {
+    auto letter = unpack<HeldLetter>(message);
+    for (std::size_t i = 0; i < letter.declarations.size(); ++i) {
+      auto& one = letter.declarations[i];
+      firsts[one.key][rank] = letter.firsts.at(i);
+      declarations.push_back(std::move(one));
     }
-    asked.emplace_back(rank, in.get_all<std::string>());
+    asked.emplace_back(rank, std::move(letter.keys));
   }
   for (auto& tensor : check_coverage(std::move(declarations))) {
     const auto key = tensor.key;
     answered_[key] = {std::move(tensor), std::move(firsts[key])};
   }
-  std::unordered_map<int, WireWriter> letters;
+  std::unordered_map<int, Packed<FoundTensor>> letters;
   for (const auto& [rank, keys] : asked) {
     for (const auto& key : keys) {
       const auto found = answered_.find(key);
       if (found == answered_.end()) continue;
       const auto& tensor = found->second.tensor;
-      put(letters[rank].put(key).put(tensor.dtype), tensor.shape);
+      letters[rank].add({key, tensor.dtype, tensor.shape});
     }
   }
   return mail_of(std::move(letters));
@@ -165,16 +175,13 @@ class Matching::Finder {
     index_.emplace(boxes);
   }
 
-  // The rank that has the strings, or -1; then of each wanted box the slices that it is in.
-  std::string find(int rank, const std::string& asked) const {
-    WireWriter out;
+  FoundLetter find(int rank, const WantedLetter& asked) const {
+    FoundLetter found{asked.key, -1, {}};
     const bool is_text = tensor_.dtype == DType::string;
     const auto& any = tensor_.slices.front();
-    out.put(is_text ? choose_holder(any.holders, rank, nodes_) : -1);
-    if (is_text || any.box.empty()) return out.take();
-    for (WireReader in(asked); !in.empty();) {
-      const auto id = in.get<int>();
-      const auto box = get_box(in);
+    if (is_text) found.from = choose_holder(any.holders, rank, nodes_);
+    if (is_text || any.box.empty()) return found;
+    for (const auto& [id, box] : asked.boxes.each()) {
       if (box.empty()) continue;
       const auto touched = index_ ? index_->query(box) : std::vector<std::size_t>{0};
       for (const auto s : touched) {
@@ -182,10 +189,10 @@ class Matching::Finder {
         const int holder = choose_holder(slice.holders, rank, nodes_);
         const auto its = std::find_if(slice.holders.begin(), slice.holders.end(),
                                       [&](const auto& one) { return one.rank == holder; });
-        put(out.put(id).put(first_.at(holder) + its->box), slice.box);
+        found.slices.add({id, first_.at(holder) + its->box, slice.box});
       }
     }
-    return out.take();
+    return found;
   }
 
  private:
@@ -196,46 +203,41 @@ class Matching::Finder {
 };
 
 Matched Matching::match(Group& group, const WantedState& wanted) const {
-  std::unordered_map<int, WireWriter> letters;
+  std::unordered_map<int, Packed<WantedLetter>> letters;
   int id = 0;
   for (const auto& one : wanted.tensors) {
     const auto& key = contents_.tensors[nth(one.stored)].key;
     const auto& slices = one.tensor.slices;
     if (slices.empty() && !one.tensor.strings) continue;
-    WireWriter asked;
-    for (const auto& slice : slices) put(asked.put(id++), slice.box);
-    letters[planners_.of(key)].put(key).put(asked.take());
+    WantedLetter asked{key, {}};
+    for (const auto& slice : slices) asked.boxes.add({id++, slice.box});
+    letters[planners_.of(key)].add(asked);
   }
   auto mail = all_to_all(group, mail_of(std::move(letters)));
-  letters.clear();
-  std::map<std::string, std::vector<std::pair<int, std::string>>> by_key;
+  std::unordered_map<int, Packed<FoundLetter>> answers;
+  std::map<std::string, std::vector<std::pair<int, WantedLetter>>> by_key;
   KeptError error;
   error.guard([&] {
     for (const auto& [rank, letter] : mail) {
-      for (WireReader in(letter); !in.empty();) {
-        auto key = in.get<std::string>();
-        by_key[std::move(key)].emplace_back(rank, in.get<std::string>());
+      for (auto& asked : unpack_each<WantedLetter>(letter)) {
+        auto& all = by_key[asked.key];
+        all.emplace_back(rank, std::move(asked));
       }
     }
     for (const auto& [key, asked] : by_key) {
       const Finder finder(answered_.at(key), nodes_);
-      for (const auto& [rank, text] : asked) letters[rank].put(key).put(finder.find(rank, text));
+      for (const auto& [rank, one] : asked) answers[rank].add(finder.find(rank, one));
     }
   });
   agree(group, error.first());
-  mail = all_to_all(group, mail_of(std::move(letters)));
+  mail = all_to_all(group, mail_of(std::move(answers)));
   Matched matched;
   for (const auto& [rank, letter] : mail) {
-    for (WireReader in(letter); !in.empty();) {
-      const auto key = in.get<std::string>();
-      const auto text = in.get<std::string>();
-      WireReader found(text);
-      if (const auto from = found.get<int>(); from >= 0) matched.strings_from[key] = from;
-      while (!found.empty()) {
-        const auto wanted_id = found.get<int>();
-        const auto source = found.get<int>();
+    for (const auto& [key, from, slices] : unpack_each<FoundLetter>(letter)) {
+      if (from >= 0) matched.strings_from[key] = from;
+      for (auto& [wanted_id, source, box] : slices.each()) {
         matched.parts.push_back({source, wanted_id});
-        matched.boxes.emplace(source, get_box(found));
+        matched.boxes.emplace(source, std::move(box));
       }
     }
   }
@@ -243,7 +245,7 @@ Matched Matching::match(Group& group, const WantedState& wanted) const {
 }
 
 // All in one run: each call of a redistribution compares them, however many they are.
-static void put_boxes(WireWriter& out, const std::vector<LocalSlice>& slices) {
+static std::vector<std::int64_t> corners_of(const std::vector<LocalSlice>& slices) {
   const auto rank = slices.empty() ? 0 : slices.front().box.rank();
   std::vector<std::int64_t> corners(2 * rank * slices.size());
   auto* at = corners.data();
@@ -252,25 +254,26 @@ static void put_boxes(WireWriter& out, const std::vector<LocalSlice>& slices) {
     for (std::size_t d = 0; d < rank; ++d) *at++ = start[d];
     for (std::size_t d = 0; d < rank; ++d) *at++ = extent[d];
   }
-  out.put(std::uint64_t{slices.size()}).put_row(corners.data(), corners.size());
+  return corners;
 }
 
 std::string structure_of(const State& plain) {
-  WireWriter out;
+  std::string out;
   for (const auto& [key, tensor] : plain.tensors()) {
-    put(out.put(key).put(tensor.dtype), tensor.shape);
-    put_boxes(out.put(tensor.strings != nullptr), tensor.slices);
+    pack_into(out, std::tuple(std::tie(key, tensor.dtype, tensor.shape), tensor.strings != nullptr,
+                              tensor.slices.size(), corners_of(tensor.slices)));
   }
-  return out.take();
+  return out;
 }
 
 std::string structure_of(const CheckpointContents& contents, const WantedState& wanted) {
-  WireWriter out;
+  std::string out;
   for (const auto& one : wanted.tensors) {
-    out.put(contents.tensors[nth(one.stored)].key);
-    put_boxes(out.put(one.tensor.strings != nullptr), one.tensor.slices);
+    pack_into(out, std::tuple(std::tie(contents.tensors[nth(one.stored)].key),
+                              one.tensor.strings != nullptr, one.tensor.slices.size(),
+                              corners_of(one.tensor.slices)));
   }
-  return out.take();
+  return out;
 }
 
 }  // namespace cairn

@@ -98,8 +98,8 @@ void share_keys_for_rows(Group& group, const State& to, std::vector<std::string>
   const auto& tensors = to.tensors();
   if (!any_of(group, std::any_of(tensors.begin(), tensors.end(), is_indexed))) return;
   std::set<std::string> all;
-  for (const auto& said : all_gather(group, WireWriter().put(keys).take())) {
-    for (auto& key : WireReader(said).get_all<std::string>()) all.insert(std::move(key));
+  for (const auto& said : all_gather(group, pack_each(keys))) {
+    for (auto& key : unpack_each<std::string>(said)) all.insert(std::move(key));
   }
   keys.assign(all.begin(), all.end());
 }
@@ -237,8 +237,8 @@ void Redistributor::count(const BothStates& now) {
   report_.bytes_sent = sent;
   report_.buffer_bytes = all_reduce(*group_, room_.bytes(), Group::Op::max);
   if (!any_of(*group_, !now.wanted.kept.empty())) return;
-  for (const auto& text : all_gather(*group_, WireWriter().put(now.wanted.kept).take())) {
-    for (auto& key : WireReader(text).get_all<std::string>()) {
+  for (const auto& text : all_gather(*group_, pack_each(now.wanted.kept))) {
+    for (auto& key : unpack_each<std::string>(text)) {
       report_.kept_keys.insert(std::move(key));
     }
   }

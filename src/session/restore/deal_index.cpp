@@ -49,32 +49,31 @@ bool meet(const Box& a, const Box& b) {
   return common && !common->empty();
 }
 
-void put_tensors(WireWriter& out, const std::vector<StoredTensor>& tensors) {
-  out.put(std::uint64_t{tensors.size()});
-  for (const auto& tensor : tensors) {
-    put(out.put(tensor.key).put(tensor.dtype), tensor.shape);
-    out.put(tensor.sliced).put(tensor.problem).put(std::uint64_t{tensor.slices.size()});
-    for (const auto& slice : tensor.slices) put(out, slice);
-  }
-}
-
-std::vector<StoredTensor> get_tensors(WireReader& in) {
-  auto left = in.get<std::uint64_t>();
+// What all are told of the index.
+struct ToldIndex {
+  struct Part {
+    std::int64_t slices = 0;
+    std::string first_key;
+  };
+  IndexFile file;
+  int num_files = 0;
+  bool big_endian = false;
   std::vector<StoredTensor> tensors;
-  tensors.reserve(in.room_for(left));
-  for (; left > 0; --left) {
-    auto& tensor = tensors.emplace_back();
-    tensor.key = in.get<std::string>();
-    tensor.dtype = in.get<DType>();
-    tensor.shape = get_dims(in);
-    tensor.sliced = in.get<bool>();
-    tensor.problem = in.get<std::string>();
-    auto slices = in.get<std::uint64_t>();
-    tensor.slices.reserve(in.room_for(slices));
-    for (; slices > 0; --slices) tensor.slices.push_back(get_slice(in));
-  }
-  return tensors;
-}
+  std::vector<std::string> problems;  // of the tensors
+  bool is_split = false;
+  std::vector<std::int64_t> slices;  // as SplitIndex has them
+  std::vector<Part> parts;
+};
+struct RangeBounds {
+  std::size_t range = 0;
+  Box box;
+};
+// A box that may overlap those of a range; or a key that is listed, and no range.
+struct Question {
+  std::size_t range = 0;
+  std::string_view key;
+  Box box;
+};
 
 }  // namespace
 
@@ -128,7 +127,8 @@ class IndexDealer {
     guard([&] {
       index_ = read_only_index(*job_.files, prefix_);
       if (!index_) return;
-      IndexFile told;
+      ToldIndex all;
+      auto& told = all.file;
       told.format = index_->format;
       told.table_offset = index_->table_offset;
       told.table_room = index_->table_room;
@@ -136,20 +136,21 @@ class IndexDealer {
         split_ = bundle::split_index(index_->bytes, index_sharing().slices_a_part);
       }
       told.parsed = split_ ? std::move(split_->contents) : bundle::parse_index(index_->bytes);
-      const auto& contents = *told.parsed;
+      auto& contents = *told.parsed;
       auto slices = slices_of(contents);
-      WireWriter parts;
+      all.is_split = split_.has_value();
       if (split_) {
         for (const auto count : split_->slices) slices += count;
-        parts.put(split_->slices).put(std::uint64_t{split_->parts.size()});
-        for (const auto& part : split_->parts) parts.put(part.slices).put(part.first_key);
+        all.slices = split_->slices;
+        for (const auto& part : split_->parts) all.parts.push_back({part.slices, part.first_key});
       }
       if (!is_credible(contents.num_files, slices)) return;
       read_metadata(*job_.files, prefix_, told, Graph::read);
-      WireWriter out;
-      out.put(encode(told)).put(contents.num_files).put(contents.big_endian);
-      put_tensors(out, contents.tensors);
-      said = out.take() + parts.take();
+      all.num_files = contents.num_files;
+      all.big_endian = contents.big_endian;
+      for (const auto& tensor : contents.tensors) all.problems.push_back(tensor.problem);
+      all.tensors = std::move(contents.tensors);
+      said = pack(all);
     });
     if (failed_) said.clear();
     failed_ = false;  // tell_whole() meets it again
@@ -158,20 +159,23 @@ class IndexDealer {
 
   // False, on all ranks alike, where rank 0 has to look closer.
   bool hear(const std::string& said) {
-    WireReader in(said);
-    auto told = decode_index_file(in.get<std::string>());
+    auto all = unpack<ToldIndex>(said);
+    auto& told = all.file;
     auto& contents = told.parsed.emplace();
-    contents.num_files = in.get<int>();
-    contents.big_endian = in.get<bool>();
-    contents.tensors = get_tensors(in);
+    contents.num_files = all.num_files;
+    contents.big_endian = all.big_endian;
+    contents.tensors = std::move(all.tensors);
+    for (std::size_t t = 0; t < contents.tensors.size(); ++t) {
+      contents.tensors[t].problem = std::move(all.problems.at(t));
+    }
     shared_.emplace(parse_contents(told, prefix_));
     if (!told.foreign.empty() || !misplaced(shared_->contents_).empty()) return false;
-    if (in.empty()) return true;
-    shared_->slices_of_ = in.get_all<std::int64_t>();
+    if (!all.is_split) return true;
+    shared_->slices_of_ = std::move(all.slices);
     std::vector<std::int64_t> slices;
-    for (auto left = in.get<std::uint64_t>(); left > 0; --left) {
-      slices.push_back(in.get<std::int64_t>());
-      first_keys_.push_back(in.get<std::string>());
+    for (auto& part : all.parts) {
+      slices.push_back(part.slices);
+      first_keys_.push_back(std::move(part.first_key));
     }
     return deal(slices);
   }
@@ -279,17 +283,14 @@ class IndexDealer {
   // Where the slices of each range lie, where it is a part of its tensor's.
   void tell_bounds() {
     auto& ranges = shared_->ranges_;
-    WireWriter mine;
+    Packed<RangeBounds> mine;
     for (const auto& [range, slices] : held_) {
-      if (!ranges[range].whole) put(mine.put(std::uint64_t{range}), bounds_of(slices));
+      if (!ranges[range].whole) mine.add({range, bounds_of(slices)});
     }
-    auto all = reduce_to_root(group_, mine.take(),
+    auto all = reduce_to_root(group_, std::move(mine.bytes),
                               [](std::string low, std::string high) { return low += high; });
     group_.broadcast(all, 0);
-    for (WireReader in(all); !in.empty();) {
-      const auto range = in.get<std::uint64_t>();
-      ranges[range].bounds = get_box(in);
-    }
+    for (auto& [range, box] : unpack_each<RangeBounds>(all)) ranges[range].bounds = std::move(box);
   }
 
   // Boxes that may overlap another range's go to who has that, and listed keys to who should have
@@ -297,7 +298,7 @@ class IndexDealer {
   Mail questions() {
     Mail mail;
     guard([&] {
-      std::map<int, WireWriter> letters;
+      std::map<int, Packed<Question>> letters;
       const auto& ranges = shared_->ranges_;
       std::size_t sent = 0, mine = 0;
       for (const auto& [range, slices] : held_) {
@@ -307,7 +308,7 @@ class IndexDealer {
           if (!meet(ranges[range].bounds, ranges[r].bounds)) continue;
           for (const auto& slice : slices) {
             if (slice.box.empty() || !meet(slice.box, ranges[r].bounds)) continue;
-            put(letters[ranges[r].holder].put(std::uint64_t{r}).put(""), slice.box);
+            letters[ranges[r].holder].add({r, "", slice.box});
             // No writer cuts tensors so that slices are near many others that their keys are not.
             failed_ |= ++sent > 8 * mine + 4096;
             if (failed_) return;
@@ -317,10 +318,9 @@ class IndexDealer {
       for (const auto& key : displaced_) {
         const auto after = std::upper_bound(first_keys_.begin(), first_keys_.end(), key);
         const auto part = static_cast<std::size_t>(after - first_keys_.begin());
-        auto& letter = letters[holder_of(part - std::min<std::size_t>(part, 1))];
-        put(letter.put(~std::uint64_t{0}).put(key), Box());
+        letters[holder_of(part - std::min<std::size_t>(part, 1))].add({~std::size_t{0}, key, {}});
       }
-      for (auto& [rank, letter] : letters) mail.emplace_back(rank, letter.take());
+      mail = mail_of(std::move(letters));
     });
     return mail;
   }
@@ -330,14 +330,11 @@ class IndexDealer {
       std::map<std::size_t, std::vector<Box>> others;
       std::vector<std::string> listed;
       for (const auto& [rank, letter] : asked) {
-        for (WireReader in(letter); !in.empty();) {
-          const auto range = in.get<std::uint64_t>();
-          auto key = in.get<std::string>();
-          auto box = get_box(in);
+        for (auto& [range, key, box] : unpack_each<Question>(letter)) {
           if (key.empty()) {
             others[range].push_back(std::move(box));
           } else {
-            listed.push_back(std::move(key));
+            listed.emplace_back(key);
           }
         }
       }

@@ -11,8 +11,8 @@ namespace cairn {
 
 class Delivery {
  public:
-  WireWriter& to(int rank) { return letters_[rank]; }
-  WireWriter& to_all() {
+  std::string& to(int rank) { return letters_[rank]; }
+  std::string& to_all() {
     any_ = true;
     return for_all_;
   }
@@ -24,19 +24,19 @@ class Delivery {
   /// Collective.
   Delivered deliver(Group& group) {
     Delivered come;
-    for (auto& [rank, letter] : letters_) come.mail.emplace_back(rank, letter.take());
+    for (auto& [rank, letter] : letters_) come.mail.emplace_back(rank, std::move(letter));
     letters_.clear();
     come.mail = all_to_all(group, std::move(come.mail));
     if (!any_of(group, any_)) return come;
-    come.for_all = reduce_to_root(group, for_all_.take(),
+    come.for_all = reduce_to_root(group, std::move(for_all_),
                                   [](std::string low, std::string high) { return low += high; });
     group.broadcast(come.for_all, 0);
     return come;
   }
 
  private:
-  std::map<int, WireWriter> letters_;
-  WireWriter for_all_;
+  std::map<int, std::string> letters_;
+  std::string for_all_;
   bool any_ = false;
 };
 

@@ -92,6 +92,13 @@ RaggedWant want_rows(Group& group, const std::string& key, const LocalTensor& gi
       .of_tensor(key);
 }
 
+struct WantedRows {
+  std::int64_t total = 0, rows = 0;
+};
+struct DealtRows {
+  std::int64_t start = 0, rows = 0;
+};
+
 // What all ranks that have one ragged tensor in their state want of it, ascending by rank: for each
 // where its rows begin, and how many they are.
 std::vector<std::string> deal(const std::string& key,
@@ -100,9 +107,9 @@ std::vector<std::string> deal(const std::string& key,
   bool even = false, own = false;
   std::vector<std::int64_t> wanted;
   for (const auto& [rank, text] : said) {
-    WireReader in(text);
-    total = in.get<std::int64_t>();
-    const auto rows = wanted.emplace_back(in.get<std::int64_t>());
+    const auto said_rows = unpack<WantedRows>(text);
+    total = said_rows.total;
+    const auto rows = wanted.emplace_back(said_rows.rows);
     dealt += rows;
     (rows == even_share ? even : own) = true;
   }
@@ -125,7 +132,7 @@ std::vector<std::string> deal(const std::string& key,
   for (std::int64_t i = 0; i < ranks; ++i) {
     auto rows = wanted[static_cast<std::size_t>(i)];
     if (even) rows = total / ranks + (i < total % ranks);
-    answers.push_back(WireWriter().put(start).put(rows).take());
+    answers.push_back(pack(DealtRows{start, rows}));
     start += rows;
   }
   return answers;
@@ -137,7 +144,7 @@ void deal_rows(Group& group, const Matcher& matcher, WantedState& wanted,
   std::vector<KeyedText> asked;
   for (const auto& want : mine) {
     const auto total = wanted.tensors[want.index].tensor.shape[0];
-    asked.push_back({want.key, WireWriter().put(total).put(want.rows).take()});
+    asked.push_back({want.key, pack(WantedRows{total, want.rows})});
   }
   auto heard = ask_by_key(group, key_planners_for(group, all), asked, deal);
   together(group, [&] {
@@ -145,8 +152,7 @@ void deal_rows(Group& group, const Matcher& matcher, WantedState& wanted,
     if (heard.error) throw Error(*heard.error);
     for (std::size_t i = 0; i < mine.size(); ++i) {
       if (heard.texts[i].empty()) return;  // the verdict will tell
-      WireReader in(heard.texts[i]);
-      const auto start = in.get<std::int64_t>(), rows = in.get<std::int64_t>();
+      const auto [start, rows] = unpack<DealtRows>(heard.texts[i]);
       matcher.place_rows(mine[i].key, wanted.tensors[mine[i].index], *mine[i].given, start, rows);
     }
   });

@@ -22,14 +22,19 @@
 namespace cairn {
 namespace {
 
+// What ranks have to know of each other, joined on the way to rank 0: as long as there are tensors,
+// not ranks.
+struct WantedByAny {
+  bool any_strings = false;
+  std::string tensors;         // a bit each
+  std::set<std::string> kept;  // keys
+};
+
 // What is wanted of the checkpoint.
-struct Wanted {
+struct Wanted : WantedByAny {
   Wants slices;                             // of this rank
   std::vector<const LocalSlice*> memories;  // of this rank
   std::set<int> strings;                    // of this rank: indices into the tensors
-  bool any_strings = false;                 // of any rank
-  std::string tensors;                      // of all ranks: a bit each
-  std::set<std::string> kept;               // of all ranks
 
   bool has(std::size_t tensor) const {
     return (static_cast<unsigned char>(tensors[tensor / 8]) >> tensor % 8 & 1) != 0;
@@ -39,26 +44,14 @@ struct Wanted {
   }
 };
 
-// What ranks have to know of each other, joined on the way to rank 0: as long as there are tensors,
-// not ranks.
-std::string encode_common(const Wanted& wanted) {
-  return WireWriter()
-      .put(wanted.tensors)
-      .put(wanted.any_strings)
-      .put(std::vector(wanted.kept.begin(), wanted.kept.end()))
-      .take();
-}
-
-void add_common(Wanted& wanted, const std::string& message) {
-  WireReader reader(message);
-  const auto tensors = reader.get<std::string>();
-  wanted.tensors.resize(tensors.size());
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    wanted.tensors[i] = static_cast<char>(wanted.tensors[i] | tensors[i]);
+void add_common(WantedByAny& wanted, const std::string& message) {
+  auto more = unpack<WantedByAny>(message);
+  wanted.tensors.resize(more.tensors.size());
+  for (std::size_t i = 0; i < more.tensors.size(); ++i) {
+    wanted.tensors[i] = static_cast<char>(wanted.tensors[i] | more.tensors[i]);
   }
-  wanted.any_strings |= reader.get<bool>();
-  const auto kept = reader.get_all<std::string>();
-  wanted.kept.insert(kept.begin(), kept.end());
+  wanted.any_strings |= more.any_strings;
+  wanted.kept.merge(more.kept);
 }
 
 std::vector<Box> boxes_of(const LocalTensor& tensor) {
@@ -94,11 +87,11 @@ Wanted gather_wants(const Job& job, const SharedIndex& index, const WantedState&
     }
     wanted.any_strings = !wanted.strings.empty();
   });
-  auto all = reduce_to_root(*job.group, encode_common(wanted), [](auto low, auto high) {
-    Wanted both;
+  auto all = reduce_to_root(*job.group, pack<WantedByAny>(wanted), [](auto low, auto high) {
+    WantedByAny both;
     add_common(both, low);
     add_common(both, high);
-    return encode_common(both);
+    return pack(both);
   });
   job.group->broadcast(all, 0);
   add_common(wanted, all);
@@ -135,7 +128,7 @@ void fill_what_grows(WantedState& mine, const std::map<int, std::string>& string
   }
   for (const auto& one : mine.tensors) {
     if (!one.tensor.strings) continue;
-    one.tensor.strings->set(WireReader(strings.at(one.stored)).get_all<std::string>());
+    one.tensor.strings->set(unpack<std::vector<std::string>>(strings.at(one.stored)));
   }
 }
 

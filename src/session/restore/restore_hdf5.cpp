@@ -56,16 +56,11 @@ auto at_file(const io::Path& path, F&& function) {
 // Collective. Each name that any rank has, once, on rank 0. Ranks have mostly the same, so that
 // messages do not grow on their way.
 std::string names_on_root(Group& group, const std::vector<std::string>& mine) {
-  const auto pack = [](const std::set<std::string>& names) {
-    return WireWriter().put(std::vector<std::string>(names.begin(), names.end())).take();
-  };
-  return reduce_to_root(group, pack({mine.begin(), mine.end()}),
-                        [&](const std::string& low, const std::string& high) {
-                          std::set<std::string> both;
-                          for (const auto* part : {&low, &high}) {
-                            auto names = WireReader(*part).get_all<std::string>();
-                            both.insert(names.begin(), names.end());
-                          }
+  using Names = std::set<std::string>;
+  return reduce_to_root(group, pack(Names(mine.begin(), mine.end())),
+                        [](const std::string& low, const std::string& high) {
+                          auto both = unpack<Names>(low);
+                          both.merge(unpack<Names>(high));
                           return pack(both);
                         });
 }
@@ -86,22 +81,19 @@ CheckpointContents find_datasets(Group& group, const io::Path& path, hdf5::Forei
   const auto all = names_on_root(group, mine);
   const auto message = from_root(group, [&] {
     std::vector<StoredTensor> found;
-    for (const auto& name : WireReader(all).get_all<std::string>()) {
+    for (const auto& name : unpack<std::vector<std::string>>(all)) {
       const auto dataset = at_file(path, [&] { return file.find(name); });
       if (!dataset) continue;
       StoredSlice slice;
       slice.box = Box::whole(dataset->shape);
       found.push_back({name, dataset->dtype, dataset->shape, false, {std::move(slice)}, ""});
     }
-    WireWriter writer;
-    put(writer, found);
-    return writer.take();
+    return pack(found);
   });
   CheckpointContents contents;
   contents.prefix = path.string();
   contents.format = Format::hdf5;
-  WireReader reader(message);
-  contents.tensors = get_stored(reader);
+  contents.tensors = unpack<std::vector<StoredTensor>>(message);
   return contents;
 }
 
@@ -191,7 +183,7 @@ RestoreReport restore_hdf5(const std::shared_ptr<Group>& shared, const std::file
     if (mine.indexed) mine.indexed->deliver(group);
     group.all_reduce({&report.bytes_read, 1}, Group::Op::sum);
     const auto kept = broadcast_text(group, names_on_root(group, mine.kept));
-    report.kept_keys = WireReader(kept).get_all<std::string>();
+    report.kept_keys = unpack<std::vector<std::string>>(kept);
     return report;
   });
 }

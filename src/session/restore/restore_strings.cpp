@@ -12,17 +12,22 @@
 namespace cairn {
 namespace {
 
+struct StringsOf {
+  int tensor = 0;
+  std::string_view values;  // packed
+};
+
 // Of each tensor who asks for it.
 std::map<int, std::vector<int>> tell_readers(const Job& job, const std::set<int>& wanted) {
   const auto readers = job.io_ranks();
   Delivery questions;
   for (const auto tensor : wanted) {
-    questions.to(readers[static_cast<std::size_t>(tensor) % readers.size()]).put(tensor);
+    pack_into(questions.to(readers[static_cast<std::size_t>(tensor) % readers.size()]), tensor);
   }
   std::map<int, std::vector<int>> asked;
   const auto come = questions.deliver(*job.group);
   for (const auto& [rank, letter] : come.mail) {
-    for (WireReader in(letter); !in.empty();) asked[in.get<int>()].push_back(rank);
+    for (const int tensor : unpack_each<int>(letter)) asked[tensor].push_back(rank);
   }
   return asked;
 }
@@ -52,12 +57,12 @@ std::map<int, std::string> restore_strings(const Job& job, const SharedIndex& in
     }
     if (error) continue;
     error.guard([&, &number = number, &ranks = ranks] {
-      const auto text = WireWriter().put(read_strings(*job.files, contents, tensor)).take();
+      const auto text = pack(read_strings(*job.files, contents, tensor));
       for (const auto& slice : tensor.slices) bytes_read += slice.size;
       if (is_for_all(ranks.size(), job.group->size())) {
-        answers.to_all().put(number).put(text);
+        pack_into(answers.to_all(), StringsOf{number, text});
       } else {
-        for (const auto rank : ranks) answers.to(rank).put(number).put(text);
+        for (const auto rank : ranks) pack_into(answers.to(rank), StringsOf{number, text});
       }
     });
   }
@@ -65,10 +70,8 @@ std::map<int, std::string> restore_strings(const Job& job, const SharedIndex& in
   const auto come = answers.deliver(*job.group);
   std::map<int, std::string> values;
   const auto take = [&](const std::string& message) {
-    for (WireReader in(message); !in.empty();) {
-      const auto number = in.get<int>();
-      auto text = in.get<std::string>();
-      if (wanted.count(number)) values[number] = std::move(text);
+    for (const auto& [number, values_of] : unpack_each<StringsOf>(message)) {
+      if (wanted.count(number)) values[number] = values_of;
     }
   };
   for (const auto& [reader, letter] : come.mail) take(letter);

@@ -49,12 +49,12 @@ class StoredSlices {
 
   void learn(int number, StoredSlice slice) { learned_.try_emplace(number, std::move(slice)); }
   /// What a rank says of a source to one that may not know it.
-  void put(WireWriter& out, int number) const {
+  void put(std::string& out, int number) const {
     const auto tensor = tensor_of(number);
-    if (index_.is_dealt(static_cast<int>(tensor))) cairn::put(out, learned_.at(number));
+    if (index_.is_dealt(static_cast<int>(tensor))) pack_into(out, learned_.at(number));
   }
   void learn(WireReader& in, int number) {
-    if (index_.is_dealt(static_cast<int>(tensor_of(number)))) learn(number, get_slice(in));
+    if (index_.is_dealt(static_cast<int>(tensor_of(number)))) learn(number, in.get<StoredSlice>());
   }
 
  private:
@@ -74,6 +74,12 @@ struct Run {
   std::int64_t offset, bytes;
   std::uint32_t crc;
 };
+// To the rank that compares the checksums of these sources.
+struct CheckLetter {
+  std::vector<int> sources;
+  std::vector<Run> runs;
+  std::string slices;  // of the sources, as StoredSlices puts them
+};
 
 class Restore {
  public:
@@ -92,7 +98,7 @@ class Restore {
                                   .source = [this](int source) { return box_of(source); },
                                   .before = [this](int a, int b) { return lies_before(a, b); }};
     if (index.is_dealt()) {
-      setting.put_source = [this](WireWriter& out, int source) { stored_.put(out, source); };
+      setting.put_source = [this](std::string& out, int source) { stored_.put(out, source); };
       setting.get_source = [this](WireReader& in, int source) { stored_.learn(in, source); };
     }
     plan::Spread spread(std::move(setting));
@@ -244,28 +250,24 @@ class Restore {
   // Collective. The checksums of each slice meet on one rank, which compares; that it is to expect
   // them, it hears from those who want the slice.
   void check_runs() {
-    std::map<int, std::pair<std::vector<int>, std::vector<Run>>> letters;
+    std::map<int, CheckLetter> letters;
     const auto size = job_.group->size();
     std::sort(touched_.begin(), touched_.end());
     touched_.erase(std::unique(touched_.begin(), touched_.end()), touched_.end());
-    for (const auto source : touched_) letters[source % size].first.push_back(source);
-    for (const auto& run : runs_) letters[run.source % size].second.push_back(run);
-    Mail mail;
-    for (const auto& [rank, letter] : letters) {
-      WireWriter out;
-      out.put(letter.first).put(letter.second);
-      for (const auto source : letter.first) stored_.put(out, source);
-      mail.emplace_back(rank, out.take());
+    for (const auto source : touched_) letters[source % size].sources.push_back(source);
+    for (const auto& run : runs_) letters[run.source % size].runs.push_back(run);
+    for (auto& [rank, letter] : letters) {
+      for (const auto source : letter.sources) stored_.put(letter.slices, source);
     }
-    mail = all_to_all(*job_.group, std::move(mail));
+    const auto mail = all_to_all(*job_.group, mail_of(std::move(letters)));
     std::vector<int> expected;
     std::vector<Run> runs;
-    for (const auto& [rank, letter] : mail) {
-      WireReader reader(letter);
-      const auto sources = reader.get_all<int>();
-      for (const auto& run : reader.get_all<Run>()) runs.push_back(run);
-      for (const auto source : sources) stored_.learn(reader, source);
-      expected.insert(expected.end(), sources.begin(), sources.end());
+    for (const auto& [rank, message] : mail) {
+      const auto letter = unpack<CheckLetter>(message);
+      runs.insert(runs.end(), letter.runs.begin(), letter.runs.end());
+      WireReader slices(letter.slices);
+      for (const auto source : letter.sources) stored_.learn(slices, source);
+      expected.insert(expected.end(), letter.sources.begin(), letter.sources.end());
     }
     // Of several damaged slices the first in the index is named.
     constexpr auto none = std::numeric_limits<std::int64_t>::max();

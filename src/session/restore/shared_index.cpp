@@ -32,14 +32,14 @@ bool SharedIndex::may_have(const Range& range, const Box& box) const {
 
 namespace {
 
-void take_slices(WireReader& in, std::vector<NumberedSlice>& to) {
-  auto left = in.get<std::uint64_t>();
-  to.reserve(to.size() + in.room_for(left));
-  for (; left > 0; --left) {
-    const auto number = in.get<std::int64_t>();
-    to.push_back({number, get_slice(in)});
-  }
-}
+struct SliceQuestion {
+  std::size_t range = 0, wish = 0;
+  std::vector<Box> boxes;
+};
+struct SliceAnswer {
+  std::size_t number = 0;  // of the wish; or of the range, in what goes to all
+  std::vector<NumberedSlice> slices;
+};
 
 }  // namespace
 
@@ -53,29 +53,24 @@ std::vector<std::vector<NumberedSlice>> SharedIndex::find(Group& group,
     const auto& [tensor, wanted] = wishes[w];
     const auto dealt = static_cast<std::size_t>(dealt_of_[static_cast<std::size_t>(tensor)]);
     for (auto r = first_range_[dealt]; r < first_range_[dealt + 1]; ++r) {
-      std::vector<const Box*> boxes;
+      SliceQuestion question{r, w, {}};
       for (const auto& box : wanted) {
-        if (may_have(ranges_[r], box)) boxes.push_back(&box);
+        if (may_have(ranges_[r], box)) question.boxes.push_back(box);
       }
-      if (boxes.empty()) continue;
+      if (question.boxes.empty()) continue;
       asked[r].push_back(w);
-      auto& letter = questions.to(ranges_[r].holder);
-      letter.put(std::uint64_t{r}).put(std::uint64_t{w}).put(std::uint64_t{boxes.size()});
-      for (const auto* box : boxes) put(letter, *box);
+      pack_into(questions.to(ranges_[r].holder), question);
     }
   }
   answer(questions.deliver(group).mail, group.size(), answers);
   const auto come = answers.deliver(group);
   for (const auto& [holder, letter] : come.mail) {
-    for (WireReader in(letter); !in.empty();) {
-      const auto w = in.get<std::uint64_t>();
-      take_slices(in, found.at(w));
+    for (auto& [w, slices] : unpack_each<SliceAnswer>(letter)) {
+      auto& all = found.at(w);
+      std::move(slices.begin(), slices.end(), std::back_inserter(all));
     }
   }
-  for (WireReader in(come.for_all); !in.empty();) {
-    const auto range = in.get<std::uint64_t>();
-    std::vector<NumberedSlice> slices;
-    take_slices(in, slices);
+  for (const auto& [range, slices] : unpack_each<SliceAnswer>(come.for_all)) {
     for (const auto w : asked[range]) {
       found[w].insert(found[w].end(), slices.begin(), slices.end());
     }
@@ -100,11 +95,10 @@ void SharedIndex::answer(const Mail& asked, int ranks, Delivery& answers) const 
                              [](const Held& a, std::size_t b) { return a.range < b; });
   };
   for (const auto& [rank, letter] : asked) {
-    for (WireReader in(letter); !in.empty();) {
-      const auto range = in.get<std::uint64_t>(), wish = in.get<std::uint64_t>();
+    for (const auto& [range, wish, boxes] : unpack_each<SliceQuestion>(letter)) {
       auto& one = by_range[range].emplace_back(Asked{rank, wish, {}});
-      for (auto left = in.get<std::uint64_t>(); left > 0; --left) {
-        for (const auto slice : held(range).boxes.query(get_box(in))) one.slices.push_back(slice);
+      for (const auto& box : boxes) {
+        for (const auto slice : held(range).boxes.query(box)) one.slices.push_back(slice);
       }
       std::sort(one.slices.begin(), one.slices.end());
       one.slices.erase(std::unique(one.slices.begin(), one.slices.end()), one.slices.end());
@@ -112,19 +106,23 @@ void SharedIndex::answer(const Mail& asked, int ranks, Delivery& answers) const 
   }
   for (const auto& [range, all] : by_range) {
     const auto& have = held(range);
-    const auto put_one = [&, first = ranges_[range].first](WireWriter& out, std::size_t slice) {
-      put(out.put(first + static_cast<std::int64_t>(slice)), have.slices[slice]);
+    const auto add = [&, first = ranges_[range].first](SliceAnswer& to, std::size_t slice) {
+      to.slices.push_back({first + static_cast<std::int64_t>(slice), have.slices[slice]});
     };
     std::size_t wanted = 0;
     for (const auto& one : all) wanted += one.slices.size();
     if (is_for_all(wanted / std::max<std::size_t>(have.slices.size(), 1), ranks)) {
-      auto& out = answers.to_all().put(std::uint64_t{range}).put(std::uint64_t{have.slices.size()});
-      for (std::size_t slice = 0; slice < have.slices.size(); ++slice) put_one(out, slice);
+      SliceAnswer found{range, {}};
+      found.slices.reserve(have.slices.size());
+      for (std::size_t slice = 0; slice < have.slices.size(); ++slice) add(found, slice);
+      pack_into(answers.to_all(), found);
       continue;
     }
     for (const auto& one : all) {
-      auto& out = answers.to(one.rank).put(one.wish).put(std::uint64_t{one.slices.size()});
-      for (const auto slice : one.slices) put_one(out, slice);
+      SliceAnswer found{one.wish, {}};
+      found.slices.reserve(one.slices.size());
+      for (const auto slice : one.slices) add(found, slice);
+      pack_into(answers.to(one.rank), found);
     }
   }
 }

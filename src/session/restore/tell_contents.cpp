@@ -46,10 +46,10 @@ CheckpointContents tell(const Job& job, const io::Path& prefix,
   IndexFile loaded;
   const auto message = from_root(*job.group, [&] {
     loaded = read();
-    return encode(loaded);
+    return pack(loaded);
   });
   return together(*job.group, [&] {
-    if (!job.root()) loaded = decode_index_file(message);
+    if (!job.root()) loaded = unpack<IndexFile>(message);
     auto contents = parse_contents(loaded, prefix);
     require_in_place(loaded, contents);
     return contents;

@@ -56,11 +56,7 @@ void CaptureForm::meet(const Job& job) {
   if (job.places.served_by.empty()) return;
   Group& group = *job.group;
   const auto me = rank_ = job.rank();
-  const auto list = together(group, [&] {
-    WireWriter writer;
-    put(writer, entries_);
-    return writer.take();
-  });
+  const auto list = together(group, [&] { return pack_each(entries_); });
   std::vector<std::pair<int, std::string>> lists;
   if (job.is_io_rank()) {
     for (int rank = 0; rank < group.size(); ++rank) {
@@ -77,8 +73,7 @@ void CaptureForm::meet(const Job& job) {
       layout_ = {{}, next_page(stream_->largest), 0};
     }
     for (const auto& [rank, bytes] : lists) {
-      WireReader reader(bytes);
-      auto entries = get_stored(reader);
+      auto entries = unpack_all<StoredTensor>(bytes);
       const auto own = capture_layout(entries, 0);
       const auto begin = layout_.shard_bytes;
       served_.push_back({rank, entries.size(), begin, Frames(entries, limit, own.at)});

@@ -76,28 +76,14 @@ void assign_replicated(Group& group, CoverShare& share, std::int64_t all_slices,
     }
     for (const auto& one : comparisons) {
       for (const auto& holder : one.holders) {
-        put(orders[holder.rank].to_compare.put(one.key).put(holder.box), one.box);
+        orders[holder.rank].to_compare.add({one.key, holder.box, one.box});
       }
     }
     for (const auto& one : choose_watches(held, tensors, turn.check, first)) {
-      auto& order = orders[one.holder.rank];
-      put(order.to_watch.put(one.key).put(one.holder.box), one.box);
-      order.to_watch.put(one.ordinal).put(one.weight);
+      orders[one.holder.rank].to_watch.add(
+          {{one.key, one.holder.box, one.box}, one.ordinal, one.weight});
     }
   });
-}
-
-Mail mail_of(Orders orders) {
-  Mail mail;
-  for (auto& [rank, order] : orders) {
-    mail.emplace_back(rank, WireWriter()
-                                .put(order.to_write.take())
-                                .put(order.to_bring.take())
-                                .put(order.to_compare.take())
-                                .put(order.to_watch.take())
-                                .take());
-  }
-  return mail;
 }
 
 }  // namespace
@@ -123,28 +109,20 @@ Covered cover(const Job& job, const State& state, const ReplicaTurn& turn) {
                       {turn.check, turn.sample_of, sums[2]}, covered.replicas.all);
     covered.replicas.any = any_of(group, !covered.replicas.all.empty());
   }
-  WireWriter report;
-  put(report, share.dense);
   std::vector<DenseTensor> all_dense;
-  to_root(group, report.take(), [&](const std::string& message) {
-    WireReader reader(message);
-    auto some = get_dense(reader);
-    std::move(some.begin(), some.end(), std::back_inserter(all_dense));
-  });
+  to_root(group, pack_each(share.dense),
+          [&](const std::string& message) { unpack_into(all_dense, message); });
   std::string dense;
   together(group, [&] {
     if (group.rank() != 0) return;
     std::sort(all_dense.begin(), all_dense.end(),
               [](const auto& a, const auto& b) { return a.key < b.key; });
     format.choose_files(job, state, all_dense);
-    WireWriter writer;
-    put(writer, all_dense);
-    dense = writer.take();
+    dense = pack_each(all_dense);
   });
   if (broadcast_value(group, !dense.empty())) {
     group.broadcast(dense, 0);
-    WireReader reader(dense);
-    covered.dense = get_dense(reader);
+    covered.dense = unpack_all<DenseTensor>(dense);
   }
   const auto orders = all_to_all(group, mail_of(std::move(share.orders)));
 
@@ -152,32 +130,24 @@ Covered cover(const Job& job, const State& state, const ReplicaTurn& turn) {
   for (std::size_t i = 0; i < state.tensors().size(); ++i) index_of[state.tensors()[i].first] = i;
   std::unordered_map<std::string_view, DenseTensor*> dense_of;
   for (auto& one : covered.dense) dense_of[one.key] = &one;
-  const auto each = [&](const std::string& list, const auto& take) {
-    for (WireReader in(list); !in.empty();) {
-      const auto tensor = index_of.at(in.get<std::string>());
-      const auto slice = in.get<int>();
-      take(tensor, slice, get_box(in), in);
-    }
-  };
   auto& tasks = covered.tasks;
-  for (const auto& [planner, order] : orders) {
-    const int from = planner;
-    WireReader reader(order);
-    each(reader.get<std::string>(), [&](std::size_t tensor, int slice, Box box, WireReader&) {
+  for (const auto& [planner, message] : orders) {
+    const auto order = unpack<Order>(message);
+    for (auto& [key, slice, box] : order.to_write.each()) {
+      const auto tensor = index_of.at(key);
       const bool has_slices = !state.tensors()[tensor].second.slices.empty();
       tasks.push_back({tensor, has_slices ? slice : -1, std::move(box)});
-    });
-    each(reader.get<std::string>(), [&](std::size_t tensor, int slice, Box box, WireReader&) {
-      dense_of.at(state.tensors()[tensor].first)->parts.push_back({std::move(box), slice});
-    });
-    each(reader.get<std::string>(), [&](std::size_t tensor, int slice, Box box, WireReader&) {
-      covered.replicas.mine.push_back({tensor, slice, std::move(box), from});
-    });
-    each(reader.get<std::string>(), [&](std::size_t tensor, int slice, Box box, WireReader& in) {
-      const auto ordinal = in.get<std::int64_t>();
-      const auto weight = in.get<std::uint64_t>();
-      covered.replicas.watches.push_back({tensor, slice, std::move(box), ordinal, weight});
-    });
+    }
+    for (auto& [key, slice, box] : order.to_bring.each()) {
+      dense_of.at(key)->parts.push_back({std::move(box), slice});
+    }
+    for (auto& [key, slice, box] : order.to_compare.each()) {
+      covered.replicas.mine.push_back({index_of.at(key), slice, std::move(box), planner});
+    }
+    for (auto& [of, ordinal, weight] : order.to_watch.each()) {
+      covered.replicas.watches.push_back(
+          {index_of.at(of.key), of.slice, std::move(of.box), ordinal, weight});
+    }
   }
   std::sort(tasks.begin(), tasks.end(), [](const Task& a, const Task& b) {
     return std::tie(a.tensor, a.slice, a.box) < std::tie(b.tensor, b.slice, b.box);

@@ -21,7 +21,7 @@ void assign(const CoveredTensor& tensor, std::span<const int> writers, const Sav
     const auto& holder = slice.holders[static_cast<std::size_t>(writers[s])];
     if (holder.fill && !whole) continue;  // a gap between slices
     auto& order = orders[holder.rank];
-    put((whole ? order.to_bring : order.to_write).put(tensor.key).put(holder.box), slice.box);
+    (whole ? order.to_bring : order.to_write).add({tensor.key, holder.box, slice.box});
   }
 }
 

@@ -2,6 +2,7 @@
 /// Coverage, spread over ranks: what one of those does that prove some of the tensors.
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -12,9 +13,21 @@
 
 namespace cairn {
 
-/// For one rank: the keys and boxes that it writes, brings to a dense tensor, and compares.
+/// A slice of the rank that is told so, or a part of it.
+struct OrderedSlice {
+  std::string_view key;
+  int slice = 0;
+  Box box;
+};
+struct OrderedWatch {
+  OrderedSlice of;
+  std::int64_t ordinal = 0;
+  std::uint64_t weight = 0;
+};
+/// For one rank: what it writes, brings to a dense tensor, and compares.
 struct Order {
-  WireWriter to_write, to_bring, to_compare, to_watch;
+  Packed<OrderedSlice> to_write, to_bring, to_compare;
+  Packed<OrderedWatch> to_watch;
 };
 using Orders = std::unordered_map<int, Order>;  // by rank
 

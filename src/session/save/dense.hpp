@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/wire.hpp"
@@ -30,9 +31,9 @@ struct DenseTensor {
   int file = 0;             ///< among those of dense tensors
 };
 
-/// How they travel between ranks: all but the parts.
-void put(WireWriter&, const std::vector<DenseTensor>&);
-std::vector<DenseTensor> get_dense(WireReader&);
+template <>
+inline constexpr auto travels<DenseTensor> =
+    std::tuple{&DenseTensor::key, &DenseTensor::dtype, &DenseTensor::shape, &DenseTensor::file};
 
 /// Rank 0 of a bundle's save. Asks the sharding policy which file each goes to, puts the tensors in
 /// the order of the files and numbers these from 0. Throws sharding for what is no answer.

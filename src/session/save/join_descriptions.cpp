@@ -74,28 +74,9 @@ Sayings sayings_of(const Descriptions& said, int rank) {
   return all;
 }
 
-std::string encode(const Sayings& all) {
-  WireWriter out;
-  for (const auto& [what, one] : all) {
-    out.put(what.first).put(what.second).put(one.json).put(one.rank);
-  }
-  return out.take();
-}
-
-Sayings decode(std::string_view message) {
-  Sayings all;
-  for (WireReader in(message); !in.empty();) {
-    auto key = in.get<std::string>();
-    auto name = in.get<std::string>();
-    auto json = in.get<std::string>();
-    all[{std::move(key), std::move(name)}] = {std::move(json), in.get<int>()};
-  }
-  return all;
-}
-
 std::string join(const std::string& low, const std::string& high) {
-  auto all = decode(low);
-  for (auto& [what, one] : decode(high)) {
+  auto all = unpack<Sayings>(low);
+  for (auto& [what, one] : unpack<Sayings>(high)) {
     const auto [at, is_new] = all.emplace(what, one);
     if (is_new || at->second.json == one.json) continue;
     const auto& [key, name] = what;
@@ -108,7 +89,7 @@ std::string join(const std::string& low, const std::string& high) {
                 "Say the same on all ranks, or on one of them.")
         .of_tensor(key);
   }
-  return encode(all);
+  return pack(all);
 }
 
 Descriptions descriptions_of(const Sayings& all) {
@@ -138,13 +119,13 @@ Descriptions descriptions_of(const Sayings& all) {
 // Collective. Ranks say different things, or speak of what others have.
 Descriptions gather(Group& group, const State& state) {
   const auto mine =
-      together(group, [&] { return encode(sayings_of(state.descriptions(), group.rank())); });
+      together(group, [&] { return pack(sayings_of(state.descriptions(), group.rank())); });
   const auto joined = reduce_to_root(group, mine, join);
   const auto message = from_root(group, [&] {
-    bundle::encode_new_descriptions(descriptions_of(decode(joined)));  // is it too much?
+    bundle::encode_new_descriptions(descriptions_of(unpack<Sayings>(joined)));  // is it too much?
     return joined;
   });
-  auto all = descriptions_of(decode(message));
+  auto all = descriptions_of(unpack<Sayings>(message));
   std::vector<std::int64_t> found;
   together(group, [&] {
     for (const auto& [key, said] : all.by_key) {

@@ -29,16 +29,6 @@ std::string checksums_of(const std::vector<StoredTensor>& entries) {
   return bytes;
 }
 
-std::vector<bundle::Place> places_in(const std::string& message) {
-  std::vector<bundle::Place> places;
-  for (WireReader in(message); !in.empty();) {
-    const auto file = in.get<std::int32_t>();
-    const auto offset = in.get<std::int64_t>();
-    places.push_back({file, offset, in.get<std::int64_t>()});
-  }
-  return places;
-}
-
 }  // namespace
 
 void KeptMerge::forget() {
@@ -92,18 +82,16 @@ bool KeptMerge::misses(Group& group, const std::vector<StoredTensor>& mine,
 void KeptMerge::keep(Group& group, std::vector<StoredTensor> mine,
                      const std::vector<bundle::IndexEntry>& all) {
   KeptError error;  // without what is kept the next merge is a long one
-  WireWriter places;
+  Packed<bundle::Place> places;
   error.guard([&] {
     for (const auto& entry : mine) {
-      for (const auto& slice : entry.slices) {
-        places.put(slice.file).put(slice.offset).put(slice.size);
-      }
+      for (const auto& slice : entry.slices) places.add({slice.file, slice.offset, slice.size});
     }
   });
-  const auto message = reduce_to_root(group, error ? "" : places.take(), joined);
+  const auto message = reduce_to_root(group, error ? "" : std::move(places.bytes), joined);
   if (group.rank() == 0) {
     error.guard([&] {
-      auto index = bundle::KeptIndex::of(all, places_in(message));
+      auto index = bundle::KeptIndex::of(all, unpack_all<bundle::Place>(message));
       if (index) index_ = std::make_shared<bundle::KeptIndex>(*std::move(index));
     });
   }

@@ -23,15 +23,6 @@ struct ToldFigures {
   int first_share = 0;
   std::vector<RankShare> shares;  // of ranks that follow each other
 
-  std::string encode() const {
-    return WireWriter().put(figures).put(first_share).put_row(shares.data(), shares.size()).take();
-  }
-  static ToldFigures decode(const std::string& message) {
-    WireReader in(message);
-    ToldFigures told{in.get<RankFigures>(), in.get<int>(), {}};
-    in.get_row(told.shares);
-    return told;
-  }
   void fold(const ToldFigures& of_higher_ranks) {
     figures.fold(of_higher_ranks.figures);
     const auto& more = of_higher_ranks.shares;
@@ -51,22 +42,32 @@ void fold_figures(Group& group, SaveStatistics& measured) {
                          group.rank() / ranks_a_share(group.size()),
                          {{measured.bytes, measured.seconds.write}}};
   const auto all =
-      reduce_to_root(group, mine.encode(), [](const std::string& low, const std::string& high) {
-        auto figures = ToldFigures::decode(low);
-        figures.fold(ToldFigures::decode(high));
-        return figures.encode();
+      reduce_to_root(group, pack(mine), [](const std::string& low, const std::string& high) {
+        auto figures = unpack<ToldFigures>(low);
+        figures.fold(unpack<ToldFigures>(high));
+        return pack(figures);
       });
   if (group.rank() != 0) return;
-  auto told = ToldFigures::decode(all);
+  auto told = unpack<ToldFigures>(all);
   told.figures.give(measured);
   measured.shares = std::move(told.shares);
 }
 
+// Of a divided tensor, a rank's slices of a run, and a box that it writes of a region.
+struct PartOfRun {
+  int division = 0, run = 0;
+  StoredTensor entry;
+};
+struct BoxOfRegion {
+  int division = 0, region = 0;
+  Box box;
+};
 // For one rank: entries of whole tensors, of runs of divided ones, and boxes that are written of
 // their regions.
 struct Letter {
   std::vector<StoredTensor> whole;
-  WireWriter runs, boxes;
+  Packed<PartOfRun> runs;
+  Packed<BoxOfRegion> boxes;
 };
 
 void add_divided(std::map<int, Letter>& letters, StoredTensor& tensor, const Divisions& divided,
@@ -75,15 +76,13 @@ void add_divided(std::map<int, Letter>& letters, StoredTensor& tensor, const Div
   std::map<int, std::vector<StoredSlice>> runs;
   for (auto& slice : tensor.slices) {
     division.regions.each_touched(slice.box, [&](int region) {
-      auto& letter = letters[division.region_planner(region, ranks)];
-      put(letter.boxes.put(number).put(region), slice.box);
+      letters[division.region_planner(region, ranks)].boxes.add({number, region, slice.box});
     });
     runs[division.runs.of(slice.box, slice.dash)].push_back(std::move(slice));
   }
   for (auto& [run, slices] : runs) {
-    WireWriter part;
-    put(part, {{tensor.key, tensor.dtype, tensor.shape, true, std::move(slices), ""}});
-    letters[division.run_planner(run, ranks)].runs.put(number).put(run).put(part.take());
+    letters[division.run_planner(run, ranks)].runs.add(
+        {number, run, {tensor.key, tensor.dtype, tensor.shape, true, std::move(slices), ""}});
   }
 }
 
@@ -119,21 +118,7 @@ Mail to_planners(int rank, std::vector<StoredTensor> mine, const KeyPlanners& pl
     }
     add_divided(letters, one, divided, division, planners.ranks);
   }
-  Mail mail;
-  for (auto& [planner, letter] : letters) {
-    WireWriter whole;
-    put(whole, letter.whole);
-    mail.emplace_back(
-        planner,
-        WireWriter().put(whole.take()).put(letter.runs.take()).put(letter.boxes.take()).take());
-  }
-  return mail;
-}
-
-void append_entries(std::vector<StoredTensor>& all, const std::string& message) {
-  WireReader reader(message);
-  auto some = get_stored(reader);
-  std::move(some.begin(), some.end(), std::back_inserter(all));
+  return mail_of(std::move(letters));
 }
 
 // Its slices take more room than what becomes of them.
@@ -144,16 +129,10 @@ bundle::IndexEntry encode_and_free(bundle::EntryEncoder& encoder, StoredTensor& 
 }
 
 void read(Mail mail, Come& come) {
-  for (auto& [rank, letter] : mail) {
-    const auto bytes = std::exchange(letter, {});
-    WireReader reader(bytes);
-    append_entries(come.whole, reader.get<std::string>());
-    const auto runs = reader.get<std::string>(), boxes = reader.get<std::string>();
-    for (WireReader in(runs); !in.empty();) {
-      const auto division = in.get<int>(), run = in.get<int>();
-      const auto part = in.get<std::string>();
-      WireReader part_reader(part);
-      auto entry = std::move(get_stored(part_reader).at(0));
+  for (auto& [rank, bytes] : mail) {
+    auto letter = unpack<Letter>(std::exchange(bytes, {}));
+    std::move(letter.whole.begin(), letter.whole.end(), std::back_inserter(come.whole));
+    for (auto& [division, run, entry] : letter.runs.each()) {
       const auto [at, is_new] = come.runs.try_emplace({division, run});
       if (is_new) {
         at->second = std::move(entry);
@@ -161,9 +140,8 @@ void read(Mail mail, Come& come) {
         std::move(entry.slices.begin(), entry.slices.end(), std::back_inserter(at->second.slices));
       }
     }
-    for (WireReader in(boxes); !in.empty();) {
-      const auto division = in.get<int>(), region = in.get<int>();
-      come.boxes[{division, region}].push_back(get_box(in));
+    for (auto& [division, region, box] : letter.boxes.each()) {
+      come.boxes[{division, region}].push_back(std::move(box));
     }
   }
 }
@@ -245,7 +223,7 @@ JoinedEntries merge_entries(Group& group, std::vector<StoredTensor> mine, bool e
     mail = to_planners(group.rank(), std::move(mine), planners, divided, come.whole);
   });
   mail = all_to_all(group, std::move(mail));
-  WireWriter report;  // rank 0 keeps what it has joined
+  std::string report;  // rank 0 keeps what it has joined
   error.guard([&] {
     read(std::move(mail), come);
     add_gaps(come.boxes, divided, gaps, group.rank(), group.size());
@@ -253,20 +231,20 @@ JoinedEntries merge_entries(Group& group, std::vector<StoredTensor> mine, bool e
     if (encode_them) {
       return encode(std::move(come), gaps, [&](bundle::IndexEntry entry) {
         if (group.rank() == 0) return all.encoded.push_back(std::move(entry));
-        put(report, entry);
+        pack_into(report, entry);
       });
     }
     auto joined = join_entries(std::move(come.whole), gaps);
     if (group.rank() == 0) {
       all.tensors = std::move(joined);
     } else {
-      put(report, joined);
+      report = pack_each(joined);
     }
   });
   agree_on_least(group, error.first());
-  to_root(group, report.take(), [&](const std::string& message) {
-    if (!encode_them) return append_entries(all.tensors, message);
-    for (WireReader in(message); !in.empty();) all.encoded.push_back(get_index_entry(in));
+  to_root(group, std::move(report), [&](const std::string& message) {
+    if (!encode_them) return unpack_into(all.tensors, message);
+    unpack_into(all.encoded, message);
   });
   std::sort(all.tensors.begin(), all.tensors.end(),
             [](const auto& a, const auto& b) { return a.key < b.key; });

@@ -16,15 +16,26 @@ namespace {
 // By division and region.
 using GivenByRegion = std::map<std::pair<int, int>, std::vector<GivenSlice>>;
 
+// Of a divided tensor, one slice of the rank that says so.
+struct GivenPart {
+  int division = 0, region = 0, number = 0;
+  bool fill = false;
+  Box box;
+};
+struct ProofLetter {
+  std::vector<Declaration> whole;
+  Packed<GivenPart> parts;
+};
+
 // Each tensor's declaration to whoever proves it, and of divided ones each slice to all whose
 // regions it touches.
 Mail to_planners(std::vector<Declaration>& mine, const KeyPlanners& planners,
                  const Divisions& divided) {
-  std::map<int, std::pair<std::vector<Declaration>, WireWriter>> letters;
+  std::map<int, ProofLetter> letters;
   for (auto& one : mine) {
     const int division = divided.find(one.key);
     if (division < 0) {
-      letters[planners.of(one.key)].first.push_back(std::move(one));
+      letters[planners.of(one.key)].whole.push_back(std::move(one));
       continue;
     }
     const auto& regions = divided[division].regions;
@@ -33,34 +44,21 @@ Mail to_planners(std::vector<Declaration>& mine, const KeyPlanners& planners,
       const auto& box = one.boxes[number];
       if (box.empty()) continue;
       regions.each_touched(box, [&](int region) {
-        auto& letter = letters[divided[division].region_planner(region, planners.ranks)].second;
-        put(letter.put(division).put(region).put(static_cast<int>(number)).put(number >= held),
-            box);
+        letters[divided[division].region_planner(region, planners.ranks)].parts.add(
+            {division, region, static_cast<int>(number), number >= held, box});
       });
     }
   }
-  Mail mail;
-  for (auto& [rank, letter] : letters) {
-    WireWriter whole;
-    put(whole, letter.first);
-    mail.emplace_back(rank, WireWriter().put(whole.take()).put(letter.second.take()).take());
-  }
-  return mail;
+  return mail_of(std::move(letters));
 }
 
 std::vector<Declaration> take_declarations(const Mail& mail, GivenByRegion& given) {
   std::vector<Declaration> all;
-  for (const auto& [rank, letter] : mail) {
-    WireReader reader(letter);
-    const auto whole = reader.get<std::string>(), parts = reader.get<std::string>();
-    WireReader declarations(whole);
-    auto some = get_declarations(declarations);
-    std::move(some.begin(), some.end(), std::back_inserter(all));
-    for (WireReader in(parts); !in.empty();) {
-      const auto division = in.get<int>(), region = in.get<int>();
-      const auto number = in.get<int>();
-      const auto fill = in.get<bool>();
-      given[{division, region}].push_back({get_box(in), {rank, number, fill}});
+  for (const auto& [rank, message] : mail) {
+    auto letter = unpack<ProofLetter>(message);
+    std::move(letter.whole.begin(), letter.whole.end(), std::back_inserter(all));
+    for (auto& [division, region, number, fill, box] : letter.parts.each()) {
+      given[{division, region}].push_back({std::move(box), {rank, number, fill}});
     }
   }
   return all;

@@ -23,6 +23,8 @@ constexpr std::size_t told_slices = 4, told_sides = 8, told_boxes = 3, told_span
 // How finely: in as many parts, none of them larger.
 constexpr std::int64_t detail_parts = 1024, most_detail_bytes = std::int64_t{1} << 20;
 
+using Checksums = std::vector<std::uint32_t>;
+
 /// Holders with the same checksum.
 struct Side {
   std::vector<int> ranks;    ///< ascending
@@ -72,7 +74,7 @@ std::vector<Divergence> find_divergences(const std::vector<Comparison>& all, con
                                          int planner, std::int64_t& count) {
   std::map<int, std::vector<std::uint32_t>> checksums;
   for (const auto& [rank, message] : mail) {
-    checksums[rank] = WireReader(message).get_all<std::uint32_t>();
+    checksums[rank] = unpack<Checksums>(message);
   }
   std::map<int, std::size_t> next;
   std::vector<Divergence> found;
@@ -98,42 +100,11 @@ std::vector<Divergence> find_divergences(const std::vector<Comparison>& all, con
   return found;
 }
 
-void put(WireWriter& out, const Divergence& one) {
-  put(out.put(one.planner).put(one.what.key).put(one.what.dtype), one.what.shape);
-  put(out, one.what.box);
-  out.put(std::uint64_t{one.what.stored.size()});
-  for (const auto& [box, rank] : one.what.stored) put(out.put(rank), box);
-  out.put(std::uint64_t{one.holders}).put(std::uint64_t{one.sides.size()});
-  for (const auto& side : one.sides) out.put(side.ranks).put(std::uint64_t{side.position});
-}
-
-Divergence get_divergence(WireReader& in) {
-  Divergence one;
-  one.planner = in.get<int>();
-  one.what.key = in.get<std::string>();
-  one.what.dtype = in.get<DType>();
-  one.what.shape = get_dims(in);
-  one.what.box = get_box(in);
-  for (auto left = in.get<std::uint64_t>(); left > 0; --left) {
-    const auto rank = in.get<int>();
-    one.what.stored.emplace_back(get_box(in), rank);
-  }
-  one.holders = static_cast<std::size_t>(in.get<std::uint64_t>());
-  for (auto left = in.get<std::uint64_t>(); left > 0; --left) {
-    auto& side = one.sides.emplace_back();
-    side.ranks = in.get_all<int>();
-    side.position = static_cast<std::size_t>(in.get<std::uint64_t>());
-  }
-  return one;
-}
-
 // Collective. On rank 0 the first of what all planners have found, ascending by tensor.
 std::vector<Divergence> first_of_all(Group& group, const std::vector<Divergence>& mine) {
-  WireWriter report;
-  for (const auto& one : mine) put(report, one);
   std::vector<Divergence> all;
-  to_root(group, report.take(), [&](const std::string& message) {
-    for (WireReader in(message); !in.empty();) all.push_back(get_divergence(in));
+  to_root(group, pack_each(mine), [&](const std::string& message) {
+    unpack_into(all, message);
     std::stable_sort(all.begin(), all.end(), [](const Divergence& a, const Divergence& b) {
       const auto by_key = a.what.key.compare(b.what.key);
       return by_key != 0 ? by_key < 0 : a.what.box < b.what.box;
@@ -152,7 +123,7 @@ Mail to_planners(const ReplicaPlan& plan, const std::vector<std::uint32_t>& chec
     for (; i < plan.mine.size() && plan.mine[i].planner == planner; ++i) {
       some.push_back(checksums.at(i));
     }
-    mail.emplace_back(planner, WireWriter().put(some).take());
+    mail.emplace_back(planner, pack(some));
   }
   return mail;
 }
@@ -262,8 +233,12 @@ Error error_of(const std::vector<Divergence>& divergences, std::int64_t count, b
 
 // What rank 0 asks for: of which rank, which of the slices that it has sent to a planner.
 struct Wanted {
-  int rank, planner;
-  std::uint64_t position;
+  int rank = 0, planner = 0;
+  std::size_t position = 0;
+};
+struct SentDetails {
+  int rank = 0;
+  Packed<Checksums> details;
 };
 
 }  // namespace
@@ -281,37 +256,34 @@ void compare_replicas(const Job& job, const State& state, const ReplicaPlan& pla
 
   divergences = first_of_all(group, divergences);
   const auto request = from_root(group, [&] {
-    WireWriter wanted;
+    Packed<Wanted> wanted;
     each_told_side(divergences, [&](const Divergence& one, const Side& side) {
-      wanted.put(Wanted{side.ranks.front(), one.planner, side.position});
+      wanted.add({side.ranks.front(), one.planner, side.position});
     });
-    return wanted.take();
+    return wanted.bytes;
   });
   auto mine = together(group, [&] {
-    WireWriter details;
-    for (WireReader in(request); !in.empty();) {
-      const auto wanted = in.get<Wanted>();
+    SentDetails sent{rank, {}};
+    for (const auto& wanted : unpack_each<Wanted>(request)) {
       if (wanted.rank != rank) continue;
       const auto first = std::find_if(plan.mine.begin(), plan.mine.end(), [&](const auto& one) {
         return one.planner == wanted.planner;
       });
       const auto at = static_cast<std::size_t>(first - plan.mine.begin()) + wanted.position;
-      details.put(details_of(state, plan.mine.at(at)));
+      sent.details.add(details_of(state, plan.mine.at(at)));
     }
-    auto bytes = details.take();
-    return bytes.empty() ? bytes : WireWriter().put(rank).put(bytes).take();
+    return sent.details.bytes.empty() ? "" : pack(sent);
   });
   std::map<int, std::string> details;
   to_root(group, std::move(mine), [&](const std::string& message) {
-    WireReader in(message);
-    const auto from = in.get<int>();
-    details[from] = in.get<std::string>();
+    auto sent = unpack<SentDetails>(message);
+    details[sent.rank] = std::move(sent.details.bytes);
   });
   from_root(group, [&] {
     std::map<int, WireReader> readers;
     for (const auto& [from, bytes] : details) readers.emplace(from, bytes);
     each_told_side(divergences, [&](const Divergence&, Side& side) {
-      side.details = readers.at(side.ranks.front()).get_all<std::uint32_t>();
+      side.details = readers.at(side.ranks.front()).get<Checksums>();
     });
     const bool is_error = job.options.store.replicas.divergence_is_error;
     const auto error = error_of(divergences, count, !is_error);

@@ -19,6 +19,10 @@ namespace cairn {
 namespace {
 
 // Of one ragged tensor, whose rows all ranks together have.
+struct SaidRows {
+  DType dtype{};
+  Dims shape;  // [0]: of this rank
+};
 struct CountedRows {
   Dims shape;              // of the whole
   std::int64_t start = 0;  // of this rank's rows
@@ -42,9 +46,7 @@ std::vector<std::string> count_rows(const std::string& key,
   Dims whole;  // [0] grows
   std::vector<std::int64_t> starts;
   for (const auto& [rank, text] : said) {
-    WireReader in(text);
-    const auto its_dtype = in.get<DType>();
-    auto shape = get_dims(in);
+    auto [its_dtype, shape] = unpack<SaidRows>(text);
     const auto rows = shape[0];
     if (starts.empty()) {
       dtype = its_dtype;
@@ -70,11 +72,7 @@ std::vector<std::string> count_rows(const std::string& key,
         .of_tensor(key);
   }
   std::vector<std::string> answers;
-  for (const auto start : starts) {
-    WireWriter out;
-    put(out, whole);
-    answers.push_back(out.put(start).take());
-  }
+  for (const auto start : starts) answers.push_back(pack(CountedRows{whole, start}));
   return answers;
 }
 
@@ -86,11 +84,9 @@ std::map<std::string, CountedRows> gather_rows(Group& group, const State& state,
   together(group, [&] {
     for (const auto& [key, tensor] : state.tensors()) {
       if (!tensor.unresolved || tensor.unresolved->kind != Unresolved::Kind::ragged) continue;
-      Dims shape = tensor.shape;
-      shape[0] = rows_of(key, *tensor.unresolved->rows);
-      WireWriter text;
-      put(text.put(tensor.dtype), shape);
-      mine.push_back({key, text.take()});
+      SaidRows said{tensor.dtype, tensor.shape};
+      said.shape[0] = rows_of(key, *tensor.unresolved->rows);
+      mine.push_back({key, pack(said)});
     }
   });
   const auto heard = ask_by_key(group, key_planners_for(group, ragged), mine, count_rows);
@@ -99,10 +95,7 @@ std::map<std::string, CountedRows> gather_rows(Group& group, const State& state,
   std::map<std::string, CountedRows> tensors;
   for (std::size_t i = 0; i < mine.size(); ++i) {
     if (heard.texts[i].empty()) continue;
-    WireReader in(heard.texts[i]);
-    auto& one = tensors[mine[i].key];
-    one.shape = get_dims(in);
-    one.start = in.get<std::int64_t>();
+    tensors[mine[i].key] = unpack<CountedRows>(heard.texts[i]);
   }
   return tensors;
 }

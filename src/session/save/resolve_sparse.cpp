@@ -23,23 +23,14 @@ struct Said {
   Dims shape;
   std::string element;
   std::vector<Box> boxes;
-
-  static Said read(int rank, const std::string& text) {
-    WireReader in(text);
-    Said said{rank, in.get<DType>(), get_dims(in), in.get<std::string>(), {}};
-    while (!in.empty()) said.boxes.push_back(get_box(in));
-    return said;
-  }
 };
 
-std::string text_of(const LocalTensor& tensor) {
-  WireWriter out;
-  put(out.put(tensor.dtype), tensor.shape);
-  out.put(fill_element(tensor));
+Said said_of(int rank, const LocalTensor& tensor) {
+  Said said{rank, tensor.dtype, tensor.shape, fill_element(tensor), {}};
   for (const auto& slice : tensor.slices) {
-    if (!slice.box.empty()) put(out, slice.box);
+    if (!slice.box.empty()) said.boxes.push_back(slice.box);
   }
-  return out.take();
+  return said;
 }
 
 std::string shown(DType dtype, const std::string& element) {
@@ -97,7 +88,7 @@ std::vector<std::string> gaps_of(const std::string& key,
                                  const std::vector<std::pair<int, std::string>>& texts,
                                  GapsByKey& gaps) {
   std::vector<Said> said;
-  for (const auto& [rank, text] : texts) said.push_back(Said::read(rank, text));
+  for (const auto& [rank, text] : texts) said.push_back(unpack<Said>(text));
   std::vector<std::string> answers(said.size(), "-");
   std::vector<Box> held;
   const auto& first = said.front();
@@ -119,28 +110,20 @@ std::vector<std::string> gaps_of(const std::string& key,
   if (boxes.empty()) return answers;
   const auto dealt = deal(boxes, said.size());
   for (std::size_t i = 0; i < dealt.size(); ++i) {
-    WireWriter out;
-    for (const auto& box : dealt[i]) put(out, box);
-    answers[i] += out.take();
+    answers[i] += pack_each(dealt[i]);
   }
   gaps[key] = std::make_shared<const StoredGaps>(StoredGaps{first.element, std::move(boxes)});
   return answers;
 }
 
 std::string encode(const GapsByKey& gaps) {
-  WireWriter out;
-  for (const auto& [key, one] : gaps) {
-    out.put(key).put(one->fill).put(std::uint64_t{one->boxes.size()});
-    for (const auto& box : one->boxes) put(out, box);
-  }
-  return out.take();
+  std::string out;
+  for (const auto& [key, one] : gaps) pack_into(out, std::tie(key, *one));
+  return out;
 }
 
 void decode(const std::string& message, GapsByKey& gaps) {
-  for (WireReader in(message); !in.empty();) {
-    auto key = in.get<std::string>();
-    StoredGaps one{in.get<std::string>(), {}};
-    for (auto left = in.get<std::uint64_t>(); left > 0; --left) one.boxes.push_back(get_box(in));
+  for (auto& [key, one] : unpack_each<std::pair<std::string, StoredGaps>>(message)) {
     gaps[std::move(key)] = std::make_shared<const StoredGaps>(std::move(one));
   }
 }
@@ -151,7 +134,7 @@ FillsByKey fill_gaps(Group& group, const State& state, std::int64_t all, GapsByK
   auto mine = together(group, [&] {
     std::vector<KeyedText> said;
     for (const auto& [key, tensor] : state.tensors()) {
-      if (tensor.sparse) said.push_back({key, text_of(tensor)});
+      if (tensor.sparse) said.push_back({key, pack(said_of(group.rank(), tensor))});
     }
     return said;
   });
@@ -168,8 +151,8 @@ FillsByKey fill_gaps(Group& group, const State& state, std::int64_t all, GapsByK
     FillsByKey fills;
     for (std::size_t i = 0; i < mine.size(); ++i) {
       const auto& key = mine[i].key;
-      for (WireReader in(std::string_view(heard.texts[i]).substr(1)); !in.empty();) {
-        fills[key].push_back({get_box(in), fill_memory(gaps.at(key)->fill)});
+      for (auto& box : unpack_each<Box>(std::string_view(heard.texts[i]).substr(1))) {
+        fills[key].push_back({std::move(box), fill_memory(gaps.at(key)->fill)});
       }
     }
     return fills;

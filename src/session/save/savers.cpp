@@ -71,28 +71,24 @@ struct Told {
 };
 
 Told tell(Group& group, const std::vector<Bundle>& mine, int files, bool record) {
-  WireWriter message;
-  message.put(files).put(record);
+  struct OfRank {
+    int files = 0;
+    bool record = false;
+    std::vector<Held> bundles;
+  };
+  OfRank said{files, record, {}};
   for (const auto& [saver, contents] : mine) {
-    std::vector<std::string> whole, sliced;
+    auto& held = said.bundles.emplace_back(Held{saver, contents.prefix, {}, {}});
     for (const auto& tensor : contents.tensors) {
-      (tensor.sliced ? sliced : whole).push_back(tensor.key);
+      (tensor.sliced ? held.sliced : held.whole).push_back(tensor.key);
     }
-    message.put(std::uint64_t{saver}).put(contents.prefix).put(whole).put(sliced);
   }
   Told told;
-  for (const auto& text : all_gather(group, message.take())) {
-    WireReader reader(text);
-    told.files.push_back(reader.get<int>());
-    told.records.push_back(reader.get<bool>());
-    while (!reader.empty()) {
-      Held held;
-      held.saver = static_cast<std::size_t>(reader.get<std::uint64_t>());
-      held.prefix = reader.get<std::string>();
-      held.whole = reader.get_all<std::string>();
-      held.sliced = reader.get_all<std::string>();
-      told.bundles.push_back(std::move(held));
-    }
+  for (const auto& text : all_gather(group, pack(said))) {
+    auto one = unpack<OfRank>(text);
+    told.files.push_back(one.files);
+    told.records.push_back(one.record);
+    std::move(one.bundles.begin(), one.bundles.end(), std::back_inserter(told.bundles));
   }
   return told;
 }

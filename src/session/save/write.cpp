@@ -1,6 +1,7 @@
 // Write: a shard becomes a data file; each slice is contiguous in it and has its checksum.
 #include <algorithm>
 
+#include "base/checksum.hpp"
 #include "exchange/exchange.hpp"
 #include "model/runs.hpp"
 #include "session/save/shard_files.hpp"

@@ -322,34 +322,6 @@ CheckpointContents read_summary(io::FileSystem& files, const io::Path& prefix,
   return contents;
 }
 
-std::string encode(const IndexFile& loaded) {
-  WireWriter writer;
-  writer.put(loaded.format).put(loaded.table_offset).put(loaded.table_room);
-  writer.put(loaded.bytes).put(loaded.meta).put(loaded.meta_problem).put(loaded.foreign);
-  writer.put(loaded.graph).put(loaded.graph_problem);
-  for (const auto& [file, size] : loaded.data_sizes) writer.put(file).put(size);
-  return writer.take();
-}
-
-IndexFile decode_index_file(std::string_view message) {
-  WireReader reader(message);
-  IndexFile loaded;
-  loaded.format = reader.get<Format>();
-  loaded.table_offset = reader.get<std::int64_t>();
-  loaded.table_room = reader.get<std::int64_t>();
-  loaded.bytes = reader.get<std::string>();
-  loaded.meta = reader.get<std::string>();
-  loaded.meta_problem = reader.get<std::string>();
-  loaded.foreign = reader.get<std::string>();
-  loaded.graph = reader.get<std::string>();
-  loaded.graph_problem = reader.get<std::string>();
-  while (!reader.empty()) {
-    const auto file = reader.get<std::int32_t>();
-    loaded.data_sizes[file] = reader.get<std::int64_t>();
-  }
-  return loaded;
-}
-
 namespace {
 
 std::string read_bytes(io::FileSystem& files, const CheckpointContents& contents,

@@ -4,8 +4,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
+#include "base/wire.hpp"
 #include "cairn/contents.hpp"
 #include "cairn/error.hpp"
 #include "io/file_system.hpp"
@@ -32,6 +34,12 @@ struct IndexFile {
   /// The tensors, on the rank that read the bytes, which had to parse them: not sent.
   std::optional<CheckpointContents> parsed;
 };
+template <>
+inline constexpr auto travels<IndexFile> =
+    std::tuple{&IndexFile::format,       &IndexFile::bytes,      &IndexFile::table_offset,
+               &IndexFile::table_room,   &IndexFile::data_sizes, &IndexFile::meta,
+               &IndexFile::meta_problem, &IndexFile::foreign,    &IndexFile::graph,
+               &IndexFile::graph_problem};
 
 /// The object graph is larger than all else together: it is read for those who look into it.
 enum class Graph { skip, read };
@@ -79,9 +87,6 @@ CheckpointContents read_contents_as(Format, io::FileSystem&, const io::Path& pre
 /// not at all of them, of which there may be very many.
 CheckpointContents read_summary(io::FileSystem&, const io::Path& prefix,
                                 std::optional<Format> = std::nullopt);
-
-std::string encode(const IndexFile&);
-IndexFile decode_index_file(std::string_view);
 
 /// PREFIX.h5, or PREFIX.data-?????-of-?????.
 io::Path data_path(const CheckpointContents&, int file);

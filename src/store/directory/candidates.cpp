@@ -371,16 +371,11 @@ void Undecided::add_unfinished(const std::string& entry, std::optional<std::int6
 Soundness examine(const Location& place, const Readers& readers, const Candidate& candidate,
                   std::string& why) {
   std::string message;
-  if (readers.root()) {
-    WireWriter writer;
-    writer.put(candidate.paths);
-    put(writer, candidate.entries);
-    message = writer.take();
-  }
+  if (readers.root()) message = pack(std::tie(candidate.paths, candidate.entries));
   readers.group.broadcast(message, 0);
-  WireReader reader(message);
-  const auto paths = reader.get_all<std::string>();
-  const auto problem = check_share(place, readers, paths, get_stored(reader));
+  const auto [paths, entries] =
+      unpack<std::pair<std::vector<std::string>, std::vector<StoredTensor>>>(message);
+  const auto problem = check_share(place, readers, paths, entries);
   try {
     agree(readers.group, problem);
   } catch (const Error& error) {

@@ -26,23 +26,23 @@ DraftId Directory::offer(int data_files) {
   commit::Transaction shaped;
   format_of(policy_.format).shape(shaped, data_files);
   id.num_files = shaped.num_files;
-  id.recycled_bytes = take_recycled_bytes();
+  id.files.recycled_bytes = take_recycled_bytes();
   if (staging_ && staging_->is_made()) {
-    id.staging = commit::parse_uuid(staging_->uuid());
+    id.files.staging = commit::parse_uuid(staging_->uuid());
     const auto left = next_left();
-    if (left.step >= 0) id.recycled_bytes = left.bytes;
-    id.left_step = left.step;
-    id.left_files = left.num_files;
+    if (left.step >= 0) id.files.recycled_bytes = left.bytes;
+    id.files.left_step = left.step;
+    id.files.left_files = left.num_files;
   }
-  if (id.recycled_bytes == 0) id.recycled_bytes = -1;
+  if (id.files.recycled_bytes == 0) id.files.recycled_bytes = -1;
   return id;
 }
 
 void Directory::use(const DraftId& id) {
   sequences_.use(id.sequence);
-  if (id.recycled_bytes >= 0) waits_.set({});
+  if (id.files.recycled_bytes >= 0) waits_.set({});
   const std::lock_guard guard(tidied_mutex_);
-  if (id.left_step >= 0 && recycling_) recycling_->forget_left(id.left_step);
+  if (id.files.left_step >= 0 && recycling_) recycling_->forget_left(id.files.left_step);
 }
 
 Draft Directory::join(const DraftId& id) const {
@@ -53,13 +53,16 @@ Draft Directory::join(const DraftId& id) const {
   save.direct = !place_.atomic_rename;
   save.records = id.records != 0;
   save.slot = static_cast<int>(id.slot);
-  save.files.recycle = id.recycled_bytes >= 0;
+  save.files.recycle = id.files.recycled_bytes >= 0;
   save.files.direct_io = policy_.direct_io;
-  if (id.left_step >= 0) save.files.takes = {id.left_step, static_cast<int>(id.left_files)};
-  if (id.shared_step >= 0) {
-    save.files.shares = {id.shared_step, static_cast<int>(id.shared_files), id.shared_sequence};
+  if (id.files.left_step >= 0)
+    save.files.takes = {id.files.left_step, static_cast<int>(id.files.left_files)};
+  if (id.files.shared_step >= 0) {
+    save.files.shares = {id.files.shared_step, static_cast<int>(id.files.shared_files),
+                         id.files.shared_sequence};
   }
-  if (id.staging.high != 0 || id.staging.low != 0) save.staging = commit::uuid_text(id.staging);
+  if (id.files.staging.high != 0 || id.files.staging.low != 0)
+    save.staging = commit::uuid_text(id.files.staging);
   return Draft(place_.files, std::move(save), id);
 }
 
@@ -144,17 +147,17 @@ Draft Directory::begin_save(const Intent& intent) {
   }
   id.sequence = sequence;
   id.num_files = save.num_files;
-  id.recycled_bytes = recycles() ? recycled : -1;
+  id.files.recycled_bytes = recycles() ? recycled : -1;
   if (takes) {
-    id.left_step = takes->step;
-    id.left_files = takes->num_files;
+    id.files.left_step = takes->step;
+    id.files.left_files = takes->num_files;
   }
-  if (!save.staging.empty()) id.staging = commit::parse_uuid(save.staging);
+  if (!save.staging.empty()) id.files.staging = commit::parse_uuid(save.staging);
   const auto shared = intent.shares ? shares(*intent.shares) : std::nullopt;
   if (shared) {
-    id.shared_step = shared->step;
-    id.shared_files = shared->num_files;
-    id.shared_sequence = shared->sequence;
+    id.files.shared_step = shared->step;
+    id.files.shared_files = shared->num_files;
+    id.files.shared_sequence = shared->sequence;
   }
   auto draft = join(id);
   auto& mine = draft.transaction();
@@ -167,7 +170,7 @@ Draft Directory::begin_save(const Intent& intent) {
 void Directory::look_before(Draft& draft, std::int64_t bytes) const {
   // Raised first, for what may follow: what is withdrawn must not be others' files.
   auto& save = draft.transaction();
-  const auto recycled = draft.id().recycled_bytes;
+  const auto recycled = draft.id().files.recycled_bytes;
   const auto count = save.num_files;
   commit::avoid_counts_in_use(*place_.files, save);
   if (save.num_files != count) {

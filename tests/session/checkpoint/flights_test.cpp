@@ -50,10 +50,10 @@ TEST_F(FlightsAlone, AnotherOnesWritersMayTakeWhatWaits) {
   flight.asked.step = 1;
   flights.add(std::move(made));
   const auto any = [&] { return flights.any_takes_waiting(2); };
-  flight.id = {.recycled_bytes = 0};
+  flight.id.emplace().files.recycled_bytes = 0;
   EXPECT_TRUE(any());
   EXPECT_FALSE(flights.any_takes_waiting(1)) << "its own";
-  flight.id->left_step = 7;
+  flight.id->files.left_step = 7;
   EXPECT_FALSE(any()) << "it takes what that step has left";
   flight.id = DraftId{};
   EXPECT_FALSE(any()) << "all its files are new";

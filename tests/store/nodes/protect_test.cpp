@@ -208,21 +208,22 @@ CAIRN_ON_GROUPS(Protect);
 // As many nodes as ranks allow; MPI ranks have memory of their own, so all of them make the same
 // pieces and tell each other their parity.
 void share(Group& group, Pieces& pieces) {
-  WireWriter writer;
+  struct Sent {
+    std::size_t node = 0;
+    std::int64_t number = 0;
+    Pieces::Part bytes;
+  };
+  Packed<Sent> mine;
   {
     const std::lock_guard guard(pieces.mutex);
     for (std::size_t node = 0; node < pieces.parity.size(); ++node) {
       for (const auto& [number, bytes] : pieces.parity[node]) {
-        writer.put(node).put(number).put_row(bytes.data(), bytes.size());
+        mine.add({node, number, bytes});
       }
     }
   }
-  for (const auto& text : all_gather(group, writer.take())) {
-    for (WireReader reader(text); !reader.empty();) {
-      const auto node = reader.get<std::size_t>();
-      const auto number = reader.get<std::int64_t>();
-      Pieces::Part bytes;
-      reader.get_row(bytes);
+  for (const auto& text : all_gather(group, mine.bytes)) {
+    for (auto& [node, number, bytes] : unpack_each<Sent>(text)) {
       const std::lock_guard guard(pieces.mutex);
       pieces.parity[node][number] = std::move(bytes);
     }

@@ -166,36 +166,38 @@ class NewHdf5 {
 
 Gathered gather_for_hdf5(const Job& job, const State& state, const std::vector<Task>& tasks,
                          const std::vector<DenseTensor>& dense, StringStore& mine) {
-  WireWriter message;
-  together(*job.group, [&] {
-    put_holding(message, job, state, dense);
-    message.put(std::uint64_t{tasks.size()});
+  struct Small {
+    SmallTensor tensor;
+    std::string task;
+  };
+  struct OfRank {
+    RankHolding holding;
+    Packed<Small> small;
+  };
+  const auto message = together(*job.group, [&] {
+    OfRank said{holding_of(job, state, dense), {}};
     for (const auto& task : tasks) {
       const auto& [key, tensor] = state.tensors()[task.tensor];
-      put(message.put(key).put(tensor.dtype), tensor.shape);
-      message.put(to_string(device_of(job, tensor, task.slice)));
-      if (!tensor.strings) continue;
-      const auto& encoded = mine[task.tensor] = bundle::encode_strings(string_values(key, tensor));
-      message.put(encoded.bytes).put(encoded.crc32c);
+      Small one{{key, tensor.dtype, tensor.shape, {}},
+                to_string(device_of(job, tensor, task.slice))};
+      if (tensor.strings) {
+        one.tensor.strings = bundle::encode_strings(string_values(key, tensor));
+      }
+      said.small.add(one);
+      if (tensor.strings) mine[task.tensor] = std::move(one.tensor.strings);
     }
+    return pack(said);
   });
-  const auto all =
-      reduce_to_root(*job.group, message.take(),
-                     [](std::string low, std::string high) { return std::move(low) + high; });
+  const auto all = reduce_to_root(
+      *job.group, message, [](std::string low, std::string high) { return std::move(low) + high; });
   Gathered gathered;
   together(*job.group, [&] {
     Holding holding;
-    for (WireReader reader(all); !reader.empty();) {
-      holding.take_rank(reader);
-      for (auto left = reader.get<std::uint64_t>(); left > 0; --left) {
-        auto& one = gathered.small.emplace_back();
-        one.key = reader.get<std::string>();
-        one.dtype = reader.get<DType>();
-        one.shape = get_dims(reader);
-        holding.add(one.key, Box::whole(one.shape), reader.get<std::string>());
-        if (one.dtype != DType::string) continue;
-        one.strings.bytes = reader.get<std::string>();
-        one.strings.crc32c = reader.get<std::uint32_t>();
+    for (auto& said : unpack_each<OfRank>(all)) {
+      holding.take_rank(std::move(said.holding));
+      for (auto& [tensor, task] : said.small.each()) {
+        holding.add(tensor.key, Box::whole(tensor.shape), task);
+        gathered.small.push_back(std::move(tensor));
       }
     }
     if (job.root()) gathered.holders = holding.finish(dense);
@@ -235,9 +237,9 @@ std::vector<StoredTensor> make_hdf5(const Job& job, const Draft& draft, const Ch
     file.write(*job.files, draft.path(0), writer_of(job).writes_together());
     entries = file.entries();
     structure = file.take_structure();
-    return WireWriter().put(file.dense_offsets()).take();
+    return pack(file.dense_offsets());
   });
-  place_dense(dense, WireReader(message).get_all<std::int64_t>());
+  place_dense(dense, unpack<std::vector<std::int64_t>>(message));
   return entries;
 }
 

@@ -36,8 +36,7 @@ HeldByTask held_by_task(const Job& job, const TensorsByKey& by_key,
 
 }  // namespace
 
-void put_holding(WireWriter& message, const Job& job, const State& state,
-                 const std::vector<DenseTensor>& dense) {
+RankHolding holding_of(const Job& job, const State& state, const std::vector<DenseTensor>& dense) {
   TensorsByKey by_key;
   for (const auto& [key, tensor] : state.tensors()) by_key[key] = &tensor;
   const auto by_task = held_by_task(job, by_key, dense);
@@ -48,41 +47,32 @@ void put_holding(WireWriter& message, const Job& job, const State& state,
     return part.slice < 0 ||
            !is_fill(by_key.at(one.key)->slices[static_cast<std::size_t>(part.slice)]);
   };
-  std::uint64_t parts = 0;
-  for (const auto& one : dense) {
-    for (const auto& part : one.parts) parts += is_held(one, part);
-  }
-  message.put(parts);
+  RankHolding holding;
   for (std::size_t t = 0; t < dense.size(); ++t) {
     for (const auto& part : dense[t].parts) {
       if (!is_held(dense[t], part)) continue;
-      put(message.put(static_cast<int>(t)).put(part.slice), part.box);
+      holding.parts.push_back({static_cast<int>(t), part.slice, part.box});
     }
   }
-  message.put(std::uint64_t{by_task.size()});
-  if (by_task.empty()) return;
+  if (by_task.empty()) return holding;
   std::vector<int> named;
   for (std::size_t i = 0; i < most->second.size(); i += 2) {
     if (most->second[i + 1] < 0) continue;
     named.insert(named.end(), {most->second[i], most->second[i + 1]});
   }
-  message.put(to_string(most->first)).put(named);
+  holding.tasks.push_back({to_string(most->first), std::move(named)});
   for (auto other = by_task.begin(); other != by_task.end(); ++other) {
-    if (other != most) message.put(to_string(other->first)).put(other->second);
+    if (other != most) holding.tasks.push_back({to_string(other->first), other->second});
   }
+  return holding;
 }
 
-void Holding::take_rank(WireReader& message) {
+void Holding::take_rank(RankHolding holding) {
   auto& rank = ranks_.emplace_back();
-  for (auto left = message.get<std::uint64_t>(); left > 0; --left) {
-    const int tensor = message.get<int>(), slice = message.get<int>();
-    rank.parts.push_back({tensor, slice, get_box(message)});
-  }
-  const auto count = message.get<std::uint64_t>();
-  for (std::uint64_t i = 0; i < count; ++i) {
-    const auto number = number_of(message.get<std::string>());
-    if (i == 0) rank.task = number;
-    const auto others = message.get_all<int>();
+  rank.parts = std::move(holding.parts);
+  if (!holding.tasks.empty()) rank.task = number_of(holding.tasks.front().task);
+  for (const auto& [task, others] : holding.tasks) {
+    const auto number = number_of(task);
     for (std::size_t o = 0; o + 1 < others.size(); o += 2) {
       rank.others[{others[o], others[o + 1]}] = number;
     }

@@ -10,13 +10,26 @@
 
 namespace cairn {
 
-/// A rank's part of a message: what it brings to these tensors, and where its slices live.
-void put_holding(WireWriter&, const Job&, const State&, const std::vector<DenseTensor>&);
+/// What a rank brings to these tensors, and where its slices live.
+struct RankHolding {
+  struct Part {
+    int tensor = 0, slice = 0;
+    Box box;
+  };
+  /// Tensor and slice, in turns; slice -1: all of the tensor's that are not named.
+  struct OnTask {
+    std::string task;
+    std::vector<int> slices;
+  };
+  std::vector<Part> parts;
+  std::vector<OnTask> tasks;  ///< the first has all that is not said of others
+};
+RankHolding holding_of(const Job&, const State&, const std::vector<DenseTensor>&);
 
 /// Collects the messages of all ranks.
 class Holding {
  public:
-  void take_rank(WireReader&);
+  void take_rank(RankHolding);
   void add(const std::string& key, Box box, const std::string& task);  ///< of a tensor not dense
   hdf5::Holders finish(const std::vector<DenseTensor>&);
 
@@ -25,11 +38,7 @@ class Holding {
   struct Rank {
     std::size_t task = 0;
     std::map<std::pair<int, int>, std::size_t> others;  // by tensor and slice; -1: its other ones
-    struct Part {
-      int tensor, slice;
-      Box box;
-    };
-    std::vector<Part> parts;
+    std::vector<RankHolding::Part> parts;
   };
   std::size_t number_of(const std::string& task);
 

@@ -66,11 +66,7 @@ class Forward {
   void meet() {
     const auto me = job_.rank();
     std::vector<std::pair<int, std::string>> lists;
-    const auto list = together(group_, [&] {
-      WireWriter writer;
-      put(writer, out_.entries);
-      return writer.take();
-    });
+    const auto list = together(group_, [&] { return pack_each(out_.entries); });
     if (!job_.is_io_rank()) {
       group_.send(job_.io_rank_of(me), list);
     } else {
@@ -89,8 +85,7 @@ class Forward {
       }
       std::int64_t largest = 0;
       for (const auto& [rank, bytes] : lists) {
-        WireReader reader(bytes);
-        auto entries = get_stored(reader);
+        auto entries = unpack_all<StoredTensor>(bytes);
         Frames stream(entries, limit);
         largest = std::max(largest, stream.largest);
         senders_.push_back({rank, std::move(entries), std::move(stream)});
@@ -137,7 +132,7 @@ class Forward {
       }
     }
     if (error_) checksums_.clear();  // what was sent is not to be compared
-    group_.send(io_rank, WireWriter().put(checksums_).take());
+    group_.send(io_rank, pack(checksums_));
   }
 
   // The bytes of a piece: packed, or where they lie if they may stay there.
@@ -205,7 +200,7 @@ class Forward {
     error_.guard([&] {
       if (error_) return;
       if (sender.file) sender.file->finish();
-      const auto sent = WireReader(message).get_all<std::uint32_t>();
+      const auto sent = unpack<std::vector<std::uint32_t>>(message);
       for (std::size_t e = 0; e < sent.size(); ++e) {
         if (sent[e] == sender.checksums.at(e)) continue;
         throw changed_on_the_way(sender.entries[e].key, sender.rank, job_.rank(), sent[e],

@@ -24,20 +24,21 @@ struct Place {
   std::size_t rounds = 0;
 };
 
+struct OfRank {
+  bool has_entries = false;
+  std::int64_t bytes = 0;
+  std::size_t rounds = 0;
+};
+
 Place find_place(const Job& job, const SharedRange& range, bool has_entries) {
-  const auto all = all_gather(*job.group, WireWriter()
-                                              .put(has_entries)
-                                              .put(range.bytes())
-                                              .put(static_cast<std::int64_t>(range.frames()))
-                                              .take());
+  const auto all = all_gather(*job.group, pack(OfRank{has_entries, range.bytes(),
+                                                      static_cast<std::size_t>(range.frames())}));
   const auto me = static_cast<std::size_t>(job.rank());
   const auto mine = job.places.file_of[me];
   Place place;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (job.places.file_of[rank] != mine) continue;
-    WireReader reader(all[rank]);
-    const bool has_some = reader.get<bool>();
-    const auto bytes = reader.get<std::int64_t>();
+    const auto [has_some, bytes, rounds] = unpack<OfRank>(all[rank]);
     if (has_some && place.number < 0) {
       place.number = mine;
       place.makes_it = rank == me;
@@ -46,7 +47,7 @@ Place find_place(const Job& job, const SharedRange& range, bool has_entries) {
       if (rank == me) place.begin = next_page(place.end);
       place.end = next_page(place.end) + bytes;
     }
-    place.rounds = std::max(place.rounds, static_cast<std::size_t>(reader.get<std::int64_t>()));
+    place.rounds = std::max(place.rounds, rounds);
   }
   return place;
 }

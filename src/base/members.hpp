@@ -1,0 +1,135 @@
+#pragma once
+/// What a struct has, one member after the other, for messages (base/wire.hpp): of a struct without
+/// constructors they are found, so that none can be forgotten.
+#include <cstddef>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+namespace cairn {
+
+/// Pointers to the members that travel, in a std::tuple, of a struct that keeps others for itself.
+template <class T>
+inline constexpr std::nullptr_t travels = nullptr;
+
+namespace wire {
+
+struct Anything {
+  template <class T>
+  operator T() const;
+};
+template <std::size_t>
+using Nth = Anything;
+template <class T, std::size_t... I>
+constexpr bool takes(std::index_sequence<I...>) {
+  return requires { T{Nth<I>()...}; };
+}
+
+template <class T, std::size_t Most = 12>
+constexpr std::size_t count_members() {
+  if constexpr (Most == 0 || takes<T>(std::make_index_sequence<Most>())) {
+    return Most;
+  } else {
+    return count_members<T, Most - 1>();
+  }
+}
+
+/// Calls with all that travels of it.
+template <class T, class Visit>
+decltype(auto) with_members(T& one, const Visit& visit) {
+  using Struct = std::remove_const_t<T>;
+  if constexpr (!std::is_null_pointer_v<std::remove_const_t<decltype(travels<Struct>)>>) {
+    return std::apply([&](auto... member) { return visit(one.*member...); }, travels<Struct>);
+  } else if constexpr (requires { std::tuple_size<Struct>::value; }) {
+    return std::apply(visit, one);
+  } else {
+    static_assert(std::is_class_v<Struct> && std::is_aggregate_v<Struct>,
+                  "only structs without constructors travel");
+    constexpr auto count = count_members<Struct>();
+    if constexpr (count == 1) {
+      auto& [a] = one;
+      return visit(a);
+    } else if constexpr (count == 2) {
+      auto& [a, b] = one;
+      return visit(a, b);
+    } else if constexpr (count == 3) {
+      auto& [a, b, c] = one;
+      return visit(a, b, c);
+    } else if constexpr (count == 4) {
+      auto& [a, b, c, d] = one;
+      return visit(a, b, c, d);
+    } else if constexpr (count == 5) {
+      auto& [a, b, c, d, e] = one;
+      return visit(a, b, c, d, e);
+    } else if constexpr (count == 6) {
+      auto& [a, b, c, d, e, f] = one;
+      return visit(a, b, c, d, e, f);
+    } else if constexpr (count == 7) {
+      auto& [a, b, c, d, e, f, g] = one;
+      return visit(a, b, c, d, e, f, g);
+    } else if constexpr (count == 8) {
+      auto& [a, b, c, d, e, f, g, h] = one;
+      return visit(a, b, c, d, e, f, g, h);
+    } else if constexpr (count == 9) {
+      auto& [a, b, c, d, e, f, g, h, i] = one;
+      return visit(a, b, c, d, e, f, g, h, i);
+    } else if constexpr (count == 10) {
+      auto& [a, b, c, d, e, f, g, h, i, j] = one;
+      return visit(a, b, c, d, e, f, g, h, i, j);
+    } else if constexpr (count == 11) {
+      auto& [a, b, c, d, e, f, g, h, i, j, k] = one;
+      return visit(a, b, c, d, e, f, g, h, i, j, k);
+    } else {
+      auto& [a, b, c, d, e, f, g, h, i, j, k, l] = one;
+      return visit(a, b, c, d, e, f, g, h, i, j, k, l);
+    }
+  }
+}
+
+template <class T>
+constexpr bool is_plain();
+
+/// The bytes of all members, if they are plain.
+struct ArePlain {
+  template <class... Members>
+  constexpr auto operator()(const Members&...) const {
+    constexpr bool plain = (is_plain<Members>() && ...);
+    return std::integral_constant < std::size_t, plain ? (sizeof(Members) + ...) : 0 > ();
+  }
+};
+
+/// Numbers, and structs of them without gaps between them.
+template <class T>
+constexpr bool is_plain() {
+  if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
+    return true;
+  } else if constexpr (std::is_aggregate_v<T> && std::is_trivially_copyable_v<T>) {
+    return decltype(with_members(std::declval<const T&>(), ArePlain()))::value == sizeof(T);
+  } else {
+    return false;
+  }
+}
+
+/// What lies as an array of plain values.
+template <class T>
+constexpr bool is_row() {
+  if constexpr (requires(const T& row) { row.data() + row.size(); }) {
+    return is_plain<typename T::value_type>();
+  } else {
+    return false;
+  }
+}
+
+template <class List>
+struct ElementOf {
+  using Type = typename List::value_type;
+};
+template <class Map>
+requires requires { typename Map::mapped_type; }
+struct ElementOf<Map> {
+  using Type = std::pair<typename Map::key_type, typename Map::mapped_type>;
+};
+
+}  // namespace wire
+
+}  // namespace cairn
