@@ -141,8 +141,7 @@ Engine::Planned Engine::plan(const Request& request, const Look& look) {
     planned.plan = background ? std::make_shared<SavePlan>(*plans.kept()) : plans.kept();
     return planned;
   }
-  if (options.policy) settle_policy(options);
-  auto made = plans.make_anew(look, options);
+  auto made = plans.make_anew(look, options, settle_policy(options));
   if (options.policy) plans.forget();
   planned.plan = std::move(made.plan);
   planned.resolved = std::move(made.resolved);
@@ -171,15 +170,18 @@ void Engine::offer_draft(PlanSum& sum) {
   sum.offer(id);
 }
 
-// The policy of this save alone, which the job has while it lasts.
-void Engine::settle_policy(const SaveOptions& options) {
+// Collective. The policy of this save alone, or that of all.
+Sharding Engine::settle_policy(const SaveOptions& options) {
+  if (!options.policy) return job.sharding;
+  Sharding sharding{options.policy};
   const auto parameters = together(*job.group, [&] {
-    job.policy = options.policy->description();
+    sharding.description = options.policy->description();
     return options.policy->parameters().value_or("none that it states");
   });
-  require_same(*job.group, "the sharding policy", job.policy);
+  require_same(*job.group, "the sharding policy", sharding.description);
   require_same(*job.group, "the parameters of the sharding policy", parameters);
-  if (job.root()) warn_of_policy(job);
+  if (job.root()) warn_of_policy(job, sharding);
+  return sharding;
 }
 
 void Engine::require_step(std::int64_t step, const SaveOptions& options) const {
@@ -214,20 +216,20 @@ std::int64_t Engine::parent_at_home() const {
                          : std::max(directory.parent_here(), flights.last().sequence);
 }
 
-Prepared Engine::prepare(std::int64_t step, const FileLayout& layout, bool records, int slot,
-                         bool may_overwrite, const CheckpointMeta* origin) {
+Prepared Engine::prepare(const Flight& flight, bool records, bool may_overwrite,
+                         const CheckpointMeta* origin) {
   std::optional<Draft> mine;  // rank 0
   const auto message = from_root(*job.group, [&] {
     flights.drain();  // a tidying may still be filling what is looked at here
     mine = directory.begin_save(
-        {.step = step,
-         .data_files = layout.data_files,
-         .bytes = layout.total_bytes,
+        {.step = flight.asked.step,
+         .data_files = flight.layout.data_files,
+         .bytes = flight.layout.total_bytes,
          .records = records,
          .alone = flights.empty(),
          .sequence = origin ? origin->sequence : -1,
          .may_overwrite = may_overwrite,
-         .slot = slot,
+         .slot = flight.slot,
          .shares = freezes(job) ? std::optional(frozen.sequence()) : std::nullopt});
     mine->descends_from(
         origin ? directory.parent_here(origin->sequence, origin->parent) : parent_at_home(),
@@ -235,14 +237,15 @@ Prepared Engine::prepare(std::int64_t step, const FileLayout& layout, bool recor
     return pack(mine->id());
   });
   const auto id = unpack<DraftId>(message);
-  return {mine ? *std::move(mine) : directory.join(id), meta_of_save(job, id)};
+  return {mine ? *std::move(mine) : directory.join(id),
+          meta_of_save(job, id, flight.plan->sharding)};
 }
 
 // Any thread: a save on whose numbers ranks have agreed gets its name.
 void Engine::take_name(Flight& flight) const {
   auto id = flight.id.value();
   id.slot = flight.slot;
-  Prepared prepared{directory.join(id), meta_of_save(job, id)};
+  Prepared prepared{directory.join(id), meta_of_save(job, id, flight.plan->sharding)};
   prepared.draft.count_into(flight.result.counts);
   {
     const std::lock_guard guard(flight.handle->mutex);

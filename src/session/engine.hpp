@@ -118,13 +118,13 @@ class Engine {
   std::optional<SaveHandle> try_save(const Request&, Attempt&, std::string& why);
   SaveHandle run_blocking(const Request&, const std::string& why);
   bool make_way();
-  void settle_policy(const SaveOptions&);
+  Sharding settle_policy(const SaveOptions&);
   Planned plan(const Request&, const Look&);
   PlanSum ask_for_plan(const Request&, const Look&, bool quick);
   void require_step(std::int64_t step, const SaveOptions&) const;
   bool leaves_records(bool background, const SaveCall&) const;
   /// `origin`: of a save that was on the nodes, whose number and place in the history it keeps.
-  Prepared prepare(std::int64_t step, const FileLayout&, bool records, int slot, bool may_overwrite,
+  Prepared prepare(const Flight&, bool records, bool may_overwrite,
                    const CheckpointMeta* origin = nullptr);
   void write(Flight&, const State&, bool compares);
   void write_frozen(Flight&, const State&);  // local

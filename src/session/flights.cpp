@@ -168,8 +168,7 @@ std::string Flights::reserve(Flight& flight, const State& state) {
   auto& plan = *flight.plan;
   std::int64_t lacking = 0;
   together(group, [&] {
-    const auto out =
-        outgoing(state, plan.local, plan.layout.first_file, writer_of(job_).one_file(job_));
+    const auto out = outgoing(state, plan.local, plan.layout.first_file, plan.layout.one_file);
     plan.capture = CaptureForm(state, out, plan.dense.bytes > 0 ? capture_bytes(plan.dense) : 0);
   });
   plan.capture.meet(job_);

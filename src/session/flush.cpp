@@ -77,7 +77,7 @@ std::unique_ptr<Flush> Engine::plan_flush(tier::LocalSave save, int saves_before
   const auto& origin = flush.from->meta();
   Plans plan_of(flush.job);
   plan_of.begin(0);
-  auto planned = plan_of.make_anew(Look(flush.from->state()), {});
+  auto planned = plan_of.make_anew(Look(flush.from->state()), {}, flush.job.sharding);
   flush.resolved = std::move(planned.resolved);
   const State& state = flush.resolved ? *flush.resolved : flush.from->state();
   SaveCall call;
@@ -92,7 +92,7 @@ std::unique_ptr<Flush> Engine::plan_flush(tier::LocalSave save, int saves_before
   flight.sequence = origin.sequence;
   const auto& plan = *flight.plan;
   // A checkpoint of this step that is at home is an older one: it may be overwritten.
-  flight.prepared.emplace(prepare(origin.step, flight.layout, true, flight.slot, true, &origin));
+  flight.prepared.emplace(prepare(flight, true, true, &origin));
   auto& [draft, meta] = *flight.prepared;
   meta.wall_time_seconds = origin.wall_time_seconds;
   try {

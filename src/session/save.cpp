@@ -34,33 +34,6 @@ namespace cairn {
 
 namespace {
 
-// While it lives, a policy and a permission that a save was given count as if the job had them.
-// Nothing else is touched: tasks of saves in flight read the job. Of these two they read the
-// policy's description alone, where a save has its number from a sum: one with a policy of its own
-// never has, and no other one is being written when it begins.
-class OptionsOfCall {
- public:
-  OptionsOfCall(Job& job, const SaveOptions& options) : job_(job), has_policy_(options.policy) {
-    if (has_policy_) {
-      policy_ = std::exchange(job.options.store.policy, options.policy);
-      description_ = job.policy;
-    }
-  }
-  ~OptionsOfCall() {
-    if (!has_policy_) return;
-    job_.options.store.policy = std::move(policy_);
-    job_.policy = std::move(description_);
-  }
-  OptionsOfCall(const OptionsOfCall&) = delete;
-  OptionsOfCall& operator=(const OptionsOfCall&) = delete;
-
- private:
-  Job& job_;
-  const bool has_policy_;
-  std::shared_ptr<const ShardingCallback> policy_;
-  std::string description_;
-};
-
 // Whole files that this rank alone has written.
 void note_files(Flight& flight, const std::vector<StoredTensor>& entries) {
   int last = -1;  // they come file by file
@@ -116,7 +89,6 @@ SaveHandle Engine::run(Request& request) {
     return done_handle(step, "", SaveStage::skipped);
   }
   throw_earlier_failure();
-  const OptionsOfCall of_call(job, options);
   Attempt attempt(ledger);
   call.way = std::chrono::steady_clock::now();
   std::string why = background ? writer_of(job).why_blocking() : "";
@@ -162,9 +134,8 @@ std::optional<SaveHandle> Engine::try_save(const Request& request, Attempt& atte
 
   // prepare
   if (!flight.id) {
-    auto& [draft, meta] =
-        flight.prepared.emplace(prepare(step, flight.layout, leaves_records(background, call),
-                                        flight.slot, job.options.overwrite || options.overwrite));
+    auto& [draft, meta] = flight.prepared.emplace(prepare(
+        flight, leaves_records(background, call), job.options.overwrite || options.overwrite));
     flight.sequence = meta.sequence;
     tell_meta(flight);
     draft.count_into(flight.result.counts);

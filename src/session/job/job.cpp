@@ -49,6 +49,7 @@ Job make_job(std::shared_ptr<Group> group, const io::Path& directory, commit::Na
   Job job{{std::move(files), checked_directory(directory), std::move(naming)},
           CallGroup::of(std::move(group)),
           std::move(options)};
+  job.sharding.policy = job.options.store.policy;
   job.row_plans = std::make_shared<RowPlans>(job.options.store.keep_row_memory);
   return job;
 }

@@ -21,6 +21,12 @@ struct Places {
   std::vector<int> file_of = {};    ///< its shared data file; empty: ranks share none
 };
 
+/// By which policy a save is cut.
+struct Sharding {
+  std::shared_ptr<const ShardingCallback> policy = nullptr;  ///< none: ShardByTaskPolicy
+  std::string description = "";
+};
+
 struct Job : Location {
   std::shared_ptr<Group> group;
   ManagerOptions options;
@@ -29,7 +35,7 @@ struct Job : Location {
 
   bool keeps_state_file = true;  ///< what is newest in the directory is for this job to say
   const char* options_name = "ManagerOptions";    ///< what the caller calls them, for errors
-  std::string policy = "";                        ///< description of the sharding policy
+  Sharding sharding = {};                         ///< of saves that have no policy of their own
   std::shared_ptr<RowPlans> row_plans = nullptr;  ///< of indexed tensors, for later calls
 
   int rank() const { return group->rank(); }

@@ -154,13 +154,13 @@ void settle_options(Job& job) {
     }
     require_interval(options.when.interval);
     require_numbers(options);
-    job.policy = policy_of(options).description();
+    job.sharding = {options.store.policy, policy_of(options).description()};
     parameters = policy_parameters(options);
   });
   settle_nodes(job);
   require_same(group, "the directory", job.directory.string());
   require_same(group, job.options_name, settings_of(options, job.naming.name));
-  require_same(group, "the sharding policy", job.policy);
+  require_same(group, "the sharding policy", job.sharding.description);
   require_savers(group, options.hooks.savers);
   require_same(group, "the parameters of the sharding policy", parameters);
   settle_io_ranks(job);

@@ -19,7 +19,7 @@ namespace {
 // gets.
 Job job_of_nodes(Job job) {
   job.options.store.format = Format::bundle;
-  job.options.store.policy = nullptr;
+  job.sharding.policy = nullptr;
   job.options.store.device_of = nullptr;
   job.options.write.writer = Writer::posix;
   job.options.write.io_ranks = {.choice = IoRanks::Choice::everyone};

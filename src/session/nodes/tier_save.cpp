@@ -77,7 +77,7 @@ Plans::Made Tier::plan(const Request& request, const State& plain) {
             plans_.descriptions(plain, request.options)};
   }
   require_same(group, "the step", cat(request.step));
-  return plans_.make_anew(look, request.options);
+  return plans_.make_anew(look, request.options, job_.sharding);
 }
 
 // On this node, for all that its ranks will write; not where that cannot be told.
@@ -135,11 +135,13 @@ bundle::PartRecord Tier::record_of(const Request& request, const Plans::Made& ma
   record.parts = home_.group->size();
   record.num_files = 1;
   auto& meta = record.meta;
-  meta = meta_of_save(home_, {.step = map.step,
-                              .sequence = map.sequence,
-                              .parent = map.parent,
-                              .time = map.time,
-                              .uuid = commit::parse_uuid(map.uuid)});
+  meta = meta_of_save(home_,
+                      {.step = map.step,
+                       .sequence = map.sequence,
+                       .parent = map.parent,
+                       .time = map.time,
+                       .uuid = commit::parse_uuid(map.uuid)},
+                      home_.sharding);
   meta.metric = request.options.metric;
   if (home_.root()) {
     meta.descriptions = *made.descriptions;

@@ -88,7 +88,8 @@ void assign_replicated(Group& group, CoverShare& share, std::int64_t all_slices,
 
 }  // namespace
 
-Covered cover(const Job& job, const State& state, const ReplicaTurn& turn) {
+Covered cover(const Job& job, const State& state, const ReplicaTurn& turn,
+              const Sharding& sharding) {
   Group& group = *job.group;
   const auto& format = save_format_of(job);
   auto declared = together(group, [&] { return declare(state, group.rank()); });
@@ -117,7 +118,7 @@ Covered cover(const Job& job, const State& state, const ReplicaTurn& turn) {
     if (group.rank() != 0) return;
     std::sort(all_dense.begin(), all_dense.end(),
               [](const auto& a, const auto& b) { return a.key < b.key; });
-    format.choose_files(job, state, all_dense);
+    format.choose_files(sharding, state, all_dense);
     dense = pack_each(all_dense);
   });
   if (broadcast_value(group, !dense.empty())) {

@@ -37,7 +37,7 @@ inline constexpr auto travels<DenseTensor> =
 
 /// Rank 0 of a bundle's save. Asks the sharding policy which file each goes to, puts the tensors in
 /// the order of the files and numbers these from 0. Throws sharding for what is no answer.
-void choose_dense_files(const Job&, const State&, std::vector<DenseTensor>&);
+void choose_dense_files(const Sharding&, const State&, std::vector<DenseTensor>&);
 
 /// Who writes what, and how it gets there, as far as this rank has to do with it. The exchange
 /// runs backwards: its sources are the tensors, whose chunks are the runs, "acquired" by their

@@ -42,9 +42,10 @@ void check(const std::vector<int>& files, const std::vector<DenseTensor>& dense,
 
 }  // namespace
 
-void choose_dense_files(const Job& job, const State& state, std::vector<DenseTensor>& dense) {
+void choose_dense_files(const Sharding& sharding, const State& state,
+                        std::vector<DenseTensor>& dense) {
   if (dense.empty()) return;
-  const auto& policy = policy_of(job.options.store.policy);
+  const auto& policy = policy_of(sharding.policy);
   const auto tensors = as_policies_see(state, dense);
   const auto description = policy.description();
   const auto files = call_policy(description, cat(dense.size(), " dense tensors"),

@@ -20,7 +20,7 @@ std::uint64_t fingerprint(const std::string& name, const Draft& draft, const Che
 
 }  // namespace
 
-CheckpointMeta meta_of_save(const Job& job, const DraftId& id) {
+CheckpointMeta meta_of_save(const Job& job, const DraftId& id, const Sharding& sharding) {
   CheckpointMeta meta;
   meta.step = id.step;
   if (job.naming.numbered) meta.name = job.naming.name;
@@ -29,7 +29,7 @@ CheckpointMeta meta_of_save(const Job& job, const DraftId& id) {
   meta.wall_time_seconds = id.time;
   meta.version = version();
   meta.ranks = job.group->size();
-  meta.policy = job.policy;
+  meta.policy = sharding.description;
   meta.uuid = commit::uuid_text(id.uuid);
   return meta;
 }

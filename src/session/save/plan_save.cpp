@@ -30,9 +30,11 @@ std::int64_t replica_bytes(const Job& job, const State& state, const Covered& co
 
 }  // namespace
 
-SavePlan plan_save(const Job& job, const State& state, const ReplicaTurn& turn) {
+SavePlan plan_save(const Job& job, const State& state, const ReplicaTurn& turn,
+                   const Sharding& sharding) {
   SavePlan plan;
-  auto covered = cover(job, state, turn);
+  plan.sharding = sharding;
+  auto covered = cover(job, state, turn, sharding);
   plan.replica_bytes = replica_bytes(job, state, covered);
   plan.replicas = std::move(covered.replicas);
   plan.divided = std::move(covered.divided);

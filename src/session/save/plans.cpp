@@ -91,7 +91,7 @@ void Plans::begin(std::int64_t turn) {
   const auto& options = job_.options;
   weight_ = rank_weight(job_.rank(), job_.group->size());
   policy_is_known_ = !options.store.device_of &&
-                     (!options.store.policy || options.store.policy->parameters().has_value());
+                     (!job_.sharding.policy || job_.sharding.policy->parameters().has_value());
   comparisons_.count = turn;
 }
 
@@ -100,10 +100,11 @@ void Plans::go_on_from(const Comparisons& before) {
   comparisons_.suspect = before.suspect;
 }
 
-std::shared_ptr<SavePlan> Plans::make(const State& given, const State& resolved) {
+std::shared_ptr<SavePlan> Plans::make(const State& given, const State& resolved,
+                                      const Sharding& sharding) {
   forget();
   const auto now = turn();
-  const auto plan = std::make_shared<SavePlan>(plan_save(job_, resolved, now));
+  const auto plan = std::make_shared<SavePlan>(plan_save(job_, resolved, now, sharding));
   comparisons_.count = plan->replicas.turn;
   const auto& replicas = job_.options.store.replicas;
   if (!policy_is_known_ || now.check != replicas.check) return plan;
@@ -119,13 +120,14 @@ std::shared_ptr<SavePlan> Plans::make(const State& given, const State& resolved)
   return plan;
 }
 
-Plans::Made Plans::make_anew(const Look& look, const SaveOptions& options) {
+Plans::Made Plans::make_anew(const Look& look, const SaveOptions& options,
+                             const Sharding& sharding) {
   Made made;
   GapsByKey gaps;
   made.resolved = resolve(*job_.group, look, job_.row_plans.get(), &gaps);
   const auto said = agree_on_descriptions(*job_.group, look.state, options.attributes);
   made.descriptions = with_attributes(said, options.attributes);
-  made.plan = make(look.state, made.resolved ? *made.resolved : look.state);
+  made.plan = make(look.state, made.resolved ? *made.resolved : look.state, sharding);
   made.plan->descriptions = said;
   made.plan->gaps = std::make_shared<const GapsByKey>(std::move(gaps));
   return made;

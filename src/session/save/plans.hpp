@@ -82,7 +82,7 @@ class Plans {
   /// Collective: describe, prove that the slices cover each tensor, shard, lay out. The plan is
   /// kept where a later save may use it: with a policy that states its parameters, and no strings
   /// in an HDF5 file. `given`: the state; `resolved`: the same, of plain tensors.
-  std::shared_ptr<SavePlan> make(const State& given, const State& resolved);
+  std::shared_ptr<SavePlan> make(const State& given, const State& resolved, const Sharding&);
 
   /// The same of a state as the application gave it, once it is resolved and what ranks say of it
   /// is joined.
@@ -91,7 +91,7 @@ class Plans {
     std::optional<State> resolved;  ///< nothing: the state is saved as it was given
     std::shared_ptr<const Descriptions> descriptions;
   };
-  Made make_anew(const Look&, const SaveOptions&);
+  Made make_anew(const Look&, const SaveOptions&, const Sharding&);
 
   /// The plan that is kept, or null.
   std::shared_ptr<SavePlan> kept() const { return kept_ ? kept_->plan : nullptr; }

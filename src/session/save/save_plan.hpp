@@ -10,6 +10,7 @@
 namespace cairn {
 
 struct SavePlan {
+  Sharding sharding;
   ReplicaPlan replicas;
   Divisions divided;
   LocalShards local;   ///< of a bundle
@@ -27,6 +28,6 @@ struct SavePlan {
 };
 
 /// Collective: describe, cover, shard, lay out.
-SavePlan plan_save(const Job&, const State&, const ReplicaTurn&);
+SavePlan plan_save(const Job&, const State&, const ReplicaTurn&, const Sharding&);
 
 }  // namespace cairn

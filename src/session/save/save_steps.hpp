@@ -31,7 +31,8 @@ struct Covered {
   ReplicaPlan replicas;
   Divisions divided;  ///< the same on all ranks
 };
-Covered cover(const Job&, const State&, const ReplicaTurn&);  ///< the turn of rank 0 counts
+/// The turn of rank 0 counts.
+Covered cover(const Job&, const State&, const ReplicaTurn&, const Sharding&);
 
 /// Where a slice of a tensor of this rank lives; -1: a tensor that has none.
 DeviceTask device_of(const Job&, const LocalTensor&, int slice);
@@ -42,25 +43,27 @@ struct LocalShards {
   StringStore strings;
   std::int64_t bytes = 0;
 };
-LocalShards shard(const Job&, const State&, const std::vector<Task>&);
+LocalShards shard(const Job&, const State&, const std::vector<Task>&, const Sharding&);
 
 /// Lay out (collective): data files are numbered over ranks in rank order, shared ones as they were
 /// dealt, less those that nobody has anything for.
 struct FileLayout {
-  int first_file = 0;    ///< of this rank; the one that it shares, if ranks share files
-  int first_frozen = 0;  ///< of this rank's frozen tensors
-  int data_files = 0;    ///< of all ranks
-  int shard_files = 0;   ///< of these, with shards
-  int dense_file = -1;   ///< the first of dense tensors, if there are any: theirs are the last
-  int writer = -1;       ///< this rank's number among those that leave a record, -1: it leaves none
+  int first_file = 0;     ///< of this rank; the one that it shares, if ranks share files
+  int first_frozen = 0;   ///< of this rank's frozen tensors
+  int data_files = 0;     ///< of all ranks
+  bool one_file = false;  ///< all shards of a rank lie in one file (DataWriter::one_file)
+  int shard_files = 0;    ///< of these, with shards
+  int dense_file = -1;    ///< the first of dense tensors, if there are any: theirs are the last
+  int writer = -1;  ///< this rank's number among those that leave a record, -1: it leaves none
   int writers = 0;
   std::int64_t total_bytes = 0;  ///< but for frozen tensors, which may take none
 };
-FileLayout lay_out(const Job&, const LocalShards&, const LocalShards& frozen, const DensePlan&);
+FileLayout lay_out(const Job&, const LocalShards&, const LocalShards& frozen, const DensePlan&,
+                   const Sharding&);
 
 /// What a checkpoint says of the save that makes it, but for what the application says of it and
 /// what is known when it is over.
-CheckpointMeta meta_of_save(const Job&, const DraftId&);
+CheckpointMeta meta_of_save(const Job&, const DraftId&, const Sharding&);
 
 // Write: writers/writer.hpp. Shards become bytes in data files, in the temp directory and synced.
 

@@ -32,13 +32,13 @@ void require_options(const Job& job) {
 }  // namespace
 
 // Files are the writer's to choose: what a policy is promised of their sizes does not hold then.
-void warn_of_policy(const Job& job) {
-  const auto* policy = job.options.store.policy.get();
+void warn_of_policy(const Job& job, const Sharding& sharding) {
+  const auto* policy = sharding.policy.get();
   if (!policy || dynamic_cast<const ShardByTaskPolicy*>(policy)) return;
   auto why = save_format_of(job).limits_policy();
   if (why.empty()) why = writer_of(job).limits_policy();
   if (why.empty()) return;
-  log(LogLevel::warning, cat("the sharding policy '", job.policy, "' ", why));
+  log(LogLevel::warning, cat("the sharding policy '", sharding.description, "' ", why));
 }
 
 void settle_save(Job& job) {
@@ -52,7 +52,7 @@ void settle_save(Job& job) {
   if (!writer.has_io_ranks()) job.places.served_by.clear();  // automatic ones
   if (options.read_only) return;
   const auto& format = save_format_of(job);
-  if (job.root()) warn_of_policy(job);
+  if (job.root()) warn_of_policy(job, job.sharding);
   if (job.root() && !options.frozen.keys.empty() && !freezes(job)) {
     log(LogLevel::warning, cat("frozen tensors are written in full: ", why_not_frozen(job)));
   }

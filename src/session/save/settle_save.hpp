@@ -9,6 +9,6 @@ namespace cairn {
 void settle_save(Job&);
 
 /// Local. A warning in the log where format or writer leave the job's policy no say in files.
-void warn_of_policy(const Job&);
+void warn_of_policy(const Job&, const Sharding&);
 
 }  // namespace cairn

@@ -71,7 +71,8 @@ DeviceTask device_of(const Job& job, const LocalTensor& tensor, int slice) {
   return task;
 }
 
-LocalShards shard(const Job& job, const State& state, const std::vector<Task>& tasks) {
+LocalShards shard(const Job& job, const State& state, const std::vector<Task>& tasks,
+                  const Sharding& sharding) {
   LocalShards local;
   ByTask by_task;
   OwnTensors own;
@@ -87,7 +88,7 @@ LocalShards shard(const Job& job, const State& state, const std::vector<Task>& t
     if (!one.owner) own.emplace(key, task.tensor);
     by_task[one.task].push_back(std::move(one));
   }
-  const auto& policy = policy_of(job.options.store.policy);
+  const auto& policy = policy_of(sharding.policy);
   const auto description = by_task.empty() ? std::string() : policy.description();
   for (const auto& of_task : by_task) {
     const auto& tensors = of_task.second;
@@ -107,7 +108,7 @@ LocalShards shard(const Job& job, const State& state, const std::vector<Task>& t
 }
 
 FileLayout lay_out(const Job& job, const LocalShards& local, const LocalShards& frozen,
-                   const DensePlan& dense) {
+                   const DensePlan& dense, const Sharding& sharding) {
   Group& group = *job.group;
   // A sum in which each rank fills its own place: less than gathered texts, and no rank gets more
   // than its share of the messages. Behind the ranks are the bytes of all.
@@ -128,7 +129,8 @@ FileLayout lay_out(const Job& job, const LocalShards& local, const LocalShards& 
     if (shards.back() > 0) writes[static_cast<std::size_t>(job.io_rank_of(rank))] = true;
     if (said % 2 != 0) writes[static_cast<std::size_t>(rank)] = true;
   }
-  const auto files = writer_of(job).number(job, shards);
+  layout.one_file = writer_of(job).one_file(job, sharding);
+  const auto files = writer_of(job).number(job, shards, layout.one_file);
   layout.first_file = files.first;
   layout.first_frozen = files.first + static_cast<int>(local.shards.size());
   layout.data_files = layout.shard_files = files.all;

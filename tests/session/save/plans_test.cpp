@@ -25,7 +25,7 @@ class PlansAlone : public ::testing::TestWithParam<int> {
     }
     std::shared_ptr<SavePlan> make(const State& state) {
       const Look look(state);
-      return plans.make(state, state);
+      return plans.make(state, state, job.sharding);
     }
     // Whether all ranks would use the kept plan again.
     bool again(std::int64_t step, const State& state, const SaveOptions& options = {},

@@ -21,9 +21,9 @@ bool BundleSave::stores_dense(const CoveredTensor& tensor, std::size_t slices) c
   return !dtype_assembles_in_tensorflow(tensor.dtype) || slices > most_slices;
 }
 
-void BundleSave::choose_files(const Job& job, const State& state,
+void BundleSave::choose_files(const Sharding& sharding, const State& state,
                               std::vector<DenseTensor>& dense) const {
-  choose_dense_files(job, state, dense);
+  choose_dense_files(sharding, state, dense);
 }
 
 void BundleSave::lay_out(const Job& job, const State& state, Covered&& covered,
@@ -39,12 +39,12 @@ void BundleSave::lay_out(const Job& job, const State& state, Covered&& covered,
     covered.tasks.erase(first, covered.tasks.end());
   }
   plan.local = together(*job.group, [&] {
-    plan.frozen = shard(job, state, frozen);
-    return shard(job, state, covered.tasks);
+    plan.frozen = shard(job, state, frozen, plan.sharding);
+    return shard(job, state, covered.tasks, plan.sharding);
   });
   plan.dense = plan_dense(*job.group, std::move(covered.dense), job.options.write.chunk_bytes,
                           job.places.served_by);
-  plan.layout = cairn::lay_out(job, plan.local, plan.frozen, plan.dense);
+  plan.layout = cairn::lay_out(job, plan.local, plan.frozen, plan.dense, plan.sharding);
 }
 
 SaveFormat::Begun BundleSave::begin(const Job& job, const State& state, Draft& draft,

@@ -10,7 +10,7 @@ class BundleSave final : public SaveFormat {
   bool may_recycle() const override { return true; }
   bool may_share_files() const override { return true; }
   bool stores_dense(const CoveredTensor&, std::size_t slices) const override;
-  void choose_files(const Job&, const State&, std::vector<DenseTensor>&) const override;
+  void choose_files(const Sharding&, const State&, std::vector<DenseTensor>&) const override;
   void lay_out(const Job&, const State&, Covered&&, SavePlan&) const override;
   Begun begin(const Job&, const State&, Draft&, CheckpointMeta&, SavePlan&,
               FileLayout&) const override;

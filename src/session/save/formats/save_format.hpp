@@ -32,7 +32,7 @@ class SaveFormat {
   /// up. The tensor may be a part of what is divided.
   virtual bool stores_dense(const CoveredTensor&, std::size_t slices) const = 0;
   /// Rank 0. Which data files dense tensors go to.
-  virtual void choose_files(const Job&, const State&, std::vector<DenseTensor>&) const {}
+  virtual void choose_files(const Sharding&, const State&, std::vector<DenseTensor>&) const {}
   /// Collective. From who writes which slice to the plan's shards, dense runs and layout.
   virtual void lay_out(const Job&, const State&, Covered&&, SavePlan&) const = 0;
   /// Collective. Whether a later save of a state of the same form may go by this plan.

@@ -24,7 +24,8 @@ const DataWriter& writer_of(const Job& job) {
   throw Error(Code::internal, "a writer that is in no table");
 }
 
-DataWriter::Files DataWriter::number(const Job& job, const std::vector<int>& shards) const {
+DataWriter::Files DataWriter::number(const Job& job, const std::vector<int>& shards,
+                                     bool /*one_file*/) const {
   Files files;
   for (std::size_t rank = 0; rank < shards.size(); ++rank) {
     if (static_cast<int>(rank) == job.rank()) files.first = files.all;

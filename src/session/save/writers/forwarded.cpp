@@ -28,8 +28,8 @@ Buffer take(std::int64_t bytes) {
 
 class Forward {
  public:
-  Forward(const Job& job, const Draft& draft, Outgoing out)
-      : job_(job), group_(*job.group), draft_(draft), out_(std::move(out)) {}
+  Forward(const Job& job, const Draft& draft, Outgoing out, bool one_file)
+      : job_(job), group_(*job.group), draft_(draft), out_(std::move(out)), one_file_(one_file) {}
 
   std::vector<StoredTensor> run() {
     meet();
@@ -92,7 +92,7 @@ class Forward {
         senders_.back().checksums.resize(senders_.back().entries.size());
       }
       const auto gathered = std::min(limit, Sink::gathered_bytes);
-      if (writer_of(job_).one_file(job_)) {
+      if (one_file_) {
         auto all = out_.entries;
         for (const auto& sender : senders_) {
           all.insert(all.end(), sender.entries.begin(), sender.entries.end());
@@ -213,6 +213,7 @@ class Forward {
   Group& group_;
   const Draft& draft_;
   Outgoing out_;
+  const bool one_file_;
   std::vector<Sender> senders_;           // of an io rank
   std::optional<Sink> joined_;            // of an io rank that writes one file
   Frames stream_;                         // of the others
@@ -223,19 +224,19 @@ class Forward {
 
 }  // namespace
 
-bool ForwardedFiles::one_file(const Job& job) const {
-  const auto& store = job.options.store;
+bool ForwardedFiles::one_file(const Job& job, const Sharding& sharding) const {
   const auto& io = job.options.write.io_ranks;
   return (io.joined || io.choice == IoRanks::Choice::automatic) &&
-         policy_of(store.policy).description() == ShardByTaskPolicy().description();
+         policy_of(sharding.policy).description() == ShardByTaskPolicy().description();
 }
 
 bool ForwardedFiles::serves(const Job& job) const {
   return job.options.write.writer == Writer::posix && !job.places.served_by.empty();
 }
 
-DataWriter::Files ForwardedFiles::number(const Job& job, const std::vector<int>& shards) const {
-  if (!one_file(job)) return DataWriter::number(job, shards);
+DataWriter::Files ForwardedFiles::number(const Job& job, const std::vector<int>& shards,
+                                         bool one_file) const {
+  if (!one_file) return DataWriter::number(job, shards, one_file);
   std::vector<int> written(shards.size(), 0);
   for (std::size_t rank = 0; rank < shards.size(); ++rank) {
     if (shards[rank] > 0) {
@@ -255,8 +256,8 @@ std::vector<StoredTensor> ForwardedFiles::write_with_others(const Job& job, cons
                                                             const FileLayout& layout,
                                                             const Draft& draft) const {
   auto out = together(*job.group,
-                      [&] { return outgoing(state, local, layout.first_file, one_file(job)); });
-  return Forward(job, draft, std::move(out)).run();
+                      [&] { return outgoing(state, local, layout.first_file, layout.one_file); });
+  return Forward(job, draft, std::move(out), layout.one_file).run();
 }
 
 }  // namespace cairn

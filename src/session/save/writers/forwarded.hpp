@@ -11,8 +11,8 @@ class ForwardedFiles final : public OwnFiles {
   bool serves(const Job&) const override;
   bool may_share_files() const override { return false; }
   bool writes_for_others() const override { return true; }
-  bool one_file(const Job&) const override;
-  Files number(const Job&, const std::vector<int>& shards) const override;
+  bool one_file(const Job&, const Sharding&) const override;
+  Files number(const Job&, const std::vector<int>& shards, bool one_file) const override;
   std::vector<StoredTensor> write_with_others(const Job&, const State&, const LocalShards&,
                                               const FileLayout&, const Draft&) const override;
   std::vector<StoredTensor> write_alone(const Job&, const State&, const LocalShards&,

@@ -137,7 +137,8 @@ std::string SharedByRanks::limits_policy() const {
 }
 
 // Files that somebody has something for, in the order in which they were dealt.
-DataWriter::Files SharedByRanks::number(const Job& job, const std::vector<int>& shards) const {
+DataWriter::Files SharedByRanks::number(const Job& job, const std::vector<int>& shards,
+                                        bool /*one_file*/) const {
   std::map<int, int> numbers;
   for (std::size_t rank = 0; rank < shards.size(); ++rank) {
     if (shards[rank] > 0) numbers.emplace(job.places.file_of[rank], 0);
@@ -155,7 +156,7 @@ std::vector<StoredTensor> SharedByRanks::write_with_others(const Job& job, const
                                                            const Draft& draft) const {
   Group& group = *job.group;
   auto range = together(group, [&] {
-    return SharedRange(outgoing(state, local, layout.first_file, one_file(job)),
+    return SharedRange(outgoing(state, local, layout.first_file, layout.one_file),
                        job.options.write.chunk_bytes);
   });
   const auto place = find_place(job, range, !local.shards.empty());

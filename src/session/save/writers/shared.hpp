@@ -17,8 +17,8 @@ class SharedByRanks final : public DataWriter {
     return "ranks share files, which they write together";
   }
   bool writes_together() const override { return true; }
-  bool one_file(const Job&) const override { return true; }
-  Files number(const Job&, const std::vector<int>& shards) const override;
+  bool one_file(const Job&, const Sharding&) const override { return true; }
+  Files number(const Job&, const std::vector<int>& shards, bool one_file) const override;
   std::vector<StoredTensor> write_with_others(const Job&, const State&, const LocalShards&,
                                               const FileLayout&, const Draft&) const override;
   std::unique_ptr<RunsFile> open_runs(const Job&, const DensePlan&, const RunsPlace&,

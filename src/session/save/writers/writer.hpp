@@ -86,14 +86,14 @@ class DataWriter {
   virtual bool writes_for_others() const { return false; }
 
   /// Whether all shards of a rank lie in one file, which is that of other ranks' shards, too.
-  virtual bool one_file(const Job&) const { return false; }
+  virtual bool one_file(const Job&, const Sharding&) const { return false; }
 
   /// From how many shards each rank has: the first data file of this one, and the number of all
   /// ranks' files. A rank's own shards have files of their own, unless ranks share files.
   struct Files {
     int first = 0, all = 0;
   };
-  virtual Files number(const Job&, const std::vector<int>& shards) const;
+  virtual Files number(const Job&, const std::vector<int>& shards, bool one_file) const;
 
   /// Shards become bytes in data files, synced, in the temp directory; entries come back. A writer
   /// does it in one of two ways: collectively, called if any rank has a shard, or locally.
