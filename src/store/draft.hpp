@@ -37,9 +37,10 @@ struct DraftId {
   std::int64_t parent = -1;   ///< sequence of the checkpoint that the state descends from
   double time = 0;            ///< seconds since 1970
   commit::Uuid uuid = {};
-  std::int64_t num_files = 0;  ///< of the checkpoint
-  std::int64_t records = 1;    ///< whether its writers leave part records ...
-  std::int64_t slot = 0;       ///< ... and over which earlier ones, in a staging directory
+  std::int64_t data_files = 0;  ///< that its writers make
+  std::int64_t num_files = 0;   ///< of the checkpoint
+  std::int64_t records = 1;     ///< whether its writers leave part records ...
+  std::int64_t slot = 0;        ///< ... and over which earlier ones, in a staging directory
   /// What the store alone reads of it.
   struct Files {
     std::int64_t recycled_bytes = -1;             ///< of files that it writes over; -1: all are new

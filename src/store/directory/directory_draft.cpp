@@ -1,12 +1,10 @@
 // How a save gets its draft: by a look at the directory, or by numbers that ranks have agreed on.
 #include <algorithm>
+
 #include "base/text.hpp"
-#include "cairn/log.hpp"
 #include "store/commit/recycled.hpp"
 #include "store/contents/format.hpp"
-#include "store/contents/notes.hpp"
 #include "store/directory/directory.hpp"
-#include "store/directory/pins.hpp"
 
 namespace cairn {
 
@@ -25,6 +23,7 @@ DraftId Directory::offer(int data_files) {
   id.uuid = commit::random_uuid();
   commit::Transaction shaped;
   format_of(policy_.format).shape(shaped, data_files);
+  id.data_files = data_files;
   id.num_files = shaped.num_files;
   id.files.recycled_bytes = take_recycled_bytes();
   if (staging_ && staging_->is_made()) {
@@ -55,6 +54,8 @@ Draft Directory::join(const DraftId& id) const {
   save.slot = static_cast<int>(id.slot);
   save.files.recycle = id.files.recycled_bytes >= 0;
   save.files.direct_io = policy_.direct_io;
+  save.files.stripes = policy_.stripes_of(static_cast<int>(id.data_files));
+  save.files.stripes_yield = policy_.stripes == 0;
   if (id.files.left_step >= 0)
     save.files.takes = {id.files.left_step, static_cast<int>(id.files.left_files)};
   if (id.files.shared_step >= 0) {
@@ -115,8 +116,11 @@ Draft Directory::begin_save(const Intent& intent) {
                                      : 0;
   forget_recycled_bytes();
   if (recycled < intent.bytes) require_free(step, intent.bytes - recycled);
-  DraftId id{
-      .step = step, .uuid = commit::random_uuid(), .records = intent.records, .slot = intent.slot};
+  DraftId id{.step = step,
+             .uuid = commit::random_uuid(),
+             .data_files = data_files,
+             .records = intent.records,
+             .slot = intent.slot};
   commit::Transaction save{place_.directory,           place_.naming,  step,
                            commit::uuid_text(id.uuid), data_files + 1, !place_.atomic_rename};
   save.records = intent.records || save.direct;
