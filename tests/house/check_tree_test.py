@@ -95,8 +95,10 @@ class CheckTree(unittest.TestCase):
     def test_a_face_is_small_and_names_what_is_there(self):
         headers = {f"src/io/h{i}.hpp": "#pragma once\n" for i in range(9)}
         with mock.patch.object(check_tree, "LEAST_HEADERS", 1), \
-                mock.patch.dict(check_tree.FACES, {"io": {"file_system", "gone", "h1", "h2", "h3"}}), \
-                mock.patch.dict(check_tree.WIDER_FACES, {}, clear=True):
+                mock.patch.dict(check_tree.FACES, {
+                    "io": {"file_system", "gone", "h1", "h2", "h3"},
+                    "store": {"commit/names"}, "exchange": {"chunks"}}, clear=True), \
+                mock.patch.dict(check_tree.WIDER_FACES, {"store": 100, "exchange": 100}, clear=True):
             self.assertEqual(self.faults(files=headers), [
                 "rooms.py: the face of room io has gone, which is no header",
                 "room io shows 5 of 10 headers, 50 %: at most 40 % are to be its face"])
