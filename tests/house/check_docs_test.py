@@ -112,7 +112,7 @@ class DrawRooms(Pages):
     def test_a_drawing_of_another_table(self):
         wrong = [f"{draw_rooms.PAGE}: the drawing of the rooms is not what the table in"
                  " tests/house/check_tree.py says: run tests/house/draw_rooms.py --write"]
-        self.assertEqual(self.faults("", house(draw_rooms.block().replace("directory", "index"))), wrong)
+        self.assertEqual(self.faults("", house(draw_rooms.block().replace("exchange", "index"))), wrong)
         (self.root / draw_rooms.PAGE).write_text(house(draw_rooms.block()))
         table = {**check_tree.ALLOWED, "plan": {"base", "model"}}
         with mock.patch.dict(check_tree.ALLOWED, table):
