@@ -5,14 +5,13 @@
 #include "cairn/bundle.hpp"
 #include "cairn/error.hpp"
 #include "store/commit/names.hpp"
-#include "tools/find_checkpoints.hpp"
+#include "store/contents/find_checkpoints.hpp"
 
 namespace cairn::python {
 namespace {
 
 struct Reader {
-  explicit Reader(const std::string& path)
-      : reader(resolve_checkpoint(*io::posix_file_system(), path)) {}
+  explicit Reader(const std::string& path) : reader(resolve_checkpoint({nullptr, path}).path()) {}
   BundleReader reader;
   std::mutex one_at_a_time;
 };
@@ -85,7 +84,7 @@ py::array array_of(DType dtype, const Dims& extent, std::string bytes) {
 void add_contents(py::module_& module) {
   module.def("list_checkpoints", [](const std::string& directory) {
     py::list list;
-    for (const auto& prefix : list_prefixes(*io::posix_file_system(), directory)) {
+    for (const auto& prefix : list_prefixes({nullptr, directory})) {
       const auto split = commit::split_step(prefix);
       list.append(py::make_tuple(split ? py::object(py::int_(split->step)) : py::none(),
                                  (io::Path(directory) / prefix).string()));

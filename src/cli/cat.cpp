@@ -11,7 +11,7 @@
 #include "cli/print.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/target.hpp"
-#include "store/contents/no_more_open.hpp"
+#include "store/contents/open_checkpoint.hpp"
 #include "tools/read_tensor.hpp"
 
 namespace cairn::cli {
@@ -99,20 +99,19 @@ void write_numbers(std::ostream& out, const std::string& bytes, const CatArgumen
   out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
-void run(io::FileSystem& files, const CatArguments& options) {
+void run(const Tool& tool, const CatArguments& options) {
   if (options.format != "text" && options.output.empty() && ::isatty(1)) {
     throw Error(Code::invalid_argument, cat("--format ", options.format, " is no text"),
                 "standard output is a terminal", "Add --output FILE, or redirect.");
   }
-  const auto contents =
-      read_contents(files, resolve_checkpoint(files, options.target), Graph::read);
+  const auto checkpoint = open_checkpoint(resolve_checkpoint(tool.at(options.target)), Graph::read);
   const auto key = options.key_hex.empty() ? options.key : from_hex(options.key_hex);
-  const auto& tensor = require_tensor(contents, key);
+  const auto& tensor = require_tensor(*checkpoint, key);
   const auto box = parse_slice(tensor, options.slice);
-  const auto access = access_of(files, contents);
+  const auto access = checkpoint.access();
   ProgressBar bar(cat("read ", shown_key(tensor.key)));
   if (tensor.dtype != DType::string) {
-    const auto bytes = read_numbers(files, contents, tensor, box, bar.callback());
+    const auto bytes = read_numbers(checkpoint, tensor, box, bar.callback());
     const auto write = [&](std::ostream& out) {
       write_numbers(out, bytes, options, tensor.dtype, box.extent);
     };
@@ -120,7 +119,7 @@ void run(io::FileSystem& files, const CatArguments& options) {
     return;
   }
   if (options.format == "npy") npy_header(tensor.dtype, {});  // says why not
-  const auto values = read_string_box(files, contents, tensor, box, bar.callback());
+  const auto values = read_string_box(checkpoint, tensor, box, bar.callback());
   const auto write = [&](std::ostream& out) { write_strings(out, values, options, box.extent); };
   to_output(options.output, write, access);
 }
@@ -164,7 +163,7 @@ void add_cat(Tool& tool) {
     if (options->key.empty() && options->key_hex.empty()) {
       throw CLI::RequiredError("KEY or --key-hex");
     }
-    run(*tool.files, *options);
+    run(tool, *options);
   });
 }
 

@@ -5,19 +5,21 @@
 #include <string>
 #include <vector>
 
-#include "io/file_system.hpp"
+#include "store/address.hpp"
 
 namespace cairn::cli {
 
 struct Tool {
   CLI::App app{
       "Look into checkpoints of Cairn and TensorFlow, check them, clear up after crashes."};
-  std::shared_ptr<io::FileSystem> files = io::posix_file_system();
+  Address here;       ///< in the files of which paths are named
   int exit_code = 0;  ///< set by the command that ran
+
+  Address at(const std::string& path) const { return here.at(path); }
 };
 
 /// What the words of the command line ask for, done; the exit status. Throws nothing.
-int run_tool(int argc, char** argv, std::shared_ptr<io::FileSystem>);
+int run_tool(int argc, char** argv, const Address& here);
 
 /// --tier and --node of commands that see what is on nodes.
 struct TierOption {

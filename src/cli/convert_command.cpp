@@ -32,42 +32,38 @@ struct ConvertArguments {
               "Make a checkpoint of A first, and B of that.");
 }
 
-using Files = std::shared_ptr<io::FileSystem>;
-
-std::string by_all(const Files& files, const ConvertArguments& options, const Progress& done) {
+std::string by_all(const Tool& tool, const ConvertArguments& options, const Progress& done) {
   const auto& group = options.convert.group();
   const auto destination =
-      together(group, [&] { return require_parent(*files, options.destination); });
-  const auto to_safetensors = is_safetensors(destination), to_zarr = is_zarr(destination);
-  const auto source_path = io::local_path(options.source);
+      together(group, [&] { return require_parent(tool.at(options.destination)); });
+  const auto to_safetensors = is_safetensors(destination.path()),
+             to_zarr = is_zarr(destination.path());
+  const auto others = tool.here.at(io::local_path(options.source));
   const bool from_safetensors = is_safetensors(options.source);
-  const bool from_dcp = together(group, [&] { return is_dcp(*files, source_path); });
+  const bool from_dcp = together(group, [&] { return is_dcp(others); });
   if ((from_safetensors || from_dcp) && (to_safetensors || to_zarr)) refuse_copy();
   if (from_safetensors) {
-    return import_safetensors(files, source_path, destination, options.under, options.convert,
-                              done);
+    return import_safetensors(others, destination, options.under, options.convert, done);
   }
   if (from_dcp) {
-    return import_dcp(files, source_path, destination, options.under, options.convert, done);
+    return import_dcp(others, destination, options.under, options.convert, done);
   }
   if (!to_safetensors && !to_zarr && !options.under.empty()) {
     throw Error(Code::invalid_argument, "--under is for files of others",
                 "of checkpoints all tensors are converted", "Leave it out.");
   }
-  const auto read = [&] {
-    return read_in_place(*files, resolve_checkpoint(*files, options.source));
-  };
+  const auto read = [&] { return read_in_place(resolve_checkpoint(tool.at(options.source))); };
   if (to_safetensors) {
     const auto source = together(group, read);
-    return export_safetensors(files, source, destination, options.under, options.convert, done);
+    return export_safetensors(source, destination, options.under, options.convert, done);
   }
   // What one process does: the others wait for how it ends.
   return together(group, [&]() -> std::string {
     if (group->rank() != 0) return "";
     auto alone = options.convert;
     alone.ranks = nullptr;
-    if (to_zarr) return export_zarr(files, read(), destination, options.under, alone, done);
-    return convert_checkpoint(files, read(), destination, alone, done);
+    if (to_zarr) return export_zarr(read(), destination, options.under, alone, done);
+    return convert_checkpoint(read(), destination, alone, done);
   });
 }
 
@@ -78,7 +74,7 @@ void run(Tool& tool, const ConvertArguments& arguments) {
   try {
     std::optional<ProgressBar> bar;
     if (ranks.root()) bar.emplace("convert");
-    const auto made = by_all(tool.files, options, bar ? bar->callback() : Progress{});
+    const auto made = by_all(tool, options, bar ? bar->callback() : Progress{});
     if (ranks.root()) print_line(made);
   } catch (const Error& error) {
     if (ranks.group()->size() == 1) throw;

@@ -120,7 +120,8 @@ Shown choose_plane(Selection& selection, const TensorDifference* difference) {
 Words words_of(const DiffSample& found, const TensorAt& a, const TensorAt& b,
                const Selection& selection, const Shown& shown, bool is_log) {
   Words words;
-  words.title = cat(a.contents.prefix, " and ", b.contents.prefix, "  ", shown_key(a.tensor.key));
+  words.title =
+      cat(a.checkpoint->prefix, " and ", b.checkpoint->prefix, "  ", shown_key(a.tensor.key));
   words.subtitle =
       cat("|a - b|", is_log ? ", logarithmic" : "", "  ", dtype_name(a.tensor.dtype), ' ',
           shape_text(a.tensor.shape), "  [", selection_text(selection, a.tensor.shape), ']');
@@ -145,7 +146,7 @@ bool spreads(const std::vector<double>& values) {
   return scale.has_numbers && scale.high / scale.low > wide;
 }
 
-void draw(Tool& tool, const TensorAt& a, const TensorAt& b, const DiffArguments& options,
+void draw(const TensorAt& a, const TensorAt& b, const DiffArguments& options,
           const TensorDifference* difference) {
   require_drawable(a.tensor);
   auto selection = parse_selection(options.slice, a.tensor.shape);
@@ -161,8 +162,7 @@ void draw(Tool& tool, const TensorAt& a, const TensorAt& b, const DiffArguments&
   const auto row = shown.dimensions.front(), column = shown.dimensions.back();
   auto room = room_for(picture, is_curve ? 1 : selection[row].count, selection[column].count);
   if (is_curve && !picture.output.empty()) room.columns = curve_width;
-  auto found =
-      diff_sample(*tool.files, a, b, selection, room.rows, room.columns, options.tolerance);
+  auto found = diff_sample(a, b, selection, room.rows, room.columns, options.tolerance);
   picture.is_log = options.is_log || spreads(found.values);
   auto words = words_of(found, a, b, selection, shown, picture.is_log);
   const auto along = axis_of(selection, column, found.column_step);
@@ -189,9 +189,9 @@ void draw(Tool& tool, const TensorAt& a, const TensorAt& b, const DiffArguments&
 }
 
 // The tensor of this key in both. Throws where there is nothing to be drawn.
-void draw(Tool& tool, const CheckpointContents& a, const CheckpointContents& b,
-          const CheckpointDiff& found, const DiffArguments& options) {
-  const auto& one = a.tensors.front();
+void draw(const OpenCheckpoint& a, const OpenCheckpoint& b, const CheckpointDiff& found,
+          const DiffArguments& options) {
+  const auto& one = a->tensors.front();
   const auto* difference = found.differences.empty() ? nullptr : &found.differences.front();
   if (difference && difference->kind != Kind::values) {
     throw Error(Code::invalid_argument,
@@ -199,37 +199,40 @@ void draw(Tool& tool, const CheckpointContents& a, const CheckpointContents& b,
                 cat(word(difference->kind), ": ", difference->what))
         .of_tensor(one.key);
   }
-  draw(tool, {a, one}, {b, b.tensors.front()}, options, difference);
+  draw(TensorAt{a, one}, {b, b->tensors.front()}, options, difference);
 }
 
-void keep_only(CheckpointContents& contents, const std::string& key) {
+OpenCheckpoint only(const OpenCheckpoint& checkpoint, const std::string& key) {
+  auto contents = *checkpoint;
   std::erase_if(contents.tensors, [&](const auto& tensor) { return tensor.key != key; });
-  if (!contents.meta) return;
-  auto& said = contents.meta->descriptions;
-  said.attributes.clear();
-  std::erase_if(said.by_key, [&](const auto& one) { return one.first != key; });
+  if (contents.meta) {
+    auto& said = contents.meta->descriptions;
+    said.attributes.clear();
+    std::erase_if(said.by_key, [&](const auto& one) { return one.first != key; });
+  }
+  return {checkpoint.prefix(), std::move(contents)};
 }
 
 void run(Tool& tool, const DiffArguments& options) {
-  auto a = read_contents(*tool.files, resolve_checkpoint(*tool.files, options.a), Graph::read);
-  auto b = read_contents(*tool.files, resolve_checkpoint(*tool.files, options.b));
+  auto a = open_checkpoint(resolve_checkpoint(tool.at(options.a)), Graph::read);
+  auto b = open_checkpoint(resolve_checkpoint(tool.at(options.b)));
   if (!options.key.empty()) {
-    const auto key = require_tensor(a, options.key).key;
-    keep_only(a, key);
-    keep_only(b, key);
-    if (a.tensors.empty()) {
+    const auto key = require_tensor(*a, options.key).key;
+    a = only(a, key);
+    b = only(b, key);
+    if (a->tensors.empty()) {
       throw Error(Code::invalid_argument, cat("tensor ", shown_key(key), " is not compared"),
                   "it is Cairn's own")
           .of_tensor(key);
     }
   }
   ProgressBar bar("compare");
-  const auto found = compare(*tool.files, a, b, options.tolerance, bar.callback());
+  const auto found = compare(a, b, options.tolerance, bar.callback());
   tool.exit_code = found.cannot_tell() ? 2 : found.same() ? 0 : 1;
   if (options.json) {
     Json out;
-    out["a"] = a.prefix;
-    out["b"] = b.prefix;
+    out["a"] = a->prefix;
+    out["b"] = b->prefix;
     out["same"] = found.same();
     out["tensors_compared"] = found.tensors;
     out["bytes_read"] = found.bytes;
@@ -241,7 +244,7 @@ void run(Tool& tool, const DiffArguments& options) {
   } else {
     print(found, options);
   }
-  if (!options.picture.empty()) draw(tool, a, b, found, options);
+  if (!options.picture.empty()) draw(a, b, found, options);
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include "cli/command.hpp"
 #include "cli/print.hpp"
 #include "cli/target.hpp"
-#include "tools/flush_node.hpp"
+#include "store/nodes/flush_node.hpp"
 
 namespace cairn::cli {
 namespace {
@@ -14,8 +14,8 @@ struct FlushArguments {
 };
 
 void run(Tool& tool, const FlushArguments& options) {
-  const auto home = require_directory(*tool.files, options.directory);
-  const auto done = flush_node(*tool.files, home, options.tier, options.node);
+  const auto home = require_directory(tool.at(options.directory));
+  const auto done = flush_node(home, options.tier, options.node);
   for (const auto step : done.steps) print_line(cat("step ", step));
   for (const auto& folder : done.without_map) {
     print_line(

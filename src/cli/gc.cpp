@@ -11,11 +11,11 @@
 #include "cli/target.hpp"
 #include "store/commit/names.hpp"
 #include "store/commit/ownership.hpp"
-#include "store/contents/contents_reader.hpp"
+#include "store/contents/open_checkpoint.hpp"
 #include "store/directory/catalog.hpp"
 #include "store/directory/recovery.hpp"
 #include "store/directory/retention.hpp"
-#include "tools/tidy_node.hpp"
+#include "store/nodes/tidy_node.hpp"
 
 namespace cairn::cli {
 namespace {
@@ -39,26 +39,26 @@ std::optional<commit::Naming> name_of_unfinished(const std::string& entry) {
 }
 
 // Names under which Cairn has saved here, to the end or not. What only others made is left alone.
-std::vector<commit::Naming> our_names(io::FileSystem& files, const io::Path& directory) {
+std::vector<commit::Naming> our_names(const Address& directory) {
   std::set<std::string> names, single;
   const auto add = [&](const commit::Naming& naming) {
     (naming.numbered ? names : single).insert(naming.name);
   };
-  for (const auto& entry : files.list(directory)) {
+  for (const auto& entry : directory.list()) {
     if (const auto naming = name_of_unfinished(entry)) add(*naming);
   }
   const auto recycled =
       directory / commit::private_directory_name / commit::recycled_directory_name;
-  if (io::exists(files, recycled)) {
-    for (const auto& entry : files.list(recycled)) {
+  if (recycled.exists()) {
+    for (const auto& entry : recycled.list()) {
       if (const auto parsed = commit::parse_recycled_name(entry)) add(parsed->naming);
     }
   }
-  for (const auto& prefix : list_prefixes(files, directory)) {
+  for (const auto& prefix : list_prefixes(directory)) {
     const auto split = commit::split_step(prefix);
     if (!split || names.contains(split->name)) continue;
     try {
-      if (!read_contents(files, directory / prefix).own.empty()) names.insert(split->name);
+      if (!open_checkpoint(directory / prefix)->own.empty()) names.insert(split->name);
     } catch (const Error&) {
       // Damaged: another of this name will tell.
     }
@@ -81,8 +81,7 @@ bool clear_up(const Location& place, const Readers& readers, const commit::Owner
   const auto found = recover(place, readers, &owner);
   if (!(found.any || again) || !place.naming.numbered) return found.not_completed.empty();
   try {
-    update_state_file(*place.files, place.directory, place.naming,
-                      scan_catalog(*place.files, place.directory, place.naming), &owner);
+    update_state_file(place, scan_catalog(place), &owner);
   } catch (const Error& error) {
     if (error.code() != Code::no_space) throw;
     log(LogLevel::warning, cat("the state file is not up to date: ", error.what()));
@@ -92,15 +91,14 @@ bool clear_up(const Location& place, const Readers& readers, const commit::Owner
 }
 
 // What is to go by the rules that were given. Whether that is anything.
-bool retire(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
-            const GcArguments& options, const commit::Ownership* owner) {
-  auto catalog = scan_catalog(files, directory, name);
+bool retire(const Location& place, const GcArguments& options, const commit::Ownership* owner) {
+  auto catalog = scan_catalog(place);
   auto keep = options.keep;
   keep.last = options.max_to_keep;
   const auto decisions = decide_retention(catalog, keep);
   std::vector<std::int64_t> gone;
   if (!options.dry_run) {
-    gone = apply_retention(files, directory, name, catalog, keep, *owner);
+    gone = apply_retention(place, catalog, keep, *owner);
   }
   bool any = false;
   for (const auto& one : decisions) {
@@ -109,13 +107,13 @@ bool retire(io::FileSystem& files, const io::Path& directory, const commit::Nami
     any = any || goes;
     if (!goes && !options.dry_run) continue;
     print_line(cat(options.dry_run ? "would " : "", goes ? "remove " : "keep ",
-                   commit::prefix_name(name, one.step), " (", one.why, ")"));
+                   commit::prefix_name(place.naming, one.step), " (", one.why, ")"));
   }
   return any;
 }
 
 void run_on_node(Tool& tool, const GcArguments& options) {
-  const auto done = tidy_node(tool.files, options.tier, options.node, options.dry_run);
+  const auto done = tidy_node(tool.at(options.tier), options.node, options.dry_run);
   for (const auto& one : done.gone) {
     print_line(cat(options.dry_run ? "would remove " : "remove ", one.path.string(), ", ",
                    bytes_text(static_cast<double>(one.bytes)), " (", one.why, ")"));
@@ -124,8 +122,8 @@ void run_on_node(Tool& tool, const GcArguments& options) {
   if (done.gone.empty() && done.left.empty()) print_line("nothing to do on this node");
 }
 
-void tell_owner(io::FileSystem& files, const io::Path& directory) {
-  const auto owner = commit::read_owner(files, directory);
+void tell_owner(const Address& directory) {
+  const auto owner = commit::read_owner(directory);
   if (!owner) return;
   log(LogLevel::warning, cat("the directory is or was owned by ", commit::describe(*owner),
                              ": what that is saving now is listed too, and gc refuses while it "
@@ -140,7 +138,7 @@ bool collect(const Location& place, const Readers& readers, const GcArguments& o
   bool any = !steps.empty();
   const auto lacked_room = !options.dry_run && !clear_up(place, readers, *owner);
   if (options.max_to_keep >= 0 && place.naming.numbered) {
-    any |= retire(*place.files, place.directory, place.naming, options, owner);
+    any |= retire(place, options, owner);
   }
   if (lacked_room) clear_up(place, readers, *owner, true);
   return any;
@@ -152,26 +150,26 @@ void run(Tool& tool, const GcArguments& options) {
     throw Error(Code::invalid_argument, "no directory is given", "",
                 "Name one of checkpoints, or that of the nodes with --local.");
   }
-  const auto directory = require_directory(*tool.files, options.directory);
-  const auto names = options.name.empty() ? our_names(*tool.files, directory)
-                                          : std::vector<commit::Naming>{options.name};
+  const auto directory = require_directory(tool.at(options.directory));
+  const auto names =
+      options.name.empty() ? our_names(directory) : std::vector<commit::Naming>{options.name};
   std::optional<commit::Ownership> ownership;
   if (options.dry_run) {
-    tell_owner(*tool.files, directory);
+    tell_owner(directory);
   } else if (!names.empty()) {
     constexpr double wait_seconds = 2;  // a dying process holds its lock for a moment
     commit::OwnershipOptions taking;
     taking.may_lack_record = true;
-    ownership = commit::Ownership::take(tool.files, directory, wait_seconds, taking);
+    ownership = commit::Ownership::take(directory, wait_seconds, taking);
   }
   bool any = false;
   const auto group = serial_group();
   const Readers readers{*group, {0}};
   for (const auto& naming : names) {
     commit::check_checkpoint_name(naming.name);
-    const Location place{
-        tool.files, directory, naming,
-        ownership ? ownership->atomic_rename() : !commit::says_no_rename(*tool.files, directory)};
+    const auto place =
+        location_of(directory, naming,
+                    ownership ? ownership->atomic_rename() : !commit::says_no_rename(directory));
     any |= collect(place, readers, options, ownership ? &*ownership : nullptr);
   }
   if (!any) print_line(cat("nothing to do in ", directory.string()));

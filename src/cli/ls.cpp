@@ -9,11 +9,10 @@
 #include "cli/target.hpp"
 #include "store/commit/names.hpp"
 #include "store/commit/state_file.hpp"
-#include "store/contents/contents_reader.hpp"
 #include "store/contents/format.hpp"
+#include "store/contents/given_back.hpp"
 #include "store/contents/whose.hpp"
 #include "store/directory/catalog.hpp"
-#include "tools/given_back.hpp"
 #include "tools/node_saves.hpp"
 
 namespace cairn::cli {
@@ -47,9 +46,9 @@ DataFiles data_files(const std::vector<std::string>& listing, const std::string&
 }
 
 // Of the index and the data files that belong to it.
-void add_sizes(io::FileSystem& files, const io::Path& directory, Row& row, const DataFiles& data) {
+void add_sizes(const Address& directory, Row& row, const DataFiles& data) {
   const auto add = [&](const std::string& name) {
-    const auto status = files.status(directory / name);
+    const auto status = (directory / name).status();
     if (!status) return;
     row.bytes += status->size;
     if (status->names > 1) row.shared_bytes += status->size;
@@ -59,7 +58,7 @@ void add_sizes(io::FileSystem& files, const io::Path& directory, Row& row, const
   if (!format.has_data_files()) return;
   if (!row.step) {
     try {
-      for (const auto& [file, size] : load_index(files, directory / row.prefix).data_sizes) {
+      for (const auto& [file, size] : load_index(directory / row.prefix).data_sizes) {
         row.bytes += size;
       }
     } catch (const Error&) {
@@ -75,18 +74,17 @@ void add_sizes(io::FileSystem& files, const io::Path& directory, Row& row, const
 }
 
 // A checkpoint whose name carries no step.
-Row look_at(io::FileSystem& files, const io::Path& directory, const std::string& prefix,
-            const std::string& newest) {
+Row look_at(const Address& directory, const std::string& prefix, const std::string& newest) {
   Row row{prefix, prefix, std::nullopt, {}, prefix == newest, 0};
   try {
-    if (const auto status = files.status(directory / commit::index_name(prefix))) {
+    if (const auto status = (directory / commit::index_name(prefix)).status()) {
       row.entry.save.wall_time_seconds = status->modified_seconds;
     }
-    auto loaded = load_index(files, directory / prefix);
-    const auto contents = parse_contents(loaded, directory / prefix);
+    auto loaded = load_index(directory / prefix);
+    const auto contents = parse_contents(loaded, directory.path() / prefix);
     row.entry.num_files = contents.num_files;
     row.entry.format = contents.format;
-    row.entry.other = other_format(files, directory / prefix, contents.format);
+    row.entry.other = other_format(directory / prefix, contents.format);
     row.entry.damage = loaded.foreign;
     if (row.entry.damage.empty() && lacks_metadata(contents)) {
       row.entry.damage = cat("its metadata cannot be read: ", loaded.meta_problem);
@@ -101,15 +99,14 @@ Row look_at(io::FileSystem& files, const io::Path& directory, const std::string&
   return row;
 }
 
-std::vector<Row> collect(io::FileSystem& files, const io::Path& directory,
-                         const std::string& only) {
-  const auto listing = files.list(directory);
+std::vector<Row> collect(const Address& directory, const std::string& only) {
+  const auto listing = directory.list();
   std::string newest;
-  if (const auto state = commit::read_state_file(files, directory)) {
+  if (const auto state = commit::read_state_file(directory)) {
     newest = io::Path(state->model_checkpoint_path).filename().string();
   }
   std::map<std::string, std::vector<std::string>> groups;  // name → prefixes without a step
-  for (const auto& prefix : list_prefixes(files, directory)) {
+  for (const auto& prefix : list_prefixes(directory)) {
     const auto split = commit::split_step(prefix);
     auto& group = groups[split ? split->name : prefix];
     if (!split) group.push_back(prefix);
@@ -119,9 +116,9 @@ std::vector<Row> collect(io::FileSystem& files, const io::Path& directory,
     if (!only.empty() && name != only) continue;
     const auto before = static_cast<std::ptrdiff_t>(rows.size());
     for (const auto& prefix : without_step) {
-      rows.push_back(look_at(files, directory, prefix, newest));
+      rows.push_back(look_at(directory, prefix, newest));
     }
-    const auto catalog = scan_catalog(files, directory, name);
+    const auto catalog = scan_catalog(location_of(directory, name));
     const auto live = restorable(catalog);
     for (const auto& entry : catalog) {
       rows.push_back({name, commit::prefix_name(name, entry.step), entry.step, entry,
@@ -129,7 +126,7 @@ std::vector<Row> collect(io::FileSystem& files, const io::Path& directory,
     }
     const auto data = data_files(listing, name);
     for (auto row = rows.begin() + before; row != rows.end(); ++row) {
-      add_sizes(files, directory, *row, data);
+      add_sizes(directory, *row, data);
     }
   }
   return rows;
@@ -301,20 +298,20 @@ void add_ls(Tool& tool) {
       "  cairn ls run/ckpt\n"
       "  cairn ls run/ckpt --json | jq '.checkpoints[] | select(.newest).prefix'");
   command->callback([&tool, options] {
-    const auto directory = require_directory(*tool.files, options->directory);
-    GivenBack files(tool.files, directory);
-    auto rows = collect(files, directory, options->name);
-    for (auto& row : rows) row.set_aside = files.is_set_aside(row.prefix);
+    const auto directory = require_directory(tool.at(options->directory));
+    const auto given_back = std::make_shared<GivenBack>(directory);
+    auto rows = collect({given_back, directory.path()}, options->name);
+    for (auto& row : rows) row.set_aside = given_back->is_set_aside(row.prefix);
     std::vector<NodeSave> saves;
     if (!options->tier.tier.empty()) {
-      saves = node_saves(*tool.files, directory, options->tier.tier, options->tier.nodes);
+      saves = node_saves(directory, options->tier.tier, options->tier.nodes);
       if (!options->name.empty()) {
         std::erase_if(saves, [&](const auto& one) { return one.name != options->name; });
       }
       mark_home(saves, rows);
     }
     if (options->json) {
-      auto json = json_of(directory, rows);
+      auto json = json_of(directory.path(), rows);
       if (!options->tier.tier.empty()) json["on_nodes"] = json_of(saves);
       return print_json(json);
     }

@@ -20,5 +20,5 @@ int main(int argc, char** argv) {
   keep_closed_ones();
   std::signal(SIGPIPE, SIG_DFL);  // `cairn … | head` ends without words
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error with words
-  return cairn::cli::run_tool(argc, argv, cairn::io::posix_file_system());
+  return cairn::cli::run_tool(argc, argv, {nullptr, {}});
 }

@@ -6,7 +6,7 @@
 #include "cli/command.hpp"
 #include "cli/print.hpp"
 #include "cli/target.hpp"
-#include "store/contents/contents_reader.hpp"
+#include "store/contents/open_checkpoint.hpp"
 #include "tools/slice_map.hpp"
 
 namespace cairn::cli {
@@ -17,16 +17,15 @@ struct MapArguments {
 };
 
 void run(Tool& tool, const MapArguments& options) {
-  const auto contents =
-      read_contents(*tool.files, resolve_checkpoint(*tool.files, options.target), Graph::read);
-  const auto& tensor = require_tensor(contents, options.key);
+  const auto checkpoint = open_checkpoint(resolve_checkpoint(tool.at(options.target)), Graph::read);
+  const auto& tensor = require_tensor(*checkpoint, options.key);
   if (!tensor.problem.empty()) {
     throw Error(Code::data_loss, cat("tensor ", shown_key(tensor.key), " cannot be read"),
                 tensor.problem, "cairn verify names everything that is damaged.")
         .of_tensor(tensor.key);
   }
-  const auto title = cat(contents.prefix, "  ", shown_key(tensor.key));
-  const auto image = draw_slices(*tool.files, contents, tensor, title);
+  const auto title = cat(checkpoint->prefix, "  ", shown_key(tensor.key));
+  const auto image = draw_slices(checkpoint, tensor, title);
   to_output(options.output, [&](std::ostream& out) { out << image; });
 }
 

@@ -15,8 +15,8 @@ struct MergeArguments {
 };
 
 void run(Tool& tool, MergeArguments& options) {
-  options.merge.file_system = tool.files;
-  const auto destination = require_parent(*tool.files, options.destination);
+  options.merge.file_system = tool.here.files();
+  const auto destination = require_parent(tool.at(options.destination)).path();
   merge_checkpoints({options.parts.begin(), options.parts.end()}, destination, options.merge);
   print_line(options.destination);
 }

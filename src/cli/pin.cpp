@@ -19,9 +19,9 @@ struct PinArguments {
 };
 
 // The one name under which the step is there.
-std::string find_name(io::FileSystem& files, const io::Path& directory, std::int64_t step) {
+std::string find_name(const Address& directory, std::int64_t step) {
   std::vector<std::string> names;
-  for (const auto& prefix : list_prefixes(files, directory)) {
+  for (const auto& prefix : list_prefixes(directory)) {
     const auto split = commit::split_step(prefix);
     if (split && split->step == step) names.push_back(split->name);
   }
@@ -36,19 +36,19 @@ std::string find_name(io::FileSystem& files, const io::Path& directory, std::int
 }
 
 void run(Tool& tool, const PinArguments& options) {
-  const auto directory = require_directory(*tool.files, options.directory);
-  const auto name =
-      options.name.empty() ? find_name(*tool.files, directory, options.step) : options.name;
+  const auto directory = require_directory(tool.at(options.directory));
+  const auto name = options.name.empty() ? find_name(directory, options.step) : options.name;
   commit::check_checkpoint_name(name);
   const auto prefix = commit::prefix_name(name, options.step);
+  const auto place = location_of(directory, name);
   constexpr double wait_seconds = 5;
-  const auto lock = PinLock::take(*tool.files, directory, wait_seconds);
+  const auto lock = PinLock::take(directory, wait_seconds);
   if (options.remove) {
-    const bool was = remove_pin(*tool.files, directory, name, options.step);
+    const bool was = remove_pin(place, options.step);
     print_line(cat(prefix, was ? " is no longer pinned" : " was not pinned"));
     return;
   }
-  const auto catalog = scan_catalog(*tool.files, directory, name);
+  const auto catalog = scan_catalog(place);
   const auto entry = std::find_if(catalog.begin(), catalog.end(),
                                   [&](const auto& one) { return one.step == options.step; });
   if (entry == catalog.end()) {
@@ -56,7 +56,7 @@ void run(Tool& tool, const PinArguments& options) {
                 "List what is there with cairn ls.")
         .at(directory.string());
   }
-  add_pin(*tool.files, directory, name, *entry);
+  cairn::add_pin(place, *entry);
   print_line(cat(prefix, " is pinned"));
 }
 

@@ -19,9 +19,9 @@ struct ReportArguments {
 };
 
 // The name whose saves are in the directory. Of several one must be chosen.
-std::string only_name(io::FileSystem& files, const io::Path& directory) {
+std::string only_name(const Address& directory) {
   std::set<std::string> names;
-  for (const auto& prefix : list_prefixes(files, directory)) {
+  for (const auto& prefix : list_prefixes(directory)) {
     if (const auto split = commit::split_step(prefix)) names.insert(split->name);
   }
   if (names.empty()) {
@@ -37,11 +37,10 @@ std::string only_name(io::FileSystem& files, const io::Path& directory) {
 }
 
 void run(Tool& tool, const ReportArguments& options) {
-  const auto directory = require_directory(*tool.files, options.directory);
-  const auto name = options.name.empty() ? only_name(*tool.files, directory) : options.name;
+  const auto directory = require_directory(tool.at(options.directory));
+  const auto name = options.name.empty() ? only_name(directory) : options.name;
   commit::check_checkpoint_name(name);
-  const auto page =
-      report_page(read_run(*tool.files, directory, commit::Naming(name), options.key));
+  const auto page = report_page(read_run(location_of(directory, name), options.key));
   to_output(options.output, [&](std::ostream& out) { out << page; });
 }
 

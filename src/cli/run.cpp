@@ -77,14 +77,13 @@ void refuse_what_does_not_fit(CLI::App& app) {
 
 }  // namespace
 
-int run_tool(int argc, char** argv, std::shared_ptr<io::FileSystem> files) {
+int run_tool(int argc, char** argv, const Address& here) {
   // Numbers are read and written as everywhere else, whatever the process began with.
   std::locale::global(std::locale::classic());
   std::cout.imbue(std::locale::classic());
   const PlainOutput plain_output;
   try {
-    Tool tool;
-    tool.files = std::move(files);
+    Tool tool{.here = here};
     tool.app.name("cairn");
     tool.app.set_version_flag("--version", std::string("cairn ") + version());
     tool.app.require_subcommand(1);

@@ -12,8 +12,8 @@
 #include "cairn/version.hpp"
 #include "cli/command.hpp"
 #include "cli/print.hpp"
-#include "store/contents/contents_reader.hpp"
 #include "store/contents/format.hpp"
+#include "store/contents/open_checkpoint.hpp"
 #include "tools/verify.hpp"
 
 namespace cairn::cli {
@@ -47,16 +47,13 @@ struct Values {
 };
 
 // One bit of the stored field.
-void flip_a_bit(io::FileSystem& files, const std::string& prefix) {
-  const auto contents = read_contents(files, prefix);
-  const auto* tensor = contents.find("field");
+void flip_a_bit(const Address& prefix) {
+  const auto checkpoint = open_checkpoint(prefix);
+  const auto* tensor = checkpoint->find("field");
   require(tensor && !tensor->slices.empty(), "the field is not in the checkpoint");
   const auto& slice = tensor->slices.front();
-  const auto& format = format_of(contents.format);
-  const auto path = format.has_data_files()
-                        ? format.data_file(prefix, slice.file, contents.num_files)
-                        : format.main_file(prefix);
-  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  std::fstream file(checkpoint.data(slice.file).path(),
+                    std::ios::in | std::ios::out | std::ios::binary);
   const auto at = slice.offset + slice.size / 2;
   file.seekg(at);
   const auto byte = file.get();
@@ -66,12 +63,12 @@ void flip_a_bit(io::FileSystem& files, const std::string& prefix) {
   require(file.good(), "the damage cannot be written");
 }
 
-void try_format(io::FileSystem& files, Format format, const std::string& directory) {
+void try_format(const Address& directory, Format format) {
   ManagerOptions options;
   options.store.format = format;
   std::string newest;
   {
-    CheckpointManager manager(serial_group(), directory, options);
+    CheckpointManager manager(serial_group(), directory.path(), options);
     for (const std::int64_t step : {1, 2}) {
       auto values = Values::of(step);
       if (step == 1) {
@@ -85,15 +82,15 @@ void try_format(io::FileSystem& files, Format format, const std::string& directo
     auto values = Values::of(3);
     newest = manager.save(3, values.state());
   }
-  CheckpointManager manager(serial_group(), directory, options);
+  CheckpointManager manager(serial_group(), directory.path(), options);
   Values restored;
   auto state = restored.state();
   require(manager.restore_latest(state)->step == 3, "not the newest was restored");
   require(restored == Values::of(3), "other values came back than were saved");
-  require(verify_checkpoint(files, newest).verdict() == Verdict::whole,
+  require(verify_checkpoint(directory.at(newest)).verdict() == Verdict::whole,
           "what was saved is not whole");
-  flip_a_bit(files, newest);
-  require(verify_checkpoint(files, newest).verdict() == Verdict::damaged,
+  flip_a_bit(directory.at(newest));
+  require(verify_checkpoint(directory.at(newest)).verdict() == Verdict::damaged,
           "a flipped bit was not seen");
   const auto report = *manager.restore_latest(state);
   require(report.step == 2 && report.skipped.size() == 1, "no older checkpoint was taken");
@@ -116,7 +113,7 @@ void run(Tool& tool, const std::string& given) {
   for (const auto* format : all_formats()) {
     const auto* word = words(format->id())[static_cast<std::size_t>(format->id())];
     try {
-      try_format(*tool.files, format->id(), cat(path, '/', word));
+      try_format(tool.at(path) / word, format->id());
     } catch (const Error& error) {
       if (error.code() != Code::unsupported) throw;
       print_line(cat(word, ": not in this build"));

@@ -10,7 +10,7 @@
 #include "cli/print.hpp"
 #include "cli/target.hpp"
 #include "cli/values.hpp"
-#include "store/contents/contents_reader.hpp"
+#include "store/contents/open_checkpoint.hpp"
 #include "store/contents/read_holders.hpp"
 #include "store/contents/whose.hpp"
 #include "tools/read_tensor.hpp"
@@ -22,25 +22,26 @@ constexpr std::size_t slices_shown = 8;
 
 struct Look {
   IndexFile index;
-  CheckpointContents contents;
-  std::string misplaced;                            // why it is not what its name says
-  std::map<std::int32_t, std::int64_t> bytes_used;  // by data file
-  std::optional<hdf5::Holders> holders;
-  std::string holders_problem;
+  OpenCheckpoint checkpoint;
+  std::string misplaced = {};                            // why it is not what its name says
+  std::map<std::int32_t, std::int64_t> bytes_used = {};  // by data file
+  std::optional<hdf5::Holders> holders = {};
+  std::string holders_problem = {};
 };
 
-Look look(io::FileSystem& files, const io::Path& prefix) {
-  Look found;
-  found.index = load_index(files, prefix, Graph::read);
-  found.contents = parse_contents(found.index, prefix);
-  found.misplaced = found.index.foreign.empty() ? misplaced(found.contents) : found.index.foreign;
+Look look(const Address& prefix) {
+  auto index = load_index(prefix, Graph::read);
+  auto contents = parse_contents(index, prefix.path());
+  Look found{std::move(index), {prefix, std::move(contents)}};
+  const auto& checkpoint = found.checkpoint;
+  found.misplaced = found.index.foreign.empty() ? misplaced(*checkpoint) : found.index.foreign;
   const auto count = [&](const StoredTensor& tensor) {
     for (const auto& slice : tensor.slices) found.bytes_used[slice.file] += slice.size;
   };
-  for (const auto& tensor : found.contents.tensors) count(tensor);
-  for (const auto& tensor : found.contents.own) count(tensor);
+  for (const auto& tensor : checkpoint->tensors) count(tensor);
+  for (const auto& tensor : checkpoint->own) count(tensor);
   try {
-    found.holders = read_holders(files, found.contents);
+    found.holders = read_holders(checkpoint);
   } catch (const Error& error) {
     if (error.code() != Code::data_loss) throw;
     found.holders_problem = error.what();
@@ -139,7 +140,7 @@ Json json_of_files(const Look& found) {
   for (const auto& [file, used] : found.bytes_used) {
     const auto size = found.index.data_sizes.find(file);
     const bool there = size != found.index.data_sizes.end();
-    files.push_back({{"file", file_name(found.contents, file)},
+    files.push_back({{"file", file_name(*found.checkpoint, file)},
                      {"number", file},
                      {"bytes", there ? Json(size->second) : Json()},
                      {"bytes_used", used}});
@@ -150,7 +151,7 @@ Json json_of_files(const Look& found) {
 Json json_of(const Look& found, const std::vector<StoredTensor>& tensors) {
   Json list = Json::array();
   for (const auto& tensor : tensors) {
-    list.push_back(json_of(found.contents, tensor));
+    list.push_back(json_of(*found.checkpoint, tensor));
     if (!found.holders || !found.holders->tensors.count(tensor.key)) continue;
     auto held = Json::array();
     for (const auto& one : found.holders->tensors.at(tensor.key)) {
@@ -164,7 +165,7 @@ Json json_of(const Look& found, const std::vector<StoredTensor>& tensors) {
 }
 
 Json json_of(const Look& found) {
-  const auto& contents = found.contents;
+  const auto& contents = *found.checkpoint;
   Json out;
   out["prefix"] = contents.prefix;
   out["num_files"] = contents.num_files;
@@ -217,7 +218,7 @@ void print_holders(const Look& found, bool all) {
   if (!found.holders) return;
   const auto tasks = found.holders->tasks.size();
   print_paragraph(cat("held by ", tasks, tasks == 1 ? " device task" : " device tasks"));
-  for (const auto& tensor : found.contents.tensors) {
+  for (const auto& tensor : found.checkpoint->tensors) {
     const auto at = found.holders->tensors.find(tensor.key);
     if (at == found.holders->tensors.end()) continue;
     const auto& slices = at->second;
@@ -276,9 +277,9 @@ void print_files(const Look& found) {
                     size == found.index.data_sizes.end()
                         ? "missing"
                         : bytes_text(static_cast<double>(size->second)),
-                    file_name(found.contents, file)});
+                    file_name(*found.checkpoint, file)});
   }
-  const auto files = found.contents.num_files;
+  const auto files = found.checkpoint->num_files;
   print_paragraph(cat(files, files == 1 ? " data file" : " data files"));
   print_table(rows, "    ", {0, 1});
 }
@@ -296,7 +297,7 @@ void print_tensors(const std::vector<StoredTensor>& tensors) {
 }
 
 void print(const Look& found, bool all) {
-  const auto& contents = found.contents;
+  const auto& contents = *found.checkpoint;
   print_line(contents.prefix);
   if (contents.meta) {
     print_save(*contents.meta);
@@ -356,19 +357,19 @@ void add_show(Tool& tool) {
   command->callback([&tool, options, values] {
     if (values->count() > 0) {
       const auto contents =
-          read_contents(*tool.files, resolve_checkpoint(*tool.files, options->target), Graph::read);
-      if (print_values(*tool.files, contents, options->values, options->json)) tool.exit_code = 1;
+          open_checkpoint(resolve_checkpoint(tool.at(options->target)), Graph::read);
+      if (print_values(contents, options->values, options->json)) tool.exit_code = 1;
       return;
     }
-    const auto found = look(*tool.files, resolve_checkpoint(*tool.files, options->target));
+    const auto found = look(resolve_checkpoint(tool.at(options->target)));
     if (options->json) {
       auto json = json_of(found);
-      if (options->graph) json["object_graph"] = graph_json(found.contents);
+      if (options->graph) json["object_graph"] = graph_json(*found.checkpoint);
       return print_json(json);
     }
     if (options->graph) {
-      print_line(found.contents.prefix);
-      return print_graph(found.contents, options->all);
+      print_line(found.checkpoint->prefix);
+      return print_graph(*found.checkpoint, options->all);
     }
     print(found, options->all);
   });

@@ -8,7 +8,7 @@
 #include "cli/command.hpp"
 #include "cli/print.hpp"
 #include "cli/target.hpp"
-#include "store/contents/contents_reader.hpp"
+#include "store/contents/open_checkpoint.hpp"
 #include "tools/node_saves.hpp"
 
 namespace cairn::cli {
@@ -20,12 +20,12 @@ struct Row {
 };
 
 // In the order of their commits.
-std::vector<Row> collect(io::FileSystem& files, const io::Path& directory) {
+std::vector<Row> collect(const Address& directory) {
   std::vector<Row> rows;
-  for (const auto& prefix : list_prefixes(files, directory)) {
+  for (const auto& prefix : list_prefixes(directory)) {
     try {
-      const auto contents = read_contents(files, directory / prefix);
-      if (contents.meta) rows.push_back({prefix, *contents.meta});
+      const auto checkpoint = open_checkpoint(directory / prefix);
+      if (checkpoint->meta) rows.push_back({prefix, *checkpoint->meta});
     } catch (const Error&) {
       // cairn ls says what is damaged.
     }
@@ -191,15 +191,15 @@ void add_stats(Tool& tool) {
       "  cairn stats run/ckpt\n"
       "  cairn stats run/ckpt --json | jq '.checkpoints[].statistics.total_seconds'");
   command->callback([&tool, options] {
-    const auto directory = require_directory(*tool.files, options->directory);
-    const auto rows = collect(*tool.files, directory);
+    const auto directory = require_directory(tool.at(options->directory));
+    const auto rows = collect(directory);
     std::vector<NodeSave> saves;
     if (!options->tier.tier.empty()) {
-      saves = node_saves(*tool.files, directory, options->tier.tier, options->tier.nodes);
+      saves = node_saves(directory, options->tier.tier, options->tier.nodes);
     }
     const auto risk = risk_of(rows, saves);
     if (options->json) {
-      auto json = json_of(directory, rows);
+      auto json = json_of(directory.path(), rows);
       if (!options->tier.tier.empty()) json["on_nodes"] = json_of(saves, risk);
       return print_json(json);
     }

@@ -8,14 +8,6 @@
 #include "session/restore/find_tensor.hpp"
 
 namespace cairn::cli {
-namespace {
-
-bool is_directory(io::FileSystem& files, const io::Path& path) {
-  const auto status = files.status(path);
-  return status && status->is_directory;
-}
-
-}  // namespace
 
 const StoredTensor& require_tensor(const CheckpointContents& contents, const std::string& key) {
   if (const auto* tensor = TensorFinder(contents).find(key)) return *tensor;
@@ -31,24 +23,25 @@ const StoredTensor& require_tensor(const CheckpointContents& contents, const std
       .of_tensor(key);
 }
 
-io::Path require_parent(io::FileSystem& files, const std::string& text) {
-  const auto path = io::local_path(text);
-  const auto parent = path.parent_path();
-  if (parent.empty() || is_directory(files, parent)) return path;
+Address require_parent(const Address& given) {
+  const auto path = given.at(io::local_path(given.path()));
+  const auto parent = path.directory();
+  if (!path.path().has_parent_path() || parent.is_directory()) return path;
   throw Error(Code::not_found, cat("there is no directory ", parent.string()),
               cat("the new checkpoint would be ", path.string()),
               "Check the name, or make the directory first (mkdir -p).")
       .at(parent.string());
 }
 
-io::Path require_directory(io::FileSystem& files, const std::string& given) {
-  const auto text = io::local_path(given).string();
-  const auto status = files.status(text);
+Address require_directory(const Address& given) {
+  const auto directory = given.at(io::local_path(given.path()));
+  const auto text = directory.string();
+  const auto status = directory.status();
   if (!status) throw Error(Code::not_found, cat("there is no directory ", text)).at(text);
   if (!status->is_directory) {
     throw Error(Code::invalid_argument, cat(text, " is no directory")).at(text);
   }
-  return text;
+  return directory;
 }
 
 void add_tier(CLI::App& command, TierOption& option, const std::string& what) {

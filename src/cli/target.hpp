@@ -3,8 +3,7 @@
 #include <string>
 
 #include "cairn/contents.hpp"
-#include "io/file_system.hpp"
-#include "tools/find_checkpoints.hpp"
+#include "store/contents/find_checkpoints.hpp"
 
 namespace cairn::cli {
 
@@ -13,9 +12,9 @@ const StoredTensor& require_tensor(const CheckpointContents&, const std::string&
 
 /// The prefix of a checkpoint that is to be made. Throws not_found where its directory is missing:
 /// a mistyped one would be made without a word.
-io::Path require_parent(io::FileSystem&, const std::string& text);
+Address require_parent(const Address&);
 
 /// Throws not_found, or invalid_argument for a file.
-io::Path require_directory(io::FileSystem&, const std::string& text);
+Address require_directory(const Address&);
 
 }  // namespace cairn::cli

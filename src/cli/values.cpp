@@ -9,7 +9,6 @@
 #include "cli/print.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/target.hpp"
-#include "store/contents/contents_reader.hpp"
 #include "tools/colours.hpp"
 #include "tools/element_numbers.hpp"
 #include "tools/value_statistics.hpp"
@@ -33,8 +32,7 @@ std::string text_of(const StoredTensor& tensor, const std::optional<Extreme>& on
   return is_complex ? number_text(one->value, 9) : element_text(tensor.dtype, one->element.data());
 }
 
-Measured measure(io::FileSystem& files, const CheckpointContents& contents,
-                 const StoredTensor& tensor) {
+Measured measure(const OpenCheckpoint& checkpoint, const StoredTensor& tensor) {
   Measured one;
   one.tensor = &tensor;
   if (!tensor.problem.empty()) {
@@ -45,7 +43,7 @@ Measured measure(io::FileSystem& files, const CheckpointContents& contents,
   } else {
     ProgressBar bar(cat("read ", shown_key(tensor.key)));
     try {
-      one.values = value_statistics(files, contents, tensor, bar.callback());
+      one.values = value_statistics(checkpoint, tensor, bar.callback());
     } catch (const Error& error) {
       if (error.code() != Code::data_loss && error.code() != Code::not_found) throw;
       one.problem = error.what();
@@ -152,15 +150,14 @@ void print_one(const Measured& one, const Histogram& found) {
 
 }  // namespace
 
-bool print_values(io::FileSystem& files, const CheckpointContents& contents, const std::string& key,
-                  bool json) {
+bool print_values(const OpenCheckpoint& checkpoint, const std::string& key, bool json) {
   if (!key.empty()) {
-    const auto& tensor = require_tensor(contents, key);
-    const auto one = measure(files, contents, tensor);
+    const auto& tensor = require_tensor(*checkpoint, key);
+    const auto one = measure(checkpoint, tensor);
     Histogram found;
     if (one.values && one.values->finite > 0) {
       ProgressBar bar(cat("count ", shown_key(tensor.key)));
-      found = histogram(files, contents, tensor, *one.values, bins, bar.callback());
+      found = histogram(checkpoint, tensor, *one.values, bins, bar.callback());
     }
     if (!json) {
       print_one(one, found);
@@ -177,8 +174,8 @@ bool print_values(io::FileSystem& files, const CheckpointContents& contents, con
   std::vector<std::vector<std::string>> rows = {
       {"tensor", "min", "max", "mean", "deviation", "NaN", "infinite", "zero", "elements"}};
   auto list = Json::array();
-  for (const auto& tensor : contents.tensors) {
-    const auto one = measure(files, contents, tensor);
+  for (const auto& tensor : checkpoint->tensors) {
+    const auto one = measure(checkpoint, tensor);
     damaged = damaged || one.damaged;
     if (json) {
       list.push_back(json_of(one));
@@ -187,9 +184,9 @@ bool print_values(io::FileSystem& files, const CheckpointContents& contents, con
     }
   }
   if (json) {
-    print_json({{"prefix", contents.prefix}, {"tensors", list}});
+    print_json({{"prefix", checkpoint->prefix}, {"tensors", list}});
   } else {
-    print_line(contents.prefix);
+    print_line(checkpoint->prefix);
     print_table(rows, "  ", {1, 2, 3, 4, 5, 6, 7, 8});
   }
   return damaged;

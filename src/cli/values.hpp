@@ -4,12 +4,12 @@
 
 #include "cairn/contents.hpp"
 #include "cli/print.hpp"
-#include "io/file_system.hpp"
+#include "store/contents/open_checkpoint.hpp"
 
 namespace cairn::cli {
 
 /// Of the tensor of this key, with a histogram, or of all where it is empty. Reads and checks every
 /// byte. Text, or JSON. Returns whether anything was damaged, which is in what was printed.
-bool print_values(io::FileSystem&, const CheckpointContents&, const std::string& key, bool json);
+bool print_values(const OpenCheckpoint&, const std::string& key, bool json);
 
 }  // namespace cairn::cli

@@ -14,7 +14,7 @@
 #include "cli/target.hpp"
 #include "io/local_path.hpp"
 #include "store/commit/ownership.hpp"
-#include "tools/given_back.hpp"
+#include "store/contents/given_back.hpp"
 #include "tools/node_saves.hpp"
 #include "tools/repair.hpp"
 
@@ -77,23 +77,18 @@ Json json_of(const Verification& checked) {
 }
 
 // What is damaged, by the owner of its directory.
-std::optional<Repair> repair(Tool& tool, const io::Path& given) {
+std::optional<Repair> repair(const Tool& tool, const io::Path& given) {
   constexpr double wait_seconds = 2;  // a dying process holds its lock for a moment
-  const auto prefix = std::filesystem::absolute(given).lexically_normal();
-  if (!may_be_repaired(*tool.files, prefix)) return std::nullopt;
-  const commit::Naming name(prefix.filename().string(), false);
-  const auto owned = commit::OwnedName::take(tool.files, prefix.parent_path(), name, wait_seconds);
-  return repair_checkpoint(*tool.files, prefix, owned);
+  const auto prefix = tool.here.at(std::filesystem::absolute(given).lexically_normal());
+  if (!may_be_repaired(prefix)) return std::nullopt;
+  return repair_checkpoint(prefix, commit::OwnedName::take(prefix, wait_seconds));
 }
 
 // The files as the next owner of their directory finds them: what comes back is looked at, too.
-std::shared_ptr<GivenBack> as_given_back(Tool& tool, const std::string& target) {
-  auto directory = io::local_path(target);
-  const auto status = tool.files->status(directory);
-  if (!status || !status->is_directory) directory = directory.parent_path();
-  if (directory.empty()) directory = ".";
-  const bool is_there = io::exists(*tool.files, directory);
-  return is_there ? std::make_shared<GivenBack>(tool.files, directory) : nullptr;
+std::shared_ptr<GivenBack> as_given_back(const Address& target) {
+  auto directory = target.at(io::local_path(target.path()));
+  if (!directory.is_directory()) directory = directory.directory();
+  return directory.exists() ? std::make_shared<GivenBack>(directory) : nullptr;
 }
 
 // Damage counts more than what is unknown.
@@ -102,8 +97,7 @@ int worse(int a, int b) { return a == 1 || b == 1 ? 1 : std::max(a, b); }
 // What this node has, beside the directory.
 void verify_nodes(Tool& tool, const std::string& directory, const std::string& tier,
                   const std::vector<std::string>& nodes, bool json) {
-  const auto proof =
-      verify_node_saves(*tool.files, require_directory(*tool.files, directory), tier, nodes);
+  const auto proof = verify_node_saves(require_directory(tool.at(directory)), tier, nodes);
   if (!proof.damage.empty()) tool.exit_code = static_cast<int>(Verdict::damaged);
   if (json) {
     Json damage = Json::array();
@@ -126,9 +120,9 @@ struct VerifyOptions {
   bool json = false, repair = false;
 };
 
-Verification read_all(io::FileSystem& files, const io::Path& prefix) {
-  ProgressBar bar(cat("verify ", prefix.filename().string()));
-  return verify_checkpoint(files, prefix, bar.callback());
+Verification read_all(const Address& prefix) {
+  ProgressBar bar(cat("verify ", prefix.name()));
+  return verify_checkpoint(prefix, bar.callback());
 }
 
 Finding note_of_removal() {
@@ -143,15 +137,16 @@ void verify(Tool& tool, const VerifyOptions& options) {
     return verify_nodes(tool, options.target, tier.tier, tier.nodes, options.json);
   }
   Json all = Json::array();
-  const auto given_back = as_given_back(tool, options.target);
-  auto& files = given_back ? static_cast<io::FileSystem&>(*given_back) : *tool.files;
-  for (const auto& prefix : resolve_checkpoints(files, options.target)) {
-    auto checked = read_all(files, prefix);
-    const bool is_set_aside = given_back && given_back->is_set_aside(prefix);
+  const auto target = tool.at(options.target);
+  const auto given_back = as_given_back(target);
+  const auto seen = given_back ? Address(given_back, target.path()) : target;
+  for (const auto& prefix : resolve_checkpoints(seen)) {
+    auto checked = read_all(prefix);
+    const bool is_set_aside = given_back && given_back->is_set_aside(prefix.path());
     if (is_set_aside) checked.findings.push_back(note_of_removal());
     std::optional<Repair> repaired;
     if (options.repair && checked.verdict() == Verdict::damaged && !is_set_aside) {
-      repaired = repair(tool, prefix);
+      repaired = repair(tool, prefix.path());
     }
     const auto& is_then = repaired ? repaired->after : checked;
     tool.exit_code = worse(tool.exit_code, static_cast<int>(is_then.verdict()));

@@ -8,7 +8,7 @@
 #include "cli/print.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/target.hpp"
-#include "store/contents/contents_reader.hpp"
+#include "store/contents/open_checkpoint.hpp"
 #include "tools/element_numbers.hpp"
 #include "tools/read_tensor.hpp"
 #include "tools/sample.hpp"
@@ -66,29 +66,27 @@ Words words_of(const CheckpointContents& contents, const StoredTensor& tensor,
   return words;
 }
 
-void print_value(io::FileSystem& files, const CheckpointContents& contents,
-                 const StoredTensor& tensor, const Selection& selection,
-                 const std::string& output) {
+void print_value(const OpenCheckpoint& checkpoint, const StoredTensor& tensor,
+                 const Selection& selection, const std::string& output) {
   if (!output.empty()) {
     throw Error(Code::invalid_argument, cat("no picture of one number is written to ", output),
                 cat("of ", shown_key(tensor.key), " a single element is selected"),
                 "Leave -o out to have it printed.")
         .of_tensor(tensor.key);
   }
-  const auto bytes = read_numbers(files, contents, tensor, bounding_box(selection));
+  const auto bytes = read_numbers(checkpoint, tensor, bounding_box(selection));
   print_line(element_text(tensor.dtype, bytes.data()));
 }
 
 void run(Tool& tool, const ViewArguments& options) {
   options.picture.given_range();  // what is wrong with it is said before anything is read
-  const auto contents =
-      read_contents(*tool.files, resolve_checkpoint(*tool.files, options.target), Graph::read);
-  const auto& tensor = require_tensor(contents, options.key);
+  const auto checkpoint = open_checkpoint(resolve_checkpoint(tool.at(options.target)), Graph::read);
+  const auto& tensor = require_tensor(*checkpoint, options.key);
   require_drawable(tensor);
   auto selection = parse_selection(options.slice, tensor.shape);
   const auto shown = show_at_most(selection, 2);
   if (shown.dimensions.empty()) {
-    return print_value(*tool.files, contents, tensor, selection, options.picture.output);
+    return print_value(checkpoint, tensor, selection, options.picture.output);
   }
   const bool is_curve = shown.dimensions.size() == 1;
   const auto row = shown.dimensions.front(), column = shown.dimensions.back();
@@ -101,9 +99,9 @@ void run(Tool& tool, const ViewArguments& options) {
   Sample2D found;
   {
     ProgressBar bar(cat("read ", shown_key(tensor.key)));
-    found = sample(*tool.files, contents, tensor, selection, limits, bar.callback());
+    found = sample(checkpoint, tensor, selection, limits, bar.callback());
   }
-  auto words = words_of(contents, tensor, selection, shown, found);
+  auto words = words_of(*checkpoint, tensor, selection, shown, found);
   const auto along = axis_of(selection, column, found.column_step);
   if (is_curve) {
     Curve curve;

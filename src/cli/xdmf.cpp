@@ -11,7 +11,7 @@
 #include "cli/target.hpp"
 #include "io/local_path.hpp"
 #include "store/commit/names.hpp"
-#include "store/contents/contents_reader.hpp"
+#include "store/contents/open_checkpoint.hpp"
 #include "store/directory/catalog.hpp"
 #include "store/directory/xdmf_file.hpp"
 
@@ -46,26 +46,24 @@ std::vector<double> parse_numbers(const std::string& option, const std::string& 
 
 // Those of one name in a directory, ascending; or the one that was named.
 struct Series {
-  io::Path output;  // as it is called where nobody says otherwise
-  std::vector<io::Path> prefixes;
+  Address output;  // as it is called where nobody says otherwise
+  std::vector<Address> prefixes;
 };
 
-std::vector<Series> series_of(io::FileSystem& files, const std::string& given) {
-  const auto text = io::local_path(given).string();
-  const auto status = files.status(text);
-  if (!status || !status->is_directory) {
-    const auto prefix = resolve_checkpoint(files, text);
-    return {{prefix.parent_path() / commit::xdmf_name(prefix.filename().string()), {prefix}}};
+std::vector<Series> series_of(const Address& given) {
+  const auto directory = given.at(io::local_path(given.path()));
+  if (!directory.is_directory()) {
+    const auto prefix = resolve_checkpoint(directory);
+    return {{prefix.at(prefix.path().parent_path() / commit::xdmf_name(prefix.name())), {prefix}}};
   }
-  const io::Path directory = text;
   std::vector<Series> all;
   std::set<std::string> names;
-  for (const auto& prefix : list_prefixes(files, directory)) {
+  for (const auto& prefix : list_prefixes(directory)) {
     const auto split = commit::split_step(prefix);
     const commit::Naming naming(split ? split->name : prefix, split.has_value());
     if (!names.insert(commit::prefix_name(naming, 0)).second) continue;
     Series series{directory / commit::xdmf_name(naming.name), {}};
-    const auto catalog = scan_catalog(files, directory, naming);
+    const auto catalog = scan_catalog(location_of(directory, naming));
     std::vector<std::int64_t> steps;
     for (const auto* entry : shown_in_xdmf(catalog)) steps.push_back(entry->step);
     std::sort(steps.begin(), steps.end());
@@ -82,12 +80,11 @@ std::vector<Series> series_of(io::FileSystem& files, const std::string& given) {
   return all;
 }
 
-void write(io::FileSystem& files, const Series& series, const io::Path& output,
-           const XdmfOptions& options) {
+void write(const Series& series, const Address& output, const XdmfOptions& options) {
+  const auto folder = output.path().parent_path();
   std::vector<xdmf::Step> steps;
   for (const auto& prefix : series.prefixes) {
-    steps.push_back(
-        describe_step(files, read_contents(files, prefix), options, output.parent_path()));
+    steps.push_back(describe_step(open_checkpoint(prefix), options, folder));
   }
   std::stable_sort(steps.begin(), steps.end(),
                    [](const auto& a, const auto& b) { return a.time < b.time; });
@@ -97,9 +94,9 @@ void write(io::FileSystem& files, const Series& series, const io::Path& output,
     texts.push_back(xdmf::step_text(step, options));
     left_out.insert(step.left_out.begin(), step.left_out.end());
   }
-  replace_xdmf(files, output, xdmf::file_text(texts),
-               output.parent_path() /
-                   commit::xdmf_temporary_name(output.stem().string(), commit::new_uuid()));
+  replace_xdmf(
+      output, xdmf::file_text(texts),
+      folder / commit::xdmf_temporary_name(output.path().stem().string(), commit::new_uuid()));
   print_line(
       cat(output.string(), ": ", steps.size(), steps.size() == 1 ? " checkpoint" : " checkpoints"));
   for (const auto& one : left_out) print_line(cat("  not shown: ", one));
@@ -109,9 +106,9 @@ void run(Tool& tool, const XdmfArguments& given) {
   auto options = given.xdmf;
   options.spacing = parse_numbers("--spacing", given.spacing);
   options.origin = parse_numbers("--origin", given.origin);
-  const auto all = series_of(*tool.files, given.target);
+  const auto all = series_of(tool.at(given.target));
   if (given.output.empty()) {
-    for (const auto& series : all) write(*tool.files, series, series.output, options);
+    for (const auto& series : all) write(series, series.output, options);
     return;
   }
   if (all.size() > 1) {
@@ -119,7 +116,7 @@ void run(Tool& tool, const XdmfArguments& given) {
                 cat(given.target, " holds checkpoints of ", all.size(), " names"),
                 "one file shows those of one name", "Leave -o out, or give a PREFIX.");
   }
-  write(*tool.files, all.front(), require_parent(*tool.files, given.output), options);
+  write(all.front(), require_parent(tool.at(given.output)), options);
 }
 
 }  // namespace

@@ -37,13 +37,12 @@ bool is_ragged(const LocalTensor& tensor) {
 }
 
 // A SavedModel keeps its checkpoint inside.
-io::Path checkpoint_in(io::FileSystem& files, const io::Path& path) {
-  const auto status = files.status(path);
-  const bool is_directory = status && status->is_directory;
+Address checkpoint_in(const Address& path) {
+  const bool is_directory = path.is_directory();
   for (const char* graph : {"saved_model.pb", "saved_model.pbtxt"}) {
-    if (is_directory && files.status(path / graph)) return path / "variables" / "variables";
+    if (is_directory && (path / graph).exists()) return path / "variables" / "variables";
   }
-  if (is_directory && !has_checkpoint(files, path)) {
+  if (is_directory && !has_checkpoint(path)) {
     throw Error(Code::not_found, cat("there is no checkpoint ", path.string()),
                 "it is a directory, and not a SavedModel's",
                 "Give a checkpoint's prefix; latest_checkpoint finds the newest one's.")
@@ -317,8 +316,9 @@ struct Checkpoint::Impl {
       settle_io_ranks(status->job);
       status->state = state;
       status->options = restore;
-      const auto found =
-          from_root(*group, [&] { return checkpoint_in(*status->job.files, whole).string(); });
+      const auto found = from_root(*group, [&] {
+        return checkpoint_in({status->job.files, whole}).string();
+      });
       status->index = share_index(status->job, found);
       status->expected = true;          // until it is known
       auto restored_counter = counter;  // a restore may fail half way

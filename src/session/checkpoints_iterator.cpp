@@ -11,8 +11,8 @@
 #include "group/collectives.hpp"
 #include "session/job/prefix.hpp"
 #include "session/newest.hpp"
-#include "store/contents/contents_reader.hpp"
 #include "store/contents/format.hpp"
+#include "store/contents/open_checkpoint.hpp"
 
 namespace cairn {
 namespace {
@@ -48,8 +48,7 @@ struct CheckpointsIterator::Impl {
   };
 
   std::shared_ptr<CallGroup> group;
-  std::shared_ptr<io::FileSystem> files;
-  io::Path directory;
+  Address directory{nullptr, {}};
   IteratorOptions options;
   // Rank 0's:
   Seen last;
@@ -58,7 +57,7 @@ struct CheckpointsIterator::Impl {
   // Rank 0. The newest, unless it is the last; "": there is none. One whose index cannot be read
   // is the restore's to explain.
   std::string look() {
-    const auto path = newest_by_state_file(*files, directory);
+    const auto path = newest_by_state_file(directory);
     if (path.empty()) return "";
     const auto file = status_of(path);
     if (!file || last.has_file(path, file)) return "";
@@ -69,14 +68,14 @@ struct CheckpointsIterator::Impl {
   }
   std::optional<io::Status> status_of(const std::string& path) const {
     for (const auto format : {Format::bundle, Format::hdf5}) {
-      if (auto status = files->status(format_of(format).main_file(path))) return status;
+      if (auto status = directory.at(format_of(format).main_file(path)).status()) return status;
     }
     return std::nullopt;
   }
   std::string uuid_of(const std::string& path) const {
     try {
-      const auto contents = read_contents(*files, path);
-      return contents.meta ? contents.meta->uuid : "";
+      const auto checkpoint = open_checkpoint(directory.at(path));
+      return checkpoint->meta ? checkpoint->meta->uuid : "";
     } catch (const Error&) {
       return "";
     }
@@ -130,7 +129,6 @@ CheckpointsIterator::CheckpointsIterator(std::shared_ptr<Group> group,
   if (!group) throw Error(Code::invalid_argument, "the group of a CheckpointsIterator is null");
   auto& self = *impl_;
   self.group = CallGroup::of(std::move(group));
-  self.files = options.file_system ? options.file_system : io::posix_file_system();
   self.options = std::move(options);
   guarded(*self.group, "CheckpointsIterator::CheckpointsIterator", [&] {
     self.group->meet();
@@ -148,7 +146,7 @@ CheckpointsIterator::CheckpointsIterator(std::shared_ptr<Group> group,
             Code::invalid_argument, cat("IteratorOptions::poll_seconds is ", o.poll_seconds),
             "ranks would look at the directory without a pause", "Give a millisecond at least.");
       }
-      return checked_directory(directory);
+      return Address(o.file_system, checked_directory(directory));
     });
     require_same(*self.group, "the directory", self.directory.string());
     require_same(*self.group, "IteratorOptions::poll_seconds", cat(self.options.poll_seconds));

@@ -38,9 +38,7 @@ Job job_of_flush(Job job) {
 }  // namespace
 
 Flush::Flush(const Job& home, double bytes_per_second)
-    : job(job_of_flush(home)),
-      pace(bytes_per_second),
-      files(std::make_shared<io::PacedFileSystem>(home.files, pace)) {}
+    : job(job_of_flush(home)), pace(bytes_per_second) {}
 
 bool Engine::flush_is_due() const {
   const auto& tier = job.options.tier;
@@ -121,7 +119,7 @@ std::unique_ptr<Flush> Engine::plan_flush(tier::LocalSave save, int saves_before
 void Engine::write_flush(Flush& flush) const {
   auto& flight = *flush.flight;
   const Laps laps(flight.figures, trace.get(), Trace::Thread::writer, &StageSeconds::write);
-  const auto draft = flight.prepared->draft.through(flush.files);
+  const auto draft = flight.prepared->draft.through(flush.pace);
   if (job.root() && flight.layout.dense_file >= 0) {
     directory.remove_untaken(draft, flight.layout.dense_file, flight.layout.data_files);
   }

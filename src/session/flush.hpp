@@ -20,9 +20,8 @@ struct Flush {
 
   Job job;  ///< each rank writes what it has
   io::Pace pace;
-  std::shared_ptr<io::FileSystem> files;  ///< of the directory, at this pace
-  std::unique_ptr<tier::Gathered> from;   ///< what is written
-  std::optional<State> resolved;          ///< nothing: as it was gathered
+  std::unique_ptr<tier::Gathered> from;  ///< what is written
+  std::optional<State> resolved;         ///< nothing: as it was gathered
   std::unique_ptr<Flight> flight;
   Outgoing out;                  ///< slices, which are read from the nodes' files
   std::vector<std::byte> dense;  ///< what is to be one array, as it is to be written

@@ -11,14 +11,15 @@
 
 namespace cairn {
 
-std::string newest_by_state_file(io::FileSystem& files, const io::Path& directory) {
-  if (!files.status(directory)) return "";
-  const auto state = commit::read_state_file(files, directory);
+std::string newest_by_state_file(const Address& directory) {
+  if (!directory.exists()) return "";
+  const auto state = commit::read_state_file(directory);
   if (!state || state->model_checkpoint_path.empty()) return "";
-  const auto path = (directory / state->model_checkpoint_path).lexically_normal();
+  const auto path = (directory.path() / state->model_checkpoint_path).lexically_normal();
+  auto& files = *directory.files();
   // One that is lost must not look like none: its restore says what is missing.
   const bool is_there =
-      has_checkpoint(files, path) || index_set_aside(files, path) || find_lost_at(files, path);
+      has_checkpoint({files, path}) || index_set_aside(files, path) || find_lost_at(files, path);
   return is_there ? path.string() : "";
 }
 
@@ -26,13 +27,14 @@ std::optional<std::string> latest_checkpoint(const std::shared_ptr<Group>& group
                                              const std::filesystem::path& directory,
                                              std::shared_ptr<io::FileSystem> file_system) {
   if (!group) throw Error(Code::invalid_argument, "the group of latest_checkpoint is null");
-  const auto files = file_system ? std::move(file_system) : io::posix_file_system();
   const auto calls = CallGroup::of(group);
   return guarded(*calls, "latest_checkpoint", [&]() -> std::optional<std::string> {
     calls->meet();
     const auto whole = together(*calls, [&] { return checked_directory(directory); });
     require_same(*calls, "the directory", whole.string());
-    const auto found = from_root(*calls, [&] { return newest_by_state_file(*files, whole); });
+    const auto found = from_root(*calls, [&] {
+      return newest_by_state_file({file_system, whole});
+    });
     if (found.empty()) return std::nullopt;
     return found;
   });

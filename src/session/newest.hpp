@@ -2,12 +2,12 @@
 /// What a directory's state file says is its newest checkpoint.
 #include <string>
 
-#include "io/file_system.hpp"
+#include "store/address.hpp"
 
 namespace cairn {
 
 /// Local. An absolute path; "": none is named, or what is named is neither there nor known to have
 /// been lost.
-std::string newest_by_state_file(io::FileSystem&, const io::Path& directory);
+std::string newest_by_state_file(const Address& directory);
 
 }  // namespace cairn

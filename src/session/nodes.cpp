@@ -75,7 +75,7 @@ void Engine::open_nodes() {
     bool has_checkpoints = false;
   };
   const auto text = from_root(*job.group, [&] {
-    return pack(Home{tier::home_id(*job.files, job.directory, !job.options.read_only),
+    return pack(Home{tier::home_id({job.files, job.directory}, !job.options.read_only),
                      !directory.catalog().empty()});
   });
   const auto [id, has_checkpoints] = unpack<Home>(text);

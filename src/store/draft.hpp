@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "cairn/contents.hpp"
+#include "io/paced.hpp"
 #include "store/commit/recycled.hpp"
 #include "store/commit/transaction.hpp"
 
@@ -59,9 +60,9 @@ class Draft {
   /// See Directory::join.
   Draft(std::shared_ptr<io::FileSystem> files, commit::Transaction save, const DraftId& id)
       : files_(std::move(files)), save_(std::move(save)), id_(id) {}
-  /// The same, whose bytes go through other files: slower ones.
-  Draft through(std::shared_ptr<io::FileSystem> files) const {
-    return {std::move(files), save_, id_};
+  /// The same, whose bytes are written at this pace, which outlives it.
+  Draft through(io::Pace& pace) const {
+    return {std::make_shared<io::PacedFileSystem>(files_, pace), save_, id_};
   }
 
   const DraftId& id() const { return id_; }

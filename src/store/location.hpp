@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cairn/contents.hpp"
@@ -13,7 +14,7 @@
 #include "cairn/retention.hpp"
 #include "cairn/write_options.hpp"
 #include "cairn/xdmf.hpp"
-#include "io/file_system.hpp"
+#include "store/address.hpp"
 #include "store/commit/names.hpp"
 
 namespace cairn {
@@ -27,6 +28,11 @@ struct Location {
   /// Throws not_found for a negative step.
   io::Path prefix(std::int64_t step) const;
 };
+
+/// Of one name in a directory.
+inline Location location_of(const Address& directory, commit::Naming naming, bool renames = true) {
+  return {directory.files(), directory.path(), std::move(naming), renames};
+}
 
 /// The ranks that share what a recovery reads. All of the group call what takes it.
 struct Readers {

@@ -22,8 +22,8 @@ constexpr std::size_t kept_bytes = std::size_t{256} << 20;
 // often as it takes a part of it.
 class SliceReader {
  public:
-  SliceReader(io::FileSystem& files, const CheckpointContents& contents, const Progress& progress)
-      : files_(files), contents_(contents), progress_(progress), total_(contents.total_bytes()) {}
+  SliceReader(const OpenCheckpoint& source, const Progress& progress)
+      : source_(source), progress_(progress), total_(source->total_bytes()) {}
 
   const std::string& bytes(const StoredTensor& tensor, const StoredSlice& slice) {
     const auto found = kept_.find(&slice);
@@ -31,8 +31,8 @@ class SliceReader {
       order_.splice(order_.begin(), order_, found->second.second);
       return found->second.first;
     }
-    auto read = read_slice(files_, contents_, tensor, slice);
-    if (contents_.big_endian) {
+    auto read = source_.read(tensor, slice);
+    if (source_->big_endian) {
       bundle::swap_bytes(std::as_writable_bytes(std::span(read)), dtype_swap_unit(tensor.dtype));
     }
     held_ += read.size();
@@ -48,8 +48,7 @@ class SliceReader {
   }
 
  private:
-  io::FileSystem& files_;
-  const CheckpointContents& contents_;
+  const OpenCheckpoint& source_;
   const Progress& progress_;
   std::int64_t done_ = 0, total_;
   std::size_t held_ = 0;
@@ -114,17 +113,16 @@ const std::shared_ptr<Group>& ConvertOptions::group() const {
   return ranks ? ranks : alone;
 }
 
-std::string convert_checkpoint(std::shared_ptr<io::FileSystem> files,
-                               const CheckpointContents& source, const io::Path& destination,
+std::string convert_checkpoint(const OpenCheckpoint& source, const Address& destination,
                                const ConvertOptions& options, const Progress& progress) {
-  SliceReader reader(*files, source, progress);
+  SliceReader reader(source, progress);
   std::list<std::vector<std::string>> strings;
   State state;
-  for (const auto& tensor : source.tensors) {
-    require_readable(source, tensor);
+  for (const auto& tensor : source->tensors) {
+    require_readable(*source, tensor);
     LocalTensor local{tensor.dtype, tensor.shape, {}, nullptr};
     if (tensor.dtype == DType::string) {
-      strings.push_back(read_strings(*files, source, tensor));
+      strings.push_back(source.read_strings(tensor));
       local = cairn::strings(strings.back());
       local.shape = tensor.shape;
     } else {
@@ -137,13 +135,13 @@ std::string convert_checkpoint(std::shared_ptr<io::FileSystem> files,
     }
     state.add(tensor.key, std::move(local));
   }
-  if (source.meta) {
-    state.describe(source.meta->descriptions.attributes);
-    for (const auto& [key, said] : source.meta->descriptions.by_key) state.describe(key, said);
+  if (source->meta) {
+    state.describe(source->meta->descriptions.attributes);
+    for (const auto& [key, said] : source->meta->descriptions.by_key) state.describe(key, said);
   }
-  const auto access = together(*options.group(), [&] { return access_of(*files, source); });
-  return store_state(no_more_open(std::move(files), access), state,
-                     source.meta.value_or(CheckpointMeta{}), destination, options);
+  const auto access = together(*options.group(), [&] { return source.access(); });
+  return store_state(state, source->meta.value_or(CheckpointMeta{}),
+                     no_more_open(destination, access), options);
 }
 
 }  // namespace cairn

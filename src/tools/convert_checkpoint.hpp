@@ -4,7 +4,7 @@
 #include <string>
 
 #include "cairn/checkpoint_manager.hpp"
-#include "store/contents/contents_reader.hpp"
+#include "store/contents/open_checkpoint.hpp"
 #include "tools/progress.hpp"
 
 namespace cairn {
@@ -25,8 +25,7 @@ struct ConvertOptions {
 /// place among others; a checkpoint that replaces one takes the place of that. So no step is
 /// superseded. Returns the prefix. Throws data_loss for damage, unsupported for variants,
 /// already_exists, busy if a job owns the destination's directory.
-std::string convert_checkpoint(std::shared_ptr<io::FileSystem>, const CheckpointContents& source,
-                               const io::Path& destination, const ConvertOptions& = {},
-                               const Progress& = {});
+std::string convert_checkpoint(const OpenCheckpoint& source, const Address& destination,
+                               const ConvertOptions& = {}, const Progress& = {});
 
 }  // namespace cairn

@@ -40,21 +40,19 @@ std::span<std::byte> bytes_of(std::string& text) { return std::as_writable_bytes
 // The files of a checkpoint, of which a few are open.
 class Files {
  public:
-  Files(io::FileSystem& files, io::Path directory)
-      : files_(files), directory_(std::move(directory)) {}
+  explicit Files(const Address& directory) : directory_(directory) {}
 
   std::shared_ptr<io::File> open(const std::string& name) {
     const std::lock_guard lock(mutex_);
     const auto found = open_.find(name);
     if (found != open_.end()) return found->second;
     if (open_.size() >= 64) open_.clear();  // those that are read live on
-    return open_[name] = files_.open_read(path(name));
+    return open_[name] = path(name).open_read();
   }
-  io::Path path(const std::string& name) const { return directory_ / name; }
+  Address path(const std::string& name) const { return directory_ / name; }
 
  private:
-  io::FileSystem& files_;
-  const io::Path directory_;
+  const Address directory_;
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<io::File>> open_;
 };
@@ -249,12 +247,11 @@ class ObjectMemory : public ReadOnly {
 
 class Import {
  public:
-  Import(io::FileSystem& files, const io::Path& source, const std::string& under,
-         const Group& group, Done done)
-      : files_(files, source), under_(under), group_(group), done_(std::move(done)) {
+  Import(const Address& source, const std::string& under, const Group& group, Done done)
+      : files_(source), under_(under), group_(group), done_(std::move(done)) {
     const auto path = files_.path(".metadata");
     try {
-      found_ = torch::parse_dcp_metadata(io::read_file(files, path, torch::longest_metadata));
+      found_ = torch::parse_dcp_metadata(path.read(torch::longest_metadata));
     } catch (Error& error) {
       if (error.path().empty()) error.at(path.string());
       throw;
@@ -343,19 +340,18 @@ class Import {
 
 }  // namespace
 
-bool is_dcp(io::FileSystem& files, const io::Path& path) {
-  const auto metadata = files.status(path / ".metadata");
+bool is_dcp(const Address& path) {
+  const auto metadata = (path / ".metadata").status();
   return metadata && !metadata->is_directory;
 }
 
-std::string import_dcp(std::shared_ptr<io::FileSystem> files, const io::Path& source,
-                       const io::Path& destination, const std::string& under,
+std::string import_dcp(const Address& source, const Address& destination, const std::string& under,
                        const ConvertOptions& options, const Progress& progress) {
   std::int64_t total = 0, done = 0;
   std::mutex mutex;
   auto& group = *options.group();
   const auto import = together(group, [&] {
-    return std::make_unique<const Import>(*files, source, under, group, [&](std::int64_t bytes) {
+    return std::make_unique<const Import>(source, under, group, [&](std::int64_t bytes) {
       const std::lock_guard lock(mutex);
       done = std::min(total, done + bytes * group.size());
       if (progress) progress(done, total);
@@ -363,12 +359,11 @@ std::string import_dcp(std::shared_ptr<io::FileSystem> files, const io::Path& so
   });
   total = import->bytes();
   const auto access = together(group, [&] {
-    std::vector<io::Path> paths;
-    for (const auto& name : files->list(source)) paths.push_back(source / name);
-    return access_of(*files, paths);
+    std::vector<Address> all;
+    for (const auto& name : source.list()) all.push_back(source / name);
+    return access_of(all);
   });
-  return store_state(no_more_open(std::move(files), access), import->state(), CheckpointMeta{},
-                     destination, options);
+  return store_state(import->state(), CheckpointMeta{}, no_more_open(destination, access), options);
 }
 
 }  // namespace cairn

@@ -1,17 +1,15 @@
 #pragma once
 /// Checkpoints of torch.distributed.checkpoint (DCP) as checkpoints of Cairn's. Collective over the
 /// ranks of the options.
-#include <memory>
 #include <string>
 
-#include "io/file_system.hpp"
 #include "tools/convert_checkpoint.hpp"
 #include "tools/progress.hpp"
 
 namespace cairn {
 
 /// A directory with .metadata and files *.distcp.
-bool is_dcp(io::FileSystem&, const io::Path&);
+bool is_dcp(const Address&);
 
 /// Saves what it holds as a checkpoint: one commit, as convert_checkpoint does it. Nothing of its
 /// pickles is run. It becomes what dcp.save makes through cairn.torch.StorageWriter: pieces are
@@ -21,8 +19,8 @@ bool is_dcp(io::FileSystem&, const io::Path&);
 /// hundred bytes for each of .metadata. Returns the prefix. Throws data_loss, unsupported for
 /// pickles of anything else, coverage where pieces leave a part of their tensor out, and as
 /// convert_checkpoint.
-std::string import_dcp(std::shared_ptr<io::FileSystem>, const io::Path& source,
-                       const io::Path& destination, const std::string& under = "",
-                       const ConvertOptions& = {}, const Progress& = {});
+std::string import_dcp(const Address& source, const Address& destination,
+                       const std::string& under = "", const ConvertOptions& = {},
+                       const Progress& = {});
 
 }  // namespace cairn

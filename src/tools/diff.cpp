@@ -119,13 +119,6 @@ class NumberComparison {
   const Box* box_ = nullptr;
 };
 
-// A tensor of one of the two checkpoints.
-struct Side {
-  io::FileSystem& files;
-  const CheckpointContents& contents;
-  const StoredTensor& tensor;
-};
-
 // A slice or a gap of a sparse tensor.
 struct SparsePart {
   Box box;
@@ -136,9 +129,9 @@ struct SparsePart {
 // Its parts, one by one.
 class SparseReader {
  public:
-  explicit SparseReader(const Side& side) : side_(side) {
+  explicit SparseReader(const TensorAt& side) : side_(side) {
     const auto& tensor = side.tensor;
-    checked_bytes(side.contents, tensor,
+    checked_bytes(*side.checkpoint, tensor,
                   Box::whole(tensor.shape));  // throws for what is unreadable
     for (const auto& slice : tensor.slices) {
       if (!slice.box.empty()) parts_.push_back({slice.box});
@@ -150,7 +143,7 @@ class SparseReader {
   std::vector<SparsePart>& parts() { return parts_; }
   void read(SparsePart& part) {
     if (!part.bytes.empty()) return;
-    part.bytes = read_numbers(side_.files, side_.contents, side_.tensor, part.box);
+    part.bytes = read_numbers(side_.checkpoint, side_.tensor, part.box);
   }
   std::string elements(const SparsePart& part, const Box& box) const {
     const auto dtype = side_.tensor.dtype;
@@ -166,7 +159,7 @@ class SparseReader {
   }
 
  private:
-  Side side_;
+  TensorAt side_;
   std::vector<SparsePart> parts_;
 };
 
@@ -232,20 +225,20 @@ std::string type_text(const StoredTensor& tensor) {
   return cat(dtype_name(tensor.dtype), ' ', shape_text(tensor.shape));
 }
 
-void compare_elements(const Side& a, const Side& b, const Tolerance& tolerance,
+void compare_elements(const TensorAt& a, const TensorAt& b, const Tolerance& tolerance,
                       TensorDifference& difference) {
   const auto& tensor = a.tensor;
   const auto whole = Box::whole(tensor.shape);
   if (tensor.dtype == DType::string) {
-    return compare_strings(tensor, read_string_box(a.files, a.contents, tensor, whole),
-                           read_string_box(b.files, b.contents, b.tensor, whole), difference);
+    return compare_strings(tensor, read_string_box(a.checkpoint, tensor, whole),
+                           read_string_box(b.checkpoint, b.tensor, whole), difference);
   }
   NumberComparison comparison(tensor, tolerance, difference);
   if (tensor.gaps || b.tensor.gaps) {
     return compare_sparse(SparseReader(a), SparseReader(b), comparison);
   }
-  comparison.run(whole, read_numbers(a.files, a.contents, tensor, whole),
-                 read_numbers(b.files, b.contents, b.tensor, whole));
+  comparison.run(whole, read_numbers(a.checkpoint, tensor, whole),
+                 read_numbers(b.checkpoint, b.tensor, whole));
 }
 
 bool is_of_the_files(const Error& error) {
@@ -254,7 +247,7 @@ bool is_of_the_files(const Error& error) {
 }
 
 // Also where there is no difference: then of kind `values`, with no element that differs.
-TensorDifference compare(const Side& a, const Side& b, const Tolerance& tolerance) {
+TensorDifference compare(const TensorAt& a, const TensorAt& b, const Tolerance& tolerance) {
   const auto &tensor = a.tensor, &other = b.tensor;
   if (tensor.dtype != other.dtype) {
     return difference_of(tensor, Differs::dtype,
@@ -282,23 +275,22 @@ bool CheckpointDiff::cannot_tell() const {
                      [](const auto& one) { return one.kind == Differs::unreadable; });
 }
 
-CheckpointDiff compare(io::FileSystem& files, const CheckpointContents& a,
-                       const CheckpointContents& b, const Tolerance& tolerance,
+CheckpointDiff compare(const OpenCheckpoint& a, const OpenCheckpoint& b, const Tolerance& tolerance,
                        const Progress& progress) {
   CheckpointDiff result;
   std::int64_t total = 0;
-  for (const auto& tensor : a.tensors) {
-    if (const auto* other = b.find(tensor.key))
+  for (const auto& tensor : a->tensors) {
+    if (const auto* other = b->find(tensor.key))
       total += stored_bytes(tensor) + stored_bytes(*other);
   }
   auto& all = result.differences;
-  for (const auto& tensor : a.tensors) {
-    const auto* other = b.find(tensor.key);
+  for (const auto& tensor : a->tensors) {
+    const auto* other = b->find(tensor.key);
     if (!other) {
       all.push_back(difference_of(tensor, Differs::only_in_a, type_text(tensor)));
       continue;
     }
-    auto difference = compare({files, a, tensor}, {files, b, *other}, tolerance);
+    auto difference = compare(TensorAt{a, tensor}, {b, *other}, tolerance);
     if (difference.kind == Differs::values) {
       ++result.tensors;
       result.bytes += stored_bytes(tensor) + stored_bytes(*other);
@@ -307,11 +299,13 @@ CheckpointDiff compare(io::FileSystem& files, const CheckpointContents& a,
     }
     all.push_back(std::move(difference));
   }
-  for (const auto& tensor : b.tensors) {
-    if (a.find(tensor.key)) continue;
+  for (const auto& tensor : b->tensors) {
+    if (a->find(tensor.key)) continue;
     all.push_back(difference_of(tensor, Differs::only_in_b, type_text(tensor)));
   }
-  if (a.meta && b.meta) result.descriptions = compare(a.meta->descriptions, b.meta->descriptions);
+  if (a->meta && b->meta) {
+    result.descriptions = compare(a->meta->descriptions, b->meta->descriptions);
+  }
   std::sort(all.begin(), all.end(), [](const auto& x, const auto& y) { return x.key < y.key; });
   return result;
 }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cairn/attributes.hpp"
-#include "store/contents/contents_reader.hpp"
+#include "store/contents/open_checkpoint.hpp"
 #include "tools/progress.hpp"
 
 namespace cairn {
@@ -43,6 +43,12 @@ struct DescriptionDifference {
 /// Ascending by key; units, dimensions and coordinates, then attributes by name.
 std::vector<DescriptionDifference> compare(const Descriptions& a, const Descriptions& b);
 
+/// A tensor in a checkpoint.
+struct TensorAt {
+  const OpenCheckpoint& checkpoint;
+  const StoredTensor& tensor;
+};
+
 struct CheckpointDiff {
   std::vector<TensorDifference> differences;  ///< ascending by key
   std::vector<DescriptionDifference> descriptions;
@@ -55,7 +61,7 @@ struct CheckpointDiff {
 /// Every slice of every tensor that both hold is read and checked. Memory: the largest tensor,
 /// twice. Of Cairn's own metadata the descriptions are compared, if both have metadata. Throws what
 /// opening a file throws; damage of a tensor's bytes is a difference.
-CheckpointDiff compare(io::FileSystem&, const CheckpointContents& a, const CheckpointContents& b,
-                       const Tolerance& = {}, const Progress& = {});
+CheckpointDiff compare(const OpenCheckpoint& a, const OpenCheckpoint& b, const Tolerance& = {},
+                       const Progress& = {});
 
 }  // namespace cairn

@@ -36,16 +36,16 @@ Mark mark_of(DType dtype, const char* a, const char* b, const Tolerance& toleran
 
 }  // namespace
 
-DiffSample diff_sample(io::FileSystem& files, const TensorAt& a, const TensorAt& b,
-                       const Selection& selection, std::int64_t most_rows,
-                       std::int64_t most_columns, const Tolerance& tolerance) {
+DiffSample diff_sample(const TensorAt& a, const TensorAt& b, const Selection& selection,
+                       std::int64_t most_rows, std::int64_t most_columns,
+                       const Tolerance& tolerance) {
   const auto dtype = a.tensor.dtype;
   if (dtype != b.tensor.dtype || a.tensor.shape != b.tensor.shape) {
     throw Error(Code::internal, "tensors of two kinds are compared by value");
   }
   const auto box = bounding_box(selection);
-  const auto of_a = read_numbers(files, a.contents, a.tensor, box);
-  const auto of_b = read_numbers(files, b.contents, b.tensor, box);
+  const auto of_a = read_numbers(a.checkpoint, a.tensor, box);
+  const auto of_b = read_numbers(b.checkpoint, b.tensor, box);
   const auto strides = row_major_strides(box.extent);
   const auto item = static_cast<std::int64_t>(dtype_size(dtype));
   Indices rows{0, 1, 1}, columns{0, 1, 1};

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "store/contents/contents_reader.hpp"
+#include "store/contents/open_checkpoint.hpp"
 #include "tools/diff.hpp"
 #include "tools/draw.hpp"
 #include "tools/selection.hpp"
@@ -23,15 +23,9 @@ struct DiffSample {
   std::int64_t without_number = 0;  ///< of those that differ
 };
 
-/// A tensor in a checkpoint.
-struct TensorAt {
-  const CheckpointContents& contents;
-  const StoredTensor& tensor;
-};
-
 /// Both have the same numeric dtype and shape; the selection is as of sample(). Which elements are
 /// the same is said at Tolerance. Memory: what is selected, twice. Throws as read_numbers.
-DiffSample diff_sample(io::FileSystem&, const TensorAt& a, const TensorAt& b, const Selection&,
+DiffSample diff_sample(const TensorAt& a, const TensorAt& b, const Selection&,
                        std::int64_t most_rows, std::int64_t most_columns, const Tolerance&);
 
 }  // namespace cairn

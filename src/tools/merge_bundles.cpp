@@ -13,13 +13,13 @@
 #include "model/box_index.hpp"
 #include "model/keys.hpp"
 #include "store/commit/ownership.hpp"
-#include "store/contents/contents_reader.hpp"
 #include "store/contents/data_files.hpp"
 #include "store/contents/format.hpp"
 #include "store/contents/hdf5_reader.hpp"
 #include "store/contents/lost.hpp"
 #include "store/contents/no_more_open.hpp"
 #include "store/contents/notes.hpp"
+#include "store/contents/open_checkpoint.hpp"
 #include "store/contents/seal.hpp"
 #include "store/contents/whose.hpp"
 #include "store/directory/pins.hpp"
@@ -61,7 +61,7 @@ bool is_private(io::FileSystem& files, const io::Path& directory) {
 }
 
 void require_not_pinned(io::FileSystem& files, const io::Path& prefix, const char* what) {
-  if (!is_pinned(files, prefix)) return;
+  if (!is_pinned({files, prefix})) return;
   throw Error(Code::already_exists, cat("the checkpoint ", prefix.string(), " is pinned"),
               cat("a pinned checkpoint is not ", what), "Unpin it first: cairn pin --remove.")
       .at(prefix.string());
@@ -73,7 +73,7 @@ std::vector<CheckpointContents> read_inputs(io::FileSystem& files,
   std::vector<CheckpointContents> inputs;
   for (const auto& prefix : prefixes) {
     try {
-      inputs.push_back(read_in_place(files, prefix));
+      inputs.push_back(*read_in_place({files, prefix}));
     } catch (const Error& error) {
       if (error.code() != Code::not_found || !options.allow_missing) throw;
     }
@@ -249,7 +249,7 @@ void remove_part(io::FileSystem& files, const io::Path& prefix, const Checkpoint
   std::optional<PinLock> pins;
   if (owned) {
     owned->check();
-    pins = PinLock::take(files, directory, owner_wait_seconds);
+    pins = PinLock::take({files, directory}, owner_wait_seconds);
     require_not_pinned(files, prefix, "removed");
   } else if (is_private(files, directory)) {
     throw Error(Code::busy, cat("a job has begun to save in ", directory.string()));
@@ -318,8 +318,7 @@ void merge_checkpoints(const std::vector<std::filesystem::path>& given,
   const commit::Naming naming(to.filename().string(), false);
   commit::check_checkpoint_name(naming.name);
   const auto group = serial_group();
-  Location place{options.file_system ? options.file_system : io::posix_file_system(),
-                 to.parent_path(), naming};
+  auto place = location_of({options.file_system, to.parent_path()}, naming);
   auto& files = *place.files;
   const auto parts = whole_prefixes(prefixes);
   std::optional<commit::OwnedName> owned;
@@ -351,8 +350,8 @@ void merge_checkpoints(const std::vector<std::filesystem::path>& given,
   commit::avoid_counts_in_use(files, merge);
   if (merge.direct) put_back_undecided(place, 0);
   auto access = io::Status().access;
-  for (const auto& input : inputs) access &= access_of(files, input);
-  const auto made = no_more_open(place.files, access);
+  for (const auto& input : inputs) access &= OpenCheckpoint(files, input).access();
+  const auto made = no_more_open({place.files, place.directory}, access);
   commit::begin(files, merge);
   try {
     for (int file = 0; file < data_files; ++file) {
@@ -369,10 +368,10 @@ void merge_checkpoints(const std::vector<std::filesystem::path>& given,
     // It may have been pinned meanwhile; nobody pins while it is replaced.
     std::optional<PinLock> pins;
     if (replaces) {
-      pins = PinLock::take(files, place.directory, owner_wait_seconds);
+      pins = PinLock::take({files, place.directory}, owner_wait_seconds);
       require_not_pinned(files, to, "replaced");
     }
-    commit::publish(*made, merge, sealed.index, sealed.own_files,
+    commit::publish(*made.files(), merge, sealed.index, sealed.own_files,
                     [&](const auto& save) { return holds(files, save); });
   } catch (const Error& error) {
     if (error.code() != Code::durability_unknown) commit::abandon(files, merge, owned->ownership());

@@ -1,7 +1,6 @@
 #include "tools/node_saves.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 
 #include "base/text.hpp"
@@ -16,26 +15,25 @@ namespace {
 using tier::nth;
 
 // Folders of saves of one name each, by place; the last place is home.
-using Places = std::vector<std::map<std::string, io::Path>>;
+using Places = std::vector<std::map<std::string, Address>>;
 
-Places find_places(io::FileSystem& files, const io::Path& home, const std::string& text,
-                   std::vector<std::string> nodes) {
-  const auto id = tier::home_id(files, home, false);
+Places find_places(const Address& home, const std::string& text, std::vector<std::string> nodes) {
+  const auto id = tier::home_id(home, false);
   if (nodes.empty()) nodes.emplace_back();
   Places places;
-  const auto add = [&](const io::Path& folder) {
+  const auto add = [&](const Address& folder) {
     auto& place = places.emplace_back();
-    if (!io::exists(files, folder)) return;
-    for (const auto& name : files.list(folder)) {
-      if (!name.starts_with('.')) place[name] = folder / name;
+    if (!folder.exists()) return;
+    for (const auto& name : folder.list()) {
+      if (!name.starts_with('.')) place.emplace(name, folder / name);
     }
   };
   for (const auto& node : nodes) {
-    const auto folder = node_folder(text, node);
+    const auto folder = home.at(tier::node_folder(text, node));
     if (!id.empty()) add(folder / id);
   }
-  add(tier::pieces_at(home));
-  std::erase_if(places.back(), [&](const auto& one) { return !tier::are_own(files, one.second); });
+  add(home.at(tier::pieces_at(home.path())));
+  std::erase_if(places.back(), [](const auto& one) { return !tier::are_own(one.second); });
   return places;
 }
 
@@ -49,23 +47,15 @@ std::int64_t bytes_seen(const tier::LocalSave& save) {
 
 }  // namespace
 
-io::Path node_folder(const std::string& tier, const std::string& node) {
-  auto name = node;
-  if (name.empty()) {
-    if (const char* given = std::getenv("CAIRN_NODE")) name = given;
-  }
-  return tier::node_directory(tier, name);
-}
-
-std::vector<NodeSave> node_saves(io::FileSystem& files, const io::Path& home,
-                                 const std::string& tier, const std::vector<std::string>& nodes) {
-  const auto places = find_places(files, home, tier, nodes);
+std::vector<NodeSave> node_saves(const Address& home, const std::string& tier,
+                                 const std::vector<std::string>& nodes) {
+  const auto places = find_places(home, tier, nodes);
   const auto at_home = static_cast<int>(places.size()) - 1;
   std::map<std::string, std::vector<tier::LocalSave>> by_name;
   for (std::size_t place = 0; place < places.size(); ++place) {
     for (const auto& [name, folder] : places[place]) {
-      for (auto& map : tier::list_maps(files, folder)) {
-        auto stocked = tier::look_at_save(files, folder / tier::save_name(map), map);
+      for (auto& map : tier::list_maps(folder)) {
+        auto stocked = tier::look_at_save(folder / tier::save_name(map), map);
         tier::add_copies(by_name[name], std::move(map), static_cast<int>(place), std::move(stocked),
                          at_home);
       }
@@ -94,25 +84,25 @@ std::vector<NodeSave> node_saves(io::FileSystem& files, const io::Path& home,
   return all;
 }
 
-NodeProof verify_node_saves(io::FileSystem& files, const io::Path& home, const std::string& tier,
+NodeProof verify_node_saves(const Address& home, const std::string& tier,
                             const std::vector<std::string>& nodes) {
   NodeProof proof;
-  for (const auto& place : find_places(files, home, tier, nodes)) {
+  for (const auto& place : find_places(home, tier, nodes)) {
     for (const auto& [name, folder] : place) {
-      for (const auto& map : tier::list_maps(files, folder)) {
+      for (const auto& map : tier::list_maps(folder)) {
         const auto save = folder / tier::save_name(map);
-        for (const auto& file : files.list(save)) {
+        for (const auto& file : save.list()) {
           const int rank = tier::number_behind(file, "part-");
           if (rank < 0) continue;
           try {
-            const tier::Part part(files, save / file, map.uuid);
+            const tier::Part part(save / file, map.uuid);
             if (part.rank() != rank) throw Error(Code::data_loss, "it is a part of another rank");
             part.verify();
             ++proof.parts;
-            proof.bytes += files.status(save / file).value_or(io::Status{}).size;
+            proof.bytes += (save / file).status().value_or(io::Status{}).size;
           } catch (const Error& error) {
             proof.damage.push_back(
-                {save / file, error.reason().empty() ? error.problem() : error.reason()});
+                {save.path() / file, error.reason().empty() ? error.problem() : error.reason()});
           }
         }
       }

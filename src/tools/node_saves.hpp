@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "io/file_system.hpp"
+#include "store/address.hpp"
 
 namespace cairn {
 
@@ -22,12 +22,9 @@ struct NodeSave {
   bool is_home = false;  ///< for the caller to say
 };
 
-/// The directory of a node of this name; "": CAIRN_NODE, or the host.
-io::Path node_folder(const std::string& tier, const std::string& node);
-
 /// By name, and of each the newest first: what is on the nodes of these names (none: this one), and
 /// what was brought to the run's directory `home`. `tier`: as TierOptions::directory.
-std::vector<NodeSave> node_saves(io::FileSystem&, const io::Path& home, const std::string& tier,
+std::vector<NodeSave> node_saves(const Address& home, const std::string& tier,
                                  const std::vector<std::string>& nodes);
 
 /// Reads and checks every byte of the parts that are seen so: what is wrong with which file.
@@ -40,7 +37,7 @@ struct NodeProof {
   std::int64_t bytes = 0;
   std::vector<NodeDamage> damage;
 };
-NodeProof verify_node_saves(io::FileSystem&, const io::Path& home, const std::string& tier,
+NodeProof verify_node_saves(const Address& home, const std::string& tier,
                             const std::vector<std::string>& nodes);
 
 }  // namespace cairn

@@ -16,18 +16,10 @@
 #include "session/restore/find_tensor.hpp"
 #include "store/commit/names.hpp"
 #include "store/commit/ownership.hpp"
-#include "store/contents/contents_reader.hpp"
+#include "store/contents/open_checkpoint.hpp"
 #include "tools/read_tensor.hpp"
 
 namespace cairn {
-
-namespace {
-
-std::shared_ptr<io::FileSystem> or_posix(std::shared_ptr<io::FileSystem> files) {
-  return files ? std::move(files) : io::posix_file_system();
-}
-
-}  // namespace
 
 struct BundleWriter::Impl {
   std::shared_ptr<io::FileSystem> files;
@@ -39,7 +31,7 @@ struct BundleWriter::Impl {
   std::vector<StoredTensor> tensors;
 
   Impl(const io::Path& path, std::shared_ptr<io::FileSystem> file_system)
-      : files(or_posix(std::move(file_system))), prefix(io::local_path(path)) {
+      : files(files_or_posix(std::move(file_system))), prefix(io::local_path(path)) {
     const auto name = prefix.filename().string();
     commit::check_checkpoint_name(name);
     const auto directory = prefix.parent_path();
@@ -109,8 +101,8 @@ struct BundleWriter::Impl {
     file->close();
     const auto directory = index.parent_path().empty() ? io::Path(".") : index.parent_path();
     // A saver writes its bundles a level below the directory of the checkpoints.
-    if (commit::says_no_rename(*files, directory) ||
-        commit::says_no_rename(*files, directory / "..")) {
+    if (commit::says_no_rename({files, directory}) ||
+        commit::says_no_rename({files, directory / ".."})) {
       files->sync_directory(directory);
       index_is_ours = !io::exists(*files, index);
       io::write_file(*files, index, bytes);
@@ -214,7 +206,7 @@ void BundleWriter::finish() {
 
 BundleReader::BundleReader(const std::filesystem::path& prefix,
                            std::shared_ptr<io::FileSystem> file_system)
-    : files_(or_posix(std::move(file_system))),
+    : files_(files_or_posix(std::move(file_system))),
       contents_(read_contents(*files_, io::local_path(prefix))) {}
 
 const StoredTensor& BundleReader::tensor(const std::string& key) const {
@@ -231,7 +223,7 @@ std::string BundleReader::read(const std::string& key) const {
   return read(key, Box::whole(tensor(key).shape));
 }
 std::string BundleReader::read(const std::string& key, const Box& box) const {
-  return read_numbers(*files_, contents_, tensor(key), box);
+  return read_numbers({*files_, contents_}, tensor(key), box);
 }
 std::vector<std::string> BundleReader::read_strings(const std::string& key) const {
   const auto& found = tensor(key);

@@ -7,10 +7,10 @@
 
 namespace cairn {
 
-int OrderedReads::add(const io::Path& path) {
+int OrderedReads::add(const Address& at) {
   // Looked at before it is opened: if it is replaced in between, that is noticed later.
-  const auto status = files_.status(path);
-  opened_.push_back({path, status ? status->id : io::FileId{}, files_.open_read(path)});
+  const auto status = at.status();
+  opened_.push_back({at, status ? status->id : io::FileId{}, at.open_read()});
   return static_cast<int>(opened_.size()) - 1;
 }
 
@@ -29,9 +29,9 @@ void OrderedReads::begin() {
     }
   }
   expected_.clear();
-  std::vector<io::Path> paths;
-  for (const auto& one : opened_) paths.push_back(one.path);
-  reader_ = files_.read_ahead(std::move(paths), pieces_, DirectIo::automatic);
+  std::vector<Address> files;
+  for (const auto& one : opened_) files.push_back(one.at);
+  reader_ = read_ahead(files, pieces_);
 }
 
 // Whether these bytes follow those that were given last.
@@ -49,7 +49,7 @@ bool OrderedReads::next_is(int file, std::int64_t offset) const {
 bool OrderedReads::is_same(int file) {
   if (file == same_) return true;
   const auto& opened = opened_[static_cast<std::size_t>(file)];
-  const auto status = files_.status(opened.path);
+  const auto status = opened.at.status();
   if (!status || status->id != opened.id) return false;
   same_ = file;
   return true;

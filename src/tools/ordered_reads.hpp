@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "io/file_system.hpp"
+#include "store/address.hpp"
 
 namespace cairn {
 
@@ -18,10 +18,9 @@ namespace cairn {
 /// those of the file that add() opened. For one thread.
 class OrderedReads {
  public:
-  explicit OrderedReads(io::FileSystem& files) : files_(files) {}
-
-  /// Opens a file, and gives its number. It stays open, to be read in any order.
-  int add(const io::Path&);
+  /// Opens a file, of the same files as all, and gives its number. It stays open, to be read in any
+  /// order.
+  int add(const Address&);
   const io::File& file(int number) const { return *opened_[static_cast<std::size_t>(number)].file; }
   /// A run of bytes that will be asked for after those of lesser keys; before the first read.
   void expect(const std::string& key, int file, std::int64_t offset, std::int64_t bytes);
@@ -29,7 +28,7 @@ class OrderedReads {
 
  private:
   struct Opened {
-    io::Path path;
+    Address at;
     io::FileId id;
     std::unique_ptr<io::File> file;
   };
@@ -38,7 +37,6 @@ class OrderedReads {
   bool fetch();
   bool is_same(int file);
 
-  io::FileSystem& files_;
   std::vector<Opened> opened_;
   std::map<std::string, io::Extent> expected_;
   std::vector<io::Extent> pieces_;  // of those, in their order

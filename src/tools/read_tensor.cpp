@@ -104,18 +104,17 @@ std::int64_t checked_bytes(const CheckpointContents& contents, const StoredTenso
   return bytes_of(touched(contents, tensor, wanted));
 }
 
-void read_chunks(io::FileSystem& files, const CheckpointContents& contents,
-                 const StoredTensor& tensor, const Box& wanted, const TakeChunk& take,
-                 const TakeGap& take_gap, const Progress& progress) {
+void read_chunks(const OpenCheckpoint& checkpoint, const StoredTensor& tensor, const Box& wanted,
+                 const TakeChunk& take, const TakeGap& take_gap, const Progress& progress) {
   require_numbers(tensor);
-  const auto slices = touched(contents, tensor, wanted);
+  const auto slices = touched(*checkpoint, tensor, wanted);
   const auto total = bytes_of(slices);
   const auto item = static_cast<std::int64_t>(dtype_size(tensor.dtype));
   std::string bytes;
   std::int64_t done = 0;
   for (const auto* slice : slices) {
     if (slice->size == 0) continue;
-    const auto file = files.open_read(data_path(contents, slice->file));
+    const auto file = checkpoint.data(slice->file).open_read();
     std::uint32_t crc = 0;
     const plan::ChunkCut cut(slice->box, item, chunk_bytes);
     for (std::int64_t number = 0; number < cut.count(); ++number) {
@@ -125,27 +124,27 @@ void read_chunks(io::FileSystem& files, const CheckpointContents& contents,
       crc = crc32c(bytes, crc);
       done += chunk.bytes;
       if (progress) progress(done, total);
-      to_little_endian(contents, tensor, bytes);
+      to_little_endian(*checkpoint, tensor, bytes);
       take(chunk.box, bytes);
     }
-    if (crc != slice->crc32c) throw checksum_error(contents, tensor, *slice, crc);
+    if (crc != slice->crc32c) throw checksum_error(*checkpoint, tensor, *slice, crc);
   }
   each_gap(tensor, wanted, take_gap);
 }
 
-void read_chunks_unchecked(io::FileSystem& files, const CheckpointContents& contents,
-                           const StoredTensor& tensor, const Box& wanted,
-                           const std::function<bool(const Box&)>& needed, const TakeChunk& take,
-                           const TakeGap& take_gap, const Progress& progress) {
+void read_chunks_unchecked(const OpenCheckpoint& checkpoint, const StoredTensor& tensor,
+                           const Box& wanted, const std::function<bool(const Box&)>& needed,
+                           const TakeChunk& take, const TakeGap& take_gap,
+                           const Progress& progress) {
   require_numbers(tensor);
-  const auto slices = touched(contents, tensor, wanted);
+  const auto slices = touched(*checkpoint, tensor, wanted);
   const auto total = bytes_of(slices);
   const auto item = static_cast<std::int64_t>(dtype_size(tensor.dtype));
   std::string bytes;
   std::int64_t done = 0;
   for (const auto* slice : slices) {
     if (slice->size == 0) continue;
-    const auto file = files.open_read(data_path(contents, slice->file));
+    const auto file = checkpoint.data(slice->file).open_read();
     const plan::ChunkCut cut(slice->box, item, small_chunk_bytes);
     cut.each_in(wanted, [&](std::int64_t number, const Box& common) {
       if (!needed(common)) return;
@@ -153,7 +152,7 @@ void read_chunks_unchecked(io::FileSystem& files, const CheckpointContents& cont
       bytes.resize(static_cast<std::size_t>(chunk.bytes));
       file->read_at(slice->offset + chunk.offset, std::as_writable_bytes(std::span(bytes)));
       if (progress) progress(done + chunk.offset + chunk.bytes, total);
-      to_little_endian(contents, tensor, bytes);
+      to_little_endian(*checkpoint, tensor, bytes);
       take(chunk.box, bytes);
     });
     done += slice->size;
@@ -163,11 +162,11 @@ void read_chunks_unchecked(io::FileSystem& files, const CheckpointContents& cont
   });
 }
 
-std::string read_numbers(io::FileSystem& files, const CheckpointContents& contents,
-                         const StoredTensor& tensor, const Box& wanted, const Progress& progress) {
+std::string read_numbers(const OpenCheckpoint& checkpoint, const StoredTensor& tensor,
+                         const Box& wanted, const Progress& progress) {
   require_numbers(tensor);
   const auto item = static_cast<std::int64_t>(dtype_size(tensor.dtype));
-  checked_bytes(contents, tensor, wanted);  // throws before memory is taken for a wrong box
+  checked_bytes(*checkpoint, tensor, wanted);  // throws before memory is taken for a wrong box
   require_few_filled(tensor, wanted);
   std::string out(static_cast<std::size_t>(wanted.count() * item), '\0'), piece;
   const auto target = host_memory(tensor.dtype, out.data(), out.data(), wanted.extent, {});
@@ -187,11 +186,11 @@ std::string read_numbers(io::FileSystem& files, const CheckpointContents& conten
   const auto fill = [&](const Box& gap, const std::string& element) {
     write_fill(*target, gap.relative_to(wanted.start), element);
   };
-  read_chunks(files, contents, tensor, wanted, take, fill, progress);
+  read_chunks(checkpoint, tensor, wanted, take, fill, progress);
   return out;
 }
 
-std::vector<std::string> read_string_box(io::FileSystem& files, const CheckpointContents& contents,
+std::vector<std::string> read_string_box(const OpenCheckpoint& checkpoint,
                                          const StoredTensor& tensor, const Box& wanted,
                                          const Progress& progress) {
   if (tensor.dtype != DType::string && tensor.dtype != DType::variant) {
@@ -199,13 +198,13 @@ std::vector<std::string> read_string_box(io::FileSystem& files, const Checkpoint
                 cat("tensor ", bundle::key_text(tensor.key), " holds no strings"))
         .of_tensor(tensor.key);
   }
-  const auto slices = touched(contents, tensor, wanted);
+  const auto slices = touched(*checkpoint, tensor, wanted);
   const auto total = bytes_of(slices);
   const auto strides = row_major_strides(wanted.extent);
   std::vector<std::string> out(static_cast<std::size_t>(wanted.count()));
   std::int64_t done = 0;
   for (const auto* slice : slices) {
-    auto values = read_string_slice(files, contents, tensor, *slice);
+    auto values = checkpoint.read_strings(tensor, *slice);
     const auto inner = row_major_strides(slice->box.extent);
     for (std::size_t i = 0; i < values.size(); ++i) {
       auto rest = static_cast<std::int64_t>(i);

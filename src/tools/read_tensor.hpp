@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "store/contents/contents_reader.hpp"
+#include "store/contents/open_checkpoint.hpp"
 #include "tools/progress.hpp"
 
 namespace cairn {
@@ -20,13 +20,13 @@ using TakeGap = std::function<void(const Box& gap, const std::string& element)>;
 /// in chunks of a few MiB, which may reach beyond `wanted`. Gaps are given by their part in it:
 /// there may be any number of elements in one. What was given on counts only when this returns.
 /// Throws as read_numbers.
-void read_chunks(io::FileSystem&, const CheckpointContents&, const StoredTensor&, const Box& wanted,
+void read_chunks(const OpenCheckpoint&, const StoredTensor&, const Box& wanted,
                  const TakeChunk& take, const TakeGap& take_gap, const Progress& = {});
 /// Reads only chunks of 64 KiB that are `needed`, and compares no checksum: for pictures of what is
 /// too large to be read.
-void read_chunks_unchecked(io::FileSystem&, const CheckpointContents&, const StoredTensor&,
-                           const Box& wanted, const std::function<bool(const Box&)>& needed,
-                           const TakeChunk& take, const TakeGap& take_gap, const Progress& = {});
+void read_chunks_unchecked(const OpenCheckpoint&, const StoredTensor&, const Box& wanted,
+                           const std::function<bool(const Box&)>& needed, const TakeChunk& take,
+                           const TakeGap& take_gap, const Progress& = {});
 /// The bytes of all its slices.
 std::int64_t stored_bytes(const StoredTensor&);
 /// The bytes that read_chunks reads. Throws as it does, before it reads.
@@ -36,12 +36,11 @@ std::int64_t checked_bytes(const CheckpointContents&, const StoredTensor&, const
 /// with it is read and checked whole, in chunks of a few MiB. Throws data_loss when one is damaged
 /// or stored slices leave a part out, invalid_argument when the box is not in the tensor, the
 /// tensor holds strings or gaps fill more than 1 GiB of the box, unsupported for variants.
-std::string read_numbers(io::FileSystem&, const CheckpointContents&, const StoredTensor&,
-                         const Box& wanted, const Progress& = {});
+std::string read_numbers(const OpenCheckpoint&, const StoredTensor&, const Box& wanted,
+                         const Progress& = {});
 
 /// The same for a string tensor.
-std::vector<std::string> read_string_box(io::FileSystem&, const CheckpointContents&,
-                                         const StoredTensor&, const Box& wanted,
-                                         const Progress& = {});
+std::vector<std::string> read_string_box(const OpenCheckpoint&, const StoredTensor&,
+                                         const Box& wanted, const Progress& = {});
 
 }  // namespace cairn

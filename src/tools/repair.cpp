@@ -7,17 +7,16 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "store/commit/state_file.hpp"
-#include "store/contents/contents_reader.hpp"
 #include "store/contents/data_file.hpp"
 #include "store/contents/format.hpp"
-#include "store/contents/hdf5_reader.hpp"
 #include "store/contents/lost.hpp"
+#include "store/contents/open_checkpoint.hpp"
+#include "store/contents/own_index.hpp"
 #include "store/contents/replace_files.hpp"
 #include "store/contents/spare.hpp"
 #include "store/directory/catalog.hpp"
+#include "store/directory/new_metadata.hpp"
 #include "store/directory/pins.hpp"
-#include "tools/new_metadata.hpp"
-#include "tools/own_index.hpp"
 
 namespace cairn {
 namespace {
@@ -28,12 +27,12 @@ constexpr double pin_wait_seconds = 2;
 
 class Repairer {
  public:
-  Repairer(io::FileSystem& files, const io::Path& prefix, const commit::OwnedName& owned)
-      : files_(files),
-        prefix_(prefix),
-        name_(prefix.filename().string()),
+  Repairer(const Address& prefix, const commit::OwnedName& owned)
+      : files_(*prefix.files()),
+        prefix_(prefix.path()),
+        name_(prefix.name()),
         owned_(owned),
-        replacer_(files, prefix, owned) {}
+        replacer_(files_, prefix_, owned) {}
 
   Repair run();
 
@@ -199,7 +198,7 @@ std::string Repairer::whose_is(const OwnIndex& index, std::int32_t number, const
     return at != all.end() &&
            is_sound(files_, path, at->second, other.contents.big_endian, other.tail(at->second));
   };
-  for (const auto& spare : find_spares(files_, directory(), alone(), 0)) {
+  for (const auto& spare : find_spares({files_, prefix_})) {
     if (fits(spare.index)) return cat(spare.meta.name, "-", spare.meta.step);
   }
   if (index.replaces && fits(io::read_file(files_, index_path(), index_limit_bytes))) {
@@ -290,13 +289,14 @@ void Repairer::save_replaced_index() {
 
 // A pin that holds for what is there is to hold for what comes.
 void Repairer::keep_pin() {
-  auto catalog = scan_catalog(files_, directory(), alone());
+  const auto place = location_of({files_, directory()}, alone());
+  auto catalog = scan_catalog(place);
   if (identity_.empty() || catalog.empty() || catalog.front().pin == Pin::none) return;
   auto& entry = catalog.front();
   entry.ours = true;
   entry.save.identity = identity_;
-  const auto lock = PinLock::take(files_, directory(), pin_wait_seconds);
-  add_pin(files_, directory(), alone(), entry);
+  const auto lock = PinLock::take({files_, directory()}, pin_wait_seconds);
+  add_pin(place, entry);
 }
 
 void Repairer::carry_out(const OwnIndex& index) {
@@ -304,7 +304,7 @@ void Repairer::carry_out(const OwnIndex& index) {
   keep_pin();
   try {
     for (const auto& path : staged_) replacer_.put_in_place(path);
-    report_.after = verify_format(index.contents.format, files_, prefix_);
+    report_.after = verify_format(index.contents.format, {files_, prefix_});
   } catch (...) {
     replacer_.put_back();
     throw;
@@ -326,8 +326,8 @@ void Repairer::refresh() {
       std::any_of(state->all_paths.begin(), state->all_paths.end(),
                   [&](const auto& path) { return io::Path(path).filename() == name_; });
   if (!listed) return;
-  update_state_file(files_, directory(), split->name,
-                    scan_catalog(files_, directory(), split->name), &owned_.ownership());
+  const auto place = location_of({files_, directory()}, split->name);
+  update_state_file(place, scan_catalog(place), &owned_.ownership());
 }
 
 void Repairer::mend(const OwnIndex& index) {
@@ -348,7 +348,7 @@ void Repairer::mend(const OwnIndex& index) {
 
 Repair Repairer::run() {
   if (may_begin()) {
-    const auto found = find_own_index(files_, prefix_);
+    const auto found = find_own_index({files_, prefix_});
     if (const auto* index = std::get_if<OwnIndex>(&found)) {
       mend(*index);
     } else {
@@ -358,7 +358,7 @@ Repair Repairer::run() {
   replacer_.end();
   const bool mended = !report_.done.empty();
   if (!mended || files_.status(commit::hdf5_path(prefix_))) {
-    report_.after = verify_checkpoint(files_, prefix_);
+    report_.after = verify_checkpoint({files_, prefix_});
   }
   if (mended) refresh();
   return std::move(report_);
@@ -366,19 +366,17 @@ Repair Repairer::run() {
 
 }  // namespace
 
-Repair repair_checkpoint(io::FileSystem& files, const io::Path& prefix,
-                         const commit::OwnedName& owned) {
-  return Repairer(files, prefix, owned).run();
+Repair repair_checkpoint(const Address& prefix, const commit::OwnedName& owned) {
+  return Repairer(prefix, owned).run();
 }
 
-bool may_be_repaired(io::FileSystem& files, const io::Path& prefix) {
+bool may_be_repaired(const Address& prefix) {
   try {
-    return !read_contents(files, prefix).own.empty();
+    return !open_checkpoint(prefix)->own.empty();
   } catch (const Error& error) {
     if (error.code() != Code::data_loss) throw;
   }
-  const commit::Naming name(prefix.filename().string(), false);
-  return !find_spares(files, prefix.parent_path(), name, 0).empty() || was_own_hdf5(files, prefix);
+  return !find_spares(prefix).empty() || was_own_hdf5(*prefix.files(), prefix.path());
 }
 
 }  // namespace cairn

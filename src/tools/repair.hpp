@@ -26,9 +26,9 @@ struct Repair {
 /// An index that is missing is put back only where something says that the checkpoint was live
 /// (store/contents/lost.hpp), and none while what is there may be of several saves: nothing that
 /// was withdrawn, replaced or retired comes back. Throws what reading and writing throw.
-Repair repair_checkpoint(io::FileSystem&, const io::Path& prefix, const commit::OwnedName&);
+Repair repair_checkpoint(const Address& prefix, const commit::OwnedName&);
 
 /// Whether Cairn saved any of it, so that a repair may find something.
-bool may_be_repaired(io::FileSystem&, const io::Path& prefix);
+bool may_be_repaired(const Address& prefix);
 
 }  // namespace cairn

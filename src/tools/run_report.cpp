@@ -7,9 +7,7 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "store/commit/ownership.hpp"
-#include "store/contents/contents_reader.hpp"
-#include "store/contents/data_files.hpp"
-#include "store/contents/format.hpp"
+#include "store/contents/open_checkpoint.hpp"
 #include "store/directory/retention.hpp"
 #include "tools/read_tensor.hpp"
 #include "tools/slice_map.hpp"
@@ -34,22 +32,17 @@ PastSave past_of(const CatalogEntry& entry) {
           entry.save.ranks};
 }
 
-std::int64_t disk_bytes_of(io::FileSystem& files, const CheckpointContents& contents) {
+std::int64_t disk_bytes_of(const OpenCheckpoint& checkpoint) {
   std::int64_t bytes = 0;
-  const auto add = [&](const io::Path& path) {
-    if (const auto status = files.status(path)) bytes += status->size;
-  };
-  const auto& format = format_of(contents.format);
-  add(format.main_file(contents.prefix));
-  if (!format.has_data_files()) return bytes;
-  for (const auto file : data_files_of(contents)) add(data_path(contents, file));
+  for (const auto& file : checkpoint.all_files()) {
+    if (const auto status = file.status()) bytes += status->size;
+  }
   return bytes;
 }
 
-RunReport::Coverage coverage_of(io::FileSystem& files, const CheckpointContents& contents,
-                                const std::string& key) {
-  const StoredTensor* chosen = key.empty() ? nullptr : contents.find(key);
-  for (const auto& one : contents.tensors) {
+RunReport::Coverage coverage_of(const OpenCheckpoint& contents, const std::string& key) {
+  const StoredTensor* chosen = key.empty() ? nullptr : contents->find(key);
+  for (const auto& one : contents->tensors) {
     if (!key.empty()) break;
     const bool can = one.problem.empty() && !one.shape.empty() && one.shape.size() <= 3;
     if (can && (!chosen || stored_bytes(one) > stored_bytes(*chosen))) chosen = &one;
@@ -59,8 +52,8 @@ RunReport::Coverage coverage_of(io::FileSystem& files, const CheckpointContents&
                              : "The newest checkpoint has no tensor of this key."};
   }
   try {
-    const auto title = cat("step ", contents.meta ? contents.meta->step : 0, ", ", chosen->key);
-    return {chosen->key, draw_slices(files, contents, *chosen, title), true};
+    const auto title = cat("step ", contents->meta ? contents->meta->step : 0, ", ", chosen->key);
+    return {chosen->key, draw_slices(contents, *chosen, title), true};
   } catch (const Error& error) {
     return {chosen->key, error.what()};
   }
@@ -73,29 +66,28 @@ bool is_unfinished(const std::string& entry, const commit::Naming& name) {
 
 class Reader {
  public:
-  Reader(io::FileSystem& files, const io::Path& directory, const commit::Naming& name)
-      : files_(files), directory_(directory), name_(name) {
-    report_.directory = directory.string();
-    report_.name = name.name;
+  explicit Reader(const Location& place) : place_(place), directory_(place.files, place.directory) {
+    report_.directory = directory_.string();
+    report_.name = place.naming.name;
     report_.made_at_seconds =
         std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   }
 
   RunReport read(const std::string& key) && {
-    auto catalog = scan_catalog(files_, directory_, name_);
+    auto catalog = scan_catalog(place_);
     const auto live = restorable(catalog);
     const auto newest = live.empty() ? -1 : live.front()->step;
     if (!live.empty()) report_.newest = live.front()->save.sequence;
-    std::optional<CheckpointContents> newest_contents;
+    std::optional<OpenCheckpoint> newest_contents;
     for (const auto& entry : catalog) {
       auto contents = add(entry);
       if (contents && entry.step == newest) newest_contents = std::move(contents);
     }
-    if (newest_contents && newest_contents->meta) {
-      report_.keep = retention_of(newest_contents->meta->run.keep);
+    if (newest_contents && (*newest_contents)->meta) {
+      report_.keep = retention_of((*newest_contents)->meta->run.keep);
     }
     if (report_.keep) decide(catalog);
-    if (newest_contents) report_.coverage = coverage_of(files_, *newest_contents, key);
+    if (newest_contents) report_.coverage = coverage_of(*newest_contents, key);
     look_around();
     for (auto& [sequence, one] : numbered_) report_.saves.push_back(std::move(one));
     std::move(others_.begin(), others_.end(), std::back_inserter(report_.saves));
@@ -104,16 +96,16 @@ class Reader {
 
  private:
   // A checkpoint that is there knows more of itself than later ones tell.
-  std::optional<CheckpointContents> add(const CatalogEntry& entry) {
+  std::optional<OpenCheckpoint> add(const CatalogEntry& entry) {
     ReportedSave one{past_of(entry), entry};
-    std::optional<CheckpointContents> contents;
+    std::optional<OpenCheckpoint> contents;
     try {
-      contents = read_contents(files_, directory_ / commit::prefix_name(name_, entry.step));
-      one.disk_bytes = disk_bytes_of(files_, *contents);
-      if (contents->meta) {
-        one.save = past_of(*contents->meta);
-        one.statistics = contents->meta->statistics;
-        for (const auto& past : contents->meta->run.before) {
+      contents = open_checkpoint(directory_ / commit::prefix_name(place_.naming, entry.step));
+      one.disk_bytes = disk_bytes_of(*contents);
+      if (const auto& meta = (*contents)->meta) {
+        one.save = past_of(*meta);
+        one.statistics = meta->statistics;
+        for (const auto& past : meta->run.before) {
           numbered_.try_emplace(past.sequence, ReportedSave{past});
         }
       }
@@ -141,17 +133,16 @@ class Reader {
   }
 
   void look_around() {
-    if (const auto owner = commit::read_owner(files_, directory_)) {
+    if (const auto owner = commit::read_owner(directory_)) {
       report_.owner = commit::describe(*owner);
     }
-    for (const auto& entry : files_.list(directory_)) {
-      if (is_unfinished(entry, name_)) report_.unfinished.push_back(entry);
+    for (const auto& entry : directory_.list()) {
+      if (is_unfinished(entry, place_.naming)) report_.unfinished.push_back(entry);
     }
   }
 
-  io::FileSystem& files_;
-  const io::Path directory_;
-  const commit::Naming name_;
+  const Location& place_;
+  const Address directory_;
   RunReport report_;
   std::map<std::int64_t, ReportedSave> numbered_;  // by sequence
   std::vector<ReportedSave> others_;
@@ -159,9 +150,8 @@ class Reader {
 
 }  // namespace
 
-RunReport read_run(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
-                   const std::string& key) {
-  return Reader(files, directory, name).read(key);
+RunReport read_run(const Location& place, const std::string& key) {
+  return Reader(place).read(key);
 }
 
 }  // namespace cairn

@@ -8,8 +8,6 @@
 
 #include "cairn/contents.hpp"
 #include "cairn/options.hpp"
-#include "io/file_system.hpp"
-#include "store/commit/names.hpp"
 #include "store/directory/catalog.hpp"
 
 namespace cairn {
@@ -43,8 +41,7 @@ struct RunReport {
 /// One process, which does not own the directory; a job may go on saving meanwhile. Reads each
 /// index and no tensor. `key`: whose slices are drawn; empty: those of the largest tensor that can
 /// be drawn, of the newest checkpoint.
-RunReport read_run(io::FileSystem&, const io::Path& directory, const commit::Naming&,
-                   const std::string& key);
+RunReport read_run(const Location&, const std::string& key);
 
 /// One page of HTML that needs nothing else: no network, no script. It is well-formed XML too.
 std::string report_page(const RunReport&);

@@ -1,12 +1,9 @@
 #pragma once
 /// Checkpoints as safetensors files, and the reverse. Collective over the ranks of the options.
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "cairn/contents.hpp"
-#include "io/file_system.hpp"
 #include "tools/convert_checkpoint.hpp"
 #include "tools/progress.hpp"
 
@@ -22,9 +19,9 @@ bool is_safetensors(const io::Path&);
 /// the bytes evenly, and each writes files of its own. Memory: 256 MiB or so. `under`: keys become
 /// UNDER/KEY. Returns the prefix.
 /// Throws data_loss, unsupported for dtypes that no checkpoint has, and as convert_checkpoint.
-std::string import_safetensors(std::shared_ptr<io::FileSystem>, const io::Path& source,
-                               const io::Path& destination, const std::string& under = "",
-                               const ConvertOptions& = {}, const Progress& = {});
+std::string import_safetensors(const Address& source, const Address& destination,
+                               const std::string& under = "", const ConvertOptions& = {},
+                               const Progress& = {});
 
 /// Writes the tensors under a path (UNDER/KEY as KEY; empty: all) as `destination`, durably, and
 /// renames it when it is whole. With max_shard_bytes files hold no more than that, or one larger
@@ -33,8 +30,8 @@ std::string import_safetensors(std::shared_ptr<io::FileSystem>, const io::Path& 
 /// largest tensor whose stored slices do not lie in a row in it. Returns the file to open.
 /// Throws unsupported for texts, dtypes that safetensors lacks, and gaps; data_loss;
 /// already_exists.
-std::string export_safetensors(std::shared_ptr<io::FileSystem>, const CheckpointContents& source,
-                               const io::Path& destination, const std::string& under = "",
-                               const ConvertOptions& = {}, const Progress& = {});
+std::string export_safetensors(const OpenCheckpoint& source, const Address& destination,
+                               const std::string& under = "", const ConvertOptions& = {},
+                               const Progress& = {});
 
 }  // namespace cairn

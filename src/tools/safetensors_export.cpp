@@ -12,8 +12,8 @@
 #include "layout/bundle/stored_strings.hpp"
 #include "model/runs.hpp"
 #include "store/commit/names.hpp"
-#include "store/contents/contents_reader.hpp"
 #include "store/contents/no_more_open.hpp"
+#include "store/contents/open_checkpoint.hpp"
 #include "tools/safetensors.hpp"
 #include "tools/whole_tensor.hpp"
 
@@ -56,9 +56,9 @@ struct OutFile {
 
 class Exporter {
  public:
-  Exporter(io::FileSystem& files, const CheckpointContents& source, const ConvertOptions& options,
+  Exporter(const OpenCheckpoint& source, const Address& folder, const ConvertOptions& options,
            const Progress& progress)
-      : files_(files),
+      : files_(*folder.files()),
         source_(source),
         group_(*options.group()),
         overwrite_(options.overwrite),
@@ -71,7 +71,7 @@ class Exporter {
     });
     safetensors::Header header;
     header.metadata["format"] = "pt";  // which the readers of transformers ask for
-    if (source_.meta) header.metadata["step"] = cat(source_.meta->step);
+    if (source_->meta) header.metadata["step"] = cat(source_->meta->step);
     std::int64_t at = 0;
     for (const auto& one : tensors) {
       header.tensors.push_back({one.key, one.tensor->dtype, one.tensor->shape, at, one.bytes()});
@@ -230,7 +230,7 @@ class Exporter {
       if (!part->slice) continue;
       const auto [file, fresh] =
           numbers.try_emplace(part->slice->file, static_cast<int>(paths.size()));
-      if (fresh) paths.push_back(data_path(source_, part->slice->file));
+      if (fresh) paths.push_back(data_path(*source_, part->slice->file));
       for (std::int64_t at = 0; at < part->bytes; at += piece_bytes) {
         extents.push_back(
             {file->second, part->slice->offset + at, std::min(piece_bytes, part->bytes - at), to});
@@ -241,7 +241,7 @@ class Exporter {
 
   void write_part(io::File& file, const OutPart& part) {
     if (!part.slice) {
-      const auto bytes = read_whole(files_, source_, *part.tensor);
+      const auto bytes = read_whole(source_, *part.tensor);
       file.write_at(part.offset, std::as_bytes(std::span(bytes)));
       return tell(part.bytes);
     }
@@ -254,11 +254,11 @@ class Exporter {
         throw error.of_tensor(part.tensor->key);
       }
       const auto bytes = std::as_writable_bytes(std::span(buffer_)).first(size);
-      if (source_.big_endian) bundle::swap_bytes(bytes, dtype_swap_unit(part.tensor->dtype));
+      if (source_->big_endian) bundle::swap_bytes(bytes, dtype_swap_unit(part.tensor->dtype));
       file.write_at(part.offset + at, bytes);
       tell(static_cast<std::int64_t>(size));
     }
-    if (crc != part.slice->crc32c) throw checksum_error(source_, *part.tensor, *part.slice, crc);
+    if (crc != part.slice->crc32c) throw checksum_error(*source_, *part.tensor, *part.slice, crc);
   }
   void tell(std::int64_t bytes) {
     done_ += bytes;
@@ -268,7 +268,7 @@ class Exporter {
   static constexpr std::int64_t piece_bytes = std::int64_t{4} << 20;
 
   io::FileSystem& files_;
-  const CheckpointContents& source_;
+  const OpenCheckpoint& source_;
   Group& group_;
   const bool overwrite_;
   const Progress& progress_;
@@ -291,11 +291,10 @@ std::string numbered(const std::string& stem, std::size_t number, std::size_t of
 
 }  // namespace
 
-std::string export_safetensors(std::shared_ptr<io::FileSystem> files,
-                               const CheckpointContents& source, const io::Path& destination,
+std::string export_safetensors(const OpenCheckpoint& source, const Address& destination,
                                const std::string& under, const ConvertOptions& options,
                                const Progress& progress) {
-  auto all = whole_tensors(source, under, "safetensors", safetensors::has_dtype);
+  auto all = whole_tensors(*source, under, "safetensors", safetensors::has_dtype);
   std::int64_t total = 0;
   for (const auto& one : all) {
     total += one.bytes();
@@ -304,17 +303,17 @@ std::string export_safetensors(std::shared_ptr<io::FileSystem> files,
                 "there this key is that of the file's metadata", "Choose others with --under PATH.")
         .of_tensor(one.tensor->key);
   }
-  const auto access = together(*options.group(), [&] { return access_of(*files, source); });
-  files = no_more_open(std::move(files), access);
-  Exporter exporter(*files, source, options, progress);
+  const auto access = together(*options.group(), [&] { return source.access(); });
+  const auto made = no_more_open(destination, access);
+  Exporter exporter(source, made, options, progress);
   auto parts = cut(std::move(all), options.max_shard_bytes);
   if (options.max_shard_bytes == 0) {
-    exporter.add(destination, std::move(parts.front()));
+    exporter.add(destination.path(), std::move(parts.front()));
     exporter.write({}, "");
     return destination.string();
   }
-  const auto stem = destination.stem().string();
-  const auto folder = destination.parent_path();
+  const auto stem = destination.path().stem().string();
+  const auto folder = destination.path().parent_path();
   const auto index = folder / (stem + ".safetensors.index.json");
   safetensors::WeightMap weights;
   for (std::size_t i = 0; i < parts.size(); ++i) {

@@ -30,7 +30,7 @@ std::string read_text(const io::File& file, std::int64_t offset, std::int64_t si
   return text;
 }
 
-Source open_file(const io::Path& path, OrderedReads& reads) {
+Source open_file(const Address& path, OrderedReads& reads) {
   try {
     Source source;
     source.number = reads.add(path);
@@ -126,23 +126,22 @@ class Deal {
 bool is_index(const io::Path& path) { return path.extension() == ".json"; }
 
 // By the names of the files.
-std::map<std::string, Source> open_all(io::FileSystem& files, const io::Path& path,
-                                       OrderedReads& reads) {
+std::map<std::string, Source> open_all(const Address& path, OrderedReads& reads) {
   std::map<std::string, Source> sources;
-  if (!is_index(path)) {
-    sources.emplace(path.filename().string(), open_file(path, reads));
+  if (!is_index(path.path())) {
+    sources.emplace(path.name(), open_file(path, reads));
     return sources;
   }
   safetensors::WeightMap weights;
   try {
-    weights = safetensors::parse_index(io::read_file(files, path, safetensors::longest_header));
+    weights = safetensors::parse_index(path.read(safetensors::longest_header));
   } catch (Error& error) {
     if (error.path().empty()) error.at(path.string());
     throw;
   }
   for (const auto& [key, name] : weights) {
     if (sources.contains(name)) continue;
-    sources.emplace(name, open_file(path.parent_path() / name, reads));
+    sources.emplace(name, open_file(path.at(path.path().parent_path() / name), reads));
   }
   std::size_t found = 0;
   for (const auto& [name, source] : sources) {
@@ -172,12 +171,12 @@ bool is_safetensors(const io::Path& path) {
   return name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json");
 }
 
-std::string import_safetensors(std::shared_ptr<io::FileSystem> files, const io::Path& source,
-                               const io::Path& destination, const std::string& under,
-                               const ConvertOptions& options, const Progress& progress) {
+std::string import_safetensors(const Address& source, const Address& destination,
+                               const std::string& under, const ConvertOptions& options,
+                               const Progress& progress) {
   auto& group = *options.group();
-  OrderedReads reads(*files);
-  const auto sources = together(group, [&] { return open_all(*files, source, reads); });
+  OrderedReads reads;
+  const auto sources = together(group, [&] { return open_all(source, reads); });
   std::int64_t total = 0, done = 0;
   for (const auto& [name, one] : sources) total += one.header.data_size();
   const auto told = [&](std::int64_t bytes) {
@@ -208,11 +207,12 @@ std::string import_safetensors(std::shared_ptr<io::FileSystem> files, const io::
     }
     state.describe(std::move(attributes));
   });
-  std::vector<io::Path> paths{source};
-  for (const auto& [name, one] : sources) paths.push_back(source.parent_path() / name);
-  const auto access = together(group, [&] { return access_of(*files, paths); });
-  return store_state(no_more_open(std::move(files), access), state, CheckpointMeta{}, destination,
-                     options);
+  std::vector<Address> all{source};
+  for (const auto& [name, one] : sources) {
+    all.push_back(source.at(source.path().parent_path() / name));
+  }
+  const auto access = together(group, [&] { return access_of(all); });
+  return store_state(state, CheckpointMeta{}, no_more_open(destination, access), options);
 }
 
 }  // namespace cairn

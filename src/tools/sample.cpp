@@ -197,9 +197,8 @@ class Sampler {
 
 }  // namespace
 
-Sample2D sample(io::FileSystem& files, const CheckpointContents& contents,
-                const StoredTensor& tensor, const Selection& selection, SampleLimits limits,
-                const Progress& progress) {
+Sample2D sample(const OpenCheckpoint& checkpoint, const StoredTensor& tensor,
+                const Selection& selection, SampleLimits limits, const Progress& progress) {
   const auto bytes_of = [&](const Selection& selected) {
     auto bytes = static_cast<std::int64_t>(dtype_size(tensor.dtype));
     for (const auto& one : selected) bytes *= one.count;
@@ -214,14 +213,14 @@ Sample2D sample(io::FileSystem& files, const CheckpointContents& contents,
   const auto take_gap = [&](const Box& gap, const std::string& element) {
     sampler.take_gap(gap, element);
   };
-  const auto bytes = checked_bytes(contents, tensor, wanted);
+  const auto bytes = checked_bytes(*checkpoint, tensor, wanted);
   const bool checked = limits.check == Check::all || bytes <= much_bytes ||
                        bytes / far_more <= bytes_of(sampler.selection());
   if (checked) {
-    read_chunks(files, contents, tensor, wanted, take, take_gap, progress);
+    read_chunks(checkpoint, tensor, wanted, take, take_gap, progress);
   } else {
     read_chunks_unchecked(
-        files, contents, tensor, wanted, [&](const Box& box) { return sampler.needs(box); }, take,
+        checkpoint, tensor, wanted, [&](const Box& box) { return sampler.needs(box); }, take,
         take_gap, progress);
   }
   auto result = sampler.result();

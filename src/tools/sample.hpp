@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "store/contents/contents_reader.hpp"
+#include "store/contents/open_checkpoint.hpp"
 #include "tools/progress.hpp"
 #include "tools/selection.hpp"
 
@@ -44,7 +44,7 @@ struct Sample2D {
 
 /// `selection` has at most two dimensions of more than one index: the first is rows, unless it is
 /// the only one. Memory: the limits', and chunks of a few MiB. Throws as read_chunks.
-Sample2D sample(io::FileSystem&, const CheckpointContents&, const StoredTensor&,
-                const Selection& selection, SampleLimits, const Progress& = {});
+Sample2D sample(const OpenCheckpoint&, const StoredTensor&, const Selection& selection,
+                SampleLimits, const Progress& = {});
 
 }  // namespace cairn

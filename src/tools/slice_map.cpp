@@ -237,9 +237,9 @@ std::string slice_map(const StoredTensor& tensor, const std::string& title,
   return SliceMap(tensor, title, names).svg();
 }
 
-std::string draw_slices(io::FileSystem& files, const CheckpointContents& contents,
-                        const StoredTensor& tensor, const std::string& title) {
-  const auto holders = read_holders(files, contents);
+std::string draw_slices(const OpenCheckpoint& checkpoint, const StoredTensor& tensor,
+                        const std::string& title) {
+  const auto holders = read_holders(checkpoint);
   const auto held = holders ? cut_as_held(tensor, *holders) : std::nullopt;
   return held ? slice_map(*held, title, holders->tasks) : slice_map(tensor, title);
 }

@@ -3,8 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "cairn/contents.hpp"
-#include "io/file_system.hpp"
+#include "store/contents/open_checkpoint.hpp"
 
 namespace cairn {
 
@@ -19,7 +18,6 @@ std::string slice_map(const StoredTensor&, const std::string& title,
 
 /// The same of a tensor of a checkpoint. In an HDF5 file a tensor is one run of bytes: its slices
 /// are those of the tasks that held it, where the file tells of them. May read the file.
-std::string draw_slices(io::FileSystem&, const CheckpointContents&, const StoredTensor&,
-                        const std::string& title);
+std::string draw_slices(const OpenCheckpoint&, const StoredTensor&, const std::string& title);
 
 }  // namespace cairn

@@ -9,40 +9,17 @@
 #include "session/engine.hpp"
 #include "session/job/prefix.hpp"
 #include "store/commit/names.hpp"
+#include "store/commit/ownership.hpp"
 #include "store/contents/format.hpp"
 
 namespace cairn {
 
 namespace {
 
-// A conversion that failed leaves nothing in a directory that no owner had been in before it: what
-// its own has left goes, under the lock, unless somebody else is there by now.
-void remove_traces(io::FileSystem& files, const io::Path& own) {
-  const auto lock = files.try_lock(own / commit::lock_name);
-  if (!lock) return;
-  using Kind = commit::ParsedName::Kind;
-  std::vector<std::string> empty, small;  // directories, and files that any owner makes
-  for (const auto& name : files.list(own)) {
-    const auto kind = commit::parse_private_name(name).kind;
-    if (kind == Kind::recycled_directory || kind == Kind::pinned_directory) {
-      empty.push_back(name);
-    } else if (kind == Kind::room || kind == Kind::pin_lock || kind == Kind::sequences) {
-      small.push_back(name);
-    } else if (kind != Kind::lock) {
-      return;
-    }
-  }
-  for (const auto& name : empty) files.remove_directory(own / name);
-  for (const auto& name : small) files.remove(own / name);
-  files.remove(own / commit::lock_name);
-  files.remove_directory(own);
-}
-
-std::string store(const std::shared_ptr<io::FileSystem>& files, const State& state,
-                  const CheckpointMeta& origin, const io::Path& destination,
+std::string store(const State& state, const CheckpointMeta& origin, const Address& destination,
                   const ConvertOptions& options) {
   const auto& group = options.group();
-  const auto named = commit::split_main_file(destination);
+  const auto named = commit::split_main_file(destination.path());
   const bool whole = named && commit::is_whole(named->kind);  // the name asks for one file
   if (whole && options.max_shard_bytes > 0) {
     throw Error(Code::invalid_argument,
@@ -50,10 +27,10 @@ std::string store(const std::shared_ptr<io::FileSystem>& files, const State& sta
                     " bytes"),
                 "a checkpoint as HDF5 is one file", "Leave the maximum out, or make a bundle.");
   }
-  const auto prefix = checked_prefix(*group, whole ? named->prefix : destination);
+  const auto prefix = checked_prefix(*group, whole ? named->prefix : destination.path());
   ManagerOptions manager;
   if (whole) manager.store.format = format_of(named->kind).id();
-  manager.write.file_system = files;
+  manager.write.file_system = destination.files();
   manager.keep.last = 0;
   manager.overwrite = options.overwrite;
   if (options.max_shard_bytes > 0) {
@@ -82,18 +59,16 @@ std::string store(const std::shared_ptr<io::FileSystem>& files, const State& sta
 
 }  // namespace
 
-std::string store_state(std::shared_ptr<io::FileSystem> files, const State& state,
-                        const CheckpointMeta& origin, const io::Path& destination,
-                        const ConvertOptions& options) {
-  const auto own = (destination.parent_path().empty() ? io::Path(".") : destination.parent_path()) /
-                   commit::private_directory_name;
+std::string store_state(const State& state, const CheckpointMeta& origin,
+                        const Address& destination, const ConvertOptions& options) {
+  const auto own = destination.directory() / commit::private_directory_name;
   auto& group = *options.group();
-  const bool had_owner = together(group, [&] { return io::exists(*files, own); });
+  const bool had_owner = together(group, [&] { return own.exists(); });
   try {
-    return store(files, state, origin, destination, options);
+    return store(state, origin, destination, options);
   } catch (...) {
     if (group.rank() == 0 && !had_owner) try {
-        remove_traces(*files, own);
+        commit::remove_traces(own);
       } catch (const Error&) {  // what went wrong before counts
       }
     throw;

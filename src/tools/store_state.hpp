@@ -1,18 +1,17 @@
 #pragma once
 /// The last step of every conversion into a checkpoint.
-#include <memory>
 #include <string>
 
 #include "cairn/contents.hpp"
 #include "cairn/state.hpp"
-#include "io/file_system.hpp"
+#include "store/address.hpp"
 #include "tools/convert_checkpoint.hpp"
 
 namespace cairn {
 
 /// Saves and commits the state at this prefix, in the place among others that `origin` had. Returns
 /// the prefix. Throws as convert_checkpoint does. Collective over the ranks of the options.
-std::string store_state(std::shared_ptr<io::FileSystem>, const State&, const CheckpointMeta& origin,
-                        const io::Path& destination, const ConvertOptions&);
+std::string store_state(const State&, const CheckpointMeta& origin, const Address& destination,
+                        const ConvertOptions&);
 
 }  // namespace cairn

@@ -172,20 +172,19 @@ class Measured {
 
 }  // namespace
 
-ValueStatistics value_statistics(io::FileSystem& files, const CheckpointContents& contents,
-                                 const StoredTensor& tensor, const Progress& progress) {
+ValueStatistics value_statistics(const OpenCheckpoint& checkpoint, const StoredTensor& tensor,
+                                 const Progress& progress) {
   Measured measured(tensor);
   const auto take = [&](const Box& chunk, std::string& bytes) { measured.take(chunk, bytes); };
   const auto take_gap = [&](const Box& gap, const std::string& element) {
     measured.take_gap(gap, element);
   };
-  read_chunks(files, contents, tensor, Box::whole(tensor.shape), take, take_gap, progress);
+  read_chunks(checkpoint, tensor, Box::whole(tensor.shape), take, take_gap, progress);
   return measured.result();
 }
 
-Histogram histogram(io::FileSystem& files, const CheckpointContents& contents,
-                    const StoredTensor& tensor, const ValueStatistics& known, int bins,
-                    const Progress& progress) {
+Histogram histogram(const OpenCheckpoint& checkpoint, const StoredTensor& tensor,
+                    const ValueStatistics& known, int bins, const Progress& progress) {
   Histogram result;
   if (known.finite == 0) return result;
   result.low = known.least->value;
@@ -215,7 +214,7 @@ Histogram histogram(io::FileSystem& files, const CheckpointContents& contents,
   const auto take_gap = [&](const Box& gap, const std::string& element) {
     count(element, gap.count());
   };
-  read_chunks(files, contents, tensor, Box::whole(tensor.shape), take, take_gap, progress);
+  read_chunks(checkpoint, tensor, Box::whole(tensor.shape), take, take_gap, progress);
   return result;
 }
 

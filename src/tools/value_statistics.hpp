@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "store/contents/contents_reader.hpp"
+#include "store/contents/open_checkpoint.hpp"
 #include "tools/progress.hpp"
 
 namespace cairn {
@@ -33,12 +33,11 @@ struct Histogram {
 };
 
 /// Reads all of a numeric tensor and checks it, in chunks of a few MiB. Throws as read_chunks.
-ValueStatistics value_statistics(io::FileSystem&, const CheckpointContents&, const StoredTensor&,
-                                 const Progress& = {});
+ValueStatistics value_statistics(const OpenCheckpoint&, const StoredTensor&, const Progress& = {});
 
 /// Reads it once more. Of integers in a small range there is a bin for each value, whose edges lie
 /// half-way to the next; values of one size have one bin. None where no element is finite.
-Histogram histogram(io::FileSystem&, const CheckpointContents&, const StoredTensor&,
-                    const ValueStatistics&, int bins, const Progress& = {});
+Histogram histogram(const OpenCheckpoint&, const StoredTensor&, const ValueStatistics&, int bins,
+                    const Progress& = {});
 
 }  // namespace cairn

@@ -14,10 +14,9 @@
 #include "layout/bundle/meta.hpp"
 #include "layout/bundle/stored_strings.hpp"
 #include "store/commit/names.hpp"
-#include "store/contents/contents_reader.hpp"
 #include "store/contents/data_files.hpp"
 #include "store/contents/format.hpp"
-#include "store/contents/hdf5_reader.hpp"
+#include "store/contents/open_checkpoint.hpp"
 #include "store/contents/spare.hpp"
 #include "store/contents/whose.hpp"
 #include "store/directory/pins.hpp"
@@ -44,9 +43,9 @@ struct Range {
 class Verifier {
  public:
   /// Of several formats that are there, that one; else the one that readers take.
-  Verifier(io::FileSystem& files, const io::Path& prefix, const Progress& progress,
+  Verifier(const Address& prefix, const Progress& progress,
            std::optional<Format> format = std::nullopt)
-      : files_(files), prefix_(prefix), progress_(progress), format_(format) {
+      : prefix_(prefix), progress_(progress), format_(format) {
     report_.prefix = prefix.string();
   }
 
@@ -74,10 +73,6 @@ class Verifier {
   }
 
   bool has_spare() const;
-  IndexFile read_index(Graph graph) const {
-    return format_ ? load_index_as(*format_, files_, prefix_, graph)
-                   : load_index(files_, prefix_, graph);
-  }
   bool load();
   void look_at_metadata(const StoredTensor&);
   void look_at_tensors();
@@ -94,8 +89,7 @@ class Verifier {
   std::string steps_that_share(const std::string& path, const commit::NameAndStep& mine);
   void tell_who_shares();
 
-  io::FileSystem& files_;
-  io::Path prefix_;
+  Address prefix_;
   const Progress& progress_;
   std::optional<Format> format_;
   Verification report_;
@@ -111,8 +105,7 @@ class Verifier {
 // Whether there is a copy of the index, of one save.
 bool Verifier::has_spare() const {
   try {
-    const auto directory = prefix_.has_parent_path() ? prefix_.parent_path() : io::Path(".");
-    return find_spares(files_, directory, {prefix_.filename().string(), false}, 0).size() == 1;
+    return find_spares(prefix_).size() == 1;
   } catch (const Error&) {  // the damage is told anyway
     return false;
   }
@@ -121,11 +114,12 @@ bool Verifier::has_spare() const {
 // Whether the index as a whole can be trusted.
 bool Verifier::load() {
   try {
-    loaded_ = read_index(Graph::read);
-    contents_ = parse_contents(loaded_, prefix_);
+    loaded_ = load_index(prefix_, Graph::read, format_);
+    contents_ = parse_contents(loaded_, prefix_.path());
   } catch (const Error& error) {
     const bool damage = error.code() == Code::data_loss;
-    const auto path = error.path().empty() ? commit::index_path(prefix_).string() : error.path();
+    const auto path =
+        error.path().empty() ? commit::index_path(prefix_.path()).string() : error.path();
     std::string what = error.what();
     if (damage && what.find("--repair") == what.npos && has_spare()) {
       what += " Or cairn verify --repair puts it back, whose copy is there.";
@@ -133,7 +127,7 @@ bool Verifier::load() {
     add(damage ? Kind::damage : Kind::unknown, std::move(what)).file = path;
     return false;
   }
-  const auto main = format_of(loaded_.format).main_file(prefix_).string();
+  const auto main = format_of(loaded_.format).main_file(prefix_.path()).string();
   if (!loaded_.foreign.empty()) {
     add(Kind::damage, cat(loaded_.foreign, "; cairn verify --repair puts that back")).file = main;
   }
@@ -201,7 +195,7 @@ void Verifier::list_data_files() {
   for (std::int32_t file = 0; file < contents_.num_files; ++file) {
     if (sizes_.contains(file)) continue;
     const auto path = data_path(contents_, file);
-    const auto status = files_.status(path);
+    const auto status = prefix_.at(path).status();
     if (status && !status->is_directory) {
       sizes_[file] = status->size;
       continue;
@@ -334,13 +328,14 @@ void Verifier::check_tail(OpenFile& in, std::int64_t begin) {
 }
 
 void Verifier::read_data_file(std::int32_t number, std::vector<Range>& ranges) {
-  const auto path = data_path(contents_, number).string();
+  const auto data = prefix_.at(data_path(contents_, number));
+  const auto path = data.string();
   std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) {
     return std::make_tuple(a.begin(), a.end()) < std::make_tuple(b.begin(), b.end());
   });
   unreferenced_ = 0;
   try {
-    OpenFile in{number, path, files_.open_read(path), 0};
+    OpenFile in{number, path, data.open_read(), 0};
     in.size = in.file->size();
     std::int64_t at = 0;  // all before has been read
     for (std::size_t i = 0, next = 0; i < ranges.size(); i = next) {
@@ -365,7 +360,7 @@ void Verifier::read_data_file(std::int32_t number, std::vector<Range>& ranges) {
 bool Verifier::replaced_meanwhile() {
   if (report_.verdict() != Verdict::damaged) return false;
   try {
-    return read_index(Graph::skip).bytes != loaded_.bytes;
+    return load_index(prefix_, Graph::skip, format_).bytes != loaded_.bytes;
   } catch (const Error& error) {
     return error.code() == Code::not_found;
   }
@@ -373,19 +368,19 @@ bool Verifier::replaced_meanwhile() {
 
 // The other steps whose file it is, too.
 std::string Verifier::steps_that_share(const std::string& path, const commit::NameAndStep& mine) {
-  const auto status = files_.status(path);
+  const auto status = prefix_.at(path).status();
   if (!status || status->is_directory || status->names < 2) return "";
-  const auto directory = prefix_.has_parent_path() ? prefix_.parent_path() : io::Path(".");
+  const auto directory = prefix_.directory();
   const commit::Naming naming(mine.name);
   std::string others;
-  for (const auto& entry : files_.list(directory)) {
+  for (const auto& entry : directory.list()) {
     const auto parsed = commit::parse_name(entry, naming);
     if (parsed.kind != commit::ParsedName::Kind::data || parsed.step == mine.step) continue;
     const auto other = commit::prefix_name(naming, parsed.step);
-    const auto data = files_.status(directory / entry);
+    const auto data = (directory / entry).status();
     // Without an index it waits to be removed.
     if (!data || data->id != status->id) continue;
-    if (!files_.status(commit::index_path(directory / other))) continue;
+    if (!(directory / commit::index_name(other)).exists()) continue;
     others += cat(others.empty() ? "" : ", ", other);
   }
   return others;
@@ -393,7 +388,7 @@ std::string Verifier::steps_that_share(const std::string& path, const commit::Na
 
 // A file of frozen tensors is that of several steps: all of them have what is wrong there.
 void Verifier::tell_who_shares() {
-  const auto mine = commit::split_step(prefix_.filename().string());
+  const auto mine = commit::split_step(prefix_.name());
   if (!mine) return;
   std::set<std::string> damaged;
   for (const auto& finding : report_.findings) {
@@ -410,7 +405,7 @@ void Verifier::tell_who_shares() {
 Verification Verifier::run() {
   if (!load()) return std::move(report_);
   try {
-    if (const auto why = pin_problem(files_, prefix_); !why.empty()) add(Kind::note, why);
+    if (const auto why = pin_problem(prefix_); !why.empty()) add(Kind::note, why);
     look_at_tensors();
     list_data_files();
   } catch (const Error& error) {
@@ -433,22 +428,22 @@ Verification Verifier::run() {
   if (replaced_meanwhile()) {
     report_.findings.clear();
     add(Kind::unknown, "it was removed or replaced while it was read").file =
-        commit::index_path(prefix_).string();
+        commit::index_path(prefix_.path()).string();
   }
   tell_who_shares();
   return std::move(report_);
 }
 
 // The files that make this a checkpoint, in each format that is there: the one that is read first.
-std::vector<const CheckpointFormat*> formats_of(io::FileSystem& files, const io::Path& prefix) {
+std::vector<const CheckpointFormat*> formats_of(const Address& prefix) {
   std::vector<const CheckpointFormat*> there;
   for (const auto* format : all_formats()) {
-    const auto any = try_recognise(*format, files, format->main_file(prefix));
+    const auto any = try_recognise(*format, prefix.at(format->main_file(prefix.path())));
     if (any.value_or(true)) there.push_back(format);
   }
   if (there.size() < 2) return there;
   try {
-    const auto read = load_index(files, prefix).format;
+    const auto read = load_index(prefix).format;
     std::stable_partition(there.begin(), there.end(),
                           [&](const auto* format) { return format->id() == read; });
   } catch (const Error&) {  // none of them can be
@@ -457,15 +452,15 @@ std::vector<const CheckpointFormat*> formats_of(io::FileSystem& files, const io:
 }
 
 // A save in one format that replaces one in another goes through this, too.
-void add_other_format(io::FileSystem& files, const io::Path& prefix, const CheckpointFormat& read,
+void add_other_format(const Address& prefix, const CheckpointFormat& read,
                       const CheckpointFormat& other, const Progress& progress,
                       Verification& report) {
-  const auto file = other.main_file(prefix);
-  auto also = Verifier(files, prefix, progress, other.id()).run();
-  if (!try_recognise(other, files, file).value_or(true)) return;
+  const auto file = prefix.at(other.main_file(prefix.path()));
+  auto also = Verifier(prefix, progress, other.id()).run();
+  if (!try_recognise(other, file).value_or(true)) return;
   Finding two;
-  two.what = cat("it is there twice: ", read.main_file(prefix).filename().string(),
-                 " is read, and not ", file.filename().string());
+  two.what = cat("it is there twice: ", read.main_file(prefix.path()).filename().string(),
+                 " is read, and not ", file.name());
   report.findings.push_back(std::move(two));
   report.files += also.files;
   report.bytes += also.bytes;
@@ -483,17 +478,16 @@ Verdict Verification::verdict() const {
   return verdict;
 }
 
-Verification verify_checkpoint(io::FileSystem& files, const io::Path& prefix,
-                               const Progress& progress) {
-  const auto formats = formats_of(files, prefix);
-  if (formats.size() < 2) return Verifier(files, prefix, progress).run();
-  auto report = Verifier(files, prefix, progress, formats[0]->id()).run();
-  add_other_format(files, prefix, *formats[0], *formats[1], progress, report);
+Verification verify_checkpoint(const Address& prefix, const Progress& progress) {
+  const auto formats = formats_of(prefix);
+  if (formats.size() < 2) return Verifier(prefix, progress).run();
+  auto report = Verifier(prefix, progress, formats[0]->id()).run();
+  add_other_format(prefix, *formats[0], *formats[1], progress, report);
   return report;
 }
 
-Verification verify_format(Format format, io::FileSystem& files, const io::Path& prefix) {
-  return Verifier(files, prefix, {}, format).run();
+Verification verify_format(Format format, const Address& prefix) {
+  return Verifier(prefix, {}, format).run();
 }
 
 }  // namespace cairn

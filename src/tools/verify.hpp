@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cairn/contents.hpp"
-#include "io/file_system.hpp"
+#include "store/address.hpp"
 #include "tools/progress.hpp"
 
 namespace cairn {
@@ -45,8 +45,8 @@ struct Verification {
 /// Where it is there in two formats, both are looked at, and a note says which one is read. What is
 /// damaged or cannot be read is in the findings: nothing of it throws. Takes a few MiB of memory
 /// beyond the index and the largest string tensor.
-Verification verify_checkpoint(io::FileSystem&, const io::Path& prefix, const Progress& = {});
+Verification verify_checkpoint(const Address& prefix, const Progress& = {});
 /// Of one format alone.
-Verification verify_format(Format, io::FileSystem&, const io::Path& prefix);
+Verification verify_format(Format, const Address& prefix);
 
 }  // namespace cairn

@@ -52,14 +52,13 @@ std::vector<WholeTensor> whole_tensors(const CheckpointContents& source, const s
   return all;
 }
 
-std::string read_whole(io::FileSystem& files, const CheckpointContents& source,
-                       const StoredTensor& tensor) {
+std::string read_whole(const OpenCheckpoint& source, const StoredTensor& tensor) {
   const auto size =
       static_cast<std::size_t>(element_count(tensor.shape)) * dtype_size(tensor.dtype);
   std::string bytes;
   for (const auto& slice : tensor.slices) {
-    auto read = read_slice(files, source, tensor, slice);
-    if (source.big_endian) {
+    auto read = source.read(tensor, slice);
+    if (source->big_endian) {
       bundle::swap_bytes(std::as_writable_bytes(std::span(read)), dtype_swap_unit(tensor.dtype));
     }
     if (tensor.slices.size() == 1 && read.size() == size) return read;

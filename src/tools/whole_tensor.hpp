@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "store/contents/contents_reader.hpp"
+#include "store/contents/open_checkpoint.hpp"
 
 namespace cairn {
 
@@ -21,6 +21,6 @@ std::vector<WholeTensor> whole_tensors(const CheckpointContents&, const std::str
                                        std::string_view format, bool (*has)(DType));
 
 /// Its elements, row-major and little-endian, each byte checked.
-std::string read_whole(io::FileSystem&, const CheckpointContents&, const StoredTensor&);
+std::string read_whole(const OpenCheckpoint&, const StoredTensor&);
 
 }  // namespace cairn

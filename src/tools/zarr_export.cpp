@@ -11,8 +11,8 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "foreign/zarr/metadata.hpp"
-#include "store/contents/contents_reader.hpp"
 #include "store/contents/no_more_open.hpp"
+#include "store/contents/open_checkpoint.hpp"
 #include "tools/whole_tensor.hpp"
 #include "tools/write_pool.hpp"
 
@@ -54,7 +54,7 @@ void require_paths(const std::vector<WholeTensor>& tensors, const std::set<std::
 // A directory that is made under another name. What was made goes if it is given up.
 class NewDirectory {
  public:
-  NewDirectory(io::FileSystem& files, io::Path root) : files_(files), root_(std::move(root)) {
+  explicit NewDirectory(const Address& root) : files_(*root.files()), root_(root.path()) {
     make("");
   }
   NewDirectory(const NewDirectory&) = delete;
@@ -157,8 +157,8 @@ Attributes of_checkpoint(const CheckpointContents& source) {
   return all;
 }
 
-void require_free(io::FileSystem& files, const io::Path& path, const char* way_out) {
-  if (!files.status(path)) return;
+void require_free(const Address& path, const char* way_out) {
+  if (!path.exists()) return;
   throw Error(Code::already_exists, cat(path.string(), " exists"),
               "a directory of Zarr is not replaced", way_out)
       .at(path.string());
@@ -168,10 +168,10 @@ void require_free(io::FileSystem& files, const io::Path& path, const char* way_o
 
 bool is_zarr(const io::Path& path) { return path.extension() == ".zarr"; }
 
-std::string export_zarr(std::shared_ptr<io::FileSystem> files, const CheckpointContents& source,
-                        const io::Path& destination, const std::string& under,
-                        const ConvertOptions& options, const Progress& progress) {
-  const auto tensors = whole_tensors(source, under, "Zarr", zarr::has_dtype);
+std::string export_zarr(const OpenCheckpoint& source, const Address& destination,
+                        const std::string& under, const ConvertOptions& options,
+                        const Progress& progress) {
+  const auto tensors = whole_tensors(*source, under, "Zarr", zarr::has_dtype);
   std::set<std::string> groups;
   std::int64_t total = 0, done = 0;
   for (const auto& one : tensors) {
@@ -179,19 +179,19 @@ std::string export_zarr(std::shared_ptr<io::FileSystem> files, const CheckpointC
     total += one.bytes();
   }
   require_paths(tensors, groups);
-  const io::Path unfinished = destination.string() + ".unfinished";
-  require_free(*files, destination, "Choose another destination, or remove it first.");
-  require_free(*files, unfinished, "It is what a conversion left that died: remove it.");
+  const auto unfinished = destination.at(destination.string() + ".unfinished");
+  require_free(destination, "Choose another destination, or remove it first.");
+  require_free(unfinished, "It is what a conversion left that died: remove it.");
 
-  const auto made = no_more_open(files, access_of(*files, source));
-  NewDirectory out(*made, unfinished);
+  const auto made = no_more_open(unfinished, source.access());
+  NewDirectory out(made);
   const auto file = [](const std::string& path) {
     return path.empty() ? std::string(zarr::metadata_name) : cat(path, '/', zarr::metadata_name);
   };
   const auto said = [&](const std::string& key) -> const Description& {
-    return source.description(under.empty() ? key : cat(under, '/', key));
+    return source->description(under.empty() ? key : cat(under, '/', key));
   };
-  out.write(file(""), zarr::encode_group(of_checkpoint(source)));
+  out.write(file(""), zarr::encode_group(of_checkpoint(*source)));
   for (const auto& group : groups) {
     out.write(file(group), zarr::encode_group(said(group).attributes));
   }
@@ -206,11 +206,11 @@ std::string export_zarr(std::shared_ptr<io::FileSystem> files, const CheckpointC
     }
     const auto chunk = zarr::chunk_shape(tensor.shape, tensor.dtype, most);
     out.write(file(one.key), zarr::encode_array(tensor.dtype, tensor.shape, chunk, said(one.key)));
-    write_chunks(out, one.key, tensor, chunk, read_whole(*files, source, tensor));
+    write_chunks(out, one.key, tensor, chunk, read_whole(source, tensor));
     done += one.bytes();
     if (progress) progress(done, total);
   }
-  out.name(destination);
+  out.name(destination.path());
   return destination.string();
 }
 

@@ -1,10 +1,7 @@
 #pragma once
 /// Checkpoints as directories of Zarr 3. By one process.
-#include <memory>
 #include <string>
 
-#include "cairn/contents.hpp"
-#include "io/file_system.hpp"
 #include "tools/convert_checkpoint.hpp"
 #include "tools/progress.hpp"
 
@@ -19,8 +16,8 @@ bool is_zarr(const io::Path&);
 /// go along. Every byte is checked. Memory: the largest tensor. Returns the destination.
 /// Throws unsupported for texts, dtypes that Zarr lacks, gaps, keys that are no paths of arrays,
 /// and for overwrite; data_loss; already_exists.
-std::string export_zarr(std::shared_ptr<io::FileSystem>, const CheckpointContents& source,
-                        const io::Path& destination, const std::string& under = "",
-                        const ConvertOptions& = {}, const Progress& = {});
+std::string export_zarr(const OpenCheckpoint& source, const Address& destination,
+                        const std::string& under = "", const ConvertOptions& = {},
+                        const Progress& = {});
 
 }  // namespace cairn

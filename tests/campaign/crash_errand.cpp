@@ -10,10 +10,10 @@
 #include "store/commit/names.hpp"
 #include "store/commit/ownership.hpp"
 #include "store/contents/contents_reader.hpp"
+#include "store/contents/find_checkpoints.hpp"
 #include "store/contents/format.hpp"
 #include "testing/crash.hpp"
 #include "tools/convert_checkpoint.hpp"
-#include "tools/find_checkpoints.hpp"
 #include "tools/repair.hpp"
 
 namespace cairn::campaign {
@@ -31,7 +31,7 @@ std::vector<StepInfo> settle(const Plan& plan, const Disk& disk) {
 
 Repair repair(const std::shared_ptr<io::FileSystem>& files, const io::Path& prefix) {
   const commit::Naming name(prefix.filename().string(), false);
-  return repair_checkpoint(*files, prefix, commit::OwnedName::take(files, "/run", name, 0));
+  return repair_checkpoint({*files, prefix}, commit::OwnedName::take(files, "/run", name, 0));
 }
 
 // The names of its data files.
@@ -68,7 +68,7 @@ class Operator {
     ErrandDone done;
     std::vector<std::int64_t> bundles, others;  // steps that are there once
     for (const auto& info : settle(plan_, disk_)) {
-      if (other_format(*disk_, prefix_of(info.step),
+      if (other_format({*disk_, prefix_of(info.step)},
                        read_contents(*disk_, prefix_of(info.step)).format))
         continue;
       (has_data_files(*disk_, prefix_of(info.step)) ? bundles : others).push_back(info.step);
@@ -159,7 +159,7 @@ class Operator {
       const auto files = std::make_shared<test::ProcessFiles>(disk_);
       if (errand_.stop) files->kill_after(*errand_.stop);
       try {
-        convert_checkpoint(files, source, io::Path("/run") / name, {.overwrite = true});
+        convert_checkpoint({*files, source}, {files, io::Path("/run") / name}, {.overwrite = true});
       } catch (const Crashed&) {
       } catch (const Error& error) {
         const bool is_pinned = error.code() == Code::already_exists;
@@ -170,7 +170,7 @@ class Operator {
     }
     const auto place = cat("/other-", disk_->operation_count());
     disk_->create_directory(place);
-    convert_checkpoint(disk_, source, io::Path(place) / name);
+    convert_checkpoint({*disk_, source}, {disk_, io::Path(place) / name});
     for (const auto& entry : disk_->list(place)) {  // an index last
       if (entry.starts_with("ckpt-"))
         disk_->rename(io::Path(place) / entry, io::Path("/run") / entry);
@@ -200,9 +200,9 @@ ErrandDone run_errand(const Plan& plan, const Disk& disk, const Errand& errand,
 bool mend(const Plan& plan, const Disk& disk, std::string& wrong) try {
   settle(plan, disk);
   bool decided = true;
-  for (const auto& name : list_prefixes(*disk, "/run")) {
+  for (const auto& name : list_prefixes({*disk, "/run"})) {
     const auto prefix = io::Path("/run") / name;
-    if (verify_checkpoint(*disk, prefix).verdict() == Verdict::whole) continue;
+    if (verify_checkpoint({*disk, prefix}).verdict() == Verdict::whole) continue;
     const auto done = repair(disk, prefix);
     if (done.after.verdict() == Verdict::whole) continue;
     const auto may_be_several = [](const std::string& why) {

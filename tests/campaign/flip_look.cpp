@@ -8,8 +8,8 @@
 #include "base/text.hpp"
 #include "cairn/log.hpp"
 #include "campaign/flip_case.hpp"
+#include "store/contents/find_checkpoints.hpp"
 #include "testing/threads.hpp"
-#include "tools/find_checkpoints.hpp"
 #include "tools/verify.hpp"
 
 namespace cairn::campaign {
@@ -49,8 +49,8 @@ bool is_named(io::FileSystem& disk, const Damage& damage, std::string& told) {
     return false;
   };
   try {
-    for (const auto& prefix : resolve_checkpoints(disk, "/run")) {
-      const auto checked = verify_checkpoint(disk, prefix);
+    for (const auto& prefix : resolve_checkpoints({disk, "/run"})) {
+      const auto checked = verify_checkpoint({disk, prefix});
       for (const auto& finding : checked.findings) {
         told += cat("\n    verify ", prefix.string(), ": ", finding.what);
       }

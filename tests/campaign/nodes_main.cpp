@@ -23,9 +23,9 @@
 #include "cairn/cairn.hpp"
 #include "campaign/command_line.hpp"
 #include "campaign/faulty_files.hpp"
+#include "store/nodes/flush_node.hpp"
+#include "store/nodes/tidy_node.hpp"
 #include "testing/threads.hpp"
-#include "tools/flush_node.hpp"
-#include "tools/tidy_node.hpp"
 
 namespace cairn::campaign {
 namespace {
@@ -290,9 +290,9 @@ class Stage {
     for (int node = 0; node < ranks; ++node) {
       try {
         if (which.story == "bring_home") {
-          flush_node(*files, "/run", tier_directory, cat("n", node));
+          flush_node({*files, "/run"}, tier_directory, cat("n", node));
         } else if (node == 1) {
-          tidy_node(files, tier_directory, "n1", false);
+          tidy_node({files, tier_directory}, "n1", false);
         }
       } catch (const Error& error) {
         said = cat("[", code_name(error.code()), "] ", error.what());

@@ -100,7 +100,7 @@ CAIRN_FUZZ_TARGET(arguments) {
   arguments.push_back(nullptr);
   const int count = static_cast<int>(words.size());
   const auto status =
-      cli::run_tool(count, arguments.data(), disk->crash(disk->operation_count(), {}));
+      cli::run_tool(count, arguments.data(), {disk->crash(disk->operation_count(), {}), {}});
   if (status < 0 || status > 2) fuzz::wrong("an exit status that no page of the tool has");
   std::cout.clear();
   empty_place();

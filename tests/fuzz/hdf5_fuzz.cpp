@@ -110,7 +110,7 @@ void read_hdf5_file(const std::string& file) {
   disk.create_directory(run);
   io::write_file(disk, run / "ckpt-12.h5", file);
   // A list names it, and says what is wrong with it; nothing is thrown.
-  const auto entries = scan_catalog(disk, run, name);
+  const auto entries = scan_catalog(location_of({disk, run}, name));
   const bool own = is_own_hdf5(disk, run / "ckpt-12.h5");
   if (entries.size() != (own ? 1u : 0u)) fuzz::wrong("a list that leaves it out");
   find_lost(disk, run);
@@ -121,7 +121,7 @@ void read_hdf5_file(const std::string& file) {
   if (looked_at) {
     const auto contents = read_contents(disk, prefix);
     fuzz::only_damage([&] {
-      const auto holders = read_holders(disk, contents);
+      const auto holders = read_holders({disk, contents});
       if (!holders) return;
       for (const auto& tensor : contents.tensors) cut_as_held(tensor, *holders);
     });

@@ -14,7 +14,7 @@ bool only_damage(Call&& call) {
 
 /// Looks at it, reads each slice of each tensor, and verifies it. Whether it could be looked at.
 inline bool read_whole(io::FileSystem& files, const io::Path& prefix) {
-  verify_checkpoint(files, prefix);
+  verify_checkpoint({files, prefix});
   only_damage([&] { read_summary(files, prefix); });
   CheckpointContents contents;
   if (!only_damage([&] { contents = read_contents(files, prefix, Graph::read); })) return false;

@@ -92,7 +92,7 @@ void part() {
   out.entries = {tensors()[0]};
   out.bytes = {{std::as_bytes(std::span(values))}};
   bundle::PartRecord record{uuid, 7, 0, 1, 1, meta(), {}};
-  tier::write_part(disk, "/part", record, out, false);
+  tier::write_part({disk, "/part"}, record, out, false);
   put("tier", "part", io::read_file(disk, "/part", 1 << 20));
   put("index", "record", bundle::encode_part_record(record, out.entries));
 }

@@ -69,7 +69,7 @@ const Run& saved_run() {
       program.save(2);
       program.pin(1);
     }
-    run.identity = scan_catalog(*run.disk, "/run", name).back().save.identity;
+    run.identity = scan_catalog({run.disk, "/run", name}).back().save.identity;
     run.disk->mark();
     return run;
   }();
@@ -122,12 +122,13 @@ CAIRN_FUZZ_TARGET(small) {
   const auto& saved = *saved_run().disk;
   const auto disk = saved.crash(saved.operation_count(), {});
   write_small(*disk, kind, text.substr(1));
-  const auto entries = scan_catalog(*disk, run, name);
+  const auto entries = scan_catalog({disk, run, name});
   if (entries.size() != 2) fuzz::wrong("not both are listed");
   for (const auto& entry : entries) {
     const auto prefix = run / commit::prefix_name(name, entry.step);
-    pin_problem(*disk, prefix);
-    if (is_pinned(*disk, prefix) != (entry.pin != Pin::none)) fuzz::wrong("a pin that is not one");
+    pin_problem({*disk, prefix});
+    if (is_pinned({*disk, prefix}) != (entry.pin != Pin::none))
+      fuzz::wrong("a pin that is not one");
     if (kind != mark && kind != right_mark && !entry.damage.empty()) fuzz::wrong("it is whole");
   }
   if (entries.front().pin != Pin::holds) fuzz::wrong("another pin went");

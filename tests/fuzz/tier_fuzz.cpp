@@ -63,7 +63,7 @@ void read_part(std::string_view text) {
   io::MemoryFileSystem disk;
   io::write_file(disk, "/part", bytes);
   fuzz::only_data_loss([&] {
-    const tier::Part part(disk, "/part", std::string(32, 'a'));
+    const tier::Part part({disk, "/part"}, std::string(32, 'a'));
     for (const auto& tensor : part.record().tensors) {
       const auto& slice = tensor.slices.at(0);
       std::vector<std::byte> to(static_cast<std::size_t>(slice.size));
@@ -94,11 +94,11 @@ void read_home(std::string_view text) {
   const auto inode = disk.status("/home")->id.inode;
   for (const auto& bytes : {std::string(text), cat(id, " ", inode, " ", text), cat(id, text)}) {
     io::replace_file(disk, "/home/.cairn/home-id", bytes);
-    const auto there = tier::home_id(disk, "/home", false);
-    const auto made = tier::home_id(disk, "/home", true);
+    const auto there = tier::home_id({disk, "/home"}, false);
+    const auto made = tier::home_id({disk, "/home"}, true);
     if (!commit::is_uuid(made)) fuzz::wrong("a number that is none");
     if (!there.empty() && there != made) fuzz::wrong("another number for who may write");
-    if (tier::home_id(disk, "/home", false) != made) fuzz::wrong("a number that was not kept");
+    if (tier::home_id({disk, "/home"}, false) != made) fuzz::wrong("a number that was not kept");
   }
 }
 

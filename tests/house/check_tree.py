@@ -40,6 +40,9 @@ ASKS_FOR_KIND = re.compile(r"[!=]= *(Format|Writer)::|\b(Format|Writer)::\w+ *[!
 KINDS_ARE_KNOWN = {("src", "store", "formats"), ("src", "session", "save", "formats"),
                    ("src", "session", "save", "writers")}
 KNOWS_BOTH = {"src/store/contents/lost.cpp", "src/store/contents/read_holders.cpp"}
+FILES = re.compile(r"\bio::FileSystem\b")
+BELOW_WAIST = {("src", "io"), ("src", "store"), ("src", "layout"), ("src", "testing")}
+MOST_WITH_FILES = 15
 # A stream of its own has the global C++ locale, unless it is given another one; these functions have the
 # C locale. (std::to_string has it for what is no integer, which a line does not tell.)
 FOLDERS_OF_TEXTS = FOLDERS_WITH_ROOMS + ("python",)
@@ -247,6 +250,16 @@ def check_kinds(root):
                        " SaveFormat or DataWriter what follows from it")
 
 
+def check_waist(root):
+    """Below the waist lie files. Above it few name them: the doors of the API, and who writes files
+    that are no checkpoint's."""
+    above = [path for path in code_files(root, ("src", "mpi", "python"))
+             if path.parts[:2] not in BELOW_WAIST and FILES.search((root / path).read_text(encoding="utf-8"))]
+    if len(above) > MOST_WITH_FILES:
+        yield (f"{len(above)} files above the store name io::FileSystem, at most {MOST_WITH_FILES} do; hold an Address"
+               f" or an OpenCheckpoint: {', '.join(sorted(map(str, above)))}")
+
+
 def check_locale(root):
     """What is stored or parsed is the same in every locale."""
     if (root / TOOL).is_file() and SETS_CLASSIC not in (root / TOOL).read_text(encoding="utf-8"):
@@ -344,7 +357,7 @@ def check_paths(root):
 def check_tree(root):
     root = Path(root).resolve()
     checks = (check_includes, check_examples, check_file_names, check_members, check_output, check_kinds, check_lengths, check_paths,
-              check_size_of_rooms, check_locale, check_faces, check_base_names)
+              check_size_of_rooms, check_waist, check_locale, check_faces, check_base_names)
     return [fault for check in checks for fault in check(root)]
 
 

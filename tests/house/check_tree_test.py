@@ -186,6 +186,15 @@ class CheckTree(unittest.TestCase):
         self.assertEqual(len(faults), 1)
         self.assertRegex(faults[0], "room io has 100[0-9] of [0-9]+ lines: no room is to hold more")
 
+    def test_few_name_files_above_the_waist(self):
+        files = {f"src/{room}/{room}{n:02}.cpp": "void f(io::FileSystem&);\n"
+                 for room in ("cli", "store", "io") for n in range(16)}
+        files["src/cli/cli15.cpp"] = "void f(io::FileSystemWrapper&);\n"
+        self.assertEqual(self.faults(files=files), [])
+        files["mpi/file.cpp"] = "io::FileSystem* files;\n"
+        [fault] = self.faults(files=files)
+        self.assertIn("16 files above the store name io::FileSystem, at most 15 do", fault)
+
     def test_packages_stay_in_their_rooms(self):
         for includer, name, fault in [
                 ("src/io/a.cpp", "mpi.h", "ties room io to MPI"),

@@ -59,21 +59,22 @@ FACES = {
     "exchange": {"assign_replicas", "box_check", "by_key", "chunks", "coverage", "divisions", "exchange",
         "gaps", "id_sets", "io_ranks", "messages", "pass_pieces", "plan_together", "row_exchange",
         "spread"},
-    "store": {"commit/names", "commit/ownership", "commit/protocol", "commit/sequences",
+    "store": {"address", "commit/names", "commit/ownership", "commit/protocol", "commit/sequences",
         "commit/state_file", "contents/contents_reader", "contents/data_file", "contents/data_files",
-        "contents/format", "contents/hdf5_reader", "contents/lost", "contents/no_more_open",
-        "contents/notes", "contents/read_holders", "contents/replace_files", "contents/seal",
+        "contents/find_checkpoints", "contents/format", "contents/given_back", "contents/hdf5_reader",
+        "contents/lost", "contents/no_more_open", "contents/notes", "contents/open_checkpoint",
+        "contents/own_index", "contents/read_holders", "contents/replace_files", "contents/seal",
         "contents/spare", "contents/whose", "directory/candidates", "directory/catalog",
-        "directory/directory", "directory/pins", "directory/recovery", "directory/retention",
-        "directory/set_aside", "directory/xdmf_file", "draft", "location", "nodes/home_id", "nodes/place",
-        "nodes/save_map", "nodes/sets", "sink"},
+        "directory/directory", "directory/new_metadata", "directory/pins", "directory/recovery",
+        "directory/retention", "directory/set_aside", "directory/xdmf_file", "draft", "location",
+        "nodes/flush_node", "nodes/home_id", "nodes/place", "nodes/save_map", "nodes/sets",
+        "nodes/tidy_node", "sink"},
     "session": {"engine", "job/prefix", "nodes/part", "option_text", "restore/find_tensor"},
     "tools": {"colours", "convert_checkpoint", "dcp_import", "diff", "diff_sample", "draw",
-        "element_numbers", "find_checkpoints", "flush_node", "given_back", "image", "node_saves",
-        "progress", "read_tensor", "repair", "run_report", "safetensors", "sample", "slice_map",
-        "tidy_node", "value_statistics", "verify", "zarr_export"},
+        "element_numbers", "image", "node_saves", "progress", "read_tensor", "repair", "run_report",
+        "safetensors", "sample", "slice_map", "value_statistics", "verify", "zarr_export"},
 }
 # No face is more than so many of a hundred headers of its room ...
 WIDEST_FACE = 40
 # ... but for these.
-WIDER_FACES = {"group": 50, "io": 46, "layout": 57, "foreign": 100, "exchange": 65, "store": 67, "tools": 71}
+WIDER_FACES = {"group": 50, "io": 46, "layout": 57, "foreign": 100, "exchange": 65, "store": 71, "tools": 73}

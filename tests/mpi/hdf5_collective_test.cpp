@@ -75,7 +75,7 @@ std::string difference(const fs::path& a, const fs::path& b) {
     }
   }
   for (const auto& prefix : {a, b}) {
-    const auto report = verify_checkpoint(*files, prefix);
+    const auto report = verify_checkpoint({*files, prefix});
     if (report.verdict() != Verdict::whole) return report.findings.front().what;
   }
   return "";

@@ -230,7 +230,7 @@ void Conformance::expect_latest(int ranks, std::int64_t step, std::uint64_t vers
 
 void Conformance::expect_whole(std::int64_t step, const std::string& what) const {
   launcher_->once([&] {
-    const auto report = verify_checkpoint(*launcher_->files(), prefix(step));
+    const auto report = verify_checkpoint({*launcher_->files(), prefix(step)});
     EXPECT_EQ(static_cast<int>(report.verdict()), static_cast<int>(Verdict::whole)) << what;
     for (const auto& finding : report.findings) ADD_FAILURE() << what << ": " << finding.what;
   });

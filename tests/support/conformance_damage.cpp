@@ -78,7 +78,7 @@ TEST_P(Conformance, DamagedFilesArePassedOverOrDoNotMatter) {
       for (std::size_t i = 0; i < paths.size(); ++i) {
         if (bytes_of(paths[i]) != one.files[i]) replace(paths[i], one.files[i]);
       }
-      const auto whole = verify_checkpoint(*launcher_->files(), prefix(2)).verdict();
+      const auto whole = verify_checkpoint({*launcher_->files(), prefix(2)}).verdict();
       EXPECT_EQ(whole == Verdict::whole, one.step == 2) << one.what;
     });
     on(n, one.what, [&](auto group) -> std::string {

@@ -115,7 +115,7 @@ TEST_F(Merge, SlicesAndTensorsOfAllParts) {
   EXPECT_TRUE(io::exists(*files, "/in/one.index")) << "parts stay unless asked for";
   const auto contents = BundleReader("/out/all", files).contents();
   EXPECT_EQ(contents.num_files, 3) << "two of data, one of metadata";
-  EXPECT_EQ(verify_checkpoint(*files, "/out/all").verdict(), Verdict::whole);
+  EXPECT_EQ(verify_checkpoint({*files, "/out/all"}).verdict(), Verdict::whole);
 }
 
 TEST_F(Merge, PartsGoWhenAskedFor) {
@@ -224,7 +224,7 @@ TEST_F(Merge, ACrashAtAnyInstantLeavesThePartsOrTheWhole) {
       }
       files.swap(disk);
       expect_whole("/out/all");
-      EXPECT_EQ(verify_checkpoint(*files, "/out/all").verdict(), Verdict::whole);
+      EXPECT_EQ(verify_checkpoint({*files, "/out/all"}).verdict(), Verdict::whole);
       files.swap(disk);
       if (HasFailure()) return;
     }
@@ -236,9 +236,11 @@ TEST_F(Merge, ACrashAtAnyInstantLeavesThePartsOrTheWhole) {
 }
 
 // As `cairn pin` does beside a job.
-void pin(io::FileSystem& files, const commit::Naming& name, std::int64_t step) {
-  for (const auto& entry : scan_catalog(files, "/run", name)) {
-    if (entry.step == step) add_pin(files, "/run", name, entry);
+void pin(const std::shared_ptr<io::FileSystem>& files, const commit::Naming& name,
+         std::int64_t step) {
+  const Location place{files, "/run", name};
+  for (const auto& entry : scan_catalog(place)) {
+    if (entry.step == step) add_pin(place, entry);
   }
 }
 
@@ -270,7 +272,7 @@ struct MergeSteps : Merge {
 TEST_F(MergeSteps, APinnedDestinationIsNotReplaced) {
   options.remove_inputs = false;
   options.overwrite = true;
-  pin(*files, "ckpt", 9);
+  pin(files, "ckpt", 9);
   const auto before = io::read_file(*files, "/run/ckpt-9.index", 1 << 20);
   EXPECT_CAIRN_ERROR(merge("/run/ckpt-9"), Code::already_exists,
                      "/run/ckpt-9 is pinned (a pinned checkpoint is not replaced)");
@@ -285,7 +287,7 @@ TEST_F(MergeSteps, ADestinationThatIsPinnedMeanwhileIsNotReplaced) {
   files->set_observer([&](const std::string& text) {
     if (text.find("/run/ckpt-9_temp_") != text.npos && !text.starts_with("create_directory")) {
       files->set_observer({});
-      pin(*files, "ckpt", 9);
+      pin(files, "ckpt", 9);
     }
   });
   EXPECT_CAIRN_ERROR(merge("/run/ckpt-9"), Code::already_exists, "/run/ckpt-9 is pinned");
@@ -294,7 +296,7 @@ TEST_F(MergeSteps, ADestinationThatIsPinnedMeanwhileIsNotReplaced) {
 }
 
 TEST_F(MergeSteps, APinnedPartIsNotRemoved) {
-  pin(*files, "ckpt", 5);
+  pin(files, "ckpt", 5);
   for (const auto* to : {"/out/all", "/run/all"}) {
     EXPECT_CAIRN_ERROR(merge(to), Code::already_exists,
                        "/run/ckpt-5 is pinned (a pinned checkpoint is not removed)");
@@ -308,7 +310,7 @@ TEST_F(MergeSteps, APartThatIsPinnedMeanwhileStays) {
   files->set_observer([&](const std::string& text) {
     if (text.find("/out/all.index") != text.npos) {
       files->set_observer({});
-      pin(*files, "ckpt", 9);
+      pin(files, "ckpt", 9);
     }
   });
   merge("/out/all");

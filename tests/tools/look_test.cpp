@@ -107,7 +107,7 @@ class Look : public testing::Test {
   template <class T>
   ValueStatistics statistics(const std::vector<T>& values) {
     const auto contents = store<T>({static_cast<std::int64_t>(values.size())}, values);
-    return value_statistics(*files_, contents, contents.tensors.at(0));
+    return value_statistics({*files_, contents}, contents.tensors.at(0));
   }
 
   std::shared_ptr<io::MemoryFileSystem> files_ = std::make_shared<io::MemoryFileSystem>();
@@ -130,7 +130,7 @@ TEST_F(Look, SamplesAreMeansOrFirstElements) {
     limits.rows = pick(1, 5);
     limits.columns = pick(1, 5);
     limits.reduce = round % 4 < 2 ? Reduce::mean : Reduce::stride;
-    const auto found = sample(*files_, contents, contents.tensors[0], selection, limits);
+    const auto found = sample({*files_, contents}, contents.tensors[0], selection, limits);
     EXPECT_TRUE(found.checked);
     const bool is_curve = shown.dimensions.size() < 2;
     const Indices one{0, 1, 1};
@@ -176,7 +176,7 @@ TEST_F(Look, NoNanIsLostInAMean) {
   const auto contents = store<float>({1000}, values);
   const auto selection = parse_selection("", {1000});
   const auto found =
-      sample(*files_, contents, contents.tensors[0], selection, {1, 10, Reduce::mean});
+      sample({*files_, contents}, contents.tensors[0], selection, {1, 10, Reduce::mean});
   EXPECT_EQ(found.nans, 1);
   EXPECT_EQ(found.infinities, 1);
   EXPECT_EQ(found.elements, 1000);
@@ -189,7 +189,7 @@ TEST_F(Look, NoNanIsLostInAMean) {
 TEST_F(Look, MeansOfTheLargestNumbersAreFinite) {
   constexpr double most = std::numeric_limits<double>::max();
   const auto contents = store<double>({2, 4}, std::vector<double>(8, most));
-  const auto found = sample(*files_, contents, contents.tensors[0], parse_selection("", {2, 4}),
+  const auto found = sample({*files_, contents}, contents.tensors[0], parse_selection("", {2, 4}),
                             {1, 1, Reduce::mean});
   EXPECT_THAT(found.values, ElementsAre(most));
 }
@@ -205,7 +205,7 @@ TEST_F(Look, OfAHugeTensorOnlyWhatIsDrawnIsRead) {
   files_->open_write("/b0.data-00000-of-00001")->resize(slice.size);
   const auto selection = parse_selection("1,500,:", tensor.shape);
   std::int64_t most = 0;
-  const auto found = sample(*files_, contents, tensor, selection, {1, 100, Reduce::mean},
+  const auto found = sample({*files_, contents}, tensor, selection, {1, 100, Reduce::mean},
                             [&](std::int64_t done, std::int64_t) { most = std::max(most, done); });
   EXPECT_FALSE(found.checked);
   EXPECT_EQ(found.elements, 1024);
@@ -224,7 +224,7 @@ TEST_F(Look, StatisticsAreThoseOfAllChunks) {
   values[1'400'001] = 1e6;
   const Dims shape{3, 500'000};
   const auto contents = store(shape, values);
-  const auto found = value_statistics(*files_, contents, contents.tensors[0]);
+  const auto found = value_statistics({*files_, contents}, contents.tensors[0]);
   long double sum = 0, squares = 0;
   for (const auto value : values) sum += std::isfinite(value) ? value : 0;
   const auto mean = sum / 1'499'998;
@@ -240,7 +240,7 @@ TEST_F(Look, StatisticsAreThoseOfAllChunks) {
   EXPECT_EQ(found.largest->value, 1e6);
   EXPECT_NEAR(found.mean, static_cast<double>(mean), 1e-9);
   EXPECT_NEAR(found.deviation, static_cast<double>(std::sqrt(squares / 1'499'998)), 1e-6);
-  const auto bins = histogram(*files_, contents, contents.tensors[0], found, 10);
+  const auto bins = histogram({*files_, contents}, contents.tensors[0], found, 10);
   EXPECT_EQ(bins.low, -5);
   EXPECT_EQ(bins.high, 1e6);
   EXPECT_EQ(bins.counts.front(), 1'499'997);
@@ -276,7 +276,7 @@ TEST_F(Look, HistogramsOfIntegersHaveABinForEach) {
   const auto contents = store<std::int8_t>({6}, values);
   const auto& tensor = contents.tensors[0];
   const auto found =
-      histogram(*files_, contents, tensor, value_statistics(*files_, contents, tensor), 16);
+      histogram({*files_, contents}, tensor, value_statistics({*files_, contents}, tensor), 16);
   EXPECT_EQ(found.low, -2.5);
   EXPECT_EQ(found.high, 1.5);
   EXPECT_THAT(found.counts, ElementsAre(1, 0, 2, 3));
@@ -288,8 +288,8 @@ TEST_F(Look, DamageIsFound) {
   const std::byte wrong{7};
   file->write_at(13, {&wrong, 1});
   const auto& tensor = contents.tensors[0];
-  EXPECT_THROW(value_statistics(*files_, contents, tensor), Error);
-  EXPECT_THROW(sample(*files_, contents, tensor, parse_selection("", {100}), {}), Error);
+  EXPECT_THROW(value_statistics({*files_, contents}, tensor), Error);
+  EXPECT_THROW(sample({*files_, contents}, tensor, parse_selection("", {100}), {}), Error);
 }
 
 TEST(Colours, ScalesOfNumbers) {

@@ -55,7 +55,7 @@ class Ordered : public testing::Test {
       const auto path = directory_.path() / std::to_string(file);
       io::write_file(files_, path,
                      {reinterpret_cast<const char*>(all.data()), bytes_[file].size()});
-      EXPECT_EQ(reads_.add(path), file);
+      EXPECT_EQ(reads_.add({files_, path}), file);
     }
     // The second file's, from its byte 100 on, come first.
     reads_.expect("b", 0, 0, length(0));
@@ -73,7 +73,7 @@ class Ordered : public testing::Test {
   test::TemporaryDirectory directory_;
   Watched files_;
   std::vector<std::byte> bytes_[2];
-  OrderedReads reads_{files_};
+  OrderedReads reads_;
 };
 
 TEST_F(Ordered, AsWasTold) {

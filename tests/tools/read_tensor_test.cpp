@@ -76,11 +76,11 @@ TEST_F(ReadTensor, RandomBoxesOfRandomPieces) {
           box.start.push_back(pick(0, extent));
           box.extent.push_back(pick(0, extent - box.start.back()));
         }
-        EXPECT_EQ(read_numbers(*files_, contents, tensor, box), expected(sample, box))
+        EXPECT_EQ(read_numbers({*files_, contents}, tensor, box), expected(sample, box))
             << sample.key << " " << box_text(box) << " in round " << round;
       }
       const auto whole = Box::whole(sample.shape);
-      EXPECT_EQ(read_numbers(*files_, contents, tensor, whole), expected(sample, whole));
+      EXPECT_EQ(read_numbers({*files_, contents}, tensor, whole), expected(sample, whole));
     }
   }
 }
@@ -92,7 +92,7 @@ TEST_F(ReadTensor, LargerThanAChunk) {
   std::int64_t last = 0, all = -1;
   const auto progress = [&](std::int64_t done, std::int64_t total) { last = done, all = total; };
   const Box box{{0, 1000000}, {3, 300001}};
-  EXPECT_TRUE(read_numbers(*files_, contents, tensor, box, progress) == expected(sample, box));
+  EXPECT_TRUE(read_numbers({*files_, contents}, tensor, box, progress) == expected(sample, box));
   EXPECT_EQ(last, all);
 }
 
@@ -101,7 +101,7 @@ TEST_F(ReadTensor, RefusesWhatItCannotGive) {
   const auto& tensor = *contents.find("v");
   const auto message = [&](const StoredTensor& of, const Box& box) -> std::string {
     try {
-      read_numbers(*files_, contents, of, box);
+      read_numbers({*files_, contents}, of, box);
     } catch (const Error& error) {
       return error.what();
     }
@@ -117,7 +117,7 @@ TEST_F(ReadTensor, RefusesWhatItCannotGive) {
   other = tensor;
   other.problem = "it is odd";
   EXPECT_THAT(message(other, {{0}, {1}}), HasSubstr("cannot be read: /run/ckpt-1 (it is odd)"));
-  EXPECT_THROW(read_string_box(*files_, contents, tensor, {{0}, {1}}), Error);
+  EXPECT_THROW(read_string_box({*files_, contents}, tensor, {{0}, {1}}), Error);
 }
 
 TEST_F(ReadTensor, PartsOfStringTensors) {
@@ -130,10 +130,10 @@ TEST_F(ReadTensor, PartsOfStringTensors) {
   CheckpointManager(serial_group(), "/run", options).save(1, state);
   const auto contents = read_contents(*files_, "/run/ckpt-1");
   const auto& tensor = *contents.find("words");
-  EXPECT_THAT(read_string_box(*files_, contents, tensor, {{2}, {3}}),
+  EXPECT_THAT(read_string_box({*files_, contents}, tensor, {{2}, {3}}),
               ElementsAre("xx", "xxx", "xxxx"));
-  EXPECT_EQ(read_string_box(*files_, contents, tensor, {{0}, {7}}), words);
-  EXPECT_TRUE(read_string_box(*files_, contents, tensor, {{3}, {0}}).empty());
+  EXPECT_EQ(read_string_box({*files_, contents}, tensor, {{0}, {7}}), words);
+  EXPECT_TRUE(read_string_box({*files_, contents}, tensor, {{3}, {0}}).empty());
 }
 
 }  // namespace

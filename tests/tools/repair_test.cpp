@@ -278,7 +278,7 @@ TEST_F(Repairs, PinsHoldForWhatWasRepaired) {
   };
   const auto pinned = [&] {
     std::vector<std::int64_t> steps;
-    for (const auto& entry : scan_catalog(*files_, "/run", "ckpt")) {
+    for (const auto& entry : scan_catalog({files_, "/run", "ckpt"})) {
       if (entry.pin == Pin::holds && entry.damage.empty()) steps.push_back(entry.step);
     }
     return steps;

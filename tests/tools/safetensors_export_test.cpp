@@ -28,14 +28,14 @@ void put(const Disk& disk, int step, int each) {
   ConvertOptions how;
   how.overwrite = true;
   how.max_shard_bytes = 330 * each;
-  export_safetensors(disk, read_contents(*disk, cat("/run/ckpt-", step)), "/out/m.safetensors", "",
-                     how, {});
+  export_safetensors(open_checkpoint({disk, cat("/run/ckpt-", step)}), {disk, "/out/m.safetensors"},
+                     "", how, {});
 }
 
 // The step of what is there.
 int step_of(const Disk& disk) {
   disk->create_directory("/back");
-  import_safetensors(disk, index_file, "/back/ckpt-1", "", {}, {});
+  import_safetensors({disk, index_file}, {disk, "/back/ckpt-1"}, "", {}, {});
   const BundleReader back("/back/ckpt-1", disk);
   std::vector<double> all;
   for (const char* key : {"u", "v"}) {

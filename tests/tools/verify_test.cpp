@@ -44,7 +44,7 @@ class Verify : public testing::Test {
     if (files_->status(path)) files_->remove(path);
     io::write_file(*files_, path, bytes);
   }
-  Verification verify() { return verify_checkpoint(*files_, prefix_); }
+  Verification verify() { return verify_checkpoint({*files_, prefix_}); }
 
   std::vector<io::Path> all_files() {
     std::vector<io::Path> found;
@@ -233,14 +233,14 @@ TEST_F(Verify, WhatCannotBeReadIsNotCalledDamage) {
   const auto checked = verify();
   EXPECT_EQ(checked.verdict(), Verdict::unknown) << words(checked);
   files_->clear_faults();
-  EXPECT_EQ(verify_checkpoint(*files_, "/run/ckpt-6").verdict(), Verdict::unknown);
-  EXPECT_EQ(verify_checkpoint(*files_, "/nowhere/ckpt-6").verdict(), Verdict::unknown);
+  EXPECT_EQ(verify_checkpoint({*files_, "/run/ckpt-6"}).verdict(), Verdict::unknown);
+  EXPECT_EQ(verify_checkpoint({*files_, "/nowhere/ckpt-6"}).verdict(), Verdict::unknown);
 }
 
 TEST_F(Verify, ACheckpointThatGoesAwayMeanwhileIsNotDamaged) {
   save();
   bool gone = false;
-  const auto checked = verify_checkpoint(*files_, prefix_, [&](std::int64_t, std::int64_t) {
+  const auto checked = verify_checkpoint({*files_, prefix_}, [&](std::int64_t, std::int64_t) {
     if (gone) return;
     gone = true;
     for (const auto& file : all_files()) files_->remove(file);
@@ -265,7 +265,7 @@ TEST_F(Verify, AnHdf5FileIsOneDataFile) {
 
 TEST_F(Verify, WhoNamesAFileIsToldThePrefix) {
   save();
-  const auto checked = verify_checkpoint(*files_, prefix_.string() + ".index");
+  const auto checked = verify_checkpoint({*files_, prefix_.string() + ".index"});
   EXPECT_THAT(words(checked), HasSubstr("Give its prefix: /run/ckpt-5 "));
 }
 
@@ -273,7 +273,7 @@ TEST_F(Verify, ProgressEndsAtTheTotal) {
   save();
   std::int64_t last = 0, all = -1;
   const auto checked =
-      verify_checkpoint(*files_, prefix_, [&](std::int64_t done, std::int64_t total) {
+      verify_checkpoint({*files_, prefix_}, [&](std::int64_t done, std::int64_t total) {
         EXPECT_GE(done, last);
         last = done, all = total;
       });

@@ -29,21 +29,12 @@ Policy policy_of(const Job& job) {
           .options_name = job.options_name};
 }
 
-namespace {
-
-// The files that these options ask for.
-std::shared_ptr<io::FileSystem> files_of(const ManagerOptions& options) {
-  auto files = options.write.file_system ? options.write.file_system : io::posix_file_system();
-  if (!(options.write.storage_limit_seconds > 0)) return files;
-  return io::limited(std::move(files), options.write.storage_limit_seconds);
-}
-
-}  // namespace
-
 Job make_job(std::shared_ptr<Group> group, const io::Path& directory, commit::Naming naming,
              ManagerOptions options) {
   if (!group) throw Error(Code::invalid_argument, "the group of a CheckpointManager is null");
-  auto files = files_of(options);
+  auto files = files_or_posix(options.write.file_system);
+  const auto limit = options.write.storage_limit_seconds;
+  if (limit > 0) files = io::limited(std::move(files), limit);
   auto& check = options.store.replicas.check;
   if (check == ReplicaCheck::automatic) check = ReplicaCheck::sample;
   Job job{{std::move(files), checked_directory(directory), std::move(naming)},

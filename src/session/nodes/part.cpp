@@ -128,8 +128,7 @@ bool is_sound(const Head& head, std::int64_t size) {
 
 }  // namespace
 
-std::int64_t write_part(io::FileSystem& files, const io::Path& path, bundle::PartRecord record,
-                        Outgoing& out, bool sync) {
+std::int64_t write_part(const Address& at, bundle::PartRecord record, Outgoing& out, bool sync) {
   Head head{magic};
   head.data_bytes = place(out);
   const auto text = bundle::encode_part_record(record, out.entries);
@@ -137,7 +136,7 @@ std::int64_t write_part(io::FileSystem& files, const io::Path& path, bundle::Par
   head.stripes = stripes_of(head.data_bytes);
   head.data_begin =
       next_page(static_cast<std::int64_t>(sizeof head) + head.record_bytes + 4 * head.stripes);
-  const auto file = files.create(path);
+  const auto file = at.create();
   Stripes data(*file, head.data_begin, head.data_bytes);
   std::vector<std::byte> buffer;
   static constexpr std::array<std::byte, alignment> zeros = {};
@@ -158,8 +157,7 @@ std::int64_t write_part(io::FileSystem& files, const io::Path& path, bundle::Par
   return head.data_begin + head.data_bytes;
 }
 
-Part::Part(io::FileSystem& files, const io::Path& path, const std::string& uuid)
-    : path_(path), file_(files.open_read(path)) {
+Part::Part(const Address& at, const std::string& uuid) : path_(at.path()), file_(at.open_read()) {
   const auto size = file_->size();
   Head head;
   if (size < static_cast<std::int64_t>(sizeof head)) damaged("it is too short");

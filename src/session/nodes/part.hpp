@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "io/file_system.hpp"
 #include "layout/bundle/part_record.hpp"
 #include "session/save/shard_files.hpp"
+#include "store/address.hpp"
 
 namespace cairn::tier {
 
@@ -25,14 +25,13 @@ inline constexpr std::int64_t stripe_bytes = std::int64_t{256} << 10;
 
 /// Writes a new file. `record` has all but the entries, whose offsets in the data are set. `sync`:
 /// durable on return, its name not. Returns the file's size.
-std::int64_t write_part(io::FileSystem&, const io::Path&, bundle::PartRecord record, Outgoing&,
-                        bool sync);
+std::int64_t write_part(const Address&, bundle::PartRecord record, Outgoing&, bool sync);
 
 /// A part that can be read. One thread.
 class Part {
  public:
   /// Throws data_loss for what is no whole record of this save, not_found.
-  Part(io::FileSystem&, const io::Path&, const std::string& uuid);
+  Part(const Address&, const std::string& uuid);
 
   const bundle::PartRecord& record() const { return record_; }
   int rank() const { return record_.part; }

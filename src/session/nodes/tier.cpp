@@ -184,8 +184,7 @@ void Tier::open(const std::string& home_id) {
   together(*home_.group, [&] { require_options(); });
   job_ = job_of_nodes(home_);
   find_nodes();
-  const auto& own = home_.options.tier.file_system;
-  files_ = own ? own : io::posix_file_system();
+  files_ = files_or_posix(home_.options.tier.file_system);
   home_id_ = home_id;
   const auto given = directory_;
   make_directories();
@@ -201,11 +200,13 @@ io::Path Tier::own_part(const SaveMap& map) const {
   return place_of(map) / cat("part-", home_.rank());
 }
 
-io::Path Tier::pieces() const { return pieces_at(home_.directory) / home_.naming.name; }
+Address Tier::pieces() const {
+  return {home_.files, pieces_at(home_.directory) / home_.naming.name};
+}
 
-Tier::Place Tier::place_at(int node, const SaveMap& map) const {
-  if (node == home_place()) return {*home_.files, pieces() / save_name(map)};
-  return {*files_, place_of(map)};
+Address Tier::place_at(int node, const SaveMap& map) const {
+  if (node == home_place()) return pieces() / save_name(map);
+  return {files_, place_of(map)};
 }
 
 struct SentSave {
@@ -214,12 +215,12 @@ struct SentSave {
 };
 
 // What this node has, of saves whose map is there; or home.
-std::string Tier::report(io::FileSystem& files, const io::Path& folder) const {
+std::string Tier::report(const Address& folder) const {
   Packed<SentSave> saves;
-  for (const auto& map : list_maps(files, folder)) {
+  for (const auto& map : list_maps(folder)) {
     Stocked stocked;
     try {
-      stocked = look_at_save(files, folder / save_name(map), map);
+      stocked = look_at_save(folder / save_name(map), map);
     } catch (const Error& error) {  // it counts as lost, and nothing else does
       log(LogLevel::warning, error.what());
     }
@@ -236,11 +237,11 @@ void Tier::join(const std::string& report, int node) {
 
 void Tier::list() {
   Group& group = *home_.group;
-  const auto mine =
-      together(group, [&] { return is_leader() ? report(*files_, directory_) : std::string(); });
-  const auto at_home = from_root(group, [&] {
-    return are_own(*home_.files, pieces()) ? report(*home_.files, pieces()) : std::string();
+  const auto mine = together(group, [&] {
+    return is_leader() ? report({files_, directory_}) : std::string();
   });
+  const auto at_home =
+      from_root(group, [&] { return are_own(pieces()) ? report(pieces()) : std::string(); });
   const auto reports = all_gather(group, mine);
   together(group, [&] {
     saves_.clear();
@@ -253,9 +254,9 @@ void Tier::list() {
 void Tier::forget_pieces(std::int64_t sequence) const {
   if (!home_.root()) return;
   try {
-    for (const auto& map : list_maps(*home_.files, pieces())) {
+    for (const auto& map : list_maps(pieces())) {
       if (map.sequence > sequence) continue;
-      remove_own_save(*home_.files, pieces() / save_name(map), home_id_);
+      remove_own_save(*home_.files, pieces().path() / save_name(map), home_id_);
     }
   } catch (const Error& error) {
     log(LogLevel::warning, cat("pieces in ", pieces().string(), " stay: ", error.what()));

@@ -115,12 +115,8 @@ class Tier {
   void settle_protection();
   bool is_shared();
   void list();
-  struct Place {
-    io::FileSystem& files;
-    io::Path path;
-  };
-  Place place_at(int node, const SaveMap&) const;  // this one, or home
-  std::string report(io::FileSystem&, const io::Path& folder) const;
+  Address place_at(int node, const SaveMap&) const;  // this one, or home
+  std::string report(const Address& folder) const;
   void join(const std::string& report, int node);
   Plans::Made plan(const Request&, const State& plain);
   bool has_room(const SaveMap&) const;
@@ -148,11 +144,11 @@ class Tier {
   io::Path own_part(const SaveMap&) const;  // of this rank
   // Of all nodes, for errors that all ranks throw: paths differ from node to node.
   std::string everywhere() const { return home_.options.tier.directory.string(); }
-  io::Path pieces() const;  // that were brought home
+  Address pieces() const;  // that were brought home
   std::vector<int> my_parts(const LocalSave&, int node, Readers = Readers::all) const;
   std::vector<int> readers_at(int node, Readers) const;
   UnusableByRank read_own_parts(const LocalSave&, Readers, Gathered&) const;
-  protect::ReadPart reader_at(const Place&, std::vector<int> ranks) const;
+  protect::ReadPart reader_at(const Address&, std::vector<int> ranks) const;
 
   const Job& home_;
   Job job_;  // the same, as the nodes are written

@@ -14,10 +14,10 @@ namespace cairn::tier {
 namespace {
 
 // What cannot be used of a part that should be there.
-Unusable look_at_part(io::FileSystem& files, const io::Path& path, const std::string& uuid,
-                      int rank, std::int64_t block_bytes) {
+Unusable look_at_part(const Address& at, const std::string& uuid, int rank,
+                      std::int64_t block_bytes) {
   try {
-    const Part part(files, path, uuid);
+    const Part part(at, uuid);
     if (part.rank() == rank) return {false, part.bad_blocks(block_bytes)};
   } catch (const Error& error) {
     log(LogLevel::warning, error.what());
@@ -25,17 +25,17 @@ Unusable look_at_part(io::FileSystem& files, const io::Path& path, const std::st
   return {true, {}};
 }
 
-bool is_whole(io::FileSystem& files, const io::Path& path, const std::string& uuid, int rank) {
-  const auto found = look_at_part(files, path, uuid, rank, stripe_bytes);
+bool is_whole(const Address& at, const std::string& uuid, int rank) {
+  const auto found = look_at_part(at, uuid, rank, stripe_bytes);
   return !found.all && found.blocks.empty();
 }
 
 // A copy of what can be used; what cannot, though nobody knew, is noted.
-void copy_part(io::FileSystem& files, const io::Path& path, io::File& to, std::int64_t block_bytes,
+void copy_part(const Address& at, io::File& to, std::int64_t block_bytes,
                const std::set<std::int64_t>& bad_blocks, Unusable& found) {
   std::unique_ptr<io::File> from;
   try {
-    from = files.open_read(path);
+    from = at.open_read();
   } catch (const Error& error) {
     log(LogLevel::warning, error.what());
     found.all = true;
@@ -68,7 +68,7 @@ bool Tier::look_for_damage(LocalSave& save) const {
     for (const int at : {node_, home_place()}) {
       for (const int rank : my_parts(save, at)) {
         const auto place = place_at(at, save.map);
-        auto found = look_at_part(place.files, place.path / cat("part-", rank), save.map.uuid, rank,
+        auto found = look_at_part(place / cat("part-", rank), save.map.uuid, rank,
                                   sets.block_bytes_of(save.map.node_of[nth(rank)]));
         if (found.all || !found.blocks.empty()) bad[rank] = std::move(found);
       }
@@ -135,7 +135,7 @@ class Tier::Computation {
         std::size_t seen = 0;
         for (const int rank : change.ranks) {
           if (ranks[seen++ % ranks.size()] != tier_.home_.rank()) continue;
-          whole = is_whole(*tier_.files_, new_path(rank), map_.uuid, rank) && whole;
+          whole = is_whole({tier_.files_, new_path(rank)}, map_.uuid, rank) && whole;
         }
       }
     });
@@ -240,8 +240,8 @@ class Tier::Computation {
     if (!is_lost && save_.has_part(rank)) {
       const auto place = tier_.place_at(save_.part_at[nth(rank)], map_);
       Unusable found;
-      copy_part(place.files, place.path / cat("part-", rank), *file,
-                sets_.block_bytes_of(map_.node_of[nth(rank)]), save_.bad_blocks.at(rank), found);
+      copy_part(place / cat("part-", rank), *file, sets_.block_bytes_of(map_.node_of[nth(rank)]),
+                save_.bad_blocks.at(rank), found);
       if (found.all || !found.blocks.empty()) bad_parts_[rank] = std::move(found);
     }
     file->close();
@@ -298,7 +298,7 @@ class Tier::Computation {
                                           UnusableByRank& bad) const {
     return std::make_shared<NotedFiles>(bad, [this, &where, kind](int rank) {
       const auto place = tier_.place_at(where[nth(rank)], map_);
-      return place.files.open_read(place.path / cat(kind, rank));
+      return (place / cat(kind, rank)).open_read();
     });
   }
 

@@ -139,8 +139,7 @@ UnusableByRank Tier::read_own_parts(const LocalSave& save, Readers readers,
   for (const int rank : mine) {
     try {
       const auto place = place_at(save.part_at[nth(rank)], save.map);
-      auto part =
-          std::make_shared<Part>(place.files, place.path / cat("part-", rank), save.map.uuid);
+      auto part = std::make_shared<Part>(place / cat("part-", rank), save.map.uuid);
       if (part->rank() != rank) throw Error(Code::data_loss, "a part of another rank");
       gathered.add_part(std::move(part));
     } catch (const Error& error) {

@@ -216,7 +216,7 @@ std::optional<io::Path> Tier::save(const Request& request, const std::function<N
       if (is_leader()) files_->create_directory(place_of(map));
     });
     const auto bytes = together(group, [&] {
-      return write_part(*files_, own_part(map), record_of(request, made, map), out,
+      return write_part({files_, own_part(map)}, record_of(request, made, map), out,
                         home_.options.tier.sync);
     });
     if (plan->replicas.any && !again) {
@@ -269,12 +269,12 @@ bool Tier::withdraw(const SaveMap& map) {
   return all_of(*home_.group, gone);
 }
 
-protect::ReadPart Tier::reader_at(const Place& place, std::vector<int> ranks) const {
+protect::ReadPart Tier::reader_at(const Address& place, std::vector<int> ranks) const {
   using Files = std::map<int, std::unique_ptr<io::File>>;
   return [place, ranks = std::move(ranks), open = std::make_shared<Files>()](
              int part, std::int64_t offset, std::span<std::byte> to) {
     auto& file = (*open)[part];
-    if (!file) file = place.files.open_read(place.path / cat("part-", ranks[nth(part)]));
+    if (!file) file = (place / cat("part-", ranks[nth(part)])).open_read();
     file->read_at(offset, to);
   };
 }

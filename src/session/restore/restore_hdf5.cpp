@@ -138,7 +138,7 @@ RestoreReport restore_hdf5(const std::shared_ptr<Group>& shared, const std::file
   if (!shared) throw Error(Code::invalid_argument, "the group of restore_hdf5 is null");
   const auto calls = CallGroup::of(shared);
   Group& group = *calls;
-  const auto files = file_system ? std::move(file_system) : io::posix_file_system();
+  const auto files = files_or_posix(std::move(file_system));
   return guarded(group, "restore_hdf5", [&] {
     calls->meet();
     require_same(group, "the HDF5 file", given.string());

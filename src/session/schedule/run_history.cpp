@@ -115,20 +115,18 @@ std::optional<RunHistory> RunHistory::parse(std::string_view text) {
   return history;
 }
 
-RunRecorder::RunRecorder(std::shared_ptr<io::FileSystem> files, const io::Path& directory,
-                         const commit::Naming& name, bool atomic_rename,
-                         std::function<void()> check_owner)
+RunRecorder::RunRecorder(const Location& place, std::function<void()> check_owner)
     : check_owner_(std::move(check_owner)),
-      files_(std::move(files)),
-      path_(directory / commit::private_directory_name / commit::runs_name(name)),
-      atomic_rename_(atomic_rename) {
+      file_(place.files,
+            place.directory / commit::private_directory_name / commit::runs_name(place.naming)),
+      atomic_rename_(place.atomic_rename) {
   try {
-    if (!io::exists(*files_, path_)) return;
-    if (auto there = RunHistory::parse(io::read_file(*files_, path_, most_history_bytes))) {
+    if (!file_.exists()) return;
+    if (auto there = RunHistory::parse(file_.read(most_history_bytes))) {
       history_ = *std::move(there);
       return;
     }
-    log(LogLevel::warning, cat("what ", path_.string(),
+    log(LogLevel::warning, cat("what ", file_.string(),
                                " tells of earlier runs is damaged: it "
                                "begins anew"));
   } catch (const Error& error) {
@@ -141,10 +139,10 @@ void RunRecorder::write() const {
   const auto text = history_.print();
   if (atomic_rename_) {
     // Under a name that the next owner removes, should this one die.
-    io::replace_file(*files_, path_, text,
-                     path_.parent_path() / commit::owner_temporary_name(commit::new_uuid()));
+    io::replace_file(*file_.files(), file_.path(), text,
+                     file_.path().parent_path() / commit::owner_temporary_name(commit::new_uuid()));
   } else {
-    io::rewrite_file(*files_, path_, text);
+    io::rewrite_file(*file_.files(), file_.path(), text);
   }
 }
 

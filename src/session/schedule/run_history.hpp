@@ -7,8 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "io/file_system.hpp"
-#include "store/commit/names.hpp"
+#include "store/location.hpp"
 
 namespace cairn {
 
@@ -41,9 +40,7 @@ struct RunHistory {
 /// Rank 0's, as the directory's owner. What fails is logged: a history is worth no failure.
 class RunRecorder {
  public:
-  RunRecorder(std::shared_ptr<io::FileSystem> files, const io::Path& directory,
-              const commit::Naming& name, bool atomic_rename,
-              std::function<void()> check_owner = nullptr);
+  explicit RunRecorder(const Location&, std::function<void()> check_owner = nullptr);
   void begin(double now, double newest_checkpoint);  ///< durable on return, as are ends
   /// Asks for the time. Nothing is written where another process owns the directory now.
   void end_well(const std::function<double()>& now) noexcept;
@@ -52,8 +49,7 @@ class RunRecorder {
  private:
   void write() const;
   std::function<void()> check_owner_;
-  std::shared_ptr<io::FileSystem> files_;
-  io::Path path_;
+  Address file_;
   bool atomic_rename_;
   std::int64_t begun_by_ = -1;  // process; a forked child's copy records nothing
   RunHistory history_;

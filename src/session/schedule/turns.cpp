@@ -82,8 +82,7 @@ Turns::Turns(const Job& job, const std::vector<CatalogEntry>& catalog,
   if (job.root()) {
     const auto& wanted = options.when.interval.optimal_for;
     if (wanted && wanted->of == Mtbf::Of::learnt && !options.read_only) {
-      runs_.emplace(job.files, job.directory, job.naming, job.atomic_rename,
-                    std::move(check_owner));
+      runs_.emplace(job, std::move(check_owner));
       double newest = 0;
       for (const auto& entry : catalog) newest = std::max(newest, entry.save.wall_time_seconds);
       runs_->begin(wall(), newest);

@@ -113,4 +113,27 @@ OwnedName OwnedName::take(std::shared_ptr<io::FileSystem> files, const io::Path&
   }
 }
 
+void remove_traces(const Address& private_directory) {
+  auto& files = *private_directory.files();
+  const auto& own = private_directory.path();
+  const auto lock = files.try_lock(own / lock_name);
+  if (!lock) return;
+  using Kind = ParsedName::Kind;
+  std::vector<std::string> empty, small;  // directories, and files that any owner makes
+  for (const auto& name : files.list(own)) {
+    const auto kind = parse_private_name(name).kind;
+    if (kind == Kind::recycled_directory || kind == Kind::pinned_directory) {
+      empty.push_back(name);
+    } else if (kind == Kind::room || kind == Kind::pin_lock || kind == Kind::sequences) {
+      small.push_back(name);
+    } else if (kind != Kind::lock) {
+      return;
+    }
+  }
+  for (const auto& name : empty) files.remove_directory(own / name);
+  for (const auto& name : small) files.remove(own / name);
+  files.remove(own / lock_name);
+  files.remove_directory(own);
+}
+
 }  // namespace cairn::commit

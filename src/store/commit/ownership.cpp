@@ -86,8 +86,8 @@ OwnershipOptions& default_ownership() {
   return options;
 }
 
-bool says_no_rename(io::FileSystem& files, const io::Path& directory) {
-  return io::exists(files, no_rename_path(directory));
+bool says_no_rename(const Address& directory) {
+  return directory.at(no_rename_path(directory.path())).exists();
 }
 
 void require_no_links(io::FileSystem& files, const io::Path& directory) {
@@ -192,7 +192,7 @@ struct Ownership::Impl {
 
   void forgo_renames() {
     renames = false;
-    if (says_no_rename(*files, directory)) return;
+    if (says_no_rename({files, directory})) return;
     io::write_file(*files, no_rename_path(directory), "");
     files->sync_directory(private_directory);
   }
@@ -406,7 +406,7 @@ Ownership Ownership::take(std::shared_ptr<io::FileSystem> files, const io::Path&
   impl->temporary = impl->private_directory / owner_temporary_name(impl->record.token);
   require_no_links(*impl->files, directory);
   io::create_directories(*impl->files, impl->private_directory);
-  impl->renames = options.atomic_rename && !says_no_rename(*impl->files, directory);
+  impl->renames = options.atomic_rename && !says_no_rename({impl->files, directory});
 
   const auto start = std::chrono::steady_clock::now();
   bool told = false;

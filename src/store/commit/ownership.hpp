@@ -15,7 +15,7 @@
 #include <optional>
 #include <string>
 
-#include "io/file_system.hpp"
+#include "store/address.hpp"
 #include "store/commit/names.hpp"
 
 namespace cairn::commit {
@@ -38,12 +38,15 @@ std::string print_owner(const OwnerRecord&);
 std::optional<OwnerRecord> parse_owner(std::string_view text);
 /// Who owns the directory, or owned it when it died. Nothing if there is no record.
 std::optional<OwnerRecord> read_owner(io::FileSystem&, const io::Path& directory);
+inline std::optional<OwnerRecord> read_owner(const Address& directory) {
+  return read_owner(*directory.files(), directory.path());
+}
 /// "process 12 on host n0, job 77, since 2026-11-05 10:00:00 UTC"
 std::string describe(const OwnerRecord&);
 
 /// Whether the directory says of itself that its file system has no atomic rename: by the file
 /// DIRECTORY/.cairn/no-atomic-rename, made by hand or by an owner that found out.
-bool says_no_rename(io::FileSystem&, const io::Path& directory);
+bool says_no_rename(const Address& directory);
 
 /// Whoever changes something in DIRECTORY/.cairn calls it first: throws invalid_argument if that,
 /// or a folder of ours there, is a symbolic link, behind which others' files may lie.
@@ -71,6 +74,9 @@ class Ownership {
   /// (room.hpp).
   static Ownership take(std::shared_ptr<io::FileSystem> files, const io::Path& directory,
                         double wait_seconds, const OwnershipOptions& options = {});
+  static Ownership take(const Address& directory, double wait, const OwnershipOptions& options) {
+    return take(directory.files(), directory.path(), wait, options);
+  }
   /// Gives the directory up and removes the record if it is still ours. Never throws.
   ~Ownership();
   Ownership(Ownership&&) noexcept;
@@ -106,6 +112,10 @@ class OwnedName {
   static OwnedName take(std::shared_ptr<io::FileSystem> files, const io::Path& directory,
                         const Naming& name, double wait_seconds,
                         const OwnershipOptions& options = {});
+  /// Of one prefix, whatever it is counted among.
+  static OwnedName take(const Address& prefix, double wait) {
+    return take(prefix.files(), prefix.path().parent_path(), {prefix.name(), false}, wait);
+  }
 
   void check() const { ownership_->check(); }
   const Ownership& ownership() const { return *ownership_; }
@@ -115,5 +125,9 @@ class OwnedName {
   std::shared_ptr<Ownership> ownership_;
   std::shared_ptr<const Naming> name_;  // held as long as it lives
 };
+
+/// What an owner has left that had nothing to keep, in a directory where none was before it: goes
+/// under the lock, unless somebody else is there by now.
+void remove_traces(const Address& private_directory);
 
 }  // namespace cairn::commit

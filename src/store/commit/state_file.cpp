@@ -105,7 +105,7 @@ void write_state_file(io::FileSystem& files, const io::Path& directory, const Na
   const auto path = directory / state_file_name;
   const auto text = print_state_file(state);
   if (!owner) {
-    if (says_no_rename(files, directory)) return io::rewrite_file(files, path, text);
+    if (says_no_rename({files, directory})) return io::rewrite_file(files, path, text);
     return io::replace_file(files, path, text, directory / state_temporary_name(name, new_uuid()));
   }
   if (!owner->atomic_rename()) {
@@ -134,7 +134,7 @@ void rename_state_file(io::FileSystem& files, const io::Path& directory, const S
 // that was removed while it was written is written again.
 void replace_file(io::FileSystem& files, const io::Path& directory, const io::Path& path,
                   std::string_view bytes, bool takes_room) {
-  if (says_no_rename(files, directory)) return io::rewrite_file(files, path, bytes);
+  if (says_no_rename({files, directory})) return io::rewrite_file(files, path, bytes);
   constexpr int most_tries = 3;
   for (int tries = 1;; ++tries) {
     const auto temporary = path.parent_path() / owner_temporary_name(new_uuid());

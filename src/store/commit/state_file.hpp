@@ -31,6 +31,9 @@ std::string print_state_file(const StateFile& state);
 
 /// Nothing if the file is missing or says nothing.
 std::optional<StateFile> read_state_file(io::FileSystem& files, const io::Path& directory);
+inline std::optional<StateFile> read_state_file(const Address& directory) {
+  return read_state_file(*directory.files(), directory.path());
+}
 
 /// Replaces the file durably (see replace_file) by what these checkpoints say of themselves.
 ///

@@ -43,10 +43,10 @@ io::Path data_path(const CheckpointContents& contents, int file) {
   return format_of(contents.format).data_file(contents.prefix, file, contents.num_files);
 }
 
-bool has_checkpoint(io::FileSystem& files, const io::Path& prefix) {
+bool has_checkpoint(const Address& prefix) {
   const auto all = all_formats();
   return std::any_of(all.begin(), all.end(), [&](const auto* format) {
-    return format->recognises(files, format->main_file(prefix));
+    return format->recognises(*prefix.files(), format->main_file(prefix.path()));
   });
 }
 
@@ -193,7 +193,7 @@ std::optional<IndexFile> try_load(const CheckpointFormat& format, io::FileSystem
 
 [[noreturn]] void nothing_there(io::FileSystem& files, const io::Path& prefix) {
   const auto file = commit::split_main_file(prefix);
-  if (file && has_checkpoint(files, file->prefix)) {
+  if (file && has_checkpoint({files, file->prefix})) {
     throw Error(Code::not_found, cat("there is no checkpoint ", prefix.string()),
                 "that is a file of one", cat("Give its prefix: ", file->prefix.string()))
         .at(prefix.string());

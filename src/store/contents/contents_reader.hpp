@@ -10,7 +10,7 @@
 #include "base/wire.hpp"
 #include "cairn/contents.hpp"
 #include "cairn/error.hpp"
-#include "io/file_system.hpp"
+#include "store/address.hpp"
 
 namespace cairn {
 
@@ -45,7 +45,7 @@ inline constexpr auto travels<IndexFile> =
 enum class Graph { skip, read };
 
 /// Whether there is a PREFIX.index, or a PREFIX.h5 that Cairn wrote.
-bool has_checkpoint(io::FileSystem&, const io::Path& prefix);
+bool has_checkpoint(const Address& prefix);
 
 /// Sizes of data files as somebody has found them; -1: missing, or nobody has looked.
 using FoundSizes = std::vector<std::int64_t>;

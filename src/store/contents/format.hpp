@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cairn/contents.hpp"
+#include "store/address.hpp"
 #include "store/commit/protocol.hpp"
 #include "store/contents/contents_reader.hpp"
 #include "store/contents/seal.hpp"
@@ -92,11 +93,10 @@ std::span<const CheckpointFormat* const> all_formats();
 
 /// recognises(), or nothing where that cannot be told: the file may be a checkpoint, and may be
 /// another program's.
-std::optional<bool> try_recognise(const CheckpointFormat&, io::FileSystem&,
-                                  const io::Path& main_file);
+std::optional<bool> try_recognise(const CheckpointFormat&, const Address& main_file);
 
 /// Another format in which there is, or may be, a checkpoint of this prefix.
-std::optional<Format> other_format(io::FileSystem&, const io::Path& prefix, Format);
+std::optional<Format> other_format(const Address& prefix, Format);
 
 /// Whose main files are of this kind (commit::is_main).
 const CheckpointFormat& format_of(commit::ParsedName::Kind main);

@@ -180,7 +180,7 @@ std::optional<LostCheckpoint> lost_bundle(io::FileSystem& files, const io::Path&
 
 // As long as it is there and cannot be read, it is not lost.
 bool may_be_own_hdf5(io::FileSystem& files, const io::Path& prefix) {
-  return try_recognise(format_of(Format::hdf5), files, commit::hdf5_path(prefix)).value_or(true);
+  return try_recognise(format_of(Format::hdf5), {files, commit::hdf5_path(prefix)}).value_or(true);
 }
 
 bool was_retired(io::FileSystem& files, const io::Path& directory,

@@ -3,9 +3,6 @@
 #include <utility>
 
 #include "store/commit/names.hpp"
-#include "store/contents/contents_reader.hpp"
-#include "store/contents/data_files.hpp"
-#include "store/contents/format.hpp"
 
 namespace cairn {
 namespace {
@@ -34,27 +31,17 @@ class NoMoreOpen : public io::FileSystemWrapper {
 
 }  // namespace
 
-unsigned access_of(io::FileSystem& files, const std::vector<io::Path>& paths) {
+unsigned access_of(const std::vector<Address>& all) {
   auto access = io::Status().access;
-  for (const auto& path : paths) {
-    if (const auto status = files.status(path)) access &= status->access;
+  for (const auto& one : all) {
+    if (const auto status = one.status()) access &= status->access;
   }
   return access;
 }
 
-unsigned access_of(io::FileSystem& files, const CheckpointContents& contents) {
-  const auto& format = format_of(contents.format);
-  std::vector<io::Path> paths{format.main_file(contents.prefix)};
-  if (format.has_data_files()) {
-    for (const auto file : data_files_of(contents)) paths.push_back(data_path(contents, file));
-  }
-  return access_of(files, paths);
-}
-
-std::shared_ptr<io::FileSystem> no_more_open(std::shared_ptr<io::FileSystem> files,
-                                             unsigned access) {
-  if ((access & io::Status().access) == io::Status().access) return files;
-  return std::make_shared<NoMoreOpen>(std::move(files), access);
+Address no_more_open(const Address& place, unsigned access) {
+  if ((access & io::Status().access) == io::Status().access) return place;
+  return {std::make_shared<NoMoreOpen>(place.files(), access), place.path()};
 }
 
 }  // namespace cairn

@@ -3,17 +3,15 @@
 #include <memory>
 #include <vector>
 
-#include "cairn/contents.hpp"
-#include "io/file_system.hpp"
+#include "store/address.hpp"
 
 namespace cairn {
 
 /// What all of these files allow (io::Status::access); those that are not there allow everything.
-unsigned access_of(io::FileSystem&, const std::vector<io::Path>&);
-unsigned access_of(io::FileSystem&, const CheckpointContents&);
+unsigned access_of(const std::vector<Address>&);
 
-/// The same files; those that are made are no more open than that, but for the records of who owns
-/// a directory, which the next owner has to read.
-std::shared_ptr<io::FileSystem> no_more_open(std::shared_ptr<io::FileSystem>, unsigned access);
+/// The same place; files that are made there are no more open than that, but for the records of who
+/// owns a directory, which the next owner has to read.
+Address no_more_open(const Address&, unsigned access);
 
 }  // namespace cairn

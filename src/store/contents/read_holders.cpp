@@ -4,17 +4,16 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
-#include "store/contents/contents_reader.hpp"
 
 namespace cairn {
 
-std::optional<hdf5::Holders> read_holders(io::FileSystem& files,
-                                          const CheckpointContents& contents) {
+std::optional<hdf5::Holders> read_holders(const OpenCheckpoint& checkpoint) {
+  const auto& contents = *checkpoint;
   if (contents.format != Format::hdf5) return std::nullopt;
   const auto stored = std::find_if(contents.own.begin(), contents.own.end(),
                                    [](const auto& one) { return one.key == slices_key; });
   if (stored == contents.own.end()) return std::nullopt;
-  auto holders = hdf5::decode_holders(read_slice(files, contents, *stored, stored->slices.at(0)));
+  auto holders = hdf5::decode_holders(checkpoint.read(*stored, stored->slices.at(0)));
   for (const auto& [key, slices] : holders.tensors) {
     const auto* tensor = contents.find(key);
     for (const auto& slice : slices) {

@@ -25,14 +25,14 @@ io::Path FileReplacer::kept(const io::Path& path) const {
 
 unsigned FileReplacer::access() const {
   const commit::Naming name(prefix_.filename().string(), false);
-  std::vector<io::Path> paths;
+  std::vector<Address> all;
   for (const auto& entry : files_.list(prefix_.parent_path())) {
     const auto kind = commit::parse_name(entry, name).kind;
     if (commit::is_main(kind) || kind == commit::ParsedName::Kind::data) {
-      paths.push_back(prefix_.parent_path() / entry);
+      all.emplace_back(files_, prefix_.parent_path() / entry);
     }
   }
-  return access_of(files_, paths);
+  return access_of(all);
 }
 
 io::Path FileReplacer::stage(const io::Path& path, const std::function<void(io::File&)>& write) {
@@ -79,10 +79,9 @@ void FileReplacer::replace_index(Replaced& now) {
   constexpr auto staged_bytes = std::numeric_limits<std::int64_t>::max();
   const auto bytes = io::read_file(files_, staged(now.path), staged_bytes);
   replaced_.push_back(now);
-  const std::shared_ptr<io::FileSystem> borrowed(std::shared_ptr<void>(), &files_);
-  const auto made = no_more_open(borrowed, access());
-  commit::begin(*made, *now.save);
-  commit::publish(*made, *now.save, bytes, {}, [](const auto&) { return true; });
+  const auto made = no_more_open({files_, prefix_}, access());
+  commit::begin(*made.files(), *now.save);
+  commit::publish(*made.files(), *now.save, bytes, {}, [](const auto&) { return true; });
 }
 
 // Over what is there: a byte that is right stays so, whenever this breaks off.

@@ -82,6 +82,10 @@ std::optional<CheckpointMeta> try_hdf5_file(io::FileSystem& files, const io::Pat
 
 }  // namespace
 
+std::vector<Spare> find_spares(const Address& prefix) {
+  return find_spares(*prefix.files(), prefix.directory().path(), {prefix.name(), false}, 0);
+}
+
 std::vector<Spare> find_spares(io::FileSystem& files, const io::Path& directory,
                                const commit::Naming& name, std::int64_t step) {
   std::vector<Spare> found;
@@ -98,7 +102,7 @@ std::optional<Spare> find_own_spare(io::FileSystem& files, const io::Path& prefi
                                     int num_files) {
   try {
     auto spare = try_meta_file(files, commit::data_path(prefix, file, num_files), file, num_files);
-    if (spare && whose(files, prefix, spare->meta) != Whose::its_own) spare.reset();
+    if (spare && whose({files, prefix}, spare->meta) != Whose::its_own) spare.reset();
     return spare;
   } catch (const Error& error) {
     if (error.code() != Code::not_found && error.code() != Code::data_loss) throw;

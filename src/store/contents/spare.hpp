@@ -7,6 +7,7 @@
 
 #include "cairn/contents.hpp"
 #include "io/file_system.hpp"
+#include "store/address.hpp"
 #include "store/commit/names.hpp"
 
 namespace cairn {
@@ -21,6 +22,8 @@ struct Spare {
 /// Those of this step: of one save each. Throws only what reading throws.
 std::vector<Spare> find_spares(io::FileSystem&, const io::Path& directory, const commit::Naming&,
                                std::int64_t step);
+/// Those of one prefix, whatever it is counted among.
+std::vector<Spare> find_spares(const Address& prefix);
 
 /// The data file in which an index says that the metadata are, where these do not fit it: whether
 /// they are the checkpoint's own, by its name, with a sound copy of an index.

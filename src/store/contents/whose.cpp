@@ -11,8 +11,8 @@
 
 namespace cairn {
 
-Whose whose(io::FileSystem& files, const io::Path& prefix, const CheckpointMeta& meta) {
-  const auto name = prefix.filename().string();
+Whose whose(const Address& prefix, const CheckpointMeta& meta) {
+  const auto name = prefix.name();
   if (const auto named = commit::split_step(name)) {
     const bool is_its = meta.step == named->step;
     if (meta.name == named->name) return is_its ? Whose::its_own : Whose::anothers;
@@ -20,7 +20,7 @@ Whose whose(io::FileSystem& files, const io::Path& prefix, const CheckpointMeta&
     if (!meta.name.empty() || (meta.step == 0 && !is_its)) return Whose::unknown;
     return is_its ? Whose::its_own : Whose::anothers;
   }
-  const auto notes = read_notes(files, prefix.parent_path());
+  const auto notes = read_notes(*prefix.files(), prefix.path().parent_path());
   const auto note = notes.find(name);
   if (note == notes.end() || note->second.bundle.empty()) return Whose::unknown;
   return note->second.bundle == meta.uuid ? Whose::its_own : Whose::anothers;
@@ -53,11 +53,11 @@ bool lacks_metadata(const CheckpointContents& contents) {
                                        [](const auto& own) { return own.key == bundle::meta_key; });
 }
 
-CheckpointContents read_in_place(io::FileSystem& files, const io::Path& prefix) {
-  auto loaded = load_index(files, prefix);
-  auto contents = parse_contents(loaded, prefix);
+OpenCheckpoint read_in_place(const Address& prefix) {
+  auto loaded = load_index(prefix);
+  auto contents = parse_contents(loaded, prefix.path());
   require_in_place(loaded, contents);
-  return contents;
+  return {prefix, std::move(contents)};
 }
 
 }  // namespace cairn

@@ -4,8 +4,7 @@
 #include <string>
 
 #include "cairn/contents.hpp"
-#include "io/file_system.hpp"
-#include "store/contents/contents_reader.hpp"
+#include "store/contents/open_checkpoint.hpp"
 
 namespace cairn {
 
@@ -16,7 +15,7 @@ enum class Whose {
   unknown  ///< the name has no number, or is not the one under which it was saved
 };
 /// Of a name without a number the note tells (notes.hpp).
-Whose whose(io::FileSystem&, const io::Path& prefix, const CheckpointMeta&);
+Whose whose(const Address& prefix, const CheckpointMeta&);
 
 /// Why this is not the checkpoint that its name says: a whole one of another step, which was
 /// renamed, copied, or has changed places with another. Empty: nothing is known against it.
@@ -26,7 +25,7 @@ std::string misplaced(const CheckpointContents&);
 /// (IndexFile::foreign), too. Throws data_loss, with the way out.
 void require_in_place(const IndexFile&, const CheckpointContents&);
 /// Reads one of which that is proved.
-CheckpointContents read_in_place(io::FileSystem&, const io::Path& prefix);
+OpenCheckpoint read_in_place(const Address& prefix);
 
 /// Whether Cairn saved it, and its metadata cannot be read: then only the name says which step it
 /// is, and nothing which savers took part and what describes its tensors.

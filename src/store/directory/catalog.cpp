@@ -106,7 +106,7 @@ CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const com
     remember_lineage(files, directory, name, entry);
   }
   if (const auto at = ids.find(entry.format); at != ids.end()) entry.file = at->second;
-  if (ids.size() > 1) entry.other = other_format(files, prefix, entry.format);
+  if (ids.size() > 1) entry.other = other_format({files, prefix}, entry.format);
   if (entry.other && entry.save.sequence > 0) try {
       const auto meta = read_summary(files, prefix, entry.other).meta;
       entry.other_is_same = meta && meta->sequence == entry.save.sequence;
@@ -121,11 +121,10 @@ io::Path mark_path(const io::Path& directory, const commit::Naming& name, std::i
 }
 
 // The mark counts only for the very save that was found damaged, not for one that replaced it.
-std::string damage_mark(io::FileSystem& files, const io::Path& directory,
-                        const commit::Naming& name, const CatalogEntry& entry) {
-  const auto path = mark_path(directory, name, entry.step);
-  if (!files.status(path)) return "";
-  const auto text = io::try_read_file(files, path, small_file_limit_bytes);
+std::string damage_mark(const Location& at, const CatalogEntry& entry) {
+  const auto path = mark_path(at.directory, at.naming, entry.step);
+  if (!at.files->status(path)) return "";
+  const auto text = io::try_read_file(*at.files, path, small_file_limit_bytes);
   if (!text) return "";
   const auto end = text->find('\n');
   if (text->substr(0, end) != entry.save.identity) return "";
@@ -144,9 +143,7 @@ bool is_gone(io::FileSystem& files, const io::Path& path) {
 // The steps of a directory, in no order.
 class Scan {
  public:
-  Scan(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
-       const SizesOfSteps& sizes)
-      : files_(files), directory_(directory), name_(name), sizes_(sizes) {}
+  Scan(const Location& at, const SizesOfSteps& sizes) : at_(at), sizes_(sizes) {}
 
   std::vector<CatalogEntry> entries() {
     // Under a job that saves and removes faster than this looks, what is listed may be gone when it
@@ -155,25 +152,27 @@ class Scan {
     bool vanished = true;
     for (int looks = 64; vanished && looks > 0; --looks) {
       vanished = false;
-      for (const auto& file : files_.list(directory_)) {
-        const auto parsed = commit::parse_name(file, name_);
+      for (const auto& file : at_.files->list(at_.directory)) {
+        const auto parsed = commit::parse_name(file, at_.naming);
         for (const auto* format : all_formats()) {
           if (parsed.kind != format->main_kind() || seen_.count(parsed.step)) continue;
           vanished |= !look(file, parsed.step, *format);
         }
       }
     }
-    for (const auto& [step, lost] : find_lost_steps(files_, directory_, name_)) add(step, &lost);
+    const auto lost = find_lost_steps(*at_.files, at_.directory, at_.naming);
+    for (const auto& [step, one] : lost) add(step, &one);
     return std::move(entries_);
   }
 
  private:
   // False: what was listed is gone.
   bool look(const std::string& file, std::int64_t step, const CheckpointFormat& format) {
-    const auto path = directory_ / file;
-    const bool is_one = !format.is_cairns() || try_recognise(format, files_, path).value_or(true);
+    const Address path(at_.files, at_.directory / file);
+    const bool is_one = !format.is_cairns() || try_recognise(format, path).value_or(true);
     if (is_one) add(step, nullptr);
-    if ((is_one && entries_.back().damage.empty()) || !is_gone(files_, path)) return true;
+    if ((is_one && entries_.back().damage.empty()) || !is_gone(*at_.files, path.path()))
+      return true;
     if (is_one) {
       entries_.pop_back();
       seen_.erase(step);
@@ -184,20 +183,18 @@ class Scan {
   void add(std::int64_t step, const LostCheckpoint* lost) {
     if (!seen_.insert(step).second) return;
     const auto found = sizes_.find(step);
-    auto entry = look_at(files_, directory_, name_, step,
+    auto entry = look_at(*at_.files, at_.directory, at_.naming, step,
                          found == sizes_.end() ? nullptr : &found->second, lost);
-    const auto mark = damage_mark(files_, directory_, name_, entry);
+    const auto mark = damage_mark(at_, entry);
     if (!mark.empty()) {
       entry.damage = mark;
       entry.lacks_metadata = false;
     }
-    entry.pin = find_pin(files_, directory_, name_, entry);
+    entry.pin = find_pin(at_, entry);
     entries_.push_back(std::move(entry));
   }
 
-  io::FileSystem& files_;
-  const io::Path& directory_;
-  const commit::Naming& name_;
+  const Location& at_;
   const SizesOfSteps& sizes_;
   std::set<std::int64_t> seen_;  // a step may be there in both formats
   std::vector<CatalogEntry> entries_;
@@ -253,12 +250,11 @@ void sort_entries(std::vector<CatalogEntry>& entries, const StatePlaces& places)
 
 }  // namespace
 
-std::vector<CatalogEntry> scan_catalog(io::FileSystem& files, const io::Path& directory,
-                                       const commit::Naming& name, const SizesOfSteps& sizes) {
-  if (!files.status(directory)) return {};
-  auto entries = Scan(files, directory, name, sizes).entries();
-  const auto state = commit::read_state_file(files, directory);
-  const StatePlaces places(state, name);
+std::vector<CatalogEntry> scan_catalog(const Location& at, const SizesOfSteps& sizes) {
+  if (!at.files->status(at.directory)) return {};
+  auto entries = Scan(at, sizes).entries();
+  const auto state = commit::read_state_file(*at.files, at.directory);
+  const StatePlaces places(state, at.naming);
   // When it was saved is known from there only.
   for (auto& entry : entries) {
     const int place = places.of(entry);
@@ -309,16 +305,15 @@ std::vector<const CatalogEntry*> restorable(const std::vector<CatalogEntry>& ent
   return found;
 }
 
-void mark_damaged(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
-                  const CatalogEntry& entry, const std::string& reason) {
-  const auto path = mark_path(directory, name, entry.step);
-  io::create_directories(files, path.parent_path());
-  commit::replace_file(files, directory, path, entry.save.identity + "\n" + reason);
+void mark_damaged(const Location& at, const CatalogEntry& entry, const std::string& reason) {
+  const auto path = mark_path(at.directory, at.naming, entry.step);
+  io::create_directories(*at.files, path.parent_path());
+  commit::replace_file(*at.files, at.directory, path, entry.save.identity + "\n" + reason);
 }
 
-bool update_state_file(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
-                       const std::vector<CatalogEntry>& given, const commit::Ownership* owner,
-                       std::optional<commit::StateFile>* last, const io::Path* staged) {
+bool update_state_file(const Location& at, const std::vector<CatalogEntry>& given,
+                       const commit::Ownership* owner, std::optional<commit::StateFile>* last,
+                       const io::Path* staged) {
   // What may not survive a power failure is not told: listed and gone, it would be taken for lost.
   auto entries = given;
   std::erase_if(entries, [](const auto& entry) { return entry.volatile_commit; });
@@ -326,7 +321,7 @@ bool update_state_file(io::FileSystem& files, const io::Path& directory, const c
   if (live.empty()) return false;
   commit::StateFile state;
   const auto add = [&](const CatalogEntry& entry) {
-    state.all_paths.push_back(commit::prefix_name(name, entry.step));
+    state.all_paths.push_back(commit::prefix_name(at.naming, entry.step));
     state.timestamps.push_back(entry.save.wall_time_seconds);
   };
   for (const auto& entry : entries) {
@@ -338,27 +333,26 @@ bool update_state_file(io::FileSystem& files, const io::Path& directory, const c
   auto old = last ? std::exchange(*last, std::nullopt) : std::nullopt;
   if (old) state.last_preserved = old->last_preserved;
   if (!old || *old == state) {  // the file may say something else by now
-    old = commit::read_state_file(files, directory);
+    old = commit::read_state_file(*at.files, at.directory);
     if (old) state.last_preserved = old->last_preserved;
   }
   const bool writes = !old || *old != state;
   if (writes && staged) {
-    commit::rename_state_file(files, directory, state, *staged);
+    commit::rename_state_file(*at.files, at.directory, state, *staged);
   } else if (writes) {
-    commit::write_state_file(files, directory, name, state, owner);
+    commit::write_state_file(*at.files, at.directory, at.naming, state, owner);
   }
   if (last) *last = state;
   return writes;
 }
 
-void refresh_notes(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
-                   const std::vector<CatalogEntry>& entries) {
+void refresh_notes(const Location& at, const std::vector<CatalogEntry>& entries) {
   for (const auto& entry : entries) {
-    const bool told = name.numbered ? format_of(entry.format).needs_notes()
-                                    : commit::is_uuid(entry.save.identity);
+    const bool told = at.naming.numbered ? format_of(entry.format).needs_notes()
+                                         : commit::is_uuid(entry.save.identity);
     if (!entry.ours || !told) continue;
-    note_saved(files, directory / commit::prefix_name(name, entry.step), name.numbered,
-               entry.format, entry.save.identity);
+    note_saved(*at.files, at.prefix(entry.step), at.naming.numbered, entry.format,
+               entry.save.identity);
   }
 }
 

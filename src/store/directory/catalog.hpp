@@ -6,10 +6,9 @@
 #include <vector>
 
 #include "cairn/contents.hpp"
-#include "io/file_system.hpp"
-#include "store/commit/names.hpp"
 #include "store/commit/state_file.hpp"
 #include "store/directory/file_sizes.hpp"
+#include "store/location.hpp"
 
 namespace cairn {
 
@@ -52,8 +51,7 @@ struct CatalogEntry {
 /// commit order. Checkpoints of other programs order by the state file, then by time, before ours.
 /// A damaged index keeps its place by the state file. Looks at the data files of which `sizes` does
 /// not tell.
-std::vector<CatalogEntry> scan_catalog(io::FileSystem&, const io::Path& directory,
-                                       const commit::Naming& name, const SizesOfSteps& sizes = {});
+std::vector<CatalogEntry> scan_catalog(const Location&, const SizesOfSteps& sizes = {});
 
 /// Marks what a return to an earlier checkpoint has left behind: whatever was committed between a
 /// checkpoint and the one that its run went on from. Where that is unknown: whatever has the same
@@ -66,21 +64,19 @@ void enter(std::vector<CatalogEntry>&, CatalogEntry);
 std::vector<const CatalogEntry*> restorable(const std::vector<CatalogEntry>&);
 
 /// A mark that outlives the process: this save was found damaged. Durable on return.
-void mark_damaged(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
-                  const CatalogEntry&, const std::string& reason);
+void mark_damaged(const Location&, const CatalogEntry&, const std::string& reason);
 
 /// Rewrites the `checkpoint` state file if it says anything else than the catalog.
 /// `owner`: see commit::write_state_file. `last`: what this owner has written last, which spares
 /// reading it; it is brought up to date. `staged`: see commit::rename_state_file. True if it was
 /// written.
-bool update_state_file(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
-                       const std::vector<CatalogEntry>&, const commit::Ownership* owner = nullptr,
+bool update_state_file(const Location&, const std::vector<CatalogEntry>&,
+                       const commit::Ownership* owner = nullptr,
                        std::optional<commit::StateFile>* last = nullptr,
                        const io::Path* staged = nullptr);
 
 /// The owner, notes (store/contents/notes.hpp): what an earlier version saved, or a power failure
 /// took the notes of.
-void refresh_notes(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
-                   const std::vector<CatalogEntry>&);
+void refresh_notes(const Location&, const std::vector<CatalogEntry>&);
 
 }  // namespace cairn

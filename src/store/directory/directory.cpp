@@ -65,7 +65,7 @@ void Directory::begin(Recovered found, const SizesOfSteps& sizes) {
       policy_.recycle = false;  // this rank alone decides what is kept
     }
   }
-  catalog_ = scan_catalog(*place_.files, place_.directory, place_.naming, sizes);
+  catalog_ = scan_catalog(place_, sizes);
   for (const auto& entry : catalog_) {
     if (entry.pin != Pin::damaged) continue;
     log(LogLevel::warning,
@@ -78,7 +78,7 @@ void Directory::begin(Recovered found, const SizesOfSteps& sizes) {
   sequences_.begin(catalog_, found.undecided, std::move(found.within_reach));
   notes_ = !place_.naming.numbered || format_of(policy_.format).needs_notes() ||
            !read_notes(*place_.files, place_.directory).empty();
-  refresh_notes(*place_.files, place_.directory, place_.naming, catalog_);
+  refresh_notes(place_, catalog_);
   try {
     write_state_file(catalog_);
   } catch (const Error& error) {
@@ -103,7 +103,7 @@ std::optional<CatalogEntry> Directory::copy_of(std::int64_t step) const {
 
 void Directory::look_again() {
   if (policy_.read_only) {
-    catalog_ = scan_catalog(*place_.files, place_.directory, place_.naming);
+    catalog_ = scan_catalog(place_);
   } else {
     read_again();
   }
@@ -136,7 +136,7 @@ void Directory::read_again() {
     return;
   }
   try {
-    auto now = scan_catalog(*place_.files, place_.directory, place_.naming);
+    auto now = scan_catalog(place_);
     for (auto& entry : now) {
       const auto* before = find(entry.step);
       if (!before || before->save.identity != entry.save.identity) continue;
@@ -152,7 +152,7 @@ void Directory::read_again() {
 bool Directory::changed_meanwhile(std::int64_t step) {
   const auto* before = find(step);
   const auto identity = before ? before->save.identity : "";
-  catalog_ = scan_catalog(*place_.files, place_.directory, place_.naming);
+  catalog_ = scan_catalog(place_);
   const auto* now = find(step);
   return !now || now->save.identity != identity;
 }
@@ -181,7 +181,7 @@ void Directory::remember_damage(std::int64_t step, const Error& error) {
     entry.lacks_metadata = false;
     if (policy_.read_only) continue;
     try {
-      mark_damaged(*place_.files, place_.directory, place_.naming, entry, error.what());
+      mark_damaged(place_, entry, error.what());
       write_state_file(catalog_);
     } catch (const Error& failed) {
       log(LogLevel::warning, cat("the damage of step ", step, " is not marked: ", failed.what()));
@@ -230,9 +230,8 @@ void Directory::write_state_file(const std::vector<CatalogEntry>& entries,
   if (!policy_.keeps_state_file) return;
   std::optional<io::Path> staged;
   if (stages) staged = stages->staged_state_file();
-  const bool written =
-      update_state_file(*place_.files, place_.directory, place_.naming, entries,
-                        &ownership_->ownership(), &state_file_, staged ? &*staged : nullptr);
+  const bool written = update_state_file(place_, entries, &ownership_->ownership(), &state_file_,
+                                         staged ? &*staged : nullptr);
   if (written && staged) staging_->renamed_state_file();
 }
 

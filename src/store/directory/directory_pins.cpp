@@ -25,7 +25,7 @@ struct OnDisk {
 OnDisk look_at_disk(const Location& place, std::int64_t step) {
   if (step < 0) throw no_such_step(place, step);
   OnDisk there{{commit::prefix_name(place.naming, step), false}, std::nullopt};
-  const auto entries = scan_catalog(*place.files, place.directory, there.name);
+  const auto entries = scan_catalog({place.files, place.directory, there.name});
   if (!entries.empty()) there.entry = entries.front();
   return there;
 }
@@ -35,33 +35,31 @@ OnDisk look_at_disk(const Location& place, std::int64_t step) {
 // What this owner knows may be of long ago. Where locks do not keep owners on two hosts apart, one
 // that has come meanwhile has not seen the pin: then it is not told of.
 void Directory::pin(std::int64_t step) {
-  const auto lock = PinLock::take(*place_.files, place_.directory, policy_.owner_wait_seconds);
+  const auto lock = PinLock::take({place_.files, place_.directory}, policy_.owner_wait_seconds);
   ownership_->check();
   const auto there = look_at_disk(place_, step);
   if (!there.entry) throw no_such_step(place_, step);
-  add_pin(*place_.files, place_.directory, there.name, *there.entry);
+  add_pin({place_.files, place_.directory, there.name}, *there.entry);
   ownership_->check();
   refresh_pins();
 }
 
 void Directory::unpin(std::int64_t step) {
-  const auto lock = PinLock::take(*place_.files, place_.directory, policy_.owner_wait_seconds);
+  const auto lock = PinLock::take({place_.files, place_.directory}, policy_.owner_wait_seconds);
   ownership_->check();
   const auto there = look_at_disk(place_, step);
-  const bool was = remove_pin(*place_.files, place_.directory, there.name, 0);
+  const bool was = remove_pin({place_.files, place_.directory, there.name}, 0);
   if (!was && !there.entry) throw no_such_step(place_, step);
   refresh_pins();
 }
 
-void Directory::refresh_pins() {
-  cairn::refresh_pins(*place_.files, place_.directory, place_.naming, catalog_);
-}
+void Directory::refresh_pins() { cairn::refresh_pins(place_, catalog_); }
 
 std::vector<RetentionDecision> Directory::preview_retention(std::optional<std::int64_t> next_step,
                                                             std::optional<double> metric) {
   if (policy_.read_only) look_again();
   auto catalog = catalog_;
-  cairn::refresh_pins(*place_.files, place_.directory, place_.naming, catalog);
+  cairn::refresh_pins(place_, catalog);
   if (next_step) {
     std::erase_if(catalog, [&](const auto& entry) { return entry.step == *next_step; });
     CatalogEntry entry;

@@ -54,8 +54,7 @@ std::optional<std::int64_t> Directory::step_to_prove(const std::vector<std::int6
 
 std::size_t Directory::remove_surplus(std::int64_t proved,
                                       const std::vector<std::int64_t>& saving) {
-  auto expiry = decide_expiry(*place_.files, place_.directory, place_.naming, catalog_,
-                              policy_.keep, &pin_file_);
+  auto expiry = decide_expiry(place_, catalog_, policy_.keep, &pin_file_);
   spare(expiry.steps, proved, saving);
   update_xdmf(expiry.without(catalog_));
   told_.reset();
@@ -64,9 +63,7 @@ std::size_t Directory::remove_surplus(std::int64_t proved,
   help.notes = notes_;
   help.expiry = &expiry;
   if (staging_) help.staging = &*staging_;
-  return apply_retention(*place_.files, place_.directory, place_.naming, catalog_, policy_.keep,
-                         ownership_->ownership(), help)
-      .size();
+  return apply_retention(place_, catalog_, policy_.keep, ownership_->ownership(), help).size();
 }
 
 std::string Directory::how_to_make_room() const {

@@ -63,7 +63,7 @@ bool Directory::any_volatile() const {
 
 void Directory::require_not_pinned(const CatalogEntry* there) const {
   const bool sound = there && (there->damage.empty() || there->unreadable);
-  if (!sound || !is_pinned(*place_.files, place_.directory, place_.naming, *there)) return;
+  if (!sound || !is_pinned(place_, *there)) return;
   throw Error(Code::already_exists,
               cat("step ", there->step, " in ", place_.directory.string(), " is pinned"),
               "a pinned checkpoint is not replaced", "Unpin it, or save another step.")
@@ -146,7 +146,7 @@ std::optional<io::FileId> Directory::publish(const Prepared& prepared, int data_
     ownership_->check();
     // It may have been pinned meanwhile; nobody pins or unpins while it is replaced.
     if (!there) return;
-    pins = PinLock::take(*place_.files, place_.directory, policy_.owner_wait_seconds);
+    pins = PinLock::take({place_.files, place_.directory}, policy_.owner_wait_seconds);
     require_not_pinned(&*there);
   };
   const auto is_committed = [&](const auto& one) { return holds(*place_.files, one); };
@@ -202,8 +202,7 @@ Expiry Directory::tell(const commit::Transaction& save, std::vector<CatalogEntry
   Expiry expiry;
   try {
     // As it will be after step 8, which has no need to write it again.
-    expiry = decide_expiry(*place_.files, place_.directory, place_.naming, entries, policy_.keep,
-                           &pin_file_);
+    expiry = decide_expiry(place_, entries, policy_.keep, &pin_file_);
     const auto kept = expiry.without(entries);
     write_state_file(kept, may_retire(save, expiry) ? &save : nullptr);
     const bool volatile_commit = std::any_of(
@@ -263,8 +262,7 @@ void Directory::tidy(const commit::Transaction& save, std::vector<CatalogEntry>&
       help.committed = save.step;
       help.staging = &*staging_;
     }
-    apply_retention(*place_.files, place_.directory, place_.naming, entries, policy_.keep,
-                    ownership_->ownership(), help);
+    apply_retention(place_, entries, policy_.keep, ownership_->ownership(), help);
     if (staging_ && !now_left) staging_->sync_state_file();
   } catch (const Error& error) {
     log(LogLevel::warning, cat("while removing old checkpoints: ", error.what()));

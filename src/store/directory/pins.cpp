@@ -105,11 +105,11 @@ std::optional<PinLock> PinLock::try_take(io::FileSystem& files, const io::Path& 
   return held;
 }
 
-PinLock PinLock::take(io::FileSystem& files, const io::Path& directory, double wait_seconds) {
+PinLock PinLock::take(const Address& directory, double wait_seconds) {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + std::chrono::duration<double>(wait_seconds);
   for (;;) {
-    if (auto held = try_take(files, directory)) return std::move(*held);
+    if (auto held = try_take(*directory.files(), directory.path())) return std::move(*held);
     if (Clock::now() >= end) {
       throw Error(Code::busy, cat("the pins of ", directory.string(), " are in use"),
                   "another process pins or removes checkpoints", "Try again.")
@@ -119,12 +119,10 @@ PinLock PinLock::take(io::FileSystem& files, const io::Path& directory, double w
   }
 }
 
-Pin find_pin(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
-             const CatalogEntry& entry) {
-  const auto path = pin_path(directory, name, entry.step);
-  const auto there = files.status(path);
-  if (!there) return Pin::none;
-  const auto identity = read_pin(files, path);
+Pin find_pin(const Location& at, const CatalogEntry& entry) {
+  const auto path = pin_path(at.directory, at.naming, entry.step);
+  if (!at.files->status(path)) return Pin::none;
+  const auto identity = read_pin(*at.files, path);
   if (!identity) return Pin::damaged;
   // What cannot be read may be what is meant, and must not keep jobs from the directory; so may be
   // what is there in another format.
@@ -132,51 +130,46 @@ Pin find_pin(io::FileSystem& files, const io::Path& directory, const commit::Nam
   return may_be ? Pin::holds : Pin::none;
 }
 
-bool is_pinned(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
-               const CatalogEntry& entry) {
-  return find_pin(files, directory, name, entry) != Pin::none;
+bool is_pinned(const Location& at, const CatalogEntry& entry) {
+  return find_pin(at, entry) != Pin::none;
 }
 
-bool is_pinned(io::FileSystem& files, const io::Path& prefix) {
-  const commit::Naming name(prefix.filename().string(), false);
-  const auto directory = prefix.parent_path();
-  if (!files.status(pin_path(directory, name, 0))) return false;
-  const auto entries = scan_catalog(files, directory, name);
+bool is_pinned(const Address& prefix) {
+  const auto alone = location_of(prefix.at(prefix.path().parent_path()), {prefix.name(), false});
+  if (!alone.files->status(pin_path(alone.directory, alone.naming, 0))) return false;
+  const auto entries = scan_catalog(alone);
   return !entries.empty() && entries.front().pin != Pin::none;
 }
 
-std::string pin_problem(io::FileSystem& files, const io::Path& prefix) {
-  const auto path = pin_path(prefix.parent_path(), {prefix.filename().string(), false}, 0);
-  const auto there = files.status(path);
-  if (!there || read_pin(files, path)) return "";
+std::string pin_problem(const Address& prefix) {
+  const auto pin = prefix.at(pin_path(prefix.path().parent_path(), {prefix.name(), false}, 0));
+  if (!pin.exists() || read_pin(*pin.files(), pin.path())) return "";
   return "its pin is damaged, and counts: pin it again, or unpin it";
 }
 
-void refresh_pins(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
-                  std::vector<CatalogEntry>& entries) {
-  const auto pins = private_directory(directory) / commit::pinned_directory_name;
+void refresh_pins(const Location& at, std::vector<CatalogEntry>& entries) {
+  const auto pins = private_directory(at.directory) / commit::pinned_directory_name;
   std::set<std::string> there;
   try {
-    for (auto& pin : files.list(pins)) there.insert(std::move(pin));
+    for (auto& pin : at.files->list(pins)) there.insert(std::move(pin));
   } catch (const Error& error) {
     if (error.code() != Code::not_found) throw;  // nothing was ever pinned
   }
   for (auto& entry : entries) {
-    entry.pin = there.count(commit::prefix_name(name, entry.step)) != 0
-                    ? find_pin(files, directory, name, entry)
-                    : Pin::none;
+    entry.pin = there.count(commit::prefix_name(at.naming, entry.step)) != 0 ? find_pin(at, entry)
+                                                                             : Pin::none;
   }
 }
 
-void add_pin(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
-             const CatalogEntry& entry) {
+void add_pin(const Location& at, const CatalogEntry& entry) {
+  auto& files = *at.files;
+  const auto name = commit::prefix_name(at.naming, entry.step);
   if (!entry.ours && entry.damage.empty()) {
-    throw Error(Code::invalid_argument,
-                cat(commit::prefix_name(name, entry.step), " need not be pinned"),
+    throw Error(Code::invalid_argument, cat(name, " need not be pinned"),
                 "Cairn did not save it and never removes it")
-        .at((directory / commit::prefix_name(name, entry.step)).string());
+        .at((at.directory / name).string());
   }
-  const auto path = pin_path(directory, name, entry.step);
+  const auto path = pin_path(at.directory, at.naming, entry.step);
   io::create_directories(files, path.parent_path());
   const auto there = files.status(path);
   if (there && read_pin(files, path) == entry.save.identity) {
@@ -186,16 +179,15 @@ void add_pin(io::FileSystem& files, const io::Path& directory, const commit::Nam
     files.sync_directory(path.parent_path());
     return;
   }
-  commit::replace_file(files, directory, path,
+  commit::replace_file(files, at.directory, path,
                        pin_text(path.filename().string(), entry.save.identity), true);
 }
 
-bool remove_pin(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
-                std::int64_t step) {
-  const auto path = pin_path(directory, name, step);
-  if (!files.status(path)) return false;
-  files.remove(path);
-  files.sync_directory(path.parent_path());
+bool remove_pin(const Location& at, std::int64_t step) {
+  const auto path = pin_path(at.directory, at.naming, step);
+  if (!at.files->status(path)) return false;
+  at.files->remove(path);
+  at.files->sync_directory(path.parent_path());
   return true;
 }
 

@@ -29,7 +29,7 @@ class PinLock {
   static std::optional<PinLock> try_take(io::FileSystem&, const io::Path& directory,
                                          File* = nullptr);
   /// Throws busy if another holds it for longer than wait_seconds.
-  static PinLock take(io::FileSystem&, const io::Path& directory, double wait_seconds);
+  static PinLock take(const Address& directory, double wait_seconds);
 
   PinLock(PinLock&&) noexcept = default;
   PinLock& operator=(PinLock&&) noexcept;
@@ -42,22 +42,17 @@ class PinLock {
   File* file_;
 };
 
-Pin find_pin(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
-             const CatalogEntry&);
-bool is_pinned(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
-               const CatalogEntry&);
+Pin find_pin(const Location&, const CatalogEntry&);
+bool is_pinned(const Location&, const CatalogEntry&);
 /// The same for the one checkpoint with this prefix, whatever it is counted among.
-bool is_pinned(io::FileSystem&, const io::Path& prefix);
+bool is_pinned(const Address& prefix);
 /// What is wrong with the pin of this prefix, and what to do; empty: nothing, or there is none.
-std::string pin_problem(io::FileSystem&, const io::Path& prefix);
-void refresh_pins(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
-                  std::vector<CatalogEntry>&);
+std::string pin_problem(const Address& prefix);
+void refresh_pins(const Location&, std::vector<CatalogEntry>&);
 
 /// Durable on return. To be called with the lock. Throws invalid_argument for others' checkpoints.
-void add_pin(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
-             const CatalogEntry&);
+void add_pin(const Location&, const CatalogEntry&);
 /// The same. False if there was none.
-bool remove_pin(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
-                std::int64_t step);
+bool remove_pin(const Location&, std::int64_t step);
 
 }  // namespace cairn

@@ -166,7 +166,7 @@ class Debris {
     const bool is_replaced = at != two_.replaced.end() && at->second.format == format.id();
     if (format.is_cairns()) {
       // What is Cairn's alone is ours whatever it holds, and has no data files beside it.
-      const auto own = try_recognise(format, files_, place_.directory / name);
+      const auto own = try_recognise(format, {files_, place_.directory / name});
       if (!own.value_or(true)) return;
       ours_ |= own.has_value();
       files_of_step_.emplace(step, 0);

@@ -87,28 +87,27 @@ bool can_be_left(const CatalogEntry& entry, const commit::Naming& name,
 }
 
 // Of what is removed the newest that stays is to take the place. Only the file that it was counts.
-bool is_newest_there(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
-                     const std::vector<CatalogEntry>& kept, std::int64_t committed) {
+bool is_newest_there(const Location& place, const std::vector<CatalogEntry>& kept,
+                     std::int64_t committed) {
   const auto live = restorable(kept);
   if (live.empty()) return true;
   const auto& newest = *live.front();
   if (newest.step == committed) return true;
-  const auto prefix = directory / commit::prefix_name(name, newest.step);
+  const auto prefix = place.prefix(newest.step);
   const auto& format = format_of(newest.format);
-  const auto status = files.status(format.main_file(prefix));
+  const auto status = place.files->status(format.main_file(prefix));
   if (!status) return false;
   if (newest.file) return status->id == *newest.file;
-  const auto contents = read_contents_as(newest.format, files, prefix);
+  const auto contents = read_contents_as(newest.format, *place.files, prefix);
   return !contents.meta || contents.meta->uuid == newest.save.identity;
 }
 
 // How checkpoints go whose steps retention lets go.
 class Removals {
  public:
-  Removals(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
-           const commit::Ownership& owner, const RetentionHelp& help)
-      : files_(files), directory_(directory), name_(name), owner_(owner), help_(help) {
-    listing_ = help.listing ? *help.listing : files.list(directory);
+  Removals(const Location& place, const commit::Ownership& owner, const RetentionHelp& help)
+      : place_(place), files_(*place.files), name_(place.naming), owner_(owner), help_(help) {
+    listing_ = help.listing ? *help.listing : files_.list(place.directory);
   }
 
   void put_back_aside(bool is_checked) {
@@ -117,14 +116,14 @@ class Removals {
     });
     if (!any) return;
     if (!is_checked) owner_.check();
-    commit::put_back_aside(files_, directory_, name_, &owner_);
-    listing_ = files_.list(directory_);
+    commit::put_back_aside(files_, place_.directory, name_, &owner_);
+    listing_ = files_.list(place_.directory);
   }
 
   // Returns why there is no room for it; "": it is written.
   std::string write_state_file(const std::vector<CatalogEntry>& entries) const {
     try {
-      update_state_file(files_, directory_, name_, entries, &owner_);
+      update_state_file(place_, entries, &owner_);
     } catch (const Error& error) {
       if (error.code() != Code::no_space) throw;
       return error.what();
@@ -162,9 +161,7 @@ class Removals {
   }
 
  private:
-  io::Path prefix_of(const CatalogEntry& entry) const {
-    return directory_ / commit::prefix_name(name_, entry.step);
-  }
+  io::Path prefix_of(const CatalogEntry& entry) const { return place_.prefix(entry.step); }
 
   // Whether it was there still. Data that stays is left to a staging directory, if there is one.
   bool take_away(const CatalogEntry& entry, bool others, bool stays) const {
@@ -173,14 +170,14 @@ class Removals {
     if (help_.staging) help_.staging->sync_state_file();
     const auto& format = format_of(entry.format);
     return commit::remove_checkpoint(
-        files_, directory_, name_,
+        files_, place_.directory, name_,
         {entry.step, entry.file, format.main_kind(),
          others && format.has_others(files_, prefix_of(entry)), help_.recycled, stays, &listing_},
         owner_);
   }
 
+  const Location& place_;
   io::FileSystem& files_;
-  const io::Path& directory_;
   const commit::Naming& name_;
   const commit::Ownership& owner_;
   const RetentionHelp& help_;
@@ -291,9 +288,8 @@ std::vector<CatalogEntry> Expiry::without(std::vector<CatalogEntry> entries) con
   return entries;
 }
 
-Expiry decide_expiry(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
-                     std::vector<CatalogEntry>& catalog, const Retention& keep,
-                     PinLock::File* pin_file) {
+Expiry decide_expiry(const Location& place, std::vector<CatalogEntry>& catalog,
+                     const Retention& keep, PinLock::File* pin_file) {
   Expiry expiry;
   if (keep.last == 0) return expiry;
   const auto victims = [&](const std::vector<CatalogEntry>& entries) {
@@ -306,19 +302,17 @@ Expiry decide_expiry(io::FileSystem& files, const io::Path& directory, const com
   auto unpinned = catalog;  // a pin never makes another one go
   for (auto& entry : unpinned) entry.pin = Pin::none;
   if (victims(unpinned).empty()) return expiry;
-  expiry.lock = PinLock::try_take(files, directory, pin_file);
-  refresh_pins(files, directory, name, catalog);  // with those made before the lock was taken
+  expiry.lock = PinLock::try_take(*place.files, place.directory, pin_file);
+  refresh_pins(place, catalog);  // with those made before the lock was taken
   expiry.steps = victims(catalog);
   return expiry;
 }
 
-std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path& directory,
-                                          const commit::Naming& name,
-                                          std::vector<CatalogEntry>& catalog, const Retention& keep,
-                                          const commit::Ownership& owner,
+std::vector<std::int64_t> apply_retention(const Location& place, std::vector<CatalogEntry>& catalog,
+                                          const Retention& keep, const commit::Ownership& owner,
                                           const RetentionHelp& help) {
   std::optional<Expiry> mine;
-  if (!help.expiry) mine = decide_expiry(files, directory, name, catalog, keep);
+  if (!help.expiry) mine = decide_expiry(place, catalog, keep);
   const auto& expiry = help.expiry ? *help.expiry : *mine;
   const auto& steps = expiry.steps;
   if (steps.empty()) return {};
@@ -335,21 +329,22 @@ std::vector<std::int64_t> apply_retention(io::FileSystem& files, const io::Path&
   // is the first that counts.
   const bool writes = !told || help.notes;
   if (writes) owner.check();
-  Removals removals(files, directory, name, owner, help);
+  Removals removals(place, owner, help);
   removals.put_back_aside(writes);
-  if (!is_newest_there(files, directory, name, kept, help.committed)) {
-    log(LogLevel::warning, cat("nothing is removed from ", directory.string(),
+  if (!is_newest_there(place, kept, help.committed)) {
+    log(LogLevel::warning, cat("nothing is removed from ", place.directory.string(),
                                ": the newest checkpoint that stays is not there any more"));
     return {};
   }
   // Before, so that it names nothing that is gone; but on a full disk there is room for it only
   // afterwards, and nothing else would ever make some.
-  const bool afterwards = name.numbered && !told && !removals.write_state_file(kept).empty();
+  const bool afterwards =
+      place.naming.numbered && !told && !removals.write_state_file(kept).empty();
   // Also where it could not be, or none that is left can be restored: what is listed and has data,
   // but no index, would be taken for lost, not for removed.
   std::vector<io::Path> prefixes;
-  for (const auto step : steps) prefixes.push_back(directory / commit::prefix_name(name, step));
-  if (writes) retire(files, directory, name, prefixes);
+  for (const auto step : steps) prefixes.push_back(place.prefix(step));
+  if (writes) retire(*place.files, place.directory, place.naming, prefixes);
   std::vector<std::int64_t> gone;
   for (const auto step : steps) {
     const auto at = std::find_if(catalog.begin(), catalog.end(),

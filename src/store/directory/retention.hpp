@@ -30,8 +30,8 @@ struct Expiry {
   std::vector<CatalogEntry> without(std::vector<CatalogEntry>) const;
 };
 /// Looks at the pins, of which the entries are told, unless nothing would go without any.
-Expiry decide_expiry(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
-                     std::vector<CatalogEntry>&, const Retention&, PinLock::File* = nullptr);
+Expiry decide_expiry(const Location&, std::vector<CatalogEntry>&, const Retention&,
+                     PinLock::File* = nullptr);
 
 std::vector<std::int64_t> steps_of(const std::vector<CatalogEntry>&);
 
@@ -61,8 +61,7 @@ struct RetentionHelp {
 /// while somebody is making one, nothing is removed: the next time will do. What another owner has
 /// saved under the same step stays. Throws busy if the directory is no longer this owner's. Returns
 /// what went.
-std::vector<std::int64_t> apply_retention(io::FileSystem&, const io::Path& directory,
-                                          const commit::Naming& name, std::vector<CatalogEntry>&,
+std::vector<std::int64_t> apply_retention(const Location&, std::vector<CatalogEntry>&,
                                           const Retention&, const commit::Ownership&,
                                           const RetentionHelp& = {});
 

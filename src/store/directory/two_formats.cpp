@@ -48,7 +48,7 @@ bool is_any_pinned(const Location& place, std::int64_t step) {
   CatalogEntry any;
   any.step = step;
   any.damage = "not looked at";  // it may be the one that is meant
-  return is_pinned(*place.files, place.directory, place.naming, any);
+  return is_pinned(place, any);
 }
 
 void say_it_stays(std::int64_t step, const std::string& why) {
@@ -64,7 +64,7 @@ std::optional<Found> look_at(const Location& place, const std::string& name,
   }
   const auto prefix = place.prefix(parsed.step);
   for (const auto* format : all_formats()) {
-    const auto there = try_recognise(*format, *place.files, format->main_file(prefix));
+    const auto there = try_recognise(*format, {*place.files, format->main_file(prefix)});
     if (!there.value_or(true)) return std::nullopt;
   }
   try {

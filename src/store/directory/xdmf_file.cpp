@@ -9,17 +9,16 @@
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
 #include "model/convert.hpp"
-#include "store/contents/contents_reader.hpp"
 #include "store/contents/format.hpp"
 
 namespace cairn {
 namespace {
 
-double time_of(io::FileSystem& files, const CheckpointContents& contents, const std::string& key) {
-  const auto* tensor = contents.find(key);
+double time_of(const OpenCheckpoint& checkpoint, const std::string& key) {
+  const auto* tensor = checkpoint->find(key);
   const auto refuse = [&](const std::string& why) {
-    throw Error(Code::invalid_argument, cat("'", key, "' tells no time in ", contents.prefix), why,
-                "Give the key of one real or integer number.")
+    throw Error(Code::invalid_argument, cat("'", key, "' tells no time in ", checkpoint->prefix),
+                why, "Give the key of one real or integer number.")
         .of_tensor(key);
   };
   if (!tensor) refuse("there is no such tensor");
@@ -29,16 +28,15 @@ double time_of(io::FileSystem& files, const CheckpointContents& contents, const 
       tensor->dtype == DType::complex128) {
     refuse(cat("it is ", dtype_name(tensor->dtype), ' ', shape_text(tensor->shape)));
   }
-  auto bytes = read_slice(files, contents, *tensor, tensor->slices.front());
-  if (contents.big_endian) std::reverse(bytes.begin(), bytes.end());
+  auto bytes = checkpoint.read(*tensor, tensor->slices.front());
+  if (checkpoint->big_endian) std::reverse(bytes.begin(), bytes.end());
   double time = 0;
   convert(tensor->dtype, reinterpret_cast<const std::byte*>(bytes.data()), DType::float64,
           reinterpret_cast<std::byte*>(&time), 1, Conversion::round);
   return time;
 }
 
-std::vector<double> axis_values(io::FileSystem& files, const CheckpointContents& contents,
-                                const StoredTensor& tensor) {
+std::vector<double> axis_values(const OpenCheckpoint& checkpoint, const StoredTensor& tensor) {
   const auto size = dtype_size(tensor.dtype);
   if (!is_convertible(tensor.dtype) || tensor.dtype == DType::complex64 ||
       tensor.dtype == DType::complex128) {
@@ -47,8 +45,8 @@ std::vector<double> axis_values(io::FileSystem& files, const CheckpointContents&
   std::vector<double> values(static_cast<std::size_t>(tensor.shape[0]),
                              std::numeric_limits<double>::quiet_NaN());
   for (const auto& slice : tensor.slices) {
-    auto bytes = read_slice(files, contents, tensor, slice);
-    if (contents.big_endian) {
+    auto bytes = checkpoint.read(tensor, slice);
+    if (checkpoint->big_endian) {
       for (std::size_t at = 0; at + size <= bytes.size(); at += size) {
         std::reverse(bytes.begin() + static_cast<std::ptrdiff_t>(at),
                      bytes.begin() + static_cast<std::ptrdiff_t>(at + size));
@@ -76,25 +74,26 @@ std::vector<const CatalogEntry*> shown_in_xdmf(const std::vector<CatalogEntry>& 
   return shown;
 }
 
-xdmf::Step describe_step(io::FileSystem& files, const CheckpointContents& contents,
-                         const XdmfOptions& options, const io::Path& beside) {
+xdmf::Step describe_step(const OpenCheckpoint& checkpoint, const XdmfOptions& options,
+                         const io::Path& beside) {
   const auto name = [&](std::int32_t file) {
-    const auto path = data_path(contents, file);
+    const auto path = data_path(*checkpoint, file);
     return path.parent_path() == beside ? path.filename().string()
                                         : path.lexically_proximate(beside).string();
   };
   auto step = xdmf::describe(
-      contents, options, name,
-      [&](const StoredTensor& axis) { return axis_values(files, contents, axis); },
-      format_of(contents.format).has_datasets());
-  step.step = step_of(contents);
-  step.time = options.time.empty() ? static_cast<double>(step.step)
-                                   : time_of(files, contents, options.time);
+      *checkpoint, options, name,
+      [&](const StoredTensor& axis) { return axis_values(checkpoint, axis); },
+      format_of(checkpoint->format).has_datasets());
+  step.step = step_of(*checkpoint);
+  step.time =
+      options.time.empty() ? static_cast<double>(step.step) : time_of(checkpoint, options.time);
   return step;
 }
 
-void replace_xdmf(io::FileSystem& files, const io::Path& path, const std::string& text,
-                  const io::Path& temporary) {
+void replace_xdmf(const Address& at, const std::string& text, const io::Path& temporary) {
+  auto& files = *at.files();
+  const auto& path = at.path();
   if (const auto there = files.status(path)) {
     std::string head(256, '\0');
     head.resize(static_cast<std::size_t>(
@@ -128,7 +127,7 @@ void XdmfFile::update(io::FileSystem& files, const std::vector<CatalogEntry>& en
     try {
       const auto prefix = directory_ / commit::prefix_name(naming_, entry->step);
       const auto contents = read_contents_as(entry->format, files, prefix);
-      auto step = describe_step(files, contents, options_, directory_);
+      auto step = describe_step({files, contents}, options_, directory_);
       if (naming_.numbered) step.step = entry->step;
       told.time = step.time;
       told.text = xdmf::step_text(step, options_);
@@ -151,7 +150,7 @@ void XdmfFile::update(io::FileSystem& files, const std::vector<CatalogEntry>& en
   if (text == written_ && io::exists(files, path)) return;
   const auto temporary =
       directory_ / commit::xdmf_temporary_name(naming_.name, owner.ownership().record().token);
-  replace_xdmf(files, path, text, owner.atomic_rename() ? temporary : io::Path());
+  replace_xdmf({files, path}, text, owner.atomic_rename() ? temporary : io::Path());
   written_ = std::move(text);
 }
 

@@ -7,8 +7,8 @@
 
 #include "cairn/xdmf.hpp"
 #include "foreign/xdmf/xdmf_text.hpp"
-#include "io/file_system.hpp"
 #include "store/commit/ownership.hpp"
+#include "store/contents/open_checkpoint.hpp"
 #include "store/directory/catalog.hpp"
 
 namespace cairn {
@@ -19,14 +19,12 @@ std::vector<const CatalogEntry*> shown_in_xdmf(const std::vector<CatalogEntry>&)
 /// What the file says of one checkpoint, with names relative to `beside`, the directory of the XDMF
 /// file. Reads its index, and the tensor that tells the time. Throws as xdmf::describe, and what
 /// opening a checkpoint throws.
-xdmf::Step describe_step(io::FileSystem&, const CheckpointContents&, const XdmfOptions&,
-                         const io::Path& beside);
+xdmf::Step describe_step(const OpenCheckpoint&, const XdmfOptions&, const io::Path& beside);
 
 /// Writes a file as a whole: beside under the temporary name, synced, renamed; an empty name: in
 /// place, where there are no renames. Throws already_exists where `path` is a file that Cairn did
 /// not make.
-void replace_xdmf(io::FileSystem&, const io::Path& path, const std::string& text,
-                  const io::Path& temporary);
+void replace_xdmf(const Address& path, const std::string& text, const io::Path& temporary);
 
 /// DIRECTORY/NAME.xdmf as its owner keeps it up to date. What was read of a checkpoint is kept, so
 /// that an update reads those that are new. For one thread at a time.

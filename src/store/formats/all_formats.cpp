@@ -24,19 +24,19 @@ const CheckpointFormat& format_of(Format format) {
   throw Error(Code::internal, "a format that is in no table");
 }
 
-std::optional<bool> try_recognise(const CheckpointFormat& format, io::FileSystem& files,
-                                  const io::Path& main_file) {
+std::optional<bool> try_recognise(const CheckpointFormat& format, const Address& main_file) {
   try {
-    return format.recognises(files, main_file);
+    return format.recognises(*main_file.files(), main_file.path());
   } catch (const Error&) {
     return std::nullopt;
   }
 }
 
-std::optional<Format> other_format(io::FileSystem& files, const io::Path& prefix, Format format) {
+std::optional<Format> other_format(const Address& prefix, Format format) {
   for (const auto* one : table) {
     if (one->id() == format) continue;
-    if (try_recognise(*one, files, one->main_file(prefix)).value_or(true)) return one->id();
+    if (try_recognise(*one, prefix.at(one->main_file(prefix.path()))).value_or(true))
+      return one->id();
   }
   return std::nullopt;
 }

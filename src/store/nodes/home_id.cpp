@@ -34,9 +34,10 @@ bool is_of(std::string_view text, const io::Status& status) {
 
 }  // namespace
 
-std::string home_id(io::FileSystem& files, const io::Path& directory, bool may_write) {
-  const auto status = files.status(directory).value_or(io::Status{});
-  const auto path = directory / commit::private_directory_name / "home-id";
+std::string home_id(const Address& directory, bool may_write) {
+  auto& files = *directory.files();
+  const auto status = directory.status().value_or(io::Status{});
+  const auto path = directory.path() / commit::private_directory_name / "home-id";
   // One that is too large for what it holds is damaged, as one of other words is.
   if (const auto text = io::try_read_file(files, path, longest_id_bytes)) {
     const auto space = text->find(' ');

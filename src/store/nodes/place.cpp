@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
@@ -46,6 +47,11 @@ io::Path node_directory(const std::string& text, const std::string& node) {
     }
   }
   return path;
+}
+
+io::Path node_folder(const std::string& text, std::string node) {
+  const char* given = node.empty() ? std::getenv("CAIRN_NODE") : nullptr;
+  return node_directory(text, given ? given : std::move(node));
 }
 
 void require_own(const io::Path& path, bool only_looks) {
@@ -132,9 +138,9 @@ io::Path pieces_at(const io::Path& home) {
   return home / commit::private_directory_name / commit::pieces_directory_name;
 }
 
-bool are_own(io::FileSystem& files, const io::Path& pieces) {
-  for (const auto& path : {pieces.parent_path(), pieces}) {
-    if (!files.is_link(path)) continue;
+bool are_own(const Address& pieces) {
+  for (const auto& path : {pieces.path().parent_path(), pieces.path()}) {
+    if (!pieces.files()->is_link(path)) continue;
     log(LogLevel::warning, cat(path.string(), " is passed over: it is a symbolic link"));
     return false;
   }
@@ -189,13 +195,13 @@ std::string home_of(io::FileSystem& files, const io::Path& folder) {
 
 }  // namespace
 
-std::vector<SaveMap> list_maps(io::FileSystem& files, const io::Path& folder) {
+std::vector<SaveMap> list_maps(const Address& folder) {
   std::vector<SaveMap> maps;
-  if (!io::exists(files, folder)) return maps;
-  for (const auto& name : files.list(folder)) {
+  if (!folder.exists()) return maps;
+  for (const auto& name : folder.list()) {
     try {
-      if (!io::exists(files, folder / name / map_name)) continue;
-      auto map = read_map(files, folder / name);
+      if (!(folder / name / map_name).exists()) continue;
+      auto map = read_map(*folder.files(), folder.path() / name);
       if (name == save_name(map)) maps.push_back(std::move(map));
     } catch (const Error& error) {
       log(LogLevel::warning, cat("passed over on this node: ", error.what()));
@@ -204,11 +210,11 @@ std::vector<SaveMap> list_maps(io::FileSystem& files, const io::Path& folder) {
   return maps;
 }
 
-Stocked look_at_save(io::FileSystem& files, const io::Path& folder, const SaveMap& map) {
+Stocked look_at_save(const Address& folder, const SaveMap& map) {
   Stocked stocked;
   const Sets sets(map);
-  for (const auto& file : files.list(folder)) {
-    const auto status = files.status(folder / file);
+  for (const auto& file : folder.list()) {
+    const auto status = (folder / file).status();
     if (!status || status->is_directory) continue;
     const int part = number_behind(file, "part-"), parity = number_behind(file, "parity-");
     if (part >= 0 && part < map.ranks() && status->size == map.part_bytes[nth(part)]) {

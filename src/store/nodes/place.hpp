@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "io/file_system.hpp"
+#include "store/address.hpp"
 #include "store/nodes/save_map.hpp"
 
 namespace cairn::tier {
@@ -20,6 +20,8 @@ inline constexpr const char* map_name = "map";
 /// The text of TierOptions::directory on this host and node; a node without a name is the host, so
 /// that the next job finds it whatever the order of its nodes. Throws invalid_argument.
 io::Path node_directory(const std::string& text, const std::string& node);
+/// The same of a node that may be told by CAIRN_NODE ("").
+io::Path node_folder(const std::string& text, std::string node);
 
 /// Throws invalid_argument for what is not this user's own directory (of POSIX files); others'
 /// directories in /dev/shm may have been put there to be found. Takes others' rights away, unless
@@ -50,7 +52,7 @@ std::string save_name(const SaveMap&);
 io::Path pieces_at(const io::Path& home);
 /// Whether a folder of pieces, by name, is where it seems to be: what a link leads to may be
 /// another run's. The log tells.
-bool are_own(io::FileSystem&, const io::Path& pieces);
+bool are_own(const Address& pieces);
 /// For who writes there, or removes. Throws invalid_argument, as commit::require_no_links().
 void require_no_links(io::FileSystem&, const io::Path& home);
 
@@ -58,13 +60,13 @@ void require_no_links(io::FileSystem&, const io::Path& home);
 int number_behind(const std::string& name, std::string_view prefix);
 
 /// The maps in a folder of saves. What is damaged is passed over, for the log.
-std::vector<SaveMap> list_maps(io::FileSystem&, const io::Path&);
+std::vector<SaveMap> list_maps(const Address&);
 
 /// What of a save is there whole, by rank.
 struct Stocked {
   std::vector<int> parts, parities;
 };
-Stocked look_at_save(io::FileSystem&, const io::Path& folder, const SaveMap&);
+Stocked look_at_save(const Address& folder, const SaveMap&);
 
 /// A place has this of a save: among those that are known, by uuid. `node`: a number of the place,
 /// `home` that of the run's directory.

@@ -50,7 +50,7 @@ class Hdf5 : public testing::Test {
     io::write_file(*files_, path, bytes);
   }
   std::string verified(const std::string& prefix) {
-    const auto report = verify_checkpoint(*files_, prefix);
+    const auto report = verify_checkpoint({*files_, prefix});
     if (report.verdict() == Verdict::whole) return "";
     return report.findings.front().what;
   }
@@ -203,7 +203,7 @@ TEST_F(Hdf5, SaysWhichDeviceTaskHeldEachSlice) {
       CheckpointManager(group, "/run", options_).save(1, state);
     });
     const auto contents = read_contents(*files_, "/run/ckpt-1");
-    const auto holders = read_holders(*files_, contents);
+    const auto holders = read_holders({*files_, contents});
     ASSERT_TRUE(holders);
     const auto held = [&](const std::string& key) {
       std::string text;
@@ -232,7 +232,7 @@ TEST_F(Hdf5, SaysWhichDeviceTaskHeldEachSlice) {
     bytes[at + 5] = 'S';
     replace("/run/ckpt-1.h5", bytes);
     EXPECT_THAT(verified("/run/ckpt-1"), HasSubstr("_cairn/slices"));
-    EXPECT_THROW(read_holders(*files_, contents), Error);
+    EXPECT_THROW(read_holders({*files_, contents}), Error);
     std::vector<float> v(4);
     State wanted;
     wanted.add("dir/v", whole(v.data(), {4}));
@@ -282,7 +282,7 @@ TEST_F(Hdf5, LiesBesideBundlesInOneDirectory) {
       manager.restore(step, state);
       EXPECT_EQ(u, step);
       EXPECT_EQ(manager.open(step).format, step % 2 ? Format::bundle : Format::hdf5);
-      EXPECT_EQ(read_holders(*files_, manager.open(step)).has_value(), step % 2 == 0);
+      EXPECT_EQ(read_holders({*files_, manager.open(step)}).has_value(), step % 2 == 0);
     }
     manager.restore(4, state);
   }
@@ -361,7 +361,7 @@ TEST_F(Hdf5, EachFlippedByteIsFoundAndNoneRestoresWrongly) {
     auto bad = good;
     bad[at] = static_cast<char>(bad[at] ^ (1 << at % 8));
     replace("/run/ckpt-1.h5", bad);
-    ASSERT_EQ(verify_checkpoint(*files_, "/run/ckpt-1").verdict(), Verdict::damaged);
+    ASSERT_EQ(verify_checkpoint({*files_, "/run/ckpt-1"}).verdict(), Verdict::damaged);
     test::SampleState read(1);
     std::vector<std::string> read_words(2);
     read.add(sample, {Box::whole(sample.shape)}, 0);
@@ -415,7 +415,7 @@ TEST_F(Hdf5, ACutFileIsDamagedAndPassedOver) {
                            std::size_t{4096}, std::size_t{2000}}) {
     SCOPED_TRACE(cat(bytes, " bytes of ", good.size()));
     replace("/run/ckpt-2.h5", good.substr(0, bytes));
-    EXPECT_EQ(verify_checkpoint(*files_, "/run/ckpt-2").verdict(), Verdict::damaged);
+    EXPECT_EQ(verify_checkpoint({*files_, "/run/ckpt-2"}).verdict(), Verdict::damaged);
     options_.read_only = true;
     CheckpointManager manager(serial_group(), "/run", options_);
     const auto report = manager.restore_latest(state);
@@ -425,7 +425,7 @@ TEST_F(Hdf5, ACutFileIsDamagedAndPassedOver) {
     EXPECT_EQ(u, 1);
   }
   replace("/run/ckpt-2.h5", good + "and more");
-  EXPECT_EQ(verify_checkpoint(*files_, "/run/ckpt-2").verdict(), Verdict::damaged);
+  EXPECT_EQ(verify_checkpoint({*files_, "/run/ckpt-2"}).verdict(), Verdict::damaged);
   // A damaged step is replaced by the next save of it.
   options_.read_only = false;
   save(2, 5);

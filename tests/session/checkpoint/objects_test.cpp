@@ -425,7 +425,7 @@ TEST_P(Objects, AGraphThatIsNoneIsDamage) {
     manager.save(1, State().add(std::string(object_graph_key), mine));
     EXPECT_THAT(manager.open(1).graph_problem, HasSubstr("object graph is damaged"));
   });
-  const auto found = verify_checkpoint(*files_, "/run/ckpt-1");
+  const auto found = verify_checkpoint({*files_, "/run/ckpt-1"});
   EXPECT_EQ(found.verdict(), Verdict::damaged);
   ASSERT_EQ(found.findings.size(), 1u);
   EXPECT_THAT(found.findings[0].what, HasSubstr("object graph is damaged"));

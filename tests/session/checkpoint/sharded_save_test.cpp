@@ -40,7 +40,7 @@ class ShardedSave : public testing::Test {
   std::vector<float> read(const std::string& prefix, const std::string& key) {
     const auto contents = read_contents(*files_, prefix);
     const auto& tensor = *contents.find(key);
-    const auto bytes = read_numbers(*files_, contents, tensor, Box::whole(tensor.shape));
+    const auto bytes = read_numbers({*files_, contents}, tensor, Box::whole(tensor.shape));
     std::vector<float> values(bytes.size() / sizeof(float));
     std::memcpy(values.data(), bytes.data(), bytes.size());
     return values;
@@ -309,7 +309,7 @@ TEST(ShardedRestore, FilesOfDTensorIntoAnyLayout) {
                           tensors);
           for (std::size_t i = 0; i < names.size(); ++i) {
             if (boxes[i].empty()) continue;
-            EXPECT_EQ(memory[i], read_numbers(*files, contents, contents.tensors[i], boxes[i]))
+            EXPECT_EQ(memory[i], read_numbers({*files, contents}, contents.tensors[i], boxes[i]))
                 << names[i];
           }
         });

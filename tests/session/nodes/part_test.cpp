@@ -37,7 +37,7 @@ struct Written {
     bundle::PartRecord record;
     record.uuid = uuid;
     record.parts = record.num_files = 1;
-    size = write_part(files, "/part", record, out, false);
+    size = write_part({files, "/part"}, record, out, false);
   }
   Dims shape;
   std::vector<double> values;
@@ -48,7 +48,7 @@ struct Written {
 TEST(Part, GivesAnyBox) {
   Written one({7, 50, 190});
   EXPECT_EQ(one.size, one.files.status("/part")->size);
-  const auto part = std::make_shared<Part>(one.files, "/part", uuid);
+  const auto part = std::make_shared<Part>(Address(one.files, "/part"), uuid);
   ASSERT_EQ(part->record().tensors.size(), 2u);
   std::mt19937 random(1);
   for (const auto& entry : part->record().tensors) {
@@ -91,7 +91,7 @@ TEST(Part, NoFlipIsRead) {
     files.create("/part")->write_at(0, std::as_bytes(std::span(changed)));
     std::vector<double> values(one.values.size());
     const auto error = error_of([&] {
-      const auto part = std::make_shared<Part>(files, "/part", uuid);
+      const auto part = std::make_shared<Part>(Address(files, "/part"), uuid);
       part->verify();
       for (const auto& entry : part->record().tensors) {
         part->read(entry.slices.at(0).offset, std::as_writable_bytes(std::span(values)));
@@ -105,11 +105,11 @@ TEST(Part, NoFlipIsRead) {
        {std::size_t{0}, std::size_t{63}, std::size_t{100}, bytes.size() - 1}) {
     io::MemoryFileSystem files;
     files.create("/part")->write_at(0, std::as_bytes(std::span(bytes)).first(size));
-    const auto error = error_of([&] { Part(files, "/part", uuid); });
+    const auto error = error_of([&] { Part({files, "/part"}, uuid); });
     ASSERT_TRUE(error);
     EXPECT_EQ(error->code(), Code::data_loss);
   }
-  const auto other = error_of([&] { Part(one.files, "/part", std::string(32, '0')); });
+  const auto other = error_of([&] { Part({one.files, "/part"}, std::string(32, '0')); });
   ASSERT_TRUE(other);
   EXPECT_EQ(other->code(), Code::data_loss);
 }

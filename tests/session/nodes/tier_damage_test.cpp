@@ -11,12 +11,12 @@
 #include "cairn/ragged.hpp"
 #include "session/nodes/part.hpp"
 #include "session/nodes/tier_kit.hpp"
+#include "store/nodes/flush_node.hpp"
 #include "store/nodes/place.hpp"
 #include "support/group_kit.hpp"
 #include "support/n_to_m.hpp"
 #include "testing/memory.hpp"
 #include "testing/threads.hpp"
-#include "tools/flush_node.hpp"
 
 namespace cairn {
 namespace {
@@ -61,7 +61,7 @@ TEST_F(TierTest, NothingIsComputedFromBytesThatNoTensorHas) {
   const auto path = find("/nodes/n0", "part-").front();
   flip(path, 4095);
   const auto map = io::read_file(*files_, path.parent_path() / tier::map_name, 10000);
-  const tier::Part part(*files_, path, tier::decode_map(map).uuid);  // whose record is whole
+  const tier::Part part({*files_, path}, tier::decode_map(map).uuid);  // whose record is whole
   EXPECT_EQ(restore(one, 4, 1), 2);
 }
 
@@ -286,7 +286,7 @@ TEST_F(TierTest, PartsOfANodeMayBeInTwoPlaces) {
   // Some of its parts on the node, all of them brought home; and another node is away.
   const test::NToMCase one(6, 6, 2);
   save(one, 6, 2);
-  flush_node(*files_, "/run", "/nodes/%n", "n1");
+  flush_node({*files_, "/run"}, "/nodes/%n", "n1");
   const auto parts = find("/nodes/n1", "part-");
   ASSERT_THAT(parts, SizeIs(2));
   files_->remove(parts.front());

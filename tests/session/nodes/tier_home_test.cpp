@@ -6,11 +6,11 @@
 #include "cairn/checkpoint_manager.hpp"
 #include "session/nodes/flush_kit.hpp"
 #include "store/nodes/home_id.hpp"
+#include "store/nodes/tidy_node.hpp"
 #include "support/forwarding_files.hpp"
 #include "support/group_kit.hpp"
 #include "testing/memory.hpp"
 #include "testing/threads.hpp"
-#include "tools/tidy_node.hpp"
 
 namespace cairn {
 namespace {
@@ -196,16 +196,16 @@ TEST_F(TierFlushTest, AHomeIsTheSameOnKernelsThatTellLessOfIt) {
     const io::Path home = first_tells ? "/told" : "/untold";
     io::create_directories(*files_, home / ".cairn");
     io::FileSystem& first = first_tells ? static_cast<io::FileSystem&>(more) : *files_;
-    const auto id = tier::home_id(first, home, true);
-    EXPECT_EQ(tier::home_id(*files_, home, false), id);
-    EXPECT_EQ(tier::home_id(more, home, true), id);
+    const auto id = tier::home_id({first, home}, true);
+    EXPECT_EQ(tier::home_id({*files_, home}, false), id);
+    EXPECT_EQ(tier::home_id({more, home}, true), id);
   }
   // Where both tell it, another directory of the same number is another home.
   const auto path = io::Path("/told") / ".cairn" / "home-id";
   auto text = io::read_file(*files_, path, 4096);
   text.back() = text.back() == '1' ? '2' : '1';
   io::replace_file(*files_, path, text);
-  EXPECT_EQ(tier::home_id(more, "/told", false), "");
+  EXPECT_EQ(tier::home_id({more, "/told"}, false), "");
 }
 
 TEST_F(TierFlushTest, AFileSystemThatIsAwayTakesNothingWithIt) {
@@ -218,7 +218,7 @@ TEST_F(TierFlushTest, AFileSystemThatIsAwayTakesNothingWithIt) {
     manager.save(1, state);
     manager.save(2, state);
   });
-  const auto tidy = [&] { return tidy_node(files_, "/nodes/%n", "n1", false); };
+  const auto tidy = [&] { return tidy_node({files_, "/nodes/%n"}, "n1", false); };
   EXPECT_THAT(tidy().gone, testing::IsEmpty());
   files_->rename("/mount", "/elsewhere");
   EXPECT_THAT(tidy().left, testing::ElementsAre(HasSubstr("may be away")));

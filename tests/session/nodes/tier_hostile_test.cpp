@@ -56,9 +56,9 @@ class Hostile : public TierTest {
   void forge(int rank, const std::function<void(bundle::PartRecord&)>& change) {
     const auto path = find("/nodes/n0", cat("part-", rank)).at(0);
     const auto folder = path.parent_path().parent_path();
-    auto map = tier::list_maps(*files_, folder).at(0);
+    auto map = tier::list_maps({*files_, folder}).at(0);
     Outgoing out;
-    auto record = tier::Part(*files_, path, map.uuid).record();
+    auto record = tier::Part({*files_, path}, map.uuid).record();
     change(record);
     const std::vector<std::byte> bytes(1 << 16);
     for (auto& tensor : record.tensors) {
@@ -67,7 +67,7 @@ class Hostile : public TierTest {
       out.entries.push_back(tensor);
     }
     files_->remove(path);
-    map.part_bytes[nth(rank)] = tier::write_part(*files_, path, record, out, false);
+    map.part_bytes[nth(rank)] = tier::write_part({*files_, path}, record, out, false);
     io::replace_file(*files_, path.parent_path() / tier::map_name, encode(map));
   }
   static StoredTensor& x_of(bundle::PartRecord& record) {
@@ -139,9 +139,9 @@ TEST_F(Hostile, NotesTooLargeForWhatTheyHoldAreNone) {
   io::create_directories(disk, "/node/" + id);
   io::write_file(disk, "/home/.cairn/home-id", large);
   io::write_file(disk, "/node/" + id + "/.home", "/" + large);
-  EXPECT_EQ(tier::home_id(disk, "/home", false), "");
-  const auto made = tier::home_id(disk, "/home", true);
-  EXPECT_EQ(tier::home_id(disk, "/home", false), made);
+  EXPECT_EQ(tier::home_id({disk, "/home"}, false), "");
+  const auto made = tier::home_id({disk, "/home"}, true);
+  EXPECT_EQ(tier::home_id({disk, "/home"}, false), made);
   EXPECT_FALSE(tier::noted_home(disk, "/node", id));
   tier::note_home(disk, "/node", id, "/home", disk);
   EXPECT_EQ(tier::noted_home(disk, "/node", id).value().path, "/home");

@@ -14,15 +14,15 @@
 #include "cairn/sparse.hpp"
 #include "session/nodes/tier_kit.hpp"
 #include "store/commit/ownership.hpp"
+#include "store/nodes/flush_node.hpp"
 #include "store/nodes/place.hpp"
+#include "store/nodes/tidy_node.hpp"
 #include "support/group_kit.hpp"
 #include "support/memory_run.hpp"
 #include "support/n_to_m.hpp"
 #include "support/rounds.hpp"
 #include "testing/memory.hpp"
 #include "testing/threads.hpp"
-#include "tools/flush_node.hpp"
-#include "tools/tidy_node.hpp"
 
 namespace cairn {
 namespace {
@@ -253,9 +253,9 @@ TEST_F(TierTest, WhatWasBroughtHomeServesWhenAllNodesAreGone) {
       save(one, 4, 1);
       for (int node = 0; node < 4; ++node) {
         if (node == missing) continue;
-        const auto done = flush_node(*files_, "/run", "/nodes/%n", cat("n", node));
+        const auto done = flush_node({*files_, "/run"}, "/nodes/%n", cat("n", node));
         EXPECT_EQ(done.steps, (std::vector<std::int64_t>{2}));
-        EXPECT_EQ(flush_node(*files_, "/run", "/nodes/%n", cat("n", node)).files, 0);  // again
+        EXPECT_EQ(flush_node({*files_, "/run"}, "/nodes/%n", cat("n", node)).files, 0);  // again
       }
       for (int node = 0; node < 4; ++node) lose_node(node);
       EXPECT_EQ(restore(one, 3, 1, 20), 2) << "missing " << missing << " seed " << seed;
@@ -272,26 +272,29 @@ TEST_F(TierTest, WhatWasBroughtHomeServesWhenAllNodesAreGone) {
   flip(find("/nodes/n0", "map").front(), 30);
   files_->inject({Code::io, "read", find("/nodes/n1", "map").front().string(), 0, 1});
   for (int node = 0; node < 4; ++node) {
-    const auto done = flush_node(*files_, "/run", "/nodes/%n", cat("n", node));
+    const auto done = flush_node({*files_, "/run"}, "/nodes/%n", cat("n", node));
     EXPECT_EQ(done.steps.size(), node < 2 ? 0u : 1u);
     EXPECT_EQ(done.without_map.size(), node < 2 ? 1u : 0u);
   }
   for (int node = 0; node < 4; ++node) lose_node(node);
   EXPECT_EQ(restore(some, 4, 1, 20), 2);
 
-  test::expect_error(Code::not_found, HasSubstr("this node has nothing"),
-                     [&] { flush_node(*files_, "/run", "/nodes/%n", "n77"); });
-  test::expect_error(Code::not_found, HasSubstr("belongs to"),
-                     [&] { flush_node(*files_, "/nodes", "/nodes/%n", "n1"); });
+  test::expect_error(Code::not_found, HasSubstr("this node has nothing"), [&] {
+    flush_node({*files_, "/run"}, "/nodes/%n", "n77");
+  });
+  test::expect_error(Code::not_found, HasSubstr("belongs to"), [&] {
+    flush_node({*files_, "/nodes"}, "/nodes/%n", "n1");
+  });
   // A node without a name is the host.
-  test::expect_error(Code::not_found, HasSubstr("this node has nothing"),
-                     [&] { flush_node(*files_, "/run", "/nodes/%n", ""); });
+  test::expect_error(Code::not_found, HasSubstr("this node has nothing"), [&] {
+    flush_node({*files_, "/run"}, "/nodes/%n", "");
+  });
 }
 
 TEST_F(TierTest, ANodeIsTidiedOfWhatNobodyCanAskFor) {
   const test::NToMCase one(4, 4, 5);
   save(one, 4, 1);
-  const auto tidy = [&](bool dry_run) { return tidy_node(files_, "/nodes/%n", "n1", dry_run); };
+  const auto tidy = [&](bool dry_run) { return tidy_node({files_, "/nodes/%n"}, "n1", dry_run); };
   EXPECT_THAT(tidy(false).gone, IsEmpty());
   EXPECT_THAT(tidy(false).left, IsEmpty());
 
@@ -330,8 +333,9 @@ TEST_F(TierTest, ANodeIsTidiedOfWhatNobodyCanAskFor) {
   EXPECT_THAT(tidy(false).gone, SizeIs(1));
   EXPECT_THAT(files_->list("/nodes/n1"), IsEmpty());
   EXPECT_THAT(find("/nodes/n2", "part-"), Not(IsEmpty()));  // another node's affair
-  test::expect_error(Code::not_found, HasSubstr("nothing was saved on this node"),
-                     [&] { tidy_node(files_, "/nodes/%n", "n77", false); });
+  test::expect_error(Code::not_found, HasSubstr("nothing was saved on this node"), [&] {
+    tidy_node({files_, "/nodes/%n"}, "n77", false);
+  });
 }
 
 TEST_F(TierTest, AFullNodeOpensWithoutANoteOfItsHome) {
@@ -342,7 +346,7 @@ TEST_F(TierTest, AFullNodeOpensWithoutANoteOfItsHome) {
   save(one, 4, 1);
   EXPECT_EQ(restore(one, 4, 1), 2);
   files_->set_observer({});
-  EXPECT_THAT(tidy_node(files_, "/nodes/%n", "n1", false).left,
+  EXPECT_THAT(tidy_node({files_, "/nodes/%n"}, "n1", false).left,
               ElementsAre(HasSubstr("is not noted")));
 }
 

@@ -11,12 +11,12 @@
 #include "cairn/ragged.hpp"
 #include "io/temporary_directory.hpp"
 #include "session/nodes/tier_kit.hpp"
+#include "store/nodes/flush_node.hpp"
 #include "store/nodes/place.hpp"
 #include "support/group_kit.hpp"
 #include "support/n_to_m.hpp"
 #include "testing/memory.hpp"
 #include "testing/threads.hpp"
-#include "tools/flush_node.hpp"
 #include "tools/node_saves.hpp"
 
 namespace cairn {
@@ -49,7 +49,7 @@ TEST_F(TierTest, ASaveInFlightIsNoParentOfLaterOnes) {
   });
   const auto homes = files_->list("/nodes/n0");
   ASSERT_THAT(homes, SizeIs(1));
-  auto maps = tier::list_maps(*files_, io::Path("/nodes/n0") / homes.front() / "ckpt");
+  auto maps = tier::list_maps({*files_, io::Path("/nodes/n0") / homes.front() / "ckpt"});
   std::sort(maps.begin(), maps.end(), [](auto& a, auto& b) { return a.sequence < b.sequence; });
   ASSERT_THAT(maps, SizeIs(5));
   for (std::size_t i = 1; i < maps.size(); ++i) {
@@ -178,7 +178,7 @@ TEST_F(TierTest, EachNameIsByItself) {
   });
   // What is brought home is, too.
   for (int node = 0; node < 2; ++node) {
-    const auto done = flush_node(*files_, "/run", "/nodes/%n", cat("n", node));
+    const auto done = flush_node({*files_, "/run"}, "/nodes/%n", cat("n", node));
     EXPECT_EQ(done.steps, (std::vector<std::int64_t>{14, 13, 24, 23}));
     lose_node(node);
   }
@@ -312,7 +312,7 @@ TEST_F(TierTest, OneProcessSeesWhatNodesHave) {
   const test::NToMCase one(4, 4, 1);
   save(one, 4, 1);
   const auto see = [&](std::vector<std::string> nodes) {
-    const auto all = node_saves(*files_, "/run", "/nodes/%n", nodes);
+    const auto all = node_saves({*files_, "/run"}, "/nodes/%n", nodes);
     EXPECT_THAT(all, SizeIs(1));
     return all.empty() ? NodeSave() : all.front();
   };
@@ -327,17 +327,17 @@ TEST_F(TierTest, OneProcessSeesWhatNodesHave) {
   EXPECT_GT(seen.protect_seconds, 0);
   EXPECT_EQ(see({"n0", "n1", "n2"}).margin, 0);
   EXPECT_EQ(see({"n0", "n1", "n2", "n3"}).margin, 1);
-  flush_node(*files_, "/run", "/nodes/%n", "n3");
+  flush_node({*files_, "/run"}, "/nodes/%n", "n3");
   seen = see({"n0", "n1"});
   EXPECT_EQ(seen.nodes_seen, 3);
   EXPECT_EQ(seen.nodes_brought, 1);
   EXPECT_EQ(seen.margin, 0);
-  EXPECT_THAT(node_saves(*files_, "/nodes", "/nodes/%n", {"n1"}), IsEmpty());
+  EXPECT_THAT(node_saves({*files_, "/nodes"}, "/nodes/%n", {"n1"}), IsEmpty());
 
-  EXPECT_EQ(verify_node_saves(*files_, "/run", "/nodes/%n", {"n1", "n2"}).parts, 3);
+  EXPECT_EQ(verify_node_saves({*files_, "/run"}, "/nodes/%n", {"n1", "n2"}).parts, 3);
   const auto part = find("/nodes/n2", "part-").front();
   flip(part, files_->status(part)->size - 1);
-  const auto proof = verify_node_saves(*files_, "/run", "/nodes/%n", {"n1", "n2"});
+  const auto proof = verify_node_saves({*files_, "/run"}, "/nodes/%n", {"n1", "n2"});
   EXPECT_EQ(proof.parts, 2);
   ASSERT_THAT(proof.damage, SizeIs(1));
   EXPECT_EQ(proof.damage.front().path, part);

@@ -50,7 +50,7 @@ TEST_P(UnderOtherNames, CheckpointsThatChangedPlacesAreDamagedAndNotRestored) {
   rename("ckpt-6", "ckpt-7");
   rename("else", "ckpt-6");
   for (const int step : {6, 7}) {
-    const auto checked = verify_checkpoint(*files_, cat("/run/ckpt-", step));
+    const auto checked = verify_checkpoint({*files_, cat("/run/ckpt-", step)});
     EXPECT_EQ(checked.verdict(), Verdict::damaged);
     ASSERT_FALSE(checked.findings.empty());
     EXPECT_THAT(checked.findings[0].what, HasSubstr(cat("holds ckpt-", 13 - step)));
@@ -70,7 +70,7 @@ TEST_P(UnderOtherNames, CheckpointsThatChangedPlacesAreDamagedAndNotRestored) {
   // Under any other name it is what it was.
   for (const auto* name : {"final", "best-1"}) {
     rename("ckpt-5", name);
-    EXPECT_EQ(verify_checkpoint(*files_, cat("/run/", name)).verdict(), Verdict::whole) << name;
+    EXPECT_EQ(verify_checkpoint({*files_, cat("/run/", name)}).verdict(), Verdict::whole) << name;
     rename(name, "ckpt-5");
   }
 }

@@ -106,7 +106,7 @@ class DenseFiles : public testing::TestWithParam<int> {
     }
     EXPECT_GT(held.size(), 2u);
     EXPECT_LE(static_cast<std::int64_t>(held.size()), 1 + 2 * total / limit + 1);
-    EXPECT_EQ(verify_checkpoint(*files_, prefix).verdict(), Verdict::whole);
+    EXPECT_EQ(verify_checkpoint({*files_, prefix}).verdict(), Verdict::whole);
   }
   void expect_values(int ranks, std::int64_t step, std::uint64_t version) {
     run_threads(ranks, [&](std::shared_ptr<Group> group) {

@@ -70,7 +70,7 @@ class Dense : public testing::Test {
     mine.add(sample, {Box::whole(sample.shape)}, 0);
     CheckpointManager manager(serial_group(), "/run", options_);
     if (!manager.restore_latest(mine.state())) return "nothing there";
-    const auto verified = verify_checkpoint(*files_, "/run/ckpt-1");
+    const auto verified = verify_checkpoint({*files_, "/run/ckpt-1"});
     if (verified.verdict() != Verdict::whole) return verified.findings.front().what;
     return mine.check(1);
   }
@@ -209,7 +209,7 @@ TEST_F(Dense, HoldsTheSameBytesAsSliced) {
       contents_ = read_contents(*files_, "/run/ckpt-7");
       if (storage == Storage::sliced) continue;
       for (const auto& tensor : contents_.tensors) EXPECT_FALSE(tensor.sliced) << tensor.key;
-      EXPECT_EQ(verify_checkpoint(*files_, "/run/ckpt-7").verdict(), Verdict::whole);
+      EXPECT_EQ(verify_checkpoint({*files_, "/run/ckpt-7"}).verdict(), Verdict::whole);
     }
   }
 }

@@ -52,7 +52,7 @@ TEST_F(DevicesHdf5, SaysWhichOfARanksDevicesHeldEachSlice) {
     state.add("v", on_device(0, slice(c.data(), {8}, {4 * rank}, {4})));
     CheckpointManager(group, "/run", options_).save(1, state);
   });
-  const auto holders = read_holders(*files_, read_contents(*files_, "/run/ckpt-1"));
+  const auto holders = read_holders({*files_, read_contents(*files_, "/run/ckpt-1")});
   ASSERT_TRUE(holders);
   const auto held = [&](const char* key) {
     std::vector<std::string> all;

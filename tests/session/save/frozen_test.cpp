@@ -303,13 +303,13 @@ TEST(FrozenDamage, VerifyNamesTheStepsThatShareIt) {
   rows.save(manager, 4);
   const auto byte = std::byte{0x55};
   disk->open_write("/run/ckpt-2.data-00001-of-00003")->write_at(100, std::span(&byte, 1));
-  const auto checked = verify_checkpoint(*disk, "/run/ckpt-2");
+  const auto checked = verify_checkpoint({*disk, "/run/ckpt-2"});
   EXPECT_EQ(checked.verdict(), Verdict::damaged);
   EXPECT_THAT(checked.findings, Contains(testing::Field(&Finding::what,
                                                         "the damaged file is that of other steps "
                                                         "too: ckpt-1, ckpt-3")));
-  EXPECT_EQ(verify_checkpoint(*disk, "/run/ckpt-1").verdict(), Verdict::damaged);
-  EXPECT_EQ(verify_checkpoint(*disk, "/run/ckpt-4").verdict(), Verdict::whole);
+  EXPECT_EQ(verify_checkpoint({*disk, "/run/ckpt-1"}).verdict(), Verdict::damaged);
+  EXPECT_EQ(verify_checkpoint({*disk, "/run/ckpt-4"}).verdict(), Verdict::whole);
 }
 
 // Of slices whose memory is in pieces, of scalars, of nothing, and in several files of a policy.

@@ -84,7 +84,7 @@ TEST_F(ManyPlanners, SaveAndRestoreOnOtherRanks) {
       ASSERT_TRUE(tensor);
       EXPECT_EQ(tensor->slices.size(), t % 5 ? std::size_t{slices} : 1u);
     }
-    const auto verified = verify_checkpoint(*files_, io::Path(cat("/run/ckpt-", ranks)));
+    const auto verified = verify_checkpoint({*files_, io::Path(cat("/run/ckpt-", ranks))});
     EXPECT_EQ(verified.verdict(), Verdict::whole);
     for (const int readers : test::sanitized ? std::vector<int>{3} : std::vector<int>{1, 3, 4}) {
       run_threads(readers, [&](std::shared_ptr<Group> group) {
@@ -209,7 +209,7 @@ TEST_F(ManyPlanners, DivideATensorOfVeryManySlices) {
       for (int step = 0; step < 2; ++step) manager.save(first + step, mine.state);
     });
     const io::Path prefix(cat("/run/ckpt-", first + 1));
-    EXPECT_EQ(verify_checkpoint(*files_, prefix).verdict(), Verdict::whole);
+    EXPECT_EQ(verify_checkpoint({*files_, prefix}).verdict(), Verdict::whole);
     const auto contents = read_contents(*files_, prefix);
     const auto* tensor = contents.find("u");
     ASSERT_TRUE(tensor);

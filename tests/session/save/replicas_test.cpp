@@ -194,7 +194,7 @@ TEST_F(Replicas, AWarningSaysWhatIsStoredAndTheSaveGoesOn) {
     CheckpointManager manager(serial_group(), "/run", options_);
     ASSERT_TRUE(manager.restore_latest(state));
     EXPECT_THAT(warnings_[0], EndsWith(cat("stored is what rank ", u[7], " has)")));
-    EXPECT_EQ(verify_checkpoint(*files_, "/run/ckpt-1").verdict(), Verdict::whole);
+    EXPECT_EQ(verify_checkpoint({*files_, "/run/ckpt-1"}).verdict(), Verdict::whole);
   }
   // A large one is written by all of its holders; the one that wrote the differing row is named.
   for (const std::size_t row : {3, 500, 900}) {

@@ -132,7 +132,7 @@ TEST_P(Savers, WhatTheyWriteIsPartOfTheCheckpoint) {
       EXPECT_EQ(read[static_cast<std::size_t>(2 * r + 1)], -r);
     }
   });
-  EXPECT_EQ(verify_checkpoint(*files_, "/run/ckpt-1").verdict(), Verdict::whole);
+  EXPECT_EQ(verify_checkpoint({*files_, "/run/ckpt-1"}).verdict(), Verdict::whole);
   EXPECT_EQ(BundleReader("/run/ckpt-1", files_).read_strings("note/0").front(), "of a saver");
   // Nothing else is left, and another rank count restores it.
   for (const auto& name : files_->list("/run")) {

@@ -135,7 +135,7 @@ TEST_P(Figures, OfSavesOfEitherKindAndFormat) {
           EXPECT_EQ(run.before[0].step, 1);
           EXPECT_EQ(run.before[0].bytes, all.last[0].bytes);
         }
-        const auto report = verify_checkpoint(*files_, cat("/run/ckpt-", step));
+        const auto report = verify_checkpoint({*files_, cat("/run/ckpt-", step)});
         EXPECT_TRUE(report.findings.empty()) << report.findings.front().what;
       }
     });
@@ -286,7 +286,7 @@ TEST_P(Figures, WhatABrokenCommitWroteOfThemIntoAnHdf5FileIsCleared) {
   commit::publish_hdf5(*files_, save, seal_hdf5(*files_, save, tensors),
                        [](const auto&) { return false; });
   EXPECT_FALSE(read_contents(*files_, "/run/ckpt-1").meta->statistics);
-  const auto report = verify_checkpoint(*files_, "/run/ckpt-1");
+  const auto report = verify_checkpoint({*files_, "/run/ckpt-1"});
   EXPECT_TRUE(report.findings.empty()) << report.findings.front().what;
 }
 

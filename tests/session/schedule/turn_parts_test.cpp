@@ -382,7 +382,7 @@ TEST(TurnRuns, ACrashLeavesOneOfTheTwo) {
   disk->create_directory("/run/.cairn");
   disk->sync_directory("/");
   disk->sync_directory("/run");
-  const auto recorder = [](auto files) { return RunRecorder(files, "/run", "ckpt", true); };
+  const auto recorder = [](auto files) { return RunRecorder({files, "/run", "ckpt", true}); };
   recorder(disk).begin(1000, 0);
   const auto first = disk->operation_count();
   const auto before = recorder(disk).history();
@@ -409,7 +409,7 @@ TEST(TurnRuns, DebrisAndDamageDoNotStopTheNextRun) {
   disk->create_directory("/run");
   disk->create_directory("/run/.cairn");
   for (const bool atomic_rename : {true, false}) {
-    const auto recorder = [&] { return RunRecorder(disk, "/run", "ckpt", atomic_rename); };
+    const auto recorder = [&] { return RunRecorder({disk, "/run", "ckpt", atomic_rename}); };
     io::write_file(*disk, "/run/.cairn/new-runs.ckpt", "half");
     {
       auto runs = recorder();
@@ -425,7 +425,7 @@ TEST(TurnRuns, DebrisAndDamageDoNotStopTheNextRun) {
   }
   // A disk that refuses is no reason to fail.
   disk->inject({.code = Code::io, .kind = "", .path_part = "runs.ckpt", .times = 1000});
-  auto runs = RunRecorder(disk, "/run", "ckpt", true);
+  auto runs = RunRecorder({disk, "/run", "ckpt", true});
   EXPECT_NO_THROW(runs.begin(1000, 0));
   EXPECT_NO_THROW(runs.end_well([] { return 1001.0; }));
 }
@@ -438,16 +438,16 @@ TEST(TurnRuns, WhoLostTheDirectoryWritesNothing) {
   disk->create_directory("/run");
   disk->create_directory("/run/.cairn");
   bool ours = true;
-  RunRecorder first(disk, "/run", "ckpt", true, [&] {
+  RunRecorder first({disk, "/run", "ckpt", true}, [&] {
     if (!ours) throw Error(Code::busy, "taken over");
   });
   first.begin(1000, 0);
   ours = false;
-  RunRecorder second(disk, "/run", "ckpt", true);
+  RunRecorder second({disk, "/run", "ckpt", true});
   second.begin(2000, 1500);
   first.end_well([] { return 3000.0; });
   EXPECT_THAT(told, HasSubstr("that a run ends is not recorded: taken over"));
-  EXPECT_EQ(RunRecorder(disk, "/run", "ckpt", true).history(), second.history());
+  EXPECT_EQ(RunRecorder({disk, "/run", "ckpt", true}).history(), second.history());
   // A clock that throws in a destructor is no reason to end the program.
   EXPECT_NO_THROW(second.end_well([]() -> double { throw std::runtime_error("no clock"); }));
   set_log_sink({});

@@ -19,7 +19,7 @@ using ::testing::ElementsAre;
 
 TEST(WithoutRenames, TheDirectorySaysSo) {
   const auto files = std::make_shared<io::MemoryFileSystem>();
-  EXPECT_FALSE(says_no_rename(*files, "/run"));
+  EXPECT_FALSE(says_no_rename({files, "/run"}));
   {
     const auto owner = Ownership::take(files, "/run", 0);
     EXPECT_TRUE(owner.atomic_rename());
@@ -33,7 +33,7 @@ TEST(WithoutRenames, TheDirectorySaysSo) {
     EXPECT_CAIRN_ERROR(Ownership::take(files, "/run", 0), Code::busy, "in use");
   }
   EXPECT_THAT(private_files(*files, "/run"), ElementsAre("lock", "no-atomic-rename"));
-  EXPECT_TRUE(says_no_rename(*files, "/run"));
+  EXPECT_TRUE(says_no_rename({files, "/run"}));
   EXPECT_FALSE(Ownership::take(files, "/run", 0).atomic_rename());
 }
 
@@ -43,7 +43,7 @@ TEST(WithoutRenames, OneNameForgoesThemForAll) {
   EXPECT_TRUE(first.atomic_rename());
   const auto second = OwnedName::take(files, "/run", "b", 0, {.atomic_rename = false});
   EXPECT_FALSE(second.atomic_rename());
-  EXPECT_TRUE(says_no_rename(*files, "/run"));
+  EXPECT_TRUE(says_no_rename({files, "/run"}));
 }
 
 TEST(WithoutRenames, EveryCrashLeavesADirectoryThatCanBeTaken) {

@@ -40,7 +40,7 @@ TEST_F(LostHdf5, AnHdf5FileThatWasEmptiedIsNamedAndReplaced) {
       ASSERT_EQ(one.manager.steps().size(), 2u);
       EXPECT_THAT(one.manager.steps()[1].damage, HasSubstr("ckpt-2.h5 is not there any more"));
     }
-    EXPECT_EQ(verify_checkpoint(*files_, "/run/ckpt-2").verdict(), Verdict::damaged);
+    EXPECT_EQ(verify_checkpoint({*files_, "/run/ckpt-2"}).verdict(), Verdict::damaged);
     EXPECT_THAT(repair(files_, "/run/ckpt-2").left, ElementsAre(HasSubstr("ckpt-2.h5")));
     job().save(2, 5);
     EXPECT_EQ(job().latest(), 5);
@@ -64,7 +64,7 @@ TEST_F(LostHdf5, WithoutAStateFileTheNoteTellsOfAnHdf5File) {
     return io::read_file(*files_, "/run/" + name, 1 << 30);
   };
   const auto is_named = [&] {
-    EXPECT_EQ(verify_checkpoint(*files_, "/run/ckpt-2").verdict(), Verdict::damaged);
+    EXPECT_EQ(verify_checkpoint({*files_, "/run/ckpt-2"}).verdict(), Verdict::damaged);
     options_.read_only = true;
     EXPECT_EQ(job().latest(), 1);
     options_.read_only = false;
@@ -146,11 +146,11 @@ TEST_F(LostHdf5, RetentionOfLostOnesLeavesNoTraceOfThem) {
   options_.store.format = Format::hdf5;
   for (int step = 1; step <= 3; ++step) job().save(step, step);
   for (int step = 1; step <= 3; ++step) replace(*files_, cat("/run/ckpt-", step, ".h5"), "");
-  auto catalog = scan_catalog(*files_, "/run", "ckpt");
+  auto catalog = scan_catalog({files_, "/run", "ckpt"});
   ASSERT_EQ(catalog.size(), 3u);
   {
     const auto owner = commit::Ownership::take(files_, "/run", 0);
-    apply_retention(*files_, "/run", "ckpt", catalog, {.last = 1}, owner);
+    apply_retention({files_, "/run", "ckpt"}, catalog, {.last = 1}, owner);
   }
   EXPECT_EQ(find_lost(*files_, "/run").size(), 1u);
   EXPECT_THAT(commit::read_state_file(*files_, "/run")->all_paths, ElementsAre("ckpt-3"));

@@ -33,7 +33,7 @@ inline std::vector<std::string> names_of(io::FileSystem& files, const std::strin
 
 inline Repair repair(const Disk& files, const std::string& prefix) {
   const commit::Naming name(io::Path(prefix).filename().string(), false);
-  return repair_checkpoint(*files, prefix, commit::OwnedName::take(files, "/run", name, 0));
+  return repair_checkpoint({*files, prefix}, commit::OwnedName::take(files, "/run", name, 0));
 }
 
 }  // namespace lost

@@ -56,7 +56,7 @@ TEST_P(Manager, ARemovedIndexIsNamedPassedOverAndReplaced) {
     });
     EXPECT_THAT(warnings, HasSubstr("passed over: step 30: "));
     EXPECT_EQ(names_of(*files_, "ckpt-30"), before);
-    EXPECT_EQ(verify_checkpoint(*files_, "/run/ckpt-30").verdict(), Verdict::damaged);
+    EXPECT_EQ(verify_checkpoint({*files_, "/run/ckpt-30"}).verdict(), Verdict::damaged);
   }
   options_.fall_back = false;
   job([&](Rank& rank) {

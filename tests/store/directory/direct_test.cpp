@@ -33,7 +33,7 @@ TEST_F(Direct, LeavesAnOrdinaryCheckpoint) {
   EXPECT_THAT(disk_->list("/run/.cairn"),
               ElementsAre("lock", "no-atomic-rename", "sequences.2097152"));
   for (const auto* prefix : {"/run/ckpt-10", "/run/ckpt-20"}) {
-    EXPECT_TRUE(verify_checkpoint(*disk_, prefix).verdict() == Verdict::whole);
+    EXPECT_TRUE(verify_checkpoint({*disk_, prefix}).verdict() == Verdict::whole);
   }
   EXPECT_EQ(latest(), 2);
 }
@@ -325,7 +325,7 @@ TEST_F(Direct, ASaverWritesBundles) {
     one.save(10, 2);
   }
   EXPECT_EQ(BundleReader("/run/ckpt-10", disk_).read("extra/seven"), std::string("\7\0\0\0", 4));
-  EXPECT_TRUE(verify_checkpoint(*disk_, "/run/ckpt-10").verdict() == Verdict::whole);
+  EXPECT_TRUE(verify_checkpoint({*disk_, "/run/ckpt-10"}).verdict() == Verdict::whole);
   EXPECT_EQ(One(options).latest(), 2);
 }
 

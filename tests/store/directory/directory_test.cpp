@@ -9,9 +9,9 @@
 #include "cairn/checkpoint_manager.hpp"
 #include "layout/hdf5/lay_out.hpp"
 #include "store/commit/recycled.hpp"
+#include "store/contents/find_checkpoints.hpp"
 #include "support/forwarding_files.hpp"
 #include "support/memory_run.hpp"
-#include "tools/find_checkpoints.hpp"
 
 namespace cairn {
 namespace {
@@ -108,7 +108,7 @@ TEST(ScanCatalog, UnderAJobThatIsFasterFindsWhatIsNewer) {
         manager.save(++newest, state);
       }
     });
-    const auto catalog = scan_catalog(files, "/run", commit::Naming("ckpt"));
+    const auto catalog = scan_catalog(location_of({files, "/run"}, commit::Naming("ckpt")));
     std::vector<std::int64_t> steps;
     for (const auto& entry : catalog) {
       EXPECT_EQ(entry.damage, "");
@@ -116,7 +116,7 @@ TEST(ScanCatalog, UnderAJobThatIsFasterFindsWhatIsNewer) {
     }
     EXPECT_THAT(steps, ElementsAre(1, 5));
     last = 8;
-    EXPECT_EQ(resolve_checkpoint(files, "/run"), "/run/ckpt-8");
+    EXPECT_EQ(resolve_checkpoint({files, "/run"}).path(), "/run/ckpt-8");
   }
 }
 
@@ -127,9 +127,9 @@ TEST_F(DirectoryAlone, AMarkOfDamageThatIsTooLargeIsNone) {
   owner.save(1);
   const io::Path marks = io::Path("/run") / commit::private_directory_name / "damaged";
   io::create_directories(files, marks);
-  const auto uuid = scan_catalog(files, "/run", {"ckpt"}).at(0).save.identity;
+  const auto uuid = scan_catalog(location_of({files, "/run"}, {"ckpt"})).at(0).save.identity;
   io::write_file(files, marks / "ckpt-1", uuid + std::string((std::size_t{1} << 24) + 1, '\n'));
-  const auto entries = scan_catalog(files, "/run", {"ckpt"});
+  const auto entries = scan_catalog(location_of({files, "/run"}, {"ckpt"}));
   ASSERT_EQ(entries.size(), 1u);
   EXPECT_EQ(entries[0].damage, "");
 }

@@ -78,7 +78,7 @@ TEST_P(LostMetadata, OfTheOnlyCheckpointItIsRestoredWithAWarning) {
       }
       index_sharing() = sharing_;
     }
-    EXPECT_EQ(verify_checkpoint(*files_, "/run/ckpt-3").verdict(), Verdict::damaged);
+    EXPECT_EQ(verify_checkpoint({*files_, "/run/ckpt-3"}).verdict(), Verdict::damaged);
     if (*how == 'r') io::write_file(*files_, path(3), "");
   }
   // The run goes on, and what it came from is no abandoned line.
@@ -150,7 +150,7 @@ TEST_P(LostMetadata, AnIndexThatIsNotItsOwnIsNotRestored) {
       EXPECT_THAT(report->skipped, ElementsAre(HasSubstr("the index is another's")));
     });
   }
-  const auto checked = verify_checkpoint(*files_, "/run/ckpt-3");
+  const auto checked = verify_checkpoint({*files_, "/run/ckpt-3"});
   EXPECT_EQ(checked.verdict(), Verdict::damaged);
   EXPECT_THAT(checked.findings.at(0).what,
               AllOf(HasSubstr("the index is another's"), HasSubstr("--repair")));

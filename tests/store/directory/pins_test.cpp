@@ -96,7 +96,7 @@ TEST_P(Pins, AnyFlippedByteOfAPinIsNoticedAndKeepsTheCheckpoint) {
   const auto pin = io::read_file(*files_, path, 100);
   const auto notes = [&] {
     std::string all;
-    for (const auto& finding : verify_checkpoint(*files_, "/run/ckpt-1").findings) {
+    for (const auto& finding : verify_checkpoint({*files_, "/run/ckpt-1"}).findings) {
       if (finding.kind == Finding::Kind::note) all += finding.what;
     }
     return all;
@@ -113,7 +113,7 @@ TEST_P(Pins, AnyFlippedByteOfAPinIsNoticedAndKeepsTheCheckpoint) {
   for (std::size_t i = 0; i < damaged.size(); ++i) {
     files_->remove(path);
     io::write_file(*files_, path, damaged[i]);
-    const auto entry = scan_catalog(*files_, "/run", "ckpt").at(0);
+    const auto entry = scan_catalog({files_, "/run", "ckpt"}).at(0);
     EXPECT_EQ(entry.pin, Pin::damaged) << damaged[i];
     EXPECT_THAT(notes(), HasSubstr("its pin is damaged"));
     if (i % 17) continue;
@@ -181,8 +181,8 @@ TEST_P(Pins, APinThatIsMadeDuringASaveCounts) {
     auto options = options_;
     const auto save = [&, group](const std::string&) -> std::vector<std::string> {
       if (group->rank() == 0 && pins) {
-        const auto catalog = scan_catalog(*files_, "/run", "ckpt");
-        add_pin(*files_, "/run", "ckpt", catalog.back());
+        const auto catalog = scan_catalog({files_, "/run", "ckpt"});
+        add_pin({files_, "/run", "ckpt"}, catalog.back());
       }
       return {};
     };
@@ -216,8 +216,8 @@ TEST_P(Pins, AnotherProcessPins) {
     rank.save(1);
     rank.group->barrier();
     if (rank.group->rank() == 0) {
-      const auto lock = PinLock::take(*files_, "/run", 0);
-      add_pin(*files_, "/run", "ckpt", scan_catalog(*files_, "/run", "ckpt").at(0));
+      const auto lock = PinLock::take({*files_, "/run"}, 0);
+      add_pin({files_, "/run", "ckpt"}, scan_catalog({files_, "/run", "ckpt"}).at(0));
     }
     rank.group->barrier();
     EXPECT_TRUE(rank.manager.steps()[0].pinned);
@@ -225,7 +225,7 @@ TEST_P(Pins, AnotherProcessPins) {
     EXPECT_THAT(rank.steps(), ElementsAre(1, 2));
     // While it holds the lock it may be about to pin something: nothing goes.
     std::optional<PinLock> held;
-    if (rank.group->rank() == 0) held = PinLock::take(*files_, "/run", 0);
+    if (rank.group->rank() == 0) held = PinLock::take({*files_, "/run"}, 0);
     rank.group->barrier();
     expect_error(Code::busy, HasSubstr("the pins of /run are in use"),
                  [&] { rank.manager.pin(2); });
@@ -292,9 +292,9 @@ TEST(PinLockFile, NeedsNoInode) {
   }
   const auto owner = commit::Ownership::take(disk, "/run", 0);
   disk->remove("/run/.cairn/pinned.lock");
-  auto catalog = scan_catalog(*disk, "/run", "ckpt");
+  auto catalog = scan_catalog({disk, "/run", "ckpt"});
   const auto retain = [&] {
-    return apply_retention(*disk, "/run", "ckpt", catalog, {.last = 1}, owner);
+    return apply_retention({disk, "/run", "ckpt"}, catalog, {.last = 1}, owner);
   };
   disk->inject({Code::no_space, "create", "pinned.lock"});
   disk->inject({Code::io, "link", "pinned.lock"});
@@ -302,7 +302,7 @@ TEST(PinLockFile, NeedsNoInode) {
   EXPECT_FALSE(disk->status("/run/.cairn/pinned.lock"));
   disk->inject({Code::no_space, "create", "pinned.lock"});
   {
-    const auto pins = PinLock::take(*disk, "/run", 0);
+    const auto pins = PinLock::take({*disk, "/run"}, 0);
     EXPECT_FALSE(PinLock::try_take(*disk, "/run"));
   }
   EXPECT_THAT(retain(), ElementsAre(1, 2, 3));

@@ -53,7 +53,7 @@ class Twice : public Lost {
     if (!disk) disk = files_;
     ConvertOptions how;
     how.overwrite = overwrite;
-    return convert_checkpoint(disk, read_contents(*disk, from), to, how);
+    return convert_checkpoint(open_checkpoint({disk, from}), {disk, to}, how);
   }
   void move(const std::string& from, const std::string& to) {
     for (const auto& name : files_->list(from)) {
@@ -128,7 +128,7 @@ TEST_F(Twice, AConvertedCopyPutBesideItTakesNothingAway) {
           EXPECT_EQ(one.manager.steps()[1].pinned, pinned);
         }
         EXPECT_EQ(names_of(*files_, "ckpt-"), before);
-        const auto checked = verify_checkpoint(*files_, "/run/ckpt-3");
+        const auto checked = verify_checkpoint({*files_, "/run/ckpt-3"});
         EXPECT_EQ(checked.verdict(), Verdict::whole);
         EXPECT_THAT(checked.findings.at(0).what,
                     AllOf(HasSubstr("it is there twice: ckpt-3.index is read"),
@@ -138,7 +138,7 @@ TEST_F(Twice, AConvertedCopyPutBesideItTakesNothingAway) {
         for (const auto& path : {std::string("/run/ckpt-3.h5"), data_of(copies)}) {
           const auto disk = copies->crash(0, {});
           flip(disk, path);
-          EXPECT_EQ(verify_checkpoint(*disk, "/run/ckpt-3").verdict(), Verdict::damaged);
+          EXPECT_EQ(verify_checkpoint({*disk, "/run/ckpt-3"}).verdict(), Verdict::damaged);
           {
             auto one = job(disk);
             one.manager.restore(3, one.state);
@@ -150,7 +150,7 @@ TEST_F(Twice, AConvertedCopyPutBesideItTakesNothingAway) {
         }
         // A pin of either is a pin of the step, whichever is read.
         files_->open_write("/run/ckpt-3.index")->resize(10);
-        for (const auto& entry : scan_catalog(*files_, "/run", "ckpt")) {
+        for (const auto& entry : scan_catalog({files_, "/run", "ckpt"})) {
           if (entry.step == 3) EXPECT_EQ(entry.pin, pinned ? Pin::holds : Pin::none);
         }
       }

@@ -1,11 +1,10 @@
 #pragma once
 /// What a node still has of checkpoints that nobody will ever ask for.
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "io/file_system.hpp"
+#include "store/address.hpp"
 
 namespace cairn {
 
@@ -24,7 +23,6 @@ struct TidiedNode {
 /// a run can still use stays, and so does all of a run whose directory cannot be seen because its
 /// file system may be away. `tier`, `node`: as TierOptions has them. Throws not_found if the node
 /// has no such directory.
-TidiedNode tidy_node(const std::shared_ptr<io::FileSystem>&, const std::string& tier,
-                     const std::string& node, bool dry_run);
+TidiedNode tidy_node(const Address& tier, const std::string& node, bool dry_run);
 
 }  // namespace cairn

@@ -5,8 +5,7 @@
 #include <variant>
 #include <vector>
 
-#include "io/file_system.hpp"
-#include "store/contents/contents_reader.hpp"
+#include "store/address.hpp"
 #include "store/contents/data_file.hpp"
 
 namespace cairn {
@@ -29,6 +28,6 @@ struct OwnIndex {
 /// the other decide, by the step and name that they tell. Where they tell nothing, all files must
 /// be sound by the copy. In words why there is none: nothing tells, or what is there may be of
 /// several saves. Throws not_found if there is nothing, and what reading throws.
-std::variant<OwnIndex, std::string> find_own_index(io::FileSystem&, const io::Path& prefix);
+std::variant<OwnIndex, std::string> find_own_index(const Address& prefix);
 
 }  // namespace cairn

@@ -1,4 +1,4 @@
-#include "tools/given_back.hpp"
+#include "store/contents/given_back.hpp"
 
 #include <algorithm>
 #include <set>
@@ -9,8 +9,8 @@
 
 namespace cairn {
 
-GivenBack::GivenBack(std::shared_ptr<io::FileSystem> files, const io::Path& directory)
-    : FileSystemWrapper(std::move(files)), directory_(directory.lexically_normal()) {
+GivenBack::GivenBack(const Address& directory)
+    : FileSystemWrapper(directory.files()), directory_(directory.path().lexically_normal()) {
   const auto listing = target().list(directory_);
   std::set<std::string> prefixes;  // of which the main file is set aside
   for (const auto& entry : listing) {

@@ -1,4 +1,4 @@
-#include "tools/new_metadata.hpp"
+#include "store/directory/new_metadata.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -39,7 +39,7 @@ std::optional<PastSave> noted(io::FileSystem& files, const io::Path& directory,
 // crash may bring back. Nothing, where the numbers of its neighbours leave none.
 std::optional<PastSave> find_place(io::FileSystem& files, const io::Path& directory,
                                    const commit::Naming& name, std::int64_t step) {
-  const auto catalog = scan_catalog(files, directory, name);
+  const auto catalog = scan_catalog(location_of({files, directory}, name));
   PastSave place;
   std::int64_t before = 0, after = std::numeric_limits<std::int64_t>::max();
   bool passed = false;

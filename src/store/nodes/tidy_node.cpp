@@ -1,4 +1,4 @@
-#include "tools/tidy_node.hpp"
+#include "store/nodes/tidy_node.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -9,7 +9,6 @@
 #include "store/commit/ownership.hpp"
 #include "store/nodes/home_id.hpp"
 #include "store/nodes/place.hpp"
-#include "tools/node_saves.hpp"
 
 namespace cairn {
 namespace {
@@ -53,7 +52,7 @@ bool is_away(io::FileSystem& files, const tier::NotedHome& home) {
 // Why nobody can ever ask for what lies under this id; "": somebody may.
 std::string worthless(io::FileSystem& files, const std::string& id, const io::Path& home) {
   if (!files.status(home)) return cat("its directory ", home.string(), " is gone");
-  if (tier::home_id(files, home, false) != id) {
+  if (tier::home_id({files, home}, false) != id) {
     return cat(home.string(), " is another directory than the one that it was saved for");
   }
   return "";
@@ -77,10 +76,9 @@ void find_unfinished(io::FileSystem& files, const io::Path& folder, TidiedNode& 
 
 }  // namespace
 
-TidiedNode tidy_node(const std::shared_ptr<io::FileSystem>& fs, const std::string& tier,
-                     const std::string& node, bool dry_run) {
-  auto& files = *fs;
-  const auto place = node_folder(tier, node);
+TidiedNode tidy_node(const Address& tier, const std::string& node, bool dry_run) {
+  auto& files = *tier.files();
+  const auto place = tier::node_folder(tier.string(), node);
   tier::require_own_node(files, place);
   if (!is_directory(files, place)) {
     throw Error(Code::not_found, cat("there is no directory ", place.string()),
@@ -113,7 +111,7 @@ TidiedNode tidy_node(const std::shared_ptr<io::FileSystem>& fs, const std::strin
     }
     try {
       // While a job runs, what is unfinished may be its.
-      const auto owner = commit::Ownership::take(fs, home, 0);
+      const auto owner = commit::Ownership::take(tier.files(), home, 0);
       find_unfinished(files, folder, done);
       remove(before);
     } catch (const Error& error) {

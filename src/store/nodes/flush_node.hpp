@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "io/file_system.hpp"
+#include "store/address.hpp"
 
 namespace cairn {
 
@@ -22,7 +22,6 @@ struct FlushedNode {
 /// name; the next job that opens HOME with a tier takes them for what the nodes had. `tier`,
 /// `node`: as TierOptions has them. Throws not_found if nothing was ever saved on nodes for HOME,
 /// or if this node has nothing.
-FlushedNode flush_node(io::FileSystem&, const io::Path& home, const std::string& tier,
-                       const std::string& node);
+FlushedNode flush_node(const Address& home, const std::string& tier, const std::string& node);
 
 }  // namespace cairn

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "io/file_system.hpp"
+#include "store/address.hpp"
 
 namespace cairn {
 
@@ -14,7 +14,7 @@ namespace cairn {
 /// owner that lives removes just then is missing afterwards.
 class GivenBack final : public io::FileSystemWrapper {
  public:
-  GivenBack(std::shared_ptr<io::FileSystem>, const io::Path& directory);
+  explicit GivenBack(const Address& directory);
 
   /// Whether what makes this prefix a checkpoint is set aside.
   bool is_set_aside(const io::Path& prefix) const;

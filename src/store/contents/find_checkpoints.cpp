@@ -1,4 +1,4 @@
-#include "tools/find_checkpoints.hpp"
+#include "store/contents/find_checkpoints.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -18,32 +18,27 @@
 namespace cairn {
 namespace {
 
-bool is_directory(io::FileSystem& files, const io::Path& path) {
-  const auto status = files.status(path);
-  return status && status->is_directory;
+bool is_checkpoint(const Address& prefix) {
+  if (prefix.name().empty()) return false;
+  return prefix.at(commit::index_path(prefix.path())).exists() ||
+         is_own_hdf5(*prefix.files(), commit::hdf5_path(prefix.path()));
 }
 
-bool is_checkpoint(io::FileSystem& files, const io::Path& prefix) {
-  const auto name = prefix.filename().string();
-  if (name.empty()) return false;
-  return io::exists(files, prefix.parent_path() / commit::index_name(name)) ||
-         is_own_hdf5(files, commit::hdf5_path(prefix));
-}
-
-io::Path newest_in(io::FileSystem& files, const io::Path& directory) {
-  auto state = commit::read_state_file(files, directory);
+Address newest_in(const Address& directory) {
+  auto& files = *directory.files();
+  auto state = commit::read_state_file(files, directory.path());
   for (int looks = 64; state; --looks) {
     const auto prefix = directory / state->model_checkpoint_path;  // absolute ones stay themselves
-    if (is_checkpoint(files, prefix)) return prefix;
+    if (is_checkpoint(prefix)) return prefix;
     // A job that saves and removes may have gone on meanwhile.
-    const auto before = std::exchange(state, commit::read_state_file(files, directory));
+    const auto before = std::exchange(state, commit::read_state_file(files, directory.path()));
     if (looks > 0 && state != before) continue;
     throw Error(Code::not_found, cat("the newest checkpoint of ", directory.string(), " is gone"),
                 cat("its state file names ", prefix.string(), ", which has no index"),
                 "List what is there with cairn ls, and give a PREFIX.")
         .at(directory.string());
   }
-  const auto prefixes = list_prefixes(files, directory);
+  const auto prefixes = list_prefixes(directory);
   if (prefixes.size() == 1) return directory / prefixes.front();
   throw Error(Code::not_found,
               prefixes.empty() ? cat("there is no checkpoint in ", directory.string())
@@ -54,10 +49,10 @@ io::Path newest_in(io::FileSystem& files, const io::Path& directory) {
 }
 
 // The prefix that the text names by itself, if it does.
-std::optional<io::Path> named_prefix(io::FileSystem& files, const std::string& text) {
-  if (is_checkpoint(files, text)) return io::Path(text);
-  const auto file = commit::split_main_file(text);
-  if (file && is_checkpoint(files, file->prefix)) return file->prefix;
+std::optional<Address> named_prefix(const Address& text) {
+  if (is_checkpoint(text)) return text;
+  const auto file = commit::split_main_file(text.path());
+  if (file && is_checkpoint(text.at(file->prefix))) return text.at(file->prefix);
   return std::nullopt;
 }
 
@@ -70,17 +65,16 @@ std::optional<io::Path> named_prefix(io::FileSystem& files, const std::string& t
 
 }  // namespace
 
-std::vector<std::string> list_prefixes(io::FileSystem& files, const io::Path& directory) {
+std::vector<std::string> list_prefixes(const Address& directory) {
   std::set<std::string> found;  // a step may be there in both formats
-  for (const auto& entry : files.list(directory)) {
+  for (const auto& entry : directory.list()) {
     const auto file = commit::split_main_file(entry);
     if (!file) continue;
-    const auto path = directory / entry;
-    if (try_recognise(format_of(file->kind), files, path).value_or(true)) {
+    if (try_recognise(format_of(file->kind), directory / entry).value_or(true)) {
       found.insert(file->prefix.string());
     }
   }
-  for (const auto& lost : find_lost(files, directory))
+  for (const auto& lost : find_lost(*directory.files(), directory.path()))
     found.insert(lost.prefix.filename().string());
   std::vector<std::string> prefixes(found.begin(), found.end());
   const auto order = [](const std::string& prefix) {
@@ -93,25 +87,27 @@ std::vector<std::string> list_prefixes(io::FileSystem& files, const io::Path& di
   return prefixes;
 }
 
-io::Path resolve_checkpoint(io::FileSystem& files, const std::string& given) {
-  const auto text = io::local_path(given).string();
-  if (const auto prefix = named_prefix(files, text)) return *prefix;
-  if (is_directory(files, text)) return newest_in(files, text);
-  nothing_there(text);
+Address resolve_checkpoint(const Address& given) {
+  const auto text = given.at(io::local_path(given.path()));
+  if (const auto prefix = named_prefix(text)) return *prefix;
+  if (text.is_directory()) return newest_in(text);
+  nothing_there(text.string());
 }
 
-std::vector<io::Path> resolve_checkpoints(io::FileSystem& files, const std::string& given) {
-  const auto text = io::local_path(given).string();
-  if (const auto prefix = named_prefix(files, text)) return {*prefix};
-  if (const auto lost = find_lost_at(files, text)) return {lost->prefix};
-  if (const auto file = commit::split_main_file(text)) {
-    if (const auto lost = find_lost_at(files, file->prefix)) return {lost->prefix};
+std::vector<Address> resolve_checkpoints(const Address& given) {
+  const auto text = given.at(io::local_path(given.path()));
+  auto& files = *text.files();
+  if (const auto prefix = named_prefix(text)) return {*prefix};
+  if (const auto lost = find_lost_at(files, text.path())) return {text.at(lost->prefix)};
+  if (const auto file = commit::split_main_file(text.path())) {
+    if (const auto lost = find_lost_at(files, file->prefix)) return {text.at(lost->prefix)};
   }
-  if (!is_directory(files, text)) nothing_there(text);
-  std::vector<io::Path> found;
-  for (const auto& prefix : list_prefixes(files, text)) found.push_back(io::Path(text) / prefix);
+  if (!text.is_directory()) nothing_there(text.string());
+  std::vector<Address> found;
+  for (const auto& prefix : list_prefixes(text)) found.push_back(text / prefix);
   if (found.empty()) {
-    throw Error(Code::not_found, cat("there is no checkpoint in ", text)).at(text);
+    throw Error(Code::not_found, cat("there is no checkpoint in ", text.string()))
+        .at(text.string());
   }
   return found;
 }

@@ -3,20 +3,20 @@
 #include <string>
 #include <vector>
 
-#include "io/file_system.hpp"
+#include "store/address.hpp"
 
 namespace cairn {
 
 /// Names of all checkpoints in a directory: "X" of each "X.index", of whatever origin, and of each
 /// "X.h5" of Cairn's, and of those that were lost; ascending, those that end in -STEP by name, then
 /// step.
-std::vector<std::string> list_prefixes(io::FileSystem&, const io::Path& directory);
+std::vector<std::string> list_prefixes(const Address& directory);
 
 /// The checkpoint that PREFIX, PREFIX.index or a directory (its newest, by the state file) names.
 /// Throws not_found.
-io::Path resolve_checkpoint(io::FileSystem&, const std::string& text);
+Address resolve_checkpoint(const Address&);
 
 /// The same, but all of a directory's checkpoints.
-std::vector<io::Path> resolve_checkpoints(io::FileSystem&, const std::string& text);
+std::vector<Address> resolve_checkpoints(const Address&);
 
 }  // namespace cairn

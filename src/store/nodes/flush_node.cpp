@@ -1,4 +1,4 @@
-#include "tools/flush_node.hpp"
+#include "store/nodes/flush_node.hpp"
 
 #include <algorithm>
 
@@ -7,7 +7,6 @@
 #include "store/commit/names.hpp"
 #include "store/nodes/home_id.hpp"
 #include "store/nodes/place.hpp"
-#include "tools/node_saves.hpp"
 
 namespace cairn {
 namespace {
@@ -41,13 +40,13 @@ void bring(io::FileSystem& files, const io::Path& from, const io::Path& to, Flus
 // Those of one name, the newest first.
 void bring_all(io::FileSystem& files, const io::Path& folder, const io::Path& pieces,
                FlushedNode& done) {
-  auto maps = tier::list_maps(files, folder);
+  auto maps = tier::list_maps({files, folder});
   std::sort(maps.begin(), maps.end(),
             [](const auto& a, const auto& b) { return a.sequence > b.sequence; });
   for (const auto& map : maps) {
     const auto from = folder / tier::save_name(map), to = pieces / tier::save_name(map);
     io::create_directories(files, to);
-    const auto stocked = tier::look_at_save(files, from, map);
+    const auto stocked = tier::look_at_save({files, from}, map);
     const auto bring_one = [&](const std::string& file) {
       bring(files, from / file, to / file, done);
     };
@@ -79,9 +78,10 @@ void bring_all(io::FileSystem& files, const io::Path& folder, const io::Path& pi
 
 }  // namespace
 
-FlushedNode flush_node(io::FileSystem& files, const io::Path& home, const std::string& tier,
-                       const std::string& node) {
-  const auto id = tier::home_id(files, home, false);
+FlushedNode flush_node(const Address& run, const std::string& tier, const std::string& node) {
+  auto& files = *run.files();
+  const auto& home = run.path();
+  const auto id = tier::home_id(run, false);
   if (id.empty()) {
     throw Error(Code::not_found, cat("no checkpoint on nodes belongs to ", home.string()),
                 "no manager with a tier has been opened there",
@@ -89,7 +89,7 @@ FlushedNode flush_node(io::FileSystem& files, const io::Path& home, const std::s
         .at(home.string());
   }
   tier::require_no_links(files, home);
-  const auto place = node_folder(tier, node);
+  const auto place = tier::node_folder(tier, node);
   tier::require_own_node(files, place);
   const auto folder = place / id;
   FlushedNode done;
