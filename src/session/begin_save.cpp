@@ -12,7 +12,6 @@
 #include "session/save/join_descriptions.hpp"
 #include "session/save/save_steps.hpp"
 #include "session/save/settle_save.hpp"
-#include "store/contents/format.hpp"
 
 namespace cairn {
 
@@ -114,10 +113,8 @@ PlanSum Engine::ask_for_plan(const Request& request, const Look& look, bool quic
 
 Engine::Planned Engine::plan(const Request& request, const Look& look) {
   const auto& [step, given, options, background, call] = request;
-  // Which files are there to be shared is rank 0's to tell.
-  const bool quick =
-      background && !freezes(job) && !format_of(job.options.store.format).is_laid_out_each_time();
   const auto kept = plans.kept();
+  const bool quick = background && kept && kept->again == SavePlan::Again::alone;
   auto sum = ask_for_plan(request, look, quick);
   Planned planned;
   planned.again = sum.agreed();

@@ -14,8 +14,8 @@
 #include "session/engine.hpp"
 #include "session/flush.hpp"
 #include "session/make_room.hpp"
+#include "session/save/formats/save_format.hpp"
 #include "session/save/writers/writer.hpp"
-#include "store/contents/format.hpp"
 
 namespace cairn {
 namespace {
@@ -37,11 +37,8 @@ void Engine::merge(Flight& flight) {
   auto& figures = flight.figures;
   figures.bytes = bytes_of(flight.result.entries) - flight.result.frozen.shared_bytes;
   figures.recycled_files = flight.result.counts.recycled;
-  const bool encodes = format_of(job.options.store.format).takes_encoded();
-  // A plan that does not serve again leaves nothing to keep for.
-  auto* kept = encodes && figures.plan_reused ? flight.plan->merged.get() : nullptr;
-  flight.result.joined = merge_entries(*job.group, std::move(flight.result.entries), encodes,
-                                       &figures, flight.plan->divided, *flight.plan->gaps, kept);
+  flight.result.joined = save_format_of(job).merge(*job.group, std::move(flight.result.entries),
+                                                   *flight.plan, figures);
   flight.result.merged = true;
 }
 

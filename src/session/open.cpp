@@ -88,7 +88,7 @@ void Engine::enter_directory() {
   group.all_reduce({&renames, 1}, Group::Op::min);
   job.atomic_rename = renames != 0;
   const bool writes = !job.options.read_only;
-  const bool needs_renames = format_of(job.options.store.format).relies_on_renames();
+  const bool needs_renames = !format_of(job.options.store.format).has_data_files();
   if (needs_renames && writes && !job.atomic_rename) {
     throw Error(Code::unsupported, cat("no HDF5 file can be saved in ", job.directory.string()),
                 "its commit is a rename, which this directory does without",

@@ -233,18 +233,17 @@ void Engine::call_before_save(std::int64_t step) const {
 // other ranks where these write them. Checksums of replicas come from writing.
 void Engine::write(Flight& flight, const State& state, bool compares) {
   Group& group = *job.group;
-  const auto& format = save_format_of(job);
   const auto& writer = writer_of(job);
   auto& plan = *flight.plan;
   const auto& layout = flight.layout;
   auto& [draft, meta] = *flight.prepared;
-  auto begun = format.begin(job, state, draft, meta, plan, flight.layout);
-  auto runs = write_dense(job, state, plan.dense, layout.dense_file, begun.has_made_files, draft);
-  format.end_runs(job, draft, plan, begun);
+  auto begun = save_format_of(job).begin(job, state, draft, meta, plan, flight.layout);
+  auto runs = write_dense(job, state, plan.dense, layout.dense_file, begun.structure, draft);
   std::vector<StoredTensor> entries;
   if (layout.shard_files > 0) {
     entries = writer.write_with_others(job, state, plan.local, layout, draft);
   }
+  const bool for_others = !job.places.served_by.empty();
   const auto gather_and_record = [&] {
     append(entries, runs);
     append(entries, begun.entries);
@@ -254,7 +253,7 @@ void Engine::write(Flight& flight, const State& state, bool compares) {
   const auto checksums = together(group, [&, &draft = draft] {
     auto alone = writer.write_alone(job, state, plan.local, layout, draft);
     note_files(flight, alone);
-    if (writer.writes_for_others()) note_files(flight, entries);
+    if (for_others) note_files(flight, entries);
     append(entries, alone);
     write_frozen(flight, state);
     append(entries, flight.result.entries);
@@ -264,8 +263,7 @@ void Engine::write(Flight& flight, const State& state, bool compares) {
     }
     // What was written for others says nothing of this rank's own replicas.
     static const std::vector<StoredTensor> none;
-    return replica_checksums(state, plan.replicas, plan.local.strings,
-                             writer.writes_for_others() ? none : entries);
+    return replica_checksums(state, plan.replicas, plan.local.strings, for_others ? none : entries);
   });
   if (!compares) return;
   plans.compare(state, plan.replicas, checksums, draft.prefix().string());

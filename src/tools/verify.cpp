@@ -13,6 +13,7 @@
 #include "layout/bundle/key_text.hpp"
 #include "layout/bundle/meta.hpp"
 #include "layout/bundle/stored_strings.hpp"
+#include "layout/hdf5/hdf5_seal.hpp"
 #include "store/commit/names.hpp"
 #include "store/contents/data_files.hpp"
 #include "store/contents/format.hpp"
@@ -311,10 +312,8 @@ void Verifier::check_spare_index(OpenFile& in, std::int64_t begin) {
 }
 
 void Verifier::check_tail(OpenFile& in, std::int64_t begin) {
-  // Behind the rest comes the seal, which had to be right for anything to be read.
-  if (const auto seal = format_of(contents_.format).seal_bytes()) {
-    return check_gap(in, begin, in.size - seal);
-  }
+  // Behind a table in the file comes a seal, which had to be right for anything to be read.
+  if (loaded_.table_offset > 0) return check_gap(in, begin, in.size - hdf5::seal_bytes);
   if (report_.ours && meta_file_ == in.number) return check_spare_index(in, begin);
   if (begin >= in.size) return;
   read(in, begin, in.size, [](std::int64_t, std::string_view) {});

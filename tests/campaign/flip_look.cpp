@@ -50,7 +50,7 @@ bool is_named(io::FileSystem& disk, const Damage& damage, std::string& told) {
   };
   try {
     for (const auto& prefix : resolve_checkpoints({disk, "/run"})) {
-      const auto checked = verify_checkpoint({disk, prefix});
+      const auto checked = verify_checkpoint(prefix);
       for (const auto& finding : checked.findings) {
         told += cat("\n    verify ", prefix.string(), ": ", finding.what);
       }

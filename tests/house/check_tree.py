@@ -3,7 +3,7 @@
 
 Reads every #include in include/, src/, mpi/, kokkos/ and fortran/ and complains of an arrow between rooms
 that is not allowed, of headers that are not the face of their room, of circles, of third-party headers outside their room, of what writes or reads
-numbers as the process's locale says, of files that are too long and of paths that only one machine
+numbers as the process's locale says, of virtual functions that only one class overrides, of files that are too long and of paths that only one machine
 has. Prints one line a fault; exit status 1 if there is any.
 """
 import os
@@ -39,6 +39,11 @@ ASKS_FOR_KIND = re.compile(r"[!=]= *(Format|Writer)::|\b(Format|Writer)::\w+ *[!
                            r"|\bcase (Format|Writer)::|\bif \(!?(\w+\.)*hdf5\)|\bhdf5 \?")
 KINDS_ARE_KNOWN = {("src", "store", "formats"), ("src", "session", "save", "formats"),
                    ("src", "session", "save", "writers")}
+HAVE_KINDS = ("src/store/", "src/layout/", "src/session/save/")
+# A class with its parents, up to its body; what it declares as virtual; what it overrides.
+CLASS = re.compile(r"\b(?:class|struct)\s+(\w+)(?:\s+final)?\s*(?::([^{};]+))?\{")
+VIRTUAL = re.compile(r"\bvirtual\b[^;{}]*?(?<!~)\b(\w+)\s*\(")
+OVERRIDE = re.compile(r"\b(\w+)\s*\([^;{}]*\)[^;{}]*\boverride\b")
 KNOWS_BOTH = {"src/store/contents/lost.cpp", "src/store/contents/read_holders.cpp"}
 FILES = re.compile(r"\bio::FileSystem\b")
 BELOW_WAIST = {("src", "io"), ("src", "store"), ("src", "layout"), ("src", "testing")}
@@ -260,6 +265,36 @@ def check_waist(root):
                f" or an OpenCheckpoint: {', '.join(sorted(map(str, above)))}")
 
 
+def classes_of(text):
+    """Name, parents and body of each class."""
+    for found in CLASS.finditer(text):
+        depth, end = 1, found.end()
+        while depth > 0 and end < len(text):
+            depth += {"{": 1, "}": -1}.get(text[end], 0)
+            end += 1
+        yield found[1], set(re.findall(r"\w+", found[2] or "")), text[found.end():end]
+
+
+def check_virtuals(root):
+    """What one of several layouts, stores or writers alone overrides asks which one it is."""
+    parents, overrides, declared = {}, {}, []
+    for path in code_files(root, FOLDERS_WITH_ROOMS):
+        text = re.sub(r"//.*", "", (root / path).read_text(encoding="utf-8"))
+        for name, above, body in classes_of(text):
+            parents.setdefault(name, set()).update(above)
+            overrides.setdefault(name, set()).update(OVERRIDE.findall(body))
+            if path.suffix in HEADERS and path.as_posix().startswith(HAVE_KINDS):
+                declared += [(path, name, function) for function in VIRTUAL.findall(body)]
+    for path, base, function in declared:
+        kinds, last = set(), {base}
+        while last:
+            last = {name for name, above in parents.items() if above & last} - kinds
+            kinds |= last
+        if len(kinds) > 1 and sum(function in overrides[kind] for kind in kinds) < 2:
+            yield (f"{path}: {base}::{function} is overridden by less than two of {len(kinds)} classes, so that it"
+                   " asks which one it is; give each a function that does what follows")
+
+
 def check_locale(root):
     """What is stored or parsed is the same in every locale."""
     if (root / TOOL).is_file() and SETS_CLASSIC not in (root / TOOL).read_text(encoding="utf-8"):
@@ -357,7 +392,7 @@ def check_paths(root):
 def check_tree(root):
     root = Path(root).resolve()
     checks = (check_includes, check_examples, check_file_names, check_members, check_output, check_kinds, check_lengths, check_paths,
-              check_size_of_rooms, check_waist, check_locale, check_faces, check_base_names)
+              check_size_of_rooms, check_waist, check_locale, check_faces, check_base_names, check_virtuals)
     return [fault for check in checks for fault in check(root)]
 
 

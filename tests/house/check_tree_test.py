@@ -124,6 +124,20 @@ class CheckTree(unittest.TestCase):
                               "src/session/save/writers/w.cpp": line + "\n"})
         self.assertEqual(self.faults(files={"src/store/commit/a.cpp": "options.format = Format::hdf5;\n"}), [])
 
+    def test_a_virtual_function_means_something_to_each_class(self):
+        base = ("#pragma once\nclass Kind {\n public:\n  virtual ~Kind() = default;\n"
+                "  virtual std::string text(int n) const = 0;\n  virtual bool is_odd() const { return false; }\n};\n")
+        text, odd = "  std::string text(int) const override;\n", "  bool is_odd() const override { return true; }\n"
+        one = "class One final : public Kind {\n public:\n" + text + odd + "};\n"
+        fault = ("src/store/kind.hpp: Kind::is_odd is overridden by less than two of 2 classes, so that it asks which"
+                 " one it is; give each a function that does what follows")
+        for other, faults in [("Kind", [fault]), ("One", [fault])]:
+            two = f"class Two : public {other} {{\n{text}}};\n"
+            self.assertEqual(self.faults(files={"src/store/kind.hpp": base, "src/store/a.cpp": one + two}), faults)
+        two = f"class Two : public Kind {{\n{text}{odd}}};\n"
+        self.assertEqual(self.faults(files={"src/store/a.cpp": one + two}), [])
+        self.assertEqual(self.faults(files={"src/store/a.cpp": one}), [])
+
     def test_numbers_are_written_and_read_in_no_locale(self):
         stream = "has the global locale; use base/text.hpp, or give it std::locale::classic() by imbue()"
         function = "follows the locale; use base/text.hpp or base/json_numbers.hpp"

@@ -41,21 +41,21 @@ constexpr std::array known_to_readers = {
     DType::int32,   DType::uint32,  DType::int64, DType::uint64, DType::boolean};
 
 // "": readers know elements of this dtype. HDF5 converts small floats for them.
-std::string refusal(DType dtype, bool datasets) {
+std::string refusal(DType dtype, bool is_dataset) {
   const auto& known = known_to_readers;
   if (std::find(known.begin(), known.end(), dtype) != known.end()) return "";
   if (dtype == DType::float16 || dtype == DType::bfloat16) {
-    return datasets ? "" : "XDMF has no floats of 16 bits";
+    return is_dataset ? "" : "XDMF has no floats of 16 bits";
   }
   if (is_complex(dtype)) {
-    return datasets ? "XDMF has no compound types, as which HDF5 holds complex numbers" : "";
+    return is_dataset ? "XDMF has no compound types, as which HDF5 holds complex numbers" : "";
   }
   return cat("XDMF has no ", dtype_name(dtype));
 }
 
-std::string why_not(const StoredTensor& tensor, bool datasets) {
+std::string why_not(const StoredTensor& tensor, bool is_dataset) {
   if (!tensor.problem.empty()) return tensor.problem;
-  if (auto why = refusal(tensor.dtype, datasets); !why.empty()) return why;
+  if (auto why = refusal(tensor.dtype, is_dataset); !why.empty()) return why;
   if (tensor.slices.size() > most_pieces) {
     return cat("it is stored in ", tensor.slices.size(), " pieces, at most ", most_pieces,
                " are shown; store it dense, or in HDF5");
@@ -68,13 +68,12 @@ std::string why_not(const StoredTensor& tensor, bool datasets) {
 }
 
 Field field_of(const CheckpointContents& contents, const StoredTensor& tensor,
-               const StoredSlice& slice, const FileName& file_name, bool datasets) {
+               const StoredSlice& slice, const FileName& file_name, std::string dataset) {
   Field field{tensor.key, tensor.dtype, slice.box.extent, {}};
   field.units = contents.description(tensor.key).units;
   field.source.file = file_name(slice.file);
-  if (datasets) {
-    field.source.dataset = "/" + tensor.key;
-  } else {
+  field.source.dataset = std::move(dataset);
+  if (field.source.dataset.empty()) {
     field.source.offset = slice.offset;
     field.source.big_endian = contents.big_endian;
   }
@@ -195,19 +194,19 @@ std::vector<double> edges_in(const Places& places, std::int64_t start, std::int6
 class Describing {
  public:
   Describing(const CheckpointContents& contents, const XdmfOptions& options,
-             const FileName& file_name, const AxisValues& axis_values, bool datasets)
+             const FileName& file_name, const AxisValues& axis_values, const DatasetOf& dataset_of)
       : contents_(contents),
         options_(options),
         file_name_(file_name),
         axis_values_(axis_values),
-        datasets_(datasets) {}
+        dataset_of_(dataset_of) {}
 
   Step run() {
     for (const auto& tensor : contents_.tensors) {
       const bool is_shown =
           !tensor.shape.empty() && tensor.dtype != DType::string && !is_rank_private(tensor.key);
       if (!is_shown) continue;
-      const auto why = why_not(tensor, datasets_);
+      const auto why = why_not(tensor, !dataset_of_(tensor.key).empty());
       if (why.empty()) {
         usable_.push_back(&tensor);
       } else {
@@ -227,7 +226,7 @@ class Describing {
     return std::find(usable_.begin(), usable_.end(), tensor) != usable_.end();
   }
   Field field(const StoredTensor& tensor, const StoredSlice& slice) const {
-    return field_of(contents_, tensor, slice, file_name_, datasets_);
+    return field_of(contents_, tensor, slice, file_name_, dataset_of_(tensor.key));
   }
 
   // Values of points: as many rows, of few components. More of them only in the same folder, for a
@@ -420,7 +419,7 @@ class Describing {
   const XdmfOptions& options_;
   const FileName& file_name_;
   const AxisValues& axis_values_;
-  bool datasets_;
+  const DatasetOf& dataset_of_;
   std::map<const StoredTensor*, std::optional<Places>> axes_;
   std::vector<const StoredTensor*> usable_;
   std::set<const StoredTensor*> taken_;  // as points, or with them
@@ -438,7 +437,8 @@ void require(bool good, const char* what, const std::vector<double>& values) {
 }  // namespace
 
 Step describe(const CheckpointContents& contents, const XdmfOptions& options,
-              const FileName& file_name, const AxisValues& axis_values, bool datasets) {
+              const FileName& file_name, const AxisValues& axis_values,
+              const DatasetOf& dataset_of) {
   const auto fits = [](const std::vector<double>& values, bool positive) {
     return values.size() <= 3 && std::all_of(values.begin(), values.end(), [&](double value) {
              return std::isfinite(value) && (!positive || value > 0);
@@ -446,7 +446,7 @@ Step describe(const CheckpointContents& contents, const XdmfOptions& options,
   };
   require(fits(options.spacing, true), "spacing", options.spacing);
   require(fits(options.origin, false), "origin", options.origin);
-  return Describing(contents, options, file_name, axis_values, datasets).run();
+  return Describing(contents, options, file_name, axis_values, dataset_of).run();
 }
 
 }  // namespace cairn::xdmf

@@ -52,17 +52,18 @@ struct Step {
 
 /// Names of the data files, by number, relative to the XDMF file.
 using FileName = std::function<std::string(std::int32_t file)>;
+/// The dataset that a tensor is in an HDF5 file; empty: it is plain bytes.
+using DatasetOf = std::function<std::string(const std::string& key)>;
 /// The values of a tensor of one dimension; empty if they are no real numbers.
 using AxisValues = std::function<std::vector<double>(const StoredTensor&)>;
 
 /// What is shown of a checkpoint: tensors of 1 to 3 dimensions as cells, with components behind
 /// where they have four, or where these are 2 or 3 and another tensor has the shape before them;
 /// positions, with what has as many rows and one to three components, or more in the same folder. A
-/// tensor in several stored slices is so many pieces. `datasets`: it is an HDF5 file, in which keys
-/// are paths. Throws invalid_argument for a key of positions that is not there or holds none, and
-/// for spacings that are none.
+/// tensor in several stored slices is so many pieces. Throws invalid_argument for a key of
+/// positions that is not there or holds none, and for spacings that are none.
 Step describe(const CheckpointContents&, const XdmfOptions&, const FileName&, const AxisValues&,
-              bool datasets);
+              const DatasetOf&);
 
 /// The same as text, for the file below.
 std::string step_text(const Step&, const XdmfOptions&);

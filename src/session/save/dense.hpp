@@ -3,6 +3,7 @@
 /// to the ranks that write the runs of bytes that they belong to. Dense tensors have data files of
 /// their own, one or as many as the sharding policy asks for; all runs of a tensor lie in one.
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
@@ -86,12 +87,15 @@ DensePlan plan_dense(Group&, std::vector<DenseTensor>, std::int64_t chunk_bytes,
 /// Moves the tensors to these places in their data file.
 void place_dense(DensePlan&, const std::vector<std::int64_t>& begins);
 
+/// What a format has put into the file of dense tensors, if it makes that itself, as rank 0 knows.
+using MadeFile = std::optional<std::vector<commit::Patch>>;
+
 /// Collective. Makes the data files, of which `first_file` is the first, unless the format has made
-/// them (`are_there`), and writes one after the other, as the job's writer does; each rank syncs
+/// the one that there is, and writes one after the other, as the job's writer does; each rank syncs
 /// what it wrote. Returns the runs of this rank as entries that are not `sliced`. A rank takes at
 /// most three chunks of memory.
 std::vector<StoredTensor> write_dense(const Job&, const State&, const DensePlan&, int first_file,
-                                      bool are_there, const Draft&);
+                                      const MadeFile&, const Draft&);
 
 /// A run of this rank, whole in memory.
 struct CapturedRun {

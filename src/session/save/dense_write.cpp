@@ -25,11 +25,11 @@ class DenseWrite {
     for (const auto& tensor : plan.tensors) tensors_.push_back(by_key[tensor.key]);
   }
 
-  std::vector<StoredTensor> run(const Draft& draft, bool are_there) {
+  std::vector<StoredTensor> run(const Draft& draft, const MadeFile& made) {
     const auto& writer = writer_of(job_);
     together(*job_.group, [&] {
       allocate();
-      look_at_files(draft, are_there);
+      look_at_files(draft, made);
       for (const auto& place : places_) writer.make_runs(job_, plan_, place, first_file_, draft);
     });
     std::unique_ptr<RunsFile> file;
@@ -71,16 +71,16 @@ class DenseWrite {
 
  private:
   // Who makes each file, and which of them this rank writes to.
-  void look_at_files(const Draft& draft, bool are_there) {
+  void look_at_files(const Draft& draft, const MadeFile& made) {
     for (std::size_t f = 0; f < plan_.file_bytes.size(); ++f) {
       const auto number = static_cast<int>(f);
-      places_.push_back({number, draft.path(first_file_ + number), plan_.file_bytes[f]});
+      places_.push_back({number, draft.path(first_file_ + number), plan_.file_bytes[f], made});
     }
     for (const auto& run : plan_.exchange.chunks) {
       auto& place = places_[static_cast<std::size_t>(plan_.tensor_of(run).file)];
       place.has_runs = true;
       // The first run of the file is of a tensor that begins it.
-      if (plan_.offset_of(run) == 0) place.makes_it = !are_there;
+      if (plan_.offset_of(run) == 0) place.makes_it = !made;
     }
   }
 
@@ -89,9 +89,7 @@ class DenseWrite {
     file.close(error_);
     const auto& writer = writer_of(job_);
     if (last || writer.writes_together()) agree(*job_.group, error_.first());
-    if (writer.writes_together()) {
-      together(*job_.group, [&] { writer.check_runs(job_, place.path, entries_); });
-    }
+    writer.check_runs(job_, place, entries_);
     std::move(entries_.begin(), entries_.end(), std::back_inserter(written_));
     entries_.clear();
   }
@@ -187,9 +185,9 @@ class DenseWrite {
 }  // namespace
 
 std::vector<StoredTensor> write_dense(const Job& job, const State& state, const DensePlan& plan,
-                                      int first_file, bool are_there, const Draft& draft) {
+                                      int first_file, const MadeFile& made, const Draft& draft) {
   if (plan.bytes == 0) return {};
-  return DenseWrite(job, state, plan, first_file).run(draft, are_there);
+  return DenseWrite(job, state, plan, first_file).run(draft, made);
 }
 
 std::vector<CapturedRun> capture_dense(const Job& job, const State& state, const DensePlan& plan,

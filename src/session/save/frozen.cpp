@@ -13,10 +13,10 @@
 #include "cairn/log.hpp"
 #include "exchange/exchange.hpp"
 #include "layout/offsets.hpp"
-#include "session/save/formats/save_format.hpp"
 #include "session/save/shard_files.hpp"
 #include "session/save/writers/writer.hpp"
 #include "store/commit/names.hpp"
+#include "store/contents/format.hpp"
 
 namespace cairn {
 namespace {
@@ -136,8 +136,8 @@ bool same_place(const StoredTensor& a, const StoredTensor& b) {
 
 std::string why_not_frozen(const Job& job) {
   const auto& options = job.options;
-  if (!save_format_of(job).may_share_files()) return "only bundles share data files";
-  if (!writer_of(job).may_share_files()) {
+  if (!format_of(options.store.format).has_data_files()) return "only bundles share data files";
+  if (writer_of(job).writes_together() || !job.places.served_by.empty()) {
     return "only Writer::posix shares data files, where each rank is an io rank";
   }
   if (!job.atomic_rename || !options.write.atomic_rename) return "saves rely on no rename";

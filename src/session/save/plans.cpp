@@ -8,7 +8,6 @@
 #include "group/collectives.hpp"
 #include "layout/bundle/stored_strings.hpp"
 #include "model/sparse.hpp"
-#include "session/save/formats/save_format.hpp"
 #include "session/save/join_descriptions.hpp"
 #include "session/save/resolve_save.hpp"
 #include "store/commit/names.hpp"
@@ -108,7 +107,7 @@ std::shared_ptr<SavePlan> Plans::make(const State& given, const State& resolved,
   comparisons_.count = plan->replicas.turn;
   const auto& replicas = job_.options.store.replicas;
   if (!policy_is_known_ || now.check != replicas.check) return plan;
-  if (!save_format_of(job_).may_repeat(job_, *plan)) return plan;
+  if (plan->again == SavePlan::Again::never) return plan;
   auto made = together(*job_.group, [&]() -> std::optional<Kept> {
     auto form = StateForm::of(given);
     if (!form) return std::nullopt;

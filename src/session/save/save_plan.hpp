@@ -23,7 +23,14 @@ struct SavePlan {
   std::int64_t replica_bytes = 0;
   std::shared_ptr<const Descriptions> descriptions;  ///< what the states of all ranks say
   std::shared_ptr<const GapsByKey> gaps;             ///< of sparse tensors, of all ranks
-  CaptureForm capture;                               ///< none before the first asynchronous save
+  /// How a later save of a state of the same form goes by this plan.
+  enum class Again {
+    never,
+    told,  ///< with what rank 0 does first, and tells
+    alone  ///< an asynchronous one without a message
+  };
+  Again again = Again::never;
+  CaptureForm capture;  ///< none before the first asynchronous save
   std::shared_ptr<KeptMerge> merged = std::make_shared<KeptMerge>();  ///< of its last save
 };
 

@@ -11,19 +11,19 @@
 namespace cairn {
 namespace {
 
-void require_options(const Job& job) {
+void require_options(Job& job) {
   const auto& writer = writer_of(job);
   const auto& write = job.options.write;
-  if (write.storage_limit_seconds > 0 && !writer.keeps_limit()) {
+  if (write.storage_limit_seconds > 0 && writer.writes_together()) {
     throw Error(Code::unsupported, "a limit on how long storage is waited for takes Writer::posix",
                 cat(writer.name(), " waits for the storage by itself"),
                 "Leave storage_limit_seconds at 0, or write with Writer::posix.");
   }
   if (job.options.read_only) return;
-  save_format_of(job).require(job.options);
+  save_format_of(job).settle(job);
   const auto choice = write.io_ranks.choice;
   const bool asked = choice != IoRanks::Choice::everyone && choice != IoRanks::Choice::automatic;
-  if (!asked || writer.has_io_ranks()) return;
+  if (!asked || !writer.writes_together()) return;
   throw Error(Code::invalid_argument, cat(writer.name(), " does not go with io ranks"),
               "the MPI library chooses by itself which ranks touch a file",
               "Say how many of them with hints of the library, or use Writer::posix.");
@@ -35,8 +35,7 @@ void require_options(const Job& job) {
 void warn_of_policy(const Job& job, const Sharding& sharding) {
   const auto* policy = sharding.policy.get();
   if (!policy || dynamic_cast<const ShardByTaskPolicy*>(policy)) return;
-  auto why = save_format_of(job).limits_policy();
-  if (why.empty()) why = writer_of(job).limits_policy();
+  const auto why = save_format_of(job).limits_policy(job);
   if (why.empty()) return;
   log(LogLevel::warning, cat("the sharding policy '", sharding.description, "' ", why));
 }
@@ -49,15 +48,13 @@ void settle_save(Job& job) {
   const auto& writer = writer_of(job);
   require_same(group, "the writer", writer.description(options));
   together(group, [&] { require_options(job); });
-  if (!writer.has_io_ranks()) job.places.served_by.clear();  // automatic ones
+  if (writer.writes_together()) job.places.served_by.clear();  // automatic ones
   if (options.read_only) return;
-  const auto& format = save_format_of(job);
   if (job.root()) warn_of_policy(job, job.sharding);
   if (job.root() && !options.frozen.keys.empty() && !freezes(job)) {
     log(LogLevel::warning, cat("frozen tensors are written in full: ", why_not_frozen(job)));
   }
   writer.settle(job);
-  job.may_recycle = options.write.recycle && format.may_recycle() && writer.may_recycle();
 }
 
 }  // namespace cairn

@@ -226,7 +226,8 @@ void keep(io::FileSystem& fs, Transaction& save, const Ownership& owner) {
   save = std::move(after);
 }
 
-void copy_hdf5_part(io::FileSystem& fs, const Transaction& save) {
+void take_over_part(io::FileSystem& fs, const Transaction& save) {
+  if (!is_whole(save.main)) return;
   const auto copy = save.temp() / hdf5_copy_name;
   io::remove_if_there(fs, copy);  // of an attempt that died here
   io::copy(fs, save.part(0), copy);

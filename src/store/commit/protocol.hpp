@@ -113,9 +113,9 @@ std::optional<OldIndex> read_old_index(io::FileSystem&, const Transaction&);
 /// on, the directory is to be synced.
 void keep(io::FileSystem&, Transaction&, const Ownership&);
 
-/// The same for the one file of an HDF5 save, which that job may still hold open: a copy takes its
-/// place.
-void copy_hdf5_part(io::FileSystem&, const Transaction&);
+/// The same for the one file of a save that is whole in one, which that job may still hold open: a
+/// copy takes its place.
+void take_over_part(io::FileSystem&, const Transaction&);
 
 /// Makes durable what a dead process left of a direct save (its records, and the index of its
 /// step): so far it may only be visible.

@@ -178,11 +178,6 @@ std::optional<LostCheckpoint> lost_bundle(io::FileSystem& files, const io::Path&
   return lost;
 }
 
-// As long as it is there and cannot be read, it is not lost.
-bool may_be_own_hdf5(io::FileSystem& files, const io::Path& prefix) {
-  return try_recognise(format_of(Format::hdf5), {files, commit::hdf5_path(prefix)}).value_or(true);
-}
-
 bool was_retired(io::FileSystem& files, const io::Path& directory,
                  const std::vector<std::string>& listing, const std::string& prefix) {
   const auto split = commit::split_step(prefix);
@@ -198,9 +193,9 @@ std::optional<LostCheckpoint> look_at(io::FileSystem& files, const io::Path& dir
   };
   const auto index = commit::index_name(prefix);
   const bool has_hdf5 = is_listed(commit::hdf5_name(prefix));
-  if (is_listed(index) || (has_hdf5 && may_be_own_hdf5(files, directory / prefix))) {
+  const auto& hdf5 = format_of(Format::hdf5);
+  if (is_listed(index) || (has_hdf5 && hdf5.may_be_one(files, hdf5.main_file(directory / prefix))))
     return std::nullopt;
-  }
   const bool listed = evidence.listed.count(prefix) != 0;
   const auto note = evidence.note(prefix);
   const auto found = look_for(files, directory, prefix, listing);

@@ -65,10 +65,11 @@ std::map<std::string, Note> read_notes(io::FileSystem& files, const io::Path& di
     try {
       const auto uuid = io::read_file(files, path, note_limit_bytes);
       if (!uuid.empty() && !commit::is_uuid(uuid)) continue;  // torn
-      if (uuid.empty() && !format.needs_notes()) continue;
+      const bool beside = format.has_data_files();
+      if (uuid.empty() && beside) continue;
       auto& note = notes[file->prefix.filename().string()];
-      if (format.needs_notes()) note.hdf5 = true;
-      if (!format.needs_notes()) note.bundle = uuid;
+      if (beside) note.bundle = uuid;
+      note.hdf5 |= !beside;
       note.alone |= !uuid.empty();
     } catch (const Error& error) {
       if (error.code() != Code::not_found && error.code() != Code::data_loss) throw;
@@ -81,7 +82,7 @@ void note_saved(io::FileSystem& files, const io::Path& prefix, bool numbered, Fo
                 const std::string& uuid) {
   try {
     // The note of the other format goes with the file that it speaks of.
-    if (!numbered || format_of(format).needs_notes()) {
+    if (!numbered || !format_of(format).has_data_files()) {
       write_note(files, note_path(prefix, format), numbered ? "" : uuid);
     }
     for (const auto* other : all_formats()) {

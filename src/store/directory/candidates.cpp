@@ -386,16 +386,18 @@ Soundness examine(const Location& place, const Readers& readers, const Candidate
   return Soundness::whole;
 }
 
-std::optional<CheckpointContents> try_summary(const Location& place, std::int64_t step,
-                                              std::optional<Format> format) {
+std::optional<CheckpointContents> try_summary(const Location& place, std::int64_t step) {
   try {
-    return read_summary(*place.files, place.prefix(step), format);
+    return read_summary(*place.files, place.prefix(step));
   } catch (const Error& error) {
-    if (error.code() != Code::data_loss && error.code() != Code::not_found) {
-      log(LogLevel::warning, cat("step ", step, " cannot be read now: ", error.what()));
-    }
+    tell_unreadable(step, error);
     return std::nullopt;
   }
+}
+
+void tell_unreadable(std::int64_t step, const Error& error) {
+  if (error.code() == Code::data_loss || error.code() == Code::not_found) return;
+  log(LogLevel::warning, cat("step ", step, " cannot be read now: ", error.what()));
 }
 
 std::vector<Candidate> find_candidates(const Location& place, const commit::Ownership* owner,

@@ -56,7 +56,8 @@ Soundness examine(const Location&, const Readers&, const Candidate&, std::string
 
 /// Rank 0. What a committed checkpoint says of itself, without its tensors; or nothing where that
 /// cannot be told: then its files are left alone.
-std::optional<CheckpointContents> try_summary(const Location&, std::int64_t step,
-                                              std::optional<Format> format = std::nullopt);
+std::optional<CheckpointContents> try_summary(const Location&, std::int64_t step);
+/// Logs why, unless it is damaged or gone.
+void tell_unreadable(std::int64_t step, const Error& why);
 
 }  // namespace cairn

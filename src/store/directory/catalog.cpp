@@ -62,7 +62,7 @@ void take_contents(CatalogEntry& entry, const IndexFile& loaded,
                    const CheckpointContents& contents) {
   entry.num_files = contents.num_files;
   entry.format = contents.format;
-  entry.ours = contents.meta || !contents.own.empty();
+  entry.ours = format_of(contents.format).is_ours(&contents);
   entry.save.identity = cat("index-", hex(crc32c(loaded.bytes)));
   entry.lacks_metadata = lacks_metadata(contents) && loaded.foreign.empty();
   entry.damage = entry.lacks_metadata
@@ -102,7 +102,7 @@ CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const com
     entry.unreadable = error.code() != Code::data_loss;
     if (lost) entry.format = lost->format;
     if (lost) entry.save.wall_time_seconds = lost->wall_time_seconds;
-    entry.ours |= format_of(entry.format).is_cairns();  // else it would not be looked at
+    entry.ours |= format_of(entry.format).is_ours(nullptr);
     remember_lineage(files, directory, name, entry);
   }
   if (const auto at = ids.find(entry.format); at != ids.end()) entry.file = at->second;
@@ -169,7 +169,7 @@ class Scan {
   // False: what was listed is gone.
   bool look(const std::string& file, std::int64_t step, const CheckpointFormat& format) {
     const Address path(at_.files, at_.directory / file);
-    const bool is_one = !format.is_cairns() || try_recognise(format, path).value_or(true);
+    const bool is_one = format.may_be_one(*at_.files, path.path());
     if (is_one) add(step, nullptr);
     if ((is_one && entries_.back().damage.empty()) || !is_gone(*at_.files, path.path()))
       return true;
@@ -348,7 +348,7 @@ bool update_state_file(const Location& at, const std::vector<CatalogEntry>& give
 
 void refresh_notes(const Location& at, const std::vector<CatalogEntry>& entries) {
   for (const auto& entry : entries) {
-    const bool told = at.naming.numbered ? format_of(entry.format).needs_notes()
+    const bool told = at.naming.numbered ? !format_of(entry.format).has_data_files()
                                          : commit::is_uuid(entry.save.identity);
     if (!entry.ours || !told) continue;
     note_saved(*at.files, at.prefix(entry.step), at.naming.numbered, entry.format,

@@ -76,7 +76,7 @@ void Directory::begin(Recovered found, const SizesOfSteps& sizes) {
     staging_.emplace(place_.files, place_.directory, place_.naming, ownership_->ownership());
   }
   sequences_.begin(catalog_, found.undecided, std::move(found.within_reach));
-  notes_ = !place_.naming.numbered || format_of(policy_.format).needs_notes() ||
+  notes_ = !place_.naming.numbered || !format_of(policy_.format).has_data_files() ||
            !read_notes(*place_.files, place_.directory).empty();
   refresh_notes(place_, catalog_);
   try {

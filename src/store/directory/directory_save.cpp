@@ -80,11 +80,13 @@ void Directory::require_replaceable(std::int64_t step, bool may_overwrite) const
   const auto* there = find(step);
   require_not_pinned(there);
   const auto prefix = place_.prefix(step);
-  if (const auto foreign = format_of(policy_.format).foreign(*place_.files, prefix)) {
-    throw Error(Code::already_exists, cat(foreign->string(), " is there"),
+  const auto& format = format_of(policy_.format);
+  if (!format.gives_way(*place_.files, prefix).value_or(true)) {
+    const auto foreign = format.main_file(prefix).string();
+    throw Error(Code::already_exists, cat(foreign, " is there"),
                 "Cairn did not write it, and does not replace it",
                 "Move it away, or save another step.")
-        .at(foreign->string());
+        .at(foreign);
   }
   if (may_overwrite || !is_taken(step)) return;
   throw Error(Code::already_exists, cat("step ", step, " exists in ", place_.directory.string()),
@@ -240,7 +242,7 @@ void Directory::tidy(const commit::Transaction& save, std::vector<CatalogEntry>&
           const auto kind = commit::parse_name(file.entry, place_.naming).kind;
           return commit::is_main(kind) && kind != format.main_kind();
         });
-    const bool other_format = any && format.has_others(*place_.files, save.prefix());
+    const bool other_format = any && others_give_way({place_.files, save.prefix()}, format.id());
     commit::clean_up(*place_.files, save, ownership_->ownership(), other_format, recycled);
     if (notes_) {
       note_saved(*place_.files, save.prefix(), place_.naming.numbered, policy_.format, save.uuid);

@@ -19,7 +19,6 @@
 #include "store/contents/format.hpp"
 #include "store/contents/lost.hpp"
 #include "store/contents/notes.hpp"
-#include "store/contents/whose.hpp"
 #include "store/directory/candidates.hpp"
 #include "store/directory/pins.hpp"
 #include "store/directory/two_formats.hpp"
@@ -51,7 +50,7 @@ void roll_forward(const Location& place, const Candidate& candidate,
   const auto is_committed = [&](const auto& save) { return holds(*place.files, save); };
   owner.check();
   const auto& format = format_of(candidate.save);
-  format.take_over(*place.files, candidate.save, owner.alone());
+  if (!owner.alone()) commit::take_over_part(*place.files, candidate.save);
   format.publish(
       *place.files, candidate.save, candidate.meta, static_cast<int>(candidate.paths.size()),
       {candidate.tensors, {}}, [&] { owner.check(); }, is_committed);
@@ -164,21 +163,17 @@ class Debris {
   void look_at_main(const std::string& name, std::int64_t step, const CheckpointFormat& format) {
     const auto at = two_.replaced.find(step);
     const bool is_replaced = at != two_.replaced.end() && at->second.format == format.id();
-    if (format.is_cairns()) {
-      // What is Cairn's alone is ours whatever it holds, and has no data files beside it.
-      const auto own = try_recognise(format, {files_, place_.directory / name});
-      if (!own.value_or(true)) return;
-      ours_ |= own.has_value();
-      files_of_step_.emplace(step, 0);
-    } else {
-      const auto contents = try_summary(place_, step, format.id());
-      // An index says what is its own, not what is the step's: it may be another step's.
-      const bool tells = contents && !lacks_metadata(*contents) && misplaced(*contents).empty();
-      files_of_step_[step] = is_replaced ? 0
-                             : tells     ? format.named_data_files(contents->num_files)
-                                         : -1;
-      ours_ |= contents && contents->meta;
+    std::optional claim(CheckpointFormat::Claim{});
+    try {
+      claim = format.claim(files_, place_.prefix(step));
+    } catch (const Error& error) {
+      tell_unreadable(step, error);
     }
+    if (!claim) return;
+    ours_ |= claim->ours;
+    // Of two formats, what the one with files beside it says counts.
+    auto& data_files = files_of_step_.emplace(step, 0).first->second;
+    if (!is_replaced && claim->data_files != 0) data_files = claim->data_files;
     if (is_replaced) replaced_.insert(name);
   }
 
@@ -187,7 +182,7 @@ class Debris {
                    const std::vector<Reversal>& reversals) {
     for (const auto& candidate : completed) {
       const auto& save = candidate.save;
-      files_of_step_[save.step] = format_of(save).named_data_files(save.num_files);
+      files_of_step_[save.step] = format_of(save).has_data_files() ? save.num_files : 0;
     }
     for (const auto& [save, old] : reversals) {
       files_of_step_.erase(save.step);

@@ -69,9 +69,9 @@ std::vector<std::size_t> by_metric(const std::vector<CatalogEntry>& entries,
 // Whether the next save can take its data files from where they are: there is nothing else of the
 // step, and on the average they are worth it.
 bool can_be_left(const CatalogEntry& entry, const commit::Naming& name,
-                 const CheckpointFormat& format, const std::vector<std::string>& listing) {
+                 const std::vector<std::string>& listing) {
   constexpr std::int64_t worth_bytes = 4096;
-  if (format.is_cairns() || entry.data_bytes < worth_bytes * (entry.num_files - 1)) return false;
+  if (entry.data_bytes < worth_bytes * (entry.num_files - 1)) return false;
   const auto files = std::count_if(listing.begin(), listing.end(), [&](const auto& file) {
     const auto parsed = commit::parse_name(file, name);
     return parsed.kind == commit::ParsedName::Kind::data && parsed.step == entry.step;
@@ -135,10 +135,10 @@ class Removals {
   bool remove(const CatalogEntry& entry, bool alone) const {
     const auto& format = format_of(entry.format);
     const auto prefix = prefix_of(entry);
-    const auto foreign =
-        entry.damage.empty() ? std::nullopt : format.foreign(files_, prefix);  // where ours was
-    if (foreign) {
-      log(LogLevel::warning, cat(foreign->string(), " stays: Cairn did not write it"));
+    // Where ours was.
+    if (!entry.damage.empty() && !format.gives_way(files_, prefix).value_or(true)) {
+      log(LogLevel::warning,
+          cat(format.main_file(prefix).string(), " stays: Cairn did not write it"));
       forget_saved(files_, prefix);
       return true;
     }
@@ -148,8 +148,7 @@ class Removals {
       return parsed.step == entry.step && commit::is_main(parsed.kind) &&
              parsed.kind != format.main_kind();
     });
-    const bool stays =
-        help_.left && alone && !others && can_be_left(entry, name_, format, listing_);
+    const bool stays = help_.left && alone && !others && can_be_left(entry, name_, listing_);
     if (!take_away(entry, others, stays)) {
       log(LogLevel::warning,
           cat("step ", entry.step, " stays: another save of it is there by now"));
@@ -172,7 +171,8 @@ class Removals {
     return commit::remove_checkpoint(
         files_, place_.directory, name_,
         {entry.step, entry.file, format.main_kind(),
-         others && format.has_others(files_, prefix_of(entry)), help_.recycled, stays, &listing_},
+         others && others_give_way({files_, prefix_of(entry)}, entry.format), help_.recycled, stays,
+         &listing_},
         owner_);
   }
 

@@ -84,7 +84,7 @@ xdmf::Step describe_step(const OpenCheckpoint& checkpoint, const XdmfOptions& op
   auto step = xdmf::describe(
       *checkpoint, options, name,
       [&](const StoredTensor& axis) { return axis_values(checkpoint, axis); },
-      format_of(checkpoint->format).has_datasets());
+      [&](const std::string& key) { return format_of(checkpoint->format).dataset_of(key); });
   step.step = step_of(*checkpoint);
   step.time =
       options.time.empty() ? static_cast<double>(step.step) : time_of(checkpoint, options.time);

@@ -41,6 +41,13 @@ std::optional<Format> other_format(const Address& prefix, Format format) {
   return std::nullopt;
 }
 
+// Of HDF5 files, another program's beside a bundle is none of our business.
+bool others_give_way(const Address& prefix, Format format) {
+  return std::any_of(std::begin(table), std::end(table), [&](const auto* one) {
+    return one->id() != format && one->gives_way(*prefix.files(), prefix.path()).value_or(false);
+  });
+}
+
 // An unfinished bundle has no file that only bundles have. So the formats that have one are asked
 // first, and the bundle, which is first in the table, last.
 Format format_of_unfinished(io::FileSystem& files, const commit::Transaction& save) {

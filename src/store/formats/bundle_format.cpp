@@ -2,8 +2,8 @@
 #include "store/formats/bundle_format.hpp"
 
 #include "store/contents/index_end.hpp"
-#include "store/contents/lost.hpp"
 #include "store/contents/seal.hpp"
+#include "store/contents/whose.hpp"
 
 namespace cairn {
 namespace {
@@ -35,9 +35,17 @@ IndexFile BundleFormat::read_index(io::FileSystem& files, const io::Path& prefix
   return loaded;
 }
 
-// A foreign PREFIX.h5 beside a bundle is none of our business.
-bool BundleFormat::has_others(io::FileSystem& files, const io::Path& prefix) const {
-  return was_own_hdf5(files, prefix);
+// TensorFlow may have made it, too.
+bool BundleFormat::is_ours(const CheckpointContents* contents) const {
+  return contents && (contents->meta || !contents->own.empty());
+}
+
+// An index says what is its own, not what is the step's: it may be another step's.
+std::optional<BundleFormat::Claim> BundleFormat::claim(io::FileSystem& files,
+                                                       const io::Path& prefix) const {
+  const auto contents = read_summary(files, prefix, id());
+  const bool tells = !lacks_metadata(contents) && misplaced(contents).empty();
+  return Claim{contents.meta.has_value(), tells ? contents.num_files : -1};
 }
 
 bool BundleFormat::began(io::FileSystem&, const commit::Transaction&) const { return true; }

@@ -11,11 +11,13 @@ class BundleFormat final : public CheckpointFormat {
   io::Path data_file(const io::Path& prefix, int file, int num_files) const override;
   bool recognises(io::FileSystem&, const io::Path& main_file) const override;
   IndexFile read_index(io::FileSystem&, const io::Path& prefix) const override;
-
-  bool has_others(io::FileSystem&, const io::Path& prefix) const override;
+  bool is_ours(const CheckpointContents*) const override;
+  std::string dataset_of(const std::string&) const override { return ""; }
+  bool may_be_one(io::FileSystem&, const io::Path&) const override { return true; }
+  std::optional<Claim> claim(io::FileSystem&, const io::Path& prefix) const override;
+  std::optional<bool> gives_way(io::FileSystem&, const io::Path&) const override { return true; }
   bool began(io::FileSystem&, const commit::Transaction&) const override;
   std::string refuses(int data_files, int num_files) const override;
-  bool takes_encoded() const override { return true; }
   void shape(commit::Transaction&, int data_files) const override;
   std::optional<io::FileId> publish(io::FileSystem&, const commit::Transaction&,
                                     const CheckpointMeta&, int data_files, JoinedEntries,

@@ -10,7 +10,6 @@ TEST(Formats, AgreeWithTheCommitOnTheirMainFiles) {
   for (const auto* format : all_formats()) {
     const auto kind = format->main_kind();
     EXPECT_TRUE(commit::is_main(kind));
-    EXPECT_EQ(commit::is_whole(kind), !format->has_data_files());
     EXPECT_EQ(&format_of(kind), format);
     EXPECT_EQ(&format_of(format->id()), format);
     const auto file = commit::split_main_file(format->main_file("/run/ckpt-5"));

@@ -243,14 +243,4 @@ std::vector<StoredTensor> make_hdf5(const Job& job, const Draft& draft, const Ch
   return entries;
 }
 
-void put_back_structure(io::FileSystem& files, const Draft& draft,
-                        const std::vector<commit::Patch>& structure) {
-  const auto file = files.open_write(draft.path(0));
-  for (const auto& [offset, bytes] : structure) {
-    file->write_at(offset, std::as_bytes(std::span(bytes)));
-  }
-  file->sync();
-  file->close();
-}
-
 }  // namespace cairn

@@ -41,8 +41,4 @@ std::vector<StoredTensor> make_hdf5(const Job&, const Draft&, const CheckpointMe
                                     const Gathered&, DensePlan&,
                                     std::vector<commit::Patch>& structure);
 
-/// Rank 0, after ranks wrote through HDF5: `structure` of make_hdf5 again, durable. HDF5 cuts off
-/// the seal of the unfinished save, without which no recovery could complete it.
-void put_back_structure(io::FileSystem&, const Draft&, const std::vector<commit::Patch>& structure);
-
 }  // namespace cairn

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/text.hpp"
 #include "group/collectives.hpp"
 #include "session/save/frozen.hpp"
 #include "session/save/savers.hpp"
+#include "session/save/writers/writer.hpp"
 
 namespace cairn {
 namespace {
@@ -19,6 +21,19 @@ bool BundleSave::stores_dense(const CoveredTensor& tensor, std::size_t slices) c
   if (tensor.storage != Storage::automatic) return tensor.storage == Storage::dense;
   if (slices == 1) return false;
   return !dtype_assembles_in_tensorflow(tensor.dtype) || slices > most_slices;
+}
+
+void BundleSave::settle(Job& job) const {
+  // What an MPI library writes is new, so that a hole in it tells what was lost.
+  job.may_recycle = job.options.write.recycle && !writer_of(job).writes_together();
+}
+
+std::string BundleSave::limits_policy(const Job& job) const {
+  const auto& writer = writer_of(job);
+  if (!writer.writes_together() || !writer.one_file(job, job.sharding)) return "";
+  return cat("has no say in data files but those of dense tensors: with ", writer.name(),
+             " all shards of a rank go to a file that ranks share, which may become larger than "
+             "they are.");
 }
 
 void BundleSave::choose_files(const Sharding& sharding, const State& state,
@@ -45,11 +60,20 @@ void BundleSave::lay_out(const Job& job, const State& state, Covered&& covered,
   plan.dense = plan_dense(*job.group, std::move(covered.dense), job.options.write.chunk_bytes,
                           job.places.served_by);
   plan.layout = cairn::lay_out(job, plan.local, plan.frozen, plan.dense, plan.sharding);
+  // Which files are there to be shared is rank 0's to tell.
+  plan.again = freezes(job) ? SavePlan::Again::told : SavePlan::Again::alone;
 }
 
 SaveFormat::Begun BundleSave::begin(const Job& job, const State& state, Draft& draft,
                                     CheckpointMeta& meta, SavePlan&, FileLayout& layout) const {
   return {run_savers(job, state, draft, layout, meta)};
+}
+
+// A plan that does not serve again leaves nothing to keep for.
+JoinedEntries BundleSave::merge(Group& group, std::vector<StoredTensor> mine, const SavePlan& plan,
+                                SaveStatistics& figures) const {
+  return merge_entries(group, std::move(mine), true, &figures, plan.divided, *plan.gaps,
+                       figures.plan_reused ? plan.merged.get() : nullptr);
 }
 
 }  // namespace cairn

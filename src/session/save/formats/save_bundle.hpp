@@ -7,13 +7,15 @@ namespace cairn {
 class BundleSave final : public SaveFormat {
  public:
   Format id() const override { return Format::bundle; }
-  bool may_recycle() const override { return true; }
-  bool may_share_files() const override { return true; }
+  void settle(Job&) const override;
+  std::string limits_policy(const Job&) const override;
   bool stores_dense(const CoveredTensor&, std::size_t slices) const override;
   void choose_files(const Sharding&, const State&, std::vector<DenseTensor>&) const override;
   void lay_out(const Job&, const State&, Covered&&, SavePlan&) const override;
   Begun begin(const Job&, const State&, Draft&, CheckpointMeta&, SavePlan&,
               FileLayout&) const override;
+  JoinedEntries merge(Group&, std::vector<StoredTensor>, const SavePlan&,
+                      SaveStatistics&) const override;
 };
 
 }  // namespace cairn

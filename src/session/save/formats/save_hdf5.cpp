@@ -4,20 +4,24 @@
 #include "group/collectives.hpp"
 #include "layout/hdf5/lay_out.hpp"
 #include "session/save/formats/hdf5_file.hpp"
-#include "session/save/writers/writer.hpp"
 
 namespace cairn {
 
-void Hdf5Save::require(const ManagerOptions& options) const {
+// Nothing is recycled: the file has holes.
+void Hdf5Save::settle(Job& job) const {
   hdf5::require_available();
-  if (options.hooks.savers.empty()) return;
+  if (job.options.hooks.savers.empty()) return;
   throw Error(Code::unsupported, "registered savers cannot take part in a save as HDF5",
               "what they write are bundles, whose files become part of the checkpoint",
               "Save in the format of bundles.");
 }
 
-std::string Hdf5Save::limits_policy() const {
+std::string Hdf5Save::limits_policy(const Job&) const {
   return "is never called: a checkpoint as HDF5 is one file, which holds each tensor whole.";
+}
+
+void Hdf5Save::choose_files(const Sharding&, const State&, std::vector<DenseTensor>& all) const {
+  for (auto& one : all) one.file = 0;
 }
 
 void Hdf5Save::lay_out(const Job& job, const State& state, Covered&& covered,
@@ -26,27 +30,22 @@ void Hdf5Save::lay_out(const Job& job, const State& state, Covered&& covered,
   plan.dense = plan_dense(*job.group, std::move(covered.dense), job.options.write.chunk_bytes,
                           job.places.served_by);
   plan.layout = lay_out_hdf5(job, plan.gathered.small, plan.dense);
-}
-
-// Rank 0 has all ranks' strings, as they were.
-bool Hdf5Save::may_repeat(const Job& job, const SavePlan& plan) const {
-  return !any_of(*job.group, !plan.local.strings.empty());
+  // Rank 0 has all ranks' strings, as they were. Without any it lays the file out anew each time.
+  const bool any_strings = any_of(*job.group, !plan.local.strings.empty());
+  plan.again = any_strings ? SavePlan::Again::never : SavePlan::Again::told;
 }
 
 SaveFormat::Begun Hdf5Save::begin(const Job& job, const State&, Draft& draft, CheckpointMeta& meta,
                                   SavePlan& plan, FileLayout&) const {
   Begun begun;
-  begun.has_made_files = true;
-  begun.entries = make_hdf5(job, draft, meta, plan.gathered, plan.dense, begun.structure);
+  begun.entries = make_hdf5(job, draft, meta, plan.gathered, plan.dense, begun.structure.emplace());
   return begun;
 }
 
-void Hdf5Save::end_runs(const Job& job, const Draft& draft, const SavePlan& plan,
-                        const Begun& begun) const {
-  if (!writer_of(job).changes_structure() || plan.dense.bytes == 0) return;
-  together(*job.group, [&] {
-    if (job.root()) put_back_structure(*job.files, draft, begun.structure);
-  });
+// Its table is made of tensors, when all places in the file are known.
+JoinedEntries Hdf5Save::merge(Group& group, std::vector<StoredTensor> mine, const SavePlan& plan,
+                              SaveStatistics& figures) const {
+  return merge_entries(group, std::move(mine), false, &figures, plan.divided, *plan.gaps);
 }
 
 }  // namespace cairn

@@ -8,14 +8,15 @@ namespace cairn {
 class Hdf5Save final : public SaveFormat {
  public:
   Format id() const override { return Format::hdf5; }
-  void require(const ManagerOptions&) const override;
-  std::string limits_policy() const override;
+  void settle(Job&) const override;
+  std::string limits_policy(const Job&) const override;
   bool stores_dense(const CoveredTensor&, std::size_t) const override { return true; }
+  void choose_files(const Sharding&, const State&, std::vector<DenseTensor>&) const override;
   void lay_out(const Job&, const State&, Covered&&, SavePlan&) const override;
-  bool may_repeat(const Job&, const SavePlan&) const override;
   Begun begin(const Job&, const State&, Draft&, CheckpointMeta&, SavePlan&,
               FileLayout&) const override;
-  void end_runs(const Job&, const Draft&, const SavePlan&, const Begun&) const override;
+  JoinedEntries merge(Group&, std::vector<StoredTensor>, const SavePlan&,
+                      SaveStatistics&) const override;
 };
 
 }  // namespace cairn

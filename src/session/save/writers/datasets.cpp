@@ -114,6 +114,17 @@ class DatasetRuns final : public RunsFile {
   std::unique_ptr<DatasetFile> datasets_;
 };
 
+// Rank 0. HDF5 cuts off the seal of the unfinished save, without which no recovery could complete
+// it.
+void put_back(io::FileSystem& files, const RunsPlace& place) {
+  const auto file = files.open_write(place.path);
+  for (const auto& [offset, bytes] : *place.made) {
+    file->write_at(offset, std::as_bytes(std::span(bytes)));
+  }
+  file->sync();
+  file->close();
+}
+
 }  // namespace
 
 bool CollectiveDatasets::serves(const Job& job) const {
@@ -149,9 +160,12 @@ std::unique_ptr<RunsFile> CollectiveDatasets::open_runs(const Job& job, const De
   return std::make_unique<DatasetRuns>(job, plan, place.path, first_file);
 }
 
-void CollectiveDatasets::check_runs(const Job& job, const io::Path& path,
+void CollectiveDatasets::check_runs(const Job& job, const RunsPlace& place,
                                     const std::vector<StoredTensor>& entries) const {
-  read_runs_back(job, path, entries);
+  read_runs_back(job, place.path, entries);
+  together(*job.group, [&] {
+    if (job.root()) put_back(*job.files, place);
+  });
 }
 
 }  // namespace cairn

@@ -24,10 +24,9 @@ class CollectiveDatasets final : public DataWriter {
   void settle(Job&) const override;
   std::string why_blocking() const override { return "HDF5 writes all ranks' datasets together"; }
   bool writes_together() const override { return true; }
-  bool changes_structure() const override { return true; }
   std::unique_ptr<RunsFile> open_runs(const Job&, const DensePlan&, const RunsPlace&,
                                       int first_file, KeptError&) const override;
-  void check_runs(const Job&, const io::Path&, const std::vector<StoredTensor>&) const override;
+  void check_runs(const Job&, const RunsPlace&, const std::vector<StoredTensor>&) const override;
 };
 
 }  // namespace cairn

@@ -9,8 +9,6 @@ namespace cairn {
 class ForwardedFiles final : public OwnFiles {
  public:
   bool serves(const Job&) const override;
-  bool may_share_files() const override { return false; }
-  bool writes_for_others() const override { return true; }
   bool one_file(const Job&, const Sharding&) const override;
   Files number(const Job&, const std::vector<int>& shards, bool one_file) const override;
   std::vector<StoredTensor> write_with_others(const Job&, const State&, const LocalShards&,

@@ -8,12 +8,8 @@ class OwnFiles : public DataWriter {
  public:
   bool serves(const Job&) const override;
   std::string name() const override { return "Writer::posix"; }
-  bool keeps_limit() const override { return true; }
-  bool has_io_ranks() const override { return true; }
   std::string why_blocking() const override { return ""; }
   std::string description(const ManagerOptions&) const override { return "posix"; }
-  bool may_recycle() const override { return true; }
-  bool may_share_files() const override { return true; }
   std::vector<StoredTensor> write_alone(const Job&, const State&, const LocalShards&,
                                         const FileLayout&, const Draft&) const override;
   void make_runs(const Job&, const DensePlan&, const RunsPlace&, int first_file,

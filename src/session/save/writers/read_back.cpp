@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/shared_files.hpp"
+#include "group/collectives.hpp"
 
 namespace cairn {
 namespace {
@@ -82,11 +83,13 @@ void read_back(const Job& job, const io::Path& path, const std::vector<StoredTen
 
 void read_runs_back(const Job& job, const io::Path& path,
                     const std::vector<StoredTensor>& entries) {
-  std::vector<std::uint32_t> checksums;
-  for (const auto& entry : entries) {
-    for (const auto& slice : entry.slices) checksums.push_back(slice.crc32c);
-  }
-  read_back(job, path, entries, checksums);
+  together(*job.group, [&] {
+    std::vector<std::uint32_t> checksums;
+    for (const auto& entry : entries) {
+      for (const auto& slice : entry.slices) checksums.push_back(slice.crc32c);
+    }
+    read_back(job, path, entries, checksums);
+  });
 }
 
 }  // namespace cairn

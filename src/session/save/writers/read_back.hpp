@@ -15,7 +15,7 @@ namespace cairn {
 /// all are where the job's options, or what is known of the MPI library, ask for it.
 void read_back(const Job&, const io::Path&, const std::vector<StoredTensor>& entries,
                const std::vector<std::uint32_t>& checksums);
-/// The same for entries of numbers, whose slices have these checksums.
+/// Collective: the same for entries of numbers, whose slices have these checksums.
 void read_runs_back(const Job&, const io::Path&, const std::vector<StoredTensor>& entries);
 
 /// For messages and agreement: "the hints a=b c=d, read back".

@@ -52,29 +52,25 @@ Place find_place(const Job& job, const SharedRange& range, bool has_entries) {
   return place;
 }
 
-// Collective. One rank makes the file of each number, and takes the space for so many bytes: a full
-// disk is found by a call that says so, since an MPI library may not, or hang. Then those that gave
-// the number open it. Null for -1.
-std::unique_ptr<SharedFile> open_shared(const Job& job, const io::Path& path, int number,
-                                        bool makes_it, std::int64_t bytes) {
-  Group& group = *job.group;
-  together(group, [&] {
-    if (!makes_it) return;
-    const auto file = job.files->create(path);
-    file->reserve(bytes);
-    file->close();
-  });
-  return together(group, [&] {
-    return group.shared_files()->open(path, number, job.options.write.mpi_io.hints);
+// Takes the space for so many bytes: a full disk is found by a call that says so, since an MPI
+// library may not, or hang.
+void make_shared(const Job& job, const io::Path& path, std::int64_t bytes) {
+  const auto file = job.files->create(path);
+  file->reserve(bytes);
+  file->close();
+}
+
+// Collective, when it is made, among those that give the same number. Null for -1.
+std::unique_ptr<SharedFile> open_shared(const Job& job, const io::Path& path, int number) {
+  return together(*job.group, [&] {
+    return job.group->shared_files()->open(path, number, job.options.write.mpi_io.hints);
   });
 }
 
 class SharedRuns final : public RunsFile {
  public:
   SharedRuns(const Job& job, const DensePlan& plan, const RunsPlace& place, int first_file)
-      : plan_(plan),
-        first_file_(first_file),
-        file_(open_shared(job, place.path, 0, place.makes_it, place.bytes)) {}
+      : plan_(plan), first_file_(first_file), file_(open_shared(job, place.path, 0)) {}
 
   // All ranks take part in as many writes as the busiest has.
   void write(RunsInHand& hand, std::vector<StoredTensor>& entries, KeptError& error) override {
@@ -130,12 +126,6 @@ void SharedByRanks::settle(Job& job) const {
   });
 }
 
-std::string SharedByRanks::limits_policy() const {
-  return cat("has no say in data files but those of dense tensors: with ", name(),
-             " all shards of a rank go to a file that ranks share, which may become larger than "
-             "they are.");
-}
-
 // Files that somebody has something for, in the order in which they were dealt.
 DataWriter::Files SharedByRanks::number(const Job& job, const std::vector<int>& shards,
                                         bool /*one_file*/) const {
@@ -160,9 +150,12 @@ std::vector<StoredTensor> SharedByRanks::write_with_others(const Job& job, const
                        job.options.write.chunk_bytes);
   });
   const auto place = find_place(job, range, !local.shards.empty());
-  together(group, [&] { range.settle(place.begin); });
   const auto path = draft.path(layout.first_file);
-  auto file = open_shared(job, path, place.number, place.makes_it, place.end);
+  together(group, [&] {
+    range.settle(place.begin);
+    if (place.makes_it) make_shared(job, path, place.end);
+  });
+  auto file = open_shared(job, path, place.number);
   // Once rounds have begun, a rank that threw would leave the others waiting: errors are kept.
   KeptError error;
   if (file) {
@@ -185,15 +178,20 @@ std::vector<StoredTensor> SharedByRanks::write_with_others(const Job& job, const
   });
 }
 
+void SharedByRanks::make_runs(const Job& job, const DensePlan&, const RunsPlace& place, int,
+                              const Draft&) const {
+  if (place.makes_it) make_shared(job, place.path, place.bytes);
+}
+
 std::unique_ptr<RunsFile> SharedByRanks::open_runs(const Job& job, const DensePlan& plan,
                                                    const RunsPlace& place, int first_file,
                                                    KeptError&) const {
   return std::make_unique<SharedRuns>(job, plan, place, first_file);
 }
 
-void SharedByRanks::check_runs(const Job& job, const io::Path& path,
+void SharedByRanks::check_runs(const Job& job, const RunsPlace& place,
                                const std::vector<StoredTensor>& entries) const {
-  read_runs_back(job, path, entries);
+  read_runs_back(job, place.path, entries);
 }
 
 }  // namespace cairn

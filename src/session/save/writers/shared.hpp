@@ -12,7 +12,6 @@ class SharedByRanks final : public DataWriter {
   std::string name() const override { return "Writer::mpi_io"; }
   std::string description(const ManagerOptions&) const override;
   void settle(Job&) const override;
-  std::string limits_policy() const override;
   std::string why_blocking() const override {
     return "ranks share files, which they write together";
   }
@@ -21,9 +20,11 @@ class SharedByRanks final : public DataWriter {
   Files number(const Job&, const std::vector<int>& shards, bool one_file) const override;
   std::vector<StoredTensor> write_with_others(const Job&, const State&, const LocalShards&,
                                               const FileLayout&, const Draft&) const override;
+  void make_runs(const Job&, const DensePlan&, const RunsPlace&, int first_file,
+                 const Draft&) const override;
   std::unique_ptr<RunsFile> open_runs(const Job&, const DensePlan&, const RunsPlace&,
                                       int first_file, KeptError&) const override;
-  void check_runs(const Job&, const io::Path&, const std::vector<StoredTensor>&) const override;
+  void check_runs(const Job&, const RunsPlace&, const std::vector<StoredTensor>&) const override;
 };
 
 }  // namespace cairn

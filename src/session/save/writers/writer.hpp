@@ -19,6 +19,7 @@ struct RunsPlace {
   int file = 0;  ///< among those of dense tensors
   io::Path path;
   std::int64_t bytes = 0;
+  const MadeFile& made;
   bool makes_it = false;  ///< whether this rank is to make it: not where the format has
   bool has_runs = false;  ///< whether this rank writes to it
 };
@@ -58,32 +59,18 @@ class DataWriter {
   virtual std::string description(const ManagerOptions&) const = 0;
   /// What a program calls it.
   virtual std::string name() const = 0;
-  /// Whether it gives up when storage does not answer within the limit that is set.
-  virtual bool keeps_limit() const { return false; }
-  /// Whether it obeys io ranks.
-  virtual bool has_io_ranks() const { return false; }
   /// Collective. Throws invalid_argument or unsupported for what format, options and group do not
   /// allow. Not called for a job that only reads.
   virtual void settle(Job&) const {}
-  /// Whether it writes over data files of checkpoints that are gone. Files that are written with
-  /// holes, or whose holes tell what was lost, are always new.
-  virtual bool may_recycle() const { return false; }
-  /// Whether each rank has data files of its own, which may be those of an earlier checkpoint.
-  virtual bool may_share_files() const { return false; }
-  /// Behind "the sharding policy X", why it is not obeyed; "": it is.
-  virtual std::string limits_policy() const { return ""; }
 
   // -- of a save ---------------------------------------------------------------------------------
   /// Why an asynchronous save blocks with it; "" for a writer whose files the background writes: a
   /// copy of what this rank has goes to its own files (Engine::write_copy).
   virtual std::string why_blocking() const = 0;
   /// Whether an MPI library writes, for several ranks at once: then ranks agree after each file,
-  /// and space is taken before, since a full disk may not be told.
+  /// and space is taken before, since a full disk may not be told. The library chooses by itself
+  /// which ranks touch a file, and how long it waits for storage; all files are new ones.
   virtual bool writes_together() const { return false; }
-  /// Whether it may change bytes in a file besides those that ranks write.
-  virtual bool changes_structure() const { return false; }
-  /// Whether the entries of a rank are of other ranks' slices, too.
-  virtual bool writes_for_others() const { return false; }
 
   /// Whether all shards of a rank lie in one file, which is that of other ranks' shards, too.
   virtual bool one_file(const Job&, const Sharding&) const { return false; }
@@ -113,9 +100,9 @@ class DataWriter {
   /// Collective where ranks write together. Never null.
   virtual std::unique_ptr<RunsFile> open_runs(const Job&, const DensePlan&, const RunsPlace&,
                                               int first_file, KeptError&) const = 0;
-  /// Local, when all ranks have closed the file, where ranks write together. Throws what is wrong
-  /// with these runs of this rank.
-  virtual void check_runs(const Job&, const io::Path&, const std::vector<StoredTensor>&) const {}
+  /// Collective where ranks write together, when all have closed the file. Throws what is wrong
+  /// with these runs of this rank, and leaves what the format has put there as it was.
+  virtual void check_runs(const Job&, const RunsPlace&, const std::vector<StoredTensor>&) const {}
 };
 
 /// The one that serves the job.
