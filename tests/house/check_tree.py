@@ -48,6 +48,8 @@ KNOWS_BOTH = {"src/store/contents/lost.cpp", "src/store/contents/read_holders.cp
 FILES = re.compile(r"\bio::FileSystem\b")
 BELOW_WAIST = {("src", "io"), ("src", "store"), ("src", "layout"), ("src", "testing")}
 MOST_WITH_FILES = 15
+TRANSACTION = re.compile(r"\bTransaction\b|\btransaction\(\)")
+MERGES = Path("src/tools/merge_bundles.cpp")  # the one above the store that commits by itself
 # A stream of its own has the global C++ locale, unless it is given another one; these functions have the
 # C locale. (std::to_string has it for what is no integer, which a line does not tell.)
 FOLDERS_OF_TEXTS = FOLDERS_WITH_ROOMS + ("python",)
@@ -265,6 +267,16 @@ def check_waist(root):
                f" or an OpenCheckpoint: {', '.join(sorted(map(str, above)))}")
 
 
+def check_transactions(root):
+    """What a save is on the disk is the store's; others have its Draft."""
+    for path in code_files(root, ("src", "mpi", "python", "bench")):
+        if path.parts[:2] == ("src", "store") or path == MERGES:
+            continue
+        for number, line in enumerate((root / path).read_text(encoding="utf-8").splitlines(), 1):
+            if TRANSACTION.search(line):
+                yield f"{path}:{number}: a transaction is the store's own; hold a Draft (store/draft.hpp)"
+
+
 def classes_of(text):
     """Name, parents and body of each class."""
     for found in CLASS.finditer(text):
@@ -392,7 +404,7 @@ def check_paths(root):
 def check_tree(root):
     root = Path(root).resolve()
     checks = (check_includes, check_examples, check_file_names, check_members, check_output, check_kinds, check_lengths, check_paths,
-              check_size_of_rooms, check_waist, check_locale, check_faces, check_base_names, check_virtuals)
+              check_size_of_rooms, check_waist, check_transactions, check_locale, check_faces, check_base_names, check_virtuals)
     return [fault for check in checks for fault in check(root)]
 
 

@@ -107,6 +107,11 @@ class CheckTree(unittest.TestCase):
         self.expect_only("names.hpp stands in more than one room: src/io/names.hpp, src/store/commit/names.hpp",
                          {"src/io/names.hpp": "#pragma once\n"})
 
+    def test_a_transaction_is_the_stores(self):
+        line = "void leave(const commit::Transaction&);\n"
+        self.expect_only("src/session/leave.cpp:1: a transaction is the store's own; hold a Draft (store/draft.hpp)",
+                         {"src/session/leave.cpp": line, "src/store/leave_it.cpp": line})
+
     def test_names_of_files_have_one_place(self):
         self.expect_only(
             "src/io/a.cpp:2: the names of files are built and parsed in store/commit/names.hpp",
