@@ -24,9 +24,6 @@ class CairnJobOnTheWay(CairnJobCase):
         self.assertEqual(self.requeued, [])
         self.assertIn("job 6 is saving in", self.output)
 
-    def record_of(self, job, token="y"):
-        return f"token {token}\\nhost n0\\njob {job}\\nstart 1\\n"
-
     def test_progress_of_another_job_that_has_ended_is_not_ours(self):
         """This one was refused, and mpirun lingered until the other one had saved and gone."""
         gone = f"{self.save(9)}; rm $DIR/.cairn/owner"
@@ -44,27 +41,30 @@ class CairnJobOnTheWay(CairnJobCase):
         self.setUp()
         self.saved(5)
         self.slurm_says("6", "%T", "6 RUNNING")
-        comes = f'mkdir $DIR/.cairn; printf "{self.record_of(6)}" >$DIR/.cairn/owner'
-        self.assertEqual(self.signalled(signal.SIGUSR1, 1, before=self.seen(comes), save=gone), 1)
+        comes = f"mkdir $DIR/.cairn; {self.seen(6)}"
+        self.assertEqual(self.signalled(signal.SIGUSR1, 1, before=comes, save=gone), 1)
         self.assertEqual(self.requeued, [])
 
     def test_progress_after_another_job_has_ended_is_ours(self):
         self.owned_by("6", "RUNNING")
-        ours = f'printf "{self.record_of(7)}" >$DIR/.cairn/owner'
-        self.assertEqual(self.signalled(signal.SIGUSR1, 1, before=self.seen(ours), save=f"{self.save(9)}; rm $DIR/.cairn/owner"), 0)
+        gone = f"{self.save(9)}; rm $DIR/.cairn/owner"
+        self.assertEqual(self.signalled(signal.SIGUSR1, 1, before=self.seen(7), save=gone), 0)
         self.assertIn("stopped with status 1, at step 9", self.output)
         self.assertEqual(self.requeued, ["requeue 7"])
 
-    def seen(self, change):
-        """Changes the owner's record, and waits until cairn-job has read it: by the time of its last reading."""
+    def seen(self, job):
+        """Gives the directory this owner, and waits until cairn-job has read that: by the time of the
+        record's last reading. It has that time before it has its name, since cairn-job reads its own
+        job's record once only."""
         probe = self.place / "probe"
         probe.write_text("x")
         os.utime(probe, (1, probe.stat().st_mtime))
         probe.read_text()
         if probe.stat().st_atime == 1:
             self.skipTest("this file system does not note when a file was read")
-        return (f'{change}; touch -a -d @1 $DIR/.cairn/owner; '
-                'until [ "$(stat -c %X $DIR/.cairn/owner)" != 1 ]; do :; done; :')
+        record = f"token y\\nhost n0\\njob {job}\\nstart 1\\n"
+        return (f'printf "{record}" >$DIR/.cairn/new; touch -a -d @1 $DIR/.cairn/new; '
+                'mv $DIR/.cairn/new $DIR/.cairn/owner; until [ "$(stat -c %X $DIR/.cairn/owner)" != 1 ]; do :; done; :')
 
     def test_directory_of_a_dead_job(self):
         self.owned_by("6", "FAILED")
