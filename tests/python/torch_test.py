@@ -11,9 +11,8 @@ from torch_jobs import job  # first: it sets what torch reads when it is importe
 import numpy as np
 import torch
 import torch.distributed as dist
-import torch.distributed.checkpoint as dcp
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
 from torch.distributed.tensor.placement_types import _StridedShard
 
 import cairn
@@ -428,84 +427,6 @@ class States(unittest.TestCase):
             self.refuses("invalid_argument", "init_process_group", self.manager)
         finally:
             del os.environ["WORLD_SIZE"]
-
-
-def save_by_dcp(directory):
-    mesh = init_device_mesh("cpu", (2, 2))
-    full = torch.arange(35.0).reshape(5, 7)
-    state = {
-        "model": {"w": distribute_tensor(full, mesh, [Shard(0), Shard(1)]), "b": torch.arange(3)},
-        "optimizer": {"state": {0: {"step": torch.tensor(4.0)}}, "groups": [{"lr": 0.5}]},
-        "note": "text",
-    }
-    writer = cairn.torch.StorageWriter(directory, max_to_keep=5)
-    dcp.save(state, checkpoint_id=f"{directory}/ckpt-3", storage_writer=writer)
-    dcp.save(state, checkpoint_id="4", storage_writer=writer)
-    for step in [5, 6]:
-        future = dcp.async_save(state, checkpoint_id=f"{directory}/ckpt-{step}", storage_writer=writer)
-        with torch.no_grad():
-            state["model"]["w"]._local_tensor.add_(1)
-        future.result()
-    try:
-        dcp.save(state, checkpoint_id="elsewhere/ckpt-1", storage_writer=writer)
-        raise AssertionError("it saved elsewhere")
-    except cairn.Error as failure:
-        assert "no step" in str(failure), failure
-    # DCP tells the writer nothing then; the step of the save before is not this one's.
-    try:
-        dcp.save(state, storage_writer=writer)
-        raise AssertionError("it saved, without a step")
-    except BaseException as failure:  # DCP's CheckpointException is no Exception
-        assert "dcp.save was given none" in str(failure), failure
-    writer.manager.close()
-
-
-def load_by_dcp(directory):
-    for step, more in [(3, 0), (4, 0), (5, 0), (6, 1)]:
-        mesh = init_device_mesh("cpu", (dist.get_world_size(),))
-        state = {
-            "model": {"w": distribute_tensor(torch.zeros(5, 7), mesh, [Shard(1)]),
-                      "b": torch.zeros(3, dtype=torch.float64)},
-            "optimizer": {"state": {0: {"step": torch.tensor(0.0)}}, "groups": [{"lr": 0.0}]},
-            "note": "",
-        }
-        reader = cairn.torch.StorageReader(f"{directory}/ckpt-{step}")
-        dcp.load(state, storage_reader=reader)
-        full = state["model"]["w"].full_tensor()
-        assert torch.equal(full, torch.arange(35.0).reshape(5, 7) + more), (step, full)
-        assert state["model"]["b"].tolist() == [0, 1, 2]
-        assert state["optimizer"]["state"][0]["step"] == 4
-        assert state["optimizer"]["groups"] == [{"lr": 0.5}] and state["note"] == "text"
-
-
-class Evil:
-    def __reduce__(self):
-        return (os.makedirs, (os.environ["EVIL"],))
-
-
-class TorchsOwnCheckpoints(unittest.TestCase):
-    def test_dcp_saves_and_loads_through_it(self):
-        with tempfile.TemporaryDirectory() as directory:
-            job(4, save_by_dcp, directory)
-            for ranks in [1, 3]:
-                job(ranks, load_by_dcp, directory)
-            opened = cairn.open(f"{directory}/ckpt-3")
-            self.assertEqual(opened["model.w"][...].tolist(),
-                             torch.arange(35.0).reshape(5, 7).tolist())
-            self.assertEqual(len(opened["model.w"].slices), 4)
-
-    def test_pickles_are_not_run(self):
-        with tempfile.TemporaryDirectory() as directory:
-            os.environ["EVIL"] = f"{directory}/evil"
-            writer = cairn.torch.StorageWriter(directory)
-            dcp.save({"x": Evil(), "t": torch.ones(2)}, checkpoint_id="1", storage_writer=writer)
-            writer.manager.close()
-            state = {"x": Evil(), "t": torch.zeros(2)}
-            with self.assertRaisesRegex(dcp.api.CheckpointException, "could run code"):
-                dcp.load(state, storage_reader=cairn.torch.StorageReader(directory))
-            self.assertFalse(os.path.exists(os.environ["EVIL"]))
-            dcp.load(state, storage_reader=cairn.torch.StorageReader(directory, unpickle=True))
-            self.assertTrue(os.path.exists(os.environ["EVIL"]))
 
 
 if __name__ == "__main__":
