@@ -195,7 +195,7 @@ class Planner {
   const std::int64_t limit_;
   const std::vector<int>& served_by_;
   ExchangePlan plan_;
-  std::vector<Piece> pieces_;
+  std::vector<Transfer> pieces_;
   std::vector<std::size_t> first_piece_;  ///< of each chunk, and one past the last
 };
 

@@ -35,13 +35,13 @@ struct Chunk {
   bool operator==(const Chunk&) const = default;
 };
 
-/// One piece for one target: chunk ∩ target, in global coordinates.
-struct Piece {
+/// What one target gets of one chunk: chunk ∩ target, in global coordinates.
+struct Transfer {
   int chunk = 0;
   int target = 0;  ///< index into the targets
   Box box;
   std::int64_t bytes = 0;
-  bool operator==(const Piece&) const = default;
+  bool operator==(const Transfer&) const = default;
 };
 
 /// In a round each rank acquires its chunks; then the steps move their pieces, one step after the
@@ -49,8 +49,8 @@ struct Piece {
 /// is larger travels alone). Pieces that stay on their rank are in `local` and belong to no step.
 struct Round {
   std::vector<int> chunks;  ///< ascending by rank, then by chunk
-  std::vector<Piece> local;
-  std::vector<std::vector<Piece>> steps;  ///< none of them is empty
+  std::vector<Transfer> local;
+  std::vector<std::vector<Transfer>> steps;  ///< none of them is empty
   bool operator==(const Round&) const = default;
 };
 

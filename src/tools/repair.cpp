@@ -44,11 +44,11 @@ class Repairer {
   bool may_begin();
   void stage(const io::Path&, const std::string& bytes, std::string done);
   bool plan(const OwnIndex&);
-  bool plan_file(const OwnIndex&, std::int32_t number, const std::vector<Piece>&);
-  bool plan_metadata(const OwnIndex&, std::int32_t number, const std::vector<Piece>&);
+  bool plan_file(const OwnIndex&, std::int32_t number, const std::vector<FileExtent>&);
+  bool plan_metadata(const OwnIndex&, std::int32_t number, const std::vector<FileExtent>&);
   template <class Use>
   void visit_others(Use);
-  bool find_other(const OwnIndex&, const io::Path&, const std::vector<Piece>&);
+  bool find_other(const OwnIndex&, const io::Path&, const std::vector<FileExtent>&);
   std::string whose_is(const OwnIndex&, std::int32_t number, const io::Path&);
   bool has_copy(const std::string& index);
   void save_replaced_index();
@@ -94,8 +94,8 @@ bool Repairer::plan(const OwnIndex& index) {
     if (index.contents.meta) identity_ = index.contents.meta->uuid;
   }
   bool whole = true;
-  std::optional<std::pair<std::int32_t, std::vector<Piece>>> metadata;
-  for (auto& [number, pieces] : pieces_of(index.contents)) {
+  std::optional<std::pair<std::int32_t, std::vector<FileExtent>>> metadata;
+  for (auto& [number, pieces] : extents_of(index.contents)) {
     if (!index.fits && has_metadata(pieces)) {
       metadata.emplace(number, pieces);
     } else if (!plan_file(index, number, pieces)) {
@@ -110,7 +110,7 @@ bool Repairer::plan(const OwnIndex& index) {
 
 // A file that is to be as the index says.
 bool Repairer::plan_file(const OwnIndex& index, std::int32_t number,
-                         const std::vector<Piece>& pieces) {
+                         const std::vector<FileExtent>& pieces) {
   const auto path = data_path(index.contents, number);
   const auto name = path.filename().string();
   if (is_sound(files_, path, pieces, index.contents.big_endian, index.tail(pieces))) return true;
@@ -160,12 +160,12 @@ void Repairer::visit_others(Use use) {
 }
 
 bool Repairer::find_other(const OwnIndex& index, const io::Path& path,
-                          const std::vector<Piece>& pieces) {
+                          const std::vector<FileExtent>& pieces) {
   const bool big_endian = index.contents.big_endian;
   bool found = false;
   visit_others([&](const CheckpointContents& other) {
     if (other.big_endian != big_endian) return true;
-    for (const auto& [number, its] : pieces_of(other)) {
+    for (const auto& [number, its] : extents_of(other)) {
       if (its != pieces) continue;
       const auto from = data_path(other, number);
       if (!is_sound(files_, from, pieces, big_endian)) continue;
@@ -193,7 +193,7 @@ std::string Repairer::whose_is(const OwnIndex& index, std::int32_t number, const
     auto loaded = look_into(files_, prefix_, bytes, Graph::skip);
     const OwnIndex other{bytes, parse_contents(loaded, prefix_)};
     if (other.contents.num_files != index.contents.num_files) return false;
-    const auto all = pieces_of(other.contents);
+    const auto all = extents_of(other.contents);
     const auto at = all.find(number);
     return at != all.end() &&
            is_sound(files_, path, at->second, other.contents.big_endian, other.tail(at->second));
@@ -206,7 +206,7 @@ std::string Repairer::whose_is(const OwnIndex& index, std::int32_t number, const
   }
   std::string found;  // where it is not a copy
   visit_others([&](const CheckpointContents& other) {
-    for (const auto& [its, pieces] : pieces_of(other)) {
+    for (const auto& [its, pieces] : extents_of(other)) {
       if (has_metadata(pieces) || !is_sound(files_, path, pieces, other.big_endian)) continue;
       const auto there = data_path(other, its);
       if (!is_sound(files_, there, pieces, other.big_endian)) found = there.filename().string();
@@ -218,7 +218,7 @@ std::string Repairer::whose_is(const OwnIndex& index, std::int32_t number, const
 
 // All tensors are whole, and nothing says what the lost metadata said.
 bool Repairer::plan_metadata(const OwnIndex& index, std::int32_t number,
-                             const std::vector<Piece>& pieces) {
+                             const std::vector<FileExtent>& pieces) {
   const auto path = data_path(index.contents, number);
   const auto name = path.filename().string();
   const auto refuse = [&](const std::string& why) {

@@ -23,7 +23,7 @@ void read(const io::File& file, std::int64_t begin, std::int64_t end, Use use) {
   }
 }
 
-bool holds(const io::File& file, const Piece& piece, bool big_endian) {
+bool holds(const io::File& file, const FileExtent& piece, bool big_endian) {
   if (piece.dtype == DType::variant) return false;  // nobody can tell
   if (piece.offset > file.size() || piece.size > file.size() - piece.offset) return false;
   if (piece.dtype == DType::string) {
@@ -49,14 +49,14 @@ bool look(io::FileSystem& files, const io::Path& path, Look look) try {
 
 }  // namespace
 
-bool Piece::operator==(const Piece& other) const {
+bool FileExtent::operator==(const FileExtent& other) const {
   return std::tie(offset, size, crc32c, dtype, key, shape, box.start, box.extent) ==
          std::tie(other.offset, other.size, other.crc32c, other.dtype, other.key, other.shape,
                   other.box.start, other.box.extent);
 }
 
-Pieces pieces_of(const CheckpointContents& contents) {
-  Pieces all;
+FileExtents extents_of(const CheckpointContents& contents) {
+  FileExtents all;
   for (const auto* tensors : {&contents.tensors, &contents.own}) {
     for (const auto& tensor : *tensors) {
       for (const auto& slice : tensor.slices) {
@@ -66,19 +66,19 @@ Pieces pieces_of(const CheckpointContents& contents) {
     }
   }
   for (auto& [file, pieces] : all) {
-    std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {
+    std::sort(pieces.begin(), pieces.end(), [](const FileExtent& a, const FileExtent& b) {
       return std::tie(a.offset, a.size, a.key) < std::tie(b.offset, b.size, b.key);
     });
   }
   return all;
 }
 
-bool has_metadata(const std::vector<Piece>& pieces) {
+bool has_metadata(const std::vector<FileExtent>& pieces) {
   return std::any_of(pieces.begin(), pieces.end(),
                      [](const auto& piece) { return piece.key == bundle::meta_key; });
 }
 
-bool is_sound(io::FileSystem& files, const io::Path& path, const std::vector<Piece>& pieces,
+bool is_sound(io::FileSystem& files, const io::Path& path, const std::vector<FileExtent>& pieces,
               bool big_endian, std::string_view tail) {
   std::int64_t end = 0;
   for (const auto& piece : pieces) end = std::max(end, piece.offset + piece.size);
@@ -102,7 +102,7 @@ bool is_sound(io::FileSystem& files, const io::Path& path, const std::vector<Pie
   });
 }
 
-bool begins_with(io::FileSystem& files, const io::Path& path, const std::vector<Piece>& pieces) {
+bool begins_with(io::FileSystem& files, const io::Path& path, const std::vector<FileExtent>& pieces) {
   return look(files, path, [&](const io::File& file) {
     return std::all_of(pieces.begin(), pieces.end(),
                        [&](const auto& piece) { return holds(file, piece, false); });

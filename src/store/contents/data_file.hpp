@@ -12,7 +12,7 @@
 namespace cairn {
 
 /// A slice in a data file, with all that must be the same for another file to serve in its place.
-struct Piece {
+struct FileExtent {
   std::int64_t offset = 0, size = 0;
   std::uint32_t crc32c = 0;
   DType dtype{};
@@ -20,21 +20,21 @@ struct Piece {
   std::string key;
   Dims shape;
   Box box;
-  bool operator==(const Piece&) const;
+  bool operator==(const FileExtent&) const;
 };
 /// By data file, ascending.
-using Pieces = std::map<std::int32_t, std::vector<Piece>>;
+using FileExtents = std::map<std::int32_t, std::vector<FileExtent>>;
 
-Pieces pieces_of(const CheckpointContents&);
+FileExtents extents_of(const CheckpointContents&);
 /// Whether one of them is the metadata.
-bool has_metadata(const std::vector<Piece>&);
+bool has_metadata(const std::vector<FileExtent>&);
 
 /// Whether the file holds these slices, zeros between them, and nothing behind them but the tail.
 /// Throws what reading throws, but for a file that is missing, too short or none.
-bool is_sound(io::FileSystem&, const io::Path&, const std::vector<Piece>&, bool big_endian,
+bool is_sound(io::FileSystem&, const io::Path&, const std::vector<FileExtent>&, bool big_endian,
               std::string_view tail = {});
 /// Whether the file begins with these slices, which are sound.
-bool begins_with(io::FileSystem&, const io::Path&, const std::vector<Piece>&);
+bool begins_with(io::FileSystem&, const io::Path&, const std::vector<FileExtent>&);
 
 /// The first bytes of one file into another that is open, which may have others already: what is
 /// the same is not written.

@@ -19,7 +19,7 @@ struct OwnIndex {
   bool replaces = false;  ///< another index that can be read stands there
 
   /// What lies behind the slices of a data file.
-  std::string_view tail(const std::vector<Piece>& pieces) const {
+  std::string_view tail(const std::vector<FileExtent>& pieces) const {
     return has_metadata(pieces) ? bytes : std::string_view();
   }
 };

@@ -89,7 +89,7 @@ Measured simulate(const Problem& problem, const ExchangePlan& plan, Packing pack
       EXPECT_TRUE(count == 1 || packing == Packing::fill);
       EXPECT_TRUE(count == 1 || in_hand[rank] <= problem.chunk_bytes);
     }
-    const auto deliver = [&](const Piece& piece) {
+    const auto deliver = [&](const Transfer& piece) {
       const auto& chunk = plan.chunks[at(piece.chunk)];
       const auto& target = problem.targets[at(piece.target)];
       const auto size = problem.sources[at(chunk.source)].element_bytes;
