@@ -39,7 +39,8 @@ std::string written_by_all(int ranks) {
     std::vector<StoredTensor> mine;
     for (int t = 0; t < tensors; ++t) {
       const auto bytes = rows_each * slice_columns * 8;
-      StoredSlice slice{box_of(rank), {}, rank, t * bytes, bytes, static_cast<std::uint32_t>(rank)};
+      Piece slice{
+          box_of(rank), {}, rank, t * bytes, bytes, bytes, static_cast<std::uint32_t>(rank)};
       mine.push_back({key_of(t), DType::float64, shape_of(ranks), true, {slice}, ""});
     }
     all += pack_each(mine);

@@ -29,11 +29,11 @@ CheckpointContents stored_by(int ranks) {
     StoredTensor tensor{
         "layer/" + std::to_string(t), DType::float64, {ranks * rows_each, columns}, true, {}, ""};
     for (int rank = 0; rank < ranks; ++rank) {
-      StoredSlice slice;
+      Piece slice;
       slice.box = {{rank * rows_each, 0}, {rows_each, columns}};
       slice.file = rank;
       slice.offset = t * rows_each * columns * 8;
-      slice.size = rows_each * columns * 8;
+      slice.stored_bytes = slice.raw_bytes = rows_each * columns * 8;
       tensor.slices.push_back(std::move(slice));
     }
     contents.tensors.push_back(std::move(tensor));
@@ -51,7 +51,7 @@ Box wanted_by(int rank, int ranks, Layout layout) {
 void spread_plan(benchmark::State& state, Layout layout) {
   const auto ranks = static_cast<int>(state.range(0));
   const auto contents = stored_by(ranks);
-  const auto slice_of = [&](int source) -> const StoredSlice& {
+  const auto slice_of = [&](int source) -> const Piece& {
     return contents.tensors[static_cast<std::size_t>(source / ranks)]
         .slices[static_cast<std::size_t>(source % ranks)];
   };

@@ -55,7 +55,8 @@ std::vector<std::string> written(int ranks, const std::vector<int>& of, bool sli
     std::vector<StoredTensor> mine;
     for (const int t : of) {
       const auto bytes = rows_each * slice_columns * 8;
-      StoredSlice slice{box_of(rank), {}, rank, t * bytes, bytes, static_cast<std::uint32_t>(rank)};
+      Piece slice{
+          box_of(rank), {}, rank, t * bytes, bytes, bytes, static_cast<std::uint32_t>(rank)};
       if (!sliced) slice.file = 0, slice.offset = (std::int64_t{t} * ranks + rank) * bytes;
       mine.push_back({key_of(t), DType::float64, shape_of(ranks), sliced, {slice}, ""});
     }

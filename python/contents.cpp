@@ -125,7 +125,7 @@ void add_contents(py::module_& module) {
              py::list slices;
              for (const auto& one : tensor_of(self, key).slices) {
                slices.append(py::make_tuple(tuple_of(one.box.start), tuple_of(one.box.extent),
-                                            one.file, one.offset, one.size));
+                                            one.file, one.offset, one.stored_bytes));
              }
              return slices;
            })

@@ -25,15 +25,23 @@ enum class Format {
 };
 constexpr std::array<const char*, 2> words(Format) { return {"bundle", "hdf5"}; }
 
-/// One contiguous run of bytes in a data file that holds the elements of one box, row-major.
-struct StoredSlice {
+/// How the bytes of a piece are encoded. This version knows no codec; checkpoints may have others.
+enum class Codec : std::int32_t {
+  none = 0  ///< as they are in memory
+};
+
+/// What is stored of one box of a tensor: one contiguous run of bytes in a data file. Decoded, they
+/// are the elements of the box, row-major.
+struct Piece {
   Box box;
   std::vector<bool> dash;  ///< dimensions that TensorFlow's spelling calls "-"; empty: none
   std::int32_t file = 0;   ///< data file (TensorFlow: shard id)
-  std::int64_t offset = 0, size = 0;  ///< bytes
-  std::uint32_t crc32c = 0;           ///< of these bytes as in the file, unmasked
+  std::int64_t offset = 0, stored_bytes = 0;
+  std::int64_t raw_bytes = 0;  ///< decoded; without a codec as many as are stored
+  std::uint32_t crc32c = 0;    ///< of the bytes as in the file, unmasked
+  Codec codec = Codec::none;
 
-  bool operator==(const StoredSlice&) const = default;
+  bool operator==(const Piece&) const = default;
 };
 
 /// What no rank held of a sparse tensor when it was saved (cairn/sparse.hpp).
@@ -50,8 +58,8 @@ struct StoredTensor {
   std::string key;
   DType dtype{};
   Dims shape;
-  bool sliced = false;              ///< false: one plain entry
-  std::vector<StoredSlice> slices;  ///< in stored order; one covering everything if plain
+  bool sliced = false;        ///< false: one plain entry
+  std::vector<Piece> slices;  ///< in stored order; one covering everything if plain
   /// Why this tensor cannot be read although the index as a whole can: a bad entry. Empty: sound.
   std::string problem;
   /// Null: there are none. A tensor that is not `sliced` holds the fill value there.

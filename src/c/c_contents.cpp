@@ -28,8 +28,8 @@ cairn_contents::cairn_contents(CheckpointContents told) : contents(std::move(tol
   for (const auto& tensor : contents.tensors) {
     auto& slices = slices_.emplace_back();
     for (const auto& one : tensor.slices) {
-      slices.push_back({one.box.start.data(), one.box.extent.data(), one.file, one.offset, one.size,
-                        one.crc32c});
+      slices.push_back({one.box.start.data(), one.box.extent.data(), one.file, one.offset,
+                        one.stored_bytes, one.crc32c});
     }
     auto& shown = slice_pointers_.emplace_back();
     for (const auto& one : slices) shown.push_back(&one);

@@ -99,7 +99,7 @@ std::string shown_key(const std::string& key) {
   return is_plain ? key : quoted;
 }
 
-std::string spec_of(const StoredTensor& tensor, const StoredSlice& slice) {
+std::string spec_of(const StoredTensor& tensor, const Piece& slice) {
   return to_string(SliceSpec{tensor.shape, slice.box, slice.dash, false});
 }
 

@@ -30,7 +30,7 @@ void add_key(Json& object, const std::string& key);
 std::string shown_key(const std::string& key);
 
 /// The slice in TensorFlow's form, as it is stored.
-std::string spec_of(const StoredTensor&, const StoredSlice&);
+std::string spec_of(const StoredTensor&, const Piece&);
 
 /// What `write` prints, in this file (replaced, unless it is one of a checkpoint), which is no more
 /// open than `access` (io::Status), or, if the name is empty, on standard output.

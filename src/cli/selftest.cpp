@@ -54,7 +54,7 @@ void flip_a_bit(const Address& prefix) {
   const auto& slice = tensor->slices.front();
   std::fstream file(checkpoint.data(slice.file).path(),
                     std::ios::in | std::ios::out | std::ios::binary);
-  const auto at = slice.offset + slice.size / 2;
+  const auto at = slice.offset + slice.stored_bytes / 2;
   file.seekg(at);
   const auto byte = file.get();
   file.seekp(at);

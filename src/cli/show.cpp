@@ -36,7 +36,7 @@ Look look(const Address& prefix) {
   const auto& checkpoint = found.checkpoint;
   found.misplaced = found.index.foreign.empty() ? misplaced(*checkpoint) : found.index.foreign;
   const auto count = [&](const StoredTensor& tensor) {
-    for (const auto& slice : tensor.slices) found.bytes_used[slice.file] += slice.size;
+    for (const auto& slice : tensor.slices) found.bytes_used[slice.file] += slice.stored_bytes;
   };
   for (const auto& tensor : checkpoint->tensors) count(tensor);
   for (const auto& tensor : checkpoint->own) count(tensor);
@@ -96,7 +96,7 @@ Json json_of(const CheckpointContents& contents, const StoredTensor& tensor) {
                       {"extent", slice.box.extent},
                       {"file", file_name(contents, slice.file)},
                       {"offset", slice.offset},
-                      {"bytes", slice.size},
+                      {"bytes", slice.stored_bytes},
                       {"crc32c", crc}});
   }
   item["slices"] = std::move(slices);
@@ -205,9 +205,9 @@ void print_slices(const std::vector<StoredTensor>& tensors, bool all) {
     if (!tensor.sliced || tensor.slices.empty()) continue;
     if (!any) print_paragraph("slices");
     any = true;
-    print_rows(tensor.key, tensor.slices, all, [&](const StoredSlice& slice) {
+    print_rows(tensor.key, tensor.slices, all, [&](const Piece& slice) {
       return std::vector{spec_of(tensor, slice), cat("file ", slice.file), cat("at ", slice.offset),
-                         bytes_text(static_cast<double>(slice.size))};
+                         bytes_text(static_cast<double>(slice.stored_bytes))};
     });
   }
 }

@@ -30,7 +30,7 @@ std::int64_t StoredGaps::elements() const {
 std::int64_t CheckpointContents::total_bytes() const {
   std::int64_t total = 0;
   for (const auto& tensor : tensors) {
-    for (const auto& slice : tensor.slices) total += slice.size;
+    for (const auto& slice : tensor.slices) total += slice.stored_bytes;
   }
   return total;
 }

@@ -15,7 +15,7 @@ Sink::Sink(const Draft& draft, const std::vector<StoredTensor>& entries,
   for (const auto& entry : entries) {
     const auto& slice = entry.slices.front();
     auto& size = sizes_[slice.file];
-    size = entry_begin(size, slice.size) + slice.size;
+    size = entry_begin(size, slice.raw_bytes) + slice.raw_bytes;
   }
 }
 
@@ -30,7 +30,7 @@ void Sink::begin(StoredTensor& entry) {
     end_ = 0;
   }
   crc_ = 0;
-  slice.offset = entry_begin(end_, slice.size);
+  slice.offset = entry_begin(end_, slice.raw_bytes);
   // Whatever was there; and what is written stays in a row.
   static constexpr std::array<std::byte, page_bytes> zeros = {};
   const auto gap = std::span(zeros).first(static_cast<std::size_t>(slice.offset - end_));

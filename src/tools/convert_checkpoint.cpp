@@ -25,7 +25,7 @@ class SliceReader {
   SliceReader(const OpenCheckpoint& source, const Progress& progress)
       : source_(source), progress_(progress), total_(source->total_bytes()) {}
 
-  const std::string& bytes(const StoredTensor& tensor, const StoredSlice& slice) {
+  const std::string& bytes(const StoredTensor& tensor, const Piece& slice) {
     const auto found = kept_.find(&slice);
     if (found != kept_.end()) {
       order_.splice(order_.begin(), order_, found->second.second);
@@ -41,7 +41,7 @@ class SliceReader {
       kept_.erase(order_.back());
       order_.pop_back();
     }
-    done_ = std::min(total_, done_ + slice.size);
+    done_ = std::min(total_, done_ + slice.raw_bytes);
     if (progress_) progress_(done_, total_);
     order_.push_front(&slice);
     return kept_.emplace(&slice, std::pair(std::move(read), order_.begin())).first->second.first;
@@ -52,14 +52,13 @@ class SliceReader {
   const Progress& progress_;
   std::int64_t done_ = 0, total_;
   std::size_t held_ = 0;
-  std::list<const StoredSlice*> order_;  // last used first
-  std::map<const StoredSlice*, std::pair<std::string, std::list<const StoredSlice*>::iterator>>
-      kept_;
+  std::list<const Piece*> order_;  // last used first
+  std::map<const Piece*, std::pair<std::string, std::list<const Piece*>::iterator>> kept_;
 };
 
 class StoredMemory : public SliceMemory {
  public:
-  StoredMemory(SliceReader& reader, const StoredTensor& tensor, const StoredSlice& slice)
+  StoredMemory(SliceReader& reader, const StoredTensor& tensor, const Piece& slice)
       : reader_(reader), tensor_(tensor), slice_(slice) {}
 
   void read(const Box& part, std::byte* out) const override {
@@ -74,7 +73,7 @@ class StoredMemory : public SliceMemory {
  private:
   SliceReader& reader_;
   const StoredTensor& tensor_;
-  const StoredSlice& slice_;
+  const Piece& slice_;
 };
 
 void require_readable(const CheckpointContents& source, const StoredTensor& tensor) {

@@ -137,13 +137,13 @@ struct BundleWriter::Impl {
                   cat("slice ", box_text(box), " lies outside '", key, "' ", shape_text(shape)))
           .of_tensor(key);
     }
-    StoredSlice slice;
+    Piece slice;
     slice.box = box;
     slice.offset = end;
-    slice.size = static_cast<std::int64_t>(bytes.size());
+    slice.stored_bytes = slice.raw_bytes = static_cast<std::int64_t>(bytes.size());
     slice.crc32c = crc;
     file->write_at(end, bytes);
-    end += slice.size;
+    end += slice.stored_bytes;
     tensors.push_back({key, dtype, shape, !box.is_whole(shape), {slice}, ""});
   }
 };

@@ -18,8 +18,8 @@ namespace {
 constexpr std::int64_t chunk_bytes = std::int64_t{4} << 20, small_chunk_bytes = 64 << 10;
 
 // The slices that a read of this box touches.
-std::vector<const StoredSlice*> touched(const CheckpointContents& contents,
-                                        const StoredTensor& tensor, const Box& wanted) {
+std::vector<const Piece*> touched(const CheckpointContents& contents, const StoredTensor& tensor,
+                                  const Box& wanted) {
   const auto name = bundle::key_text(tensor.key);
   if (tensor.dtype == DType::variant) {
     throw Error(Code::unsupported, cat("tensor ", name, " is a variant"),
@@ -39,7 +39,7 @@ std::vector<const StoredSlice*> touched(const CheckpointContents& contents,
         .of_tensor(tensor.key);
   }
   require_stored(tensor, {wanted});
-  std::vector<const StoredSlice*> slices;
+  std::vector<const Piece*> slices;
   for (const auto& slice : tensor.slices) {
     // A tensor without elements still has a checksum to look at.
     if (overlaps(slice.box, wanted) || slice.box == wanted) slices.push_back(&slice);
@@ -47,9 +47,9 @@ std::vector<const StoredSlice*> touched(const CheckpointContents& contents,
   return slices;
 }
 
-std::int64_t bytes_of(const std::vector<const StoredSlice*>& slices) {
+std::int64_t bytes_of(const std::vector<const Piece*>& slices) {
   std::int64_t bytes = 0;
-  for (const auto* slice : slices) bytes += slice->size;
+  for (const auto* slice : slices) bytes += slice->raw_bytes;
   return bytes;
 }
 
@@ -94,7 +94,7 @@ void require_few_filled(const StoredTensor& tensor, const Box& wanted) {
 
 std::int64_t stored_bytes(const StoredTensor& tensor) {
   std::int64_t bytes = 0;
-  for (const auto& slice : tensor.slices) bytes += slice.size;
+  for (const auto& slice : tensor.slices) bytes += slice.raw_bytes;
   return bytes;
 }
 
@@ -113,7 +113,7 @@ void read_chunks(const OpenCheckpoint& checkpoint, const StoredTensor& tensor, c
   std::string bytes;
   std::int64_t done = 0;
   for (const auto* slice : slices) {
-    if (slice->size == 0) continue;
+    if (slice->raw_bytes == 0) continue;
     const auto file = checkpoint.data(slice->file).open_read();
     std::uint32_t crc = 0;
     const plan::ChunkCut cut(slice->box, item, chunk_bytes);
@@ -143,7 +143,7 @@ void read_chunks_unchecked(const OpenCheckpoint& checkpoint, const StoredTensor&
   std::string bytes;
   std::int64_t done = 0;
   for (const auto* slice : slices) {
-    if (slice->size == 0) continue;
+    if (slice->raw_bytes == 0) continue;
     const auto file = checkpoint.data(slice->file).open_read();
     const plan::ChunkCut cut(slice->box, item, small_chunk_bytes);
     cut.each_in(wanted, [&](std::int64_t number, const Box& common) {
@@ -155,7 +155,7 @@ void read_chunks_unchecked(const OpenCheckpoint& checkpoint, const StoredTensor&
       to_little_endian(*checkpoint, tensor, bytes);
       take(chunk.box, bytes);
     });
-    done += slice->size;
+    done += slice->raw_bytes;
   }
   each_gap(tensor, wanted, [&](const Box& gap, const std::string& element) {
     if (needed(gap)) take_gap(gap, element);
@@ -218,7 +218,7 @@ std::vector<std::string> read_string_box(const OpenCheckpoint& checkpoint,
       }
       if (inside) out[static_cast<std::size_t>(at)] = std::move(values[i]);
     }
-    done += slice->size;
+    done += slice->raw_bytes;
     if (progress) progress(done, total);
   }
   return out;

@@ -41,7 +41,7 @@ std::vector<std::vector<WholeTensor>> cut(std::vector<WholeTensor> all, std::int
 struct OutPart {
   std::size_t file;
   const StoredTensor* tensor;
-  const StoredSlice* slice;  // null: the whole tensor
+  const Piece* slice;  // null: the whole tensor
   std::int64_t offset, bytes;
 };
 
@@ -166,12 +166,13 @@ class Exporter {
     std::vector<OutPart> parts;
     for (const auto& slice : tensor.slices) {
       const auto run = run_in_box(slice.box, Dims(tensor.shape.size(), 0), tensor.shape);
-      if (!run || slice.size != slice.box.count() * item || tensor.gaps) {
+      if (!run || slice.stored_bytes != slice.box.count() * item || tensor.gaps) {
         const auto bytes = element_count(tensor.shape) * item;
         parts_.push_back({file, &tensor, nullptr, begin, bytes});
         return;
       }
-      if (slice.size > 0) parts.push_back({file, &tensor, &slice, begin + *run * item, slice.size});
+      if (slice.stored_bytes > 0)
+        parts.push_back({file, &tensor, &slice, begin + *run * item, slice.stored_bytes});
     }
     std::sort(parts.begin(), parts.end(),
               [](const auto& a, const auto& b) { return a.offset < b.offset; });

@@ -30,7 +30,7 @@ std::string colour(int file) {
 
 struct Rectangle {
   double row, column, rows, columns;  // in elements
-  const StoredSlice* slice;           // null: a gap
+  const Piece* slice;                 // null: a gap
   const Box* box;
 };
 
@@ -44,7 +44,7 @@ struct Plane {
 // stored.
 struct MapPart {
   const Box* box;
-  const StoredSlice* slice;
+  const Piece* slice;
 };
 std::vector<MapPart> parts_of(const StoredTensor& tensor) {
   std::vector<MapPart> parts;
@@ -111,7 +111,7 @@ class SliceMap {
       refuse(tensor,
              cat("it takes ", rectangles, " rectangles, at most ", most_rectangles, " are drawn"));
     }
-    for (const auto& slice : tensor.slices) bytes_of_file_[slice.file] += slice.size;
+    for (const auto& slice : tensor.slices) bytes_of_file_[slice.file] += slice.stored_bytes;
     rows_ = static_cast<double>(rank_ == 1 ? 1 : tensor.shape[rank_ - 2]);
     columns_ = static_cast<double>(tensor.shape[rank_ - 1]);
     // Proportions are kept, but nothing becomes thinner than a sixth of the other side.
@@ -181,7 +181,7 @@ class SliceMap {
     const auto offset = slice && names_.empty() ? cat(" at byte ", slice->offset) : "";
     const auto words = !slice ? "held by no rank"
                               : cat(name_of(slice->file), offset, ", ",
-                                    bytes_text(static_cast<double>(slice->size)));
+                                    bytes_text(static_cast<double>(slice->stored_bytes)));
     return cat("<rect x=\"", left + one.column / columns_ * width_, "\" y=\"",
                upper + one.row / rows_ * height_, "\" width=\"", one.columns / columns_ * width_,
                "\" height=\"", one.rows / rows_ * height_, "\" fill=\"",

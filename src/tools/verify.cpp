@@ -33,9 +33,9 @@ using Kind = Finding::Kind;
 // The bytes of one slice in a data file.
 struct Range {
   const StoredTensor* tensor;
-  const StoredSlice* slice;
+  const Piece* slice;
   std::int64_t begin() const { return slice->offset; }
-  std::int64_t end() const { return slice->offset + slice->size; }
+  std::int64_t end() const { return slice->offset + slice->stored_bytes; }
   bool same_bytes(const Range& other) const {
     return begin() == other.begin() && end() == other.end();
   }
@@ -162,7 +162,7 @@ void Verifier::look_at_tensors() {
       // Slices are left when the index is sound and the data file is not.
       for (const auto& slice : tensor.slices) {
         const auto at = sizes_.find(slice.file);
-        if (at != sizes_.end() && slice.offset + slice.size <= at->second) continue;
+        if (at != sizes_.end() && slice.offset + slice.stored_bytes <= at->second) continue;
         finding.slice = slice_spec_text(tensor.shape, slice.box);
         finding.file = data_path(contents_, slice.file).string();
         finding.offset = slice.offset;

@@ -111,7 +111,8 @@ TEST_F(Hostile, MetadataThatAreLongerThanTheirFile) {
   save("run");
   change("run", [](auto& contents) {
     for (auto& one : contents.tensors) {
-      if (one.key == "_cairn/meta") one.slices.at(0).size = std::int64_t{1} << 42;
+      if (one.key == "_cairn/meta")
+        one.slices.at(0).stored_bytes = one.slices.at(0).raw_bytes = std::int64_t{1} << 42;
     }
   });
   const auto prefix = at("run/ckpt-1");

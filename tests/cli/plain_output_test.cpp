@@ -73,7 +73,7 @@ class PlainOutput : public testing::Test {
     const auto stored = bundle::encode_strings({&text, 1});
     for (auto& one : contents.own) {
       if (one.key == bundle::meta_key) {
-        one.slices[0].size = std::ssize(stored.bytes);
+        one.slices[0].stored_bytes = one.slices[0].raw_bytes = std::ssize(stored.bytes);
         one.slices[0].crc32c = stored.crc32c;
         write_bytes(data_path(contents, one.slices[0].file), stored.bytes);
       }

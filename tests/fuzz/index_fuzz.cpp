@@ -23,7 +23,7 @@ void read_index(std::string_view index) {
       if (!tensor.problem.empty() || tensor.key[0] == '\0') continue;
       sound.push_back(tensor);
       for (const auto& slice : tensor.slices) {
-        if (slice.offset < 0 || slice.size < 0 || slice.offset + slice.size > 1000)
+        if (slice.offset < 0 || slice.stored_bytes < 0 || slice.offset + slice.stored_bytes > 1000)
           cairn::fuzz::wrong("what is accepted breaks a promise of index.hpp");
         if (!cairn::Box::whole(tensor.shape).contains(slice.box))
           cairn::fuzz::wrong("what is accepted breaks a promise of index.hpp");

@@ -66,12 +66,13 @@ std::vector<StoredTensor> tensors() {
   StoredTensor plain{"u", DType::float32, {4, 6}, false, {}, ""};
   plain.slices.resize(1);
   plain.slices[0].box = Box::whole(plain.shape);
-  plain.slices[0].size = 96;
+  plain.slices[0].stored_bytes = plain.slices[0].raw_bytes = 96;
   StoredTensor sliced = plain;
   sliced.key = "v";
   sliced.sliced = true;
   sliced.slices.resize(2, sliced.slices[0]);
-  for (auto& slice : sliced.slices) slice.box.extent[0] = 2, slice.size = 48;
+  for (auto& slice : sliced.slices)
+    slice.box.extent[0] = 2, slice.stored_bytes = slice.raw_bytes = 48;
   sliced.slices[1].box.start[0] = 2;
   sliced.slices[1].offset = 128;
   return {plain, sliced};

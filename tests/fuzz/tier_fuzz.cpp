@@ -66,10 +66,10 @@ void read_part(std::string_view text) {
     const tier::Part part({disk, "/part"}, std::string(32, 'a'));
     for (const auto& tensor : part.record().tensors) {
       const auto& slice = tensor.slices.at(0);
-      std::vector<std::byte> to(static_cast<std::size_t>(slice.size));
+      std::vector<std::byte> to(static_cast<std::size_t>(slice.stored_bytes));
       part.read(slice.offset, to);
       const auto item = static_cast<std::int64_t>(dtype_size(tensor.dtype));
-      if (item > 0 && slice.box.count() * item != slice.size) {
+      if (item > 0 && slice.box.count() * item != slice.stored_bytes) {
         fuzz::wrong("a slice of another size");
       }
     }

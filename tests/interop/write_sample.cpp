@@ -91,8 +91,9 @@ class Sample {
              const std::string& bytes) {
     const auto file = static_cast<int>(random_() % num_files);
     auto& data = data_[file];
-    tensor.slices.push_back({box, dash, file, static_cast<std::int64_t>(data.size()),
-                             static_cast<std::int64_t>(bytes.size()), crc32c(bytes)});
+    const auto size = static_cast<std::int64_t>(bytes.size());
+    tensor.slices.push_back(
+        {box, dash, file, static_cast<std::int64_t>(data.size()), size, size, crc32c(bytes)});
     data += bytes + std::string(random_() % 3, '\0');
   }
 

@@ -131,7 +131,7 @@ TEST(IndexDamage, random_changes_under_right_checksums_never_crash) {
         EXPECT_EQ(tensor.slices.empty() && tensor.problem.empty(), false);
         for (const auto& s : tensor.slices) {
           EXPECT_TRUE(Box::whole(tensor.shape).contains(s.box));
-          EXPECT_GE(s.size, 0);
+          EXPECT_GE(s.stored_bytes, 0);
           EXPECT_GE(s.offset, 0);
           EXPECT_LT(s.file, contents.num_files);
         }

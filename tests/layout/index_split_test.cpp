@@ -26,8 +26,8 @@ std::string text_of(const CheckpointContents& contents) {
                 tensor.problem, '\n');
     std::vector<std::string> lines;
     for (const auto& slice : tensor.slices) {
-      lines.push_back(cat(box_text(slice.box), ' ', slice.file, ' ', slice.offset, ' ', slice.size,
-                          ' ', slice.crc32c, '\n'));
+      lines.push_back(cat(box_text(slice.box), ' ', slice.file, ' ', slice.offset, ' ',
+                          slice.stored_bytes, ' ', slice.crc32c, '\n'));
       for (const bool dash : slice.dash) lines.back() += dash ? '-' : '.';
     }
     std::sort(lines.begin(), lines.end());
@@ -150,7 +150,7 @@ TEST(IndexSplit, SeveralBlocks) {
   auto tensor = tensor_of("t", DType::int8, {100}, {});
   tensor.sliced = true, tensor.slices.clear();
   for (std::int64_t i = 0; i < 100; ++i) {
-    tensor.slices.push_back({Box{{i}, {1}}, {}, 0, i, 1, static_cast<std::uint32_t>(i)});
+    tensor.slices.push_back({Box{{i}, {1}}, {}, 0, i, 1, 1, static_cast<std::uint32_t>(i)});
   }
   const auto plain = tensor_of("u", DType::int8, {5}, {});
   entries.emplace_back("", table_header(1));

@@ -22,7 +22,8 @@ StoredTensor plain(std::string key, DType dtype, const Dims& shape, int file = 0
                    std::int64_t offset = 0) {
   StoredTensor tensor{std::move(key), dtype, shape, false, {}, ""};
   const auto size = element_count(shape) * static_cast<std::int64_t>(dtype_size(dtype));
-  tensor.slices.push_back({Box::whole(shape), {}, file, offset, size, size ? 0xabcdef01u : 0u});
+  tensor.slices.push_back(
+      {Box::whole(shape), {}, file, offset, size, size, size ? 0xabcdef01u : 0u});
   return tensor;
 }
 
@@ -71,7 +72,7 @@ TEST(Index, bytes_as_TensorFlow_writes_them) {
 // The worked example of docs/format-bundle.md.
 TEST(Index, documented_example) {
   StoredTensor w{"w", DType::float32, {3, 2}, true, {}, ""};
-  w.slices.push_back({{{2, 0}, {1, 2}}, {}, 1, 0, 8, crc32c(from_hex("0000a040 0000c040"))});
+  w.slices.push_back({{{2, 0}, {1, 2}}, {}, 1, 0, 8, 8, crc32c(from_hex("0000a040 0000c040"))});
   w.slices.push_back(
       {{{0, 0}, {2, 2}}, {}, 0, 0, 16, crc32c(from_hex("0000803f 00000040 00004040 00008040"))});
   EXPECT_EQ(to_hex(build_index(2, {w})),
@@ -174,7 +175,8 @@ TEST(Index, what_cannot_be_written_is_refused) {
   EXPECT_THAT(with([](auto& t) { t.slices[0].offset = -8; }), HasSubstr("offset -8"));
   EXPECT_THAT(with([](auto& t) { t.slices[0].offset = INT64_MAX - 7; }),
               HasSubstr("is impossible"));
-  EXPECT_THAT(with([](auto& t) { t.slices[0].size = 4; }), HasSubstr("its size is 4 bytes"));
+  EXPECT_THAT(with([](auto& t) { t.slices[0].stored_bytes = t.slices[0].raw_bytes = 4; }),
+              HasSubstr("its size is 4 bytes"));
   EXPECT_THAT(with([](auto& t) { t.slices[0].box.extent[0] = 1; }), HasSubstr("is not the whole"));
   EXPECT_THAT(with([](auto& t) { t.slices[0].box.start[0] = INT64_MAX; }),
               HasSubstr("outside its shape [2]"));
@@ -220,12 +222,11 @@ TEST(Index, random_contents_come_back) {
       if (tensor.sliced && number(2)) boxes.pop_back();
       std::sort(boxes.begin(), boxes.end());
       for (const auto& box : boxes) {
-        StoredSlice slice{box, {}, static_cast<int>(number(contents.num_files)), number(1 << 20),
-                          0,   0};
+        Piece slice{box, {}, static_cast<int>(number(contents.num_files)), number(1 << 20)};
         const auto unit = static_cast<std::int64_t>(dtype_size(tensor.dtype));
-        slice.size = unit ? unit * box.count() : 4 + 2 * box.count();
-        if (!unit && !box.count()) slice.size = 4;
-        if (slice.size) slice.crc32c = static_cast<std::uint32_t>(random());
+        slice.stored_bytes = slice.raw_bytes = unit ? unit * box.count() : 4 + 2 * box.count();
+        if (!unit && !box.count()) slice.stored_bytes = slice.raw_bytes = 4;
+        if (slice.stored_bytes) slice.crc32c = static_cast<std::uint32_t>(random());
         if (tensor.sliced && number(2)) {
           for (std::size_t d = 0; d < box.rank(); ++d) {
             slice.dash.push_back(box.extent[d] == tensor.shape[d]);

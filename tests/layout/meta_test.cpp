@@ -282,7 +282,7 @@ TEST(Meta, malformed_text_is_refused) {
 
 StoredTensor entry(DType dtype, const Dims& shape, std::int64_t size) {
   StoredTensor tensor{std::string(meta_key), dtype, shape, false, {}, ""};
-  tensor.slices.push_back({Box::whole(shape), {}, 0, 0, size, 5});
+  tensor.slices.push_back({Box::whole(shape), {}, 0, 0, size, size, 5});
   return tensor;
 }
 

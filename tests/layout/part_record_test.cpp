@@ -22,12 +22,12 @@ PartRecord sample_record() {
   record.num_files = 4;
   record.meta = {100, 9, 1.5, "0.1.0", 3, "by task", "0123-abcd"};
   StoredTensor u{"u", DType::float64, {8, 6}, true, {}, ""};
-  u.slices.push_back({{{0, 0}, {2, 6}}, {false, true}, 3, 0, 96, 0xdeadbeef});
-  u.slices.push_back({{{6, 1}, {2, 1}}, {}, 3, 96, 16, 0});
+  u.slices.push_back({{{0, 0}, {2, 6}}, {false, true}, 3, 0, 96, 96, 0xdeadbeef});
+  u.slices.push_back({{{6, 1}, {2, 1}}, {}, 3, 96, 16, 16, 0});
   StoredTensor name{std::string("na\0me", 5), DType::string, {}, false, {}, ""};
-  name.slices.push_back({{}, {}, 0, std::int64_t{1} << 40, 12, 7});
+  name.slices.push_back({{}, {}, 0, std::int64_t{1} << 40, 12, 12, 7});
   StoredTensor nothing{"nothing", DType::float16, {0, 3}, false, {}, ""};
-  nothing.slices.push_back({Box::whole({0, 3}), {}, 0, 0, 0, 0});
+  nothing.slices.push_back({Box::whole({0, 3}), {}, 0, 0, 0, 0, 0});
   record.tensors = {u, name, nothing};
   return record;
 }
@@ -121,7 +121,7 @@ TEST(PartRecord, inconsistent_contents_are_refused) {
               }),
               HasSubstr("a slice lies outside its shape [7 6]"));
   EXPECT_THAT(with([](auto& r) { r.tensors[0].shape = {-8, 6}; }), HasSubstr("negative extent"));
-  EXPECT_THAT(with([](auto& r) { r.tensors[0].slices[0].size = 95; }),
+  EXPECT_THAT(with([](auto& r) { r.tensors[0].slices[0].stored_bytes = 95; }),
               HasSubstr("its size is 95 bytes, but 12 elements of float64 take 96"));
   EXPECT_THAT(with([](auto& r) { r.tensors[0].slices[0].offset = -1; }), HasSubstr("offset -1"));
   for (const std::size_t tensor : {0, 1, 2}) {

@@ -57,8 +57,8 @@ std::string difference(const fs::path& a, const fs::path& b) {
   // Their lengths decide where the rest lies.
   const auto* meta = one.find("_cairn/meta");
   const auto* other_meta = other.find("_cairn/meta");
-  const bool same_places =
-      meta && other_meta && meta->slices.at(0).size == other_meta->slices.at(0).size;
+  const bool same_places = meta && other_meta &&
+                           meta->slices.at(0).stored_bytes == other_meta->slices.at(0).stored_bytes;
   for (const auto& tensor : one.tensors) {
     if (tensor.key.starts_with("_cairn/")) continue;
     const auto* same = other.find(tensor.key);

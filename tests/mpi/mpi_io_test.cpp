@@ -146,8 +146,8 @@ TEST(MpiIo, FilesAreSharedInPagesAndGapsAreZeros) {
       for (const auto& tensor : reader.contents().tensors) {
         for (const auto& stored : tensor.slices) {
           if (tensor.key.starts_with("_cairn/")) continue;
-          ranges[stored.file][stored.offset] = stored.offset + stored.size;
-          EXPECT_TRUE(stored.size < 65536 || stored.offset % 4096 == 0) << tensor.key;
+          ranges[stored.file][stored.offset] = stored.offset + stored.stored_bytes;
+          EXPECT_TRUE(stored.stored_bytes < 65536 || stored.offset % 4096 == 0) << tensor.key;
         }
       }
       for (const auto& [file, parts] : ranges) {

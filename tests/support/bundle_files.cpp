@@ -18,11 +18,11 @@ namespace {
 
 // One element a string: the bytes of a number, or a u64 length and a string.
 std::vector<std::string> elements(const CheckpointContents& contents, const StoredTensor& tensor,
-                                  const StoredSlice& slice) {
+                                  const Piece& slice) {
   if (!tensor.problem.empty()) throw Error(Code::data_loss, tensor.problem);
   const auto file = read_file(data_file(contents.prefix, slice.file, contents.num_files));
-  auto bytes =
-      file.substr(static_cast<std::size_t>(slice.offset), static_cast<std::size_t>(slice.size));
+  auto bytes = file.substr(static_cast<std::size_t>(slice.offset),
+                           static_cast<std::size_t>(slice.stored_bytes));
   std::vector<std::string> out;
   if (tensor.dtype == DType::string) {
     out = bundle::decode_strings(bytes, slice.box.count(), slice.crc32c, contents.big_endian);
@@ -81,7 +81,7 @@ CheckpointContents open_bundle(const fs::path& prefix) {
 }
 
 std::string read_slice(const CheckpointContents& contents, const StoredTensor& tensor,
-                       const StoredSlice& slice) {
+                       const Piece& slice) {
   return joined(elements(contents, tensor, slice));
 }
 
@@ -118,7 +118,7 @@ std::string dump(const CheckpointContents& contents) {
             tensor.sliced ? " sliced " : " plain ", tensor.problem, '\n');
     for (const auto& s : tensor.slices) {
       text += cat("  ", to_string(SliceSpec{tensor.shape, s.box, s.dash, false}), ' ', s.file, ' ',
-                  s.offset, ' ', s.size, ' ', s.crc32c, '\n');
+                  s.offset, ' ', s.stored_bytes, ' ', s.crc32c, '\n');
     }
   }
   return text;

@@ -21,7 +21,7 @@ CheckpointContents open_bundle(const std::filesystem::path& prefix);
 /// Elements of one slice as golden checkpoints count them: little-endian, strings each with a u64
 /// length in front. Throws like a restore: bad tensors, checksums, cut files.
 std::string read_slice(const CheckpointContents& contents, const StoredTensor& tensor,
-                       const StoredSlice& slice);
+                       const Piece& slice);
 /// The same of a whole tensor, put together from its slices. Throws Code::coverage if some are
 /// missing.
 std::string read_tensor(const CheckpointContents& contents, const StoredTensor& tensor);

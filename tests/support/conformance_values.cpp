@@ -350,7 +350,7 @@ std::string wrong_file(const CheckpointContents& contents, std::int64_t limit) {
   for (const auto& tensor : contents.tensors) {
     for (const auto& one : tensor.slices) {
       auto& file = files[one.file];
-      file.bytes += one.size;
+      file.bytes += one.stored_bytes;
       file.others |= tensor.key.find("dense/") != 0;
       ++file.tensors;
     }

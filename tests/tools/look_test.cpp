@@ -201,8 +201,8 @@ TEST_F(Look, OfAHugeTensorOnlyWhatIsDrawnIsRead) {
   tensor.shape = {72, 1024, 1024};
   auto& slice = tensor.slices.at(0);
   slice.box = Box::whole(tensor.shape);
-  slice.size = element_count(tensor.shape) * 8;
-  files_->open_write("/b0.data-00000-of-00001")->resize(slice.size);
+  slice.stored_bytes = slice.raw_bytes = element_count(tensor.shape) * 8;
+  files_->open_write("/b0.data-00000-of-00001")->resize(slice.stored_bytes);
   const auto selection = parse_selection("1,500,:", tensor.shape);
   std::int64_t most = 0;
   const auto found = sample({*files_, contents}, tensor, selection, {1, 100, Reduce::mean},

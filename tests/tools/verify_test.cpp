@@ -87,10 +87,10 @@ class Verify : public testing::Test {
 
   static StoredTensor bytes_at(const std::string& key, const std::string& data, std::int64_t offset,
                                std::int64_t size) {
-    StoredSlice slice;
+    Piece slice;
     slice.box = Box::whole({size});
     slice.offset = offset;
-    slice.size = size;
+    slice.stored_bytes = slice.raw_bytes = size;
     slice.crc32c = crc32c(std::string_view(data).substr(static_cast<std::size_t>(offset),
                                                         static_cast<std::size_t>(size)));
     return {key, DType::uint8, {size}, false, {slice}, ""};
@@ -186,7 +186,7 @@ TEST_F(Verify, DamagedMetadataAreToldOnce) {
     const auto& slice = tensor.slices.at(0);
     const auto path = data_path(contents, slice.file);
     auto bytes = read(path);
-    bytes[static_cast<std::size_t>(slice.offset + slice.size - 3)] ^= 1;
+    bytes[static_cast<std::size_t>(slice.offset + slice.stored_bytes - 3)] ^= 1;
     replace(path, bytes);
     const auto checked = verify();
     ASSERT_EQ(checked.findings.size(), 1u) << words(checked);

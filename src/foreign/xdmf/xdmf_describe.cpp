@@ -68,7 +68,7 @@ std::string why_not(const StoredTensor& tensor, bool is_dataset) {
 }
 
 Field field_of(const CheckpointContents& contents, const StoredTensor& tensor,
-               const StoredSlice& slice, const FileName& file_name, std::string dataset) {
+               const cairn::Piece& slice, const FileName& file_name, std::string dataset) {
   Field field{tensor.key, tensor.dtype, slice.box.extent, {}};
   field.units = contents.description(tensor.key).units;
   field.source.file = file_name(slice.file);
@@ -225,7 +225,7 @@ class Describing {
   bool is_usable(const StoredTensor* tensor) const {
     return std::find(usable_.begin(), usable_.end(), tensor) != usable_.end();
   }
-  Field field(const StoredTensor& tensor, const StoredSlice& slice) const {
+  Field field(const StoredTensor& tensor, const cairn::Piece& slice) const {
     return field_of(contents_, tensor, slice, file_name_, dataset_of_(tensor.key));
   }
 
@@ -268,7 +268,7 @@ class Describing {
 
   void add_points(const StoredTensor& set, const std::vector<Box>& rows,
                   const std::vector<const StoredTensor*>& members) {
-    std::map<Box, Piece> pieces;
+    std::map<Box, Grid> pieces;
     for (const auto& slice : set.slices) {
       if (slice.box.empty()) continue;
       const Box box{{slice.box.start[0]}, {slice.box.extent[0]}};
@@ -379,8 +379,8 @@ class Describing {
   }
 
   // `places`: none where the options say where cells lie.
-  static Piece piece_at(const Box& box, const std::vector<Places>& places) {
-    Piece piece;
+  static Grid piece_at(const Box& box, const std::vector<Places>& places) {
+    Grid piece;
     piece.box = box;
     const bool uneven = std::any_of(places.begin(), places.end(),
                                     [](const Places& one) { return !one.edges.empty(); });
@@ -399,7 +399,7 @@ class Describing {
   void add_cells(const std::string& name, const std::vector<Box>& boxes, std::size_t space,
                  const std::vector<const StoredTensor*>& members,
                  const std::vector<Places>& places) {
-    std::map<Box, Piece> pieces;
+    std::map<Box, Grid> pieces;
     for (const auto& box : boxes) pieces.emplace(box, piece_at(box, places));
     for (const auto* tensor : members) {
       for (const auto& slice : tensor->slices) {

@@ -118,7 +118,7 @@ std::string edges_item(const std::vector<double>& edges) {
 }
 
 // The coordinates of the last dimension come first: that is x.
-std::string uneven_grid(const Piece& piece) {
+std::string uneven_grid(const Grid& piece) {
   const auto rank = piece.edges.size();
   Dims nodes(3, 2);
   std::string items;
@@ -135,7 +135,7 @@ std::string uneven_grid(const Piece& piece) {
              "\"/>\n        <Geometry GeometryType=\"VXVYVZ\">", items, "</Geometry>\n");
 }
 
-std::string even_grid(const Piece& piece, const XdmfOptions& options) {
+std::string even_grid(const Grid& piece, const XdmfOptions& options) {
   const auto rank = piece.box.rank();
   const auto& sizes = piece.spacing.empty() ? options.spacing : piece.spacing;
   const auto& corner = piece.origin.empty() ? options.origin : piece.origin;
@@ -159,13 +159,13 @@ std::string even_grid(const Piece& piece, const XdmfOptions& options) {
 }
 
 // A grid of three dimensions, one cell thick where the tensor has fewer: VTK draws those right.
-std::string cells_text(const Piece& piece, const XdmfOptions& options) {
+std::string cells_text(const Grid& piece, const XdmfOptions& options) {
   auto text = piece.edges.empty() ? even_grid(piece, options) : uneven_grid(piece);
   for (const auto& field : piece.fields) text += attributes(field, piece.box.rank(), "Cell", 3);
   return text;
 }
 
-std::string points_text(const Piece& piece) {
+std::string points_text(const Grid& piece) {
   const auto& at = piece.positions.front();
   auto text = cat("        <Topology TopologyType=\"Polyvertex\" NumberOfElements=\"", at.shape[0],
                   "\" NodesPerElement=\"1\"/>\n        <Geometry GeometryType=\"",

@@ -30,7 +30,7 @@ struct Field {
 };
 
 /// A box of fields that lie side by side, or points with values.
-struct Piece {
+struct Grid {
   std::string name;
   Box box;  ///< of cells; of points their rows
   std::vector<Field> fields;
@@ -46,7 +46,7 @@ struct Piece {
 struct Step {
   std::int64_t step = 0;
   double time = 0;
-  std::vector<Piece> pieces;
+  std::vector<Grid> pieces;
   std::vector<std::string> left_out;  ///< "KEY: why"
 };
 

@@ -28,9 +28,9 @@ void check_files(CheckpointContents& contents, const FileSize& size_of) {
       if (!size) {
         tensor.problem =
             cat("its data file ", slice.file, " of ", contents.num_files, " is missing");
-      } else if (slice.offset > *size || slice.size > *size - slice.offset) {
-        tensor.problem = cat("its ", slice.size, " bytes at ", slice.offset, " leave data file ",
-                             slice.file, ", which has ", *size, " bytes");
+      } else if (slice.offset > *size || slice.stored_bytes > *size - slice.offset) {
+        tensor.problem = cat("its ", slice.stored_bytes, " bytes at ", slice.offset,
+                             " leave data file ", slice.file, ", which has ", *size, " bytes");
       } else {
         continue;
       }

@@ -64,23 +64,24 @@ std::optional<std::int64_t> read_type(const pb::Entry& entry, StoredTensor& tens
 }
 
 void read_place(const pb::Entry& entry, std::int64_t count, int num_files, StoredTensor& tensor) {
-  StoredSlice slice;
+  Piece slice;
   slice.box = Box::whole(tensor.shape);
   slice.file = entry.shard_id();
   slice.offset = entry.offset();
-  slice.size = entry.size();
+  slice.stored_bytes = slice.raw_bytes = entry.size();
   // An absent checksum is one whose masked form is 0: writers leave zeros out. The data will tell.
   slice.crc32c = crc_unmask(entry.crc32c());
   std::int64_t end = 0;
-  tensor.problem = size_problem(tensor.dtype, count, slice.size);
+  tensor.problem = size_problem(tensor.dtype, count, slice.raw_bytes);
   if (!tensor.problem.empty()) return;
   if (slice.file < 0 || slice.file >= num_files) {
     tensor.problem = cat("it lies in data file ", slice.file, ", but there are ", num_files);
   } else if (slice.offset < 0) {
     tensor.problem = cat("its offset ", slice.offset, " is negative");
-  } else if (__builtin_add_overflow(slice.offset, slice.size, &end)) {
-    tensor.problem = cat("its ", slice.size, " bytes at ", slice.offset, " end beyond 2^63");
-  } else if (slice.size == 0 && slice.crc32c != 0) {
+  } else if (__builtin_add_overflow(slice.offset, slice.stored_bytes, &end)) {
+    tensor.problem =
+        cat("its ", slice.stored_bytes, " bytes at ", slice.offset, " end beyond 2^63");
+  } else if (slice.stored_bytes == 0 && slice.crc32c != 0) {
     tensor.problem = "it has no bytes, but a checksum of some";
   } else {
     tensor.slices.push_back(std::move(slice));
@@ -94,8 +95,8 @@ void read_extents(const pb::Slice& listed, std::vector<KeyExtent>& extents) {
   }
 }
 
-std::optional<StoredSlice> read_box(StoredTensor& tensor, const std::vector<KeyExtent>& extents,
-                                    bool alone) {
+std::optional<Piece> read_box(StoredTensor& tensor, const std::vector<KeyExtent>& extents,
+                              bool alone) {
   const auto& shape = tensor.shape;
   const auto refuse = [&](const std::string& why) {
     tensor.problem = cat("its slice ", extents_text(extents), ' ', why);
@@ -104,7 +105,7 @@ std::optional<StoredSlice> read_box(StoredTensor& tensor, const std::vector<KeyE
   if (extents.size() != shape.size()) {
     return refuse(cat("has rank ", extents.size(), ", but its shape is ", shape_text(shape)));
   }
-  StoredSlice slice;
+  Piece slice;
   bool all_dash = true, any_dash = false;
   for (std::size_t d = 0; d < shape.size(); ++d) {
     const auto [start, length] = extents[d];
@@ -125,7 +126,7 @@ std::optional<StoredSlice> read_box(StoredTensor& tensor, const std::vector<KeyE
   return slice;
 }
 
-void take_part(StoredTensor& tensor, StoredSlice& slice, StoredTensor& part,
+void take_part(StoredTensor& tensor, Piece& slice, StoredTensor& part,
                const std::vector<KeyExtent>& extents) {
   const auto refuse = [&](const std::string& why) {
     tensor.problem = cat("the entry of its slice ", extents_text(extents), ' ', why);
@@ -141,10 +142,9 @@ void take_part(StoredTensor& tensor, StoredSlice& slice, StoredTensor& part,
         cat("has the shape ", shape_text(part.shape), ", not ", shape_text(slice.box.extent)));
   }
   auto& place = part.slices[0];
-  slice.file = place.file, slice.offset = place.offset, slice.size = place.size;
-  slice.crc32c = place.crc32c;
+  place.box = std::move(slice.box), place.dash = std::move(slice.dash);
+  tensor.slices.push_back(std::move(place));
   part = {};  // frees what is not needed twice
-  tensor.slices.push_back(std::move(slice));
 }
 
 }  // namespace cairn::bundle

@@ -26,9 +26,9 @@ void read_place(const pb::Entry&, std::int64_t count, int num_files, StoredTenso
 void read_extents(const pb::Slice&, std::vector<KeyExtent>&);
 
 /// The box of a listed slice, or nothing and a problem; `alone`: the tensor lists no other.
-std::optional<StoredSlice> read_box(StoredTensor&, const std::vector<KeyExtent>&, bool alone);
+std::optional<Piece> read_box(StoredTensor&, const std::vector<KeyExtent>&, bool alone);
 
 /// Adds the slice to its tensor, with the place that its own entry says, or a problem.
-void take_part(StoredTensor&, StoredSlice&, StoredTensor& part, const std::vector<KeyExtent>&);
+void take_part(StoredTensor&, Piece&, StoredTensor& part, const std::vector<KeyExtent>&);
 
 }  // namespace cairn::bundle

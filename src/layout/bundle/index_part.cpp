@@ -59,7 +59,7 @@ class RangeReader {
     boxes.reserve(scratch_.slices.size());
     for (const auto& slice : scratch_.slices) {
       boxes.push_back(slice.box);
-      require(!__builtin_add_overflow(part_.bytes, slice.size, &part_.bytes));
+      require(!__builtin_add_overflow(part_.bytes, slice.stored_bytes, &part_.bytes));
     }
     require(!find_overlap(boxes));
     part_.slices.push_back(std::move(scratch_.slices));

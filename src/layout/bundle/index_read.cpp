@@ -93,7 +93,7 @@ class Assembler {
     std::int64_t total = bytes;
     bool overflow = false;
     for (const auto& slice : tensor.slices) {
-      overflow = overflow || __builtin_add_overflow(total, slice.size, &total);
+      overflow = overflow || __builtin_add_overflow(total, slice.stored_bytes, &total);
     }
     if (overflow && tensor.problem.empty()) {
       tensor.problem = "with it the checkpoint would have 2^63 bytes or more";

@@ -26,7 +26,7 @@ namespace {
   refuse(tensor.key, std::move(why));
 }
 
-void check(const StoredTensor& tensor, const StoredSlice& slice) {
+void check(const StoredTensor& tensor, const Piece& slice) {
   const auto& shape = tensor.shape;
   const auto& box = slice.box;
   if (!lies_inside(box, shape)) {
@@ -34,10 +34,10 @@ void check(const StoredTensor& tensor, const StoredSlice& slice) {
   }
   if (!tensor.sliced && !box.is_whole(shape))
     refuse(tensor, "it is plain, but its slice is not the whole");
-  auto why = size_problem(tensor.dtype, box.count(), slice.size);
+  auto why = size_problem(tensor.dtype, box.count(), slice.raw_bytes);
   if (!why.empty()) refuse(tensor, why);
   if (slice.file < 0) refuse(tensor, cat("it lies in data file ", slice.file));
-  why = offset_problem(slice.offset, slice.size);
+  why = offset_problem(slice.offset, slice.stored_bytes);
   if (!why.empty()) refuse(tensor, why);
   if (!is_whole_where_dashed(box, slice.dash, shape)) {
     refuse(tensor, "a dimension of a slice is called whole, but is not");
@@ -101,12 +101,12 @@ class EntryText {
   }
 
   // Of bytes in a data file.
-  std::string_view place(const StoredTensor& tensor, const StoredSlice& slice) {
+  std::string_view place(const StoredTensor& tensor, const Piece& slice) {
     make_room(most_front_bytes + slice.box.rank() * most_extent_bytes + most_place_bytes);
     auto* at = begin(tensor.dtype, slice.box.extent);
     at = put_number(at, 3, slice.file);
     at = put_number(at, 4, slice.offset);
-    at = put_number(at, 5, slice.size);
+    at = put_number(at, 5, slice.stored_bytes);
     const auto crc = crc_mask(slice.crc32c);
     *at++ = 6 << 3 | 5;
     for (int i = 0; i < 4; ++i) *at++ = static_cast<char>(crc >> (8 * i));
@@ -158,7 +158,7 @@ class EntryText {
     return at;
   }
 
-  std::vector<const StoredSlice*> ascending_;
+  std::vector<const Piece*> ascending_;
   std::string text_;
 };
 
@@ -168,7 +168,7 @@ class SliceKeys {
  public:
   struct Key {
     std::string_view key;
-    const StoredSlice* slice;
+    const Piece* slice;
   };
 
   void make(const StoredTensor& tensor) {

@@ -42,30 +42,30 @@ void put(const StoredTensor& tensor, pb::PartTensor* out) {
     to->mutable_dash()->Add(slice.dash.begin(), slice.dash.end());
     to->set_file(slice.file);
     to->set_offset(slice.offset);
-    to->set_size(slice.size);
+    to->set_size(slice.stored_bytes);
     to->set_crc32c(slice.crc32c);
   }
 }
 
-StoredSlice get(const pb::PartSlice& from) {
-  StoredSlice slice;
+Piece get(const pb::PartSlice& from) {
+  Piece slice;
   slice.box.start.assign(from.start().begin(), from.start().end());
   slice.box.extent.assign(from.extent().begin(), from.extent().end());
   slice.dash.assign(from.dash().begin(), from.dash().end());
   slice.file = from.file();
   slice.offset = from.offset();
-  slice.size = from.size();
+  slice.stored_bytes = slice.raw_bytes = from.size();
   slice.crc32c = from.crc32c();
   return slice;
 }
 
 // Empty: none.
-std::string problem(const StoredTensor& tensor, const StoredSlice& slice, int num_files) {
+std::string problem(const StoredTensor& tensor, const Piece& slice, int num_files) {
   const bool inside = lies_inside(slice.box, tensor.shape) &&
                       (slice.dash.empty() || slice.dash.size() == slice.box.rank());
   if (!inside) return cat("a slice lies outside its shape ", shape_text(tensor.shape));
-  auto why = size_problem(tensor.dtype, slice.box.count(), slice.size);
-  if (why.empty()) why = offset_problem(slice.offset, slice.size);
+  auto why = size_problem(tensor.dtype, slice.box.count(), slice.raw_bytes);
+  if (why.empty()) why = offset_problem(slice.offset, slice.stored_bytes);
   if (!why.empty() || (slice.file >= 0 && slice.file < num_files)) return why;
   return cat("it lies in data file ", slice.file, ", but there are ", num_files);
 }

@@ -95,7 +95,7 @@ std::int64_t place(Outgoing& out) {
     auto& slice = entry.slices.front();
     slice.file = 0;
     slice.offset = (end + alignment - 1) / alignment * alignment;
-    end = slice.offset + slice.size;
+    end = slice.offset + slice.stored_bytes;
   }
   return end;
 }
@@ -176,8 +176,8 @@ Part::Part(const Address& at, const std::string& uuid) : path_(at.path()), file_
   if (record_.uuid != uuid) damaged("it is of another save");
   for (const auto& entry : record_.tensors) {
     const auto& slice = entry.slices.at(0);
-    if (slice.offset < 0 || slice.size < 0 || slice.size > data_bytes_ ||
-        slice.offset > data_bytes_ - slice.size) {
+    if (slice.offset < 0 || slice.stored_bytes < 0 || slice.stored_bytes > data_bytes_ ||
+        slice.offset > data_bytes_ - slice.stored_bytes) {
       damaged(cat("tensor '", entry.key, "' lies outside of it"));
     }
   }

@@ -35,7 +35,7 @@ void Gathered::add_part(std::shared_ptr<Part> part) {
   for (const auto& entry : part->record().tensors) {
     const auto& slice = entry.slices.at(0);
     if (entry.dtype == DType::string) {
-      std::string bytes(nth(slice.size), '\0');
+      std::string bytes(nth(slice.stored_bytes), '\0');
       part->read(slice.offset, std::as_writable_bytes(std::span(bytes)));
       strings_[entry.key] = {
           entry.shape, bundle::decode_strings(bytes, element_count(entry.shape), slice.crc32c)};

@@ -44,7 +44,7 @@ State sliced(const State& given) {
 std::int64_t estimate(const Outgoing& out) {
   std::int64_t bytes = 16384;
   for (const auto& entry : out.entries) {
-    bytes += entry.slices.front().size + 320 + static_cast<std::int64_t>(entry.key.size()) +
+    bytes += entry.slices.front().stored_bytes + 320 + static_cast<std::int64_t>(entry.key.size()) +
              48 * static_cast<std::int64_t>(entry.shape.size());
   }
   return bytes + bytes / stripe_bytes * 4;

@@ -21,7 +21,7 @@
 namespace cairn {
 namespace {
 
-std::vector<Box> boxes_of(const std::vector<StoredSlice>& slices) {
+std::vector<Box> boxes_of(const std::vector<Piece>& slices) {
   std::vector<Box> boxes;
   boxes.reserve(slices.size());
   for (const auto& slice : slices) boxes.push_back(slice.box);
@@ -29,7 +29,7 @@ std::vector<Box> boxes_of(const std::vector<StoredSlice>& slices) {
 }
 
 // Of those with elements; without elements, if there is none.
-Box bounds_of(const std::vector<StoredSlice>& slices) {
+Box bounds_of(const std::vector<Piece>& slices) {
   Box bounds;
   for (const auto& slice : slices) {
     if (slice.box.empty()) continue;
@@ -255,9 +255,9 @@ class IndexDealer {
     }
   }
 
-  bool fits(const StoredSlice& slice) const {
+  bool fits(const Piece& slice) const {
     const auto size = sizes_[static_cast<std::size_t>(slice.file)];
-    return size >= 0 && slice.offset <= size && slice.size <= size - slice.offset;
+    return size >= 0 && slice.offset <= size && slice.stored_bytes <= size - slice.offset;
   }
 
   // Whether the slices that all ranks know lie in data files that are there. What this rank alone
@@ -268,7 +268,8 @@ class IndexDealer {
     for (const auto* tensors : {&contents.tensors, &contents.own}) {
       for (const auto& tensor : *tensors) {
         for (const auto& slice : tensor.slices) {
-          if (!fits(slice) || __builtin_add_overflow(bytes, slice.size, &bytes)) return false;
+          if (!fits(slice) || __builtin_add_overflow(bytes, slice.stored_bytes, &bytes))
+            return false;
         }
       }
     }
@@ -367,7 +368,7 @@ class IndexDealer {
   std::vector<const StoredTensor*> tensors_;  // that are dealt
   std::vector<std::string> first_keys_;       // of the parts
   FoundSizes sizes_;
-  std::vector<std::pair<std::size_t, std::vector<StoredSlice>>> held_;  // by range
+  std::vector<std::pair<std::size_t, std::vector<Piece>>> held_;  // by range
   std::vector<std::string> unlisted_, displaced_;
   std::int64_t bytes_ = 0;
   bool failed_ = false;

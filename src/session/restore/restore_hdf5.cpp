@@ -84,7 +84,7 @@ CheckpointContents find_datasets(Group& group, const io::Path& path, hdf5::Forei
     for (const auto& name : unpack<std::vector<std::string>>(all)) {
       const auto dataset = at_file(path, [&] { return file.find(name); });
       if (!dataset) continue;
-      StoredSlice slice;
+      Piece slice;
       slice.box = Box::whole(dataset->shape);
       found.push_back({name, dataset->dtype, dataset->shape, false, {std::move(slice)}, ""});
     }

@@ -58,7 +58,7 @@ std::map<int, std::string> restore_strings(const Job& job, const SharedIndex& in
     if (error) continue;
     error.guard([&, &number = number, &ranks = ranks] {
       const auto text = pack(read_strings(*job.files, contents, tensor));
-      for (const auto& slice : tensor.slices) bytes_read += slice.size;
+      for (const auto& slice : tensor.slices) bytes_read += slice.stored_bytes;
       if (is_for_all(ranks.size(), job.group->size())) {
         pack_into(answers.to_all(), StringsOf{number, text});
       } else {

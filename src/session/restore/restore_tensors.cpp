@@ -23,14 +23,14 @@ namespace {
 
 struct Stored {
   const StoredTensor* tensor;
-  const StoredSlice* slice;
+  const Piece* slice;
 };
 
 // Sources of the exchange are the stored slices, numbered as they stand in the index. Of tensors
 // that are dealt this rank knows what it wants, and learns what others want of it.
-class StoredSlices {
+class StoredPieces {
  public:
-  explicit StoredSlices(const SharedIndex& index) : index_(index) {
+  explicit StoredPieces(const SharedIndex& index) : index_(index) {
     int next = 0;
     for (std::size_t t = 0; t < index.contents().tensors.size(); ++t) {
       first_.push_back(next);
@@ -47,14 +47,14 @@ class StoredSlices {
     return {&stored, &stored.slices.at(static_cast<std::size_t>(number - first_[tensor]))};
   }
 
-  void learn(int number, StoredSlice slice) { learned_.try_emplace(number, std::move(slice)); }
+  void learn(int number, Piece slice) { learned_.try_emplace(number, std::move(slice)); }
   /// What a rank says of a source to one that may not know it.
   void put(std::string& out, int number) const {
     const auto tensor = tensor_of(number);
     if (index_.is_dealt(static_cast<int>(tensor))) pack_into(out, learned_.at(number));
   }
   void learn(WireReader& in, int number) {
-    if (index_.is_dealt(static_cast<int>(tensor_of(number)))) learn(number, in.get<StoredSlice>());
+    if (index_.is_dealt(static_cast<int>(tensor_of(number)))) learn(number, in.get<Piece>());
   }
 
  private:
@@ -65,7 +65,7 @@ class StoredSlices {
 
   const SharedIndex& index_;
   std::vector<int> first_;  // of each tensor
-  std::unordered_map<int, StoredSlice> learned_;
+  std::unordered_map<int, Piece> learned_;
 };
 
 // A run of bytes of one source, with its checksum.
@@ -78,7 +78,7 @@ struct Run {
 struct CheckLetter {
   std::vector<int> sources;
   std::vector<Run> runs;
-  std::string slices;  // of the sources, as StoredSlices puts them
+  std::string slices;  // of the sources, as StoredPieces puts them
 };
 
 class Restore {
@@ -300,9 +300,10 @@ class Restore {
         end += run->bytes;
       }
       const auto from = stored_.at(source);
-      if (end == from.slice->size && crc == from.slice->crc32c) continue;
+      if (end == from.slice->stored_bytes && crc == from.slice->crc32c) continue;
       damaged = source;
-      if (end == from.slice->size) throw checksum_error(contents_, *from.tensor, *from.slice, crc);
+      if (end == from.slice->stored_bytes)
+        throw checksum_error(contents_, *from.tensor, *from.slice, crc);
       throw Error(Code::internal, cat("bytes ", end, " and on of a slice were not read"))
           .of_tensor(from.tensor->key);
     }
@@ -313,7 +314,7 @@ class Restore {
   const std::vector<const LocalSlice*>& memories_;
   const bool place_;
   const DirectIo direct_io_;
-  StoredSlices stored_;
+  StoredPieces stored_;
   std::vector<int> touched_;  // sources that this rank wants a part of
   plan::OwnPlan plan_;
 

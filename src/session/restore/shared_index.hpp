@@ -24,7 +24,7 @@ IndexSharing& index_sharing();
 /// A stored slice and its number among those of its tensor.
 struct NumberedSlice {
   std::int64_t number;
-  StoredSlice slice;
+  Piece slice;
 };
 
 class SharedIndex {
@@ -59,7 +59,7 @@ class SharedIndex {
   /// What this rank has of a range.
   struct Held {
     std::size_t range;
-    std::vector<StoredSlice> slices;
+    std::vector<Piece> slices;
     BoxIndex boxes;
   };
   bool may_have(const Range&, const Box&) const;

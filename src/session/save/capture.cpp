@@ -26,9 +26,9 @@ CaptureLayout capture_layout(const std::vector<StoredTensor>& entries, std::int6
       begin = next_page(begin + end);
       end = 0;
     }
-    end = entry_begin(end, slice.size);
+    end = entry_begin(end, slice.raw_bytes);
     layout.at.push_back(begin + end);
-    end += slice.size;
+    end += slice.raw_bytes;
   }
   layout.shard_bytes = next_page(begin + end);
   layout.bytes = layout.shard_bytes + dense_bytes;
@@ -44,7 +44,7 @@ CaptureForm::CaptureForm(const State& state, const Outgoing& out, std::int64_t d
     if (tensor.strings || tensor.slices.empty()) continue;
     const auto& stored = out.entries[i].slices.front();
     const auto& slice = tensor.slices[at.slice_index];
-    piece.bytes = stored.size;
+    piece.bytes = stored.raw_bytes;
     if (piece.bytes == 0) continue;
     piece.part = stored.box.relative_to(slice.box.start);
     piece.run = run_at(piece.part, slice.box.extent);
@@ -232,7 +232,7 @@ Outgoing CaptureForm::outgoing(std::span<std::byte> memory, const StringStore& s
       if (text != strings.end()) stored.crc32c = text->second.crc32c;
     }
     out.bytes[i].run = memory.subspan(static_cast<std::size_t>(layout_.at[i]),
-                                      static_cast<std::size_t>(stored.size));
+                                      static_cast<std::size_t>(stored.raw_bytes));
   }
   return out;
 }

@@ -22,11 +22,11 @@ void write_run(const DensePlan& plan, int number, const std::byte* bytes, int fi
   const auto& run = plan.run(number);
   const auto& tensor = plan.tensor_of(run);
   std::span rest(bytes, static_cast<std::size_t>(run.bytes));
-  StoredSlice stored;
+  Piece stored;
   stored.box = run.box;
   stored.file = first_file + tensor.file;
   stored.offset = plan.offset_of(run);
-  stored.size = run.bytes;
+  stored.stored_bytes = stored.raw_bytes = run.bytes;
   for (auto at = stored.offset; !rest.empty();) {
     const auto piece = rest.first(std::min<std::size_t>(cached_bytes, rest.size()));
     stored.crc32c = crc32c(piece, stored.crc32c);

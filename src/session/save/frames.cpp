@@ -12,7 +12,7 @@ Frames::Frames(const std::vector<StoredTensor>& entries, std::int64_t limit,
   std::int64_t end = 0;
   for (std::size_t e = 0; e < entries.size(); ++e) {
     cut(entries[e], e, at.empty() ? end : at[e], limit);
-    end += entries[e].slices.front().size;
+    end += entries[e].slices.front().raw_bytes;
   }
   for (std::size_t p = 0; p < parts.size(); ++p) {
     const auto& part = parts[p];
@@ -28,11 +28,11 @@ Frames::Frames(const std::vector<StoredTensor>& entries, std::int64_t limit,
 
 void Frames::cut(const StoredTensor& entry, std::size_t e, std::int64_t at, std::int64_t limit) {
   const auto& slice = entry.slices.front();
-  if (slice.size == 0) {
+  if (slice.raw_bytes == 0) {
     parts.push_back({e, {}, 0, 0, at});
   } else if (entry.dtype == DType::string) {
-    for (std::int64_t offset = 0; offset < slice.size; offset += limit) {
-      parts.push_back({e, {}, offset, std::min(limit, slice.size - offset), at + offset});
+    for (std::int64_t offset = 0; offset < slice.raw_bytes; offset += limit) {
+      parts.push_back({e, {}, offset, std::min(limit, slice.raw_bytes - offset), at + offset});
     }
   } else {
     const auto item = static_cast<std::int64_t>(dtype_size(entry.dtype));

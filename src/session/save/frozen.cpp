@@ -53,8 +53,8 @@ std::vector<Outgoing> by_file(const State& state, const LocalShards& shards, int
     std::int64_t end = 0;
     for (auto& entry : file.entries) {
       auto& slice = entry.slices.front();
-      slice.offset = entry_begin(end, slice.size);
-      end = slice.offset + slice.size;
+      slice.offset = entry_begin(end, slice.stored_bytes);
+      end = slice.offset + slice.stored_bytes;
     }
   }
   return files;
@@ -63,7 +63,7 @@ std::vector<Outgoing> by_file(const State& state, const LocalShards& shards, int
 std::int64_t size_of(const Outgoing& file) {
   if (file.entries.empty()) return 0;
   const auto& last = file.entries.back().slices.front();
-  return last.offset + last.size;
+  return last.offset + last.stored_bytes;
 }
 
 template <class Use>
@@ -110,9 +110,9 @@ KeyedHash::Digest digest_on_disk(const KeyedHash::Key& key, const Job& job, cons
   std::vector<io::Extent> extents;
   for (const auto& entry : entries) {
     const auto& slice = entry.slices.front();
-    for (std::int64_t at = 0; at < slice.size; at += read_bytes) {
+    for (std::int64_t at = 0; at < slice.stored_bytes; at += read_bytes) {
       extents.push_back(
-          {0, slice.offset + at, std::min(read_bytes, slice.size - at), buffer.data()});
+          {0, slice.offset + at, std::min(read_bytes, slice.stored_bytes - at), buffer.data()});
     }
   }
   const auto mode = job.options.write.direct_io == DirectIo::off ? DirectIo::off : DirectIo::on;
@@ -129,7 +129,7 @@ bool same_place(const StoredTensor& a, const StoredTensor& b) {
   const auto &one = a.slices.front(), &other = b.slices.front();
   return a.key == b.key && a.dtype == b.dtype && a.shape == b.shape && a.sliced == b.sliced &&
          one.box == other.box && one.dash == other.dash && one.offset == other.offset &&
-         one.size == other.size;
+         one.stored_bytes == other.stored_bytes;
 }
 
 }  // namespace

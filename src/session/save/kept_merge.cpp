@@ -85,7 +85,8 @@ void KeptMerge::keep(Group& group, std::vector<StoredTensor> mine,
   Packed<bundle::Place> places;
   error.guard([&] {
     for (const auto& entry : mine) {
-      for (const auto& slice : entry.slices) places.add({slice.file, slice.offset, slice.size});
+      for (const auto& slice : entry.slices)
+        places.add({slice.file, slice.offset, slice.stored_bytes});
     }
   });
   const auto message = reduce_to_root(group, error ? "" : std::move(places.bytes), joined);

@@ -87,7 +87,7 @@ void RankFigures::give(SaveStatistics& to) const {
 std::int64_t bytes_of(const std::vector<StoredTensor>& entries) {
   std::int64_t bytes = 0;
   for (const auto& entry : entries) {
-    for (const auto& slice : entry.slices) bytes += slice.size;
+    for (const auto& slice : entry.slices) bytes += slice.stored_bytes;
   }
   return bytes;
 }

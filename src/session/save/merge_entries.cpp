@@ -73,7 +73,7 @@ struct Letter {
 void add_divided(std::map<int, Letter>& letters, StoredTensor& tensor, const Divisions& divided,
                  int number, int ranks) {
   const auto& division = divided[number];
-  std::map<int, std::vector<StoredSlice>> runs;
+  std::map<int, std::vector<Piece>> runs;
   for (auto& slice : tensor.slices) {
     division.regions.each_touched(slice.box, [&](int region) {
       letters[division.region_planner(region, ranks)].boxes.add({number, region, slice.box});

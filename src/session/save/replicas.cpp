@@ -57,7 +57,7 @@ class Written {
       const auto& [piece, slice] = *at;
       if (!box.contains(piece)) continue;
       if (run_at(piece.relative_to(box.start), box.extent) != done) return std::nullopt;
-      crc = crc32c_combine(crc, slice->crc32c, static_cast<std::uint64_t>(slice->size));
+      crc = crc32c_combine(crc, slice->crc32c, static_cast<std::uint64_t>(slice->stored_bytes));
       done += piece.count();
     }
     if (done != count) return std::nullopt;
@@ -65,7 +65,7 @@ class Written {
   }
 
  private:
-  std::unordered_map<std::string_view, std::map<Box, const StoredSlice*>> by_key_;
+  std::unordered_map<std::string_view, std::map<Box, const Piece*>> by_key_;
 };
 
 }  // namespace

@@ -39,14 +39,14 @@ Outgoing outgoing(const State& state, const LocalShards& local, int first_file, 
         auto& stored = entry.slices.emplace_back();
         stored.box = box;
         stored.file = one_file ? first_file : first_file + static_cast<int>(i);
-        stored.size = tensor.bytes;
+        stored.stored_bytes = stored.raw_bytes = tensor.bytes;
         Outgoing::Bytes bytes;
         bytes.tensor = owner;
         bytes.slice_index = tensor.owner_slice;
         if (source.strings) {
           const auto& encoded = local.strings.at(owner);
           bytes.run = std::as_bytes(std::span(encoded.bytes));
-          stored.size = static_cast<std::int64_t>(encoded.bytes.size());
+          stored.stored_bytes = stored.raw_bytes = static_cast<std::int64_t>(encoded.bytes.size());
           stored.crc32c = encoded.crc32c;
         } else if (!source.slices.empty()) {
           const auto& slice = source.slices[tensor.owner_slice];
@@ -56,7 +56,7 @@ Outgoing outgoing(const State& state, const LocalShards& local, int first_file, 
               box.empty() ? std::nullopt : run_in_box(box, slice.box.start, slice.box.extent);
           if (const auto* base = at ? slice.memory->contiguous() : nullptr) {
             const auto item = static_cast<std::int64_t>(dtype_size(tensor.dtype));
-            bytes.run = {base + *at * item, static_cast<std::size_t>(stored.size)};
+            bytes.run = {base + *at * item, static_cast<std::size_t>(stored.raw_bytes)};
           }
         }
         out.bytes.push_back(bytes);

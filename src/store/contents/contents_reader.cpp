@@ -67,7 +67,7 @@ std::map<std::int32_t, std::int64_t> bytes_used(const CheckpointContents& conten
     if (own_files && !tensor.key.starts_with(own_key_prefix)) continue;
     for (const auto& slice : tensor.slices) {
       auto& bytes = used[slice.file];
-      bytes = std::max(bytes, slice.offset + slice.size);
+      bytes = std::max(bytes, slice.offset + slice.stored_bytes);
     }
   }
   return used;
@@ -328,14 +328,14 @@ CheckpointContents read_summary(io::FileSystem& files, const io::Path& prefix,
 namespace {
 
 std::string read_bytes(io::FileSystem& files, const CheckpointContents& contents,
-                       const StoredTensor& tensor, const StoredSlice& slice) {
+                       const StoredTensor& tensor, const Piece& slice) {
   if (!tensor.problem.empty()) {
     throw Error(Code::data_loss, cat("tensor '", tensor.key, "' cannot be read"), tensor.problem)
         .at(contents.prefix)
         .of_tensor(tensor.key);
   }
-  std::string bytes(static_cast<std::size_t>(slice.size), '\0');
-  if (slice.size > 0) {
+  std::string bytes(static_cast<std::size_t>(slice.stored_bytes), '\0');
+  if (slice.stored_bytes > 0) {
     const auto file = files.open_read(data_path(contents, slice.file));
     file->read_at(slice.offset, std::as_writable_bytes(std::span(bytes)));
   }
@@ -345,7 +345,7 @@ std::string read_bytes(io::FileSystem& files, const CheckpointContents& contents
 }  // namespace
 
 std::string read_slice(io::FileSystem& files, const CheckpointContents& contents,
-                       const StoredTensor& tensor, const StoredSlice& slice) {
+                       const StoredTensor& tensor, const Piece& slice) {
   auto bytes = read_bytes(files, contents, tensor, slice);
   if (tensor.dtype == DType::string) {
     bundle::decode_strings(bytes, slice.box.count(), slice.crc32c, contents.big_endian);
@@ -357,7 +357,7 @@ std::string read_slice(io::FileSystem& files, const CheckpointContents& contents
 
 std::vector<std::string> read_string_slice(io::FileSystem& files,
                                            const CheckpointContents& contents,
-                                           const StoredTensor& tensor, const StoredSlice& slice) {
+                                           const StoredTensor& tensor, const Piece& slice) {
   const auto bytes = read_bytes(files, contents, tensor, slice);
   try {
     return bundle::decode_strings(bytes, slice.box.count(), slice.crc32c, contents.big_endian);
@@ -391,12 +391,12 @@ std::vector<std::string> read_strings(io::FileSystem& files, const CheckpointCon
 }
 
 Error checksum_error(const CheckpointContents& contents, const StoredTensor& tensor,
-                     const StoredSlice& slice, std::uint32_t found) {
+                     const Piece& slice, std::uint32_t found) {
   return Error(Code::data_loss,
                cat("tensor '", tensor.key, "' ", shape_text(tensor.shape), ", ",
                    box_text(slice.box), ": the bytes in the file are not those that were written"),
-               cat("checksum of ", slice.size, " bytes at ", slice.offset, " is ", hex(found),
-                   ", stored is ", hex(slice.crc32c)),
+               cat("checksum of ", slice.stored_bytes, " bytes at ", slice.offset, " is ",
+                   hex(found), ", stored is ", hex(slice.crc32c)),
                "Restore an older checkpoint; cairn verify names everything that is damaged.")
       .at(data_path(contents, slice.file).string())
       .of_tensor(tensor.key);

@@ -94,9 +94,9 @@ io::Path data_path(const CheckpointContents&, int file);
 /// Reads one slice whole and checks it: numbers against the checksum, strings decoded. Numeric
 /// bytes come as in the file.
 std::string read_slice(io::FileSystem&, const CheckpointContents&, const StoredTensor&,
-                       const StoredSlice&);
+                       const Piece&);
 std::vector<std::string> read_string_slice(io::FileSystem&, const CheckpointContents&,
-                                           const StoredTensor&, const StoredSlice&);
+                                           const StoredTensor&, const Piece&);
 
 /// A string tensor whole, put together from its slices.
 std::vector<std::string> read_strings(io::FileSystem&, const CheckpointContents&,
@@ -113,7 +113,7 @@ std::vector<StoredPart> stored_parts(const StoredTensor&, const std::vector<Box>
 void require_stored(const StoredTensor&, const std::vector<Box>& wanted);
 
 /// The error for bytes of a slice that do not have the stored checksum.
-Error checksum_error(const CheckpointContents&, const StoredTensor&, const StoredSlice&,
+Error checksum_error(const CheckpointContents&, const StoredTensor&, const Piece&,
                      std::uint32_t found);
 
 }  // namespace cairn

@@ -60,7 +60,7 @@ FileExtents extents_of(const CheckpointContents& contents) {
   for (const auto* tensors : {&contents.tensors, &contents.own}) {
     for (const auto& tensor : *tensors) {
       for (const auto& slice : tensor.slices) {
-        all[slice.file].push_back({slice.offset, slice.size, slice.crc32c, tensor.dtype,
+        all[slice.file].push_back({slice.offset, slice.stored_bytes, slice.crc32c, tensor.dtype,
                                    slice.box.count(), tensor.key, tensor.shape, slice.box});
       }
     }
@@ -102,7 +102,8 @@ bool is_sound(io::FileSystem& files, const io::Path& path, const std::vector<Fil
   });
 }
 
-bool begins_with(io::FileSystem& files, const io::Path& path, const std::vector<FileExtent>& pieces) {
+bool begins_with(io::FileSystem& files, const io::Path& path,
+                 const std::vector<FileExtent>& pieces) {
   return look(files, path, [&](const io::File& file) {
     return std::all_of(pieces.begin(), pieces.end(),
                        [&](const auto& piece) { return holds(file, piece, false); });

@@ -33,11 +33,10 @@ class OpenCheckpoint {
   unsigned access() const;
 
   /// As read_slice(), read_string_slice() and read_strings().
-  std::string read(const StoredTensor& tensor, const StoredSlice& slice) const {
+  std::string read(const StoredTensor& tensor, const Piece& slice) const {
     return read_slice(*prefix_.files(), *contents_, tensor, slice);
   }
-  std::vector<std::string> read_strings(const StoredTensor& tensor,
-                                        const StoredSlice& slice) const {
+  std::vector<std::string> read_strings(const StoredTensor& tensor, const Piece& slice) const {
     return read_string_slice(*prefix_.files(), *contents_, tensor, slice);
   }
   std::vector<std::string> read_strings(const StoredTensor& tensor) const {

@@ -39,7 +39,8 @@ std::optional<StoredTensor> cut_as_held(const StoredTensor& tensor, const hdf5::
     auto& slice = held.slices.emplace_back();
     slice.box = one.box;
     slice.file = static_cast<std::int32_t>(one.task);
-    slice.size = one.box.count() * static_cast<std::int64_t>(dtype_size(tensor.dtype));
+    slice.stored_bytes = slice.raw_bytes =
+        one.box.count() * static_cast<std::int64_t>(dtype_size(tensor.dtype));
   }
   return held;
 }

@@ -18,7 +18,7 @@ namespace {
 // Makes one plain entry of the runs of it that several ranks wrote. They cover the tensor, and come
 // ascending by box: as long as each is one run of the row-major array, that is also by offset.
 void join_runs(StoredTensor& tensor) {
-  StoredSlice joined = tensor.slices.front();
+  Piece joined = tensor.slices.front();
   const auto item = static_cast<std::int64_t>(dtype_size(tensor.dtype));
   std::int64_t end = 0;
   std::uint32_t crc = 0;
@@ -30,11 +30,11 @@ void join_runs(StoredTensor& tensor) {
                                       "' are no runs of one array: ", box_text(run.box)))
           .of_tensor(tensor.key);
     }
-    crc = crc32c_combine(crc, run.crc32c, static_cast<std::uint64_t>(run.size));
-    end += run.size;
+    crc = crc32c_combine(crc, run.crc32c, static_cast<std::uint64_t>(run.stored_bytes));
+    end += run.stored_bytes;
   }
   joined.box = Box::whole(tensor.shape);
-  joined.size = end;
+  joined.stored_bytes = joined.raw_bytes = end;
   joined.crc32c = crc;
   tensor.slices = {std::move(joined)};
 }
@@ -131,16 +131,16 @@ std::vector<StoredTensor> join_entries(std::vector<StoredTensor> entries, const 
 Sealed seal_index(JoinedEntries joined, const CheckpointMeta& meta, int data_files, int num_files) {
   const std::string text = bundle::encode_meta(meta);
   auto stored_meta = bundle::encode_strings({&text, 1});
-  StoredSlice slice;
+  Piece slice;
   slice.file = data_files;
-  slice.size = static_cast<std::int64_t>(stored_meta.bytes.size());
+  slice.stored_bytes = slice.raw_bytes = static_cast<std::int64_t>(stored_meta.bytes.size());
   slice.crc32c = stored_meta.crc32c;
   joined.tensors.push_back({std::string(bundle::meta_key), DType::string, {}, false, {slice}, ""});
   std::vector<commit::OwnFile> own_files;
   // Files of a number that an overwritten step needed; TensorFlow's merge counts on each of them
   // being referenced.
   for (int file = data_files + 1; file < num_files; ++file) {
-    StoredSlice nothing;
+    Piece nothing;
     nothing.box = Box::whole({0});
     nothing.file = file;
     joined.tensors.push_back({filler_key(file), DType::uint8, {0}, false, {nothing}, ""});

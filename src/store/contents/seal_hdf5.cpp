@@ -13,10 +13,10 @@ namespace cairn {
 
 StoredTensor whole_entry(std::string key, DType dtype, const Dims& shape, std::int64_t offset,
                          std::int64_t size, std::uint32_t crc) {
-  StoredSlice slice;
+  Piece slice;
   slice.box = Box::whole(shape);
   slice.offset = offset;
-  slice.size = size;
+  slice.stored_bytes = slice.raw_bytes = size;
   slice.crc32c = crc;
   return {std::move(key), dtype, shape, false, {std::move(slice)}, ""};
 }

@@ -54,7 +54,7 @@ std::optional<Spare> try_meta_file(io::FileSystem& files, const io::Path& path, 
     const auto entry = bundle::take_meta_entry(index);
     if (!entry || entry->slices.size() != 1) return std::nullopt;
     const auto& slice = entry->slices.front();
-    if (slice.file != number || slice.offset != 0 || slice.size != end) return std::nullopt;
+    if (slice.file != number || slice.offset != 0 || slice.stored_bytes != end) return std::nullopt;
     spare.meta = bundle::decode_meta(bundle::decode_strings(text, 1, slice.crc32c).front());
     return spare;
   } catch (const Error& error) {

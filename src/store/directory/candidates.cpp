@@ -335,18 +335,19 @@ std::optional<Error> check_share(const Location& place, const Readers& readers,
   try {
     for (const auto& tensor : tensors) {
       for (const auto& slice : tensor.slices) {
-        if (readers.ranks[turn++ % readers.ranks.size()] != readers.group.rank() || slice.size == 0)
+        if (readers.ranks[turn++ % readers.ranks.size()] != readers.group.rank() ||
+            slice.stored_bytes == 0)
           continue;
         const auto file = place.files->open_read(paths.at(static_cast<std::size_t>(slice.file)));
         if (tensor.dtype == DType::string) {
-          bytes.resize(static_cast<std::size_t>(slice.size));
+          bytes.resize(static_cast<std::size_t>(slice.stored_bytes));
           file->read_at(slice.offset, std::as_writable_bytes(std::span(bytes)));
           bundle::decode_strings(bytes, slice.box.count(), slice.crc32c, false);
           continue;
         }
         std::uint32_t crc = 0;
-        for (std::int64_t at = 0; at < slice.size; at += piece) {
-          bytes.resize(static_cast<std::size_t>(std::min(piece, slice.size - at)));
+        for (std::int64_t at = 0; at < slice.stored_bytes; at += piece) {
+          bytes.resize(static_cast<std::size_t>(std::min(piece, slice.stored_bytes - at)));
           file->read_at(slice.offset + at, std::as_writable_bytes(std::span(bytes)));
           crc = crc32c(bytes, crc);
         }

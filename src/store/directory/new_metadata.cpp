@@ -109,9 +109,9 @@ std::variant<NewMetadata, std::string> new_metadata(io::FileSystem& files, const
   meta.uuid = uuid_for(files, prefix, name);
   const auto text = bundle::encode_meta(meta);
   const auto stored = bundle::encode_strings({&text, 1});
-  StoredSlice slice;
+  Piece slice;
   slice.file = data_file;
-  slice.size = static_cast<std::int64_t>(stored.bytes.size());
+  slice.stored_bytes = slice.raw_bytes = static_cast<std::int64_t>(stored.bytes.size());
   slice.crc32c = stored.crc32c;
   auto tensors = contents.tensors;
   for (const auto& own : contents.own) {

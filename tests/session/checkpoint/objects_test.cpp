@@ -395,7 +395,7 @@ TEST_P(Objects, ADamagedGraphLeavesTheKeys) {
   const auto& slice = contents.find(object_graph_key)->slices.at(0);
   const auto path = commit::data_path("/run/ckpt-8", slice.file, contents.num_files);
   auto bytes = io::read_file(*files_, path, 1 << 20);
-  bytes[static_cast<std::size_t>(slice.offset + slice.size - 5)] ^= 1;
+  bytes[static_cast<std::size_t>(slice.offset + slice.stored_bytes - 5)] ^= 1;
   files_->remove(path);
   io::write_file(*files_, path, bytes);
   job([&](Group& group, CheckpointManager& manager) {

@@ -28,9 +28,9 @@ struct Written {
     std::iota(values.begin(), values.end(), 0.0);
     Outgoing out;
     for (const char* key : {"a", "b"}) {
-      StoredSlice slice;
+      Piece slice;
       slice.box = Box::whole(this->shape);
-      slice.size = static_cast<std::int64_t>(8 * values.size());
+      slice.stored_bytes = slice.raw_bytes = static_cast<std::int64_t>(8 * values.size());
       out.entries.push_back({key, DType::float64, this->shape, false, {slice}, ""});
       out.bytes.emplace_back().run = std::as_bytes(std::span(values));
     }

@@ -62,7 +62,7 @@ class Hostile : public TierTest {
     change(record);
     const std::vector<std::byte> bytes(1 << 16);
     for (auto& tensor : record.tensors) {
-      const auto size = nth(static_cast<int>(tensor.slices.at(0).size));
+      const auto size = nth(static_cast<int>(tensor.slices.at(0).stored_bytes));
       out.bytes.emplace_back().run = std::span(bytes).first(size);
       out.entries.push_back(tensor);
     }
@@ -86,7 +86,7 @@ TEST_F(Hostile, PartsThatDisagreeAreDamage) {
     forge(rank, [](auto& record) {
       auto& x = x_of(record);
       x.dtype = DType::complex128;
-      x.slices.at(0).size *= 2;
+      x.slices.at(0).stored_bytes *= 2;
     });
     EXPECT_EQ(restored(), 1) << "dtype of rank " << rank;
     files_ = std::make_shared<io::MemoryFileSystem>();

@@ -99,7 +99,7 @@ class RestoreAhead : public testing::TestWithParam<Format> {
     contents_ = read_contents(*io::posix_file_system(), directory_.path() / "ckpt-1");
     return true;
   }
-  fs::path file_of(const StoredSlice& one) const { return data_path(contents_, one.file); }
+  fs::path file_of(const Piece& one) const { return data_path(contents_, one.file); }
 
   // Of a slice: where a byte may be wrong.
   template <class F>
@@ -109,7 +109,7 @@ class RestoreAhead : public testing::TestWithParam<Format> {
       for (const auto& one : tensor.slices) {
         const std::int64_t parts = tensor.key == "u" ? 3 : 1;
         for (std::int64_t i = 0; i <= parts; ++i) {
-          f(tensor, one, one.offset + (one.size - 1) * i / parts);
+          f(tensor, one, one.offset + (one.stored_bytes - 1) * i / parts);
         }
       }
     }
@@ -186,7 +186,7 @@ TEST_P(RestoreAhead, AnyRanksInAnyMode) {
 TEST_P(RestoreAhead, ADamagedByteIsFoundWhereverItLies) {
   if (!save()) GTEST_SKIP() << "this build writes no HDF5";
   int turn = 0;
-  each_place([&](const StoredTensor& tensor, const StoredSlice& one, std::int64_t at) {
+  each_place([&](const StoredTensor& tensor, const Piece& one, std::int64_t at) {
     SCOPED_TRACE(cat(tensor.key, ", byte ", at, " of file ", one.file));
     flip(file_of(one), at);
     const auto error = restore(2, turn % 2 == 0, modes[turn % 3], turn % 4 == 0);
@@ -204,7 +204,7 @@ TEST_P(RestoreAhead, ADamagedByteIsFoundWhereverItLies) {
 TEST_P(RestoreAhead, WhatADiskDoesNotGiveIsToldToAllRanks) {
   if (!save()) GTEST_SKIP() << "this build writes no HDF5";
   int turn = 0;
-  each_place([&](const StoredTensor& tensor, const StoredSlice& one, std::int64_t at) {
+  each_place([&](const StoredTensor& tensor, const Piece& one, std::int64_t at) {
     SCOPED_TRACE(cat(tensor.key, ", byte ", at, " of file ", one.file));
     flip(file_of(one), at), flip(file_of(one), at);  // out of the page cache
     const auto path = file_of(one).string();

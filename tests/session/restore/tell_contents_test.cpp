@@ -153,8 +153,8 @@ TEST_P(DealtIndex, RanksKnowTheSlicesThatTheyAskFor) {
       const auto& same = whole.find("u")->slices[static_cast<std::size_t>(row + i)];
       EXPECT_EQ(number, row + i);
       EXPECT_EQ(slice.box, same.box);
-      EXPECT_EQ(std::tie(slice.file, slice.offset, slice.size, slice.crc32c),
-                std::tie(same.file, same.offset, same.size, same.crc32c));
+      EXPECT_EQ(std::tie(slice.file, slice.offset, slice.stored_bytes, slice.crc32c),
+                std::tie(same.file, same.offset, same.stored_bytes, same.crc32c));
     }
   });
 }
@@ -199,13 +199,13 @@ TEST_P(DealtIndex, OverlapIsRefusedOnAllRanks) {
     auto changed = sound;
     auto& slices = fine(changed).slices;
     slices[static_cast<std::size_t>(row)].box.extent[0] = 2;
-    slices[static_cast<std::size_t>(row)].size *= 2;
+    slices[static_cast<std::size_t>(row)].stored_bytes *= 2;
     put_index(changed);
     expect_refused("overlap");
   }
   auto changed = sound;
   fine(changed).slices[3].box.extent[0] = 90;
-  fine(changed).slices[3].size *= 90;
+  fine(changed).slices[3].stored_bytes *= 90;
   fine(changed).slices[3].offset = 0;
   put_index(changed);
   expect_refused("overlap");

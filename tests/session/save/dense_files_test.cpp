@@ -86,9 +86,9 @@ class DenseFiles : public testing::TestWithParam<int> {
     contents_ = read_contents(*files_, prefix);
     std::map<int, std::vector<std::pair<std::string, std::int64_t>>> held;
     for (const auto& tensor : contents_.tensors) {
-      if (tensor.slices.at(0).size == 0) continue;
+      if (tensor.slices.at(0).stored_bytes == 0) continue;
       ASSERT_EQ(tensor.slices.size(), 1u);
-      held[tensor.slices[0].file].emplace_back(tensor.key, tensor.slices[0].size);
+      held[tensor.slices[0].file].emplace_back(tensor.key, tensor.slices[0].stored_bytes);
     }
     std::int64_t total = 0;
     for (const auto& [file, tensors] : held) {

@@ -88,7 +88,7 @@ TEST_F(Dense, IsOnePlainEntryInOneFile) {
   EXPECT_FALSE(tensor.sliced);
   ASSERT_EQ(tensor.slices.size(), 1u);
   EXPECT_EQ(tensor.slices[0].box, Box::whole(sample.shape));
-  EXPECT_EQ(tensor.slices[0].size, 40 * 30 * 8);
+  EXPECT_EQ(tensor.slices[0].stored_bytes, 40 * 30 * 8);
   EXPECT_EQ(contents_.num_files, 2);  // and that of the metadata
   EXPECT_EQ(read(sample), "");
 }
@@ -310,12 +310,12 @@ std::string bytes_at(std::int64_t from, std::int64_t count) {
 
 // A run of a tensor of shape [6 4] of two-byte elements, at 4096 of file 3.
 StoredTensor run(const Box& box, std::int64_t first) {
-  StoredSlice slice;
+  Piece slice;
   slice.box = box;
   slice.file = 3;
   slice.offset = 4096 + 2 * first;
-  slice.size = 2 * box.count();
-  slice.crc32c = crc32c(bytes_at(2 * first, slice.size));
+  slice.stored_bytes = slice.raw_bytes = 2 * box.count();
+  slice.crc32c = crc32c(bytes_at(2 * first, slice.stored_bytes));
   return {"u", DType::float16, {6, 4}, false, {slice}, ""};
 }
 
@@ -329,7 +329,7 @@ TEST(DenseEntries, RunsOfAllRanksBecomeOneEntry) {
   EXPECT_EQ(whole.box, Box::whole({6, 4}));
   EXPECT_EQ(whole.file, 3);
   EXPECT_EQ(whole.offset, 4096);
-  EXPECT_EQ(whole.size, 48);
+  EXPECT_EQ(whole.stored_bytes, 48);
   EXPECT_EQ(whole.crc32c, crc32c(bytes_at(0, 48)));
 }
 

@@ -18,10 +18,10 @@ constexpr int ranks = 3, files = ranks + 1;
 
 StoredTensor entry(std::string key, DType dtype, Dims shape, Box box, int file, std::int64_t offset,
                    bool sliced) {
-  StoredSlice slice;
+  Piece slice;
   slice.file = file;
   slice.offset = offset;
-  slice.size = box.count() * static_cast<std::int64_t>(dtype_size(dtype));
+  slice.stored_bytes = slice.raw_bytes = box.count() * static_cast<std::int64_t>(dtype_size(dtype));
   slice.box = std::move(box);
   return {std::move(key), dtype, std::move(shape), sliced, {std::move(slice)}, ""};
 }
@@ -49,7 +49,7 @@ std::vector<StoredTensor> entries_of(int rank) {
   if (rank == 1) {
     auto& text = mine.emplace_back(entry("text", DType::int8, {}, Box::whole({}), rank, 88, false));
     text.dtype = DType::string;
-    text.slices[0].size = 9;
+    text.slices[0].stored_bytes = text.slices[0].raw_bytes = 9;
   }
   if (rank == 2) {
     mine.push_back(entry("void", DType::int32, {0, 7}, Box::whole({0, 7}), rank, 40, false));
@@ -60,7 +60,7 @@ std::vector<StoredTensor> entries_of(int rank) {
 void give_checksums(std::vector<StoredTensor>& mine, int rank, int save) {
   for (auto& one : mine) {
     for (auto& slice : one.slices) {
-      if (slice.size == 0) continue;
+      if (slice.stored_bytes == 0) continue;
       slice.crc32c =
           crc32c(cat(one.key, " of rank ", rank, " in save ", save, " at ", slice.offset));
     }
@@ -120,7 +120,10 @@ TEST(KeptMerge, WhateverElseChangesOnOneRankIsMergedAnew) {
        }},
       {"file", [](auto& mine) { mine[0].slices[0].file = files; }},
       {"offset", [](auto& mine) { mine[0].slices[0].offset = 400; }},
-      {"size", [](auto& mine) { mine.back().slices[0].size = 12; }},
+      {"size",
+       [](auto& mine) {
+         mine.back().slices[0].stored_bytes = mine.back().slices[0].raw_bytes = 12;
+       }},
       {"dash",
        [](auto& mine) {
          mine[1].slices[0].dash = {false, true};

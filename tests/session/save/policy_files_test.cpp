@@ -66,7 +66,7 @@ TEST(Writers, HoldersOfALargeReplicaShareTheWork) {
   const auto& slices = contents.find("w")->slices;
   ASSERT_EQ(slices.size(), 4u);
   for (std::size_t i = 0; i < 4; ++i) {
-    EXPECT_EQ(slices[i].size, 1 << 20);
+    EXPECT_EQ(slices[i].stored_bytes, 1 << 20);
     for (std::size_t j = 0; j < i; ++j) EXPECT_NE(slices[i].file, slices[j].file);
   }
   EXPECT_EQ(save(2, w, Storage::sliced).find("w")->slices.size(), 1u);
@@ -153,8 +153,8 @@ void expect_files_within(const CheckpointContents& contents, std::int64_t limit)
   std::map<int, File> files;
   for (const auto& tensor : contents.tensors) {
     for (const auto& one : tensor.slices) {
-      files[one.file].bytes += one.size;
-      files[one.file].entries += one.size > 0;
+      files[one.file].bytes += one.stored_bytes;
+      files[one.file].entries += one.stored_bytes > 0;
       files[one.file].may_be_cut |= dtype_assembles_in_tensorflow(tensor.dtype);
     }
   }

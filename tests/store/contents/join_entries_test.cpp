@@ -16,10 +16,10 @@ namespace {
 using testing::HasSubstr;
 
 StoredTensor part(const std::string& key, Box box, const Dims& shape, int file) {
-  StoredSlice slice;
+  Piece slice;
   slice.box = std::move(box);
   slice.file = file;
-  slice.size = slice.box.count() * 4;
+  slice.stored_bytes = slice.raw_bytes = slice.box.count() * 4;
   return {key, DType::float32, shape, !slice.box.is_whole(shape), {slice}, ""};
 }
 

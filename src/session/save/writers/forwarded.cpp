@@ -189,7 +189,7 @@ class Forward {
       auto& file = joined_ ? *joined_ : *sender.file;
       if (piece.offset == 0) file.begin(entry);
       file.append({bytes + (piece.at - frame.begin), static_cast<std::size_t>(piece.bytes)});
-      if (piece.offset + piece.bytes == entry.slices.front().size) {
+      if (piece.offset + piece.bytes == entry.slices.front().raw_bytes) {
         sender.checksums[piece.entry] = file.end(entry);
       }
     }

@@ -18,11 +18,11 @@ std::string hints_text(const std::map<std::string, std::string>& hints) {
   return text;
 }
 
-std::uint32_t stored_checksum(const io::File& file, const StoredSlice& slice,
+std::uint32_t stored_checksum(const io::File& file, const Piece& slice,
                               std::span<std::byte> buffer) {
   std::uint32_t crc = 0;
-  for (std::int64_t at = 0; at < slice.size;) {
-    const auto rest = static_cast<std::size_t>(slice.size - at);
+  for (std::int64_t at = 0; at < slice.stored_bytes;) {
+    const auto rest = static_cast<std::size_t>(slice.stored_bytes - at);
     const auto piece = buffer.first(std::min(buffer.size(), rest));
     file.read_at(slice.offset + at, piece);
     crc = crc32c(piece, crc);
@@ -52,16 +52,16 @@ void read_back(const Job& job, const io::Path& path, const std::vector<StoredTen
   for (const auto& entry : entries) {
     for (const auto& slice : entry.slices) {
       const auto written = checksums[number++];
-      const auto end = slice.offset + slice.size;
+      const auto end = slice.offset + slice.stored_bytes;
       // A write that failed unnoticed leaves a hole, since the file is new. Zeros may look the
       // same.
-      if (slice.size == 0 || (!read_all && file->next_hole(slice.offset) >= end)) continue;
+      if (slice.stored_bytes == 0 || (!read_all && file->next_hole(slice.offset) >= end)) continue;
       if (end <= size && stored_checksum(*file, slice, buffer) == written) continue;
       const auto what =
           cat("bytes ", slice.offset, " to ", end, " of data file ", path.filename().string(),
               " are not what rank ", job.rank(), " wrote there");
       const auto free = job.files->free_bytes(job.directory);
-      const bool full = free < slice.size;
+      const bool full = free < slice.stored_bytes;
       throw Error(full ? Code::no_space : Code::data_loss, what,
                   cat("tensor '", entry.key, "' was written by ", shared.library(), " with ",
                       hints_text(options.hints), ", which reported no error; ",

@@ -12,8 +12,8 @@ SharedRange::SharedRange(Outgoing out, std::int64_t limit)
     : out_(std::move(out)), checksums_(out_.entries.size()) {
   for (std::size_t e = 0; e < out_.entries.size(); ++e) {
     auto& slice = out_.entries[e].slices.front();
-    slice.offset = bytes_ = entry_begin(bytes_, slice.size);
-    bytes_ += slice.size;
+    slice.offset = bytes_ = entry_begin(bytes_, slice.raw_bytes);
+    bytes_ += slice.raw_bytes;
     cut(e, limit);
   }
   for (const auto& frame : frames_) {
@@ -27,10 +27,10 @@ void SharedRange::cut(std::size_t e, std::int64_t limit) {
   const auto& run = out_.bytes[e].run;
   const auto* slice = out_.bytes[e].slice;
   if (!run.empty()) {
-    for (std::int64_t at = 0; at < stored.size; at += limit) {
-      append({e, {}, at, std::min(limit, stored.size - at)}, limit);
+    for (std::int64_t at = 0; at < stored.raw_bytes; at += limit) {
+      append({e, {}, at, std::min(limit, stored.raw_bytes - at)}, limit);
     }
-  } else if (slice && stored.size > 0) {
+  } else if (slice && stored.raw_bytes > 0) {
     const auto part = stored.box.relative_to(slice->box.start);
     const auto item = static_cast<std::int64_t>(dtype_size(entry.dtype));
     for (auto& chunk : plan::cut_into_chunks(part, item, std::min(limit, cached_bytes))) {
