@@ -11,9 +11,11 @@ constexpr std::int64_t page_bytes = 4096, aligned_from_bytes = std::int64_t{64} 
 constexpr std::int64_t next_page(std::int64_t offset) {
   return (offset + page_bytes - 1) / page_bytes * page_bytes;
 }
-/// Of a slice of so many bytes behind another.
+/// Of a piece of so many bytes behind another.
 constexpr std::int64_t entry_begin(std::int64_t end_of_last, std::int64_t bytes) {
   return bytes >= aligned_from_bytes ? next_page(end_of_last) : end_of_last;
 }
+/// Of one whose size shows only when it is written.
+constexpr std::int64_t entry_begin(std::int64_t end_of_last) { return end_of_last; }
 
 }  // namespace cairn

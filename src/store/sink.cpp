@@ -6,17 +6,25 @@
 
 #include "base/checksum.hpp"
 #include "layout/offsets.hpp"
+#include "store/contents/format.hpp"
 
 namespace cairn {
 
 Sink::Sink(const Draft& draft, const std::vector<StoredTensor>& entries,
            std::int64_t gathered_bytes)
-    : draft_(&draft), most_gathered_(static_cast<std::size_t>(gathered_bytes)) {
+    : draft_(&draft),
+      layout_encodes_(encoding_of(format_of(draft.transaction()).id())),
+      most_gathered_(static_cast<std::size_t>(gathered_bytes)) {
+  if (layout_encodes_) return;  // nobody knows yet
   for (const auto& entry : entries) {
     const auto& slice = entry.slices.front();
     auto& size = sizes_[slice.file];
     size = entry_begin(size, slice.raw_bytes) + slice.raw_bytes;
   }
+}
+
+bool Sink::encodes(const StoredTensor& entry) const {
+  return layout_encodes_ && entry.dtype != DType::string && entry.slices.front().raw_bytes > 0;
 }
 
 void Sink::begin(StoredTensor& entry) {
@@ -29,8 +37,10 @@ void Sink::begin(StoredTensor& entry) {
     number_ = slice.file;
     end_ = 0;
   }
-  crc_ = 0;
-  slice.offset = entry_begin(end_, slice.raw_bytes);
+  crc_ = stored_crc_ = 0;
+  encoding_ = encodes(entry) ? layout_encodes_ : nullptr;
+  slice.codec = encoding_ ? encoding_->codec : Codec::none;
+  slice.offset = encoding_ ? entry_begin(end_) : entry_begin(end_, slice.raw_bytes);
   // Whatever was there; and what is written stays in a row.
   static constexpr std::array<std::byte, page_bytes> zeros = {};
   const auto gap = std::span(zeros).first(static_cast<std::size_t>(slice.offset - end_));
@@ -41,7 +51,14 @@ void Sink::append(std::span<const std::byte> bytes, bool stay) {
   while (!bytes.empty()) {
     const auto piece = bytes.first(std::min<std::size_t>(cached_bytes, bytes.size()));
     crc_ = crc32c(piece, crc_);
-    put(piece, stay);
+    if (encoding_) {
+      encoded_.clear();
+      encoding_->encode(piece, encoded_);
+      stored_crc_ = crc32c(encoded_, stored_crc_);
+      put(encoded_, false);
+    } else {
+      put(piece, stay);
+    }
     bytes = bytes.subspan(piece.size());
   }
 }
@@ -75,7 +92,13 @@ void Sink::write_gathered() {
 }
 
 std::uint32_t Sink::end(StoredTensor& entry) const {
-  if (entry.dtype != DType::string) entry.slices.front().crc32c = crc_;
+  auto& slice = entry.slices.front();
+  if (encoding_) {
+    slice.stored_bytes = end_ - slice.offset;
+    slice.crc32c = stored_crc_;
+  } else if (entry.dtype != DType::string) {
+    slice.crc32c = crc_;
+  }
   return crc_;
 }
 

@@ -92,6 +92,34 @@ void require_few_filled(const StoredTensor& tensor, const Box& wanted) {
 
 }  // namespace
 
+namespace {
+
+// The bytes of one piece, part by part: of what is encoded the whole is read and decoded first.
+class PieceReader {
+ public:
+  PieceReader(const OpenCheckpoint& checkpoint, const StoredTensor& tensor, const Piece& piece)
+      : offset_(piece.offset) {
+    if (piece.codec == Codec::none) {
+      file_ = checkpoint.data(piece.file).open_read();
+    } else {
+      decoded_ = checkpoint.read(tensor, piece);
+    }
+  }
+  void read(const plan::Chunk& chunk, std::string& bytes) const {
+    const auto size = static_cast<std::size_t>(chunk.bytes);
+    if (!file_) return void(bytes.assign(decoded_, static_cast<std::size_t>(chunk.offset), size));
+    bytes.resize(size);
+    file_->read_at(offset_ + chunk.offset, std::as_writable_bytes(std::span(bytes)));
+  }
+
+ private:
+  std::int64_t offset_;
+  std::unique_ptr<io::File> file_;
+  std::string decoded_;
+};
+
+}  // namespace
+
 std::int64_t stored_bytes(const StoredTensor& tensor) {
   std::int64_t bytes = 0;
   for (const auto& slice : tensor.slices) bytes += slice.raw_bytes;
@@ -114,19 +142,19 @@ void read_chunks(const OpenCheckpoint& checkpoint, const StoredTensor& tensor, c
   std::int64_t done = 0;
   for (const auto* slice : slices) {
     if (slice->raw_bytes == 0) continue;
-    const auto file = checkpoint.data(slice->file).open_read();
+    const PieceReader piece(checkpoint, tensor, *slice);
     std::uint32_t crc = 0;
     const plan::ChunkCut cut(slice->box, item, chunk_bytes);
     for (std::int64_t number = 0; number < cut.count(); ++number) {
       const auto chunk = cut.chunk(number);
-      bytes.resize(static_cast<std::size_t>(chunk.bytes));
-      file->read_at(slice->offset + chunk.offset, std::as_writable_bytes(std::span(bytes)));
+      piece.read(chunk, bytes);
       crc = crc32c(bytes, crc);
       done += chunk.bytes;
       if (progress) progress(done, total);
       to_little_endian(*checkpoint, tensor, bytes);
       take(chunk.box, bytes);
     }
+    if (slice->codec != Codec::none) continue;  // what was decoded was compared
     if (crc != slice->crc32c) throw checksum_error(*checkpoint, tensor, *slice, crc);
   }
   each_gap(tensor, wanted, take_gap);
@@ -144,13 +172,12 @@ void read_chunks_unchecked(const OpenCheckpoint& checkpoint, const StoredTensor&
   std::int64_t done = 0;
   for (const auto* slice : slices) {
     if (slice->raw_bytes == 0) continue;
-    const auto file = checkpoint.data(slice->file).open_read();
+    const PieceReader piece(checkpoint, tensor, *slice);
     const plan::ChunkCut cut(slice->box, item, small_chunk_bytes);
     cut.each_in(wanted, [&](std::int64_t number, const Box& common) {
       if (!needed(common)) return;
       const auto chunk = cut.chunk(number);
-      bytes.resize(static_cast<std::size_t>(chunk.bytes));
-      file->read_at(slice->offset + chunk.offset, std::as_writable_bytes(std::span(bytes)));
+      piece.read(chunk, bytes);
       if (progress) progress(done + chunk.offset + chunk.bytes, total);
       to_little_endian(*checkpoint, tensor, bytes);
       take(chunk.box, bytes);

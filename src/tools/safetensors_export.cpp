@@ -166,7 +166,8 @@ class Exporter {
     std::vector<OutPart> parts;
     for (const auto& slice : tensor.slices) {
       const auto run = run_in_box(slice.box, Dims(tensor.shape.size(), 0), tensor.shape);
-      if (!run || slice.stored_bytes != slice.box.count() * item || tensor.gaps) {
+      if (!run || slice.stored_bytes != slice.box.count() * item || slice.codec != Codec::none ||
+          tensor.gaps) {
         const auto bytes = element_count(tensor.shape) * item;
         parts_.push_back({file, &tensor, nullptr, begin, bytes});
         return;

@@ -13,6 +13,7 @@
 #include "layout/bundle/key_text.hpp"
 #include "layout/bundle/meta.hpp"
 #include "layout/bundle/stored_strings.hpp"
+#include "layout/codec.hpp"
 #include "layout/hdf5/hdf5_seal.hpp"
 #include "store/commit/names.hpp"
 #include "store/contents/data_files.hpp"
@@ -173,6 +174,14 @@ void Verifier::look_at_tensors() {
     if (tensor.dtype == DType::variant) {
       add(Kind::unknown, ": variants are not decoded, so that its bytes cannot be checked", tensor);
       return;
+    }
+    for (const auto& slice : tensor.slices) {
+      if (is_known(slice.codec)) continue;
+      add(Kind::unknown,
+          cat(": it is encoded with ", codec_text(slice.codec),
+              ", which this version of Cairn does not have, so that it cannot be restored by it"),
+          tensor);
+      break;
     }
     try {
       require_stored(tensor, {Box::whole(tensor.shape)});

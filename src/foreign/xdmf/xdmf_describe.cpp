@@ -61,6 +61,10 @@ std::string why_not(const StoredTensor& tensor, bool is_dataset) {
                " are shown; store it dense, or in HDF5");
   }
   if (element_count(tensor.shape) == 0) return "it has no elements";
+  if (std::any_of(tensor.slices.begin(), tensor.slices.end(),
+                  [](const auto& slice) { return slice.codec != Codec::none; })) {
+    return "its bytes are encoded, which no reader of XDMF files knows of";
+  }
   if (tensor.key.find(':') != tensor.key.npos || printable(tensor.key) != tensor.key) {
     return "its key has no place in an XDMF file";
   }

@@ -44,6 +44,13 @@ std::string size_problem(DType dtype, std::int64_t count, std::int64_t size) {
              " take ", expected);
 }
 
+std::string size_problem(DType dtype, std::int64_t count, const Piece& piece) {
+  if (piece.codec == Codec::none) return size_problem(dtype, count, piece.stored_bytes);
+  if (dtype == DType::string || dtype == DType::variant) return "only numbers can be encoded";
+  if (piece.stored_bytes < 0) return cat("its size ", piece.stored_bytes, " is negative");
+  return size_problem(dtype, count, piece.raw_bytes);
+}
+
 std::string offset_problem(std::int64_t offset, std::int64_t size) {
   std::int64_t end = 0;
   const bool possible = offset >= 0 && !__builtin_add_overflow(offset, size, &end);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cairn/box.hpp"
+#include "cairn/contents.hpp"
 #include "cairn/dtype.hpp"
 
 namespace cairn::bundle {
@@ -14,6 +15,9 @@ std::optional<std::int64_t> checked_count(const Dims& shape, std::string* why);
 
 /// Why these bytes cannot hold `count` elements; empty if they can.
 std::string size_problem(DType dtype, std::int64_t count, std::int64_t size);
+
+/// The same of a piece whose bytes may be encoded.
+std::string size_problem(DType dtype, std::int64_t count, const Piece&);
 
 /// Why no data file can have these bytes; empty if one can.
 std::string offset_problem(std::int64_t offset, std::int64_t size);

@@ -69,10 +69,12 @@ void read_place(const pb::Entry& entry, std::int64_t count, int num_files, Store
   slice.file = entry.shard_id();
   slice.offset = entry.offset();
   slice.stored_bytes = slice.raw_bytes = entry.size();
+  slice.codec = static_cast<Codec>(entry.codec());
+  if (slice.codec != Codec::none) slice.raw_bytes = entry.raw_size();
   // An absent checksum is one whose masked form is 0: writers leave zeros out. The data will tell.
   slice.crc32c = crc_unmask(entry.crc32c());
   std::int64_t end = 0;
-  tensor.problem = size_problem(tensor.dtype, count, slice.raw_bytes);
+  tensor.problem = size_problem(tensor.dtype, count, slice);
   if (!tensor.problem.empty()) return;
   if (slice.file < 0 || slice.file >= num_files) {
     tensor.problem = cat("it lies in data file ", slice.file, ", but there are ", num_files);

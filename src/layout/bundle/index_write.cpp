@@ -34,7 +34,7 @@ void check(const StoredTensor& tensor, const Piece& slice) {
   }
   if (!tensor.sliced && !box.is_whole(shape))
     refuse(tensor, "it is plain, but its slice is not the whole");
-  auto why = size_problem(tensor.dtype, box.count(), slice.raw_bytes);
+  auto why = size_problem(tensor.dtype, box.count(), slice);
   if (!why.empty()) refuse(tensor, why);
   if (slice.file < 0) refuse(tensor, cat("it lies in data file ", slice.file));
   why = offset_problem(slice.offset, slice.stored_bytes);
@@ -107,6 +107,10 @@ class EntryText {
     at = put_number(at, 3, slice.file);
     at = put_number(at, 4, slice.offset);
     at = put_number(at, 5, slice.stored_bytes);
+    if (slice.codec != Codec::none) {
+      at = put_number(at, 14, static_cast<std::int64_t>(slice.codec));
+      at = put_number(at, 15, slice.raw_bytes);
+    }
     const auto crc = crc_mask(slice.crc32c);
     *at++ = 6 << 3 | 5;
     for (int i = 0; i < 4; ++i) *at++ = static_cast<char>(crc >> (8 * i));
@@ -118,7 +122,7 @@ class EntryText {
   static constexpr std::size_t most_number_bytes = 1 + most_varint_bytes;
   static constexpr std::size_t most_front_bytes = 2 * most_number_bytes;
   static constexpr std::size_t most_extent_bytes = 2 + 2 * most_number_bytes;
-  static constexpr std::size_t most_place_bytes = 3 * most_number_bytes + 5;
+  static constexpr std::size_t most_place_bytes = 5 * most_number_bytes + 5;
 
   void make_room(std::size_t bytes) {
     if (text_.size() < bytes) text_.resize(bytes);

@@ -44,6 +44,9 @@ void put(const StoredTensor& tensor, pb::PartTensor* out) {
     to->set_offset(slice.offset);
     to->set_size(slice.stored_bytes);
     to->set_crc32c(slice.crc32c);
+    if (slice.codec == Codec::none) continue;
+    to->set_codec(static_cast<std::int32_t>(slice.codec));
+    to->set_raw_size(slice.raw_bytes);
   }
 }
 
@@ -56,6 +59,8 @@ Piece get(const pb::PartSlice& from) {
   slice.offset = from.offset();
   slice.stored_bytes = slice.raw_bytes = from.size();
   slice.crc32c = from.crc32c();
+  slice.codec = static_cast<Codec>(from.codec());
+  if (slice.codec != Codec::none) slice.raw_bytes = from.raw_size();
   return slice;
 }
 
@@ -64,7 +69,7 @@ std::string problem(const StoredTensor& tensor, const Piece& slice, int num_file
   const bool inside = lies_inside(slice.box, tensor.shape) &&
                       (slice.dash.empty() || slice.dash.size() == slice.box.rank());
   if (!inside) return cat("a slice lies outside its shape ", shape_text(tensor.shape));
-  auto why = size_problem(tensor.dtype, slice.box.count(), slice.raw_bytes);
+  auto why = size_problem(tensor.dtype, slice.box.count(), slice);
   if (why.empty()) why = offset_problem(slice.offset, slice.stored_bytes);
   if (!why.empty() || (slice.file >= 0 && slice.file < num_files)) return why;
   return cat("it lies in data file ", slice.file, ", but there are ", num_files);

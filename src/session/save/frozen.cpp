@@ -12,6 +12,7 @@
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
 #include "exchange/exchange.hpp"
+#include "layout/codec.hpp"
 #include "layout/offsets.hpp"
 #include "session/save/shard_files.hpp"
 #include "session/save/writers/writer.hpp"
@@ -143,6 +144,7 @@ std::string why_not_frozen(const Job& job) {
   if (!job.atomic_rename || !options.write.atomic_rename) return "saves rely on no rename";
   if (!options.tier.directory.empty()) return "saves go to the nodes";
   if (!job.naming.numbered) return "the directory has one checkpoint";
+  if (encoding_of(options.store.format)) return "they are encoded as they are written";
   return "";
 }
 

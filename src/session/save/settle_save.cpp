@@ -4,9 +4,11 @@
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
 #include "group/collectives.hpp"
+#include "layout/codec.hpp"
 #include "session/save/formats/save_format.hpp"
 #include "session/save/frozen.hpp"
 #include "session/save/writers/writer.hpp"
+#include "store/contents/format.hpp"
 
 namespace cairn {
 namespace {
@@ -21,6 +23,15 @@ void require_options(Job& job) {
   }
   if (job.options.read_only) return;
   save_format_of(job).settle(job);
+  if (const auto* encoding = encoding_of(job.options.store.format)) {
+    const bool dealt = !format_of(job.options.store.format).has_data_files();
+    if (dealt || writer.writes_together()) {
+      throw Error(Code::unsupported,
+                  cat(codec_text(encoding->codec), " takes files of one writer each"),
+                  "where ranks write one file together, each must know before where its bytes lie",
+                  "Save bundles, with Writer::posix.");
+    }
+  }
   const auto choice = write.io_ranks.choice;
   const bool asked = choice != IoRanks::Choice::everyone && choice != IoRanks::Choice::automatic;
   if (!asked || !writer.writes_together()) return;

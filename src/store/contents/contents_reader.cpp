@@ -15,6 +15,7 @@
 #include "layout/bundle/stored_gaps.hpp"
 #include "layout/bundle/stored_graph.hpp"
 #include "layout/bundle/stored_strings.hpp"
+#include "layout/codec.hpp"
 #include "model/box_index.hpp"
 #include "store/commit/names.hpp"
 #include "store/contents/format.hpp"
@@ -342,15 +343,29 @@ std::string read_bytes(io::FileSystem& files, const CheckpointContents& contents
   return bytes;
 }
 
+std::string decoded(const CheckpointContents& contents, const StoredTensor& tensor,
+                    const Piece& slice, const Encoding& encoding, std::string_view bytes) {
+  std::string raw(static_cast<std::size_t>(slice.raw_bytes), '\0');
+  try {
+    encoding.decode(std::as_bytes(std::span(bytes)), std::as_writable_bytes(std::span(raw)));
+  } catch (Error& error) {
+    throw error.of_tensor(tensor.key).at(data_path(contents, slice.file).string());
+  }
+  return raw;
+}
+
 }  // namespace
 
 std::string read_slice(io::FileSystem& files, const CheckpointContents& contents,
                        const StoredTensor& tensor, const Piece& slice) {
+  const auto* encoding = encoding_of(tensor.key, slice);
   auto bytes = read_bytes(files, contents, tensor, slice);
   if (tensor.dtype == DType::string) {
     bundle::decode_strings(bytes, slice.box.count(), slice.crc32c, contents.big_endian);
   } else if (crc32c(bytes) != slice.crc32c) {
     throw checksum_error(contents, tensor, slice, crc32c(bytes));
+  } else if (encoding) {
+    return decoded(contents, tensor, slice, *encoding, bytes);
   }
   return bytes;
 }

@@ -92,7 +92,7 @@ CheckpointContents read_summary(io::FileSystem&, const io::Path& prefix,
 io::Path data_path(const CheckpointContents&, int file);
 
 /// Reads one slice whole and checks it: numbers against the checksum, strings decoded. Numeric
-/// bytes come as in the file.
+/// bytes come as in the file, or decoded. Throws unsupported for a codec that is not known.
 std::string read_slice(io::FileSystem&, const CheckpointContents&, const StoredTensor&,
                        const Piece&);
 std::vector<std::string> read_string_slice(io::FileSystem&, const CheckpointContents&,

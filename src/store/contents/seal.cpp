@@ -25,7 +25,7 @@ void join_runs(StoredTensor& tensor) {
   for (const auto& run : tensor.slices) {
     const auto at = run_at(run.box, tensor.shape);
     if (item == 0 || !at || *at != end / item || run.offset != joined.offset + end ||
-        run.file != joined.file) {
+        run.file != joined.file || run.codec != Codec::none) {
       throw Error(Code::internal, cat("entries of tensor '", tensor.key,
                                       "' are no runs of one array: ", box_text(run.box)))
           .of_tensor(tensor.key);
