@@ -12,6 +12,7 @@
 #include "cairn/version.hpp"
 #include "cli/command.hpp"
 #include "cli/print.hpp"
+#include "layout/offsets.hpp"
 #include "store/contents/format.hpp"
 #include "store/contents/open_checkpoint.hpp"
 #include "tools/verify.hpp"
@@ -54,7 +55,7 @@ void flip_a_bit(const Address& prefix) {
   const auto& slice = tensor->slices.front();
   std::fstream file(checkpoint.data(slice.file).path(),
                     std::ios::in | std::ios::out | std::ios::binary);
-  const auto at = slice.offset + slice.stored_bytes / 2;
+  const auto at = place_of(slice, slice.stored_bytes / 2);
   file.seekg(at);
   const auto byte = file.get();
   file.seekp(at);

@@ -2,6 +2,8 @@
 /// Where bytes lie in a data file.
 #include <cstdint>
 
+#include "cairn/contents.hpp"
+
 namespace cairn {
 
 /// Large slices begin on a page, so that whole pages are copied on the way to the disk and back;
@@ -17,5 +19,20 @@ constexpr std::int64_t entry_begin(std::int64_t end_of_last, std::int64_t bytes)
 }
 /// Of one whose size shows only when it is written.
 constexpr std::int64_t entry_begin(std::int64_t end_of_last) { return end_of_last; }
+
+/// Lays a piece, whose size is known, behind others of its file. Returns where it ends.
+inline std::int64_t lay_behind(std::int64_t end_of_last, Piece& piece) {
+  piece.offset = entry_begin(end_of_last, piece.stored_bytes);
+  return piece.offset + piece.stored_bytes;
+}
+/// What has a range of its own was laid out from 0.
+inline void move_by(std::int64_t begin, Piece& piece) { piece.offset += begin; }
+/// Where a byte of it lies, counted from its first.
+inline std::int64_t place_of(const Piece& piece, std::int64_t byte) { return piece.offset + byte; }
+inline std::int64_t end_of(const Piece& piece) { return piece.offset + piece.stored_bytes; }
+/// Whether a file of this size has all of it. Its end may be beyond any number.
+inline bool lies_within(const Piece& piece, std::int64_t file_bytes) {
+  return piece.offset <= file_bytes && piece.stored_bytes <= file_bytes - piece.offset;
+}
 
 }  // namespace cairn

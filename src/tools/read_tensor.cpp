@@ -10,6 +10,7 @@
 #include "exchange/chunks.hpp"
 #include "layout/bundle/key_text.hpp"
 #include "layout/bundle/stored_strings.hpp"
+#include "layout/offsets.hpp"
 #include "model/sparse.hpp"
 
 namespace cairn {
@@ -98,7 +99,7 @@ namespace {
 class PieceReader {
  public:
   PieceReader(const OpenCheckpoint& checkpoint, const StoredTensor& tensor, const Piece& piece)
-      : offset_(piece.offset) {
+      : piece_(piece) {
     if (piece.codec == Codec::none) {
       file_ = checkpoint.data(piece.file).open_read();
     } else {
@@ -109,11 +110,11 @@ class PieceReader {
     const auto size = static_cast<std::size_t>(chunk.bytes);
     if (!file_) return void(bytes.assign(decoded_, static_cast<std::size_t>(chunk.offset), size));
     bytes.resize(size);
-    file_->read_at(offset_ + chunk.offset, std::as_writable_bytes(std::span(bytes)));
+    file_->read_at(place_of(piece_, chunk.offset), std::as_writable_bytes(std::span(bytes)));
   }
 
  private:
-  std::int64_t offset_;
+  const Piece& piece_;
   std::unique_ptr<io::File> file_;
   std::string decoded_;
 };

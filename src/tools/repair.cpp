@@ -119,7 +119,7 @@ bool Repairer::plan_file(const OwnIndex& index, std::int32_t number,
   } else if (has_metadata(pieces)) {
     // Only the copy of the index can be made again.
     if (begins_with(files_, path, pieces)) {
-      const auto size = pieces.back().offset + pieces.back().size;
+      const auto size = pieces.back().end();
       replacer_.stage(path, [&](io::File& file) {
         write_over(*files_.open_read(path), size, file);
         file.write_at(size, std::as_bytes(std::span(index.bytes)));

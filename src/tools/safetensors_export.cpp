@@ -10,6 +10,7 @@
 #include "foreign/safetensors/header.hpp"
 #include "group/collectives.hpp"
 #include "layout/bundle/stored_strings.hpp"
+#include "layout/offsets.hpp"
 #include "model/runs.hpp"
 #include "store/commit/names.hpp"
 #include "store/contents/no_more_open.hpp"
@@ -234,8 +235,8 @@ class Exporter {
           numbers.try_emplace(part->slice->file, static_cast<int>(paths.size()));
       if (fresh) paths.push_back(data_path(*source_, part->slice->file));
       for (std::int64_t at = 0; at < part->bytes; at += piece_bytes) {
-        extents.push_back(
-            {file->second, part->slice->offset + at, std::min(piece_bytes, part->bytes - at), to});
+        extents.push_back({file->second, place_of(*part->slice, at),
+                           std::min(piece_bytes, part->bytes - at), to});
       }
     }
     reader_ = files_.read_ahead(std::move(paths), std::move(extents), DirectIo::automatic);

@@ -15,6 +15,7 @@
 #include "layout/bundle/stored_strings.hpp"
 #include "layout/codec.hpp"
 #include "layout/hdf5/hdf5_seal.hpp"
+#include "layout/offsets.hpp"
 #include "store/commit/names.hpp"
 #include "store/contents/data_files.hpp"
 #include "store/contents/format.hpp"
@@ -36,7 +37,7 @@ struct Range {
   const StoredTensor* tensor;
   const Piece* slice;
   std::int64_t begin() const { return slice->offset; }
-  std::int64_t end() const { return slice->offset + slice->stored_bytes; }
+  std::int64_t end() const { return end_of(*slice); }
   bool same_bytes(const Range& other) const {
     return begin() == other.begin() && end() == other.end();
   }
@@ -163,7 +164,7 @@ void Verifier::look_at_tensors() {
       // Slices are left when the index is sound and the data file is not.
       for (const auto& slice : tensor.slices) {
         const auto at = sizes_.find(slice.file);
-        if (at != sizes_.end() && slice.offset + slice.stored_bytes <= at->second) continue;
+        if (at != sizes_.end() && lies_within(slice, at->second)) continue;
         finding.slice = slice_spec_text(tensor.shape, slice.box);
         finding.file = data_path(contents_, slice.file).string();
         finding.offset = slice.offset;
@@ -177,10 +178,8 @@ void Verifier::look_at_tensors() {
     }
     for (const auto& slice : tensor.slices) {
       if (is_known(slice.codec)) continue;
-      add(Kind::unknown,
-          cat(": it is encoded with ", codec_text(slice.codec),
-              ", which this version of Cairn does not have, so that it cannot be restored by it"),
-          tensor);
+      const auto codec = codec_text(slice.codec);
+      add(Kind::unknown, cat(": this version of Cairn cannot decode it, of ", codec), tensor);
       break;
     }
     try {

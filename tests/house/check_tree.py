@@ -48,6 +48,12 @@ KNOWS_BOTH = {"src/store/contents/lost.cpp", "src/store/contents/read_holders.cp
 FILES = re.compile(r"\bio::FileSystem\b")
 BELOW_WAIST = {("src", "io"), ("src", "store"), ("src", "layout"), ("src", "testing")}
 MOST_WITH_FILES = 15
+# What a piece is called, and a sum or difference with the place where it lies.
+PIECE = r"(?:\b(?:slice|piece|stored|one|other)|slices(?:\.\w+\(\)|\[\w+\]))(?:\.|->)offset\b"
+OFFSETS = re.compile(rf"{PIECE}\s*[-+*]|[-+*]=?\s*(?:[\w.()\[\]]|->)*?{PIECE}")
+# Where bytes lie, where they are sent, where they are: other programs' files, and parts on the nodes.
+MAKE_OFFSETS = (("src", "layout"), ("src", "store"), ("src", "exchange"), ("src", "io"), ("src", "foreign"),
+                ("src", "session", "nodes"), ("src", "testing"))
 TRANSACTION = re.compile(r"\bTransaction\b|\btransaction\(\)")
 MERGES = Path("src/tools/merge_bundles.cpp")  # the one above the store that commits by itself
 # A stream of its own has the global C++ locale, unless it is given another one; these functions have the
@@ -277,6 +283,16 @@ def check_transactions(root):
                 yield f"{path}:{number}: a transaction is the store's own; hold a Draft (store/draft.hpp)"
 
 
+def check_offsets(root):
+    """Where a piece lies is computed in one place; sinks and readers alone go by it."""
+    for path in code_files(root, FOLDERS_WITH_ROOMS):
+        if any(path.parts[:len(folder)] == folder for folder in MAKE_OFFSETS):
+            continue
+        for number, line in enumerate((root / path).read_text(encoding="utf-8").splitlines(), 1):
+            if OFFSETS.search(re.sub(r"//.*", "", line)):
+                yield f"{path}:{number}: a stored offset is computed; layout/offsets.hpp does that"
+
+
 def classes_of(text):
     """Name, parents and body of each class."""
     for found in CLASS.finditer(text):
@@ -404,7 +420,8 @@ def check_paths(root):
 def check_tree(root):
     root = Path(root).resolve()
     checks = (check_includes, check_examples, check_file_names, check_members, check_output, check_kinds, check_lengths, check_paths,
-              check_size_of_rooms, check_waist, check_transactions, check_locale, check_faces, check_base_names, check_virtuals)
+              check_size_of_rooms, check_waist, check_transactions,
+              check_offsets, check_locale, check_faces, check_base_names, check_virtuals)
     return [fault for check in checks for fault in check(root)]
 
 

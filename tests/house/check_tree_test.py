@@ -112,6 +112,15 @@ class CheckTree(unittest.TestCase):
         self.expect_only("src/session/leave.cpp:1: a transaction is the store's own; hold a Draft (store/draft.hpp)",
                          {"src/session/leave.cpp": line, "src/store/leave_it.cpp": line})
 
+    def test_stored_offsets_are_computed_in_one_place(self):
+        why = "a stored offset is computed; layout/offsets.hpp does that"
+        lines = ("end = slice.offset + slice.stored_bytes;", "at(begin + entry.slices.front().offset);",
+                 "tensor.slices[0].offset += begin;", "gap -= part->slice->offset;")
+        for line in lines:
+            self.expect_only(f"src/tools/a.cpp:2: {why}", {
+                "src/tools/a.cpp": f"slice.offset = end + chunk.offset;\n{line}\n",
+                "src/layout/lay.cpp": line + "\n", "src/store/read.cpp": line + "\n"})
+
     def test_names_of_files_have_one_place(self):
         self.expect_only(
             "src/io/a.cpp:2: the names of files are built and parsed in store/commit/names.hpp",

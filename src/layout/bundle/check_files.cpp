@@ -3,6 +3,7 @@
 
 #include "base/text.hpp"
 #include "layout/bundle/index.hpp"
+#include "layout/offsets.hpp"
 
 namespace cairn::bundle {
 
@@ -28,7 +29,7 @@ void check_files(CheckpointContents& contents, const FileSize& size_of) {
       if (!size) {
         tensor.problem =
             cat("its data file ", slice.file, " of ", contents.num_files, " is missing");
-      } else if (slice.offset > *size || slice.stored_bytes > *size - slice.offset) {
+      } else if (!lies_within(slice, *size)) {
         tensor.problem = cat("its ", slice.stored_bytes, " bytes at ", slice.offset,
                              " leave data file ", slice.file, ", which has ", *size, " bytes");
       } else {

@@ -30,13 +30,13 @@ class ConvertingMemory : public SliceMemory {
     const auto in_bytes = static_cast<std::int64_t>(dtype_size(from_));
     const auto out_bytes = static_cast<std::int64_t>(dtype_size(to_));
     std::vector<std::byte> converted;
-    for (const auto& piece : plan::cut_into_chunks(part, out_bytes, converted_bytes)) {
-      const auto count = piece.box.count();
-      const auto* from = in + piece.offset / out_bytes * in_bytes;
-      converted.resize(static_cast<std::size_t>(piece.bytes));
+    for (const auto& chunk : plan::cut_into_chunks(part, out_bytes, converted_bytes)) {
+      const auto count = chunk.box.count();
+      const auto* from = in + chunk.offset / out_bytes * in_bytes;
+      converted.resize(static_cast<std::size_t>(chunk.bytes));
       const auto done = convert(from_, from, to_, converted.data(), count, how_);
-      if (done < count) refuse(piece.box, done, from + done * in_bytes);
-      memory_->write(piece.box, converted.data());
+      if (done < count) refuse(chunk.box, done, from + done * in_bytes);
+      memory_->write(chunk.box, converted.data());
     }
   }
 

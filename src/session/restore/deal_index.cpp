@@ -12,6 +12,7 @@
 #include "group/collectives.hpp"
 #include "layout/bundle/index.hpp"
 #include "layout/bundle/overlap.hpp"
+#include "layout/offsets.hpp"
 #include "session/restore/restore.hpp"
 #include "session/restore/shared_index.hpp"
 #include "session/restore/tell_contents.hpp"
@@ -257,7 +258,7 @@ class IndexDealer {
 
   bool fits(const Piece& slice) const {
     const auto size = sizes_[static_cast<std::size_t>(slice.file)];
-    return size >= 0 && slice.offset <= size && slice.stored_bytes <= size - slice.offset;
+    return size >= 0 && lies_within(slice, size);
   }
 
   // Whether the slices that all ranks know lie in data files that are there. What this rank alone

@@ -18,6 +18,7 @@
 #include "group/collectives.hpp"
 #include "layout/bundle/stored_strings.hpp"
 #include "layout/codec.hpp"
+#include "layout/offsets.hpp"
 #include "store/contents/contents_reader.hpp"
 
 namespace cairn {
@@ -205,8 +206,8 @@ class Restore {
       if (encoding_of(from.tensor->key, slice)) continue;
       const auto [file, fresh] = numbers.try_emplace(slice.file, static_cast<int>(files.size()));
       if (fresh) files.push_back(data_path(contents_, slice.file));
-      extents.push_back({file->second, slice.offset + chunk.offset, chunk.bytes, bytes_at(held_[c]),
-                         held_[c].place != nullptr});
+      extents.push_back({file->second, place_of(slice, chunk.offset), chunk.bytes,
+                         bytes_at(held_[c]), held_[c].place != nullptr});
     }
     reader_ = job_.files->read_ahead(std::move(files), std::move(extents), direct_io_);
   }

@@ -5,12 +5,12 @@
 
 #include "exchange/plan_together.hpp"
 #include "group/collectives.hpp"
+#include "layout/offsets.hpp"
 
 namespace cairn {
 namespace {
 
-constexpr std::int64_t dense_page_bytes = 4096;
-// Below this a tensor is not aligned, and a run is not worth another file operation.
+// Below this a run is not worth another file operation.
 constexpr std::int64_t small_bytes = std::int64_t{64} << 10;
 // Runs a rank: what a rank writes of another's is about one run.
 constexpr std::int64_t runs_a_rank = 8;
@@ -31,11 +31,8 @@ void lay_out_files(DensePlan& plan) {
       close();
       file = tensor.file;
     }
-    if (bytes >= small_bytes) {
-      end = (end + dense_page_bytes - 1) / dense_page_bytes * dense_page_bytes;
-    }
-    plan.begins.push_back(end);
-    end += bytes;
+    plan.begins.push_back(entry_begin(end, bytes));
+    end = plan.begins.back() + bytes;
   }
   close();
 }
@@ -91,7 +88,7 @@ DensePlan plan_dense(Group& group, std::vector<DenseTensor> tensors, std::int64_
     const auto bytes = wholes[t].count() * item;
     return plan::Spread::SourceBox{&wholes[t], item,
                                    std::max(small_bytes, bytes / group.size() / runs_a_rank),
-                                   dense_page_bytes, plan.tensors[t].file};
+                                   page_bytes, plan.tensors[t].file};
   };
   plan::Spread spread({.rank = group.rank(),
                        .ranks = group.size(),

@@ -52,19 +52,14 @@ std::vector<Outgoing> by_file(const State& state, const LocalShards& shards, int
   }
   for (auto& file : files) {
     std::int64_t end = 0;
-    for (auto& entry : file.entries) {
-      auto& slice = entry.slices.front();
-      slice.offset = entry_begin(end, slice.stored_bytes);
-      end = slice.offset + slice.stored_bytes;
-    }
+    for (auto& entry : file.entries) end = lay_behind(end, entry.slices.front());
   }
   return files;
 }
 
 std::int64_t size_of(const Outgoing& file) {
   if (file.entries.empty()) return 0;
-  const auto& last = file.entries.back().slices.front();
-  return last.offset + last.stored_bytes;
+  return end_of(file.entries.back().slices.front());
 }
 
 template <class Use>
@@ -113,7 +108,7 @@ KeyedHash::Digest digest_on_disk(const KeyedHash::Key& key, const Job& job, cons
     const auto& slice = entry.slices.front();
     for (std::int64_t at = 0; at < slice.stored_bytes; at += read_bytes) {
       extents.push_back(
-          {0, slice.offset + at, std::min(read_bytes, slice.stored_bytes - at), buffer.data()});
+          {0, place_of(slice, at), std::min(read_bytes, slice.stored_bytes - at), buffer.data()});
     }
   }
   const auto mode = job.options.write.direct_io == DirectIo::off ? DirectIo::off : DirectIo::on;

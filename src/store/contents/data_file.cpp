@@ -33,8 +33,7 @@ bool holds(const io::File& file, const FileExtent& piece, bool big_endian) {
     return true;
   }
   std::uint32_t crc = 0;
-  read(file, piece.offset, piece.offset + piece.size,
-       [&](std::string_view bytes) { crc = crc32c(bytes, crc); });
+  read(file, piece.offset, piece.end(), [&](std::string_view bytes) { crc = crc32c(bytes, crc); });
   return crc == piece.crc32c;
 }
 
@@ -81,7 +80,7 @@ bool has_metadata(const std::vector<FileExtent>& pieces) {
 bool is_sound(io::FileSystem& files, const io::Path& path, const std::vector<FileExtent>& pieces,
               bool big_endian, std::string_view tail) {
   std::int64_t end = 0;
-  for (const auto& piece : pieces) end = std::max(end, piece.offset + piece.size);
+  for (const auto& piece : pieces) end = std::max(end, piece.end());
   return look(files, path, [&](const io::File& file) {
     if (file.size() != end + static_cast<std::int64_t>(tail.size())) return false;
     std::int64_t at = 0;
@@ -91,7 +90,7 @@ bool is_sound(io::FileSystem& files, const io::Path& path, const std::vector<Fil
         zero = zero && bytes.find_first_not_of('\0') == bytes.npos;
       });
       if (!zero || !holds(file, piece, big_endian)) return false;
-      at = std::max(at, piece.offset + piece.size);
+      at = std::max(at, piece.end());
     }
     bool same = true;
     read(file, end, file.size(), [&](std::string_view bytes) {

@@ -20,6 +20,7 @@ struct FileExtent {
   std::string key;
   Dims shape;
   Box box;
+  std::int64_t end() const { return offset + size; }
   bool operator==(const FileExtent&) const;
 };
 /// By data file, ascending.

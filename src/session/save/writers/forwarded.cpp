@@ -119,10 +119,10 @@ class Forward {
                                        static_cast<std::size_t>(frame.bytes));
       error_.guard([&] {
         for (auto p = frame.first; p < frame.end; ++p) {
-          const auto& piece = stream_.parts[p];
-          auto* packing = buffers_.front().get() + (piece.at - frame.begin);
-          const auto found = fetch(piece, packing, frame.end - frame.first == 1);
-          checksums_[piece.entry] = crc32c(found, checksums_[piece.entry]);
+          const auto& part = stream_.parts[p];
+          auto* packing = buffers_.front().get() + (part.at - frame.begin);
+          const auto found = fetch(part, packing, frame.end - frame.first == 1);
+          checksums_[part.entry] = crc32c(found, checksums_[part.entry]);
           if (frame.end - frame.first == 1) bytes = found;
         }
       });
@@ -136,17 +136,17 @@ class Forward {
   }
 
   // The bytes of a piece: packed, or where they lie if they may stay there.
-  std::span<const std::byte> fetch(const Frames::Part& piece, std::byte* packing,
+  std::span<const std::byte> fetch(const Frames::Part& part, std::byte* packing,
                                    bool may_stay) const {
-    const auto& run = out_.bytes[piece.entry].run;
-    const auto* slice = out_.bytes[piece.entry].slice;
-    const auto size = static_cast<std::size_t>(piece.bytes);
+    const auto& run = out_.bytes[part.entry].run;
+    const auto* slice = out_.bytes[part.entry].slice;
+    const auto size = static_cast<std::size_t>(part.bytes);
     if (!run.empty()) {
-      const auto bytes = run.subspan(static_cast<std::size_t>(piece.offset), size);
+      const auto bytes = run.subspan(static_cast<std::size_t>(part.offset), size);
       if (may_stay) return bytes;
       std::copy(bytes.begin(), bytes.end(), packing);
     } else if (size > 0) {
-      slice->memory->read(piece.box.relative_to(slice->box.start), packing);
+      slice->memory->read(part.box.relative_to(slice->box.start), packing);
     }
     return {packing, size};
   }
@@ -184,13 +184,13 @@ class Forward {
     if (error_) return;
     const auto& frame = sender.stream.frames[sender.next];
     for (auto p = frame.first; p < frame.end; ++p) {
-      const auto& piece = sender.stream.parts[p];
-      auto& entry = sender.entries[piece.entry];
+      const auto& part = sender.stream.parts[p];
+      auto& entry = sender.entries[part.entry];
       auto& file = joined_ ? *joined_ : *sender.file;
-      if (piece.offset == 0) file.begin(entry);
-      file.append({bytes + (piece.at - frame.begin), static_cast<std::size_t>(piece.bytes)});
-      if (piece.offset + piece.bytes == entry.slices.front().raw_bytes) {
-        sender.checksums[piece.entry] = file.end(entry);
+      if (part.offset == 0) file.begin(entry);
+      file.append({bytes + (part.at - frame.begin), static_cast<std::size_t>(part.bytes)});
+      if (part.offset + part.bytes == entry.slices.front().raw_bytes) {
+        sender.checksums[part.entry] = file.end(entry);
       }
     }
   }

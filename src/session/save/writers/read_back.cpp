@@ -7,6 +7,7 @@
 #include "cairn/error.hpp"
 #include "cairn/shared_files.hpp"
 #include "group/collectives.hpp"
+#include "layout/offsets.hpp"
 
 namespace cairn {
 namespace {
@@ -24,7 +25,7 @@ std::uint32_t stored_checksum(const io::File& file, const Piece& slice,
   for (std::int64_t at = 0; at < slice.stored_bytes;) {
     const auto rest = static_cast<std::size_t>(slice.stored_bytes - at);
     const auto piece = buffer.first(std::min(buffer.size(), rest));
-    file.read_at(slice.offset + at, piece);
+    file.read_at(place_of(slice, at), piece);
     crc = crc32c(piece, crc);
     at += static_cast<std::int64_t>(piece.size());
   }
@@ -52,7 +53,7 @@ void read_back(const Job& job, const io::Path& path, const std::vector<StoredTen
   for (const auto& entry : entries) {
     for (const auto& slice : entry.slices) {
       const auto written = checksums[number++];
-      const auto end = slice.offset + slice.stored_bytes;
+      const auto end = end_of(slice);
       // A write that failed unnoticed leaves a hole, since the file is new. Zeros may look the
       // same.
       if (slice.stored_bytes == 0 || (!read_all && file->next_hole(slice.offset) >= end)) continue;

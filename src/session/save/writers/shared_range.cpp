@@ -11,9 +11,7 @@ namespace cairn {
 SharedRange::SharedRange(Outgoing out, std::int64_t limit)
     : out_(std::move(out)), checksums_(out_.entries.size()) {
   for (std::size_t e = 0; e < out_.entries.size(); ++e) {
-    auto& slice = out_.entries[e].slices.front();
-    slice.offset = bytes_ = entry_begin(bytes_, slice.raw_bytes);
-    bytes_ += slice.raw_bytes;
+    bytes_ = lay_behind(bytes_, out_.entries[e].slices.front());
     cut(e, limit);
   }
   for (const auto& frame : frames_) {
@@ -31,22 +29,22 @@ void SharedRange::cut(std::size_t e, std::int64_t limit) {
       append({e, {}, at, std::min(limit, stored.raw_bytes - at)}, limit);
     }
   } else if (slice && stored.raw_bytes > 0) {
-    const auto part = stored.box.relative_to(slice->box.start);
+    const auto box = stored.box.relative_to(slice->box.start);
     const auto item = static_cast<std::int64_t>(dtype_size(entry.dtype));
-    for (auto& chunk : plan::cut_into_chunks(part, item, std::min(limit, cached_bytes))) {
+    for (auto& chunk : plan::cut_into_chunks(box, item, std::min(limit, cached_bytes))) {
       append({e, std::move(chunk.box), chunk.offset, chunk.bytes}, limit);
     }
   }
 }
 
-void SharedRange::append(Piece piece, std::int64_t limit) {
-  const auto at = out_.entries[piece.entry].slices.front().offset + piece.offset;
-  const auto end = at + piece.bytes;
-  const bool in_place = !out_.bytes[piece.entry].run.empty() && piece.bytes >= limit / 2;
+void SharedRange::append(Part part, std::int64_t limit) {
+  const auto at = place_of(out_.entries[part.entry].slices.front(), part.offset);
+  const auto end = at + part.bytes;
+  const bool in_place = !out_.bytes[part.entry].run.empty() && part.bytes >= limit / 2;
   const bool fits = !frames_.empty() && !frames_.back().in_place && !in_place &&
                     end - frames_.back().begin <= limit;
-  const auto number = pieces_.size();
-  pieces_.push_back(std::move(piece));
+  const auto number = parts_.size();
+  parts_.push_back(std::move(part));
   if (!fits) frames_.push_back({number, number, at, 0, in_place});
   frames_.back().end = number + 1;
   frames_.back().bytes = end - frames_.back().begin;
@@ -54,7 +52,7 @@ void SharedRange::append(Piece piece, std::int64_t limit) {
 
 void SharedRange::settle(std::int64_t begin) {
   begin_ = begin;
-  for (auto& entry : out_.entries) entry.slices.front().offset += begin;
+  for (auto& entry : out_.entries) move_by(begin, entry.slices.front());
   // Not initialised: what is never used is never touched.
   buffer_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(largest_));
 }
@@ -63,27 +61,27 @@ SharedRange::Bytes SharedRange::fill(std::size_t number) {
   const auto& frame = frames_[number];
   const auto offset = begin_ + frame.begin;
   if (frame.in_place) {
-    const auto& piece = pieces_[frame.first];
-    const auto bytes = out_.bytes[piece.entry].run.subspan(static_cast<std::size_t>(piece.offset),
-                                                           static_cast<std::size_t>(piece.bytes));
-    checksums_[piece.entry] = crc32c(bytes, checksums_[piece.entry]);
+    const auto& part = parts_[frame.first];
+    const auto bytes = out_.bytes[part.entry].run.subspan(static_cast<std::size_t>(part.offset),
+                                                          static_cast<std::size_t>(part.bytes));
+    checksums_[part.entry] = crc32c(bytes, checksums_[part.entry]);
     return {offset, bytes};
   }
   std::int64_t filled = 0;
   for (auto p = frame.first; p < frame.end; ++p) {
-    const auto& piece = pieces_[p];
-    const auto& run = out_.bytes[piece.entry].run;
-    const auto* slice = out_.bytes[piece.entry].slice;
-    const auto at = out_.entries[piece.entry].slices.front().offset + piece.offset - offset;
+    const auto& part = parts_[p];
+    const auto& run = out_.bytes[part.entry].run;
+    const auto* slice = out_.bytes[part.entry].slice;
+    const auto at = place_of(out_.entries[part.entry].slices.front(), part.offset) - offset;
     std::memset(buffer_.get() + filled, 0, static_cast<std::size_t>(at - filled));
-    const std::span packed(buffer_.get() + at, static_cast<std::size_t>(piece.bytes));
+    const std::span packed(buffer_.get() + at, static_cast<std::size_t>(part.bytes));
     if (!run.empty()) {
-      std::memcpy(packed.data(), run.data() + piece.offset, packed.size());
+      std::memcpy(packed.data(), run.data() + part.offset, packed.size());
     } else {
-      slice->memory->read(piece.box, packed.data());
+      slice->memory->read(part.box, packed.data());
     }
-    checksums_[piece.entry] = crc32c(packed, checksums_[piece.entry]);
-    filled = at + piece.bytes;
+    checksums_[part.entry] = crc32c(packed, checksums_[part.entry]);
+    filled = at + part.bytes;
   }
   return {offset, {buffer_.get(), static_cast<std::size_t>(frame.bytes)}};
 }

@@ -37,21 +37,21 @@ class SharedRange {
 
  private:
   // A part of an entry that is contiguous in it.
-  struct Piece {
+  struct Part {
     std::size_t entry;
     Box box;                     // relative to the slice; of strided memory only
     std::int64_t offset, bytes;  // in the entry
   };
   struct Frame {
-    std::size_t first, end;     // pieces
+    std::size_t first, end;     // parts
     std::int64_t begin, bytes;  // in the range
-    bool in_place;              // one piece that is written from where it lies
+    bool in_place;              // one part that is written from where it lies
   };
   void cut(std::size_t entry, std::int64_t limit);
-  void append(Piece piece, std::int64_t limit);
+  void append(Part part, std::int64_t limit);
 
   Outgoing out_;
-  std::vector<Piece> pieces_;
+  std::vector<Part> parts_;
   std::vector<Frame> frames_;
   std::int64_t bytes_ = 0, begin_ = 0, largest_ = 0;
   std::unique_ptr<std::byte[]> buffer_;
