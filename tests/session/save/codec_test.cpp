@@ -1,6 +1,5 @@
 // A layout that encodes what it stores: nobody knows how long a piece is before it is written.
 #include <cstring>
-#include <random>
 
 #include "base/checksum.hpp"
 #include "base/text.hpp"
@@ -17,21 +16,22 @@ using test::run_lengths_codec;
 using test::RunLengthLayout;
 using testing::HasSubstr;
 
-constexpr std::int64_t columns = 3000;
+constexpr std::int64_t row_elements = 600;
 
 // Each rank has rows of zeros but for a stamp, which become much less, and of noise, which become
 // twice as long.
-struct Rows {
+struct NoisyRows {
   std::vector<double> calm, noise;
   State state;
 
-  explicit Rows(Group& group, std::int64_t rows = 6) {
+  explicit NoisyRows(Group& group, std::int64_t rows = 6) {
     const auto share = rows / group.size(), first = share * group.rank();
-    calm.resize(static_cast<std::size_t>(share * columns));
+    calm.resize(static_cast<std::size_t>(share * row_elements));
     noise.resize(calm.size());
-    state.add("calm", slice(calm.data(), {rows, columns}, {first, 0}, {share, columns}));
-    state.add("noise", slice(noise.data(), {rows, columns}, {first, 0}, {share, columns}));
-    first_ = first * columns;
+    state.add("calm", slice(calm.data(), {rows, row_elements}, {first, 0}, {share, row_elements}));
+    state.add("noise",
+              slice(noise.data(), {rows, row_elements}, {first, 0}, {share, row_elements}));
+    first_ = first * row_elements;
   }
   void fill(std::int64_t stamp) {
     for (std::size_t i = 0; i < calm.size(); ++i) {
@@ -53,8 +53,9 @@ struct Rows {
 
  private:
   static double noise_at(std::int64_t at, std::int64_t stamp) {
-    std::mt19937_64 random(static_cast<std::uint64_t>(at * 1000 + stamp));
-    return static_cast<double>(random());
+    auto bits = static_cast<std::uint64_t>(at * 1000 + stamp) * 0x9e3779b97f4a7c15u;
+    bits = (bits ^ bits >> 29) * 0xbf58476d1ce4e5b9u;
+    return static_cast<double>(bits ^ bits >> 31);
   }
   std::int64_t first_ = 0;
 };
@@ -67,12 +68,12 @@ class Encoded : public PlanCache {
       auto options = options_;
       if (disk) options.write.file_system = disk;
       CheckpointManager manager(group, "/run", options);
-      Rows rows(*group);
+      NoisyRows rows(*group);
       body(manager, rows, *group);
     });
   }
   void save(int ranks, std::int64_t step) {
-    rows_job(ranks, [&](CheckpointManager& manager, Rows& rows, Group&) {
+    rows_job(ranks, [&](CheckpointManager& manager, NoisyRows& rows, Group&) {
       rows.fill(step);
       manager.save(step, rows.state);
     });
@@ -82,7 +83,7 @@ class Encoded : public PlanCache {
     std::int64_t seen = 0;
     rows_job(
         ranks,
-        [&](CheckpointManager& manager, Rows& rows, Group& group) {
+        [&](CheckpointManager& manager, NoisyRows& rows, Group& group) {
           rows.spoil();
           const auto report = manager.restore_latest(rows.state);
           const bool good = !report || rows.has(report->step);
@@ -123,7 +124,7 @@ TEST_F(Encoded, ChainsOfJobs) {
   std::int64_t step = 10;
   save(2, step);
   for (const int ranks : {3, 1}) {
-    rows_job(ranks, [&](CheckpointManager& manager, Rows& rows, Group&) {
+    rows_job(ranks, [&](CheckpointManager& manager, NoisyRows& rows, Group&) {
       rows.spoil();
       EXPECT_EQ(manager.restore_latest(rows.state)->step, step);
       EXPECT_TRUE(rows.has(step));
@@ -146,7 +147,7 @@ TEST_F(Encoded, PiecesSayBothSizes) {
     ASSERT_EQ(tensor.slices.size(), 2u);
     for (const auto& piece : tensor.slices) {
       EXPECT_EQ(piece.codec, run_lengths_codec);
-      EXPECT_EQ(piece.raw_bytes, 3 * columns * 8);
+      EXPECT_EQ(piece.raw_bytes, 3 * row_elements * 8);
       EXPECT_EQ(piece.offset, ends[piece.file]) << "the end of the last";
       ends[piece.file] += piece.stored_bytes;
       if (tensor.key == "calm") {
@@ -164,10 +165,10 @@ TEST_F(Encoded, PiecesSayBothSizes) {
   // Whole, and a part that begins and ends inside of pieces.
   const BundleReader reader("/run/ckpt-10", files_);
   const auto whole = reader.read("noise");
-  ASSERT_EQ(whole.size(), 6u * columns * 8);
+  ASSERT_EQ(whole.size(), 6u * row_elements * 8);
   const auto part = reader.read("noise", {{2, 100}, {2, 50}});
   for (const std::size_t row : {0, 1}) {
-    EXPECT_EQ(part.substr(row * 400, 400), whole.substr(((2 + row) * columns + 100) * 8, 400));
+    EXPECT_EQ(part.substr(row * 400, 400), whole.substr(((2 + row) * row_elements + 100) * 8, 400));
   }
 }
 
@@ -198,7 +199,7 @@ TEST_F(Encoded, AKillBetweenEncodingAndCommit) {
   const RunLengthLayout layout;
   save(2, 10);
   const auto killed = [&] {
-    rows_job(2, [&](CheckpointManager& manager, Rows& rows, Group& group) {
+    rows_job(2, [&](CheckpointManager& manager, NoisyRows& rows, Group& group) {
       rows.fill(20);
       manager.save_async(20, rows.state).wait_written();
       group.barrier();
@@ -221,7 +222,7 @@ TEST_F(Encoded, EveryCrashLeavesTheOldOrTheNew) {
     options_.write.part_records = true;
     rows_job(
         2,
-        [&](CheckpointManager& manager, Rows& rows, Group& group) {
+        [&](CheckpointManager& manager, NoisyRows& rows, Group& group) {
           rows.fill(10);
           manager.save(10, rows.state);
           group.barrier();
@@ -258,7 +259,7 @@ TEST_F(Encoded, StoredSizesTakeNoMessageOfSaveAsync) {
     run_threads(2, [&](std::shared_ptr<Group> inner) {
       const auto group = std::make_shared<CountingGroup>(inner);
       CheckpointManager manager(group, "/run", options_);
-      Rows rows(*group);
+      NoisyRows rows(*group);
       for (std::int64_t step = 10; step <= 30; step += 10) {
         rows.fill(step);
         for (std::int64_t i = 0; i < step; ++i) rows.calm[static_cast<std::size_t>(7 * i)] = 1;
@@ -285,7 +286,7 @@ TEST_F(Encoded, AProgramWithoutTheCodecNamesIt) {
     const RunLengthLayout layout;
     save(2, 10);
   }
-  rows_job(2, [&](CheckpointManager& manager, Rows& rows, Group&) {
+  rows_job(2, [&](CheckpointManager& manager, NoisyRows& rows, Group&) {
     rows.spoil();
     const auto before = rows.calm;
     for (const auto& restore :
@@ -314,7 +315,7 @@ TEST_F(Encoded, DamageIsNoGarbage) {
   save(2, 20);
   const auto piece = contents(20).tensors.at(1).slices.at(1);
   flip(data_path(contents(20), piece.file).string(), piece.offset + piece.stored_bytes / 2);
-  rows_job(3, [&](CheckpointManager& manager, Rows& rows, Group&) {
+  rows_job(3, [&](CheckpointManager& manager, NoisyRows& rows, Group&) {
     test::expect_error(Code::data_loss, HasSubstr("tensor 'noise'"),
                        [&] { manager.restore(20, rows.state); });
   });
@@ -337,7 +338,7 @@ TEST_F(Encoded, ReplicasAreComparedByWhatTheyHold) {
 TEST_F(Encoded, FrozenTensorsAreWrittenInFull) {
   const RunLengthLayout layout;
   options_.frozen.keys = {"calm"};
-  rows_job(2, [&](CheckpointManager& manager, Rows& rows, Group&) {
+  rows_job(2, [&](CheckpointManager& manager, NoisyRows& rows, Group&) {
     rows.fill(10);
     manager.save(10, rows.state);
     manager.save(20, rows.state);
@@ -370,12 +371,11 @@ TEST_F(Encoded, DenseTensorsAreStoredAsTheyAre) {
   const RunLengthLayout layout;
   run_threads(2, [&](std::shared_ptr<Group> group) {
     CheckpointManager manager(group, "/run", options_);
-    Rows rows(*group);
-
+    NoisyRows rows(*group);
     std::vector<double> dense(rows.noise.size(), group->rank());
     const std::int64_t all = 2 * std::ssize(dense);
-    rows.state.add("dense", slice(dense.data(), {all}, {all / 2 * group->rank()}, {all / 2}))
-        .store(Storage::dense);
+    rows.state.add("dense", stored(Storage::dense, slice(dense.data(), {all},
+                                                         {all / 2 * group->rank()}, {all / 2})));
     rows.fill(10);
     manager.save(10, rows.state);
     std::fill(dense.begin(), dense.end(), -1);
