@@ -176,6 +176,7 @@ Part::Part(const Address& at, const std::string& uuid) : path_(at.path()), file_
   if (record_.uuid != uuid) damaged("it is of another save");
   for (const auto& entry : record_.tensors) {
     const auto& slice = entry.slices.at(0);
+    if (slice.codec != Codec::none) damaged(cat("tensor '", entry.key, "' is encoded"));
     if (slice.offset < 0 || slice.stored_bytes < 0 || slice.stored_bytes > data_bytes_ ||
         slice.offset > data_bytes_ - slice.stored_bytes) {
       damaged(cat("tensor '", entry.key, "' lies outside of it"));
