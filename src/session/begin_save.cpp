@@ -197,7 +197,8 @@ void Engine::require_step(std::int64_t step, const SaveOptions& options) const {
 // ancestors in the directory the last.
 std::int64_t Engine::parent() const {
   // One on the nodes may be later than one in flight.
-  return flights.empty() ? directory.head() : std::max(directory.head(), flights.last().sequence);
+  return flights.empty() ? directory.history().head()
+                         : std::max(directory.history().head(), flights.last().sequence);
 }
 
 // Whether a restart is to complete the save if its job dies between the last byte and the commit.
@@ -209,8 +210,8 @@ bool Engine::leaves_records(bool background, const SaveCall& call) const {
 }
 
 std::int64_t Engine::parent_at_home() const {
-  return flights.empty() ? directory.parent_here()
-                         : std::max(directory.parent_here(), flights.last().sequence);
+  return flights.empty() ? directory.history().parent_here()
+                         : std::max(directory.history().parent_here(), flights.last().sequence);
 }
 
 Prepared Engine::prepare(const Flight& flight, bool records, bool may_overwrite,
@@ -228,9 +229,9 @@ Prepared Engine::prepare(const Flight& flight, bool records, bool may_overwrite,
          .may_overwrite = may_overwrite,
          .slot = flight.slot,
          .shares = freezes(job) ? std::optional(frozen.sequence()) : std::nullopt});
-    mine->descends_from(
-        origin ? directory.parent_here(origin->sequence, origin->parent) : parent_at_home(),
-        now_seconds());
+    mine->descends_from(origin ? directory.history().parent_here(origin->sequence, origin->parent)
+                               : parent_at_home(),
+                        now_seconds());
     return pack(mine->id());
   });
   const auto id = unpack<DraftId>(message);

@@ -291,8 +291,8 @@ struct Checkpoint::Impl {
     if (!job.root() || job.directory != went_on.parent_path()) return;
     const auto number = commit::parse_prefix(went_on.filename().string(), job.naming);
     if (!number) return;
-    if (const auto* entry = engine.directory.find(*number)) {
-      engine.directory.went_back_to(*number, entry->save.sequence);
+    if (const auto* entry = engine.directory.history().find(*number)) {
+      engine.directory.history().went_back_to(*number, entry->save.sequence);
     }
   }
 

@@ -55,13 +55,13 @@ void Engine::name_data(Flight& flight, const Job& as_written) {
 // Rank 0. What the commit takes of the directory and of the clock.
 void Engine::make_ready(Flight& flight) const {
   auto& figures = flight.figures;
-  flight.result.replaced = directory.copy_of(flight.asked.step);
+  flight.result.replaced = directory.history().copy_of(flight.asked.step);
   figures.files = flight.layout.data_files;
   figures.total_seconds = seconds_since(flight.asked.at);
   auto& meta = flight.prepared->meta;
   if (flight.asked.background) {
     // The one before may have failed.
-    if (!flight.asked.is_flush) meta.parent = directory.parent_here();
+    if (!flight.asked.is_flush) meta.parent = directory.history().parent_here();
   } else {
     figures.blocked_seconds = figures.total_seconds;
   }
@@ -71,7 +71,6 @@ void Engine::make_ready(Flight& flight) const {
 
 // Rank 0, any thread.
 void Engine::publish(Flight& flight) {
-  directory.give_retired(flight.prepared->draft);
   flight.result.index = directory.publish(*flight.prepared, flight.layout.data_files,
                                           std::move(flight.result.joined), flight.result.replaced);
 }
@@ -84,7 +83,7 @@ void Engine::finish(Flight& flight) {
   const bool volatile_commit = mine && mine->code() == Code::durability_unknown;
   const bool counts = job.root() && (!mine || volatile_commit);
   if (counts) try {
-      directory.apply_tidied();
+      directory.history().apply_tidied();
       directory.committed(prepared, volatile_commit, flight.result.index, !flight.asked.is_flush);
       if (flight.asked.pins) pin_flushed(prepared.draft.step());
       if (flight.asked.background) {
@@ -178,7 +177,7 @@ void Engine::advance(bool wait) {
     if (failed || flight.handle->stage == SaveStage::committed) flights.retire_first();
   }
   if (wait) flights.drain();
-  directory.apply_tidied();
+  directory.history().apply_tidied();
 }
 
 // Rank 0, on a copy of the catalog: the caller's thread goes on with its own.
@@ -189,9 +188,10 @@ void Engine::tidy_in_background(const Flight& flight, bool durable) {
   const auto data_files = layout.dense_file < 0 ? layout.data_files : layout.dense_file;
   Directory::Meanwhile meanwhile{flights.steps_but(draft.step()),
                                  flights.any_takes_waiting(draft.step())};
-  directory.forget_recycled_bytes();  // a save that begins before this is done takes none
+  directory.recycling().take_bytes();  // a save that begins before this is done takes none
   auto task = [this, sequence = flight.prepared->meta.sequence, draft, data_files, durable,
-               entries = directory.catalog(), meanwhile = std::move(meanwhile)]() mutable {
+               entries = directory.history().catalog(),
+               meanwhile = std::move(meanwhile)]() mutable {
     SaveStatistics figures;
     figures.step = draft.step();
     Laps laps(figures, trace.get(), Trace::Thread::writer, &StageSeconds::tidy);

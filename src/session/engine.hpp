@@ -214,7 +214,7 @@ class Engine {
   // Restores. Collective:
   RestoreReport restore_step(std::int64_t step, State&, const RestoreOptions&, Touched* = nullptr);
   std::optional<Format> twin_of(std::int64_t step);
-  Directory::Choices choose();
+  RestoreChoices choose();
   bool changed_meanwhile(std::int64_t step);
   void remember_damage(std::int64_t step, const Error&);  // local
 

@@ -197,7 +197,7 @@ void Engine::advance_flush(bool wait, bool throws) {
   }
   if (!wait) return;
   flights.drain();  // the state file, too, names what has come
-  directory.apply_tidied();
+  directory.history().apply_tidied();
 }
 
 void Engine::flush_now(const tier::LocalSave& save, int saves_before, bool pins) {
@@ -221,7 +221,7 @@ void Engine::bring_newest_home() {
 void Engine::bring_step_home(std::int64_t step) {
   if (!nodes.is_on()) return;
   advance_flush(true);
-  const auto* there = job.root() ? directory.find(step) : nullptr;
+  const auto* there = job.root() ? directory.history().find(step) : nullptr;
   const auto at_home = broadcast_value(
       *job.group, there && there->damage.empty() ? there->save.sequence : std::int64_t{-1});
   for (const auto& save : nodes.saves()) {

@@ -11,6 +11,7 @@
 #include "session/restore/restore.hpp"
 #include "store/contents/contents_reader.hpp"
 #include "store/directory/candidates.hpp"
+#include "store/directory/retention.hpp"
 
 namespace cairn {
 bool lacks_room(const Job& job, const Error& error) {
@@ -54,7 +55,7 @@ std::size_t Engine::remove_surplus(std::int64_t step) {
     const auto mine = together(group, [&] {
       if (!job.root()) return std::int64_t{-1};
       flights.drain();  // a tidying may still be under way
-      directory.apply_tidied();
+      directory.history().apply_tidied();
       return directory.step_to_prove(saving, tried).value_or(-1);
     });
     const auto proved = broadcast_value(group, mine);
@@ -88,7 +89,10 @@ std::optional<Error> Engine::make_room(const Error& error, std::int64_t step) {
     if (other.code() == Code::communication || other.code() == Code::busy) throw;
     if (job.root()) log(LogLevel::warning, cat("while room is made: ", other.what()));
   }
-  return with_way_out(error, from_root(*job.group, [&] { return directory.how_to_make_room(); }));
+  return with_way_out(error, from_root(*job.group, [&] {
+                        return how_to_make_room(job.directory, directory.history().catalog(),
+                                                job.options.keep);
+                      }));
 }
 
 Error Engine::make_room_for_next(const Error& error, std::int64_t step) {

@@ -20,7 +20,7 @@ CheckpointManager::CheckpointManager(std::shared_ptr<Group> group, std::filesyst
     self.meet();
     self.open(true);
     together(*self.job.group, [&] {
-      self.turns = std::make_unique<Turns>(self.job, self.directory.catalog(),
+      self.turns = std::make_unique<Turns>(self.job, self.directory.history().catalog(),
                                            [&self] { self.directory.check_owner(); });
     });
     self.calls().describe(cat(" of '", self.job.naming.name, "' in ", self.job.directory.string()));
@@ -184,7 +184,7 @@ std::vector<StepInfo> CheckpointManager::steps() {
     const auto message = from_root(*job.group, [&] {
       self.directory.look_again();
       self.directory.refresh_pins();
-      const auto& catalog = self.directory.catalog();
+      const auto& catalog = self.directory.history().catalog();
       const auto live = restorable(catalog);
       Packed<StepInfo> infos;
       for (const auto& entry : catalog) {

@@ -76,7 +76,7 @@ void Engine::open_nodes() {
   };
   const auto text = from_root(*job.group, [&] {
     return pack(Home{tier::home_id({job.files, job.directory}, !job.options.read_only),
-                     !directory.catalog().empty()});
+                     !directory.history().catalog().empty()});
   });
   const auto [id, has_checkpoints] = unpack<Home>(text);
   has_home_ = has_checkpoints;
@@ -113,11 +113,11 @@ std::optional<SaveHandle> Engine::save_on_nodes(const Request& request) {
                   "Save another step, or set SaveOptions::overwrite.");
     };
     if (!request.options.overwrite && !job.options.overwrite) {
-      if (directory.is_taken(request.step)) taken("in the directory");
+      if (directory.history().is_taken(request.step)) taken("in the directory");
       for (const auto& one : nodes.saves()) {
         // What is newer than the state's ancestor this save leaves behind.
         const bool is_live = one.map.step == request.step && !one.superseded &&
-                             one.map.sequence <= directory.head() && one.can_be_had();
+                             one.map.sequence <= directory.history().head() && one.can_be_had();
         if (is_live) taken("on the nodes");
       }
     }
@@ -145,7 +145,7 @@ std::optional<SaveHandle> Engine::save_on_nodes(const Request& request) {
   }
   ++since_home_;
   line_ = nodes.numbers().sequence;
-  directory.went_on_from(line_);
+  directory.history().went_on_from(line_);
   figures.total_seconds = figures.blocked_seconds = seconds_since(request.call.at);
   ledger.committed(line_, figures, request.call.at);
   if (job.root()) log(LogLevel::info, line_of(figures));
@@ -193,7 +193,7 @@ Engine::Newest Engine::newest_saves(std::optional<std::int64_t> step,
                                     const PassedOver& passed) const {
   Newest newest;
   if (job.root()) {
-    for (const auto* entry : restorable(directory.catalog())) {
+    for (const auto* entry : restorable(directory.history().catalog())) {
       newest.of_all_at_home = std::max(newest.of_all_at_home, entry->save.sequence);
       if (passed.steps.count(entry->step) || (step && entry->step != *step)) continue;
       newest.wanted = std::max(newest.wanted, entry->save.sequence);
@@ -275,7 +275,7 @@ RestoreReport Engine::restored_from_nodes(const tier::LocalSave& save,
   report.bytes_read = moved.bytes;
   report.skipped = asked.passed.why;
   require_overwritten(asked.failed, touched, report);
-  directory.went_back_elsewhere(save.map.step, save.map.sequence);
+  directory.history().went_back_elsewhere(save.map.step, save.map.sequence);
   line_ = save.map.sequence;
   since_home_ = save.map.sequence > newest.of_all_at_home ? save.map.since_home : 0;
   if (turns) turns->restored(save.map.step);

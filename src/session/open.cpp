@@ -13,6 +13,7 @@
 #include "store/commit/sequences.hpp"
 #include "store/contents/format.hpp"
 #include "store/directory/candidates.hpp"
+#include "store/directory/retention.hpp"
 
 namespace cairn {
 namespace {
@@ -96,7 +97,7 @@ void Engine::enter_directory() {
         .at(job.directory.string());
   }
   Recovered found;
-  if (writes) found = recover(job, job.readers(), directory.ownership());
+  if (writes) found = directory.recover(job.readers());
   if (!writes && reads_only_) {
     found.not_completed = together(group, [&] { return tell_not_completed(job, *reads_only_); });
   }
@@ -106,7 +107,7 @@ void Engine::enter_directory() {
       tell_removed(job, found);
       directory.begin(std::move(found), sizes);
     }
-    plans.begin(replica_turns(directory.catalog()));
+    plans.begin(replica_turns(directory.history().catalog()));
   });
 }
 
@@ -122,12 +123,14 @@ void Engine::become_reader(const Error& why) {
     throw;
   }
   together(*job.group, [&] {
-    const auto there = directory.choices();
+    const auto there = directory.history().choices();
     const bool any = !there.steps.empty() || !there.passed.empty() || nodes.is_on();
     if (job.root() && !any) throw Error(why);
   });
-  reads_only_ =
-      with_way_out(why, from_root(*job.group, [&] { return directory.how_to_make_room(); }));
+  reads_only_ = with_way_out(why, from_root(*job.group, [&] {
+                               return how_to_make_room(job.directory, directory.history().catalog(),
+                                                       job.options.keep);
+                             }));
   if (job.root()) {
     log(LogLevel::warning, cat("this job can restore, and not save: ", reads_only_->what()));
   }

@@ -44,7 +44,7 @@ std::string line_of(std::int64_t step) { return cat("step ", step, ": "); }
 // What a run that goes on from this sequence leaves behind, as far as the catalog knows it.
 std::vector<PastSave> saved_after(const Directory& directory, std::int64_t sequence) {
   std::vector<PastSave> saves;
-  for (const auto& entry : directory.catalog()) {
+  for (const auto& entry : directory.history().catalog()) {
     const auto& save = entry.save;
     if (save.sequence <= sequence) continue;
     saves.push_back({save.sequence, save.parent, entry.step, save.wall_time_seconds, save.ranks});
@@ -76,8 +76,8 @@ RestoreReport Engine::restore_step(std::int64_t step, State& state, const Restor
   }
   const auto& contents = index->contents();
   report.step = step;
-  directory.went_back_to(step,
-                         contents.meta ? std::optional(contents.meta->sequence) : std::nullopt);
+  directory.history().went_back_to(
+      step, contents.meta ? std::optional(contents.meta->sequence) : std::nullopt);
   line_ = contents.meta ? contents.meta->sequence : -1;
   since_home_ = 0;
   if (job.root() && contents.meta) {
@@ -90,7 +90,7 @@ RestoreReport Engine::restore_step(std::int64_t step, State& state, const Restor
 // The other format in which the step is there, too.
 std::optional<Format> Engine::twin_of(std::int64_t step) {
   const auto message = from_root(*job.group, [&] {
-    const auto twin = directory.twin_of(step);
+    const auto twin = directory.history().twin_of(step);
     return twin ? pack(*twin) : "";
   });
   if (message.empty()) return std::nullopt;
@@ -112,12 +112,12 @@ bool Engine::changed_meanwhile(std::int64_t step) {
 }
 
 // The steps to try, newest first, and what is passed over before the first of them.
-Directory::Choices Engine::choose() {
+RestoreChoices Engine::choose() {
   const auto message = from_root(*job.group, [&] {
     directory.look_again();
-    return pack(directory.choices());
+    return pack(directory.history().choices());
   });
-  auto choices = unpack<Directory::Choices>(message);
+  auto choices = unpack<RestoreChoices>(message);
   for (const auto& one : choices.passed) {
     if (job.root()) log(LogLevel::warning, cat("passed over: ", one));
   }

@@ -140,7 +140,7 @@ std::optional<SaveHandle> Engine::try_save(const Request& request, Attempt& atte
     tell_meta(flight);
     draft.count_into(flight.result.counts);
     flight.handle->prefix = draft.prefix().string();
-    directory.place_in_history(meta);
+    directory.history().place(meta, job.naming.numbered);
   }
 
   // write, compare, record
