@@ -5,6 +5,7 @@
 #include "group/collectives.hpp"
 #include "session/engine.hpp"
 #include "session/objects.hpp"
+#include "store/directory/pins.hpp"
 
 namespace cairn {
 
@@ -183,8 +184,8 @@ std::vector<StepInfo> CheckpointManager::steps() {
     self.settle();
     const auto message = from_root(*job.group, [&] {
       self.directory.look_again();
-      self.directory.refresh_pins();
-      const auto& catalog = self.directory.history().catalog();
+      auto& catalog = self.directory.history().catalog();
+      refresh_pins(self.job, catalog);
       const auto live = restorable(catalog);
       Packed<StepInfo> infos;
       for (const auto& entry : catalog) {

@@ -48,8 +48,9 @@ KNOWS_BOTH = {"src/store/contents/lost.cpp", "src/store/contents/read_holders.cp
 FILES = re.compile(r"\bio::FileSystem\b")
 BELOW_WAIST = {("src", "io"), ("src", "store"), ("src", "layout"), ("src", "testing")}
 MOST_WITH_FILES = 15
+MOST_FUNCTIONS = 40
+MANY_FUNCTIONS = {"Dims": 43, "Engine": 93, "Tier": 48, "ThreadWorld": 42}
 TRANSACTION = re.compile(r"\bTransaction\b|\btransaction\(\)")
-MERGES = Path("src/tools/merge_bundles.cpp")  # the one above the store that commits by itself
 # A stream of its own has the global C++ locale, unless it is given another one; these functions have the
 # C locale. (std::to_string has it for what is no integer, which a line does not tell.)
 FOLDERS_OF_TEXTS = FOLDERS_WITH_ROOMS + ("python",)
@@ -270,7 +271,7 @@ def check_waist(root):
 def check_transactions(root):
     """What a save is on the disk is the store's; others have its Draft."""
     for path in code_files(root, ("src", "mpi", "python", "bench")):
-        if path.parts[:2] == ("src", "store") or path == MERGES:
+        if path.parts[:2] == ("src", "store"):
             continue
         for number, line in enumerate((root / path).read_text(encoding="utf-8").splitlines(), 1):
             if TRANSACTION.search(line):
@@ -285,6 +286,35 @@ def classes_of(text):
             depth += {"{": 1, "}": -1}.get(text[end], 0)
             end += 1
         yield found[1], set(re.findall(r"\w+", found[2] or "")), text[found.end():end]
+
+
+def functions_of(body):
+    """How many functions the body of a class declares, forwards and constructors counted alike."""
+    body = re.sub(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)'", "0", body)
+    body = re.sub(r"^\s*#.*", "", body, flags=re.MULTILINE)
+    body = re.sub(r"\b(?:public|protected|private)\s*:", "", body)
+    flat, depth = "", 0
+    for sign in body.rstrip("}"):  # what stands in braces is the business of others
+        depth += (sign == "{") - (sign == "}")
+        flat += ";" if sign == "}" and depth == 0 else sign if depth == 0 and sign not in "{}" else ""
+    for _ in range(6):
+        flat = re.sub(r"\([^()]*\)", "\0", flat)  # parameters
+    for _ in range(6):
+        flat = re.sub(r"<[^<>;]*>", "", flat)  # of templates, where functions have types only
+    return sum(1 for one in flat.split(";") if re.match(r"[^=]*(?:\w|operator\W+)\s*\0", one.strip())
+               and not re.match(r"(?:static_assert|friend|using|typedef|enum)\b", one.strip()))
+
+
+def check_classes(root):
+    """A class is a thing that one can know."""
+    for path in code_files(root, FOLDERS_WITH_ROOMS):
+        if path.suffix not in HEADERS:
+            continue
+        text = re.sub(r"//.*", "", (root / path).read_text(encoding="utf-8"))
+        for name, _, body in classes_of(text):
+            count = functions_of(body)
+            if count > MANY_FUNCTIONS.get(name, MOST_FUNCTIONS):
+                yield f"{path}: {name} has {count} functions, at most {MOST_FUNCTIONS} are good; cut it by what they do"
 
 
 def check_virtuals(root):
@@ -404,7 +434,8 @@ def check_paths(root):
 def check_tree(root):
     root = Path(root).resolve()
     checks = (check_includes, check_examples, check_file_names, check_members, check_output, check_kinds, check_lengths, check_paths,
-              check_size_of_rooms, check_waist, check_transactions, check_locale, check_faces, check_base_names, check_virtuals)
+              check_size_of_rooms, check_waist, check_transactions, check_locale, check_faces, check_base_names, check_classes,
+              check_virtuals)
     return [fault for check in checks for fault in check(root)]
 
 

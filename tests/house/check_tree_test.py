@@ -112,6 +112,13 @@ class CheckTree(unittest.TestCase):
         self.expect_only("src/session/leave.cpp:1: a transaction is the store's own; hold a Draft (store/draft.hpp)",
                          {"src/session/leave.cpp": line, "src/store/leave_it.cpp": line})
 
+    def test_a_class_is_a_thing_that_one_can_know(self):
+        few = "".join(f"  int f{i}(std::function<void(int)> g = [] {{ h(); }}) const;  // k()\n" for i in range(40))
+        header = "#pragma once\nclass Much {{\n public:\n  Much() : a_(1) {{ if (a_) f0(); }}\n{}  int a_ = one();\n}};\n"
+        self.expect_only("src/io/much.hpp: Much has 41 functions, at most 40 are good; cut it by what they do",
+                         {"src/io/much.hpp": header.format(few)})
+        self.assertEqual(self.faults(files={"src/io/much.hpp": header.format("".join(few.splitlines(True)[1:]))}), [])
+
     def test_names_of_files_have_one_place(self):
         self.expect_only(
             "src/io/a.cpp:2: the names of files are built and parsed in store/commit/names.hpp",

@@ -152,7 +152,6 @@ class Directory {
   // -- pins and retention -------------------------------------------------------------------------
   void pin(std::int64_t step);
   void unpin(std::int64_t step);
-  void refresh_pins() { cairn::refresh_pins(place_, history_.catalog()); }
   std::vector<RetentionDecision> preview_retention(std::optional<std::int64_t> next_step,
                                                    std::optional<double> metric);
 

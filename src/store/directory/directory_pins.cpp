@@ -41,7 +41,7 @@ void Directory::pin(std::int64_t step) {
   if (!there.entry) throw no_such_step(place_, step);
   add_pin({place_.files, place_.directory, there.name}, *there.entry);
   owned_.name->check();
-  refresh_pins();
+  refresh_pins(place_, history_.catalog());
 }
 
 void Directory::unpin(std::int64_t step) {
@@ -50,14 +50,14 @@ void Directory::unpin(std::int64_t step) {
   const auto there = look_at_disk(place_, step);
   const bool was = remove_pin({place_.files, place_.directory, there.name}, 0);
   if (!was && !there.entry) throw no_such_step(place_, step);
-  refresh_pins();
+  refresh_pins(place_, history_.catalog());
 }
 
 std::vector<RetentionDecision> Directory::preview_retention(std::optional<std::int64_t> next_step,
                                                             std::optional<double> metric) {
   if (policy_.read_only) look_again();
   auto catalog = history_.catalog();
-  cairn::refresh_pins(place_, catalog);
+  refresh_pins(place_, catalog);
   if (next_step) {
     std::erase_if(catalog, [&](const auto& entry) { return entry.step == *next_step; });
     CatalogEntry entry;
@@ -80,7 +80,7 @@ std::vector<RetentionDecision> Directory::preview_retention(std::optional<std::i
 std::optional<std::int64_t> Directory::step_to_prove(const std::vector<std::int64_t>& saving,
                                                      const std::set<std::int64_t>& tried) {
   make_durable();
-  refresh_pins();
+  refresh_pins(place_, history_.catalog());
   return history_.step_to_prove(policy_.keep, saving, tried);
 }
 
