@@ -16,6 +16,7 @@
 #include "store/contents/data_files.hpp"
 #include "store/contents/format.hpp"
 #include "store/contents/hdf5_reader.hpp"
+#include "store/contents/lost.hpp"
 #include "store/contents/open_checkpoint.hpp"
 #include "store/contents/whose.hpp"
 #include "store/directory/commit_bundle.hpp"
