@@ -245,10 +245,7 @@ void Engine::take_name(Flight& flight) const {
   id.slot = flight.slot;
   Prepared prepared{directory.join(id), meta_of_save(job, id, flight.plan->sharding)};
   prepared.draft.count_into(flight.result.counts);
-  {
-    const std::lock_guard guard(flight.handle->mutex);
-    flight.handle->prefix = prepared.draft.prefix().string();
-  }
+  flight.handle->take(prepared.draft.prefix().string());
   flight.prepared = std::move(prepared);
   tell_meta(flight);
 }

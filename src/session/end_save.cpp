@@ -160,10 +160,7 @@ void Engine::advance(bool wait) {
     }
     if (failed) {
       failed = make_room_for_next(*failed, flight.asked.step);
-      {
-        const std::lock_guard guard(flight.handle->mutex);
-        flight.handle->error = *failed;
-      }
+      flight.handle->fail(*failed);
       change(flight, SaveStage::failed);
       if (job.root()) {
         log(LogLevel::error,
@@ -287,10 +284,7 @@ void Engine::tell_unfinished() noexcept {
                                       "complete it.");
       log(level, cat(save, " failed on rank ", job.rank(),
                      " when no call was left to throw it: ", error.what()));
-      {
-        const std::lock_guard guard(flight.handle->mutex);
-        flight.handle->error = error;
-      }
+      flight.handle->fail(error);
       flight.handle->stage = SaveStage::failed;
     } else if (job.root() && !flight.result.merged) {
       log(level, cat(save, " is not committed: the manager ended before that, without wait(). The ",

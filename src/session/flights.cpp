@@ -19,21 +19,22 @@ void SaveHandle::wait_written() const {
   shared_->rank_is_done.wait(false);
 }
 std::optional<Error> SaveHandle::error() const {
-  const std::lock_guard guard(shared_->mutex);
+  const MutexLock guard(shared_->mutex);
   return shared_->error;
 }
 std::string SaveHandle::prefix() const {
-  const std::lock_guard guard(shared_->mutex);
+  const MutexLock guard(shared_->mutex);
   return shared_->prefix;
 }
 std::string SaveHandle::blocked_because() const {
-  const std::lock_guard guard(shared_->mutex);
+  const MutexLock guard(shared_->mutex);
   return shared_->blocked_because;
 }
 
 SaveHandle done_handle(std::int64_t step, std::string prefix, SaveStage stage,
                        std::string because) {
   auto shared = std::make_shared<SaveHandle::Shared>(step);
+  const MutexLock guard(shared->mutex);
   shared->prefix = std::move(prefix);
   shared->blocked_because = std::move(because);
   shared->stage = stage;
@@ -105,6 +106,7 @@ std::unique_ptr<Flight> Flights::make(std::int64_t step, bool background, const 
     flight->handle = std::make_shared<SaveHandle::Shared>(step);
   } else {
     auto& shared = *flight->handle;
+    const MutexLock guard(shared.mutex);
     shared.step = step;
     shared.stage = SaveStage::captured;
     shared.rank_is_done = false;

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -14,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "cairn/async.hpp"
 #include "io/staging_pool.hpp"
 #include "session/save/frozen.hpp"
@@ -32,12 +32,20 @@ struct SaveHandle::Shared {
   /// Set last by the thread that works on the save: once it is true, the Flight may end.
   std::atomic<bool> idle = true;
   std::atomic<bool> rank_is_done = false;  ///< its bytes are written, or will not be
-  mutable std::mutex mutex;                ///< of what follows
-  std::optional<Error> error = std::nullopt;
-  std::string prefix = "", blocked_because = "";
+  mutable Mutex mutex;
+  std::optional<Error> error CAIRN_GUARDED_BY(mutex) = std::nullopt;
+  std::string prefix CAIRN_GUARDED_BY(mutex) = "", blocked_because CAIRN_GUARDED_BY(mutex) = "";
   const pid_t process = ::getpid();  ///< whose thread writes; a forked child has none
 
   explicit Shared(std::int64_t step) : step(step) {}
+  void take(std::string name) {
+    const MutexLock guard(mutex);
+    prefix = std::move(name);
+  }
+  void fail(const Error& why) {
+    const MutexLock guard(mutex);
+    error = why;
+  }
   void end_of_writing() {
     rank_is_done = true;
     rank_is_done.notify_all();

@@ -139,7 +139,7 @@ std::optional<SaveHandle> Engine::try_save(const Request& request, Attempt& atte
     flight.sequence = meta.sequence;
     tell_meta(flight);
     draft.count_into(flight.result.counts);
-    flight.handle->prefix = draft.prefix().string();
+    flight.handle->take(draft.prefix().string());
     directory.history().place(meta, job.naming.numbered);
   }
 

@@ -1,10 +1,10 @@
 #include "session/shared_engines.hpp"
 
 #include <array>
-#include <mutex>
 #include <optional>
 #include <type_traits>
 
+#include "base/mutex.hpp"
 #include "base/text.hpp"
 #include "group/collectives.hpp"
 
@@ -70,9 +70,9 @@ std::string settings_text(const ManagerOptions& options, std::uint64_t user) {
 }
 
 std::shared_ptr<SharedEngines> SharedEngines::of(std::shared_ptr<Group> group) {
-  static std::mutex mutex;
-  static std::map<Group*, std::weak_ptr<SharedEngines>> all;
-  const std::lock_guard guard(mutex);
+  static Mutex mutex;
+  static std::map<Group*, std::weak_ptr<SharedEngines>> all CAIRN_GUARDED_BY(mutex);
+  const MutexLock guard(mutex);
   std::erase_if(all, [](const auto& one) { return one.second.expired(); });
   auto& known = all[group.get()];
   if (auto there = known.lock()) return there;

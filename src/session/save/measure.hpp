@@ -3,11 +3,11 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "cairn/contents.hpp"
 #include "cairn/statistics.hpp"
 #include "session/save/trace.hpp"
@@ -99,13 +99,13 @@ class Ledger {
     std::int64_t sequence = -1;
     SaveStatistics figures;
   };
-  Statistics counts_;         // `last` stays empty
-  mutable std::mutex mutex_;  // of what follows
-  std::array<Entry, 16> ring_;
+  Statistics counts_;  // `last` stays empty
+  std::vector<PastSave> before_;
   std::optional<SaveTime> last_, last_home_;  // when they began
-  std::int64_t tidied_ = -1;                  // not entered yet
-  double tidy_seconds_ = 0;
-  std::vector<PastSave> before_;  // without the lock
+  mutable Mutex mutex_;
+  std::array<Entry, 16> ring_ CAIRN_GUARDED_BY(mutex_);
+  std::int64_t tidied_ CAIRN_GUARDED_BY(mutex_) = -1;  // not entered yet
+  double tidy_seconds_ CAIRN_GUARDED_BY(mutex_) = 0;
 };
 
 /// A save that ends otherwise than by done() has failed.

@@ -86,12 +86,12 @@ void History::committed(CatalogEntry entry, bool is_new) {
 }
 
 void History::tidied(const std::vector<std::int64_t>& steps) {
-  const std::lock_guard guard(tidied_mutex_);
+  const MutexLock guard(tidied_mutex_);
   tidied_.insert(tidied_.end(), steps.begin(), steps.end());
 }
 
 void History::apply_tidied() {
-  const std::lock_guard guard(tidied_mutex_);
+  const MutexLock guard(tidied_mutex_);
   for (const auto step : tidied_) {
     std::erase_if(catalog_, [&](const auto& entry) { return entry.step == step; });
   }

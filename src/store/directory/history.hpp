@@ -2,13 +2,13 @@
 /// What rank 0 knows of the checkpoints of one name: which are there, and of which the state of
 /// this run descends. It touches no file.
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "cairn/retention.hpp"
 #include "store/commit/transaction.hpp"
 #include "store/directory/catalog.hpp"
@@ -98,8 +98,8 @@ class History {
   std::int64_t elsewhere_ = -1;  // of the state's ancestors the last that is not here
   std::int64_t head_here_ = -1;  // with one elsewhere: the last that is
   std::optional<CheckpointMeta> origin_;
-  std::mutex tidied_mutex_;
-  std::vector<std::int64_t> tidied_;  // under it
+  Mutex tidied_mutex_;
+  std::vector<std::int64_t> tidied_ CAIRN_GUARDED_BY(tidied_mutex_);
 };
 
 }  // namespace cairn

@@ -17,19 +17,19 @@ void Recycling::end() noexcept {
   try {
     remove_left(nullptr);
   } catch (...) {  // the next owner removes it
+    for (const auto& one : left()) take(one.step);
   }
   commit::clear_recycled(*place_.files, place_.directory, place_.naming);
   owner_ = nullptr;
-  left_.clear();
 }
 
 void Recycling::leave(const commit::LeftData& data) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   left_.push_back(data);
 }
 
 std::vector<commit::LeftData> Recycling::left() const {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   return left_;
 }
 
@@ -62,7 +62,7 @@ std::optional<commit::LeftData> Recycling::choose_left(std::int64_t step, int da
 }
 
 void Recycling::take(std::int64_t step) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   std::erase_if(left_, [&](const auto& one) { return one.step == step; });
 }
 
@@ -86,7 +86,7 @@ void Recycling::withdrawn(const std::optional<commit::LeftData>& takes) {
 }
 
 std::int64_t Recycling::set_bytes(std::int64_t bytes) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   return std::exchange(bytes_, bytes);
 }
 

@@ -4,10 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "store/commit/ownership.hpp"
 #include "store/commit/recycled.hpp"
 #include "store/location.hpp"
@@ -72,9 +72,9 @@ class Recycling {
   pid_t process_ = 0;
   bool takes_left_ = true;
   commit::Waiting waits_;
-  mutable std::mutex mutex_;  // of what follows
-  std::vector<commit::LeftData> left_;
-  std::int64_t bytes_ = -1;
+  mutable Mutex mutex_;
+  std::vector<commit::LeftData> left_ CAIRN_GUARDED_BY(mutex_);
+  std::int64_t bytes_ CAIRN_GUARDED_BY(mutex_) = -1;
 };
 
 }  // namespace cairn
