@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <thread>
 #include <vector>
@@ -58,7 +59,10 @@ class ThreadQueue : public TaskQueue {
     bool ending CAIRN_GUARDED_BY(mutex) = false;
   };
 
-  bool is_forked_child() const { return process_ != 0 && ::getpid() != process_; }
+  bool is_forked_child() const {
+    const pid_t process = process_;
+    return process != 0 && ::getpid() != process;
+  }
 
   void start(Shared& shared) CAIRN_REQUIRES(shared.mutex) {
     try {
@@ -86,7 +90,7 @@ class ThreadQueue : public TaskQueue {
   }
 
   std::unique_ptr<Shared> shared_ = std::make_unique<Shared>();
-  pid_t process_ = 0;
+  std::atomic<pid_t> process_ = 0;  // whose thread it is; asked without the lock
 };
 
 class InlineQueue : public TaskQueue {

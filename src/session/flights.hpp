@@ -27,7 +27,7 @@ namespace cairn {
 
 /// What handles and the engine share.
 struct SaveHandle::Shared {
-  std::int64_t step;
+  std::atomic<std::int64_t> step;  ///< of another save, once nobody has a handle of this one
   std::atomic<SaveStage> stage = SaveStage::captured;
   /// Set last by the thread that works on the save: once it is true, the Flight may end.
   std::atomic<bool> idle = true;
