@@ -293,7 +293,7 @@ def classes_of(text):
 def functions_of(body):
     """How many functions the body of a class declares, forwards and constructors counted alike."""
     body = re.sub(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)'", "0", body)
-    body = re.sub(r"^\s*#.*", "", body, flags=re.MULTILINE)
+    body = re.sub(r"^\s*#.*|\b[A-Z]+_[A-Z_]+\([^()]*\)", "", body, flags=re.MULTILINE)
     body = re.sub(r"\b(?:public|protected|private)\s*:", "", body)
     flat, depth = "", 0
     for sign in body.rstrip("}"):  # what stands in braces is the business of others
