@@ -12,8 +12,7 @@ std::int64_t SaveHandle::step() const { return shared_->step; }
 SaveStage SaveHandle::stage() const { return shared_->stage; }
 void SaveHandle::wait_written() const {
   if (!shared_->rank_is_done && ::getpid() != shared_->process) {
-    throw Error(Code::invalid_argument,
-                cat("a forked process waits for the save of step ", step()),
+    throw Error(Code::invalid_argument, cat("a forked process waits for the save of step ", step()),
                 "what writes it belongs to the process that was forked", "Wait there only.");
   }
   shared_->rank_is_done.wait(false);

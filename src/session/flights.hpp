@@ -173,6 +173,13 @@ class Flights {
   std::optional<Error> take_earlier_failure() {
     return std::exchange(earlier_failure_, std::nullopt);
   }
+  void throw_earlier_failure() {
+    const auto error = take_earlier_failure();
+    throws_earlier_ = error.has_value();
+    if (error) throw Error(*error);
+  }
+  /// Whether the error that is thrown is an earlier save's.
+  bool throws_earlier() const { return throws_earlier_; }
   /// True the first time: the log is to be told once that asynchronous saves block here.
   bool take_first_block() { return !std::exchange(told_blocking_, true); }
 
@@ -184,7 +191,7 @@ class Flights {
   std::optional<Error> earlier_failure_;
   io::StagingPool pool_;
   std::shared_ptr<TaskQueue> queue_;
-  bool told_blocking_ = false;
+  bool told_blocking_ = false, throws_earlier_ = false;
 };
 
 }  // namespace cairn

@@ -7,6 +7,7 @@
 #include "base/mutex.hpp"
 #include "base/text.hpp"
 #include "group/collectives.hpp"
+#include "session/save/plans.hpp"
 
 namespace cairn {
 namespace {
@@ -98,7 +99,7 @@ Engine& SharedEngines::use(std::shared_ptr<EngineSlot>& held, std::uint64_t user
           static_cast<const void*>(options.write.file_system.get()), ' ', prefix.string());
   std::optional<Plans::Comparisons> before;
   const auto settle = [&](Engine& engine) {
-    before = engine.plans.comparisons();
+    before = engine.parts().plans.comparisons();
     engine.settle();
     engine.throw_earlier_failure();
   };
@@ -126,7 +127,7 @@ Engine& SharedEngines::use(std::shared_ptr<EngineSlot>& held, std::uint64_t user
     job.options_name = "CheckpointOptions";
     auto next = std::make_unique<Engine>(std::move(job));
     next->open();
-    if (before) next->plans.go_on_from(*before);
+    if (before) next->parts().plans.go_on_from(*before);
     slot.engine = std::move(next);
     slot.settings = settings;
   }

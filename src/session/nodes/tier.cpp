@@ -180,7 +180,6 @@ void Tier::settle_protection() {
 }
 
 void Tier::open(const std::string& home_id) {
-  if (!is_on()) return;
   together(*home_.group, [&] { require_options(); });
   job_ = job_of_nodes(home_);
   find_nodes();

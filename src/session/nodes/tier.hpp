@@ -57,8 +57,6 @@ class Tier {
   /// Local. The job, of the manager's directory, outlives it.
   explicit Tier(const Job& home);
 
-  /// Local. Whether there is a tier.
-  bool is_on() const { return !home_.options.tier.directory.empty(); }
   /// When options and nodes of the job are settled. `home_id` tells which directory the checkpoints
   /// belong to; the same on all ranks. Makes the nodes' directories and looks what is in them.
   /// Removes nothing.

@@ -19,6 +19,11 @@ inline double seconds_since(SaveTime begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
+/// Since 1970.
+inline double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
 /// When the application called, and why a save_async blocks.
 struct SaveCall {
   SaveTime at = std::chrono::steady_clock::now();
