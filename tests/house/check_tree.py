@@ -3,8 +3,8 @@
 
 Reads every #include in include/, src/, mpi/, kokkos/ and fortran/ and complains of an arrow between rooms
 that is not allowed, of headers that are not the face of their room, of circles, of third-party headers outside their room, of what writes or reads
-numbers as the process's locale says, of virtual functions that only one class overrides, of files that are too long and of paths that only one machine
-has. Prints one line a fault; exit status 1 if there is any.
+numbers as the process's locale says, of virtual functions that only one class overrides, of classes that do too much, of files that are too long and of
+paths that only one machine has. Prints one line a fault; exit status 1 if there is any.
 """
 import os
 import re
@@ -45,12 +45,19 @@ HAVE_KINDS = ("src/store/", "src/layout/", "src/session/save/")
 CLASS = re.compile(r"\b(?:class|struct)\s+(\w+)(?:\s+final)?\s*(?::([^{};]+))?\{")
 VIRTUAL = re.compile(r"\bvirtual\b[^;{}]*?(?<!~)\b(\w+)\s*\(")
 OVERRIDE = re.compile(r"\b(\w+)\s*\([^;{}]*\)[^;{}]*\boverride\b")
+# What is no name in front of a parenthesis: operators, arguments of templates, annotations.
+OPERATOR = re.compile(r"\boperator\s*(?:\(\)|[^\s\w(]+)")
+IN_ANGLES = re.compile(r"<[^<>;]*>")
+ANNOTATION = re.compile(r"\b[A-Z][A-Z_]+\([^()]*\)")
+MOST_FUNCTIONS = 40  # of a class, members and forwards alike
+MOST_OF = {"Dims": 44, "Engine": 30, "ThreadWorld": 42}
+ENGINE = Path("src/session/engine.hpp")
+MOST_FILES_OF_ENGINE, MOST_HEADERS_OF_ENGINE = 4, 45
+NO_ENGINES = re.compile(r"\btier::|\bTier\b|session/nodes/|store/nodes/")
 KNOWS_BOTH = {"src/store/contents/lost.cpp", "src/store/contents/read_holders.cpp"}
 FILES = re.compile(r"\bio::FileSystem\b")
 BELOW_WAIST = {("src", "io"), ("src", "store"), ("src", "layout"), ("src", "testing")}
 MOST_WITH_FILES = 15
-MOST_FUNCTIONS = 40
-MANY_FUNCTIONS = {"Dims": 43, "Engine": 93, "Tier": 48, "ThreadWorld": 42}
 TRANSACTION = re.compile(r"\bTransaction\b|\btransaction\(\)")
 # A stream of its own has the global C++ locale, unless it is given another one; these functions have the
 # C locale. (std::to_string has it for what is no integer, which a line does not tell.)
@@ -290,35 +297,6 @@ def classes_of(text):
         yield found[1], set(re.findall(r"\w+", found[2] or "")), text[found.end():end]
 
 
-def functions_of(body):
-    """How many functions the body of a class declares, forwards and constructors counted alike."""
-    body = re.sub(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)'", "0", body)
-    body = re.sub(r"^\s*#.*|\b[A-Z]+_[A-Z_]+\([^()]*\)", "", body, flags=re.MULTILINE)
-    body = re.sub(r"\b(?:public|protected|private)\s*:", "", body)
-    flat, depth = "", 0
-    for sign in body.rstrip("}"):  # what stands in braces is the business of others
-        depth += (sign == "{") - (sign == "}")
-        flat += ";" if sign == "}" and depth == 0 else sign if depth == 0 and sign not in "{}" else ""
-    for _ in range(6):
-        flat = re.sub(r"\([^()]*\)", "\0", flat)  # parameters
-    for _ in range(6):
-        flat = re.sub(r"<[^<>;]*>", "", flat)  # of templates, where functions have types only
-    return sum(1 for one in flat.split(";") if re.match(r"[^=]*(?:\w|operator\W+)\s*\0", one.strip())
-               and not re.match(r"(?:static_assert|friend|using|typedef|enum)\b", one.strip()))
-
-
-def check_classes(root):
-    """A class is a thing that one can know."""
-    for path in code_files(root, FOLDERS_WITH_ROOMS):
-        if path.suffix not in HEADERS:
-            continue
-        text = re.sub(r"//.*", "", (root / path).read_text(encoding="utf-8"))
-        for name, _, body in classes_of(text):
-            count = functions_of(body)
-            if count > MANY_FUNCTIONS.get(name, MOST_FUNCTIONS):
-                yield f"{path}: {name} has {count} functions, at most {MOST_FUNCTIONS} are good; cut it by what they do"
-
-
 def check_virtuals(root):
     """What one of several layouts, stores or writers alone overrides asks which one it is."""
     parents, overrides, declared = {}, {}, []
@@ -337,6 +315,61 @@ def check_virtuals(root):
         if len(kinds) > 1 and sum(function in overrides[kind] for kind in kinds) < 2:
             yield (f"{path}: {base}::{function} is overridden by less than two of {len(kinds)} classes, so that it"
                    " asks which one it is; give each a function that does what follows")
+
+
+def functions_of(body):
+    """How many functions a class declares, or defines, but for those that it forbids."""
+    depth, flat = 0, []  # what stands in braces is no declaration of this class
+    for char in re.sub(r'"[^"\n]*"', "", body):
+        depth += {"{": 1, "}": -1}.get(char, 0)
+        if depth == 0:
+            flat.append(";" if char == "}" else char)
+    text, before = OPERATOR.sub("operator_", "".join(flat)).replace("->", " "), None
+    while text != before:
+        before, text = text, IN_ANGLES.sub("", text)
+    text = ANNOTATION.sub("", re.sub(r"\b(public|protected|private)\s*:(?!:)", "", text))
+    heads = [one.split("(")[0] for one in text.split(";") if "(" in one and not one.rstrip().endswith("= delete")]
+    return sum("=" not in head and not re.match(r"\s*(friend|using|static_assert)\b", head) for head in heads)
+
+
+def headers_of(root, path):
+    """The headers of ours that a file brings, with what they bring."""
+    found, last = set(), [path]
+    while last:
+        here = last.pop()
+        for _, name in INCLUDE.findall((root / here).read_text(encoding="utf-8")):
+            target = resolve(root, here, name)
+            if target is not None and target not in found:
+                found.add(target)
+                last.append(target)
+    return found
+
+
+def check_classes(root):
+    """A class is a thing that one can know, and the engine has a table of contents."""
+    defines = []
+    for path in code_files(root, FOLDERS_WITH_ROOMS):
+        text = re.sub(r"//.*", "", (root / path).read_text(encoding="utf-8"))
+        if re.search(r"^(?=[^ #]).*\bEngine::~?\w+\(", text, re.MULTILINE):
+            defines.append(path)
+        for name, above, body in classes_of(text):
+            number = functions_of(body)
+            most = MOST_OF.get(name, MOST_FUNCTIONS)
+            if number > most:
+                yield f"{path}: {name} has {number} functions, at most {most} are allowed: give a part of it a class"
+            if "Engine" in above:
+                yield f"{path}: {name} is to have an engine, and not to be one"
+    if len(defines) > MOST_FILES_OF_ENGINE:
+        yield (f"Engine is defined in {len(defines)} files, at most {MOST_FILES_OF_ENGINE} are allowed:"
+               f" {', '.join(map(str, defines))}")
+    if not (root / ENGINE).is_file():
+        return
+    brings = headers_of(root, ENGINE)
+    if len(brings) > MOST_HEADERS_OF_ENGINE:
+        yield f"{ENGINE} brings {len(brings)} of our headers, at most {MOST_HEADERS_OF_ENGINE} are allowed"
+    for path in sorted({ENGINE, *defines}):
+        if found := NO_ENGINES.search((root / path).read_text(encoding="utf-8")):
+            yield f"{path}: '{found[0]}' is no engine's; it knows what is Elsewhere (src/session/elsewhere.hpp)"
 
 
 def check_locale(root):
