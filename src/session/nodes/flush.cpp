@@ -42,11 +42,14 @@ Flush::Flush(const Job& home, double bytes_per_second)
 Flusher::~Flusher() {
   if (!flush_) return;
   flush_->pace.hurry();
-  queue_->drain();
+  if (queue_) queue_->drain();
   // It is on the nodes still.
   stages_.landing.tell_unfinished(*flush_->flight, LogLevel::warning,
                                   "the way home from the nodes");
-  flights.add(std::move(flush_->flight));
+  try {
+    flights.add(std::move(flush_->flight));
+  } catch (...) {  // then the engine's end removes it
+  }
 }
 
 bool Flusher::is_due() const {
