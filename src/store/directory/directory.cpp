@@ -57,6 +57,7 @@ void Directory::let_go() {
   owned_.recycling.end();
   owned_.staging.reset();
   owned_.name.reset();
+  policy_.read_only = true;  // until it is asked for once more
 }
 
 void Directory::begin(Recovered found, const SizesOfSteps& sizes) {

@@ -418,6 +418,18 @@ TEST_F(DirectoryAlone, AConversionTakesThePlaceOfWhatItReplaces) {
   EXPECT_EQ(prepared.meta.sequence, 7) << "its own, where nothing is replaced";
 }
 
+// A job without room for its record, which has tried once more to become the owner.
+TEST_F(DirectoryAlone, WhoHasLetGoIsAReader) {
+  Owner former(options_);
+  former.directory.let_go();
+  Owner owner(options_);
+  owner.save(10);
+  former.directory.look_again();
+  EXPECT_THAT(former.steps(), ElementsAre(10));
+  former.directory.remember_damage(10, Error(Code::data_loss, "bytes are wrong"));
+  EXPECT_EQ(scan_catalog(owner.job).front().damage, "") << "it may mark nothing";
+}
+
 TEST_F(DirectoryAlone, AReaderChoosesAmongWhatIsThereNow) {
   Owner owner(options_);
   owner.save(10);
