@@ -53,7 +53,7 @@ class Directory {
   /// When the directory has been recovered: reads the catalog, begins to give out numbers, makes
   /// room for recycled files, brings notes and state file up to date.
   void begin(Recovered, const SizesOfSteps& = {});
-  /// After take() or begin() has failed for lack of room: as if it had never been asked for.
+  /// After take() or begin() has failed for lack of room: what is there is read, and no more.
   void let_go();
   /// Throws busy when the directory has another owner. Any thread.
   void check_owner() const {
@@ -74,16 +74,17 @@ class Directory {
 
   // -- saving -------------------------------------------------------------------------------------
   /// A number for a save of this step that goes elsewhere than into the directory: no save in it
-  /// has the same. Throws io as begin does.
+  /// has the same. Throws io as begin_save does.
   std::int64_t number_elsewhere(std::int64_t step) {
     sequences_.require(step);
     return sequences_.next();
   }
-  /// Whether a save of this step needs no look at the directory: the step is new, no failed save is
-  /// to be withdrawn, a number is at hand, and what ranks know of the staging directory holds.
+  /// Whether a save of this step and of so many data files needs no look at the directory: the step
+  /// is new, no failed save is to be withdrawn, a number is at hand, the staging directory is there
+  /// durably, and the save can take all that was left.
   bool is_simple(std::int64_t step, int data_files) const;
-  /// What a save of so many data files that needs no look would be called; all but its step, parent
-  /// and slot. Makes nothing, and takes no number (use).
+  /// What a save of so many data files that needs no look would be called; all but its step,
+  /// parent, time and slot. Makes nothing, and takes no number (use).
   DraftId offer(int data_files);
   /// All ranks have agreed on such a save: its number is gone, and what it takes.
   void use(const DraftId&);

@@ -25,7 +25,7 @@ void require_free(const Location& place, std::int64_t step, std::int64_t bytes) 
 }  // namespace
 
 bool Directory::is_simple(std::int64_t step, int data_files) const {
-  if (owned_.staging && (!owned_.staging->is_made() || spoiled_)) return false;
+  if (owned_.staging && (!owned_.staging->is_durable() || spoiled_)) return false;
   const auto some = owned_.recycling.left();
   const bool waits =
       std::any_of(some.begin(), some.end(), [&](const auto& one) { return one.step == step; });

@@ -430,6 +430,16 @@ TEST_F(DirectoryAlone, WhoHasLetGoIsAReader) {
   EXPECT_EQ(scan_catalog(owner.job).front().damage, "") << "it may mark nothing";
 }
 
+TEST_F(DirectoryAlone, ASaveLooksWhereTheStagingDirectoryMayNotBeDurable) {
+  auto& files = static_cast<io::MemoryFileSystem&>(*options_.write.file_system);
+  Owner owner(options_);
+  files.inject({Code::io, "sync_directory", "run", 0, 1});
+  EXPECT_THROW(owner.begin(10), Error);
+  EXPECT_FALSE(owner.directory.is_simple(20, 0));
+  owner.save(20);
+  EXPECT_TRUE(owner.directory.is_simple(30, 0));
+}
+
 TEST_F(DirectoryAlone, AReaderChoosesAmongWhatIsThereNow) {
   Owner owner(options_);
   owner.save(10);
