@@ -207,7 +207,7 @@ std::vector<StepInfo> CheckpointManager::steps() {
         infos.add({entry.step, entry.save.sequence, !live.empty() && live.front() == &entry,
                    entry.superseded, entry.damage, entry.pin != Pin::none, entry.save.metric});
       }
-      return infos.bytes;
+      return std::move(infos.bytes);
     });
     auto infos = unpack_all<StepInfo>(message);
     if (self.nodes) self.nodes->add_steps(infos);

@@ -225,7 +225,7 @@ std::string Tier::report(const Address& folder) const {
     }
     saves.add({encode(map), std::move(stocked)});
   }
-  return saves.bytes;
+  return std::move(saves.bytes);
 }
 
 void Tier::join(const std::string& report, int node) {
