@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <mutex>
 #include <utility>
 
+#include "base/mutex.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "mpi/mpi_check.hpp"
@@ -16,26 +16,26 @@ namespace {
 class LeftOver {
  public:
   void add(std::unique_ptr<MpiReduction::Work> work) {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     list_.push_back(std::move(work));
     if (!std::exchange(told_finalize_, true)) tell_finalize();
   }
   void let_go() {
-    const std::lock_guard guard(mutex_);
-    std::erase_if(list_, [&](const auto& work) {
+    const MutexLock guard(mutex_);
+    std::erase_if(list_, [&](const auto& work) CAIRN_REQUIRES(mutex_) {
       if (!is_complete(*work)) return false;
       keep(work->communicator);
       return true;
     });
   }
   int count() const {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     return static_cast<int>(list_.size());
   }
 
  private:
   // Never freed: that is collective, and ranks find out at different moments. MPI_Finalize does it.
-  void keep(const std::shared_ptr<OwnCommunicator>& communicator) {
+  void keep(const std::shared_ptr<OwnCommunicator>& communicator) CAIRN_REQUIRES(mutex_) {
     if (std::find(kept_.begin(), kept_.end(), communicator) == kept_.end()) {
       kept_.push_back(communicator);
     }
@@ -50,7 +50,7 @@ class LeftOver {
   // MPI_Finalize begins with the attributes of MPI_COMM_SELF.
   static void tell_finalize();
   void before_finalize() {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
     do {
       for (auto& work : list_) {
@@ -62,10 +62,10 @@ class LeftOver {
     } while (!list_.empty() && std::chrono::steady_clock::now() < until);
   }
 
-  mutable std::mutex mutex_;
-  std::vector<std::unique_ptr<MpiReduction::Work>> list_;
-  std::vector<std::shared_ptr<OwnCommunicator>> kept_;
-  bool told_finalize_ = false;
+  mutable Mutex mutex_;
+  std::vector<std::unique_ptr<MpiReduction::Work>> list_ CAIRN_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<OwnCommunicator>> kept_ CAIRN_GUARDED_BY(mutex_);
+  bool told_finalize_ CAIRN_GUARDED_BY(mutex_) = false;
 };
 
 // Never destroyed: MPI may be used, and write there, after the statics of this file are gone.

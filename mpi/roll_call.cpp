@@ -64,7 +64,7 @@ void RollCall::wait(MPI_Comm communicator, std::int64_t number,
 }
 
 std::vector<int> RollCall::awaited() const {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   return awaited_;
 }
 
@@ -132,7 +132,7 @@ void RollCall::tell(std::int64_t number) {
       missing.push_back(static_cast<int>(rank));
     }
   }
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   awaited_ = std::move(missing);
 }
 

@@ -5,8 +5,9 @@
 #include <cstdint>
 #include <functional>
 #include <list>
-#include <mutex>
 #include <vector>
+
+#include "base/mutex.hpp"
 
 namespace cairn {
 
@@ -46,8 +47,8 @@ class RollCall {
   int rank_ = 0;
   std::vector<std::int64_t> come_;  // by rank: the last number that it waited for; empty at first
   std::list<Sent> sent_;
-  mutable std::mutex mutex_;
-  std::vector<int> awaited_;  // guarded
+  mutable Mutex mutex_;
+  std::vector<int> awaited_ CAIRN_GUARDED_BY(mutex_);
 };
 
 }  // namespace cairn

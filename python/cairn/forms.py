@@ -10,7 +10,8 @@ node is a kind, or a list of a kind and what it consists of, by its place among 
 A kind by itself has one tensor, under the path of its value; entries of a dict lie under PATH/KEY, those
 of a list or tuple under PATH/0, PATH/1 and so on. ["same", PLACE] is the tensor that lies under PLACE in
 the same value. "dict" by itself is one with arrays, whose keys are
-those of the tensors; ranks may have others. Of the whole checkpoint the attribute is the name of
+those of the tensors; ranks may have others. "datetime" and the like (texts.py) are a text; "function NAME" is
+one that an object has in its state dict, and has itself. Of the whole checkpoint the attribute is the name of
 the module that saved it: then what has none is what dtype and shape say, a text, a number of Python, or
 an array or tensor of that module's.
 """
@@ -21,7 +22,8 @@ import json
 from .leaves import _error, _refused
 
 NAME = "cairn.python"
-SEQUENCES = {list: "list", tuple: "tuple"}
+SETS = {set: "set", frozenset: "frozenset"}
+SEQUENCES = {list: "list", tuple: "tuple", **SETS}
 MAPPINGS = {dict: "dict", collections.OrderedDict: "OrderedDict", collections.Counter: "Counter"}
 _MAPPINGS = ("mapping", *MAPPINGS.values())  # the first one: of a class that only a state has
 TEXTS = ("str", "bytes")

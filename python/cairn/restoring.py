@@ -5,14 +5,14 @@ import json
 
 import numpy as np
 
-from . import forms
+from . import forms, texts
 from ._cairn import State
 from .forms import PARTS, PLAIN
 from .leaves import Described, Parts, Private, Resizable, _error, as_array, as_bytes
 from .saving import (NATURAL, NOTHING, NUMBERS, Kinds, as_numbers, below, kind_of_all,
                      require_dict)
 
-_SEQUENCES = {"list": list, "tuple": tuple, "torch.Size": tuple}
+_SEQUENCES = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset, "torch.Size": tuple}
 _MAPPINGS = {name: kind for kind, name in forms.MAPPINGS.items()}
 
 
@@ -213,9 +213,9 @@ class Restoring(Kinds, Parts):
             kind = bytes if form is not None and form.kind.endswith("of bytes") else str
             if form is None and value.value and isinstance(value.value[0], bytes):
                 kind = bytes
-            texts = self._want_texts([as_bytes(key, one) for one in value.value], False, True, key)
+            words = self._want_texts([as_bytes(key, one) for one in value.value], False, True, key)
             self._put_back.append(
-                lambda: value.value.__setitem__(slice(None), [text_of(one, kind) for one in texts()]))
+                lambda: value.value.__setitem__(slice(None), [text_of(one, kind) for one in words()]))
             return None
         if isinstance(value, Private):
             self._apart.append(key)
@@ -321,8 +321,8 @@ class Restoring(Kinds, Parts):
             self._want(key, NOTHING.copy())
             return lambda: None
         if isinstance(value, (str, bytes)):
-            texts = self._want_texts([as_bytes(key, value)], True, False, key)
-            return lambda: text_of(texts()[0], type(value))
+            words = self._want_texts([as_bytes(key, value)], True, False, key)
+            return lambda: text_of(words()[0], type(value))
         if isinstance(value, (list, tuple)):
             return self._all_as_they_are(key, value)
         if isinstance(value, collections.abc.Mapping):
@@ -343,8 +343,8 @@ class Restoring(Kinds, Parts):
             self._want(key, NOTHING.copy())
             return lambda: value
         if kind in (str, bytes):
-            texts = self._want_texts([as_bytes(key, one) for one in value], False, False, key)
-            return lambda: sequence([text_of(one, kind) for one in texts()])
+            words = self._want_texts([as_bytes(key, one) for one in value], False, False, key)
+            return lambda: sequence([text_of(one, kind) for one in words()])
         array = None if kind is None else as_numbers(value, kind)
         if array is not None:
             self._want(key, array)
@@ -417,20 +417,31 @@ class Restoring(Kinds, Parts):
         if sequence in _SEQUENCES:
             new = self._sequence(sequence)
             if found[0] == "string":
-                texts = self._want_texts([b""] * found[1][0], False, False, key)
-                return lambda: new([text_of(one, bytes if of_bytes else str) for one in texts()])
+                words = self._want_texts([b""] * found[1][0], False, False, key)
+                return lambda: new([text_of(one, bytes if of_bytes else str) for one in words()])
             array = self._want_new(key, found)
             return lambda: new(array.tolist())
-        if kind == "big int":
-            texts = self._want_texts([b""], True, False, key)
-            return lambda: int(texts()[0], 16)
+        if texts.is_kind(kind):
+            words = self._want_texts([b""], True, False, key)
+            return lambda: texts.made_of(key, kind, text_of(words()[0]))
+        if kind.startswith("function "):
+            return self._own_function(key, kind.partition(" ")[2], present)
         if kind in forms.TEXTS:
-            texts = self._want_texts([b""], True, False, key)
-            return lambda: text_of(texts()[0], bytes if kind == "bytes" else str)
+            words = self._want_texts([b""], True, False, key)
+            return lambda: text_of(words()[0], bytes if kind == "bytes" else str)
         if kind not in ("numpy", *NUMBERS.values()):
             raise forms.unknown(kind)
         array = self._want_new(key, found)
         return lambda: array[()] if kind == "numpy" else array.item()
+
+    def _own_function(self, key, name, present):
+        """What an object has in its state dict is one of its own."""
+        there = texts.name_of(present) if isinstance(present, texts.FUNCTIONS) else repr(present)
+        if there != name:
+            raise _error(key, f"it was the function {name}, and is {there}",
+                         "Make the object with the function that it had.")
+        self._want_nothing(key)
+        return lambda: present
 
     def _make_unmarked(self, key, value):
         """Of what has no form: what dtype and shape say. Where no face of Python has saved, which would
@@ -445,10 +456,10 @@ class Restoring(Kinds, Parts):
             if len(shape) > 1:
                 raise _error(key, f"it is an array of texts of the shape {shape}",
                              "Read it by cairn.open.")
-            texts = self._want_texts([b""] * (shape[0] if shape else 1), not shape, False, key)
+            words = self._want_texts([b""] * (shape[0] if shape else 1), not shape, False, key)
             if not shape:
-                return lambda: text_of(texts()[0], kind)
-            return lambda: sequence([text_of(one, kind) for one in texts()])
+                return lambda: text_of(words()[0], kind)
+            return lambda: sequence([text_of(one, kind) for one in words()])
         if value is None and not self._module and (dtype, tuple(shape)) == ("uint8", (0,)):
             self._want_nothing(key)
             return lambda: None

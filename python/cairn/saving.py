@@ -4,8 +4,9 @@ import collections.abc
 
 import numpy as np
 
+from . import texts
 from ._cairn import State
-from .forms import ARRAYS, MAPPINGS, NAME, PARTS, PLAIN, SEQUENCES, SHARDED, Forms
+from .forms import ARRAYS, MAPPINGS, NAME, PARTS, PLAIN, SEQUENCES, SETS, SHARDED, Forms
 from .leaves import Described, Parts, Resizable, _error, as_array, as_bytes, json_of
 
 NUMBERS = {bool: "bool", int: "int", float: "float", complex: "complex"}
@@ -60,8 +61,10 @@ class Kinds:
     def _holds(self, value):
         if value is None or type(value) in NUMBERS or type(value) in (str, bytes):
             return PLAIN
-        if isinstance(value, np.generic):
+        if isinstance(value, np.generic) or type(value) in texts.KINDS:
             return PLAIN
+        if type(value) in SETS:
+            return PLAIN if all(self._holds(one) == PLAIN for one in value) else PARTS
         if isinstance(value, collections.abc.Mapping):
             if not all(map(is_name, value)):
                 return PARTS
@@ -167,7 +170,7 @@ class Saving(Kinds, Parts):
         before = len(self.native)
         self._form(forms, key, value, made)
         if len(self.native) == before:
-            if not isinstance(value, (collections.abc.Mapping, list, tuple)):
+            if not isinstance(value, (collections.abc.Mapping, list, tuple, *SETS)):
                 self._ties += 1
                 return  # it is saved with the one that it is tied to
             self._add_array(key, NOTHING)
@@ -195,6 +198,8 @@ class Saving(Kinds, Parts):
             return forms.number("None")
         if kind in NUMBERS:
             return forms.number(self._form_number(key, value))
+        if kind in texts.KINDS:
+            return forms.number(self._form_text(key, *texts.text_of(key, value)))
         if isinstance(value, np.character):
             self._refuse(key, value)
         if isinstance(value, np.generic):
@@ -215,14 +220,20 @@ class Saving(Kinds, Parts):
 
     def _form_number(self, key, value):
         if type(value) is int and not -(2**63) <= value < 2**64:
-            self._never()
-            self._add_texts(key, [hex(value).encode()], True, False)
-            return "big int"
+            return self._form_text(key, "big int", hex(value))
         self._add_held(key, value, as_array(key, value))
         return NUMBERS[type(value)]
 
+    def _form_text(self, key, kind, text):
+        self._never()
+        self._add_texts(key, [text.encode("utf-8", "surrogateescape")], True, False)
+        return kind
+
     def _form_sequence(self, forms, key, value):
         name = SEQUENCES.get(type(value), "list")
+        if type(value) in SETS:  # all ranks have it in one order
+            self._never()
+            value = sorted(value, key=lambda one: (type(one).__name__, repr(one)))
         kind = kind_of_all(value)
         if kind in (str, bytes):
             self._note_texts(value)

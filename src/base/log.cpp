@@ -1,15 +1,15 @@
 #include "cairn/log.hpp"
 
 #include <cstdio>
-#include <mutex>
 #include <string>
 
+#include "base/mutex.hpp"
 #include "base/text.hpp"
 
 namespace cairn {
 namespace {
 
-std::mutex mutex;
+Mutex mutex;
 
 void to_standard_error(LogLevel level, std::string_view message) {
   if (level == LogLevel::info) return;
@@ -18,12 +18,12 @@ void to_standard_error(LogLevel level, std::string_view message) {
   std::fputs(line.c_str(), stderr);
 }
 
-LogSink& sink() {
+LogSink& sink() CAIRN_REQUIRES(mutex) {
   static LogSink instance = to_standard_error;
   return instance;
 }
 
-FatalHandler& fatal_handler() {
+FatalHandler& fatal_handler() CAIRN_REQUIRES(mutex) {
   static FatalHandler instance;
   return instance;
 }
@@ -31,7 +31,7 @@ FatalHandler& fatal_handler() {
 }  // namespace
 
 void set_log_sink(LogSink replacement) {
-  std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   sink() = std::move(replacement);
 }
 
@@ -39,7 +39,7 @@ void log(LogLevel level, std::string_view message) {
   // Called without the lock, so that a sink may log or replace itself. What it throws is lost: a
   // message must not make one rank take another path than the others.
   const auto current = [] {
-    std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     return sink();
   }();
   try {
@@ -49,14 +49,14 @@ void log(LogLevel level, std::string_view message) {
 }
 
 void set_fatal_handler(FatalHandler replacement) {
-  std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   fatal_handler() = std::move(replacement);
 }
 
 void tell_fatal(std::string_view message) {
   bool silent = false;
   const auto current = [&] {
-    std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     silent = !sink() && !fatal_handler();
     return fatal_handler();
   }();

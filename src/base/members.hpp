@@ -98,12 +98,13 @@ struct ArePlain {
   }
 };
 
-/// Numbers, and structs of them without gaps between them.
+/// Numbers, and structs of them without gaps between them. One with references cannot be assigned.
 template <class T>
 constexpr bool is_plain() {
   if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
     return true;
-  } else if constexpr (std::is_aggregate_v<T> && std::is_trivially_copyable_v<T>) {
+  } else if constexpr (std::is_aggregate_v<T> && std::is_trivially_copyable_v<T> &&
+                       std::is_copy_assignable_v<T>) {
     return decltype(with_members(std::declval<const T&>(), ArePlain()))::value == sizeof(T);
   } else {
     return false;

@@ -2,11 +2,12 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <condition_variable>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "base/no_thread.hpp"
 
 namespace cairn {
@@ -23,7 +24,7 @@ class ThreadQueue : public TaskQueue {
     }
     if (!shared_->thread.joinable()) return;
     {
-      const std::lock_guard guard(shared_->mutex);
+      const MutexLock guard(shared_->mutex);
       shared_->ending = true;
     }
     shared_->changed.notify_all();
@@ -33,7 +34,7 @@ class ThreadQueue : public TaskQueue {
   void run(std::function<void()> task) override {
     auto& shared = *shared_;
     {
-      const std::lock_guard guard(shared.mutex);
+      const MutexLock guard(shared.mutex);
       if (!shared.thread.joinable()) start(shared);  // before: what is not taken may not stay here
       shared.tasks.push_back(std::move(task));
       ++shared.given;
@@ -43,24 +44,27 @@ class ThreadQueue : public TaskQueue {
 
   void drain() override {
     if (is_forked_child()) return;
-    std::unique_lock lock(shared_->mutex);
+    MutexLock lock(shared_->mutex);
     const auto all = shared_->given;
-    shared_->changed.wait(lock, [&] { return shared_->done >= all; });
+    while (shared_->done < all) lock.wait(shared_->changed);
   }
 
  private:
   struct Shared {
-    std::mutex mutex;
+    Mutex mutex;
     std::condition_variable changed;
-    std::vector<std::function<void()>> tasks;  // few at a time
-    std::thread thread;
-    unsigned long long given = 0, done = 0;
-    bool ending = false;
+    std::vector<std::function<void()>> tasks CAIRN_GUARDED_BY(mutex);  // few at a time
+    std::thread thread CAIRN_GUARDED_BY(mutex);
+    unsigned long long given CAIRN_GUARDED_BY(mutex) = 0, done CAIRN_GUARDED_BY(mutex) = 0;
+    bool ending CAIRN_GUARDED_BY(mutex) = false;
   };
 
-  bool is_forked_child() const { return process_ != 0 && ::getpid() != process_; }
+  bool is_forked_child() const {
+    const pid_t process = process_;
+    return process != 0 && ::getpid() != process;
+  }
 
-  void start(Shared& shared) {
+  void start(Shared& shared) CAIRN_REQUIRES(shared.mutex) {
     try {
       shared.thread = std::thread([&shared] { work(shared); });
       process_ = ::getpid();
@@ -70,9 +74,9 @@ class ThreadQueue : public TaskQueue {
   }
 
   static void work(Shared& shared) {
-    std::unique_lock lock(shared.mutex);
+    MutexLock lock(shared.mutex);
     for (;;) {
-      shared.changed.wait(lock, [&] { return shared.ending || !shared.tasks.empty(); });
+      while (!shared.ending && shared.tasks.empty()) lock.wait(shared.changed);
       if (shared.tasks.empty()) return;
       auto task = std::move(shared.tasks.front());
       shared.tasks.erase(shared.tasks.begin());
@@ -86,7 +90,7 @@ class ThreadQueue : public TaskQueue {
   }
 
   std::unique_ptr<Shared> shared_ = std::make_unique<Shared>();
-  pid_t process_ = 0;
+  std::atomic<pid_t> process_ = 0;  // whose thread it is; asked without the lock
 };
 
 class InlineQueue : public TaskQueue {

@@ -7,10 +7,10 @@
 #include <cmath>
 #include <condition_variable>
 #include <cstdlib>
-#include <mutex>
 #include <thread>
 #include <utility>
 
+#include "base/mutex.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
@@ -34,31 +34,31 @@ class Watch {
   }
 
   void add(WatchedRank* rank) {
-    const std::lock_guard guard(mutex);
+    const MutexLock guard(mutex);
     ranks_.push_back(rank);
     start();
   }
   void remove(WatchedRank* rank) {
-    const std::lock_guard guard(mutex);
+    const MutexLock guard(mutex);
     std::erase(ranks_, rank);
   }
   void set(const WaitLimits& limits) {
-    const std::lock_guard guard(mutex);
+    const MutexLock guard(mutex);
     limits_ = limits;
     ++changes_;
     start();
     changed_.notify_all();
   }
   WaitLimits limits() {
-    const std::lock_guard guard(mutex);
+    const MutexLock guard(mutex);
     return limits_;
   }
 
-  std::mutex mutex;
+  Mutex mutex;
 
  private:
   // A forked child has the memory, but not the thread.
-  void start() {
+  void start() CAIRN_REQUIRES(mutex) {
     if (runs_in_ == getpid() || ranks_.empty()) return;
     if (limits_.log_seconds <= 0 && limits_.end_seconds <= 0) return;
     sigset_t all, before;
@@ -73,7 +73,7 @@ class Watch {
   }
 
   // How often to look: a wait is told of at most a quarter later than it might.
-  std::chrono::nanoseconds period() const {
+  std::chrono::nanoseconds period() const CAIRN_REQUIRES(mutex) {
     double shortest = 20;
     for (const double limit : {limits_.log_seconds, limits_.end_seconds}) {
       if (limit > 0) shortest = std::min(shortest, limit);
@@ -82,9 +82,11 @@ class Watch {
   }
 
   [[noreturn]] void run() {
-    for (std::unique_lock lock(mutex);;) {
+    for (MutexLock lock(mutex);;) {
       const auto before = changes_;
-      changed_.wait_for(lock, period(), [&] { return changes_ != before; });
+      const auto until = Clock::now() + period();
+      while (changes_ == before && lock.wait_until(changed_, until) == std::cv_status::no_timeout) {
+      }
       std::vector<std::string> told;
       std::optional<std::string> end;
       const auto now = Clock::now();
@@ -106,11 +108,11 @@ class Watch {
     }
   }
 
-  std::vector<WatchedRank*> ranks_;
-  WaitLimits limits_;
-  std::uint64_t changes_ = 0;
+  std::vector<WatchedRank*> ranks_ CAIRN_GUARDED_BY(mutex);
+  WaitLimits limits_ CAIRN_GUARDED_BY(mutex);
+  std::uint64_t changes_ CAIRN_GUARDED_BY(mutex) = 0;
   std::condition_variable changed_;
-  pid_t runs_in_ = 0;
+  pid_t runs_in_ CAIRN_GUARDED_BY(mutex) = 0;
 };
 
 }  // namespace
@@ -170,7 +172,7 @@ WatchedRank::WatchedRank(int rank, int ranks, std::function<std::vector<int>()> 
 WatchedRank::~WatchedRank() { Watch::instance().remove(this); }
 
 void WatchedRank::describe(std::string object) {
-  const std::lock_guard guard(Watch::instance().mutex);
+  const MutexLock guard(Watch::instance().mutex);
   object_ = std::move(object);
 }
 

@@ -95,9 +95,11 @@ class WireReader {
       std::copy_n(bytes(count * sizeof(Number)).data(), count * sizeof(Number),
                   reinterpret_cast<char*>(value.data()));
     } else if constexpr (requires { value.has_value(); }) {
+      value.reset();
       if (get<bool>()) take(value.emplace());
     } else if constexpr (requires { value.begin(); }) {
       auto left = get<std::uint64_t>();
+      value.clear();
       if constexpr (requires { value.reserve(left); }) {
         value.reserve(room_for(left));
       }
@@ -197,7 +199,7 @@ std::vector<std::pair<int, std::string>> mail_of(Letters letters) {
     if constexpr (requires(typename Letters::mapped_type one) { one.each(); }) {
       mail.emplace_back(rank, std::move(letter.bytes));
     } else {
-      mail.emplace_back(rank, pack(letter));
+      mail.emplace_back(rank, pack(std::exchange(letter, {})));
     }
   }
   return mail;

@@ -1,4 +1,4 @@
-// cairn gc: what a new owner of the directory would do, without a place.
+// cairn gc: what a new owner of the directory would do, without a job.
 #include <algorithm>
 #include <set>
 

@@ -65,7 +65,7 @@ std::string divisions_of(Mail samples) {
     if (division.regions.count() < 2) continue;
     divisions.add({key, all.dtype, all.shape, division.regions.cuts(), division.runs.firsts()});
   }
-  return divisions.bytes;
+  return std::move(divisions.bytes);
 }
 
 bool fits(const Declaration& mine, const Division& division) {

@@ -4,9 +4,9 @@
 // first and their sizes are powers of two, so the latter means that it holds a capacity or more. So
 // S shards hold at least S · S / (S + 1) capacities, and the rest of the total fits into one more.
 #include <algorithm>
-#include <mutex>
 #include <set>
 
+#include "base/mutex.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
@@ -136,14 +136,14 @@ class Filling {
 }  // namespace
 
 struct MaxShardSizePolicy::Warned {
-  std::mutex mutex;
-  std::set<std::string> keys;
+  Mutex mutex;
+  std::set<std::string> keys CAIRN_GUARDED_BY(mutex);
 
   void of(const Tensors& oversize, std::int64_t max_bytes, std::string_view what_follows) {
     constexpr std::size_t most_named = 3;
     Tensors news;
     {
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       for (const auto* tensor : oversize) {
         if (keys.insert(tensor->key).second) news.push_back(tensor);
       }

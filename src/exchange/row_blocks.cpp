@@ -1,9 +1,9 @@
 #include "exchange/row_blocks.hpp"
 
 #include <algorithm>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "base/text.hpp"
 #include "cairn/background.hpp"
 #include "cairn/error.hpp"
@@ -17,9 +17,9 @@ struct RowBlocks::Spares {
     bool is_lent, was_taken;  // since let_go_unused()
   };
   const std::shared_ptr<StagingMemory> pages = page_memory();
-  std::mutex mutex;
-  bool keeps;  // what comes back
-  std::vector<Piece> pieces;
+  Mutex mutex;
+  bool keeps CAIRN_GUARDED_BY(mutex);  // what comes back
+  std::vector<Piece> pieces CAIRN_GUARDED_BY(mutex);
 
   explicit Spares(bool keeps_them) : keeps(keeps_them) {}
   ~Spares() {
@@ -27,12 +27,12 @@ struct RowBlocks::Spares {
   }
   std::byte* lend(std::size_t bytes);
   void come_back(const std::byte* begin);
-  void drop(bool all);
+  void drop(bool all) CAIRN_REQUIRES(mutex);
 };
 
 // The smallest that is there, if it is not much too large.
 std::byte* RowBlocks::Spares::lend(std::size_t bytes) {
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   Piece* best = nullptr;
   for (auto& one : pieces) {
     if (one.is_lent || one.bytes < bytes || one.bytes / 2 > bytes) continue;
@@ -51,7 +51,7 @@ std::byte* RowBlocks::Spares::lend(std::size_t bytes) {
 }
 
 void RowBlocks::Spares::come_back(const std::byte* begin) {
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   for (auto& one : pieces) {
     if (one.begin == begin) one.is_lent = false;
   }
@@ -69,7 +69,7 @@ void RowBlocks::Spares::drop(bool all) {
 RowBlocks::RowBlocks(bool keeps) : spares_(std::make_shared<Spares>(keeps)) {}
 
 RowBlocks::~RowBlocks() {
-  const std::lock_guard lock(spares_->mutex);
+  const MutexLock lock(spares_->mutex);
   spares_->keeps = false;
   spares_->drop(true);
 }
@@ -87,7 +87,7 @@ std::shared_ptr<std::byte> RowBlocks::take(std::int64_t bytes) {
 }
 
 void RowBlocks::let_go_unused() {
-  const std::lock_guard lock(spares_->mutex);
+  const MutexLock lock(spares_->mutex);
   spares_->drop(false);
   for (auto& one : spares_->pieces) one.was_taken = one.is_lent;
 }

@@ -3,9 +3,10 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include <mutex>
 #include <set>
 #include <utility>
+
+#include "base/mutex.hpp"
 
 namespace cairn::io {
 namespace {
@@ -14,19 +15,19 @@ namespace {
 class Refusals {
  public:
   bool has(dev_t device) {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     return devices_.contains(device);
   }
   void add(int descriptor) {
     struct stat status;
     if (::fstat(descriptor, &status) != 0) return;
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     devices_.insert(status.st_dev);
   }
 
  private:
-  std::mutex mutex_;
-  std::set<dev_t> devices_;
+  Mutex mutex_;
+  std::set<dev_t> devices_ CAIRN_GUARDED_BY(mutex_);
 };
 
 Refusals& refusals() {
@@ -38,7 +39,7 @@ class Rings {
  public:
   std::byte* take() {
     {
-      const std::lock_guard guard(mutex_);
+      const MutexLock guard(mutex_);
       if (in_use_ == most) return nullptr;
       ++in_use_;
       if (kept_) return std::exchange(kept_, nullptr);
@@ -47,7 +48,7 @@ class Rings {
     void* all = ::mmap(nullptr, bytes + slot_bytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (all == MAP_FAILED) {
-      const std::lock_guard guard(mutex_);
+      const MutexLock guard(mutex_);
       --in_use_;
       return nullptr;
     }
@@ -63,7 +64,7 @@ class Rings {
   }
   void give(std::byte* ring) {
     {
-      const std::lock_guard guard(mutex_);
+      const MutexLock guard(mutex_);
       --in_use_;
       if (!kept_) {
         kept_ = ring;
@@ -75,9 +76,9 @@ class Rings {
 
  private:
   static constexpr int most = 4;  // more files at a time than these take the page cache
-  std::mutex mutex_;
-  int in_use_ = 0;
-  std::byte* kept_ = nullptr;
+  Mutex mutex_;
+  int in_use_ CAIRN_GUARDED_BY(mutex_) = 0;
+  std::byte* kept_ CAIRN_GUARDED_BY(mutex_) = nullptr;
 };
 
 Rings& rings() {

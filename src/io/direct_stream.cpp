@@ -29,7 +29,7 @@ std::unique_ptr<DirectStream> DirectStream::open(int buffered, const Path& path)
   const bool whole = std::int64_t{status.st_blocks} * 512 >= status.st_size;
   std::unique_ptr<DirectStream> stream(new DirectStream(buffered, whole ? status.st_size : 0,
                                                         *std::move(direct), path, std::move(ring)));
-  const std::lock_guard guard(stream->mutex_);
+  const MutexLock guard(stream->mutex_);
   stream->add_thread();
   if (stream->threads_.empty()) return nullptr;
   return stream;
@@ -52,7 +52,7 @@ DirectStream::~DirectStream() {
     } catch (...) {  // close() would have told
     }
     {
-      const std::lock_guard guard(mutex_);
+      const MutexLock guard(mutex_);
       stop_ = true;
     }
     work_to_do_.notify_all();
@@ -100,8 +100,8 @@ void DirectStream::write(std::int64_t offset, std::span<const std::byte> bytes, 
 }
 
 void DirectStream::take_slot() {
-  std::unique_lock guard(mutex_);
-  work_done_.wait(guard, [&] { return !free_.empty(); });
+  MutexLock guard(mutex_);
+  while (free_.empty()) guard.wait(work_done_);
   if (error_) std::rethrow_exception(error_);
   slot_ = free_.back();
   free_.pop_back();
@@ -122,7 +122,7 @@ void DirectStream::end_row() {
   if (whole > 0) {
     enqueue({offset, begin, whole, slot});
   } else {  // nobody else takes slots, so the bytes stay there
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     free_.push_back(slot);
   }
   if (!rest.empty()) put_buffered(offset + static_cast<std::int64_t>(whole), rest);
@@ -131,17 +131,17 @@ void DirectStream::end_row() {
 // Until nothing is on its way to these bytes: the last write of a byte counts.
 void DirectStream::wait_for(std::int64_t begin, std::int64_t end) {
   if (begin >= furthest_) return;
-  std::unique_lock guard(mutex_);
-  work_done_.wait(guard, [&] {
-    const auto meets = [&](const Request& one) { return one.meets(begin, end); };
-    return std::ranges::none_of(flying_, meets) && std::ranges::none_of(queue_, meets);
-  });
+  MutexLock guard(mutex_);
+  const auto meets = [&](const Request& one) { return one.meets(begin, end); };
+  while (std::ranges::any_of(flying_, meets) || std::ranges::any_of(queue_, meets)) {
+    guard.wait(work_done_);
+  }
 }
 
 void DirectStream::enqueue(const Request& request) {
   furthest_ = std::max(furthest_, request.end());
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     if (error_) {
       if (request.slot >= 0) free_.push_back(request.slot);
       std::rethrow_exception(error_);
@@ -165,9 +165,8 @@ void DirectStream::flush() {
   } catch (...) {
     error = std::current_exception();
   }
-  std::unique_lock guard(mutex_);
-  work_done_.wait(guard,
-                  [&] { return queue_.empty() && std::ranges::all_of(flying_, &Request::empty); });
+  MutexLock guard(mutex_);
+  while (!queue_.empty() || !std::ranges::all_of(flying_, &Request::empty)) guard.wait(work_done_);
   if (!error_) error_ = error;
   if (error_) std::rethrow_exception(error_);
 }
@@ -188,15 +187,16 @@ bool DirectStream::may_fly(const Request& request) const {
 }
 
 DirectStream::Queue::iterator DirectStream::next_request() {
-  return std::ranges::find_if(queue_, [&](const Request& one) { return may_fly(one); });
+  return std::ranges::find_if(
+      queue_, [&](const Request& one) CAIRN_REQUIRES(mutex_) { return may_fly(one); });
 }
 
 void DirectStream::work(Request& flying) {
-  std::unique_lock guard(mutex_);
+  MutexLock guard(mutex_);
   for (;;) {
-    auto next = queue_.end();
+    auto next = next_request();
     ++idle_;
-    work_to_do_.wait(guard, [&] { return (next = next_request()) != queue_.end() || stop_; });
+    for (; next == queue_.end() && !stop_; next = next_request()) guard.wait(work_to_do_);
     --idle_;
     if (next == queue_.end()) return;
     flying = *next;

@@ -4,10 +4,10 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <type_traits>
 
+#include "base/mutex.hpp"
 #include "base/no_thread.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
@@ -34,7 +34,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     const auto operation = std::make_shared<Operation>();
     operation->work = std::move(work);
     operation->began = Clock::now();
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     if (stuck_ && !stuck_->done) throw not_answering(*stuck_, action, path);
     stuck_.reset();
     // Too late even to begin: what is begun and not waited for would happen behind its caller's
@@ -60,7 +60,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
       const auto operation = std::make_shared<Operation>();
       operation->work = std::move(work);
       operation->began = Clock::now();
-      std::unique_lock lock(mutex_);
+      MutexLock lock(mutex_);
       const bool stuck = stuck_ && !stuck_->done;
       try {
         hand_over(operation);
@@ -75,41 +75,43 @@ class Pool : public std::enable_shared_from_this<Pool> {
   }
 
   void give_up() {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     for (const auto& operation : running_) operation->given_up = true;
     changed_.notify_all();
   }
   void wait_until_back() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return !stuck_ || stuck_->done; });
+    MutexLock lock(mutex_);
+    while (stuck_ && !stuck_->done) lock.wait(changed_);
   }
 
   // The last caller is gone.
   void end() {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     ending_ = true;
     changed_.notify_all();
   }
 
  private:
   struct Operation {
-    std::function<void()> work;
-    std::exception_ptr failure;
+    std::function<void()> work;  // of the thread that does it, from `begun` to `done`;
+    std::exception_ptr failure;  // so is this
     Clock::time_point began;
     bool begun = false, done = false, given_up = false;
   };
 
-  // With the mutex held. Without a thread for it, it is not handed over.
-  void hand_over(const std::shared_ptr<Operation>& operation) {
+  // Without a thread for it, it is not handed over.
+  void hand_over(const std::shared_ptr<Operation>& operation) CAIRN_REQUIRES(mutex_) {
     if (idle_ <= waiting_.size()) {
       std::thread([self = shared_from_this()] { self->serve(); }).detach();
     }
     waiting_.push_back(operation);
     changed_.notify_all();
   }
-  bool wait_for(std::unique_lock<std::mutex>& lock, const Operation& operation) {
+  bool wait_for(MutexLock& lock, const Operation& operation) {
     const auto until = std::min(this_threads_deadline, after(seconds_));
-    changed_.wait_until(lock, until, [&] { return operation.done || operation.given_up; });
+    while (!operation.done && !operation.given_up) {
+      if (lock.wait_until(changed_, until) == std::cv_status::timeout) break;
+    }
     return operation.done;
   }
 
@@ -123,10 +125,10 @@ class Pool : public std::enable_shared_from_this<Pool> {
   }
 
   void serve() {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     for (;;) {
       ++idle_;
-      changed_.wait(lock, [&] { return ending_ || !waiting_.empty(); });
+      while (!ending_ && waiting_.empty()) lock.wait(changed_);
       --idle_;
       if (waiting_.empty()) return;
       const auto operation = std::move(waiting_.front());
@@ -148,13 +150,14 @@ class Pool : public std::enable_shared_from_this<Pool> {
   }
 
   const double seconds_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::shared_ptr<Operation>> waiting_;
-  std::vector<std::shared_ptr<Operation>> running_;
-  std::shared_ptr<Operation> stuck_;  // nobody waits for it any more
-  std::size_t idle_ = 0;
-  bool ending_ = false;
+  std::deque<std::shared_ptr<Operation>> waiting_ CAIRN_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<Operation>> running_ CAIRN_GUARDED_BY(mutex_);
+  // Nobody waits for it any more.
+  std::shared_ptr<Operation> stuck_ CAIRN_GUARDED_BY(mutex_);
+  std::size_t idle_ CAIRN_GUARDED_BY(mutex_) = 0;
+  bool ending_ CAIRN_GUARDED_BY(mutex_) = false;
 };
 
 // What an operation returns. It owns all that it touches: `work` holds copies only.

@@ -6,19 +6,18 @@
 namespace cairn::io {
 
 void Pace::spend(std::int64_t bytes) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (bytes_per_second_ <= 0) return;
   const std::chrono::duration<double> time(static_cast<double>(bytes) / bytes_per_second_);
   free_at_ = std::max(free_at_, std::chrono::steady_clock::now()) +
              std::chrono::duration_cast<std::chrono::steady_clock::duration>(time);
-  const auto is_free = [&] {
-    return bytes_per_second_ <= 0 || std::chrono::steady_clock::now() >= free_at_;
-  };
-  while (!is_free()) hurried_.wait_until(lock, free_at_);
+  while (bytes_per_second_ > 0 && std::chrono::steady_clock::now() < free_at_) {
+    lock.wait_until(hurried_, free_at_);
+  }
 }
 
 void Pace::hurry() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   bytes_per_second_ = 0;
   hurried_.notify_all();
 }

@@ -5,8 +5,8 @@
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
+#include "base/mutex.hpp"
 #include "io/file_system.hpp"
 
 namespace cairn::io {
@@ -23,10 +23,10 @@ class Pace {
   void hurry();
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable hurried_;
-  double bytes_per_second_;
-  std::chrono::steady_clock::time_point free_at_ = {};
+  double bytes_per_second_ CAIRN_GUARDED_BY(mutex_);
+  std::chrono::steady_clock::time_point free_at_ CAIRN_GUARDED_BY(mutex_) = {};
 };
 
 /// The same file system, whose writes of bytes spend the pace. All three outlive its files.

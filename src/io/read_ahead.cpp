@@ -86,7 +86,7 @@ ReadAhead::ReadAhead(Open open, std::vector<Path> files, std::vector<Extent> ext
 
 ReadAhead::~ReadAhead() {
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     stop_ = true;
   }
   may_fetch_.notify_all();
@@ -145,9 +145,9 @@ bool ReadAhead::may_begin() const {
 }
 
 void ReadAhead::work() {
-  std::unique_lock guard(mutex_);
+  MutexLock guard(mutex_);
   for (;;) {
-    may_fetch_.wait(guard, [&] { return stop_ || fetching_ == blocks_.size() || may_begin(); });
+    while (!stop_ && fetching_ < blocks_.size() && !may_begin()) guard.wait(may_fetch_);
     if (stop_ || fetching_ == blocks_.size()) return;
     auto& block = blocks_[fetching_++];
     std::byte* slot = nullptr;
@@ -171,7 +171,7 @@ void ReadAhead::work() {
 
 ReadAhead::Source& ReadAhead::open(std::size_t file) {
   auto& source = sources_[file];
-  const std::lock_guard guard(source.mutex);
+  const MutexLock guard(source.mutex);
   if (source.error) std::rethrow_exception(source.error);
   if (!source.opened) {
     try {
@@ -241,19 +241,19 @@ std::uint32_t ReadAhead::next() {
 }
 
 const ReadAhead::Block& ReadAhead::wait_for_block() {
-  std::unique_lock guard(mutex_);
+  MutexLock guard(mutex_);
   auto& block = blocks_[current_];
-  fetched_.wait(guard, [&] { return block.done; });
+  while (!block.done) guard.wait(fetched_);
   return block;
 }
 
 // Nothing before this one is asked for again.
 void ReadAhead::finish_blocks(std::size_t end) {
   if (current_ >= end) return;
-  std::unique_lock guard(mutex_);
+  MutexLock guard(mutex_);
   for (; current_ < end; ++current_) {
     auto& block = blocks_[current_];
-    fetched_.wait(guard, [&] { return block.done; });
+    while (!block.done) guard.wait(fetched_);
     if (block.slot >= 0) free_.push_back(std::exchange(block.slot, -1));
     auto& source = sources_[block.file];
     if (--source.blocks_left == 0) {

@@ -5,11 +5,11 @@
 #include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "io/descriptor.hpp"
 #include "io/direct_io.hpp"
 #include "io/file_system.hpp"
@@ -36,18 +36,20 @@ class ReadAhead : public Reader {
   std::uint32_t next() override;
 
  private:
-  /// Open from the first block of a file that is fetched to the last that is done with.
+  /// Open from the first block of a file that is fetched to the last that is done with. Opened
+  /// with the mutex held, by open(); whoever has called that needs none to read.
   struct Source {
-    std::mutex mutex;
+    Mutex mutex;
     std::size_t blocks_left = 0;
     std::optional<Opened> opened;
     std::optional<Descriptor> direct;
-    std::exception_ptr error;
+    std::exception_ptr error CAIRN_GUARDED_BY(mutex);
   };
   struct Block {
     std::size_t file;
     std::int64_t begin, end;
     std::byte* place;  ///< null: it takes a slot
+    // Of the thread that fetches it, then of the caller; `done` changes with mutex_ held.
     int slot = -1;
     bool done = false;  ///< fetched, or left to a plain read
     bool fetched = false;
@@ -60,7 +62,7 @@ class ReadAhead : public Reader {
 
   // Of the threads.
   void work();
-  bool may_begin() const;
+  bool may_begin() const CAIRN_REQUIRES(mutex_);
   bool fetch(const Block&, std::byte* slot);
   bool fetch_direct(Source&, const Block&, std::byte* slot);
   Source& open(std::size_t file);
@@ -81,13 +83,13 @@ class ReadAhead : public Reader {
   CheckedRead read_;
   std::size_t turn_ = 0;  // the next extent
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable may_fetch_, fetched_;
   std::vector<Block> blocks_;
-  std::size_t fetching_ = 0;  // the next block to be fetched
-  std::size_t current_ = 0;   // the block that the caller is at
-  std::vector<int> free_;
-  bool stop_ = false;
+  std::size_t fetching_ CAIRN_GUARDED_BY(mutex_) = 0;  // the next block to be fetched
+  std::size_t current_ = 0;  // where the caller is, who alone changes it, with the mutex held
+  std::vector<int> free_ CAIRN_GUARDED_BY(mutex_);
+  bool stop_ CAIRN_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };
 

@@ -1,14 +1,14 @@
 // The stages of a save before its bytes (save.cpp): settle, plan, prepare.
+#include "session/save_stages.hpp"
+
 #include <algorithm>
 #include <bit>
-#include <chrono>
 #include <cmath>
 
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/log.hpp"
 #include "group/collectives.hpp"
-#include "session/engine.hpp"
 #include "session/save/join_descriptions.hpp"
 #include "session/save/save_steps.hpp"
 #include "session/save/settle_save.hpp"
@@ -26,19 +26,15 @@ std::string metric_text(const std::optional<double>& metric) {
 
 }  // namespace
 
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 // Deals with a save whose bytes are still on their way; whether a new one may begin.
-bool Engine::make_way() {
-  advance(false);
+bool Planning::make_way() {
+  landing_.advance(false);
   if (!flights.is_writing()) return true;
   switch (job.options.async.when_busy) {
     case WhenBusy::wait:
       while (flights.is_writing()) {
         flights.wait_until_idle();
-        advance(false);
+        landing_.advance(false);
       }
       return true;
     case WhenBusy::skip:
@@ -51,15 +47,15 @@ bool Engine::make_way() {
   flight.handle->idle.wait(false);
   // What has failed is no longer on its way: it lands as a failure, with all that this takes.
   if (any_of(*job.group, flight.failure != nullptr)) {
-    advance(true);
+    landing_.advance(true);
     return true;
   }
   // Whether it can be removed or not: what was cancelled must never land.
   const bool gone =
-      withdraw(&flight.prepared.value().draft, false, false) == Directory::Withdrawn::gone;
+      landing_.withdraw(&flight.prepared.value().draft, false, false) == Directory::Withdrawn::gone;
   if (gone) ledger.replaced();
   if (!gone) ledger.failed();
-  change(flight, gone ? SaveStage::replaced : SaveStage::failed);
+  landing_.change(flight, gone ? SaveStage::replaced : SaveStage::failed);
   const auto step = flight.asked.step;
   flights.retire_last();
   if (!gone) {
@@ -70,25 +66,8 @@ bool Engine::make_way() {
   return true;
 }
 
-void Engine::throw_earlier_failure() {
-  const auto error = flights.take_earlier_failure();
-  throws_earlier_ = error.has_value();
-  if (error) throw Error(*error);
-}
-
-// What failed earlier must not cost the last save before a stop: its handle and the log have told
-// of it.
-void Engine::clear_way_for_last_save() {
-  if (!turns->stop()) return;
-  settle();  // nor is the last one to be skipped
-  if (flights.take_earlier_failure() && job.root()) {
-    log(LogLevel::warning,
-        "the failure of an earlier save is not thrown: the job stops, and saves");
-  }
-}
-
 // Whether all ranks can save with the plan of the last save; `quick`: without the directory, too.
-PlanSum Engine::ask_for_plan(const Request& request, const Look& look, bool quick) {
+PlanSum Planning::ask_for_plan(const SaveRequest& request, const Look& look, bool quick) {
   const auto kept = plans.kept();
   // What goes wrong on one rank is a miss: the long way meets it again, and says so on all ranks.
   bool may = kept != nullptr && !request.options.policy;
@@ -111,7 +90,7 @@ PlanSum Engine::ask_for_plan(const Request& request, const Look& look, bool quic
   return sum;
 }
 
-Engine::Planned Engine::plan(const Request& request, const Look& look) {
+Planned Planning::plan(const SaveRequest& request, const Look& look) {
   const auto& [step, given, options, background, call] = request;
   const auto kept = plans.kept();
   const bool quick = background && kept && kept->again == SavePlan::Again::alone;
@@ -129,8 +108,8 @@ Engine::Planned Engine::plan(const Request& request, const Look& look) {
   }
   if (!planned.again) require_step(step, options);
   if (flights.has(step)) {
-    settle();
-    throw_earlier_failure();
+    landing_.advance(true);
+    flights.throw_earlier_failure();
     planned.again = planned.again && plans.kept();  // a failure has ended the plan, on all ranks
   }
   if (planned.again) {
@@ -149,7 +128,7 @@ Engine::Planned Engine::plan(const Request& request, const Look& look) {
 // Whether this rank could save with this plan and without a look at the directory. The quick way is
 // only for a new step: there is nothing to replace, and no failed save to withdraw. Rank 0 must
 // leave a part record, or recovery could complete a save that rank 0 did not finish.
-bool Engine::is_quick(const SavePlan& plan, std::int64_t step) const {
+bool Planning::is_quick(const SavePlan& plan, std::int64_t step) const {
   if (!job.options.hooks.savers.empty() || !plan.capture.made() ||
       flights.pool().bytes() < plan.capture.layout().bytes || flights.has(step)) {
     return false;
@@ -159,7 +138,7 @@ bool Engine::is_quick(const SavePlan& plan, std::int64_t step) const {
 }
 
 // Rank 0. The save's number and name, which a sum over ranks tells them.
-void Engine::offer_draft(PlanSum& sum) {
+void Planning::offer_draft(PlanSum& sum) {
   auto id = directory.offer(plans.kept()->layout.data_files);
   id.step = 0;  // all ranks know it
   id.parent = parent_at_home();
@@ -168,7 +147,7 @@ void Engine::offer_draft(PlanSum& sum) {
 }
 
 // Collective. The policy of this save alone, or that of all.
-Sharding Engine::settle_policy(const SaveOptions& options) {
+Sharding Planning::settle_policy(const SaveOptions& options) {
   if (!options.policy) return job.sharding;
   Sharding sharding{options.policy};
   const auto parameters = together(*job.group, [&] {
@@ -181,7 +160,7 @@ Sharding Engine::settle_policy(const SaveOptions& options) {
   return sharding;
 }
 
-void Engine::require_step(std::int64_t step, const SaveOptions& options) const {
+void Planning::require_step(std::int64_t step, const SaveOptions& options) const {
   require_same(*job.group, "the step", cat(step));
   require_same(*job.group, "SaveOptions",
                {{"metric", metric_text(options.metric)},
@@ -195,26 +174,19 @@ void Engine::require_step(std::int64_t step, const SaveOptions& options) const {
 
 // Rank 0: the sequence of the checkpoint that a save which begins now goes on from, and of its
 // ancestors in the directory the last.
-std::int64_t Engine::parent() const {
+std::int64_t Planning::parent() const {
   // One on the nodes may be later than one in flight.
-  return flights.empty() ? directory.head() : std::max(directory.head(), flights.last().sequence);
+  return flights.empty() ? directory.history().head()
+                         : std::max(directory.history().head(), flights.last().sequence);
 }
 
-// Whether a restart is to complete the save if its job dies between the last byte and the commit.
-// The application waits for a blocking save, and goes on when that has ended one way or the other;
-// after the last one before a stop it would not be there to save again.
-bool Engine::leaves_records(bool background, const SaveCall& call) const {
-  return background || !call.why_blocking.empty() || job.options.write.part_records ||
-         !job.atomic_rename || (turns && turns->stop());
+std::int64_t Planning::parent_at_home() const {
+  return flights.empty() ? directory.history().parent_here()
+                         : std::max(directory.history().parent_here(), flights.last().sequence);
 }
 
-std::int64_t Engine::parent_at_home() const {
-  return flights.empty() ? directory.parent_here()
-                         : std::max(directory.parent_here(), flights.last().sequence);
-}
-
-Prepared Engine::prepare(const Flight& flight, bool records, bool may_overwrite,
-                         const CheckpointMeta* origin) {
+Prepared Planning::prepare(const Flight& flight, bool records, bool may_overwrite,
+                           const CheckpointMeta* origin) {
   std::optional<Draft> mine;  // rank 0
   const auto message = from_root(*job.group, [&] {
     flights.drain();  // a tidying may still be filling what is looked at here
@@ -228,38 +200,14 @@ Prepared Engine::prepare(const Flight& flight, bool records, bool may_overwrite,
          .may_overwrite = may_overwrite,
          .slot = flight.slot,
          .shares = freezes(job) ? std::optional(frozen.sequence()) : std::nullopt});
-    mine->descends_from(
-        origin ? directory.parent_here(origin->sequence, origin->parent) : parent_at_home(),
-        now_seconds());
+    mine->descends_from(origin ? directory.history().parent_here(origin->sequence, origin->parent)
+                               : parent_at_home(),
+                        now_seconds());
     return pack(mine->id());
   });
   const auto id = unpack<DraftId>(message);
   return {mine ? *std::move(mine) : directory.join(id),
           meta_of_save(job, id, flight.plan->sharding)};
-}
-
-// Any thread: a save on whose numbers ranks have agreed gets its name.
-void Engine::take_name(Flight& flight) const {
-  auto id = flight.id.value();
-  id.slot = flight.slot;
-  Prepared prepared{directory.join(id), meta_of_save(job, id, flight.plan->sharding)};
-  prepared.draft.count_into(flight.result.counts);
-  {
-    const std::lock_guard guard(flight.handle->mutex);
-    flight.handle->prefix = prepared.draft.prefix().string();
-  }
-  flight.prepared = std::move(prepared);
-  tell_meta(flight);
-}
-
-// What the application says of the checkpoint. Descriptions may be long: who seals it has them, and
-// one of the records.
-void Engine::tell_meta(Flight& flight) const {
-  auto& meta = flight.prepared->meta;
-  meta.metric = flight.asked.metric;
-  if (!job.root() && flight.layout.writer != 0) return;
-  meta.descriptions = *flight.asked.descriptions;
-  meta.gaps = *flight.plan->gaps;
 }
 
 }  // namespace cairn

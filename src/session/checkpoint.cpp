@@ -10,6 +10,7 @@
 #include "cairn/ragged.hpp"
 #include "group/collectives.hpp"
 #include "session/engine.hpp"
+#include "session/flights.hpp"
 #include "session/job/prefix.hpp"
 #include "session/objects.hpp"
 #include "session/on_mesh.hpp"
@@ -255,7 +256,7 @@ struct Checkpoint::Impl {
   // Collective. A counter is in the state already, or is not wanted.
   State stored(const Engine& engine, const State& tensors) const {
     if (!options.store.object_graph) return tensors;
-    return with_object_graph(*group, tensors, std::nullopt, engine.job.row_plans.get());
+    return with_object_graph(*group, tensors, std::nullopt, engine.parts().job.row_plans.get());
   }
 
   // Collective. Gives the next number to a save, which says whether it has used it up.
@@ -286,13 +287,14 @@ struct Checkpoint::Impl {
   // Rank 0. What was saved after the checkpoint that this run went on from is left behind: its
   // numbers are free, also that of a save which was completed after its job had died.
   void go_on_from_restored(Engine& engine) {
-    const auto& job = engine.job;
+    const auto& job = engine.parts().job;
+    auto& directory = engine.parts().directory;
     const auto went_on = std::exchange(restored, {});
     if (!job.root() || job.directory != went_on.parent_path()) return;
     const auto number = commit::parse_prefix(went_on.filename().string(), job.naming);
     if (!number) return;
-    if (const auto* entry = engine.directory.find(*number)) {
-      engine.directory.went_back_to(*number, entry->save.sequence);
+    if (const auto* entry = directory.history().find(*number)) {
+      directory.history().went_back_to(*number, entry->save.sequence);
     }
   }
 
@@ -393,7 +395,7 @@ bool Checkpoint::poll() {
     if (!engine) return true;
     engine->advance(false);
     engine->throw_earlier_failure();
-    return engine->flights.empty();
+    return engine->parts().flights.empty();
   });
 }
 

@@ -3,6 +3,8 @@
 //
 //   advance   all ranks' records are there: verdict, merge; then in rank 0's queue: commit
 //   advance   the index is there: verdict; then in rank 0's queue: tidy
+#include "session/save_stages.hpp"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,11 +13,10 @@
 #include "base/unwinding.hpp"
 #include "cairn/log.hpp"
 #include "group/collectives.hpp"
-#include "session/engine.hpp"
-#include "session/flush.hpp"
-#include "session/make_room.hpp"
+#include "session/elsewhere.hpp"
 #include "session/save/formats/save_format.hpp"
 #include "session/save/writers/writer.hpp"
+#include "session/schedule/turns.hpp"
 
 namespace cairn {
 namespace {
@@ -33,7 +34,7 @@ std::optional<Error> error_of(const std::exception_ptr& failure) {
 }  // namespace
 
 // The entries of all ranks, on rank 0.
-void Engine::merge(Flight& flight) {
+void Landing::merge(Flight& flight) {
   auto& figures = flight.figures;
   figures.bytes = bytes_of(flight.result.entries) - flight.result.frozen.shared_bytes;
   figures.recycled_files = flight.result.counts.recycled;
@@ -44,7 +45,7 @@ void Engine::merge(Flight& flight) {
 
 // The data files that each rank has written alone get their final names, so that rank 0 has no more
 // to do the more ranks there are.
-void Engine::name_data(Flight& flight, const Job& as_written) {
+void Landing::name_data(Flight& flight, const Job& as_written) {
   auto& draft = flight.prepared->draft;
   if (!draft.names_data() || writer_of(as_written).writes_together()) return;
   together(*job.group, [&] { draft.name(flight.result.data_files); });
@@ -53,15 +54,15 @@ void Engine::name_data(Flight& flight, const Job& as_written) {
 }
 
 // Rank 0. What the commit takes of the directory and of the clock.
-void Engine::make_ready(Flight& flight) const {
+void Landing::make_ready(Flight& flight) const {
   auto& figures = flight.figures;
-  flight.result.replaced = directory.copy_of(flight.asked.step);
+  flight.result.replaced = directory.history().copy_of(flight.asked.step);
   figures.files = flight.layout.data_files;
   figures.total_seconds = seconds_since(flight.asked.at);
   auto& meta = flight.prepared->meta;
   if (flight.asked.background) {
     // The one before may have failed.
-    if (!flight.asked.is_flush) meta.parent = directory.parent_here();
+    if (!flight.asked.is_flush) meta.parent = directory.history().parent_here();
   } else {
     figures.blocked_seconds = figures.total_seconds;
   }
@@ -69,22 +70,15 @@ void Engine::make_ready(Flight& flight) const {
   meta.run = {ledger.before(), text_of(job.options.keep)};
 }
 
-// Rank 0, any thread.
-void Engine::publish(Flight& flight) {
-  directory.give_retired(flight.prepared->draft);
-  flight.result.index = directory.publish(*flight.prepared, flight.layout.data_files,
-                                          std::move(flight.result.joined), flight.result.replaced);
-}
-
 // The verdict on the commit. What follows on rank 0 (tidy) is up to the caller of a blocking save,
 // and begins here otherwise.
-void Engine::finish(Flight& flight) {
+void Landing::finish(Flight& flight) {
   const auto& prepared = *flight.prepared;
   auto mine = error_of(std::exchange(flight.failure, nullptr));
   const bool volatile_commit = mine && mine->code() == Code::durability_unknown;
   const bool counts = job.root() && (!mine || volatile_commit);
   if (counts) try {
-      directory.apply_tidied();
+      directory.history().apply_tidied();
       directory.committed(prepared, volatile_commit, flight.result.index, !flight.asked.is_flush);
       if (flight.asked.pins) pin_flushed(prepared.draft.step());
       if (flight.asked.background) {
@@ -105,7 +99,7 @@ void Engine::finish(Flight& flight) {
 }
 
 // All ranks' tasks are done: the verdict on them, and what comes next.
-void Engine::land(Flight& flight) {
+void Landing::land(Flight& flight) {
   if (flight.result.merged) {
     finish(flight);
     flight.figures.total_seconds = seconds_since(flight.asked.at);
@@ -113,13 +107,13 @@ void Engine::land(Flight& flight) {
     return change(flight, SaveStage::committed);
   }
   land_bytes(flight, job);
-  if (job.root()) work_in_background(flight);
+  if (job.root()) writing_.work_in_background(flight);
 }
 
-void Engine::land_bytes(Flight& flight, const Job& as_written) {
+void Landing::land_bytes(Flight& flight, const Job& as_written) {
   auto mine = error_of(std::exchange(flight.failure, nullptr));
   if (!flight.prepared) try {
-      take_name(flight);
+      writing_.take_name(flight);
     } catch (...) {
       mine = error_in_flight();
     }
@@ -145,7 +139,7 @@ void Engine::land_bytes(Flight& flight, const Job& as_written) {
   }
 }
 
-void Engine::advance(bool wait) {
+void Landing::advance(bool wait) {
   while (!flights.empty()) {
     auto& flight = flights.first();
     if (wait) flight.handle->idle.wait(false);
@@ -160,11 +154,8 @@ void Engine::advance(bool wait) {
       failed = error;
     }
     if (failed) {
-      failed = make_room_for_next(*failed, flight.asked.step);
-      {
-        const std::lock_guard guard(flight.handle->mutex);
-        flight.handle->error = *failed;
-      }
+      failed = room_.make_room_for_next(*failed, flight.asked.step);
+      flight.handle->fail(*failed);
       change(flight, SaveStage::failed);
       if (job.root()) {
         log(LogLevel::error,
@@ -178,20 +169,21 @@ void Engine::advance(bool wait) {
     if (failed || flight.handle->stage == SaveStage::committed) flights.retire_first();
   }
   if (wait) flights.drain();
-  directory.apply_tidied();
+  directory.history().apply_tidied();
 }
 
 // Rank 0, on a copy of the catalog: the caller's thread goes on with its own.
-void Engine::tidy_in_background(const Flight& flight, bool durable) {
+void Landing::tidy_in_background(const Flight& flight, bool durable) {
   const auto& draft = flight.prepared->draft;
   // The file of dense tensors is never a recycled one: it is the last.
   const auto& layout = flight.layout;
   const auto data_files = layout.dense_file < 0 ? layout.data_files : layout.dense_file;
   Directory::Meanwhile meanwhile{flights.steps_but(draft.step()),
                                  flights.any_takes_waiting(draft.step())};
-  directory.forget_recycled_bytes();  // a save that begins before this is done takes none
+  directory.recycling().take_bytes();  // a save that begins before this is done takes none
   auto task = [this, sequence = flight.prepared->meta.sequence, draft, data_files, durable,
-               entries = directory.catalog(), meanwhile = std::move(meanwhile)]() mutable {
+               entries = directory.history().catalog(),
+               meanwhile = std::move(meanwhile)]() mutable {
     SaveStatistics figures;
     figures.step = draft.step();
     Laps laps(figures, trace.get(), Trace::Thread::writer, &StageSeconds::tidy);
@@ -213,7 +205,7 @@ void Engine::tidy_in_background(const Flight& flight, bool durable) {
 
 // After all ranks have failed alike. Without its name, which took more memory than there was, rank
 // 0 does not know what to remove.
-Directory::Withdrawn Engine::withdraw(const Draft* draft, bool committed, bool failed) {
+Directory::Withdrawn Landing::withdraw(const Draft* draft, bool committed, bool failed) {
   auto done = static_cast<std::int64_t>(Directory::Withdrawn::gone);
   if (job.root() && !committed) {
     flights.drain();  // others are in the same directory
@@ -226,7 +218,7 @@ Directory::Withdrawn Engine::withdraw(const Draft* draft, bool committed, bool f
 }
 
 // The same: nothing of the save stays, if that can be.
-void Engine::give_up(const Error& error, const Draft* draft, bool committed) {
+void Landing::give_up(const Error& error, const Draft* draft, bool committed) {
   if (error.code() == Code::communication || error.code() == Code::durability_unknown) {
     throw Error(error);
   }
@@ -249,7 +241,7 @@ void Engine::give_up(const Error& error, const Draft* draft, bool committed) {
 }
 
 // Before retention, which may have no use for it. That it cannot be is thrown by who asks for it.
-void Engine::pin_flushed(std::int64_t step) {
+void Landing::pin_flushed(std::int64_t step) {
   try {
     directory.pin(step);
   } catch (const Error& error) {
@@ -257,19 +249,16 @@ void Engine::pin_flushed(std::int64_t step) {
   }
 }
 
-void Engine::enter(Flight& flight) {
+void Landing::enter(Flight& flight) {
   const auto& meta = flight.prepared->meta;
   auto at = flight.asked.at;
-  has_home_ = true;
-  if (flight.asked.is_flush) {  // no step of the run, and as old as it is
+  const bool is_flush = flight.asked.is_flush;
+  if (is_flush) {  // no step of the run, and as old as it is
     const auto age = now_seconds() - seconds_since(at) - meta.wall_time_seconds;
     at -= std::chrono::duration_cast<SaveTime::duration>(
         std::chrono::duration<double>(std::max(0.0, age)));
-  } else {
-    since_home_ = 0;
-    nodes.committed(std::max(meta.parent, line_), meta.sequence);
-    line_ = std::max(line_, meta.sequence);
   }
+  if (elsewhere) elsewhere->committed(meta, is_flush);
   if (freezes(job)) frozen.committed(meta.sequence, std::move(flight.result.frozen));
   ledger.committed(meta, flight.figures, at);
   if (job.root()) log(LogLevel::info, line_of(flight.figures));
@@ -277,43 +266,32 @@ void Engine::enter(Flight& flight) {
 
 // When the manager ends, and ranks can agree on nothing more: each knows its own part. What failed
 // here is nobody else's to tell.
-void Engine::tell_unfinished() noexcept {
-  const auto tell = [&](Flight& flight, LogLevel level, const char* what) {
-    if (flight.handle->process != ::getpid() || flight.cancelled) return;
-    const auto save = cat(what, " of step ", flight.asked.step);
-    if (const auto failure = error_of(std::exchange(flight.failure, nullptr))) {
-      const auto error = with_way_out(*failure,
-                                      "Until another save commits, a restart may still "
-                                      "complete it.");
-      log(level, cat(save, " failed on rank ", job.rank(),
-                     " when no call was left to throw it: ", error.what()));
-      {
-        const std::lock_guard guard(flight.handle->mutex);
-        flight.handle->error = error;
-      }
-      flight.handle->stage = SaveStage::failed;
-    } else if (job.root() && !flight.result.merged) {
-      log(level, cat(save, " is not committed: the manager ended before that, without wait(). The ",
-                     "next manager that saves in ", job.directory.string(),
-                     " completes it, if the bytes of all ranks were written."));
-    }
-  };
-  try {
-    for (const auto& flight : flights.all())
-      tell(*flight, LogLevel::error, "the asynchronous save");
-    // It is on the nodes still.
-    if (flush_) tell(*flush_->flight, LogLevel::warning, "the way home from the nodes");
-  } catch (...) {  // no more than messages are lost
+void Landing::tell_unfinished(Flight& flight, LogLevel level, const char* what) const noexcept try {
+  if (flight.handle->process != ::getpid() || flight.cancelled) return;
+  const auto save = cat(what, " of step ", flight.asked.step);
+  if (const auto failure = error_of(std::exchange(flight.failure, nullptr))) {
+    const auto error = with_way_out(*failure,
+                                    "Until another save commits, a restart may still "
+                                    "complete it.");
+    log(level, cat(save, " failed on rank ", job.rank(),
+                   " when no call was left to throw it: ", error.what()));
+    flight.handle->fail(error);
+    flight.handle->stage = SaveStage::failed;
+  } else if (job.root() && !flight.result.merged) {
+    log(level, cat(save, " is not committed: the manager ended before that, without wait(). The ",
+                   "next manager that saves in ", job.directory.string(),
+                   " completes it, if the bytes of all ranks were written."));
   }
+} catch (...) {  // no more than messages are lost
 }
 
 // The stage, for the application.
-void Engine::change(Flight& flight, SaveStage stage) const {
+void Landing::change(Flight& flight, SaveStage stage) const {
   flight.handle->stage = stage;
   tell(SaveHandle(flight.handle));
 }
 
-void Engine::tell(const SaveHandle& handle) const {
+void Landing::tell(const SaveHandle& handle) const {
   if (!job.options.async.on_change) return;
   try {
     job.options.async.on_change(handle);

@@ -12,28 +12,28 @@ std::int64_t SaveHandle::step() const { return shared_->step; }
 SaveStage SaveHandle::stage() const { return shared_->stage; }
 void SaveHandle::wait_written() const {
   if (!shared_->rank_is_done && ::getpid() != shared_->process) {
-    throw Error(Code::invalid_argument,
-                cat("a forked process waits for the save of step ", shared_->step),
+    throw Error(Code::invalid_argument, cat("a forked process waits for the save of step ", step()),
                 "what writes it belongs to the process that was forked", "Wait there only.");
   }
   shared_->rank_is_done.wait(false);
 }
 std::optional<Error> SaveHandle::error() const {
-  const std::lock_guard guard(shared_->mutex);
+  const MutexLock guard(shared_->mutex);
   return shared_->error;
 }
 std::string SaveHandle::prefix() const {
-  const std::lock_guard guard(shared_->mutex);
+  const MutexLock guard(shared_->mutex);
   return shared_->prefix;
 }
 std::string SaveHandle::blocked_because() const {
-  const std::lock_guard guard(shared_->mutex);
+  const MutexLock guard(shared_->mutex);
   return shared_->blocked_because;
 }
 
 SaveHandle done_handle(std::int64_t step, std::string prefix, SaveStage stage,
                        std::string because) {
   auto shared = std::make_shared<SaveHandle::Shared>(step);
+  const MutexLock guard(shared->mutex);
   shared->prefix = std::move(prefix);
   shared->blocked_because = std::move(because);
   shared->stage = stage;
@@ -105,6 +105,7 @@ std::unique_ptr<Flight> Flights::make(std::int64_t step, bool background, const 
     flight->handle = std::make_shared<SaveHandle::Shared>(step);
   } else {
     auto& shared = *flight->handle;
+    const MutexLock guard(shared.mutex);
     shared.step = step;
     shared.stage = SaveStage::captured;
     shared.rank_is_done = false;

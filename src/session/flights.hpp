@@ -6,7 +6,6 @@
 #include <atomic>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -14,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "cairn/async.hpp"
 #include "io/staging_pool.hpp"
 #include "session/save/frozen.hpp"
@@ -27,17 +27,25 @@ namespace cairn {
 
 /// What handles and the engine share.
 struct SaveHandle::Shared {
-  std::int64_t step;
+  std::atomic<std::int64_t> step;  ///< of another save, once nobody has a handle of this one
   std::atomic<SaveStage> stage = SaveStage::captured;
   /// Set last by the thread that works on the save: once it is true, the Flight may end.
   std::atomic<bool> idle = true;
   std::atomic<bool> rank_is_done = false;  ///< its bytes are written, or will not be
-  mutable std::mutex mutex;                ///< of what follows
-  std::optional<Error> error = std::nullopt;
-  std::string prefix = "", blocked_because = "";
+  mutable Mutex mutex;
+  std::optional<Error> error CAIRN_GUARDED_BY(mutex) = std::nullopt;
+  std::string prefix CAIRN_GUARDED_BY(mutex) = "", blocked_because CAIRN_GUARDED_BY(mutex) = "";
   const pid_t process = ::getpid();  ///< whose thread writes; a forked child has none
 
   explicit Shared(std::int64_t step) : step(step) {}
+  void take(std::string name) {
+    const MutexLock guard(mutex);
+    prefix = std::move(name);
+  }
+  void fail(const Error& why) {
+    const MutexLock guard(mutex);
+    error = why;
+  }
   void end_of_writing() {
     rank_is_done = true;
     rank_is_done.notify_all();
@@ -165,6 +173,13 @@ class Flights {
   std::optional<Error> take_earlier_failure() {
     return std::exchange(earlier_failure_, std::nullopt);
   }
+  void throw_earlier_failure() {
+    const auto error = take_earlier_failure();
+    throws_earlier_ = error.has_value();
+    if (error) throw Error(*error);
+  }
+  /// Whether the error that is thrown is an earlier save's.
+  bool throws_earlier() const { return throws_earlier_; }
   /// True the first time: the log is to be told once that asynchronous saves block here.
   bool take_first_block() { return !std::exchange(told_blocking_, true); }
 
@@ -176,7 +191,7 @@ class Flights {
   std::optional<Error> earlier_failure_;
   io::StagingPool pool_;
   std::shared_ptr<TaskQueue> queue_;
-  bool told_blocking_ = false;
+  bool told_blocking_ = false, throws_earlier_ = false;
 };
 
 }  // namespace cairn

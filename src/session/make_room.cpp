@@ -1,16 +1,18 @@
 // A save has failed for lack of room: what retention lets go already is removed before it gives up.
 // After a commit that is a matter of the index; before one every byte of a step is read that stays.
-#include "session/make_room.hpp"
+#include "session/save_stages.hpp"
 
 #include <set>
 
 #include "base/text.hpp"
 #include "cairn/log.hpp"
 #include "group/collectives.hpp"
-#include "session/engine.hpp"
+#include "session/flights.hpp"
 #include "session/restore/restore.hpp"
+#include "session/restore_steps.hpp"
 #include "store/contents/contents_reader.hpp"
 #include "store/directory/candidates.hpp"
+#include "store/directory/retention.hpp"
 
 namespace cairn {
 bool lacks_room(const Job& job, const Error& error) {
@@ -27,7 +29,7 @@ Error with_way_out(const Error& error, const std::string& more) {
 }
 
 // Every byte of a checkpoint, read by the io ranks. What is wrong, or nothing.
-std::optional<Error> Engine::prove(std::int64_t step) {
+std::optional<Error> RoomMaker::prove(std::int64_t step) {
   try {
     const auto contents = tell_contents(job, job.prefix(step));
     std::vector<std::string> paths;
@@ -45,7 +47,7 @@ std::optional<Error> Engine::prove(std::int64_t step) {
 }
 
 // How many checkpoints have gone.
-std::size_t Engine::remove_surplus(std::int64_t step) {
+std::size_t RoomMaker::remove_surplus(std::int64_t step) {
   Group& group = *job.group;
   std::vector<std::int64_t> saving{step};
   for (const auto other : flights.steps_but(step)) saving.push_back(other);
@@ -54,7 +56,7 @@ std::size_t Engine::remove_surplus(std::int64_t step) {
     const auto mine = together(group, [&] {
       if (!job.root()) return std::int64_t{-1};
       flights.drain();  // a tidying may still be under way
-      directory.apply_tidied();
+      directory.history().apply_tidied();
       return directory.step_to_prove(saving, tried).value_or(-1);
     });
     const auto proved = broadcast_value(group, mine);
@@ -65,7 +67,7 @@ std::size_t Engine::remove_surplus(std::int64_t step) {
                               " is read whole before anything older goes"));
     }
     if (const auto problem = prove(proved)) {
-      if (is_damage(*problem)) remember_damage(proved, *problem);
+      if (is_damage(*problem) && job.root()) directory.remember_damage(proved, *problem);
       continue;
     }
     return broadcast_value(group, together(group, [&] {
@@ -75,7 +77,7 @@ std::size_t Engine::remove_surplus(std::int64_t step) {
   }
 }
 
-std::optional<Error> Engine::make_room(const Error& error, std::int64_t step) {
+std::optional<Error> RoomMaker::make_room(const Error& error, std::int64_t step) {
   if (!job.naming.numbered || !lacks_room(job, error)) return error;
   try {
     const auto gone = remove_surplus(step);
@@ -88,10 +90,13 @@ std::optional<Error> Engine::make_room(const Error& error, std::int64_t step) {
     if (other.code() == Code::communication || other.code() == Code::busy) throw;
     if (job.root()) log(LogLevel::warning, cat("while room is made: ", other.what()));
   }
-  return with_way_out(error, from_root(*job.group, [&] { return directory.how_to_make_room(); }));
+  return with_way_out(error, from_root(*job.group, [&] {
+                        return how_to_make_room(job.directory, directory.history().catalog(),
+                                                job.options.keep);
+                      }));
 }
 
-Error Engine::make_room_for_next(const Error& error, std::int64_t step) {
+Error RoomMaker::make_room_for_next(const Error& error, std::int64_t step) {
   if (error.code() != Code::no_space) return error;
   if (auto still = make_room(error, step)) return *std::move(still);
   return with_way_out(error, "What retention lets go has been removed since: save again.");

@@ -4,12 +4,45 @@
 #include "base/wire.hpp"
 #include "group/collectives.hpp"
 #include "session/engine.hpp"
+#include "session/nodes/node_checkpoints.hpp"
 #include "session/objects.hpp"
+#include "session/schedule/turns.hpp"
+#include "store/directory/pins.hpp"
 
 namespace cairn {
 
-struct CheckpointManager::Impl : Engine {
-  using Engine::Engine;
+struct CheckpointManager::Impl {
+  explicit Impl(Job job) : engine(std::move(job)) {
+    if (this->job.options.tier.directory.empty()) return;
+    nodes = std::make_unique<NodeCheckpoints>(engine);
+    engine.go_by(nodes.get());
+  }
+
+  // Collective. What comes before any save.
+  void begin_save(std::int64_t step) {
+    const auto& options = job.options;
+    // Callbacks may do what ranks do together: before them ranks must know that they are in one
+    // call.
+    if (!options.hooks.before_save.empty() || options.store.object_graph) engine.meet();
+    if (parts.turns->stop()) clear_way_for_last_save();
+    engine.call_before_save(step);
+  }
+
+  // What failed earlier must not cost the last save before a stop: its handle and the log have told
+  // of it.
+  void clear_way_for_last_save() {
+    engine.settle();  // nor is the last one to be skipped
+    if (parts.flights.take_earlier_failure() && job.root()) {
+      log(LogLevel::warning,
+          "the failure of an earlier save is not thrown: the job stops, and saves");
+    }
+  }
+
+  Engine engine;
+  const EngineParts& parts = engine.parts();
+  const Job& job = parts.job;
+  Directory& directory = parts.directory;  // rank 0's
+  std::unique_ptr<NodeCheckpoints> nodes;  // null: none of its checkpoints are there
 };
 
 CheckpointManager::CheckpointManager(std::shared_ptr<Group> group, std::filesystem::path directory,
@@ -17,19 +50,18 @@ CheckpointManager::CheckpointManager(std::shared_ptr<Group> group, std::filesyst
     : impl_(std::make_unique<Impl>(make_job(std::move(group), directory, options.name, options))) {
   auto& self = *impl_;
   guarded(*self.job.group, "CheckpointManager::CheckpointManager", [&] {
-    self.meet();
-    self.open(true);
-    together(*self.job.group, [&] {
-      self.turns = std::make_unique<Turns>(self.job, self.directory.catalog(),
-                                           [&self] { self.directory.check_owner(); });
-    });
-    self.calls().describe(cat(" of '", self.job.naming.name, "' in ", self.job.directory.string()));
+    self.engine.meet();
+    self.engine.open(true);
+    if (self.nodes) self.nodes->open();
+    together(*self.job.group, [&] { self.engine.begin_turns(); });
+    self.parts.calls().describe(
+        cat(" of '", self.job.naming.name, "' in ", self.job.directory.string()));
   });
 }
 
 // In a forked child nothing ends: threads, ranks and directory are the parent's.
 CheckpointManager::~CheckpointManager() {
-  if (impl_ && impl_->calls().forked()) (void)impl_.release();
+  if (impl_ && impl_->parts.calls().forked()) (void)impl_.release();
 }
 CheckpointManager::CheckpointManager(CheckpointManager&&) noexcept = default;
 CheckpointManager& CheckpointManager::operator=(CheckpointManager&& other) noexcept {
@@ -45,15 +77,13 @@ std::string CheckpointManager::save(std::int64_t step, const State& state,
   auto& self = *impl_;
   Group& group = *self.job.group;
   return guarded_alone(group, "CheckpointManager::save", [&] {
-    self.meet_for_save();
-    self.clear_way_for_last_save();
-    self.call_before_save(step);
+    self.begin_save(step);
     auto prefix =
         self.job.options.store.object_graph
-            ? self.save(step, with_object_graph(group, state, step, self.job.row_plans.get()),
-                        options)
-            : self.save(step, state, options);
-    self.turns->saved(step, false);
+            ? self.engine.save(
+                  step, with_object_graph(group, state, step, self.job.row_plans.get()), options)
+            : self.engine.save(step, state, options);
+    self.parts.turns->saved(step, false);
     return prefix;
   });
 }
@@ -63,17 +93,15 @@ SaveHandle CheckpointManager::save_async(std::int64_t step, const State& state,
   auto& self = *impl_;
   Group& group = *self.job.group;
   return guarded_alone(group, "CheckpointManager::save_async", [&] {
-    self.meet_for_save();
-    self.clear_way_for_last_save();
-    self.call_before_save(step);
+    self.begin_save(step);
     auto handle =
         self.job.options.store.object_graph
-            ? self.save_async(step, with_object_graph(group, state, step, self.job.row_plans.get()),
-                              options)
-            : self.save_async(step, state, options);
+            ? self.engine.save_async(
+                  step, with_object_graph(group, state, step, self.job.row_plans.get()), options)
+            : self.engine.save_async(step, state, options);
     // Skipped on all ranks or on none.
     if (handle.stage() != SaveStage::skipped) {
-      self.turns->saved(step, handle.blocked_because().empty());
+      self.parts.turns->saved(step, handle.blocked_because().empty());
     }
     return handle;
   });
@@ -82,10 +110,10 @@ SaveHandle CheckpointManager::save_async(std::int64_t step, const State& state,
 bool CheckpointManager::poll() {
   auto& self = *impl_;
   return guarded_alone(*self.job.group, "CheckpointManager::poll", [&] {
-    self.advance(false);
-    self.advance_flush(false);
-    self.throw_earlier_failure();
-    return self.flights.empty();
+    self.engine.advance(false);
+    if (self.nodes) self.nodes->advance(false);
+    self.engine.throw_earlier_failure();
+    return self.parts.flights.empty();
   });
 }
 
@@ -93,14 +121,14 @@ void CheckpointManager::wait(Reach reach) {
   auto& self = *impl_;
   Group& group = *self.job.group;
   guarded_alone(group, "CheckpointManager::wait", [&] {
-    self.settle();
-    self.advance_flush(true);
-    self.throw_earlier_failure();
-    if (!self.nodes.is_on()) return;
+    self.engine.settle();
+    if (self.nodes) self.nodes->advance(true);
+    self.engine.throw_earlier_failure();
+    if (!self.nodes) return;
     require_same(group, "the reach", words(reach)[static_cast<std::size_t>(reach)]);
     if (reach != Reach::home) return;
-    self.require_writable("bring a checkpoint home");
-    self.bring_newest_home();
+    self.engine.require_writable("bring a checkpoint home");
+    self.nodes->bring_newest_home();
   });
 }
 
@@ -109,29 +137,17 @@ void CheckpointManager::wait(Reach reach) {
 bool CheckpointManager::should_save(std::int64_t step) {
   auto& self = *impl_;
   return guarded(*self.job.group, turn_call, [&] {
-    if (self.turns->turn_is_over_for_save()) self.take_turn(true);
-    return self.turns->should_save(step);
+    if (self.parts.turns->turn_is_over_for_save()) self.engine.take_turn(true);
+    return self.parts.turns->should_save(step);
   });
 }
 
 std::optional<StopReason> CheckpointManager::should_stop() {
   auto& self = *impl_;
   return guarded(*self.job.group, turn_call, [&] {
-    if (self.turns->turn_is_over_for_stop()) self.take_turn(false);
-    return self.turns->stop();
+    if (self.parts.turns->turn_is_over_for_stop()) self.engine.take_turn(false);
+    return self.parts.turns->stop();
   });
-}
-
-void Engine::take_turn(bool of_save) {
-  turns->begin_turn(of_save);
-  if (turns->hear(!flights.empty())) advance(false);
-  if (!turns->asks() && flights.empty()) return;
-  const bool in_flight = !flights.empty();
-  const bool busy = flights.is_busy();
-  if (job.root() && turns->knows_of() != ledger.count()) {
-    turns->learn(ledger.count(), ledger.statistics().last);
-  }
-  turns->ask(in_flight, busy);
 }
 
 // -- restoring ------------------------------------------------------------------------------------
@@ -140,10 +156,10 @@ std::optional<RestoreReport> CheckpointManager::restore_latest(State& state,
                                                                const RestoreOptions& options) {
   auto& self = *impl_;
   return guarded_alone(*self.job.group, "CheckpointManager::restore_latest", [&] {
-    self.meet();
-    self.settle();
-    self.cancel_flush();
-    return self.restore_latest(state, options);
+    self.engine.meet();
+    self.engine.settle();
+    if (self.nodes) self.nodes->make_way();
+    return self.engine.restore_latest(state, options);
   });
 }
 
@@ -152,11 +168,11 @@ RestoreReport CheckpointManager::restore(std::int64_t step, State& state,
   auto& self = *impl_;
   Group& group = *self.job.group;
   return guarded_alone(group, "CheckpointManager::restore", [&] {
-    self.meet();
-    self.settle();
+    self.engine.meet();
+    self.engine.settle();
     require_same(group, "the step", cat(step));
-    self.cancel_flush();
-    return self.restore(step, state, options);
+    if (self.nodes) self.nodes->make_way();
+    return self.engine.restore(step, state, options);
   });
 }
 
@@ -168,8 +184,8 @@ CheckpointContents CheckpointManager::open(std::int64_t step) {
   auto& self = *impl_;
   Group& group = *self.job.group;
   return guarded(group, "CheckpointManager::open", [&] {
-    self.meet();
-    self.settle();
+    self.engine.meet();
+    self.engine.settle();
     require_same(group, "the step", cat(step));
     return tell_contents(self.job, self.job.prefix(step));
   });
@@ -179,22 +195,22 @@ std::vector<StepInfo> CheckpointManager::steps() {
   auto& self = *impl_;
   const Job& job = self.job;
   return guarded(*job.group, "CheckpointManager::steps", [&] {
-    self.meet();
-    self.settle();
+    self.engine.meet();
+    self.engine.settle();
     const auto message = from_root(*job.group, [&] {
       self.directory.look_again();
-      self.directory.refresh_pins();
-      const auto& catalog = self.directory.catalog();
+      auto& catalog = self.directory.history().catalog();
+      refresh_pins(self.job, catalog);
       const auto live = restorable(catalog);
       Packed<StepInfo> infos;
       for (const auto& entry : catalog) {
         infos.add({entry.step, entry.save.sequence, !live.empty() && live.front() == &entry,
                    entry.superseded, entry.damage, entry.pin != Pin::none, entry.save.metric});
       }
-      return infos.bytes;
+      return std::move(infos.bytes);
     });
     auto infos = unpack_all<StepInfo>(message);
-    self.add_steps_on_nodes(infos);
+    if (self.nodes) self.nodes->add_steps(infos);
     return infos;
   });
 }
@@ -205,12 +221,12 @@ void CheckpointManager::pin(std::int64_t step) {
   auto& self = *impl_;
   Group& group = *self.job.group;
   guarded(group, "CheckpointManager::pin", [&] {
-    self.meet();
-    self.settle();
-    self.require_writable("pin");
+    self.engine.meet();
+    self.engine.settle();
+    self.engine.require_writable("pin");
     require_same(group, "the step", cat(step));
-    self.bring_step_home(step);
-    self.settle();  // whoever removes what is older holds the lock of the pins
+    if (self.nodes) self.nodes->bring_step_home(step);
+    self.engine.settle();  // whoever removes what is older holds the lock of the pins
     together(group, [&] {
       if (self.job.root()) self.directory.pin(step);
     });
@@ -221,9 +237,9 @@ void CheckpointManager::unpin(std::int64_t step) {
   auto& self = *impl_;
   Group& group = *self.job.group;
   guarded(group, "CheckpointManager::unpin", [&] {
-    self.meet();
-    self.settle();
-    self.require_writable("unpin");
+    self.engine.meet();
+    self.engine.settle();
+    self.engine.require_writable("unpin");
     require_same(group, "the step", cat(step));
     together(group, [&] {
       if (self.job.root()) self.directory.unpin(step);
@@ -236,8 +252,8 @@ std::vector<RetentionDecision> CheckpointManager::preview_retention(
   auto& self = *impl_;
   Group& group = *self.job.group;
   return guarded(group, "CheckpointManager::preview_retention", [&] {
-    self.meet();
-    self.settle();
+    self.engine.meet();
+    self.engine.settle();
     require_same(group, "the step", next_step ? cat(*next_step) : "none");
     const auto message = from_root(
         group, [&] { return pack(self.directory.preview_retention(next_step, next.metric)); });
@@ -248,12 +264,12 @@ std::vector<RetentionDecision> CheckpointManager::preview_retention(
 // -- figures --------------------------------------------------------------------------------------
 
 Statistics CheckpointManager::statistics() const {
-  auto all = impl_->ledger.statistics();
-  all.pool_bytes = impl_->flights.pool().bytes();
-  all.pool_most_bytes = impl_->flights.pool().most_bytes();
+  auto all = impl_->parts.ledger.statistics();
+  all.pool_bytes = impl_->parts.flights.pool().bytes();
+  all.pool_most_bytes = impl_->parts.flights.pool().most_bytes();
   return all;
 }
 
-void CheckpointManager::write_trace() const { impl_->write_trace(); }
+void CheckpointManager::write_trace() const { impl_->engine.write_trace(); }
 
 }  // namespace cairn

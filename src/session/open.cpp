@@ -1,5 +1,5 @@
-// Opening: options, ownership, recovery; what the engine has from then on.
-#include "session/engine.hpp"
+// Opening: options, ownership, recovery.
+#include "session/open.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -7,12 +7,14 @@
 #include "base/text.hpp"
 #include "cairn/log.hpp"
 #include "group/collectives.hpp"
-#include "session/flush.hpp"
-#include "session/make_room.hpp"
+#include "session/save/plans.hpp"
 #include "session/save/settle_save.hpp"
+#include "session/save_stages.hpp"
 #include "store/commit/sequences.hpp"
 #include "store/contents/format.hpp"
 #include "store/directory/candidates.hpp"
+#include "store/directory/directory.hpp"
+#include "store/directory/retention.hpp"
 
 namespace cairn {
 namespace {
@@ -41,44 +43,19 @@ std::vector<std::string> tell_not_completed(const Job& job, const Error& why) {
 
 }  // namespace
 
-Engine::Engine(Job given)
-    : job(std::move(given)), directory(job), plans(job), nodes(job), flights(job) {
-  if (!job.options.trace.empty()) trace = std::make_unique<Trace>(job.rank());
-}
-
-Engine::~Engine() {
-  if (flush_) {
-    flush_->pace.hurry();
-    flush_queue_->drain();
-  }
-  flights.drain();
-  tell_unfinished();
-  directory.leave(!flights.empty() || flush_);
-  if (!trace) return;
-  try {
-    write_trace();
-  } catch (...) {
-    try {
-      log(LogLevel::warning, cat("the trace of rank ", job.rank(), " is not written"));
-    } catch (...) {  // no more than a message is lost
-    }
-  }
-}
-
-void Engine::open(bool may_only_restore) {
-  settle_options(job);
-  settle_save(job);
+void Opening::open(bool may_only_restore) {
+  settle_options(job_);
+  settle_save(job_);
   try {
     enter_directory();
   } catch (const Error& error) {
     if (!may_only_restore || !lacks_room(job, error)) throw;
     become_reader(error);
   }
-  open_nodes();
 }
 
 // Also who only reads, and owns nothing.
-void Engine::enter_directory() {
+void Opening::enter_directory() {
   Group& group = *job.group;
   together(group, [&] {
     directory.set_policy(policy_of(job));
@@ -86,7 +63,7 @@ void Engine::enter_directory() {
   });
   std::int64_t renames = directory.atomic_rename();
   group.all_reduce({&renames, 1}, Group::Op::min);
-  job.atomic_rename = renames != 0;
+  job_.atomic_rename = renames != 0;
   const bool writes = !job.options.read_only;
   const bool needs_renames = !format_of(job.options.store.format).has_data_files();
   if (needs_renames && writes && !job.atomic_rename) {
@@ -96,7 +73,7 @@ void Engine::enter_directory() {
         .at(job.directory.string());
   }
   Recovered found;
-  if (writes) found = recover(job, job.readers(), directory.ownership());
+  if (writes) found = directory.recover(job.readers());
   if (!writes && reads_only_) {
     found.not_completed = together(group, [&] { return tell_not_completed(job, *reads_only_); });
   }
@@ -106,15 +83,15 @@ void Engine::enter_directory() {
       tell_removed(job, found);
       directory.begin(std::move(found), sizes);
     }
-    plans.begin(replica_turns(directory.catalog()));
+    plans.begin(replica_turns(directory.history().catalog()));
   });
 }
 
 // What is there can be restored without a word being written.
-void Engine::become_reader(const Error& why) {
+void Opening::become_reader(const Error& why) {
   directory.let_go();
   reads_only_ = why;
-  job.options.read_only = true;
+  job_.options.read_only = true;
   try {
     enter_directory();
   } catch (const Error& error) {
@@ -122,31 +99,33 @@ void Engine::become_reader(const Error& why) {
     throw;
   }
   together(*job.group, [&] {
-    const auto there = directory.choices();
-    const bool any = !there.steps.empty() || !there.passed.empty() || nodes.is_on();
+    const auto there = directory.history().choices();
+    const bool any = !there.steps.empty() || !there.passed.empty() || elsewhere != nullptr;
     if (job.root() && !any) throw Error(why);
   });
-  reads_only_ =
-      with_way_out(why, from_root(*job.group, [&] { return directory.how_to_make_room(); }));
+  reads_only_ = with_way_out(why, from_root(*job.group, [&] {
+                               return how_to_make_room(job.directory, directory.history().catalog(),
+                                                       job.options.keep);
+                             }));
   if (job.root()) {
     log(LogLevel::warning, cat("this job can restore, and not save: ", reads_only_->what()));
   }
 }
 
 // There may be room by now. Its nodes know the directory as a reader's.
-void Engine::own_after_all() {
+void Opening::own_after_all() {
   const auto before = std::exchange(reads_only_, std::nullopt);
   if (!before) return;
   const auto read_on = [&] {
     directory.let_go();
     reads_only_ = before;
-    job.options.read_only = true;
+    job_.options.read_only = true;
   };
-  if (nodes.is_on()) {
+  if (elsewhere) {
     read_on();
     throw Error(*before);
   }
-  job.options.read_only = false;
+  job_.options.read_only = false;
   try {
     enter_directory();
   } catch (const Error& error) {
@@ -156,13 +135,12 @@ void Engine::own_after_all() {
   }
 }
 
-void Engine::write_trace() const {
-  if (!trace) {
-    throw Error(Code::invalid_argument, "no trace was kept", "", "Set ManagerOptions::trace.");
-  }
-  const io::Path path = trace_file(job.options.trace, job.rank());
-  io::replace_file(*job.files, path, trace->json(),
-                   cat(path.string(), ".tmp-", commit::new_uuid()));
+void Opening::require_writable(const char* what) const {
+  if (!job.options.read_only) return;
+  if (reads_only_) throw Error(*reads_only_);
+  throw Error(Code::invalid_argument, cat("a read-only manager cannot ", what),
+              cat("it does not own ", job.directory.string()),
+              "Make it without ManagerOptions::read_only.");
 }
 
 }  // namespace cairn

@@ -1,4 +1,5 @@
-// Which checkpoint is restored, and what happens when it is damaged.
+#include "session/restore_steps.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -6,8 +7,9 @@
 #include "base/wire.hpp"
 #include "cairn/log.hpp"
 #include "group/collectives.hpp"
-#include "session/engine.hpp"
 #include "session/restore/restore.hpp"
+#include "session/save/measure.hpp"
+#include "session/schedule/turns.hpp"
 #include "store/contents/contents_reader.hpp"
 #include "store/contents/format.hpp"
 
@@ -17,9 +19,8 @@ bool is_damage(const Error& error) {
          (error.code() == Code::not_found && (error.tensor().empty() || !error.path().empty()));
 }
 
-// What a damaged checkpoint has written to, the older one must have overwritten.
-void Engine::require_overwritten(const Touched& failed, const Touched& touched,
-                                 const RestoreReport& report) const {
+void require_overwritten(const Job& job, const Touched& failed, const Touched& touched,
+                         const RestoreReport& report) {
   together(*job.group, [&] {
     const auto refuse = [&](const std::string& what) {
       throw Error(Code::data_loss, cat(report.prefix, " has no ", what),
@@ -44,7 +45,7 @@ std::string line_of(std::int64_t step) { return cat("step ", step, ": "); }
 // What a run that goes on from this sequence leaves behind, as far as the catalog knows it.
 std::vector<PastSave> saved_after(const Directory& directory, std::int64_t sequence) {
   std::vector<PastSave> saves;
-  for (const auto& entry : directory.catalog()) {
+  for (const auto& entry : directory.history().catalog()) {
     const auto& save = entry.save;
     if (save.sequence <= sequence) continue;
     saves.push_back({save.sequence, save.parent, entry.step, save.wall_time_seconds, save.ranks});
@@ -54,8 +55,8 @@ std::vector<PastSave> saved_after(const Directory& directory, std::int64_t seque
 
 }  // namespace
 
-RestoreReport Engine::restore_step(std::int64_t step, State& state, const RestoreOptions& options,
-                                   Touched* touched) {
+RestoreReport Restorer::restore_step(std::int64_t step, State& state, const RestoreOptions& options,
+                                     Touched* touched) {
   std::optional<SharedIndex> index;
   RestoreReport report;
   const auto restore_from = [&](std::optional<Format> format) {
@@ -76,10 +77,9 @@ RestoreReport Engine::restore_step(std::int64_t step, State& state, const Restor
   }
   const auto& contents = index->contents();
   report.step = step;
-  directory.went_back_to(step,
-                         contents.meta ? std::optional(contents.meta->sequence) : std::nullopt);
-  line_ = contents.meta ? contents.meta->sequence : -1;
-  since_home_ = 0;
+  directory.history().went_back_to(
+      step, contents.meta ? std::optional(contents.meta->sequence) : std::nullopt);
+  if (elsewhere) elsewhere->went_back_to(contents.meta ? contents.meta->sequence : -1);
   if (job.root() && contents.meta) {
     ledger.went_back_to(*contents.meta, saved_after(directory, contents.meta->sequence));
   }
@@ -88,22 +88,22 @@ RestoreReport Engine::restore_step(std::int64_t step, State& state, const Restor
 }
 
 // The other format in which the step is there, too.
-std::optional<Format> Engine::twin_of(std::int64_t step) {
+std::optional<Format> Restorer::twin_of(std::int64_t step) {
   const auto message = from_root(*job.group, [&] {
-    const auto twin = directory.twin_of(step);
+    const auto twin = directory.history().twin_of(step);
     return twin ? pack(*twin) : "";
   });
   if (message.empty()) return std::nullopt;
   return unpack<Format>(message);
 }
 
-void Engine::remember_damage(std::int64_t step, const Error& error) {
+void Restorer::remember_damage(std::int64_t step, const Error& error) {
   if (job.root()) directory.remember_damage(step, error);
 }
 
 // Whether the checkpoint that a reader could not restore has been replaced or removed by its owner
 // in the meantime.
-bool Engine::changed_meanwhile(std::int64_t step) {
+bool Restorer::changed_meanwhile(std::int64_t step) {
   if (!job.options.read_only) return false;
   const auto message = from_root(*job.group, [&]() -> std::string {
     return directory.changed_meanwhile(step) ? "changed" : "";
@@ -112,28 +112,28 @@ bool Engine::changed_meanwhile(std::int64_t step) {
 }
 
 // The steps to try, newest first, and what is passed over before the first of them.
-Directory::Choices Engine::choose() {
+RestoreChoices Restorer::choose() {
   const auto message = from_root(*job.group, [&] {
     directory.look_again();
-    return pack(directory.choices());
+    return pack(directory.history().choices());
   });
-  auto choices = unpack<Directory::Choices>(message);
+  auto choices = unpack<RestoreChoices>(message);
   for (const auto& one : choices.passed) {
     if (job.root()) log(LogLevel::warning, cat("passed over: ", one));
   }
   return choices;
 }
 
-std::optional<RestoreReport> Engine::restore_latest(State& state, const RestoreOptions& options) {
+std::optional<RestoreReport> Restorer::restore_latest(State& state, const RestoreOptions& options) {
   auto choices = choose();
   Touched failed;
   PassedOver passed;
-  const auto& passed_nodes = passed.why;
-  const auto from_nodes = [&] {
-    return restore_from_nodes(state, options, std::nullopt, failed, passed);
+  const auto from_elsewhere = [&]() -> std::optional<RestoreReport> {
+    if (!elsewhere) return std::nullopt;
+    return elsewhere->restore(state, options, std::nullopt, failed, passed);
   };
-  if (auto report = from_nodes()) return report;
-  if (choices.steps.empty() && choices.passed.empty() && passed_nodes.empty()) return std::nullopt;
+  if (auto report = from_elsewhere()) return report;
+  if (choices.steps.empty() && choices.passed.empty() && passed.why.empty()) return std::nullopt;
   // Asked each time: a reader may choose again.
   const auto may_try = [&] { return choices.passed.empty() || job.options.fall_back; };
   // Of a reader, at a directory that its owner changes: each follows a checkpoint that was replaced
@@ -165,20 +165,20 @@ std::optional<RestoreReport> Engine::restore_latest(State& state, const RestoreO
       choices.passed.push_back(cat(line_of(step), error.what()));
       if (!job.options.fall_back) throw;
       passed.steps.insert(step);
-      // On the nodes there may be what is older than that, and newer than what comes next here.
-      if (auto report = from_nodes()) {
+      // Elsewhere there may be what is older than that, and newer than what comes next here.
+      if (auto report = from_elsewhere()) {
         report->skipped.insert(report->skipped.begin(), choices.passed.begin(),
                                choices.passed.end());
         return report;
       }
       continue;
     }
-    require_overwritten(failed, touched, *report);
+    require_overwritten(job, failed, touched, *report);
     report->skipped = choices.passed;
-    report->skipped.insert(report->skipped.begin(), passed_nodes.begin(), passed_nodes.end());
+    report->skipped.insert(report->skipped.begin(), passed.why.begin(), passed.why.end());
     return report;
   }
-  choices.passed.insert(choices.passed.begin(), passed_nodes.begin(), passed_nodes.end());
+  choices.passed.insert(choices.passed.begin(), passed.why.begin(), passed.why.end());
   std::string reasons;
   for (const auto& one : choices.passed) reasons += (reasons.empty() ? "" : "; ") + one;
   throw Error(Code::data_loss, cat("no checkpoint in ", job.directory.string(), " can be restored"),
@@ -188,10 +188,12 @@ std::optional<RestoreReport> Engine::restore_latest(State& state, const RestoreO
       .at(job.directory.string());
 }
 
-RestoreReport Engine::restore(std::int64_t step, State& state, const RestoreOptions& options) {
+RestoreReport Restorer::restore(std::int64_t step, State& state, const RestoreOptions& options) {
   Touched failed;
   PassedOver passed;
-  if (auto report = restore_from_nodes(state, options, step, failed, passed)) return *report;
+  if (elsewhere) {
+    if (auto report = elsewhere->restore(state, options, step, failed, passed)) return *report;
+  }
   Touched touched;
   std::optional<RestoreReport> report;
   for (int looks = 64; !report; --looks) try {
@@ -206,7 +208,7 @@ RestoreReport Engine::restore(std::int64_t step, State& state, const RestoreOpti
       failed.keys.merge(std::exchange(touched.keys, {}));
       failed.savers.merge(std::exchange(touched.savers, {}));
     }
-  require_overwritten(failed, touched, *report);
+  require_overwritten(job, failed, touched, *report);
   return *std::move(report);
 }
 

@@ -18,30 +18,22 @@
 // What ranks do together happens in calls of the application; what a rank does alone happens there
 // too, or in the queue of Flights. From the end of all ranks' records on, a restart completes the
 // save without any of these calls.
-#include <algorithm>
-#include <iterator>
+#include "session/save_stages.hpp"
+
 #include <utility>
 
 #include "base/text.hpp"
 #include "cairn/log.hpp"
 #include "group/collectives.hpp"
 #include "io/limited.hpp"
-#include "session/engine.hpp"
-#include "session/save/formats/save_format.hpp"
+#include "session/elsewhere.hpp"
+#include "session/open.hpp"
 #include "session/save/writers/writer.hpp"
+#include "session/schedule/turns.hpp"
 
 namespace cairn {
 
 namespace {
-
-// Whole files that this rank alone has written.
-void note_files(Flight& flight, const std::vector<StoredTensor>& entries) {
-  int last = -1;  // they come file by file
-  for (const auto& entry : entries) {
-    const int file = entry.slices.front().file;
-    if (file != std::exchange(last, file)) flight.result.data_files.insert(file);
-  }
-}
 
 std::int64_t bytes_of_gaps(const GapsByKey& gaps) {
   std::int64_t bytes = 0;
@@ -51,53 +43,35 @@ std::int64_t bytes_of_gaps(const GapsByKey& gaps) {
   return bytes;
 }
 
-void append(std::vector<StoredTensor>& to, std::vector<StoredTensor>& from) {
-  if (to.empty()) return to.swap(from);
-  std::move(from.begin(), from.end(), std::back_inserter(to));
-}
-
 }  // namespace
 
-std::string Engine::save(std::int64_t step, const State& given, const SaveOptions& options,
-                         const SaveCall& call) {
-  auto mine = call;
-  Request request{step, given, options, false, mine};
-  return run(request).prefix();
-}
-
-SaveHandle Engine::save_async(std::int64_t step, const State& given, const SaveOptions& options) {
-  SaveCall call;
-  Request request{step, given, options, true, call};
-  return run(request);
-}
-
-SaveHandle Engine::run(Request& request) {
+SaveHandle Saves::run(const SaveRequest& request) {
   const auto& [step, given, options, background, call] = request;
-  own_after_all();
+  opening_.own_after_all();
   std::optional<io::Deadline> deadline(job.options.write.storage_limit_seconds);
-  require_writable("save");
-  if (nodes.is_on() && goes_to_nodes(options)) {
-    if (auto handle = save_on_nodes(request)) return *handle;
+  opening_.require_writable("save");
+  if (elsewhere) {
+    if (auto handle = elsewhere->save(request)) return *handle;
+    elsewhere->make_way();
   }
-  cancel_flush();
 
   // settle
-  if (!background) settle();
-  throw_earlier_failure();
-  if (background && !make_way()) {
+  if (!background) stages_.landing.advance(true);
+  flights.throw_earlier_failure();
+  if (background && !stages_.planning.make_way()) {
     ledger.skipped();
     return done_handle(step, "", SaveStage::skipped);
   }
-  throw_earlier_failure();
+  flights.throw_earlier_failure();
   Attempt attempt(ledger);
   call.way = std::chrono::steady_clock::now();
   std::string why = background ? writer_of(job).why_blocking() : "";
   while (why.empty()) try {
       if (auto handle = try_save(request, attempt, why)) return *handle;
     } catch (const Error& error) {
-      if (error.code() != Code::no_space || throws_earlier_) throw;
+      if (error.code() != Code::no_space || flights.throws_earlier()) throw;
       deadline.reset();  // it says how long a save may take, not how long what it needs first
-      if (const auto still = make_room(error, step)) throw Error(*still);
+      if (const auto still = stages_.room.make_room(error, step)) throw Error(*still);
       deadline.emplace(job.options.write.storage_limit_seconds);
     }
   attempt.done();  // the blocking save counts
@@ -105,12 +79,12 @@ SaveHandle Engine::run(Request& request) {
 }
 
 // All of it that comes again where room has been made for it.
-std::optional<SaveHandle> Engine::try_save(const Request& request, Attempt& attempt,
-                                           std::string& why) {
+std::optional<SaveHandle> Saves::try_save(const SaveRequest& request, Attempt& attempt,
+                                          std::string& why) {
   const auto& [step, given, options, background, call] = request;
   // plan
   const Look look(given);
-  auto planned = plan(request, look);
+  auto planned = stages_.planning.plan(request, look);
   const State& state = planned.resolved ? *planned.resolved : given;
   auto made = flights.make(step, background, call);
   auto& flight = *made;
@@ -131,273 +105,104 @@ std::optional<SaveHandle> Engine::try_save(const Request& request, Attempt& atte
     why = flights.reserve(flight, state);
     if (!why.empty()) return std::nullopt;
   }
+  if (!flight.id) prepare(flight, request);
 
-  // prepare
-  if (!flight.id) {
-    auto& [draft, meta] = flight.prepared.emplace(prepare(
-        flight, leaves_records(background, call), job.options.overwrite || options.overwrite));
-    flight.sequence = meta.sequence;
-    tell_meta(flight);
-    draft.count_into(flight.result.counts);
-    flight.handle->prefix = draft.prefix().string();
-    directory.place_in_history(meta);
-  }
-
-  // write, compare, record
   const bool compares = flight.plan->replicas.any && !planned.again;
-  if (background) {
-    copy(flight, state, compares, laps);
-    plans.end_turn();
-    SaveHandle handle(flight.handle);
-    flights.add(std::move(made));
-    laps.end();
-    attempt.done();
-    change(flight, SaveStage::captured);
-    work_in_background(flight);
-    flight.figures.blocked_seconds = seconds_since(call.at);
-    return handle;
+  return background ? go_on_behind(std::move(made), state, compares, laps, attempt)
+                    : save_now(std::move(made), state, compares, laps, attempt);
+}
+
+void Saves::prepare(Flight& flight, const SaveRequest& request) {
+  const bool may_overwrite = job.options.overwrite || request.options.overwrite;
+  auto& [draft, meta] = flight.prepared.emplace(
+      stages_.planning.prepare(flight, leaves_records(request), may_overwrite));
+  flight.sequence = meta.sequence;
+  stages_.writing.tell_meta(flight);
+  draft.count_into(flight.result.counts);
+  flight.handle->take(draft.prefix().string());
+  directory.history().place(meta, job.naming.numbered);
+}
+
+// Copy and compare; the rest happens behind the application's back.
+SaveHandle Saves::go_on_behind(std::unique_ptr<Flight> made, const State& state, bool compares,
+                               Laps& laps, Attempt& attempt) {
+  auto& [room, writing, landing, planning] = stages_;
+  auto& flight = *made;
+  try {
+    writing.copy(flight, state, compares, laps);
+  } catch (const Error& error) {
+    if (flight.id) throw;  // nobody has made anything of it
+    landing.give_up(error, &flight.prepared->draft, false);
   }
+  plans.end_turn();
+  SaveHandle handle(flight.handle);
+  flights.add(std::move(made));
+  laps.end();
+  attempt.done();
+  landing.change(flight, SaveStage::captured);
+  writing.work_in_background(flight);
+  flight.figures.blocked_seconds = seconds_since(flight.asked.at);
+  return handle;
+}
+
+SaveHandle Saves::save_now(std::unique_ptr<Flight> made, const State& state, bool compares,
+                           Laps& laps, Attempt& attempt) {
+  auto& [room, writing, landing, planning] = stages_;
+  auto& flight = *made;
+  // write, compare, record, merge
   laps.next(&StageSeconds::write);
   try {
-    write(flight, state, compares);
+    writing.write(flight, state, compares);
     plans.end_turn();
     laps.next(&StageSeconds::merge);
-    merge(flight);
-    name_data(flight, job);
+    landing.merge(flight);
+    landing.name_data(flight, job);
   } catch (const Error& error) {
-    give_up(error, &flight.prepared->draft, false);
+    landing.give_up(error, &flight.prepared->draft, false);
   }
 
   // commit, tidy
   laps.next(&StageSeconds::commit);
   if (job.root()) {
     try {
-      make_ready(flight);
-      publish(flight);
+      landing.make_ready(flight);
+      writing.publish(flight);
     } catch (...) {
       flight.failure = std::current_exception();
     }
   }
-  finish(flight);
+  landing.finish(flight);
   laps.next(&StageSeconds::tidy);
-  flight.figures.total_seconds = seconds_since(call.at);
+  flight.figures.total_seconds = seconds_since(flight.asked.at);
   if (job.root()) directory.tidy(flight.prepared->draft);
   laps.end();
   attempt.done();
-  flight.figures.blocked_seconds = seconds_since(call.at);
-  enter(flight);
+  flight.figures.blocked_seconds = seconds_since(flight.asked.at);
+  landing.enter(flight);
   SaveHandle handle(flight.handle);
   flights.retire(std::move(made));
   return handle;
 }
 
+// Whether a restart is to complete the save if its job dies between the last byte and the commit.
+// The application waits for a blocking save, and goes on when that has ended one way or the other;
+// after the last one before a stop it would not be there to save again.
+bool Saves::leaves_records(const SaveRequest& request) const {
+  return request.background || !request.call.why_blocking.empty() ||
+         job.options.write.part_records || !job.atomic_rename || (turns && turns->stop());
+}
+
 // Blocking after all: asynchronous saves cannot serve this.
-SaveHandle Engine::run_blocking(const Request& request, const std::string& why) {
+SaveHandle Saves::run_blocking(const SaveRequest& request, const std::string& why) {
   if (job.root() && flights.take_first_block()) {
     log(LogLevel::warning, cat("save_async saves before it returns: ", why));
   }
   request.call.why_blocking = why;
-  auto prefix = save(request.step, request.given, request.options, request.call);
+  auto call = request.call;
+  auto prefix = run({request.step, request.given, request.options, false, call}).prefix();
   auto handle = done_handle(request.step, std::move(prefix), SaveStage::committed, why);
-  tell(handle);
+  stages_.landing.tell(handle);
   return handle;
-}
-
-void Engine::require_writable(const char* what) const {
-  if (!job.options.read_only) return;
-  if (reads_only_) throw Error(*reads_only_);
-  throw Error(Code::invalid_argument, cat("a read-only manager cannot ", what),
-              cat("it does not own ", job.directory.string()),
-              "Make it without ManagerOptions::read_only.");
-}
-
-// Callbacks may do what ranks do together: before them ranks must know that they are in one call.
-void Engine::meet_for_save() const {
-  if (!job.options.hooks.before_save.empty() || job.options.store.object_graph) meet();
-}
-
-void Engine::call_before_save(std::int64_t step) const {
-  const auto& callbacks = job.options.hooks.before_save;
-  for (std::size_t i = 0; i < callbacks.size(); ++i) {
-    together(*job.group, [&] {
-      try {
-        callbacks[i](step);
-      } catch (...) {
-        throw application_error(cat("before-save callback ", i + 1, " of ", callbacks.size()));
-      }
-    });
-  }
-}
-
-// Write, compare and record of a blocking save: bytes go from the application's memory, over
-// other ranks where these write them. Checksums of replicas come from writing.
-void Engine::write(Flight& flight, const State& state, bool compares) {
-  Group& group = *job.group;
-  const auto& writer = writer_of(job);
-  auto& plan = *flight.plan;
-  const auto& layout = flight.layout;
-  auto& [draft, meta] = *flight.prepared;
-  auto begun = save_format_of(job).begin(job, state, draft, meta, plan, flight.layout);
-  auto runs = write_dense(job, state, plan.dense, layout.dense_file, begun.structure, draft);
-  std::vector<StoredTensor> entries;
-  if (layout.shard_files > 0) {
-    entries = writer.write_with_others(job, state, plan.local, layout, draft);
-  }
-  const bool for_others = !job.places.served_by.empty();
-  const auto gather_and_record = [&] {
-    append(entries, runs);
-    append(entries, begun.entries);
-    flight.result.entries = std::move(entries);
-    record(flight);
-  };
-  const auto checksums = together(group, [&, &draft = draft] {
-    auto alone = writer.write_alone(job, state, plan.local, layout, draft);
-    note_files(flight, alone);
-    if (for_others) note_files(flight, entries);
-    append(entries, alone);
-    write_frozen(flight, state);
-    append(entries, flight.result.entries);
-    if (!compares) {
-      gather_and_record();
-      return std::vector<std::uint32_t>();
-    }
-    // What was written for others says nothing of this rank's own replicas.
-    static const std::vector<StoredTensor> none;
-    return replica_checksums(state, plan.replicas, plan.local.strings, for_others ? none : entries);
-  });
-  if (!compares) return;
-  plans.compare(state, plan.replicas, checksums, draft.prefix().string());
-  together(group, gather_and_record);
-}
-
-// The files of this rank's frozen tensors, and their entries. No thread of ours has them to write:
-// most saves share them, and a copy of them would be the largest part of what is copied.
-void Engine::write_frozen(Flight& flight, const State& state) {
-  const auto& plan = *flight.plan;
-  auto& result = flight.result;
-  result.frozen =
-      frozen.write(job, state, plan.frozen, flight.layout.first_frozen, flight.prepared->draft);
-  for (const auto& file : result.frozen.files) {
-    note_files(flight, file.entries);
-    result.entries.insert(result.entries.end(), file.entries.begin(), file.entries.end());
-  }
-}
-
-// The copy of an asynchronous save, and its comparison. Where nothing has been made of the save
-// yet, ranks exchange no message but dense tensors and what io ranks write for others: what goes
-// wrong waits for the verdict.
-void Engine::copy(Flight& flight, const State& state, bool compares, Laps& laps) {
-  auto& plan = *flight.plan;
-  const auto copy_dense = [&] {
-    if (plan.dense.bytes == 0) return;
-    const auto behind = static_cast<std::size_t>(plan.capture.layout().shard_bytes);
-    flight.copy.runs = capture_dense(job, state, plan.dense, flight.copy.memory.subspan(behind));
-  };
-  const auto copy_shards = [&] {
-    flight.copy.sent = plan.capture.copy(job, state, plan.local.strings, flight.copy.memory);
-  };
-  if (flight.id) {
-    laps.next(&StageSeconds::capture);
-    copy_dense();
-    try {
-      copy_shards();
-    } catch (...) {
-      error_in_flight();  // what may not be told as an Error goes on
-      flight.failure = std::current_exception();
-    }
-    return;
-  }
-  auto& [draft, meta] = *flight.prepared;
-  try {
-    flight.result.entries =
-        save_format_of(job).begin(job, state, draft, meta, plan, flight.layout).entries;
-    laps.next(&StageSeconds::capture);
-    together(*job.group, [&] {
-      copy_shards();
-      write_frozen(flight, state);
-    });
-    copy_dense();
-    if (!compares) return;
-    const auto checksums = together(*job.group, [&] {
-      return replica_checksums(state, plan.replicas, plan.local.strings, {});
-    });
-    plans.compare(state, plan.replicas, checksums, draft.prefix().string());
-  } catch (const Error& error) {
-    give_up(error, &draft, false);
-  }
-}
-
-// Hands the flight's next task to the queue, unless it has failed already: either way it becomes
-// idle, and ranks find out together.
-void Engine::work_in_background(Flight& flight) {
-  flight.handle->idle = false;
-  if (flight.failure) {
-    flight.copy.held = {};
-    return become_idle(flight);
-  }
-  try {
-    // No more than a std::function holds without an allocation.
-    flights.later([this, &flight] {
-      const io::Deadline deadline(job.options.write.storage_limit_seconds);
-      try {
-        work_on(flight);
-      } catch (...) {
-        flight.failure = std::current_exception();
-      }
-      become_idle(flight);
-    });
-  } catch (...) {  // not taken: other ranks wait for this one's verdict
-    flight.failure = std::current_exception();
-    flight.copy.held = {};
-    become_idle(flight);
-  }
-}
-
-void Engine::work_on(Flight& flight) {
-  if (flight.result.merged) {
-    const Laps laps(flight.figures, trace.get(), Trace::Thread::writer, &StageSeconds::commit);
-    publish(flight);
-  } else {
-    write_copy(flight);
-  }
-}
-
-// Any thread. Write and record of an asynchronous save.
-void Engine::write_copy(Flight& flight) const {
-  const Laps laps(flight.figures, trace.get(), Trace::Thread::writer, &StageSeconds::write);
-  const auto held = std::move(flight.copy.held);
-  const auto& layout = flight.layout;
-  if (!flight.prepared) {
-    take_name(flight);
-    if (job.root()) {
-      directory.look_before(flight.prepared->draft, layout.total_bytes);
-    }
-    if (job.root() || layout.writer >= 0) flight.prepared->draft.make_place();
-  }
-  const auto& draft = flight.prepared->draft;
-  // Several ranks may write a file of dense tensors, which is made anew.
-  if (job.root() && layout.dense_file >= 0) {
-    directory.remove_untaken(draft, layout.dense_file, layout.data_files);
-  }
-  const auto& plan = *flight.plan;
-  auto out = plan.capture.outgoing(flight.copy.memory, plan.local.strings, flight.copy.sent);
-  write_files(draft, out, &flight.cancelled);
-  if (!flight.cancelled) plan.capture.check(out, flight.copy.sent);
-  note_files(flight, out.entries);
-  append(flight.result.entries, out.entries);
-  if (!flight.copy.runs.empty()) {
-    auto runs = write_runs(draft, plan.dense, flight.copy.runs, layout.dense_file);
-    append(flight.result.entries, runs);
-  }
-  if (flight.cancelled) return;
-  record(flight);
-  flight.handle->stage = SaveStage::written;
-}
-
-// Any thread.
-void Engine::record(Flight& flight) const {
-  const auto& [draft, meta] = *flight.prepared;
-  if (draft.leaves_records()) leave_record(job, draft, meta, flight.layout, flight.result.entries);
 }
 
 }  // namespace cairn

@@ -1,12 +1,13 @@
 #include "session/shared_engines.hpp"
 
 #include <array>
-#include <mutex>
 #include <optional>
 #include <type_traits>
 
+#include "base/mutex.hpp"
 #include "base/text.hpp"
 #include "group/collectives.hpp"
+#include "session/save/plans.hpp"
 
 namespace cairn {
 namespace {
@@ -70,9 +71,9 @@ std::string settings_text(const ManagerOptions& options, std::uint64_t user) {
 }
 
 std::shared_ptr<SharedEngines> SharedEngines::of(std::shared_ptr<Group> group) {
-  static std::mutex mutex;
-  static std::map<Group*, std::weak_ptr<SharedEngines>> all;
-  const std::lock_guard guard(mutex);
+  static Mutex mutex;
+  static std::map<Group*, std::weak_ptr<SharedEngines>> all CAIRN_GUARDED_BY(mutex);
+  const MutexLock guard(mutex);
   std::erase_if(all, [](const auto& one) { return one.second.expired(); });
   auto& known = all[group.get()];
   if (auto there = known.lock()) return there;
@@ -98,7 +99,7 @@ Engine& SharedEngines::use(std::shared_ptr<EngineSlot>& held, std::uint64_t user
           static_cast<const void*>(options.write.file_system.get()), ' ', prefix.string());
   std::optional<Plans::Comparisons> before;
   const auto settle = [&](Engine& engine) {
-    before = engine.plans.comparisons();
+    before = engine.parts().plans.comparisons();
     engine.settle();
     engine.throw_earlier_failure();
   };
@@ -126,7 +127,7 @@ Engine& SharedEngines::use(std::shared_ptr<EngineSlot>& held, std::uint64_t user
     job.options_name = "CheckpointOptions";
     auto next = std::make_unique<Engine>(std::move(job));
     next->open();
-    if (before) next->plans.go_on_from(*before);
+    if (before) next->parts().plans.go_on_from(*before);
     slot.engine = std::move(next);
     slot.settings = settings;
   }

@@ -26,7 +26,7 @@ struct Intent {
   std::int64_t sequence = -1;
   bool may_overwrite = false;  ///< a whole checkpoint of this step may be replaced
   int slot = 0;                ///< DraftId::slot
-  /// It may share frozen files: those of the checkpoint of this sequence, if they can be.
+  /// It may share frozen files: those of the checkpoint of this sequence, or else of the newest.
   std::optional<std::int64_t> shares = std::nullopt;
 };
 

@@ -102,13 +102,13 @@ class CountingFiles::CountedFile : public File {
 };
 
 void CountingFiles::count(Counts::Kind kind, const char* what, const Path& path) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   ++counts_.of[kind];
   if (!watch_) log_.push_back(std::string(what) + " " + path.string());
 }
 
 std::pair<OperationCounts, std::vector<std::string>> CountingFiles::take() {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   return {std::exchange(counts_, {}), std::exchange(log_, {})};
 }
 

@@ -5,11 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "io/file_system.hpp"
 
 namespace cairn::io {
@@ -80,9 +80,9 @@ class CountingFiles : public FileSystemWrapper {
   void count(OperationCounts::Kind, const char* what, const Path&);
 
   FileWatch* const watch_;
-  std::mutex mutex_;  // of what follows
-  OperationCounts counts_;
-  std::vector<std::string> log_;
+  Mutex mutex_;
+  OperationCounts counts_ CAIRN_GUARDED_BY(mutex_);
+  std::vector<std::string> log_ CAIRN_GUARDED_BY(mutex_);
 };
 
 }  // namespace cairn::io

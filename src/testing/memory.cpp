@@ -25,7 +25,7 @@ std::string MemoryFileSystem::Disk::text_of(const Path& path) {
 void MemoryFileSystem::Disk::observe(const std::string& text) {
   std::function<void(const std::string&)> call;
   {
-    std::lock_guard guard(mutex);
+    const MutexLock guard(mutex);
     call = observer;
   }
   if (call) call(text);
@@ -133,7 +133,7 @@ void MemoryFileSystem::Disk::lost_name(Inode inode) {
 
 class MemoryFileSystem::MemoryFile : public File {
  public:
-  // With the disk's mutex held.
+  // With the disk's mutex held, which clang does not ask of a constructor.
   MemoryFile(std::shared_ptr<Disk> disk, Inode inode, Path path, bool writable)
       : disk_(std::move(disk)), inode_(inode), path_(std::move(path)), writable_(writable) {
     disk_->opened(inode_);
@@ -146,7 +146,7 @@ class MemoryFileSystem::MemoryFile : public File {
     const std::string text = cat("write ", Disk::text_of(path_), " [", offset, ", ", end, ")");
     const std::string action = cat("write ", bytes.size(), " bytes at offset ", offset);
     disk_->observe(text);
-    std::lock_guard guard(disk_->mutex);
+    const MutexLock guard(disk_->mutex);
     require_open("write");
     if (!writable_) throw system_error(EBADF, action, path_);
     if (offset < 0) throw system_error(EINVAL, action, path_);
@@ -167,7 +167,7 @@ class MemoryFileSystem::MemoryFile : public File {
   }
 
   void read_at(std::int64_t offset, std::span<std::byte> bytes) const override {
-    std::lock_guard guard(disk_->mutex);
+    const MutexLock guard(disk_->mutex);
     require_open("read");
     disk_->fail_if_told("read", cat("read ", bytes.size(), " bytes at offset ", offset), path_);
     if (offset < 0) throw system_error(EINVAL, cat("read at offset ", offset), path_);
@@ -181,13 +181,13 @@ class MemoryFileSystem::MemoryFile : public File {
   }
 
   std::int64_t size() const override {
-    std::lock_guard guard(disk_->mutex);
+    const MutexLock guard(disk_->mutex);
     require_open("examine");
     return static_cast<std::int64_t>(node().bytes->size());
   }
 
   std::optional<FileId> id() const override {
-    std::lock_guard guard(disk_->mutex);
+    const MutexLock guard(disk_->mutex);
     require_open("examine");
     return FileId{inode_, static_cast<std::int64_t>(node().bytes->size()), 0};
   }
@@ -196,7 +196,7 @@ class MemoryFileSystem::MemoryFile : public File {
     const std::string text = cat("resize ", Disk::text_of(path_), " ", bytes);
     const std::string action = cat("make ", bytes, " bytes long");
     disk_->observe(text);
-    std::lock_guard guard(disk_->mutex);
+    const MutexLock guard(disk_->mutex);
     require_open("resize");
     if (!writable_ || bytes < 0) throw system_error(EINVAL, action, path_);
     disk_->fail_if_told("resize", action, path_);
@@ -210,7 +210,7 @@ class MemoryFileSystem::MemoryFile : public File {
   void sync() override {
     const std::string text = "sync " + Disk::text_of(path_);
     disk_->observe(text);
-    std::lock_guard guard(disk_->mutex);
+    const MutexLock guard(disk_->mutex);
     require_open("sync");
     if (sync_failed_) throw system_error(EIO, "sync", path_);
     try {
@@ -223,7 +223,7 @@ class MemoryFileSystem::MemoryFile : public File {
   }
 
   void close() override {
-    std::lock_guard guard(disk_->mutex);
+    const MutexLock guard(disk_->mutex);
     if (open_) disk_->closed(inode_);
     open_ = false;
   }
@@ -232,7 +232,7 @@ class MemoryFileSystem::MemoryFile : public File {
   void require_open(const char* action) const {
     if (!open_) throw system_error(EBADF, action, path_);
   }
-  const MemoryNode& node() const { return *disk_->tree.find(inode_); }
+  const MemoryNode& node() const CAIRN_REQUIRES(disk_->mutex) { return *disk_->tree.find(inode_); }
 
   std::shared_ptr<Disk> disk_;
   Inode inode_;
@@ -246,7 +246,7 @@ class MemoryFileSystem::MemoryLock : public Lock {
  public:
   MemoryLock(std::shared_ptr<Disk> disk, Inode inode) : disk_(std::move(disk)), inode_(inode) {}
   ~MemoryLock() override {
-    std::lock_guard guard(disk_->mutex);
+    const MutexLock guard(disk_->mutex);
     disk_->locked.erase(inode_);
     disk_->closed(inode_);
   }
@@ -262,7 +262,7 @@ MemoryFileSystem::~MemoryFileSystem() = default;
 std::unique_ptr<File> MemoryFileSystem::create(const Path& path) {
   const std::string text = "create " + Disk::text_of(path);
   disk_->observe(text);
-  std::lock_guard guard(disk_->mutex);
+  const MutexLock guard(disk_->mutex);
   disk_->fail_if_told("create", "create file", path);
   auto place = disk_->place(path, "create file");
   if (place.inode != 0) throw system_error(EEXIST, "create file", path);
@@ -279,7 +279,7 @@ std::unique_ptr<File> MemoryFileSystem::open_read(const Path& path) { return ope
 std::unique_ptr<File> MemoryFileSystem::open_write(const Path& path) { return open(path, true); }
 
 std::unique_ptr<File> MemoryFileSystem::open(const Path& path, bool writable) {
-  std::lock_guard guard(disk_->mutex);
+  const MutexLock guard(disk_->mutex);
   disk_->fail_if_told("open", "open file", path);
   const Inode inode = disk_->find(path, "open file");
   if (inode == 0) throw system_error(ENOENT, "open file", path);
@@ -296,7 +296,7 @@ void MemoryFileSystem::rename(const Path& from, const Path& to, bool replaces) {
   const std::string text = cat("rename ", Disk::text_of(from), " to ", Disk::text_of(to));
   const std::string action = "rename to " + to.string();
   disk_->observe(text);
-  std::lock_guard guard(disk_->mutex);
+  const MutexLock guard(disk_->mutex);
   disk_->fail_if_told("rename", action, from, to);
   if (!disk_->renames) throw system_error(EOPNOTSUPP, action, from);
   const auto source = disk_->place(from, action);
@@ -329,7 +329,7 @@ bool MemoryFileSystem::try_link(const Path& from, const Path& to) {
   const std::string text = cat("link ", Disk::text_of(from), " to ", Disk::text_of(to));
   const std::string action = "link to " + to.string();
   disk_->observe(text);
-  std::lock_guard guard(disk_->mutex);
+  const MutexLock guard(disk_->mutex);
   disk_->fail_if_told("link", action, from, to);
   const auto source = disk_->place(from, action);
   if (source.inode == 0) throw system_error(ENOENT, action, from);
@@ -353,7 +353,7 @@ bool MemoryFileSystem::has_one_name(const Path& path) {
 void MemoryFileSystem::remove(const Path& path) {
   const std::string text = "remove " + Disk::text_of(path);
   disk_->observe(text);
-  std::lock_guard guard(disk_->mutex);
+  const MutexLock guard(disk_->mutex);
   disk_->fail_if_told("remove", "remove file", path);
   const auto place = disk_->place(path, "remove file");
   if (place.inode == 0) throw system_error(ENOENT, "remove file", path);
@@ -369,7 +369,7 @@ void MemoryFileSystem::remove(const Path& path) {
 void MemoryFileSystem::create_directory(const Path& path) {
   const std::string text = "create_directory " + Disk::text_of(path);
   disk_->observe(text);
-  std::lock_guard guard(disk_->mutex);
+  const MutexLock guard(disk_->mutex);
   disk_->fail_if_told("create_directory", "create directory", path);
   const auto place = disk_->place(path, "create directory");
   if (place.inode != 0) throw system_error(EEXIST, "create directory", path);
@@ -383,7 +383,7 @@ void MemoryFileSystem::create_directory(const Path& path) {
 void MemoryFileSystem::remove_directory(const Path& path) {
   const std::string text = "remove_directory " + Disk::text_of(path);
   disk_->observe(text);
-  std::lock_guard guard(disk_->mutex);
+  const MutexLock guard(disk_->mutex);
   disk_->fail_if_told("remove_directory", "remove directory", path);
   const auto place = disk_->place(path, "remove directory");
   if (place.inode == 0) throw system_error(ENOENT, "remove directory", path);
@@ -400,7 +400,7 @@ void MemoryFileSystem::remove_directory(const Path& path) {
 }
 
 std::vector<std::string> MemoryFileSystem::list(const Path& path) {
-  std::lock_guard guard(disk_->mutex);
+  const MutexLock guard(disk_->mutex);
   disk_->fail_if_told("list", "list directory", path);
   const auto* node = disk_->tree.find(disk_->directory(path, "list directory"));
   std::vector<std::string> names;
@@ -409,7 +409,7 @@ std::vector<std::string> MemoryFileSystem::list(const Path& path) {
 }
 
 std::optional<Status> MemoryFileSystem::status(const Path& path) {
-  std::lock_guard guard(disk_->mutex);
+  const MutexLock guard(disk_->mutex);
   Inode inode = 0;
   try {
     inode = disk_->find(path, "examine");
@@ -425,21 +425,21 @@ std::optional<Status> MemoryFileSystem::status(const Path& path) {
 void MemoryFileSystem::sync_directory(const Path& path) {
   const std::string text = "sync_directory " + Disk::text_of(path);
   disk_->observe(text);
-  std::lock_guard guard(disk_->mutex);
+  const MutexLock guard(disk_->mutex);
   const Inode inode = disk_->directory(path, "open directory");
   disk_->fail_if_told("sync_directory", "sync directory", path);
   disk_->carry_out({.kind = Kind::sync_directory, .inode = inode, .text = text});
 }
 
 std::int64_t MemoryFileSystem::free_bytes(const Path& directory) {
-  std::lock_guard guard(disk_->mutex);
+  const MutexLock guard(disk_->mutex);
   disk_->directory(directory, "ask for free space at");
   return std::max<std::int64_t>(disk_->capacity - disk_->tree.bytes_used(), 0);
 }
 
 std::unique_ptr<Lock> MemoryFileSystem::try_lock(const Path& path) {
   {
-    std::lock_guard guard(disk_->mutex);
+    const MutexLock guard(disk_->mutex);
     disk_->fail_if_told("lock", "lock", path);
   }
   if (!status(path)) {
@@ -449,7 +449,7 @@ std::unique_ptr<Lock> MemoryFileSystem::try_lock(const Path& path) {
       if (error.code() != Code::already_exists) throw;  // another was faster
     }
   }
-  std::lock_guard guard(disk_->mutex);
+  const MutexLock guard(disk_->mutex);
   const Inode inode = disk_->find(path, "open lock file");
   if (inode == 0) throw system_error(ENOENT, "open lock file", path);
   if (disk_->tree.find(inode)->directory) throw system_error(EISDIR, "open lock file", path);

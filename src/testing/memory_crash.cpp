@@ -49,23 +49,23 @@ void require_count(std::size_t stop_after, std::size_t count) {
 }  // namespace
 
 std::size_t MemoryFileSystem::operation_count() const {
-  std::lock_guard guard(disk_->mutex);
+  const MutexLock guard(disk_->mutex);
   return disk_->record.size();
 }
 
 std::string MemoryFileSystem::operation_text(std::size_t index) const {
-  std::lock_guard guard(disk_->mutex);
+  const MutexLock guard(disk_->mutex);
   return disk_->record.at(index).text;
 }
 
 void MemoryFileSystem::mark() {
-  std::lock_guard guard(disk_->mutex);
+  const MutexLock guard(disk_->mutex);
   disk_->beginning = disk_->tree;
   disk_->record.clear();
 }
 
 std::vector<std::size_t> MemoryFileSystem::unsynced(std::size_t stop_after) const {
-  std::lock_guard guard(disk_->mutex);
+  const MutexLock guard(disk_->mutex);
   require_count(stop_after, disk_->record.size());
   return not_durable(disk_->record, stop_after);
 }
@@ -73,7 +73,7 @@ std::vector<std::size_t> MemoryFileSystem::unsynced(std::size_t stop_after) cons
 std::shared_ptr<MemoryFileSystem> MemoryFileSystem::crash(std::size_t stop_after,
                                                           const CrashChoice& choice) const {
   auto after = std::make_shared<MemoryFileSystem>();
-  std::lock_guard guard(disk_->mutex);
+  const MutexLock guard(disk_->mutex);
   require_count(stop_after, disk_->record.size());
   const auto open = not_durable(disk_->record, stop_after);
   const std::set<std::size_t> undecided(open.begin(), open.end());
@@ -83,6 +83,7 @@ std::shared_ptr<MemoryFileSystem> MemoryFileSystem::crash(std::size_t stop_after
     throw Error(Code::invalid_argument,
                 cat("operation ", choice.tear->operation, " is no write that can be torn"));
   }
+  const MutexLock fresh(after->disk_->mutex);
   auto& tree = after->disk_->tree;
   tree = disk_->beginning;
   for (std::size_t i = 0; i < stop_after; ++i) {
@@ -107,7 +108,7 @@ std::shared_ptr<MemoryFileSystem> MemoryFileSystem::crash(std::size_t stop_after
 
 std::vector<CrashChoice> MemoryFileSystem::crash_choices(std::size_t stop_after,
                                                          std::int64_t block_bytes) const {
-  std::lock_guard guard(disk_->mutex);
+  const MutexLock guard(disk_->mutex);
   require_count(stop_after, disk_->record.size());
   const auto open = not_durable(disk_->record, stop_after);
   std::vector<CrashChoice> choices = {{.keep = true, .except = {}, .tear = {}}};
@@ -136,9 +137,9 @@ std::vector<CrashChoice> MemoryFileSystem::crash_choices(std::size_t stop_after,
 }
 
 std::string MemoryFileSystem::describe(std::size_t stop_after, const CrashChoice& choice) const {
-  std::lock_guard guard(disk_->mutex);
+  const MutexLock guard(disk_->mutex);
   require_count(stop_after, disk_->record.size());
-  const auto text = [&](std::size_t i) { return cat("#", i, " ", disk_->record.at(i).text); };
+  const auto text = [&](std::size_t i) CAIRN_REQUIRES(disk_->mutex) { return cat("#", i, " ", disk_->record.at(i).text); };
   std::string words = stop_after == 0 ? "stopped before the first operation"
                                       : "stopped after " + text(stop_after - 1);
   words += choice.keep ? "; what was not durable is kept" : "; what was not durable is lost";
@@ -151,32 +152,32 @@ std::string MemoryFileSystem::describe(std::size_t stop_after, const CrashChoice
 }
 
 void MemoryFileSystem::inject(Fault fault) {
-  std::lock_guard guard(disk_->mutex);
+  const MutexLock guard(disk_->mutex);
   disk_->faults.push_back(std::move(fault));
 }
 
 void MemoryFileSystem::clear_faults() {
-  std::lock_guard guard(disk_->mutex);
+  const MutexLock guard(disk_->mutex);
   disk_->faults.clear();
 }
 
 void MemoryFileSystem::refuse_renames() {
-  std::lock_guard guard(disk_->mutex);
+  const MutexLock guard(disk_->mutex);
   disk_->renames = false;
 }
 
 void MemoryFileSystem::set_capacity(std::int64_t bytes) {
-  std::lock_guard guard(disk_->mutex);
+  const MutexLock guard(disk_->mutex);
   disk_->capacity = bytes;
 }
 
 void MemoryFileSystem::set_observer(std::function<void(const std::string&)> observer) {
-  std::lock_guard guard(disk_->mutex);
+  const MutexLock guard(disk_->mutex);
   disk_->observer = std::move(observer);
 }
 
 void MemoryFileSystem::set_clock(std::function<double()> clock) {
-  std::lock_guard guard(disk_->mutex);
+  const MutexLock guard(disk_->mutex);
   disk_->clock = std::move(clock);
 }
 

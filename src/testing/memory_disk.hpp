@@ -2,17 +2,16 @@
 /// What MemoryFileSystem, its files and its locks share.
 #include <functional>
 #include <map>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "testing/memory.hpp"
 #include "testing/memory_tree.hpp"
 
 namespace cairn::io {
 
-/// All members but observe() are called with `mutex` held.
 struct MemoryFileSystem::Disk {
   struct Place {
     Inode directory = 0;
@@ -20,34 +19,35 @@ struct MemoryFileSystem::Disk {
     Inode inode = 0;  ///< 0: no such entry
   };
 
-  std::mutex mutex;
-  MemoryTree beginning;  ///< durable, before the first operation
-  MemoryTree tree;       ///< as processes see it
-  std::vector<MemoryOperation> record;
-  Inode next_inode = MemoryTree::root + 1;
-  std::map<Inode, int> open;
-  std::set<Inode> nameless;  ///< removed, but open
-  std::set<Inode> linked;    ///< that have had a second name
-  std::set<Inode> locked;
-  std::vector<Fault> faults;
-  bool renames = true;
-  std::int64_t capacity = std::int64_t{1} << 40;
-  std::function<void(const std::string&)> observer;
-  std::function<double()> clock;
+  Mutex mutex;
+  MemoryTree beginning CAIRN_GUARDED_BY(mutex);  ///< durable, before the first operation
+  MemoryTree tree CAIRN_GUARDED_BY(mutex);       ///< as processes see it
+  std::vector<MemoryOperation> record CAIRN_GUARDED_BY(mutex);
+  Inode next_inode CAIRN_GUARDED_BY(mutex) = MemoryTree::root + 1;
+  std::map<Inode, int> open CAIRN_GUARDED_BY(mutex);
+  std::set<Inode> nameless CAIRN_GUARDED_BY(mutex);  ///< removed, but open
+  std::set<Inode> linked CAIRN_GUARDED_BY(mutex);    ///< that have had a second name
+  std::set<Inode> locked CAIRN_GUARDED_BY(mutex);
+  std::vector<Fault> faults CAIRN_GUARDED_BY(mutex);
+  bool renames CAIRN_GUARDED_BY(mutex) = true;
+  std::int64_t capacity CAIRN_GUARDED_BY(mutex) = std::int64_t{1} << 40;
+  std::function<void(const std::string&)> observer CAIRN_GUARDED_BY(mutex);
+  std::function<double()> clock CAIRN_GUARDED_BY(mutex);
 
   static std::string text_of(const Path&);
   void observe(const std::string& text);
   /// Throws if an injected fault matches.
   void fail_if_told(const std::string& kind, const std::string& action, const Path&,
-                    const Path& second = {});
-  Inode directory(const Path&, const std::string& action) const;
-  Inode find(const Path&, const std::string& action) const;  ///< 0: not there
-  Place place(const Path&, const std::string& action) const;
-  void carry_out(MemoryOperation);
-  void opened(Inode);
-  void closed(Inode);
-  std::int64_t names_of(Inode) const;
-  void lost_name(Inode);  ///< a directory has no entry of it any more, where it had one
+                    const Path& second = {}) CAIRN_REQUIRES(mutex);
+  Inode directory(const Path&, const std::string& action) const CAIRN_REQUIRES(mutex);
+  Inode find(const Path&, const std::string& action) const CAIRN_REQUIRES(mutex);  ///< 0: not there
+  Place place(const Path&, const std::string& action) const CAIRN_REQUIRES(mutex);
+  void carry_out(MemoryOperation) CAIRN_REQUIRES(mutex);
+  void opened(Inode) CAIRN_REQUIRES(mutex);
+  void closed(Inode) CAIRN_REQUIRES(mutex);
+  std::int64_t names_of(Inode) const CAIRN_REQUIRES(mutex);
+  /// A directory has no entry of it any more, where it had one.
+  void lost_name(Inode) CAIRN_REQUIRES(mutex);
 };
 
 }  // namespace cairn::io

@@ -1,6 +1,7 @@
 // Messages and collectives of thread ranks.
 #include <algorithm>
 #include <cstring>
+#include <exception>
 
 #include "base/text.hpp"
 #include "testing/thread_world.hpp"
@@ -37,7 +38,8 @@ void combine(std::int64_t& into, std::int64_t value, Group::Op op) {
 
 void ThreadWorld::exchange(int rank, std::span<const Group::Send> sends,
                            std::span<const Group::Receive> receives) {
-  Lock lock = begin(rank);
+  Lock lock(mutex_);
+  begin(lock, rank);
   std::vector<Message> messages;
   messages.reserve(sends.size());
   for (const auto& send : sends) {
@@ -66,7 +68,8 @@ void ThreadWorld::exchange(int rank, std::span<const Group::Send> sends,
 }
 
 void ThreadWorld::send(int rank, int to, std::string_view bytes) {
-  Lock lock = begin(rank);
+  Lock lock(mutex_);
+  begin(lock, rank);
   if (to == rank) {
     ranks_[rank].to_itself.emplace_back(bytes);
     return;
@@ -84,7 +87,8 @@ void ThreadWorld::send(int rank, int to, std::string_view bytes) {
 }
 
 std::string ThreadWorld::receive(int rank, int from) {
-  Lock lock = begin(rank);
+  Lock lock(mutex_);
+  begin(lock, rank);
   std::string received;
   if (from == rank) {
     auto& queue = ranks_[rank].to_itself;
@@ -117,10 +121,8 @@ void ThreadWorld::withdraw(Lock& lock, int rank, std::vector<Message>& messages)
     std::erase(ranks_[message.to].inbox[{message.from, message.channel}], &message);
   }
   // A receiver that copies right now still needs the sender's memory.
-  ranks_[rank].changed.wait(lock, [&] {
-    return std::none_of(messages.begin(), messages.end(),
-                        [](const Message& message) { return message.state == Message::taken; });
-  });
+  const auto taken = [](const Message& message) { return message.state == Message::taken; };
+  while (std::any_of(messages.begin(), messages.end(), taken)) lock.wait(ranks_[rank].changed);
 }
 
 void ThreadWorld::wait_until_received(Lock& lock, int rank, std::vector<Message>& messages) {
@@ -147,23 +149,22 @@ void ThreadWorld::take(Lock& lock, int rank, int from, Channel channel, Copy cop
   if (queue.empty()) inbox.erase({from, channel});  // of many ranks that send once
   message.state = Message::taken;
   if (machine_) machine_->receive(rank, from, message.bytes.size(), message.left);
-  lock.unlock();
-  const auto hand_back = [&] {
-    lock.lock();
-    message.state = Message::done;
-    wake(from);
-  };
-  try {
-    copy(message.bytes);
-  } catch (...) {
-    hand_back();
-    throw;
-  }
-  hand_back();
+  std::exception_ptr failure;
+  lock.without([&] {
+    try {
+      copy(message.bytes);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  });
+  message.state = Message::done;
+  wake(from);
+  if (failure) std::rethrow_exception(failure);
 }
 
 void ThreadWorld::barrier(int rank) {
-  Lock lock = begin(rank);
+  Lock lock(mutex_);
+  begin(lock, rank);
   std::uint64_t number;
   const Round& round = arrive(rank, {"barrier"}, number);
   wait_for_all(lock, rank, round, number);
@@ -172,7 +173,8 @@ void ThreadWorld::barrier(int rank) {
 }
 
 void ThreadWorld::all_reduce(int rank, std::span<std::int64_t> values, Group::Op op) {
-  Lock lock = begin(rank);
+  Lock lock(mutex_);
+  begin(lock, rank);
   std::uint64_t number;
   Round& round = arrive(rank, {"all_reduce", 0, op, values.size()}, number);
   add(round, values, op);
@@ -192,7 +194,8 @@ void ThreadWorld::add(Round& round, std::span<const std::int64_t> values, Group:
 
 std::uint64_t ThreadWorld::begin_reduction(int rank, std::span<const std::int64_t> values,
                                            Group::Op op) {
-  const Lock lock = begin(rank);
+  Lock lock(mutex_);
+  begin(lock, rank);
   std::uint64_t number;
   Round& round = arrive(rank, {"reduction", 0, op, values.size()}, number);
   add(round, values, op);
@@ -201,7 +204,8 @@ std::uint64_t ThreadWorld::begin_reduction(int rank, std::span<const std::int64_
 }
 
 void ThreadWorld::end_reduction(int rank, std::uint64_t number, std::span<std::int64_t> values) {
-  Lock lock = begin(rank);
+  Lock lock(mutex_);
+  begin(lock, rank);
   const Round& round = rounds_.at(number);
   wait_for_all(lock, rank, round, number);
   std::copy(round.values.begin(), round.values.end(), values.begin());
@@ -218,7 +222,8 @@ void ThreadWorld::broadcast(int rank, std::string& bytes, int root) {
   std::shared_ptr<const std::string> shared;
   if (rank == root) shared = std::make_shared<const std::string>(bytes);
   {
-    Lock lock = begin(rank);
+    Lock lock(mutex_);
+    begin(lock, rank);
     std::uint64_t number;
     Round& round = arrive(rank, {"broadcast", root}, number);
     if (rank == root) {

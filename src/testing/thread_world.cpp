@@ -30,14 +30,17 @@ void ThreadWorld::start() {
   started_ = true;
   if (!generator_) return wake_all();
   if (alive_ == 0) return;
-  choose_next();
-  begin_turn(lock);
+  Turn& next = choose_next();
+  lock.unlock();
+  next.give();
 }
 
 void ThreadWorld::enter(int rank) {
   if (generator_) ranks_[rank].turn.await();
   Lock lock(mutex_);
-  if (!generator_ && !fibres_) ranks_[rank].changed.wait(lock, [&] { return started_; });
+  if (!generator_ && !fibres_) {
+    while (!started_) lock.wait(ranks_[rank].changed);
+  }
   throw_if_stopped();
 }
 
@@ -52,8 +55,9 @@ void ThreadWorld::leave(int rank, bool crashed) {
   if (crashed && !crashed_) stopped_ = crashed_ = true;
   if (generator_) {
     if (!started_ || alive_ == 0) return;
-    choose_next();
-    return begin_turn(lock);
+    Turn& next = choose_next();
+    lock.unlock();
+    return next.give();
   }
   if (!fibres_ && waiting_ == alive_ && nobody_can_go_on()) report_deadlock();
   wake_all();
@@ -83,19 +87,19 @@ void ThreadWorld::yield(int rank) {
   if (crashed_) throw Crashed{};
 }
 
-ThreadWorld::Lock ThreadWorld::begin(int rank) {
-  Lock lock(mutex_);
+void ThreadWorld::begin(Lock& lock, int rank) {
   throw_if_stopped();
   if (generator_) {
     pass_turn(lock, rank);
     throw_if_stopped();
   }
-  return lock;
 }
 
 void ThreadWorld::wait(Lock& lock, int rank, const char* operation, int peer,
                        const std::function<bool()>& ready) {
-  const std::function<bool()> can_go_on = [&] { return stopped_ || ready(); };
+  const std::function<bool()> can_go_on = [&]() CAIRN_REQUIRES(mutex_) {
+    return stopped_ || ready();
+  };
   if (!can_go_on()) {
     Rank& me = ranks_[rank];
     const Wait wait{operation, peer, &can_go_on};
@@ -103,15 +107,11 @@ void ThreadWorld::wait(Lock& lock, int rank, const char* operation, int peer,
     if (generator_) {
       pass_turn(lock, rank);
     } else if (fibres_) {
-      while (!can_go_on()) {
-        lock.unlock();
-        fibres_->block();
-        lock.lock();
-      }
+      while (!can_go_on()) lock.without([&] { fibres_->block(); });
     } else {
       // A rank that was woken but does not run yet still counts as waiting: hence the second look.
       if (++waiting_ == alive_ && nobody_can_go_on()) report_deadlock();
-      me.changed.wait(lock, can_go_on);
+      while (!can_go_on()) lock.wait(me.changed);
       --waiting_;
     }
     me.wait = nullptr;
@@ -132,36 +132,31 @@ std::vector<int> ThreadWorld::awaited(int rank) const {
 }
 
 void ThreadWorld::pass_turn(Lock& lock, int rank) {
-  choose_next();
+  Turn& next = choose_next();
   if (turn_ == rank) return;
-  begin_turn(lock);
-  ranks_[rank].turn.await();
-  lock.lock();
-}
-
-void ThreadWorld::begin_turn(Lock& lock) {
-  Turn& next = ranks_[turn_].turn;
-  lock.unlock();
-  next.give();
+  lock.without([&] {
+    next.give();
+    ranks_[rank].turn.await();
+  });
 }
 
 void ThreadWorld::Turn::give() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     is_given_ = true;
   }
   given_.notify_one();
 }
 
 void ThreadWorld::Turn::await() {
-  std::unique_lock lock(mutex_);
-  given_.wait(lock, [&] { return is_given_; });
+  MutexLock lock(mutex_);
+  while (!is_given_) lock.wait(given_);
   is_given_ = false;
 }
 
-void ThreadWorld::choose_next() {
+ThreadWorld::Turn& ThreadWorld::choose_next() {
   std::vector<int> candidates;
-  const auto collect = [&] {
+  const auto collect = [&]() CAIRN_REQUIRES(mutex_) {
     for (int rank = 0; rank < size(); ++rank) {
       if (can_go_on(ranks_[rank])) candidates.push_back(rank);
     }
@@ -172,6 +167,7 @@ void ThreadWorld::choose_next() {
     collect();
   }
   turn_ = candidates[(*generator_)() % candidates.size()];
+  return ranks_[turn_].turn;
 }
 
 bool ThreadWorld::can_go_on(const Rank& rank) const {

@@ -6,7 +6,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <random>
 #include <span>
@@ -15,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "cairn/error.hpp"
 #include "cairn/group.hpp"
 #include "testing/fibres.hpp"
@@ -66,7 +66,7 @@ class ThreadWorld {
   std::vector<int> awaited(int rank) const;
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
+  using Lock = MutexLock;  // a parameter: of mutex_, which the caller holds
   enum class Channel { exchange, point_to_point };
 
   /// Lives with its sender, which stays until nobody holds it.
@@ -90,9 +90,9 @@ class ThreadWorld {
     void await();
 
    private:
-    std::mutex mutex_;
+    Mutex mutex_;
     std::condition_variable given_;
-    bool is_given_ = false;
+    bool is_given_ CAIRN_GUARDED_BY(mutex_) = false;
   };
   struct Rank {
     std::condition_variable changed;  ///< without a seed
@@ -114,41 +114,44 @@ class ThreadWorld {
     Machine::Time last = {};  ///< of those that have arrived; of a broadcast: the root's
   };
 
-  Lock begin(int rank);
+  void begin(Lock& lock, int rank) CAIRN_REQUIRES(mutex_);
   void wait(Lock& lock, int rank, const char* operation, int peer,
-            const std::function<bool()>& ready);
-  void pass_turn(Lock& lock, int rank);
-  void choose_next();
-  void begin_turn(Lock& lock);
-  bool can_go_on(const Rank& rank) const;
-  bool nobody_can_go_on() const;
-  void report_deadlock();
-  void set_stop(Error why);
-  void throw_if_stopped() const;
-  void wake(int rank);
-  void wake_all();
+            const std::function<bool()>& ready) CAIRN_REQUIRES(mutex_);
+  void pass_turn(Lock& lock, int rank) CAIRN_REQUIRES(mutex_);
+  Turn& choose_next() CAIRN_REQUIRES(mutex_);
+  bool can_go_on(const Rank& rank) const CAIRN_REQUIRES(mutex_);
+  bool nobody_can_go_on() const CAIRN_REQUIRES(mutex_);
+  void report_deadlock() CAIRN_REQUIRES(mutex_);
+  void set_stop(Error why) CAIRN_REQUIRES(mutex_);
+  void throw_if_stopped() const CAIRN_REQUIRES(mutex_);
+  void wake(int rank) CAIRN_REQUIRES(mutex_);
+  void wake_all() CAIRN_REQUIRES(mutex_);
 
-  void post(std::vector<Message>& messages);
-  void withdraw(Lock& lock, int rank, std::vector<Message>& messages);
-  void wait_until_received(Lock& lock, int rank, std::vector<Message>& messages);
+  void post(std::vector<Message>& messages) CAIRN_REQUIRES(mutex_);
+  void withdraw(Lock& lock, int rank, std::vector<Message>& messages) CAIRN_REQUIRES(mutex_);
+  void wait_until_received(Lock& lock, int rank, std::vector<Message>& messages)
+      CAIRN_REQUIRES(mutex_);
   template <class Copy>
-  void take(Lock& lock, int rank, int from, Channel channel, Copy copy);
-  [[noreturn]] void throw_ended(int ended, int rank, const char* operation) const;
+  void take(Lock& lock, int rank, int from, Channel channel, Copy copy) CAIRN_REQUIRES(mutex_);
+  [[noreturn]] void throw_ended(int ended, int rank, const char* operation) const
+      CAIRN_REQUIRES(mutex_);
 
-  Round& arrive(int rank, const Call& call, std::uint64_t& number);
-  void add(Round& round, std::span<const std::int64_t> values, Group::Op op);
-  void wait_for_all(Lock& lock, int rank, const Round& round, std::uint64_t number);
-  void finish(std::uint64_t number);
+  Round& arrive(int rank, const Call& call, std::uint64_t& number) CAIRN_REQUIRES(mutex_);
+  void add(Round& round, std::span<const std::int64_t> values, Group::Op op) CAIRN_REQUIRES(mutex_);
+  void wait_for_all(Lock& lock, int rank, const Round& round, std::uint64_t number)
+      CAIRN_REQUIRES(mutex_);
+  void finish(std::uint64_t number) CAIRN_REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;
-  std::vector<Rank> ranks_;
-  std::vector<int> ended_;
-  std::map<std::uint64_t, Round> rounds_;
-  int alive_, waiting_ = 0;
-  bool started_ = false, stopped_ = false, crashed_ = false;
-  std::optional<Error> why_stopped_;
-  std::optional<std::mt19937> generator_;
-  int turn_ = -1;  ///< who runs, with a seed
+  mutable Mutex mutex_;
+  std::vector<Rank> ranks_;  // as many as at first; all of one but `turn` with the mutex held
+  std::vector<int> ended_ CAIRN_GUARDED_BY(mutex_);
+  std::map<std::uint64_t, Round> rounds_ CAIRN_GUARDED_BY(mutex_);
+  int alive_ CAIRN_GUARDED_BY(mutex_), waiting_ CAIRN_GUARDED_BY(mutex_) = 0;
+  bool started_ CAIRN_GUARDED_BY(mutex_) = false;
+  bool stopped_ CAIRN_GUARDED_BY(mutex_) = false, crashed_ CAIRN_GUARDED_BY(mutex_) = false;
+  std::optional<Error> why_stopped_ CAIRN_GUARDED_BY(mutex_);
+  std::optional<std::mt19937> generator_ CAIRN_PT_GUARDED_BY(mutex_);
+  int turn_ CAIRN_GUARDED_BY(mutex_) = -1;  ///< who runs, with a seed
   Machine* machine_ = nullptr;
   std::unique_ptr<Fibres> fibres_;
 };

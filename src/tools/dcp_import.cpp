@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "base/checksum.hpp"
+#include "base/mutex.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/slice_memory.hpp"
@@ -43,7 +43,7 @@ class Files {
   explicit Files(const Address& directory) : directory_(directory) {}
 
   std::shared_ptr<io::File> open(const std::string& name) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = open_.find(name);
     if (found != open_.end()) return found->second;
     if (open_.size() >= 64) open_.clear();  // those that are read live on
@@ -53,8 +53,8 @@ class Files {
 
  private:
   const Address directory_;
-  std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<io::File>> open_;
+  Mutex mutex_;
+  std::map<std::string, std::shared_ptr<io::File>> open_ CAIRN_GUARDED_BY(mutex_);
 };
 
 // An archive of torch.save inside a file.
@@ -150,7 +150,7 @@ class ReadOnly : public SliceMemory {
 
   Files& files_;
   const torch::StoredArchive& place_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
 
  private:
   const Done done_;
@@ -200,7 +200,7 @@ class PieceMemory : public ReadOnly {
 
   // Once: what the archive says of it, and whether its bytes are what torch wrote.
   const Layout& look(const Archive& archive) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (layout_) return *layout_;
     const auto saved = torch::parse_saved_tensor(archive.text(archive.member("data.pkl")));
     if (saved.dtype != dtype_ || saved.shape != extent_) {
@@ -221,7 +221,7 @@ class PieceMemory : public ReadOnly {
 
   const DType dtype_;
   const Dims extent_;
-  mutable std::optional<Layout> layout_;
+  mutable std::optional<Layout> layout_ CAIRN_GUARDED_BY(mutex_);
 };
 
 // The bytes of an archive as they are.
@@ -233,7 +233,7 @@ class ObjectMemory : public ReadOnly {
   std::int64_t read_part(const Box& part, std::byte* out) const override {
     const Archive archive(files_, place_);
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!checked_) {
         for (const auto& member : archive.members()) archive.check(member);
       }
@@ -242,7 +242,7 @@ class ObjectMemory : public ReadOnly {
     archive.read(part.start[0], {out, static_cast<std::size_t>(part.extent[0])});
     return part.extent[0];
   }
-  mutable bool checked_ = false;
+  mutable bool checked_ CAIRN_GUARDED_BY(mutex_) = false;
 };
 
 class Import {
@@ -348,11 +348,11 @@ bool is_dcp(const Address& path) {
 std::string import_dcp(const Address& source, const Address& destination, const std::string& under,
                        const ConvertOptions& options, const Progress& progress) {
   std::int64_t total = 0, done = 0;
-  std::mutex mutex;
+  Mutex mutex;
   auto& group = *options.group();
   const auto import = together(group, [&] {
     return std::make_unique<const Import>(source, under, group, [&](std::int64_t bytes) {
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       done = std::min(total, done + bytes * group.size());
       if (progress) progress(done, total);
     });

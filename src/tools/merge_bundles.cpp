@@ -17,11 +17,9 @@
 #include "store/contents/format.hpp"
 #include "store/contents/hdf5_reader.hpp"
 #include "store/contents/lost.hpp"
-#include "store/contents/no_more_open.hpp"
-#include "store/contents/notes.hpp"
 #include "store/contents/open_checkpoint.hpp"
-#include "store/contents/seal.hpp"
 #include "store/contents/whose.hpp"
+#include "store/directory/commit_bundle.hpp"
 #include "store/directory/pins.hpp"
 #include "store/directory/recovery.hpp"
 
@@ -344,41 +342,21 @@ void merge_checkpoints(const std::vector<std::filesystem::path>& given,
   }
   if (!owned) own();
   const bool replaces = require_free(files, to, options.overwrite);
-  const auto data_files = static_cast<int>(joined.data.size());
-  commit::Transaction merge{place.directory,    naming,         0,
-                            commit::new_uuid(), data_files + 1, !place.atomic_rename};
-  commit::avoid_counts_in_use(files, merge);
-  if (merge.direct) put_back_undecided(place, 0);
   auto access = io::Status().access;
   for (const auto& input : inputs) access &= OpenCheckpoint(files, input).access();
-  const auto made = no_more_open({place.files, place.directory}, access);
-  commit::begin(files, merge);
-  try {
-    for (int file = 0; file < data_files; ++file) {
-      io::link_or_copy(files, joined.data[static_cast<std::size_t>(file)], merge.part(file));
-    }
-    auto meta = joined.meta.value_or(CheckpointMeta{});
-    meta.version = version();
-    meta.uuid = merge.uuid;
-    meta.statistics.reset();  // of another save
-    meta.run = {};
-    const auto sealed =
-        seal_index({std::move(joined.tensors), {}}, meta, data_files, merge.num_files);
-    owned->check();
-    // It may have been pinned meanwhile; nobody pins while it is replaced.
-    std::optional<PinLock> pins;
-    if (replaces) {
-      pins = PinLock::take({files, place.directory}, owner_wait_seconds);
-      require_not_pinned(files, to, "replaced");
-    }
-    commit::publish(*made.files(), merge, sealed.index, sealed.own_files,
-                    [&](const auto& save) { return holds(files, save); });
-  } catch (const Error& error) {
-    if (error.code() != Code::durability_unknown) commit::abandon(files, merge, owned->ownership());
-    throw;
-  }
-  commit::clean_up(files, merge, owned->ownership(), was_own_hdf5(files, to));
-  note_saved(files, to, false, Format::bundle, merge.uuid);
+  auto meta = joined.meta.value_or(CheckpointMeta{});
+  meta.version = version();
+  meta.statistics.reset();  // of another save
+  meta.run = {};
+  // It may have been pinned meanwhile; nobody pins while it is replaced.
+  std::optional<PinLock> pins;
+  commit_bundle(place, *owned,
+                {std::move(joined.data), std::move(joined.tensors), std::move(meta), access}, [&] {
+                  if (!replaces) return;
+                  pins = PinLock::take({place.files, place.directory}, owner_wait_seconds);
+                  require_not_pinned(files, to, "replaced");
+                });
+  pins.reset();
   remove_parts(place, inputs, removals);
 }
 

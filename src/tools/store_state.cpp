@@ -11,6 +11,7 @@
 #include "store/commit/names.hpp"
 #include "store/commit/ownership.hpp"
 #include "store/contents/format.hpp"
+#include "store/directory/directory.hpp"
 
 namespace cairn {
 
@@ -43,12 +44,13 @@ std::string store(const State& state, const CheckpointMeta& origin, const Addres
                numbered ? commit::Naming(numbered->name) : commit::Naming(name, false), manager);
   job.keeps_state_file = false;  // what is newest there is not for a tool to say
   Engine engine(std::move(job));
-  engine.directory.stand_for(origin);
+  auto& directory = engine.parts().directory;
+  directory.history().stand_for(origin);
   engine.open();
   const auto step = numbered ? numbered->step : 0;
   // Also what a manager would replace: a step that was left behind, or is damaged.
   together(*group, [&] {
-    if (options.overwrite || !engine.directory.find(step)) return;  // rank 0's
+    if (options.overwrite || !directory.history().find(step)) return;  // rank 0's
     throw Error(Code::already_exists, cat("the checkpoint ", prefix.string(), " exists"),
                 "a prefix has one checkpoint, whichever its format",
                 "Choose another destination, or say --overwrite to have it replaced.")

@@ -7,7 +7,7 @@ namespace cairn {
 
 WritePool::~WritePool() {
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     stop_ = true;
     tasks_.clear();
   }
@@ -16,7 +16,7 @@ WritePool::~WritePool() {
 }
 
 void WritePool::add(std::function<void()> task) {
-  std::unique_lock guard(mutex_);
+  MutexLock guard(mutex_);
   rethrow();
   const bool wants_thread = threads_.size() < threads && tasks_.size() + busy_ >= threads_.size();
   if (wants_thread) {
@@ -34,8 +34,8 @@ void WritePool::add(std::function<void()> task) {
 }
 
 void WritePool::finish() {
-  std::unique_lock guard(mutex_);
-  done_.wait(guard, [&] { return tasks_.empty() && busy_ == 0; });
+  MutexLock guard(mutex_);
+  while (!tasks_.empty() || busy_ > 0) guard.wait(done_);
   rethrow();
 }
 
@@ -44,9 +44,9 @@ void WritePool::rethrow() const {
 }
 
 void WritePool::work() {
-  std::unique_lock guard(mutex_);
+  MutexLock guard(mutex_);
   for (;;) {
-    begun_.wait(guard, [&] { return stop_ || !tasks_.empty(); });
+    while (!stop_ && tasks_.empty()) guard.wait(begun_);
     if (stop_) return;
     auto task = std::move(tasks_.front());
     tasks_.pop_front();

@@ -5,9 +5,10 @@
 #include <deque>
 #include <exception>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
+
+#include "base/mutex.hpp"
 
 namespace cairn {
 
@@ -28,15 +29,15 @@ class WritePool {
 
  private:
   void work();
-  void rethrow() const;
+  void rethrow() const CAIRN_REQUIRES(mutex_);
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable begun_, done_;
-  std::deque<std::function<void()>> tasks_;
-  std::size_t busy_ = 0;
-  bool stop_ = false;
-  std::exception_ptr error_;
-  std::vector<std::thread> threads_;
+  std::deque<std::function<void()>> tasks_ CAIRN_GUARDED_BY(mutex_);
+  std::size_t busy_ CAIRN_GUARDED_BY(mutex_) = 0;
+  bool stop_ CAIRN_GUARDED_BY(mutex_) = false;
+  std::exception_ptr error_ CAIRN_GUARDED_BY(mutex_);
+  std::vector<std::thread> threads_;  // of whoever adds
 };
 
 }  // namespace cairn

@@ -3,8 +3,8 @@
 
 Reads every #include in include/, src/, mpi/, kokkos/ and fortran/ and complains of an arrow between rooms
 that is not allowed, of headers that are not the face of their room, of circles, of third-party headers outside their room, of what writes or reads
-numbers as the process's locale says, of virtual functions that only one class overrides, of files that are too long and of paths that only one machine
-has. Prints one line a fault; exit status 1 if there is any.
+numbers as the process's locale says, of virtual functions that only one class overrides, of classes that do too much, of files that are too long and of
+paths that only one machine has. Prints one line a fault; exit status 1 if there is any.
 """
 import os
 import re
@@ -13,20 +13,21 @@ import sys
 from pathlib import Path
 
 sys.dont_write_bytecode = True
-from rooms import (ALLOWED, FACES, FREE_OF_ROOMS, OPEN_ROOMS, ROOM_OF_C_HEADER,  # noqa: E402
+from rooms import (ALLOWED, FACES, FREE_OF_ROOMS, LOOKS_BEHIND, OPEN_ROOMS, ROOM_OF_C_HEADER,  # noqa: E402
                    ROOM_OF_PUBLIC_HEADER, WIDER_FACES, WIDEST_FACE)
 
 C_STANDARD = {"stddef.h", "stdint.h"}  # what a header for C may include
 # Headers that make a file depend on a package: only these rooms may name them.
 PACKAGES = {
-    "MPI": (re.compile(r"mpi(-ext)?\.h|mpio\.h"), {"mpi"}),
-    "Kokkos": (re.compile(r"(impl/)?Kokkos_.*"), {"kokkos"}),
+    "MPI": (re.compile(r"mpi(-ext)?\.h|mpio\.h"), {"mpi", "bench"}),
+    "Kokkos": (re.compile(r"(impl/)?Kokkos_.*"), {"kokkos", "bench"}),
     "protobuf": (re.compile(r"google/protobuf/.*|.*\.pb\.h"), {"layout"}),
-    "HDF5": (re.compile(r"hdf5\.h|H5\w*\.h"), {"layout", "mpi"}),
+    "HDF5": (re.compile(r"hdf5\.h|H5\w*\.h"), {"layout", "mpi", "bench"}),
     "CLI11": (re.compile(r"CLI/.*"), {"cli"}),
 }
 CODE_FOLDERS = ("include", "src", "mpi", "kokkos", "fortran", "tests", "examples", "bench")
-FOLDERS_WITH_ROOMS = ("include", "src", "mpi", "kokkos", "fortran")
+FOLDERS_WITH_ROOMS = ("include", "src", "mpi", "kokkos", "fortran", "python")
+FOLDERS_WITH_ARROWS = FOLDERS_WITH_ROOMS + ("bench",)  # what is measured there may lie behind a face
 HEADERS, SOURCES = {".hpp", ".h"}, {".cpp", ".cc", ".cu", ".c", ".f90", ".F90"}
 LONGEST_HEADER, LONGEST_SOURCE = 300, 500
 LEAST_HEADERS = 100  # from which a share says something
@@ -44,6 +45,15 @@ HAVE_KINDS = ("src/store/", "src/layout/", "src/session/save/")
 CLASS = re.compile(r"\b(?:class|struct)\s+(\w+)(?:\s+final)?\s*(?::([^{};]+))?\{")
 VIRTUAL = re.compile(r"\bvirtual\b[^;{}]*?(?<!~)\b(\w+)\s*\(")
 OVERRIDE = re.compile(r"\b(\w+)\s*\([^;{}]*\)[^;{}]*\boverride\b")
+# What is no name in front of a parenthesis: operators, arguments of templates, annotations.
+OPERATOR = re.compile(r"\boperator\s*(?:\(\)|[^\s\w(]+)")
+IN_ANGLES = re.compile(r"<[^<>;]*>")
+ANNOTATION = re.compile(r"\b[A-Z][A-Z_]+\([^()]*\)")
+MOST_FUNCTIONS = 40  # of a class, members and forwards alike
+MOST_OF = {"Dims": 43, "Engine": 30, "ThreadWorld": 41}
+ENGINE = Path("src/session/engine.hpp")
+MOST_FILES_OF_ENGINE, MOST_HEADERS_OF_ENGINE = 4, 45
+NO_ENGINES = re.compile(r"\btier::|\bTier\b|session/nodes/|store/nodes/")
 KNOWS_BOTH = {"src/store/contents/lost.cpp", "src/store/contents/read_holders.cpp"}
 FILES = re.compile(r"\bio::FileSystem\b")
 BELOW_WAIST = {("src", "io"), ("src", "store"), ("src", "layout"), ("src", "testing")}
@@ -55,10 +65,8 @@ OFFSETS = re.compile(rf"{PIECE}\s*[-+*]|[-+*]=?\s*(?:[\w.()\[\]]|->)*?{PIECE}")
 MAKE_OFFSETS = (("src", "layout"), ("src", "store"), ("src", "exchange"), ("src", "io"), ("src", "foreign"),
                 ("src", "session", "nodes"), ("src", "testing"))
 TRANSACTION = re.compile(r"\bTransaction\b|\btransaction\(\)")
-MERGES = Path("src/tools/merge_bundles.cpp")  # the one above the store that commits by itself
 # A stream of its own has the global C++ locale, unless it is given another one; these functions have the
 # C locale. (std::to_string has it for what is no integer, which a line does not tell.)
-FOLDERS_OF_TEXTS = FOLDERS_WITH_ROOMS + ("python",)
 STREAM = re.compile(r"\b[io]?(?:string|f)stream\b(?:\s+(\w+)\s*[({;])?|\bstd::w?(?:cin|cout|cerr|clog)\b")
 BY_LOCALE = re.compile(r"\b(?:strto(?:d|f|ld)|atof|sto(?:d|f|ld)|std::to_string|setlocale|localeconv|std::regex|"
                        r"std::(?:is(?:alnum|alpha|digit|lower|print|punct|space|upper|xdigit)|to(?:lower|upper))|"
@@ -82,7 +90,7 @@ def room_of(path):
     first, rest = path.parts[0], path.parts[1:]
     if first == "src":
         return rest[0] if len(rest) > 1 else None
-    if first in ("mpi", "kokkos", "fortran"):
+    if first in ("mpi", "kokkos", "fortran", "python", "bench"):
         return first
     if first == "include" and len(rest) > 1 and rest[0] == "cairn":
         return ROOM_OF_PUBLIC_HEADER.get(Path(rest[1]).stem)
@@ -100,7 +108,7 @@ def code_files(root, folders):
 
 def resolve(root, includer, name):
     """The file of the tree that an include names, or None when it lies outside."""
-    for folder in (includer.parent, Path("include"), Path("src"), Path(".")):
+    for folder in (includer.parent, Path("include"), Path("src"), Path("."), Path("tests")):
         if (root / folder / name).is_file():
             return Path(os.path.normpath(folder / name))
     return None
@@ -135,9 +143,11 @@ def check_include(root, includer, quote, name):
     below = room_of(target)
     if public and target.parts[0] != "include":
         yield f"{includer}: a public header includes {target}, which is not installed"
-    elif below is None:
+    elif below is None and not (room == "bench" and target.parts[0] in ("examples", "tests")):
         yield f"{includer}: {target} belongs to no room"
-    elif below in ALLOWED[room] and not is_face(target, below):
+    elif below is None:
+        return
+    elif below in ALLOWED[room] and not is_face(target, below) and room not in LOOKS_BEHIND:
         yield (f"{includer}: {target} is no part of the face of room {below} (FACES in tests/house/rooms.py)")
     elif room == below or below in ALLOWED[room]:
         return
@@ -175,7 +185,7 @@ def check_faces(root):
 def check_base_names(root):
     """A name of a file says which room it is in."""
     rooms = {}
-    for path in code_files(root, FOLDERS_WITH_ROOMS):
+    for path in code_files(root, ("include", "src", "mpi", "kokkos", "fortran")):
         rooms.setdefault(path.name, {}).setdefault(room_of(path), path)
     for name, places in sorted(rooms.items()):
         if len(places) > 1 and name != "CMakeLists.txt":
@@ -205,7 +215,7 @@ def find_circles(edges):
 def check_includes(root):
     yield from check_table()
     edges = {}
-    for path in code_files(root, FOLDERS_WITH_ROOMS):
+    for path in code_files(root, FOLDERS_WITH_ARROWS):
         text = (root / path).read_text(encoding="utf-8")
         if room_of(path) not in ALLOWED:
             yield f"{path}: belongs to no room"
@@ -232,7 +242,7 @@ def check_file_names(root):
 
 def check_members(root):
     """A member that a JSON text lacks is undefined behaviour where it is read by its name alone."""
-    for path in code_files(root, FOLDERS_WITH_ROOMS + ("python",)):
+    for path in code_files(root, FOLDERS_WITH_ROOMS):
         text = (root / path).read_text(encoding="utf-8")
         for found in JSON_MEMBER.finditer(text):
             if not IS_WRITTEN.match(text, found.end()):
@@ -276,7 +286,7 @@ def check_waist(root):
 def check_transactions(root):
     """What a save is on the disk is the store's; others have its Draft."""
     for path in code_files(root, ("src", "mpi", "python", "bench")):
-        if path.parts[:2] == ("src", "store") or path == MERGES:
+        if path.parts[:2] == ("src", "store"):
             continue
         for number, line in enumerate((root / path).read_text(encoding="utf-8").splitlines(), 1):
             if TRANSACTION.search(line):
@@ -323,11 +333,66 @@ def check_virtuals(root):
                    " asks which one it is; give each a function that does what follows")
 
 
+def functions_of(body):
+    """How many functions a class declares, or defines, but for those that it forbids."""
+    depth, flat = 0, []  # what stands in braces is no declaration of this class
+    for char in re.sub(r'"[^"\n]*"', "", body):
+        depth += {"{": 1, "}": -1}.get(char, 0)
+        if depth == 0:
+            flat.append(";" if char == "}" else char)
+    text, before = OPERATOR.sub("operator_", "".join(flat)).replace("->", " "), None
+    while text != before:
+        before, text = text, IN_ANGLES.sub("", text)
+    text = ANNOTATION.sub("", re.sub(r"\b(public|protected|private)\s*:(?!:)", "", text))
+    heads = [one.split("(")[0] for one in text.split(";") if "(" in one and not one.rstrip().endswith("= delete")]
+    return sum("=" not in head and not re.match(r"\s*(friend|using|static_assert)\b", head) for head in heads)
+
+
+def headers_of(root, path):
+    """The headers of ours that a file brings, with what they bring."""
+    found, last = set(), [path]
+    while last:
+        here = last.pop()
+        for _, name in INCLUDE.findall((root / here).read_text(encoding="utf-8")):
+            target = resolve(root, here, name)
+            if target is not None and target not in found:
+                found.add(target)
+                last.append(target)
+    return found
+
+
+def check_classes(root):
+    """A class is a thing that one can know, and the engine has a table of contents."""
+    defines = []
+    for path in code_files(root, FOLDERS_WITH_ROOMS):
+        text = re.sub(r"//.*", "", (root / path).read_text(encoding="utf-8"))
+        if re.search(r"^(?=[^ #]).*\bEngine::~?\w+\(", text, re.MULTILINE):
+            defines.append(path)
+        for name, above, body in classes_of(text):
+            number = functions_of(body)
+            most = MOST_OF.get(name, MOST_FUNCTIONS)
+            if number > most:
+                yield f"{path}: {name} has {number} functions, at most {most} are allowed: give a part of it a class"
+            if "Engine" in above:
+                yield f"{path}: {name} is to have an engine, and not to be one"
+    if len(defines) > MOST_FILES_OF_ENGINE:
+        yield (f"Engine is defined in {len(defines)} files, at most {MOST_FILES_OF_ENGINE} are allowed:"
+               f" {', '.join(map(str, defines))}")
+    if not (root / ENGINE).is_file():
+        return
+    brings = headers_of(root, ENGINE)
+    if len(brings) > MOST_HEADERS_OF_ENGINE:
+        yield f"{ENGINE} brings {len(brings)} of our headers, at most {MOST_HEADERS_OF_ENGINE} are allowed"
+    for path in sorted({ENGINE, *defines}):
+        if found := NO_ENGINES.search((root / path).read_text(encoding="utf-8")):
+            yield f"{path}: '{found[0]}' is no engine's; it knows what is Elsewhere (src/session/elsewhere.hpp)"
+
+
 def check_locale(root):
     """What is stored or parsed is the same in every locale."""
     if (root / TOOL).is_file() and SETS_CLASSIC not in (root / TOOL).read_text(encoding="utf-8"):
         yield f"{TOOL}: the tool lacks {SETS_CLASSIC}"
-    for path in code_files(root, FOLDERS_OF_TEXTS):
+    for path in code_files(root, FOLDERS_WITH_ROOMS):
         text = (root / path).read_text(encoding="utf-8")
         code = re.sub(r"//.*", "", text)
         prints, follows = FORMATS.search(code), BY_LOCALE.search(code)
@@ -420,8 +485,8 @@ def check_paths(root):
 def check_tree(root):
     root = Path(root).resolve()
     checks = (check_includes, check_examples, check_file_names, check_members, check_output, check_kinds, check_lengths, check_paths,
-              check_size_of_rooms, check_waist, check_transactions,
-              check_offsets, check_locale, check_faces, check_base_names, check_virtuals)
+              check_size_of_rooms, check_waist, check_transactions, check_offsets, check_locale, check_faces,
+              check_base_names, check_classes, check_virtuals)
     return [fault for check in checks for fault in check(root)]
 
 

@@ -152,6 +152,50 @@ class CheckTree(unittest.TestCase):
         self.assertEqual(self.faults(files={"src/store/a.cpp": one + two}), [])
         self.assertEqual(self.faults(files={"src/store/a.cpp": one}), [])
 
+    def test_functions_of_a_class_are_counted(self):
+        for body, number in [
+                ("int a_ = f(1);\n std::function<void(int)> b_;\n int c_ GUARDED_BY(mutex_);\n int d_{f()};", 0),
+                ("friend void f();\n using A = int(*)();\n A(const A&) = delete;\n enum class B { x };", 0),
+                (" public:\n  A() = default;\n ~A();\n explicit A(int b) : b_(b), c_{b} { f(); g(); }", 3),
+                ("bool operator==(const A&) const;\n void operator()(int) const { f(); }", 2),
+                ("std::map<int, std::function<int()>> all(int a = f()) const;\n auto b() -> int;", 2),
+                ("template <class T, std::size_t n>\n T last(T (&)[n]);\n struct B { void f(); };", 1)]:
+            with self.subTest(body=body):
+                self.assertEqual(check_tree.functions_of(body), number)
+
+    def test_a_class_does_not_do_everything(self):
+        functions = "".join(f"  void f{n}();\n" for n in range(30))
+        engine = {"src/session/engine.hpp": "#pragma once\nclass Engine {\n" + functions + "};\n"}
+        self.assertEqual(self.faults(files=engine), [])
+        more = functions.replace("  void f0", "  int g() const { return h(); }\n  void f0")
+        self.expect_only("src/session/engine.hpp: Engine has 31 functions, at most 30 are allowed: give a part of it a"
+                         " class", {"src/session/engine.hpp": "#pragma once\nclass Engine {\n" + more + "};\n"})
+        large = "class Other {\n" + functions + functions.replace(" f", " g")[:11 * 15] + "};\n"
+        self.setUp()
+        [fault] = self.faults(files={"src/session/other.cpp": large})
+        self.assertIn("src/session/other.cpp: Other has 4", fault)
+        self.setUp()
+        self.expect_only("src/session/face.cpp: Face is to have an engine, and not to be one",
+                         {**engine, "src/session/face.cpp": "struct Face : Engine {};\n"})
+
+    def test_an_engine_has_a_table_of_contents(self):
+        header = {"src/session/engine.hpp": "#pragma once\n"}
+        files = {f"src/session/e{n}.cpp": f"void Engine::f{n}() {{}}\n" for n in range(4)}
+        self.assertEqual(self.faults(files={**header, **files}), [])
+        files["src/session/e4.cpp"] = "Engine::~Engine() = default;\n"
+        [fault] = self.faults(files={**header, **files})
+        self.assertIn("Engine is defined in 5 files, at most 4 are allowed: src/session/e0.cpp", fault)
+        names = [f"session/part{n:02}.hpp" for n in range(46)]
+        chain = {f"src/{name}": f'#pragma once\n#include "{after}"\n' for name, after in zip(names, names[1:])}
+        chain["src/" + names[-1]] = "#pragma once\n"
+        self.setUp()
+        self.expect_only("src/session/engine.hpp brings 46 of our headers, at most 45 are allowed",
+                         {**chain, "src/session/engine.hpp": f'#pragma once\n#include "{names[0]}"\n'})
+        self.setUp()
+        self.expect_only("src/session/e.cpp: 'tier::' is no engine's; it knows what is Elsewhere"
+                         " (src/session/elsewhere.hpp)",
+                         {**header, "src/session/e.cpp": "void Engine::f() { tier::save(); }\n"})
+
     def test_numbers_are_written_and_read_in_no_locale(self):
         stream = "has the global locale; use base/text.hpp, or give it std::locale::classic() by imbue()"
         function = "follows the locale; use base/text.hpp or base/json_numbers.hpp"

@@ -32,12 +32,13 @@ class Values(Case):
                 "array": np.arange(3), "scalars": [np.float64(1), np.int32(2)], 7: {1: {2: []}},
                 "path/s": {"a/b": torch.ones(1)}, "turned": torch.arange(6).view(2, 3).t(),
                 "conj": torch.tensor([1 + 2j]).conj(), "ties": [shared, shared, torch.ones(2)], "b": b"\0",
-                "text": "x", "parameter": torch.nn.Parameter(torch.ones(1))}
+                "text": "x", "dtype": torch.float16, "devices": {torch.device("cpu"), torch.device("cuda", 1)},
+                "function": len, "parameter": torch.nn.Parameter(torch.ones(1))}
         for step, state in enumerate([held, {}, {"grown": [torch.ones(3)] * 1}, {"only": None},
                                       [1, torch.ones(2)], torch.ones(2), {"x": {"y": Loads({"z": 1})}}], 1):
             manager.save(step, {"o": Loads(state)})
-            for before in ({}, {"none": 5, "tensor": torch.zeros(3), "list": torch.ones(1)},
-                           {"tensor": torch.zeros(9), "int": None}):
+            for before in ({"function": len}, {"function": len, "none": 5, "tensor": torch.zeros(3), "list": torch.ones(1)},
+                           {"function": len, "tensor": torch.zeros(9), "int": None}):
                 new = Loads(before if step < 7 else {"x": {"y": Loads({"z": 0})}})
                 manager.restore(step, {"o": new})
                 if step < 7:
@@ -46,10 +47,14 @@ class Values(Case):
                 self.assertIs(new.state["ties"][0], new.state["ties"][1])
                 self.assertNotEqual(new.state["ties"][0].data_ptr(), new.state["ties"][2].data_ptr())
         self.assertEqual(new.state["x"]["y"].state, {"z": 1})
-        for state, words in [({"f": print}, "f"), ({"s": {1}}, "set"),
+        for state, words in [({"f": lambda: 1}, "function"), ({"s": {torch.ones(1)}}, "set"),
                              ({"d": [collections.defaultdict(int)]}, "dict(value)"),
                              ({"m": torch.empty(2, device="meta")}, "meta")]:
             self.refuses("invalid_argument", words, manager.save, 9, {"o": Loads(state)})
+        manager.save(8, {"o": Loads({"f": len})})
+        for other in ({"f": print}, {"f": None}, {}):
+            self.refuses("invalid_argument", "builtins.len", manager.restore, 8, {"o": Loads(other)})
+        self.refuses("invalid_argument", "function", manager.save, 9, {"f": len})
         manager.save(9, {"o": None})
         self.refuses("invalid_argument", "None when it was saved", manager.restore, 9, {"o": Loads({})})
 

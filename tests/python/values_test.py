@@ -3,6 +3,7 @@ alive."""
 
 import collections
 import copy
+import datetime
 import enum
 import gc
 import json
@@ -11,6 +12,7 @@ import random
 import resource
 import types
 import weakref
+import zoneinfo
 
 import cairn
 import numpy as np
@@ -33,6 +35,8 @@ def same(one, other):
         return len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, dict):
         return [*map(repr, one)] == [*map(repr, other)] and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, (set, frozenset)):
+        return one == other and sorted(map(repr, one)) == sorted(map(repr, other))
     return repr(one) == repr(other)
 
 
@@ -44,7 +48,10 @@ PLAIN = [
     ["a", ""], ("a",), [b"a", b""], (b"a",), ["a", b"a"], [1, "a", None, (2.5, [b"x"])],
     {"a": 1, "b": {"c": [None]}}, {1: 2, 0: 3}, {"b": 1, "a": 2}, {1: "int", "p/q": "path"},
     {"a": {}, "b": [], "c": ()}, collections.OrderedDict(b=1, a=2), collections.Counter(b"abca"),
-    {"deep": [{"er": ({"st": None},)}]},
+    {"deep": [{"er": ({"st": None},)}]}, np.str_("ä"), np.bytes_(b"\xff\n"), datetime.date(2026, 2, 3),
+    datetime.datetime(2026, 2, 3, 4, 5, 6, 7), datetime.datetime(1, 1, 1, tzinfo=datetime.timezone.utc),
+    datetime.time(1, 2, 3), datetime.timedelta(-1, 5, 7), set(), {1, 2}, {"a", None, (1, b"b")}, frozenset(),
+    frozenset({2.5}), [{1}, {frozenset({datetime.date(2026, 1, 1)})}],
 ]
 
 
@@ -207,9 +214,9 @@ class Values(Case):
         circle.append(circle)
         for value, words in [
             (Color.RED, "int(value)"), ([Color.RED], "int(value)"), ({"a": Color.RED}, "int(value)"),
-            (np.str_("a"), "str(value)"),
-            ([np.bytes_(b"a")], "bytes(value)"), (Pair(1, 2), "_asdict"),
-            ([Pair(np.zeros(2), 1)], "_asdict"), ({1, 2}, "set"),
+            (datetime.datetime(2026, 1, 1, fold=1), "fold=1"),
+            (datetime.time(tzinfo=zoneinfo.ZoneInfo("UTC")), "zoneinfo"), (Pair(1, 2), "_asdict"),
+            ([Pair(np.zeros(2), 1)], "_asdict"), ({Color.RED}, "set"), ({object()}, "set"),
             ([object()], "object"), (bytearray(b"a"), "bytearray"), ([{1.5: 2}], "1.5"),
             ([{True: 2}], "True"),
             ([collections.defaultdict(int)], "dict(value)"), ("\ud800", "half a character"),

@@ -8,15 +8,24 @@ import numpy as np
 import torch
 from torch.distributed.tensor import DTensor, Shard
 
-from .. import _cairn
-from ..forms import ARRAYS, PARTS, SEQUENCES, SHARDED
+from .. import _cairn, texts
+from ..forms import ARRAYS, PARTS, PLAIN, SEQUENCES, SHARDED
 from ..leaves import _error
-from ..saving import NATURAL, Kinds, Saving
+from ..saving import NATURAL, NOTHING, Kinds, Saving
 from . import devices
 from .placement import boxes_of
 from .tensors import DTYPES, TENSORS, dtype_name, in_memory
 
 SEQUENCES[torch.Size] = "torch.Size"
+texts.KINDS[torch.dtype] = "torch.dtype", str, lambda text: _of_torch(text, torch.dtype)
+texts.KINDS[torch.device] = "torch.device", str, torch.device
+
+
+def _of_torch(text, kind):
+    found = getattr(torch, text.removeprefix("torch."), None)
+    if not isinstance(found, kind):
+        raise ValueError(f"torch has no {text}")
+    return found
 
 
 class PerRank:
@@ -136,6 +145,8 @@ class TorchKinds(Kinds):
     def _holds_leaf(self, value):
         if isinstance(value, DTensor):
             return SHARDED
+        if isinstance(value, texts.FUNCTIONS):
+            return PLAIN
         return ARRAYS if isinstance(value, torch.Tensor) else super()._holds_leaf(value)
 
 
@@ -218,6 +229,10 @@ class TorchSaving(TorchKinds, Saving):
         return text not in ('"numpy"', '"array"') and super()._is_told(key, text, value)
 
     def _form_leaf(self, key, value, made):
+        if isinstance(value, texts.FUNCTIONS) and self._object[0] is not None and texts.name_of(value):
+            self._never()
+            self._add_array(key, NOTHING)
+            return f"function {texts.name_of(value)}"
         if not isinstance(value, torch.Tensor):
             return super()._form_leaf(key, value, made)
         require_known(key, value)

@@ -63,7 +63,7 @@ void settle_io_ranks(Job&);
 
 /// Collective. Nodes and io ranks, and that the options can be served and are the same on all
 /// ranks; says what differs, and on which rank. What format and writer ask for comes after it
-/// (settle_save.hpp).
+/// (session/save/settle_save.hpp).
 void settle_options(Job&);
 /// Collective. Throws invalid_argument for savers without a name or function, or of one name, and
 /// disagreement.

@@ -180,7 +180,6 @@ void Tier::settle_protection() {
 }
 
 void Tier::open(const std::string& home_id) {
-  if (!is_on()) return;
   together(*home_.group, [&] { require_options(); });
   job_ = job_of_nodes(home_);
   find_nodes();
@@ -226,7 +225,7 @@ std::string Tier::report(const Address& folder) const {
     }
     saves.add({encode(map), std::move(stocked)});
   }
-  return saves.bytes;
+  return std::move(saves.bytes);
 }
 
 void Tier::join(const std::string& report, int node) {

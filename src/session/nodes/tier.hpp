@@ -57,8 +57,6 @@ class Tier {
   /// Local. The job, of the manager's directory, outlives it.
   explicit Tier(const Job& home);
 
-  /// Local. Whether there is a tier.
-  bool is_on() const { return !home_.options.tier.directory.empty(); }
   /// When options and nodes of the job are settled. `home_id` tells which directory the checkpoints
   /// belong to; the same on all ranks. Makes the nodes' directories and looks what is in them.
   /// Removes nothing.
@@ -118,17 +116,8 @@ class Tier {
   Address place_at(int node, const SaveMap&) const;  // this one, or home
   std::string report(const Address& folder) const;
   void join(const std::string& report, int node);
-  Plans::Made plan(const Request&, const State& plain);
-  bool has_room(const SaveMap&) const;
-  bool goes_home_for_room(const SaveMap&, std::string& why) const;
-  void take_numbers(const std::function<Numbers()>&);
-  SaveMap map_of(const Request&, std::vector<std::int64_t> part_bytes) const;
-  bundle::PartRecord record_of(const Request&, const Plans::Made&, const SaveMap&) const;
-  void write_map(const SaveMap&) const;
-  void give_up(const SaveMap&, const Error&);
-  void protect(const SaveMap&) const;
   void prune(const std::string& uuid);
-  bool withdraw(const SaveMap&);
+  class Saving;       // one save
   class Computation;  // of what is lost or damaged
   bool compute(LocalSave&);
   bool compute_parts(LocalSave&);
@@ -148,7 +137,6 @@ class Tier {
   std::vector<int> my_parts(const LocalSave&, int node, Readers = Readers::all) const;
   std::vector<int> readers_at(int node, Readers) const;
   UnusableByRank read_own_parts(const LocalSave&, Readers, Gathered&) const;
-  protect::ReadPart reader_at(const Address&, std::vector<int> ranks) const;
 
   const Job& home_;
   Job job_;  // the same, as the nodes are written

@@ -64,111 +64,284 @@ std::int64_t microseconds_since(Clock::time_point then) {
   return std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - then).count();
 }
 
+protect::ReadPart reader_of(const Address& place, std::vector<int> ranks) {
+  using Files = std::map<int, std::unique_ptr<io::File>>;
+  return [place, ranks = std::move(ranks), open = std::make_shared<Files>()](
+             int part, std::int64_t offset, std::span<std::byte> to) {
+    auto& file = (*open)[part];
+    if (!file) file = (place / cat("part-", ranks[nth(part)])).open_read();
+    file->read_at(offset, to);
+  };
+}
+
 }  // namespace
 
-// A plan serves again while the state's structure stays.
-Plans::Made Tier::plan(const Request& request, const State& plain) {
-  Group& group = *home_.group;
-  const Look look(plain);
-  auto sum = plans_.ask(request.step, look, request.options, plans_.kept() != nullptr);
-  group.all_reduce(sum.values, Group::Op::sum);
-  if (sum.agreed()) {
-    return {plans_.kept(), plans_.with_fills(look.state),
-            plans_.descriptions(plain, request.options)};
+// Members are collective, but for those that are const.
+class Tier::Saving {
+ public:
+  Saving(Tier& tier, const Request& request)
+      : tier_(tier),
+        request_(request),
+        home_(tier.home_),
+        group_(*home_.group),
+        files_(tier.files_),
+        laps_(request.figures, request.trace, Trace::Thread::caller, &StageSeconds::plan),
+        look_(request.given) {}
+
+  std::optional<io::Path> run(const std::function<Numbers()>& numbers, std::string& why);
+
+ private:
+  bool plan(std::string& why);
+  Plans::Made choose_plan();
+  const State& state() const { return made_.resolved ? *made_.resolved : given_; }
+  bool goes_home_for_room(std::string& why);
+  void begin_map(std::vector<std::int64_t> part_bytes);
+  void take_numbers(const std::function<Numbers()>&);
+  void write_parts();
+  void compare();
+  void protect();
+  void give_up(const Error&);
+  bool withdraw();
+
+  bool has_room() const;
+  bundle::PartRecord record() const;
+  void make_parity(const Sets&, protect::Room&) const;
+  void write_map() const;
+
+  Tier& tier_;
+  const Request& request_;
+  const Job& home_;
+  Group& group_;
+  const std::shared_ptr<io::FileSystem>& files_;
+  Laps laps_;
+  Look look_;
+  State given_;
+  Plans::Made made_;
+  bool again_ = false;  // the plan is the last save's
+  Outgoing out_;
+  SaveMap map_;
+};
+
+std::optional<io::Path> Tier::save(const Request& request, const std::function<Numbers()>& numbers,
+                                   std::string& why) {
+  return Saving(*this, request).run(numbers, why);
+}
+
+std::optional<io::Path> Tier::Saving::run(const std::function<Numbers()>& numbers,
+                                          std::string& why) {
+  if (!plan(why)) return std::nullopt;
+  begin_map(all_numbers(group_, {estimate(out_)}));
+  if (goes_home_for_room(why)) return std::nullopt;
+  take_numbers(numbers);
+  try {
+    laps_.next(&StageSeconds::write);
+    write_parts();
+    laps_.next(&StageSeconds::protect);
+    protect();
+    laps_.next(&StageSeconds::commit);
+    together(group_, [&] {
+      if (tier_.is_leader()) write_map();
+    });
+  } catch (const Error& error) {
+    give_up(error);
+    why = error.what();
+    return std::nullopt;
   }
-  require_same(group, "the step", cat(request.step));
-  return plans_.make_anew(look, request.options, job_.sharding);
+  LocalSave saved;
+  saved.map = map_;
+  saved.home = tier_.home_place();
+  saved.part_at = saved.parity_at = tier_.node_of_;
+  tier_.saves_.insert(tier_.saves_.begin(), std::move(saved));
+  tier_.committed(map_.parent, map_.sequence);
+  laps_.next(&StageSeconds::tidy);
+  tier_.prune(map_.uuid);
+  return tier_.own_part(map_);
+}
+
+// Whether this save can be on the nodes.
+bool Tier::Saving::plan(std::string& why) {
+  given_ = together(group_, [&] {
+    if (look_.error()) throw Error(*look_.error());
+    return sliced(look_.state);
+  });
+  const auto kept = tier_.plans_.kept();
+  made_ = choose_plan();
+  again_ = kept == made_.plan;
+  if (made_.plan->dense.bytes > 0) {
+    why = "some tensors can only be stored as one array";
+    return false;
+  }
+  out_ = together(group_, [&] { return outgoing(state(), made_.plan->local, 0, true); });
+  return true;
+}
+
+// A plan serves again while the state's structure stays.
+Plans::Made Tier::Saving::choose_plan() {
+  auto& plans = tier_.plans_;
+  const Look look(given_);
+  auto sum = plans.ask(request_.step, look, request_.options, plans.kept() != nullptr);
+  group_.all_reduce(sum.values, Group::Op::sum);
+  if (sum.agreed()) {
+    return {plans.kept(), plans.with_fills(look.state),
+            plans.descriptions(given_, request_.options)};
+  }
+  require_same(group_, "the step", cat(request_.step));
+  return plans.make_anew(look, request_.options, tier_.job_.sharding);
+}
+
+// But for the numbers, which are not there before there is room.
+void Tier::Saving::begin_map(std::vector<std::int64_t> part_bytes) {
+  const auto& options = home_.options.tier;
+  const bool counts = options.protection == Protection::reed_solomon;
+  map_.home = tier_.home_id_;
+  map_.step = request_.step;
+  map_.since_home = request_.since_home;
+  map_.node_of = tier_.node_of_;
+  map_.set_nodes = tier_.protects_ ? options.set_nodes : 1;
+  map_.parity = !tier_.protects_ ? 0 : counts ? options.lost_nodes : 1;
+  map_.part_bytes = std::move(part_bytes);
 }
 
 // On this node, for all that its ranks will write; not where that cannot be told.
-bool Tier::has_room(const SaveMap& map) const {
-  const Sets sets(map);
-  const auto& set = sets.set(sets.set_of(node_));
+bool Tier::Saving::has_room() const {
+  const Sets sets(map_);
+  const auto& set = sets.set(sets.set_of(tier_.node_));
   std::int64_t bytes = std::int64_t{1} << 20;
-  for (const int rank : sets.ranks_of(node_)) {
-    bytes += map.part_bytes[nth(rank)] + parity_bytes(set, sets.member_of(node_), rank);
+  for (const int rank : sets.ranks_of(tier_.node_)) {
+    bytes += map_.part_bytes[nth(rank)] + parity_bytes(set, sets.member_of(tier_.node_), rank);
   }
   try {
-    return files_->free_bytes(directory_) >= bytes;
+    return files_->free_bytes(tier_.directory_) >= bytes;
   } catch (const Error& error) {
     log(LogLevel::warning, error.what());
     return false;
   }
 }
 
-// Whether a save of this map is to go home for want of room; throws if it must not.
-bool Tier::goes_home_for_room(const SaveMap& map, std::string& why) const {
-  if (all_of(*home_.group, !is_leader() || has_room(map))) return false;
+// Whether the save is to go home for want of room; throws if it must not.
+bool Tier::Saving::goes_home_for_room(std::string& why) {
+  if (all_of(group_, !tier_.is_leader() || has_room())) return false;
   why = "a node has no room for it";
   if (home_.options.tier.when_full == WhenFull::home) return true;
   throw Error(Code::no_space, "the checkpoint does not fit on the nodes", why,
               "Give the tier more room, or let such saves go home "
               "(TierOptions::when_full).")
-      .at(everywhere());
+      .at(tier_.everywhere());
 }
 
-void Tier::take_numbers(const std::function<Numbers()>& numbers) {
-  numbers_ = unpack<Numbers>(from_root(*home_.group, [&] { return pack(numbers()); }));
+void Tier::Saving::take_numbers(const std::function<Numbers()>& numbers) {
+  const auto& made = tier_.numbers_ =
+      unpack<Numbers>(from_root(group_, [&] { return pack(numbers()); }));
+  map_.uuid = made.uuid;
+  map_.sequence = made.sequence;
+  map_.parent = made.parent;
+  map_.time = made.time;
 }
 
-// But for the numbers, which are not there before there is room.
-SaveMap Tier::map_of(const Request& request, std::vector<std::int64_t> part_bytes) const {
-  const auto& options = home_.options.tier;
-  const bool counts = options.protection == Protection::reed_solomon;
-  SaveMap map;
-  map.home = home_id_;
-  map.step = request.step;
-  map.since_home = request.since_home;
-  map.node_of = node_of_;
-  map.set_nodes = protects_ ? options.set_nodes : 1;
-  map.parity = !protects_ ? 0 : counts ? options.lost_nodes : 1;
-  map.part_bytes = std::move(part_bytes);
-  return map;
+void Tier::Saving::write_parts() {
+  request_.figures.plan_reused = again_;
+  const auto began = Clock::now();
+  together(group_, [&] {
+    if (tier_.is_leader()) files_->create_directory(tier_.place_of(map_));
+  });
+  const auto bytes = together(group_, [&] {
+    return write_part({files_, tier_.own_part(map_)}, record(), out_, home_.options.tier.sync);
+  });
+  if (made_.plan->replicas.any && !again_) compare();
+  tier_.plans_.end_turn();
+  const auto written = all_numbers(group_, {bytes, microseconds_since(began)});
+  for (std::size_t i = 0; i < written.size(); i += 2) {
+    map_.part_bytes[i / 2] = written[i];
+    map_.write_seconds = std::max(map_.write_seconds, 1e-6 * static_cast<double>(written[i + 1]));
+    request_.figures.bytes += written[i];
+  }
 }
 
-bundle::PartRecord Tier::record_of(const Request& request, const Plans::Made& made,
-                                   const SaveMap& map) const {
+void Tier::Saving::compare() {
+  const auto& plan = *made_.plan;
+  const auto checksums = together(
+      group_, [&] { return replica_checksums(state(), plan.replicas, plan.local.strings, {}); });
+  tier_.plans_.compare(state(), plan.replicas, checksums, tier_.place_of(map_).string());
+}
+
+bundle::PartRecord Tier::Saving::record() const {
   bundle::PartRecord record;
-  record.uuid = map.uuid;
-  record.fingerprint = fnv1a(map.uuid);
+  record.uuid = map_.uuid;
+  record.fingerprint = fnv1a(map_.uuid);
   record.part = home_.rank();
   record.parts = home_.group->size();
   record.num_files = 1;
   auto& meta = record.meta;
   meta = meta_of_save(home_,
-                      {.step = map.step,
-                       .sequence = map.sequence,
-                       .parent = map.parent,
-                       .time = map.time,
-                       .uuid = commit::parse_uuid(map.uuid)},
+                      {.step = map_.step,
+                       .sequence = map_.sequence,
+                       .parent = map_.parent,
+                       .time = map_.time,
+                       .uuid = commit::parse_uuid(map_.uuid)},
                       home_.sharding);
-  meta.metric = request.options.metric;
+  meta.metric = request_.options.metric;
   if (home_.root()) {
-    meta.descriptions = *made.descriptions;
-    meta.gaps = *made.plan->gaps;
+    meta.descriptions = *made_.descriptions;
+    meta.gaps = *made_.plan->gaps;
   }
   return record;
 }
 
-void Tier::write_map(const SaveMap& map) const {
-  const auto path = place_of(map) / map_name;
+// This rank's share of the parity, into a file of its own.
+void Tier::Saving::protect() {
+  const auto began = Clock::now();
+  const Sets sets(map_);
+  const auto& set = sets.set(sets.set_of(tier_.node_));
+  const bool works = set.code.parity > 0 && set.cycles() > 0;
+  // Memory first: a rank that had none would leave others waiting for its blocks.
+  auto room =
+      together(group_, [&] { return works ? protect::Room::to_make(set) : protect::Room(); });
+  together(group_, [&] {
+    if (works) make_parity(sets, room);
+  });
+  map_.protect_seconds = 1e-6 * static_cast<double>(microseconds_since(began));
+}
+
+void Tier::Saving::make_parity(const Sets& sets, protect::Room& room) const {
+  const auto& set = sets.set(sets.set_of(tier_.node_));
+  const int member = sets.member_of(tier_.node_);
+  std::unique_ptr<io::File> file;
+  const auto blocks = parity_blocks(set, member, home_.rank());
+  std::vector<std::uint32_t> checksums(nth(blocks));
+  protect::make_parity(
+      group_, set, member, reader_of(tier_.place_at(tier_.node_, map_), sets.ranks_of(tier_.node_)),
+      [&](std::int64_t number, std::span<const std::byte> bytes) {
+        if (!file) file = files_->create(tier_.place_of(map_) / cat("parity-", home_.rank()));
+        const auto block = find_parity(set, member, number).block;
+        checksums[nth(block)] = crc32c(bytes);
+        file->write_at(block * set.block_bytes, bytes);
+      },
+      room);
+  if (!file) return;
+  file->write_at(blocks * set.block_bytes, std::as_bytes(std::span(checksums)));
+  if (home_.options.tier.sync) file->sync();
+  file->close();
+}
+
+void Tier::Saving::write_map() const {
+  const auto path = tier_.place_of(map_) / map_name;
   if (home_.options.tier.sync) {
-    files_->sync_directory(place_of(map));
-    io::replace_file(*files_, path, encode(map));
-    files_->sync_directory(directory_);
+    files_->sync_directory(tier_.place_of(map_));
+    io::replace_file(*files_, path, encode(map_));
+    files_->sync_directory(tier_.directory_);
   } else {
-    const auto file = files_->create(place_of(map) / "map.new");
-    const auto text_of_map = encode(map);
+    const auto file = files_->create(tier_.place_of(map_) / "map.new");
+    const auto text_of_map = encode(map_);
     file->write_at(0, std::as_bytes(std::span(text_of_map)));
     file->close();
-    files_->rename(place_of(map) / "map.new", path);
+    files_->rename(tier_.place_of(map_) / "map.new", path);
   }
 }
 
 // Of a save that failed, all that was written goes. Throws, unless the save is to go home.
-void Tier::give_up(const SaveMap& map, const Error& error) {
+void Tier::Saving::give_up(const Error& error) {
   if (error.code() == Code::communication) throw error;  // others cannot take part in what follows
-  const bool gone = withdraw(map);
+  const bool gone = withdraw();
   // Others may have taken the room meanwhile, or memory has a limit that the directory hides. Not
   // if parts of this one stay: should home fail as well, nobody would be told of them.
   const bool may_go_home = home_.options.tier.when_full == WhenFull::home;
@@ -181,133 +354,19 @@ void Tier::give_up(const SaveMap& map, const Error& error) {
       .at(error.path());
 }
 
-std::optional<io::Path> Tier::save(const Request& request, const std::function<Numbers()>& numbers,
-                                   std::string& why) {
-  Group& group = *home_.group;
-  Laps laps(request.figures, request.trace, Trace::Thread::caller, &StageSeconds::plan);
-  const Look look(request.given);
-  const auto given = together(group, [&] {
-    if (look.error()) throw Error(*look.error());
-    return sliced(look.state);
-  });
-  const auto kept = plans_.kept();
-  const auto made = this->plan(request, given);
-  const auto& plan = made.plan;
-  const State& state = made.resolved ? *made.resolved : given;
-  if (plan->dense.bytes > 0) {
-    why = "some tensors can only be stored as one array";
-    return std::nullopt;
-  }
-  auto out = together(group, [&] { return outgoing(state, plan->local, 0, true); });
-  auto map = map_of(request, all_numbers(group, {estimate(out)}));
-  if (goes_home_for_room(map, why)) return std::nullopt;
-  take_numbers(numbers);
-  map.uuid = numbers_.uuid;
-  map.sequence = numbers_.sequence;
-  map.parent = numbers_.parent;
-  map.time = numbers_.time;
-
-  const bool again = kept == plan;
-  request.figures.plan_reused = again;
-  try {
-    laps.next(&StageSeconds::write);
-    const auto began = Clock::now();
-    together(group, [&] {
-      if (is_leader()) files_->create_directory(place_of(map));
-    });
-    const auto bytes = together(group, [&] {
-      return write_part({files_, own_part(map)}, record_of(request, made, map), out,
-                        home_.options.tier.sync);
-    });
-    if (plan->replicas.any && !again) {
-      const auto checksums = together(
-          group, [&] { return replica_checksums(state, plan->replicas, plan->local.strings, {}); });
-      plans_.compare(state, plan->replicas, checksums, place_of(map).string());
-    }
-    plans_.end_turn();
-    const auto written = all_numbers(group, {bytes, microseconds_since(began)});
-    for (std::size_t i = 0; i < written.size(); i += 2) {
-      map.part_bytes[i / 2] = written[i];
-      map.write_seconds = std::max(map.write_seconds, 1e-6 * static_cast<double>(written[i + 1]));
-      request.figures.bytes += written[i];
-    }
-    laps.next(&StageSeconds::protect);
-    const auto unprotected = Clock::now();
-    protect(map);
-    map.protect_seconds = 1e-6 * static_cast<double>(microseconds_since(unprotected));
-    laps.next(&StageSeconds::commit);
-    together(group, [&] {
-      if (is_leader()) write_map(map);
-    });
-  } catch (const Error& error) {
-    give_up(map, error);
-    why = error.what();
-    return std::nullopt;
-  }
-  LocalSave saved;
-  saved.map = map;
-  saved.home = home_place();
-  saved.part_at = saved.parity_at = node_of_;
-  saves_.insert(saves_.begin(), std::move(saved));
-  committed(map.parent, map.sequence);
-  laps.next(&StageSeconds::tidy);
-  prune(map.uuid);
-  return own_part(map);
-}
-
 // All ranks have failed alike. Whether the save is gone from all nodes: else it might count.
-bool Tier::withdraw(const SaveMap& map) {
+bool Tier::Saving::withdraw() {
   const bool sync = home_.options.tier.sync;
   bool gone = true;
-  if (is_leader()) try {
-      if (io::exists(*files_, place_of(map))) gone = remove_save(*files_, place_of(map), sync);
-      if (sync) files_->sync_directory(directory_);
+  if (tier_.is_leader()) try {
+      if (io::exists(*files_, tier_.place_of(map_)))
+        gone = remove_save(*files_, tier_.place_of(map_), sync);
+      if (sync) files_->sync_directory(tier_.directory_);
     } catch (const Error& error) {
       log(LogLevel::warning, error.what());
       gone = false;
     }
-  return all_of(*home_.group, gone);
-}
-
-protect::ReadPart Tier::reader_at(const Address& place, std::vector<int> ranks) const {
-  using Files = std::map<int, std::unique_ptr<io::File>>;
-  return [place, ranks = std::move(ranks), open = std::make_shared<Files>()](
-             int part, std::int64_t offset, std::span<std::byte> to) {
-    auto& file = (*open)[part];
-    if (!file) file = (place / cat("part-", ranks[nth(part)])).open_read();
-    file->read_at(offset, to);
-  };
-}
-
-// Collective. This rank's share of the parity, into a file of its own.
-void Tier::protect(const SaveMap& map) const {
-  Group& group = *home_.group;
-  const Sets sets(map);
-  const auto& set = sets.set(sets.set_of(node_));
-  const int member = sets.member_of(node_);
-  const bool works = set.code.parity > 0 && set.cycles() > 0;
-  // Memory first: a rank that had none would leave others waiting for its blocks.
-  auto room =
-      together(group, [&] { return works ? protect::Room::to_make(set) : protect::Room(); });
-  together(group, [&] {
-    if (!works) return;
-    std::unique_ptr<io::File> file;
-    const auto blocks = parity_blocks(set, member, home_.rank());
-    std::vector<std::uint32_t> checksums(nth(blocks));
-    protect::make_parity(
-        group, set, member, reader_at(place_at(node_, map), sets.ranks_of(node_)),
-        [&](std::int64_t number, std::span<const std::byte> bytes) {
-          if (!file) file = files_->create(place_of(map) / cat("parity-", home_.rank()));
-          const auto block = find_parity(set, member, number).block;
-          checksums[nth(block)] = crc32c(bytes);
-          file->write_at(block * set.block_bytes, bytes);
-        },
-        room);
-    if (!file) return;
-    file->write_at(blocks * set.block_bytes, std::as_bytes(std::span(checksums)));
-    if (home_.options.tier.sync) file->sync();
-    file->close();
-  });
+  return all_of(group_, gone);
 }
 
 }  // namespace cairn::tier

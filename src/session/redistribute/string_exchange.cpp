@@ -24,13 +24,15 @@ std::map<std::string, std::vector<std::string>> pass_strings(Group& group,
   if (!routes.any) return values;
   using Valued = std::pair<std::string, std::vector<std::string>>;
   auto letters = together(group, [&] {
-    std::map<int, Packed<Valued>> out;
+    std::map<int, std::string> out;  // Valued, one after the other
     for (const auto& [rank, key] : routes.to) {
-      out[rank].add({key, plain.find(key)->strings->get()});
+      pack_into(out[rank], key);
+      pack_into(out[rank], plain.find(key)->strings->get());
     }
-    return out;
+    return std::vector<std::pair<int, std::string>>(std::make_move_iterator(out.begin()),
+                                                    std::make_move_iterator(out.end()));
   });
-  for (const auto& [rank, letter] : all_to_all(group, mail_of(std::move(letters)))) {
+  for (const auto& [rank, letter] : all_to_all(group, std::move(letters))) {
     for (auto& one : unpack_each<Valued>(letter)) values.insert(std::move(one));
   }
   return values;

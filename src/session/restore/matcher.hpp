@@ -33,8 +33,6 @@ class Matcher {
   const StoredTensor* look_up(const std::string& name) const { return finder_.find(name); }
   void require_sound(const StoredTensor&) const;
   /// Of keys that are not there and must be: says what is, and what may have been meant.
-  [[noreturn]] void refuse_unlike(const std::string& key, const StoredTensor& stored,
-                                  const LocalTensor& tensor) const;
   [[noreturn]] void refuse_missing(const std::vector<std::string>& keys, const State&) const;
 
   /// A plain tensor.
@@ -49,6 +47,8 @@ class Matcher {
       const std::string& key, DType stored, DType wanted, std::size_t dimensions) const;
 
  private:
+  [[noreturn]] void refuse_unlike(const std::string& key, const StoredTensor& stored,
+                                  const LocalTensor& tensor) const;
   Conversion conversion_of(const std::string& key) const;
   void check_dtypes(const std::string& key, DType stored, DType wanted) const;
   int number_of(const StoredTensor& stored) const;

@@ -19,6 +19,7 @@
 #include "session/restore/indexed_wants.hpp"
 #include "session/restore/resolve_restore.hpp"
 #include "session/restore/ties.hpp"
+#include "store/address.hpp"
 
 namespace cairn {
 namespace {

@@ -141,7 +141,7 @@ void Ledger::committed(const CheckpointMeta& meta, const SaveStatistics& save, S
 }
 
 void Ledger::committed(std::int64_t sequence, const SaveStatistics& save, SaveTime began) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   last_ = std::max(last_.value_or(began), began);
   if (!save.on_nodes) last_home_ = std::max(last_home_.value_or(began), began);
   counts_.on_nodes += save.on_nodes;
@@ -157,7 +157,7 @@ void Ledger::committed(std::int64_t sequence, const SaveStatistics& save, SaveTi
 }
 
 void Ledger::tidied(std::int64_t sequence, double seconds) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   tidied_ = sequence;
   tidy_seconds_ = seconds;
   for (auto& entry : ring_) {
@@ -166,7 +166,7 @@ void Ledger::tidied(std::int64_t sequence, double seconds) {
 }
 
 Statistics Ledger::statistics() const {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   auto all = counts_;
   if (last_) all.since_save_seconds = seconds_since(*last_);
   if (last_home_) all.since_home_seconds = seconds_since(*last_home_);

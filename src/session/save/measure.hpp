@@ -3,11 +3,11 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "cairn/contents.hpp"
 #include "cairn/statistics.hpp"
 #include "session/save/trace.hpp"
@@ -17,6 +17,11 @@ namespace cairn {
 using SaveTime = std::chrono::steady_clock::time_point;
 inline double seconds_since(SaveTime begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// Since 1970.
+inline double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 /// When the application called, and why a save_async blocks.
@@ -99,13 +104,13 @@ class Ledger {
     std::int64_t sequence = -1;
     SaveStatistics figures;
   };
-  Statistics counts_;         // `last` stays empty
-  mutable std::mutex mutex_;  // of what follows
-  std::array<Entry, 16> ring_;
+  Statistics counts_;  // `last` stays empty
+  std::vector<PastSave> before_;
   std::optional<SaveTime> last_, last_home_;  // when they began
-  std::int64_t tidied_ = -1;                  // not entered yet
-  double tidy_seconds_ = 0;
-  std::vector<PastSave> before_;  // without the lock
+  mutable Mutex mutex_;
+  std::array<Entry, 16> ring_ CAIRN_GUARDED_BY(mutex_);
+  std::int64_t tidied_ CAIRN_GUARDED_BY(mutex_) = -1;  // not entered yet
+  double tidy_seconds_ CAIRN_GUARDED_BY(mutex_) = 0;
 };
 
 /// A save that ends otherwise than by done() has failed.

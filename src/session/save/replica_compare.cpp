@@ -260,7 +260,7 @@ void compare_replicas(const Job& job, const State& state, const ReplicaPlan& pla
     each_told_side(divergences, [&](const Divergence& one, const Side& side) {
       wanted.add({side.ranks.front(), one.planner, side.position});
     });
-    return wanted.bytes;
+    return std::move(wanted.bytes);
   });
   auto mine = together(group, [&] {
     SentDetails sent{rank, {}};

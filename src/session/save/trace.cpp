@@ -7,12 +7,12 @@ namespace cairn {
 Trace::Trace(int rank) : rank_(rank) { events_.reserve(1 << 12); }
 
 void Trace::add(const char* name, std::int64_t step, Thread thread, Time begin, Time end) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   events_.push_back({name, step, thread, begin, end});
 }
 
 std::string Trace::json() const {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   using Microseconds = std::chrono::duration<double, std::micro>;
   std::string text = R"({"displayTimeUnit":"ms","traceEvents":[)";
   const auto line = [&](const char* what, int thread, const std::string& name) {

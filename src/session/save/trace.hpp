@@ -2,10 +2,10 @@
 /// What a rank's caller and writer did when, in the JSON that trace viewers read.
 #include <chrono>
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "io/file_system.hpp"
 
 namespace cairn {
@@ -33,8 +33,8 @@ class Trace {
   const int rank_;
   const std::chrono::system_clock::time_point wall_ = std::chrono::system_clock::now();
   const Time steady_ = std::chrono::steady_clock::now();
-  mutable std::mutex mutex_;  // of what follows
-  std::vector<Event> events_;
+  mutable Mutex mutex_;
+  std::vector<Event> events_ CAIRN_GUARDED_BY(mutex_);
 };
 
 /// PATH.RANK.json

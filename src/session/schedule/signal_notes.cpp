@@ -7,9 +7,9 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <mutex>
 #include <utility>
 
+#include "base/mutex.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 
@@ -37,12 +37,12 @@ static_assert(std::atomic<int>::is_always_lock_free);
 static_assert(std::atomic<pid_t>::is_always_lock_free);
 
 std::array<Slot, NSIG> slots;
-const Before* last_made = nullptr;  // with the mutex; of all signals, for leak checkers
-
-std::mutex& slots_mutex() {
-  static auto* const mutex = new std::mutex;  // for StopRequests that are destroyed at exit
+Mutex& slots_mutex() {
+  static auto* const mutex = new Mutex;  // for StopRequests that are destroyed at exit
   return *mutex;
 }
+// Of all signals, for leak checkers.
+const Before* last_made CAIRN_GUARDED_BY(slots_mutex()) = nullptr;
 
 // Whom ours is calling: that one may call ours in turn. In the thread's static block, so that a
 // handler may touch it.
@@ -110,7 +110,7 @@ bool is_ours(const struct sigaction& action) {
               std::strerror(EINVAL), "Choose others, such as SIGTERM and SIGUSR1.");
 }
 
-void install(Slot& slot, int signal) {
+void install(Slot& slot, int signal) CAIRN_REQUIRES(slots_mutex()) {
   struct sigaction there = {};
   if (sigaction(signal, nullptr, &there) != 0) refuse(signal);
   if (is_ours(there)) return;
@@ -132,7 +132,7 @@ void install(Slot& slot, int signal) {
 SignalNotes::SignalNotes(int signal) : signal_(signal), process_(getpid()) {
   if (signal < 1 || signal >= NSIG || signal == SIGKILL || signal == SIGSTOP) refuse(signal);
   auto& slot = slots[static_cast<std::size_t>(signal)];
-  const std::lock_guard guard(slots_mutex());
+  const MutexLock guard(slots_mutex());
   install(slot, signal);
   if (slot.process.exchange(process_) != process_) slot.users = 0;  // those were a parent's
   ++slot.users;
@@ -145,7 +145,7 @@ SignalNotes::SignalNotes(SignalNotes&& other) noexcept
 SignalNotes::~SignalNotes() {
   if (signal_ == 0 || process_ != getpid()) return;
   auto& slot = slots[static_cast<std::size_t>(signal_)];
-  const std::lock_guard guard(slots_mutex());
+  const MutexLock guard(slots_mutex());
   if (--slot.users > 0) return;
   struct sigaction there = {};
   if (sigaction(signal_, nullptr, &there) != 0 || !is_ours(there)) return;

@@ -11,9 +11,10 @@
 #include <array>
 #include <cerrno>
 #include <cmath>
-#include <mutex>
 #include <string_view>
 #include <utility>
+
+#include "base/mutex.hpp"
 
 extern char** environ;
 
@@ -27,11 +28,11 @@ constexpr int most_reads = 64;  // at once, of a tool that may write without end
 class Killed {
  public:
   void add(pid_t process) {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     list_.push_back(process);
   }
   int reap() {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     std::erase_if(list_, [](pid_t process) {
       // Where others have taken it away, its number may be that of another child by now. Tools lead
       // a group each.
@@ -46,8 +47,8 @@ class Killed {
   }
 
  private:
-  std::mutex mutex_;
-  std::vector<pid_t> list_;
+  Mutex mutex_;
+  std::vector<pid_t> list_ CAIRN_GUARDED_BY(mutex_);
 };
 
 Killed& killed() {

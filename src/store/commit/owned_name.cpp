@@ -5,10 +5,10 @@
 #include <chrono>
 #include <condition_variable>
 #include <map>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "cairn/error.hpp"
 #include "store/commit/ownership.hpp"
 
@@ -38,9 +38,9 @@ struct Held {
 };
 
 struct Table {
-  std::mutex mutex;
+  Mutex mutex;
   std::condition_variable attempted;
-  std::map<std::pair<const io::FileSystem*, io::Path>, Held> directories;
+  std::map<std::pair<const io::FileSystem*, io::Path>, Held> directories CAIRN_GUARDED_BY(mutex);
 };
 
 Table& table() {
@@ -68,9 +68,9 @@ OwnedName OwnedName::take(std::shared_ptr<io::FileSystem> files, const io::Path&
   mine.name_ = std::make_shared<const Naming>(name);
   for (;;) {
     {
-      std::unique_lock guard(all.mutex);
+      MutexLock guard(all.mutex);
       // One thread at a time tries; it may come to own the directory for all of them.
-      all.attempted.wait(guard, [&] { return all.directories[key].taking != self; });
+      while (all.directories[key].taking == self) guard.wait(all.attempted);
       std::erase_if(all.directories, [&](const auto& entry) {
         return entry.second.taking != self && entry.second.ownership.expired();
       });
@@ -101,7 +101,7 @@ OwnedName OwnedName::take(std::shared_ptr<io::FileSystem> files, const io::Path&
       failure = std::current_exception();
     }
     {
-      const std::lock_guard guard(all.mutex);
+      const MutexLock guard(all.mutex);
       auto& held = all.directories[key];
       held.taking = 0;
       if (mine.ownership_) held = {mine.ownership_, {mine.name_}};

@@ -1,12 +1,12 @@
 // The commit protocol. Each step is durable before the next begins.
 //
 // A save of a bundle that replaces nothing has no temp directory of its own: its owner has one for
-// all of them, the staging directory (staging.hpp). "The temp directory" below is then that one,
-// which rank 0 makes in 1 if this is the first save, durably if the save leaves records, and which
-// 8 leaves. At most two saves that leave records are on their way. Each has a slot, of which it
-// overwrites the records, where they are: the save that left them is committed, durably, or was
-// withdrawn. A torn record is none, and one that was not overwritten yet is of another save: no
-// record of the two in a slot is taken for the other's, and a slot is whole when all are of one
+// all of them, the staging directory (staging_directory.hpp). "The temp directory" below is then
+// that one, which rank 0 makes in 1 if this is the first save, durably if the save leaves records,
+// and which 8 leaves. At most two saves that leave records are on their way. Each has a slot, of
+// which it overwrites the records, where they are: the save that left them is committed, durably,
+// or was withdrawn. A torn record is none, and one that was not overwritten yet is of another save:
+// no record of the two in a slot is taken for the other's, and a slot is whole when all are of one
 // save.
 //
 //  1. rank 0 makes PREFIX_temp_UUID exclusively, fsyncs its parent, tells everyone.     begin

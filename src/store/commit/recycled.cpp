@@ -123,22 +123,22 @@ std::int64_t trim_recycled(io::FileSystem& fs, const io::Path& directory, const 
 }
 
 void Waiting::forget() {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   files_.reset();
 }
 
 void Waiting::put(std::int64_t number, std::int64_t bytes) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   if (files_) (*files_)[number] = bytes;
 }
 
 std::optional<Waiting::Files> Waiting::files() const {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   return files_;
 }
 
 void Waiting::set(Files files) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   files_ = std::move(files);
 }
 

@@ -10,10 +10,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "io/file_system.hpp"
 #include "store/commit/names.hpp"
 #include "store/commit/protocol.hpp"
@@ -37,8 +37,8 @@ class Waiting {
   void set(Files);
 
  private:
-  mutable std::mutex mutex_;
-  std::optional<Files> files_;
+  mutable Mutex mutex_;
+  std::optional<Files> files_ CAIRN_GUARDED_BY(mutex_);
 };
 
 /// Rank 0. The data file of a checkpoint whose index is gone and durably so: it waits, if nothing

@@ -46,6 +46,7 @@ class Staging {
   const std::string& uuid() const { return uuid_; }
   /// Before a save leaves records in it.
   void make_durable();
+  bool is_durable() const { return durable_; }
   io::Path path() const;
   const std::shared_ptr<io::OpenDirectory>& opened() const { return opened_; }
 

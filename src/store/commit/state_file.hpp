@@ -44,7 +44,7 @@ void write_state_file(io::FileSystem& files, const io::Path& directory, const Na
                       const StateFile& state, const Ownership* owner = nullptr);
 
 /// The same by an owner that writes it under this name first, in its staging directory (see
-/// staging.hpp), which takes no question. The directory is still to be synced.
+/// staging_directory.hpp), which takes no question. The directory is still to be synced.
 void rename_state_file(io::FileSystem& files, const io::Path& directory, const StateFile& state,
                        const io::Path& staged);
 

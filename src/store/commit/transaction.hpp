@@ -73,8 +73,8 @@ struct Transaction {
   std::optional<std::vector<SeenFile>> replaces = std::nullopt;
   int named = 0;  ///< rank 0: so many data files have been given their final names by their writers
   std::string keeper = {};  ///< token of the later owner that took the save over (keep)
-  /// UUID of the owner's staging directory (staging.hpp), where the save has no temp directory of
-  /// its own.
+  /// UUID of the owner's staging directory (staging_directory.hpp), where the save has no temp
+  /// directory of its own.
   std::string staging = {};
   std::shared_ptr<RetiredIndex> retired = nullptr;  ///< rank 0: its index overwrites this
   std::int64_t sequence = 0;  ///< of its commit; after a higher one nobody completes it

@@ -1,7 +1,7 @@
 #pragma once
 /// A format of checkpoints: what its files are called, how contents are read, what completes a
 /// save, what a recovery asks. Each format is one source in store/formats/ and one line in
-/// the table there. What a save in a format lays out before its bytes is in save/ (plan_save.cpp).
+/// the table there. What a save in a format lays out before its bytes is in session/save/.
 #include <functional>
 #include <optional>
 #include <span>

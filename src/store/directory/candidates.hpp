@@ -30,7 +30,7 @@ struct Undecided {
   // What follows is of saves that cannot be read now: neither completed nor removed.
   std::set<std::string> temps;
   std::set<std::int64_t> steps;
-  /// Steps of those that their own place, should it live, may still complete.
+  /// Steps of those that their own job, should it live, may still complete.
   std::set<std::int64_t> within_reach;
   bool any_step = false;  ///< of one not even the step is known: data without an index may be its
 

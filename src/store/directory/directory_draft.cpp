@@ -7,14 +7,31 @@
 #include "store/directory/directory.hpp"
 
 namespace cairn {
+namespace {
+
+void require_free(const Location& place, std::int64_t step, std::int64_t bytes) {
+  constexpr std::int64_t slack_bytes = std::int64_t{4} << 20;  // index, records, metadata
+  const auto free = place.files->free_bytes(place.directory);
+  if (free >= bytes + slack_bytes) return;
+  const auto text = [](std::int64_t of) { return bytes_text(static_cast<double>(of)); };
+  throw Error(Code::no_space,
+              cat("step ", step, " needs ", text(bytes), ", and ", text(slack_bytes),
+                  " for its index, records and metadata, in ", place.directory.string(), ", where ",
+                  text(free), " are free"),
+              "nothing was written", "Free space.")
+      .at(place.directory.string());
+}
+
+}  // namespace
 
 bool Directory::is_simple(std::int64_t step, int data_files) const {
-  if (staging_ && (!staging_->is_made() || spoiled_)) return false;
-  const auto some = left();
+  if (owned_.staging && (!owned_.staging->is_durable() || spoiled_)) return false;
+  const auto some = owned_.recycling.left();
   const bool waits =
       std::any_of(some.begin(), some.end(), [&](const auto& one) { return one.step == step; });
-  return !waits && !find(step) && !unwithdrawn_ && place_.atomic_rename && sequences_.has_next() &&
-         !sequences_.is_within_reach(step) && !any_volatile() && can_take_left(data_files);
+  return !waits && !history_.find(step) && !unwithdrawn_ && place_.atomic_rename &&
+         sequences_.has_next() && !sequences_.is_within_reach(step) && !history_.any_volatile() &&
+         owned_.recycling.can_take_left(data_files);
 }
 
 DraftId Directory::offer(int data_files) {
@@ -25,10 +42,10 @@ DraftId Directory::offer(int data_files) {
   format_of(policy_.format).shape(shaped, data_files);
   id.data_files = data_files;
   id.num_files = shaped.num_files;
-  id.files.recycled_bytes = take_recycled_bytes();
-  if (staging_ && staging_->is_made()) {
-    id.files.staging = commit::parse_uuid(staging_->uuid());
-    const auto left = next_left();
+  id.files.recycled_bytes = owned_.recycling.take_bytes();
+  if (owned_.staging && owned_.staging->is_made()) {
+    id.files.staging = commit::parse_uuid(owned_.staging->uuid());
+    const auto left = owned_.recycling.next_left();
     if (left.step >= 0) id.files.recycled_bytes = left.bytes;
     id.files.left_step = left.step;
     id.files.left_files = left.num_files;
@@ -39,9 +56,8 @@ DraftId Directory::offer(int data_files) {
 
 void Directory::use(const DraftId& id) {
   sequences_.use(id.sequence);
-  if (id.files.recycled_bytes >= 0) waits_.set({});
-  const std::lock_guard guard(tidied_mutex_);
-  if (id.files.left_step >= 0 && recycling_) recycling_->forget_left(id.files.left_step);
+  if (id.files.recycled_bytes >= 0) owned_.recycling.take_waiting();
+  if (id.files.left_step >= 0) owned_.recycling.take(id.files.left_step);
 }
 
 Draft Directory::join(const DraftId& id) const {
@@ -67,35 +83,21 @@ Draft Directory::join(const DraftId& id) const {
   return Draft(place_.files, std::move(save), id);
 }
 
-std::optional<commit::SharedData> Directory::shares(std::int64_t sequence) const {
-  const CatalogEntry* found = nullptr;
-  for (const auto& entry : catalog_) {
-    const bool sound = entry.ours && entry.damage.empty() && !entry.volatile_commit &&
-                       format_of(entry.format).has_data_files() && entry.num_files > 0;
-    if (!sound || (found && found->save.sequence == sequence)) continue;
-    if (!found || entry.save.sequence == sequence || entry.save.sequence > found->save.sequence) {
-      found = &entry;
-    }
-  }
-  if (!found) return std::nullopt;
-  return commit::SharedData{found->step, found->num_files, found->save.sequence};
-}
-
 // Of a save, or its place in the staging directory.
 void Directory::make_temp(commit::Transaction& save) {
   if (is_staged(save)) {
-    save.staging = staging_->make(save.files);
-    save.opened_staging = staging_->opened();
-    save.retired = staging_->take_retired();
-    if (save.records) staging_->make_durable();
-  } else if (staging_) {
-    staging_->forget_retired();
+    save.staging = owned_.staging->make(save.files);
+    save.opened_staging = owned_.staging->opened();
+    save.retired = owned_.staging->take_retired();
+    if (save.records) owned_.staging->make_durable();
+  } else if (owned_.staging) {
+    owned_.staging->forget_retired();
   }
   commit::begin(*place_.files, save);
   // A directory that was made before another owner came is seen by that one, and taken away from
   // all that this save does with it.
   if (!save.direct && save.staging.empty()) try {
-      ownership_->check();
+      owned_.name->check();
     } catch (const Error&) {
       commit::discard_empty(*place_.files, save.temp());
       throw;
@@ -109,13 +111,12 @@ Draft Directory::begin_save(const Intent& intent) {
   make_durable();
   sequences_.require(step);
   require_replaceable(step, intent.may_overwrite);
-  const auto takes = choose_left(step, data_files, alone);
-  const auto recycled = takes        ? takes->bytes
-                        : recycles() ? commit::trim_recycled(*place_.files, place_.directory,
-                                                             place_.naming, data_files, waits_)
-                                     : 0;
-  forget_recycled_bytes();
-  if (recycled < intent.bytes) require_free(step, intent.bytes - recycled);
+  const auto takes = owned_.recycling.choose_left(step, data_files, alone);
+  const auto recycled = takes                      ? takes->bytes
+                        : owned_.recycling.is_on() ? owned_.recycling.trim(data_files)
+                                                   : 0;
+  owned_.recycling.take_bytes();
+  if (recycled < intent.bytes) require_free(place_, step, intent.bytes - recycled);
   DraftId id{.step = step,
              .uuid = commit::random_uuid(),
              .data_files = data_files,
@@ -131,33 +132,32 @@ Draft Directory::begin_save(const Intent& intent) {
   // Before the question whether the directory is ours: a number that was taken after another owner
   // had come would be higher than all of that owner's.
   const auto sequence = save.sequence = intent.sequence < 0 ? sequences_.next() : intent.sequence;
-  if (save.direct || unwithdrawn_) ownership_->check();
+  if (save.direct || unwithdrawn_) owned_.name->check();
   if (unwithdrawn_) {
-    abandon(*unwithdrawn_);
+    owned_.abandon(*place_.files, *unwithdrawn_);
     unwithdrawn_.reset();
     listing_.reset();
     spoil(alone);
   }
   if (spoiled_) spoil(alone);
   if (save.direct && put_back_undecided(place_, step)) {
-    std::erase_if(catalog_, [&](const auto& entry) { return entry.step == step; });
+    std::erase_if(history_.catalog(), [&](const auto& entry) { return entry.step == step; });
   }
   make_temp(save);
-  waits_.set({});  // they are this save's
+  owned_.recycling.take_waiting();
   if (takes) {
     save.files.takes = takes;
-    const std::lock_guard guard(tidied_mutex_);
-    recycling_->forget_left(takes->step);
+    owned_.recycling.take(takes->step);
   }
   id.sequence = sequence;
   id.num_files = save.num_files;
-  id.files.recycled_bytes = recycles() ? recycled : -1;
+  id.files.recycled_bytes = owned_.recycling.is_on() ? recycled : -1;
   if (takes) {
     id.files.left_step = takes->step;
     id.files.left_files = takes->num_files;
   }
   if (!save.staging.empty()) id.files.staging = commit::parse_uuid(save.staging);
-  const auto shared = intent.shares ? shares(*intent.shares) : std::nullopt;
+  const auto shared = intent.shares ? history_.shares(*intent.shares) : std::nullopt;
   if (shared) {
     id.files.shared_step = shared->step;
     id.files.shared_files = shared->num_files;
@@ -184,8 +184,9 @@ void Directory::look_before(Draft& draft, std::int64_t bytes) const {
                 "Move them away, or save another step.")
         .at(save.prefix().string());
   }
-  if (recycled < bytes) require_free(save.step, bytes - std::max<std::int64_t>(recycled, 0));
-  if (save.staging.empty()) ownership_->check();
+  if (recycled < bytes)
+    require_free(place_, save.step, bytes - std::max<std::int64_t>(recycled, 0));
+  if (save.staging.empty()) owned_.name->check();
 }
 
 void Directory::remove_untaken(const Draft& draft, int first, int end) const {
@@ -196,7 +197,7 @@ void Directory::remove_untaken(const Draft& draft, int first, int end) const {
   for (int file = first; file < std::min(end, taken->num_files); ++file) {
     files.push_back({commit::data_name(prefix, file, taken->num_files)});
   }
-  commit::Removal(*place_.files, place_.directory, ownership_->ownership()).remove(files);
+  commit::Removal(*place_.files, place_.directory, owned_.name->ownership()).remove(files);
 }
 
 }  // namespace cairn

@@ -1,4 +1,4 @@
-// Pins, and what retention would do.
+// Pins, and what retention would do, or does before a save that lacks room.
 #include <algorithm>
 #include <chrono>
 
@@ -36,30 +36,28 @@ OnDisk look_at_disk(const Location& place, std::int64_t step) {
 // that has come meanwhile has not seen the pin: then it is not told of.
 void Directory::pin(std::int64_t step) {
   const auto lock = PinLock::take({place_.files, place_.directory}, policy_.owner_wait_seconds);
-  ownership_->check();
+  owned_.name->check();
   const auto there = look_at_disk(place_, step);
   if (!there.entry) throw no_such_step(place_, step);
   add_pin({place_.files, place_.directory, there.name}, *there.entry);
-  ownership_->check();
-  refresh_pins();
+  owned_.name->check();
+  refresh_pins(place_, history_.catalog());
 }
 
 void Directory::unpin(std::int64_t step) {
   const auto lock = PinLock::take({place_.files, place_.directory}, policy_.owner_wait_seconds);
-  ownership_->check();
+  owned_.name->check();
   const auto there = look_at_disk(place_, step);
   const bool was = remove_pin({place_.files, place_.directory, there.name}, 0);
   if (!was && !there.entry) throw no_such_step(place_, step);
-  refresh_pins();
+  refresh_pins(place_, history_.catalog());
 }
-
-void Directory::refresh_pins() { cairn::refresh_pins(place_, catalog_); }
 
 std::vector<RetentionDecision> Directory::preview_retention(std::optional<std::int64_t> next_step,
                                                             std::optional<double> metric) {
   if (policy_.read_only) look_again();
-  auto catalog = catalog_;
-  cairn::refresh_pins(place_, catalog);
+  auto catalog = history_.catalog();
+  refresh_pins(place_, catalog);
   if (next_step) {
     std::erase_if(catalog, [&](const auto& entry) { return entry.step == *next_step; });
     CatalogEntry entry;
@@ -70,13 +68,27 @@ std::vector<RetentionDecision> Directory::preview_retention(std::optional<std::i
     }
     using namespace std::chrono;
     entry.save.wall_time_seconds = duration<double>(system_clock::now().time_since_epoch()).count();
-    entry.save.parent = head_;
+    entry.save.parent = history_.head();
     entry.ours = true;
     entry.save.metric = metric;
     catalog.push_back(std::move(entry));
     mark_superseded(catalog);
   }
   return decide_retention(catalog, policy_.keep);
+}
+
+std::optional<std::int64_t> Directory::step_to_prove(const std::vector<std::int64_t>& saving,
+                                                     const std::set<std::int64_t>& tried) {
+  make_durable();
+  refresh_pins(place_, history_.catalog());
+  return history_.step_to_prove(policy_.keep, saving, tried);
+}
+
+std::size_t Directory::remove_surplus(std::int64_t proved,
+                                      const std::vector<std::int64_t>& saving) {
+  return upkeep_.remove_surplus(history_.catalog(), [&](std::vector<std::int64_t>& steps) {
+    history_.spare(steps, proved, saving);
+  });
 }
 
 }  // namespace cairn

@@ -65,7 +65,7 @@ PinLock& PinLock::operator=(PinLock&& other) noexcept {
 
 PinLock::~PinLock() {
   if (!lock_ || !file_ || !lock_->let_go()) return;
-  const std::lock_guard guard(file_->mutex_);
+  const MutexLock guard(file_->mutex_);
   file_->idle_ = std::move(lock_);
 }
 
@@ -75,7 +75,7 @@ std::optional<PinLock> PinLock::try_take(io::FileSystem& files, const io::Path& 
   const auto path = private_directory(directory) / commit::pin_lock_name;
   try {
     if (file) {
-      const std::lock_guard guard(file->mutex_);
+      const MutexLock guard(file->mutex_);
       const auto again = try_idle(file->idle_);
       if (again == io::Lock::Again::busy) return std::nullopt;
       if (again == io::Lock::Again::held) {

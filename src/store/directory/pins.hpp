@@ -3,11 +3,11 @@
 /// the very save that is meant, and has a checksum. One that is damaged counts: a pin too few would
 /// cost a checkpoint, one too many only its room.
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "store/directory/catalog.hpp"
 
 namespace cairn {
@@ -22,8 +22,8 @@ class PinLock {
   class File {
    private:
     friend class PinLock;
-    std::mutex mutex_;
-    std::unique_ptr<io::Lock> idle_;
+    Mutex mutex_;
+    std::unique_ptr<io::Lock> idle_ CAIRN_GUARDED_BY(mutex_);
   };
 
   static std::optional<PinLock> try_take(io::FileSystem&, const io::Path& directory,

@@ -28,7 +28,7 @@ struct Recovered {
   /// Entries of the directory that may be whole saves and cannot be read now: neither completed nor
   /// removed.
   std::vector<std::string> undecided;
-  /// Steps of those that their own place, should it live, may still complete: nobody else saves
+  /// Steps of those that their own job, should it live, may still complete: nobody else saves
   /// them.
   std::set<std::int64_t> within_reach;
   std::vector<RecoveryStep> removed;

@@ -358,4 +358,26 @@ std::vector<std::int64_t> apply_retention(const Location& place, std::vector<Cat
   return gone;
 }
 
+std::string how_to_make_room(const io::Path& directory, const std::vector<CatalogEntry>& catalog,
+                             const Retention& keep) {
+  const auto count_kept = [&](const Retention& rules) {
+    const auto decisions = decide_retention(catalog, rules);
+    return std::count_if(decisions.begin(), decisions.end(), [](auto& one) { return one.stays; });
+  };
+  auto text = cat("When no job saves here, cairn gc ", directory.string(),
+                  " --max-to-keep N removes all but the last N checkpoints and pinned ones.");
+  if (keep.last == 0) return text + " A job with keep.last = 0 removes none.";
+  const auto tell = [&](const char* option, const auto& value, Retention without) {
+    const auto stay = count_kept(keep) - count_kept(without);
+    if (stay > 0) text += cat(" For ever stay ", stay, " by keep.", option, " = ", value, ".");
+  };
+  auto without = keep;
+  without.every_steps = 0;
+  tell("every_steps", keep.every_steps, without);
+  without = keep;
+  without.every_hours = 0;
+  tell("every_hours", keep.every_hours, without);
+  return text;
+}
+
 }  // namespace cairn

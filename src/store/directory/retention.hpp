@@ -1,6 +1,7 @@
 #pragma once
 /// Which checkpoints go, and their removal.
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "cairn/retention.hpp"
@@ -64,5 +65,9 @@ struct RetentionHelp {
 std::vector<std::int64_t> apply_retention(const Location&, std::vector<CatalogEntry>&,
                                           const Retention&, const commit::Ownership&,
                                           const RetentionHelp& = {});
+
+/// For a save that lacks room: what its user can do, in words.
+std::string how_to_make_room(const io::Path& directory, const std::vector<CatalogEntry>&,
+                             const Retention&);
 
 }  // namespace cairn

@@ -31,14 +31,14 @@ class DirectoryAlone : public ::testing::Test {
       job.may_recycle = true;
       directory.set_policy(policy_of(job));
       directory.take();
-      directory.begin(recover(job, job.readers(), directory.ownership()));
+      directory.begin(directory.recover(job.readers()));
     }
 
     // One checkpoint of this step, by the steps of the protocol.
     Prepared save(std::int64_t step, std::optional<double> metric = std::nullopt) {
       auto prepared = begin(step);
       prepared.meta.metric = metric;
-      auto there = directory.copy_of(step);
+      auto there = directory.history().copy_of(step);
       const auto index = directory.publish(prepared, 0, {}, there);
       directory.committed(prepared, false, index);
       directory.tell_state_file(prepared.draft);
@@ -54,7 +54,7 @@ class DirectoryAlone : public ::testing::Test {
       prepared.meta.step = step;
       prepared.meta.name = job.naming.name;
       prepared.meta.sequence = prepared.draft.id().sequence;
-      prepared.meta.parent = directory.head();
+      prepared.meta.parent = directory.history().head();
       prepared.meta.uuid = prepared.draft.uuid();
       prepared.meta.ranks = 1;
       return prepared;
@@ -62,7 +62,7 @@ class DirectoryAlone : public ::testing::Test {
 
     std::vector<std::int64_t> steps() const {
       std::vector<std::int64_t> steps;
-      for (const auto& entry : directory.catalog()) steps.push_back(entry.step);
+      for (const auto& entry : directory.history().catalog()) steps.push_back(entry.step);
       return steps;
     }
   };
@@ -137,17 +137,18 @@ TEST_F(DirectoryAlone, AMarkOfDamageThatIsTooLargeIsNone) {
 TEST_F(DirectoryAlone, KnowsWhatItHasCommittedAndSoDoesTheNext) {
   {
     Owner owner(options_);
-    EXPECT_EQ(owner.directory.head(), -1);
+    EXPECT_EQ(owner.directory.history().head(), -1);
     const auto first = owner.save(10).meta.sequence;
     const auto second = owner.save(20).meta.sequence;
     EXPECT_EQ(second, first + 1);
-    EXPECT_EQ(owner.directory.head(), second);
+    EXPECT_EQ(owner.directory.history().head(), second);
     EXPECT_THAT(owner.steps(), ElementsAre(10, 20));
   }
   Owner next(options_);
   EXPECT_THAT(next.steps(), ElementsAre(10, 20));
-  EXPECT_EQ(next.directory.find(20)->save.parent, next.directory.find(10)->save.sequence);
-  EXPECT_GT(next.save(30).meta.sequence, next.directory.find(20)->save.sequence);
+  EXPECT_EQ(next.directory.history().find(20)->save.parent,
+            next.directory.history().find(10)->save.sequence);
+  EXPECT_GT(next.save(30).meta.sequence, next.directory.history().find(20)->save.sequence);
 }
 
 TEST_F(DirectoryAlone, IsOneOwners) {
@@ -161,14 +162,14 @@ TEST_F(DirectoryAlone, IsOneOwners) {
 TEST_F(DirectoryAlone, RefusesAStepThatIsThereUntilTheRunHasGoneBack) {
   Owner owner(options_);
   owner.save(10);
-  const auto first = owner.directory.find(10)->save.sequence;
+  const auto first = owner.directory.history().find(10)->save.sequence;
   owner.save(20);
   expect_error(Code::already_exists, HasSubstr("nothing has superseded it"),
                [&] { owner.begin(20); });
-  owner.directory.went_back_to(10, std::nullopt);
-  EXPECT_EQ(owner.directory.head(), first);
+  owner.directory.history().went_back_to(10, std::nullopt);
+  EXPECT_EQ(owner.directory.history().head(), first);
   owner.save(20);
-  EXPECT_EQ(owner.directory.find(20)->save.parent, first);
+  EXPECT_EQ(owner.directory.history().find(20)->save.parent, first);
 }
 
 TEST_F(DirectoryAlone, ASaveThatIsWithdrawnLeavesNothingAndUsesItsNumberUp) {
@@ -185,12 +186,12 @@ TEST_F(DirectoryAlone, ASaveThatIsWithdrawnLeavesNothingAndUsesItsNumberUp) {
 
 TEST_F(DirectoryAlone, WhatCommittedWithoutBeingDurableIsMadeSoBeforeAnythingIsBuiltOnIt) {
   Owner owner(options_);
-  const auto prepared = owner.begin(10);
+  auto prepared = owner.begin(10);
   owner.directory.committed(prepared, true, owner.directory.publish(prepared, 0, {}, {}));
-  EXPECT_TRUE(owner.directory.find(10)->volatile_commit);
+  EXPECT_TRUE(owner.directory.history().find(10)->volatile_commit);
   EXPECT_FALSE(owner.directory.is_simple(20, 0));
   owner.directory.look_again();
-  EXPECT_FALSE(owner.directory.find(10)->volatile_commit);
+  EXPECT_FALSE(owner.directory.history().find(10)->volatile_commit);
   EXPECT_TRUE(owner.directory.is_simple(20, 0));
   // One that is not there after all is forgotten.
   const auto lost = owner.begin(20);
@@ -213,7 +214,7 @@ TEST_F(DirectoryAlone, TidyingBehindTheCallersBackIsTakenOverWhenTheCallerLooks)
   owner.save(10);
   auto prepared = owner.begin(20);
   owner.directory.committed(prepared, false, owner.directory.publish(prepared, 0, {}, {}));
-  auto entries = owner.directory.catalog();
+  auto entries = owner.directory.history().catalog();
   EXPECT_FALSE(owner.directory.tidy_later(prepared.draft, 0, false, entries, {{}}));
   EXPECT_TRUE(io::exists(*owner.job.files, "/run/ckpt-10.index")) << "20 is not durable";
   EXPECT_TRUE(owner.directory.tidy_later(prepared.draft, 0, true, entries, {{10}}));
@@ -221,10 +222,10 @@ TEST_F(DirectoryAlone, TidyingBehindTheCallersBackIsTakenOverWhenTheCallerLooks)
   EXPECT_TRUE(owner.directory.tidy_later(prepared.draft, 0, true, entries, {{}}));
   EXPECT_FALSE(io::exists(*owner.job.files, "/run/ckpt-10.index"));
   EXPECT_THAT(owner.steps(), ElementsAre(10, 20)) << "until it looks";
-  owner.directory.apply_tidied();
+  owner.directory.history().apply_tidied();
   EXPECT_THAT(owner.steps(), ElementsAre(20));
-  EXPECT_GE(owner.directory.take_recycled_bytes(), 0);
-  EXPECT_EQ(owner.directory.take_recycled_bytes(), -1) << "they were given away";
+  EXPECT_GE(owner.directory.recycling().take_bytes(), 0);
+  EXPECT_EQ(owner.directory.recycling().take_bytes(), -1) << "they were given away";
 }
 
 // Of two checkpoints that go at once the data would wait for the next save.
@@ -247,12 +248,12 @@ TEST_F(DirectoryAlone, NothingComesToWaitWhileAnotherSaveTakesWhatWaits) {
     options_.keep.last = 1;
     Owner owner(options_);
     const auto prepared = publish(owner, 30);
-    EXPECT_TRUE(owner.directory.tidy_later(prepared.draft, 1, true, owner.directory.catalog(),
-                                           {{}, takes_waiting}));
-    owner.directory.apply_tidied();
+    EXPECT_TRUE(owner.directory.tidy_later(
+        prepared.draft, 1, true, owner.directory.history().catalog(), {{}, takes_waiting}));
+    owner.directory.history().apply_tidied();
     EXPECT_THAT(owner.steps(), ElementsAre(30));
     EXPECT_EQ(commit::list_recycled(files, "/run", owner.job.naming).size(), takes_waiting ? 0 : 1);
-    EXPECT_EQ(owner.directory.take_recycled_bytes() > 0, !takes_waiting);
+    EXPECT_EQ(owner.directory.recycling().take_bytes() > 0, !takes_waiting);
   }
 }
 
@@ -262,11 +263,12 @@ TEST_F(DirectoryAlone, NoDataFilesAreKeptWhereTheirFolderMayNotBeDurable) {
   Directory directory(job);
   directory.set_policy(policy_of(job));
   directory.take();
-  auto found = recover(job, job.readers(), directory.ownership());
+  auto found = directory.recover(job.readers());
   const auto files = std::dynamic_pointer_cast<io::MemoryFileSystem>(job.files);
   files->inject({Code::io, "sync_directory", ".cairn", 0, 1});
   directory.begin(std::move(found));
-  EXPECT_FALSE(directory.recycles()) << "a crash could take the folder back, and its files";
+  EXPECT_FALSE(directory.recycling().is_on())
+      << "a crash could take the folder back, and its files";
 }
 
 // A crash may take back the last rename of a removal, and no more.
@@ -326,7 +328,7 @@ TEST_F(DirectoryAlone, DataOfAStagedSaveThatWasSetAsideComesBack) {
 TEST_F(DirectoryAlone, WhatCouldNotBeWithdrawnIsToGoThoughAnEarlierSaveCommits) {
   auto& files = static_cast<io::MemoryFileSystem&>(*options_.write.file_system);
   Owner owner(options_);
-  const auto first = owner.begin(10);
+  auto first = owner.begin(10);
   auto second = owner.begin(20);
   second.draft.transaction().slot = 1;
   const auto record = second.draft.transaction().record(0, 1);
@@ -406,14 +408,36 @@ TEST_F(DirectoryAlone, AConversionTakesThePlaceOfWhatItReplaces) {
   origin.uuid = commit::new_uuid();
   origin.sequence = 7;
   origin.ranks = 12;
-  owner.directory.stand_for(origin);
+  owner.directory.history().stand_for(origin);
   auto prepared = owner.begin(10);
-  owner.directory.place_in_history(prepared.meta);
-  EXPECT_EQ(prepared.meta.sequence, owner.directory.find(10)->save.sequence);
+  owner.directory.history().place(prepared.meta, true);
+  EXPECT_EQ(prepared.meta.sequence, owner.directory.history().find(10)->save.sequence);
   EXPECT_EQ(prepared.meta.ranks, 12);
   prepared.meta.step = 30;
-  owner.directory.place_in_history(prepared.meta);
+  owner.directory.history().place(prepared.meta, true);
   EXPECT_EQ(prepared.meta.sequence, 7) << "its own, where nothing is replaced";
+}
+
+// A job without room for its record, which has tried once more to become the owner.
+TEST_F(DirectoryAlone, WhoHasLetGoIsAReader) {
+  Owner former(options_);
+  former.directory.let_go();
+  Owner owner(options_);
+  owner.save(10);
+  former.directory.look_again();
+  EXPECT_THAT(former.steps(), ElementsAre(10));
+  former.directory.remember_damage(10, Error(Code::data_loss, "bytes are wrong"));
+  EXPECT_EQ(scan_catalog(owner.job).front().damage, "") << "it may mark nothing";
+}
+
+TEST_F(DirectoryAlone, ASaveLooksWhereTheStagingDirectoryMayNotBeDurable) {
+  auto& files = static_cast<io::MemoryFileSystem&>(*options_.write.file_system);
+  Owner owner(options_);
+  files.inject({Code::io, "sync_directory", "run", 0, 1});
+  EXPECT_THROW(owner.begin(10), Error);
+  EXPECT_FALSE(owner.directory.is_simple(20, 0));
+  owner.save(20);
+  EXPECT_TRUE(owner.directory.is_simple(30, 0));
 }
 
 TEST_F(DirectoryAlone, AReaderChoosesAmongWhatIsThereNow) {
@@ -426,14 +450,14 @@ TEST_F(DirectoryAlone, AReaderChoosesAmongWhatIsThereNow) {
   reader.set_policy(policy_of(job));
   reader.take();
   reader.begin({});
-  EXPECT_THAT(reader.choices().steps, ElementsAre(10));
+  EXPECT_THAT(reader.history().choices().steps, ElementsAre(10));
   EXPECT_FALSE(reader.changed_meanwhile(10));
   owner.save(20);
   reader.look_again();
-  EXPECT_THAT(reader.choices().steps, ElementsAre(20, 10));
+  EXPECT_THAT(reader.history().choices().steps, ElementsAre(20, 10));
   reader.remember_damage(20, Error(Code::data_loss, "bytes are wrong"));
-  EXPECT_THAT(reader.choices().steps, ElementsAre(10));
-  EXPECT_THAT(reader.choices().passed, ElementsAre(HasSubstr("step 20: ")));
+  EXPECT_THAT(reader.history().choices().steps, ElementsAre(10));
+  EXPECT_THAT(reader.history().choices().passed, ElementsAre(HasSubstr("step 20: ")));
 }
 
 }  // namespace

@@ -174,7 +174,7 @@ Gathered gather_for_hdf5(const Job& job, const State& state, const std::vector<T
     RankHolding holding;
     Packed<Small> small;
   };
-  const auto message = together(*job.group, [&] {
+  auto message = together(*job.group, [&] {
     OfRank said{holding_of(job, state, dense), {}};
     for (const auto& task : tasks) {
       const auto& [key, tensor] = state.tensors()[task.tensor];
@@ -188,8 +188,9 @@ Gathered gather_for_hdf5(const Job& job, const State& state, const std::vector<T
     }
     return pack(said);
   });
-  const auto all = reduce_to_root(
-      *job.group, message, [](std::string low, std::string high) { return std::move(low) + high; });
+  const auto all =
+      reduce_to_root(*job.group, std::move(message),
+                     [](std::string low, std::string high) { return std::move(low) + high; });
   Gathered gathered;
   together(*job.group, [&] {
     Holding holding;

@@ -65,7 +65,7 @@ class DataWriter {
 
   // -- of a save ---------------------------------------------------------------------------------
   /// Why an asynchronous save blocks with it; "" for a writer whose files the background writes: a
-  /// copy of what this rank has goes to its own files (Engine::write_copy).
+  /// copy of what this rank has goes to its own files (Writing::write_copy).
   virtual std::string why_blocking() const = 0;
   /// Whether an MPI library writes, for several ranks at once: then ranks agree after each file,
   /// and space is taken before, since a full disk may not be told. The library chooses by itself

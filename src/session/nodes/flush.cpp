@@ -11,14 +11,13 @@
 // It keeps number, parent and time of the save on the nodes, so that what was saved there meanwhile
 // stays newer. Nobody waits for it but wait(), and it gives way to whatever else goes home. From
 // the end of all ranks' records on, a restart completes it.
-#include "session/flush.hpp"
+#include "session/nodes/flush.hpp"
 
 #include <utility>
 
 #include "base/text.hpp"
 #include "cairn/log.hpp"
 #include "group/collectives.hpp"
-#include "session/engine.hpp"
 #include "session/save/formats/save_format.hpp"
 #include "session/save/writers/writer.hpp"
 
@@ -40,44 +39,52 @@ Job job_of_flush(Job job) {
 Flush::Flush(const Job& home, double bytes_per_second)
     : job(job_of_flush(home)), pace(bytes_per_second) {}
 
-bool Engine::flush_is_due() const {
+Flusher::~Flusher() {
+  if (!flush_) return;
+  flush_->pace.hurry();
+  if (queue_) queue_->drain();
+  // It is on the nodes still.
+  stages_.landing.tell_unfinished(*flush_->flight, LogLevel::warning,
+                                  "the way home from the nodes");
+  try {
+    flights.add(std::move(flush_->flight));
+  } catch (...) {  // then the engine's end removes it
+  }
+}
+
+bool Flusher::is_due() const {
   const auto& tier = job.options.tier;
   return tier.flush_bytes_per_second > 0 && tier.home_every > 0 && !flush_ && flights.empty() &&
          since_home_ >= tier.home_every;
 }
 
-// The newest save on the nodes. What goes wrong is said, and nothing else comes of it: the save is
-// where it was, and the next one is flushed.
-void Engine::begin_flush() {
+void Flusher::begin() {
   std::unique_ptr<Flush> made;
   try {
-    made = plan_flush(nodes.saves().front(), since_home_);
+    made = plan(nodes_.saves().front(), since_home_);
   } catch (const Error& error) {
     if (error.code() == Code::communication) throw;
-    const auto step = nodes.saves().front().map.step;
-    return flush_failed(step, make_room_for_next(error, step));
+    const auto step = nodes_.saves().front().map.step;
+    return failed(step, stages_.room.make_room_for_next(error, step));
   }
   flush_ = std::move(made);
-  work_on_flush();
+  work();
 }
 
-// `saves_before`: which are at home in effect when this one is.
-std::unique_ptr<Flush> Engine::plan_flush(tier::LocalSave save, int saves_before) {
-  Group& group = *job.group;
+std::unique_ptr<Flush> Flusher::plan(tier::LocalSave save, int saves_before) {
   constexpr auto readers = tier::Tier::Readers::io_ranks;
-  auto made = together(group, [&] {
+  auto made = together(*job.group, [&] {
     return std::make_unique<Flush>(
-        job, static_cast<double>(job.options.tier.flush_bytes_per_second) / nodes.count(readers));
+        job, static_cast<double>(job.options.tier.flush_bytes_per_second) / nodes_.count(readers));
   });
   auto& flush = *made;
   flush.saves_before = saves_before;
-  flush.from = nodes.gather(save, readers);
+  flush.from = nodes_.gather(save, readers);
   const auto& origin = flush.from->meta();
   Plans plan_of(flush.job);
   plan_of.begin(0);
   auto planned = plan_of.make_anew(Look(flush.from->state()), {}, flush.job.sharding);
   flush.resolved = std::move(planned.resolved);
-  const State& state = flush.resolved ? *flush.resolved : flush.from->state();
   SaveCall call;
   call.way = call.at;
   flush.flight = flights.make(origin.step, true, call);
@@ -88,13 +95,25 @@ std::unique_ptr<Flush> Engine::plan_flush(tier::LocalSave save, int saves_before
   flight.plan = std::move(planned.plan);
   flight.layout = flight.plan->layout;
   flight.sequence = origin.sequence;
+  prepare(flush);
+  nodes_.hold(save.map.uuid);
+  flight.figures.blocked_seconds = seconds_since(call.at);
+  return made;
+}
+
+// Prepare, and what is put together of several ranks.
+void Flusher::prepare(Flush& flush) {
+  Group& group = *job.group;
+  auto& flight = *flush.flight;
+  const State& state = flush.resolved ? *flush.resolved : flush.from->state();
   const auto& plan = *flight.plan;
+  const auto& origin = flush.from->meta();
   // A checkpoint of this step that is at home is an older one: it may be overwritten.
-  flight.prepared.emplace(prepare(flight, true, true, &origin));
+  flight.prepared.emplace(stages_.planning.prepare(flight, true, true, &origin));
   auto& [draft, meta] = *flight.prepared;
   meta.wall_time_seconds = origin.wall_time_seconds;
   try {
-    tell_meta(flight);
+    stages_.writing.tell_meta(flight);
     draft.count_into(flight.result.counts);
     flight.result.entries = save_format_of(flush.job)
                                 .begin(flush.job, state, draft, meta, *flight.plan, flight.layout)
@@ -108,15 +127,12 @@ std::unique_ptr<Flush> Engine::plan_flush(tier::LocalSave save, int saves_before
       flight.copy.runs = capture_dense(flush.job, state, plan.dense, flush.dense);
     }
   } catch (const Error& error) {
-    give_up(error, &draft, false);
+    stages_.landing.give_up(error, &draft, false);
   }
-  nodes.hold(save.map.uuid);
-  flight.figures.blocked_seconds = seconds_since(call.at);
-  return made;
 }
 
 // Any thread: the two tasks of a flush.
-void Engine::write_flush(Flush& flush) const {
+void Flusher::write(Flush& flush) const {
   auto& flight = *flush.flight;
   const Laps laps(flight.figures, trace.get(), Trace::Thread::writer, &StageSeconds::write);
   const auto draft = flight.prepared->draft.through(flush.pace);
@@ -134,10 +150,10 @@ void Engine::write_flush(Flush& flush) const {
     auto runs = write_runs(draft, flight.plan->dense, flight.copy.runs, flight.layout.dense_file);
     for (auto& one : runs) result.entries.push_back(std::move(one));
   }
-  if (!flight.cancelled) record(flight);
+  if (!flight.cancelled) stages_.writing.record(flight);
 }
 
-void Engine::work_on_flush() {
+void Flusher::work() {
   auto& flush = *flush_;
   flush.flight->handle->idle = false;
   const auto work = [this, &flush] {
@@ -145,9 +161,9 @@ void Engine::work_on_flush() {
     try {
       if (flight.result.merged) {
         const Laps laps(flight.figures, trace.get(), Trace::Thread::writer, &StageSeconds::commit);
-        publish(flight);
+        stages_.writing.publish(flight);
       } else {
-        write_flush(flush);
+        write(flush);
       }
     } catch (...) {
       flight.failure = std::current_exception();
@@ -156,17 +172,16 @@ void Engine::work_on_flush() {
   };
   if (flush.flight->failure) return become_idle(*flush.flight);
   try {
-    if (!flush_queue_) {
-      flush_queue_ = job.options.async.queue ? job.options.async.queue : thread_queue();
-    }
-    flush_queue_->run(work);
+    if (!queue_) queue_ = job.options.async.queue ? job.options.async.queue : thread_queue();
+    queue_->run(work);
   } catch (...) {
     flush.flight->failure = std::current_exception();
     become_idle(*flush.flight);
   }
 }
 
-void Engine::advance_flush(bool wait, bool throws) {
+void Flusher::advance(bool wait, bool throws) {
+  auto& landing = stages_.landing;
   while (flush_) {
     auto& flight = *flush_->flight;
     if (wait) {
@@ -177,73 +192,50 @@ void Engine::advance_flush(bool wait, bool throws) {
     const bool was_merged = flight.result.merged;
     const auto step = flight.asked.step;
     try {
-      was_merged ? finish(flight) : land_bytes(flight, flush_->job);
+      was_merged ? landing.finish(flight) : landing.land_bytes(flight, flush_->job);
     } catch (const Error& error) {
       if (error.code() == Code::communication) throw;
-      end_flush();
-      const auto told = make_room_for_next(error, step);
+      end();
+      const auto told = stages_.room.make_room_for_next(error, step);
       if (throws) throw Error(told);
-      return flush_failed(step, told);
+      return failed(step, told);
     }
     if (!was_merged) {
-      if (job.root()) work_on_flush();
+      if (job.root()) work();
       continue;
     }
     flight.figures.total_seconds = seconds_since(flight.asked.at);
-    enter(flight);
+    landing.enter(flight);
     since_home_ -= flush_->saves_before;
-    flush_failed_ = false;
-    end_flush();
+    failed_ = false;
+    end();
   }
   if (!wait) return;
   flights.drain();  // the state file, too, names what has come
-  directory.apply_tidied();
+  directory.history().apply_tidied();
 }
 
-void Engine::flush_now(const tier::LocalSave& save, int saves_before, bool pins) {
-  flush_ = plan_flush(save, saves_before);
+void Flusher::flush_now(const tier::LocalSave& save, int saves_before, bool pins) {
+  flush_ = plan(save, saves_before);
   flush_->flight->asked.pins = pins;
-  work_on_flush();
-  advance_flush(true, true);
+  work();
+  advance(true, true);
 }
 
-void Engine::bring_newest_home() {
-  advance_flush(true);
-  if (since_home_ == 0) return;
-  for (const auto& save : nodes.saves()) {
-    if (save.map.sequence != line_) continue;
-    return flush_now(save, since_home_, false);
-  }
-  throw Error(Code::not_found, "the newest checkpoint is neither at home nor on the nodes", "",
-              "Save again, with SaveOptions::reach = Reach::home.");
-}
-
-void Engine::bring_step_home(std::int64_t step) {
-  if (!nodes.is_on()) return;
-  advance_flush(true);
-  const auto* there = job.root() ? directory.find(step) : nullptr;
-  const auto at_home = broadcast_value(
-      *job.group, there && there->damage.empty() ? there->save.sequence : std::int64_t{-1});
-  for (const auto& save : nodes.saves()) {
-    if (save.map.step != step || save.superseded || save.map.sequence <= at_home) continue;
-    return flush_now(save, save.map.sequence == line_ ? since_home_ : 0, true);
-  }
-}
-
-// Something else goes home, or the run goes on from elsewhere.
-void Engine::cancel_flush() {
-  advance_flush(false);
+void Flusher::cancel() {
+  advance(false);
   if (!flush_) return;
   auto& flight = *flush_->flight;
   flight.cancelled = true;
   flush_->pace.hurry();
   flight.handle->idle.wait(false);
   // An index that is there may count by now.
-  if (flight.result.merged) return advance_flush(true);
+  if (flight.result.merged) return advance(true);
   const auto step = flight.asked.step;
   flight.failure = nullptr;
-  const bool gone = withdraw(&flight.prepared->draft, false, false) == Directory::Withdrawn::gone;
-  end_flush();
+  const bool gone =
+      stages_.landing.withdraw(&flight.prepared->draft, false, false) == Directory::Withdrawn::gone;
+  end();
   if (gone || !job.root()) return;
   log(LogLevel::warning, cat("step ", step,
                              ", half brought home from the nodes, is left to the "
@@ -251,16 +243,16 @@ void Engine::cancel_flush() {
                              job.directory.string(), " to judge"));
 }
 
-void Engine::end_flush() {
-  nodes.hold("");
+void Flusher::end() {
+  nodes_.hold("");
   flush_->out = {};
   flights.retire(std::move(flush_->flight));
   flush_.reset();
 }
 
 // Said once, until one has come home.
-void Engine::flush_failed(std::int64_t step, const Error& error) {
-  if (std::exchange(flush_failed_, true) || !job.root()) return;
+void Flusher::failed(std::int64_t step, const Error& error) {
+  if (std::exchange(failed_, true) || !job.root()) return;
   log(LogLevel::warning,
       cat("step ", step,
           " stays on the nodes; the next one is to go home instead: ", error.what()));

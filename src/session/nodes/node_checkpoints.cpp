@@ -1,4 +1,5 @@
-// Checkpoints on the nodes: which saves go there, and what a restart takes of them.
+#include "session/nodes/node_checkpoints.hpp"
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -16,6 +17,8 @@
 #include "group/collectives.hpp"
 #include "session/engine.hpp"
 #include "session/restore/left_over.hpp"
+#include "session/restore_steps.hpp"
+#include "session/schedule/turns.hpp"
 #include "store/nodes/home_id.hpp"
 
 namespace cairn {
@@ -68,23 +71,28 @@ void make_from(Group& group, const tier::Gathered& gathered, State& state,
 
 }  // namespace
 
-void Engine::open_nodes() {
-  if (!nodes.is_on()) return;
+NodeCheckpoints::NodeCheckpoints(Engine& engine)
+    : EngineParts(engine.parts()),
+      engine_(engine),
+      nodes_(job),
+      flusher_(engine.parts(), engine.stages(), nodes_, since_home_) {}
+
+void NodeCheckpoints::open() {
   struct Home {
     std::string id;
     bool has_checkpoints = false;
   };
   const auto text = from_root(*job.group, [&] {
     return pack(Home{tier::home_id({job.files, job.directory}, !job.options.read_only),
-                     !directory.catalog().empty()});
+                     !directory.history().catalog().empty()});
   });
   const auto [id, has_checkpoints] = unpack<Home>(text);
   has_home_ = has_checkpoints;
-  nodes.open(id.empty() ? "none" : id);
+  nodes_.open(id.empty() ? "none" : id);
 }
 
 // Ranks meet, and agree on what this save asks for: home saves and others are different messages.
-bool Engine::goes_to_nodes(const SaveOptions& options) {
+bool NodeCheckpoints::takes(const SaveOptions& options) {
   const auto weight = rank_weight(job.rank(), job.group->size());
   std::int64_t sum[]{static_cast<std::int64_t>(
       weight * mixed_bits(static_cast<std::uint64_t>(options.reach) + 1))};
@@ -100,41 +108,43 @@ bool Engine::goes_to_nodes(const SaveOptions& options) {
          !flights.empty();
 }
 
-// Nothing: the save is to go home.
-std::optional<SaveHandle> Engine::save_on_nodes(const Request& request) {
-  advance(false);
-  advance_flush(false);
-  throw_earlier_failure();
-  Attempt attempt(ledger);
-  const auto numbers = [&] {
-    directory.check_owner();
-    const auto taken = [&](const std::string& where) {
-      throw Error(Code::already_exists, cat("step ", request.step, " is there already"), where,
-                  "Save another step, or set SaveOptions::overwrite.");
-    };
-    if (!request.options.overwrite && !job.options.overwrite) {
-      if (directory.is_taken(request.step)) taken("in the directory");
-      for (const auto& one : nodes.saves()) {
-        // What is newer than the state's ancestor this save leaves behind.
-        const bool is_live = one.map.step == request.step && !one.superseded &&
-                             one.map.sequence <= directory.head() && one.can_be_had();
-        if (is_live) taken("on the nodes");
-      }
-    }
-    tier::Numbers made;
-    made.sequence = directory.number_elsewhere(request.step);
-    made.parent = parent();
-    made.time = now_seconds();
-    made.uuid = commit::new_uuid();
-    return made;
+// Rank 0.
+tier::Numbers NodeCheckpoints::numbers_for(const SaveRequest& request) {
+  directory.check_owner();
+  const auto taken = [&](const std::string& where) {
+    throw Error(Code::already_exists, cat("step ", request.step, " is there already"), where,
+                "Save another step, or set SaveOptions::overwrite.");
   };
+  if (!request.options.overwrite && !job.options.overwrite) {
+    if (directory.history().is_taken(request.step)) taken("in the directory");
+    for (const auto& one : nodes_.saves()) {
+      // What is newer than the state's ancestor this save leaves behind.
+      const bool is_live = one.map.step == request.step && !one.superseded &&
+                           one.map.sequence <= directory.history().head() && one.can_be_had();
+      if (is_live) taken("on the nodes");
+    }
+  }
+  tier::Numbers made;
+  made.sequence = directory.number_elsewhere(request.step);
+  made.parent = engine_.stages().planning.parent();
+  made.time = now_seconds();
+  made.uuid = commit::new_uuid();
+  return made;
+}
+
+std::optional<SaveHandle> NodeCheckpoints::save(const SaveRequest& request) {
+  if (!takes(request.options)) return std::nullopt;
+  engine_.advance(false);
+  flusher_.advance(false);
+  engine_.throw_earlier_failure();
+  Attempt attempt(ledger);
   std::string why;
   SaveStatistics figures;
   figures.step = request.step;
   figures.on_nodes = true;
-  const auto path = nodes.save(
+  const auto path = nodes_.save(
       {request.step, request.given, request.options, since_home_ + 1, figures, trace.get()},
-      numbers, why);
+      [&] { return numbers_for(request); }, why);
   attempt.done();
   if (!path) {
     if (job.root()) {
@@ -144,28 +154,41 @@ std::optional<SaveHandle> Engine::save_on_nodes(const Request& request) {
     return std::nullopt;
   }
   ++since_home_;
-  line_ = nodes.numbers().sequence;
-  directory.went_on_from(line_);
+  line_ = nodes_.numbers().sequence;
+  directory.history().went_on_from(line_);
   figures.total_seconds = figures.blocked_seconds = seconds_since(request.call.at);
   ledger.committed(line_, figures, request.call.at);
   if (job.root()) log(LogLevel::info, line_of(figures));
-  if (flush_is_due()) begin_flush();
+  if (flusher_.is_due()) flusher_.begin();
   auto handle = done_handle(request.step, path->parent_path().string(), SaveStage::committed);
-  tell(handle);
+  engine_.stages().landing.tell(handle);
   return handle;
+}
+
+void NodeCheckpoints::committed(const CheckpointMeta& meta, bool is_from_here) {
+  has_home_ = true;
+  if (is_from_here) return;
+  since_home_ = 0;
+  nodes_.committed(std::max(meta.parent, line_), meta.sequence);
+  line_ = std::max(line_, meta.sequence);
+}
+
+void NodeCheckpoints::went_back_to(std::int64_t sequence) {
+  line_ = sequence;
+  since_home_ = 0;
 }
 
 // What has lost its protection goes home before the run goes on: the next node may vanish before
 // the next save. That it cannot is for the log.
-bool Engine::bring_home(const tier::Gathered& gathered) {
+bool NodeCheckpoints::bring_home(const tier::Gathered& gathered) {
   const auto& meta = gathered.meta();
   try {
     SaveOptions options;
     options.metric = meta.metric;
     options.overwrite = true;
     options.reach = Reach::home;
-    save(meta.step, gathered.state(), options);
-    nodes.forget_pieces(meta.sequence);
+    engine_.save(meta.step, gathered.state(), options);
+    nodes_.forget_pieces(meta.sequence);
     return true;
   } catch (const Error& error) {
     if (error.code() == Code::communication) throw;
@@ -178,22 +201,22 @@ bool Engine::bring_home(const tier::Gathered& gathered) {
 }
 
 // Every byte, before the state is touched; what is damaged is computed.
-void Engine::prove(tier::LocalSave& save, std::unique_ptr<tier::Gathered>& gathered) {
-  for (int tries = 0; nodes.learn_damage(save, *gathered); ++tries) {
+void NodeCheckpoints::prove(tier::LocalSave& save, std::unique_ptr<tier::Gathered>& gathered) {
+  for (int tries = 0; nodes_.learn_damage(save, *gathered); ++tries) {
     if (tries == most_tries) {
       throw Error(Code::data_loss, cat("step ", save.map.step, " on the nodes is damaged"),
                   "what is computed again is damaged, too");
     }
-    gathered = nodes.gather(save);
+    gathered = nodes_.gather(save);
   }
 }
 
 // Sequences of the newest saves, as all ranks know them.
-Engine::Newest Engine::newest_saves(std::optional<std::int64_t> step,
-                                    const PassedOver& passed) const {
+NodeCheckpoints::Newest NodeCheckpoints::newest_saves(std::optional<std::int64_t> step,
+                                                      const PassedOver& passed) const {
   Newest newest;
   if (job.root()) {
-    for (const auto* entry : restorable(directory.catalog())) {
+    for (const auto* entry : restorable(directory.history().catalog())) {
       newest.of_all_at_home = std::max(newest.of_all_at_home, entry->save.sequence);
       if (passed.steps.count(entry->step) || (step && entry->step != *step)) continue;
       newest.wanted = std::max(newest.wanted, entry->save.sequence);
@@ -201,33 +224,29 @@ Engine::Newest Engine::newest_saves(std::optional<std::int64_t> step,
   }
   newest = broadcast_value(*job.group, newest);
   newest.of_all = newest.of_all_at_home;
-  for (const auto& save : nodes.saves()) {
+  for (const auto& save : nodes_.saves()) {
     if (!save.superseded) newest.of_all = std::max(newest.of_all, save.map.sequence);
   }
   return newest;
 }
 
-// What is newer than all that is in the directory, or of this step; nothing: there is none, or it
-// cannot be had, which `passed` says of.
-std::optional<RestoreReport> Engine::restore_from_nodes(State& state, const RestoreOptions& options,
-                                                        std::optional<std::int64_t> step,
-                                                        Touched& failed, PassedOver& passed) {
-  if (!nodes.is_on()) return std::nullopt;
+std::optional<RestoreReport> NodeCheckpoints::restore(State& state, const RestoreOptions& options,
+                                                      std::optional<std::int64_t> step,
+                                                      Touched& failed, PassedOver& passed) {
   const auto newest = newest_saves(step, passed);
   const bool proves = any_of(*job.group, options.verify_first || job.options.verify_first);
-  const FromNodes asked{state, options, step, failed, passed, newest, proves};
-  for (auto save : nodes.saves()) {
+  const Asked asked{state, options, step, failed, passed, newest, proves};
+  for (auto save : nodes_.saves()) {
     if (step ? save.map.step != *step : save.superseded) continue;
     // The same one at home takes longer, and serves if the nodes' cannot be had.
     if (save.map.sequence < newest.wanted || !passed.saves.insert(save.map.uuid).second) continue;
-    if (auto report = restore_from_nodes(save, asked)) return report;
+    if (auto report = restore(save, asked)) return report;
   }
   return std::nullopt;
 }
 
 // Of one save; nothing: it cannot be had, and is passed over.
-std::optional<RestoreReport> Engine::restore_from_nodes(tier::LocalSave& save,
-                                                        const FromNodes& asked) {
+std::optional<RestoreReport> NodeCheckpoints::restore(tier::LocalSave& save, const Asked& asked) {
   Group& group = *job.group;
   auto& state = asked.state;
   bool is_touched = false;  // the state
@@ -235,7 +254,7 @@ std::optional<RestoreReport> Engine::restore_from_nodes(tier::LocalSave& save,
     std::unique_ptr<tier::Gathered> gathered;
     bool restored = false;
     try {
-      gathered = nodes.gather(save);
+      gathered = nodes_.gather(save);
       if (asked.proves) prove(save, gathered);
       if (any_of(group, state.maker() != nullptr))
         make_from(group, *gathered, state, asked.options);
@@ -243,12 +262,12 @@ std::optional<RestoreReport> Engine::restore_from_nodes(tier::LocalSave& save,
       const auto moved =
           redistribute(job.group, gathered->state(), state, {.restore = asked.options});
       restored = true;
-      return restored_from_nodes(save, *gathered, moved, asked);
+      return go_on_from(save, *gathered, moved, asked);
     } catch (const Error& error) {
       // What is lost has nowhere to be computed to, either.
       const bool can_be_had = !is_damage(error) && error.code() != Code::no_space;
       if (restored || can_be_had) throw;
-      if (gathered && nodes.learn_damage(save, *gathered) && tries + 1 < most_tries) continue;
+      if (gathered && nodes_.learn_damage(save, *gathered) && tries + 1 < most_tries) continue;
       if (is_touched) asked.failed.keys.merge(touched_keys(state, {}));
       if (job.root()) {
         log(LogLevel::warning,
@@ -263,9 +282,9 @@ std::optional<RestoreReport> Engine::restore_from_nodes(tier::LocalSave& save,
 }
 
 // The run goes on from there.
-RestoreReport Engine::restored_from_nodes(const tier::LocalSave& save,
+RestoreReport NodeCheckpoints::go_on_from(const tier::LocalSave& save,
                                           const tier::Gathered& gathered,
-                                          const RedistributeReport& moved, const FromNodes& asked) {
+                                          const RedistributeReport& moved, const Asked& asked) {
   const auto& newest = asked.newest;
   const Touched touched{touched_keys(asked.state, moved.kept_keys), {}};
   RestoreReport report;
@@ -274,8 +293,8 @@ RestoreReport Engine::restored_from_nodes(const tier::LocalSave& save,
   report.kept_keys.assign(moved.kept_keys.begin(), moved.kept_keys.end());
   report.bytes_read = moved.bytes;
   report.skipped = asked.passed.why;
-  require_overwritten(asked.failed, touched, report);
-  directory.went_back_elsewhere(save.map.step, save.map.sequence);
+  require_overwritten(job, asked.failed, touched, report);
+  directory.history().went_back_elsewhere(save.map.step, save.map.sequence);
   line_ = save.map.sequence;
   since_home_ = save.map.sequence > newest.of_all_at_home ? save.map.since_home : 0;
   if (turns) turns->restored(save.map.step);
@@ -288,10 +307,31 @@ RestoreReport Engine::restored_from_nodes(const tier::LocalSave& save,
   return report;
 }
 
+void NodeCheckpoints::bring_newest_home() {
+  flusher_.advance(true);
+  if (since_home_ == 0) return;
+  for (const auto& save : nodes_.saves()) {
+    if (save.map.sequence != line_) continue;
+    return flusher_.flush_now(save, since_home_, false);
+  }
+  throw Error(Code::not_found, "the newest checkpoint is neither at home nor on the nodes", "",
+              "Save again, with SaveOptions::reach = Reach::home.");
+}
+
+void NodeCheckpoints::bring_step_home(std::int64_t step) {
+  flusher_.advance(true);
+  const auto* there = job.root() ? directory.history().find(step) : nullptr;
+  const auto at_home = broadcast_value(
+      *job.group, there && there->damage.empty() ? there->save.sequence : std::int64_t{-1});
+  for (const auto& save : nodes_.saves()) {
+    if (save.map.step != step || save.superseded || save.map.sequence <= at_home) continue;
+    return flusher_.flush_now(save, save.map.sequence == line_ ? since_home_ : 0, true);
+  }
+}
+
 // In commit order, behind those of the directory that were committed before.
-void Engine::add_steps_on_nodes(std::vector<StepInfo>& infos) const {
-  if (!nodes.is_on()) return;
-  for (const auto& save : nodes.saves()) {
+void NodeCheckpoints::add_steps(std::vector<StepInfo>& infos) const {
+  for (const auto& save : nodes_.saves()) {
     StepInfo info;
     info.step = save.map.step;
     info.sequence = save.map.sequence;

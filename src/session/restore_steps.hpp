@@ -1,0 +1,35 @@
+#pragma once
+/// Which checkpoint is restored, and what happens when it is damaged.
+#include <cstdint>
+#include <optional>
+
+#include "session/elsewhere.hpp"
+#include "session/engine_parts.hpp"
+#include "store/directory/directory.hpp"
+
+namespace cairn {
+
+/// A damaged checkpoint can be passed over; a state that does not fit it cannot.
+bool is_damage(const Error&);
+
+/// Collective. What a damaged checkpoint has written to, the older one must have overwritten.
+void require_overwritten(const Job&, const Touched& failed, const Touched& touched,
+                         const RestoreReport&);
+
+/// Collective. What is said of the members of CheckpointManager holds for those of the same name.
+class Restorer : EngineParts {
+ public:
+  explicit Restorer(const EngineParts& parts) : EngineParts(parts) {}
+
+  std::optional<RestoreReport> restore_latest(State&, const RestoreOptions&);
+  RestoreReport restore(std::int64_t step, State&, const RestoreOptions&);
+
+ private:
+  RestoreReport restore_step(std::int64_t step, State&, const RestoreOptions&, Touched* = nullptr);
+  std::optional<Format> twin_of(std::int64_t step);
+  RestoreChoices choose();
+  bool changed_meanwhile(std::int64_t step);
+  void remember_damage(std::int64_t step, const Error&);  // local
+};
+
+}  // namespace cairn

@@ -1,0 +1,132 @@
+#include "store/directory/upkeep.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "cairn/log.hpp"
+#include "store/commit/protocol.hpp"
+#include "store/contents/format.hpp"
+#include "store/contents/notes.hpp"
+
+namespace cairn {
+
+void Upkeep::begin(const std::vector<CatalogEntry>& catalog) {
+  notes_ = !place_.naming.numbered || !format_of(policy_.format).has_data_files() ||
+           !read_notes(*place_.files, place_.directory).empty();
+  refresh_notes(place_, catalog);
+  try {
+    write_state_file(catalog);
+  } catch (const Error& error) {
+    log(LogLevel::warning, cat("the state file is not up to date: ", error.what()));
+  }
+  if (const auto& wanted = policy_.xdmf) {
+    xdmf_.emplace(place_.directory, place_.naming, *wanted);
+    update_xdmf(catalog);
+  }
+}
+
+void Upkeep::write_state_file(const std::vector<CatalogEntry>& entries,
+                              const commit::Transaction* stages) {
+  told_.reset();
+  if (!policy_.keeps_state_file) return;
+  std::optional<io::Path> staged;
+  if (stages) staged = stages->staged_state_file();
+  const bool written = update_state_file(place_, entries, &owned_.name->ownership(), &state_file_,
+                                         staged ? &*staged : nullptr);
+  if (written && staged) owned_.staging->renamed_state_file();
+}
+
+// The checkpoint counts already: what fails here is said, not thrown.
+Expiry Upkeep::tell(const commit::Transaction& save, std::vector<CatalogEntry>& entries) {
+  Expiry expiry;
+  try {
+    // As it will be after step 8, which has no need to write it again.
+    expiry = decide_expiry(place_, entries, policy_.keep, &pin_file_);
+    const auto kept = expiry.without(entries);
+    // An index is going to be set aside that tells what became of its checkpoint, while a power
+    // failure may still bring an older state file back; that must not name it as the newest.
+    const bool may_retire =
+        owned_.is_in_staging(save) && owned_.recycling.is_on() && expiry.lock &&
+        expiry.steps.size() == 1 && state_file_ &&
+        state_file_->model_checkpoint_path != commit::prefix_name(place_.naming, expiry.steps[0]);
+    write_state_file(kept, may_retire ? &save : nullptr);
+    const bool volatile_commit = std::any_of(
+        kept.begin(), kept.end(), [](const auto& entry) { return entry.volatile_commit; });
+    if (place_.naming.numbered && policy_.keeps_state_file && !volatile_commit &&
+        !restorable(kept).empty()) {
+      told_ = steps_of(kept);
+    }
+  } catch (const Error& error) {
+    log(LogLevel::warning,
+        cat("step ", save.step, " is saved, but the state file is not: ", error.what()));
+  }
+  return expiry;
+}
+
+void Upkeep::update_xdmf(const std::vector<CatalogEntry>& entries) {
+  if (!xdmf_) return;
+  try {
+    xdmf_->update(*place_.files, entries, *owned_.name);
+  } catch (const Error& error) {
+    log(LogLevel::warning, cat("the XDMF file is not up to date: ", error.what()));
+  }
+}
+
+void Upkeep::tidy(const commit::Transaction& save, std::vector<CatalogEntry>& entries,
+                  const Expiry& expiry, bool leaves_data,
+                  std::optional<std::vector<std::string>> listing, commit::Waiting* recycled) {
+  std::optional<commit::LeftData> now_left;
+  try {
+    // Where the look at the step has found no file of another format, there is none.
+    const auto& format = format_of(save);
+    const bool any =
+        !save.replaces ||
+        std::any_of(save.replaces->begin(), save.replaces->end(), [&](const auto& file) {
+          const auto kind = commit::parse_name(file.entry, place_.naming).kind;
+          return commit::is_main(kind) && kind != format.main_kind();
+        });
+    const bool other_format = any && others_give_way({place_.files, save.prefix()}, format.id());
+    commit::clean_up(*place_.files, save, owned_.name->ownership(), other_format, recycled);
+    if (notes_) {
+      note_saved(*place_.files, save.prefix(), place_.naming.numbered, policy_.format, save.uuid);
+    }
+  } catch (const Error& error) {
+    log(LogLevel::warning, cat("while tidying up after a save: ", error.what()));
+    listing.reset();
+  }
+  update_xdmf(expiry.without(entries));
+  try {
+    RetentionHelp help;
+    help.recycled = recycled;
+    if (leaves_data && owned_.recycling.may_leave()) help.left = &now_left;
+    help.told = told_;
+    help.notes = notes_;
+    help.expiry = &expiry;
+    if (listing) help.listing = &*listing;
+    if (owned_.is_in_staging(save)) {
+      help.committed = save.step;
+      help.staging = &*owned_.staging;
+    }
+    apply_retention(place_, entries, policy_.keep, owned_.name->ownership(), help);
+    if (owned_.staging && !now_left) owned_.staging->sync_state_file();
+  } catch (const Error& error) {
+    log(LogLevel::warning, cat("while removing old checkpoints: ", error.what()));
+  }
+  if (now_left) owned_.recycling.leave(*now_left);
+}
+
+std::size_t Upkeep::remove_surplus(std::vector<CatalogEntry>& entries,
+                                   const std::function<void(std::vector<std::int64_t>&)>& spares) {
+  auto expiry = decide_expiry(place_, entries, policy_.keep, &pin_file_);
+  spares(expiry.steps);
+  update_xdmf(expiry.without(entries));
+  told_.reset();
+  state_file_.reset();
+  RetentionHelp help;
+  help.notes = notes_;
+  help.expiry = &expiry;
+  if (owned_.staging) help.staging = &*owned_.staging;
+  return apply_retention(place_, entries, policy_.keep, owned_.name->ownership(), help).size();
+}
+
+}  // namespace cairn
