@@ -73,8 +73,13 @@ TEST(Index, bytes_as_TensorFlow_writes_them) {
 TEST(Index, documented_example) {
   StoredTensor w{"w", DType::float32, {3, 2}, true, {}, ""};
   w.slices.push_back({{{2, 0}, {1, 2}}, {}, 1, 0, 8, 8, crc32c(from_hex("0000a040 0000c040"))});
-  w.slices.push_back(
-      {{{0, 0}, {2, 2}}, {}, 0, 0, 16, 16, crc32c(from_hex("0000803f 00000040 00004040 00008040"))});
+  w.slices.push_back({{{0, 0}, {2, 2}},
+                      {},
+                      0,
+                      0,
+                      16,
+                      16,
+                      crc32c(from_hex("0000803f 00000040 00004040 00008040"))});
   EXPECT_EQ(to_hex(build_index(2, {w})),
             to_hex(from_hex("000006 08021a020801 000a13 00770001010280828082 0801"
                             "12081202080212020802 2810 354c289874 060415 82818082 0801"
