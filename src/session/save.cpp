@@ -124,7 +124,7 @@ void Saves::prepare(Flight& flight, const SaveRequest& request) {
 }
 
 // Copy and compare; the rest happens behind the application's back.
-SaveHandle Saves::go_on_behind(std::unique_ptr<Flight> made, const State& state, bool compares,
+SaveHandle Saves::go_on_behind(std::unique_ptr<Flight>&& made, const State& state, bool compares,
                                Laps& laps, Attempt& attempt) {
   auto& [room, writing, landing, planning] = stages_;
   auto& flight = *made;
@@ -145,7 +145,7 @@ SaveHandle Saves::go_on_behind(std::unique_ptr<Flight> made, const State& state,
   return handle;
 }
 
-SaveHandle Saves::save_now(std::unique_ptr<Flight> made, const State& state, bool compares,
+SaveHandle Saves::save_now(std::unique_ptr<Flight>&& made, const State& state, bool compares,
                            Laps& laps, Attempt& attempt) {
   auto& [room, writing, landing, planning] = stages_;
   auto& flight = *made;

@@ -168,8 +168,9 @@ class Saves : EngineParts {
   /// Nothing: it is to block, and why.
   std::optional<SaveHandle> try_save(const SaveRequest&, Attempt&, std::string& why);
   void prepare(Flight&, const SaveRequest&);
-  SaveHandle go_on_behind(std::unique_ptr<Flight>, const State&, bool compares, Laps&, Attempt&);
-  SaveHandle save_now(std::unique_ptr<Flight>, const State&, bool compares, Laps&, Attempt&);
+  // These take the flight when nothing can fail any more: until then their caller's laps are its.
+  SaveHandle go_on_behind(std::unique_ptr<Flight>&&, const State&, bool compares, Laps&, Attempt&);
+  SaveHandle save_now(std::unique_ptr<Flight>&&, const State&, bool compares, Laps&, Attempt&);
   SaveHandle run_blocking(const SaveRequest&, const std::string& why);
   bool leaves_records(const SaveRequest&) const;  // local
 
