@@ -52,7 +52,7 @@ bool Planning::make_way() {
   }
   // Whether it can be removed or not: what was cancelled must never land.
   const bool gone =
-      landing_.withdraw(&flight.prepared.value().draft, false, false) == Directory::Withdrawn::gone;
+      landing_.withdraw(&flight.prepared.value().draft, false, false) == Store::Withdrawn::gone;
   if (gone) ledger.replaced();
   if (!gone) ledger.failed();
   landing_.change(flight, gone ? SaveStage::replaced : SaveStage::failed);

@@ -17,6 +17,7 @@
 #include "session/save/formats/save_format.hpp"
 #include "session/save/writers/writer.hpp"
 #include "session/schedule/turns.hpp"
+#include "store/directory/retention.hpp"
 
 namespace cairn {
 namespace {
@@ -84,7 +85,7 @@ void Landing::finish(Flight& flight) {
       if (flight.asked.background) {
         tidy_in_background(flight, !volatile_commit);
       } else {
-        directory.tell_state_file(prepared.draft);
+        directory.tell(prepared.draft);
       }
     } catch (...) {
       const auto error = error_in_flight();
@@ -93,7 +94,7 @@ void Landing::finish(Flight& flight) {
   try {
     agree(*job.group, mine);
   } catch (const Error& error) {
-    directory.forget_expiry();
+    directory.tidy(nullptr);
     give_up(error, &prepared.draft, counts);  // what is committed is never withdrawn
   }
 }
@@ -172,23 +173,22 @@ void Landing::advance(bool wait) {
   directory.history().apply_tidied();
 }
 
-// Rank 0, on a copy of the catalog: the caller's thread goes on with its own.
+// Rank 0.
 void Landing::tidy_in_background(const Flight& flight, bool durable) {
   const auto& draft = flight.prepared->draft;
   // The file of dense tensors is never a recycled one: it is the last.
   const auto& layout = flight.layout;
   const auto data_files = layout.dense_file < 0 ? layout.data_files : layout.dense_file;
-  Directory::Meanwhile meanwhile{flights.steps_but(draft.step()),
-                                 flights.any_takes_waiting(draft.step())};
-  directory.recycling().take_bytes();  // a save that begins before this is done takes none
-  auto task = [this, sequence = flight.prepared->meta.sequence, draft, data_files, durable,
-               entries = directory.history().catalog(),
-               meanwhile = std::move(meanwhile)]() mutable {
+  auto tidies = directory.tidy_later(
+      draft, data_files, durable,
+      {flights.steps_but(draft.step()), flights.any_takes_waiting(draft.step())});
+  auto task = [this, sequence = flight.prepared->meta.sequence, step = draft.step(),
+               tidies = std::move(tidies)] {
     SaveStatistics figures;
-    figures.step = draft.step();
+    figures.step = step;
     Laps laps(figures, trace.get(), Trace::Thread::writer, &StageSeconds::tidy);
     try {
-      if (!directory.tidy_later(draft, data_files, durable, std::move(entries), meanwhile)) return;
+      if (!tidies()) return;
     } catch (...) {  // the end of a job that is played in a test: its ranks see it elsewhere
       return;
     }
@@ -205,16 +205,16 @@ void Landing::tidy_in_background(const Flight& flight, bool durable) {
 
 // After all ranks have failed alike. Without its name, which took more memory than there was, rank
 // 0 does not know what to remove.
-Directory::Withdrawn Landing::withdraw(const Draft* draft, bool committed, bool failed) {
-  auto done = static_cast<std::int64_t>(Directory::Withdrawn::gone);
+Store::Withdrawn Landing::withdraw(const Draft* draft, bool committed, bool failed) {
+  auto done = static_cast<std::int64_t>(Store::Withdrawn::gone);
   if (job.root() && !committed) {
     flights.drain();  // others are in the same directory
-    done = static_cast<std::int64_t>(Directory::Withdrawn::stays);
+    done = static_cast<std::int64_t>(Store::Withdrawn::stays);
     if (draft) done = static_cast<std::int64_t>(directory.withdraw(*draft));
     if (failed) directory.spoil(flights.is_alone(draft));
   }
   job.group->all_reduce({&done, 1}, Group::Op::max);
-  return static_cast<Directory::Withdrawn>(done);
+  return static_cast<Store::Withdrawn>(done);
 }
 
 // The same: nothing of the save stays, if that can be.
@@ -223,8 +223,8 @@ void Landing::give_up(const Error& error, const Draft* draft, bool committed) {
     throw Error(error);
   }
   const auto withdrawn = withdraw(draft, committed);
-  if (withdrawn == Directory::Withdrawn::gone || error.code() == Code::busy) throw Error(error);
-  if (withdrawn == Directory::Withdrawn::not_ours) {
+  if (withdrawn == Store::Withdrawn::gone || error.code() == Code::busy) throw Error(error);
+  if (withdrawn == Store::Withdrawn::not_ours) {
     throw Error(
         Code::busy, "the checkpoint directory is no longer owned by this job", error.what(),
         "This job commits and removes nothing here any more; whether its last save counts is "

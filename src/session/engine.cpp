@@ -17,14 +17,14 @@ struct Engine::Impl {
   }
 
   Job job;
-  Directory directory{job};
+  std::unique_ptr<Store> store = make_store(job, job.options.write.file_system.get());
   Plans plans{job};
   Frozen frozen;
   std::unique_ptr<Trace> trace;
   Ledger ledger;
   std::unique_ptr<Turns> turns;
   Elsewhere* elsewhere = nullptr;
-  EngineParts parts{job, directory, plans, frozen, trace, ledger, turns, elsewhere, flights};
+  EngineParts parts{job, *store, plans, frozen, trace, ledger, turns, elsewhere, flights};
   Opening opening{parts, job};
   SaveStages stages{parts};
   Saves saves{parts, opening, stages};
@@ -42,7 +42,7 @@ Engine::~Engine() {
     if (flight->asked.is_flush) continue;  // who brought it has told of it
     impl_->stages.landing.tell_unfinished(*flight, LogLevel::error, "the asynchronous save");
   }
-  impl_->directory.leave(!flights.empty());
+  impl_->store->leave(!flights.empty());
   if (!impl_->trace) return;
   try {
     write_trace();
@@ -66,7 +66,7 @@ void Engine::open(bool may_only_restore) { impl_->opening.open(may_only_restore)
 void Engine::require_writable(const char* what) const { impl_->opening.require_writable(what); }
 
 void Engine::begin_turns() {
-  auto& directory = impl_->directory;
+  auto& directory = *impl_->store;
   impl_->turns = std::make_unique<Turns>(impl_->job, directory.history().catalog(),
                                          [&directory] { directory.check_owner(); });
 }

@@ -8,7 +8,7 @@
 
 namespace cairn {
 
-class Directory;
+class Store;
 class Elsewhere;
 class Flights;
 class Frozen;
@@ -19,7 +19,7 @@ class Turns;
 
 struct EngineParts {
   const Job& job;
-  Directory& directory;  // rank 0's
+  Store& directory;  // rank 0's
   Plans& plans;
   Frozen& frozen;
   const std::unique_ptr<Trace>& trace;  // null: none is wanted

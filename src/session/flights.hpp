@@ -21,7 +21,7 @@
 #include "session/save/save_plan.hpp"
 #include "session/save/shard_files.hpp"
 #include "store/contents/seal.hpp"
-#include "store/directory/directory.hpp"
+#include "store/store.hpp"
 
 namespace cairn {
 
@@ -79,7 +79,7 @@ struct Flight {
     JoinedEntries joined;               ///< then, on rank 0, those of all ranks
     bool merged = false;
     std::set<int> data_files;  ///< that this rank alone has written
-    commit::FileCounts counts;
+    FileCounts counts;
     FrozenPart frozen;                     ///< of this rank
     std::optional<CatalogEntry> replaced;  ///< rank 0: the checkpoint of this step that was there
     std::optional<io::FileId> index;       ///< rank 0: of the committed checkpoint

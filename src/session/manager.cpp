@@ -41,7 +41,7 @@ struct CheckpointManager::Impl {
   Engine engine;
   const EngineParts& parts = engine.parts();
   const Job& job = parts.job;
-  Directory& directory = parts.directory;  // rank 0's
+  Store& directory = parts.directory;  // rank 0's
   std::unique_ptr<NodeCheckpoints> nodes;  // null: none of its checkpoints are there
 };
 
@@ -200,7 +200,7 @@ std::vector<StepInfo> CheckpointManager::steps() {
     const auto message = from_root(*job.group, [&] {
       self.directory.look_again();
       auto& catalog = self.directory.history().catalog();
-      refresh_pins(self.job, catalog);
+      self.directory.refresh_pins(catalog);
       const auto live = restorable(catalog);
       Packed<StepInfo> infos;
       for (const auto& entry : catalog) {

@@ -13,7 +13,7 @@
 #include "store/commit/sequences.hpp"
 #include "store/contents/format.hpp"
 #include "store/directory/candidates.hpp"
-#include "store/directory/directory.hpp"
+#include "store/store.hpp"
 #include "store/directory/retention.hpp"
 
 namespace cairn {
@@ -57,11 +57,11 @@ void Opening::open(bool may_only_restore) {
 // Also who only reads, and owns nothing.
 void Opening::enter_directory() {
   Group& group = *job.group;
+  std::int64_t renames = 1;
   together(group, [&] {
     directory.set_policy(policy_of(job));
-    if (job.root()) directory.take();
+    if (job.root()) renames = directory.take();
   });
-  std::int64_t renames = directory.atomic_rename();
   group.all_reduce({&renames, 1}, Group::Op::min);
   job_.atomic_rename = renames != 0;
   const bool writes = !job.options.read_only;

@@ -43,7 +43,7 @@ namespace {
 std::string line_of(std::int64_t step) { return cat("step ", step, ": "); }
 
 // What a run that goes on from this sequence leaves behind, as far as the catalog knows it.
-std::vector<PastSave> saved_after(const Directory& directory, std::int64_t sequence) {
+std::vector<PastSave> saved_after(const Store& directory, std::int64_t sequence) {
   std::vector<PastSave> saves;
   for (const auto& entry : directory.history().catalog()) {
     const auto& save = entry.save;

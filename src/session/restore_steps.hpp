@@ -5,7 +5,7 @@
 
 #include "session/elsewhere.hpp"
 #include "session/engine_parts.hpp"
-#include "store/directory/directory.hpp"
+#include "store/store.hpp"
 
 namespace cairn {
 

@@ -174,7 +174,7 @@ SaveHandle Saves::save_now(std::unique_ptr<Flight>&& made, const State& state, b
   landing.finish(flight);
   laps.next(&StageSeconds::tidy);
   flight.figures.total_seconds = seconds_since(flight.asked.at);
-  if (job.root()) directory.tidy(flight.prepared->draft);
+  if (job.root()) directory.tidy(&flight.prepared->draft);
   laps.end();
   attempt.done();
   flight.figures.blocked_seconds = seconds_since(flight.asked.at);

@@ -102,7 +102,7 @@ class Landing : EngineParts {
   void finish(Flight&);
   void enter(Flight&);  ///< local: it counts
 
-  Directory::Withdrawn withdraw(const Draft*, bool committed, bool failed = true);
+  Store::Withdrawn withdraw(const Draft*, bool committed, bool failed = true);
   [[noreturn]] void give_up(const Error&, const Draft*, bool committed);
 
   // Local. For the application:

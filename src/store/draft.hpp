@@ -10,8 +10,8 @@
 
 #include "cairn/contents.hpp"
 #include "io/paced.hpp"
+#include "store/commit/names.hpp"
 #include "store/commit/recycled.hpp"
-#include "store/commit/transaction.hpp"
 
 namespace cairn {
 
@@ -54,83 +54,131 @@ struct DraftId {
 };
 static_assert(std::is_trivially_copyable_v<DraftId> && sizeof(DraftId) % sizeof(std::int64_t) == 0);
 
+/// How many data files a rank overwrote instead of making new ones.
+struct FileCounts {
+  std::int64_t recycled = 0;
+};
+
+/// What a store does for one save on one rank. What says nothing else is local, and for any thread.
+class DraftFiles {
+ public:
+  virtual ~DraftFiles() = default;
+  virtual std::unique_ptr<DraftFiles> copy() const = 0;
+  /// From here on bytes are written at this pace, which outlives it.
+  virtual void go_at(io::Pace&) = 0;
+
+  /// What holds its files is there, whoever makes it. For a save that nobody has made anything of.
+  virtual void make_place() const = 0;
+  /// A data file, for its one writer. Over that of a checkpoint that is gone, where the store keeps
+  /// some: it may be longer than what is written.
+  virtual commit::PartFile make(int number, std::int64_t most_bytes) const = 0;
+  /// A data file that several ranks write, each for itself: whoever comes first makes it.
+  virtual std::unique_ptr<io::File> make_or_open(int number) const = 0;
+  /// Of a data file while it is written.
+  virtual io::Path path(int number) const = 0;
+
+  /// A data file of another checkpoint (DraftId::Files), which this save may have one more name of.
+  /// Nothing: there is none.
+  virtual std::optional<io::Path> shared_path(int number) const = 0;
+  /// One more name for such a file. False, and nothing there, where it cannot have one.
+  virtual bool share(int number, const io::Path& data) const = 0;
+
+  /// Where a registered saver writes.
+  virtual io::Path saver_prefix(int saver) const = 0;
+  /// What it wrote, as a data file of this save.
+  virtual void adopt(const io::Path& data, int number) const = 0;
+  /// Rank 0, as there are so many data files now: the count of files that the checkpoint then has.
+  /// All ranks are told it (set_num_files).
+  virtual int count_with(int data_files) const = 0;
+  virtual void set_num_files(int count) = 0;
+
+  /// The part record of a writer, and with it all names of what it wrote: durable on return.
+  virtual void record(int writer, int writers, std::string_view bytes) const = 0;
+  /// Whether a writer gives names to what it wrote after the verdict; the same on all ranks.
+  virtual bool names_data() const = 0;
+  /// ... which this does.
+  virtual void name(const std::set<int>& data_files) const = 0;
+};
+
 /// A value. What says nothing else is local, and for any thread.
 class Draft {
  public:
-  /// See Directory::join.
-  Draft(std::shared_ptr<io::FileSystem> files, commit::Transaction save, const DraftId& id)
-      : files_(std::move(files)), save_(std::move(save)), id_(id) {}
+  /// See Store::join. `prefix`: of the checkpoint that it becomes.
+  Draft(std::unique_ptr<DraftFiles> files, const DraftId& id, Format format, io::Path prefix)
+      : files_(std::move(files)), id_(id), format_(format), prefix_(std::move(prefix)) {}
+  Draft(const Draft& other) : Draft(other.files_->copy(), other.id_, other.format_, other.prefix_) {
+    counts_ = other.counts_;
+    named_ = other.named_;
+  }
+  Draft(Draft&&) noexcept = default;
+  Draft& operator=(Draft&&) noexcept = default;
   /// The same, whose bytes are written at this pace, which outlives it.
   Draft through(io::Pace& pace) const {
-    return {std::make_shared<io::PacedFileSystem>(files_, pace), save_, id_};
+    Draft paced = *this;
+    paced.files_->go_at(pace);
+    return paced;
   }
 
   const DraftId& id() const { return id_; }
-  std::int64_t step() const { return save_.step; }
-  const std::string& uuid() const { return save_.uuid; }
-  io::Path prefix() const { return save_.prefix(); }
-  int num_files() const { return save_.num_files; }
-  bool leaves_records() const { return save_.records; }
+  std::int64_t step() const { return id_.step; }
+  std::string uuid() const { return commit::uuid_text(id_.uuid); }
+  Format format() const { return format_; }
+  const io::Path& prefix() const { return prefix_; }
+  int num_files() const { return static_cast<int>(id_.num_files); }
+  bool leaves_records() const { return id_.records != 0; }
   /// Whether this save may be taking files that wait for any save.
-  bool takes_waiting() const { return save_.files.recycle && !save_.files.takes; }
+  bool takes_waiting() const { return id_.files.recycled_bytes >= 0 && id_.files.left_step < 0; }
+  /// Whether the checkpoint whose frozen files it may share is the one of this commit.
+  bool shares(std::int64_t sequence) const {
+    return id_.files.shared_step >= 0 && id_.files.shared_sequence == sequence;
+  }
   /// Rank 0, before others are told the id.
   void descends_from(std::int64_t parent, double time) {
     id_.parent = parent;
     id_.time = time;
   }
-  /// Where overwritten files are counted; it outlives the writing.
-  void count_into(commit::FileCounts& counts) { save_.files.counts = &counts; }
 
-  /// What holds its files is there, whoever makes it. For a save that nobody has made anything of.
-  void make_place() const;
-
-  /// A data file, for its one writer; see commit::make_part.
+  // See DraftFiles.
+  void make_place() const { files_->make_place(); }
   commit::PartFile make(int number, std::int64_t most_bytes) const {
-    return commit::make_part(*files_, save_, number, most_bytes);
+    auto made = files_->make(number, most_bytes);
+    if (counts_) counts_->recycled += made.recycled;
+    return made;
   }
-  /// A data file that several ranks write, each for itself: whoever comes first makes it.
-  std::unique_ptr<io::File> make_or_open(int number) const;
-  /// Of a data file while it is written.
-  io::Path path(int number) const { return save_.part(number); }
-
-  /// A data file of another checkpoint, which this save may have one more name of. Nothing: there
-  /// is none.
-  std::optional<io::Path> shared_path(int number) const;
-  /// Whether that checkpoint is the one of this commit.
-  bool shares(std::int64_t sequence) const {
-    return save_.files.shares && save_.files.shares->sequence == sequence;
+  std::unique_ptr<io::File> make_or_open(int number) const { return files_->make_or_open(number); }
+  io::Path path(int number) const { return files_->path(number); }
+  std::optional<io::Path> shared_path(int number) const { return files_->shared_path(number); }
+  bool share(int number, const io::Path& data) const { return files_->share(number, data); }
+  io::Path saver_prefix(int saver) const { return files_->saver_prefix(saver); }
+  void adopt(const io::Path& data, int number) const { files_->adopt(data, number); }
+  int count_with(int data_files) const { return files_->count_with(data_files); }
+  void set_num_files(int count) {
+    files_->set_num_files(count);
+    id_.num_files = count;
   }
-  /// One more name for such a file; see commit::share_part.
-  bool share(int number, const io::Path& data) const {
-    return commit::share_part(*files_, save_, number, data);
+  void record(int writer, int writers, std::string_view bytes) const {
+    files_->record(writer, writers, bytes);
   }
+  bool names_data() const { return files_->names_data(); }
+  void name(const std::set<int>& data_files) const { files_->name(data_files); }
 
-  /// Where a registered saver writes.
-  io::Path saver_prefix(int saver) const { return save_.saver_prefix(saver); }
-  /// What it wrote, as a data file of this save.
-  void adopt(const io::Path& data, int number) const;
-  /// Rank 0, as there are so many data files now: the count of files that the checkpoint then has.
-  /// All ranks are told it (set_num_files).
-  int count_with(int data_files) const;
-  void set_num_files(int count);
-
-  /// The part record of a writer, and with it all names of what it wrote: durable on return.
-  void record(int writer, int writers, std::string_view bytes) const;
-  /// Each writer, after the verdict: its data files get their final names. Nothing to be done where
-  /// they have them, or all is in one file.
-  void name(const std::set<int>& data_files) const;
-  bool names_data() const { return !save_.direct && !commit::is_whole(save_.main); }
+  /// Where overwritten files are counted; it outlives the writing.
+  void count_into(FileCounts& counts) { counts_ = &counts; }
   /// Rank 0: writers have named so many files.
-  void was_named(int data_files) { save_.named = data_files; }
+  void was_named(int data_files) { named_ = data_files; }
+  int named() const { return named_; }
 
   /// The store's own.
-  const commit::Transaction& transaction() const { return save_; }
-  commit::Transaction& transaction() { return save_; }
+  DraftFiles& files() { return *files_; }
+  const DraftFiles& files() const { return *files_; }
 
  private:
-  std::shared_ptr<io::FileSystem> files_;
-  commit::Transaction save_;
+  std::unique_ptr<DraftFiles> files_;
   DraftId id_;
+  Format format_;
+  io::Path prefix_;
+  FileCounts* counts_ = nullptr;
+  int named_ = 0;
 };
 
 }  // namespace cairn

@@ -13,7 +13,7 @@ namespace cairn {
 Sink::Sink(const Draft& draft, const std::vector<StoredTensor>& entries,
            std::int64_t gathered_bytes)
     : draft_(&draft),
-      layout_encodes_(encoding_of(format_of(draft.transaction()).id())),
+      layout_encodes_(encoding_of(draft.format())),
       most_gathered_(static_cast<std::size_t>(gathered_bytes)) {
   if (layout_encodes_) return;  // nobody knows yet
   for (const auto& entry : entries) {

@@ -234,7 +234,7 @@ void Flusher::cancel() {
   const auto step = flight.asked.step;
   flight.failure = nullptr;
   const bool gone =
-      stages_.landing.withdraw(&flight.prepared->draft, false, false) == Directory::Withdrawn::gone;
+      stages_.landing.withdraw(&flight.prepared->draft, false, false) == Store::Withdrawn::gone;
   end();
   if (gone || !job.root()) return;
   log(LogLevel::warning, cat("step ", step,

@@ -174,7 +174,6 @@ PartFile make_part(io::FileSystem& fs, const Transaction& save, int number,
   PartFile part;
   if (save.files.recycle) part.file = try_take(fs, save, number, most_bytes);
   part.recycled = part.file != nullptr;
-  if (save.files.counts) save.files.counts->recycled += part.recycled;
   if (!part.file) part.file = fs.create(save.part(number));
   part.file->stream(save.files.direct_io);
   if (most_bytes < std::numeric_limits<std::int64_t>::max()) part.file->expect(most_bytes);

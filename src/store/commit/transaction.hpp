@@ -12,11 +12,6 @@
 
 namespace cairn::commit {
 
-/// How many data files a rank overwrote instead of making new ones.
-struct FileCounts {
-  std::int64_t recycled = 0;
-};
-
 /// Data of a checkpoint whose index is gone, durably so, under its own names: what a save
 /// overwrites.
 struct LeftData {
@@ -45,7 +40,6 @@ struct DataFiles {
   /// Devices that new files are laid over (io::FileSystem::spread); 0: as the directory says.
   int stripes = 0;
   bool stripes_yield = false;    ///< to a layout that somebody has chosen
-  FileCounts* counts = nullptr;  ///< this rank's; null: not counted; outlives the writing
 };
 
 /// The index of a checkpoint that is gone, durably so, in the staging directory: what the index of

@@ -29,9 +29,9 @@ Error of_this_process(const Location& place, const Error& busy) {
 
 }  // namespace
 
-void Directory::take() {
+bool Directory::take() {
   if (policy_.read_only) {
-    if (io::exists(*place_.files, place_.directory)) return;
+    if (io::exists(*place_.files, place_.directory)) return true;
     throw Error(Code::not_found, cat("there is no directory ", place_.directory.string()),
                 "a read-only manager does not make it", "Check the path.")
         .at(place_.directory.string());
@@ -46,6 +46,7 @@ void Directory::take() {
     if (error.code() == Code::busy) throw of_this_process(place_, error);
     throw;
   }
+  return owned_.name->atomic_rename();
 }
 
 Recovered Directory::recover(const Readers& readers) const {
@@ -128,28 +129,9 @@ void Directory::look_again() {
   }
 }
 
-bool Directory::changed_meanwhile(std::int64_t step) {
-  const auto* before = history_.find(step);
-  const auto identity = before ? before->save.identity : "";
-  history_.catalog() = scan_catalog(place_);
-  const auto* now = history_.find(step);
-  return !now || now->save.identity != identity;
-}
-
-void Directory::remember_damage(std::int64_t step, const Error& error) {
-  log(LogLevel::warning, cat("step ", step, " is damaged: ", error.what()));
-  for (auto& entry : history_.catalog()) {
-    if (entry.step != step || error.code() != Code::data_loss) continue;
-    entry.damage = error.what();
-    entry.lacks_metadata = false;
-    if (policy_.read_only) continue;
-    try {
-      mark_damaged(place_, entry, error.what());
-      upkeep_.write_state_file(history_.catalog());
-    } catch (const Error& failed) {
-      log(LogLevel::warning, cat("the damage of step ", step, " is not marked: ", failed.what()));
-    }
-  }
+void Directory::mark_damaged(const CatalogEntry& entry, const std::string& reason) {
+  cairn::mark_damaged(place_, entry, reason);
+  upkeep_.write_state_file(history_.catalog());
 }
 
 }  // namespace cairn

@@ -5,6 +5,7 @@
 #include "store/commit/recycled.hpp"
 #include "store/contents/format.hpp"
 #include "store/directory/directory.hpp"
+#include "store/directory/file_draft.hpp"
 
 namespace cairn {
 namespace {
@@ -80,7 +81,9 @@ Draft Directory::join(const DraftId& id) const {
   }
   if (id.files.staging.high != 0 || id.files.staging.low != 0)
     save.staging = commit::uuid_text(id.files.staging);
-  return Draft(place_.files, std::move(save), id);
+  auto prefix = save.prefix();
+  return {std::make_unique<FileDraft>(place_.files, std::move(save)), id, policy_.format,
+          std::move(prefix)};
 }
 
 // Of a save, or its place in the staging directory.
@@ -164,7 +167,7 @@ Draft Directory::begin_save(const Intent& intent) {
     id.files.shared_sequence = shared->sequence;
   }
   auto draft = join(id);
-  auto& mine = draft.transaction();
+  auto& mine = transaction_of(draft);
   mine.retired = std::move(save.retired);
   mine.opened = std::move(save.opened);
   mine.replaces = std::move(save.replaces);
@@ -173,7 +176,7 @@ Draft Directory::begin_save(const Intent& intent) {
 
 void Directory::look_before(Draft& draft, std::int64_t bytes) const {
   // Raised first, for what may follow: what is withdrawn must not be others' files.
-  auto& save = draft.transaction();
+  auto& save = transaction_of(draft);
   const auto recycled = draft.id().files.recycled_bytes;
   const auto count = save.num_files;
   commit::avoid_counts_in_use(*place_.files, save);
@@ -190,7 +193,7 @@ void Directory::look_before(Draft& draft, std::int64_t bytes) const {
 }
 
 void Directory::remove_untaken(const Draft& draft, int first, int end) const {
-  const auto& taken = draft.transaction().files.takes;
+  const auto& taken = transaction_of(draft).files.takes;
   if (!taken) return;
   std::vector<commit::SeenFile> files;
   const auto prefix = commit::prefix_name(place_.naming, taken->step);

@@ -1,6 +1,4 @@
 // Pins, and what retention would do, or does before a save that lacks room.
-#include <algorithm>
-#include <chrono>
 
 #include "base/text.hpp"
 #include "store/directory/directory.hpp"
@@ -41,7 +39,7 @@ void Directory::pin(std::int64_t step) {
   if (!there.entry) throw no_such_step(place_, step);
   add_pin({place_.files, place_.directory, there.name}, *there.entry);
   owned_.name->check();
-  refresh_pins(place_, history_.catalog());
+  refresh_pins(history_.catalog());
 }
 
 void Directory::unpin(std::int64_t step) {
@@ -50,37 +48,13 @@ void Directory::unpin(std::int64_t step) {
   const auto there = look_at_disk(place_, step);
   const bool was = remove_pin({place_.files, place_.directory, there.name}, 0);
   if (!was && !there.entry) throw no_such_step(place_, step);
-  refresh_pins(place_, history_.catalog());
-}
-
-std::vector<RetentionDecision> Directory::preview_retention(std::optional<std::int64_t> next_step,
-                                                            std::optional<double> metric) {
-  if (policy_.read_only) look_again();
-  auto catalog = history_.catalog();
-  refresh_pins(place_, catalog);
-  if (next_step) {
-    std::erase_if(catalog, [&](const auto& entry) { return entry.step == *next_step; });
-    CatalogEntry entry;
-    entry.step = *next_step;
-    entry.save.sequence = sequences_.last() + 1;
-    for (const auto& other : catalog) {
-      entry.save.sequence = std::max(entry.save.sequence, other.save.sequence + 1);
-    }
-    using namespace std::chrono;
-    entry.save.wall_time_seconds = duration<double>(system_clock::now().time_since_epoch()).count();
-    entry.save.parent = history_.head();
-    entry.ours = true;
-    entry.save.metric = metric;
-    catalog.push_back(std::move(entry));
-    mark_superseded(catalog);
-  }
-  return decide_retention(catalog, policy_.keep);
+  refresh_pins(history_.catalog());
 }
 
 std::optional<std::int64_t> Directory::step_to_prove(const std::vector<std::int64_t>& saving,
                                                      const std::set<std::int64_t>& tried) {
   make_durable();
-  refresh_pins(place_, history_.catalog());
+  refresh_pins(history_.catalog());
   return history_.step_to_prove(policy_.keep, saving, tried);
 }
 

@@ -8,6 +8,7 @@
 #include "store/contents/format.hpp"
 #include "store/contents/notes.hpp"
 #include "store/directory/directory.hpp"
+#include "store/directory/file_draft.hpp"
 #include "store/directory/pins.hpp"
 
 namespace cairn {
@@ -71,7 +72,8 @@ void Directory::spoil(bool alone) {
 std::optional<io::FileId> Directory::publish(Prepared& prepared, int data_files,
                                              JoinedEntries joined,
                                              const std::optional<CatalogEntry>& there) {
-  auto& save = prepared.draft.transaction();
+  auto& save = transaction_of(prepared.draft);
+  save.named = prepared.draft.named();
   if (owned_.is_in_staging(save)) {  // the index overwrites one that is gone
     if (!save.retired) save.retired = owned_.staging->take_retired();
     save.opened_staging = owned_.staging->opened();
@@ -91,42 +93,45 @@ std::optional<io::FileId> Directory::publish(Prepared& prepared, int data_files,
 
 void Directory::committed(const Prepared& prepared, bool volatile_commit,
                           const std::optional<io::FileId>& index, bool is_new) {
-  const auto& save = prepared.draft.transaction();
-  const auto& meta = prepared.meta;
-  CatalogEntry entry;
-  entry.step = save.step;
-  entry.format = policy_.format;
-  entry.save.sequence = meta.sequence;
-  entry.save.wall_time_seconds = meta.wall_time_seconds;
-  entry.num_files = save.num_files;
-  entry.save.ranks = meta.ranks;
-  entry.save.parent = meta.parent;
-  entry.save.identity = meta.uuid;
+  const auto& save = transaction_of(prepared.draft);
+  auto entry = entry_of(prepared);
   entry.file = index;
-  entry.save.metric = meta.metric;
-  entry.data_bytes = meta.statistics ? meta.statistics->bytes : 0;
-  entry.ours = true;
   entry.volatile_commit = volatile_commit;
   history_.committed(std::move(entry), is_new);
   if (owned_.is_in_staging(save)) owned_.staging->was_synced();  // before the index was renamed
   // A later one, which gave way, may still be completed.
-  if (unwithdrawn_ && unwithdrawn_->sequence < meta.sequence) unwithdrawn_.reset();
+  if (unwithdrawn_ && unwithdrawn_->sequence < prepared.meta.sequence) unwithdrawn_.reset();
 }
 
-void Directory::tidy(const Draft& draft) {
-  const auto& save = draft.transaction();
+void Directory::tell(const Draft& draft) {
+  expiry_ = upkeep_.tell(transaction_of(draft), history_.catalog());
+}
+
+void Directory::tidy(const Draft* draft) {
   // As the save found it; what it has changed is its own step.
   auto listing = std::exchange(listing_, std::nullopt);
+  const auto expiry = std::exchange(expiry_, {});
+  if (!draft) return;
+  const auto& save = transaction_of(*draft);
   if (save.staging.empty()) listing.reset();
-  upkeep_.tidy(save, history_.catalog(), std::exchange(expiry_, {}), true, std::move(listing),
+  upkeep_.tidy(save, history_.catalog(), expiry, true, std::move(listing),
                owned_.recycling.waiting());
+}
+
+// On a copy of the catalog: the caller's thread goes on with its own.
+std::function<bool()> Directory::tidy_later(const Draft& draft, int data_files, bool durable,
+                                            Meanwhile meanwhile) {
+  owned_.recycling.take_bytes();  // a save that begins before this is done takes none
+  return [this, save = transaction_of(draft), data_files, durable, entries = history_.catalog(),
+          meanwhile = std::move(meanwhile)]() mutable {
+    return tidy_behind(save, data_files, durable, std::move(entries), meanwhile);
+  };
 }
 
 // What has committed without being durable takes nothing away. What is saved right now is left
 // alone: without renames its files are under their final names already.
-bool Directory::tidy_later(const Draft& draft, int data_files, bool durable,
-                           std::vector<CatalogEntry> entries, const Meanwhile& meanwhile) {
-  const auto& save = draft.transaction();
+bool Directory::tidy_behind(const commit::Transaction& save, int data_files, bool durable,
+                            std::vector<CatalogEntry> entries, const Meanwhile& meanwhile) {
   auto expiry = upkeep_.tell(save, entries);
   if (!durable) return false;
   std::erase_if(entries, [&](const auto& entry) {
@@ -165,7 +170,7 @@ bool Directory::tidy_later(const Draft& draft, int data_files, bool durable,
 }
 
 Directory::Withdrawn Directory::withdraw(const Draft& draft) {
-  const auto& save = draft.transaction();
+  const auto& save = transaction_of(draft);
   owned_.recycling.withdrawn(save.files.takes);
   try {
     owned_.name->check();

@@ -102,7 +102,7 @@ void History::apply_tidied() {
 // was opened.
 void History::went_back_to(std::int64_t step, std::optional<std::int64_t> sequence) {
   restored_step_ = restored_from_ = step;
-  last_before_ = sequences_.last();
+  last_before_ = last_number_;
   elsewhere_ = -1;
   if (sequence) {
     head_ = *sequence;
@@ -113,7 +113,7 @@ void History::went_back_to(std::int64_t step, std::optional<std::int64_t> sequen
 
 void History::went_back_elsewhere(std::int64_t step, std::int64_t sequence) {
   restored_step_ = step;
-  last_before_ = sequences_.last();
+  last_before_ = last_number_;
   head_ = elsewhere_ = sequence;
   head_here_ = last_here(sequence);
 }

@@ -12,7 +12,6 @@
 #include "cairn/retention.hpp"
 #include "store/commit/transaction.hpp"
 #include "store/directory/catalog.hpp"
-#include "store/directory/sequences.hpp"
 
 namespace cairn {
 
@@ -26,8 +25,8 @@ struct RestoreChoices {
 /// On ranks other than rank 0 it knows of no checkpoint. One thread, but for what is marked.
 class History {
  public:
-  /// These give the numbers, and outlive it.
-  explicit History(const Sequences& sequences) : sequences_(sequences) {}
+  /// `last`: the last number that a save here has got; it outlives this.
+  explicit History(const std::int64_t& last) : last_number_(last) {}
 
   /// `not_completed`: "step: why" of saves that are newer than all of these.
   void begin(std::vector<CatalogEntry>, std::vector<std::string> not_completed);
@@ -88,7 +87,7 @@ class History {
  private:
   std::int64_t last_here(std::int64_t sequence) const;  // that can be restored, up to this one
 
-  const Sequences& sequences_;
+  const std::int64_t& last_number_;
   std::vector<CatalogEntry> catalog_;
   std::vector<std::string> not_completed_;     // newer than all that was committed
   std::optional<std::int64_t> restored_step_;  // no save that followed is here

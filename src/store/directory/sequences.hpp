@@ -13,7 +13,8 @@ namespace cairn {
 /// The owner's; one thread.
 class Sequences {
  public:
-  explicit Sequences(const Location& place) : place_(place) {}
+  /// `last`: the last number that was given away. Both outlive it.
+  Sequences(const Location& place, std::int64_t& last) : place_(place), last_(last) {}
 
   /// When the directory has been recovered and the catalog read. `undecided`: entries that could
   /// not be read, and may hold any number; `within_reach`: steps that an earlier owner, should it
@@ -37,7 +38,7 @@ class Sequences {
 
  private:
   const Location& place_;
-  std::int64_t last_ = 0;
+  std::int64_t& last_;
   std::int64_t reserved_ = 0;  // up to here they are this owner's
   std::string unknown_;        // what could not be read, so that none is safe to give
   std::set<std::int64_t> within_reach_;

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "store/directory/directory.hpp"
 #include "support/memory_run.hpp"
 
 namespace cairn {
@@ -58,13 +59,14 @@ TEST_F(FlightsAlone, AnotherOnesWritersMayTakeWhatWaits) {
   flight.id = DraftId{};
   EXPECT_FALSE(any()) << "all its files are new";
   flight.id.reset();
-  flight.prepared.emplace(Prepared{Draft(job_.files, {}, {}), {}});
-  auto& files = flight.prepared->draft.transaction().files;
-  files.recycle = true;
-  EXPECT_TRUE(any());
-  files.takes = commit::LeftData{.step = 7};
+  const auto has_draft = [&](const DraftId::Files& takes) {
+    flight.prepared.reset();
+    flight.prepared.emplace(Prepared{Directory(job_).join({.step = 1, .files = takes}), {}});
+  };
+  has_draft({.recycled_bytes = 0, .left_step = 7});
   EXPECT_FALSE(any());
-  files.takes.reset();
+  has_draft({.recycled_bytes = 0});
+  EXPECT_TRUE(any());
   flight.result.merged = true;
   EXPECT_FALSE(any()) << "all of it is written";
   flights.retire_first();

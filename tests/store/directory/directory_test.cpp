@@ -10,6 +10,7 @@
 #include "layout/hdf5/lay_out.hpp"
 #include "store/commit/recycled.hpp"
 #include "store/contents/find_checkpoints.hpp"
+#include "store/directory/file_draft.hpp"
 #include "support/forwarding_files.hpp"
 #include "support/memory_run.hpp"
 
@@ -41,8 +42,8 @@ class DirectoryAlone : public ::testing::Test {
       auto there = directory.history().copy_of(step);
       const auto index = directory.publish(prepared, 0, {}, there);
       directory.committed(prepared, false, index);
-      directory.tell_state_file(prepared.draft);
-      directory.tidy(prepared.draft);
+      directory.tell(prepared.draft);
+      directory.tidy(&prepared.draft);
       return prepared;
     }
 
@@ -176,10 +177,10 @@ TEST_F(DirectoryAlone, ASaveThatIsWithdrawnLeavesNothingAndUsesItsNumberUp) {
   Owner owner(options_);
   owner.save(10);
   const auto failed = owner.begin(20);
-  EXPECT_TRUE(io::exists(*owner.job.files, failed.draft.transaction().temp()));
+  EXPECT_TRUE(io::exists(*owner.job.files, transaction_of(failed.draft).temp()));
   EXPECT_EQ(owner.directory.withdraw(failed.draft), Directory::Withdrawn::gone);
   owner.directory.spoil(true);
-  EXPECT_FALSE(io::exists(*owner.job.files, failed.draft.transaction().temp()));
+  EXPECT_FALSE(io::exists(*owner.job.files, transaction_of(failed.draft).temp()));
   EXPECT_THAT(owner.steps(), ElementsAre(10));
   EXPECT_EQ(owner.save(20).meta.sequence, failed.meta.sequence + 1);
 }
@@ -214,12 +215,11 @@ TEST_F(DirectoryAlone, TidyingBehindTheCallersBackIsTakenOverWhenTheCallerLooks)
   owner.save(10);
   auto prepared = owner.begin(20);
   owner.directory.committed(prepared, false, owner.directory.publish(prepared, 0, {}, {}));
-  auto entries = owner.directory.history().catalog();
-  EXPECT_FALSE(owner.directory.tidy_later(prepared.draft, 0, false, entries, {{}}));
+  EXPECT_FALSE(owner.directory.tidy_later(prepared.draft, 0, false, {{}})());
   EXPECT_TRUE(io::exists(*owner.job.files, "/run/ckpt-10.index")) << "20 is not durable";
-  EXPECT_TRUE(owner.directory.tidy_later(prepared.draft, 0, true, entries, {{10}}));
+  EXPECT_TRUE(owner.directory.tidy_later(prepared.draft, 0, true, {{10}})());
   EXPECT_TRUE(io::exists(*owner.job.files, "/run/ckpt-10.index")) << "it is being saved";
-  EXPECT_TRUE(owner.directory.tidy_later(prepared.draft, 0, true, entries, {{}}));
+  EXPECT_TRUE(owner.directory.tidy_later(prepared.draft, 0, true, {{}})());
   EXPECT_FALSE(io::exists(*owner.job.files, "/run/ckpt-10.index"));
   EXPECT_THAT(owner.steps(), ElementsAre(10, 20)) << "until it looks";
   owner.directory.history().apply_tidied();
@@ -243,13 +243,15 @@ TEST_F(DirectoryAlone, NothingComesToWaitWhileAnotherSaveTakesWhatWaits) {
     options_.keep.last = 0;
     {
       Owner owner(options_);
-      for (const std::int64_t step : {10, 20}) owner.directory.tidy(publish(owner, step).draft);
+      for (const std::int64_t step : {10, 20}) {
+        const auto prepared = publish(owner, step);
+        owner.directory.tidy(&prepared.draft);
+      }
     }
     options_.keep.last = 1;
     Owner owner(options_);
     const auto prepared = publish(owner, 30);
-    EXPECT_TRUE(owner.directory.tidy_later(
-        prepared.draft, 1, true, owner.directory.history().catalog(), {{}, takes_waiting}));
+    EXPECT_TRUE(owner.directory.tidy_later(prepared.draft, 1, true, {{}, takes_waiting})());
     owner.directory.history().apply_tidied();
     EXPECT_THAT(owner.steps(), ElementsAre(30));
     EXPECT_EQ(commit::list_recycled(files, "/run", owner.job.naming).size(), takes_waiting ? 0 : 1);
@@ -330,8 +332,8 @@ TEST_F(DirectoryAlone, WhatCouldNotBeWithdrawnIsToGoThoughAnEarlierSaveCommits) 
   Owner owner(options_);
   auto first = owner.begin(10);
   auto second = owner.begin(20);
-  second.draft.transaction().slot = 1;
-  const auto record = second.draft.transaction().record(0, 1);
+  transaction_of(second.draft).slot = 1;
+  const auto record = transaction_of(second.draft).record(0, 1);
   io::write_file(files, record, "whole");
   files.inject({Code::io, "remove", record.filename().string()});
   EXPECT_EQ(owner.directory.withdraw(second.draft), Directory::Withdrawn::stays);

@@ -1,4 +1,4 @@
-#include "store/draft.hpp"
+#include "store/directory/file_draft.hpp"
 
 #include <span>
 
@@ -28,13 +28,13 @@ void write_over(io::FileSystem& files, const io::Path& path, std::string_view by
 
 }  // namespace
 
-void Draft::make_place() const {
+void FileDraft::make_place() const {
   if (save_.staging.empty()) commit::join(*files_, save_);
 }
 
 // A new one: a recycled one takes its name by a rename, which would take it from a rank that is
 // writing already.
-std::unique_ptr<io::File> Draft::make_or_open(int number) const {
+std::unique_ptr<io::File> FileDraft::make_or_open(int number) const {
   std::unique_ptr<io::File> file;
   try {
     file = files_->create(path(number));
@@ -46,7 +46,7 @@ std::unique_ptr<io::File> Draft::make_or_open(int number) const {
   return file;
 }
 
-std::optional<io::Path> Draft::shared_path(int number) const {
+std::optional<io::Path> FileDraft::shared_path(int number) const {
   const auto& shares = save_.files.shares;
   // Of fewer ranks, or a smaller state.
   if (!shares || number >= shares->num_files) return std::nullopt;
@@ -54,23 +54,18 @@ std::optional<io::Path> Draft::shared_path(int number) const {
                                              shares->num_files);
 }
 
-void Draft::adopt(const io::Path& data, int number) const {
+void FileDraft::adopt(const io::Path& data, int number) const {
   io::link_or_copy(*files_, data, path(number));
 }
 
-int Draft::count_with(int data_files) const {
+int FileDraft::count_with(int data_files) const {
   auto grown = save_;
   grown.num_files = data_files + 1;
   commit::avoid_counts_in_use(*files_, grown);
   return grown.num_files;
 }
 
-void Draft::set_num_files(int count) {
-  save_.num_files = count;
-  id_.num_files = count;
-}
-
-void Draft::record(int writer, int writers, std::string_view bytes) const {
+void FileDraft::record(int writer, int writers, std::string_view bytes) const {
   const auto to = save_.record(writer, writers);
   if (save_.staging.empty()) {
     io::write_file(*files_, to, bytes);
@@ -80,7 +75,7 @@ void Draft::record(int writer, int writers, std::string_view bytes) const {
   commit::seal(*files_, save_);
 }
 
-void Draft::name(const std::set<int>& data_files) const {
+void FileDraft::name(const std::set<int>& data_files) const {
   if (names_data()) commit::name_data(*files_, save_, data_files);
 }
 

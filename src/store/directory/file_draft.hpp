@@ -1,0 +1,60 @@
+#pragma once
+/// A save in a directory, on one rank.
+#include <memory>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "store/commit/protocol.hpp"
+#include "store/draft.hpp"
+
+namespace cairn {
+
+/// Its files are those of a transaction.
+class FileDraft final : public DraftFiles {
+ public:
+  FileDraft(std::shared_ptr<io::FileSystem> files, commit::Transaction save)
+      : files_(std::move(files)), save_(std::move(save)) {}
+
+  const commit::Transaction& transaction() const { return save_; }
+  commit::Transaction& transaction() { return save_; }
+
+  std::unique_ptr<DraftFiles> copy() const override { return std::make_unique<FileDraft>(*this); }
+  void go_at(io::Pace& pace) override {
+    files_ = std::make_shared<io::PacedFileSystem>(files_, pace);
+  }
+  void make_place() const override;
+  /// See commit::make_part.
+  commit::PartFile make(int number, std::int64_t most_bytes) const override {
+    return commit::make_part(*files_, save_, number, most_bytes);
+  }
+  std::unique_ptr<io::File> make_or_open(int number) const override;
+  io::Path path(int number) const override { return save_.part(number); }
+  std::optional<io::Path> shared_path(int number) const override;
+  /// See commit::share_part.
+  bool share(int number, const io::Path& data) const override {
+    return commit::share_part(*files_, save_, number, data);
+  }
+  io::Path saver_prefix(int saver) const override { return save_.saver_prefix(saver); }
+  void adopt(const io::Path& data, int number) const override;
+  int count_with(int data_files) const override;
+  void set_num_files(int count) override { save_.num_files = count; }
+  void record(int writer, int writers, std::string_view bytes) const override;
+  bool names_data() const override { return !save_.direct && !commit::is_whole(save_.main); }
+  void name(const std::set<int>& data_files) const override;
+
+ private:
+  std::shared_ptr<io::FileSystem> files_;
+  commit::Transaction save_;
+};
+
+/// Of a draft that a directory has made.
+inline commit::Transaction& transaction_of(Draft& draft) {
+  return static_cast<FileDraft&>(draft.files()).transaction();
+}
+inline const commit::Transaction& transaction_of(const Draft& draft) {
+  return static_cast<const FileDraft&>(draft.files()).transaction();
+}
+
+}  // namespace cairn

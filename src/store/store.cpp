@@ -1,0 +1,82 @@
+#include "store/store.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/text.hpp"
+#include "cairn/log.hpp"
+#include "store/directory/directory.hpp"
+#include "store/directory/retention.hpp"
+
+namespace cairn {
+
+std::unique_ptr<Store> make_store(const Location& place, io::FileSystem* files) {
+  if (auto* maker = dynamic_cast<StoreMaker*>(files)) return maker->make_store(place);
+  return std::make_unique<Directory>(place);
+}
+
+bool Store::changed_meanwhile(std::int64_t step) {
+  const auto* before = history_.find(step);
+  const auto identity = before ? before->save.identity : "";
+  look_again();
+  const auto* now = history_.find(step);
+  return !now || now->save.identity != identity;
+}
+
+void Store::remember_damage(std::int64_t step, const Error& error) {
+  log(LogLevel::warning, cat("step ", step, " is damaged: ", error.what()));
+  for (auto& entry : history_.catalog()) {
+    if (entry.step != step || error.code() != Code::data_loss) continue;
+    entry.damage = error.what();
+    entry.lacks_metadata = false;
+    if (policy_.read_only) continue;
+    try {
+      mark_damaged(entry, error.what());
+    } catch (const Error& failed) {
+      log(LogLevel::warning, cat("the damage of step ", step, " is not marked: ", failed.what()));
+    }
+  }
+}
+
+CatalogEntry Store::entry_of(const Prepared& prepared) const {
+  const auto& meta = prepared.meta;
+  CatalogEntry entry;
+  entry.step = prepared.draft.step();
+  entry.format = policy_.format;
+  entry.save.sequence = meta.sequence;
+  entry.save.wall_time_seconds = meta.wall_time_seconds;
+  entry.num_files = prepared.draft.num_files();
+  entry.save.ranks = meta.ranks;
+  entry.save.parent = meta.parent;
+  entry.save.identity = meta.uuid;
+  entry.save.metric = meta.metric;
+  entry.data_bytes = meta.statistics ? meta.statistics->bytes : 0;
+  entry.ours = true;
+  return entry;
+}
+
+std::vector<RetentionDecision> Store::preview_retention(std::optional<std::int64_t> next_step,
+                                                        std::optional<double> metric) {
+  if (policy_.read_only) look_again();
+  auto catalog = history_.catalog();
+  refresh_pins(catalog);
+  if (next_step) {
+    std::erase_if(catalog, [&](const auto& entry) { return entry.step == *next_step; });
+    CatalogEntry entry;
+    entry.step = *next_step;
+    entry.save.sequence = last_number_ + 1;
+    for (const auto& other : catalog) {
+      entry.save.sequence = std::max(entry.save.sequence, other.save.sequence + 1);
+    }
+    using namespace std::chrono;
+    entry.save.wall_time_seconds = duration<double>(system_clock::now().time_since_epoch()).count();
+    entry.save.parent = history_.head();
+    entry.ours = true;
+    entry.save.metric = metric;
+    catalog.push_back(std::move(entry));
+    mark_superseded(catalog);
+  }
+  return decide_retention(catalog, policy_.keep);
+}
+
+}  // namespace cairn
