@@ -103,7 +103,7 @@ Planned Planning::plan(const SaveRequest& request, const Look& look) {
     planned.plan = kept;
     planned.id = sum.offered();
     planned.id->step = step;
-    directory.use(*planned.id);
+    store.use(*planned.id);
     return planned;
   }
   if (!planned.again) require_step(step, options);
@@ -133,13 +133,12 @@ bool Planning::is_quick(const SavePlan& plan, std::int64_t step) const {
       flights.pool().bytes() < plan.capture.layout().bytes || flights.has(step)) {
     return false;
   }
-  return !job.root() ||
-         (plan.layout.writer >= 0 && directory.is_simple(step, plan.layout.data_files));
+  return !job.root() || (plan.layout.writer >= 0 && store.is_simple(step, plan.layout.data_files));
 }
 
 // Rank 0. The save's number and name, which a sum over ranks tells them.
 void Planning::offer_draft(PlanSum& sum) {
-  auto id = directory.offer(plans.kept()->layout.data_files);
+  auto id = store.offer(plans.kept()->layout.data_files);
   id.step = 0;  // all ranks know it
   id.parent = parent_at_home();
   id.time = now_seconds();
@@ -176,13 +175,13 @@ void Planning::require_step(std::int64_t step, const SaveOptions& options) const
 // ancestors in the directory the last.
 std::int64_t Planning::parent() const {
   // One on the nodes may be later than one in flight.
-  return flights.empty() ? directory.history().head()
-                         : std::max(directory.history().head(), flights.last().sequence);
+  return flights.empty() ? store.history().head()
+                         : std::max(store.history().head(), flights.last().sequence);
 }
 
 std::int64_t Planning::parent_at_home() const {
-  return flights.empty() ? directory.history().parent_here()
-                         : std::max(directory.history().parent_here(), flights.last().sequence);
+  return flights.empty() ? store.history().parent_here()
+                         : std::max(store.history().parent_here(), flights.last().sequence);
 }
 
 Prepared Planning::prepare(const Flight& flight, bool records, bool may_overwrite,
@@ -190,7 +189,7 @@ Prepared Planning::prepare(const Flight& flight, bool records, bool may_overwrit
   std::optional<Draft> mine;  // rank 0
   const auto message = from_root(*job.group, [&] {
     flights.drain();  // a tidying may still be filling what is looked at here
-    mine = directory.begin_save(
+    mine = store.begin_save(
         {.step = flight.asked.step,
          .data_files = flight.layout.data_files,
          .bytes = flight.layout.total_bytes,
@@ -200,14 +199,13 @@ Prepared Planning::prepare(const Flight& flight, bool records, bool may_overwrit
          .may_overwrite = may_overwrite,
          .slot = flight.slot,
          .shares = freezes(job) ? std::optional(frozen.sequence()) : std::nullopt});
-    mine->descends_from(origin ? directory.history().parent_here(origin->sequence, origin->parent)
-                               : parent_at_home(),
-                        now_seconds());
+    mine->descends_from(
+        origin ? store.history().parent_here(origin->sequence, origin->parent) : parent_at_home(),
+        now_seconds());
     return pack(mine->id());
   });
   const auto id = unpack<DraftId>(message);
-  return {mine ? *std::move(mine) : directory.join(id),
-          meta_of_save(job, id, flight.plan->sharding)};
+  return {mine ? *std::move(mine) : store.join(id), meta_of_save(job, id, flight.plan->sharding)};
 }
 
 }  // namespace cairn

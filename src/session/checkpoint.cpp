@@ -293,8 +293,8 @@ struct Checkpoint::Impl {
     if (!job.root() || job.directory != went_on.parent_path()) return;
     const auto number = commit::parse_prefix(went_on.filename().string(), job.naming);
     if (!number) return;
-    if (const auto* entry = directory.history().find(*number)) {
-      directory.history().went_back_to(*number, entry->save.sequence);
+    if (const auto* entry = store.history().find(*number)) {
+      store.history().went_back_to(*number, entry->save.sequence);
     }
   }
 

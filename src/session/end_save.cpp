@@ -57,13 +57,13 @@ void Landing::name_data(Flight& flight, const Job& as_written) {
 // Rank 0. What the commit takes of the directory and of the clock.
 void Landing::make_ready(Flight& flight) const {
   auto& figures = flight.figures;
-  flight.result.replaced = directory.history().copy_of(flight.asked.step);
+  flight.result.replaced = store.history().copy_of(flight.asked.step);
   figures.files = flight.layout.data_files;
   figures.total_seconds = seconds_since(flight.asked.at);
   auto& meta = flight.prepared->meta;
   if (flight.asked.background) {
     // The one before may have failed.
-    if (!flight.asked.is_flush) meta.parent = directory.history().parent_here();
+    if (!flight.asked.is_flush) meta.parent = store.history().parent_here();
   } else {
     figures.blocked_seconds = figures.total_seconds;
   }
@@ -79,13 +79,13 @@ void Landing::finish(Flight& flight) {
   const bool volatile_commit = mine && mine->code() == Code::durability_unknown;
   const bool counts = job.root() && (!mine || volatile_commit);
   if (counts) try {
-      directory.history().apply_tidied();
-      directory.committed(prepared, volatile_commit, flight.result.index, !flight.asked.is_flush);
+      store.history().apply_tidied();
+      store.committed(prepared, volatile_commit, flight.result.index, !flight.asked.is_flush);
       if (flight.asked.pins) pin_flushed(prepared.draft.step());
       if (flight.asked.background) {
         tidy_in_background(flight, !volatile_commit);
       } else {
-        directory.tell(prepared.draft);
+        store.tell(prepared.draft);
       }
     } catch (...) {
       const auto error = error_in_flight();
@@ -94,7 +94,7 @@ void Landing::finish(Flight& flight) {
   try {
     agree(*job.group, mine);
   } catch (const Error& error) {
-    directory.tidy(nullptr);
+    store.tidy(nullptr);
     give_up(error, &prepared.draft, counts);  // what is committed is never withdrawn
   }
 }
@@ -120,7 +120,7 @@ void Landing::land_bytes(Flight& flight, const Job& as_written) {
     }
   // A directory that is lost is left alone, also by those who name their data.
   if (!mine) try {
-      directory.check_owner();
+      store.check_owner();
     } catch (...) {
       mine = error_in_flight();
     }
@@ -170,7 +170,7 @@ void Landing::advance(bool wait) {
     if (failed || flight.handle->stage == SaveStage::committed) flights.retire_first();
   }
   if (wait) flights.drain();
-  directory.history().apply_tidied();
+  store.history().apply_tidied();
 }
 
 // Rank 0.
@@ -179,9 +179,9 @@ void Landing::tidy_in_background(const Flight& flight, bool durable) {
   // The file of dense tensors is never a recycled one: it is the last.
   const auto& layout = flight.layout;
   const auto data_files = layout.dense_file < 0 ? layout.data_files : layout.dense_file;
-  auto tidies = directory.tidy_later(
-      draft, data_files, durable,
-      {flights.steps_but(draft.step()), flights.any_takes_waiting(draft.step())});
+  auto tidies =
+      store.tidy_later(draft, data_files, durable,
+                       {flights.steps_but(draft.step()), flights.any_takes_waiting(draft.step())});
   auto task = [this, sequence = flight.prepared->meta.sequence, step = draft.step(),
                tidies = std::move(tidies)] {
     SaveStatistics figures;
@@ -210,8 +210,8 @@ Store::Withdrawn Landing::withdraw(const Draft* draft, bool committed, bool fail
   if (job.root() && !committed) {
     flights.drain();  // others are in the same directory
     done = static_cast<std::int64_t>(Store::Withdrawn::stays);
-    if (draft) done = static_cast<std::int64_t>(directory.withdraw(*draft));
-    if (failed) directory.spoil(flights.is_alone(draft));
+    if (draft) done = static_cast<std::int64_t>(store.withdraw(*draft));
+    if (failed) store.spoil(flights.is_alone(draft));
   }
   job.group->all_reduce({&done, 1}, Group::Op::max);
   return static_cast<Store::Withdrawn>(done);
@@ -243,7 +243,7 @@ void Landing::give_up(const Error& error, const Draft* draft, bool committed) {
 // Before retention, which may have no use for it. That it cannot be is thrown by who asks for it.
 void Landing::pin_flushed(std::int64_t step) {
   try {
-    directory.pin(step);
+    store.pin(step);
   } catch (const Error& error) {
     log(LogLevel::warning, error.what());
   }

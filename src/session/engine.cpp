@@ -66,9 +66,9 @@ void Engine::open(bool may_only_restore) { impl_->opening.open(may_only_restore)
 void Engine::require_writable(const char* what) const { impl_->opening.require_writable(what); }
 
 void Engine::begin_turns() {
-  auto& directory = *impl_->store;
-  impl_->turns = std::make_unique<Turns>(impl_->job, directory.history().catalog(),
-                                         [&directory] { directory.check_owner(); });
+  auto& store = *impl_->store;
+  impl_->turns = std::make_unique<Turns>(impl_->job, store.history().catalog(),
+                                         [&store] { store.check_owner(); });
 }
 
 void Engine::take_turn(bool of_save) {

@@ -19,7 +19,7 @@ class Turns;
 
 struct EngineParts {
   const Job& job;
-  Store& directory;  // rank 0's
+  Store& store;  // rank 0's
   Plans& plans;
   Frozen& frozen;
   const std::unique_ptr<Trace>& trace;  // null: none is wanted

@@ -56,8 +56,8 @@ std::size_t RoomMaker::remove_surplus(std::int64_t step) {
     const auto mine = together(group, [&] {
       if (!job.root()) return std::int64_t{-1};
       flights.drain();  // a tidying may still be under way
-      directory.history().apply_tidied();
-      return directory.step_to_prove(saving, tried).value_or(-1);
+      store.history().apply_tidied();
+      return store.step_to_prove(saving, tried).value_or(-1);
     });
     const auto proved = broadcast_value(group, mine);
     if (proved < 0) return 0;
@@ -67,11 +67,11 @@ std::size_t RoomMaker::remove_surplus(std::int64_t step) {
                               " is read whole before anything older goes"));
     }
     if (const auto problem = prove(proved)) {
-      if (is_damage(*problem) && job.root()) directory.remember_damage(proved, *problem);
+      if (is_damage(*problem) && job.root()) store.remember_damage(proved, *problem);
       continue;
     }
     return broadcast_value(group, together(group, [&] {
-                             return job.root() ? directory.remove_surplus(proved, saving)
+                             return job.root() ? store.remove_surplus(proved, saving)
                                                : std::size_t{0};
                            }));
   }
@@ -91,7 +91,7 @@ std::optional<Error> RoomMaker::make_room(const Error& error, std::int64_t step)
     if (job.root()) log(LogLevel::warning, cat("while room is made: ", other.what()));
   }
   return with_way_out(error, from_root(*job.group, [&] {
-                        return how_to_make_room(job.directory, directory.history().catalog(),
+                        return how_to_make_room(job.directory, store.history().catalog(),
                                                 job.options.keep);
                       }));
 }

@@ -41,7 +41,7 @@ struct CheckpointManager::Impl {
   Engine engine;
   const EngineParts& parts = engine.parts();
   const Job& job = parts.job;
-  Store& directory = parts.directory;  // rank 0's
+  Store& directory = parts.directory;      // rank 0's
   std::unique_ptr<NodeCheckpoints> nodes;  // null: none of its checkpoints are there
 };
 
@@ -198,9 +198,9 @@ std::vector<StepInfo> CheckpointManager::steps() {
     self.engine.meet();
     self.engine.settle();
     const auto message = from_root(*job.group, [&] {
-      self.directory.look_again();
-      auto& catalog = self.directory.history().catalog();
-      self.directory.refresh_pins(catalog);
+      self.store.look_again();
+      auto& catalog = self.store.history().catalog();
+      self.store.refresh_pins(catalog);
       const auto live = restorable(catalog);
       Packed<StepInfo> infos;
       for (const auto& entry : catalog) {
@@ -228,7 +228,7 @@ void CheckpointManager::pin(std::int64_t step) {
     if (self.nodes) self.nodes->bring_step_home(step);
     self.engine.settle();  // whoever removes what is older holds the lock of the pins
     together(group, [&] {
-      if (self.job.root()) self.directory.pin(step);
+      if (self.job.root()) self.store.pin(step);
     });
   });
 }
@@ -242,7 +242,7 @@ void CheckpointManager::unpin(std::int64_t step) {
     self.engine.require_writable("unpin");
     require_same(group, "the step", cat(step));
     together(group, [&] {
-      if (self.job.root()) self.directory.unpin(step);
+      if (self.job.root()) self.store.unpin(step);
     });
   });
 }
@@ -256,7 +256,7 @@ std::vector<RetentionDecision> CheckpointManager::preview_retention(
     self.engine.settle();
     require_same(group, "the step", next_step ? cat(*next_step) : "none");
     const auto message = from_root(
-        group, [&] { return pack(self.directory.preview_retention(next_step, next.metric)); });
+        group, [&] { return pack(self.store.preview_retention(next_step, next.metric)); });
     return unpack<std::vector<RetentionDecision>>(message);
   });
 }

@@ -13,8 +13,8 @@
 #include "store/commit/sequences.hpp"
 #include "store/contents/format.hpp"
 #include "store/directory/candidates.hpp"
-#include "store/store.hpp"
 #include "store/directory/retention.hpp"
+#include "store/store.hpp"
 
 namespace cairn {
 namespace {
@@ -59,8 +59,8 @@ void Opening::enter_directory() {
   Group& group = *job.group;
   std::int64_t renames = 1;
   together(group, [&] {
-    directory.set_policy(policy_of(job));
-    if (job.root()) renames = directory.take();
+    store.set_policy(policy_of(job));
+    if (job.root()) renames = store.take();
   });
   group.all_reduce({&renames, 1}, Group::Op::min);
   job_.atomic_rename = renames != 0;
@@ -73,7 +73,7 @@ void Opening::enter_directory() {
         .at(job.directory.string());
   }
   Recovered found;
-  if (writes) found = directory.recover(job.readers());
+  if (writes) found = store.recover(job.readers());
   if (!writes && reads_only_) {
     found.not_completed = together(group, [&] { return tell_not_completed(job, *reads_only_); });
   }
@@ -81,15 +81,15 @@ void Opening::enter_directory() {
   together(group, [&] {
     if (job.root()) {
       tell_removed(job, found);
-      directory.begin(std::move(found), sizes);
+      store.begin(std::move(found), sizes);
     }
-    plans.begin(replica_turns(directory.history().catalog()));
+    plans.begin(replica_turns(store.history().catalog()));
   });
 }
 
 // What is there can be restored without a word being written.
 void Opening::become_reader(const Error& why) {
-  directory.let_go();
+  store.let_go();
   reads_only_ = why;
   job_.options.read_only = true;
   try {
@@ -99,12 +99,12 @@ void Opening::become_reader(const Error& why) {
     throw;
   }
   together(*job.group, [&] {
-    const auto there = directory.history().choices();
+    const auto there = store.history().choices();
     const bool any = !there.steps.empty() || !there.passed.empty() || elsewhere != nullptr;
     if (job.root() && !any) throw Error(why);
   });
   reads_only_ = with_way_out(why, from_root(*job.group, [&] {
-                               return how_to_make_room(job.directory, directory.history().catalog(),
+                               return how_to_make_room(job.directory, store.history().catalog(),
                                                        job.options.keep);
                              }));
   if (job.root()) {
@@ -117,7 +117,7 @@ void Opening::own_after_all() {
   const auto before = std::exchange(reads_only_, std::nullopt);
   if (!before) return;
   const auto read_on = [&] {
-    directory.let_go();
+    store.let_go();
     reads_only_ = before;
     job_.options.read_only = true;
   };

@@ -45,7 +45,7 @@ std::string line_of(std::int64_t step) { return cat("step ", step, ": "); }
 // What a run that goes on from this sequence leaves behind, as far as the catalog knows it.
 std::vector<PastSave> saved_after(const Store& directory, std::int64_t sequence) {
   std::vector<PastSave> saves;
-  for (const auto& entry : directory.history().catalog()) {
+  for (const auto& entry : store.history().catalog()) {
     const auto& save = entry.save;
     if (save.sequence <= sequence) continue;
     saves.push_back({save.sequence, save.parent, entry.step, save.wall_time_seconds, save.ranks});
@@ -77,7 +77,7 @@ RestoreReport Restorer::restore_step(std::int64_t step, State& state, const Rest
   }
   const auto& contents = index->contents();
   report.step = step;
-  directory.history().went_back_to(
+  store.history().went_back_to(
       step, contents.meta ? std::optional(contents.meta->sequence) : std::nullopt);
   if (elsewhere) elsewhere->went_back_to(contents.meta ? contents.meta->sequence : -1);
   if (job.root() && contents.meta) {
@@ -90,7 +90,7 @@ RestoreReport Restorer::restore_step(std::int64_t step, State& state, const Rest
 // The other format in which the step is there, too.
 std::optional<Format> Restorer::twin_of(std::int64_t step) {
   const auto message = from_root(*job.group, [&] {
-    const auto twin = directory.history().twin_of(step);
+    const auto twin = store.history().twin_of(step);
     return twin ? pack(*twin) : "";
   });
   if (message.empty()) return std::nullopt;
@@ -98,24 +98,23 @@ std::optional<Format> Restorer::twin_of(std::int64_t step) {
 }
 
 void Restorer::remember_damage(std::int64_t step, const Error& error) {
-  if (job.root()) directory.remember_damage(step, error);
+  if (job.root()) store.remember_damage(step, error);
 }
 
 // Whether the checkpoint that a reader could not restore has been replaced or removed by its owner
 // in the meantime.
 bool Restorer::changed_meanwhile(std::int64_t step) {
   if (!job.options.read_only) return false;
-  const auto message = from_root(*job.group, [&]() -> std::string {
-    return directory.changed_meanwhile(step) ? "changed" : "";
-  });
+  const auto message = from_root(
+      *job.group, [&]() -> std::string { return store.changed_meanwhile(step) ? "changed" : ""; });
   return !message.empty();
 }
 
 // The steps to try, newest first, and what is passed over before the first of them.
 RestoreChoices Restorer::choose() {
   const auto message = from_root(*job.group, [&] {
-    directory.look_again();
-    return pack(directory.history().choices());
+    store.look_again();
+    return pack(store.history().choices());
   });
   auto choices = unpack<RestoreChoices>(message);
   for (const auto& one : choices.passed) {

@@ -120,7 +120,7 @@ void Saves::prepare(Flight& flight, const SaveRequest& request) {
   stages_.writing.tell_meta(flight);
   draft.count_into(flight.result.counts);
   flight.handle->take(draft.prefix().string());
-  directory.history().place(meta, job.naming.numbered);
+  store.history().place(meta, job.naming.numbered);
 }
 
 // Copy and compare; the rest happens behind the application's back.
@@ -174,7 +174,7 @@ SaveHandle Saves::save_now(std::unique_ptr<Flight>&& made, const State& state, b
   landing.finish(flight);
   laps.next(&StageSeconds::tidy);
   flight.figures.total_seconds = seconds_since(flight.asked.at);
-  if (job.root()) directory.tidy(&flight.prepared->draft);
+  if (job.root()) store.tidy(&flight.prepared->draft);
   laps.end();
   attempt.done();
   flight.figures.blocked_seconds = seconds_since(flight.asked.at);

@@ -166,14 +166,14 @@ void Writing::write_copy(Flight& flight) const {
   if (!flight.prepared) {
     take_name(flight);
     if (job.root()) {
-      directory.look_before(flight.prepared->draft, layout.total_bytes);
+      store.look_before(flight.prepared->draft, layout.total_bytes);
     }
     if (job.root() || layout.writer >= 0) flight.prepared->draft.make_place();
   }
   const auto& draft = flight.prepared->draft;
   // Several ranks may write a file of dense tensors, which is made anew.
   if (job.root() && layout.dense_file >= 0) {
-    directory.remove_untaken(draft, layout.dense_file, layout.data_files);
+    store.remove_untaken(draft, layout.dense_file, layout.data_files);
   }
   const auto& plan = *flight.plan;
   auto out = plan.capture.outgoing(flight.copy.memory, plan.local.strings, flight.copy.sent);
@@ -200,7 +200,7 @@ void Writing::record(Flight& flight) const {
 void Writing::take_name(Flight& flight) const {
   auto id = flight.id.value();
   id.slot = flight.slot;
-  Prepared prepared{directory.join(id), meta_of_save(job, id, flight.plan->sharding)};
+  Prepared prepared{store.join(id), meta_of_save(job, id, flight.plan->sharding)};
   prepared.draft.count_into(flight.result.counts);
   flight.handle->take(prepared.draft.prefix().string());
   flight.prepared = std::move(prepared);
@@ -219,8 +219,8 @@ void Writing::tell_meta(Flight& flight) const {
 
 // Rank 0, any thread.
 void Writing::publish(Flight& flight) {
-  flight.result.index = directory.publish(*flight.prepared, flight.layout.data_files,
-                                          std::move(flight.result.joined), flight.result.replaced);
+  flight.result.index = store.publish(*flight.prepared, flight.layout.data_files,
+                                      std::move(flight.result.joined), flight.result.replaced);
 }
 
 }  // namespace cairn

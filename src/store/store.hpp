@@ -47,7 +47,7 @@ class Store {
   virtual void begin(Recovered, const SizesOfSteps& = {}) = 0;
   /// After take() or begin() has failed for lack of room: what is there is read, and no more.
   virtual void let_go() = 0;
-  /// Throws busy when there is another owner. Any thread.
+  /// Throws busy when there is another owner by now. Any thread.
   virtual void check_owner() const = 0;
   /// Before the end. What saves in flight need stays, for the next owner to complete them.
   virtual void leave(bool in_flight) = 0;

@@ -90,7 +90,7 @@ std::filesystem::path place_for_files() {
 std::vector<ConformanceCase> conformance_cases() {
   std::vector<ConformanceCase> all;
   for (const auto& kind : launcher_kinds()) {
-    const auto served = kind.serves | (with_hdf5 ? libhdf5 : 0U);
+    const auto served = kind.serves | (with_hdf5 && kind.has_files ? libhdf5 : 0U);
     for (const auto& one : combinations()) {
       if ((one.needs & ~served) == 0) all.push_back({one, kind});
     }

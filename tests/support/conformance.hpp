@@ -72,6 +72,7 @@ struct LauncherKind {
   std::string name;
   unsigned serves;  ///< of Needs; libhdf5 is the build's affair
   std::function<std::unique_ptr<Launcher>(const Combination&)> make;
+  bool has_files = true;  ///< not: its store takes bundles only
 };
 std::vector<LauncherKind> launcher_kinds();
 

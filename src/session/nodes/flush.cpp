@@ -137,7 +137,7 @@ void Flusher::write(Flush& flush) const {
   const Laps laps(flight.figures, trace.get(), Trace::Thread::writer, &StageSeconds::write);
   const auto draft = flight.prepared->draft.through(flush.pace);
   if (job.root() && flight.layout.dense_file >= 0) {
-    directory.remove_untaken(draft, flight.layout.dense_file, flight.layout.data_files);
+    store.remove_untaken(draft, flight.layout.dense_file, flight.layout.data_files);
   }
   write_files(draft, flush.out, &flight.cancelled);
   if (flight.cancelled) return;
@@ -212,7 +212,7 @@ void Flusher::advance(bool wait, bool throws) {
   }
   if (!wait) return;
   flights.drain();  // the state file, too, names what has come
-  directory.history().apply_tidied();
+  store.history().apply_tidied();
 }
 
 void Flusher::flush_now(const tier::LocalSave& save, int saves_before, bool pins) {

@@ -84,7 +84,7 @@ void NodeCheckpoints::open() {
   };
   const auto text = from_root(*job.group, [&] {
     return pack(Home{tier::home_id({job.files, job.directory}, !job.options.read_only),
-                     !directory.history().catalog().empty()});
+                     !store.history().catalog().empty()});
   });
   const auto [id, has_checkpoints] = unpack<Home>(text);
   has_home_ = has_checkpoints;
@@ -110,22 +110,22 @@ bool NodeCheckpoints::takes(const SaveOptions& options) {
 
 // Rank 0.
 tier::Numbers NodeCheckpoints::numbers_for(const SaveRequest& request) {
-  directory.check_owner();
+  store.check_owner();
   const auto taken = [&](const std::string& where) {
     throw Error(Code::already_exists, cat("step ", request.step, " is there already"), where,
                 "Save another step, or set SaveOptions::overwrite.");
   };
   if (!request.options.overwrite && !job.options.overwrite) {
-    if (directory.history().is_taken(request.step)) taken("in the directory");
+    if (store.history().is_taken(request.step)) taken("in the directory");
     for (const auto& one : nodes_.saves()) {
       // What is newer than the state's ancestor this save leaves behind.
       const bool is_live = one.map.step == request.step && !one.superseded &&
-                           one.map.sequence <= directory.history().head() && one.can_be_had();
+                           one.map.sequence <= store.history().head() && one.can_be_had();
       if (is_live) taken("on the nodes");
     }
   }
   tier::Numbers made;
-  made.sequence = directory.number_elsewhere(request.step);
+  made.sequence = store.number_elsewhere(request.step);
   made.parent = engine_.stages().planning.parent();
   made.time = now_seconds();
   made.uuid = commit::new_uuid();
@@ -155,7 +155,7 @@ std::optional<SaveHandle> NodeCheckpoints::save(const SaveRequest& request) {
   }
   ++since_home_;
   line_ = nodes_.numbers().sequence;
-  directory.history().went_on_from(line_);
+  store.history().went_on_from(line_);
   figures.total_seconds = figures.blocked_seconds = seconds_since(request.call.at);
   ledger.committed(line_, figures, request.call.at);
   if (job.root()) log(LogLevel::info, line_of(figures));
@@ -216,7 +216,7 @@ NodeCheckpoints::Newest NodeCheckpoints::newest_saves(std::optional<std::int64_t
                                                       const PassedOver& passed) const {
   Newest newest;
   if (job.root()) {
-    for (const auto* entry : restorable(directory.history().catalog())) {
+    for (const auto* entry : restorable(store.history().catalog())) {
       newest.of_all_at_home = std::max(newest.of_all_at_home, entry->save.sequence);
       if (passed.steps.count(entry->step) || (step && entry->step != *step)) continue;
       newest.wanted = std::max(newest.wanted, entry->save.sequence);
@@ -294,7 +294,7 @@ RestoreReport NodeCheckpoints::go_on_from(const tier::LocalSave& save,
   report.bytes_read = moved.bytes;
   report.skipped = asked.passed.why;
   require_overwritten(job, asked.failed, touched, report);
-  directory.history().went_back_elsewhere(save.map.step, save.map.sequence);
+  store.history().went_back_elsewhere(save.map.step, save.map.sequence);
   line_ = save.map.sequence;
   since_home_ = save.map.sequence > newest.of_all_at_home ? save.map.since_home : 0;
   if (turns) turns->restored(save.map.step);
@@ -320,7 +320,7 @@ void NodeCheckpoints::bring_newest_home() {
 
 void NodeCheckpoints::bring_step_home(std::int64_t step) {
   flusher_.advance(true);
-  const auto* there = job.root() ? directory.history().find(step) : nullptr;
+  const auto* there = job.root() ? store.history().find(step) : nullptr;
   const auto at_home = broadcast_value(
       *job.group, there && there->damage.empty() ? there->save.sequence : std::int64_t{-1});
   for (const auto& save : nodes_.saves()) {

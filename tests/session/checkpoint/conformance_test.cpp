@@ -6,6 +6,7 @@
 #ifdef CAIRN_CONFORMANCE_HDF5
 #include "support/dataset_group.hpp"
 #endif
+#include "support/object_files.hpp"
 #include "support/rounds.hpp"
 #include "support/sharing_group.hpp"
 
@@ -92,6 +93,21 @@ class ThreadsOnFiles : public OneProcess {
   std::unique_ptr<TemporaryDirectory> disk_;
 };
 
+// The same on a store that has no files.
+class ThreadsOnObjects : public ThreadsInMemory {
+ public:
+  using ThreadsInMemory::ThreadsInMemory;
+  void new_disk() override { objects_ = std::make_shared<ObjectFiles>(); }
+  std::shared_ptr<io::FileSystem> files() override { return objects_; }
+  io::MemoryFileSystem* memory() override { return nullptr; }
+  std::vector<int> counts() const override { return {3}; }
+  std::vector<std::pair<int, int>> pairs() const override { return {{3, 5}, {6, 2}}; }
+  unsigned rounds() const override { return 1; }
+
+ private:
+  std::shared_ptr<ObjectFiles> objects_;
+};
+
 class Serial : public InMemory {
  public:
   using InMemory::InMemory;
@@ -115,8 +131,10 @@ LauncherKind kind(const char* name) {
 }  // namespace
 
 std::vector<LauncherKind> launcher_kinds() {
-  return {kind<ThreadsInMemory>("threads_in_memory"), kind<ThreadsOnFiles>("threads_on_files"),
-          kind<Serial>("one_rank")};
+  return {kind<ThreadsInMemory>("threads_in_memory"),
+          kind<ThreadsOnFiles>("threads_on_files"),
+          kind<Serial>("one_rank"),
+          {"threads_on_objects", nothing_special, kind<ThreadsOnObjects>("").make, false}};
 }
 
 }  // namespace cairn::test
