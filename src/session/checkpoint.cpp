@@ -288,7 +288,7 @@ struct Checkpoint::Impl {
   // numbers are free, also that of a save which was completed after its job had died.
   void go_on_from_restored(Engine& engine) {
     const auto& job = engine.parts().job;
-    auto& directory = engine.parts().directory;
+    auto& store = engine.parts().store;
     const auto went_on = std::exchange(restored, {});
     if (!job.root() || job.directory != went_on.parent_path()) return;
     const auto number = commit::parse_prefix(went_on.filename().string(), job.naming);

@@ -7,7 +7,6 @@
 #include "session/nodes/node_checkpoints.hpp"
 #include "session/objects.hpp"
 #include "session/schedule/turns.hpp"
-#include "store/directory/pins.hpp"
 
 namespace cairn {
 
@@ -41,7 +40,7 @@ struct CheckpointManager::Impl {
   Engine engine;
   const EngineParts& parts = engine.parts();
   const Job& job = parts.job;
-  Store& directory = parts.directory;      // rank 0's
+  Store& store = parts.store;              // rank 0's
   std::unique_ptr<NodeCheckpoints> nodes;  // null: none of its checkpoints are there
 };
 

@@ -43,7 +43,7 @@ namespace {
 std::string line_of(std::int64_t step) { return cat("step ", step, ": "); }
 
 // What a run that goes on from this sequence leaves behind, as far as the catalog knows it.
-std::vector<PastSave> saved_after(const Store& directory, std::int64_t sequence) {
+std::vector<PastSave> saved_after(const Store& store, std::int64_t sequence) {
   std::vector<PastSave> saves;
   for (const auto& entry : store.history().catalog()) {
     const auto& save = entry.save;
@@ -81,7 +81,7 @@ RestoreReport Restorer::restore_step(std::int64_t step, State& state, const Rest
       step, contents.meta ? std::optional(contents.meta->sequence) : std::nullopt);
   if (elsewhere) elsewhere->went_back_to(contents.meta ? contents.meta->sequence : -1);
   if (job.root() && contents.meta) {
-    ledger.went_back_to(*contents.meta, saved_after(directory, contents.meta->sequence));
+    ledger.went_back_to(*contents.meta, saved_after(store, contents.meta->sequence));
   }
   if (turns) turns->restored(step);
   return report;

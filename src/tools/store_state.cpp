@@ -44,13 +44,13 @@ std::string store(const State& state, const CheckpointMeta& origin, const Addres
                numbered ? commit::Naming(numbered->name) : commit::Naming(name, false), manager);
   job.keeps_state_file = false;  // what is newest there is not for a tool to say
   Engine engine(std::move(job));
-  auto& directory = engine.parts().directory;
-  directory.history().stand_for(origin);
+  auto& history = engine.parts().store.history();
+  history.stand_for(origin);
   engine.open();
   const auto step = numbered ? numbered->step : 0;
   // Also what a manager would replace: a step that was left behind, or is damaged.
   together(*group, [&] {
-    if (options.overwrite || !directory.history().find(step)) return;  // rank 0's
+    if (options.overwrite || !history.find(step)) return;  // rank 0's
     throw Error(Code::already_exists, cat("the checkpoint ", prefix.string(), " exists"),
                 "a prefix has one checkpoint, whichever its format",
                 "Choose another destination, or say --overwrite to have it replaced.")
