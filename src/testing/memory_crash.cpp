@@ -139,7 +139,9 @@ std::vector<CrashChoice> MemoryFileSystem::crash_choices(std::size_t stop_after,
 std::string MemoryFileSystem::describe(std::size_t stop_after, const CrashChoice& choice) const {
   const MutexLock guard(disk_->mutex);
   require_count(stop_after, disk_->record.size());
-  const auto text = [&](std::size_t i) CAIRN_REQUIRES(disk_->mutex) { return cat("#", i, " ", disk_->record.at(i).text); };
+  const auto text = [&](std::size_t i) CAIRN_REQUIRES(disk_->mutex) {
+    return cat("#", i, " ", disk_->record.at(i).text);
+  };
   std::string words = stop_after == 0 ? "stopped before the first operation"
                                       : "stopped after " + text(stop_after - 1);
   words += choice.keep ? "; what was not durable is kept" : "; what was not durable is lost";

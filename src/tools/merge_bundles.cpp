@@ -348,15 +348,15 @@ void merge_checkpoints(const std::vector<std::filesystem::path>& given,
   meta.version = version();
   meta.statistics.reset();  // of another save
   meta.run = {};
-  // It may have been pinned meanwhile; nobody pins while it is replaced.
-  std::optional<PinLock> pins;
   commit_bundle(place, *owned,
-                {std::move(joined.data), std::move(joined.tensors), std::move(meta), access}, [&] {
-                  if (!replaces) return;
-                  pins = PinLock::take({place.files, place.directory}, owner_wait_seconds);
+                {std::move(joined.data), std::move(joined.tensors), std::move(meta), access},
+                [&]() -> std::optional<PinLock> {
+                  if (!replaces) return std::nullopt;
+                  // It may have been pinned meanwhile; nobody pins while it is replaced.
+                  auto pins = PinLock::take({place.files, place.directory}, owner_wait_seconds);
                   require_not_pinned(files, to, "replaced");
+                  return pins;
                 });
-  pins.reset();
   remove_parts(place, inputs, removals);
 }
 

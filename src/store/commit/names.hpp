@@ -18,9 +18,8 @@
 ///       saver-00000…                             what a registered saver wrote
 ///       part.h5                                  the one file of a save that makes one
 ///       copy.h5                                  a copy of that, which takes its place
-///   DIRECTORY/NAME-9223372036854775807_temp_UUID/  what an owner saves from
-///   (staging_directory.hpp), as long
-///                                                as it saves under this name:
+///   DIRECTORY/NAME-9223372036854775807_temp_UUID/  what an owner saves from, as long as it saves
+///                                                under this name (staging_directory.hpp):
 ///       UUID.part-00000-of-00002                 data files of a save, by the save's UUID,
 ///       UUID.index, UUID.state                   its index and state file in preparation
 ///       UUID.recorded-part-00000-of-00002        data files of a save that leaves records,

@@ -150,6 +150,7 @@ void Staging::leave() noexcept {
 void Staging::forget() noexcept {
   uuid_.clear();
   opened_.reset();
+  durable_ = false;
 }
 
 void Staging::end() noexcept {

@@ -11,7 +11,7 @@
 namespace cairn {
 
 void commit_bundle(const Location& place, const commit::OwnedName& owner, NewBundle bundle,
-                   const std::function<void()>& sealed) {
+                   const std::function<std::optional<PinLock>()>& sealed) {
   auto& files = *place.files;
   const auto data_files = static_cast<int>(bundle.data.size());
   commit::Transaction save{place.directory,    place.naming,   0,
@@ -28,7 +28,7 @@ void commit_bundle(const Location& place, const commit::OwnedName& owner, NewBun
     const auto index =
         seal_index({std::move(bundle.tensors), {}}, bundle.meta, data_files, save.num_files);
     owner.check();
-    sealed();
+    const auto pins = sealed();
     commit::publish(*made.files(), save, index.index, index.own_files,
                     [&](const auto& one) { return holds(files, one); });
   } catch (const Error& error) {

@@ -440,6 +440,13 @@ TEST_F(DirectoryAlone, ASaveLooksWhereTheStagingDirectoryMayNotBeDurable) {
   EXPECT_FALSE(owner.directory.is_simple(20, 0));
   owner.save(20);
   EXPECT_TRUE(owner.directory.is_simple(30, 0));
+  // After a failure it is gone, and the next save makes another.
+  const auto failed = owner.begin(30);
+  owner.directory.withdraw(failed.draft);
+  owner.directory.spoil(true);
+  EXPECT_FALSE(owner.directory.is_simple(40, 0));
+  owner.save(40);
+  EXPECT_TRUE(owner.directory.is_simple(50, 0));
 }
 
 TEST_F(DirectoryAlone, AReaderChoosesAmongWhatIsThereNow) {
