@@ -6,7 +6,6 @@
 #include <sstream>
 
 #include "base/text.hpp"
-#include "store/contents/format.hpp"
 #include "store/directory/pins.hpp"
 #include "store/directory/retention.hpp"
 #include "support/object_files.hpp"
@@ -145,8 +144,8 @@ class ObjectStore : public Store {
   }
   Draft join(const DraftId& id) const override {
     const auto prefix = place_.prefix(id.step);
-    auto objects = std::make_unique<ObjectDraft>(place_.files, prefix.string(), id.num_files);
-    return {std::move(objects), id, Format::bundle, prefix};
+    return {std::make_unique<ObjectDraft>(place_.files, prefix.string(), id.num_files), id,
+            Format::bundle, prefix};
   }
   void remove_untaken(const Draft&, int, int) const override {}
   std::optional<io::FileId> publish(Prepared& save, int data_files, JoinedEntries joined,
@@ -203,8 +202,12 @@ class ObjectStore : public Store {
     remove(steps);
     return steps.size();
   }
-  void pin(std::int64_t step) override { add_pin(place_, require(step)); }
-  void unpin(std::int64_t step) override { remove_pin(place_, require(step).step); }
+  void pin(std::int64_t step) override {
+    check_owner();
+    if (!history_.find(step)) throw Error(Code::not_found, cat("no step ", step), "", "");
+    add_pin(place_, *history_.find(step));
+  }
+  void unpin(std::int64_t step) override { remove_pin(place_, step); }
   void refresh_pins(std::vector<CatalogEntry>& entries) const override {
     cairn::refresh_pins(place_, entries);
   }
@@ -240,9 +243,8 @@ class ObjectStore : public Store {
     }
   }
   std::vector<CatalogEntry> read_catalog() const {
-    const auto log = read_log();
     auto entries = scan_catalog(place_);
-    std::erase_if(entries, [&](const auto& one) { return !log.uuid.contains(one.step); });
+    std::erase_if(entries, [log = read_log()](auto& one) { return !log.uuid.contains(one.step); });
     return entries;
   }
   std::vector<std::string> data_of(std::int64_t step) const {
@@ -281,11 +283,6 @@ class ObjectStore : public Store {
       if (!is_of(data, draft.id())) server_.remove(data);
     }
     remove(steps);
-  }
-  const CatalogEntry& require(std::int64_t step) const {
-    check_owner();
-    if (const auto* entry = history_.find(step)) return *entry;
-    throw Error(Code::not_found, cat("there is no step ", step), "", "");
   }
   void mark_damaged(const CatalogEntry& entry, const std::string& reason) override {
     cairn::mark_damaged(place_, entry, reason);
