@@ -77,10 +77,10 @@ class EncodedIndex {
 /// What an index says; `prefix` and `meta` stay empty, for they are not in it. Throws data_loss
 /// when the index as a whole cannot be trusted. What is wrong with one tensor goes to its
 /// `problem`, and its slices are left out. A tensor without problem has slices inside its shape
-/// that overlap nowhere, non-negative ranges whose ends and whose sum fit 63 bits, files below
-/// num_files, and sizes that fit its dtype. Its slices may leave gaps. An entry of a slice that no
-/// tensor lists becomes a tensor with a problem under the entry's own key, which begins with a zero
-/// byte. Thread-safe. Memory and time are bounded by the size of `bytes`, whatever they are.
+/// that overlap nowhere, non-negative ranges whose ends fit 63 bits, files below num_files, and raw
+/// sizes that fit its dtype. Over all such tensors the sum of sizes fits 63 bits, stored or raw. Its
+/// slices may leave gaps. An entry of a slice that no tensor lists becomes a tensor with a problem
+/// under the entry's own key, which begins with a zero byte. Thread-safe. Memory and time are bounded by the size of `bytes`, whatever they are.
 CheckpointContents parse_index(std::string_view bytes, const Limits& limits = {});
 
 /// Data files that tensors without problem refer to, ascending. num_files says nothing of how many:

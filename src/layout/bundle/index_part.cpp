@@ -6,6 +6,7 @@
 #include "layout/bundle/index_walk.hpp"
 #include "layout/bundle/overlap.hpp"
 #include "layout/bundle/slice_key.hpp"
+#include "layout/offsets.hpp"
 
 namespace cairn::bundle {
 namespace {
@@ -59,7 +60,7 @@ class RangeReader {
     boxes.reserve(scratch_.slices.size());
     for (const auto& slice : scratch_.slices) {
       boxes.push_back(slice.box);
-      require(!__builtin_add_overflow(part_.bytes, slice.stored_bytes, &part_.bytes));
+      require(!__builtin_add_overflow(part_.bytes, most_bytes(slice), &part_.bytes));
     }
     require(!find_overlap(boxes));
     part_.slices.push_back(std::move(scratch_.slices));

@@ -9,6 +9,7 @@
 #include "layout/bundle/overlap.hpp"
 #include "layout/bundle/slice_key.hpp"
 #include "layout/bundle/table.hpp"
+#include "layout/offsets.hpp"
 
 namespace cairn::bundle {
 namespace {
@@ -93,7 +94,7 @@ class Assembler {
     std::int64_t total = bytes;
     bool overflow = false;
     for (const auto& slice : tensor.slices) {
-      overflow = overflow || __builtin_add_overflow(total, slice.stored_bytes, &total);
+      overflow = overflow || __builtin_add_overflow(total, most_bytes(slice), &total);
     }
     if (overflow && tensor.problem.empty()) {
       tensor.problem = "with it the checkpoint would have 2^63 bytes or more";
