@@ -193,7 +193,6 @@ TEST(Index, what_cannot_be_written_is_refused) {
 }
 
 // A few bytes, but more than 2^63 of them decoded.
-// A few bytes, but more than 2^63 of them decoded.
 // Who does not know what a codec is must not take its bytes for values; TensorFlow says so, too.
 TEST(Index, the_header_tells_of_codecs) {
   const auto header = [](const std::vector<StoredTensor>& tensors) {
