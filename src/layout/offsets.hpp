@@ -1,5 +1,6 @@
 #pragma once
 /// Where bytes lie in a data file.
+#include <algorithm>
 #include <cstdint>
 
 #include "cairn/contents.hpp"
@@ -30,6 +31,10 @@ inline void move_by(std::int64_t begin, Piece& piece) { piece.offset += begin; }
 /// Where a byte of it lies, counted from its first.
 inline std::int64_t place_of(const Piece& piece, std::int64_t byte) { return piece.offset + byte; }
 inline std::int64_t end_of(const Piece& piece) { return piece.offset + piece.stored_bytes; }
+/// What it takes in its file or, if that is more, decoded.
+inline std::int64_t most_bytes(const Piece& piece) {
+  return std::max(piece.stored_bytes, piece.raw_bytes);
+}
 /// Whether a file of this size has all of it. Its end may be beyond any number.
 inline bool lies_within(const Piece& piece, std::int64_t file_bytes) {
   return piece.offset <= file_bytes && piece.stored_bytes <= file_bytes - piece.offset;

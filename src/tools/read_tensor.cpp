@@ -43,11 +43,14 @@ std::vector<const Piece*> touched(const CheckpointContents& contents, const Stor
   std::vector<const Piece*> slices;
   for (const auto& slice : tensor.slices) {
     // A tensor without elements still has a checksum to look at.
-    if (overlaps(slice.box, wanted) || slice.box == wanted) slices.push_back(&slice);
+    if (!overlaps(slice.box, wanted) && slice.box != wanted) continue;
+    decoder_of(contents, tensor, slice);
+    slices.push_back(&slice);
   }
   return slices;
 }
 
+// Of what they hold.
 std::int64_t bytes_of(const std::vector<const Piece*>& slices) {
   std::int64_t bytes = 0;
   for (const auto* slice : slices) bytes += slice->raw_bytes;
@@ -91,10 +94,6 @@ void require_few_filled(const StoredTensor& tensor, const Box& wanted) {
       .of_tensor(tensor.key);
 }
 
-}  // namespace
-
-namespace {
-
 // The bytes of one piece, part by part: of what is encoded the whole is read and decoded first.
 class PieceReader {
  public:
@@ -121,7 +120,7 @@ class PieceReader {
 
 }  // namespace
 
-std::int64_t stored_bytes(const StoredTensor& tensor) {
+std::int64_t value_bytes(const StoredTensor& tensor) {
   std::int64_t bytes = 0;
   for (const auto& slice : tensor.slices) bytes += slice.raw_bytes;
   return bytes;

@@ -27,15 +27,16 @@ void read_chunks(const OpenCheckpoint&, const StoredTensor&, const Box& wanted,
 void read_chunks_unchecked(const OpenCheckpoint&, const StoredTensor&, const Box& wanted,
                            const std::function<bool(const Box&)>& needed, const TakeChunk& take,
                            const TakeGap& take_gap, const Progress& = {});
-/// The bytes of all its slices.
-std::int64_t stored_bytes(const StoredTensor&);
-/// The bytes that read_chunks reads. Throws as it does, before it reads.
+/// The bytes of what all its slices hold, decoded.
+std::int64_t value_bytes(const StoredTensor&);
+/// The same of the slices that read_chunks reads. Throws as it does, before it reads.
 std::int64_t checked_bytes(const CheckpointContents&, const StoredTensor&, const Box& wanted);
 
 /// The elements of `wanted`, row-major and little-endian. Each stored slice that shares an element
 /// with it is read and checked whole, in chunks of a few MiB. Throws data_loss when one is damaged
 /// or stored slices leave a part out, invalid_argument when the box is not in the tensor, the
-/// tensor holds strings or gaps fill more than 1 GiB of the box, unsupported for variants.
+/// tensor holds strings or gaps fill more than 1 GiB of the box, unsupported for variants and
+/// codecs that are not known.
 std::string read_numbers(const OpenCheckpoint&, const StoredTensor&, const Box& wanted,
                          const Progress& = {});
 

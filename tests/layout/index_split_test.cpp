@@ -27,7 +27,8 @@ std::string text_of(const CheckpointContents& contents) {
     std::vector<std::string> lines;
     for (const auto& slice : tensor.slices) {
       lines.push_back(cat(box_text(slice.box), ' ', slice.file, ' ', slice.offset, ' ',
-                          slice.stored_bytes, ' ', slice.crc32c, '\n'));
+                          slice.stored_bytes, ' ', slice.raw_bytes, ' ', slice.crc32c, ' ',
+                          static_cast<int>(slice.codec), '\n'));
       for (const bool dash : slice.dash) lines.back() += dash ? '-' : '.';
     }
     std::sort(lines.begin(), lines.end());
@@ -87,8 +88,13 @@ StoredTensor tensor_of(std::string key, DType dtype, const Dims& shape,
   const auto add = [&](const Box& box) {
     const auto number = static_cast<std::int32_t>(tensor.slices.size());
     const auto bytes = box.count() * static_cast<std::int64_t>(dtype_size(dtype));
-    tensor.slices.push_back(
-        {box, {}, number % 3, number * 1000, bytes, static_cast<std::uint32_t>(77 + box.count())});
+    tensor.slices.push_back({box,
+                             {},
+                             number % 3,
+                             number * 1000,
+                             bytes,
+                             bytes,
+                             static_cast<std::uint32_t>(77 + box.count())});
     if (bytes == 0) tensor.slices.back().crc32c = 0;
   };
   for (const auto& box : boxes) add(box);
@@ -134,6 +140,22 @@ TEST(IndexSplit, PartsSayWhatTheWholeSays) {
     EXPECT_GT(displaced, 0u);  // the patches
     EXPECT_EQ(parts > 1, slices < 1000);
   }
+}
+
+TEST(IndexSplit, WhatIsDecodedCounts) {
+  const std::int64_t most = (std::int64_t{1} << 60) - 1;
+  auto tensor = tensor_of("w", DType::float64, {2 * most}, {{{0}, {1}}, {{1}, {most - 1}}});
+  for (auto& slice : tensor.slices) {
+    slice.codec = Codec{7};
+    slice.raw_bytes = 8 * slice.box.extent[0];
+    slice.stored_bytes = 3;
+  }
+  const auto bytes = build_index(3, {tensor});
+  const auto read = read_in_parts(bytes, 16);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(text_of(*read), text_of(parse_index(bytes)));
+  tensor.slices.push_back({{{most}, {most}}, {}, 0, 0, 3, 8 * most, 1, Codec{7}});
+  EXPECT_FALSE(read_in_parts(build_index(3, {tensor}), 16));
 }
 
 TEST(IndexSplit, IndexWithoutSlicesHasNoParts) {

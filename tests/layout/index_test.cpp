@@ -192,6 +192,50 @@ TEST(Index, what_cannot_be_written_is_refused) {
   EXPECT_THAT(refusal(1, {dash}), HasSubstr("is called whole, but is not"));
 }
 
+// A few bytes, but more than 2^63 of them decoded.
+// Who does not know what a codec is must not take its bytes for values; TensorFlow says so, too.
+TEST(Index, the_header_tells_of_codecs) {
+  const auto header = [](const std::vector<StoredTensor>& tensors) {
+    return to_hex(build_index(1, tensors).substr(3, 9));
+  };
+  auto plain_one = plain("a", DType::float32, {2});
+  auto two = sliced("w", {4}, {{{0}, {2}}, {{2}, {2}}});
+  EXPECT_EQ(header({plain_one, two}),
+            "08011a02080100"
+            "0b0d");
+  two.slices[1].codec = plain_one.slices[0].codec = Codec{1000};
+  EXPECT_EQ(header({plain_one}), "08011a05080110e807");
+  EXPECT_EQ(header({two}), "08011a05080110e807");
+  const auto entry = encode_entry(two);
+  const std::vector<IndexEntry> more = {entry};
+  std::string bytes;
+  EncodedIndex(1, {encode_entry(plain("a", DType::float32, {2}))}, &more).write([&](auto piece) {
+    bytes += piece;
+  });
+  EXPECT_EQ(to_hex(bytes.substr(3, 9)), "08011a05080110e807");
+  const auto contents = parse_index(bytes);
+  EXPECT_EQ(contents.find("w")->slices[1].codec, Codec{1000});
+  EXPECT_EQ(contents.find("w")->slices[0].codec, Codec::none);
+}
+
+TEST(Index, what_is_decoded_counts) {
+  const std::int64_t all = std::int64_t{1} << 61, most = (std::int64_t{1} << 60) - 1;
+  StoredTensor x{"x", DType::float64, {all}, true, {}, ""};
+  x.slices.push_back({{{0}, {1024}}, {}, 0, 0, 8192, 8192, 1});
+  for (std::int64_t at = 1024; at < all; at += x.slices.back().box.extent[0]) {
+    const auto count = std::min(most, all - at);
+    x.slices.push_back({{{at}, {count}}, {}, 0, 0, 1, count * 8, 1, Codec{7}});
+  }
+  auto alone = plain("y", DType::float64, {most});
+  alone.slices[0].stored_bytes = 1;
+  alone.slices[0].codec = Codec{7};
+  const auto contents = parse_index(build_index(1, {alone, x}));
+  const auto* refused = contents.find("x");
+  EXPECT_EQ(refused->problem, "with it the checkpoint would have 2^63 bytes or more");
+  EXPECT_TRUE(refused->slices.empty());
+  EXPECT_EQ(contents.find("y")->problem, "");
+}
+
 TEST(Index, random_contents_come_back) {
   std::mt19937_64 random(21);
   const auto number = [&](std::int64_t below) {

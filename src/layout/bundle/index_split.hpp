@@ -43,7 +43,7 @@ std::vector<SliceRange> slice_ranges(const std::vector<std::int64_t>& slices_of_
 /// What a rank has read of a part: of each of its ranges the slices.
 struct IndexPart {
   std::vector<std::vector<Piece>> slices;
-  std::int64_t bytes = 0;  ///< of all of them
+  std::int64_t bytes = 0;  ///< that all of them take, each in its file or, if more, decoded
   /// Keys under which slices stand here; and keys that the entries of tensors list in their place,
   /// of slices that stand elsewhere in the order of keys. Over all parts these must be the same.
   std::vector<std::string> unlisted, displaced;

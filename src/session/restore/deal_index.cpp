@@ -269,7 +269,7 @@ class IndexDealer {
     for (const auto* tensors : {&contents.tensors, &contents.own}) {
       for (const auto& tensor : *tensors) {
         for (const auto& slice : tensor.slices) {
-          if (!fits(slice) || __builtin_add_overflow(bytes, slice.stored_bytes, &bytes))
+          if (!fits(slice) || __builtin_add_overflow(bytes, most_bytes(slice), &bytes))
             return false;
         }
       }

@@ -6,6 +6,7 @@
 #include "session/restore/restore.hpp"
 #include "support/forwarding_files.hpp"
 #include "support/manager_kit.hpp"
+#include "support/run_lengths.hpp"
 
 namespace cairn {
 namespace {
@@ -118,6 +119,19 @@ class DealtIndex : public test::MemoryRun {
     return *std::find_if(contents.tensors.begin(), contents.tensors.end(),
                          [](const auto& tensor) { return tensor.key == "u"; });
   }
+  void restore() {
+    run_threads(GetParam() + 1, [&](auto group) {
+      Rows mine(group->rank(), group->size());
+      const auto u = mine.u, v = mine.v;
+      std::fill(mine.u.begin(), mine.u.end(), 0);
+      std::fill(mine.v.begin(), mine.v.end(), 0);
+      mine.name.clear();
+      CheckpointManager(group, "/run", options_).restore(1, mine.state);
+      EXPECT_EQ(mine.u, u);
+      EXPECT_EQ(mine.v, v);
+      EXPECT_EQ(mine.name, "of all ranks");
+    });
+  }
   void expect_refused(const std::string& text) {
     run_threads(GetParam() + 1, [&](auto group) {
       Rows mine(group->rank(), group->size());
@@ -177,16 +191,37 @@ TEST_P(DealtIndex, RangeThatManyRanksWantGoesToAll) {
 
 TEST_P(DealtIndex, Restores) {
   save();
+  restore();
+}
+
+// The size of a piece says nothing of where its chunks are.
+TEST_P(DealtIndex, RestoresWhatIsEncoded) {
+  const test::RunLengthLayout layout;
+  save();
+  for (const auto& slice : contents().find("u")->slices) {
+    EXPECT_EQ(slice.codec, test::run_lengths_codec);
+  }
+  restore();
+}
+
+// Over all ranks they have more than 2^63 bytes when they are decoded.
+TEST_P(DealtIndex, WhatIsDecodedCounts) {
+  save();
+  auto changed = contents();
+  const std::int64_t all = std::int64_t{1} << 61, most = std::int64_t{1} << 57;
+  StoredTensor x{"x", DType::float64, {all}, true, {}, ""};
+  for (std::int64_t at = 0; at < all; at += most) {
+    x.slices.push_back({{{at}, {most}}, {}, 0, 0, 1, most * 8, 1, test::run_lengths_codec});
+  }
+  changed.tensors.push_back(x);
+  put_index(changed);
   run_threads(GetParam() + 1, [&](auto group) {
-    Rows mine(group->rank(), group->size());
-    const auto u = mine.u, v = mine.v;
-    std::fill(mine.u.begin(), mine.u.end(), 0);
-    std::fill(mine.v.begin(), mine.v.end(), 0);
-    mine.name.clear();
-    CheckpointManager(group, "/run", options_).restore(1, mine.state);
-    EXPECT_EQ(mine.u, u);
-    EXPECT_EQ(mine.v, v);
-    EXPECT_EQ(mine.name, "of all ranks");
+    auto job = make_job(group, "/run", {"ckpt"}, options_);
+    settle_nodes(job);
+    settle_io_ranks(job);
+    const auto index = share_index(job, "/run/ckpt-1");
+    EXPECT_FALSE(index.is_dealt());
+    EXPECT_THAT(index.contents().find("x")->problem, testing::HasSubstr("2^63 bytes or more"));
   });
 }
 
