@@ -40,7 +40,7 @@ LocalTensor whole_of(const CFI_cdesc_t& array) {
 
 // A tensor of which this rank holds several boxes, given one by one.
 struct Patches final : TensorSource {
-  void look(LocalTensor& tensor) override { tensor.slices = slices; }
+  void look(LocalTensor& tensor) const override { tensor.slices = slices; }
   std::vector<LocalSlice> slices;
 };
 
@@ -71,13 +71,11 @@ void add_patch(State& state, const std::string& key, LocalTensor next) {
   State alone;  // says what is wrong with it
   alone.add(key, next);
   if (auto* before = patches_of(state, key, next)) {
-    before->slices.push_back(std::move(next.slices.front()));
-    try {
-      state.look();  // patches must not overlap
-    } catch (...) {
-      before->slices.pop_back();
-      throw;
-    }
+    auto slices = before->slices;
+    slices.push_back(std::move(next.slices.front()));
+    next.slices = slices;
+    State().add(key, std::move(next));  // they must not overlap
+    before->slices = std::move(slices);
     return;
   }
   const auto patches = std::make_shared<Patches>();

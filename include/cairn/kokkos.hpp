@@ -69,10 +69,8 @@ template <class View, class Exec>
 LocalTensor followed(const View* view, bool is_whole, Dims global_shape, Dims start,
                      const Exec& exec) {
   return slice_of(*view, std::move(global_shape), std::move(start), [&](LocalTensor& tensor) {
-    auto memory = std::make_shared<FollowedView<View, Exec>>(view, is_whole, exec);
-    memory->look(tensor);
-    tensor.slices[0].memory = memory;
-    tensor.source = std::move(memory);
+    tensor.source = std::make_shared<FollowedView<View, Exec>>(view, is_whole, exec);
+    tensor.source->look(tensor);
   });
 }
 

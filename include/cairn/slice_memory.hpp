@@ -27,8 +27,9 @@ Footprint footprint_of(const Object& object) {
   return {reinterpret_cast<const std::byte*>(&object), {}, sizeof(Object)};
 }
 
-/// The elements of one slice, wherever they live. Implementations need not be thread-safe; the
-/// library calls them from the thread that called it. `part` is relative to the slice's origin.
+/// The elements of one slice, wherever they live. Implementations need not be thread-safe: the
+/// library calls them from the thread that called it, so from several ones where these save one
+/// state at a time. `part` is relative to the slice's origin.
 class SliceMemory {
  public:
   virtual ~SliceMemory() = default;

@@ -22,6 +22,7 @@ namespace cairn {
 
 class Error;
 struct CheckpointContents;
+class SeenState;
 namespace detail {
 class StateMaker;
 }
@@ -59,11 +60,13 @@ class Rows;
 class TensorSource {
  public:
   virtual ~TensorSource() = default;
-  /// Sets shape, boxes and memory of `tensor` to what the application has now. Called as a save or
-  /// a restore begins, by the thread that called it. What it throws, that call throws on all ranks.
-  virtual void look(LocalTensor& tensor) = 0;
-  /// That call is over: gives up the memory (a View's) of which look() took a share.
-  virtual void let_go(LocalTensor&) {}
+  /// Sets shape, boxes and memory of `tensor`, a copy of the state's, to what the application has
+  /// now. Called as a save or a restore begins, by the thread that called it; so by several threads
+  /// at a time where they save one state. What it throws, that call throws on all ranks.
+  virtual void look(LocalTensor& tensor) const = 0;
+  /// `tensor` becomes the state's, which keeps it between calls: takes out memory (a View's) that
+  /// is not to be kept, and that look() gives anew.
+  virtual void let_go(LocalTensor&) const {}
 };
 
 /// This rank's part of one tensor of the job: no slice, one, several (patches), or all of it.
@@ -197,7 +200,8 @@ struct ObjectNotes {
 
 /// The tensors of one rank, in the order in which they were added. It refers to the application's
 /// memory and owns none of it: a pointer must stay valid, an object given by reference must stay at
-/// its address as long as the state is used. Not thread-safe: saves change what tensors() returns.
+/// its address as long as the state is used. A save changes nothing of it, so that several managers
+/// may save one state from several threads; all else takes a thread at a time.
 class State {
  public:
   /// Throws invalid_argument for a key that is empty, not UTF-8, begins with a zero byte or with
@@ -257,7 +261,7 @@ class State {
   State& describe(Attributes attributes);
   const Descriptions& descriptions() const { return descriptions_; }
 
-  /// As the last save or restore found them; tensors of each_time have no slices in between.
+  /// As they were given; tensors of each_time have no slices.
   const std::vector<std::pair<std::string, LocalTensor>>& tensors() const { return tensors_; }
   const LocalTensor* find(std::string_view key) const;
   const ObjectNotes& objects() const { return objects_; }
@@ -265,12 +269,6 @@ class State {
   /// How to store the tensors whose own Storage is `automatic`. The same on all ranks.
   State& store(Storage storage) { return storage_ = storage, *this; }
   Storage storage() const { return storage_; }
-
-  /// Looks at everything that was given by reference, as each save and restore does first. Throws
-  /// what is wrong with a tensor now, with its key.
-  void look() const;
-  /// Gives up what look() took a share of, as each save and restore does last.
-  void let_go() const;
 
   /// What a restore fills is then what `maker` makes of the checkpoint (model/state_maker.hpp), in
   /// place of what is here. Null: what is here.
@@ -280,13 +278,14 @@ class State {
   void make(const CheckpointContents&);
 
  private:
+  friend class SeenState;  // model/seen_state.hpp
   void require_new(const std::string& key) const;
   State& take(State part);
 
   void append(std::string key, LocalTensor tensor);
 
   Storage storage_ = Storage::automatic;
-  mutable std::vector<std::pair<std::string, LocalTensor>> tensors_;
+  std::vector<std::pair<std::string, LocalTensor>> tensors_;
   std::vector<std::size_t> followed_;  // those with a source
   std::map<std::string, std::size_t, std::less<>> position_;
   ObjectNotes objects_;

@@ -4,6 +4,8 @@
 #include <new>
 #include <stdexcept>
 
+#include "base/unwinding.hpp"
+
 namespace cairn {
 
 Error error_of(const std::exception& thrown, Code otherwise) {
@@ -21,6 +23,21 @@ Error error_of(const std::exception& thrown, Code otherwise) {
         .at(path.string());
   }
   return Error(otherwise, thrown.what());
+}
+
+Error error_in_flight() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    if (error.code() == Code::communication) throw;
+    return error;
+  } catch (const std::exception& exception) {
+    return error_of(exception);
+  } catch (const Unwinding&) {
+    throw;
+  } catch (...) {
+    return Error(Code::internal, "an exception of unknown type");
+  }
 }
 
 }  // namespace cairn

@@ -9,4 +9,8 @@ namespace cairn {
 /// and paths that the standard library met, among them. `otherwise`: of what is neither.
 Error error_of(const std::exception&, Code otherwise = Code::internal);
 
+/// The exception that is being handled, as an Error that ranks can agree on: foreign ones become
+/// Code::internal with their text. Rethrows communication errors and Unwinding.
+Error error_in_flight();
+
 }  // namespace cairn

@@ -29,7 +29,7 @@ namespace {
 // A rank whose program gives NULL for a state must not leave the others waiting: the call begins,
 // looks at this state, and so fails on all ranks.
 struct NoState final : TensorSource {
-  void look(LocalTensor&) override {
+  void look(LocalTensor&) const override {
     throw Error(Code::invalid_argument, "the state of this call is NULL");
   }
 };

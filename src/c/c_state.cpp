@@ -192,7 +192,7 @@ struct KeptStrings final : StringMemory, TensorSource {
   std::vector<std::string> get() const override { return *values; }
   void set(std::vector<std::string> restored) override { *values = std::move(restored); }
   Footprint footprint() const override { return footprint_of(*values); }
-  void look(LocalTensor& tensor) override {
+  void look(LocalTensor& tensor) const override {
     tensor.shape = {static_cast<std::int64_t>(values->size())};
   }
   std::shared_ptr<std::vector<std::string>> values;

@@ -74,7 +74,7 @@ bool is_indexed(const LocalTensor& tensor) {
   return tensor.unresolved && tensor.unresolved->kind == Unresolved::Kind::indexed;
 }
 
-AllSaid said_here(const State& state, int rank) {
+AllSaid said_here(const SeenState& state, int rank) {
   std::map<const RowIds*, std::string> least;
   for (const auto& [key, tensor] : state.tensors()) {
     if (!is_indexed(tensor)) continue;
@@ -196,7 +196,8 @@ void RowPlans::keep_only(const std::vector<IdSet>& sets) {
   });
 }
 
-std::vector<IdSet> gather_id_sets(Group& group, const State& state, bool sizes, RowPlans* plans) {
+std::vector<IdSet> gather_id_sets(Group& group, const SeenState& state, bool sizes,
+                                  RowPlans* plans) {
   const int rank = group.rank();
   auto message = together(group, [&] { return pack(said_here(state, rank)); });
   message = reduce_to_root(group, std::move(message),

@@ -152,21 +152,6 @@ void agree(Group& group, const std::optional<Error>& mine) {
   throw decode(bytes);
 }
 
-Error error_in_flight() {
-  try {
-    throw;
-  } catch (const Error& error) {
-    if (error.code() == Code::communication) throw;
-    return error;
-  } catch (const std::exception& exception) {
-    return error_of(exception);
-  } catch (const Unwinding&) {
-    throw;
-  } catch (...) {
-    return Error(Code::internal, "an exception of unknown type");
-  }
-}
-
 Error application_error(std::string_view who) {
   try {
     throw;

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error_of.hpp"
 #include "cairn/error.hpp"
 #include "cairn/group.hpp"
 
@@ -19,10 +20,6 @@ namespace cairn {
 /// The verdict. Returns on all ranks when no rank has an error (one all_reduce); else throws on all
 /// ranks the error of the lowest rank that has one, with that rank if the error names none.
 void agree(Group& group, const std::optional<Error>& mine);
-
-/// The exception that is being handled, as an Error that ranks can agree on: foreign ones become
-/// Code::internal with their text. Rethrows communication errors and Unwinding.
-Error error_in_flight();
 
 /// The same of an exception that the application's code threw: foreign ones become
 /// Code::application, and `who` ("saver 'x'"; "": not named) goes before the text. Codes that say

@@ -9,52 +9,59 @@
 namespace cairn {
 namespace {
 
-// A vector, its own memory: between two looks its elements are taken to stay where they are.
-class FollowedVector : public SliceMemory, public TensorSource {
+// A vector. As long as its elements stay where they were at first, so does the tensor's memory.
+class FollowedVector : public TensorSource {
  public:
   struct Part {
     Dims extent, strides;
   };
   FollowedVector(DType dtype, detail::AskBytes ask, bool writable, std::optional<Part> part)
-      : dtype_(dtype), ask_(std::move(ask)), may_write_(writable), part_(std::move(part)) {}
+      : dtype_(dtype),
+        ask_(std::move(ask)),
+        may_write_(writable),
+        part_(std::move(part)),
+        first_(find()),
+        memory_(memory_of(first_)) {}
 
-  void look(LocalTensor& tensor) override {
-    const auto bytes = ask_();
-    const auto size = bytes.size() / dtype_size(dtype_);
-    const auto extent = part_ ? part_->extent : Dims{static_cast<std::int64_t>(size)};
-    if (part_) check_span_holds(size, part_->extent, part_->strides, "vector");
-    if (!memory_ || bytes.data() != data_ || size != size_) {
-      // The vector is not const; only the look at it is.
-      auto* writable = may_write_ ? const_cast<std::byte*>(bytes.data()) : nullptr;
-      memory_ =
-          host_memory(dtype_, bytes.data(), writable, extent, part_ ? part_->strides : Dims{});
-      data_ = bytes.data();
-      size_ = size;
-    }
+  void look(LocalTensor& tensor) const override {
+    const auto now = find();
+    const bool stays = now.data() == first_.data() && now.size() == first_.size();
+    auto& slice = tensor.slices.at(0);
+    slice.memory = stays ? memory_ : memory_of(now);
     if (part_) return;
-    tensor.shape = extent;
-    tensor.slices.at(0).box.extent = extent;
+    tensor.shape = slice.box.extent = extent_of(now);
   }
 
-  void read(const Box& part, std::byte* out) const override { memory_->read(part, out); }
-  void write(const Box& part, const std::byte* in) override { memory_->write(part, in); }
-  const std::byte* contiguous() const override { return std::as_const(*memory_).contiguous(); }
-  std::byte* contiguous_writable() override { return memory_->contiguous_writable(); }
-  bool writable() const override { return memory_->writable(); }
-  Footprint footprint() const override { return memory_->footprint(); }
-
  private:
-  DType dtype_;
-  detail::AskBytes ask_;
-  bool may_write_;
-  std::optional<Part> part_;  // none: all of it
-  std::shared_ptr<SliceMemory> memory_;
-  const std::byte* data_ = nullptr;
-  std::size_t size_ = 0;
+  using Bytes = std::span<const std::byte>;
+
+  // Throws invalid_argument if there are too few.
+  Bytes find() const {
+    const auto bytes = ask_();
+    const auto size = bytes.size() / dtype_size(dtype_);
+    if (part_) check_span_holds(size, part_->extent, part_->strides, "vector");
+    return bytes;
+  }
+  Dims extent_of(Bytes bytes) const {
+    return {static_cast<std::int64_t>(bytes.size() / dtype_size(dtype_))};
+  }
+  std::shared_ptr<SliceMemory> memory_of(Bytes bytes) const {
+    // The vector is not const; only the look at it is.
+    auto* writable = may_write_ ? const_cast<std::byte*>(bytes.data()) : nullptr;
+    return host_memory(dtype_, bytes.data(), writable, part_ ? part_->extent : extent_of(bytes),
+                       part_ ? part_->strides : Dims{});
+  }
+
+  const DType dtype_;
+  const detail::AskBytes ask_;
+  const bool may_write_;
+  const std::optional<Part> part_;  // none: all of it
+  const Bytes first_;
+  const std::shared_ptr<SliceMemory> memory_;
 };
 
 LocalTensor of_vector(LocalTensor tensor, Box box, std::shared_ptr<FollowedVector> vector) {
-  tensor.slices.push_back({std::move(box), vector});
+  tensor.slices.push_back({std::move(box), nullptr});
   vector->look(tensor);
   tensor.source = std::move(vector);
   return tensor;
@@ -64,7 +71,7 @@ class Given : public TensorSource {
  public:
   explicit Given(std::function<LocalTensor()> give) : give_(std::move(give)) {}
 
-  void look(LocalTensor& tensor) override {
+  void look(LocalTensor& tensor) const override {
     auto now = looked_at(give_());
     if (now.unresolved) {
       throw Error(
@@ -75,10 +82,9 @@ class Given : public TensorSource {
     if (tensor.storage != Storage::automatic) now.storage = tensor.storage;
     if (tensor.sparse) now.sparse = tensor.sparse;
     now.unresolved = std::move(tensor.unresolved);
-    now.source = std::move(tensor.source);
     tensor = std::move(now);
   }
-  void let_go(LocalTensor& tensor) override {
+  void let_go(LocalTensor& tensor) const override {
     tensor.slices.clear();
     tensor.strings = nullptr;
   }

@@ -10,11 +10,11 @@ namespace {
 class AllRows : public TensorSource {
  public:
   explicit AllRows(std::shared_ptr<Rows> rows) : rows_(std::move(rows)) {}
-  void look(LocalTensor& tensor) override {
+  void look(LocalTensor& tensor) const override {
     tensor.shape[0] = rows_->count();
     tensor.slices = {{Box::whole(tensor.shape), rows_->memory()}};
   }
-  void let_go(LocalTensor& tensor) override { tensor.slices.clear(); }
+  void let_go(LocalTensor& tensor) const override { tensor.slices.clear(); }
 
  private:
   std::shared_ptr<Rows> rows_;

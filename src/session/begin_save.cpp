@@ -67,7 +67,7 @@ bool Planning::make_way() {
 }
 
 // Whether all ranks can save with the plan of the last save; `quick`: without the directory, too.
-PlanSum Planning::ask_for_plan(const SaveRequest& request, const Look& look, bool quick) {
+PlanSum Planning::ask_for_plan(const SaveRequest& request, const SeenState& state, bool quick) {
   const auto kept = plans.kept();
   // What goes wrong on one rank is a miss: the long way meets it again, and says so on all ranks.
   bool may = kept != nullptr && !request.options.policy;
@@ -77,7 +77,7 @@ PlanSum Planning::ask_for_plan(const SaveRequest& request, const Look& look, boo
       error_in_flight();
       may = false;
     }
-  auto sum = plans.ask(request.step, look, request.options, may);
+  auto sum = plans.ask(request.step, state, request.options, may);
   if (quick && job.root() && sum.fits()) try {
       offer_draft(sum);
     } catch (...) {
@@ -90,15 +90,15 @@ PlanSum Planning::ask_for_plan(const SaveRequest& request, const Look& look, boo
   return sum;
 }
 
-Planned Planning::plan(const SaveRequest& request, const Look& look) {
+Planned Planning::plan(const SaveRequest& request, const SeenState& state) {
   const auto& [step, given, options, background, call] = request;
   const auto kept = plans.kept();
   const bool quick = background && kept && kept->again == SavePlan::Again::alone;
-  auto sum = ask_for_plan(request, look, quick);
+  auto sum = ask_for_plan(request, state, quick);
   Planned planned;
   planned.again = sum.agreed();
-  if (planned.again) planned.descriptions = plans.descriptions(look.state, options);
-  if (planned.again) planned.resolved = plans.with_fills(look.state);
+  if (planned.again) planned.descriptions = plans.descriptions(state, options);
+  if (planned.again) planned.resolved = plans.with_fills(state);
   if (planned.again && quick) {
     planned.plan = kept;
     planned.id = sum.offered();
@@ -117,7 +117,7 @@ Planned Planning::plan(const SaveRequest& request, const Look& look) {
     planned.plan = background ? std::make_shared<SavePlan>(*plans.kept()) : plans.kept();
     return planned;
   }
-  auto made = plans.make_anew(look, options, settle_policy(options));
+  auto made = plans.make_anew(state, options, settle_policy(options));
   if (options.policy) plans.forget();
   planned.plan = std::move(made.plan);
   planned.resolved = std::move(made.resolved);

@@ -155,7 +155,7 @@ void Flights::retire_last() {
 }
 
 // The memory that slices ask for. A state without such slices takes what there is.
-void Flights::choose_memory(const State& state) {
+void Flights::choose_memory(const SeenState& state) {
   for (const auto& [key, tensor] : state.tensors()) {
     for (const auto& slice : tensor.slices) {
       if (auto memory = slice.memory->staging()) return pool_.take_from(std::move(memory));
@@ -164,7 +164,7 @@ void Flights::choose_memory(const State& state) {
   if (!pool_.intact()) pool_.take_from(page_memory());
 }
 
-std::string Flights::reserve(Flight& flight, const State& state) {
+std::string Flights::reserve(Flight& flight, const SeenState& state) {
   Group& group = *job_.group;
   auto& plan = *flight.plan;
   std::int64_t lacking = 0;

@@ -16,6 +16,7 @@
 #include "base/mutex.hpp"
 #include "cairn/async.hpp"
 #include "io/staging_pool.hpp"
+#include "model/seen_state.hpp"
 #include "session/save/frozen.hpp"
 #include "session/save/measure.hpp"
 #include "session/save/save_plan.hpp"
@@ -149,7 +150,7 @@ class Flights {
 
   /// Collective. Memory for a copy of what this rank will write; why it does not fit on some rank,
   /// or "".
-  std::string reserve(Flight&, const State&);
+  std::string reserve(Flight&, const SeenState&);
   /// Local. The same where the last save had as much: does not fail.
   void reserve_again(Flight&);
   const io::StagingPool& pool() const { return pool_; }
@@ -184,7 +185,7 @@ class Flights {
   bool take_first_block() { return !std::exchange(told_blocking_, true); }
 
  private:
-  void choose_memory(const State&);
+  void choose_memory(const SeenState&);
 
   const Job& job_;
   std::vector<std::unique_ptr<Flight>> flights_, landed_;

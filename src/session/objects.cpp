@@ -68,7 +68,7 @@ struct Keys {
 };
 
 // Rank-private items are nobody's objects: no TensorFlow program could bind them all.
-std::set<std::string> private_keys(const Group& group, const State& state) {
+std::set<std::string> private_keys(const Group& group, const SeenState& state) {
   std::set<std::string> keys;
   for (const auto& [key, tensor] : state.tensors()) {
     if (tensor.unresolved && tensor.unresolved->kind == Unresolved::Kind::rank_private) {
@@ -79,7 +79,7 @@ std::set<std::string> private_keys(const Group& group, const State& state) {
 }
 
 // Local: where each tensor of this rank goes. The keys of `outside` stay as they are.
-Keys choose_keys(const State& state, const std::set<std::string>& outside) {
+Keys choose_keys(const SeenState& state, const std::set<std::string>& outside) {
   const auto& notes = state.objects();
   std::optional<GraphIndex> index;
   if (notes.graph) index.emplace(*notes.graph);
@@ -117,7 +117,7 @@ Keys choose_keys(const State& state, const std::set<std::string>& outside) {
 
 // What is described goes with its tensor. Paths of groups stay; what this rank does not know is a
 // tensor of another one.
-Descriptions move_descriptions(const State& given, const State& state,
+Descriptions move_descriptions(const SeenState& given, const SeenState& state,
                                const std::vector<std::string>& stored) {
   Descriptions moved{given.descriptions().attributes, {}};
   if (given.descriptions().by_key.empty()) return moved;
@@ -205,7 +205,7 @@ struct Made {
   std::string counter_key;  // empty: no counter is added
 };
 
-Made make(const State& state, Everything all, bool wants_counter) {
+Made make(const SeenState& state, Everything all, bool wants_counter) {
   Made made;
   if (const auto& carried = state.objects().graph) {
     std::set<std::string_view> attributes;
@@ -245,15 +245,15 @@ Made make(const State& state, Everything all, bool wants_counter) {
 
 State with_object_graph(Group& group, const State& given, std::optional<std::int64_t> save_counter,
                         RowPlans* plans) {
-  const Look look(given);
-  const auto resolved = resolve(group, look, plans, nullptr);
-  const State& state = resolved ? *resolved : given;
+  const SeenState seen(given);
+  const auto resolved = resolve(group, seen, plans, nullptr);
+  const auto& state = resolved ? *resolved : seen;
   Keys keys;
   const auto carried = together(group, [&] {
     const auto& graph = state.objects().graph;
     const auto bytes = graph ? bundle::encode_object_graph(*graph) : "";
-    keys = choose_keys(state, private_keys(group, given));
-    keys.descriptions = move_descriptions(given, state, keys.stored);
+    keys = choose_keys(state, private_keys(group, seen));
+    keys.descriptions = move_descriptions(seen, state, keys.stored);
     return bytes.empty() ? "none" : cat(bytes.size(), " bytes, checksum ", crc32c(bytes));
   });
   require_same(group, "the object graph that the state carries", carried);
@@ -263,9 +263,8 @@ State with_object_graph(Group& group, const State& given, std::optional<std::int
     const auto& names = state.objects().names;
     stored.store(state.storage());
     for (std::size_t i = 0; i < keys.stored.size(); ++i) {
-      auto [key, tensor] = state.tensors()[i];
-      tensor.source = nullptr;
-      stored.add(keys.stored[i], std::move(tensor));
+      const auto& [key, tensor] = state.tensors()[i];
+      stored.add(keys.stored[i], tensor);
       const auto named = names.find(key);
       if (named != names.end()) stored.name(keys.stored[i], named->second);
     }

@@ -83,9 +83,9 @@ std::optional<SaveHandle> Saves::try_save(const SaveRequest& request, Attempt& a
                                           std::string& why) {
   const auto& [step, given, options, background, call] = request;
   // plan
-  const Look look(given);
-  auto planned = stages_.planning.plan(request, look);
-  const State& state = planned.resolved ? *planned.resolved : given;
+  const SeenState seen(given);
+  auto planned = stages_.planning.plan(request, seen);
+  const auto& state = planned.resolved ? *planned.resolved : seen;
   auto made = flights.make(step, background, call);
   auto& flight = *made;
   if (trace) trace->add("wait", step, Trace::Thread::caller, call.at, call.way);
@@ -124,8 +124,8 @@ void Saves::prepare(Flight& flight, const SaveRequest& request) {
 }
 
 // Copy and compare; the rest happens behind the application's back.
-SaveHandle Saves::go_on_behind(std::unique_ptr<Flight>&& made, const State& state, bool compares,
-                               Laps& laps, Attempt& attempt) {
+SaveHandle Saves::go_on_behind(std::unique_ptr<Flight>&& made, const SeenState& state,
+                               bool compares, Laps& laps, Attempt& attempt) {
   auto& [room, writing, landing, planning] = stages_;
   auto& flight = *made;
   try {
@@ -145,7 +145,7 @@ SaveHandle Saves::go_on_behind(std::unique_ptr<Flight>&& made, const State& stat
   return handle;
 }
 
-SaveHandle Saves::save_now(std::unique_ptr<Flight>&& made, const State& state, bool compares,
+SaveHandle Saves::save_now(std::unique_ptr<Flight>&& made, const SeenState& state, bool compares,
                            Laps& laps, Attempt& attempt) {
   auto& [room, writing, landing, planning] = stages_;
   auto& flight = *made;

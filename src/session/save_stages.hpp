@@ -9,9 +9,9 @@
 #include "cairn/async.hpp"
 #include "cairn/log.hpp"
 #include "cairn/options.hpp"
+#include "model/seen_state.hpp"
 #include "session/engine_parts.hpp"
 #include "session/flights.hpp"
-#include "session/job/look.hpp"
 #include "session/save/plans.hpp"
 
 namespace cairn {
@@ -32,7 +32,8 @@ struct Planned {
   std::shared_ptr<const Descriptions> descriptions = nullptr;
   bool again = false;  ///< it is the last save's
   std::optional<DraftId> id = std::nullopt;
-  std::optional<State> resolved = std::nullopt;  ///< nothing: the state is saved as it was given
+  std::optional<SeenState> resolved =
+      std::nullopt;  ///< nothing: the state is saved as it was given
 };
 
 /// In the directory: not memory, nor what a saver of the application has filled elsewhere.
@@ -64,8 +65,8 @@ class Writing : EngineParts {
 
   // Collective, the caller's thread. Write, compare and record of a blocking save; and the copy of
   // one behind the application's back, with its comparison.
-  void write(Flight&, const State&, bool compares);
-  void copy(Flight&, const State&, bool compares, Laps&);
+  void write(Flight&, const SeenState&, bool compares);
+  void copy(Flight&, const SeenState&, bool compares, Laps&);
 
   /// Local. Hands the flight's next task to the queue, unless it has failed already: either way it
   /// becomes idle, and ranks find out together.
@@ -80,7 +81,7 @@ class Writing : EngineParts {
   void publish(Flight&);  ///< rank 0
 
  private:
-  void write_frozen(Flight&, const State&);  // local
+  void write_frozen(Flight&, const SeenState&);  // local
   void work_on(Flight&);
   void write_copy(Flight&) const;
 };
@@ -126,7 +127,7 @@ class Planning : EngineParts {
 
   /// Deals with a save whose bytes are still on their way; whether a new one may begin.
   bool make_way();
-  Planned plan(const SaveRequest&, const Look&);
+  Planned plan(const SaveRequest&, const SeenState&);
   /// `origin`: of a save that was elsewhere, whose number and place in the history it keeps.
   Prepared prepare(const Flight&, bool records, bool may_overwrite,
                    const CheckpointMeta* origin = nullptr);
@@ -136,7 +137,7 @@ class Planning : EngineParts {
   std::int64_t parent_at_home() const;
 
  private:
-  PlanSum ask_for_plan(const SaveRequest&, const Look&, bool quick);
+  PlanSum ask_for_plan(const SaveRequest&, const SeenState&, bool quick);
   bool is_quick(const SavePlan&, std::int64_t step) const;
   void offer_draft(PlanSum&);  // rank 0
   Sharding settle_policy(const SaveOptions&);
@@ -169,8 +170,9 @@ class Saves : EngineParts {
   std::optional<SaveHandle> try_save(const SaveRequest&, Attempt&, std::string& why);
   void prepare(Flight&, const SaveRequest&);
   // These take the flight when nothing can fail any more: until then their caller's laps are its.
-  SaveHandle go_on_behind(std::unique_ptr<Flight>&&, const State&, bool compares, Laps&, Attempt&);
-  SaveHandle save_now(std::unique_ptr<Flight>&&, const State&, bool compares, Laps&, Attempt&);
+  SaveHandle go_on_behind(std::unique_ptr<Flight>&&, const SeenState&, bool compares, Laps&,
+                          Attempt&);
+  SaveHandle save_now(std::unique_ptr<Flight>&&, const SeenState&, bool compares, Laps&, Attempt&);
   SaveHandle run_blocking(const SaveRequest&, const std::string& why);
   bool leaves_records(const SaveRequest&) const;  // local
 

@@ -32,7 +32,7 @@ void append(std::vector<StoredTensor>& to, std::vector<StoredTensor>& from) {
 
 // Write, compare and record of a blocking save: bytes go from the application's memory, over
 // other ranks where these write them. Checksums of replicas come from writing.
-void Writing::write(Flight& flight, const State& state, bool compares) {
+void Writing::write(Flight& flight, const SeenState& state, bool compares) {
   Group& group = *job.group;
   const auto& writer = writer_of(job);
   auto& plan = *flight.plan;
@@ -73,7 +73,7 @@ void Writing::write(Flight& flight, const State& state, bool compares) {
 
 // The files of this rank's frozen tensors, and their entries. No thread of ours has them to write:
 // most saves share them, and a copy of them would be the largest part of what is copied.
-void Writing::write_frozen(Flight& flight, const State& state) {
+void Writing::write_frozen(Flight& flight, const SeenState& state) {
   const auto& plan = *flight.plan;
   auto& result = flight.result;
   result.frozen =
@@ -87,7 +87,7 @@ void Writing::write_frozen(Flight& flight, const State& state) {
 // The copy of an asynchronous save, and its comparison. Where nothing has been made of the save
 // yet, ranks exchange no message but dense tensors and what io ranks write for others: what goes
 // wrong waits for the verdict.
-void Writing::copy(Flight& flight, const State& state, bool compares, Laps& laps) {
+void Writing::copy(Flight& flight, const SeenState& state, bool compares, Laps& laps) {
   auto& plan = *flight.plan;
   const auto copy_dense = [&] {
     if (plan.dense.bytes == 0) return;

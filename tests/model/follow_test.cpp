@@ -4,6 +4,7 @@
 #include "cairn/error.hpp"
 #include "cairn/mesh.hpp"
 #include "cairn/ragged.hpp"
+#include "model/seen_state.hpp"
 
 namespace cairn {
 namespace {
@@ -14,7 +15,13 @@ using testing::HasSubstr;
 using testing::StartsWith;
 using testing::ThrowsMessage;
 
-const void* address(const State& state, const std::string& key, std::size_t slice = 0) {
+SeenState look(const State& state) {
+  SeenState seen(state);
+  if (seen.error()) throw Error(*seen.error());
+  return seen;
+}
+
+const void* address(const SeenState& state, const std::string& key, std::size_t slice = 0) {
   return state.find(key)->slices.at(slice).memory->contiguous();
 }
 
@@ -23,25 +30,30 @@ TEST(Followed, AVectorIsWhatItIsAtEachLook) {
   const std::vector<float> constant(2);
   State state;
   state.add("u", u).add("constant", whole(&constant));
-  EXPECT_EQ(state.find("u")->shape, Dims{3});
-  EXPECT_EQ(address(state, "u"), u.data());
-  const auto memory = state.find("u")->slices[0].memory;
+  const auto first = look(state);
+  EXPECT_EQ(first.find("u")->shape, Dims{3});
+  EXPECT_EQ(address(first, "u"), u.data());
+  EXPECT_EQ(first.find("u")->slices[0].memory, look(state).find("u")->slices[0].memory)
+      << "nothing is made anew";
+  const auto* before = u.data();
   std::swap(u, w);
-  state.look();
-  EXPECT_EQ(state.find("u")->shape, Dims{2});
-  EXPECT_EQ(state.find("u")->slices[0].box, Box::whole({2}));
-  EXPECT_EQ(address(state, "u"), u.data());
+  const auto swapped = look(state);
+  EXPECT_EQ(swapped.find("u")->shape, Dims{2});
+  EXPECT_EQ(swapped.find("u")->slices[0].box, Box::whole({2}));
+  EXPECT_EQ(address(swapped, "u"), u.data());
+  const auto& memory = swapped.find("u")->slices[0].memory;
   EXPECT_TRUE(memory->writable());
   EXPECT_EQ(memory->contiguous_writable(), reinterpret_cast<std::byte*>(u.data()));
-  EXPECT_FALSE(state.find("constant")->slices[0].memory->writable());
+  EXPECT_FALSE(swapped.find("constant")->slices[0].memory->writable());
   u.assign(10'000, 7);
-  state.look();
-  EXPECT_EQ(state.find("u")->shape, Dims{10'000});
-  EXPECT_EQ(address(state, "u"), u.data());
+  const auto grown = look(state);
+  EXPECT_EQ(grown.find("u")->shape, Dims{10'000});
+  EXPECT_EQ(address(grown, "u"), u.data());
   u.clear();
-  state.look();
-  EXPECT_EQ(state.find("u")->shape, Dims{0});
-  EXPECT_EQ(state.find("u")->slices[0].memory, memory) << "nothing is made anew";
+  EXPECT_EQ(look(state).find("u")->shape, Dims{0});
+  EXPECT_EQ(first.find("u")->shape, Dims{3}) << "a look finds nothing for another one";
+  EXPECT_EQ(address(first, "u"), before);
+  EXPECT_EQ(state.find("u")->shape, Dims{3}) << "nor for the state";
 }
 
 TEST(Followed, WhatIsGivenAsAPointerStays) {
@@ -50,9 +62,31 @@ TEST(Followed, WhatIsGivenAsAPointerStays) {
   State state;
   state.add("u", whole(u.data(), {3}));
   u = std::vector<double>(5);
-  state.look();
-  EXPECT_EQ(state.find("u")->shape, Dims{3});
-  EXPECT_EQ(address(state, "u"), before);
+  const auto seen = look(state);
+  EXPECT_EQ(seen.find("u")->shape, Dims{3});
+  EXPECT_EQ(address(seen, "u"), before);
+}
+
+TEST(Followed, WhatStaysIsTheStatesOwn) {
+  double a = 1, b = 2;
+  std::vector<double> u{3}, w{4};
+  State state;
+  state.add("a", a).add("u", u).add("b", b).add("w", w);
+  u.push_back(5), w = {};
+  const auto seen = look(state);
+  ASSERT_EQ(seen.tensors().size(), 4u);
+  std::vector<std::string> keys;
+  for (const auto& [key, tensor] : seen.tensors()) {
+    EXPECT_EQ(&tensor, seen.find(key));
+    EXPECT_EQ(&tensor == state.find(key), key == "a" || key == "b") << key;
+    EXPECT_EQ(seen.follows(key), key == "u" || key == "w") << key;
+    EXPECT_EQ(tensor.source, nullptr);
+    keys.push_back(key);
+  }
+  EXPECT_THAT(keys, ElementsAre("a", "u", "b", "w"));
+  EXPECT_EQ(seen.tensors()[1].second.shape, Dims{2});
+  EXPECT_EQ(seen.tensors()[3].second.shape, Dims{0});
+  EXPECT_EQ(seen.find("none"), nullptr);
 }
 
 TEST(Followed, AVectorOfStringsMayGrow) {
@@ -60,33 +94,32 @@ TEST(Followed, AVectorOfStringsMayGrow) {
   State state;
   state.add("words", words);
   words.insert(words.end(), 4, "b");
-  state.look();
-  EXPECT_EQ(state.find("words")->shape, Dims{5});
+  EXPECT_EQ(look(state).find("words")->shape, Dims{5});
   words.push_back("c");
   auto table = strings(words);
   table.shape = {2, 3};
-  state.add("table", table).look();
-  EXPECT_EQ(state.find("table")->shape, (Dims{2, 3}));
+  state.add("table", table);
+  EXPECT_EQ(look(state).find("table")->shape, (Dims{2, 3}));
 }
 
 TEST(Followed, ASliceOfAVectorFitsAtEachLook) {
   std::vector<double> u(12), w(12);
   State state;
   state.add("u", slice(&u, {8, 5}, {2, 1}, {3, 2}, {4, 1}));
-  EXPECT_EQ(address(state, "u"), nullptr) << "it has gaps";
-  double seen[2] = {};
-  const auto first_row = [&] {
-    const auto& one = state.find("u")->slices.at(0);
+  EXPECT_EQ(address(look(state), "u"), nullptr) << "it has gaps";
+  double row[2] = {};
+  const auto read_first = [&] {
+    const auto seen = look(state);
+    const auto& one = seen.find("u")->slices.at(0);
     EXPECT_EQ(one.box, (Box{{2, 1}, {3, 2}}));
-    one.memory->read({{0, 0}, {1, 2}}, reinterpret_cast<std::byte*>(seen));
+    one.memory->read({{0, 0}, {1, 2}}, reinterpret_cast<std::byte*>(row));
   };
   std::swap(u, w);
   u[1] = 5;
-  state.look();
-  first_row();
-  EXPECT_EQ(seen[1], 5);
+  read_first();
+  EXPECT_EQ(row[1], 5);
   u.resize(9);
-  EXPECT_THAT([&] { state.look(); },
+  EXPECT_THAT([&] { look(state); },
               ThrowsMessage<Error>(StartsWith(
                   "tensor 'u': a slice of extent [3 2] does not fit its vector of 9 elements")));
   EXPECT_THAT(
@@ -96,9 +129,8 @@ TEST(Followed, ASliceOfAVectorFitsAtEachLook) {
       ThrowsMessage<Error>(StartsWith("tensor 'other': a slice of extent [3 4]")));
   u.resize(10);
   u[1] = 6;
-  state.look();
-  first_row();
-  EXPECT_EQ(seen[1], 6);
+  read_first();
+  EXPECT_EQ(row[1], 6);
 }
 
 TEST(Followed, AFunctionIsAskedAtEachLook) {
@@ -118,19 +150,18 @@ TEST(Followed, AFunctionIsAskedAtEachLook) {
   EXPECT_EQ(calls, 1);
   EXPECT_EQ(state.find("u")->dtype, DType::float64);
   EXPECT_EQ(state.find("u")->storage, Storage::dense);
-  EXPECT_TRUE(state.find("u")->slices.empty()) << "nothing is held between saves";
-  state.look();
-  EXPECT_EQ(address(state, "u"), a[0]);
+  const auto first = look(state);
+  EXPECT_EQ(address(first, "u"), a[0]);
   now = 1;
   *cuts = {0, 1, 4};
-  state.look();
+  const auto second = look(state);
   EXPECT_EQ(calls, 3);
-  ASSERT_EQ(state.find("u")->slices.size(), 2u);
-  EXPECT_EQ(address(state, "u", 1), a[1] + 1);
-  state.let_go();
-  EXPECT_TRUE(state.find("u")->slices.empty());
+  ASSERT_EQ(second.find("u")->slices.size(), 2u);
+  EXPECT_EQ(address(second, "u", 1), a[1] + 1);
+  EXPECT_EQ(address(first, "u"), a[0]);
+  EXPECT_TRUE(state.find("u")->slices.empty()) << "the state holds nothing of it";
   *cuts = {1, 6};
-  EXPECT_THAT([&] { state.look(); },
+  EXPECT_THAT([&] { look(state); },
               ThrowsMessage<Error>(HasSubstr("tensor 'u' [4]: rows 1..5 is outside")));
 }
 
@@ -147,7 +178,7 @@ TEST(Followed, WhatAFunctionMayNotGive) {
     return whole(&rows);
   });
   fails = true;
-  EXPECT_THAT([&] { state.look(); },
+  EXPECT_THAT([&] { look(state); },
               ThrowsMessage<Error>(AllOf(HasSubstr("what tensor 'u' is now cannot be told"),
                                          HasSubstr("no such level"))));
 }
@@ -165,16 +196,16 @@ TEST(Followed, PatchesLayoutsAndPrivateItemsFollow) {
   c = std::vector<double>(9);
   d = {1, 2, 3};
   for (const auto* one : {&state, &outer}) {
-    one->look();
+    const auto seen = look(*one);
     const std::string part = one == &outer ? "part/" : "";
-    EXPECT_EQ(address(*one, part + "u"), a.data());
-    EXPECT_EQ(address(*one, part + "u", 1), b.data());
-    EXPECT_EQ(address(*one, part + "v"), c.data());
-    EXPECT_EQ(one->find(part + "v")->storage, Storage::sliced);
-    EXPECT_THAT(one->find(part + "v")->slices[0].dash, ElementsAre(false));
-    EXPECT_EQ(one->find(part + "w")->shape, Dims{3});
-    EXPECT_NE(one->find(part + "w")->unresolved, nullptr);
-    EXPECT_EQ(address(*one, part + "w"), d.data());
+    EXPECT_EQ(address(seen, part + "u"), a.data());
+    EXPECT_EQ(address(seen, part + "u", 1), b.data());
+    EXPECT_EQ(address(seen, part + "v"), c.data());
+    EXPECT_EQ(seen.find(part + "v")->storage, Storage::sliced);
+    EXPECT_THAT(seen.find(part + "v")->slices[0].dash, ElementsAre(false));
+    EXPECT_EQ(seen.find(part + "w")->shape, Dims{3});
+    EXPECT_NE(seen.find(part + "w")->unresolved, nullptr);
+    EXPECT_EQ(address(seen, part + "w"), d.data());
   }
 }
 

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "cairn/kokkos/view_memory.hpp"
@@ -13,9 +12,9 @@
 namespace cairn::kokkos {
 
 /// The View that stands at an address, whichever it is at each look. Owns no part of its
-/// allocation.
+/// allocation. As long as it stays the View that it was at first, so does the tensor's memory.
 template <class View, class Exec>
-class FollowedView : public SliceMemory, public TensorSource {
+class FollowedView : public TensorSource {
   using Unmanaged =
       Kokkos::View<typename View::data_type, typename View::array_layout,
                    typename View::device_type, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
@@ -23,37 +22,35 @@ class FollowedView : public SliceMemory, public TensorSource {
 
  public:
   FollowedView(const View* view, bool is_whole, const Exec& exec)
-      : view_(view), is_whole_(is_whole), exec_(exec) {}
+      : view_(view),
+        is_whole_(is_whole),
+        exec_(exec),
+        data_(view->data()),
+        extent_(extents(*view)),
+        strides_(kokkos::strides(*view)),
+        memory_(memory()) {}
 
-  void look(LocalTensor& tensor) override {
+  void look(LocalTensor& tensor) const override {
     auto extent = extents(*view_);
-    if (!memory_ || data_ != view_->data() || extent_ != extent || strides_ != strides(*view_)) {
-      memory_ = std::make_unique<Memory>(Unmanaged(*view_), exec_);
-      data_ = view_->data();
-      extent_ = extent;
-      strides_ = strides(*view_);
-    }
+    const bool stays =
+        data_ == view_->data() && extent_ == extent && strides_ == kokkos::strides(*view_);
+    auto& slice = tensor.slices.at(0);
+    slice.memory = stays ? memory_ : memory();
     if (is_whole_) tensor.shape = extent;
-    tensor.slices.at(0).box.extent = std::move(extent);
+    slice.box.extent = std::move(extent);
   }
 
-  void read(const Box& part, std::byte* out) const override { memory().read(part, out); }
-  void write(const Box& part, const std::byte* in) override { memory_->write(part, in); }
-  const std::byte* contiguous() const override { return memory().contiguous(); }
-  std::byte* contiguous_writable() override { return memory_->contiguous_writable(); }
-  bool writable() const override { return memory().writable(); }
-  Footprint footprint() const override { return memory().footprint(); }
-  std::shared_ptr<StagingMemory> staging() const override { return memory().staging(); }
-
  private:
-  const Memory& memory() const { return *memory_; }
+  std::shared_ptr<SliceMemory> memory() const {
+    return std::make_shared<Memory>(Unmanaged(*view_), exec_);
+  }
 
-  const View* view_;
-  bool is_whole_;
-  Exec exec_;
-  std::unique_ptr<Memory> memory_;  // made by the first look
-  const void* data_ = nullptr;
-  Dims extent_, strides_;
+  const View* const view_;
+  const bool is_whole_;
+  const Exec exec_;
+  const void* const data_;
+  const Dims extent_, strides_;
+  const std::shared_ptr<SliceMemory> memory_;
 };
 
 }  // namespace cairn::kokkos

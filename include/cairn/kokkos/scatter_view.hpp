@@ -33,9 +33,9 @@ void contribute(View target, Scatter scatter) {
 /// `scatter` contributes. Each save and restore, and State::add, contributes first what has been
 /// scattered: so a save reads all of it, and what a restore writes is not added to later. The
 /// program contributes as it did; what a save has contributed is not contributed again. Both
-/// arguments share their memory with the program's own, and no kernel may scatter meanwhile.
-/// Additions happen in another order than in a run that does not save: the last bits of sums of
-/// floating-point numbers may be others.
+/// arguments share their memory with the program's own: meanwhile no kernel may scatter, and no
+/// other thread save them. Additions happen in another order than in a run that does not save: the
+/// last bits of sums of floating-point numbers may be others.
 template <class Data, class... Properties, class Scatter>
 LocalTensor scattered(const Kokkos::View<Data, Properties...>& target, const Scatter& scatter,
                       Dims global_shape, Dims start) {

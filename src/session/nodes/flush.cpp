@@ -83,8 +83,9 @@ std::unique_ptr<Flush> Flusher::plan(tier::LocalSave save, int saves_before) {
   const auto& origin = flush.from->meta();
   Plans plan_of(flush.job);
   plan_of.begin(0);
-  auto planned = plan_of.make_anew(Look(flush.from->state()), {}, flush.job.sharding);
-  flush.resolved = std::move(planned.resolved);
+  SeenState seen(flush.from->state());
+  auto planned = plan_of.make_anew(seen, {}, flush.job.sharding);
+  flush.state.emplace(std::move(planned.resolved ? *planned.resolved : seen));
   SaveCall call;
   call.way = call.at;
   flush.flight = flights.make(origin.step, true, call);
@@ -105,7 +106,7 @@ std::unique_ptr<Flush> Flusher::plan(tier::LocalSave save, int saves_before) {
 void Flusher::prepare(Flush& flush) {
   Group& group = *job.group;
   auto& flight = *flush.flight;
-  const State& state = flush.resolved ? *flush.resolved : flush.from->state();
+  const auto& state = *flush.state;
   const auto& plan = *flight.plan;
   const auto& origin = flush.from->meta();
   // A checkpoint of this step that is at home is an older one: it may be overwritten.

@@ -22,7 +22,7 @@ struct Flush {
   Job job;  ///< each rank writes what it has
   io::Pace pace;
   std::unique_ptr<tier::Gathered> from;  ///< what is written
-  std::optional<State> resolved;         ///< nothing: as it was gathered
+  std::optional<SeenState> state;        ///< the same, of plain tensors
   std::unique_ptr<Flight> flight;
   Outgoing out;                  ///< slices, which are read from the nodes' files
   std::vector<std::byte> dense;  ///< what is to be one array, as it is to be written

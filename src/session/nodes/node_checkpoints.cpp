@@ -66,7 +66,7 @@ void make_from(Group& group, const tier::Gathered& gathered, State& state,
     const auto* ids = tensor.unresolved ? tensor.unresolved->ids.get() : nullptr;
     if (ids && !ids->options.ids_key.empty()) want(ids->options.ids_key);
   }
-  refuse_left_over(group, contents, finder, state, wanted);
+  refuse_left_over(group, contents, finder, state.maker().get(), wanted);
 }
 
 }  // namespace

@@ -10,7 +10,6 @@
 
 #include "cairn/state.hpp"
 #include "session/job/job.hpp"
-#include "session/job/look.hpp"
 #include "session/nodes/part.hpp"
 #include "session/save/measure.hpp"
 #include "session/save/plans.hpp"

@@ -26,18 +26,16 @@ namespace cairn::tier {
 namespace {
 
 // Slice by slice, whatever the tensors ask for of the manager's directory.
-State sliced(const State& given) {
+SeenState sliced(const SeenState& given) {
   State state;
   state.store(Storage::sliced);
-  for (auto [key, tensor] : given.tensors()) {
-    tensor.source = nullptr;
-    if (!tensor.strings) tensor.storage = Storage::sliced;
-    state.add(std::move(key), std::move(tensor));
+  for (const auto& [key, tensor] : given.tensors()) {
+    state.add(key, tensor.strings ? tensor : stored(Storage::sliced, tensor));
   }
   for (const auto& [key, name] : given.objects().names) state.name(key, name);
   for (const auto& [key, said] : given.descriptions().by_key) state.describe(key, said);
   state.describe(given.descriptions().attributes);
-  return state;
+  return SeenState(std::move(state));
 }
 
 // About what a part takes, from above.
@@ -86,14 +84,14 @@ class Tier::Saving {
         group_(*home_.group),
         files_(tier.files_),
         laps_(request.figures, request.trace, Trace::Thread::caller, &StageSeconds::plan),
-        look_(request.given) {}
+        seen_(request.given) {}
 
   std::optional<io::Path> run(const std::function<Numbers()>& numbers, std::string& why);
 
  private:
   bool plan(std::string& why);
   Plans::Made choose_plan();
-  const State& state() const { return made_.resolved ? *made_.resolved : given_; }
+  const SeenState& state() const { return made_.resolved ? *made_.resolved : *given_; }
   bool goes_home_for_room(std::string& why);
   void begin_map(std::vector<std::int64_t> part_bytes);
   void take_numbers(const std::function<Numbers()>&);
@@ -114,8 +112,8 @@ class Tier::Saving {
   Group& group_;
   const std::shared_ptr<io::FileSystem>& files_;
   Laps laps_;
-  Look look_;
-  State given_;
+  SeenState seen_;
+  std::optional<SeenState> given_;  // as it goes to the nodes
   Plans::Made made_;
   bool again_ = false;  // the plan is the last save's
   Outgoing out_;
@@ -161,8 +159,8 @@ std::optional<io::Path> Tier::Saving::run(const std::function<Numbers()>& number
 // Whether this save can be on the nodes.
 bool Tier::Saving::plan(std::string& why) {
   given_ = together(group_, [&] {
-    if (look_.error()) throw Error(*look_.error());
-    return sliced(look_.state);
+    if (seen_.error()) throw Error(*seen_.error());
+    return sliced(seen_);
   });
   const auto kept = tier_.plans_.kept();
   made_ = choose_plan();
@@ -178,15 +176,13 @@ bool Tier::Saving::plan(std::string& why) {
 // A plan serves again while the state's structure stays.
 Plans::Made Tier::Saving::choose_plan() {
   auto& plans = tier_.plans_;
-  const Look look(given_);
-  auto sum = plans.ask(request_.step, look, request_.options, plans.kept() != nullptr);
+  auto sum = plans.ask(request_.step, *given_, request_.options, plans.kept() != nullptr);
   group_.all_reduce(sum.values, Group::Op::sum);
   if (sum.agreed()) {
-    return {plans.kept(), plans.with_fills(look.state),
-            plans.descriptions(given_, request_.options)};
+    return {plans.kept(), plans.with_fills(*given_), plans.descriptions(*given_, request_.options)};
   }
   require_same(group_, "the step", cat(request_.step));
-  return plans.make_anew(look, request_.options, tier_.job_.sharding);
+  return plans.make_anew(*given_, request_.options, tier_.job_.sharding);
 }
 
 // But for the numbers, which are not there before there is room.

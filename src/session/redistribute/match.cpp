@@ -68,7 +68,7 @@ struct FoundLetter {
 
 }  // namespace
 
-HeldSlices::HeldSlices(Group& group, const State& mine) : rank_(group.rank()) {
+HeldSlices::HeldSlices(Group& group, const SeenState& mine) : rank_(group.rank()) {
   std::int64_t slices = 0;
   for (const auto& [key, tensor] : mine.tensors()) {
     slices += static_cast<std::int64_t>(tensor.slices.size());
@@ -96,7 +96,7 @@ int HeldSlices::holder_of(int number) const {
   return static_cast<int>(after - begins_.begin()) - 1;
 }
 
-Matching::Matching(Group& group, const State& plain, const HeldSlices& held,
+Matching::Matching(Group& group, const SeenState& plain, const HeldSlices& held,
                    const std::vector<std::string>& keys) {
   const auto nodes = group.nodes();
   nodes_.assign(nodes.begin(), nodes.end());
@@ -257,7 +257,7 @@ static std::vector<std::int64_t> corners_of(const std::vector<LocalSlice>& slice
   return corners;
 }
 
-std::string structure_of(const State& plain) {
+std::string structure_of(const SeenState& plain) {
   std::string out;
   for (const auto& [key, tensor] : plain.tensors()) {
     pack_into(out, std::tuple(std::tie(key, tensor.dtype, tensor.shape), tensor.strings != nullptr,

@@ -10,6 +10,7 @@
 #include "exchange/by_key.hpp"
 #include "exchange/coverage.hpp"
 #include "exchange/spread.hpp"
+#include "model/seen_state.hpp"
 #include "session/restore/resolve_restore.hpp"
 
 namespace cairn {
@@ -20,7 +21,7 @@ class HeldSlices {
  public:
   HeldSlices() = default;
   /// Collective. `mine` is a state of plain tensors. Throws unsupported for 2^31 slices.
-  HeldSlices(Group&, const State& mine);
+  HeldSlices(Group&, const SeenState& mine);
 
   int holder_of(int number) const;
   bool is_mine(int number) const { return holder_of(number) == rank_; }
@@ -50,7 +51,7 @@ struct Matched {
 class Matching {
  public:
   /// Collective. Throws coverage and disagreement, as a save does. `keys`: what this rank asks for.
-  Matching(Group&, const State& plain, const HeldSlices&, const std::vector<std::string>& keys);
+  Matching(Group&, const SeenState& plain, const HeldSlices&, const std::vector<std::string>& keys);
 
   /// Those of the keys that are there, ascending, without slices.
   const CheckpointContents& contents() const { return contents_; }
@@ -74,7 +75,7 @@ class Matching {
 };
 
 /// As text that is the same while keys, dtypes, shapes and boxes are.
-std::string structure_of(const State& plain);
+std::string structure_of(const SeenState& plain);
 std::string structure_of(const CheckpointContents&, const WantedState&);
 
 }  // namespace cairn

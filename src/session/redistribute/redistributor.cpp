@@ -37,7 +37,7 @@ struct StoredKeys {
   bool objects = false;  // values of objects
 };
 
-StoredKeys stored_keys(Group& group, const State& plain) {
+StoredKeys stored_keys(Group& group, const SeenState& plain) {
   static const std::string value = object_key("x").substr(1);
   std::int64_t most = 0, objects = 0;
   for (const auto& [key, tensor] : plain.tensors()) {
@@ -63,7 +63,7 @@ std::string asked_private_key(const Group& group, const std::string& name,
 }
 
 // What a rank asks of others: the keys that its state is filled from.
-std::vector<std::string> asked_keys(const Group& group, const State& to,
+std::vector<std::string> asked_keys(const Group& group, const SeenState& to,
                                     const RestoreOptions& options, const StoredKeys& stored) {
   std::vector<std::string> keys;
   for (const auto& [key, tensor] : to.tensors()) {
@@ -90,7 +90,7 @@ std::vector<std::string> asked_keys(const Group& group, const State& to,
 
 // Collective. Rows by id are found by all ranks together, also by those that want none: for them
 // all ranks have to know the same tensors, by the same numbers.
-void share_keys_for_rows(Group& group, const State& to, std::vector<std::string>& keys) {
+void share_keys_for_rows(Group& group, const SeenState& to, std::vector<std::string>& keys) {
   const auto is_indexed = [](const auto& one) {
     const auto& what = one.second.unresolved;
     return what && what->kind == Unresolved::Kind::indexed;
@@ -105,7 +105,7 @@ void share_keys_for_rows(Group& group, const State& to, std::vector<std::string>
 }
 
 // All slices in their order: numbers of sources less that of the rank's first one.
-std::vector<PieceSource> sources_of(const State& plain) {
+std::vector<PieceSource> sources_of(const SeenState& plain) {
   std::vector<PieceSource> all;
   for (const auto& [key, tensor] : plain.tensors()) {
     for (const auto& slice : tensor.slices) {
@@ -154,9 +154,9 @@ void Redistributor::look(BothStates& now) {
   agree(*group_, now.to.error());
   auto structure = structure_of(now.plain());
   const auto stored = stored_keys(*group_, now.plain());
-  auto keys = together(*group_,
-                       [&] { return asked_keys(*group_, now.to.state, options_.restore, stored); });
-  share_keys_for_rows(*group_, now.to.state, keys);
+  auto keys =
+      together(*group_, [&] { return asked_keys(*group_, now.to, options_.restore, stored); });
+  share_keys_for_rows(*group_, now.to, keys);
   const bool is_new = any_of(*group_, !matching_ || structure != from_structure_ || keys != keys_);
   if (is_new) {
     held_ = HeldSlices(*group_, now.plain());
@@ -190,7 +190,7 @@ void Redistributor::plan_for(const BothStates& now) {
   count(now);
 }
 
-plan::OwnPlan Redistributor::plan_moves(const State& plain, const WantedState& wanted,
+plan::OwnPlan Redistributor::plan_moves(const SeenState& plain, const WantedState& wanted,
                                         const Matched& matched) {
   const auto sources = sources_of(plain);
   const auto targets = targets_of(wanted);
@@ -260,7 +260,7 @@ void Redistributor::each_laid(const BothStates& now, const Visit& visit) const {
     }
   }
   // What rows have now, before they are resized. Rows by id that are read are copies already.
-  for (const auto& [key, tensor] : now.to.state.tensors()) {
+  for (const auto& [key, tensor] : now.to.tensors()) {
     const bool by_id = tensor.unresolved && tensor.unresolved->kind == Unresolved::Kind::indexed;
     for (std::size_t i = 0; by_id && i < tensor.slices.size(); ++i) {
       const auto& slice = tensor.slices[i];
@@ -320,8 +320,8 @@ void Redistributor::move(const BothStates& now) {
   if (now.wanted.indexed) now.wanted.indexed->deliver(*group_);
 }
 
-void Redistributor::move(const State& plain, const WantedState& wanted, const plan::OwnPlan& plan,
-                         const PassingRoom& room, std::byte* buffer) {
+void Redistributor::move(const SeenState& plain, const WantedState& wanted,
+                         const plan::OwnPlan& plan, const PassingRoom& room, std::byte* buffer) {
   std::vector<PieceSource> sources;
   std::vector<PieceTarget> targets;
   together(*group_, [&] {

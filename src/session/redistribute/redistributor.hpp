@@ -11,7 +11,7 @@
 #include "exchange/id_sets.hpp"
 #include "exchange/pass_pieces.hpp"
 #include "group/call_group.hpp"
-#include "session/job/look.hpp"
+#include "model/seen_state.hpp"
 #include "session/redistribute/match.hpp"
 #include "session/redistribute/string_exchange.hpp"
 #include "session/restore/resolve_restore.hpp"
@@ -21,10 +21,10 @@ namespace cairn {
 /// Both states while one call runs.
 struct BothStates {
   BothStates(const State& from, const State& to) : from(from), to(to) {}
-  const State& plain() const { return resolved ? *resolved : from.state; }
+  const SeenState& plain() const { return resolved ? *resolved : from; }
 
-  Look from, to;
-  std::optional<State> resolved;  ///< `from` as plain tensors, if it is not one already
+  SeenState from, to;
+  std::optional<SeenState> resolved;  ///< `from` as plain tensors, if it is not one already
   WantedState wanted;
 };
 
@@ -47,14 +47,14 @@ class Redistributor {
  private:
   void look(BothStates&);
   void plan_for(const BothStates&);
-  plan::OwnPlan plan_moves(const State& plain, const WantedState&, const Matched&);
+  plan::OwnPlan plan_moves(const SeenState& plain, const WantedState&, const Matched&);
   void count(const BothStates&);
   template <class Visit>
   void each_laid(const BothStates&, const Visit& visit) const;
   void require_apart(const BothStates&);
   void make_room(BothStates&, const std::map<std::string, std::vector<std::string>>& strings);
   void move(const BothStates&);
-  void move(const State& plain, const WantedState&, const plan::OwnPlan&, const PassingRoom&,
+  void move(const SeenState& plain, const WantedState&, const plan::OwnPlan&, const PassingRoom&,
             std::byte* buffer);
   void prove_ties(const BothStates&,
                   const std::map<std::string, std::vector<std::string>>& strings);

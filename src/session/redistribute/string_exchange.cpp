@@ -19,7 +19,7 @@ StringRoutes route_strings(Group& group, std::map<std::string, int> from) {
 
 std::map<std::string, std::vector<std::string>> pass_strings(Group& group,
                                                              const StringRoutes& routes,
-                                                             const State& plain) {
+                                                             const SeenState& plain) {
   std::map<std::string, std::vector<std::string>> values;
   if (!routes.any) return values;
   using Valued = std::pair<std::string, std::vector<std::string>>;

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "cairn/state.hpp"
 #include "group/collectives.hpp"
+#include "model/seen_state.hpp"
 
 namespace cairn {
 
@@ -21,6 +21,6 @@ StringRoutes route_strings(Group&, std::map<std::string, int> from);
 
 /// Collective. The values that this rank wants, by key.
 std::map<std::string, std::vector<std::string>> pass_strings(Group&, const StringRoutes&,
-                                                             const State& plain);
+                                                             const SeenState& plain);
 
 }  // namespace cairn

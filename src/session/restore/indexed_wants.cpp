@@ -68,7 +68,7 @@ std::int64_t IndexedWants::Block::row_bytes() const {
   return element_count(field.row_shape) * static_cast<std::int64_t>(dtype_size(stored));
 }
 
-IndexedWants::IndexedWants(Group& group, const Matcher& matcher, const State& state,
+IndexedWants::IndexedWants(Group& group, const Matcher& matcher, const SeenState& state,
                            Matched matched, RowPlans* plans, WantedState& wanted) {
   auto sets = gather_id_sets(group, state, false, plans);
   // Which stored tensor a field is filled from, those know that have it in their state.

@@ -60,7 +60,7 @@ std::set<std::string_view> keys_of_savers(const CheckpointContents& contents) {
 }  // namespace
 
 void refuse_left_over(Group& group, const CheckpointContents& contents, const TensorFinder& finder,
-                      const State& state, const std::set<std::string_view>& wanted) {
+                      const detail::StateMaker* maker, const std::set<std::string_view>& wanted) {
   std::vector<std::string> names;  // ascending, as programs would write them
   std::string marks(contents.tensors.size(), '\0');
   for (const auto& tensor : contents.tensors) names.push_back(shown_name(tensor.key));
@@ -68,7 +68,7 @@ void refuse_left_over(Group& group, const CheckpointContents& contents, const Te
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::sort(order.begin(), order.end(), [&](auto a, auto b) { return names[a] < names[b]; });
   std::sort(names.begin(), names.end());
-  if (const auto& maker = state.maker()) {
+  if (maker) {
     mark_below(names, maker->whole, is_asked, marks);
     mark_below(names, maker->apart, is_apart, marks);
   }

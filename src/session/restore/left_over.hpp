@@ -11,11 +11,11 @@
 
 namespace cairn {
 
-/// Collective, of states that have a maker; `wanted` has the stored keys that this rank wants.
+/// Collective. `maker`: of this rank's state, or null; `wanted` has the stored keys that it wants.
 /// Throws invalid_argument, on all ranks alike, if no rank wants a tensor that lies under a path
 /// which the makers of all ranks want whole. The contents are the same on all ranks.
-void refuse_left_over(Group&, const CheckpointContents&, const TensorFinder&, const State&,
-                      const std::set<std::string_view>& wanted);
+void refuse_left_over(Group&, const CheckpointContents&, const TensorFinder&,
+                      const detail::StateMaker* maker, const std::set<std::string_view>& wanted);
 
 /// Keys of the state in memory that the application has already, but for those that are kept: what
 /// a restore has begun to fill.

@@ -47,7 +47,7 @@ void require_writable(const std::string& key, bool writable) {
 }
 
 // What is in the checkpoint and not in the state.
-std::string others_text(const CheckpointContents& contents, const State& state) {
+std::string others_text(const CheckpointContents& contents, const SeenState& state) {
   constexpr std::size_t most_told = 8;
   std::string list;
   std::size_t count = 0;
@@ -94,7 +94,7 @@ const StoredTensor* Matcher::find(const std::string& key, const std::string& var
   return nullptr;
 }
 
-void Matcher::refuse_missing(const std::vector<std::string>& keys, const State& state) const {
+void Matcher::refuse_missing(const std::vector<std::string>& keys) const {
   constexpr std::size_t most_told = 10;
   std::string list, reason, meant;
   for (std::size_t i = 0; i < std::min(keys.size(), most_told); ++i) {
@@ -116,7 +116,7 @@ void Matcher::refuse_missing(const std::vector<std::string>& keys, const State& 
       Code::not_found,
       keys.size() == 1 ? cat("tensor '", first, "' is not in ", name_of(contents_))
                        : cat(keys.size(), " tensors are not in ", name_of(contents_), ": ", list),
-      cat(reason, others_text(contents_, state)),
+      cat(reason, others_text(contents_, state_)),
       cat(meant, meant.empty() ? "" : " ",
           "Leave what is missing out of the state, fill it from another key "
           "(RestoreOptions::rename), ",
@@ -136,7 +136,7 @@ void Matcher::require_sound(const StoredTensor& stored) const {
 
 void Matcher::refuse_unlike(const std::string& key, const StoredTensor& stored,
                             const LocalTensor& tensor) const {
-  const bool is_vector = stored.dtype == tensor.dtype && tensor.source &&
+  const bool is_vector = stored.dtype == tensor.dtype && state_.follows(key) &&
                          tensor.shape.size() == 1 && stored.shape.size() == 1;
   throw Error(Code::invalid_argument,
               cat("tensor '", key, "' is ", dtype_name(stored.dtype), " ", shape_text(stored.shape),
@@ -156,7 +156,6 @@ WantedTensor Matcher::match(const std::string& key, const StoredTensor& stored,
                             const LocalTensor& tensor) const {
   if (tensor.resizes) {
     auto wanted = match_rows(key, stored, tensor);
-    wanted.tensor.source = nullptr;
     if (!tensor.strings) place_rows(key, wanted, tensor, 0, stored.shape[0]);
     return wanted;
   }

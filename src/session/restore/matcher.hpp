@@ -7,7 +7,7 @@
 
 #include "cairn/contents.hpp"
 #include "cairn/restore_options.hpp"
-#include "cairn/state.hpp"
+#include "model/seen_state.hpp"
 #include "session/restore/resolve_restore.hpp"
 
 namespace cairn {
@@ -20,8 +20,8 @@ class Matcher {
  public:
   /// All must outlive this.
   Matcher(const CheckpointContents& contents, const TensorFinder& finder,
-          const RestoreOptions& options)
-      : contents_(contents), finder_(finder), options_(options) {}
+          const RestoreOptions& options, const SeenState& state)
+      : contents_(contents), finder_(finder), options_(options), state_(state) {}
 
   const CheckpointContents& contents() const { return contents_; }
   const std::string& stored_name(const std::string& key) const;
@@ -33,7 +33,7 @@ class Matcher {
   const StoredTensor* look_up(const std::string& name) const { return finder_.find(name); }
   void require_sound(const StoredTensor&) const;
   /// Of keys that are not there and must be: says what is, and what may have been meant.
-  [[noreturn]] void refuse_missing(const std::vector<std::string>& keys, const State&) const;
+  [[noreturn]] void refuse_missing(const std::vector<std::string>& keys) const;
 
   /// A plain tensor.
   WantedTensor match(const std::string& key, const StoredTensor&, const LocalTensor&) const;
@@ -56,6 +56,7 @@ class Matcher {
   const CheckpointContents& contents_;
   const TensorFinder& finder_;
   const RestoreOptions& options_;
+  const SeenState& state_;
 };
 
 }  // namespace cairn

@@ -51,7 +51,7 @@ std::vector<Setting> settings_of(const RestoreOptions& options) {
 }
 
 // Collective. Each key that the options name is in the state of some rank.
-void require_known(Group& group, const State& state, const RestoreOptions& options) {
+void require_known(Group& group, const SeenState& state, const RestoreOptions& options) {
   std::vector<std::pair<const char*, std::string_view>> named;
   for (const auto& [key, stored] : options.rename) named.emplace_back("rename", key);
   for (const auto& [key, offset] : options.offset) named.emplace_back("offset", key);
@@ -272,8 +272,8 @@ class StateWants {
   }
 
   // When all tensors of the state have been added.
-  void finish(const State& given) {
-    if (!missing_.empty()) matcher_.refuse_missing(missing_, given);
+  void finish(const SeenState& given) {
+    if (!missing_.empty()) matcher_.refuse_missing(missing_);
     for (const auto& one : state.tensors) {
       taken.insert(matcher_.contents().tensors[static_cast<std::size_t>(one.stored)].key);
     }
@@ -330,13 +330,12 @@ void require_same_options(Group& group, const RestoreOptions& options) {
 }
 
 WantedState resolve(Group& group, const CheckpointContents& contents, const TensorFinder& finder,
-                    const Look& look, const RestoreOptions& options, RowPlans* plans) {
-  const State& state = look.state;
+                    const SeenState& state, const RestoreOptions& options, RowPlans* plans) {
   require_same_options(group, options);
   require_known(group, state, options);
-  const Matcher matcher(contents, finder, options);
+  const Matcher matcher(contents, finder, options, state);
   auto mine = together(group, [&] {
-    if (look.error()) throw Error(*look.error());
+    if (state.error()) throw Error(*state.error());
     StateWants wants(group, matcher);
     const auto& names = state.objects().names;
     for (const auto& [key, tensor] : state.tensors()) {
@@ -353,7 +352,7 @@ WantedState resolve(Group& group, const CheckpointContents& contents, const Tens
   wanted.any_ties = counts[2] > 0;
   // What is redistributed has none but the keys that were asked for.
   if (counts[3] > 0 && !contents.prefix.empty()) {
-    refuse_left_over(group, contents, finder, state, mine.taken);
+    refuse_left_over(group, contents, finder, state.maker().get(), mine.taken);
   }
   if (counts[0] > 0) deal_rows(group, matcher, wanted, mine.ragged, counts[0]);
   if (counts[1] > 0) {

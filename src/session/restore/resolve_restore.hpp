@@ -8,9 +8,8 @@
 #include "cairn/contents.hpp"
 #include "cairn/group.hpp"
 #include "cairn/restore_options.hpp"
-#include "cairn/state.hpp"
 #include "exchange/id_sets.hpp"
-#include "session/job/look.hpp"
+#include "model/seen_state.hpp"
 #include "session/restore/find_tensor.hpp"
 
 namespace cairn {
@@ -65,7 +64,7 @@ void require_same_options(Group&, const RestoreOptions&);
 /// dtypes, shapes, offsets and ids that do not fit, for const memory and memory that would be
 /// filled from two places (but for ties), and the error of the look. `plans`: of earlier saves and
 /// restores; may be null.
-WantedState resolve(Group&, const CheckpointContents&, const TensorFinder&, const Look&,
+WantedState resolve(Group&, const CheckpointContents&, const TensorFinder&, const SeenState&,
                     const RestoreOptions&, RowPlans* plans);
 
 }  // namespace cairn

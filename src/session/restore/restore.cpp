@@ -157,8 +157,8 @@ RestoreReport restore_state(const Job& job, const SharedIndex& index, State& sta
   const auto& contents = index.contents();
   if (extras.savers) require_savers_known(job, contents);
   const TensorFinder finder(contents);
-  const Look look(state, contents);
-  auto mine = resolve(*job.group, contents, finder, look, options, job.row_plans.get());
+  const SeenState seen(state, contents);
+  auto mine = resolve(*job.group, contents, finder, seen, options, job.row_plans.get());
   const auto wanted = gather_wants(job, index, mine);
   RestoreReport report;
   report.prefix = contents.prefix;

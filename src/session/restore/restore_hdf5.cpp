@@ -153,8 +153,8 @@ RestoreReport restore_hdf5(const std::shared_ptr<Group>& shared, const std::file
     });
     const auto contents = find_datasets(group, path, *file, state, options);
     const TensorFinder finder(contents);
-    const Look look(state);
-    auto mine = resolve(group, contents, finder, look, options, nullptr);
+    const SeenState seen(state);
+    auto mine = resolve(group, contents, finder, seen, options, nullptr);
     RestoreReport report;
     report.prefix = path.string();
     report.unchecked = true;

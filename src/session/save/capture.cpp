@@ -35,7 +35,7 @@ CaptureLayout capture_layout(const std::vector<StoredTensor>& entries, std::int6
   return layout;
 }
 
-CaptureForm::CaptureForm(const State& state, const Outgoing& out, std::int64_t dense_bytes)
+CaptureForm::CaptureForm(const SeenState& state, const Outgoing& out, std::int64_t dense_bytes)
     : made_(true), layout_(capture_layout(out.entries, dense_bytes)), entries_(out.entries) {
   for (std::size_t i = 0; i < out.entries.size(); ++i) {
     const auto& at = out.bytes[i];
@@ -85,7 +85,7 @@ void CaptureForm::meet(const Job& job) {
   });
 }
 
-std::vector<SentEntry> CaptureForm::copy(const Job& job, const State& state,
+std::vector<SentEntry> CaptureForm::copy(const Job& job, const SeenState& state,
                                          const StringStore& strings,
                                          std::span<std::byte> memory) const {
   if (stream_) {
@@ -100,7 +100,7 @@ std::vector<SentEntry> CaptureForm::copy(const Job& job, const State& state,
   return sent;
 }
 
-void CaptureForm::copy_own(const State& state, const StringStore& strings,
+void CaptureForm::copy_own(const SeenState& state, const StringStore& strings,
                            std::span<std::byte> memory) const {
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     const auto& piece = pieces_[i];
@@ -122,7 +122,7 @@ void CaptureForm::copy_own(const State& state, const StringStore& strings,
 }
 
 // The bytes of a part of an entry of this rank: where they lie, or packed.
-std::span<const std::byte> CaptureForm::fetch(const State& state, const StringStore& strings,
+std::span<const std::byte> CaptureForm::fetch(const SeenState& state, const StringStore& strings,
                                               const Frames::Part& part, std::byte* packing) const {
   const auto& piece = pieces_[part.entry];
   const auto& tensor = state.tensors()[piece.tensor].second;
@@ -142,7 +142,7 @@ std::span<const std::byte> CaptureForm::fetch(const State& state, const StringSt
 
 // Frames as they will lie there. What a rank could not read it sends nevertheless, since its io
 // rank waits for it; its error reaches all.
-void CaptureForm::send(const Job& job, const State& state, const StringStore& strings,
+void CaptureForm::send(const Job& job, const SeenState& state, const StringStore& strings,
                        std::span<std::byte> memory) const {
   const auto io_rank = job.io_rank_of(job.rank());
   KeptError error;

@@ -20,7 +20,7 @@
 namespace cairn {
 namespace {
 
-std::vector<Declaration> declare(const State& state, int rank) {
+std::vector<Declaration> declare(const SeenState& state, int rank) {
   std::vector<Declaration> declarations;
   declarations.reserve(state.tensors().size());
   for (const auto& [key, tensor] : state.tensors()) {
@@ -88,7 +88,7 @@ void assign_replicated(Group& group, CoverShare& share, std::int64_t all_slices,
 
 }  // namespace
 
-Covered cover(const Job& job, const State& state, const ReplicaTurn& turn,
+Covered cover(const Job& job, const SeenState& state, const ReplicaTurn& turn,
               const Sharding& sharding) {
   Group& group = *job.group;
   const auto& format = save_format_of(job);

@@ -18,7 +18,7 @@ namespace {
 
 class DenseWrite {
  public:
-  DenseWrite(const Job& job, const State& state, const DensePlan& plan, int first_file)
+  DenseWrite(const Job& job, const SeenState& state, const DensePlan& plan, int first_file)
       : job_(job), plan_(plan), first_file_(first_file) {
     std::unordered_map<std::string_view, const LocalTensor*> by_key;
     for (const auto& [key, tensor] : state.tensors()) by_key[key] = &tensor;
@@ -184,14 +184,14 @@ class DenseWrite {
 
 }  // namespace
 
-std::vector<StoredTensor> write_dense(const Job& job, const State& state, const DensePlan& plan,
+std::vector<StoredTensor> write_dense(const Job& job, const SeenState& state, const DensePlan& plan,
                                       int first_file, const MadeFile& made, const Draft& draft) {
   if (plan.bytes == 0) return {};
   return DenseWrite(job, state, plan, first_file).run(draft, made);
 }
 
-std::vector<CapturedRun> capture_dense(const Job& job, const State& state, const DensePlan& plan,
-                                       std::span<std::byte> where) {
+std::vector<CapturedRun> capture_dense(const Job& job, const SeenState& state,
+                                       const DensePlan& plan, std::span<std::byte> where) {
   if (plan.bytes == 0) return {};
   std::byte none[1];  // a rank without runs needs no memory
   return DenseWrite(job, state, plan, 0).capture(where.empty() ? std::span(none) : where);

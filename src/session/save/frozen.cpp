@@ -42,7 +42,7 @@ bool matches(std::string_view pattern, std::string_view text) {
 }
 
 // What this rank has for each of its files, with the places where it is written.
-std::vector<Outgoing> by_file(const State& state, const LocalShards& shards, int first_file) {
+std::vector<Outgoing> by_file(const SeenState& state, const LocalShards& shards, int first_file) {
   auto all = outgoing(state, shards, first_file);
   std::vector<Outgoing> files(shards.shards.size());
   for (std::size_t i = 0; i < all.entries.size(); ++i) {
@@ -276,7 +276,7 @@ class Candidate {
 
 }  // namespace
 
-FrozenPart Frozen::write(const Job& job, const State& state, const LocalShards& shards,
+FrozenPart Frozen::write(const Job& job, const SeenState& state, const LocalShards& shards,
                          int first_file, const Draft& draft) {
   FrozenPart part;
   if (shards.shards.empty()) return part;

@@ -46,7 +46,7 @@ class Frozen {
   /// Local, and of the caller's thread: `state` is not to change meanwhile. All files are durable
   /// on return; names of shared ones become so with the temp directory, as those of new ones do.
   /// After three saves that could link nothing none tries it any more.
-  FrozenPart write(const Job&, const State&, const LocalShards&, int first_file, const Draft&);
+  FrozenPart write(const Job&, const SeenState&, const LocalShards&, int first_file, const Draft&);
   /// A save has been committed on all ranks.
   void committed(std::int64_t sequence, FrozenPart&&);
   std::int64_t sequence() const { return known_.sequence; }

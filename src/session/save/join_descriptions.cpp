@@ -22,7 +22,7 @@ namespace {
 // What a state has under a key or path; ranks' answers are compared, and the greatest counts.
 enum class Found : std::int64_t { nothing, group, tensor };
 
-Found find(const State& state, const std::string& key) {
+Found find(const SeenState& state, const std::string& key) {
   if (state.find(key)) return Found::tensor;
   const auto path = key + '/';
   auto found = Found::nothing;
@@ -34,7 +34,7 @@ Found find(const State& state, const std::string& key) {
   return found;
 }
 
-void require_fitting(const State& state, const std::string& key, const Description& said) {
+void require_fitting(const SeenState& state, const std::string& key, const Description& said) {
   const auto* tensor = state.find(key);
   if (!tensor || said.dimensions.empty()) return;
   const auto names = said.dimensions.size(), dimensions = tensor->shape.size();
@@ -104,7 +104,7 @@ Descriptions descriptions_of(const Sayings& all) {
 }
 
 // Collective. Ranks guess by their own keys what was meant: rank 0's guess counts.
-[[noreturn]] void refuse_unknown(Group& group, const State& state, const std::string& key) {
+[[noreturn]] void refuse_unknown(Group& group, const SeenState& state, const std::string& key) {
   Nearest nearest(key);
   for (const auto& [there, tensor] : state.tensors()) nearest.offer(there);
   const auto error =
@@ -117,7 +117,7 @@ Descriptions descriptions_of(const Sayings& all) {
 }
 
 // Collective. Ranks say different things, or speak of what others have.
-Descriptions gather(Group& group, const State& state) {
+Descriptions gather(Group& group, const SeenState& state) {
   const auto mine =
       together(group, [&] { return pack(sayings_of(state.descriptions(), group.rank())); });
   const auto joined = reduce_to_root(group, mine, join);
@@ -155,7 +155,7 @@ std::string text_of(const Attributes& of_save) {
 
 }  // namespace
 
-bool check_descriptions(const State& state) {
+bool check_descriptions(const SeenState& state) {
   const auto& said = state.descriptions();
   if (said.empty()) return true;
   bundle::encode_new_descriptions(said);
@@ -186,7 +186,7 @@ std::shared_ptr<const Descriptions> with_attributes(std::shared_ptr<const Descri
   return std::make_shared<const Descriptions>(std::move(both));
 }
 
-std::shared_ptr<const Descriptions> agree_on_descriptions(Group& group, const State& state,
+std::shared_ptr<const Descriptions> agree_on_descriptions(Group& group, const SeenState& state,
                                                           const Attributes& of_save) {
   std::optional<Error> mine;
   bool all_here = true;

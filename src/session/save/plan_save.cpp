@@ -7,7 +7,7 @@
 namespace cairn {
 namespace {
 
-std::int64_t replica_bytes(const Job& job, const State& state, const Covered& covered) {
+std::int64_t replica_bytes(const Job& job, const SeenState& state, const Covered& covered) {
   std::int64_t bytes = 0;
   for (const auto& [key, tensor] : state.tensors()) {
     if (tensor.strings) continue;
@@ -30,7 +30,7 @@ std::int64_t replica_bytes(const Job& job, const State& state, const Covered& co
 
 }  // namespace
 
-SavePlan plan_save(const Job& job, const State& state, const ReplicaTurn& turn,
+SavePlan plan_save(const Job& job, const SeenState& state, const ReplicaTurn& turn,
                    const Sharding& sharding) {
   SavePlan plan;
   plan.sharding = sharding;

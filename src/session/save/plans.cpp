@@ -27,7 +27,7 @@ bool are_alike(const SparseFill* a, const SparseFill* b) {
 }
 
 // Of tensors that are dense: of others no byte of a fill is written.
-std::map<std::size_t, std::vector<LocalSlice>> fills_of(const State& resolved,
+std::map<std::size_t, std::vector<LocalSlice>> fills_of(const SeenState& resolved,
                                                         const DensePlan& dense) {
   std::map<std::size_t, std::vector<LocalSlice>> fills;
   for (std::size_t i = 0; i < resolved.tensors().size(); ++i) {
@@ -57,7 +57,7 @@ bool is_alike(const LocalTensor& now, const LocalTensor& then) {
 
 }  // namespace
 
-std::optional<StateForm> StateForm::of(const State& state) {
+std::optional<StateForm> StateForm::of(const SeenState& state) {
   StateForm form;
   form.storage_ = state.storage();
   form.names_ = state.objects().names;
@@ -66,13 +66,12 @@ std::optional<StateForm> StateForm::of(const State& state) {
     auto& one = form.tensors_.emplace_back(Tensor{key, tensor, 0});
     for (auto& slice : one.like.slices) slice.memory = nullptr;
     one.like.strings = nullptr;
-    one.like.source = nullptr;
     if (tensor.strings) one.string_bytes = bytes_of(tensor.strings->get());
   }
   return form;
 }
 
-bool StateForm::fits(const State& state) const {
+bool StateForm::fits(const SeenState& state) const {
   if (state.storage() != storage_ || state.tensors().size() != tensors_.size() ||
       state.objects().names != names_) {
     return false;
@@ -99,7 +98,7 @@ void Plans::go_on_from(const Comparisons& before) {
   comparisons_.suspect = before.suspect;
 }
 
-std::shared_ptr<SavePlan> Plans::make(const State& given, const State& resolved,
+std::shared_ptr<SavePlan> Plans::make(const SeenState& given, const SeenState& resolved,
                                       const Sharding& sharding) {
   forget();
   const auto now = turn();
@@ -119,21 +118,21 @@ std::shared_ptr<SavePlan> Plans::make(const State& given, const State& resolved,
   return plan;
 }
 
-Plans::Made Plans::make_anew(const Look& look, const SaveOptions& options,
+Plans::Made Plans::make_anew(const SeenState& state, const SaveOptions& options,
                              const Sharding& sharding) {
   Made made;
   GapsByKey gaps;
-  made.resolved = resolve(*job_.group, look, job_.row_plans.get(), &gaps);
-  const auto said = agree_on_descriptions(*job_.group, look.state, options.attributes);
+  made.resolved = resolve(*job_.group, state, job_.row_plans.get(), &gaps);
+  const auto said = agree_on_descriptions(*job_.group, state, options.attributes);
   made.descriptions = with_attributes(said, options.attributes);
-  made.plan = make(look.state, made.resolved ? *made.resolved : look.state, sharding);
+  made.plan = make(state, made.resolved ? *made.resolved : state, sharding);
   made.plan->descriptions = said;
   made.plan->gaps = std::make_shared<const GapsByKey>(std::move(gaps));
   return made;
 }
 
 // Whether this rank could save so; strings are encoded anew then.
-bool Plans::fits(std::int64_t step, const State& state) {
+bool Plans::fits(std::int64_t step, const SeenState& state) {
   if (!kept_ || !commit::may_be_saved(step) || comparisons_.suspect || !kept_->form.fits(state)) {
     return false;
   }
@@ -147,14 +146,14 @@ bool Plans::fits(std::int64_t step, const State& state) {
 }
 
 // What is new in it, on this rank; 0: nothing. Throws where the long way is to look at it.
-std::uint64_t Plans::change_of_descriptions(const State& state) const {
+std::uint64_t Plans::change_of_descriptions(const SeenState& state) const {
   const auto& now = state.descriptions();
   if (now == kept_->descriptions) return 0;
   if (check_descriptions(state)) return fingerprint(now) | 1;
   throw Error(Code::internal, "tensors of other ranks are described anew");
 }
 
-std::shared_ptr<const Descriptions> Plans::descriptions(const State& state,
+std::shared_ptr<const Descriptions> Plans::descriptions(const SeenState& state,
                                                         const SaveOptions& options) {
   auto& plan = *kept_->plan;
   if (state.descriptions() != kept_->descriptions) {
@@ -164,29 +163,29 @@ std::shared_ptr<const Descriptions> Plans::descriptions(const State& state,
   return with_attributes(plan.descriptions, options.attributes);
 }
 
-std::optional<State> Plans::with_fills(const State& state) const {
+std::optional<SeenState> Plans::with_fills(const SeenState& state) const {
   if (kept_->fills.empty()) return std::nullopt;
   State filled;
   filled.store(state.storage());
   for (std::size_t i = 0; i < state.tensors().size(); ++i) {
-    auto [key, tensor] = state.tensors()[i];
-    tensor.source = nullptr;
+    const auto& [key, given] = state.tensors()[i];
+    auto tensor = given;
     const auto fills = kept_->fills.find(i);
     if (fills != kept_->fills.end()) {
       tensor.sparse = nullptr;
       tensor.slices.insert(tensor.slices.end(), fills->second.begin(), fills->second.end());
     }
-    filled.add(std::move(key), std::move(tensor));
+    filled.add(key, std::move(tensor));
   }
-  return filled;
+  return SeenState(std::move(filled));
 }
 
-PlanSum Plans::ask(std::int64_t step, const Look& look, const SaveOptions& options, bool may) {
-  const State& state = look.state;
+PlanSum Plans::ask(std::int64_t step, const SeenState& state, const SaveOptions& options,
+                   bool may) {
   PlanSum mine;
   std::uint64_t replicas = 0, said = 0;
   try {
-    may = may && !look.error() && fits(step, state);
+    may = may && !state.error() && fits(step, state);
     if (may) said = fingerprint(options.attributes) ^ mixed_bits(change_of_descriptions(state));
     if (may) replicas = kept_->watch.look(state, comparisons_.count);
   } catch (...) {
@@ -215,7 +214,7 @@ ReplicaTurn Plans::turn() const {
   return {check, replicas.sample_of, comparisons_.count};
 }
 
-void Plans::compare(const State& state, const ReplicaPlan& plan,
+void Plans::compare(const SeenState& state, const ReplicaPlan& plan,
                     const std::vector<std::uint32_t>& checksums, const std::string& prefix) {
   comparisons_.suspect = job_.options.store.replicas.divergence_is_error;
   compare_replicas(job_, state, plan, checksums, prefix);

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "cairn/options.hpp"
-#include "session/job/look.hpp"
+#include "model/seen_state.hpp"
 #include "session/save/save_plan.hpp"
 #include "store/draft.hpp"
 
@@ -22,10 +22,10 @@ namespace cairn {
 class StateForm {
  public:
   /// Nothing where that is not known before all ranks meet: ragged and rank-private tensors.
-  static std::optional<StateForm> of(const State&);
+  static std::optional<StateForm> of(const SeenState&);
   /// Allocates nothing, except that strings are looked at.
   /// What is said of tensors is left out: it may change as long as all ranks say the same.
-  bool fits(const State&) const;
+  bool fits(const SeenState&) const;
 
  private:
   struct Tensor {
@@ -82,16 +82,17 @@ class Plans {
   /// Collective: describe, prove that the slices cover each tensor, shard, lay out. The plan is
   /// kept where a later save may use it: with a policy that states its parameters, and no strings
   /// in an HDF5 file. `given`: the state; `resolved`: the same, of plain tensors.
-  std::shared_ptr<SavePlan> make(const State& given, const State& resolved, const Sharding&);
+  std::shared_ptr<SavePlan> make(const SeenState& given, const SeenState& resolved,
+                                 const Sharding&);
 
   /// The same of a state as the application gave it, once it is resolved and what ranks say of it
   /// is joined.
   struct Made {
     std::shared_ptr<SavePlan> plan;
-    std::optional<State> resolved;  ///< nothing: the state is saved as it was given
+    std::optional<SeenState> resolved;  ///< nothing: the state is saved as it was given
     std::shared_ptr<const Descriptions> descriptions;
   };
-  Made make_anew(const Look&, const SaveOptions&, const Sharding&);
+  Made make_anew(const SeenState&, const SaveOptions&, const Sharding&);
 
   /// The plan that is kept, or null.
   std::shared_ptr<SavePlan> kept() const { return kept_ ? kept_->plan : nullptr; }
@@ -99,20 +100,20 @@ class Plans {
 
   /// Local; what fails counts as a miss: what this rank says of using the kept plan for this save.
   /// `may`: what else this rank knows does not forbid it. Strings of the plan are encoded anew.
-  PlanSum ask(std::int64_t step, const Look&, const SaveOptions&, bool may);
+  PlanSum ask(std::int64_t step, const SeenState&, const SaveOptions&, bool may);
   /// Local, when all ranks have agreed on the kept plan for this save: what the checkpoint says of
   /// its tensors and of itself.
-  std::shared_ptr<const Descriptions> descriptions(const State&, const SaveOptions&);
+  std::shared_ptr<const Descriptions> descriptions(const SeenState&, const SaveOptions&);
 
   /// Local, then too: the state as the kept plan knows it, with the fill values of the gaps of
   /// sparse tensors that are stored as one array; nothing where it is as it was given.
-  std::optional<State> with_fills(const State&) const;
+  std::optional<SeenState> with_fills(const SeenState&) const;
 
   /// Which replicas a save that begins now compares.
   ReplicaTurn turn() const;
   /// Collective. Throws disagreement, if the options say so, and then compares everything until
   /// replicas agree.
-  void compare(const State&, const ReplicaPlan&, const std::vector<std::uint32_t>& checksums,
+  void compare(const SeenState&, const ReplicaPlan&, const std::vector<std::uint32_t>& checksums,
                const std::string& prefix);
   /// A save has come as far as its comparison.
   void end_turn() { ++comparisons_.count; }
@@ -125,8 +126,8 @@ class Plans {
   void go_on_from(const Comparisons& before);
 
  private:
-  bool fits(std::int64_t step, const State&);
-  std::uint64_t change_of_descriptions(const State&) const;
+  bool fits(std::int64_t step, const SeenState&);
+  std::uint64_t change_of_descriptions(const SeenState&) const;
 
   const Job& job_;
   std::uint64_t weight_ = 0;     // of this rank, in sums that tell whether ranks agree

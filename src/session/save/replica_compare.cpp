@@ -50,7 +50,7 @@ std::vector<plan::Chunk> detail_chunks(const Box& box, DType dtype) {
   return plan::cut_into_chunks(box, item, std::min(size, std::max(most_detail_bytes, item)));
 }
 
-std::vector<std::uint32_t> details_of(const State& state, const ReplicaPlan::Mine& one) {
+std::vector<std::uint32_t> details_of(const SeenState& state, const ReplicaPlan::Mine& one) {
   const auto& [key, tensor] = state.tensors()[one.tensor];
   std::vector<std::uint32_t> checksums;
   std::vector<std::byte> buffer;
@@ -243,7 +243,7 @@ struct SentDetails {
 
 }  // namespace
 
-void compare_replicas(const Job& job, const State& state, const ReplicaPlan& plan,
+void compare_replicas(const Job& job, const SeenState& state, const ReplicaPlan& plan,
                       const std::vector<std::uint32_t>& checksums, const std::string& prefix) {
   Group& group = *job.group;
   const int rank = group.rank();

@@ -148,7 +148,8 @@ std::vector<WatchOrder> choose_watches(const std::vector<CoveredTensor>& held,
   return all;
 }
 
-ReplicaWatch::ReplicaWatch(const State& state, const std::vector<Watch>& watches, int sample_of) {
+ReplicaWatch::ReplicaWatch(const SeenState& state, const std::vector<Watch>& watches,
+                           int sample_of) {
   for (const auto& watch : watches) {
     const auto& tensor = state.tensors()[watch.tensor].second;
     auto& one = all_.emplace_back(Watched{watch.tensor, watch.slice, watch.weight, {}});
@@ -171,7 +172,7 @@ ReplicaWatch::ReplicaWatch(const State& state, const std::vector<Watch>& watches
   }
 }
 
-std::uint64_t ReplicaWatch::look(const State& state, std::int64_t turn) {
+std::uint64_t ReplicaWatch::look(const SeenState& state, std::int64_t turn) {
   std::uint64_t sum = 0;
   for (const auto& one : all_) {
     const auto& [key, tensor] = state.tensors()[one.tensor];
@@ -222,7 +223,7 @@ std::uint32_t checksum_of(const LocalSlice& slice, const Box& box, std::int64_t 
   return crc;
 }
 
-std::vector<std::uint32_t> replica_checksums(const State& state, const ReplicaPlan& plan,
+std::vector<std::uint32_t> replica_checksums(const SeenState& state, const ReplicaPlan& plan,
                                              const StringStore& stored_strings,
                                              const std::vector<StoredTensor>& written) {
   std::vector<std::uint32_t> checksums;

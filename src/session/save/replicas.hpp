@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "cairn/contents.hpp"
-#include "cairn/state.hpp"
 #include "exchange/coverage.hpp"
 #include "layout/bundle/stored_strings.hpp"
+#include "model/seen_state.hpp"
 #include "session/job/job.hpp"
 
 namespace cairn {
@@ -86,9 +86,9 @@ std::vector<WatchOrder> choose_watches(const std::vector<CoveredTensor>& held,
 class ReplicaWatch {
  public:
   ReplicaWatch() = default;
-  ReplicaWatch(const State&, const std::vector<Watch>&, int sample_of);
+  ReplicaWatch(const SeenState&, const std::vector<Watch>&, int sample_of);
   /// Local. This rank's part of a sum that is 0 over all ranks where replicas agree.
-  std::uint64_t look(const State&, std::int64_t turn);
+  std::uint64_t look(const SeenState&, std::int64_t turn);
 
  private:
   struct Part {
@@ -112,7 +112,8 @@ using StringStore = std::map<std::size_t, bundle::EncodedStrings>;
 /// Local: a checksum for each of plan.mine. Those of boxes that this rank wrote itself, as a whole
 /// or in pieces that follow each other, come from its entries (not those of dense tensors, whose
 /// bytes may be another rank's); all else is read once, a megabyte at a time.
-std::vector<std::uint32_t> replica_checksums(const State&, const ReplicaPlan&, const StringStore&,
+std::vector<std::uint32_t> replica_checksums(const SeenState&, const ReplicaPlan&,
+                                             const StringStore&,
                                              const std::vector<StoredTensor>& written);
 
 /// Of a part of a slice, row-major. The buffer is for memory that is not one run of bytes.
@@ -121,7 +122,7 @@ std::uint32_t checksum_of(const LocalSlice&, const Box&, std::int64_t element_by
 
 /// Collective, where plan.any. Throws disagreement on all ranks, or logs a warning on rank 0, if
 /// there are differences; what differs is then looked at once more, for the ranges.
-void compare_replicas(const Job&, const State&, const ReplicaPlan&,
+void compare_replicas(const Job&, const SeenState&, const ReplicaPlan&,
                       const std::vector<std::uint32_t>& checksums, const std::string& prefix);
 
 /// The strings of a tensor, as many as its shape says. Throws invalid_argument otherwise.

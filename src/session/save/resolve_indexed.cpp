@@ -97,7 +97,7 @@ void move_fields(Group& group, const RowPlan& plan, const std::vector<IdSet::Fie
 
 }  // namespace
 
-void add_indexed(Group& group, const State& state, RowPlans* plans, State& plain) {
+void add_indexed(Group& group, const SeenState& state, RowPlans* plans, State& plain) {
   auto sets = gather_id_sets(group, state, true, plans);
   RowBlocks of_this_save(false);
   auto& blocks = plans ? plans->blocks() : of_this_save;

@@ -78,7 +78,7 @@ std::vector<std::string> count_rows(const std::string& key,
 
 // Collective. The rows of each ragged tensor are counted by a rank that its key chooses. Nothing
 // is known of a tensor whose ranks disagree, which `error` says on that rank.
-std::map<std::string, CountedRows> gather_rows(Group& group, const State& state,
+std::map<std::string, CountedRows> gather_rows(Group& group, const SeenState& state,
                                                std::int64_t ragged, std::optional<Error>& error) {
   std::vector<KeyedText> mine;
   together(group, [&] {
@@ -120,7 +120,7 @@ LocalTensor with_fills(LocalTensor tensor, const std::vector<LocalSlice>& fills,
 }
 
 // What is said of tensors and objects, without the tensors.
-State notes_of(const Group& group, const State& state) {
+State notes_of(const Group& group, const SeenState& state) {
   State plain;
   plain.store(state.storage());
   const auto& notes = state.objects();
@@ -136,10 +136,10 @@ State notes_of(const Group& group, const State& state) {
 }
 
 // Whether this look has failed; tensors that are unresolved, ragged, indexed, sparse.
-std::array<std::int64_t, 5> count_kinds(const Look& look, bool with_gaps) {
-  std::array<std::int64_t, 5> counts{look.error().has_value(), 0, 0, 0, 0};
+std::array<std::int64_t, 5> count_kinds(const SeenState& state, bool with_gaps) {
+  std::array<std::int64_t, 5> counts{state.error().has_value(), 0, 0, 0, 0};
   auto& [failed, unresolved, ragged, indexed, sparse] = counts;
-  for (const auto& [key, tensor] : look.state.tensors()) {
+  for (const auto& [key, tensor] : state.tensors()) {
     sparse += with_gaps && tensor.sparse;
     if (!tensor.unresolved) continue;
     ++unresolved;
@@ -151,12 +151,12 @@ std::array<std::int64_t, 5> count_kinds(const Look& look, bool with_gaps) {
 
 }  // namespace
 
-std::optional<State> resolve(Group& group, const Look& look, RowPlans* plans, GapsByKey* gaps) {
-  const State& state = look.state;
-  auto counts = count_kinds(look, gaps != nullptr);
+std::optional<SeenState> resolve(Group& group, const SeenState& state, RowPlans* plans,
+                                 GapsByKey* gaps) {
+  auto counts = count_kinds(state, gaps != nullptr);
   group.all_reduce(counts, Group::Op::sum);
   const auto& [failed, unresolved, ragged, indexed, sparse] = counts;
-  if (failed > 0) agree(group, look.error());
+  if (failed > 0) agree(group, state.error());
   if (unresolved + sparse == 0) return std::nullopt;
   std::optional<Error> disagreement;
   std::map<std::string, CountedRows> gathered;
@@ -170,7 +170,6 @@ std::optional<State> resolve(Group& group, const Look& look, RowPlans* plans, Ga
       const auto what = given.unresolved;
       auto tensor = given;
       tensor.unresolved = nullptr;
-      tensor.source = nullptr;
       if (gaps && tensor.sparse) {
         const bool sliced = state.storage() == Storage::automatic && gaps->count(key) != 0;
         tensor = with_fills(std::move(tensor), fills[key], sliced);
@@ -194,7 +193,7 @@ std::optional<State> resolve(Group& group, const Look& look, RowPlans* plans, Ga
     return plain;
   });
   if (indexed > 0) add_indexed(group, state, plans, plain);
-  return plain;
+  return SeenState(std::move(plain));
 }
 
 }  // namespace cairn

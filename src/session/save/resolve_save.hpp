@@ -6,7 +6,7 @@
 #include "cairn/group.hpp"
 #include "cairn/state.hpp"
 #include "exchange/id_sets.hpp"
-#include "session/job/look.hpp"
+#include "model/seen_state.hpp"
 
 namespace cairn {
 
@@ -14,6 +14,6 @@ namespace cairn {
 /// ranks already. Throws disagreement where ranks have rows of different dtypes or shapes, what is
 /// wrong with ids, and the error of the look. `plans`: of earlier saves; may be null. `gaps`: gets
 /// those of sparse tensors, which are plain ones then; null: these stay sparse.
-std::optional<State> resolve(Group&, const Look&, RowPlans* plans, GapsByKey* gaps);
+std::optional<SeenState> resolve(Group&, const SeenState&, RowPlans* plans, GapsByKey* gaps);
 
 }  // namespace cairn

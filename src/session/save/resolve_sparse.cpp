@@ -130,7 +130,7 @@ void decode(const std::string& message, GapsByKey& gaps) {
 
 }  // namespace
 
-FillsByKey fill_gaps(Group& group, const State& state, std::int64_t all, GapsByKey& gaps) {
+FillsByKey fill_gaps(Group& group, const SeenState& state, std::int64_t all, GapsByKey& gaps) {
   auto mine = together(group, [&] {
     std::vector<KeyedText> said;
     for (const auto& [key, tensor] : state.tensors()) {

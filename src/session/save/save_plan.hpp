@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "model/seen_state.hpp"
 #include "session/save/capture.hpp"
 #include "session/save/formats/hdf5_file.hpp"
 #include "session/save/save_steps.hpp"
@@ -35,6 +36,6 @@ struct SavePlan {
 };
 
 /// Collective: describe, cover, shard, lay out.
-SavePlan plan_save(const Job&, const State&, const ReplicaTurn&, const Sharding&);
+SavePlan plan_save(const Job&, const SeenState&, const ReplicaTurn&, const Sharding&);
 
 }  // namespace cairn

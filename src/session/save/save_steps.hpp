@@ -6,6 +6,7 @@
 
 #include "cairn/contents.hpp"
 #include "exchange/divisions.hpp"
+#include "model/seen_state.hpp"
 #include "session/job/job.hpp"
 #include "session/save/dense.hpp"
 #include "session/save/kept_merge.hpp"
@@ -32,7 +33,7 @@ struct Covered {
   Divisions divided;  ///< the same on all ranks
 };
 /// The turn of rank 0 counts.
-Covered cover(const Job&, const State&, const ReplicaTurn&, const Sharding&);
+Covered cover(const Job&, const SeenState&, const ReplicaTurn&, const Sharding&);
 
 /// Where a slice of a tensor of this rank lives; -1: a tensor that has none.
 DeviceTask device_of(const Job&, const LocalTensor&, int slice);
@@ -43,7 +44,7 @@ struct LocalShards {
   StringStore strings;
   std::int64_t bytes = 0;
 };
-LocalShards shard(const Job&, const State&, const std::vector<Task>&, const Sharding&);
+LocalShards shard(const Job&, const SeenState&, const std::vector<Task>&, const Sharding&);
 
 /// Lay out (collective): data files are numbered over ranks in rank order, shared ones as they were
 /// dealt, less those that nobody has anything for.

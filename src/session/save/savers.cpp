@@ -95,7 +95,7 @@ Told tell(Group& group, const std::vector<Bundle>& mine, int files, bool record)
 
 // Local: against what this rank's state holds.
 void require_new(const std::vector<RegisteredSaver>& savers, const std::vector<Held>& all,
-                 const State& state) {
+                 const SeenState& state) {
   std::map<std::string, const Held*> whole, any;
   std::set<std::string> prefixes;
   for (const auto& held : all) {
@@ -180,7 +180,7 @@ int files_of(const std::vector<Bundle>& bundles) {
 
 }  // namespace
 
-std::vector<StoredTensor> run_savers(const Job& job, const State& state, Draft& draft,
+std::vector<StoredTensor> run_savers(const Job& job, const SeenState& state, Draft& draft,
                                      FileLayout& layout, CheckpointMeta& meta) {
   Group& group = *job.group;
   const auto& savers = job.options.hooks.savers;

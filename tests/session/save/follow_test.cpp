@@ -1,5 +1,12 @@
 // State that the application moves and resizes between saves.
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <future>
 #include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "cairn/cairn.hpp"
 #include "session/save/plan_cache_kit.hpp"
@@ -248,6 +255,125 @@ TEST_P(Follow, CheckpointsObjectGraphsAndShardedSavesDoToo) {
       EXPECT_EQ(whole_of_it, values(*group, step));
     }
   });
+}
+
+// One state, and managers of two directories, each in a thread of its own.
+class TwoManagers : public testing::Test {
+ protected:
+  // Of each kind something that a look has to find.
+  struct Arrays {
+    double number = 0.5;
+    std::vector<double> u, part, turns, low, high, gaps, nodes;
+    std::vector<std::int64_t> history, ids;
+    std::vector<std::array<double, 2>> rows;
+    std::vector<std::string> words;
+    std::string own;
+    bool operator==(const Arrays&) const = default;
+    std::array<std::vector<double>*, 5> numbers() { return {&part, &turns, &low, &high, &gaps}; }
+
+    Arrays() {
+      for (auto* one : numbers()) {
+        while (one->size() < 4) one->push_back(number += 1);
+      }
+      grow(4);
+    }
+    void grow(std::size_t count) {
+      for (; count > 0; --count) {
+        u.push_back(number += 1), nodes.push_back(number += 1);
+        history.push_back(std::ssize(history)), ids.push_back(std::ssize(ids));
+        rows.push_back({number, -number});
+        words.push_back(cat("word ", number));
+        own += 'a';
+      }
+    }
+    void clear() {
+      number = 0;
+      for (auto* one : numbers()) one->assign(one->size(), 0);
+      u.assign(u.size(), 0), nodes.assign(nodes.size(), 0);
+      history.clear(), rows.clear(), own.clear();
+      words.assign(words.size(), "");
+    }
+    State state() {
+      State all;
+      all.add("number", number).add("u", u).add("words", words);
+      all.add("part", slice(&part, {4}, {0}, {4}));
+      all.add("turns", [this] { return whole(turns.data(), {4}); });
+      all.add("patches", patches({slice(&low, {8}, {0}, {4}), slice(&high, {8}, {4}, {4})}));
+      all.add("gaps", sparse(stored(Storage::dense, slice(&gaps, {12}, {2}, {4})), -1.0));
+      all.add("nodes", indexed(cairn::ids(&ids), whole(&nodes)));
+      all.add("history", resizable(history)).add("rows", ragged(rows));
+      all.add("own", rank_private(own));
+      return all;
+    }
+  };
+
+  // All of it, with where it lies.
+  static std::string form_of(const State& state) {
+    std::string text;
+    const auto add = [&](const auto& owner) {
+      text += cat(reinterpret_cast<std::uintptr_t>(owner.get()), " ");
+    };
+    for (const auto& [key, tensor] : state.tensors()) {
+      text += cat("\n", key, ": ", dtype_name(tensor.dtype), shape_text(tensor.shape), " ");
+      add(tensor.strings), add(tensor.unresolved), add(tensor.sparse), add(tensor.source);
+      for (const auto& slice : tensor.slices) text += box_text(slice.box), add(slice.memory);
+    }
+    return text;
+  }
+  CheckpointManager manager(const char* directory) const {
+    return CheckpointManager(serial_group(), directory, options_);
+  }
+  static void save(CheckpointManager& manager, std::int64_t step, const State& state) {
+    if (step % 2 == 0) return void(manager.save(step, state));
+    manager.save_async(step, state);
+    manager.wait();
+  }
+  const ManagerOptions options_ = test::on_disk();
+};
+
+TEST_F(TwoManagers, SaveOneStateAtATime) {
+  Arrays given;
+  const auto state = given.state();
+  given.grow(1000);  // it is not what was added
+  std::swap(given.low, given.high), std::swap(given.part, given.turns);
+  const auto form = form_of(state);
+  const auto saves = [&](const char* directory) {
+    auto mine = manager(directory);
+    for (std::int64_t step = 1; step <= 6; ++step) save(mine, step, state);
+    auto back = given;
+    auto to = back.state();
+    for (const std::int64_t step : {5, 6}) {
+      back.clear();
+      mine.restore(step, to);
+      EXPECT_TRUE(back == given) << directory << " " << step;
+    }
+  };
+  auto other = std::async(std::launch::async, saves, "/other");
+  saves("/one");
+  other.get();
+  EXPECT_EQ(form_of(state), form) << "nothing of it has changed";
+}
+
+TEST_F(TwoManagers, OneSavesWhileTheOtherLooks) {
+  std::vector<double> u{1, 2, 3}, read(3);
+  std::function<void()> meanwhile;
+  State state, back;
+  state.add("u", [&] { return whole(u.data(), {std::ssize(u)}); });
+  state.add("behind it", [&] {
+    if (const auto call = std::exchange(meanwhile, nullptr)) call();
+    return whole(u.data(), {});
+  });
+  back.add("u", whole(read.data(), {3}));
+  auto one = manager("/one"), other = manager("/other");
+  for (std::int64_t step = 1; step <= 4; ++step) {
+    for (auto& value : u) ++value;
+    meanwhile = [&] { std::async(std::launch::async, [&] { save(other, step, state); }).get(); };
+    save(one, step, state);
+    for (auto* its : {&one, &other}) {
+      its->restore(step, back);
+      EXPECT_EQ(read, u) << step;
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Follow, testing::Values(1, 3),

@@ -24,14 +24,13 @@ class PlansAlone : public ::testing::TestWithParam<int> {
       plans.begin(0);
     }
     std::shared_ptr<SavePlan> make(const State& state) {
-      const Look look(state);
-      return plans.make(state, state, job.sharding);
+      const SeenState seen(state);
+      return plans.make(seen, seen, job.sharding);
     }
     // Whether all ranks would use the kept plan again.
     bool again(std::int64_t step, const State& state, const SaveOptions& options = {},
                bool may = true) {
-      const Look look(state);
-      auto sum = plans.ask(step, look, options, may);
+      auto sum = plans.ask(step, SeenState(state), options, may);
       job.group->all_reduce(sum.values, Group::Op::sum);
       return sum.agreed();
     }

@@ -164,7 +164,7 @@ class NewHdf5 {
 
 }  // namespace
 
-Gathered gather_for_hdf5(const Job& job, const State& state, const std::vector<Task>& tasks,
+Gathered gather_for_hdf5(const Job& job, const SeenState& state, const std::vector<Task>& tasks,
                          const std::vector<DenseTensor>& dense, StringStore& mine) {
   struct Small {
     SmallTensor tensor;

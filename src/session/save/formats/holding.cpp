@@ -36,7 +36,8 @@ HeldByTask held_by_task(const Job& job, const TensorsByKey& by_key,
 
 }  // namespace
 
-RankHolding holding_of(const Job& job, const State& state, const std::vector<DenseTensor>& dense) {
+RankHolding holding_of(const Job& job, const SeenState& state,
+                       const std::vector<DenseTensor>& dense) {
   TensorsByKey by_key;
   for (const auto& [key, tensor] : state.tensors()) by_key[key] = &tensor;
   const auto by_task = held_by_task(job, by_key, dense);

@@ -37,12 +37,12 @@ std::string BundleSave::limits_policy(const Job& job) const {
              "they are.");
 }
 
-void BundleSave::choose_files(const Sharding& sharding, const State& state,
+void BundleSave::choose_files(const Sharding& sharding, const SeenState& state,
                               std::vector<DenseTensor>& dense) const {
   choose_dense_files(sharding, state, dense);
 }
 
-void BundleSave::lay_out(const Job& job, const State& state, Covered&& covered,
+void BundleSave::lay_out(const Job& job, const SeenState& state, Covered&& covered,
                          SavePlan& plan) const {
   std::vector<Task> frozen;
   if (freezes(job)) {
@@ -65,7 +65,7 @@ void BundleSave::lay_out(const Job& job, const State& state, Covered&& covered,
   plan.again = freezes(job) ? SavePlan::Again::told : SavePlan::Again::alone;
 }
 
-SaveFormat::Begun BundleSave::begin(const Job& job, const State& state, Draft& draft,
+SaveFormat::Begun BundleSave::begin(const Job& job, const SeenState& state, Draft& draft,
                                     CheckpointMeta& meta, SavePlan&, FileLayout& layout) const {
   return {run_savers(job, state, draft, layout, meta)};
 }

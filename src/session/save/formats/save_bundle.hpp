@@ -10,9 +10,9 @@ class BundleSave final : public SaveFormat {
   void settle(Job&) const override;
   std::string limits_policy(const Job&) const override;
   bool stores_dense(const CoveredTensor&, std::size_t slices) const override;
-  void choose_files(const Sharding&, const State&, std::vector<DenseTensor>&) const override;
-  void lay_out(const Job&, const State&, Covered&&, SavePlan&) const override;
-  Begun begin(const Job&, const State&, Draft&, CheckpointMeta&, SavePlan&,
+  void choose_files(const Sharding&, const SeenState&, std::vector<DenseTensor>&) const override;
+  void lay_out(const Job&, const SeenState&, Covered&&, SavePlan&) const override;
+  Begun begin(const Job&, const SeenState&, Draft&, CheckpointMeta&, SavePlan&,
               FileLayout&) const override;
   JoinedEntries merge(Group&, std::vector<StoredTensor>, const SavePlan&,
                       SaveStatistics&) const override;

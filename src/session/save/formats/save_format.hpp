@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "exchange/coverage.hpp"
+#include "model/seen_state.hpp"
 #include "session/save/save_plan.hpp"
 #include "store/commit/protocol.hpp"
 
@@ -29,10 +30,10 @@ class SaveFormat {
   /// up. The tensor may be a part of what is divided.
   virtual bool stores_dense(const CoveredTensor&, std::size_t slices) const = 0;
   /// Rank 0. Which data files dense tensors go to.
-  virtual void choose_files(const Sharding&, const State&, std::vector<DenseTensor>&) const = 0;
+  virtual void choose_files(const Sharding&, const SeenState&, std::vector<DenseTensor>&) const = 0;
   /// Collective. From who writes which slice to the plan's shards, dense runs and layout, and how a
   /// later save goes by it.
-  virtual void lay_out(const Job&, const State&, Covered&&, SavePlan&) const = 0;
+  virtual void lay_out(const Job&, const SeenState&, Covered&&, SavePlan&) const = 0;
 
   // -- write -------------------------------------------------------------------------------------
   /// What is there before the state's own bytes.
@@ -43,7 +44,7 @@ class SaveFormat {
   /// Collective. May move the plan's dense tensors to where they belong, and add files and names
   /// to the save that is being made and to its layout (not to the plan's, which serves other
   /// saves). Not called for an asynchronous save that goes by an earlier plan without a message.
-  virtual Begun begin(const Job&, const State&, Draft&, CheckpointMeta&, SavePlan&,
+  virtual Begun begin(const Job&, const SeenState&, Draft&, CheckpointMeta&, SavePlan&,
                       FileLayout&) const = 0;
   /// Collective. The entries of all ranks on rank 0, as the other half publishes them. Ranks'
   /// figures are joined, too.

@@ -20,11 +20,12 @@ std::string Hdf5Save::limits_policy(const Job&) const {
   return "is never called: a checkpoint as HDF5 is one file, which holds each tensor whole.";
 }
 
-void Hdf5Save::choose_files(const Sharding&, const State&, std::vector<DenseTensor>& all) const {
+void Hdf5Save::choose_files(const Sharding&, const SeenState&,
+                            std::vector<DenseTensor>& all) const {
   for (auto& one : all) one.file = 0;
 }
 
-void Hdf5Save::lay_out(const Job& job, const State& state, Covered&& covered,
+void Hdf5Save::lay_out(const Job& job, const SeenState& state, Covered&& covered,
                        SavePlan& plan) const {
   plan.gathered = gather_for_hdf5(job, state, covered.tasks, covered.dense, plan.local.strings);
   plan.dense = plan_dense(*job.group, std::move(covered.dense), job.options.write.chunk_bytes,
@@ -35,8 +36,8 @@ void Hdf5Save::lay_out(const Job& job, const State& state, Covered&& covered,
   plan.again = any_strings ? SavePlan::Again::never : SavePlan::Again::told;
 }
 
-SaveFormat::Begun Hdf5Save::begin(const Job& job, const State&, Draft& draft, CheckpointMeta& meta,
-                                  SavePlan& plan, FileLayout&) const {
+SaveFormat::Begun Hdf5Save::begin(const Job& job, const SeenState&, Draft& draft,
+                                  CheckpointMeta& meta, SavePlan& plan, FileLayout&) const {
   Begun begun;
   begun.entries = make_hdf5(job, draft, meta, plan.gathered, plan.dense, begun.structure.emplace());
   return begun;

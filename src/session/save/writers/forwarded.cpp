@@ -251,7 +251,7 @@ DataWriter::Files ForwardedFiles::number(const Job& job, const std::vector<int>&
   return files;
 }
 
-std::vector<StoredTensor> ForwardedFiles::write_with_others(const Job& job, const State& state,
+std::vector<StoredTensor> ForwardedFiles::write_with_others(const Job& job, const SeenState& state,
                                                             const LocalShards& local,
                                                             const FileLayout& layout,
                                                             const Draft& draft) const {

@@ -41,7 +41,7 @@ bool OwnFiles::serves(const Job& job) const {
   return job.options.write.writer == Writer::posix && job.places.served_by.empty();
 }
 
-std::vector<StoredTensor> OwnFiles::write_alone(const Job&, const State& state,
+std::vector<StoredTensor> OwnFiles::write_alone(const Job&, const SeenState& state,
                                                 const LocalShards& local, const FileLayout& layout,
                                                 const Draft& draft) const {
   auto out = outgoing(state, local, layout.first_file);

@@ -10,7 +10,7 @@ class OwnFiles : public DataWriter {
   std::string name() const override { return "Writer::posix"; }
   std::string why_blocking() const override { return ""; }
   std::string description(const ManagerOptions&) const override { return "posix"; }
-  std::vector<StoredTensor> write_alone(const Job&, const State&, const LocalShards&,
+  std::vector<StoredTensor> write_alone(const Job&, const SeenState&, const LocalShards&,
                                         const FileLayout&, const Draft&) const override;
   void make_runs(const Job&, const DensePlan&, const RunsPlace&, int first_file,
                  const Draft&) const override;

@@ -140,7 +140,7 @@ DataWriter::Files SharedByRanks::number(const Job& job, const std::vector<int>& 
   return files;
 }
 
-std::vector<StoredTensor> SharedByRanks::write_with_others(const Job& job, const State& state,
+std::vector<StoredTensor> SharedByRanks::write_with_others(const Job& job, const SeenState& state,
                                                            const LocalShards& local,
                                                            const FileLayout& layout,
                                                            const Draft& draft) const {

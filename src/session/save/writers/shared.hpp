@@ -18,7 +18,7 @@ class SharedByRanks final : public DataWriter {
   bool writes_together() const override { return true; }
   bool one_file(const Job&, const Sharding&) const override { return true; }
   Files number(const Job&, const std::vector<int>& shards, bool one_file) const override;
-  std::vector<StoredTensor> write_with_others(const Job&, const State&, const LocalShards&,
+  std::vector<StoredTensor> write_with_others(const Job&, const SeenState&, const LocalShards&,
                                               const FileLayout&, const Draft&) const override;
   void make_runs(const Job&, const DensePlan&, const RunsPlace&, int first_file,
                  const Draft&) const override;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "group/collectives.hpp"
+#include "model/seen_state.hpp"
 #include "session/job/job.hpp"
 #include "session/save/dense.hpp"
 #include "session/save/save_steps.hpp"
@@ -84,11 +85,12 @@ class DataWriter {
 
   /// Shards become bytes in data files, synced, in the temp directory; entries come back. A writer
   /// does it in one of two ways: collectively, called if any rank has a shard, or locally.
-  virtual std::vector<StoredTensor> write_with_others(const Job&, const State&, const LocalShards&,
-                                                      const FileLayout&, const Draft&) const {
+  virtual std::vector<StoredTensor> write_with_others(const Job&, const SeenState&,
+                                                      const LocalShards&, const FileLayout&,
+                                                      const Draft&) const {
     return {};
   }
-  virtual std::vector<StoredTensor> write_alone(const Job&, const State&, const LocalShards&,
+  virtual std::vector<StoredTensor> write_alone(const Job&, const SeenState&, const LocalShards&,
                                                 const FileLayout&, const Draft&) const {
     return {};
   }

@@ -1,0 +1,96 @@
+#pragma once
+/// A state while a save or restore runs.
+#include <cstddef>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "cairn/error.hpp"
+#include "cairn/state.hpp"
+
+namespace cairn {
+
+/// The tensors of a state as they were when this was made: those that were given by reference are
+/// looked at, and what was found is kept here and goes with it. Nothing of the state changes, so
+/// that several threads may look at one state. All else is the state's own, no copy.
+class SeenState {
+ public:
+  /// The state outlives it, and nothing is added to it meanwhile. Local: an error is kept until
+  /// ranks meet; until then some tensors may be as they were given.
+  explicit SeenState(const State& state) : state_(&state) { look(); }
+  /// Of a state to be restored, which may be made of what is stored.
+  SeenState(State& state, const CheckpointContents& contents);
+  /// Of a state that it keeps.
+  explicit SeenState(State&& own)
+      : own_(std::make_unique<const State>(std::move(own))), state_(own_.get()) {
+    look();
+  }
+
+  /// What is wrong with a tensor now, with its key.
+  const std::optional<Error>& error() const { return error_; }
+
+  using Named = std::pair<const std::string&, const LocalTensor&>;
+  class Tensors;
+  /// Keys and tensors, in the order in which they were added. No tensor has a source any more.
+  Tensors tensors() const;
+  const LocalTensor* find(std::string_view key) const;
+  /// Whether it was given by reference.
+  bool follows(std::string_view key) const;
+
+  const ObjectNotes& objects() const { return state_->objects(); }
+  const Descriptions& descriptions() const { return state_->descriptions(); }
+  Storage storage() const { return state_->storage(); }
+  const std::shared_ptr<detail::StateMaker>& maker() const { return state_->maker(); }
+
+ private:
+  void look();
+
+  std::unique_ptr<const State> own_;
+  const State* state_;
+  std::vector<LocalTensor> found_;
+  std::vector<std::size_t> place_;  // in found_, one more, of each tensor; empty: of none
+  std::optional<Error> error_;
+};
+
+class SeenState::Tensors {
+ public:
+  class Iterator {
+   public:
+    using iterator_category = std::input_iterator_tag;
+    using value_type = Named;
+    using difference_type = std::ptrdiff_t;
+    using pointer = void;
+    using reference = Named;
+
+    Iterator(const SeenState* state, std::size_t at) : state_(state), at_(at) {}
+    Named operator*() const { return Tensors(*state_)[at_]; }
+    Iterator& operator++() { return ++at_, *this; }
+    Iterator operator++(int) { return {state_, at_++}; }
+    bool operator==(const Iterator& other) const { return at_ == other.at_; }
+
+   private:
+    const SeenState* state_;
+    std::size_t at_;
+  };
+
+  explicit Tensors(const SeenState& state) : state_(&state) {}
+  std::size_t size() const { return state_->state_->tensors().size(); }
+  Named operator[](std::size_t i) const {
+    const auto& [key, given] = state_->state_->tensors()[i];
+    const auto place = state_->place_.empty() ? 0 : state_->place_[i];
+    return {key, place == 0 ? given : state_->found_[place - 1]};
+  }
+  Iterator begin() const { return {state_, 0}; }
+  Iterator end() const { return {state_, size()}; }
+
+ private:
+  const SeenState* state_;
+};
+
+inline SeenState::Tensors SeenState::tensors() const { return Tensors(*this); }
+
+}  // namespace cairn
