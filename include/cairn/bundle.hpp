@@ -55,13 +55,13 @@ class BundleWriter {
 /// Reads a checkpoint of any origin. Not collective; one thread at a time.
 class BundleReader {
  public:
-  /// Throws not_found or data_loss.
+  /// Throws not_found, data_loss, or unsupported for what another version wrote.
   explicit BundleReader(const std::filesystem::path& prefix,
                         std::shared_ptr<io::FileSystem> file_system = nullptr);
 
   const CheckpointContents& contents() const { return contents_; }
   /// The elements of a tensor, or of a box of it: row-major bytes, little-endian. Whatever stored
-  /// slice they come from is checked whole. Throws not_found, data_loss, invalid_argument.
+  /// slice they come from is checked. Throws not_found, data_loss, invalid_argument, unsupported.
   std::string read(const std::string& key) const;
   std::string read(const std::string& key, const Box& box) const;
   std::vector<std::string> read_strings(const std::string& key) const;

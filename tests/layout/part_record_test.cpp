@@ -91,9 +91,9 @@ TEST(PartRecord, errors_say_what_is_wrong) {
   EXPECT_THAT(record_refusal(""), HasSubstr("it has 0 bytes, fewer than the 24 of its frame"));
   EXPECT_THAT(record_refusal("x" + bytes), HasSubstr("does not begin as a part record does"));
   auto newer = bytes;
-  newer[8] = 2;
+  newer[8] = 3;
   EXPECT_THAT(record_refusal(resealed(newer)),
-              HasSubstr("its version is 2, this program reads version 1"));
+              HasSubstr("its version is 3, this program reads versions 1 and 2"));
   EXPECT_THAT(record_refusal(bytes.substr(0, 30)), HasSubstr("but holds 6"));
   auto flipped = bytes;
   flipped[40] ^= 1;
@@ -101,6 +101,31 @@ TEST(PartRecord, errors_say_what_is_wrong) {
   auto garbage = bytes;
   std::fill(garbage.begin() + 24, garbage.end(), '\xff');
   EXPECT_THAT(record_refusal(resealed(garbage)), HasSubstr("contents cannot be parsed"));
+}
+
+// Who does not know what a codec is must not take its bytes for values.
+TEST(PartRecord, encoded_pieces_have_a_version_of_their_own) {
+  auto record = sample_record();
+  auto& piece = record.tensors[0].slices[1];
+  piece.codec = Codec{1000};
+  piece.stored_bytes = 5;
+  auto bytes = encode_part_record(record);
+  EXPECT_EQ(load_u32(&bytes[8]), 2u);
+  EXPECT_EQ(text(decode_part_record(bytes)), text(record));
+  bytes[8] = 1;
+  EXPECT_THAT(record_refusal(resealed(bytes)),
+              HasSubstr("tensor 'u': a slice is encoded, which version 1 knows nothing of"));
+  const auto with = [&](auto change) {
+    auto changed = record;
+    change(changed.tensors[0].slices[1]);
+    return record_refusal(encode_part_record(changed));
+  };
+  EXPECT_THAT(with([](auto& p) { p.stored_bytes = -1; }), HasSubstr("its size -1 is negative"));
+  EXPECT_THAT(with([](auto& p) { p.raw_bytes = 17; }), HasSubstr("its size is 17 bytes"));
+  EXPECT_THAT(with([](auto& p) { p.offset = -1; }), HasSubstr("offset -1"));
+  auto words = sample_record();
+  words.tensors[1].slices[0].codec = Codec{1000};
+  EXPECT_THAT(record_refusal(encode_part_record(words)), HasSubstr("only numbers can be encoded"));
 }
 
 TEST(PartRecord, inconsistent_contents_are_refused) {

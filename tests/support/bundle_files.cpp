@@ -118,7 +118,8 @@ std::string dump(const CheckpointContents& contents) {
             tensor.sliced ? " sliced " : " plain ", tensor.problem, '\n');
     for (const auto& s : tensor.slices) {
       text += cat("  ", to_string(SliceSpec{tensor.shape, s.box, s.dash, false}), ' ', s.file, ' ',
-                  s.offset, ' ', s.stored_bytes, ' ', s.crc32c, '\n');
+                  s.offset, ' ', s.stored_bytes, ' ', s.raw_bytes, ' ', static_cast<int>(s.codec),
+                  ' ', s.crc32c, '\n');
     }
   }
   return text;

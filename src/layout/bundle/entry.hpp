@@ -10,6 +10,10 @@
 
 namespace cairn::bundle {
 
+/// Readers of TensorFlow's format, and those that also know what a codec is: a number that its
+/// versions will not reach. Who is neither takes encoded bytes for values where as many are stored.
+inline constexpr std::int32_t plain_consumer = 1, codec_consumer = 1000;
+
 /// Elements of a shape; nothing when it is no shape: then *why says what is wrong with it.
 std::optional<std::int64_t> checked_count(const Dims& shape, std::string* why);
 

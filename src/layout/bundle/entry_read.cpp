@@ -8,18 +8,12 @@
 #include "layout/bundle/entry.hpp"
 
 namespace cairn::bundle {
-namespace {
-
-constexpr std::int32_t consumer = 1;  // version of the format that this reader understands
-
-}  // namespace
-
 bool parse(google::protobuf::MessageLite& message, std::string_view bytes) {
   return bytes.size() <= 0x7fffffff &&
          message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
 }
 
-void read_header(std::string_view value, CheckpointContents& contents) {
+bool read_header(std::string_view value, CheckpointContents& contents) {
   pb::Header header;
   if (!parse(header, value)) damaged("its header cannot be parsed");
   if (header.num_shards() < 1) {
@@ -29,16 +23,19 @@ void read_header(std::string_view value, CheckpointContents& contents) {
     damaged(cat("its header has the unknown byte order ", header.endianness()));
   }
   const auto& version = header.version();
-  if (version.min_consumer() > consumer) {
-    damaged(cat("its header asks for a reader of version ", version.min_consumer(),
-                " or later, this one has version ", consumer));
+  const bool has_codecs = version.min_consumer() == codec_consumer;
+  if (version.min_consumer() > plain_consumer && !has_codecs) {
+    of_another_version(cat("its header asks for a reader of version ", version.min_consumer(),
+                           ", this one has the versions ", plain_consumer, " and ",
+                           codec_consumer));
   }
-  const auto& bad = version.bad_consumers();
-  if (std::find(bad.begin(), bad.end(), consumer) != bad.end()) {
-    damaged(cat("its header excludes readers of version ", consumer));
+  for (const auto bad : version.bad_consumers()) {
+    if (bad != plain_consumer && bad != codec_consumer) continue;
+    of_another_version(cat("its header excludes readers of version ", bad));
   }
   contents.num_files = header.num_shards();
   contents.big_endian = header.endianness() == 1;
+  return has_codecs;
 }
 
 std::optional<std::int64_t> read_type(const pb::Entry& entry, StoredTensor& tensor) {
@@ -63,7 +60,8 @@ std::optional<std::int64_t> read_type(const pb::Entry& entry, StoredTensor& tens
   return count;
 }
 
-void read_place(const pb::Entry& entry, std::int64_t count, int num_files, StoredTensor& tensor) {
+void read_place(const pb::Entry& entry, std::int64_t count, int num_files, bool has_codecs,
+                StoredTensor& tensor) {
   Piece slice;
   slice.box = Box::whole(tensor.shape);
   slice.file = entry.shard_id();
@@ -76,7 +74,10 @@ void read_place(const pb::Entry& entry, std::int64_t count, int num_files, Store
   std::int64_t end = 0;
   tensor.problem = size_problem(tensor.dtype, count, slice);
   if (!tensor.problem.empty()) return;
-  if (slice.file < 0 || slice.file >= num_files) {
+  if (slice.codec != Codec::none && !has_codecs) {
+    tensor.problem =
+        cat("it is encoded with codec ", entry.codec(), ", of which the header says nothing");
+  } else if (slice.file < 0 || slice.file >= num_files) {
     tensor.problem = cat("it lies in data file ", slice.file, ", but there are ", num_files);
   } else if (slice.offset < 0) {
     tensor.problem = cat("its offset ", slice.offset, " is negative");

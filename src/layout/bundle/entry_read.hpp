@@ -13,14 +13,16 @@ namespace cairn::bundle {
 
 bool parse(google::protobuf::MessageLite&, std::string_view bytes);
 
-/// Number of data files, and byte order. Throws data_loss.
-void read_header(std::string_view value, CheckpointContents&);
+/// Number of data files, and byte order. Returns whether entries may be encoded. Throws data_loss,
+/// and unsupported for another version's.
+bool read_header(std::string_view value, CheckpointContents&);
 
 /// dtype and shape, which all entries have. Returns the element count, or nothing and a problem.
 std::optional<std::int64_t> read_type(const pb::Entry&, StoredTensor&);
 
 /// Where the bytes of a plain or slice entry are: one slice, or a problem.
-void read_place(const pb::Entry&, std::int64_t count, int num_files, StoredTensor&);
+void read_place(const pb::Entry&, std::int64_t count, int num_files, bool has_codecs,
+                StoredTensor&);
 
 /// A slice as the entry of its tensor lists it.
 void read_extents(const pb::Slice&, std::vector<KeyExtent>&);

@@ -30,6 +30,7 @@ struct IndexEntry {
   int files = 0;          ///< it refers to data files below this
   int part = 0;           ///< of its tensor, if several entries are parts of one
   std::int32_t head = 0;  ///< of a part: bytes of its value that other parts have, too
+  bool encoded = false;   ///< a piece of it is: the header has to tell
 };
 /// The order of entries in an index.
 bool comes_before(const IndexEntry&, const IndexEntry&);
@@ -78,9 +79,11 @@ class EncodedIndex {
 /// when the index as a whole cannot be trusted. What is wrong with one tensor goes to its
 /// `problem`, and its slices are left out. A tensor without problem has slices inside its shape
 /// that overlap nowhere, non-negative ranges whose ends fit 63 bits, files below num_files, and raw
-/// sizes that fit its dtype. Over all such tensors the sum of sizes fits 63 bits, stored or raw. Its
-/// slices may leave gaps. An entry of a slice that no tensor lists becomes a tensor with a problem
-/// under the entry's own key, which begins with a zero byte. Thread-safe. Memory and time are bounded by the size of `bytes`, whatever they are.
+/// sizes that fit its dtype. Over all such tensors the sum of sizes fits 63 bits, stored or raw.
+/// Its slices may leave gaps. An entry of a slice that no tensor lists becomes a tensor with a
+/// problem under the entry's own key, which begins with a zero byte. Thread-safe. Memory and time
+/// are bounded by the size of `bytes`, whatever they are. Throws unsupported for an index that asks
+/// for readers of another version, damaged or not.
 CheckpointContents parse_index(std::string_view bytes, const Limits& limits = {});
 
 /// Data files that tensors without problem refer to, ascending. num_files says nothing of how many:

@@ -16,8 +16,9 @@ using split::require;
 // The entries of one tensor in one part.
 class RangeReader {
  public:
-  RangeReader(const RangeOf& range, std::string_view list, int num_files, IndexPart& part)
-      : range_(range), num_files_(num_files), part_(part) {
+  RangeReader(const RangeOf& range, std::string_view list, int num_files, bool has_codecs,
+              IndexPart& part)
+      : range_(range), num_files_(num_files), has_codecs_(has_codecs), part_(part) {
     scratch_.key = range.tensor->key;
     scratch_.dtype = range.tensor->dtype;
     scratch_.shape = range.tensor->shape;
@@ -50,7 +51,7 @@ class RangeReader {
     require(parse(entry_, value) && entry_.slices_size() == 0);
     const auto count = read_type(entry_, place_);
     require(count.has_value());
-    read_place(entry_, *count, num_files_, place_);
+    read_place(entry_, *count, num_files_, has_codecs_, place_);
     take_part(scratch_, *slice, place_, extents_);
     require(scratch_.problem.empty());
   }
@@ -69,6 +70,7 @@ class RangeReader {
  private:
   const RangeOf range_;
   const int num_files_;
+  const bool has_codecs_;
   IndexPart& part_;
   std::string front_, listed_key_;
   pb::Entry listed_, entry_;
@@ -83,27 +85,27 @@ std::optional<IndexPart> read_part(std::string_view head, std::string_view entri
                                    const std::vector<RangeOf>& ranges, int num_files,
                                    const Limits& limits) {
   return split::if_simple([&] {
-    const auto [with_header, slices, restarts, next_key, all_lists] = unpack<split::PartHead>(head);
-    WireReader lists(all_lists.bytes);
+    const auto told = unpack<split::PartHead>(head);
+    WireReader lists(told.lists.bytes);
     IndexPart part;
     std::optional<RangeReader> range;
     auto next = ranges.begin();
-    std::int64_t number = -static_cast<std::int64_t>(with_header);
+    std::int64_t number = -static_cast<std::int64_t>(told.with_header);
     std::string last;
-    split::each_entry(entries, restarts, limits,
-                      [&](const std::string& key, std::string_view value, auto) {
-                        last = key;
-                        if (number++ < 0) return;
-                        if (!range) {
-                          require(next != ranges.end());
-                          range.emplace(*next++, lists.get<std::string>(), num_files, part);
-                        }
-                        range->take(key, value);
-                        if (!range->is_full()) return;
-                        range->finish();
-                        range.reset();
-                      });
-    require(number == slices && !range && next == ranges.end() && last < next_key);
+    split::each_entry(
+        entries, told.restarts, limits, [&](const std::string& key, std::string_view value, auto) {
+          last = key;
+          if (number++ < 0) return;
+          if (!range) {
+            require(next != ranges.end());
+            range.emplace(*next++, lists.get<std::string>(), num_files, told.has_codecs, part);
+          }
+          range->take(key, value);
+          if (!range->is_full()) return;
+          range->finish();
+          range.reset();
+        });
+    require(number == told.slices && !range && next == ranges.end() && last < told.next_key);
     return part;
   });
 }

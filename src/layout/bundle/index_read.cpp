@@ -17,7 +17,9 @@ namespace {
 class Assembler {
  public:
   Assembler(const Table& table, CheckpointContents& contents)
-      : table_(table), contents_(contents) {}
+      : table_(table),
+        contents_(contents),
+        has_codecs_(read_header(table.entries[0].value, contents)) {}
 
   void run() {
     const auto& entries = table_.entries;
@@ -44,7 +46,7 @@ class Assembler {
     if (tensor.sliced) {
       sliced_.push_back(i);
     } else if (count) {
-      read_place(entry_, *count, contents_.num_files, tensor);
+      read_place(entry_, *count, contents_.num_files, has_codecs_, tensor);
     }
   }
 
@@ -109,6 +111,7 @@ class Assembler {
 
   const Table& table_;
   CheckpointContents& contents_;
+  const bool has_codecs_;
   pb::Entry entry_;                    // reused
   std::vector<StoredTensor> tensors_;  // one an entry of the table
   std::vector<bool> hidden_;           // entries that are some tensor's slices
@@ -123,7 +126,6 @@ CheckpointContents parse_index(std::string_view bytes, const Limits& limits) {
   if (table.entries.empty() || !table.entries[0].key.empty()) {
     damaged("its first entry is no header");
   }
-  read_header(table.entries[0].value, contents);
   Assembler(table, contents).run();
   return contents;
 }

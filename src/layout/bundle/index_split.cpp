@@ -188,7 +188,7 @@ class Splitter {
     part.slices -= with_header;
     part.first_key = block.key(first);
     part.entries = entries;
-    heads_.push_back({with_header, part.slices, block.starts(first, end), {}, {}});
+    heads_.push_back({with_header, false, part.slices, block.starts(first, end), {}, {}});
     split_.parts.push_back(std::move(part));
   }
 
@@ -209,7 +209,7 @@ class Splitter {
     const auto read_first = [&](const std::string& key, std::string_view value, auto) {
       if (std::exchange(header, true)) return;
       require(key.empty());
-      read_header(value, split_.contents);
+      has_codecs_ = read_header(value, split_.contents);
     };
     each_entry(blocks_[0].entries(0, 1), {0}, limits_, read_first);
     std::string before;  // the key
@@ -244,7 +244,7 @@ class Splitter {
     const auto count = read_type(entry_, tensor);
     require(count.has_value());
     if (slices == 0) {
-      read_place(entry_, *count, split_.contents.num_files, tensor);
+      read_place(entry_, *count, split_.contents.num_files, has_codecs_, tensor);
       require(tensor.problem.empty());
       return;
     }
@@ -276,6 +276,7 @@ class Splitter {
     }
     for (std::size_t p = 0; p < counts.size(); ++p) {
       const bool is_last = p + 1 == counts.size();
+      heads_[p].has_codecs = has_codecs_;
       heads_[p].next_key = is_last ? first_tensor_ : split_.parts[p + 1].first_key;
       split_.parts[p].head = pack(heads_[p]);
     }
@@ -290,6 +291,7 @@ class Splitter {
   std::int64_t in_last_ = 0;  // entries of slices behind it
   std::size_t end_ = 0;       // and where these end
   pb::Entry entry_;           // reused
+  bool has_codecs_ = false;   // the header says so
   std::vector<Sliced> sliced_;
   std::string first_tensor_;  // key
 };

@@ -18,7 +18,7 @@ constexpr std::size_t entries_a_restart = 16;
 
 /// What read_part() needs besides the entries of a part.
 struct PartHead {
-  bool with_header = false;
+  bool with_header = false, has_codecs = false;
   std::int64_t slices = 0;
   std::vector<std::uint32_t> restarts;
   std::string next_key;            ///< which must follow

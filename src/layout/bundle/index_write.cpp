@@ -100,14 +100,16 @@ class EntryText {
     return up_to(at);
   }
 
-  // Of bytes in a data file.
-  std::string_view place(const StoredTensor& tensor, const Piece& slice) {
+  // Of bytes in a data file, of which the entry is told.
+  std::string_view place(const StoredTensor& tensor, const Piece& slice, IndexEntry& entry) {
     make_room(most_front_bytes + slice.box.rank() * most_extent_bytes + most_place_bytes);
     auto* at = begin(tensor.dtype, slice.box.extent);
     at = put_number(at, 3, slice.file);
     at = put_number(at, 4, slice.offset);
     at = put_number(at, 5, slice.stored_bytes);
+    entry.files = std::max(entry.files, slice.file + 1);
     if (slice.codec != Codec::none) {
+      entry.encoded = true;
       at = put_number(at, 14, static_cast<std::int64_t>(slice.codec));
       at = put_number(at, 15, slice.raw_bytes);
     }
@@ -216,10 +218,11 @@ class SliceKeys {
 
 namespace {
 
-std::string header(int num_files) {
+std::string header(int num_files, bool encoded) {
   pb::Header header;
   header.set_num_shards(num_files);
   header.mutable_version()->set_producer(1);
+  if (encoded) header.mutable_version()->set_min_consumer(codec_consumer);
   return header.SerializeAsString();
 }
 
@@ -238,13 +241,12 @@ IndexEntry EntryEncoder::sliced(const StoredTensor& tensor) {
   auto& [text, keys, chain] = *memory_;
   IndexEntry entry;
   entry.key = tensor.key;
-  for (const auto& slice : tensor.slices) entry.files = std::max(entry.files, slice.file + 1);
   keys.make(tensor);
   // Of a few slices, so that it is taken once.
   constexpr std::size_t most_reserved = 4096, slice_bytes = 64;
   chain.reserve(std::min(keys.front_bytes() + tensor.slices.size() * slice_bytes, most_reserved));
   for (const auto& [key, slice] : keys.all()) {
-    chain.add(key, text.place(tensor, *slice), keys.front_bytes());
+    chain.add(key, text.place(tensor, *slice, entry), keys.front_bytes());
   }
   entry.slices = chain.take();
   entry.value = text.full(tensor, entry.head);
@@ -256,8 +258,7 @@ IndexEntry EntryEncoder::encode(const StoredTensor& tensor) {
   if (!is_plain(tensor)) return sliced(tensor);
   IndexEntry entry;
   entry.key = tensor.key;
-  entry.files = tensor.slices[0].file + 1;
-  entry.value = memory_->text.place(tensor, tensor.slices[0]);
+  entry.value = memory_->text.place(tensor, tensor.slices[0], entry);
   return entry;
 }
 
@@ -319,7 +320,9 @@ std::size_t EncodedIndex::about_bytes() const {
 
 void EncodedIndex::write(const TakeBytes& take) const {
   TableWriter table(take);
-  table.add("", header(num_files_));
+  bool encoded = false;
+  each_entry([&](const IndexEntry& entry) { encoded |= entry.encoded; });
+  table.add("", header(num_files_, encoded));
   // Keys of slices come before all others.
   each_entry([&](const IndexEntry& entry) { table.add_chain(entry.slices); });
   const std::string* key = nullptr;

@@ -1,5 +1,7 @@
 #include "layout/bundle/part_record.hpp"
 
+#include <algorithm>
+
 #include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "bundle.pb.h"
@@ -15,8 +17,8 @@ namespace {
 
 // magic, u32 version, u64 payload bytes, u32 masked checksum of all else, payload
 constexpr std::string_view record_magic("\211CairnPR", 8);
-constexpr std::uint32_t version = 1;
-constexpr std::size_t frame_bytes = 24, length_at = 12, crc_at = 20;
+constexpr std::uint32_t plain_version = 1, codec_version = 2;  // the latter if a piece is encoded
+constexpr std::size_t frame_bytes = 24, version_at = 8, length_at = 12, crc_at = 20;
 
 // Protocol Buffers: the kind of a field that is a message.
 constexpr std::uint64_t length_delimited = 2;
@@ -75,7 +77,12 @@ std::string problem(const StoredTensor& tensor, const Piece& slice, int num_file
   return cat("it lies in data file ", slice.file, ", but there are ", num_files);
 }
 
-StoredTensor get(const pb::PartTensor& in, int num_files) {
+bool is_encoded(const StoredTensor& tensor) {
+  return std::any_of(tensor.slices.begin(), tensor.slices.end(),
+                     [](const auto& slice) { return slice.codec != Codec::none; });
+}
+
+StoredTensor get(const pb::PartTensor& in, int num_files, std::uint32_t version) {
   StoredTensor tensor;
   tensor.key = in.key();
   const auto refuse = [&](const std::string& why) {
@@ -96,6 +103,9 @@ StoredTensor get(const pb::PartTensor& in, int num_files) {
     why = problem(tensor, tensor.slices.back(), num_files);
     if (!why.empty()) refuse(why);
   }
+  if (version < codec_version && is_encoded(tensor)) {
+    refuse(cat("a slice is encoded, which version ", version, " knows nothing of"));
+  }
   return tensor;
 }
 
@@ -114,7 +124,8 @@ std::string encode_part_record(const PartRecord& record, std::span<const StoredT
   part.set_num_files(record.num_files);
   part.set_meta(encode_meta(record.meta));
   std::string bytes(record_magic);
-  append_u32(bytes, version);
+  const bool encoded = std::any_of(tensors.begin(), tensors.end(), is_encoded);
+  append_u32(bytes, encoded ? codec_version : plain_version);
   append_u64(bytes, 0);  // the length, and the checksum, once they are known
   append_u32(bytes, 0);
   part.AppendToString(&bytes);
@@ -150,8 +161,10 @@ void check_record_frame(std::string_view first, std::uint64_t file_bytes) {
   }
   if (first.substr(0, record_magic.size()) != record_magic)
     bad_record("it does not begin as a part record does");
-  if (const auto found = load_u32(&first[8]); found != version) {
-    bad_record(cat("its version is ", found, ", this program reads version ", version));
+  if (const auto found = load_u32(&first[version_at]);
+      found != plain_version && found != codec_version) {
+    bad_record(cat("its version is ", found, ", this program reads versions ", plain_version,
+                   " and ", codec_version));
   }
   const auto length = load_u64(&first[12]);
   if (length != file_bytes - frame_bytes) {
@@ -180,7 +193,10 @@ PartRecord decode_part_record(std::string_view bytes) {
   if (record.num_files < 1) bad_record(cat("it speaks of ", record.num_files, " data files"));
   record.meta = decode_meta(part.meta());
   record.tensors.reserve(static_cast<std::size_t>(part.tensors_size()));
-  for (const auto& tensor : part.tensors()) record.tensors.push_back(get(tensor, record.num_files));
+  const auto version = load_u32(&bytes[version_at]);
+  for (const auto& tensor : part.tensors()) {
+    record.tensors.push_back(get(tensor, record.num_files, version));
+  }
   return record;
 }
 
