@@ -5,6 +5,7 @@
 
 #include "base/text.hpp"
 #include "group/collectives.hpp"
+#include "layout/codec.hpp"
 #include "session/save/frozen.hpp"
 #include "session/save/savers.hpp"
 #include "session/save/writers/writer.hpp"
@@ -69,11 +70,12 @@ SaveFormat::Begun BundleSave::begin(const Job& job, const State& state, Draft& d
   return {run_savers(job, state, draft, layout, meta)};
 }
 
-// A plan that does not serve again leaves nothing to keep for.
+// A plan that does not serve again leaves nothing to keep for, nor do sizes that change.
 JoinedEntries BundleSave::merge(Group& group, std::vector<StoredTensor> mine, const SavePlan& plan,
                                 SaveStatistics& figures) const {
+  const bool keeps = figures.plan_reused && !encoding_of(Format::bundle);
   return merge_entries(group, std::move(mine), true, &figures, plan.divided, *plan.gaps,
-                       figures.plan_reused ? plan.merged.get() : nullptr);
+                       keeps ? plan.merged.get() : nullptr);
 }
 
 }  // namespace cairn
