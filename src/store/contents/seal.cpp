@@ -23,9 +23,14 @@ void join_runs(StoredTensor& tensor) {
   std::int64_t end = 0;
   std::uint32_t crc = 0;
   for (const auto& run : tensor.slices) {
+    if (run.codec != Codec::none) {  // a part record that nobody of ours wrote
+      throw Error(Code::data_loss, cat("tensor '", tensor.key, "': ", box_text(run.box),
+                                       " is a run of one array, and encoded"))
+          .of_tensor(tensor.key);
+    }
     const auto at = run_at(run.box, tensor.shape);
     if (item == 0 || !at || *at != end / item || run.offset != joined.offset + end ||
-        run.file != joined.file || run.codec != Codec::none) {
+        run.file != joined.file) {
       throw Error(Code::internal, cat("entries of tensor '", tensor.key,
                                       "' are no runs of one array: ", box_text(run.box)))
           .of_tensor(tensor.key);

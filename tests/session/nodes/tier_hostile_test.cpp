@@ -96,6 +96,14 @@ TEST_F(Hostile, PartsThatDisagreeAreDamage) {
   }
 }
 
+// Nothing on a node is encoded.
+TEST_F(Hostile, AnEncodedPieceIsDamage) {
+  save_two();
+  EXPECT_EQ(restored(), 2);
+  forge(0, [](auto& record) { x_of(record).slices.at(0).codec = Codec{1000}; });
+  EXPECT_EQ(restored(), 1);
+}
+
 TEST_F(Hostile, AFillValueOfAnotherSizeIsDamage) {
   save_two();
   EXPECT_EQ(restored(), 2);

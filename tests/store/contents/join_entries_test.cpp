@@ -9,6 +9,7 @@
 #include "cairn/error.hpp"
 #include "session/save/save_steps.hpp"
 #include "store/contents/seal.hpp"
+#include "support/memory_run.hpp"
 
 namespace cairn {
 namespace {
@@ -21,6 +22,19 @@ StoredTensor part(const std::string& key, Box box, const Dims& shape, int file) 
   slice.file = file;
   slice.stored_bytes = slice.raw_bytes = slice.box.count() * 4;
   return {key, DType::float32, shape, !slice.box.is_whole(shape), {slice}, ""};
+}
+
+// Part records that somebody wrote: runs of one array are never encoded.
+TEST(JoinEntries, AnEncodedRunIsDamage) {
+  std::vector<StoredTensor> runs;
+  for (const std::int64_t row : {0, 2}) {
+    auto& run = runs.emplace_back(part("x", {{row, 0}, {2, 3}}, {4, 3}, 0));
+    run.sliced = false;
+    run.slices[0].offset = row * 12;
+  }
+  EXPECT_EQ(join_entries(runs).at(0).slices.size(), 1u);
+  runs[1].slices[0].codec = Codec{1000};
+  test::expect_error(Code::data_loss, HasSubstr("tensor 'x'"), [&] { join_entries(runs); });
 }
 
 TEST(JoinEntries, ManyRunsInAnyOrder) {
