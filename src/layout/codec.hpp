@@ -1,6 +1,7 @@
 #pragma once
 /// How the bytes of a piece are encoded on their way to a data file, and decoded on their way back.
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,6 +21,8 @@ struct Encoding {
   /// All that the chunks of a piece became, into its raw bytes. Throws data_loss where it is not
   /// exactly these.
   void (*decode)(std::span<const std::byte> stored, std::span<std::byte> raw);
+  /// No stored byte becomes more raw ones. So few bytes ask for no more memory than that.
+  std::int64_t most_of_a_byte;
 };
 
 /// By which the layout of a format stores numbers that one rank writes. Null: as they are.

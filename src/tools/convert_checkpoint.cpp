@@ -41,7 +41,7 @@ class SliceReader {
       kept_.erase(order_.back());
       order_.pop_back();
     }
-    done_ = std::min(total_, done_ + slice.raw_bytes);
+    done_ = std::min(total_, done_ + slice.stored_bytes);
     if (progress_) progress_(done_, total_);
     order_.push_front(&slice);
     return kept_.emplace(&slice, std::pair(std::move(read), order_.begin())).first->second.first;
@@ -89,6 +89,7 @@ void require_readable(const CheckpointContents& source, const StoredTensor& tens
         .of_tensor(tensor.key);
   }
   require_stored(tensor, {Box::whole(tensor.shape)});
+  for (const auto& slice : tensor.slices) decoder_of(source, tensor, slice);
 }
 
 // Sparse again; of one array those parts that somebody held.

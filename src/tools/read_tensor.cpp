@@ -43,7 +43,9 @@ std::vector<const Piece*> touched(const CheckpointContents& contents, const Stor
   std::vector<const Piece*> slices;
   for (const auto& slice : tensor.slices) {
     // A tensor without elements still has a checksum to look at.
-    if (overlaps(slice.box, wanted) || slice.box == wanted) slices.push_back(&slice);
+    if (!overlaps(slice.box, wanted) && slice.box != wanted) continue;
+    decoder_of(contents, tensor, slice);
+    slices.push_back(&slice);
   }
   return slices;
 }

@@ -35,7 +35,8 @@ std::int64_t checked_bytes(const CheckpointContents&, const StoredTensor&, const
 /// The elements of `wanted`, row-major and little-endian. Each stored slice that shares an element
 /// with it is read and checked whole, in chunks of a few MiB. Throws data_loss when one is damaged
 /// or stored slices leave a part out, invalid_argument when the box is not in the tensor, the
-/// tensor holds strings or gaps fill more than 1 GiB of the box, unsupported for variants.
+/// tensor holds strings or gaps fill more than 1 GiB of the box, unsupported for variants and
+/// codecs that are not known.
 std::string read_numbers(const OpenCheckpoint&, const StoredTensor&, const Box& wanted,
                          const Progress& = {});
 

@@ -28,6 +28,7 @@ void require_exportable(const CheckpointContents& source, const StoredTensor& te
   if (!is_utf8(tensor.key)) refuse("its key is not UTF-8");
   if (tensor.gaps && tensor.sliced) refuse("no rank held all of it");
   require_stored(tensor, {Box::whole(tensor.shape)});
+  for (const auto& slice : tensor.slices) decoder_of(source, tensor, slice);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Any bytes as a whole bundle: an index and a data file, on a disk in memory. Nothing but data_loss
 // comes out of looking at it and reading all of it, and it takes no more memory than its size.
 #include "fuzz/read_whole.hpp"
+#include "support/run_lengths.hpp"
 #include "support/table_writer.hpp"
 #include "testing/memory.hpp"
 
@@ -11,6 +12,7 @@ namespace {
 constexpr std::int64_t data_bytes = 4096;
 
 void read_bundle(std::string index) {
+  const AddedEncoding known(test::run_lengths);
   io::MemoryFileSystem disk;
   io::write_file(disk, "/ckpt.index", index);
   std::string data(data_bytes, '\0');

@@ -1,5 +1,6 @@
 #include "fuzz/seeds.hpp"
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <numeric>
@@ -21,6 +22,7 @@
 #include "store/commit/ownership.hpp"
 #include "store/commit/state_file.hpp"
 #include "store/nodes/save_map.hpp"
+#include "support/run_lengths.hpp"
 #include "support/torch_files.hpp"
 #include "testing/memory.hpp"
 
@@ -78,6 +80,27 @@ std::vector<StoredTensor> tensors() {
   return {plain, sliced};
 }
 
+// Of the codec that the targets know. What is one byte in a file may say that it is any number.
+std::vector<StoredTensor> encoded_tensors() {
+  auto all = tensors();
+  all[1].slices[0].codec = test::run_lengths_codec;
+  all[1].slices[0].stored_bytes = 6;
+  return all;
+}
+std::vector<StoredTensor> more_than_there_is() {
+  const std::int64_t all = std::int64_t{1} << 61, most = std::int64_t{1} << 60;
+  StoredTensor sliced{"x", DType::float64, {all}, true, {}, ""};
+  StoredTensor whole{"y", DType::uint8, {most}, false, {}, ""};
+  sliced.slices.push_back({{{0}, {100}}, {}, 0, 0, 800, 800, 1});
+  for (std::int64_t at = 100, count = 0; at < all; at += count) {
+    count = std::min(most - 1, all - at);
+    sliced.slices.push_back({{{at}, {count}}, {}, 0, 0, 1, count * 8, 1, test::run_lengths_codec});
+  }
+  const auto crc = crc32c(std::string("\0\7", 2));
+  whole.slices.push_back({Box::whole({most}), {}, 0, 0, 2, most, crc, test::run_lengths_codec});
+  return {sliced, whole};
+}
+
 hdf5::Holders holders() {
   hdf5::Holders holders;
   holders.tasks = {"/job:worker/task:1"};
@@ -96,6 +119,7 @@ void part() {
   tier::write_part({disk, "/part"}, record, out, false);
   put("tier", "part", io::read_file(disk, "/part", 1 << 20));
   put("index", "record", bundle::encode_part_record(record, out.entries));
+  put("index", "encoded-record", bundle::encode_part_record(record, encoded_tensors()));
 }
 
 // A whole one, and the pieces of one, by the first byte that the target tells them by.
@@ -250,6 +274,10 @@ void write_all() {
   const auto index = bundle::build_index(1, tensors());
   put("index", "index", index);
   put("checkpoint", "index", index);
+  for (const auto* target : {"index", "checkpoint"}) {
+    put(target, "encoded", bundle::build_index(1, encoded_tensors()));
+    put(target, "more-than-there-is", bundle::build_index(1, more_than_there_is()));
+  }
   const std::string words[] = {"two", "words"};
   put("index", "strings", bundle::encode_strings(words).bytes);
 }

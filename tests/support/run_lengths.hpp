@@ -34,7 +34,8 @@ inline void decode_runs(std::span<const std::byte> stored, std::span<std::byte> 
   if (end != raw.size()) throw Error(Code::data_loss, "runs are shorter than their piece");
 }
 
-inline constexpr Encoding run_lengths{run_lengths_codec, "run lengths", encode_runs, decode_runs};
+inline constexpr Encoding run_lengths{run_lengths_codec, "run lengths", encode_runs, decode_runs,
+                                      128};
 
 /// While it lives, bundles are laid out so.
 struct RunLengthLayout : AddedEncoding {

@@ -343,29 +343,52 @@ std::string read_bytes(io::FileSystem& files, const CheckpointContents& contents
   return bytes;
 }
 
-std::string decoded(const CheckpointContents& contents, const StoredTensor& tensor,
-                    const Piece& slice, const Encoding& encoding, std::string_view bytes) {
-  std::string raw(static_cast<std::size_t>(slice.raw_bytes), '\0');
-  try {
-    encoding.decode(std::as_bytes(std::span(bytes)), std::as_writable_bytes(std::span(raw)));
-  } catch (Error& error) {
-    throw error.of_tensor(tensor.key).at(data_path(contents, slice.file).string());
-  }
-  return raw;
+Error slice_error(const CheckpointContents& contents, const StoredTensor& tensor,
+                  const Piece& slice, const char* what, std::string why) {
+  return Error(Code::data_loss,
+               cat("tensor '", tensor.key, "' ", shape_text(tensor.shape), ", ",
+                   box_text(slice.box), ": the bytes in the file ", what),
+               std::move(why),
+               "Restore an older checkpoint; cairn verify names everything that is damaged.")
+      .at(data_path(contents, slice.file).string())
+      .of_tensor(tensor.key);
 }
 
 }  // namespace
 
+const Encoding* decoder_of(const CheckpointContents& contents, const StoredTensor& tensor,
+                           const Piece& slice) {
+  const auto* encoding = encoding_of(tensor.key, slice);
+  if (encoding && slice.raw_bytes / encoding->most_of_a_byte > slice.stored_bytes) {
+    throw slice_error(contents, tensor, slice, "cannot be decoded",
+                      cat(slice.stored_bytes, " bytes never become ", slice.raw_bytes, " by ",
+                          codec_text(slice.codec)));
+  }
+  return encoding;
+}
+
+std::string decode_slice(const CheckpointContents& contents, const StoredTensor& tensor,
+                         const Piece& slice, std::string_view stored) {
+  const auto* encoding = decoder_of(contents, tensor, slice);
+  std::string raw(static_cast<std::size_t>(slice.raw_bytes), '\0');
+  try {
+    encoding->decode(std::as_bytes(std::span(stored)), std::as_writable_bytes(std::span(raw)));
+  } catch (const Error& error) {
+    throw slice_error(contents, tensor, slice, "cannot be decoded", error.what());
+  }
+  return raw;
+}
+
 std::string read_slice(io::FileSystem& files, const CheckpointContents& contents,
                        const StoredTensor& tensor, const Piece& slice) {
-  const auto* encoding = encoding_of(tensor.key, slice);
+  const auto* decoder = decoder_of(contents, tensor, slice);
   auto bytes = read_bytes(files, contents, tensor, slice);
   if (tensor.dtype == DType::string) {
     bundle::decode_strings(bytes, slice.box.count(), slice.crc32c, contents.big_endian);
   } else if (crc32c(bytes) != slice.crc32c) {
     throw checksum_error(contents, tensor, slice, crc32c(bytes));
-  } else if (encoding) {
-    return decoded(contents, tensor, slice, *encoding, bytes);
+  } else if (decoder) {
+    return decode_slice(contents, tensor, slice, bytes);
   }
   return bytes;
 }
@@ -407,14 +430,9 @@ std::vector<std::string> read_strings(io::FileSystem& files, const CheckpointCon
 
 Error checksum_error(const CheckpointContents& contents, const StoredTensor& tensor,
                      const Piece& slice, std::uint32_t found) {
-  return Error(Code::data_loss,
-               cat("tensor '", tensor.key, "' ", shape_text(tensor.shape), ", ",
-                   box_text(slice.box), ": the bytes in the file are not those that were written"),
-               cat("checksum of ", slice.stored_bytes, " bytes at ", slice.offset, " is ",
-                   hex(found), ", stored is ", hex(slice.crc32c)),
-               "Restore an older checkpoint; cairn verify names everything that is damaged.")
-      .at(data_path(contents, slice.file).string())
-      .of_tensor(tensor.key);
+  return slice_error(contents, tensor, slice, "are not those that were written",
+                     cat("checksum of ", slice.stored_bytes, " bytes at ", slice.offset, " is ",
+                         hex(found), ", stored is ", hex(slice.crc32c)));
 }
 
 namespace {

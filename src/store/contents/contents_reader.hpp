@@ -14,6 +14,8 @@
 
 namespace cairn {
 
+struct Encoding;
+
 /// Keys of Cairn's own entries; other readers ignore them.
 inline constexpr std::string_view own_key_prefix = "_cairn/";
 std::string filler_key(int file);
@@ -97,6 +99,14 @@ std::string read_slice(io::FileSystem&, const CheckpointContents&, const StoredT
                        const Piece&);
 std::vector<std::string> read_string_slice(io::FileSystem&, const CheckpointContents&,
                                            const StoredTensor&, const Piece&);
+
+/// What decodes a piece; null: it is as it is. Throws unsupported for a codec that is not known,
+/// and data_loss where its bytes never become as many as they say: before memory is taken for
+/// these.
+const Encoding* decoder_of(const CheckpointContents&, const StoredTensor&, const Piece&);
+/// The raw bytes of a piece that is encoded. Throws as that does.
+std::string decode_slice(const CheckpointContents&, const StoredTensor&, const Piece&,
+                         std::string_view stored);
 
 /// A string tensor whole, put together from its slices.
 std::vector<std::string> read_strings(io::FileSystem&, const CheckpointContents&,
