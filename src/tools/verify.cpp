@@ -38,6 +38,8 @@ struct Range {
   const Piece* slice;
   std::int64_t begin() const { return slice->offset; }
   std::int64_t end() const { return end_of(*slice); }
+  bool is_string() const { return tensor->dtype == DType::string; }
+  bool is_decodable() const { return slice->codec != Codec::none && is_known(slice->codec); }
   bool same_bytes(const Range& other) const {
     return begin() == other.begin() && end() == other.end();
   }
@@ -178,8 +180,7 @@ void Verifier::look_at_tensors() {
     }
     for (const auto& slice : tensor.slices) {
       if (is_known(slice.codec)) continue;
-      const auto codec = codec_text(slice.codec);
-      add(Kind::unknown, cat(": this version of Cairn cannot decode it, of ", codec), tensor);
+      add(Kind::unknown, cat(": it cannot be decoded, being of ", codec_text(slice.codec)), tensor);
       break;
     }
     try {
@@ -253,29 +254,28 @@ void Verifier::check(OpenFile& in, std::span<const Range> same_bytes) {
     finding.file = in.path;
     finding.offset = begin;
   };
-  const auto is_string = [](const Range& r) { return r.tensor->dtype == DType::string; };
-  if (!std::all_of(same_bytes.begin(), same_bytes.end(), is_string)) {
-    std::uint32_t crc = 0;
+  const auto is_decoded = [](const Range& r) { return r.is_string() || r.is_decodable(); };
+  std::uint32_t crc = 0;
+  std::string_view all;
+  if (std::any_of(same_bytes.begin(), same_bytes.end(), is_decoded)) {
+    crc = crc32c(all = read_whole(in, begin, end));
+  } else {
     read(in, begin, end, [&](std::int64_t, std::string_view bytes) { crc = crc32c(bytes, crc); });
-    for (const auto& range : same_bytes) {
-      if (is_string(range) || range.tensor->dtype == DType::variant) continue;
-      if (crc == range.slice->crc32c) continue;
-      blame(range, cat("the checksum of its ", end - begin, " bytes is ", hex(crc), ", stored is ",
-                       hex(range.slice->crc32c)));
-    }
   }
-  if (std::none_of(same_bytes.begin(), same_bytes.end(), is_string)) return;
-  const auto bytes = read_whole(in, begin, end);
-  for (const auto& range : same_bytes) {
-    if (!is_string(range)) continue;
-    try {
-      bundle::decode_strings(bytes, range.slice->box.count(), range.slice->crc32c,
-                             contents_.big_endian);
+  for (const auto& range : same_bytes) try {
+      if (range.is_string()) {
+        bundle::decode_strings(all, range.slice->box.count(), range.slice->crc32c,
+                               contents_.big_endian);
+      } else if (crc != range.slice->crc32c && range.tensor->dtype != DType::variant) {
+        blame(range, cat("the checksum of its ", end - begin, " bytes is ", hex(crc),
+                         ", stored is ", hex(range.slice->crc32c)));
+      } else if (range.is_decodable()) {
+        decode_slice(contents_, *range.tensor, *range.slice, all);
+      }
     } catch (const Error& error) {
       if (error.code() != Code::data_loss) throw;
-      blame(range, error.what());
+      blame(range, range.is_string() ? error.what() : cat("it is not decoded: ", error.reason()));
     }
-  }
 }
 
 void Verifier::check_gap(OpenFile& in, std::int64_t begin, std::int64_t end) {
