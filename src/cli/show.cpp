@@ -84,7 +84,7 @@ Json json_of(const CheckpointContents& contents, const StoredTensor& tensor) {
     item["dtype_number"] = static_cast<int>(tensor.dtype);
   }
   item["shape"] = tensor.shape;
-  item["bytes"] = stored_bytes(tensor);
+  item["bytes"] = value_bytes(tensor);
   item["sliced"] = tensor.sliced;
   if (!tensor.problem.empty()) item["problem"] = tensor.problem;
   Json slices = Json::array();
@@ -289,7 +289,7 @@ void print_tensors(const std::vector<StoredTensor>& tensors) {
   for (const auto& tensor : tensors) {
     const bool typed = static_cast<int>(tensor.dtype) != 0;
     rows.push_back({shown_key(tensor.key), typed ? std::string(dtype_name(tensor.dtype)) : "?",
-                    shape_text(tensor.shape), bytes_text(static_cast<double>(stored_bytes(tensor))),
+                    shape_text(tensor.shape), bytes_text(static_cast<double>(value_bytes(tensor))),
                     place_text(tensor)});
   }
   print_paragraph(cat(tensors.size(), tensors.size() == 1 ? " tensor" : " tensors"));

@@ -280,8 +280,7 @@ CheckpointDiff compare(const OpenCheckpoint& a, const OpenCheckpoint& b, const T
   CheckpointDiff result;
   std::int64_t total = 0;
   for (const auto& tensor : a->tensors) {
-    if (const auto* other = b->find(tensor.key))
-      total += stored_bytes(tensor) + stored_bytes(*other);
+    if (const auto* other = b->find(tensor.key)) total += value_bytes(tensor) + value_bytes(*other);
   }
   auto& all = result.differences;
   for (const auto& tensor : a->tensors) {
@@ -293,7 +292,7 @@ CheckpointDiff compare(const OpenCheckpoint& a, const OpenCheckpoint& b, const T
     auto difference = compare(TensorAt{a, tensor}, {b, *other}, tolerance);
     if (difference.kind == Differs::values) {
       ++result.tensors;
-      result.bytes += stored_bytes(tensor) + stored_bytes(*other);
+      result.bytes += value_bytes(tensor) + value_bytes(*other);
       if (progress) progress(result.bytes, total);
       if (difference.differing == 0) continue;
     }

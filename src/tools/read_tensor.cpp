@@ -50,6 +50,7 @@ std::vector<const Piece*> touched(const CheckpointContents& contents, const Stor
   return slices;
 }
 
+// Of what they hold.
 std::int64_t bytes_of(const std::vector<const Piece*>& slices) {
   std::int64_t bytes = 0;
   for (const auto* slice : slices) bytes += slice->raw_bytes;
@@ -93,10 +94,6 @@ void require_few_filled(const StoredTensor& tensor, const Box& wanted) {
       .of_tensor(tensor.key);
 }
 
-}  // namespace
-
-namespace {
-
 // The bytes of one piece, part by part: of what is encoded the whole is read and decoded first.
 class PieceReader {
  public:
@@ -123,7 +120,7 @@ class PieceReader {
 
 }  // namespace
 
-std::int64_t stored_bytes(const StoredTensor& tensor) {
+std::int64_t value_bytes(const StoredTensor& tensor) {
   std::int64_t bytes = 0;
   for (const auto& slice : tensor.slices) bytes += slice.raw_bytes;
   return bytes;

@@ -27,9 +27,9 @@ void read_chunks(const OpenCheckpoint&, const StoredTensor&, const Box& wanted,
 void read_chunks_unchecked(const OpenCheckpoint&, const StoredTensor&, const Box& wanted,
                            const std::function<bool(const Box&)>& needed, const TakeChunk& take,
                            const TakeGap& take_gap, const Progress& = {});
-/// The bytes of all its slices.
-std::int64_t stored_bytes(const StoredTensor&);
-/// The bytes that read_chunks reads. Throws as it does, before it reads.
+/// The bytes of what all its slices hold, decoded.
+std::int64_t value_bytes(const StoredTensor&);
+/// The same of the slices that read_chunks reads. Throws as it does, before it reads.
 std::int64_t checked_bytes(const CheckpointContents&, const StoredTensor&, const Box& wanted);
 
 /// The elements of `wanted`, row-major and little-endian. Each stored slice that shares an element

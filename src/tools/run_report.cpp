@@ -45,7 +45,7 @@ RunReport::Coverage coverage_of(const OpenCheckpoint& contents, const std::strin
   for (const auto& one : contents->tensors) {
     if (!key.empty()) break;
     const bool can = one.problem.empty() && !one.shape.empty() && one.shape.size() <= 3;
-    if (can && (!chosen || stored_bytes(one) > stored_bytes(*chosen))) chosen = &one;
+    if (can && (!chosen || value_bytes(one) > value_bytes(*chosen))) chosen = &one;
   }
   if (!chosen) {
     return {key, key.empty() ? "No tensor of it has one to three dimensions."
