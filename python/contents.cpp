@@ -124,8 +124,14 @@ void add_contents(py::module_& module) {
            [](const Reader& self, const std::string& key) {
              py::list slices;
              for (const auto& one : tensor_of(self, key).slices) {
-               slices.append(py::make_tuple(tuple_of(one.box.start), tuple_of(one.box.extent),
-                                            one.file, one.offset, one.stored_bytes));
+               const auto place = py::make_tuple(tuple_of(one.box.start), tuple_of(one.box.extent),
+                                                 one.file, one.offset, one.stored_bytes);
+               if (one.codec == Codec::none) {
+                 slices.append(place);
+               } else {
+                 const auto encoded = py::make_tuple(static_cast<int>(one.codec), one.raw_bytes);
+                 slices.append(place + encoded);
+               }
              }
              return slices;
            })

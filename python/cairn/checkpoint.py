@@ -50,7 +50,8 @@ class Tensor:
 
     @property
     def slices(self):
-        """Stored slices: (start, extent, file, offset, bytes)."""
+        """Stored slices: (start, extent, file, offset, bytes). Where the bytes are encoded, the
+        number of the codec and the bytes of the elements follow."""
         return self._reader.slices(self.key)
 
     def __len__(self):

@@ -29,7 +29,8 @@ cairn_contents::cairn_contents(CheckpointContents told) : contents(std::move(tol
     auto& slices = slices_.emplace_back();
     for (const auto& one : tensor.slices) {
       slices.push_back({one.box.start.data(), one.box.extent.data(), one.file, one.offset,
-                        one.stored_bytes, one.crc32c});
+                        one.stored_bytes, one.crc32c, static_cast<int32_t>(one.codec),
+                        one.raw_bytes});
     }
     auto& shown = slice_pointers_.emplace_back();
     for (const auto& one : slices) shown.push_back(&one);

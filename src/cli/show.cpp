@@ -98,6 +98,9 @@ Json json_of(const CheckpointContents& contents, const StoredTensor& tensor) {
                       {"offset", slice.offset},
                       {"bytes", slice.stored_bytes},
                       {"crc32c", crc}});
+    if (slice.codec == Codec::none) continue;
+    slices.back()["codec"] = static_cast<int>(slice.codec);
+    slices.back()["raw_bytes"] = slice.raw_bytes;
   }
   item["slices"] = std::move(slices);
   if (tensor.gaps) {

@@ -137,6 +137,7 @@ static void look_inside(const char* prefix) {
   u = cairn_contents_find(contents, "u");
   CHECK(u && u->dtype == CAIRN_FLOAT64 && u->dims == 2 && u->shape[0] == NY && u->shape[1] == NX);
   CHECK(u->slice_count >= 1 && u->slices[0]->size == NX * NY * 8 && strcmp(u->units, "m/s") == 0);
+  CHECK(u->slices[0]->codec == 0 && u->slices[0]->raw_size == u->slices[0]->size);
   CHECK(strcmp(cairn_contents_attribute(contents, "u", "levels"), "[1,2]") == 0);
   CHECK(strcmp(cairn_contents_attribute(contents, NULL, "run"), "\"first\"") == 0);
   CHECK(strcmp(cairn_contents_attribute(contents, NULL, "note"), "true") == 0);

@@ -19,6 +19,7 @@ namespace cairn::test {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::AllOf;
 using testing::AnyOf;
 using testing::HasSubstr;
 using testing::Not;
@@ -126,6 +127,29 @@ TEST_F(Hostile, MetadataThatAreLongerThanTheirFile) {
   // By the copy of the index, whose metadata are there.
   const auto ran = run({"verify", prefix});
   EXPECT_EQ(ran.status, 0) << ran.out << ran.err;
+}
+
+// Its bytes are nowhere told or taken for values.
+TEST_F(Hostile, ATensorOfACodecThatTheToolDoesNotHave) {
+  save("run");
+  change("run", [](auto& contents) {
+    for (auto& one : contents.tensors) {
+      if (one.key == "x") one.slices.at(0).codec = Codec{7};
+    }
+  });
+  const auto prefix = at("run/ckpt-1");
+  const auto shown = run({"show", prefix, "--json"});
+  EXPECT_EQ(shown.status, 0) << shown.err;
+  EXPECT_THAT(shown.out, AllOf(HasSubstr("\"codec\": 7"), HasSubstr("\"raw_bytes\": 8")));
+  for (const auto& words : {std::vector<std::string>{"cat", prefix, "x"},
+                            {"convert", prefix, at("other/ckpt-1")},
+                            {"convert", prefix, at("x.safetensors")}}) {
+    const auto ran = run(words);
+    EXPECT_EQ(ran.status, 2) << ran.out;
+    EXPECT_THAT(ran.err, HasSubstr("codec 7"));
+  }
+  EXPECT_FALSE(fs::exists(at("x.safetensors")));
+  EXPECT_THAT(run({"verify", prefix}).out, HasSubstr("codec 7"));
 }
 
 // Nobody has written it: it takes no place on the disk.

@@ -38,6 +38,8 @@ typedef struct cairn_stored_slice {
   int64_t offset; /**< bytes */
   int64_t size;
   uint32_t crc32c;
+  int32_t codec;    /**< 0: these bytes are the elements; else only Cairn decodes them */
+  int64_t raw_size; /**< of the elements */
 } cairn_stored_slice;
 
 typedef struct cairn_tensor {
