@@ -108,7 +108,7 @@ TEST_F(DamagedCode, ACheckpointOfANewerVersionIsLeftAlone) {
   EXPECT_EQ(report.verdict(), Verdict::unknown);
   rows_job(2, [&](CheckpointManager& manager, NoisyRows& rows, Group&) {
     test::expect_error(Code::unsupported, HasSubstr("asks for a reader of version 1001"),
-                       [&] { manager.restore_latest(rows.state); });
+                       [&] { manager.restore(20, rows.state); });
     rows.fill(30);
     manager.save(30, rows.state);
     rows.fill(40);
