@@ -12,6 +12,7 @@
 import jax
 import numpy as np
 
+from . import own
 from .forms import PARTS, PLAIN
 from .leaves import _error
 from .manager import CheckpointManager
@@ -54,7 +55,13 @@ class Manager(CheckpointManager):
 
 
 class _JaxKinds(Kinds):
-    """Of values that are no arrays JAX makes no tree: they come back as they were saved."""
+    """Of values that are no arrays JAX makes no tree: they come back as they were saved, but for those
+    of a registered class, such as the named tuples of optax."""
+
+    def _holds(self, value):
+        is_registered = own.is_named_tuple(value) or (
+            own.is_dataclass(value) and not jax.tree_util.all_leaves([value]))
+        return PARTS if is_registered else super()._holds(value)
 
     def _holds_leaf(self, value):
         is_jax = isinstance(value, (jax.Array, jax.ShapeDtypeStruct))

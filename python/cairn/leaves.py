@@ -83,15 +83,36 @@ class Private:
 def json_of(name, said):
     """The text of an attribute; what is no JSON is named."""
     try:
-        return json.dumps(said, allow_nan=False)
+        text = json.dumps(said, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise type(error)(f"attribute {name!r} is not JSON: {error}") from None
+    if "\\ud" in text and _half(json.dumps(said, ensure_ascii=False), "strict"):
+        raise ValueError(f"attribute {name!r} is not JSON: it has half a character")
+    return text
+
+
+def _half(text, errors="surrogateescape"):
+    """What of a text no file can have, as an error says it; None: all can be written."""
+    try:
+        text.encode("utf-8", errors)
+    except UnicodeEncodeError as error:
+        return f"half a character: {ascii(text[error.start])}"
+    return None
+
+
+def require_whole(what, text):
+    """Of a name or a path that is given to the library, whose bytes it has to have."""
+    half = isinstance(text, str) and _half(text)
+    if half:
+        raise _refused(f"{what} {ascii(text)} cannot be used", f"it has {half}", "Give a text without it.")
 
 
 class Described:
     """A value, and what is said of it: see cairn.described."""
 
     def __init__(self, value, units="", dimensions=(), coordinates=(), **attributes):
+        for text in (units, *dimensions, *coordinates, *attributes):
+            require_whole("the description", text)
         self.value, self.units = value, units
         self.dimensions, self.coordinates = list(dimensions), list(coordinates)
         self.attributes = {name: json_of(name, said) for name, said in attributes.items()}
@@ -196,11 +217,10 @@ def is_texts(value):
 def as_bytes(key, text):
     if isinstance(text, bytes):
         return text
-    try:
-        return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError as error:
-        raise _error(key, f"it has half a character: {ascii(text[error.start])}",
-                     "Give bytes, or a text without it.") from None
+    half = _half(text)
+    if half:
+        raise _error(key, f"it has {half}", "Give bytes, or a text without it.")
+    return text.encode("utf-8", "surrogateescape")
 
 
 def as_array(key, value):
@@ -219,6 +239,7 @@ def path_of(value, what):
     except TypeError:
         raise _refused(f"{what} cannot be used", f"it is a {type(value).__name__}",
                        "Give a path.") from None
+    require_whole(what, path)
     if "\0" in path:
         raise _refused(f"{what} cannot be used", "it has a NUL, where a path ends", "Give a path.")
     return path

@@ -5,9 +5,9 @@ import collections.abc
 import operator
 import weakref
 
-from . import _cairn
+from . import _cairn, own
 from .checkpoint import Checkpoint
-from .leaves import _refused, json_of, path_of
+from .leaves import _refused, json_of, path_of, require_whole
 from .restoring import Restoring
 from .saving import Saving
 
@@ -78,6 +78,9 @@ def _named(options, prefix=""):
             named += [(f"{name}.{key}", "true") for key in sorted(value)]
         else:
             named.append((name, _text(value)))
+    for name, text in named:
+        require_whole("the option", name)
+        require_whole(f"the option {name}:", text)
     return named
 
 
@@ -162,6 +165,7 @@ class Saver:
     """
 
     def __init__(self, name, save, restore):
+        require_whole("the name", name)
         self.name, self.save, self.restore = name, save, restore
 
 
@@ -244,26 +248,29 @@ class CheckpointManager:
         """Copies the state and returns: arrays may be changed at once. See wait() and poll()."""
         return self._save(self._native.save_async, step, state, options)
 
-    def restore(self, step, state, **options):
+    def restore(self, step, state, *, types=(), **options):
         """Fills the state from this step: arrays in place, numbers and texts in their dict.
 
-        options: may_be_missing={"key"}, rename={"new": "old"}, convert="exact", ...
+        types    enumerations, dataclasses and named tuples that may come back and that the state does
+                 not show: no class is found by the name that a file says
+        options  may_be_missing={"key"}, rename={"new": "old"}, convert="exact", ...
+
         Returns what was done, as a dict.
         """
-        return self._restore(step, state, options)
+        return self._restore(step, state, types, options)
 
-    def restore_latest(self, state, **options):
+    def restore_latest(self, state, *, types=(), **options):
         """The same from the newest whole checkpoint, or the newest that lacks its metadata alone.
 
         Returns None if there is none.
         """
-        return self._restore(_NEWEST, state, options)
+        return self._restore(_NEWEST, state, types, options)
 
     def _save(self, save, step, state, options):
         step, binding, named, kept = self._arguments(step, state, options)
         return save(step, binding.native, named, kept.through())
 
-    def _arguments(self, step, state, options, restoring=False):
+    def _arguments(self, step, state, options, restoring=False, types=()):
         """What is wrong with one rank's, all ranks raise: else the others would wait for it."""
 
         def make():
@@ -272,7 +279,9 @@ class CheckpointManager:
             if restoring:
                 named += [(name, str(value)) for name, value in code.items()]  # which is refused
                 _cairn.check_restore_options(named)
-                return number, self._restoring(state, options.get("rename") or {}), named
+                binding = self._restoring(state, options.get("rename") or {})
+                binding.classes = own.Classes(state, types)
+                return number, binding, named
             kept = _Kept(code)
             _cairn.check_save_options(named, kept.through())
             return number, self._saving(state), named, kept
@@ -292,8 +301,8 @@ class CheckpointManager:
     def _restoring(self, state, rename):
         return Restoring(state, rename)
 
-    def _restore(self, step, state, options):
-        step, binding, named = self._arguments(step, state, options, restoring=True)
+    def _restore(self, step, state, types, options):
+        step, binding, named = self._arguments(step, state, options, restoring=True, types=types)
         try:
             if step is _NEWEST:
                 report = self._native.restore_latest(binding.native, binding.make, named)

@@ -21,6 +21,7 @@ from case import BUILT, Case, bits, values
 from causes_test import Causes  # noqa: F401
 from code_test import Bundles, Savers, Settings  # noqa: F401  run here, too
 from intruders_test import Arguments, Intruders  # noqa: F401
+from own_test import Own  # noqa: F401
 from kinds_test import Code, Kinds  # noqa: F401
 from values_test import Alive, Values  # noqa: F401
 

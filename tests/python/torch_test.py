@@ -411,7 +411,7 @@ class States(unittest.TestCase):
             for step, (words, value) in enumerate([
                 ("smaller", resized), ("meta", torch.empty(3, device="meta")),
                 ("sparse", torch.eye(3).to_sparse()), ("complex32", torch.zeros(2, dtype=torch.complex32)),
-                ("lazy", torch.nn.LazyLinear(2)), ("function", [print]), ("named tuple", __import__("collections").namedtuple("N", "a")(1)),
+                ("lazy", torch.nn.LazyLinear(2)), ("function", [print]), ("terminal_size", os.terminal_size((1, 2))),
                 ("object", object()),
                 ("quantized", torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8)),
             ]):

@@ -1,6 +1,8 @@
 """What was saved decides what comes back, with torch, whatever stands where it goes."""
 
 import collections
+import dataclasses
+import enum
 import gc
 import random
 import resource
@@ -19,6 +21,31 @@ import cairn
 import cairn.torch
 
 torch.set_num_threads(1)
+
+
+Pair = collections.namedtuple("Pair", "first second")
+
+
+class Phase(enum.Enum):
+    TRAIN = "train"
+    TEST = "test"
+
+
+@dataclasses.dataclass
+class Run:
+    w: object = None
+    more: object = None
+
+
+@dataclasses.dataclass
+class Stateful:
+    n: int
+
+    def state_dict(self):
+        return {"n": self.n + 1}
+
+    def load_state_dict(self, state):
+        self.n = state["n"]
 
 
 class Values(Case):
@@ -57,6 +84,33 @@ class Values(Case):
         self.refuses("invalid_argument", "function", manager.save, 9, {"f": len})
         manager.save(9, {"o": None})
         self.refuses("invalid_argument", "None when it was saved", manager.restore, 9, {"o": Loads({})})
+
+    def test_classes_of_the_applications_own(self):
+        manager = self.manager(max_to_keep=1)
+        state = {"epoch": Phase.TRAIN, "run": Run(torch.arange(3.0), {Phase.TEST: Run()}),
+                 "pairs": [Pair(torch.ones(2), 1)], "top": {(0, 1): torch.ones(1), 1.5: torch.zeros(2)}}
+        step = 0
+        for phase in (Phase.TRAIN, Phase.TRAIN, Phase.TEST):
+            state["epoch"] = phase
+            for saved in (state, {"o": Loads(state)}):
+                step += 1
+                manager.save(step, saved)
+                if saved is state:
+                    new = {"epoch": Phase.TEST, "run": Run(torch.zeros(3), {}), "pairs": [], "top": None}
+                    filled = new["run"].w
+                    manager.restore(step, new, types=[Pair])
+                    self.assertIs(new["run"].w, filled)
+                else:
+                    loads = Loads({"epoch": Phase.TEST, "run": Run()})
+                    manager.restore(step, {"o": loads}, types=[Pair])
+                    new = loads.state
+                self.assertEqual({key: repr(one) for key, one in new.items()},
+                                 {key: repr(one) for key, one in state.items()})
+        # What says itself what its state is keeps the word.
+        manager.save(50, {"s": Stateful(7)})
+        stateful = Stateful(0)
+        manager.restore(50, {"s": stateful})
+        self.assertEqual(stateful.n, 8)
 
     def test_values_into_others(self):
         manager = self.manager(max_to_keep=1)

@@ -96,6 +96,7 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
             self._missing(key, None)
             return
         state = value.state_dict()
+        self.classes.see(state)
         was, self._parameters = self._parameters, parameters_of(key, value)
         if is_module:
             maker = self._fit_module(key, state)
@@ -197,8 +198,8 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
 
     # -- tensors that are made ----------------------------------------------------------------------
 
-    def _sequence(self, kind):
-        return torch.Size if kind == "torch.Size" else super()._sequence(kind)
+    def _sequence_of(self, kind):
+        return torch.Size if kind == "torch.Size" else super()._sequence_of(kind)
 
     def _make_array(self, key, kind, found, present):
         if kind in ("array", "numpy"):
