@@ -175,8 +175,8 @@ def _check(node, number):
             raise unknown(json.dumps(node))
 
 
-def unknown(what):
-    error = _refused(f"the attribute {NAME} of a tensor is not understood", what,
+def unknown(what, name=NAME):
+    error = _refused(f"the attribute {name} of a tensor is not understood", what,
                      "A later version of Cairn may have written it.")
     error.code = "unsupported"
     return error

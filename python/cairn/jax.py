@@ -76,10 +76,10 @@ class _JaxKinds(Kinds):
 
     def _add_parts(self, key, value, parts):
         if not parts:
-            self.native.add_nothing(key, np.dtype(value.dtype), value.shape)
+            self.native.add_nothing(key, *self._raw_nothing(key, np.dtype(value.dtype), value.shape))
             return
         start = [tuple(low for low, _ in place) for place in parts]
-        self.native.add(key, [(part, tuple(value.shape), at)
+        self.native.add(key, [self._raw_part(key, part, tuple(value.shape), at)
                               for at, part in zip(start, parts.values())], "automatic")
 
 

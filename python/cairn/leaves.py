@@ -5,6 +5,7 @@ import os
 
 import numpy as np
 
+from . import dtypes
 from ._cairn import Error
 
 _REFUSED = "invalid_argument"
@@ -20,6 +21,11 @@ def _refused(problem, reason, way_out, key=""):
 
 def _error(key, reason, way_out):
     return _refused(f"'{key}' cannot be saved or restored", reason, way_out, key)
+
+
+def _dims(shape):
+    """Of a shape, which may be a number, as the library takes it."""
+    return (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
 
 
 class Slice:
@@ -248,31 +254,53 @@ def path_of(value, what):
 class Parts:
     """Adds to a native state, `native`, what is given by one of these classes."""
 
+    def _raw(self, key, array):
+        """What the library takes for an array, and the dimension that this has more. A subclass is told of
+        a dtype that a checkpoint lacks."""
+        dtype = getattr(array, "dtype", None)
+        name = dtypes.lacking(dtype) if isinstance(dtype, np.dtype) else None
+        if not self._note_dtype(key, dtype, name) or not isinstance(array, np.ndarray):
+            return array, ()
+        return self._bytes_of(array), dtypes.more_of(name)
+
+    def _raw_part(self, key, array, shape, start):
+        raw, more = self._raw(key, array)
+        if not more or shape is None:
+            return raw, shape, start
+        return raw, (*_dims(shape), *more), (*_dims(start), 0)
+
+    def _raw_nothing(self, key, dtype, shape):
+        name = dtypes.lacking(dtype)
+        if not self._note_dtype(key, dtype, name):
+            return dtype, shape
+        return np.dtype(np.uint8), (*_dims(shape), *dtypes.more_of(name))
+
     def _add_part(self, key, value):
         """Returns the rows that a restore makes anew, if it does."""
         if isinstance(value, Nothing):
-            self.native.add_nothing(key, value.dtype, value.shape)
+            self.native.add_nothing(key, *self._raw_nothing(key, value.dtype, value.shape))
         elif isinstance(value, Patches):
-            parts = [(part.array, part.shape, part.start) for part in value.parts]
+            parts = [self._raw_part(key, part.array, part.shape, part.start) for part in value.parts]
             if not parts:
                 raise _error(key, "it has no patch", "Give cairn.nothing(dtype, shape).")
             self.native.add(key, parts, value.storage)
         elif isinstance(value, Sparse):
             self._add_sparse(key, value)
         elif isinstance(value, Ragged):
-            return self.native.add_rows(key, value.array, False, value.deal, value)
+            return self.native.add_rows(key, self._raw(key, value.array)[0], False, value.deal, value)
         elif isinstance(value, Resizable):
-            return self.native.add_rows(key, value.value, True, None, value)
+            return self.native.add_rows(key, self._raw(key, value.value)[0], True, None, value)
         elif isinstance(value, Indexed):
             self.native.add_indexed(
-                key, value.array, value.ids, value.first, value.rows, value.ids_key
+                key, self._raw(key, value.array)[0], value.ids, value.first, value.rows, value.ids_key
             )
         elif isinstance(value, Private):
-            self.native.add_private(key, value.array, value.optional)
+            self.native.add_private(key, self._raw(key, value.array)[0], value.optional)
         elif isinstance(value, Slice):
-            self.native.add(key, [(value.array, value.shape, value.start)], value.storage)
+            part = self._raw_part(key, value.array, value.shape, value.start)
+            self.native.add(key, [part], value.storage)
         else:
-            self.native.add(key, [(value, None, None)], "automatic")
+            self.native.add(key, [(self._raw(key, value)[0], None, None)], "automatic")
         return None
 
     def _add_sparse(self, key, value):

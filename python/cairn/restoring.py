@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 
-from . import forms, keys, own, texts
+from . import dtypes, forms, keys, own, texts
 from ._cairn import State
 from .forms import PARTS, PLAIN
 from .leaves import Described, Parts, Private, Resizable, _error, as_array, as_bytes
@@ -22,15 +22,10 @@ def text_of(raw, kind=str):
 
 def numpy_dtype(key, name):
     try:
-        return np.dtype(name)
+        return dtypes.of_name(name)
     except TypeError:
-        pass
-    try:
-        import ml_dtypes
-
-        return np.dtype(getattr(ml_dtypes, name))
-    except (ImportError, AttributeError):
-        raise _error(key, f"NumPy has no dtype {name}", "Install the package ml_dtypes.") from None
+        raise _error(key, f"NumPy has no dtype {name} here", "Install the package ml_dtypes, which has "
+                     "small ones, or restore on a machine like that which saved.") from None
 
 
 class Restoring(Kinds, Parts):
@@ -88,7 +83,29 @@ class Restoring(Kinds, Parts):
 
     def _find(self, key):
         """(dtype, shape); None: it is not there."""
-        return None if self._stored is None else self._stored.find(self._name(key))
+        found = None if self._stored is None else self._stored.find(self._name(key))
+        if found is None or found[0] != "uint8":
+            return found
+        said = self._stored.said(self._name(key), dtypes.NAME)
+        try:
+            name = dtypes.read(said, *found)
+        except ValueError:
+            raise forms.unknown(said, dtypes.NAME) from None
+        return found if name is None else (name, found[1][:len(found[1]) - len(dtypes.more_of(name))])
+
+    _bytes_of = staticmethod(dtypes.bytes_of)
+
+    def _note_dtype(self, key, dtype, name):
+        """The bytes that are there are of this dtype, or of none if it is None."""
+        if name is not None or dtype == np.uint8:
+            self._require_dtype(key, name or "uint8")
+        return name is not None
+
+    def _require_dtype(self, key, name):
+        found = self._find(key)
+        if found is not None and found[0] != name:
+            raise _error(key, f"it is {name} here, and {found[0]} in the checkpoint",
+                         "Give an array of the dtype that it has there.")
 
     def _form_at(self, key):
         said = None if self._stored is None else self._stored.said(self._name(key), forms.NAME)
@@ -585,7 +602,7 @@ class Restoring(Kinds, Parts):
         return array
 
     def _want(self, key, array):
-        self.native.add(key, [(array, None, None)], "automatic")
+        self.native.add(key, [(self._raw(key, array)[0], None, None)], "automatic")
         self._own.append(key)
 
     def _want_texts(self, texts, scalar, resizes, key):
@@ -600,4 +617,7 @@ class Restoring(Kinds, Parts):
 
 def _put_rows(value, new):
     if new is not None:
-        setattr(value, "array" if hasattr(value, "array") else "value", new)
+        name = "array" if hasattr(value, "array") else "value"
+        dtype = getattr(value, name).dtype
+        is_lacking = isinstance(dtype, np.dtype) and dtypes.lacking(dtype)
+        setattr(value, name, dtypes.of_bytes(new, dtype) if is_lacking else new)

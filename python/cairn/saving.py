@@ -5,7 +5,7 @@ import enum
 
 import numpy as np
 
-from . import keys, own, texts
+from . import dtypes, keys, own, texts
 from ._cairn import State
 from .forms import ARRAYS, BY_NUMBER, MAPPINGS, NAME, PARTS, PLAIN, SEQUENCES, SETS, SHARDED, Forms
 from .keys import is_name
@@ -116,7 +116,7 @@ class Saving(Kinds, Parts):
     def _add(self, key, value):
         if isinstance(value, Described):
             self._never()
-            self._said[key] = (value.units, value.dimensions, value.coordinates, dict(value.attributes))
+            self._said[key] = (value.units, list(value.dimensions), value.coordinates, dict(value.attributes))
             self._add(key, value.value)
             return
         holds = self._holds(value)
@@ -325,7 +325,19 @@ class Saving(Kinds, Parts):
     # -- how each is added, and noted for the next save of the same form ----------------------------
 
     def _add_array(self, key, array):
-        self.native.add(key, [(array, None, None)], "automatic")
+        self.native.add(key, [(self._raw(key, array)[0], None, None)], "automatic")
+
+    _bytes_of = staticmethod(dtypes.clean_bytes_of)
+
+    def _note_dtype(self, key, dtype, name):
+        if name is None:
+            return False
+        self._never()
+        _, dimensions, _, attributes = self._said.setdefault(key, ("", [], [], {}))
+        attributes[dtypes.NAME] = json_of(dtypes.NAME, name)
+        if dimensions and dtypes.more_of(name) and "bytes" not in dimensions:
+            dimensions.append("bytes")
+        return True
 
     def _add_array_of_theirs(self, key, array):
         self._add_array(key, array)

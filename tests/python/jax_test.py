@@ -27,7 +27,8 @@ from collections import namedtuple
 
 Moments = namedtuple("Moments", "count mu nu")  # as optax has them
 DTYPES = [jnp.float32, jnp.bfloat16, jnp.int32, jnp.float16, jnp.bool_, jnp.uint8, jnp.complex64,
-          jnp.float8_e4m3fn]
+          jnp.float8_e4m3fn, *(getattr(jnp, name) for name in ("float8_e3m4", "float8_e8m0fnu")
+                               if hasattr(jnp, name))]
 
 
 def mesh(rows, columns):
