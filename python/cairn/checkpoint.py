@@ -7,7 +7,7 @@ import operator
 import numpy as np
 
 from . import _cairn, dtypes, forms
-from .leaves import _refused, path_of
+from .leaves import _refused, path_of, refuse_to_pickle
 
 
 def _said(attributes):
@@ -71,6 +71,9 @@ class Tensor:
     def __repr__(self):
         return f"<cairn.Tensor {self.key!r} {self.dtype_name} {self.shape}>"
 
+    __reduce__ = refuse_to_pickle("a tensor of a checkpoint", "it is read from a file that is open here",
+                                  "Give tensor[...], or open the checkpoint where it is used.")
+
     def __array__(self, dtype=None, copy=None):
         if copy is False:
             raise ValueError("a tensor of a checkpoint is read, which is a copy")
@@ -79,7 +82,12 @@ class Tensor:
 
     def __getitem__(self, index):
         """As NumPy's basic indexing: integers, slices, "..." and None. Only stored slices that
-        share an element with it are read."""
+        share an element with it are read. A truth value is NumPy's, too: a new dimension, of one or none."""
+        entries = index if isinstance(index, tuple) else (index,)
+        if any(isinstance(one, (bool, np.bool_)) for one in entries):
+            whole = np.empty(self.shape, self.dtype)
+            whole[...] = self[...]
+            return whole[index]
         box, rest = _box_of(index, self.shape)
         if self.dtype_name == "string":
             texts = np.array(self._reader.read_strings(self.key) + [None], dtype=object)[:-1]
@@ -190,6 +198,9 @@ class Checkpoint(collections.abc.Mapping):
 
     def __len__(self):
         return len(self._keys)
+
+    __reduce__ = refuse_to_pickle("an open checkpoint", "its files are open here",
+                                  "Give its prefix, and cairn.open(prefix) where it is used.")
 
     def __repr__(self):
         return f"<cairn.Checkpoint {self.prefix!r}: {len(self)} tensors>"

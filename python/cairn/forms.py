@@ -176,7 +176,5 @@ def _check(node, number):
 
 
 def unknown(what, name=NAME):
-    error = _refused(f"the attribute {name} of a tensor is not understood", what,
-                     "A later version of Cairn may have written it.")
-    error.code = "unsupported"
-    return error
+    return _refused(f"the attribute {name} of a tensor is not understood", what,
+                    "A later version of Cairn may have written it.", code="unsupported")

@@ -6,14 +6,12 @@ import os
 import numpy as np
 
 from . import dtypes
-from ._cairn import Error
-
-_REFUSED = "invalid_argument"
+from .errors import made
 
 
-def _refused(problem, reason, way_out, key=""):
-    error = Error(f"{problem} ({reason}) {way_out}")
-    error.code, error.problem = _REFUSED, problem
+def _refused(problem, reason, way_out, key="", code="invalid_argument"):
+    error = made(f"{problem} ({reason}). {way_out}", code)
+    error.code, error.problem = code, problem
     error.reason, error.way_out = reason, way_out
     error.rank, error.tensor, error.path = None, key, ""
     return error
@@ -28,7 +26,33 @@ def _dims(shape):
     return (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
 
 
-class Slice:
+def refuse_to_pickle(what, reason, way_out):
+    """A method of what cannot go to another process."""
+    def reduce(self):
+        raise _refused(f"{what} cannot be copied or pickled", reason, way_out)
+
+    return reduce
+
+
+def _brief(value):
+    """For a repr: of an array what it is."""
+    if isinstance(value, (list, tuple)) and len(value) <= 8:
+        return f"[{', '.join(map(_brief, value))}]" if isinstance(value, list) else repr(value)
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if shape is not None and dtype is not None and not isinstance(value, Part):
+        return f"<{dtype} {tuple(shape)}>"
+    return value.__name__ if callable(value) and hasattr(value, "__name__") else repr(value)
+
+
+class Part:
+    """What a state may have in the place of an array."""
+
+    def __repr__(self):
+        said = ", ".join(f"{name}={_brief(value)}" for name, value in vars(self).items())
+        return f"cairn.{type(self).__name__.lower()}({said})"
+
+
+class Slice(Part):
     """A slice of a global tensor: see cairn.slice."""
 
     def __init__(self, array, shape=None, start=None, storage="automatic"):
@@ -37,49 +61,49 @@ class Slice:
         self.array, self.shape, self.start, self.storage = array, shape, start, storage
 
 
-class Patches:
+class Patches(Part):
     """Several slices of one tensor: see cairn.patches."""
 
     def __init__(self, parts, storage="automatic"):
         self.parts, self.storage = list(parts), storage
 
 
-class Nothing:
+class Nothing(Part):
     """No part of a tensor on this rank: see cairn.nothing."""
 
     def __init__(self, dtype, shape):
         self.dtype, self.shape = np.dtype(dtype), shape
 
 
-class Sparse:
+class Sparse(Part):
     """A tensor with gaps: see cairn.sparse."""
 
     def __init__(self, value, fill, keep=False):
         self.value, self.fill, self.keep = value, fill, keep
 
 
-class Ragged:
+class Ragged(Part):
     """Rows of which each rank has any number: see cairn.ragged."""
 
     def __init__(self, array, deal=None):
         self.array, self.deal = array, deal
 
 
-class Resizable:
+class Resizable(Part):
     """What the checkpoint says the length of: see cairn.resizable."""
 
     def __init__(self, value):
         self.value = value
 
 
-class Indexed:
+class Indexed(Part):
     """Rows by global id: see cairn.indexed."""
 
     def __init__(self, array, ids, first=0, rows=-1, ids_key=""):
         self.array, self.ids, self.first, self.rows, self.ids_key = array, ids, first, rows, ids_key
 
 
-class Private:
+class Private(Part):
     """What belongs to one rank: see cairn.private."""
 
     def __init__(self, array, optional=False):
@@ -113,7 +137,7 @@ def require_whole(what, text):
         raise _refused(f"{what} {ascii(text)} cannot be used", f"it has {half}", "Give a text without it.")
 
 
-class Described:
+class Described(Part):
     """A value, and what is said of it: see cairn.described."""
 
     def __init__(self, value, units="", dimensions=(), coordinates=(), **attributes):

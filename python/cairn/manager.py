@@ -2,17 +2,58 @@
 
 import atexit
 import collections.abc
+import gc
+import logging
 import operator
+import os
+import sys
 import weakref
 
 from . import _cairn, own
 from .checkpoint import Checkpoint
-from .leaves import _refused, json_of, path_of, require_whole
+from .leaves import _refused, json_of, path_of, refuse_to_pickle, require_whole
 from .restoring import Restoring
 from .saving import Saving
 
 _managers = weakref.WeakSet()
 _NEWEST = object()
+_logger = logging.getLogger("cairn")
+_LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+def _to_logging(level, message):
+    """Where nobody has set up logging, to standard error."""
+    if _logger.hasHandlers():
+        _logger.log(_LEVELS[level], "%s", message)
+    elif level != "info" and sys.stderr is not None:
+        sys.stderr.write(f"cairn: {'error: ' if level == 'error' else ''}{message}\n")
+
+
+_cairn.set_log(_to_logging)
+
+
+def _give_up_others(directory):
+    """What this process has there and nobody refers to any more ends, though the collector has not come to it
+    yet. In an interactive interpreter also the manager of the same cell, which is run again."""
+    def others():
+        return [one for one in _managers if not one._closed and one._place == place]
+
+    place = os.path.realpath(directory)
+    if others():
+        gc.collect()
+    if hasattr(sys, "ps1"):
+        for one in others():
+            _logger.info("a new manager of %s takes the place of another one, which is closed", directory)
+            one.close()
+
+
+_HERE = "Make one where it is used."
+_cairn.ShardingPolicy.__reduce__ = refuse_to_pickle("a sharding policy", "it is the library's", _HERE)
+_cairn.ShardableTensor.__reduce__ = refuse_to_pickle(
+    "a ShardableTensor", "it is of a save of this process", "Give its name, shape, start and extent.")
+_cairn.SaveHandle.__reduce__ = refuse_to_pickle(
+    "a SaveHandle", "it is of a save of this process", "Give its step.")
+_cairn.SaveHandle.__repr__ = lambda self: f"<cairn.SaveHandle of step {self.step}: {self.stage}>"
 
 
 @atexit.register
@@ -136,6 +177,9 @@ class PerDevicePolicy:
     def __init__(self, policy=None):
         self.policy = policy
 
+    def __repr__(self):
+        return f"cairn.PerDevicePolicy({self.policy!r})"
+
 
 class Saver:
     """Data that the application writes by itself, as part of each checkpoint of a manager, which is
@@ -167,6 +211,9 @@ class Saver:
     def __init__(self, name, save, restore):
         require_whole("the name", name)
         self.name, self.save, self.restore = name, save, restore
+
+    def __repr__(self):
+        return f"<cairn.Saver {self.name!r}>"
 
 
 class CheckpointManager:
@@ -201,7 +248,7 @@ class CheckpointManager:
     """
 
     def __init__(self, directory, comm=None, *, stop=None, **options):
-        self._native = None
+        self._native, self._closed = None, False
         group = _cairn.group_of(comm)
 
         def make():
@@ -215,14 +262,19 @@ class CheckpointManager:
 
         # What is wrong with one rank's, all raise.
         self.directory, self._kept, named, stops = group.agree(make)
+        _give_up_others(self.directory)
+        self._place = os.path.realpath(self.directory)
         self._native = _cairn.Manager(group, self.directory, named, self._kept.through(), stops)
         _managers.add(self)
 
-    def __reduce__(self):
-        raise _refused("a manager cannot be copied or pickled",
-                       "it owns its directory, for this process and its ranks",
-                       "Make one where it is used. Of torch, dcp.async_save saves in a thread: "
-                       "AsyncCheckpointerType.THREAD.")
+    __reduce__ = refuse_to_pickle("a manager", "it owns its directory, for this process and its ranks",
+                                  "Make one where it is used. Of torch, dcp.async_save saves in a thread: "
+                                  "AsyncCheckpointerType.THREAD.")
+
+    def __repr__(self):
+        kind = type(self)
+        state = "" if self._native is not None and not self._closed else ", closed"
+        return f"<{kind.__module__.removesuffix('.manager')}.{kind.__name__} {self.directory!r}{state}>"
 
     def save(self, step, state, **options):
         """Writes the state and commits it: on return it is durable. Returns its prefix.
@@ -348,6 +400,7 @@ class CheckpointManager:
         self._native.pin(self._step(step))
 
     def unpin(self, step):
+        """Lets it go as any other one."""
         self._native.unpin(self._step(step))
 
     def statistics(self):
@@ -358,6 +411,7 @@ class CheckpointManager:
         """Waits for the bytes of saves in flight, and gives up the directory."""
         if self._native is not None:
             self._native.close()
+            self._closed = True
 
     def __enter__(self):
         return self
@@ -371,7 +425,8 @@ class CheckpointManager:
 
 def set_log(function):
     """Lets the library tell its few messages to function(level, message), where level is "info",
-    "warning" or "error", in place of standard error. It may be called on any thread; what it raises is
+    "warning" or "error", in place of the logger "cairn" of `logging`, or of standard error where that is not
+    set up. It may be called on any thread; what it raises is
     ignored. None silences the library."""
     if function is not None and not callable(function):
         raise _refused("the log cannot be used", f"it is a {type(function).__name__}",
