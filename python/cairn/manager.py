@@ -59,9 +59,16 @@ _cairn.SaveHandle.__repr__ = lambda self: f"<cairn.SaveHandle of step {self.step
 @atexit.register
 def _end_all():
     # Before MPI is finalised, and while Python still can: what is in flight becomes durable.
-    for manager in list(_managers):
-        manager._native.end()
+    left, interrupt = list(_managers), None
+    while left:
+        try:
+            left[-1]._native.end()
+            left.pop()
+        except KeyboardInterrupt as error:  # impatience: no thread of the library may outlive this
+            interrupt = error
     _cairn.end_log()
+    if interrupt is not None:
+        raise interrupt
 
 
 def _text(value):

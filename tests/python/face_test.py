@@ -8,6 +8,7 @@ import inspect
 import logging
 import os
 import pickle
+import subprocess
 import sys
 import unittest.mock
 
@@ -120,6 +121,27 @@ class Interactive(Case):
             owner.manager.save(step, {"x": 1})
             self.assertEqual(owner.steps, [step])
             del owner
+
+
+    def test_an_interrupt_while_the_interpreter_ends(self):
+        program = ("import sys, cairn, cairn.manager\n"
+                   "class Interrupted:\n"
+                   "    calls = 0\n"
+                   "    def end(self):\n"
+                   "        self.calls += 1\n"
+                   "        if self.calls == 1: raise KeyboardInterrupt\n"
+                   "        print('ended')\n"
+                   "class Manager:\n"
+                   "    _native = Interrupted()\n"
+                   "one, manager, other = Manager(), cairn.CheckpointManager(sys.argv[1]), Manager()\n"
+                   "cairn.manager._managers.update([one, other])\n"
+                   "cairn.set_log(lambda level, text: print(level))\n"
+                   "manager.save_async(1, {'x': 1})\n")
+        ran = subprocess.run([sys.executable, "-B", "-c", program, self.directory], capture_output=True,
+                             text=True, check=False)
+        self.assertEqual((ran.stdout.count("ended"), ran.stdout.count("error")), (2, 1), ran)
+        self.assertIn("KeyboardInterrupt", ran.stderr)
+        self.assertEqual(self.manager().restore_latest({"x": 0})["step"], 1)
 
 
 class Texts(Case):
