@@ -40,12 +40,12 @@ class Manager(CheckpointManager):
     Everything but that is as of CheckpointManager.
     """
 
-    def __init__(self, directory, comm=None, **options):
+    def __init__(self, directory, comm=None, *, stop=None, **options):
         processes = jax.process_count()
         if comm is None and processes > 1:
             raise _error("comm", f"JAX has {processes} processes, and comm is missing",
                          "Give mpi4py's MPI.COMM_WORLD.")
-        super().__init__(directory, comm, **options)
+        super().__init__(directory, comm, stop=stop, **options)
 
     def _saving(self, state):
         return _JaxSaving(state)

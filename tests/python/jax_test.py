@@ -23,6 +23,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 import cairn
 import cairn.jax
+from case import stub_errors
 from collections import namedtuple
 
 Moments = namedtuple("Moments", "count mu nu")  # as optax has them
@@ -146,6 +147,9 @@ class OneProcess(unittest.TestCase):
                                  ({"a": {**state["a"], "v": jnp.ones(1)}}, "a/v")]:
                 with self.assertRaisesRegex(cairn.Error, words):
                     manager.restore(1, wrong)
+
+    def test_the_stub_says_what_is_there(self):
+        self.assertEqual(stub_errors(cairn.jax), [])
 
     def test_traced(self):
         with cairn.jax.Manager(self.directory) as manager:

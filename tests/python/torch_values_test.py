@@ -11,6 +11,7 @@ import unittest
 import weakref
 
 from torch_jobs import job  # first: it sets what torch reads when it is imported
+from case import stub_errors
 from torch_cases import Case, Loads, plain, random_states
 
 import numpy as np
@@ -112,6 +113,9 @@ class Values(Case):
         stateful = Stateful(0)
         manager.restore(50, {"s": stateful})
         self.assertEqual(stateful.n, 8)
+
+    def test_the_stub_says_what_is_there(self):
+        self.assertEqual(stub_errors(cairn.torch), [])
 
     def test_dtypes_that_a_checkpoint_lacks(self):
         raw = torch.from_numpy(np.random.default_rng(1).integers(0, 256, (4, 24), np.uint8))

@@ -173,7 +173,7 @@ class StorageReader(dcp.StorageReader):
             self._path = checkpoint_id
         self._checkpoint = None
 
-    def read_metadata(self):
+    def read_metadata(self, *args, **kwargs):
         if self._path is None:
             raise _error("path", "there is none", "Give StorageReader(path) or checkpoint_id=path.")
         self._checkpoint = Checkpoint(os.fspath(self._path))
