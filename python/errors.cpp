@@ -11,6 +11,8 @@ namespace {
 
 // Never released: translators run until the interpreter ends.
 py::object* error_class = nullptr;
+py::object* error_maker =
+    nullptr;  // errors.py: of the built-in class, too, that the code stands for
 
 constexpr const char* doc = R"(What every call of Cairn raises, on all ranks alike.
 
@@ -23,8 +25,18 @@ tensor   the key, or ""
 path     the file, or ""
 )";
 
+py::object empty(const Error& error) {
+  if (error_maker) {
+    try {
+      return (*error_maker)(error.what(), code_name(error.code()), error.reason(), error.tensor());
+    } catch (const py::error_already_set&) {  // such as an interrupt: the error itself is told
+    }
+  }
+  return (*error_class)(error.what());
+}
+
 py::object make(const Error& error) {
-  auto made = (*error_class)(error.what());
+  auto made = empty(error);
   made.attr("code") = code_name(error.code());
   made.attr("problem") = error.problem();
   made.attr("reason") = error.reason();
@@ -34,6 +46,8 @@ py::object make(const Error& error) {
   made.attr("path") = error.path();
   return made;
 }
+
+void raise(const py::object& made) { PyErr_SetObject(py::type::of(made).ptr(), made.ptr()); }
 
 // "KIND: TEXT", also where the text itself cannot be had.
 std::string said(const py::error_already_set& failure) {
@@ -85,7 +99,7 @@ void raise_from(const Error& error, const py::error_already_set& cause) {
   } else {
     PyException_SetCause(made.ptr(), cause.value().inc_ref().ptr());
   }
-  PyErr_SetObject(error_class->ptr(), made.ptr());
+  raise(made);
   throw py::error_already_set();
 }
 
@@ -94,15 +108,17 @@ void add_errors(py::module_& module) {
   if (!made) throw py::error_already_set();
   error_class = new py::object(py::reinterpret_steal<py::object>(made));
   module.attr("Error") = *error_class;
+  module.def("set_error_maker",
+             [](const py::function& maker) { error_maker = new py::object(maker); });
   py::register_exception_translator([](std::exception_ptr failure) {
     try {
       if (failure) std::rethrow_exception(failure);
     } catch (const Error& error) {
-      PyErr_SetObject(error_class->ptr(), make(error).ptr());
+      raise(make(error));
     } catch (const std::bad_alloc& error) {
       PyErr_SetString(PyExc_MemoryError, cairn::error_of(error).what());
     } catch (const std::filesystem::filesystem_error& error) {
-      PyErr_SetObject(error_class->ptr(), make(cairn::error_of(error)).ptr());
+      raise(make(cairn::error_of(error)));
     }
   });
 }

@@ -9,7 +9,8 @@
 """
 
 from . import libraries  # first: it loads _cairn
-from ._cairn import Error, MaxShardSizePolicy, SaveHandle, ShardableTensor
+from .errors import Error
+from ._cairn import MaxShardSizePolicy, SaveHandle, ShardableTensor
 from ._cairn import build_options, has_mpi, option_names
 from ._cairn import restore_option_names, stop_option_names
 from ._cairn import version as __version__

@@ -1,7 +1,7 @@
 """Single bundles, by one process and without a manager."""
 
 from . import _cairn
-from .leaves import Slice, as_array, as_bytes, is_texts, path_of
+from .leaves import Slice, as_array, as_bytes, is_texts, path_of, refuse_to_pickle, require_whole
 
 __all__ = ["BundleWriter", "merge"]
 
@@ -24,12 +24,19 @@ class BundleWriter:
     """
 
     def __init__(self, prefix):
-        self._native = _cairn.BundleWriter(path_of(prefix, "the prefix"))
+        self.prefix = path_of(prefix, "the prefix")
+        self._native = _cairn.BundleWriter(self.prefix)
+
+    __reduce__ = refuse_to_pickle("a BundleWriter", "it writes a file", "Make one where it is used.")
+
+    def __repr__(self):
+        return f"<cairn.BundleWriter {self.prefix!r}>"
 
     def add(self, key, value):
         """A tensor: an array of any strides, what has __dlpack__ in host memory, a number, a text, a
         list of texts; or cairn.slice(array, shape, start), whose other slices other bundles may have.
         It is written before this returns."""
+        require_whole("the key", key)
         if isinstance(value, (str, bytes)):
             self._native.add_strings(key, [as_bytes(key, value)], True)
         elif is_texts(value):

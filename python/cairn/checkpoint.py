@@ -6,13 +6,14 @@ import operator
 
 import numpy as np
 
-from . import _cairn, forms
-from .leaves import path_of
+from . import _cairn, dtypes, forms
+from .leaves import _refused, path_of, refuse_to_pickle
 
 
 def _said(attributes):
     """What the application says, of the attributes as JSON."""
-    return {name: json.loads(text) for name, text in attributes.items() if name != forms.NAME}
+    return {name: json.loads(text) for name, text in attributes.items()
+            if name not in (forms.NAME, dtypes.NAME)}
 
 
 class Tensor:
@@ -24,16 +25,23 @@ class Tensor:
         units, dimensions, coordinates, attributes = reader.description(key)
         self.units, self.dimensions, self.coordinates = units, dimensions, coordinates
         self.attributes = _said(attributes)
+        #: The name of a dtype whose bytes are stored, since a checkpoint lacks it; and those of an element.
+        self._lacking = _lacking(attributes, reader.dtype_name(key), self.shape)
+        self._bytes = () if self._lacking is None else dtypes.more_of(self._lacking)
+        self.shape = self.shape[:len(self.shape) - len(self._bytes)]
+        self.dimensions = self.dimensions[:len(self.shape)]
 
     @property
     def dtype(self):
         """NumPy's; object for texts."""
+        if self._lacking is not None:
+            return _numpy_dtype(self._lacking)
         return self._reader.dtype(self.key)
 
     @property
     def dtype_name(self):
-        """TensorFlow's, also where NumPy has none."""
-        return self._reader.dtype_name(self.key)
+        """TensorFlow's, also where NumPy has none; or that of a dtype which TensorFlow lacks."""
+        return self._lacking or self._reader.dtype_name(self.key)
 
     @property
     def ndim(self):
@@ -52,7 +60,9 @@ class Tensor:
     def slices(self):
         """Stored slices: (start, extent, file, offset, bytes). Where the bytes are encoded, the
         number of the codec and the bytes of the elements follow."""
-        return self._reader.slices(self.key)
+        more = len(self._bytes)
+        return [(start[:len(start) - more], extent[:len(extent) - more], *where)
+                for start, extent, *where in self._reader.slices(self.key)]
 
     def __len__(self):
         if not self.shape:
@@ -62,6 +72,9 @@ class Tensor:
     def __repr__(self):
         return f"<cairn.Tensor {self.key!r} {self.dtype_name} {self.shape}>"
 
+    __reduce__ = refuse_to_pickle("a tensor of a checkpoint", "it is read from a file that is open here",
+                                  "Give tensor[...], or open the checkpoint where it is used.")
+
     def __array__(self, dtype=None, copy=None):
         if copy is False:
             raise ValueError("a tensor of a checkpoint is read, which is a copy")
@@ -70,16 +83,39 @@ class Tensor:
 
     def __getitem__(self, index):
         """As NumPy's basic indexing: integers, slices, "..." and None. Only stored slices that
-        share an element with it are read."""
+        share an element with it are read. A truth value is NumPy's, too: a new dimension, of one or none."""
+        entries = index if isinstance(index, tuple) else (index,)
+        if any(isinstance(one, (bool, np.bool_)) for one in entries):
+            whole = np.empty(self.shape, self.dtype)
+            whole[...] = self[...]
+            return whole[index]
         box, rest = _box_of(index, self.shape)
         if self.dtype_name == "string":
             texts = np.array(self._reader.read_strings(self.key) + [None], dtype=object)[:-1]
             whole = texts.reshape(self.shape)
             return whole[index] if self.shape or index != () else whole[()]
         start, extent = box
-        array = self._reader.read(self.key, start, extent)
+        array = self._reader.read(self.key, [*start, *(0 for _ in self._bytes)], [*extent, *self._bytes])
+        if self._lacking is not None:
+            array = dtypes.of_bytes(array, self.dtype)
         result = array[rest]
         return result[()] if isinstance(result, np.ndarray) and result.ndim == 0 else result
+
+
+def _lacking(attributes, dtype, shape):
+    try:
+        return dtypes.read(attributes.get(dtypes.NAME), dtype, shape)
+    except ValueError:
+        return None  # a later version's: its bytes can be read
+
+
+def _numpy_dtype(name):
+    try:
+        return dtypes.of_name(name)
+    except TypeError:
+        raise _refused(f"NumPy has no dtype {name} here", "its bytes are stored",
+                       "Install the package ml_dtypes, which has small ones, or read it on a machine like "
+                       "that which saved.") from None
 
 
 def _box_of(index, shape):
@@ -163,6 +199,9 @@ class Checkpoint(collections.abc.Mapping):
 
     def __len__(self):
         return len(self._keys)
+
+    __reduce__ = refuse_to_pickle("an open checkpoint", "its files are open here",
+                                  "Give its prefix, and cairn.open(prefix) where it is used.")
 
     def __repr__(self):
         return f"<cairn.Checkpoint {self.prefix!r}: {len(self)} tensors>"

@@ -9,7 +9,9 @@ node is a kind, or a list of a kind and what it consists of, by its place among 
 
 A kind by itself has one tensor, under the path of its value; entries of a dict lie under PATH/KEY, those
 of a list or tuple under PATH/0, PATH/1 and so on. ["same", PLACE] is the tensor that lies under PLACE in
-the same value. "dict" by itself is one with arrays, whose keys are
+the same value. A dict that has other keys than texts and integers has the word BY_NUMBER in its kind: its keys are
+here, as keys.py has them, and its entries lie under PATH/0 and so on. "enum", "flag", "dataclass" and "namedtuple"
+are followed by the name of a class (own.py). "dict" by itself is one with arrays, whose keys are
 those of the tensors; ranks may have others. "datetime" and the like (texts.py) are a text; "function NAME" is
 one that an object has in its state dict, and has itself. Of the whole checkpoint the attribute is the name of
 the module that saved it: then what has none is what dtype and shape say, a text, a number of Python, or
@@ -25,6 +27,7 @@ NAME = "cairn.python"
 SETS = {set: "set", frozenset: "frozenset"}
 SEQUENCES = {list: "list", tuple: "tuple", **SETS}
 MAPPINGS = {dict: "dict", collections.OrderedDict: "OrderedDict", collections.Counter: "Counter"}
+BY_NUMBER = " by number"
 _MAPPINGS = ("mapping", *MAPPINGS.values())  # the first one: of a class that only a state has
 TEXTS = ("str", "bytes")
 
@@ -74,7 +77,16 @@ class Form:
 
     @property
     def is_mapping(self):
-        return not self.is_leaf and self.kind in _MAPPINGS
+        return not self.is_leaf and _is_mapping(self.kind)
+
+    def is_of(self, word):
+        """Whether it is of a class of the application's, which the word is the kind of."""
+        return not self.is_leaf and self.kind.startswith(word + " ")
+
+    @property
+    def is_by_number(self):
+        """A dict whose keys are no names."""
+        return not self.is_leaf and self.kind.endswith(BY_NUMBER)
 
     @property
     def is_open(self):
@@ -93,7 +105,12 @@ class Form:
 
     def parts(self):
         """Forms of what a list or tuple consists of."""
-        return [self._part(number) for number in self._nodes[self._number][1:]]
+        parts = self._nodes[self._number][1:]
+        return [self._part(one[1] if self.is_by_number else one) for one in parts]
+
+    def codes(self):
+        """Of the keys of a dict by number."""
+        return [one[0] for one in self._nodes[self._number][1:]]
 
     def is_like(self, other):
         """Whether both consist of the same kinds under the same keys."""
@@ -104,6 +121,8 @@ class Form:
             return False
         if self.kind == "same":
             return node == its
+        if self.is_by_number and self.codes() != other.codes():
+            return False
         if not self.is_mapping:
             return all(one.is_like(another) for one, another in zip(self.parts(), other.parts()))
         parts, others = dict(self.items()), dict(other.items())
@@ -118,6 +137,10 @@ class Form:
 
 
 DICT = Form(["dict"], 0, [0], "")
+
+
+def _is_mapping(kind):
+    return kind in _MAPPINGS or kind.startswith("dataclass ")
 
 
 def read(text, key):
@@ -141,18 +164,17 @@ def _check(node, number):
         if len(node) != 2 or not isinstance(node[1], str):
             raise unknown(json.dumps(node))
         return
-    is_mapping = node[0] in _MAPPINGS
+    is_mapping, is_by_number = _is_mapping(node[0]), node[0].endswith(BY_NUMBER)
     for part in node[1:]:
-        if is_mapping:
-            if not isinstance(part, list) or len(part) != 2 or type(part[0]) not in (str, int):
+        if is_mapping or is_by_number:
+            if not isinstance(part, list) or len(part) != 2 or (
+                    is_mapping and type(part[0]) not in (str, int)):
                 raise unknown(json.dumps(part))
             part = part[1]
         if type(part) is not int or not 0 <= part < number:
             raise unknown(json.dumps(node))
 
 
-def unknown(what):
-    error = _refused(f"the attribute {NAME} of a tensor is not understood", what,
-                     "A later version of Cairn may have written it.")
-    error.code = "unsupported"
-    return error
+def unknown(what, name=NAME):
+    return _refused(f"the attribute {name} of a tensor is not understood", what,
+                    "A later version of Cairn may have written it.", code="unsupported")

@@ -12,6 +12,7 @@
 import jax
 import numpy as np
 
+from . import own
 from .forms import PARTS, PLAIN
 from .leaves import _error
 from .manager import CheckpointManager
@@ -39,12 +40,12 @@ class Manager(CheckpointManager):
     Everything but that is as of CheckpointManager.
     """
 
-    def __init__(self, directory, comm=None, **options):
+    def __init__(self, directory, comm=None, *, stop=None, **options):
         processes = jax.process_count()
         if comm is None and processes > 1:
             raise _error("comm", f"JAX has {processes} processes, and comm is missing",
                          "Give mpi4py's MPI.COMM_WORLD.")
-        super().__init__(directory, comm, **options)
+        super().__init__(directory, comm, stop=stop, **options)
 
     def _saving(self, state):
         return _JaxSaving(state)
@@ -54,7 +55,13 @@ class Manager(CheckpointManager):
 
 
 class _JaxKinds(Kinds):
-    """Of values that are no arrays JAX makes no tree: they come back as they were saved."""
+    """Of values that are no arrays JAX makes no tree: they come back as they were saved, but for those
+    of a registered class, such as the named tuples of optax."""
+
+    def _holds(self, value):
+        is_registered = own.is_named_tuple(value) or (
+            own.is_dataclass(value) and not jax.tree_util.all_leaves([value]))
+        return PARTS if is_registered else super()._holds(value)
 
     def _holds_leaf(self, value):
         is_jax = isinstance(value, (jax.Array, jax.ShapeDtypeStruct))
@@ -69,10 +76,10 @@ class _JaxKinds(Kinds):
 
     def _add_parts(self, key, value, parts):
         if not parts:
-            self.native.add_nothing(key, np.dtype(value.dtype), value.shape)
+            self.native.add_nothing(key, *self._raw_nothing(key, np.dtype(value.dtype), value.shape))
             return
         start = [tuple(low for low, _ in place) for place in parts]
-        self.native.add(key, [(part, tuple(value.shape), at)
+        self.native.add(key, [self._raw_part(key, part, tuple(value.shape), at)
                               for at, part in zip(start, parts.values())], "automatic")
 
 

@@ -5,14 +5,13 @@ import os
 
 import numpy as np
 
-from ._cairn import Error
+from . import dtypes
+from .errors import made
 
-_REFUSED = "invalid_argument"
 
-
-def _refused(problem, reason, way_out, key=""):
-    error = Error(f"{problem} ({reason}) {way_out}")
-    error.code, error.problem = _REFUSED, problem
+def _refused(problem, reason, way_out, key="", code="invalid_argument"):
+    error = made(f"{problem} ({reason}). {way_out}", code)
+    error.code, error.problem = code, problem
     error.reason, error.way_out = reason, way_out
     error.rank, error.tensor, error.path = None, key, ""
     return error
@@ -22,7 +21,38 @@ def _error(key, reason, way_out):
     return _refused(f"'{key}' cannot be saved or restored", reason, way_out, key)
 
 
-class Slice:
+def _dims(shape):
+    """Of a shape, which may be a number, as the library takes it."""
+    return (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+
+
+def refuse_to_pickle(what, reason, way_out):
+    """A method of what cannot go to another process."""
+    def reduce(self):
+        raise _refused(f"{what} cannot be copied or pickled", reason, way_out)
+
+    return reduce
+
+
+def _brief(value):
+    """For a repr: of an array what it is."""
+    if isinstance(value, (list, tuple)) and len(value) <= 8:
+        return f"[{', '.join(map(_brief, value))}]" if isinstance(value, list) else repr(value)
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if shape is not None and dtype is not None and not isinstance(value, Part):
+        return f"<{dtype} {tuple(shape)}>"
+    return value.__name__ if callable(value) and hasattr(value, "__name__") else repr(value)
+
+
+class Part:
+    """What a state may have in the place of an array."""
+
+    def __repr__(self):
+        said = ", ".join(f"{name}={_brief(value)}" for name, value in vars(self).items())
+        return f"cairn.{type(self).__name__.lower()}({said})"
+
+
+class Slice(Part):
     """A slice of a global tensor: see cairn.slice."""
 
     def __init__(self, array, shape=None, start=None, storage="automatic"):
@@ -31,49 +61,49 @@ class Slice:
         self.array, self.shape, self.start, self.storage = array, shape, start, storage
 
 
-class Patches:
+class Patches(Part):
     """Several slices of one tensor: see cairn.patches."""
 
     def __init__(self, parts, storage="automatic"):
         self.parts, self.storage = list(parts), storage
 
 
-class Nothing:
+class Nothing(Part):
     """No part of a tensor on this rank: see cairn.nothing."""
 
     def __init__(self, dtype, shape):
         self.dtype, self.shape = np.dtype(dtype), shape
 
 
-class Sparse:
+class Sparse(Part):
     """A tensor with gaps: see cairn.sparse."""
 
     def __init__(self, value, fill, keep=False):
         self.value, self.fill, self.keep = value, fill, keep
 
 
-class Ragged:
+class Ragged(Part):
     """Rows of which each rank has any number: see cairn.ragged."""
 
     def __init__(self, array, deal=None):
         self.array, self.deal = array, deal
 
 
-class Resizable:
+class Resizable(Part):
     """What the checkpoint says the length of: see cairn.resizable."""
 
     def __init__(self, value):
         self.value = value
 
 
-class Indexed:
+class Indexed(Part):
     """Rows by global id: see cairn.indexed."""
 
     def __init__(self, array, ids, first=0, rows=-1, ids_key=""):
         self.array, self.ids, self.first, self.rows, self.ids_key = array, ids, first, rows, ids_key
 
 
-class Private:
+class Private(Part):
     """What belongs to one rank: see cairn.private."""
 
     def __init__(self, array, optional=False):
@@ -83,15 +113,36 @@ class Private:
 def json_of(name, said):
     """The text of an attribute; what is no JSON is named."""
     try:
-        return json.dumps(said, allow_nan=False)
+        text = json.dumps(said, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise type(error)(f"attribute {name!r} is not JSON: {error}") from None
+    if "\\ud" in text and _half(json.dumps(said, ensure_ascii=False), "strict"):
+        raise ValueError(f"attribute {name!r} is not JSON: it has half a character")
+    return text
 
 
-class Described:
+def _half(text, errors="surrogateescape"):
+    """What of a text no file can have, as an error says it; None: all can be written."""
+    try:
+        text.encode("utf-8", errors)
+    except UnicodeEncodeError as error:
+        return f"half a character: {ascii(text[error.start])}"
+    return None
+
+
+def require_whole(what, text):
+    """Of a name or a path that is given to the library, whose bytes it has to have."""
+    half = isinstance(text, str) and _half(text)
+    if half:
+        raise _refused(f"{what} {ascii(text)} cannot be used", f"it has {half}", "Give a text without it.")
+
+
+class Described(Part):
     """A value, and what is said of it: see cairn.described."""
 
     def __init__(self, value, units="", dimensions=(), coordinates=(), **attributes):
+        for text in (units, *dimensions, *coordinates, *attributes):
+            require_whole("the description", text)
         self.value, self.units = value, units
         self.dimensions, self.coordinates = list(dimensions), list(coordinates)
         self.attributes = {name: json_of(name, said) for name, said in attributes.items()}
@@ -196,11 +247,10 @@ def is_texts(value):
 def as_bytes(key, text):
     if isinstance(text, bytes):
         return text
-    try:
-        return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError as error:
-        raise _error(key, f"it has half a character: {ascii(text[error.start])}",
-                     "Give bytes, or a text without it.") from None
+    half = _half(text)
+    if half:
+        raise _error(key, f"it has {half}", "Give bytes, or a text without it.")
+    return text.encode("utf-8", "surrogateescape")
 
 
 def as_array(key, value):
@@ -219,6 +269,7 @@ def path_of(value, what):
     except TypeError:
         raise _refused(f"{what} cannot be used", f"it is a {type(value).__name__}",
                        "Give a path.") from None
+    require_whole(what, path)
     if "\0" in path:
         raise _refused(f"{what} cannot be used", "it has a NUL, where a path ends", "Give a path.")
     return path
@@ -227,31 +278,53 @@ def path_of(value, what):
 class Parts:
     """Adds to a native state, `native`, what is given by one of these classes."""
 
+    def _raw(self, key, array):
+        """What the library takes for an array, and the dimension that this has more. A subclass is told of
+        a dtype that a checkpoint lacks."""
+        dtype = getattr(array, "dtype", None)
+        name = dtypes.lacking(dtype) if isinstance(dtype, np.dtype) else None
+        if not self._note_dtype(key, dtype, name) or not isinstance(array, np.ndarray):
+            return array, ()
+        return self._bytes_of(array), dtypes.more_of(name)
+
+    def _raw_part(self, key, array, shape, start):
+        raw, more = self._raw(key, array)
+        if not more or shape is None:
+            return raw, shape, start
+        return raw, (*_dims(shape), *more), (*_dims(start), 0)
+
+    def _raw_nothing(self, key, dtype, shape):
+        name = dtypes.lacking(dtype)
+        if not self._note_dtype(key, dtype, name):
+            return dtype, shape
+        return np.dtype(np.uint8), (*_dims(shape), *dtypes.more_of(name))
+
     def _add_part(self, key, value):
         """Returns the rows that a restore makes anew, if it does."""
         if isinstance(value, Nothing):
-            self.native.add_nothing(key, value.dtype, value.shape)
+            self.native.add_nothing(key, *self._raw_nothing(key, value.dtype, value.shape))
         elif isinstance(value, Patches):
-            parts = [(part.array, part.shape, part.start) for part in value.parts]
+            parts = [self._raw_part(key, part.array, part.shape, part.start) for part in value.parts]
             if not parts:
                 raise _error(key, "it has no patch", "Give cairn.nothing(dtype, shape).")
             self.native.add(key, parts, value.storage)
         elif isinstance(value, Sparse):
             self._add_sparse(key, value)
         elif isinstance(value, Ragged):
-            return self.native.add_rows(key, value.array, False, value.deal, value)
+            return self.native.add_rows(key, self._raw(key, value.array)[0], False, value.deal, value)
         elif isinstance(value, Resizable):
-            return self.native.add_rows(key, value.value, True, None, value)
+            return self.native.add_rows(key, self._raw(key, value.value)[0], True, None, value)
         elif isinstance(value, Indexed):
             self.native.add_indexed(
-                key, value.array, value.ids, value.first, value.rows, value.ids_key
+                key, self._raw(key, value.array)[0], value.ids, value.first, value.rows, value.ids_key
             )
         elif isinstance(value, Private):
-            self.native.add_private(key, value.array, value.optional)
+            self.native.add_private(key, self._raw(key, value.array)[0], value.optional)
         elif isinstance(value, Slice):
-            self.native.add(key, [(value.array, value.shape, value.start)], value.storage)
+            part = self._raw_part(key, value.array, value.shape, value.start)
+            self.native.add(key, [part], value.storage)
         else:
-            self.native.add(key, [(value, None, None)], "automatic")
+            self.native.add(key, [(self._raw(key, value)[0], None, None)], "automatic")
         return None
 
     def _add_sparse(self, key, value):

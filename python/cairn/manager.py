@@ -2,25 +2,73 @@
 
 import atexit
 import collections.abc
+import gc
+import logging
 import operator
+import os
+import sys
 import weakref
 
-from . import _cairn
+from . import _cairn, own
 from .checkpoint import Checkpoint
-from .leaves import _refused, json_of, path_of
+from .leaves import _refused, json_of, path_of, refuse_to_pickle, require_whole
 from .restoring import Restoring
 from .saving import Saving
 
 _managers = weakref.WeakSet()
 _NEWEST = object()
+_logger = logging.getLogger("cairn")
+_LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+def _to_logging(level, message):
+    """Where nobody has set up logging, to standard error."""
+    if _logger.hasHandlers():
+        _logger.log(_LEVELS[level], "%s", message)
+    elif level != "info" and sys.stderr is not None:
+        sys.stderr.write(f"cairn: {'error: ' if level == 'error' else ''}{message}\n")
+
+
+_cairn.set_log(_to_logging)
+
+
+def _give_up_others(directory):
+    """What this process has there and nobody refers to any more ends, though the collector has not come to it
+    yet. In an interactive interpreter also the manager of the same cell, which is run again."""
+    def others():
+        return [one for one in _managers if not one._closed and one._place == place]
+
+    place = os.path.realpath(directory)
+    if others():
+        gc.collect()
+    if hasattr(sys, "ps1"):
+        for one in others():
+            _logger.info("a new manager of %s takes the place of another one, which is closed", directory)
+            one.close()
+
+
+_HERE = "Make one where it is used."
+_cairn.ShardingPolicy.__reduce__ = refuse_to_pickle("a sharding policy", "it is the library's", _HERE)
+_cairn.ShardableTensor.__reduce__ = refuse_to_pickle(
+    "a ShardableTensor", "it is of a save of this process", "Give its name, shape, start and extent.")
+_cairn.SaveHandle.__reduce__ = refuse_to_pickle(
+    "a SaveHandle", "it is of a save of this process", "Give its step.")
+_cairn.SaveHandle.__repr__ = lambda self: f"<cairn.SaveHandle of step {self.step}: {self.stage}>"
 
 
 @atexit.register
 def _end_all():
     # Before MPI is finalised, and while Python still can: what is in flight becomes durable.
-    for manager in list(_managers):
-        manager._native.end()
+    left, interrupt = list(_managers), None
+    while left:
+        try:
+            left[-1]._native.end()
+            left.pop()
+        except KeyboardInterrupt as error:  # impatience: no thread of the library may outlive this
+            interrupt = error
     _cairn.end_log()
+    if interrupt is not None:
+        raise interrupt
 
 
 def _text(value):
@@ -78,6 +126,9 @@ def _named(options, prefix=""):
             named += [(f"{name}.{key}", "true") for key in sorted(value)]
         else:
             named.append((name, _text(value)))
+    for name, text in named:
+        require_whole("the option", name)
+        require_whole(f"the option {name}:", text)
     return named
 
 
@@ -133,6 +184,9 @@ class PerDevicePolicy:
     def __init__(self, policy=None):
         self.policy = policy
 
+    def __repr__(self):
+        return f"cairn.PerDevicePolicy({self.policy!r})"
+
 
 class Saver:
     """Data that the application writes by itself, as part of each checkpoint of a manager, which is
@@ -162,7 +216,11 @@ class Saver:
     """
 
     def __init__(self, name, save, restore):
+        require_whole("the name", name)
         self.name, self.save, self.restore = name, save, restore
+
+    def __repr__(self):
+        return f"<cairn.Saver {self.name!r}>"
 
 
 class CheckpointManager:
@@ -197,7 +255,7 @@ class CheckpointManager:
     """
 
     def __init__(self, directory, comm=None, *, stop=None, **options):
-        self._native = None
+        self._native, self._closed = None, False
         group = _cairn.group_of(comm)
 
         def make():
@@ -211,14 +269,19 @@ class CheckpointManager:
 
         # What is wrong with one rank's, all raise.
         self.directory, self._kept, named, stops = group.agree(make)
+        _give_up_others(self.directory)
+        self._place = os.path.realpath(self.directory)
         self._native = _cairn.Manager(group, self.directory, named, self._kept.through(), stops)
         _managers.add(self)
 
-    def __reduce__(self):
-        raise _refused("a manager cannot be copied or pickled",
-                       "it owns its directory, for this process and its ranks",
-                       "Make one where it is used. Of torch, dcp.async_save saves in a thread: "
-                       "AsyncCheckpointerType.THREAD.")
+    __reduce__ = refuse_to_pickle("a manager", "it owns its directory, for this process and its ranks",
+                                  "Make one where it is used. Of torch, dcp.async_save saves in a thread: "
+                                  "AsyncCheckpointerType.THREAD.")
+
+    def __repr__(self):
+        kind = type(self)
+        state = "" if self._native is not None and not self._closed else ", closed"
+        return f"<{kind.__module__.removesuffix('.manager')}.{kind.__name__} {self.directory!r}{state}>"
 
     def save(self, step, state, **options):
         """Writes the state and commits it: on return it is durable. Returns its prefix.
@@ -244,26 +307,29 @@ class CheckpointManager:
         """Copies the state and returns: arrays may be changed at once. See wait() and poll()."""
         return self._save(self._native.save_async, step, state, options)
 
-    def restore(self, step, state, **options):
+    def restore(self, step, state, *, types=(), **options):
         """Fills the state from this step: arrays in place, numbers and texts in their dict.
 
-        options: may_be_missing={"key"}, rename={"new": "old"}, convert="exact", ...
+        types    enumerations, dataclasses and named tuples that may come back and that the state does
+                 not show: no class is found by the name that a file says
+        options  may_be_missing={"key"}, rename={"new": "old"}, convert="exact", ...
+
         Returns what was done, as a dict.
         """
-        return self._restore(step, state, options)
+        return self._restore(step, state, types, options)
 
-    def restore_latest(self, state, **options):
+    def restore_latest(self, state, *, types=(), **options):
         """The same from the newest whole checkpoint, or the newest that lacks its metadata alone.
 
         Returns None if there is none.
         """
-        return self._restore(_NEWEST, state, options)
+        return self._restore(_NEWEST, state, types, options)
 
     def _save(self, save, step, state, options):
         step, binding, named, kept = self._arguments(step, state, options)
         return save(step, binding.native, named, kept.through())
 
-    def _arguments(self, step, state, options, restoring=False):
+    def _arguments(self, step, state, options, restoring=False, types=()):
         """What is wrong with one rank's, all ranks raise: else the others would wait for it."""
 
         def make():
@@ -272,7 +338,9 @@ class CheckpointManager:
             if restoring:
                 named += [(name, str(value)) for name, value in code.items()]  # which is refused
                 _cairn.check_restore_options(named)
-                return number, self._restoring(state, options.get("rename") or {}), named
+                binding = self._restoring(state, options.get("rename") or {})
+                binding.classes = own.Classes(state, types)
+                return number, binding, named
             kept = _Kept(code)
             _cairn.check_save_options(named, kept.through())
             return number, self._saving(state), named, kept
@@ -292,8 +360,8 @@ class CheckpointManager:
     def _restoring(self, state, rename):
         return Restoring(state, rename)
 
-    def _restore(self, step, state, options):
-        step, binding, named = self._arguments(step, state, options, restoring=True)
+    def _restore(self, step, state, types, options):
+        step, binding, named = self._arguments(step, state, options, restoring=True, types=types)
         try:
             if step is _NEWEST:
                 report = self._native.restore_latest(binding.native, binding.make, named)
@@ -339,6 +407,7 @@ class CheckpointManager:
         self._native.pin(self._step(step))
 
     def unpin(self, step):
+        """Lets it go as any other one."""
         self._native.unpin(self._step(step))
 
     def statistics(self):
@@ -349,6 +418,7 @@ class CheckpointManager:
         """Waits for the bytes of saves in flight, and gives up the directory."""
         if self._native is not None:
             self._native.close()
+            self._closed = True
 
     def __enter__(self):
         return self
@@ -362,7 +432,8 @@ class CheckpointManager:
 
 def set_log(function):
     """Lets the library tell its few messages to function(level, message), where level is "info",
-    "warning" or "error", in place of standard error. It may be called on any thread; what it raises is
+    "warning" or "error", in place of the logger "cairn" of `logging`, or of standard error where that is not
+    set up. It may be called on any thread; what it raises is
     ignored. None silences the library."""
     if function is not None and not callable(function):
         raise _refused("the log cannot be used", f"it is a {type(function).__name__}",

@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 
-from . import forms, texts
+from . import dtypes, forms, keys, own, texts
 from ._cairn import State
 from .forms import PARTS, PLAIN
 from .leaves import Described, Parts, Private, Resizable, _error, as_array, as_bytes
@@ -22,15 +22,10 @@ def text_of(raw, kind=str):
 
 def numpy_dtype(key, name):
     try:
-        return np.dtype(name)
+        return dtypes.of_name(name)
     except TypeError:
-        pass
-    try:
-        import ml_dtypes
-
-        return np.dtype(getattr(ml_dtypes, name))
-    except (ImportError, AttributeError):
-        raise _error(key, f"NumPy has no dtype {name}", "Install the package ml_dtypes.") from None
+        raise _error(key, f"NumPy has no dtype {name} here", "Install the package ml_dtypes, which has "
+                     "small ones, or restore on a machine like that which saved.") from None
 
 
 class Restoring(Kinds, Parts):
@@ -48,6 +43,7 @@ class Restoring(Kinds, Parts):
         require_dict(values)
         self.native = State()
         self._values, self._rename = values, dict(rename)
+        self.classes = own.Classes(values)
         self._forget()
 
     def _forget(self):
@@ -78,7 +74,7 @@ class Restoring(Kinds, Parts):
     def release(self):
         """Nothing of the application's is kept alive."""
         self._forget()
-        self.native = self._values = None
+        self.native = self._values = self.classes = None
 
     # -- what is stored -----------------------------------------------------------------------------
 
@@ -87,7 +83,29 @@ class Restoring(Kinds, Parts):
 
     def _find(self, key):
         """(dtype, shape); None: it is not there."""
-        return None if self._stored is None else self._stored.find(self._name(key))
+        found = None if self._stored is None else self._stored.find(self._name(key))
+        if found is None or found[0] != "uint8":
+            return found
+        said = self._stored.said(self._name(key), dtypes.NAME)
+        try:
+            name = dtypes.read(said, *found)
+        except ValueError:
+            raise forms.unknown(said, dtypes.NAME) from None
+        return found if name is None else (name, found[1][:len(found[1]) - len(dtypes.more_of(name))])
+
+    _bytes_of = staticmethod(dtypes.bytes_of)
+
+    def _note_dtype(self, key, dtype, name):
+        """The bytes that are there are of this dtype, or of none if it is None."""
+        if name is not None or dtype == np.uint8:
+            self._require_dtype(key, name or "uint8")
+        return name is not None
+
+    def _require_dtype(self, key, name):
+        found = self._find(key)
+        if found is not None and found[0] != name:
+            raise _error(key, f"it is {name} here, and {found[0]} in the checkpoint",
+                         "Give an array of the dtype that it has there.")
 
     def _form_at(self, key):
         said = None if self._stored is None else self._stored.said(self._name(key), forms.NAME)
@@ -160,6 +178,8 @@ class Restoring(Kinds, Parts):
             return self._fit_mapping(key, value, form)
         if isinstance(value, (list, tuple)):
             return self._fit_sequence(key, value, form)
+        if own.is_dataclass(value):
+            return self._fit_dataclass(key, value, form)
         if self._holds(value) == PLAIN:
             return self._fit_plain(key, value, form)
         if form is not None and form.kind == "None" and self._holds(value) < PARTS:
@@ -182,7 +202,8 @@ class Restoring(Kinds, Parts):
             self._refuse_twins(key, first)
 
     def _is_changed(self, value):
-        return isinstance(value, (collections.abc.MutableMapping, list, Resizable))
+        return isinstance(value, (collections.abc.MutableMapping, list, Resizable)) or (
+            own.is_dataclass(value) and not own.is_frozen(value))
 
     def _first(self, key):
         """The key under which this place came first."""
@@ -226,6 +247,8 @@ class Restoring(Kinds, Parts):
 
     def _fit_mapping(self, key, value, form):
         is_plain = self._holds(value) == PLAIN
+        if form is not None and form.is_of("dataclass"):
+            return self._make(key, form, value)
         if form is None:
             if is_plain and self._find(key) is not None:
                 return self._make_unmarked(key, None)
@@ -237,11 +260,61 @@ class Restoring(Kinds, Parts):
                 (name, None) for name in self._names(key, form)]
             self._want_nothing(key)
             self._fit_all(key, value, saved)
+        elif form.is_by_number:
+            self._fit_by_number(key, value, form)
         elif form.kind == "None" or is_plain:
-            return self._make(key, form)
+            return self._make(key, form, value)
         else:
             self._fit_all(key, value)  # which names what is missing
         return None
+
+    def _fit_by_number(self, key, value, form):
+        there = {keys.code(key, one): one for one in value if keys.is_key(one)}
+        saved = {keys.code(key, one): one for one in self._keys(key, form, value)}
+        for number, ((code, name), part) in enumerate(zip(saved.items(), form.parts())):
+            place = f"{key}/{number}"
+            if code in there:
+                name = there[code]
+                self._fit_into(place, value, name, value[name], part)
+            elif not value or not self._has_array(place, part):
+                self._set_later(place, value, name, self._make(place, part))
+        for name in value:
+            if not keys.is_key(name) or keys.code(key, name) not in saved:
+                self._missing(f"{key}/{ascii(name)}", None)
+        self._want_nothing(key)
+        self._whole.append(key)
+
+    def _keys(self, key, form, present):
+        """Of a dict by number."""
+        there = list(present)
+
+        def class_of(kind):
+            return self.classes.find(key, kind, *there)
+
+        names = [keys.made(key, code, class_of) for code in form.codes()]
+        if len(dict.fromkeys(names)) < len(names):
+            raise forms.unknown(repr(names))
+        return names
+
+    def _fit_dataclass(self, key, value, form):
+        """Its fields are set, but for a frozen one's, in whose place another one comes."""
+        if form is None and (self._find(key) is not None or (
+                self._holds(value) == PLAIN and not self._is_below(key))):
+            return self._fit_plain(key, value, form)
+        if form is not None and not form.is_of("dataclass"):
+            return self._make(key, form, value)
+        if form is not None and self.classes.find(key, form.kind, value) is not type(value):
+            return self._make(key, form)
+        own.require_fields(key, value, form, all_of_them=False)
+        if not own.is_frozen(value):
+            self._fit_all(key, own.Fields(value), form.items() if form is not None else ())
+            return None
+        cells = dict(own.Fields(value))
+        before = len(self._put_back)
+        self._fit_all(key, cells, form.items() if form is not None else ())
+        if len(self._put_back) == before:
+            return None
+        return lambda: own.filled(own.empty(key, type(value)), cells)
 
     def _fit_sequence(self, key, value, form):
         is_plain = self._holds(value) == PLAIN
@@ -251,7 +324,7 @@ class Restoring(Kinds, Parts):
             if not self._is_below(key):
                 return self._in_place(value, self._missing(key, value))
         elif form is not None and is_plain:
-            return self._in_place(value, self._make(key, form))
+            return self._in_place(value, self._make(key, form, value))
         elif form is not None and form.kind == "None":
             return self._make(key, form)
         return self._fit_items(key, value, form)
@@ -277,7 +350,7 @@ class Restoring(Kinds, Parts):
         self._whole.append(key)
         if same:
             return None
-        kind = self._sequence(form.kind) if saved is not None else type(value)
+        kind = self._sequence(key, form, value) if saved is not None else type(value)
         make = getattr(kind, "_make", kind)  # of a named tuple
         return self._in_place(value, lambda: make([one() for one in makers]))
 
@@ -300,7 +373,7 @@ class Restoring(Kinds, Parts):
 
     def _fit_plain(self, key, value, form):
         if form is not None:
-            return self._make(key, form)
+            return self._make(key, form, value)
         if self._find(key) is not None:
             return self._make_unmarked(key, value)
         if self._is_below(key):
@@ -365,7 +438,9 @@ class Restoring(Kinds, Parts):
             if form.same not in self._arrays:
                 raise forms.unknown(form.same)
             return self._arrays[form.same]
-        kind = self._sequence(form.kind)
+        if form.is_by_number:
+            return self._make_by_number(key, form, present)
+        kind = self._sequence(key, form, present)
         parts = form.parts()
         there = present if isinstance(present, (list, tuple)) else ()
         makers = [self._make(f"{key}/{number}", one, there[number] if number < len(there) else None)
@@ -374,10 +449,45 @@ class Restoring(Kinds, Parts):
             self._want_nothing(key)
         return lambda: kind([one() for one in makers])
 
-    def _sequence(self, kind):
+    def _sequence(self, key, form, present=None):
+        """What makes one of this kind of a list."""
+        if form.is_of("namedtuple"):
+            kind = self.classes.find(key, form.kind, present)
+            if len(kind._fields) != len(form.parts()):
+                raise _error(key, f"it had {len(form.parts())} fields, and {own.name_of(kind)} has "
+                             f"{len(kind._fields)}", "Give the class that it had in types=[…].")
+            return kind._make
+        return self._sequence_of(form.kind)
+
+    def _sequence_of(self, kind):
         if kind not in _SEQUENCES:
             raise forms.unknown(kind)
         return _SEQUENCES[kind]
+
+    def _make_by_number(self, key, form, present):
+        kind = self._mapping(key, form.kind.removesuffix(forms.BY_NUMBER))
+        there = present if isinstance(present, collections.abc.Mapping) else {}
+        names = self._keys(key, form, there)
+        makers = [self._make(f"{key}/{number}", one, there.get(name))
+                  for number, (name, one) in enumerate(zip(names, form.parts()))]
+        self._want_nothing(key)
+        return lambda: kind(dict(zip(names, [one() for one in makers])))
+
+    def _mapping(self, key, name):
+        if name == "mapping":
+            raise _error(key, "it was a dict of a class of its own", "Restore into one of this class.")
+        if name not in _MAPPINGS:
+            raise forms.unknown(name)
+        return _MAPPINGS[name]
+
+    def _make_dataclass(self, key, form, present):
+        kind = self.classes.find(key, form.kind, present)
+        own.require_fields(key, kind, form)
+        made = own.empty(key, kind)
+        makers = [(name, self._make(f"{key}/{name}", part, getattr(present, str(name), None)))
+                  for name, part in form.items()]
+        self._want_nothing(key)
+        return lambda: own.filled(made, {name: make() for name, make in makers})
 
     def _make_stored(self, key, form=None, present=None):
         """The same of one whose form is its own."""
@@ -389,14 +499,14 @@ class Restoring(Kinds, Parts):
         return self._make(key, forms.DICT, present)
 
     def _make_mapping(self, key, form, present):
-        name = form.kind.partition(" of ")[0]
-        if name == "mapping":
-            raise _error(key, "it was a dict of a class of its own", "Restore into one of this class.")
+        if form.is_of("dataclass"):
+            return self._make_dataclass(key, form, present)
+        kind = self._mapping(key, form.kind.partition(" of ")[0])
         there = present if isinstance(present, collections.abc.Mapping) else {}
         items = form.items() if form.is_mapping else [(one, None) for one in self._names(key, form)]
         makers = [(one, self._make_stored(below(key, one), part, there.get(one))) for one, part in items]
         self._want_nothing(key)
-        return lambda: _MAPPINGS[name]({one: make() for one, make in makers})
+        return lambda: kind({one: make() for one, make in makers})
 
     def _want_nothing(self, key):
         """What has no tensor of its own has one only where it is a whole value."""
@@ -415,7 +525,7 @@ class Restoring(Kinds, Parts):
             return lambda: None
         sequence, _, of_bytes = kind.partition(" of ")
         if sequence in _SEQUENCES:
-            new = self._sequence(sequence)
+            new = self._sequence_of(sequence)
             if found[0] == "string":
                 words = self._want_texts([b""] * found[1][0], False, False, key)
                 return lambda: new([text_of(one, bytes if of_bytes else str) for one in words()])
@@ -424,6 +534,10 @@ class Restoring(Kinds, Parts):
         if texts.is_kind(kind):
             words = self._want_texts([b""], True, False, key)
             return lambda: texts.made_of(key, kind, text_of(words()[0]))
+        if own.is_member_kind(kind):
+            its = self.classes.find(key, kind, present)
+            words = self._want_texts([b""], True, False, key)
+            return lambda: own.made_member(key, kind.partition(" ")[0], its, text_of(words()[0]))
         if kind.startswith("function "):
             return self._own_function(key, kind.partition(" ")[2], present)
         if kind in forms.TEXTS:
@@ -488,7 +602,7 @@ class Restoring(Kinds, Parts):
         return array
 
     def _want(self, key, array):
-        self.native.add(key, [(array, None, None)], "automatic")
+        self.native.add(key, [(self._raw(key, array)[0], None, None)], "automatic")
         self._own.append(key)
 
     def _want_texts(self, texts, scalar, resizes, key):
@@ -503,4 +617,7 @@ class Restoring(Kinds, Parts):
 
 def _put_rows(value, new):
     if new is not None:
-        setattr(value, "array" if hasattr(value, "array") else "value", new)
+        name = "array" if hasattr(value, "array") else "value"
+        dtype = getattr(value, name).dtype
+        is_lacking = isinstance(dtype, np.dtype) and dtypes.lacking(dtype)
+        setattr(value, name, dtypes.of_bytes(new, dtype) if is_lacking else new)

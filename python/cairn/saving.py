@@ -1,12 +1,14 @@
 """From the values of a state to tensors: what a save is made of."""
 
 import collections.abc
+import enum
 
 import numpy as np
 
-from . import texts
+from . import dtypes, keys, own, texts
 from ._cairn import State
-from .forms import ARRAYS, MAPPINGS, NAME, PARTS, PLAIN, SEQUENCES, SETS, SHARDED, Forms
+from .forms import ARRAYS, BY_NUMBER, MAPPINGS, NAME, PARTS, PLAIN, SEQUENCES, SETS, SHARDED, Forms
+from .keys import is_name
 from .leaves import Described, Parts, Resizable, _error, as_array, as_bytes, json_of
 
 NUMBERS = {bool: "bool", int: "int", float: "float", complex: "complex"}
@@ -36,20 +38,22 @@ def require_dict(values):
         raise _error("state", f"it is a {type(values).__name__}", "Give a dict.")
 
 
-def is_name(name):
-    """What a key of a dict may be."""
-    return type(name) is str or type(name) is int and -(2**63) <= name < 2**63
-
-
 def below(path, name):
-    if not isinstance(name, (str, int)) or isinstance(name, bool):
-        raise _error(path or "state", f"it has the key {name!r}", "Keys are texts.")
+    if not is_name(name):
+        if type(name) is str:
+            as_bytes(path or "state", name)
+        elif type(name) is not int:
+            raise _error(path or "state", f"it has the key {name!r}, a {type(name).__name__}",
+                         "Keys are texts; with values of Python and whole arrays also numbers, None, dates, "
+                         "members of enumerations, and tuples of these.")
     return f"{path}/{name}" if path else str(name)
 
 
 def _kind_of_dict(value):
     """Of one whose keys its tensors tell."""
     kind = MAPPINGS.get(type(value), "mapping")
+    if not all(map(is_name, value)):
+        return None
     if all(type(name) is str and name != "" and "/" not in name for name in value):
         return kind
     return f"{kind} of int" if all(type(name) is int for name in value) else None
@@ -61,18 +65,20 @@ class Kinds:
     def _holds(self, value):
         if value is None or type(value) in NUMBERS or type(value) in (str, bytes):
             return PLAIN
-        if isinstance(value, np.generic) or type(value) in texts.KINDS:
+        if isinstance(value, (np.generic, enum.Enum)) or type(value) in texts.KINDS:
             return PLAIN
         if type(value) in SETS:
             return PLAIN if all(self._holds(one) == PLAIN for one in value) else PARTS
         if isinstance(value, collections.abc.Mapping):
-            if not all(map(is_name, value)):
+            if not all(map(is_name, value)) and not all(map(keys.is_key, value)):
                 return PARTS
             return max(map(self._holds, value.values()), default=PLAIN)
-        if isinstance(value, list) or type(value) in SEQUENCES:
+        if isinstance(value, list) or type(value) in SEQUENCES or own.is_named_tuple(value):
             if kind_of_all(value):
                 return PLAIN
             return max(map(self._holds, value), default=PLAIN)
+        if own.is_dataclass(value):
+            return max(map(self._holds, own.Fields(value).values()), default=PLAIN)
         return self._holds_leaf(value)
 
     def _holds_leaf(self, value):
@@ -110,7 +116,7 @@ class Saving(Kinds, Parts):
     def _add(self, key, value):
         if isinstance(value, Described):
             self._never()
-            self._said[key] = (value.units, value.dimensions, value.coordinates, dict(value.attributes))
+            self._said[key] = (value.units, list(value.dimensions), value.coordinates, dict(value.attributes))
             self._add(key, value.value)
             return
         holds = self._holds(value)
@@ -123,6 +129,9 @@ class Saving(Kinds, Parts):
             self._close(key, value)
         elif isinstance(value, (list, tuple)):
             self._add_open(key, value)
+        elif own.is_dataclass(value):
+            own.fields_of(key, value)
+            self._add_all(key, own.Fields(value))
         else:
             self._add_by_itself(key, value)
 
@@ -144,6 +153,10 @@ class Saving(Kinds, Parts):
         """A list or tuple that the state's own one decides of, as it does of a dict with arrays."""
         if type(value) not in SEQUENCES and not isinstance(value, list):
             if any(self._holds(one) == PLAIN for one in value):
+                wrong = [type(one).__name__ for one in value if self._holds(one) > ARRAYS]
+                if wrong:
+                    raise _error(key, f"it is a {type(value).__name__} with plain values and a {wrong[0]}",
+                                 "Give a dict of them.")
                 self._refuse(key, value)
         self._enter(value)
         for number, one in enumerate(value):
@@ -170,7 +183,7 @@ class Saving(Kinds, Parts):
         before = len(self.native)
         self._form(forms, key, value, made)
         if len(self.native) == before:
-            if not isinstance(value, (collections.abc.Mapping, list, tuple, *SETS)):
+            if self._holds_leaf(value) != PARTS:
                 self._ties += 1
                 return  # it is saved with the one that it is tied to
             self._add_array(key, NOTHING)
@@ -200,6 +213,11 @@ class Saving(Kinds, Parts):
             return forms.number(self._form_number(key, value))
         if kind in texts.KINDS:
             return forms.number(self._form_text(key, *texts.text_of(key, value)))
+        if isinstance(value, enum.Enum):
+            self._note_same(value)
+            word, text = own.member_of(key, value)
+            self._add_texts(key, [as_bytes(key, text)], True, False)
+            return forms.number(word)
         if isinstance(value, np.character):
             self._refuse(key, value)
         if isinstance(value, np.generic):
@@ -211,8 +229,14 @@ class Saving(Kinds, Parts):
             return forms.number(kind.__name__)
         if kind in SEQUENCES or isinstance(value, list) and not made:
             return self._form_sequence(forms, key, value)
+        if own.is_named_tuple(value):
+            return self._form_parts(forms, key, f"namedtuple {own.name_of(kind)}", value)
         if isinstance(value, collections.abc.Mapping):
             return self._form_mapping(forms, key, value, made)
+        if own.is_dataclass(value):
+            self._never()
+            return self._form_entries(forms, key, f"dataclass {own.name_of(kind)}",
+                                      own.fields_of(key, value), True)
         leaf = self._form_leaf(key, value, made)
         if leaf is None:
             self._refuse(key, value)
@@ -226,7 +250,7 @@ class Saving(Kinds, Parts):
 
     def _form_text(self, key, kind, text):
         self._never()
-        self._add_texts(key, [text.encode("utf-8", "surrogateescape")], True, False)
+        self._add_texts(key, [as_bytes(key, text)], True, False)
         return kind
 
     def _form_sequence(self, forms, key, value):
@@ -243,6 +267,9 @@ class Saving(Kinds, Parts):
         if array is not None:
             self._add_held(key, value, array)
             return forms.number(name)
+        return self._form_parts(forms, key, name, value)
+
+    def _form_parts(self, forms, key, name, value):
         self._enter(value)
         parts = [self._form(forms, f"{key}/{number}", one, True) for number, one in enumerate(value)]
         self._leave()
@@ -259,13 +286,25 @@ class Saving(Kinds, Parts):
         if name is None:
             raise _error(key, f"it is a {type(value).__name__}", "Give dict(value).")
         items = list(value.items())
-        wrong = [one for one, _ in items if not is_name(one)]
-        if wrong:
-            raise _error(key, f"it has the key {wrong[0]!r}", "Keys are texts, or integers.")
+        if not all(map(is_name, value)) or len({str(one) for one in value}) < len(items):
+            return self._form_by_number(forms, key, name, items, made)
         self._enter(value, [one for one, _ in items], ordered=True)
-        parts = [(one, self._form(forms, below(key, one), part, made)) for one, part in items]
+        node = self._form_entries(forms, key, name, items, made)
         self._leave()
+        return node
+
+    def _form_entries(self, forms, key, name, items, made):
+        parts = [(one, self._form(forms, below(key, one), part, made)) for one, part in items]
         return forms.number((name, *parts))
+
+    def _form_by_number(self, forms, key, name, items, made):
+        self._never()
+        wrong = [one for one, _ in items if not keys.is_key(one)]
+        if wrong:
+            below(key, wrong[0])
+        parts = [(keys.code(key, one), self._form(forms, f"{key}/{number}", part, made))
+                 for number, (one, part) in enumerate(items)]
+        return forms.number((name + BY_NUMBER, *parts))
 
     def _form_leaf(self, key, value, made):
         """The kind of an array, which is added; None: nobody could make it anew."""
@@ -280,15 +319,25 @@ class Saving(Kinds, Parts):
             if isinstance(value, known):
                 raise _error(key, f"it is a {kind}, and would come back as {known.__name__}",
                              f"Give {known.__name__}(value).")
-        if hasattr(value, "_fields"):
-            raise _error(key, "it is a named tuple", "Give a dict: value._asdict().")
         raise _error(key, f"it is a {kind}", "Give a number, a text, an array, or a dict, a list or a "
                      "tuple of these.")
 
     # -- how each is added, and noted for the next save of the same form ----------------------------
 
     def _add_array(self, key, array):
-        self.native.add(key, [(array, None, None)], "automatic")
+        self.native.add(key, [(self._raw(key, array)[0], None, None)], "automatic")
+
+    _bytes_of = staticmethod(dtypes.clean_bytes_of)
+
+    def _note_dtype(self, key, dtype, name):
+        if name is None:
+            return False
+        self._never()
+        _, dimensions, _, attributes = self._said.setdefault(key, ("", [], [], {}))
+        attributes[dtypes.NAME] = json_of(dtypes.NAME, name)
+        if dimensions and dtypes.more_of(name) and "bytes" not in dimensions:
+            dimensions.append("bytes")
+        return True
 
     def _add_array_of_theirs(self, key, array):
         self._add_array(key, array)

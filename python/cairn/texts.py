@@ -1,6 +1,7 @@
 """Values that are stored as a text and come back as what they were."""
 
 import datetime
+import re
 import types
 
 import numpy as np
@@ -15,6 +16,20 @@ def _timedelta(text):
     return datetime.timedelta(days, seconds, microseconds)
 
 
+def _of_numpy_time(value):
+    return f"{value.dtype.str[1:]} {value.astype(np.int64)}"
+
+
+def _numpy_time(text):
+    found = re.fullmatch(r"([Mm]8(?:\[\d*[a-zA-Zμ]{1,2}\])?) (-?\d+)", text)
+    if found is None:
+        raise ValueError("it is no time of NumPy")
+    try:
+        return np.array(int(found[2]), np.int64).view(found[1])[()]
+    except (OverflowError, TypeError) as error:
+        raise ValueError(error) from None
+
+
 # The class, its name in a form, its text and what makes it of the text.
 KINDS = {
     datetime.datetime: ("datetime", datetime.datetime.isoformat, datetime.datetime.fromisoformat),
@@ -25,6 +40,8 @@ KINDS = {
     np.str_: ("numpy.str_", str, np.str_),
     np.bytes_: ("numpy.bytes_", lambda one: bytes(one).decode("latin-1"),
                 lambda text: np.bytes_(text.encode("latin-1"))),
+    np.datetime64: ("numpy.datetime64", _of_numpy_time, _numpy_time),
+    np.timedelta64: ("numpy.timedelta64", _of_numpy_time, _numpy_time),
 }
 _OF_NAME = {"big int": lambda text: int(text, 16)}
 

@@ -1,5 +1,7 @@
 """What the tests of the Python package have in common."""
 
+import ast
+import inspect
 import os
 import signal
 import tempfile
@@ -24,6 +26,56 @@ def values(dtype, shape, seed=1):
     if dtype == "bool":
         raw %= 2
     return raw.view(dtype).reshape(shape)
+
+
+def _parameters(function):
+    given = function.args
+    star = [f"*{one.arg}" for one in [given.vararg] if one] + [f"**{one.arg}" for one in [given.kwarg] if one]
+    return [one.arg for one in [*given.posonlyargs, *given.args, *given.kwonlyargs]] + star
+
+
+def _differs(where, stub, real):
+    """A function's parameters; those of the extension, which says none, are taken as they are."""
+    try:
+        there = inspect.signature(real).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    marks = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    names = [marks.get(one.kind, "") + one.name for one in there]
+    wanted = _parameters(stub)
+    return [] if sorted(names) == sorted(wanted) else [f"{where}: {names}, and the stub has {wanted}"]
+
+
+def stub_errors(module):
+    """What the stub of a module says otherwise than the module."""
+    path = module.__file__.removesuffix(".py") + ".pyi"
+    with open(path) as file:
+        nodes = {one.name: one for one in ast.parse(file.read()).body
+                 if isinstance(one, (ast.ClassDef, ast.FunctionDef))}
+    errors = [f"{name} is missing" for name in module.__all__
+              if name not in nodes and callable(getattr(module, name))]
+    for name, node in nodes.items():
+        real = getattr(module, name, None)
+        if isinstance(node, ast.FunctionDef):
+            errors += [f"{name} is not there"] if real is None else _differs(name, node, real)
+        elif real is not None:
+            errors += _class_errors(name, node, real)
+    return errors
+
+
+def _class_errors(name, node, real):
+    methods = {one.name: one for one in node.body if isinstance(one, ast.FunctionDef)}
+    fields = {one.target.id for one in node.body if isinstance(one, ast.AnnAssign)}
+    errors = [f"{name}.{one} is not in the stub" for one in vars(real)
+              if not one.startswith("_") and one not in methods and one not in fields
+              and not any(one in vars(base) for base in real.__bases__)]
+    for method, its in methods.items():
+        there = inspect.getattr_static(real, method, None)
+        if there is None:
+            errors.append(f"{name}.{method} is not there")
+        elif inspect.isfunction(there):
+            errors += _differs(f"{name}.{method}", its, there)
+    return errors
 
 
 class Case(unittest.TestCase):

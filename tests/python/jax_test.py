@@ -23,11 +23,13 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 import cairn
 import cairn.jax
+from case import stub_errors
 from collections import namedtuple
 
 Moments = namedtuple("Moments", "count mu nu")  # as optax has them
 DTYPES = [jnp.float32, jnp.bfloat16, jnp.int32, jnp.float16, jnp.bool_, jnp.uint8, jnp.complex64,
-          jnp.float8_e4m3fn]
+          jnp.float8_e4m3fn, *(getattr(jnp, name) for name in ("float8_e3m4", "float8_e8m0fnu")
+                               if hasattr(jnp, name))]
 
 
 def mesh(rows, columns):
@@ -145,6 +147,9 @@ class OneProcess(unittest.TestCase):
                                  ({"a": {**state["a"], "v": jnp.ones(1)}}, "a/v")]:
                 with self.assertRaisesRegex(cairn.Error, words):
                     manager.restore(1, wrong)
+
+    def test_the_stub_says_what_is_there(self):
+        self.assertEqual(stub_errors(cairn.jax), [])
 
     def test_traced(self):
         with cairn.jax.Manager(self.directory) as manager:

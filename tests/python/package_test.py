@@ -17,10 +17,13 @@ import cairn.checkpoint
 import cairn.leaves
 import cairn.manager
 import numpy as np
-from case import BUILT, Case, bits, values
+from case import BUILT, Case, bits, stub_errors, values
 from causes_test import Causes  # noqa: F401
 from code_test import Bundles, Savers, Settings  # noqa: F401  run here, too
+from dtypes_test import Dtypes  # noqa: F401
+from face_test import Errors, Growth, Interactive, Logs, Texts  # noqa: F401
 from intruders_test import Arguments, Intruders  # noqa: F401
+from own_test import Own  # noqa: F401
 from kinds_test import Code, Kinds  # noqa: F401
 from values_test import Alive, Values  # noqa: F401
 
@@ -339,12 +342,12 @@ class BadInput(Case):
             (np.array(["2026-01-01"], "datetime64[D]"), "view('int64')"),
             (fields, "fields"),
             (fields["b"], "multiples"),
-            (np.zeros(2, np.longdouble), "longdouble" if np.longdouble(0).nbytes < 9 else "float128"),
-            (object(), "object"), ({1.5: 2}, "1.5"), (cairn.patches([]), "no patch"),
+            (np.void(b"abc"), "void24"),
+            (object(), "object"), ({object: 2}, "class 'object'"), (cairn.patches([]), "no patch"),
         ]:
             with self.subTest(words):
                 error = self.refuses("invalid_argument", words, manager.save, 1, {"x": value})
-                self.assertTrue(error.tensor.startswith("x") or words == "1.5", error.tensor)
+                self.assertTrue(error.tensor.startswith("x"), error.tensor)
         self.refuses("invalid_argument", "dict", manager.save, 1, [1])
         self.refuses("invalid_argument", "belong together", cairn.slice, np.zeros(2), (4,))
         self.assertEqual(manager.steps(), [])
@@ -463,15 +466,9 @@ class Package(Case):
             self.assertEqual(failed, 0, module)
 
     def test_names_that_are_promised_are_there(self):
-        stub = os.path.join(os.path.dirname(cairn.__file__), "__init__.pyi")
-        with open(stub) as file:
-            text = file.read()
+        self.assertEqual(stub_errors(cairn), [])
         for name in cairn.__all__:
             self.assertTrue(hasattr(cairn, name), name)
-            self.assertRegex(text, rf"(?m)(def|class) {name}\b|^{name}:", name)
-        for name in dir(cairn.CheckpointManager):
-            if not name.startswith("_"):
-                self.assertIn(f"def {name}(", text)
 
 
 if __name__ == "__main__":

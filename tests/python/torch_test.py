@@ -20,7 +20,7 @@ import cairn.torch
 
 torch.set_num_threads(1)
 DTYPES = [torch.float32, torch.bfloat16, torch.float64, torch.float16, torch.int64, torch.int8,
-          torch.bool, torch.complex64, torch.uint8, torch.float8_e4m3fn, torch.int32]
+          torch.bool, torch.complex64, torch.uint8, torch.float8_e4m3fn, torch.int32, torch.float8_e8m0fnu]
 SHAPES = [(8, 6), (5, 7), (16, 4, 3), (3,), (2, 9), (1, 1), (12,)]
 
 
@@ -410,8 +410,8 @@ class States(unittest.TestCase):
         with self.manager() as manager:
             for step, (words, value) in enumerate([
                 ("smaller", resized), ("meta", torch.empty(3, device="meta")),
-                ("sparse", torch.eye(3).to_sparse()), ("complex32", torch.zeros(2, dtype=torch.complex32)),
-                ("lazy", torch.nn.LazyLinear(2)), ("function", [print]), ("named tuple", __import__("collections").namedtuple("N", "a")(1)),
+                ("sparse", torch.eye(3).to_sparse()), ("bits8", torch.zeros(2, dtype=torch.uint8).view(torch.bits8)),
+                ("lazy", torch.nn.LazyLinear(2)), ("function", [print]), ("terminal_size", os.terminal_size((1, 2))),
                 ("object", object()),
                 ("quantized", torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8)),
             ]):

@@ -1,6 +1,8 @@
 """What was saved decides what comes back, with torch, whatever stands where it goes."""
 
 import collections
+import dataclasses
+import enum
 import gc
 import random
 import resource
@@ -9,16 +11,43 @@ import unittest
 import weakref
 
 from torch_jobs import job  # first: it sets what torch reads when it is imported
+from case import stub_errors
 from torch_cases import Case, Loads, plain, random_states
 
 import numpy as np
 import torch
 import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
 
 import cairn
 import cairn.torch
 
 torch.set_num_threads(1)
+
+
+Pair = collections.namedtuple("Pair", "first second")
+
+
+class Phase(enum.Enum):
+    TRAIN = "train"
+    TEST = "test"
+
+
+@dataclasses.dataclass
+class Run:
+    w: object = None
+    more: object = None
+
+
+@dataclasses.dataclass
+class Stateful:
+    n: int
+
+    def state_dict(self):
+        return {"n": self.n + 1}
+
+    def load_state_dict(self, state):
+        self.n = state["n"]
 
 
 class Values(Case):
@@ -57,6 +86,74 @@ class Values(Case):
         self.refuses("invalid_argument", "function", manager.save, 9, {"f": len})
         manager.save(9, {"o": None})
         self.refuses("invalid_argument", "None when it was saved", manager.restore, 9, {"o": Loads({})})
+
+    def test_classes_of_the_applications_own(self):
+        manager = self.manager(max_to_keep=1)
+        state = {"epoch": Phase.TRAIN, "run": Run(torch.arange(3.0), {Phase.TEST: Run()}),
+                 "pairs": [Pair(torch.ones(2), 1)], "top": {(0, 1): torch.ones(1), 1.5: torch.zeros(2)}}
+        step = 0
+        for phase in (Phase.TRAIN, Phase.TRAIN, Phase.TEST):
+            state["epoch"] = phase
+            for saved in (state, {"o": Loads(state)}):
+                step += 1
+                manager.save(step, saved)
+                if saved is state:
+                    new = {"epoch": Phase.TEST, "run": Run(torch.zeros(3), {}), "pairs": [], "top": None}
+                    filled = new["run"].w
+                    manager.restore(step, new, types=[Pair])
+                    self.assertIs(new["run"].w, filled)
+                else:
+                    loads = Loads({"epoch": Phase.TEST, "run": Run()})
+                    manager.restore(step, {"o": loads}, types=[Pair])
+                    new = loads.state
+                self.assertEqual({key: repr(one) for key, one in new.items()},
+                                 {key: repr(one) for key, one in state.items()})
+        # What says itself what its state is keeps the word.
+        manager.save(50, {"s": Stateful(7)})
+        stateful = Stateful(0)
+        manager.restore(50, {"s": stateful})
+        self.assertEqual(stateful.n, 8)
+
+    def test_the_stub_says_what_is_there(self):
+        self.assertEqual(stub_errors(cairn.torch), [])
+
+    def test_dtypes_that_a_checkpoint_lacks(self):
+        raw = torch.from_numpy(np.random.default_rng(1).integers(0, 256, (4, 24), np.uint8))
+        saved = {name: (raw & 3 if name == "int4" else raw).view(getattr(torch, name))
+                 for name in ("complex32", "float8_e8m0fnu", "float4_e2m1fn_x2", "int4", "uint64")
+                 if hasattr(torch, name)}
+        manager, loads = self.manager(), Loads({})
+        for step in (1, 2):  # the second one of the same form
+            manager.save(step, {"a": saved, "t": {name: one.t() for name, one in saved.items()},
+                                "o": Loads({"x": saved, "conj": saved["complex32"].conj()})})
+        there = {name: torch.zeros_like(raw).view(one.dtype) for name, one in saved.items()}
+        made = {"a": None, "t": None, "o": loads}
+        manager.restore(2, made)
+        manager.restore(2, {"a": dict(there), "t": {
+            name: torch.zeros_like(raw).view(one.dtype).t() for name, one in saved.items()}})
+
+        def bits(tensor):
+            wide = tensor.unsqueeze(-1) if tensor.element_size() > 1 else tensor
+            return tensor.dtype, tensor.shape, wide.view(torch.uint8).contiguous().numpy().tobytes()
+
+        for name, one in saved.items():
+            for got in (made["a"][name], loads.state["x"][name], there[name]):
+                self.assertEqual(bits(got), bits(one), name)
+            self.assertEqual(bits(made["t"][name]), bits(one.t()), name)
+        self.assertEqual(bits(loads.state["conj"]), bits(saved["complex32"].conj().resolve_conj()))
+        self.refuses("invalid_argument", "uint8 here", manager.restore, 2,
+                     {"a/float8_e8m0fnu": torch.zeros_like(raw)})
+        self.refuses("invalid_argument", "complex64", manager.restore, 2,
+                     {"a/complex32": torch.zeros(4, 6, dtype=torch.complex64)})
+        self.refuses("invalid_argument", "conjugate", manager.restore, 2,
+                     {"a/complex32": saved["complex32"].conj()})
+        lacking = {name: saved[name] for name in ("complex32", "float8_e8m0fnu") if name in saved}
+        dcp.save(lacking, checkpoint_id="1", no_dist=True,
+                 storage_writer=cairn.torch.StorageWriter(self.directory + "-dcp"))
+        read = {name: torch.zeros_like(one) for name, one in lacking.items()}
+        dcp.load(read, no_dist=True, storage_reader=cairn.torch.StorageReader(self.directory + "-dcp/ckpt-1"))
+        self.assertEqual({name: bits(one) for name, one in read.items()},
+                         {name: bits(one) for name, one in lacking.items()})
 
     def test_values_into_others(self):
         manager = self.manager(max_to_keep=1)

@@ -21,14 +21,14 @@ from torch.distributed.checkpoint.planner import LoadItemType, WriteItemType
 from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
 
-from .. import _cairn
+from .. import _cairn, dtypes
 from ..checkpoint import Checkpoint
 from ..leaves import _error
 from . import devices
 from .group import group_of_readers
 from .manager import Manager
 from .staging import Staging
-from .tensors import DTYPES, OF_NAME, in_memory, part
+from .tensors import DTYPES, LACKING, OF_NAME, in_memory, part
 
 _PLANNER = "dcp/planner"  # the key of what DCP's planner says of nested dicts, as JSON
 
@@ -107,7 +107,7 @@ class StorageWriter(dcp.StorageWriter, Staging):
 
 
 def _state_of(plan, planner):
-    parts, texts = {}, {}
+    parts, texts, lacking = {}, {}, {}
     for item in plan.items:
         key = item.index.fqn
         value = planner.resolve_data(item)
@@ -115,9 +115,11 @@ def _state_of(plan, planner):
             texts[key] = value.getvalue()
             continue
         tensor = in_memory(key, value, False, None, by_parts=True)
-        name = DTYPES.get(tensor.dtype)
+        name = DTYPES.get(tensor.dtype, LACKING.get(tensor.dtype))
         if name is None:
             raise _error(key, f"a checkpoint has no dtype {tensor.dtype}", "Convert it.")
+        if tensor.dtype in LACKING:
+            lacking[key] = name
         said = item.tensor_data
         parts.setdefault(key, []).append(
             part(name, tensor, tuple(said.size), tuple(said.chunk.offsets))
@@ -127,6 +129,8 @@ def _state_of(plan, planner):
     state = _cairn.State()
     for key, all_parts in parts.items():
         state.add_memory(key, all_parts)
+    for key, name in lacking.items():
+        state.describe(key, "", [], [], {dtypes.NAME: json.dumps(name)})
     for key, text in texts.items():
         held = torch.frombuffer(bytearray(text), dtype=torch.uint8)
         state.add_memory(key, [part("uint8", held, (len(text),), (0,))])
@@ -169,7 +173,7 @@ class StorageReader(dcp.StorageReader):
             self._path = checkpoint_id
         self._checkpoint = None
 
-    def read_metadata(self):
+    def read_metadata(self, *args, **kwargs):
         if self._path is None:
             raise _error("path", "there is none", "Give StorageReader(path) or checkpoint_id=path.")
         self._checkpoint = Checkpoint(os.fspath(self._path))

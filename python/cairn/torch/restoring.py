@@ -13,7 +13,7 @@ from . import devices
 from .placement import boxes_of
 from .state import (PerRank, RandomStates, TorchKinds, is_stateful, parameters_of, plain,
                     refuse_memory, require_its_part, require_known, waited_for)
-from .tensors import OF_NAME, TENSORS, dtype_name, in_memory
+from .tensors import OF_NAME, TENSORS, dtype_name, in_memory, scope_of
 
 
 @functools.cache
@@ -36,6 +36,7 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
     of an optimizer and all else, what was saved, and what is not there is made."""
 
     _ARRAYS = "tensor"
+    _RESTORES = True
 
     def __init__(self, values, rename, rank):
         self._rank = rank
@@ -96,6 +97,7 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
             self._missing(key, None)
             return
         state = value.state_dict()
+        self.classes.see(state)
         was, self._parameters = self._parameters, parameters_of(key, value)
         if is_module:
             maker = self._fit_module(key, state)
@@ -173,13 +175,14 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
             boxes = self._boxes.get(where)
             if boxes is None:
                 boxes = self._boxes.setdefault(where, boxes_of(key, value))
-            if not boxes:
-                self.native.add_nothing_named(key, dtype_name(key, value), tuple(value.shape))
-                return
             local, spec = value._local_tensor, value._spec
+        local = self._memory_of(key, local, boxes is not None)
+        if boxes is not None and not boxes:
+            self.native.add_nothing_named(key, dtype_name(key, local), tuple(value.shape))
+            return
         # Of weights that are tied those after the first one may not have been saved. What was, is
         # restored, and the library compares what goes to the same memory.
-        scope, wanted = -1 if made else 0, self._find(key) is not None
+        scope, wanted = scope_of(value, -1 if made else 0), self._find(key) is not None
         given = _cairn.GivenTensor(key, value, local, spec, boxes, True, scope, wanted)
         if not self._tree.tensor(self.native, given, devices.is_elsewhere(local)):
             self._fill_copied(key, given, waited_for(local), wanted)
@@ -197,8 +200,8 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
 
     # -- tensors that are made ----------------------------------------------------------------------
 
-    def _sequence(self, kind):
-        return torch.Size if kind == "torch.Size" else super()._sequence(kind)
+    def _sequence_of(self, kind):
+        return torch.Size if kind == "torch.Size" else super()._sequence_of(kind)
 
     def _make_array(self, key, kind, found, present):
         if kind in ("array", "numpy"):

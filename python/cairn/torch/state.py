@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from torch.distributed.tensor import DTensor, Shard
 
-from .. import _cairn, texts
+from .. import _cairn, dtypes, texts
 from ..forms import ARRAYS, PARTS, PLAIN, SEQUENCES, SHARDED
 from ..leaves import _error
 from ..saving import NATURAL, NOTHING, Kinds, Saving
 from . import devices
 from .placement import boxes_of
-from .tensors import DTYPES, TENSORS, dtype_name, in_memory
+from .tensors import DTYPES, LACKING, TENSORS, bytes_of, dtype_name, in_memory, scope_of
 
 SEQUENCES[torch.Size] = "torch.Size"
 texts.KINDS[torch.dtype] = "torch.dtype", str, lambda text: _of_torch(text, torch.dtype)
@@ -137,6 +137,17 @@ def _word(placement):
 
 
 class TorchKinds(Kinds):
+    _RESTORES = False
+
+    def _memory_of(self, key, tensor, is_part=False):
+        """The tensor, or, of a dtype that a checkpoint lacks, its bytes."""
+        name = LACKING.get(tensor.dtype)
+        if not self._note_dtype(key, np.dtype(np.uint8) if tensor.dtype == torch.uint8 else None, name):
+            return tensor
+        if is_part and dtypes.more_of(name):
+            raise _error(key, f"a checkpoint has no dtype {tensor.dtype} of DTensors", "Convert it.")
+        return bytes_of(key, waited_for(tensor), self._RESTORES)
+
     def _holds(self, value):
         if isinstance(value, _CONTAINERS) and is_stateful(value):
             return PARTS
@@ -255,6 +266,8 @@ class TorchSaving(TorchKinds, Saving):
 
     def _add_tensor(self, key, value, scope):
         """Returns the key of the tensor that it is tied to, if it is."""
+        scope = scope_of(value, scope)
+        value = self._memory_of(key, value)
         given = _cairn.GivenTensor(key, value, value, None, None, False, scope, False)
         done = self._tree.tensor(self.native, given, devices.is_elsewhere(value))
         return done or self._add_copied(key, given, value)
@@ -264,12 +277,13 @@ class TorchSaving(TorchKinds, Saving):
         boxes = self._boxes.get(where)
         if boxes is None:
             boxes = self._boxes.setdefault(where, boxes_of(key, value))
-        local = value._local_tensor
+        local = self._memory_of(key, value._local_tensor, True)
+        scope = scope_of(value, scope)
         given = _cairn.GivenTensor(key, value, local, value._spec, boxes, False, scope, False)
         done = self._tree.tensor(self.native, given, devices.is_elsewhere(local))
         if not done and not boxes:
             self._tree.never()
-            self.native.add_nothing_named(key, dtype_name(key, value), tuple(value.shape))
+            self.native.add_nothing_named(key, dtype_name(key, local), tuple(value.shape))
             return True
         return done or self._add_copied(key, given, local)
 
@@ -285,7 +299,7 @@ class TorchSaving(TorchKinds, Saving):
         return True
 
     def _add_array_of_theirs(self, key, array):
-        if type(array) is np.ndarray:
+        if type(array) is np.ndarray and dtypes.lacking(array.dtype) is None:
             self._tree.array(self.native, key, array)
         else:
             self._tree.never()

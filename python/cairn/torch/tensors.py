@@ -2,7 +2,7 @@
 
 import torch
 
-from .. import _cairn
+from .. import _cairn, dtypes
 from . import devices
 from ..leaves import _error
 
@@ -14,7 +14,8 @@ DTYPES = {
         "float16": "float16", "bfloat16": "bfloat16", "float32": "float32", "float64": "float64",
         "complex64": "complex64", "complex128": "complex128", "float8_e4m3fn": "float8_e4m3fn",
         "float8_e5m2": "float8_e5m2", "float8_e4m3fnuz": "float8_e4m3fnuz",
-        "float8_e5m2fnuz": "float8_e5m2fnuz",
+        "float8_e5m2fnuz": "float8_e5m2fnuz", "int4": "int4", "uint4": "uint4", "int2": "int2",
+        "uint2": "uint2",
     }.items()
     if hasattr(torch, theirs)
 }
@@ -22,7 +23,10 @@ TENSORS = _cairn.TorchTensors(
     DTYPES, tuple(getattr(torch.nn, name) for name in ("Parameter", "Buffer")
                   if isinstance(getattr(torch.nn, name, None), type)) + (torch.Tensor,),
     torch.strided, devices.to_host, devices.to_device, devices.pin, devices.unpin)
-OF_NAME = {ours: theirs for theirs, ours in DTYPES.items()}
+# Those whose bytes are stored.
+LACKING = {getattr(torch, name): name for name in dtypes.all_names() if hasattr(torch, name)}
+_NUMBERS = {dtype: number for number, dtype in enumerate(LACKING, 1)}
+OF_NAME = {ours: theirs for theirs, ours in (DTYPES | LACKING).items()}
 
 
 def dtype_name(key, tensor):
@@ -60,7 +64,7 @@ def in_memory(key, tensor, restoring, put_back, by_parts=False):
     tensor = tensor.detach()
     if tensor.is_conj() or tensor.is_neg():
         if restoring:
-            raise _error(key, "it is a conjugate or negative view", "Restore into another tensor.")
+            require_no_view_of_others(key, tensor)
         tensor = tensor.resolve_conj().resolve_neg()
     require_plain(key, tensor)
     if restoring and any(s == 0 and n > 1 for n, s in zip(tensor.shape, tensor.stride())):
@@ -76,7 +80,31 @@ def in_memory(key, tensor, restoring, put_back, by_parts=False):
     return host
 
 
+def bytes_of(key, tensor, restoring):
+    """The memory of one whose dtype a checkpoint lacks."""
+    tensor = tensor.detach()
+    if not restoring:
+        tensor = tensor.resolve_conj().resolve_neg()
+    require_plain(key, tensor)
+    require_no_view_of_others(key, tensor)
+    return (tensor if tensor.element_size() == 1 else tensor.unsqueeze(-1)).view(torch.uint8)
+
+
+def scope_of(tensor, scope):
+    """What is the same memory is one tensor only where it is of the same dtype, also where only bytes are seen."""
+    number = _NUMBERS.get(tensor.dtype)
+    return scope if number is None or scope < 0 else scope + (number << 24)
+
+
+def require_no_view_of_others(key, tensor):
+    if tensor.is_conj() or tensor.is_neg():
+        raise _error(key, "it is a conjugate or negative view", "Restore into another tensor.")
+
+
 def part(dtype, tensor, shape, start):
     """Of native.add_memory."""
+    if tensor.dtype in LACKING:
+        tensor, more = bytes_of("", tensor, True), dtypes.more_of(dtype)
+        dtype, shape, start = "uint8", (*shape, *more), (*start, *(0 for _ in more))
     where = TENSORS.elsewhere(tensor) if devices.is_elsewhere(tensor) else tensor.data_ptr()
     return (dtype, where, tensor.shape, tensor.stride(), shape, start, tensor)
