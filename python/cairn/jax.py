@@ -123,12 +123,12 @@ class _JaxRestoring(_JaxKinds, Restoring):
         for name, value in list(container.items()):
             _require_text(name)
             if self._holds(value) == PLAIN:
-                self._fit_into(name, container, name, value)
+                self._fit_into(self._below("", name), container, name, value)
                 continue
             found, tree = jax.tree_util.tree_flatten_with_path(value)
             cells = [one for _, one in found]
             for number, (steps, leaf) in enumerate(found):
-                self._fit_into(_key(name, steps), cells, number, leaf)
+                self._fit_into(self._below("", _key(name, steps)), cells, number, leaf)
             self._whole.append(name)
             self._set_later(name, container, name,
                             lambda tree=tree, cells=cells: tree.unflatten(cells))

@@ -12,7 +12,7 @@ import weakref
 from . import _cairn, own
 from .checkpoint import Checkpoint
 from .leaves import _refused, json_of, path_of, refuse_to_pickle, require_whole
-from .restoring import Restoring
+from .restoring import Restoring, is_pattern
 from .saving import Saving
 
 _managers = weakref.WeakSet()
@@ -130,6 +130,15 @@ def _named(options, prefix=""):
         require_whole("the option", name)
         require_whole(f"the option {name}:", text)
     return named
+
+
+def _of_restore(options):
+    """The same, but for what the walk of the state does by itself: renamed prefixes."""
+    rename = options.get("rename")
+    if isinstance(rename, collections.abc.Mapping):
+        rename = {name: stored for name, stored in rename.items() if not is_pattern(name)}
+        options = {**options, "rename": rename}
+    return _named(options)
 
 
 class _Kept:
@@ -313,6 +322,7 @@ class CheckpointManager:
         types    enumerations, dataclasses and named tuples that may come back and that the state does
                  not show: no class is found by the name that a file says
         options  may_be_missing={"key"}, rename={"new": "old"}, convert="exact", ...
+                 In rename, names that end in * are prefixes: {"model/module.*": "model/*"}.
 
         Returns what was done, as a dict.
         """
@@ -334,7 +344,7 @@ class CheckpointManager:
 
         def make():
             number = step if step is _NEWEST else _number(step)
-            named, code = _named(options), _code(options)
+            named, code = (_of_restore if restoring else _named)(options), _code(options)
             if restoring:
                 named += [(name, str(value)) for name, value in code.items()]  # which is refused
                 _cairn.check_restore_options(named)
@@ -454,9 +464,9 @@ def restore_hdf5(file, state, comm=None, **options):
     """
 
     def make():
-        binding = Restoring(state)
+        binding = Restoring(state, options.get("rename") or {})
         binding.make()
-        binding.file, binding.named = path_of(file, "the file"), _named(options)
+        binding.file, binding.named = path_of(file, "the file"), _of_restore(options)
         _cairn.check_restore_options(binding.named)
         return binding
 

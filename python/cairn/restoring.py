@@ -16,6 +16,10 @@ _SEQUENCES = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset, 
 _MAPPINGS = {name: kind for kind, name in forms.MAPPINGS.items()}
 
 
+def is_pattern(name):
+    return isinstance(name, str) and name.endswith("*")
+
+
 def text_of(raw, kind=str):
     return raw if kind is bytes else raw.decode("utf-8", "surrogateescape")
 
@@ -44,6 +48,13 @@ class Restoring(Kinds, Parts):
         self.native = State()
         self._values, self._rename = values, dict(rename)
         self.classes = own.Classes(values)
+        self._prefixes = {}  # names that begin so begin otherwise in the checkpoint
+        for name in list(filter(is_pattern, self._rename)):
+            stored = self._rename.pop(name)
+            if not is_pattern(stored):
+                raise _error(name, f"rename has a * at its end, and none in '{stored}'",
+                             "Give both, or neither.")
+            self._prefixes[name[:-1]] = stored[:-1]
         self._forget()
 
     def _forget(self):
@@ -53,6 +64,7 @@ class Restoring(Kinds, Parts):
         self._arrays = {}  # what makes them, by key
         self._places = {}  # what is changed: (it, the key under which it came first, its form)
         self._twins = {}  # that key, by the others
+        self._met = set()  # of self._prefixes
         self._memory = {}  # what is filled for it, by that key
         self._whole, self._apart, self._own, self._kept = [], [], [], []
 
@@ -64,6 +76,9 @@ class Restoring(Kinds, Parts):
         said = None if stored is None else stored.said_of_all(forms.NAME)
         self._module = None if said is None else json.loads(said)  # that saved it
         self._fit_all("", self._values)
+        for prefix in self._prefixes.keys() - self._met:
+            raise _error(prefix, f"rename has '{prefix}*', and nothing in the state begins so",
+                         "Name keys of the state. On a rank that has none, leave it out.")
         self._stored = None
         return self._whole, self._apart, self._own, self._kept
 
@@ -80,6 +95,16 @@ class Restoring(Kinds, Parts):
 
     def _name(self, key):
         return self._rename.get(key, key)
+
+    def _below(self, path, name):
+        """The key of what is in a container: by its prefix, the one that it has in the checkpoint."""
+        key = below(path, name)
+        fit = [one for one in self._prefixes if key.startswith(one) and len(path) < len(one)]
+        if not fit or key in self._rename:
+            return key
+        self._met.update(fit)
+        prefix = max(fit, key=len)
+        return self._prefixes[prefix] + key[len(prefix) :]
 
     def _find(self, key):
         """(dtype, shape); None: it is not there."""
@@ -146,7 +171,7 @@ class Restoring(Kinds, Parts):
         nothing is said of it. `saved`: what was in it, and its form."""
         saved = dict(saved)
         for name, value in list(container.items()):
-            self._fit_into(below(path, name), container, name, value, saved.get(name))
+            self._fit_into(self._below(path, name), container, name, value, saved.get(name))
         for name, form in saved.items():
             key = below(path, name)
             if name not in container and (not container or not self._has_array(key, form)):
@@ -401,7 +426,7 @@ class Restoring(Kinds, Parts):
         if isinstance(value, collections.abc.Mapping):
             if len(value) == 0:
                 self._want(key, NOTHING.copy())
-            makers = [(name, self._as_it_is(below(key, name), one)) for name, one in value.items()]
+            makers = [(name, self._as_it_is(self._below(key, name), one)) for name, one in value.items()]
             return lambda: {name: one() for name, one in makers}
         if type(value) is int and not -(2**63) <= value < 2**64:
             self._want(key, NOTHING.copy())

@@ -128,6 +128,13 @@ class OneProcess(unittest.TestCase):
         self.assertEqual(got["a"].tolist(), list(range(8)))
         self.assertEqual(jax.random.bits(got["key"]), jax.random.bits(key))
 
+    def test_renamed_prefixes(self):
+        with cairn.jax.Manager(self.directory) as manager:
+            manager.save(1, {"params": {"a": jnp.arange(8)}, "step": 3})
+            got = {"net": {"inner": {"a": jnp.zeros(8, jnp.int32)}}, "steps": 0}
+            manager.restore(1, got, rename={"net/inner/*": "params/*", "steps*": "step*"})
+        self.assertEqual((got["net"]["inner"]["a"].tolist(), got["steps"]), (list(range(8)), 3))
+
     def test_values_of_python(self):
         with cairn.jax.Manager(self.directory) as manager:
             state = {"a": {"w": jnp.arange(3.0), "step": 1, "name": "x", "n": np.arange(2)},

@@ -158,6 +158,9 @@ class Kinds(Case):
         self.assertTrue(report["unchecked"])
         self.assertEqual(bits(new["group"]["u"]), bits(array))
         self.assertEqual(new["number"], 2.5)
+        renamed = {"ours": {"u": np.zeros((40, 3), np.int32)}}
+        cairn.restore_hdf5(path, renamed, rename={"ours/*": "group/*"})
+        self.assertEqual(bits(renamed["ours"]["u"]), bits(array))
         self.refuses("not_found", "v", cairn.restore_hdf5, path, {"v": np.zeros(3)})
         self.refuses("invalid_argument", "float64", cairn.restore_hdf5, path, {"number": np.float32(0)})
 

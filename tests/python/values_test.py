@@ -103,6 +103,14 @@ class Values(Case):
         manager.restore(1, state, rename={"b": "a", "k": "l", "v": "w"})
         self.assertTrue(same(state, {"b": None, "k": [0.5], "v": np.ones(2)}), state)
 
+    def test_renamed_prefixes(self):
+        manager = self.manager()
+        manager.save(1, {"d": {"a": np.ones(2), "b": [1, 2], "e": {"n": "x"}}, "f1": 1.5, "f2": None})
+        state = {"e": {"a": np.zeros(2), "b": [], "e": {"n": ""}}, "g1": 0, "g2": 0}
+        manager.restore(1, state, rename={"e/*": "d/*", "g*": "f*"})
+        expected = {"e": {"a": np.ones(2), "b": [1, 2], "e": {"n": "x"}}, "g1": 1.5, "g2": None}
+        self.assertTrue(same(state, expected), state)
+
     def test_an_older_one_has_another_form(self):
         manager = self.manager()
         manager.save(1, {"u": np.zeros(2), "losses": [], "best": None})

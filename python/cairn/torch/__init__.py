@@ -12,9 +12,9 @@
 
 from .group import group
 from .manager import Manager
-from .state import RandomStates, per_rank
+from .state import RandomStates, by_name, per_rank
 
-__all__ = ["Manager", "RandomStates", "StorageReader", "StorageWriter", "group", "per_rank"]
+__all__ = ["Manager", "RandomStates", "StorageReader", "StorageWriter", "by_name", "group", "per_rank"]
 
 
 def __getattr__(name):

@@ -15,6 +15,7 @@ class Manager(CheckpointManager):
                          whatever device
     DTensor              this rank's slices of the tensor, of any mesh
     modules, optimizers, anything with state_dict() and load_state_dict()
+    cairn.torch.by_name(optimizer, module)
     cairn.torch.per_rank(value)
 
     ranks    as cairn.torch.group has it: by default all of torch.distributed

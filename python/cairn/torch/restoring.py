@@ -8,10 +8,9 @@ from torch.distributed.tensor import DTensor, Replicate, Shard
 
 from .. import _cairn, restoring
 from ..leaves import _error
-from ..saving import below
 from . import devices
 from .placement import boxes_of
-from .state import (PerRank, RandomStates, TorchKinds, is_stateful, parameters_of, plain,
+from .state import (ByName, PerRank, RandomStates, TorchKinds, is_stateful, parameters_of, plain,
                     refuse_memory, require_its_part, require_known, waited_for)
 from .tensors import OF_NAME, TENSORS, dtype_name, in_memory, scope_of
 
@@ -56,7 +55,7 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
             one()
 
     def _is_changed(self, value):
-        return is_stateful(value) or isinstance(value, PerRank) or super()._is_changed(value)
+        return is_stateful(value) or isinstance(value, (ByName, PerRank)) or super()._is_changed(value)
 
     def _fit(self, key, value, form=None):
         if not is_stateful(value):
@@ -74,6 +73,9 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
             return None
         if isinstance(value, PerRank):
             self._fit_per_rank(key, value)
+            return None
+        if isinstance(value, ByName):
+            self._fit_by_name(key, value)
             return None
         require_known(key, value)
         return super()._fit_by_itself(key, value, form)
@@ -119,7 +121,7 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
 
     def _fit_module(self, key, state):
         for name, one in list(state.items()):
-            place = below(key, name)
+            place = self._below(key, name)
             is_own = name.rpartition(".")[2] == "_extra_state"
             is_lazy = isinstance(one, torch.Tensor) and torch.nn.parameter.is_lazy(one)
             if (is_own or is_lazy) and (self._find(place) is not None or self._is_below(place)):
@@ -149,6 +151,40 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
             return {**groups, "state": made}
 
         return make
+
+    def _fit_by_name(self, key, value):
+        """Each parameter has what was saved under its name, and its group what their group had."""
+        if not self._is_below(key):
+            self._missing(key, None)
+            return
+        there = value.optimizer.state_dict()
+        was, self._parameters = self._parameters, {}
+        makers, groups = {}, []
+        for number, (group, its) in enumerate(zip(value.optimizer.param_groups, there["param_groups"])):
+            found = {}  # one of the parameters, by the group that it was in
+            for at, one in zip(its["params"], group["params"]):
+                path = self._below(f"{key}/state", value.names[one])
+                words = self._stored.names_below(self._name(path))
+                if not words:
+                    self._missing(path, None)
+                    makers[at] = lambda one=there["state"].get(at): one
+                for word in words:
+                    found.setdefault(word, value.names[one])
+                    place = f"{path}/{word}"
+                    self._parameters[place] = one
+                    makers[at] = self._make_stored(place, None, there["state"].get(at))
+            if len(found) > 1:
+                raise _error(key, " and ".join(f"'{name}'" for name in found.values()) + " are in one "
+                             "group, and were in two", "Make the optimizer with the groups that it had.")
+            options = {name: one for name, one in its.items() if name != "params"}
+            path = f"{key}/param_groups/{next(iter(found), number)}"
+            maker = self._make_stored(path, None, options) if self._is_below(path) else lambda one=options: one
+            groups.append((its["params"], maker))
+        self._parameters = was
+        self._whole.append(f"{key}/state")
+        self._put_back.append(lambda: value.optimizer.load_state_dict({
+            "state": {at: made for at, one in makers.items() if (made := one())},
+            "param_groups": [{**maker(), "params": numbers} for numbers, maker in groups]}))
 
     def _require_its_groups(self, key, value, form):
         groups = dict(form.items()).get("param_groups") if form.is_mapping else None

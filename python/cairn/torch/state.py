@@ -11,7 +11,7 @@ from torch.distributed.tensor import DTensor, Shard
 from .. import _cairn, dtypes, texts
 from ..forms import ARRAYS, PARTS, PLAIN, SEQUENCES, SHARDED
 from ..leaves import _error
-from ..saving import NATURAL, NOTHING, Kinds, Saving
+from ..saving import NATURAL, NOTHING, Kinds, Saving, below
 from . import devices
 from .placement import boxes_of
 from .tensors import DTYPES, LACKING, TENSORS, bytes_of, dtype_name, in_memory, scope_of
@@ -41,6 +41,43 @@ def per_rank(value):
     It is saved as KEY/rank-N. A restore on more ranks leaves those that have none as they are.
     """
     return PerRank(value)
+
+
+class ByName:
+    """See cairn.torch.by_name."""
+
+    def __init__(self, optimizer, modules):
+        self.optimizer = optimizer
+        self.names = {one: name for module in modules for name, one in module.named_parameters()}
+        for group in optimizer.param_groups:
+            for one in group["params"]:
+                if one not in self.names:
+                    raise _error("by_name", f"the optimizer has a parameter of shape {tuple(one.shape)} that is "
+                                 "in none of the modules", "Give all modules that it trains.")
+
+    def state_dict(self):
+        """What it has for each parameter, by name and number of group; and of each group."""
+        saved = self.optimizer.state_dict()
+        state, groups = {}, {}
+        for number, (group, its) in enumerate(zip(self.optimizer.param_groups, saved["param_groups"])):
+            for at, one in zip(its["params"], group["params"]):
+                state[self.names[one]] = {str(number): saved["state"].get(at, {})}
+            groups[str(number)] = {name: one for name, one in its.items() if name != "params"}
+        return {"state": state, "param_groups": groups}
+
+
+def by_name(optimizer, *modules):
+    """An optimizer whose state is saved under the names that its parameters have in the modules, such
+    as KEY/state/layers.0.weight/0/exp_avg, where 0 is the number of its group. For ranks that have
+    parameters of their own, as stages of a pipeline and experts do; and where parameters or groups are
+    in another order then and now. What a group has besides is the same on all ranks.
+
+    >>> model = torch.nn.Linear(2, 3)
+    >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    >>> list(by_name(optimizer, model).state_dict()["state"])
+    ['weight', 'bias']
+    """
+    return ByName(optimizer, modules)
 
 
 class RandomStates:
@@ -204,6 +241,8 @@ class TorchSaving(TorchKinds, Saving):
             self._tree.enter_fetched(value, functools.partial(_of_rank, self._rank))
             self._add_all(key, _of_rank(self._rank, value))
             self._tree.leave()
+        elif isinstance(value, ByName):
+            self._add_by_name(key, value)
         elif is_stateful(value):
             self._add_stateful(key, value)
         else:
@@ -223,14 +262,40 @@ class TorchSaving(TorchKinds, Saving):
         self._in_module = isinstance(value, torch.nn.Module)
         self._parameters = parameters_of(key, value)
         if not self._in_module and self._holds(state) < PARTS:
-            self._object = key, self._object[1] + 1
-            self._close(key, state, made=True)
-            self._object = None, self._object[1]
+            self._close_object(key, state)
         elif isinstance(state, collections.abc.Mapping):
             self._add_all(key, state)
         else:
             self._add(key, state)
         self._in_module, self._parameters = was
+        self._tree.leave()
+
+    def _close_object(self, key, state):
+        self._object = key, self._object[1] + 1
+        self._close(key, state, made=True)
+        self._object = None, self._object[1]
+
+    def _add_by_name(self, key, value):
+        state = value.state_dict()
+        self._tree.enter_fetched(value, ByName.state_dict)
+        was, self._parameters = self._parameters, {}
+        parameters = {name: one for one, name in value.names.items()}
+        self._enter(state, list(state))
+        self._enter(state["state"], list(state["state"]))
+        for name, its in state["state"].items():
+            self._enter(its, list(its))
+            for number, moments in its.items():
+                place = f"{below(f'{key}/state', name)}/{number}"
+                self._parameters[place] = parameters[name]
+                self._close_object(place, moments)
+            self._leave()
+        self._leave()
+        self._enter(state["param_groups"], list(state["param_groups"]))
+        for number, options in state["param_groups"].items():
+            self._close_object(f"{key}/param_groups/{number}", options)
+        self._leave()
+        self._leave()
+        self._parameters = was
         self._tree.leave()
 
     def _is_told(self, key, text, value):
