@@ -10,8 +10,10 @@
 namespace cairn {
 namespace {
 
-LocalTensor find_now(const std::string& key, const LocalTensor& given) try {
-  return looked_at(given);
+// `tensor`: as it was given. Afterwards as it is now.
+void look_at(const std::string& key, LocalTensor& tensor) try {
+  const auto source = std::move(tensor.source);
+  source->look(tensor);
 } catch (const Error& error) {
   throw named(error, key);
 } catch (const std::exception& error) {
@@ -41,7 +43,9 @@ void SeenState::look() try {
   place_.resize(tensors.size());
   for (const auto i : followed) {
     const auto& [key, given] = tensors[i];
-    check_tensor(key, found_.emplace_back(find_now(key, given)));
+    auto& now = found_.emplace_back(given);
+    look_at(key, now);
+    check_tensor(key, now);
     place_[i] = found_.size();
   }
 } catch (...) {
