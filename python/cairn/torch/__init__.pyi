@@ -31,6 +31,12 @@ class PerRank(Generic[_T]):
 def per_rank(value: _T) -> PerRank[_T]:
     """A value of which each rank has its own."""
 
+class ByName:
+    def state_dict(self) -> dict[str, Any]: ...
+
+def by_name(optimizer: torch.optim.Optimizer, *modules: torch.nn.Module) -> ByName:
+    """An optimizer whose state is saved under the names of its parameters."""
+
 class RandomStates:
     """The random generators of torch, NumPy and Python, of each rank."""
 
