@@ -35,18 +35,33 @@ SeenState::SeenState(State& state, const CheckpointContents& contents) : state_(
   look();
 }
 
-void SeenState::look() try {
+// What the tensors hold goes; the room for their slices stays.
+void SeenState::give_back(Memory* memory) {
+  for (auto& one : memory->found) {
+    auto slices = std::move(one.slices);
+    slices.clear();
+    one = {};
+    one.slices = std::move(slices);
+  }
+}
+
+void SeenState::look(Memory* lent) try {
   const auto& followed = state_->followed_;
   if (followed.empty()) return;
+  memory_ = lent ? decltype(memory_)(lent, give_back)
+                 : decltype(memory_)(new Memory, [](Memory* own) { delete own; });
   const auto& tensors = state_->tensors_;
-  found_.reserve(followed.size());
-  place_.resize(tensors.size());
+  auto& [found, place] = *memory_;
+  place.assign(tensors.size(), 0);
+  found.resize(followed.size());
+  std::size_t next = 0;
   for (const auto i : followed) {
     const auto& [key, given] = tensors[i];
-    auto& now = found_.emplace_back(given);
+    auto& now = found[next++];
+    now = given;
     look_at(key, now);
     check_tensor(key, now);
-    place_[i] = found_.size();
+    place[i] = next;
   }
 } catch (...) {
   error_ = error_in_flight();

@@ -19,9 +19,16 @@ namespace cairn {
 /// that several threads may look at one state. All else is the state's own, no copy.
 class SeenState {
  public:
+  /// For what is found, by one after the other: then the second one allocates nothing.
+  struct Memory {
+    std::vector<LocalTensor> found;
+    std::vector<std::size_t> place;  // in `found`, one more, of each tensor; 0: of none
+  };
+
   /// The state outlives it, and nothing is added to it meanwhile. Local: an error is kept until
   /// ranks meet; until then some tensors may be as they were given.
   explicit SeenState(const State& state) : state_(&state) { look(); }
+  SeenState(const State& state, Memory& memory) : state_(&state) { look(&memory); }
   /// Of a state to be restored, which may be made of what is stored.
   SeenState(State& state, const CheckpointContents& contents);
   /// Of a state that it keeps.
@@ -47,12 +54,12 @@ class SeenState {
   const std::shared_ptr<detail::StateMaker>& maker() const { return state_->maker(); }
 
  private:
-  void look();
+  void look(Memory* lent = nullptr);
+  static void give_back(Memory*);
 
   std::unique_ptr<const State> own_;
   const State* state_;
-  std::vector<LocalTensor> found_;
-  std::vector<std::size_t> place_;  // in found_, one more, of each tensor; empty: of none
+  std::unique_ptr<Memory, void (*)(Memory*)> memory_{nullptr, nullptr};  // null: none is followed
   std::optional<Error> error_;
 };
 
@@ -81,8 +88,9 @@ class SeenState::Tensors {
   std::size_t size() const { return state_->state_->tensors().size(); }
   Named operator[](std::size_t i) const {
     const auto& [key, given] = state_->state_->tensors()[i];
-    const auto place = state_->place_.empty() ? 0 : state_->place_[i];
-    return {key, place == 0 ? given : state_->found_[place - 1]};
+    const auto* const memory = state_->memory_.get();
+    const auto place = memory ? memory->place[i] : 0;
+    return {key, place == 0 ? given : memory->found[place - 1]};
   }
   Iterator begin() const { return {state_, 0}; }
   Iterator end() const { return {state_, size()}; }

@@ -83,7 +83,7 @@ std::optional<SaveHandle> Saves::try_save(const SaveRequest& request, Attempt& a
                                           std::string& why) {
   const auto& [step, given, options, background, call] = request;
   // plan
-  const SeenState seen(given);
+  const SeenState seen(given, seen_memory_);
   auto planned = stages_.planning.plan(request, seen);
   const auto& state = planned.resolved ? *planned.resolved : seen;
   auto made = flights.make(step, background, call);

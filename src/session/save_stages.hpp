@@ -178,6 +178,7 @@ class Saves : EngineParts {
 
   Opening& opening_;
   SaveStages& stages_;
+  SeenState::Memory seen_memory_;
 };
 
 }  // namespace cairn

@@ -142,7 +142,7 @@ TEST_F(Hostile, ATensorOfACodecThatTheToolDoesNotHave) {
   EXPECT_EQ(shown.status, 0) << shown.err;
   EXPECT_THAT(shown.out, AllOf(HasSubstr("\"codec\": 7"), HasSubstr("\"raw_bytes\": 8")));
   for (const auto& words : {std::vector<std::string>{"cat", prefix, "x"},
-                            {"convert", prefix, at("other/ckpt-1")},
+                            {"convert", prefix, at("ckpt-2")},
                             {"convert", prefix, at("x.safetensors")}}) {
     const auto ran = run(words);
     EXPECT_EQ(ran.status, 2) << ran.out;
