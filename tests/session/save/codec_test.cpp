@@ -1,6 +1,7 @@
 // A layout that encodes what it stores: nobody knows how long a piece is before it is written.
 #include "base/checksum.hpp"
 #include "codec_kit.hpp"
+#include "layout/hdf5/lay_out.hpp"
 #include "support/n_to_m.hpp"
 #include "tools/convert_checkpoint.hpp"
 #include "tools/safetensors.hpp"
@@ -300,7 +301,7 @@ TEST_F(Encoded, LayoutsOfSharedFilesSayThatTheyCannot) {
                          [&] { CheckpointManager(group, "/run", options_); });
     });
   };
-  {
+  if (hdf5::available()) {
     options_.store.format = Format::hdf5;
     const RunLengthLayout layout(Format::hdf5);
     refused();
