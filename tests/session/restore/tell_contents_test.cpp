@@ -198,7 +198,8 @@ TEST_P(DealtIndex, Restores) {
 TEST_P(DealtIndex, RestoresWhatIsEncoded) {
   const test::RunLengthLayout layout;
   save();
-  for (const auto& slice : contents().find("u")->slices) {
+  const auto before = contents();
+  for (const auto& slice : before.find("u")->slices) {
     EXPECT_EQ(slice.codec, test::run_lengths_codec);
   }
   restore();
