@@ -32,19 +32,19 @@ def _to_logging(level, message):
 _cairn.set_log(_to_logging)
 
 
-def _give_up_others(directory):
-    """What this process has there and nobody refers to any more ends, though the collector has not come to it
-    yet. In an interactive interpreter also the manager of the same cell, which is run again."""
+def _give_up_others(directory, owns, ranks):
+    """What this process owns there and nobody refers to any more ends, though the collector has not come to it
+    yet. In an interactive interpreter also the manager of the same cell, which is run again: of one rank, for
+    all of them would have to close it together."""
     def others():
-        return [one for one in _managers if not one._closed and one._place == place]
+        return [one for one in _managers if not one._closed and one._owns == owns]
 
-    place = os.path.realpath(directory)
-    if others():
+    if owns is not None and others():
         gc.collect()
-    if hasattr(sys, "ps1"):
-        for one in others():
-            _logger.info("a new manager of %s takes the place of another one, which is closed", directory)
-            one.close()
+        if hasattr(sys, "ps1") and ranks == 1:
+            for one in others():
+                _logger.info("a new manager of %s takes the place of another one, which is closed", directory)
+                one.close()
 
 
 _HERE = "Make one where it is used."
@@ -278,8 +278,10 @@ class CheckpointManager:
 
         # What is wrong with one rank's, all raise.
         self.directory, self._kept, named, stops = group.agree(make)
-        _give_up_others(self.directory)
-        self._place = os.path.realpath(self.directory)
+        # Under another name, or as a reader, it is nobody's rival.
+        self._owns = None if options.get("read_only") else (
+            os.path.realpath(self.directory), options.get("name", "ckpt"))
+        _give_up_others(self.directory, self._owns, group.size)
         self._native = _cairn.Manager(group, self.directory, named, self._kept.through(), stops)
         _managers.add(self)
 

@@ -96,6 +96,9 @@ class Interactive(Case):
         handle = first.save_async(2, state)
         self.refuses("busy", "in use by this very process", self.manager)
         with unittest.mock.patch.object(sys, "ps1", ">>> ", create=True):
+            reader, other = self.manager(read_only=True), self.manager(name="other")
+            self.assertNotIn("closed", repr(first))
+            reader.close(), other.close()
             second = self.manager()
         self.refuses("invalid_argument", "closed", first.save, 3, state)
         self.assertIn("closed", repr(first))
