@@ -34,6 +34,18 @@ def is_key(key):
         isinstance(key, np.generic) and key.dtype.kind in "biufc" and type(key).__module__ == "numpy")
 
 
+def in_order(values):
+    """Of a set, the same on all ranks: each has its own hashes."""
+    return sorted(values, key=_order)
+
+
+def _order(value):
+    if type(value) in (tuple, frozenset):
+        parts = list(map(_order, value))
+        return type(value).__name__, repr(parts if type(value) is tuple else sorted(parts))
+    return type(value).__name__, repr(value)
+
+
 def code(path, key):
     """As JSON; two that are equal and of other classes have other codes."""
     kind = type(key)
@@ -46,7 +58,7 @@ def code(path, key):
     if kind is tuple:
         return ("tuple", *(code(path, one) for one in key))
     if kind is frozenset:
-        return ("frozenset", *(code(path, one) for one in sorted(key, key=repr)))
+        return ("frozenset", *(code(path, one) for one in in_order(key)))
     if kind is int:
         return "big int", hex(key)
     if kind is float:

@@ -257,7 +257,7 @@ class Saving(Kinds, Parts):
         name = SEQUENCES.get(type(value), "list")
         if type(value) in SETS:  # all ranks have it in one order
             self._never()
-            value = sorted(value, key=lambda one: (type(one).__name__, repr(one)))
+            value = keys.in_order(value)
         kind = kind_of_all(value)
         if kind in (str, bytes):
             self._note_texts(value)
