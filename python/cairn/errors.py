@@ -61,9 +61,9 @@ _OF_CODE = {"not_found": errno.ENOENT, "already_exists": errno.EEXIST, "no_space
 def _number(code, reason):
     """The number of what the system said. Errors go from rank to rank as texts."""
     if code in ("io", "no_space"):
-        for words, number in _BY_WORDS.items():
-            if words in reason:
-                return number
+        said = [words for words in _BY_WORDS if words in reason]
+        if said:
+            return _BY_WORDS[max(said, key=len)]  # some begin with others
     return _OF_CODE.get(code)
 
 

@@ -11,7 +11,7 @@
 #include "store/commit/names.hpp"
 #include "store/commit/ownership.hpp"
 #include "store/contents/format.hpp"
-#include "store/directory/directory.hpp"
+#include "store/store.hpp"
 
 namespace cairn {
 
