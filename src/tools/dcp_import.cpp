@@ -18,6 +18,7 @@
 #include "foreign/torch/pickle.hpp"
 #include "foreign/torch/saved_tensor.hpp"
 #include "group/collectives.hpp"
+#include "model/dtype_attribute.hpp"
 #include "store/contents/no_more_open.hpp"
 #include "tools/store_state.hpp"
 
@@ -160,7 +161,7 @@ class PieceMemory : public ReadOnly {
  public:
   PieceMemory(Files& files, const torch::DcpTensor& tensor, const torch::DcpPiece& piece, Done done)
       : ReadOnly(files, piece.archive, std::move(done)),
-        dtype_(tensor.dtype),
+        type_(tensor.type),
         extent_(piece.box.extent) {}
 
  private:
@@ -178,18 +179,21 @@ class PieceMemory : public ReadOnly {
       first += part.start[d] * layout.strides[d];
       elements += (part.extent[d] - 1) * layout.strides[d];
     }
-    const auto size = static_cast<std::int64_t>(dtype_size(dtype_));
+    const auto size = static_cast<std::int64_t>(dtype_size(type_.dtype));
     const auto at = layout.begin + first * size;
     if (elements == part.count() && in_order(part.extent, layout.strides)) {
       archive.read(at, {out, static_cast<std::size_t>(elements * size)});
     } else {
       const auto bytes = archive.read(at, elements * size);
-      host_memory(dtype_, bytes.data(), nullptr, part.extent, layout.strides)
+      host_memory(type_.dtype, bytes.data(), nullptr, part.extent, layout.strides)
           ->read(Box::whole(part.extent), out);
     }
     return part.count() * size;
   }
 
+  static std::string_view name_of(const torch::StoredDType& type) {
+    return type.stored_as_bytes.empty() ? dtype_name(type.dtype) : type.stored_as_bytes;
+  }
   static bool in_order(const Dims& extent, const Dims& strides) {
     std::int64_t expected = 1;
     for (auto d = extent.size(); d-- > 0; expected *= extent[d]) {
@@ -203,13 +207,13 @@ class PieceMemory : public ReadOnly {
     const MutexLock lock(mutex_);
     if (layout_) return *layout_;
     const auto saved = torch::parse_saved_tensor(archive.text(archive.member("data.pkl")));
-    if (saved.dtype != dtype_ || saved.shape != extent_) {
-      torch::torch_damaged(cat("its archive has a tensor of ", dtype_name(saved.dtype), ' ',
-                               shape_text(saved.shape), ", .metadata says ", dtype_name(dtype_),
-                               ' ', shape_text(extent_)));
+    if (saved.type != type_ || saved.shape != extent_) {
+      torch::torch_damaged(cat("its archive has a tensor of ", name_of(saved.type), ' ',
+                               shape_text(saved.shape), ", .metadata says ", name_of(type_), ' ',
+                               shape_text(extent_)));
     }
     const auto& data = archive.member("data/" + saved.storage);
-    const auto size = static_cast<std::int64_t>(dtype_size(dtype_));
+    const auto size = static_cast<std::int64_t>(dtype_size(type_.dtype));
     if ((saved.last + 1) * size > data.size) {
       torch::torch_damaged(cat("its elements need ", (saved.last + 1) * size,
                                " bytes, its archive has ", data.size));
@@ -219,7 +223,7 @@ class PieceMemory : public ReadOnly {
     return *layout_;
   }
 
-  const DType dtype_;
+  const torch::StoredDType type_;
   const Dims extent_;
   mutable std::optional<Layout> layout_ CAIRN_GUARDED_BY(mutex_);
 };
@@ -273,7 +277,7 @@ class Import {
     return under_.empty() ? name : cat(under_, '/', name);
   }
   static std::int64_t bytes_of(const torch::DcpTensor& tensor, const torch::DcpPiece& piece) {
-    return piece.box.count() * static_cast<std::int64_t>(dtype_size(tensor.dtype));
+    return piece.box.count() * static_cast<std::int64_t>(dtype_size(tensor.type.dtype));
   }
   // Of all bytes in a row each rank has a part; what is read as one, the rank of its middle.
   bool is_mine(std::int64_t size) {
@@ -283,13 +287,17 @@ class Import {
     return std::min(group_.size() - 1, static_cast<int>(share * group_.size())) == group_.rank();
   }
   void add(const torch::DcpTensor& tensor) {
-    LocalTensor local{tensor.dtype, tensor.shape, {}, nullptr};
+    const auto& [dtype, stored_as_bytes] = tensor.type;
+    LocalTensor local{dtype, tensor.shape, {}, nullptr};
     for (const auto& piece : tensor.pieces) {
       if (!is_mine(bytes_of(tensor, piece))) continue;
       local.slices.push_back(
           {piece.box, std::make_shared<PieceMemory>(files_, tensor, piece, done_)});
     }
     state_.add(key(tensor.key), std::move(local));
+    if (!stored_as_bytes.empty()) {
+      state_.describe(key(tensor.key), {.attributes = {{dtype_attribute, stored_as_bytes}}});
+    }
   }
   void add(const torch::DcpObject& object) {
     if (!is_mine(object.archive.size)) return;

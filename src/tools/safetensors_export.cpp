@@ -11,6 +11,7 @@
 #include "group/collectives.hpp"
 #include "layout/bundle/stored_strings.hpp"
 #include "layout/offsets.hpp"
+#include "model/dtype_attribute.hpp"
 #include "model/runs.hpp"
 #include "store/commit/names.hpp"
 #include "store/contents/no_more_open.hpp"
@@ -20,6 +21,15 @@
 
 namespace cairn {
 namespace {
+
+// The name of the dtype that its bytes are, if the format has that; else they are bytes.
+std::string stored_as_bytes(const CheckpointContents& source, const StoredTensor& tensor) {
+  const auto& said = source.description(tensor.key).attributes;
+  const auto found = said.find(dtype_attribute);
+  if (found == said.end() || tensor.dtype != DType::uint8) return "";
+  const auto* name = std::get_if<std::string>(&found->second.value());
+  return name && safetensors::has_dtype_of_bytes(*name, tensor.shape) ? *name : "";
+}
 
 // In the order of keys; each file has one at least.
 std::vector<std::vector<WholeTensor>> cut(std::vector<WholeTensor> all, std::int64_t max_bytes) {
@@ -75,7 +85,8 @@ class Exporter {
     if (source_->meta) header.metadata["step"] = cat(source_->meta->step);
     std::int64_t at = 0;
     for (const auto& one : tensors) {
-      header.tensors.push_back({one.key, one.tensor->dtype, one.tensor->shape, at, one.bytes()});
+      header.tensors.push_back({one.key, one.tensor->dtype, one.tensor->shape, at, one.bytes(),
+                                stored_as_bytes(*source_, *one.tensor)});
       at += one.bytes();
     }
     out_.push_back({path, safetensors::encode_header(header)});

@@ -8,6 +8,7 @@
 #include "cairn/state.hpp"
 #include "foreign/safetensors/header.hpp"
 #include "group/collectives.hpp"
+#include "model/dtype_attribute.hpp"
 #include "store/contents/no_more_open.hpp"
 #include "tools/ordered_reads.hpp"
 #include "tools/safetensors.hpp"
@@ -201,7 +202,11 @@ std::string import_safetensors(const Address& source, const Address& destination
           reads.expect(tensor.key, one.number, one.data + tensor.offset + first * row_bytes,
                        rows * row_bytes);
         }
-        state.add(under.empty() ? tensor.key : cat(under, '/', tensor.key), std::move(local));
+        const auto key = under.empty() ? tensor.key : cat(under, '/', tensor.key);
+        state.add(key, std::move(local));
+        if (!tensor.stored_as_bytes.empty()) {
+          state.describe(key, {.attributes = {{dtype_attribute, tensor.stored_as_bytes}}});
+        }
       }
       for (const auto& [word, text] : one.header.metadata) attributes.insert_or_assign(word, text);
     }

@@ -56,6 +56,32 @@ TEST(SafetensorsHeader, WhatWasWrittenIsRead) {
   EXPECT_TRUE(parse_header("{}  ", 0).tensors.empty());
 }
 
+// Of F4 two are in a byte, and the shape counts elements.
+TEST(SafetensorsHeader, DtypesThatAreStoredAsBytes) {
+  Header header;
+  header.tensors = {{"four", DType::uint8, {2, 3}, 0, 6, "float4_e2m1fn_x2"},
+                    {"scales", DType::uint8, {2}, 6, 2, "float8_e8m0fnu"},
+                    {"bytes", DType::uint8, {1}, 8, 1}};
+  const auto bytes = encode_header(header);
+  EXPECT_THAT(bytes, HasSubstr(R"("four":{"data_offsets":[0,6],"dtype":"F4","shape":[2,6]})"));
+  EXPECT_THAT(bytes, HasSubstr(R"("dtype":"F8_E8M0","shape":[2]})"));
+  const auto read = parse_header(std::string_view(bytes).substr(8), 9);
+  ASSERT_EQ(read.tensors.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(read.tensors[i].shape, header.tensors[i].shape);
+    EXPECT_EQ(read.tensors[i].dtype, DType::uint8);
+    EXPECT_EQ(read.tensors[i].stored_as_bytes, header.tensors[i].stored_as_bytes);
+  }
+  for (const char* shape : {"[]", "[2,3]"}) {
+    const auto text = cat(R"({"a":{"dtype":"F4","shape":)", shape, R"(,"data_offsets":[0,3]}})");
+    EXPECT_THAT(failure([&] { parse_header(text, 3); }), HasSubstr("of which two are in a byte"));
+  }
+  EXPECT_TRUE(has_dtype_of_bytes("float8_e8m0fnu", {}));
+  EXPECT_FALSE(has_dtype_of_bytes("float4_e2m1fn_x2", {}));
+  EXPECT_FALSE(has_dtype_of_bytes("", {2}));
+  EXPECT_FALSE(has_dtype_of_bytes("float8_e3m4", {2}));
+}
+
 TEST(SafetensorsHeader, LengthsThatNoFileHas) {
   const auto of = [](std::uint64_t length) {
     std::string bytes(8, '\0');

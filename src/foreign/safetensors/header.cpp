@@ -19,8 +19,11 @@ using Json = nlohmann::json;
 struct Name {
   std::string_view name;
   DType dtype;
+  std::string_view stored_as_bytes = {};
 };
-constexpr std::array<Name, 15> names{{
+// Two elements of F4 lie in a byte; the format counts elements, torch and checkpoints the bytes.
+constexpr std::string_view two_in_a_byte = "float4_e2m1fn_x2";
+constexpr std::array<Name, 18> names{{
     {"BOOL", DType::boolean},
     {"U8", DType::uint8},
     {"I8", DType::int8},
@@ -36,6 +39,9 @@ constexpr std::array<Name, 15> names{{
     {"F64", DType::float64},
     {"I64", DType::int64},
     {"U64", DType::uint64},
+    {"C64", DType::complex64},
+    {"F8_E8M0", DType::uint8, "float8_e8m0fnu"},
+    {"F4", DType::uint8, two_in_a_byte},
 }};
 
 constexpr std::string_view metadata_key = "__metadata__";
@@ -132,6 +138,7 @@ class Parser : public nlohmann::json_sax<Json> {
           .of_tensor(name_);
     }
     header_.tensors.back().dtype = found->dtype;
+    header_.tensors.back().stored_as_bytes = found->stored_as_bytes;
     member_ = Member::none;
     return true;
   }
@@ -208,6 +215,16 @@ std::int64_t bytes_of(const Tensor& tensor) {
   return bytes;
 }
 
+void count_bytes(Tensor& tensor) {
+  if (tensor.stored_as_bytes != two_in_a_byte) return;
+  if (tensor.shape.empty() || tensor.shape.back() % 2 != 0) {
+    damaged(cat("its dtype is F4, of which two are in a byte, and its shape ",
+                shape_text(tensor.shape)),
+            tensor.key);
+  }
+  tensor.shape.back() /= 2;
+}
+
 void check(const Header& header, std::int64_t data_size) {
   std::int64_t at = 0;
   for (const auto& tensor : header.tensors) {
@@ -250,6 +267,7 @@ Header parse_header(std::string_view text, std::int64_t data_size) {
   Header header;
   Parser parser(header, false);
   Json::sax_parse(text, &parser);
+  for (auto& tensor : header.tensors) count_bytes(tensor);
   std::stable_sort(header.tensors.begin(), header.tensors.end(),
                    [](const Tensor& a, const Tensor& b) {
                      return std::pair(a.offset, a.size) < std::pair(b.offset, b.size);
@@ -262,13 +280,16 @@ std::string encode_header(const Header& header) {
   auto text = Json::object();
   for (const auto& [name, value] : header.metadata) text[std::string(metadata_key)][name] = value;
   for (const auto& tensor : header.tensors) {
-    const auto* found = std::find_if(names.begin(), names.end(),
-                                     [&](const Name& one) { return one.dtype == tensor.dtype; });
+    const auto* found = std::find_if(names.begin(), names.end(), [&](const Name& one) {
+      return one.dtype == tensor.dtype && one.stored_as_bytes == tensor.stored_as_bytes;
+    });
     if (found == names.end()) {
       throw Error(Code::internal, "safetensors has no such dtype").of_tensor(tensor.key);
     }
+    auto shape = tensor.shape;
+    if (tensor.stored_as_bytes == two_in_a_byte) shape.back() *= 2;
     text[tensor.key] = {{"dtype", found->name},
-                        {"shape", tensor.shape},
+                        {"shape", shape},
                         {"data_offsets", {tensor.offset, tensor.offset + tensor.size}}};
   }
   auto bytes = text.dump();
@@ -291,6 +312,12 @@ bool is_metadata(std::string_view key) { return key == metadata_key; }
 bool has_dtype(DType dtype) {
   return std::any_of(names.begin(), names.end(),
                      [&](const Name& one) { return one.dtype == dtype; });
+}
+
+bool has_dtype_of_bytes(std::string_view name, const Dims& shape) {
+  if (name == two_in_a_byte && shape.empty()) return false;
+  return std::any_of(names.begin(), names.end(),
+                     [&](const Name& one) { return !name.empty() && one.stored_as_bytes == name; });
 }
 
 WeightMap parse_index(std::string_view text) {

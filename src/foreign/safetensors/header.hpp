@@ -20,6 +20,9 @@ struct Tensor {
   DType dtype{};
   Dims shape;
   std::int64_t offset = 0, size = 0;  ///< bytes; the offset begins after the header
+  /// Of a dtype that no checkpoint has (model/dtype_attribute.hpp) the name; `dtype` and `shape`
+  /// are then those of its bytes. Empty: it is `dtype`.
+  std::string stored_as_bytes = {};
 };
 
 struct Header {
@@ -48,6 +51,9 @@ std::string encode_header(const Header&);
 bool is_metadata(std::string_view key);
 /// Whether the format has this dtype.
 bool has_dtype(DType);
+/// Whether it has the dtype of this name, which checkpoints store as bytes, for bytes of this
+/// shape.
+bool has_dtype_of_bytes(std::string_view name, const Dims& shape);
 
 /// "weight_map" of a *.index.json: which file has which tensor.
 using WeightMap = std::map<std::string, std::string>;

@@ -167,7 +167,7 @@ class Reader {
     DcpTensor tensor;
     tensor.key = key;
     tensor.shape = size(field(said, "size"));
-    tensor.dtype = dtype(field(said, "properties"));
+    tensor.type = dtype(field(said, "properties"));
     check_size(tensor);
     const auto& chunks = field(said, "chunks");
     if (chunks.kind != Kind::list) other("list of chunks");
@@ -185,7 +185,7 @@ class Reader {
     found_.tensors.push_back(std::move(tensor));
   }
   static void check_size(const DcpTensor& tensor) {
-    auto bytes = static_cast<std::int64_t>(dtype_size(tensor.dtype));
+    auto bytes = static_cast<std::int64_t>(dtype_size(tensor.type.dtype));
     for (const auto extent : tensor.shape) {
       if (__builtin_mul_overflow(bytes, std::max<std::int64_t>(extent, 1), &bytes)) {
         torch_damaged(cat("it has the shape ", shape_text(tensor.shape)));
@@ -196,7 +196,7 @@ class Reader {
     if (!lies_inside(box, shape)) torch_damaged("a piece reaches outside its tensor");
   }
   // The state of TensorProperties is a tuple: dtype, layout, requires_grad, …
-  DType dtype(const PickleValue& properties) {
+  StoredDType dtype(const PickleValue& properties) {
     if (!pickle_.made_by(properties, metadata_module, "TensorProperties")) {
       other("TensorProperties");
     }

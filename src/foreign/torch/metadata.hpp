@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cairn/box.hpp"
-#include "cairn/dtype.hpp"
+#include "foreign/torch/saved_tensor.hpp"
 
 namespace cairn::torch {
 
@@ -25,7 +25,7 @@ struct DcpPiece {
 };
 struct DcpTensor {
   std::string key;
-  DType dtype{};
+  StoredDType type;
   Dims shape;
   std::vector<DcpPiece> pieces;
 };

@@ -18,8 +18,11 @@ using Kind = PickleValue::Kind;
 struct Name {
   std::string_view dtype, storage;  // the class of storages that torch had for it before 2.0
   DType is;
+  bool is_bytes = false;  // of another dtype, which no checkpoint has
+
+  StoredDType stored() const { return {is, is_bytes ? dtype : std::string_view()}; }
 };
-constexpr std::array<Name, 19> names{{
+constexpr std::array<Name, 21> names{{
     {"float32", "FloatStorage", DType::float32},
     {"float64", "DoubleStorage", DType::float64},
     {"float16", "HalfStorage", DType::float16},
@@ -39,6 +42,8 @@ constexpr std::array<Name, 19> names{{
     {"float8_e5m2", "", DType::float8_e5m2},
     {"float8_e4m3fnuz", "", DType::float8_e4m3fnuz},
     {"float8_e5m2fnuz", "", DType::float8_e5m2fnuz},
+    {"float8_e8m0fnu", "", DType::uint8, true},
+    {"float4_e2m1fn_x2", "", DType::uint8, true},
 }};
 
 const Name* of_storage(std::string_view name) {
@@ -85,7 +90,7 @@ void find_last(SavedTensor& tensor) {
       torch_damaged("a tensor is larger than any file");
     }
   }
-  const auto size = static_cast<std::int64_t>(dtype_size(tensor.dtype));
+  const auto size = static_cast<std::int64_t>(dtype_size(tensor.type.dtype));
   if (last == std::numeric_limits<std::int64_t>::max() ||
       __builtin_mul_overflow(last + 1, size, &bytes)) {
     torch_damaged("a tensor is larger than any file");
@@ -113,15 +118,15 @@ nlohmann::json plain(const PickleValue& value, bool& whole) {
 
 }  // namespace
 
-std::optional<DType> dtype_of_torch(std::string_view name) {
+std::optional<StoredDType> dtype_of_torch(std::string_view name) {
   for (const auto& one : names) {
-    if (one.dtype == name) return one.is;
+    if (one.dtype == name) return one.stored();
   }
   return std::nullopt;
 }
 
 // By the type of the storage, unless the dtype is named beside it.
-static DType dtype_of(const PickleValue& type, const PickleValue* dtype) {
+static StoredDType dtype_of(const PickleValue& type, const PickleValue* dtype) {
   if (type.kind != Kind::global || (dtype && dtype->kind != Kind::global)) no_tensor();
   if (dtype) {
     const auto found = dtype_of_torch(dtype->name);
@@ -130,7 +135,7 @@ static DType dtype_of(const PickleValue& type, const PickleValue* dtype) {
   }
   const auto* found = type.text == "torch" ? of_storage(type.name) : nullptr;
   if (!found) no_tensor();
-  return found->is;
+  return found->stored();
 }
 
 SavedTensor parse_saved_tensor(std::string_view bytes) {
@@ -154,7 +159,7 @@ SavedTensor parse_saved_tensor(std::string_view bytes) {
     no_tensor();
   }
   SavedTensor tensor;
-  tensor.dtype = dtype_of(pickle.member(id, 1), third ? &pickle.member(arguments, 6) : nullptr);
+  tensor.type = dtype_of(pickle.member(id, 1), third ? &pickle.member(arguments, 6) : nullptr);
   tensor.storage = key.text;
   tensor.first = first.integer;
   tensor.shape = numbers(pickle, pickle.member(arguments, 2));

@@ -12,11 +12,18 @@
 
 namespace cairn::torch {
 
-/// torch's name of a dtype, without "torch."; nothing for what no checkpoint has.
-std::optional<DType> dtype_of_torch(std::string_view name);
+/// What stores the elements of one of torch's dtypes.
+struct StoredDType {
+  DType dtype{};
+  /// Of one that no checkpoint has (model/dtype_attribute.hpp) the name, else empty.
+  std::string_view stored_as_bytes = {};
+  bool operator==(const StoredDType&) const = default;
+};
+/// torch's name of it, without "torch."; nothing for what is not stored.
+std::optional<StoredDType> dtype_of_torch(std::string_view name);
 
 struct SavedTensor {
-  DType dtype{};
+  StoredDType type;
   std::string storage;     ///< its member is data/STORAGE
   Dims shape, strides;     ///< elements; no stride is negative
   std::int64_t first = 0;  ///< element of the storage
