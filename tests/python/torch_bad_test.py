@@ -3,6 +3,7 @@ two tensors share in part."""
 
 import datetime
 import os
+import sys
 import tempfile
 import unittest
 
@@ -121,6 +122,25 @@ def uneven(directory):
     assert cairn.open(directory)["w"][...].tolist() == full.tolist()
 
 
+def stages(directory):
+    """Each rank has a layer of its own, and an optimizer by position."""
+    layer = torch.nn.Linear(3, 2 + dist.get_rank())
+    optimizer = torch.optim.AdamW(layer.parameters())
+    layer(torch.ones(3)).sum().backward()
+    optimizer.step()
+    with cairn.torch.Manager(directory) as manager:
+        try:
+            manager.save(1, {"optimizer": optimizer})
+            raise AssertionError("it was saved")
+        except cairn.Error as error:
+            assert (error.code, error.tensor) == ("disagreement", "optimizer/state/0/exp_avg"), error
+            notes = getattr(error, "__notes__", None)
+            assert notes is None or "cairn.torch.by_name(" in notes[0], notes
+            assert notes is not None or sys.version_info < (3, 11)
+        named = cairn.torch.by_name(optimizer, torch.nn.ModuleDict({f"{dist.get_rank()}": layer}))
+        manager.save(1, {"optimizer": named})
+
+
 class Bad(unittest.TestCase):
     def setUp(self):
         made = tempfile.TemporaryDirectory()
@@ -137,6 +157,9 @@ class Bad(unittest.TestCase):
         with self.assertRaisesRegex(AssertionError, "rank 0 of 2 ended with -6"):
             job(2, with_a_rank_that_is_gone, self.directory)
         self.assertEqual(cairn.steps(self.directory), [1])
+
+    def test_an_optimizer_by_position_of_parameters_that_differ(self):
+        job(2, stages, self.directory)
 
     def test_uneven_shards(self):
         job(4, uneven, self.directory)

@@ -1,5 +1,7 @@
 """Saving and restoring state dicts."""
 
+import torch
+
 from .. import _cairn
 from ..manager import CheckpointManager
 from .group import group
@@ -46,9 +48,20 @@ class Manager(CheckpointManager):
         step, binding, named, kept = self._arguments(step, state, options)
         try:
             return save(step, binding.native, named, kept.through())
+        except _cairn.Error as error:
+            self._explain(error, state)
+            raise
         finally:
             binding.release()
             self._last[:] = [binding] if binding.may_fit else []
+
+    def _explain(self, error, state):
+        by_position = [key for key, value in state.items() if isinstance(value, torch.optim.Optimizer)
+                       and error.tensor.startswith(f"{key}/")]
+        if error.code == "disagreement" and by_position and hasattr(error, "add_note"):  # Python 3.11
+            error.add_note(f"The optimizer '{by_position[0]}' is saved by the positions of its parameters, which "
+                           "must be the same ones on all ranks. Where ranks have parameters of their own, give "
+                           "cairn.torch.by_name(optimizer, module).")
 
     def save(self, step, state, **options):
         return super().save(step, state, **options)
