@@ -213,9 +213,10 @@ OpenCheckpoint only(const OpenCheckpoint& checkpoint, const std::string& key) {
   return {checkpoint.prefix(), std::move(contents)};
 }
 
-void run(Tool& tool, const DiffArguments& options) {
-  auto a = open_checkpoint(resolve_checkpoint(tool.at(options.a)), Graph::read);
-  auto b = open_checkpoint(resolve_checkpoint(tool.at(options.b)));
+void compare_and_print(Tool& tool, const DiffArguments& options, const Address& prefix_a,
+                       const Address& prefix_b) {
+  auto a = open_checkpoint(prefix_a, Graph::read);
+  auto b = open_checkpoint(prefix_b);
   if (!options.key.empty()) {
     const auto key = require_tensor(*a, options.key).key;
     a = only(a, key);
@@ -228,6 +229,10 @@ void run(Tool& tool, const DiffArguments& options) {
   }
   ProgressBar bar("compare");
   const auto found = compare(a, b, options.tolerance, bar.callback());
+  if (found.cannot_tell()) {
+    require_still(tool.at(options.a), prefix_a);
+    require_still(tool.at(options.b), prefix_b);
+  }
   tool.exit_code = found.cannot_tell() ? 2 : found.same() ? 0 : 1;
   if (options.json) {
     Json out;
@@ -245,6 +250,13 @@ void run(Tool& tool, const DiffArguments& options) {
     print(found, options);
   }
   if (!options.picture.empty()) draw(a, b, found, options);
+}
+
+void run(Tool& tool, const DiffArguments& options) {
+  with_checkpoint(tool.at(options.a), [&](const Address& a) {
+    with_checkpoint(tool.at(options.b),
+                    [&](const Address& b) { compare_and_print(tool, options, a, b); });
+  });
 }
 
 }  // namespace

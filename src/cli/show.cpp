@@ -358,13 +358,16 @@ void add_show(Tool& tool) {
       "  cairn show run/ckpt --values u            of one, with a histogram\n"
       "  cairn show run/ckpt --json | jq '.tensors[].key'");
   command->callback([&tool, options, values] {
+    const auto target = tool.at(options->target);
     if (values->count() > 0) {
-      const auto contents =
-          open_checkpoint(resolve_checkpoint(tool.at(options->target)), Graph::read);
-      if (print_values(contents, options->values, options->json)) tool.exit_code = 1;
+      const auto damaged = with_checkpoint(target, [&](const Address& prefix) {
+        const auto checkpoint = open_checkpoint(prefix, Graph::read);
+        return print_values(target, checkpoint, options->values, options->json);
+      });
+      if (damaged) tool.exit_code = 1;
       return;
     }
-    const auto found = look(resolve_checkpoint(tool.at(options->target)));
+    const auto found = with_checkpoint(target, look);
     if (options->json) {
       auto json = json_of(found);
       if (options->graph) json["object_graph"] = graph_json(*found.checkpoint);

@@ -23,6 +23,14 @@ const StoredTensor& require_tensor(const CheckpointContents& contents, const std
       .of_tensor(key);
 }
 
+void require_still(const Address& given, const Address& prefix) {
+  if (!names_another(given, prefix)) return;
+  throw Error(
+      Code::not_found, cat("the checkpoint ", prefix.string(), " was removed while it was read"),
+      "the job that saves there has let it go", "Try again, or give the PREFIX of one that stays.")
+      .at(prefix.string());
+}
+
 Address require_parent(const Address& given) {
   const auto path = given.at(io::local_path(given.path()));
   const auto parent = path.directory();

@@ -3,12 +3,32 @@
 #include <string>
 
 #include "cairn/contents.hpp"
+#include "cairn/error.hpp"
 #include "store/contents/find_checkpoints.hpp"
 
 namespace cairn::cli {
 
 /// The tensor of this key, path or variable's name, or Cairn's own of this key. Throws not_found.
 const StoredTensor& require_tensor(const CheckpointContents&, const std::string& key);
+
+/// What `use` makes of the checkpoint that `given` names. Of a directory whose job has gone on, and
+/// let that one go, meanwhile: of the newest that is there then.
+template <class Use>
+auto with_checkpoint(const Address& given, Use use) {
+  constexpr int most_looks = 8;
+  for (int looks = 1;; ++looks) {
+    const auto prefix = resolve_checkpoint(given);
+    try {
+      return use(prefix);
+    } catch (const Error& error) {
+      const bool may_be_gone = error.code() == Code::not_found || error.code() == Code::data_loss;
+      if (!may_be_gone || looks == most_looks || !names_another(given, prefix)) throw;
+    }
+  }
+}
+
+/// For `use` above: throws not_found if what could not be read of this checkpoint is gone by now.
+void require_still(const Address& given, const Address& prefix);
 
 /// The prefix of a checkpoint that is to be made. Throws not_found where its directory is missing:
 /// a mistyped one would be made without a word.

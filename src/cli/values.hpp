@@ -10,6 +10,7 @@ namespace cairn::cli {
 
 /// Of the tensor of this key, with a histogram, or of all where it is empty. Reads and checks every
 /// byte. Text, or JSON. Returns whether anything was damaged, which is in what was printed.
-bool print_values(const OpenCheckpoint&, const std::string& key, bool json);
+/// `given`: what named it on the command line.
+bool print_values(const Address& given, const OpenCheckpoint&, const std::string& key, bool json);
 
 }  // namespace cairn::cli

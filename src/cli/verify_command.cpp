@@ -1,6 +1,4 @@
 // cairn verify: every byte of a checkpoint, or of all in a directory.
-#include "tools/verify.hpp"
-
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
@@ -12,11 +10,10 @@
 #include "cli/print.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/target.hpp"
-#include "io/local_path.hpp"
 #include "store/commit/ownership.hpp"
-#include "store/contents/given_back.hpp"
 #include "tools/node_saves.hpp"
 #include "tools/repair.hpp"
+#include "tools/verify_beside.hpp"
 
 namespace cairn::cli {
 namespace {
@@ -84,13 +81,6 @@ std::optional<Repair> repair(const Tool& tool, const io::Path& given) {
   return repair_checkpoint(prefix, commit::OwnedName::take(prefix, wait_seconds));
 }
 
-// The files as the next owner of their directory finds them: what comes back is looked at, too.
-std::shared_ptr<GivenBack> as_given_back(const Address& target) {
-  auto directory = target.at(io::local_path(target.path()));
-  if (!directory.is_directory()) directory = directory.directory();
-  return directory.exists() ? std::make_shared<GivenBack>(directory) : nullptr;
-}
-
 // Damage counts more than what is unknown.
 int worse(int a, int b) { return a == 1 || b == 1 ? 1 : std::max(a, b); }
 
@@ -120,9 +110,17 @@ struct VerifyOptions {
   bool json = false, repair = false;
 };
 
-Verification read_all(const Address& prefix) {
+std::optional<FoundBeside> read_all(const Address& target, const Address& prefix) {
   ProgressBar bar(cat("verify ", prefix.name()));
-  return verify_checkpoint(prefix, bar.callback());
+  return verify_beside(target, prefix, bar.callback());
+}
+
+void tell_of_removal(const Address& prefix, bool json, Json& all) {
+  if (json) {
+    all.push_back({{"prefix", prefix.string()}, {"verdict", "removed"}});
+  } else {
+    print_line(cat(prefix.string(), ": removed meanwhile, by the job that saves here"));
+  }
 }
 
 Finding note_of_removal() {
@@ -138,11 +136,13 @@ void verify(Tool& tool, const VerifyOptions& options) {
   }
   Json all = Json::array();
   const auto target = tool.at(options.target);
-  const auto given_back = as_given_back(target);
-  const auto seen = given_back ? Address(given_back, target.path()) : target;
-  for (const auto& prefix : resolve_checkpoints(seen)) {
-    auto checked = read_all(prefix);
-    const bool is_set_aside = given_back && given_back->is_set_aside(prefix.path());
+  for (const auto& prefix : checkpoints_beside(target)) {
+    auto found = read_all(target, prefix);
+    if (!found) {
+      tell_of_removal(prefix, options.json, all);
+      continue;
+    }
+    auto& [checked, is_set_aside] = *found;
     if (is_set_aside) checked.findings.push_back(note_of_removal());
     std::optional<Repair> repaired;
     if (options.repair && checked.verdict() == Verdict::damaged && !is_set_aside) {
@@ -179,9 +179,10 @@ void add_verify(Tool& tool) {
   command->footer(
       "Exit status: 0 whole, 1 damaged, 2 cannot tell (not there, not readable, or it holds\n"
       "variants, whose bytes are not decoded). Of a directory: 1 if any is damaged, else 2 if any\n"
-      "cannot be told. In checkpoints of Cairn every byte is accounted for, gaps and the spare\n"
-      "copy of the index too; in others', bytes that belong to no tensor and tensors that are\n"
-      "stored in part are told as notes. Nothing is changed.\n"
+      "cannot be told; what a job that saves there removed meanwhile counts for nothing. In\n"
+      "checkpoints of Cairn every byte is accounted for, gaps and the spare copy of the index\n"
+      "too; in others', bytes that belong to no tensor and tensors that are stored in part are\n"
+      "told as notes. Nothing is changed.\n"
       "With --repair, of damaged checkpoints of Cairn: an index comes back from its spare copy, a\n"
       "data file from another checkpoint in the directory that has the same slices with the same\n"
       "checksums, and metadata that are lost are written anew. What is sound stays, and what was\n"

@@ -110,7 +110,11 @@ class Reader {
         }
       }
     } catch (const Error& error) {
-      if (one.entry->damage.empty()) one.entry->damage = error.what();
+      if (is_gone(entry)) {
+        one.entry.reset();
+      } else if (one.entry->damage.empty()) {
+        one.entry->damage = error.what();
+      }
     }
     if (one.save.sequence > 0) {
       numbered_.insert_or_assign(one.save.sequence, std::move(one));
@@ -118,6 +122,14 @@ class Reader {
       others_.push_back(std::move(one));
     }
     return contents;
+  }
+
+  // The job that saves here has let it go since the directory was listed.
+  bool is_gone(const CatalogEntry& entry) const {
+    const auto now = scan_catalog(place_);
+    return std::none_of(now.begin(), now.end(), [&](const CatalogEntry& one) {
+      return one.step == entry.step && one.save.identity == entry.save.identity;
+    });
   }
 
   void decide(const std::vector<CatalogEntry>& catalog) {

@@ -123,6 +123,7 @@ bool Verifier::load() {
     contents_ = parse_contents(loaded_, prefix_.path());
   } catch (const Error& error) {
     const bool damage = error.code() == Code::data_loss;
+    report_.changed = error.code() == Code::not_found;
     const auto path =
         error.path().empty() ? commit::index_path(prefix_.path()).string() : error.path();
     std::string what = error.what();
@@ -288,8 +289,7 @@ void Verifier::check_gap(OpenFile& in, std::int64_t begin, std::int64_t end) {
     report_.bytes += used;
     return loaded_.table_room = 0, check_gap(in, table + used, end);
   }
-  bool found = false;
-  read(in, begin, end, [&](std::int64_t at, std::string_view bytes) {
+  read(in, begin, end, [&, found = false](std::int64_t at, std::string_view bytes) mutable {
     const auto first = bytes.find_first_not_of('\0');
     if (found || !report_.ours || first == bytes.npos) return;
     found = true;
@@ -419,10 +419,7 @@ Verification Verifier::run() {
     add(Kind::unknown, error.what()).file = error.path();
   }
   std::map<std::int32_t, std::vector<Range>> ranges;
-  for (const auto& [file, size] : sizes_) {
-    total_ += size;
-    ranges[file];
-  }
+  for (const auto& [file, size] : sizes_) total_ += size, ranges[file];
   for (const auto* tensors : {&contents_.tensors, &contents_.own}) {
     for (const auto& tensor : *tensors) {
       for (const auto& slice : tensor.slices) {
@@ -432,7 +429,7 @@ Verification Verifier::run() {
     }
   }
   for (auto& [file, in_file] : ranges) read_data_file(file, in_file);
-  if (replaced_meanwhile()) {
+  if (report_.changed = replaced_meanwhile(); report_.changed) {
     report_.findings.clear();
     add(Kind::unknown, "it was removed or replaced while it was read").file =
         commit::index_path(prefix_.path()).string();
@@ -471,6 +468,7 @@ void add_other_format(const Address& prefix, const CheckpointFormat& read,
   report.findings.push_back(std::move(two));
   report.files += also.files;
   report.bytes += also.bytes;
+  report.changed |= also.changed;
   for (auto& finding : also.findings) report.findings.push_back(std::move(finding));
 }
 

@@ -34,6 +34,7 @@ struct Verification {
   std::int64_t tensors = 0;
   std::int64_t bytes = 0;  ///< read and checked
   std::vector<Finding> findings;
+  bool changed = false;  ///< it was removed or replaced meanwhile, so that this tells of no state
 
   /// Damage counts more than what is unknown.
   Verdict verdict() const;

@@ -94,6 +94,12 @@ Address resolve_checkpoint(const Address& given) {
   nothing_there(text.string());
 }
 
+bool names_another(const Address& given, const Address& prefix) try {
+  return resolve_checkpoint(given).path() != prefix.path();
+} catch (const Error&) {  // what was wrong first is told
+  return false;
+}
+
 std::vector<Address> resolve_checkpoints(const Address& given) {
   const auto text = given.at(io::local_path(given.path()));
   auto& files = *text.files();

@@ -16,7 +16,11 @@ std::vector<std::string> list_prefixes(const Address& directory);
 /// Throws not_found.
 Address resolve_checkpoint(const Address&);
 
-/// The same, but all of a directory's checkpoints.
+/// Whether `given` names another checkpoint than this by now, as a directory does when the job that
+/// saves there has gone on: what could not be read of this one may be gone.
+bool names_another(const Address& given, const Address& prefix);
+
+/// As resolve_checkpoint(), but all of a directory's checkpoints.
 std::vector<Address> resolve_checkpoints(const Address&);
 
 }  // namespace cairn

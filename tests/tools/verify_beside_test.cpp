@@ -1,0 +1,122 @@
+// Verifying beside a job that lets checkpoints go and replaces them while their bytes are read.
+#include <gmock/gmock.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/text.hpp"
+#include "cairn/checkpoint_manager.hpp"
+#include "cairn/log.hpp"
+#include "store/contents/find_checkpoints.hpp"
+#include "testing/memory.hpp"
+#include "tools/verify_beside.hpp"
+
+namespace cairn::test {
+namespace {
+
+// Another process goes on as the first data file of a step is opened.
+class Beside : public io::FileSystemWrapper {
+ public:
+  using FileSystemWrapper::FileSystemWrapper;
+  std::unique_ptr<io::File> open_read(const io::Path& path) override {
+    if (path.filename().string().starts_with(of + ".data-")) {
+      if (const auto go_on = std::exchange(meanwhile, nullptr)) go_on();
+    }
+    return FileSystemWrapper::open_read(path);
+  }
+  std::string of;
+  std::function<void()> meanwhile;
+};
+
+class VerifyBeside : public testing::Test {
+ protected:
+  VerifyBeside() {
+    set_log_sink({});
+    ManagerOptions options;
+    options.write.file_system = disk_;
+    options.keep.last = 2;
+    options.overwrite = true;
+    manager_ = std::make_unique<CheckpointManager>(serial_group(), "/run", options);
+    for (const int step : {1, 2}) save(step);
+  }
+  void save(int step) {
+    values_.assign(1000, step + static_cast<double>(saves_++));
+    State state;
+    state.add("u", values_);
+    manager_->save(step, state);
+  }
+  std::optional<FoundBeside> verify(int step) {
+    return verify_beside(directory_, directory_ / cat("ckpt-", step));
+  }
+
+  std::shared_ptr<io::FileSystem> disk_ = std::make_shared<io::MemoryFileSystem>();
+  std::shared_ptr<Beside> seen_ = std::make_shared<Beside>(disk_);
+  Address directory_{seen_, "/run"};
+  std::unique_ptr<CheckpointManager> manager_;
+  std::vector<double> values_;
+  int saves_ = 0;
+  // The data of step 1 stay until the save after the one that lets it go, which overwrites them.
+  const std::function<void()> go_on_ = [this] { save(3), save(4); };
+};
+
+TEST_F(VerifyBeside, WhatIsLetGoMeanwhileIsNoFinding) {
+  seen_->of = "ckpt-1";
+  seen_->meanwhile = go_on_;
+  EXPECT_FALSE(verify(1));
+  EXPECT_FALSE(seen_->meanwhile) << "nothing went on beside it";
+  EXPECT_FALSE(verify(1)) << "listed, and gone when its turn comes";
+  for (const int step : {3, 4}) {
+    const auto found = verify(step);
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->checked.verdict(), Verdict::whole);
+  }
+}
+
+TEST_F(VerifyBeside, WhatIsReplacedMeanwhileIsReadAgain) {
+  seen_->of = "ckpt-2";
+  seen_->meanwhile = [&] { save(2); };
+  const auto found = verify(2);
+  EXPECT_FALSE(seen_->meanwhile) << "nothing went on beside it";
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->checked.verdict(), Verdict::whole);
+  // Also where it is asked for by its own name.
+  seen_->meanwhile = [&] { save(2); };
+  const auto named = verify_beside(directory_ / "ckpt-2", directory_ / "ckpt-2");
+  EXPECT_FALSE(seen_->meanwhile);
+  ASSERT_TRUE(named);
+  EXPECT_EQ(named->checked.verdict(), Verdict::whole);
+}
+
+TEST_F(VerifyBeside, WhatWasNamedAndIsGoneCannotBeTold) {
+  seen_->of = "ckpt-1";
+  seen_->meanwhile = go_on_;
+  const auto found = verify_beside(directory_ / "ckpt-1", directory_ / "ckpt-1");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->checked.verdict(), Verdict::unknown);
+}
+
+TEST_F(VerifyBeside, DamageStaysDamage) {
+  const auto data = directory_ / "ckpt-1.data-00000-of-00002";
+  ASSERT_TRUE(data.exists()) << testing::PrintToString(disk_->list("/run"));
+  disk_->open_write(data.path())->write_at(0, std::as_bytes(std::span("damage", 6)));
+  const auto found = verify(1);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->checked.verdict(), Verdict::damaged);
+}
+
+// For who reads the newest one, and finds that it is gone.
+TEST_F(VerifyBeside, ADirectoryNamesAnotherByThen) {
+  const auto newest = resolve_checkpoint(directory_);
+  EXPECT_FALSE(names_another(directory_, newest));
+  save(3);
+  EXPECT_TRUE(names_another(directory_, newest));
+  EXPECT_FALSE(names_another(newest, newest));
+}
+
+}  // namespace
+}  // namespace cairn::test
