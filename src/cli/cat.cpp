@@ -104,7 +104,7 @@ void run(const Tool& tool, const CatArguments& options) {
     throw Error(Code::invalid_argument, cat("--format ", options.format, " is no text"),
                 "standard output is a terminal", "Add --output FILE, or redirect.");
   }
-  const auto checkpoint = open_checkpoint(resolve_checkpoint(tool.at(options.target)), Graph::read);
+  const auto checkpoint = open_named(tool.at(options.target));
   const auto key = options.key_hex.empty() ? options.key : from_hex(options.key_hex);
   const auto& tensor = require_tensor(*checkpoint, key);
   const auto box = parse_slice(tensor, options.slice);

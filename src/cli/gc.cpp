@@ -183,8 +183,8 @@ void add_gc(Tool& tool) {
   auto* where = command->add_option("DIR", options->directory, "Directory of checkpoints");
   auto* tier = command->add_option(
       "--local", options->tier,
-      "Instead: this node, in the nodes' directory TIER as the job was given it");
-  tier->type_name("TIER")->excludes(where);
+      "Instead: this node, in the nodes' directory TIER_DIR as the job was given it");
+  tier->type_name("TIER_DIR")->excludes(where);
   command->add_option("--node", options->node, "This node's name, as the job's (CAIRN_NODE)")
       ->needs(tier);
   command->add_flag("--dry-run", options->dry_run, "Say what would be done, and change nothing");

@@ -17,7 +17,7 @@ struct MapArguments {
 };
 
 void run(Tool& tool, const MapArguments& options) {
-  const auto checkpoint = open_checkpoint(resolve_checkpoint(tool.at(options.target)), Graph::read);
+  const auto checkpoint = open_named(tool.at(options.target));
   const auto& tensor = require_tensor(*checkpoint, options.key);
   if (!tensor.problem.empty()) {
     throw Error(Code::data_loss, cat("tensor ", shown_key(tensor.key), " cannot be read"),

@@ -23,6 +23,11 @@ const StoredTensor& require_tensor(const CheckpointContents& contents, const std
       .of_tensor(key);
 }
 
+OpenCheckpoint open_named(const Address& given) {
+  return with_checkpoint(
+      given, [](const Address& prefix) { return open_checkpoint(prefix, Graph::read); });
+}
+
 void require_still(const Address& given, const Address& prefix) {
   if (!names_another(given, prefix)) return;
   throw Error(

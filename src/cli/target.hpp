@@ -5,6 +5,8 @@
 #include "cairn/contents.hpp"
 #include "cairn/error.hpp"
 #include "store/contents/find_checkpoints.hpp"
+#include "store/contents/open_checkpoint.hpp"
+#include "store/directory/named_checkpoint.hpp"
 
 namespace cairn::cli {
 
@@ -26,6 +28,9 @@ auto with_checkpoint(const Address& given, Use use) {
     }
   }
 }
+
+/// Opened so.
+OpenCheckpoint open_named(const Address& given);
 
 /// For `use` above: throws not_found if what could not be read of this checkpoint is gone by now.
 void require_still(const Address& given, const Address& prefix);

@@ -80,7 +80,7 @@ void print_value(const OpenCheckpoint& checkpoint, const StoredTensor& tensor,
 
 void run(Tool& tool, const ViewArguments& options) {
   options.picture.given_range();  // what is wrong with it is said before anything is read
-  const auto checkpoint = open_checkpoint(resolve_checkpoint(tool.at(options.target)), Graph::read);
+  const auto checkpoint = open_named(tool.at(options.target));
   const auto& tensor = require_tensor(*checkpoint, options.key);
   require_drawable(tensor);
   auto selection = parse_selection(options.slice, tensor.shape);

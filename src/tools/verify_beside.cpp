@@ -4,7 +4,7 @@
 
 #include "cairn/error.hpp"
 #include "io/local_path.hpp"
-#include "store/contents/find_checkpoints.hpp"
+#include "store/directory/named_checkpoint.hpp"
 #include "store/contents/given_back.hpp"
 
 namespace cairn {

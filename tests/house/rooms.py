@@ -68,9 +68,10 @@ FACES = {
         "contents/lost", "contents/no_more_open", "contents/open_checkpoint", "contents/own_index",
         "contents/read_holders", "contents/replace_files", "contents/seal", "contents/spare",
         "contents/whose", "directory/candidates", "directory/catalog", "directory/commit_bundle",
-        "directory/new_metadata", "directory/pins", "directory/recovery", "directory/retention",
-        "directory/set_aside", "directory/xdmf_file", "draft", "location", "nodes/flush_node",
-        "nodes/home_id", "nodes/place", "nodes/save_map", "nodes/sets", "nodes/tidy_node", "sink", "store"},
+        "directory/named_checkpoint", "directory/new_metadata", "directory/pins", "directory/recovery",
+        "directory/retention", "directory/set_aside", "directory/xdmf_file", "draft", "location",
+        "nodes/flush_node", "nodes/home_id", "nodes/place", "nodes/save_map", "nodes/sets",
+        "nodes/tidy_node", "sink", "store"},
     "session": {"engine", "job/prefix", "nodes/part", "option_text", "restore/find_tensor"},
     "tools": {"colours", "convert_checkpoint", "dcp_import", "diff", "diff_sample", "draw",
         "element_numbers", "image", "node_saves", "progress", "read_tensor", "repair", "run_report",
@@ -79,4 +80,4 @@ FACES = {
 # No face is more than so many of a hundred headers of its room ...
 WIDEST_FACE = 40
 # ... but for these.
-WIDER_FACES = {"group": 50, "io": 46, "layout": 58, "foreign": 100, "exchange": 65, "store": 66, "tools": 74}
+WIDER_FACES = {"group": 50, "io": 46, "layout": 58, "foreign": 100, "exchange": 65, "store": 65, "tools": 74}

@@ -12,7 +12,7 @@
 #include "base/text.hpp"
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
-#include "store/contents/find_checkpoints.hpp"
+#include "store/directory/named_checkpoint.hpp"
 #include "testing/memory.hpp"
 #include "tools/verify_beside.hpp"
 

@@ -255,6 +255,8 @@ std::optional<MainFile> split_main_file(const std::filesystem::path& path) {
   using Kind = ParsedName::Kind;
   const auto extension = path.extension();
   if (extension != ".h5" && extension != ".index") return std::nullopt;
+  // What macOS writes beside a file on a file system without its attributes.
+  if (path.filename().string().starts_with("._")) return std::nullopt;
   return MainFile{std::filesystem::path(path).replace_extension(),
                   extension == ".h5" ? Kind::hdf5 : Kind::index};
 }

@@ -131,6 +131,19 @@ std::string damage_mark(const Location& at, const CatalogEntry& entry) {
   return end == text->npos ? "found damaged before" : text->substr(end + 1);
 }
 
+// With what is noted of it beside its own files.
+CatalogEntry look_at_noted(const Location& at, std::int64_t step, const FoundSizes* sizes,
+                           const LostCheckpoint* lost) {
+  auto entry = look_at(*at.files, at.directory, at.naming, step, sizes, lost);
+  const auto mark = damage_mark(at, entry);
+  if (!mark.empty()) {
+    entry.damage = mark;
+    entry.lacks_metadata = false;
+  }
+  entry.pin = find_pin(at, entry);
+  return entry;
+}
+
 // A link that leads to nothing is there.
 bool is_gone(io::FileSystem& files, const io::Path& path) {
   try {
@@ -183,15 +196,8 @@ class Scan {
   void add(std::int64_t step, const LostCheckpoint* lost) {
     if (!seen_.insert(step).second) return;
     const auto found = sizes_.find(step);
-    auto entry = look_at(*at_.files, at_.directory, at_.naming, step,
-                         found == sizes_.end() ? nullptr : &found->second, lost);
-    const auto mark = damage_mark(at_, entry);
-    if (!mark.empty()) {
-      entry.damage = mark;
-      entry.lacks_metadata = false;
-    }
-    entry.pin = find_pin(at_, entry);
-    entries_.push_back(std::move(entry));
+    const auto* sizes = found == sizes_.end() ? nullptr : &found->second;
+    entries_.push_back(look_at_noted(at_, step, sizes, lost));
   }
 
   const Location& at_;
@@ -249,6 +255,10 @@ void sort_entries(std::vector<CatalogEntry>& entries, const StatePlaces& places)
 }
 
 }  // namespace
+
+CatalogEntry look_at_step(const Location& at, std::int64_t step) {
+  return look_at_noted(at, step, nullptr, nullptr);
+}
 
 std::vector<CatalogEntry> scan_catalog(const Location& at, const SizesOfSteps& sizes) {
   if (!at.files->status(at.directory)) return {};

@@ -53,6 +53,9 @@ struct CatalogEntry {
 /// not tell.
 std::vector<CatalogEntry> scan_catalog(const Location&, const SizesOfSteps& sizes = {});
 
+/// The same of one step, which is there, alone.
+CatalogEntry look_at_step(const Location&, std::int64_t step);
+
 /// Marks what a return to an earlier checkpoint has left behind: whatever was committed between a
 /// checkpoint and the one that its run went on from. Where that is unknown: whatever has the same
 /// or a higher step than a later commit.

@@ -10,6 +10,7 @@
 #include "layout/hdf5/lay_out.hpp"
 #include "store/commit/recycled.hpp"
 #include "store/contents/find_checkpoints.hpp"
+#include "store/directory/named_checkpoint.hpp"
 #include "store/directory/file_draft.hpp"
 #include "support/forwarding_files.hpp"
 #include "support/memory_run.hpp"

@@ -1,0 +1,22 @@
+#pragma once
+/// Which checkpoints the name of a file, a prefix or a directory means. By one process.
+#include <vector>
+
+#include "store/address.hpp"
+
+namespace cairn {
+
+/// The checkpoint that PREFIX, PREFIX.index, PREFIX.h5 or a directory names. Of a directory the
+/// newest, as cairn ls and a restore have it: where the one that the state file names is damaged,
+/// the newest that is not, with a warning. Throws not_found, which says what else lies there, and
+/// data_loss for what was lost.
+Address resolve_checkpoint(const Address&);
+
+/// Whether `given` names another checkpoint than this by now, as a directory does when the job that
+/// saves there has gone on: what could not be read of this one may be gone.
+bool names_another(const Address& given, const Address& prefix);
+
+/// As resolve_checkpoint(), but all of a directory's checkpoints, the damaged and the lost too.
+std::vector<Address> resolve_checkpoints(const Address&);
+
+}  // namespace cairn
