@@ -5,6 +5,7 @@
 #include "cairn/bundle.hpp"
 #include "cairn/error.hpp"
 #include "store/commit/names.hpp"
+#include "store/contents/find_checkpoints.hpp"
 #include "store/directory/named_checkpoint.hpp"
 
 namespace cairn::python {

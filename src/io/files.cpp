@@ -167,6 +167,14 @@ void rewrite_file(FileSystem& files, const Path& path, std::string_view bytes) {
   sync_new_name(files, path);
 }
 
+static Error no_directory(FileSystem& files, const Path& path) {
+  if (!files.is_link(path)) return system_error(ENOTDIR, "create directory", path);
+  return Error(Code::invalid_argument, "cannot create directory",
+               "it is a symbolic link to what is not there",
+               "Make the directory that it leads to, or remove the link.")
+      .at(path.string());
+}
+
 void create_directories(FileSystem& files, const Path& directory) {
   const Path path = without_trailing_slash(directory);
   if (path.empty()) return;
@@ -188,7 +196,7 @@ void create_directories(FileSystem& files, const Path& directory) {
   } catch (const Error& error) {
     // Another process may have been faster; then it must be a directory.
     if (error.code() != Code::already_exists) throw;
-    if (!is_directory(files, path)) throw system_error(ENOTDIR, "create directory", path);
+    if (!is_directory(files, path)) throw no_directory(files, path);
   }
   files.sync_directory(parent);
 }

@@ -329,7 +329,7 @@ class PosixFileSystem : public FileSystem {
  public:
   void rename(const Path& from, const Path& to) override {
     if (::rename(from.c_str(), to.c_str()) != 0) {
-      throw system_error(errno, "rename to " + to.string(), from);
+      throw rename_error(errno, from, to);
     }
   }
 
@@ -337,7 +337,7 @@ class PosixFileSystem : public FileSystem {
 #ifdef RENAME_NOREPLACE
     if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return;
     if (errno != EINVAL && errno != ENOSYS) {
-      throw system_error(errno, "rename to " + to.string(), from);
+      throw rename_error(errno, from, to);
     }
 #endif
     // A link replaces nothing either. What dies between the two leaves the file under both names.

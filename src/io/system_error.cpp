@@ -63,6 +63,16 @@ Error system_error(int number, const std::string& action, const Path& path) {
       .at(path.string());
 }
 
+Error rename_error(int number, const Path& from, const Path& to) {
+  auto error = system_error(number, "rename to " + to.string(), from);
+  if (number != EPERM && number != EACCES) return error;
+  return Error(error.code(), error.problem(), error.reason(),
+               cat(error.way_out(),
+                   " If the file system has no rename, set write.atomic_rename to "
+                   "false."))
+      .at(error.path());
+}
+
 Error no_regular_file(const Path& path) {
   return Error(Code::data_loss, "cannot open file", "it is no regular file",
                "Something else stands in its place: remove it.")

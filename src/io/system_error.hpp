@@ -11,6 +11,10 @@ namespace cairn::io {
 /// "cannot ACTION: PATH (system's text) what helps". ACTION reads like "create file".
 Error system_error(int number, const std::string& action, const Path& path);
 
+/// The same of a rename. What a file system that has none may say names the option that does
+/// without.
+Error rename_error(int number, const Path& from, const Path& to);
+
 /// data_loss: what stands where a file should be has no bytes, and never will.
 Error no_regular_file(const Path& path);
 

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <concepts>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -23,9 +24,11 @@ using Text = std::string_view;
 // written. A type without these is code.
 template <class T>
 requires std::is_arithmetic_v<T> std::string expected(const T&) {
+  using Limits = std::numeric_limits<T>;
   return std::is_same_v<T, bool> ? "true or false"
-         : std::is_integral_v<T> ? "a whole number"
-                                 : "a number";
+         : std::is_integral_v<T>
+             ? cat("a whole number of ", Limits::lowest(), " to ", Limits::max())
+             : "a number";
 }
 template <class T>
 requires std::is_arithmetic_v<T>

@@ -53,6 +53,19 @@ std::vector<PastSave> saved_after(const Store& store, std::int64_t sequence) {
   return saves;
 }
 
+// A program that dropped something of its state by mistake would go on without a word.
+void tell_unused(const RestoreReport& report) {
+  constexpr std::size_t most_told = 5;
+  const auto count = report.unused_keys.size();
+  if (count == 0) return;
+  std::string list;
+  for (std::size_t i = 0; i < std::min(count, most_told); ++i) {
+    list += cat(i > 0 ? ", '" : "'", shown_name(report.unused_keys[i]), "'");
+  }
+  if (count > most_told) list += cat(" and ", count - most_told, " more");
+  log(LogLevel::warning, cat("of ", report.prefix, " the state has not wanted: ", list));
+}
+
 }  // namespace
 
 RestoreReport Restorer::restore_step(std::int64_t step, State& state, const RestoreOptions& options,
@@ -77,6 +90,7 @@ RestoreReport Restorer::restore_step(std::int64_t step, State& state, const Rest
   }
   const auto& contents = index->contents();
   report.step = step;
+  if (job.root()) tell_unused(report);
   store.history().went_back_to(
       step, contents.meta ? std::optional(contents.meta->sequence) : std::nullopt);
   if (elsewhere) elsewhere->went_back_to(contents.meta ? contents.meta->sequence : -1);

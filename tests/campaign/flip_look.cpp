@@ -8,7 +8,7 @@
 #include "base/text.hpp"
 #include "cairn/log.hpp"
 #include "campaign/flip_case.hpp"
-#include "store/contents/find_checkpoints.hpp"
+#include "store/directory/named_checkpoint.hpp"
 #include "testing/threads.hpp"
 #include "tools/verify.hpp"
 

@@ -27,6 +27,7 @@ const std::vector<std::pair<std::string, Place>> things{
     {"a pipe", [](const auto& path) { ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0); }},
     {"a directory", [](const auto& path) { fs::create_directory(path); }},
     {"a link to a device", [](const auto& path) { fs::create_symlink("/dev/zero", path); }},
+    {"a link to nothing", [](const auto& path) { fs::create_symlink("/nowhere/at/all", path); }},
     {"a link to itself", [](const auto& path) { fs::create_symlink(path.filename(), path); }},
 };
 
@@ -99,13 +100,33 @@ TEST_F(StrangeFiles, InThePlaceOfACheckpoint) {
       const auto listed = run_tool({"ls", at("").string()});
       EXPECT_EQ(listed.status, 0) << listed.err;
       EXPECT_THAT(listed.out, HasSubstr("2"));
-      if (what != "a link to itself") {  // which is as good as none
-        const auto verified = run_tool({"verify", at("").string()});
-        EXPECT_EQ(verified.status, 1) << verified.out << verified.err;
-        EXPECT_THAT(verified.out + verified.err, HasSubstr("ckpt-3"));
-      }
+      const auto verified = run_tool({"verify", at("").string()});
+      EXPECT_EQ(verified.status, 1) << verified.out << verified.err;
+      EXPECT_THAT(verified.out + verified.err, HasSubstr("ckpt-3"));
       EXPECT_EQ(restored_and_saved(), 2);
     }
+  }
+}
+
+TEST_F(StrangeFiles, ALinkToNothingIsNamed) {
+  make("ckpt-3.index", [](const auto& path) { fs::create_symlink("/nowhere/at/all", path); });
+  EXPECT_THAT(run_tool({"ls", at("").string()}).out,
+              HasSubstr("ckpt-3.index is a symbolic link to what is not there"));
+  {
+    CheckpointManager manager(serial_group(), at(""), options());
+    manager.save(3, state_);
+  }
+  EXPECT_EQ(run_tool({"verify", at("").string()}).status, 0);
+  // The directory of the checkpoints.
+  const auto link = scratch_.path() / "link";
+  fs::create_symlink("/nowhere/at/all", link);
+  try {
+    CheckpointManager manager(serial_group(), link, options());
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::invalid_argument);
+    EXPECT_THAT(error.reason(), HasSubstr("a symbolic link to what is not there"));
+    EXPECT_EQ(error.path(), link.string());
   }
 }
 

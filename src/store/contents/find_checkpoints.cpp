@@ -15,7 +15,10 @@ std::vector<std::string> list_prefixes(const Address& directory) {
   for (const auto& entry : directory.list()) {
     const auto file = commit::split_main_file(entry);
     if (!file) continue;
-    if (try_recognise(format_of(file->kind), directory / entry).value_or(true)) {
+    const auto path = directory / entry;
+    // A link that leads to nothing is there: what it led to was a checkpoint.
+    if (try_recognise(format_of(file->kind), path).value_or(true) ||
+        (!path.exists() && path.files()->is_link(path.path()))) {
       found.insert(file->prefix.string());
     }
   }

@@ -85,6 +85,7 @@ class Directory final : public Store {
   void make_durable();
   void make_temp(commit::Transaction&);
   void require_replaceable(std::int64_t step, bool may_overwrite) const;
+  void warn_of_others();
   bool is_staged(const commit::Transaction&) const;  // is to be
   bool tidy_behind(const commit::Transaction&, int data_files, bool durable,
                    std::vector<CatalogEntry>, const Meanwhile&);
@@ -95,6 +96,7 @@ class Directory final : public Store {
   std::optional<std::vector<std::string>> listing_;  // as it began
   Sequences sequences_;
   std::optional<commit::Transaction> unwithdrawn_;  // failed, but recovery could still complete it
+  bool warned_ = false;                             // that others' checkpoints are there
   bool spoiled_ = false;  // the staging directory is to go when no save needs it
 };
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "cairn/log.hpp"
 #include "store/commit/recycled.hpp"
 #include "store/contents/format.hpp"
 #include "store/directory/directory.hpp"
@@ -107,6 +108,22 @@ void Directory::make_temp(commit::Transaction& save) {
     }
 }
 
+// A job that was started anew by mistake would else lose what it should have restored, unheard.
+void Directory::warn_of_others() {
+  if (warned_ || !place_.naming.numbered || !history_.is_unrelated()) return;
+  warned_ = true;
+  const auto live = restorable(history_.catalog());
+  const auto ours =
+      std::count_if(live.begin(), live.end(), [](const auto* one) { return one->ours; });
+  if (ours == 0) return;
+  log(LogLevel::warning,
+      cat("this run saves into ", place_.directory.string(), ", and has restored none of the ",
+          ours, ours == 1 ? " checkpoint" : " checkpoints", " there (the newest is step ",
+          live.front()->step,
+          "): those count as an older run's, and the rules of keep let them "
+          "go first. Restore first, pin what is to stay, or use another directory."));
+}
+
 Draft Directory::begin_save(const Intent& intent) {
   const auto step = intent.step;
   const auto data_files = intent.data_files;
@@ -114,6 +131,7 @@ Draft Directory::begin_save(const Intent& intent) {
   make_durable();
   sequences_.require(step);
   require_replaceable(step, intent.may_overwrite);
+  warn_of_others();
   const auto takes = owned_.recycling.choose_left(step, data_files, alone);
   const auto recycled = takes                      ? takes->bytes
                         : owned_.recycling.is_on() ? owned_.recycling.trim(data_files)

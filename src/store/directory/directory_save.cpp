@@ -47,8 +47,10 @@ void Directory::require_replaceable(std::int64_t step, bool may_overwrite) const
         .at(foreign);
   }
   if (may_overwrite || !history_.is_taken(step)) return;
+  const auto* there = history_.find(step);
   throw Error(Code::already_exists, cat("step ", step, " exists in ", place_.directory.string()),
-              "it is whole and nothing has superseded it",
+              there && there->unreadable ? cat("it cannot be read now: ", there->damage)
+                                         : "it is whole and nothing has superseded it",
               cat("Save another step, use another directory, or set ", policy_.options_name,
                   "::overwrite."))
       .at(prefix.string());

@@ -56,6 +56,8 @@ class History {
   // -- where the state comes from -----------------------------------------------------------------
   /// The sequence of the checkpoint that the state descends from; -1: of none.
   std::int64_t head() const { return head_; }
+  /// Whether the application saves beside checkpoints of others, of which it has restored none.
+  bool is_unrelated() const { return head_ < 0 && elsewhere_ < 0 && !restored_from_ && !origin_; }
   /// ... of its ancestors the last one here, which is the parent of what is saved here: what lies
   /// between the two here has been left behind.
   std::int64_t parent_here() const { return elsewhere_ < 0 ? head_ : head_here_; }

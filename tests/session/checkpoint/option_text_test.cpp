@@ -153,7 +153,7 @@ TEST(OptionText, RefusesAndProposes) {
   refused("xyzzy", "4", "there is no option 'xyzzy'");
   refused("keep.last", "", "a whole number");
   refused("keep.last", "3 ", "a whole number");
-  refused("keep.last", "99999999999", "a whole number");
+  refused("keep.last", "99999999999", "a whole number of -2147483648 to 2147483647");
   refused("keep.every_hours", "soon", "a number");
   refused("overwrite", "yes", "true or false");
   refused("write.writer", "psoix", "posix, mpi_io, hdf5_collective");
