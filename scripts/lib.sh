@@ -167,3 +167,15 @@ make_venv() {
   rm -rf "$log.probe"
   return 4
 }
+
+# make_venv REQUIREMENTS VENV LOG [BASE]: a virtual environment with these, on top of the packages of BASE,
+# unless it is there; 1: PyPI is out of reach, or has not what they need.
+make_venv() {
+  local requirements=$1 venv=$2 log=$3 base=${4:-}
+  ! cmp -s "$requirements" "$venv/installed" || return 0
+  rm -rf "$venv"
+  quietly "$log" python3 -m venv "$venv" || die "python3 cannot make a virtual environment"
+  [ -z "$base" ] || (cd "$venv"/lib/python3* && printf '%s\n' "$base"/lib/python3*/site-packages >site-packages/base.pth)
+  quietly "$log" "$venv/bin/python" -m pip --disable-pip-version-check --no-input install -r "$requirements" || return 1
+  cp "$requirements" "$venv/installed"
+}
