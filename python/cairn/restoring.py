@@ -162,7 +162,7 @@ class Restoring(Kinds, Parts):
         return any(self._has_array(below(key, name)) for name in self._names(key, form))
 
     def _is_kind_of_array(self, kind):
-        return kind in ("array", "as parameter") or kind.startswith(("tensor", "DTensor"))
+        return kind in ("array", "as parameter") or kind.startswith(("tensor", "DTensor", "jax"))
 
     # -- what the dict has there --------------------------------------------------------------------
 
@@ -609,7 +609,7 @@ class Restoring(Kinds, Parts):
         if len(shape) == 1 and is_sequence:
             array = self._want_new(key, (dtype, shape))
             return lambda: sequence(array.tolist())
-        kind = self._ARRAYS if self._module in (None, "cairn.torch") else "array"
+        kind = self._ARRAYS if self._module in (None, self._MODULE) else "array"
         return self._make_array(key, kind if shape else kind.replace("array", "numpy"),
                                 (dtype, shape), None)
 
