@@ -1,142 +1,17 @@
 """Each optimizer of optax, models of flax's linen and nnx: a run that saves and the runs that go on from
-its checkpoint are the run without Cairn, loss by loss and state by state, to the last bit; on 8 devices, on
-4 and on 2."""
+its checkpoint are the run without Cairn, loss by loss and state by state, to the last bit."""
 
 import inspect
-import os
-import tempfile
 import unittest
-import warnings
 
-os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
-os.environ["JAX_PLATFORMS"] = "cpu"
+from jax_cases import NETS, STEPS, STOP, Case, Lookahead, OfExamples, Run, bits, loss, plain, start, stepping
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 import optax.contrib
-from flax import linen, nnx
+from flax import nnx
 from flax.training import train_state
-from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
-
-import cairn
-import cairn.jax
-
-warnings.simplefilter("ignore")  # JAX's own: of what is deprecated
-STEPS, STOP = 4, 2
-
-
-# -- what is compared -------------------------------------------------------------------------------
-
-
-def bits(value):
-    """What it is, and its elements on each device."""
-    if not isinstance(value, jax.Array):
-        array = np.asarray(value)
-        return type(value).__name__, str(array.dtype), array.shape, array.tobytes()
-    if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
-        return "key", str(jax.random.key_impl(value)), value.sharding, bits(jax.random.key_data(value))
-    each = [(str(one.device), np.asarray(one.data).tobytes()) for one in value.addressable_shards]
-    return "array", str(value.dtype), value.weak_type, value.shape, value.sharding, value.committed, each
-
-
-def plain(tree):
-    found, form = jax.tree_util.tree_flatten_with_path(tree)
-    return form, {jax.tree_util.keystr(path): bits(one) for path, one in found}
-
-
-# -- runs -------------------------------------------------------------------------------------------
-
-
-class Net(linen.Module):
-    """With statistics of batches, dropout, a scalar, a parameter of two bytes and one without elements."""
-
-    @linen.compact
-    def __call__(self, x):
-        x = linen.BatchNorm(use_running_average=False)(linen.Dense(6)(x))
-        x = linen.Dropout(0.2, deterministic=False)(jnp.tanh(x))
-        x = linen.Dense(4)(x) * self.param("scale", linen.initializers.ones, ())
-        self.param("none", linen.initializers.ones, (0, 2))
-        return x * self.param("coarse", linen.initializers.ones, (4,), jnp.bfloat16)
-
-
-NET = Net()
-
-
-def start(tx, seed):
-    first, key = jax.random.split(jax.random.key(seed))
-    made = NET.init({"params": first, "dropout": first}, jnp.ones((6, 4)))
-    params = made["params"]
-    if isinstance(tx, Lookahead):
-        params = optax.LookaheadParams.init_synced(params)
-    return {"params": params, "stats": made["batch_stats"], "optimizer": tx.init(params), "key": key,
-            "old": jax.random.PRNGKey(seed), "keys": jax.random.split(jax.random.key(seed, impl="rbg"), 3),
-            "step": 0, "nothing": None}
-
-
-class Lookahead(optax.GradientTransformationExtraArgs):
-    """Of two sets of parameters."""
-
-
-class OfExamples(optax.GradientTransformationExtraArgs):
-    """Wants gradients of each example."""
-
-
-def loss(params, stats, x, drop):
-    y, changed = NET.apply({"params": params, "batch_stats": stats}, x, rngs={"dropout": drop}, mutable=["batch_stats"])
-    return jnp.square(y - 1).mean(), changed["batch_stats"]
-
-
-@jax.jit
-def backward(params, state):
-    """All of a step but the optimizer, compiled once."""
-    key, drop, draw = jax.random.split(state["key"], 3)
-    old, more = jax.random.split(state["old"])
-    x = jax.random.normal(draw, (6, 4)) + 0.1 * jax.random.normal(more, (4,))
-    keys = jax.vmap(lambda one: jax.random.split(one)[0])(state["keys"])
-    (found, stats), grads = jax.value_and_grad(loss, has_aux=True)(params, state["stats"], x, drop)
-    return found, grads, (state["stats"], x, drop), {
-        "stats": stats, "key": key, "old": old, "keys": keys, "step": state["step"] + 1}
-
-
-def stepping(tx):
-    """What makes (the next state, loss) of a state."""
-
-    @jax.jit
-    def update(found, grads, batch, optimizer, params):
-        if isinstance(tx, OfExamples):
-            grads = jax.tree.map(lambda one: jnp.stack([one, 2 * one]), grads)
-        value = lambda params: loss(params, *batch)[0]
-        updates, optimizer = tx.update(grads, optimizer, params, value=found, grad=grads, value_fn=value, obj_fn=value)
-        return optax.apply_updates(params, updates), optimizer
-
-    def step(state):
-        params, optimizer = state["params"], state["optimizer"]
-        found, grads, batch, rest = backward(getattr(params, "fast", params), {
-            name: state[name] for name in ("stats", "key", "old", "keys", "step")})
-        params, optimizer = update(found, grads, batch, optimizer, params)
-        return {**state, **rest, "params": params, "optimizer": optimizer}, found
-
-    return step
-
-
-class Run:
-    """Trains from the beginning, or from what a restore has put into its state."""
-
-    def __init__(self, start, step, resumes=False):
-        self.state = {"train": start(5 if resumes else 3), "losses": [], "step": 0}
-        self.step = step
-
-    def train(self, end):
-        for _ in range(self.state["step"], end):
-            self.state["train"], loss = self.step(self.state["train"])
-            self.state["losses"].append(float(loss))
-            self.state["step"] += 1
-        return self
-
-    def result(self):
-        return plain(self.state)
 
 
 # -- optimizers -------------------------------------------------------------------------------------
@@ -169,15 +44,17 @@ GIVEN = {  # what those are made of that take more than a learning rate
     "conditionally_mask": (adam, lambda step: step % 2 == 0),
     "conditionally_transform": (adam, lambda step: step % 2 == 0), "ema": (0.9,), "flatten": (adam,),
     "freeze": (wide,), "lookahead": (adam, 3, 0.5), "masked": (adam, wide),
-    "measure_with_ema": (norm, 0.9), "multi_transform": (of_some, labels), "partition": (of_some, labels),
+    "measure_with_ema": (lambda updates, *_: updates, 0.9),
+    "multi_transform": (of_some, labels), "partition": (of_some, labels),
     "named_chain": (("first", adam), ("then", optax.ema(0.9))), "scale": (0.5,),
     "scale_by_backtracking_linesearch": (3,), "scale_by_zoom_linesearch": (3,), "scale_by_schedule": (schedule,),
     "snapshot": ("norm", norm), "stateless": (lambda updates, params: updates,),
     "stateless_with_tree_map": (lambda update, parameter: update,), "trace": (0.9,),
     "with_extra_args_support": (adam,), "differentially_private_aggregate": (1.0, 0.1, jax.random.key(7)),
-    "dpsgd": (0.01, 1.0, 0.1, jax.random.key(7)), "mechanize": (adam,), "sam": (adam, optax.sgd(0.05)),
+    "dpsgd": (0.01, 1.0, 0.1, 7), "mechanize": (adam,), "sam": (adam, optax.sgd(0.05)),
     "schedule_free": (optax.sgd(0.01), 0.01), "split_real_and_imaginary": (adam,),
 }
+WANTS = {"contrib.sam": (), "contrib.sophia": ("obj_fn",)}  # beside what all others get
 NAMED = {"selective_transform": {"freeze_mask": wide}, "galore": {"rank": 2}}
 
 
@@ -213,60 +90,185 @@ def optimizers():
         "inject_hyperparams": lambda: optax.inject_hyperparams(optax.adamw)(schedule, b1=0.8),
         "inject_hyperparams of arrays": lambda: optax.inject_hyperparams(optax.sgd)(jnp.asarray(0.1), momentum=0.9),
         "inject_stateful_hyperparams": lambda: optax.inject_stateful_hyperparams(optax.lion)(0.01),
-        "nothing in optax.chain": optax.chain,
     }.items():
         yield name, lambda make=make: optax.with_extra_args_support(make())
 
 
-class Case(unittest.TestCase):
-    maxDiff = 2000
-
-    def setUp(self):
-        made = tempfile.TemporaryDirectory()
-        self.addCleanup(made.cleanup)
-        self.directory = f"{made.name}/run"
-
-    def manager(self, name=""):
-        return cairn.jax.Manager(f"{self.directory}{name}")
-
-    def same(self, got, expected):
-        self.assertEqual(got[0], expected[0])
-        self.assertEqual({key for key in expected[1] if got[1].get(key) != expected[1][key]}, set())
-        self.assertEqual(got[1], expected[1])
-
-    def row(self, name, start, step):
-        """All runs of one row of a table. Returns the state of the one without Cairn."""
-        alone = Run(start, step).train(STEPS).result()
-        with self.manager(name) as manager:
-            run = Run(start, step)
-            self.assertIsNone(manager.restore_latest(run.state))
-            (manager.save_async if len(name) % 2 else manager.save)(STOP, run.train(STOP).state)
-            self.same(run.train(STEPS).result(), alone)
-        stopped = Run(start, step).train(STOP).result()
-        structs = lambda seed: jax.eval_shape(lambda: start(seed))
-        with self.manager(name) as manager:
-            for run in (Run(start, step, True), Run(start, step, True).train(1), Run(structs, step, True)):
-                self.assertIsNotNone(manager.restore_latest(run.state))
-                self.same(run.result(), stopped)
-                self.same(run.train(STEPS).result(), alone)
+# What optax itself says, without Cairn.
+REFUSED = {
+    ("scale_by_distance_over_gradients", True): r"the existing parameter it received has shape \(1,\)",
+    ("scale_by_sm3", True): "IndexError: list index out of range",
+    ("sm3", True): "IndexError: list index out of range",
+    ("contrib.mechanize", True): "lax.clamp requires arguments to have the same dtypes",
+    ("contrib.muon", True): "ZeroDivisionError: division by zero",
+    ("contrib.scale_by_muon", True): "pytree structure error: different types",
+    ("contrib.scale_by_muon", False): "pytree structure error: different types",
+    ("contrib.sophia", True): "primal and tangent arguments to jax.jvp do not match",
+}
+# Where a parameter has two bytes, their first state has not the dtypes that steps give it.
+GROW = {"inject_hyperparams", "inject_hyperparams of arrays", "inject_stateful_hyperparams", "contrib.dadapt_adamw",
+        "contrib.momo", "contrib.momo_adam", "contrib.prodigy"}
 
 
 class Table(Case):
     def test_every_optimizer(self):
-        ran, refused = 0, {}
+        ran, refused, grow = 0, {}, set()
         for name, make in optimizers():
-            with self.subTest(name):
-                try:
-                    tx = make()
-                    step = stepping(tx)
-                    step(start(tx, 3))
-                except Exception as error:  # by optax, without Cairn
-                    refused[name] = f"{type(error).__name__}: {str(error).splitlines()[0]}"
-                    continue
-                self.row(name, lambda seed, tx=tx: start(tx, seed), step)
-                ran += 1
-        print(f"{ran} lines", *(f"refused without Cairn: {name}: {why}" for name, why in refused.items()),
-              sep="\n")
+            tx = make()
+            step = stepping(tx, *[WANTS[one] for one in [name] if one in WANTS])
+            for odd in (True, False):
+                with self.subTest(name, odd=odd):
+                    try:
+                        step(step(start(tx, 3, odd))[0])
+                    except Exception as error:  # by optax, without Cairn
+                        refused[name, odd] = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+                        continue
+                    if self.row(f"{name} {odd}", lambda seed: start(tx, seed, odd), step):
+                        grow.add(name)
+                    ran += 1
+                break
+        print(f"{ran} lines", *(f"refused without Cairn: {name}{' with odd parameters' * odd}: {why}"
+                                for (name, odd), why in refused.items()),
+              f"with other dtypes after some steps: {', '.join(sorted(grow))}", sep="\n")
+        self.assertGreater(ran, 115)
+        for (name, odd), why in refused.items():
+            self.assertRegex(why, REFUSED.get((name, odd), f"^$ {name} {odd}"))
+        self.assertEqual((refused.keys(), grow), (REFUSED.keys(), GROW))
+
+    def test_train_states(self):
+        """Of flax's own class; its step is a number of Python until the first step."""
+        class State(train_state.TrainState):
+            stats: dict
+            key: jax.Array
+
+        tx = optax.chain(optax.clip(0.5), adam)
+
+        def make(seed):
+            made = start(tx, seed)
+            return State.create(apply_fn=NETS[True].apply, params=made["params"], tx=tx, stats=made["stats"],
+                                key=made["key"])
+
+        @jax.jit
+        def step(state):
+            key, drop = jax.random.split(state.key)
+            (found, stats), grads = jax.value_and_grad(loss, has_aux=True)(
+                state.params, state.stats, jax.random.normal(drop, (6, 4)), drop)
+            return state.apply_gradients(grads=grads, stats=stats, key=key), found
+
+        self.row("", make, step)
+        with self.manager("before") as manager:
+            manager.save(0, {"train": make(3)})
+            for got in (make(4), step(make(4))[0], jax.eval_shape(lambda: make(4))):
+                got = {"train": got}
+                manager.restore(0, got)
+                self.same(plain(got), plain({"train": make(3)}))
+
+
+# -- flax nnx ---------------------------------------------------------------------------------------
+
+
+class Deep(nnx.Module):
+    def __init__(self, rngs):
+        self.first, self.last = nnx.Linear(4, 6, rngs=rngs), nnx.Linear(6, 4, rngs=rngs)
+        self.norm, self.drop = nnx.BatchNorm(6, rngs=rngs), nnx.Dropout(0.2, rngs=rngs)
+        self.rngs, self.seen = rngs, nnx.Variable(jnp.zeros((), jnp.int32))
+
+    def __call__(self, x):
+        self.seen[...] += 1
+        return self.last(self.drop(jnp.tanh(self.norm(self.first(x)))))
+
+
+def made(tx, seed=0):
+    net = Deep(nnx.Rngs(seed, dropout=seed + 1, data=jax.random.key(seed, impl="rbg")))
+    return net, nnx.Optimizer(net, tx, wrt=nnx.Param)
+
+
+@nnx.jit
+def train_step(net, optimizer):
+    x = jax.random.normal(net.rngs.data(), (6, 4))
+    found, grads = nnx.value_and_grad(lambda net: jnp.square(net(x) - 1).mean())(net)
+    optimizer.update(net, grads)
+    return found
+
+
+def resume_optax(manager, make):
+    state = {"train": jax.eval_shape(make), "losses": [], "step": 0}  # make() gives parameters, optax's state, keys
+    if manager.restore_latest(state) is None:
+        state["train"] = make()
+    return state
+
+
+def resume_nnx(manager, make):
+    graph, arrays = nnx.split(nnx.eval_shape(make))  # make() gives (model, optimizer)
+    state = {"train": arrays, "losses": [], "step": 0}
+    if manager.restore_latest(state) is None:
+        return make(), state
+    return nnx.merge(graph, state["train"]), state
+
+
+def save_nnx(manager, both, state):
+    state["step"] += 1
+    manager.save(state["step"], {**state, "train": nnx.state(both)})
+
+
+class OfNnx(Case):
+    def test_code_of_the_page(self):
+        tx = optax.with_extra_args_support(adam)
+        step = stepping(tx)
+        with self.manager() as manager:
+            for number in range(STOP):
+                run = Run(lambda seed: None, step)
+                run.state = resume_optax(manager, lambda: start(tx, 3))
+                self.assertEqual(run.state["step"], number)
+                manager.save(number + 1, run.train(number + 1).state)
+        self.same(run.result(), Run(lambda seed: start(tx, 3), step).train(STOP).result())
+        alone = made(adam)
+        losses = self.train(alone, STOP)
+        with self.manager("nnx") as manager:
+            for loss in losses:
+                both, state = resume_nnx(manager, lambda: made(adam))
+                self.assertEqual(self.train(both, 1), [loss])
+                save_nnx(manager, both, state)
+        self.same(plain(nnx.state(both)), plain(nnx.state(alone)))
+
+    def train(self, both, steps):
+        return [bits(train_step(*both)) for _ in range(steps)]
+
+    def test_states(self):
+        rows = {"adamw": optax.adamw(0.01), "sgd": optax.sgd(0.01, momentum=0.9), "lion": optax.lion(0.01),
+                "adafactor": optax.adafactor(0.01, min_dim_size_to_factor=2), "MultiSteps": optax.MultiSteps(adam, 2),
+                "inject_hyperparams": optax.inject_hyperparams(optax.adam)(schedule)}
+        for name, tx in rows.items():
+            with self.subTest(name), self.manager(name) as manager:
+                alone = made(tx)
+                losses = self.train(alone, STEPS)
+                both = made(tx)
+                self.assertEqual(self.train(both, STOP), losses[:STOP])
+                manager.save(STOP, {"both": nnx.state(both), "step": STOP})
+                then = plain(nnx.state(both))
+                for resumed in (self.updated, self.merged):
+                    both = resumed(manager, tx)
+                    self.same(plain(nnx.state(both)), then)
+                    self.assertEqual(self.train(both, STEPS - STOP), losses[STOP:])
+                    self.same(plain(nnx.state(both)), plain(nnx.state(alone)))
+        print(f"{2 * len(rows)} lines of nnx")
+
+    def updated(self, manager, tx):
+        """Into a model that is there."""
+        net, optimizer = made(tx, seed=5)
+        self.train((net, optimizer), 1)
+        state = {"both": nnx.state((net, optimizer)), "step": 0}
+        manager.restore_latest(state)
+        nnx.update((net, optimizer), state["both"])
+        return net, optimizer
+
+    def merged(self, manager, tx):
+        """Into one that was never made."""
+        graph, shapes = nnx.split(nnx.eval_shape(lambda: made(tx)))
+        state = {"both": shapes, "step": 0}
+        manager.restore_latest(state)
+        net, optimizer = nnx.merge(graph, state["both"])
+        return net, optimizer
 
 
 if __name__ == "__main__":

@@ -6,9 +6,11 @@ import copy
 import os
 import pickle
 import random
+import shutil
 import tempfile
 import traceback
 import unittest
+import unittest.mock
 import warnings
 
 from torch_jobs import job  # first: it sets what torch reads when it is imported
@@ -184,6 +186,12 @@ def compiled_as_it_is(net):
     return torch.compile(net, backend="eager")
 
 
+def by_inductor():
+    torch.compiler.set_stance("default")
+    torch._inductor.config.compile_threads = 1  # in this process
+    return torch.compile(ddp(Wide, False))
+
+
 def wrapped():
     net = Net()
     net.norm = checkpoint_wrapper(net.norm)
@@ -239,6 +247,7 @@ KINDS = {
     "experts": Experts,
     "pipeline": stages,
 }
+COMPILED = {"DDP by inductor": by_inductor}  # which takes a while
 # All ranks have the same batches.
 SAME_DATA = {"tensor parallel", "FSDP and tensor parallel", "experts", "pipeline"}
 # Their optimizers are saved by the names of parameters; of the last two each rank has parameters of its own.
@@ -263,7 +272,8 @@ class Run:
 
     def __init__(self, kind, optimizer, resumes=False):
         torch.manual_seed(9 if resumes else 3)
-        self.net = KINDS[kind](resumes) if KINDS[kind] is meta else KINDS[kind]()
+        make = {**KINDS, **COMPILED}[kind]
+        self.net = make(resumes) if make is meta else make()
         trained = [one for one in self.net.parameters() if one.requires_grad]
         self.optimizer = OPTIMIZERS[optimizer](trained)
         self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, 6)
@@ -418,6 +428,11 @@ def go_on_elsewhere(place, kind, optimizer, sizes):
     run.train(STEPS)
 
 
+def compiled_and_resumed(place):
+    each(save_and_go_on, f"{place}/", [("DDP by inductor", "AdamW", (2,))])
+    assert torch._inductor.metrics.generated_kernel_count > 0
+
+
 def leave(path, value):
     if dist.get_rank() == 0:
         with open(path, "wb") as file:
@@ -438,6 +453,14 @@ class Table(unittest.TestCase):
         ran = sum(len(sizes) ** 2 for kind, optimizer, sizes in rows if (kind, optimizer) not in REFUSED)
         print(f"{ran} lines", *(f"refused without Cairn: {', '.join(row)}: {why}" for row, why in REFUSED.items()),
               sep="\n")
+
+    def test_code_that_inductor_compiled(self):
+        if shutil.which("g++") is None:
+            self.skipTest("inductor has no g++")
+        with tempfile.TemporaryDirectory() as place:
+            with unittest.mock.patch.dict(os.environ, TORCHINDUCTOR_CACHE_DIR=f"{place}/cache"):
+                job(2, compiled_and_resumed, place)
+        print("1 line of inductor")
 
     def run_all(self, rows):
         sizes = sorted({size for *_, sizes in rows for size in sizes})
