@@ -16,8 +16,9 @@ import numpy as np
 from . import own
 from .forms import NAME, PARTS, PLAIN
 from .leaves import _error, json_of
+from .making import numpy_dtype
 from .manager import CheckpointManager
-from .restoring import Restoring, numpy_dtype
+from .restoring import Restoring
 from .saving import NATURAL, NUMBERS, Kinds, Saving
 
 __all__ = ["Manager"]
