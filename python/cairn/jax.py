@@ -10,16 +10,24 @@
 """
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from . import own
-from .forms import PARTS, PLAIN
-from .leaves import _error
+from .forms import NAME, PARTS, PLAIN
+from .leaves import _error, json_of
+from .making import numpy_dtype
 from .manager import CheckpointManager
 from .restoring import Restoring
-from .saving import Kinds, Saving
+from .saving import NATURAL, NUMBERS, Kinds, Saving
 
 __all__ = ["Manager"]
+
+
+# Kinds of what is saved, beside those of forms.py. Nothing is said of most arrays.
+_ARRAY = "jax.Array"
+_WEAK = "jax.Array weak"  # in sums with others it takes their dtype
+_KEY = "jax key "  # and the name of what draws numbers from it
 
 
 class Manager(CheckpointManager):
@@ -29,11 +37,13 @@ class Manager(CheckpointManager):
 
     jax.Array             the shards that this process has, each once; replicas on several
                           processes are written once and compared
-    jax.ShapeDtypeStruct  only in what is restored: its sharding says where the new array lies
-    keys of jax.random    their data
+    jax.ShapeDtypeStruct  only in what is restored, as jax.eval_shape makes them: its sharding says
+                          where the new array lies
+    keys of jax.random    their data, and the name of what draws numbers from them
 
     Arrays of JAX never change: a restore puts new ones into the dict, on the mesh of the old ones,
-    which may be another than the one that was saved.
+    which may be another than the one that was saved. A number of Python that became an array, or the
+    other way round, comes back as what was saved.
 
     comm    a communicator of mpi4py on all processes of jax.distributed; None: there is one
 
@@ -57,6 +67,8 @@ class Manager(CheckpointManager):
 class _JaxKinds(Kinds):
     """Of values that are no arrays JAX makes no tree: they come back as they were saved, but for those
     of a registered class, such as the named tuples of optax."""
+
+    _MODULE = "cairn.jax"
 
     def _holds(self, value):
         is_registered = own.is_named_tuple(value) or (
@@ -84,7 +96,9 @@ class _JaxKinds(Kinds):
 
 
 class _JaxSaving(_JaxKinds, Saving):
-    _MODULE = "cairn.jax"
+    def _is_told(self, key, text, value):
+        """What nothing is said of is an array of JAX."""
+        return text not in ('"numpy"', '"array"') and super()._is_told(key, text, value)
 
     def _add_all(self, path, container):
         if path:
@@ -105,8 +119,13 @@ class _JaxSaving(_JaxKinds, Saving):
         self._require_elements(key, value)
         if isinstance(value, jax.ShapeDtypeStruct):
             raise _error(key, "it is a ShapeDtypeStruct and has no elements", "Give the array.")
-        if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
+        if _is_key(value):
+            self._say(key, json_of(NAME, _KEY + str(jax.random.key_impl(value))))
             value = jax.random.key_data(value)
+        elif value.weak_type:
+            self._say(key, json_of(NAME, _WEAK))
+        elif value.ndim == 0 and value.dtype.name in NATURAL:
+            self._say(key, json_of(NAME, _ARRAY))
         parts = {}
         for shard in value.addressable_shards:
             place = _place(shard.index, value.shape)
@@ -116,6 +135,8 @@ class _JaxSaving(_JaxKinds, Saving):
 
 
 class _JaxRestoring(_JaxKinds, Restoring):
+    _ARRAYS = _ARRAY
+
     def _fit_all(self, path, container, saved=()):
         if path:
             super()._fit_all(path, container, saved)
@@ -137,28 +158,113 @@ class _JaxRestoring(_JaxKinds, Restoring):
         if not isinstance(value, (jax.Array, jax.ShapeDtypeStruct)):
             return super()._fit_by_itself(key, value, form)
         self._require_elements(key, value)
-        if not jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
-            return self._new_array(key, value)
-        if isinstance(value, jax.ShapeDtypeStruct):
-            raise _error(key, "it is a ShapeDtypeStruct of a random key",
-                         "Give a key, such as jax.random.key(0).")
-        data, kind = self._new_array(key, jax.random.key_data(value)), jax.random.key_impl(value)
-        return lambda: jax.random.wrap_key_data(data(), impl=kind)
+        if value.ndim == 0 and not _is_key(value) and self._is_number_there(key, form):
+            return self._make_stored(key, form)
+        kind = form.kind if form is not None else _ARRAY
+        impl = _key_of(value) if _is_key(value) else None
+        if kind.startswith(_KEY) or (impl and self._module == self._MODULE):
+            was, here = (one.removeprefix(_KEY) if one.startswith(_KEY) else None
+                         for one in (kind, _KEY + impl[0] if impl else ""))
+            if was != here:
+                raise _error(key, f"it is {_said(here)} here, and was {_said(was)}",
+                             "Restore into what was saved, and make the other one of it.")
+        if impl is None:
+            return self._new_array(key, value, value.dtype, value.shape, kind == _WEAK)
+        data = self._new_array(key, value, *impl[1:])
+        return lambda: jax.random.wrap_key_data(data(), impl=impl[0])
 
-    def _new_array(self, key, value):
-        sharding = value.sharding
+    def _is_number_there(self, key, form):
+        """Whether it is one of Python or NumPy, which no array takes the place of."""
+        if form is not None:
+            return form.kind in ("numpy", *NUMBERS.values())
+        found = self._find(key)
+        return (self._module == self._MODULE and found is not None and found[0] in NATURAL
+                and len(found[1]) == 0)
+
+    def _new_array(self, key, value, dtype, shape, is_weak=False):
+        """What makes one that lies where `value` does."""
+        _require_bits(key, dtype)
+        shape, sharding = tuple(shape), _sharding(key, value)
         if sharding is None:
-            sharding = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
+            array = np.empty(shape, dtype)
+            self._add_parts(key, array, {tuple((0, extent) for extent in shape): array})
+            self._own.append(key)
+            device = next(iter(value.devices())) if isinstance(value, jax.Array) else None
+            return lambda: _uncommitted(array, is_weak, device)
         parts = {}
-        for index in sharding.addressable_devices_indices_map(tuple(value.shape)).values():
-            place = _place(index, value.shape)
+        for index in sharding.addressable_devices_indices_map(shape).values():
+            place = _place(index, shape)
             if place not in parts:
-                parts[place] = np.empty([high - low for low, high in place], value.dtype)
-        self._add_parts(key, value, parts)
+                parts[place] = np.empty([high - low for low, high in place], dtype)
+        self._add_parts(key, jax.ShapeDtypeStruct(shape, dtype), parts)
         self._own.append(key)
-        return lambda: jax.make_array_from_callback(
-            tuple(value.shape), sharding, lambda index: parts[_place(index, value.shape)],
-            dtype=value.dtype)
+
+        def make():
+            array = jax.make_array_from_callback(
+                shape, sharding, lambda index: parts[_place(index, shape)], dtype=dtype)
+            return jax.device_put(_weak(array), sharding) if is_weak else array
+
+        return make
+
+    def _make_array(self, key, kind, found, present):
+        maker = super()._make_array(key, kind, found, present)
+        if not kind.startswith("jax"):
+            return maker
+        _require_bits(key, numpy_dtype(key, found[0]))
+        if kind.startswith(_KEY):
+            return lambda: jax.random.wrap_key_data(maker(), impl=kind.removeprefix(_KEY))
+        return lambda: _uncommitted(maker(), kind == _WEAK)
+
+
+def _is_key(value):
+    return jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)
+
+
+def _key_of(value):
+    """Of a random key or its struct: (the name of what draws numbers from it, dtype, shape) of its data."""
+    names = []
+
+    def data(key):
+        names.append(str(jax.random.key_impl(key)))
+        return jax.random.key_data(key)
+
+    made = jax.eval_shape(data, jax.ShapeDtypeStruct(value.shape, value.dtype))
+    return names[0], made.dtype, made.shape
+
+
+def _said(kind):
+    return f"a random key of {kind}" if kind else "an array"
+
+
+def _sharding(key, value):
+    """None: nothing says where it must lie, and what is computed with it says it."""
+    sharding = value.sharding
+    if sharding is None or (isinstance(value, jax.Array) and not value.committed):
+        return None
+    if isinstance(getattr(sharding, "mesh", None), jax.sharding.AbstractMesh):
+        there = jax.sharding.get_mesh()
+        if there.abstract_mesh != sharding.mesh:
+            raise _error(key, "its sharding names a mesh without devices",
+                         "Restore under jax.set_mesh, or give a sharding of devices.")
+        return jax.sharding.NamedSharding(there, sharding.spec)
+    return sharding
+
+
+def _require_bits(key, dtype):
+    if jax.dtypes.canonicalize_dtype(dtype) != dtype:
+        raise _error(key, f"JAX would make its {dtype} shorter", "Set jax_enable_x64.")
+
+
+def _uncommitted(array, is_weak, device=None):
+    with jax.default_device(device or jax.config.jax_default_device):
+        made = jax.device_put(array)
+        return _weak(made) if is_weak else made
+
+
+def _weak(array):
+    """The same, of a weak type. Only those that JAX makes of numbers of Python are of one."""
+    zero = jnp.asarray({"i": 0, "f": 0.0, "c": 0j}.get(array.dtype.kind))
+    return jnp.broadcast_to(zero, array.shape).at[...].set(array) if zero.dtype == array.dtype else array
 
 
 def _require_text(name):

@@ -5,34 +5,19 @@ import json
 
 import numpy as np
 
-from . import dtypes, forms, keys, own, texts
+from . import dtypes, forms, keys, own
 from ._cairn import State
 from .forms import PARTS, PLAIN
-from .leaves import Described, Parts, Private, Resizable, _error, as_array, as_bytes
-from .saving import (NATURAL, NOTHING, NUMBERS, Kinds, as_numbers, below, kind_of_all,
-                     require_dict)
-
-_SEQUENCES = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset, "torch.Size": tuple}
-_MAPPINGS = {name: kind for kind, name in forms.MAPPINGS.items()}
+from .leaves import Described, Private, Resizable, _error, as_array, as_bytes
+from .making import Making, text_of
+from .saving import NOTHING, as_numbers, below, kind_of_all, require_dict
 
 
 def is_pattern(name):
     return isinstance(name, str) and name.endswith("*")
 
 
-def text_of(raw, kind=str):
-    return raw if kind is bytes else raw.decode("utf-8", "surrogateescape")
-
-
-def numpy_dtype(key, name):
-    try:
-        return dtypes.of_name(name)
-    except TypeError:
-        raise _error(key, f"NumPy has no dtype {name} here", "Install the package ml_dtypes, which has "
-                     "small ones, or restore on a machine like that which saved.") from None
-
-
-class Restoring(Kinds, Parts):
+class Restoring(Making):
     """A native state that is made when a restore knows its checkpoint.
 
     Arrays of the dict are filled in place, and must be as they were saved. All else comes back as it
@@ -40,8 +25,6 @@ class Restoring(Kinds, Parts):
     What a walk finds it puts into the native state at once, and into the dict by put_back(), when the
     bytes are there: until then nothing of the application is touched but its arrays.
     """
-
-    _ARRAYS = "array"  # the kind of those that are made where nothing tells it
 
     def __init__(self, values, rename=()):
         require_dict(values)
@@ -58,15 +41,11 @@ class Restoring(Kinds, Parts):
         self._forget()
 
     def _forget(self):
-        self._stored = None
-        self._texts = 0
+        super()._forget()
         self._put_back = []
-        self._arrays = {}  # what makes them, by key
         self._places = {}  # what is changed: (it, the key under which it came first, its form)
-        self._twins = {}  # that key, by the others
         self._met = set()  # of self._prefixes
-        self._memory = {}  # what is filled for it, by that key
-        self._whole, self._apart, self._own, self._kept = [], [], [], []
+        self._whole, self._apart, self._kept = [], [], []
 
     def make(self, stored=None):
         """Called by the library for each checkpoint that it tries, with what that holds. Without one
@@ -82,20 +61,6 @@ class Restoring(Kinds, Parts):
         self._stored = None
         return self._whole, self._apart, self._own, self._kept
 
-    def put_back(self):
-        for one in self._put_back:
-            one()
-
-    def release(self):
-        """Nothing of the application's is kept alive."""
-        self._forget()
-        self.native = self._values = self.classes = None
-
-    # -- what is stored -----------------------------------------------------------------------------
-
-    def _name(self, key):
-        return self._rename.get(key, key)
-
     def _below(self, path, name):
         """The key of what is in a container: by its prefix, the one that it has in the checkpoint."""
         key = below(path, name)
@@ -106,63 +71,14 @@ class Restoring(Kinds, Parts):
         prefix = max(fit, key=len)
         return self._prefixes[prefix] + key[len(prefix) :]
 
-    def _find(self, key):
-        """(dtype, shape); None: it is not there."""
-        found = None if self._stored is None else self._stored.find(self._name(key))
-        if found is None or found[0] != "uint8":
-            return found
-        said = self._stored.said(self._name(key), dtypes.NAME)
-        try:
-            name = dtypes.read(said, *found)
-        except ValueError:
-            raise forms.unknown(said, dtypes.NAME) from None
-        return found if name is None else (name, found[1][:len(found[1]) - len(dtypes.more_of(name))])
+    def put_back(self):
+        for one in self._put_back:
+            one()
 
-    _bytes_of = staticmethod(dtypes.bytes_of)
-
-    def _note_dtype(self, key, dtype, name):
-        """The bytes that are there are of this dtype, or of none if it is None."""
-        if name is not None or dtype == np.uint8:
-            self._require_dtype(key, name or "uint8")
-        return name is not None
-
-    def _require_dtype(self, key, name):
-        found = self._find(key)
-        if found is not None and found[0] != name:
-            raise _error(key, f"it is {name} here, and {found[0]} in the checkpoint",
-                         "Give an array of the dtype that it has there.")
-
-    def _form_at(self, key):
-        said = None if self._stored is None else self._stored.said(self._name(key), forms.NAME)
-        return None if said is None else forms.read(said, key)
-
-    def _is_below(self, key):
-        return self._stored is not None and len(self._stored.names_below(self._name(key))) > 0
-
-    def _names(self, key, form):
-        """The keys of a dict whose tensors tell them."""
-        is_int = form is not None and form.kind.endswith(" of int")
-        names = [] if self._stored is None else self._stored.names_below(self._name(key))
-        return [int(name) for name in names] if is_int else names
-
-    def _has_array(self, key, form=None):
-        """Whether some of what is stored is an array with dimensions: memory that a program may be
-        holding elsewhere, too, so that it is asked for by name."""
-        form = form or self._form_at(key)
-        found = self._find(key)
-        if form is not None and form.same is not None:
-            return False
-        if form is not None and form.is_mapping:
-            return any(self._has_array(below(key, name), one) for name, one in form.items())
-        if form is not None and not form.is_leaf:
-            return any(self._has_array(f"{key}/{number}", one) for number, one in enumerate(form.parts()))
-        if found is not None and (form is None or not form.is_open):
-            is_array = found[0] != "string" if form is None else self._is_kind_of_array(form.kind)
-            return is_array and len(found[1]) > 0
-        return any(self._has_array(below(key, name)) for name in self._names(key, form))
-
-    def _is_kind_of_array(self, kind):
-        return kind in ("array", "as parameter") or kind.startswith(("tensor", "DTensor"))
+    def release(self):
+        """Nothing of the application's is kept alive."""
+        self._forget()
+        self.native = self._values = self.classes = None
 
     # -- what the dict has there --------------------------------------------------------------------
 
@@ -230,30 +146,6 @@ class Restoring(Kinds, Parts):
         return isinstance(value, (collections.abc.MutableMapping, list, Resizable)) or (
             own.is_dataclass(value) and not own.is_frozen(value))
 
-    def _first(self, key):
-        """The key under which this place came first."""
-        end = len(key)
-        while end > 0 and self._twins:
-            twin = self._twins.get(key[:end])
-            if twin is not None:
-                return twin + key[end:]
-            end = key.rfind("/", 0, end)
-        return key
-
-    def _refuse_twins(self, key, first):
-        raise _error(first, f"'{first}' and '{key}' are to be restored into the same place, and are not "
-                     "the same in the checkpoint", "Give each a value of its own.")
-
-    def _shared(self, key, is_same, make):
-        """The memory of this key; of a second one of its place, the same if it may be."""
-        first = self._first(key)
-        there = self._memory.get(first)
-        if there is None:
-            there = self._memory[first] = make()
-        elif not is_same(there):
-            self._refuse_twins(key, first)
-        return there
-
     def _fit_by_itself(self, key, value, form):
         if isinstance(value, Resizable) and isinstance(value.value, list):
             kind = bytes if form is not None and form.kind.endswith("of bytes") else str
@@ -308,18 +200,6 @@ class Restoring(Kinds, Parts):
                 self._missing(f"{key}/{ascii(name)}", None)
         self._want_nothing(key)
         self._whole.append(key)
-
-    def _keys(self, key, form, present):
-        """Of a dict by number."""
-        there = list(present)
-
-        def class_of(kind):
-            return self.classes.find(key, kind, *there)
-
-        names = [keys.made(key, code, class_of) for code in form.codes()]
-        if len(dict.fromkeys(names)) < len(names):
-            raise forms.unknown(repr(names))
-        return names
 
     def _fit_dataclass(self, key, value, form):
         """Its fields are set, but for a frozen one's, in whose place another one comes."""
@@ -449,195 +329,6 @@ class Restoring(Kinds, Parts):
             return lambda: sequence(array.tolist())
         makers = [self._as_it_is(f"{key}/{number}", one) for number, one in enumerate(value)]
         return lambda: sequence([one() for one in makers])
-
-    # -- what is made anew --------------------------------------------------------------------------
-
-    def _make(self, key, form, present=None):
-        """Of a value of this form. `present` was at its place."""
-        if form.is_mapping or form.is_open:
-            return self._make_mapping(key, form, present)
-        if form.is_leaf:
-            maker = self._arrays[key] = self._make_leaf(key, form.kind, present)
-            return maker
-        if form.same is not None:
-            if form.same not in self._arrays:
-                raise forms.unknown(form.same)
-            return self._arrays[form.same]
-        if form.is_by_number:
-            return self._make_by_number(key, form, present)
-        kind = self._sequence(key, form, present)
-        parts = form.parts()
-        there = present if isinstance(present, (list, tuple)) else ()
-        makers = [self._make(f"{key}/{number}", one, there[number] if number < len(there) else None)
-                  for number, one in enumerate(parts)]
-        if not parts:
-            self._want_nothing(key)
-        return lambda: kind([one() for one in makers])
-
-    def _sequence(self, key, form, present=None):
-        """What makes one of this kind of a list."""
-        if form.is_of("namedtuple"):
-            kind = self.classes.find(key, form.kind, present)
-            if len(kind._fields) != len(form.parts()):
-                raise _error(key, f"it had {len(form.parts())} fields, and {own.name_of(kind)} has "
-                             f"{len(kind._fields)}", "Give the class that it had in types=[…].")
-            return kind._make
-        return self._sequence_of(form.kind)
-
-    def _sequence_of(self, kind):
-        if kind not in _SEQUENCES:
-            raise forms.unknown(kind)
-        return _SEQUENCES[kind]
-
-    def _make_by_number(self, key, form, present):
-        kind = self._mapping(key, form.kind.removesuffix(forms.BY_NUMBER))
-        there = present if isinstance(present, collections.abc.Mapping) else {}
-        names = self._keys(key, form, there)
-        makers = [self._make(f"{key}/{number}", one, there.get(name))
-                  for number, (name, one) in enumerate(zip(names, form.parts()))]
-        self._want_nothing(key)
-        return lambda: kind(dict(zip(names, [one() for one in makers])))
-
-    def _mapping(self, key, name):
-        if name == "mapping":
-            raise _error(key, "it was a dict of a class of its own", "Restore into one of this class.")
-        if name not in _MAPPINGS:
-            raise forms.unknown(name)
-        return _MAPPINGS[name]
-
-    def _make_dataclass(self, key, form, present):
-        kind = self.classes.find(key, form.kind, present)
-        own.require_fields(key, kind, form)
-        made = own.empty(key, kind)
-        makers = [(name, self._make(f"{key}/{name}", part, getattr(present, str(name), None)))
-                  for name, part in form.items()]
-        self._want_nothing(key)
-        return lambda: own.filled(made, {name: make() for name, make in makers})
-
-    def _make_stored(self, key, form=None, present=None):
-        """The same of one whose form is its own."""
-        form = form or self._form_at(key)
-        if form is not None:
-            return self._make(key, form, present)
-        if self._find(key) is not None:
-            return self._make_unmarked(key, None)
-        return self._make(key, forms.DICT, present)
-
-    def _make_mapping(self, key, form, present):
-        if form.is_of("dataclass"):
-            return self._make_dataclass(key, form, present)
-        kind = self._mapping(key, form.kind.partition(" of ")[0])
-        there = present if isinstance(present, collections.abc.Mapping) else {}
-        items = form.items() if form.is_mapping else [(one, None) for one in self._names(key, form)]
-        makers = [(one, self._make_stored(below(key, one), part, there.get(one))) for one, part in items]
-        self._want_nothing(key)
-        return lambda: kind({one: make() for one, make in makers})
-
-    def _want_nothing(self, key):
-        """What has no tensor of its own has one only where it is a whole value."""
-        if self._find(key) is not None:
-            self._want(key, NOTHING.copy())
-
-    def _make_leaf(self, key, kind, present):
-        found = self._find(key)
-        if found is None:
-            raise _error(key, f"it was a {kind}, and its tensor is not in the checkpoint",
-                         "Restore an older one.")
-        if self._is_kind_of_array(kind):
-            return self._make_array(key, kind, found, present)
-        if kind == "None":
-            self._want_nothing(key)
-            return lambda: None
-        sequence, _, of_bytes = kind.partition(" of ")
-        if sequence in _SEQUENCES:
-            new = self._sequence_of(sequence)
-            if found[0] == "string":
-                words = self._want_texts([b""] * found[1][0], False, False, key)
-                return lambda: new([text_of(one, bytes if of_bytes else str) for one in words()])
-            array = self._want_new(key, found)
-            return lambda: new(array.tolist())
-        if texts.is_kind(kind):
-            words = self._want_texts([b""], True, False, key)
-            return lambda: texts.made_of(key, kind, text_of(words()[0]))
-        if own.is_member_kind(kind):
-            its = self.classes.find(key, kind, present)
-            words = self._want_texts([b""], True, False, key)
-            return lambda: own.made_member(key, kind.partition(" ")[0], its, text_of(words()[0]))
-        if kind.startswith("function "):
-            return self._own_function(key, kind.partition(" ")[2], present)
-        if kind in forms.TEXTS:
-            words = self._want_texts([b""], True, False, key)
-            return lambda: text_of(words()[0], bytes if kind == "bytes" else str)
-        if kind not in ("numpy", *NUMBERS.values()):
-            raise forms.unknown(kind)
-        array = self._want_new(key, found)
-        return lambda: array[()] if kind == "numpy" else array.item()
-
-    def _own_function(self, key, name, present):
-        """What an object has in its state dict is one of its own."""
-        there = texts.name_of(present) if isinstance(present, texts.FUNCTIONS) else repr(present)
-        if there != name:
-            raise _error(key, f"it was the function {name}, and is {there}",
-                         "Make the object with the function that it had.")
-        self._want_nothing(key)
-        return lambda: present
-
-    def _make_unmarked(self, key, value):
-        """Of what has no form: what dtype and shape say. Where no face of Python has saved, which would
-        have told what they do not, it is of the kinds of the value that is there."""
-        dtype, shape = self._find(key)
-        hint = None if self._module else value
-        is_sequence = isinstance(hint, (list, tuple))
-        sequence = type(hint) if type(hint) is tuple else list
-        if dtype == "string":
-            first = hint[0] if is_sequence and hint else hint
-            kind = bytes if isinstance(first, bytes) else str
-            if len(shape) > 1:
-                raise _error(key, f"it is an array of texts of the shape {shape}",
-                             "Read it by cairn.open.")
-            words = self._want_texts([b""] * (shape[0] if shape else 1), not shape, False, key)
-            if not shape:
-                return lambda: text_of(words()[0], kind)
-            return lambda: sequence([text_of(one, kind) for one in words()])
-        if value is None and not self._module and (dtype, tuple(shape)) == ("uint8", (0,)):
-            self._want_nothing(key)
-            return lambda: None
-        if not shape and dtype in NATURAL:
-            array = self._want_new(key, (dtype, shape))
-            is_numpys = isinstance(hint, np.generic) and hint.dtype.name == dtype
-            return lambda: array[()] if is_numpys else array.item()
-        if len(shape) == 1 and is_sequence:
-            array = self._want_new(key, (dtype, shape))
-            return lambda: sequence(array.tolist())
-        kind = self._ARRAYS if self._module in (None, "cairn.torch") else "array"
-        return self._make_array(key, kind if shape else kind.replace("array", "numpy"),
-                                (dtype, shape), None)
-
-    def _make_array(self, key, kind, found, present):
-        array = self._want_new(key, found)
-        return lambda: array if array.ndim > 0 or kind == "array" else array[()]
-
-    # -- memory of its own --------------------------------------------------------------------------
-
-    def _want_new(self, key, found):
-        dtype, shape = numpy_dtype(key, found[0]), tuple(found[1])
-        array = self._shared(key, lambda one: (one.dtype, one.shape) == (dtype, shape),
-                             lambda: np.empty(shape, dtype))
-        self._want(key, array)
-        return array
-
-    def _want(self, key, array):
-        self.native.add(key, [(self._raw(key, array)[0], None, None)], "automatic")
-        self._own.append(key)
-
-    def _want_texts(self, texts, scalar, resizes, key):
-        is_new = self._first(key) not in self._memory
-        number, count, _ = self._shared(key, lambda one: one[1:] == (len(texts), scalar),
-                                        lambda: (self._texts, len(texts), scalar))
-        self.native.add_strings(key, texts, scalar, resizes, None if is_new else number)
-        self._texts += is_new
-        self._own.append(key)
-        return lambda: self.native.strings(number)
 
 
 def _put_rows(value, new):

@@ -62,6 +62,8 @@ def _kind_of_dict(value):
 class Kinds:
     """What the values of a state consist of. Subclasses know more."""
 
+    _MODULE = "cairn"
+
     def _holds(self, value):
         if value is None or type(value) in NUMBERS or type(value) in (str, bytes):
             return PLAIN
@@ -91,8 +93,6 @@ class Saving(Kinds, Parts):
     Numbers and texts are copied into it. Each value that is no dict with arrays is described by its
     form: what was saved decides what a restore brings back. What has none is refused.
     """
-
-    _MODULE = "cairn"
 
     def __init__(self, values):
         require_dict(values)

@@ -29,6 +29,10 @@ def plain(value):
     return type(value).__name__, repr(value)
 
 
+def sorted_plain(state):
+    return {name: plain(one) for name, one in sorted(state.items())}
+
+
 def random_states():
     return plain([torch.get_rng_state(), np.random.get_state(), random.getstate()])
 

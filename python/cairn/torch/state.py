@@ -174,6 +174,7 @@ def _word(placement):
 
 
 class TorchKinds(Kinds):
+    _MODULE = "cairn.torch"
     _RESTORES = False
 
     def _memory_of(self, key, tensor, is_part=False):
@@ -203,8 +204,6 @@ class TorchSaving(TorchKinds, Saving):
     dtypes, shapes and placements are the same as before. Where the tensors lie then, and what
     numbers and texts are then, it has found by itself.
     """
-
-    _MODULE = "cairn.torch"
 
     def __init__(self, values, rank):
         self._rank = rank

@@ -20,6 +20,7 @@
 #include "store/commit/names.hpp"
 #include "store/contents/format.hpp"
 #include "store/contents/lost.hpp"
+#include "store/contents/not_ours.hpp"
 #include "store/contents/spare.hpp"
 
 namespace cairn {
@@ -203,14 +204,7 @@ std::optional<IndexFile> try_load(const CheckpointFormat& format, io::FileSystem
         .at(prefix.string());
   }
   if (const auto lost = find_lost_at(files, prefix)) throw lost_error(*lost);
-  for (const auto* format : all_formats()) {
-    const auto main = format->main_file(prefix);
-    if (!files.is_link(main)) continue;
-    throw Error(Code::data_loss, cat("the checkpoint ", prefix.string(), " cannot be read"),
-                cat(main.filename().string(), " is a symbolic link to what is not there"),
-                "Put back what it leads to, or remove the link.")
-        .at(main.string());
-  }
+  if (const auto link = link_to_nothing({files, prefix})) throw *link;
   const auto one_file = commit::hdf5_path(prefix);
   const bool foreign = files.status(one_file).has_value();
   throw Error(Code::not_found, cat("there is no checkpoint ", prefix.string()),

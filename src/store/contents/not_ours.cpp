@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/text.hpp"
-#include "cairn/error.hpp"
+#include "store/contents/format.hpp"
 
 namespace cairn {
 namespace {
@@ -70,6 +70,18 @@ std::optional<NotOurs> recognise_other(const Address& path) try {
   if (!status) return std::nullopt;
   return status->is_directory ? recognise_directory(path) : recognise_file(path);
 } catch (const Error&) {  // what was wrong first is told
+  return std::nullopt;
+}
+
+std::optional<Error> link_to_nothing(const Address& prefix) {
+  for (const auto* format : all_formats()) {
+    const auto main = format->main_file(prefix.path());
+    if (!prefix.files()->is_link(main)) continue;
+    return Error(Code::data_loss, cat("the checkpoint ", prefix.string(), " cannot be read"),
+                 cat(main.filename().string(), " is a symbolic link to what is not there"),
+                 "Put back what it leads to, or remove the link.")
+        .at(main.string());
+  }
   return std::nullopt;
 }
 
