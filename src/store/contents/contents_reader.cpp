@@ -7,7 +7,6 @@
 
 #include "base/checksum.hpp"
 #include "base/text.hpp"
-#include "base/wire.hpp"
 #include "cairn/error.hpp"
 #include "exchange/coverage.hpp"
 #include "layout/bundle/index.hpp"
@@ -205,11 +204,10 @@ std::optional<IndexFile> try_load(const CheckpointFormat& format, io::FileSystem
   }
   if (const auto lost = find_lost_at(files, prefix)) throw lost_error(*lost);
   if (const auto link = link_to_nothing({files, prefix})) throw *link;
-  const auto one_file = commit::hdf5_path(prefix);
-  const bool foreign = files.status(one_file).has_value();
+  const auto h5 = commit::hdf5_path(prefix).string(), index = commit::index_path(prefix).string();
+  const bool foreign = files.status(h5).has_value();
   throw Error(Code::not_found, cat("there is no checkpoint ", prefix.string()),
-              foreign ? cat(one_file.string(), " is none that Cairn wrote")
-                      : cat(commit::index_path(prefix).string(), " does not exist"),
+              foreign ? cat(h5, " is none that Cairn wrote") : cat(index, " does not exist"),
               foreign ? "restore_hdf5 reads datasets of other programs."
                       : "List what is there with: cairn ls DIRECTORY.")
       .at(prefix.string());
