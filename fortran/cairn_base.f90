@@ -19,7 +19,7 @@ module cairn_base
   end type
 
   interface
-    function c_last_error() bind(c, name="cairn_last_error") result(error)
+    function c_last_error() bind(c, name="cairn_fortran_last_error") result(error)
       import c_ptr
       type(c_ptr) :: error
     end function

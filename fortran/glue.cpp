@@ -1,6 +1,7 @@
 // What the modules call beyond the C face: functions that take arrays.
 #include <string>
 
+#include "base/face_words.hpp"
 #include "cairn/bundle.hpp"
 #include "cairn/c/bridge.hpp"
 #include "cairn/error.hpp"
@@ -109,6 +110,22 @@ std::vector<std::string> part_of(const std::vector<std::string>& all, const Stor
 }  // namespace
 
 extern "C" {
+
+/// As cairn_last_error(), in the words of Fortran.
+const cairn_error* cairn_fortran_last_error(void) {
+  thread_local std::string problem, reason, way_out, text;
+  thread_local cairn_error shown;
+  shown = *cairn_last_error();
+  const auto say = [](const char*& of, std::string& kept) {
+    kept = in_words_of(Face::fortran, of, Face::c);
+    of = kept.c_str();
+  };
+  say(shown.problem, problem);
+  say(shown.reason, reason);
+  say(shown.way_out, way_out);
+  say(shown.text, text);
+  return &shown;
+}
 
 int cairn_fortran_add_patch(cairn_state* state, const char* key, const CFI_cdesc_t* array, int dims,
                             const std::int64_t* shape, int starts, const std::int64_t* start) {

@@ -2,6 +2,7 @@
 #include <new>
 
 #include "base/error_of.hpp"
+#include "base/face_words.hpp"
 #include "bindings.hpp"
 #include "cairn/error.hpp"
 #include "code.hpp"
@@ -35,7 +36,10 @@ py::object empty(const Error& error) {
   return (*error_class)(error.what());
 }
 
-py::object make(const Error& error) {
+py::object make(const Error& told) {
+  const auto said = [](const std::string& text) { return in_words_of(Face::python, text); };
+  Error error(told.code(), said(told.problem()), said(told.reason()), said(told.way_out()));
+  error.at(told.path()).of_tensor(told.tensor()).on_rank(told.rank());
   auto made = empty(error);
   made.attr("code") = code_name(error.code());
   made.attr("problem") = error.problem();

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error_of.hpp"
+#include "base/face_words.hpp"
 #include "c/callbacks.hpp"
 #include "c/handles.hpp"
 #include "cairn/dtype.hpp"
@@ -24,7 +25,9 @@ struct Last {
   std::optional<Error> by_callback;
 
   void keep(const Error& what) {
-    error.emplace(what);
+    const auto said = [](const std::string& text) { return in_words_of(Face::c, text); };
+    error.emplace(what.code(), said(what.problem()), said(what.reason()), said(what.way_out()));
+    error->at(what.path()).of_tensor(what.tensor()).on_rank(what.rank());
     shown = {static_cast<int>(error->code()), error->rank(),
              error->problem().c_str(),        error->reason().c_str(),
              error->way_out().c_str(),        error->tensor().c_str(),

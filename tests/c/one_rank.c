@@ -239,7 +239,7 @@ static void save_and_restore(const char* directory) {
   OK(cairn_manager_save(manager, 3, m.state, how, &prefix));
   CHECK(said_at_step == 3);
   strcpy(kept, prefix);
-  FAILS(cairn_manager_save(manager, 3, m.state, how, NULL), CAIRN_ALREADY_EXISTS, "3");
+  FAILS(cairn_manager_save(manager, 3, m.state, how, NULL), CAIRN_ALREADY_EXISTS, "set 'overwrite'");
   FAILS(cairn_manager_save(manager, 4, NULL, NULL, NULL), CAIRN_INVALID_ARGUMENT, "NULL");
   OK(cairn_manager_save_async(manager, 9, m.state, NULL, &save));
   cairn_save_wait_written(save);

@@ -154,7 +154,7 @@ program one_rank
 
   call manager%save(3, state, metric=0.5_real64)
   call manager%save(3, state, stat, text)
-  call failed(cairn_already_exists, "3")
+  call failed(cairn_already_exists, "or set 'overwrite'.")
   call manager%save_async(5_int64, state)
   call manager%poll(idle)
   call manager%wait()

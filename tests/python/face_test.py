@@ -52,6 +52,16 @@ class Errors(Case):
         self.assertIs(type(self.refuses("busy", "", lambda: cairn.CheckpointManager(self.directory))), cairn.Error)
         self.assertEqual(str(cairn.Error("by hand")), "by hand")
 
+    def test_they_say_what_python_writes(self):
+        manager = self.manager()
+        manager.save(1, {"x": np.zeros(3)})
+        error = self.refuses("already_exists", "", lambda: manager.save(1, {"x": np.zeros(3)}))
+        self.assertTrue(error.way_out.endswith("or set 'overwrite'."), error.way_out)
+        error = self.refuses("invalid_argument", "", lambda: manager.restore(1, {"x": np.zeros(4)}))
+        self.assertIn("'convert'", str(error))
+        for text in (str(error), error.way_out):
+            self.assertNotIn("::", text)
+
     def of_a_later_version(self, manager):
         manager.save(9, {"z": cairn.described(np.zeros(1), **{"cairn.python": "who"})})
         return manager.restore(9, {"z": None})
