@@ -84,7 +84,9 @@ def trained(directory, keeper, strategy, plugins, dropout, shuffle):
 def by_io(directory, keeper):
     """Without chance: Lightning saves no random generators."""
     strategy = DDPStrategy() if torch.distributed.is_initialized() else "auto"
-    plugins = [cairn.lightning.CheckpointIO()] if keeper == "cairn" else []
+    plugins = []
+    if keeper == "cairn":
+        plugins = [cairn.lightning.CheckpointIO()]
     trained(directory, keeper, strategy, plugins, 0, False)
 
 
