@@ -42,7 +42,8 @@ PythonGroup group_of(const py::object& communicator) {
   const auto address = py::cast<std::uintptr_t>(mpi4py.attr("_addressof")(communicator));
   return {mpi_or_end(*reinterpret_cast<MPI_Comm*>(address)), communicator};
 #else
-  throw Error(Code::unsupported, "this build of Cairn has no MPI", "",
+  throw Error(Code::unsupported, "this build of Cairn has no MPI",
+              "none was found when it was built",
               "Build the package where MPI is installed.");
 #endif
 }

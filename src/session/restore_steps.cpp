@@ -53,7 +53,7 @@ std::vector<PastSave> saved_after(const Store& store, std::int64_t sequence) {
   return saves;
 }
 
-// A program that dropped something of its state by mistake would go on without a word.
+// A restore of a part is as good as one that forgets something: who wants to know asks for the log.
 void tell_unused(const RestoreReport& report) {
   constexpr std::size_t most_told = 5;
   const auto count = report.unused_keys.size();
@@ -63,7 +63,7 @@ void tell_unused(const RestoreReport& report) {
     list += cat(i > 0 ? ", '" : "'", shown_name(report.unused_keys[i]), "'");
   }
   if (count > most_told) list += cat(" and ", count - most_told, " more");
-  log(LogLevel::warning, cat("of ", report.prefix, " the state has not wanted: ", list));
+  log(LogLevel::info, cat("of ", report.prefix, " the state has not wanted: ", list));
 }
 
 }  // namespace

@@ -1,0 +1,74 @@
+// What a job says by itself, of what its application may not know.
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/memory_run.hpp"
+
+namespace cairn::test {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class Said : public MemoryRun {
+ protected:
+  Said() {
+    set_log_sink([this](LogLevel level, std::string_view text) {
+      const std::lock_guard guard(mutex_);
+      said_[level == LogLevel::info ? 0 : 1].emplace_back(text);
+    });
+  }
+  ~Said() override { set_log_sink(nullptr); }
+  // Warnings of a job.
+  template <class F>
+  std::vector<std::string> warnings(F&& body) {
+    said_[1].clear();
+    job(std::forward<F>(body));
+    return said_[1];
+  }
+
+  std::mutex mutex_;
+  std::vector<std::string> said_[2];  // info, and what is worse
+};
+
+TEST_P(Said, ARunThatRestoresNothingBesideAnothersCheckpoints) {
+  EXPECT_THAT(warnings([](RunRank& run) { run.save(1), run.save(2); }), IsEmpty());
+  // One that goes on.
+  EXPECT_THAT(warnings([](RunRank& run) {
+                run.latest();
+                run.save(3);
+              }),
+              IsEmpty());
+  EXPECT_THAT(
+      warnings([](RunRank& run) { run.save(11), run.save(12); }),
+      ElementsAre(AllOf(HasSubstr("has restored none of the 3 checkpoints there (the newest "
+                                  "is step 3)"),
+                        HasSubstr("Restore first"))));
+  // Of a step, which is as good.
+  EXPECT_THAT(warnings([](RunRank& run) {
+                run.manager.restore(11, run.state);
+                run.save(13);
+              }),
+              IsEmpty());
+}
+
+TEST_P(Said, WhatTheStateHasNotWanted) {
+  job([](RunRank& run) { run.save(1); });
+  said_[0].clear();
+  EXPECT_THAT(warnings([](RunRank& run) {
+                State part;
+                part.add("step", run.step);
+                run.manager.restore_latest(part);
+              }),
+              IsEmpty());
+  EXPECT_THAT(said_[0], testing::Contains(HasSubstr("the state has not wanted: 'value'")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Said, testing::Values(1, 3));
+
+}  // namespace
+}  // namespace cairn::test
