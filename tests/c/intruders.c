@@ -111,7 +111,7 @@ static int call_again(void* given, int64_t step) {
   nested* one = given;
   ++one->calls;
   FAILS(cairn_manager_save(one->manager, step + 100, one->state, NULL, NULL), CAIRN_BUSY,
-        "from inside a callback of CheckpointManager::save");
+        "from inside a callback of cairn_manager_save");
   FAILS(cairn_manager_save_async(one->manager, step + 100, one->state, NULL, NULL), CAIRN_BUSY,
         "from inside a callback");
   FAILS(cairn_manager_restore(one->manager, 1, one->state, NULL, NULL), CAIRN_BUSY,

@@ -297,7 +297,7 @@ TEST(Golden_, ADirectoryMeansTheNewestByItsStateFile) {
   const auto index = run_tool({"show", directory + "/run-30.index", "--json"}).json();
   EXPECT_EQ(index["prefix"], directory + "/run-30");
   const auto missing = run_tool({"show", (golden / "state_files" / "latest_missing").string()});
-  EXPECT_EQ(missing.status, 2);
+  EXPECT_EQ(missing.status, 1);
   EXPECT_THAT(missing.err, HasSubstr("is gone"));
 }
 

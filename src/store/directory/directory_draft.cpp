@@ -109,13 +109,15 @@ void Directory::make_temp(commit::Transaction& save) {
 }
 
 // A job that was started anew by mistake would else lose what it should have restored, unheard.
-void Directory::warn_of_others() {
+void Directory::warn_of_others(std::int64_t step) {
   if (warned_ || !place_.naming.numbered || !history_.is_unrelated()) return;
-  warned_ = true;
   const auto live = restorable(history_.catalog());
   const auto ours =
       std::count_if(live.begin(), live.end(), [](const auto* one) { return one->ours; });
-  if (ours == 0) return;
+  const auto last = policy_.keep.last;
+  const bool lets_go = last > 0 && ours >= last;
+  if (ours == 0 || (!lets_go && step > live.front()->step)) return;
+  warned_ = true;
   log(LogLevel::warning,
       cat("this run saves into ", place_.directory.string(), ", and has restored none of the ",
           ours, ours == 1 ? " checkpoint" : " checkpoints", " there (the newest is step ",
@@ -131,7 +133,7 @@ Draft Directory::begin_save(const Intent& intent) {
   make_durable();
   sequences_.require(step);
   require_replaceable(step, intent.may_overwrite);
-  warn_of_others();
+  warn_of_others(step);
   const auto takes = owned_.recycling.choose_left(step, data_files, alone);
   const auto recycled = takes                      ? takes->bytes
                         : owned_.recycling.is_on() ? owned_.recycling.trim(data_files)

@@ -79,9 +79,13 @@ Address newest_of_all(const Address& directory, const std::optional<Address>& to
   };
   if (!live.empty()) return path(live.front()->step);
   if (catalog.empty()) none_in(directory);
-  throw Error(Code::data_loss, cat("no checkpoint in ", directory.string(), " can be used"),
-              cat("the newest, ", path(catalog.back().step).name(), ": ", catalog.back().damage),
-              "cairn verify DIR --repair puts back what is there a second time.")
+  const auto gone = told && !is_checkpoint(*told)
+                        ? cat("the one that the state file names, ", told->name(), ", is gone; ")
+                        : std::string();
+  throw Error(
+      Code::data_loss, cat("no checkpoint in ", directory.string(), " can be used"),
+      cat(gone, "the newest, ", path(catalog.back().step).name(), ": ", catalog.back().damage),
+      "cairn verify DIR --repair puts back what is there a second time.")
       .at(directory.string());
 }
 
@@ -91,9 +95,13 @@ Address newest_in(const Address& directory) {
   const auto damage = is_there ? damage_of(*told) : "";
   if (is_there && damage.empty()) return *told;
   const auto newest = newest_of_all(directory, told);
-  if (is_there && newest.path() != told->path() && is_checkpoint(*told)) {
-    log(LogLevel::warning, cat("the newest checkpoint, ", told->string(), ", cannot be used (",
-                               damage, "): this is ", newest.name()));
+  // What a job that saves here lets go of meanwhile is no news.
+  const auto told_now = told ? named_by_state_file(directory) : std::nullopt;
+  const bool is_still_told = told_now && told_now->path() == told->path();
+  if (is_still_told && newest.path() != told->path()) {
+    log(LogLevel::warning, cat("the newest checkpoint, ", told->string(), ", ",
+                               is_there ? cat("cannot be used (", damage, ")") : "is gone",
+                               ": this is ", newest.name()));
   }
   return newest;
 }

@@ -35,25 +35,30 @@ class Said : public MemoryRun {
   std::vector<std::string> said_[2];  // info, and what is worse
 };
 
-TEST_P(Said, ARunThatRestoresNothingBesideAnothersCheckpoints) {
+TEST_P(Said, ARunThatRestoresNothingAndLetsAnothersCheckpointsGo) {
+  options_.keep.last = 3;
   EXPECT_THAT(warnings([](RunRank& run) { run.save(1), run.save(2); }), IsEmpty());
+  EXPECT_THAT(warnings([](RunRank& run) { run.save(3); }), IsEmpty()) << "all of them stay";
   // One that goes on.
   EXPECT_THAT(warnings([](RunRank& run) {
                 run.latest();
-                run.save(3);
+                run.save(4);
               }),
               IsEmpty());
-  EXPECT_THAT(
-      warnings([](RunRank& run) { run.save(11), run.save(12); }),
-      ElementsAre(AllOf(HasSubstr("has restored none of the 3 checkpoints there (the newest "
-                                  "is step 3)"),
-                        HasSubstr("Restore first"))));
-  // Of a step, which is as good.
+  const auto told = ElementsAre(AllOf(HasSubstr("has restored none of the 3 checkpoints there (the "
+                                                "newest is step 4)"),
+                                      HasSubstr("Restore first")));
+  EXPECT_THAT(warnings([](RunRank& run) { run.save(11), run.save(12); }), told);
+  // A step, which is as good.
   EXPECT_THAT(warnings([](RunRank& run) {
                 run.manager.restore(11, run.state);
                 run.save(13);
               }),
               IsEmpty());
+  // All of them stay, and are left behind.
+  options_.keep.last = 0;
+  EXPECT_THAT(warnings([](RunRank& run) { run.save(5); }),
+              ElementsAre(HasSubstr("has restored none of the ")));
 }
 
 TEST_P(Said, WhatTheStateHasNotWanted) {
