@@ -16,6 +16,9 @@ those of the tensors; ranks may have others. "datetime" and the like (texts.py) 
 one that an object has in its state dict, and has itself. Of the whole checkpoint the attribute is the name of
 the module that saved it: then what has none is what dtype and shape say, a text, a number of Python, or
 an array or tensor of that module's.
+
+The attribute TIES of a tensor has the keys of the other places where it stood, which have no tensor of their
+own. Of the whole checkpoint it is true where a tensor has it.
 """
 
 import collections
@@ -24,6 +27,7 @@ import json
 from .leaves import _error, _refused
 
 NAME = "cairn.python"
+TIES = "cairn.ties"
 SETS = {set: "set", frozenset: "frozenset"}
 SEQUENCES = {list: "list", tuple: "tuple", **SETS}
 MAPPINGS = {dict: "dict", collections.OrderedDict: "OrderedDict", collections.Counter: "Counter"}
@@ -154,6 +158,14 @@ def read(text, key):
         if not isinstance(node, str):
             _check(node, number)
     return Form(nodes, len(nodes) - 1, [_most_values(text)], key)
+
+
+def read_ties(text):
+    """The keys that this attribute has."""
+    keys = json.loads(text)
+    if not isinstance(keys, list) or not all(isinstance(one, str) for one in keys):
+        raise unknown(text, TIES)
+    return keys
 
 
 def _check(node, number):

@@ -74,7 +74,7 @@ class CheckpointIO(_CheckpointIO):
 
     def save_checkpoint(self, checkpoint, path, storage_options=None):
         _refuse_storage_options(storage_options)
-        # In a list each tensor is stored under each of its names, and is made when it is restored.
+        # In a list its dicts come back with their keys in this order.
         _save(os.fspath(path), self._group(), checkpoint["global_step"], {"checkpoint": [checkpoint]}, self.options)
 
     def load_checkpoint(self, path, map_location=None, weights_only=None):

@@ -33,7 +33,10 @@ class Making(Kinds, Parts):
     def _forget(self):
         self._stored = self._module = None
         self._texts = 0
-        self._arrays = {}  # what makes them, by key
+        self._arrays = {}  # what makes them, or gives those that are there, by key
+        self._ties = None  # of places without a tensor of their own: the key of the same one, by name
+        self._tied_names = {}  # those of such places, and of what they are in, by path
+        self._tied = []  # (such a place that is made, the key of the same one)
         self._twins = {}  # of a place that comes under several keys: the first one, by the others
         self._memory = {}  # what is filled, by the first key
         self._own = []
@@ -80,6 +83,8 @@ class Making(Kinds, Parts):
         """The keys of a dict whose tensors tell them."""
         is_int = form is not None and form.kind.endswith(" of int")
         names = [] if self._stored is None else self._stored.names_below(self._name(key))
+        tied = self._tied_below(key)
+        names = sorted({*names, *tied}) if tied else names
         return [int(name) for name in names] if is_int else names
 
     def _has_array(self, key, form=None):
@@ -89,6 +94,8 @@ class Making(Kinds, Parts):
         found = self._find(key)
         if form is not None and form.same is not None:
             return False
+        if form is None and found is None and self._name(key) in self._all_ties():
+            return True
         if form is not None and form.is_mapping:
             return any(self._has_array(below(key, name), one) for name, one in form.items())
         if form is not None and not form.is_leaf:
@@ -100,6 +107,41 @@ class Making(Kinds, Parts):
 
     def _is_kind_of_array(self, kind):
         return kind in ("array", "as parameter") or kind.startswith(("tensor", "DTensor", "jax"))
+
+    # -- what stood under several keys, and is stored under one --------------------------------------
+
+    def _all_ties(self):
+        if self._ties is None:
+            self._ties = {}
+            if self._stored is not None and self._stored.said_of_all(forms.TIES) is not None:
+                for name in self._values:
+                    self._find_ties(self._below("", name))
+        return self._ties
+
+    def _find_ties(self, key):
+        name = self._name(key)
+        if self._find(key) is None:
+            for word in self._stored.names_below(name):
+                self._find_ties(f"{key}/{word}")
+            return
+        said = self._stored.said(name, forms.TIES)
+        for path in forms.read_ties(said) if said is not None else ():
+            self._ties[path] = key
+            while "/" in path:
+                path, _, word = path.rpartition("/")
+                self._tied_names.setdefault(path, set()).add(word)
+
+    def _tied_below(self, key):
+        self._all_ties()
+        return self._tied_names.get(self._name(key), ())
+
+    def _make_tied(self, key):
+        """What gives the one that is stored under another key, or a dict of such; None: nothing says so."""
+        same = self._all_ties().get(self._name(key))
+        if same is None:
+            return self._make(key, forms.DICT) if self._tied_below(key) else None
+        self._tied.append((key, same))
+        return lambda: self._arrays[same]()
 
     # -- memory of one place under two keys ----------------------------------------------------------
 
@@ -195,10 +237,12 @@ class Making(Kinds, Parts):
         """The same of one whose form is its own."""
         form = form or self._form_at(key)
         if form is not None:
-            return self._make(key, form, present)
-        if self._find(key) is not None:
-            return self._make_unmarked(key, None)
-        return self._make(key, forms.DICT, present)
+            maker = self._make(key, form, present)
+        elif self._find(key) is not None:
+            maker = self._make_unmarked(key, None)
+        else:
+            return self._make_tied(key) or self._make(key, forms.DICT, present)
+        return self._arrays.setdefault(key, maker)
 
     def _make_mapping(self, key, form, present):
         if form.is_of("dataclass"):

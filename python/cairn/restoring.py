@@ -55,6 +55,9 @@ class Restoring(Making):
         said = None if stored is None else stored.said_of_all(forms.NAME)
         self._module = None if said is None else json.loads(said)  # that saved it
         self._fit_all("", self._values)
+        for key, same in self._tied:
+            if same not in self._arrays:
+                self._missing(key, None)
         for prefix in self._prefixes.keys() - self._met:
             raise _error(prefix, f"rename has '{prefix}*', and nothing in the state begins so",
                          "Name keys of the state. On a rank that has none, leave it out.")
@@ -97,6 +100,7 @@ class Restoring(Making):
 
     def _fit_into(self, key, container, name, value, form=None):
         maker = self._fit(key, value, form)
+        self._arrays.setdefault(key, maker or (lambda: value))
         if maker is not None:
             self._set_later(key, container, name, maker)
 
@@ -170,6 +174,11 @@ class Restoring(Making):
             if is_plain and self._find(key) is not None:
                 return self._make_unmarked(key, None)
             if not value and not self._is_below(key):
+                if self._tied_below(key):
+                    return self._fit_mapping(key, value, forms.DICT)
+                maker = self._make_tied(key)
+                if maker is not None:
+                    return maker
                 self._want(key, NOTHING.copy())  # which is not there
             self._fit_all(key, value)
         elif form.is_mapping or form.is_open:
@@ -227,7 +236,7 @@ class Restoring(Making):
             if self._find(key) is not None:
                 return self._in_place(value, self._make_unmarked(key, value))
             if not self._is_below(key):
-                return self._in_place(value, self._missing(key, value))
+                return self._in_place(value, self._make_tied(key) or self._missing(key, value))
         elif form is not None and is_plain:
             return self._in_place(value, self._make(key, form, value))
         elif form is not None and form.kind == "None":
@@ -246,7 +255,7 @@ class Restoring(Making):
                 continue
             maker = self._fit(place, one, saved[number] if saved and number < len(saved) else None)
             same = same and maker is None
-            makers.append(maker or (lambda one=one: one))
+            makers.append(self._arrays.setdefault(place, maker or (lambda one=one: one)))
         for number in range(len(value), len(saved or ())):
             place = f"{key}/{number}"
             if not self._has_array(place, saved[number]):
@@ -284,7 +293,7 @@ class Restoring(Making):
         if self._is_below(key):
             self._whole.append(key)  # of which nothing says what it was: the library names it
             return None
-        return self._missing(key, value)
+        return self._make_tied(key) or self._missing(key, value)
 
     def _missing(self, key, value):
         """A value that is not in the checkpoint: the library says so, or it stays as it is. Without a

@@ -7,7 +7,7 @@ import numpy as np
 
 from . import dtypes, keys, own, texts
 from ._cairn import State
-from .forms import ARRAYS, BY_NUMBER, MAPPINGS, NAME, PARTS, PLAIN, SEQUENCES, SETS, SHARDED, Forms
+from .forms import ARRAYS, BY_NUMBER, MAPPINGS, NAME, PARTS, PLAIN, SEQUENCES, SETS, SHARDED, TIES, Forms
 from .keys import is_name
 from .leaves import Described, Parts, Resizable, _error, as_array, as_bytes, json_of
 
@@ -98,11 +98,15 @@ class Saving(Kinds, Parts):
         require_dict(values)
         self.native = State()
         self._texts = 0
-        self._ties = 0  # tensors that were left out, since another one is the same memory
+        self._ties = {}  # keys of tensors that are left out, by the key of the same memory
         self._in_dict = False
         self._said = {}  # of tensors and groups: as State.describe takes it
         self._add_all("", values)
-        self.native.describe_all({NAME: json_of(NAME, self._MODULE)})
+        of_all = {NAME: json_of(NAME, self._MODULE)}
+        for key, tied in self._ties.items():
+            of_all[TIES] = json_of(TIES, True)
+            self._said.setdefault(key, ("", [], [], {}))[3][TIES] = json_of(TIES, tied)
+        self.native.describe_all(of_all)
         for key, said in self._said.items():
             self.native.describe(key, *said)
 
@@ -138,16 +142,16 @@ class Saving(Kinds, Parts):
     def _add_dict(self, key, value):
         """One with arrays, whose keys the tensors tell: ranks may have others."""
         kind = _kind_of_dict(value)
-        ties, was = self._ties, self._in_dict
+        before, was = len(self.native), self._in_dict
         self._in_dict = True
         self._add_all(key, value)
         self._in_dict = was
-        # What is not said of a dict in another one is that it is a plain one. One that lacks what is
-        # saved elsewhere cannot be made anew.
-        if ties == self._ties and not (was and kind == "dict" and value):
+        # What is not said of a dict in another one is that it is a plain one.
+        is_plain = was and kind == "dict" and len(value) > 0
+        if not is_plain:
             self._say(key, f'"{kind}"')
-        if len(value) == 0:
-            self._add_array(key, NOTHING)
+            if len(self.native) == before:  # no entry, or such as are tied to others
+                self._add_array(key, NOTHING)
 
     def _add_open(self, key, value):
         """A list or tuple that the state's own one decides of, as it does of a dict with arrays."""
@@ -184,7 +188,6 @@ class Saving(Kinds, Parts):
         self._form(forms, key, value, made)
         if len(self.native) == before:
             if self._holds_leaf(value) != PARTS:
-                self._ties += 1
                 return  # it is saved with the one that it is tied to
             self._add_array(key, NOTHING)
         text = forms.text(key)

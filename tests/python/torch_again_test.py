@@ -201,6 +201,22 @@ class Again(unittest.TestCase):
             self.assertEqual(stored["w"].tolist(), state["w"].tolist())
         self.assertEqual(told, ["busy"] * 3)
 
+    def test_tensors_that_stand_twice_in_a_dict(self):
+        t, u = torch.ones(3), torch.zeros(3)
+        for state, keys, again in [
+                ({"a": t, "b": t}, ["c/a"], False), ({"a": t, "b": t}, ["c/a"], True),
+                ({"a": u, "b": t}, ["c/a", "c/b"], False), ({"a": t, "b": u}, ["c/a", "c/b"], True),
+                ({"a": t, "b": t}, ["c/a"], False), ({"a": t, "b": {"x": t}}, ["c/a"], False),
+                ({"a": t, "b": {"x": u}}, ["c/a", "c/b/x"], False)]:
+            stored, served = self.save({"c": state})
+            self.assertEqual((sorted(stored), served), (keys, again))
+            new = {"c": None}
+            self.manager.restore(self.step, new)
+            self.assertEqual(str(new["c"]), str(state))
+            second = state["b"]["x"] if isinstance(state["b"], dict) else state["b"]
+            its = new["c"]["b"]["x"] if isinstance(state["b"], dict) else new["c"]["b"]
+            self.assertEqual(new["c"]["a"] is its, state["a"] is second)
+
     def test_nothing_is_kept_alive(self):
         state = {"w": torch.ones(3), "sub": {"v": torch.ones(2)}}
         gone = [weakref.ref(state["w"]), weakref.ref(state["sub"]["v"])]

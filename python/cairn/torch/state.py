@@ -1,6 +1,7 @@
 """State dicts: what torch has in them beyond what any state of cairn may have, and their saves."""
 
 import collections.abc
+import contextlib
 import functools
 import random
 
@@ -10,7 +11,7 @@ from torch.distributed.tensor import DTensor, Shard
 
 from .. import _cairn, dtypes, texts
 from ..forms import ARRAYS, PARTS, PLAIN, SEQUENCES, SHARDED
-from ..leaves import _error
+from ..leaves import Described, _error
 from ..saving import NATURAL, NOTHING, Kinds, Saving, below
 from . import devices
 from .placement import boxes_of
@@ -211,7 +212,10 @@ class TorchSaving(TorchKinds, Saving):
         self._boxes = {}  # of meshes, placements and shapes
         self._in_module = False
         self._parameters = {}  # of the optimizer that is walked, by path
-        self._object = None, 0  # the path of what has a state dict that is walked, and its number
+        # What is the same memory is one tensor within a scope: a path that its ties are seen from, if a form
+        # says them, and a number.
+        self._object = None, 0  # of what has a state dict that is walked
+        self._scope, self._scopes = (None, 0), 0  # of all else
         super().__init__(values)
         self._parameters = {}
 
@@ -229,16 +233,37 @@ class TorchSaving(TorchKinds, Saving):
     def _add(self, key, value):
         if isinstance(value, _CONTAINERS) and is_stateful(value):
             self._add_by_itself(key, value)
+        elif isinstance(value, Described):  # what is said of it needs a tensor of its own
+            with self._scoped():
+                super()._add(key, value)
         else:
             super()._add(key, value)
+
+    @contextlib.contextmanager
+    def _scoped(self, path=None):
+        was, self._scopes = self._scope, self._scopes + 1
+        self._scope = path, self._scopes
+        yield
+        self._scope = was
+
+    def _add_dict(self, key, value):
+        """May be made anew, so that it is tied to nothing that lies elsewhere."""
+        with contextlib.nullcontext() if self._in_dict else self._scoped():
+            super()._add_dict(key, value)
+
+    def _close(self, key, value, made=False):
+        is_dict = isinstance(value, collections.abc.Mapping)
+        with self._scoped(key) if is_dict else contextlib.nullcontext():
+            super()._close(key, value, made)
 
     def _add_by_itself(self, key, value):
         require_known(key, value)
         if isinstance(value, DTensor):
-            self._add_distributed(key, value, 0)
+            self._add_distributed(key, value, self._scope[1])
         elif isinstance(value, PerRank):
             self._tree.enter_fetched(value, functools.partial(_of_rank, self._rank))
-            self._add_all(key, _of_rank(self._rank, value))
+            with self._scoped():
+                self._add_all(key, _of_rank(self._rank, value))
             self._tree.leave()
         elif isinstance(value, ByName):
             self._add_by_name(key, value)
@@ -270,9 +295,10 @@ class TorchSaving(TorchKinds, Saving):
         self._tree.leave()
 
     def _close_object(self, key, state):
-        self._object = key, self._object[1] + 1
+        self._scopes += 1
+        self._object = key, self._scopes
         self._close(key, state, made=True)
-        self._object = None, self._object[1]
+        self._object = None, 0
 
     def _add_by_name(self, key, value):
         state = value.state_dict()
@@ -313,13 +339,16 @@ class TorchSaving(TorchKinds, Saving):
         require_known(key, value)
         # What is made anew is there once for each place. But in the state dict of an object what is
         # the same memory comes back as that, as it does with torch.load.
-        path, number = self._object
-        scope = 0 if not made else number if path is not None else -1
+        path, scope = self._object if made else self._scope
+        if made and path is None or self._in_module and key.endswith("_extra_state"):
+            scope = -1
         is_distributed = isinstance(value, DTensor)
         add = self._add_distributed if is_distributed else self._add_tensor
         tie = add(key, value, scope)
         if isinstance(tie, str) and path is not None:
             return "same", tie[len(path) + 1 :]
+        if isinstance(tie, str) and (self._in_dict or not self._in_module):
+            self._ties.setdefault(tie, []).append(key)
         parameter = self._parameters.get(key.rpartition("/")[0])
         if parameter is not None and parameter.shape == value.shape and (
                 _placements(parameter) == _placements(value)):
@@ -334,7 +363,7 @@ class TorchSaving(TorchKinds, Saving):
         value = self._memory_of(key, value)
         given = _cairn.GivenTensor(key, value, value, None, None, False, scope, False)
         done = self._tree.tensor(self.native, given, devices.is_elsewhere(value))
-        return done or self._add_copied(key, given, value)
+        return self._noted(key, done or self._add_copied(key, given, value))
 
     def _add_distributed(self, key, value, scope):
         where = value.device_mesh, value.placements, value.shape
@@ -349,7 +378,12 @@ class TorchSaving(TorchKinds, Saving):
             self._tree.never()
             self.native.add_nothing_named(key, dtype_name(key, local), tuple(value.shape))
             return True
-        return done or self._add_copied(key, given, local)
+        return self._noted(key, done or self._add_copied(key, given, local))
+
+    def _noted(self, key, tie):
+        if isinstance(tie, str):
+            self._said.pop(key, None)  # its dtype is said of the other one
+        return tie
 
     def _add_copied(self, key, given, local):
         """Of a collective that is under way, a conjugate, of a class of its own."""
