@@ -49,7 +49,10 @@ std::vector<std::string> Stored::names_below(const std::string& path) const {
                              [](const auto& a, const auto& b) { return a.key < b; });
   std::vector<std::string> names;
   for (; at != all.end() && at->key.starts_with(front); ++at) {
-    const auto name = shown_name(at->key).substr(front.size());
+    // What an object graph calls a variable's value may be shown as the path itself.
+    const auto shown = shown_name(at->key);
+    if (!shown.starts_with(front)) continue;
+    const auto name = shown.substr(front.size());
     auto word = name.substr(0, name.find('/'));
     if (names.empty() || names.back() != word) names.push_back(std::move(word));
   }

@@ -133,11 +133,14 @@ def _named(options, prefix=""):
 
 
 def _of_restore(options):
-    """The same, but for what the walk of the state does by itself: renamed prefixes."""
+    """The same, but for what the walk of the state does by itself: renamed prefixes. Keys may be a list."""
     rename = options.get("rename")
     if isinstance(rename, collections.abc.Mapping):
         rename = {name: stored for name, stored in rename.items() if not is_pattern(name)}
         options = {**options, "rename": rename}
+    missing = options.get("may_be_missing")
+    if isinstance(missing, (str, list, tuple)):
+        options = {**options, "may_be_missing": {missing} if isinstance(missing, str) else set(missing)}
     return _named(options)
 
 

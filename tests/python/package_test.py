@@ -362,6 +362,8 @@ class BadInput(Case):
         manager.restore(1, {"x": new}, convert="exact")
         self.assertEqual(new.tolist(), [0, 1, 2])
         self.refuses("not_found", "y", manager.restore, 1, {"x": np.zeros(3), "y": 1})
+        for missing in (["y"], ("y",), "y"):
+            self.assertEqual(manager.restore(1, {"x": np.zeros(3), "y": 1}, may_be_missing=missing)["kept_keys"], ["y"])
         kept = manager.restore(1, {"x": np.zeros(3), "y": 1}, may_be_missing={"y"})
         self.assertEqual(kept["kept_keys"], ["y"])
         self.refuses("not_found", "7", manager.restore, 7, {"x": np.zeros(3)})

@@ -247,6 +247,7 @@ class Values(Case):
             {"a/b": t, "c": t}, {1.5: t, (0, 1): {"x": t}, "u": u}, {"a": t, "q": {1.5: t, None: t}},
             {"state": {0: moments, 1: {**moments, "step": u.clone()}}, "param_groups": [{"lr": 0.1, "params": [0, 1]}]},
             {"a": lacking, "b": {"c": lacking}}, {"a": t, "b": t.view(torch.int32), "c": t[1:], "d": t},
+            {"a": t, "q": collections.OrderedDict(x=t), "i": {3: t}},
         ]
         given = {f"{number}": state for number, state in enumerate(states)}
         for options in ({}, {"store": {"object_graph": True}}, {"store": {"format": "hdf5"}}):
