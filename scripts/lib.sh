@@ -80,8 +80,11 @@ install_missing() {
     fi
   fi
   as_root+=(env DEBIAN_FRONTEND=noninteractive)
-  local log
+  local log before
   log=$(mktemp)
+  # apt that is interrupted may end as if all were well, and then bash takes the Ctrl-C for done with.
+  before=$(trap -p INT)
+  trap 'rm -f "$log"; exit 130' INT
   # shellcheck disable=SC2086
   if ! { "${as_root[@]}" apt-get -o Acquire::Retries=3 update &&
     "${as_root[@]}" $line; } </dev/null >"$log" 2>&1; then
@@ -89,6 +92,7 @@ install_missing() {
     rm -f "$log"
     die "apt failed. Its last lines are above; as root the command was: $line"
   fi
+  eval "${before:-trap - INT}"
   rm -f "$log"
 }
 
