@@ -40,6 +40,8 @@ def main():
         job = subprocess.Popen(
             ["bash", "-c", SCRIPT + "\n", "script", root], pass_fds=(tells,), start_new_session=True, text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            # What runs behind a shell has interrupts ignored, and bash cannot change that.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             env={**os.environ, "PATH": f"{place}:{os.environ['PATH']}", "APT_CALLS": calls, "APT_TELLS": str(tells),
                  "TMPDIR": place})
         os.close(tells)
