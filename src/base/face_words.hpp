@@ -38,7 +38,7 @@ inline constexpr std::array<Word, 15> table{{
 
 /// Types whose members a text may name, and where these are among the options in their text form.
 /// Of values of enumerations the value is all that there is.
-inline constexpr std::array<std::pair<std::string_view, std::string_view>, 24> types{{
+inline constexpr std::array<std::pair<std::string_view, std::string_view>, 25> types{{
     {"ManagerOptions", ""},
     {"CheckpointOptions", ""},
     {"ShardedOptions", ""},
@@ -63,6 +63,7 @@ inline constexpr std::array<std::pair<std::string_view, std::string_view>, 24> t
     {"Reach", ""},
     {"Conversion", ""},
     {"Storage", ""},
+    {"Format", ""},
 }};
 
 inline bool is_letter(char c) {

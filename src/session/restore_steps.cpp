@@ -53,7 +53,7 @@ std::vector<PastSave> saved_after(const Store& store, std::int64_t sequence) {
   return saves;
 }
 
-// A restore of a part is as good as one that forgets something: who wants to know asks for the log.
+// No warning: a program may restore a part on purpose, and a deliberate one looks like a mistake.
 void tell_unused(const RestoreReport& report) {
   constexpr std::size_t most_told = 5;
   const auto count = report.unused_keys.size();

@@ -126,10 +126,7 @@ class Reader {
 
   // The job that saves here has let it go since the directory was listed.
   bool is_gone(const CatalogEntry& entry) const {
-    const auto now = scan_catalog(place_);
-    return std::none_of(now.begin(), now.end(), [&](const CatalogEntry& one) {
-      return one.step == entry.step && one.save.identity == entry.save.identity;
-    });
+    return look_at_step(place_, entry.step).save.identity != entry.save.identity;
   }
 
   void decide(const std::vector<CatalogEntry>& catalog) {

@@ -30,8 +30,7 @@ FOLDERS_WITH_ROOMS = ("include", "src", "mpi", "kokkos", "fortran", "python")
 FOLDERS_WITH_ARROWS = FOLDERS_WITH_ROOMS + ("bench",)  # what is measured there may lie behind a face
 HEADERS, SOURCES = {".hpp", ".h"}, {".cpp", ".cc", ".cu", ".c", ".f90", ".F90"}
 LONGEST_HEADER, LONGEST_SOURCE = 300, 500
-LEAST_HEADERS = 100  # from which a share says something
-LEAST_PRODUCT = 1000  # lines from which shares of rooms say something
+LEAST_HEADERS, LEAST_PRODUCT = 100, 1000  # headers and lines from which shares say something
 JSON_MEMBER = re.compile(r'[\w)\]]((\["[^"]*"\]|\[\w+\])*\["[^"]*"\](\[\w+\])*)')
 IS_WRITTEN = re.compile(r"\s*=[^=]|\.push_back\(")
 PRINTS = {"print", "picture", "run"}
@@ -51,13 +50,11 @@ IN_ANGLES = re.compile(r"<[^<>;]*>")
 ANNOTATION = re.compile(r"\b[A-Z][A-Z_]+\([^()]*\)")
 MOST_FUNCTIONS = 40  # of a class, members and forwards alike
 MOST_OF = {"Dims": 43, "Engine": 30, "ThreadWorld": 41}
-ENGINE = Path("src/session/engine.hpp")
-MOST_FILES_OF_ENGINE, MOST_HEADERS_OF_ENGINE = 4, 45
+ENGINE, MOST_FILES_OF_ENGINE, MOST_HEADERS_OF_ENGINE = Path("src/session/engine.hpp"), 4, 45
 NO_ENGINES = re.compile(r"\btier::|\bTier\b|session/nodes/|store/nodes/")
 KNOWS_BOTH = {"src/store/contents/lost.cpp", "src/store/contents/read_holders.cpp"}
-FILES = re.compile(r"\bio::FileSystem\b")
+FILES, MOST_WITH_FILES = re.compile(r"\bio::FileSystem\b"), 15
 BELOW_WAIST = {("src", "io"), ("src", "store"), ("src", "layout"), ("src", "testing")}
-MOST_WITH_FILES = 15
 # What a piece is called, and a sum or difference with the place where it lies.
 PIECE = r"(?:\b(?:slice|piece|stored|one|other)|slices(?:\.\w+\(\)|\[\w+\]))(?:\.|->)offset\b"
 OFFSETS = re.compile(rf"{PIECE}\s*[-+*]|[-+*]=?\s*(?:[\w.()\[\]]|->)*?{PIECE}")

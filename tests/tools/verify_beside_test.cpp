@@ -12,8 +12,11 @@
 #include "base/text.hpp"
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
+#include "cli/target.hpp"
+#include "store/contents/contents_reader.hpp"
 #include "store/directory/named_checkpoint.hpp"
 #include "testing/memory.hpp"
+#include "tools/run_report.hpp"
 #include "tools/verify_beside.hpp"
 
 namespace cairn::test {
@@ -24,12 +27,13 @@ class Beside : public io::FileSystemWrapper {
  public:
   using FileSystemWrapper::FileSystemWrapper;
   std::unique_ptr<io::File> open_read(const io::Path& path) override {
-    if (path.filename().string().starts_with(of + ".data-")) {
+    if (path.filename().string().starts_with(of + ".data-") && skip-- <= 0) {
       if (const auto go_on = std::exchange(meanwhile, nullptr)) go_on();
     }
     return FileSystemWrapper::open_read(path);
   }
   std::string of;
+  int skip = 0;  // so many of them first
   std::function<void()> meanwhile;
 };
 
@@ -116,6 +120,40 @@ TEST_F(VerifyBeside, ADirectoryNamesAnotherByThen) {
   save(3);
   EXPECT_TRUE(names_another(directory_, newest));
   EXPECT_FALSE(names_another(newest, newest));
+}
+
+// What a tool makes of a directory's newest checkpoint is made of the one that is the newest then.
+TEST_F(VerifyBeside, AToolGoesOnWithTheNewestOfThatMoment) {
+  std::vector<std::string> asked;
+  const auto step = cli::with_checkpoint(directory_, [&](const Address& prefix) {
+    asked.push_back(prefix.name());
+    if (asked.size() == 1) go_on_();
+    if (names_another(directory_, prefix)) throw Error(Code::not_found, "it is gone");
+    return read_summary(*prefix.files(), prefix.path()).meta.value().step;
+  });
+  EXPECT_EQ(step, 4);
+  EXPECT_EQ(asked, (std::vector<std::string>{"ckpt-2", "ckpt-4"}));
+  // What is wrong for another reason is told at once.
+  asked.clear();
+  EXPECT_THROW(cli::with_checkpoint(directory_,
+                                    [&](const Address& prefix) -> int {
+                                      asked.push_back(prefix.name());
+                                      throw Error(Code::data_loss, "damaged");
+                                    }),
+               Error);
+  EXPECT_EQ(asked.size(), 1u);
+}
+
+TEST_F(VerifyBeside, AReportHasNoDamageOfWhatIsLetGo) {
+  seen_->of = "ckpt-1";
+  seen_->skip = 1;  // the first look is that of the list
+  seen_->meanwhile = go_on_;
+  const auto report = read_run(location_of(directory_, commit::Naming("ckpt")), "");
+  EXPECT_FALSE(seen_->meanwhile) << "nothing went on beside it";
+  for (const auto& one : report.saves) {
+    if (one.entry) EXPECT_EQ(one.entry->damage, "") << one.save.step;
+    if (one.save.step == 1) EXPECT_FALSE(one.entry);
+  }
 }
 
 }  // namespace

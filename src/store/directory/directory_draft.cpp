@@ -121,9 +121,10 @@ void Directory::warn_of_others(std::int64_t step) {
   log(LogLevel::warning,
       cat("this run saves into ", place_.directory.string(), ", and has restored none of the ",
           ours, ours == 1 ? " checkpoint" : " checkpoints", " there (the newest is step ",
-          live.front()->step,
-          "): those count as an older run's, and the rules of keep let them "
-          "go first. Restore first, pin what is to stay, or use another directory."));
+          live.front()->step, "): ",
+          lets_go ? "they count as an older run's, and the rules of keep let them go first"
+                  : "steps that are not lower are left behind by it",
+          ". Restore first, pin what is to stay, or use another directory."));
 }
 
 Draft Directory::begin_save(const Intent& intent) {

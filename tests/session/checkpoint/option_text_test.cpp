@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/face_words.hpp"
 #include "support/group_kit.hpp"
 
 namespace cairn {
@@ -169,6 +170,21 @@ TEST(OptionText, RefusesAndProposes) {
   expect_error([&] { (void)option_text(options, "keep.lost"); }, Code::invalid_argument,
                HasSubstr("keep.last"));
   EXPECT_EQ(options.keep.last, Retention{}.last);
+}
+
+// What errors call options in other languages.
+TEST(OptionText, WordsOfFacesLeadToOptions) {
+  const auto names = option_names(ManagerOptions{});
+  for (const auto& type : face_words::types) {
+    const auto is_below = [&](const std::string& name) { return name.starts_with(type.second); };
+    EXPECT_TRUE(std::any_of(names.begin(), names.end(), is_below)) << type.first;
+  }
+  for (const auto* member : {"Retention::last", "ReplicaOptions::divergence_is_error",
+                             "WriteOptions::chunk_bytes", "ManagerOptions::overwrite"}) {
+    auto name = in_words_of(Face::c, member);
+    std::erase(name, '\'');
+    EXPECT_TRUE(std::find(names.begin(), names.end(), name) != names.end()) << name;
+  }
 }
 
 }  // namespace

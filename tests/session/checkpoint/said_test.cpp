@@ -58,7 +58,7 @@ TEST_P(Said, ARunThatRestoresNothingAndLetsAnothersCheckpointsGo) {
   // All of them stay, and are left behind.
   options_.keep.last = 0;
   EXPECT_THAT(warnings([](RunRank& run) { run.save(5); }),
-              ElementsAre(HasSubstr("has restored none of the ")));
+              ElementsAre(HasSubstr("steps that are not lower are left behind")));
 }
 
 TEST_P(Said, WhatTheStateHasNotWanted) {
