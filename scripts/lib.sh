@@ -152,13 +152,17 @@ since() {
   fi
 }
 
-# make_venv DIRECTORY LOG: a Python with TensorFlow. Exit status: 0 it is there, 2 no virtual
-# environment can be made, 3 PyPI is out of reach, 4 our list of packages does not install.
+# What the tests that ask TensorFlow need of PyPI.
+interop_requirements=$root/tests/interop/requirements.txt
+# make_venv REQUIREMENTS VENV LOG [BASE]: a virtual environment with these packages, on top of those of
+# BASE, unless it is there. Exit status: 0 it is there, 2 no virtual environment can be made, 3 PyPI is out
+# of reach, 4 the list of packages does not install.
 make_venv() {
-  local venv=$1 log=$2 requirements=$root/tests/interop/requirements.txt
+  local requirements=$1 venv=$2 log=$3 base=${4:-}
   if cmp -s "$requirements" "$venv/installed"; then return 0; fi
   rm -rf "$venv"
   python3 -m venv "$venv" >"$log" 2>&1 || return 2
+  [ -z "$base" ] || (cd "$venv"/lib/python3* && printf '%s\n' "$base"/lib/python3*/site-packages >site-packages/base.pth)
   local pip=("$venv/bin/python" -m pip --disable-pip-version-check --no-input --retries 2)
   # Python compiles what is imported by itself: less than half of these modules.
   if "${pip[@]}" install --no-compile -r "$requirements" </dev/null >"$log" 2>&1; then
@@ -170,16 +174,4 @@ make_venv() {
     return 3
   rm -rf "$log.probe"
   return 4
-}
-
-# make_venv REQUIREMENTS VENV LOG [BASE]: a virtual environment with these, on top of the packages of BASE,
-# unless it is there; 1: PyPI is out of reach, or has not what they need.
-make_venv() {
-  local requirements=$1 venv=$2 log=$3 base=${4:-}
-  ! cmp -s "$requirements" "$venv/installed" || return 0
-  rm -rf "$venv"
-  quietly "$log" python3 -m venv "$venv" || die "python3 cannot make a virtual environment"
-  [ -z "$base" ] || (cd "$venv"/lib/python3* && printf '%s\n' "$base"/lib/python3*/site-packages >site-packages/base.pth)
-  quietly "$log" "$venv/bin/python" -m pip --disable-pip-version-check --no-input install -r "$requirements" || return 1
-  cp "$requirements" "$venv/installed"
 }

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""Bash takes the last of two functions of one name without a word. And make_venv makes one."""
+import collections
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+LIB = ROOT / "scripts" / "lib.sh"
+FUNCTION = re.compile(r"^(?:function +)?([\w-]+) *\(\)", re.MULTILINE)
+
+
+def shell_files():
+    for folder in ("scripts", "slurm", "cmake", "tests", "packaging", ".ci"):
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.is_file() and (path.suffix == ".sh" or re.match(rb"#!.*\b(ba)?sh\b", path.read_bytes()[:40])):
+                yield path
+
+
+class Shell(unittest.TestCase):
+    def test_no_function_is_defined_twice(self):
+        files = list(shell_files())
+        self.assertIn(LIB, files)
+        in_lib = FUNCTION.findall(LIB.read_text(encoding="utf-8"))
+        self.assertIn("make_venv", in_lib)
+        for path in files:
+            text = path.read_text(encoding="utf-8")
+            names = FUNCTION.findall(text)
+            if path != LIB and re.search(r"^\. .*/lib\.sh", text, re.MULTILINE):
+                names += in_lib
+            twice = [name for name, count in collections.Counter(names).items() if count > 1]
+            self.assertEqual(twice, [], f"{path} defines these twice, or as lib.sh does")
+
+    def make_venv(self, place, requirements):
+        (place / "list").write_text(requirements, encoding="utf-8")
+        return subprocess.run(["bash", "-c", f'. "{LIB}"; make_venv "$1/list" "$1/venv" "$1/log"', "shell", str(place)],
+                              env={**os.environ, "PIP_NO_INDEX": "1"}, check=False).returncode
+
+    def test_a_virtual_environment_is_made_once(self):
+        with tempfile.TemporaryDirectory() as folder:
+            place = Path(folder)
+            self.assertEqual(self.make_venv(place, ""), 0)
+            made = place / "venv" / "bin" / "python"
+            before = made.lstat().st_ctime_ns
+            self.assertEqual(self.make_venv(place, ""), 0)
+            self.assertEqual(made.lstat().st_ctime_ns, before)
+
+
+unittest.main()
