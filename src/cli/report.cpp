@@ -1,4 +1,5 @@
 // cairn report: one page about a run's directory.
+#include <filesystem>
 #include <iostream>
 #include <ostream>
 #include <set>
@@ -40,8 +41,17 @@ void run(Tool& tool, const ReportArguments& options) {
   const auto directory = require_directory(tool.at(options.directory));
   const auto name = options.name.empty() ? only_name(directory) : options.name;
   commit::check_checkpoint_name(name);
-  const auto page = report_page(read_run(location_of(directory, name), options.key));
-  to_output(options.output, [&](std::ostream& out) { out << page; });
+  const auto report = read_run(location_of(directory, name), options.key);
+  const auto write = [](const std::string& path, const std::string& page) {
+    to_output(path, [&](std::ostream& out) { out << page; });
+  };
+  const std::filesystem::path output = options.output;
+  const bool is_file = !output.empty() && (!std::filesystem::exists(output) ||
+                                           std::filesystem::is_regular_file(output));
+  if (!is_file || !is_long(report)) return write(options.output, report_page(report));
+  const auto all = cat(output.stem().string(), ".all", output.extension().string());
+  write(options.output, report_page(report, all));
+  write((output.parent_path() / all).string(), report_page(report, "", true));
 }
 
 }  // namespace
@@ -58,7 +68,8 @@ void add_report(Tool& tool) {
   command->footer(
       "What each save took and held, which ranks were slow, which line the run followed, what\n"
       "stays and why, who holds what, and what is damaged. The page needs no network and no\n"
-      "script. It may be made while the job runs: nothing in the directory is changed.\n\n"
+      "script. It may be made while the job runs: nothing in the directory is changed. Of more\n"
+      "than 200 saves it shows the newest; FILE.all.html beside it has all.\n\n"
       "Examples:\n"
       "  cairn report run/ckpt -o report.html\n"
       "  cairn report run/ckpt --key u -o report.html");
