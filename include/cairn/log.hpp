@@ -11,7 +11,8 @@ enum class LogLevel { info, warning, error };
 
 using LogSink = std::function<void(LogLevel, std::string_view message)>;
 
-/// Replaces the sink of this process (default: one line on standard error; info is dropped).
+/// Replaces the sink of this process (default: one line on standard error; info is dropped,
+/// unless the environment has CAIRN_LOG=info).
 /// An empty sink silences the library. What a sink throws is ignored. Thread-safe; the sink itself
 /// may be called from several threads at once.
 void set_log_sink(LogSink sink);

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/mutex.hpp"
+#include "base/shows_info.hpp"
 #include "base/text.hpp"
 
 namespace cairn {
@@ -12,7 +13,7 @@ namespace {
 Mutex mutex;
 
 void to_standard_error(LogLevel level, std::string_view message) {
-  if (level == LogLevel::info) return;
+  if (level == LogLevel::info && !shows_info()) return;
   const std::string line = std::string(level == LogLevel::error ? "cairn: error: " : "cairn: ") +
                            std::string(message) + "\n";
   std::fputs(line.c_str(), stderr);

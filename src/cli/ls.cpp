@@ -1,10 +1,12 @@
 // cairn ls: the checkpoints of a directory.
 #include <algorithm>
+#include <chrono>
 #include <map>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cli/command.hpp"
+#include "cli/failures.hpp"
 #include "cli/print.hpp"
 #include "cli/target.hpp"
 #include "store/commit/names.hpp"
@@ -180,6 +182,38 @@ void print_rows(const std::vector<Row>& rows) {
   flush();
 }
 
+// Of each name's what can be restored.
+std::map<std::string, double> newest_of(const std::vector<Row>& rows) {
+  std::map<std::string, double> newest;
+  for (const auto& row : rows) {
+    if (!row.entry.damage.empty() || row.entry.superseded) continue;
+    auto& seconds = newest[row.name];
+    seconds = std::max(seconds, row.entry.save.wall_time_seconds);
+  }
+  return newest;
+}
+
+// "90s", "30m", "2h", "1d"; -1: it is none.
+double seconds_of(const std::string& age) {
+  static const std::map<char, double> units{{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
+  const auto unit = age.empty() ? units.end() : units.find(age.back());
+  double count = -1;
+  if (unit == units.end() || !parse_number(age.substr(0, age.size() - 1), count)) return -1;
+  return count >= 0 ? count * unit->second : -1;
+}
+
+// Whether nothing that can be restored is so new.
+bool is_too_old(double most_seconds, const std::map<std::string, double>& newest,
+                const std::vector<NodeSave>& saves) {
+  double last = 0;
+  for (const auto& [name, seconds] : newest) last = std::max(last, seconds);
+  for (const auto& save : saves) {
+    if (save.margin >= 0 && !save.superseded) last = std::max(last, save.time);
+  }
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count() - last > most_seconds;
+}
+
 Json json_of(const io::Path& directory, const std::vector<Row>& rows) {
   Json list = Json::array();
   for (const auto& row : rows) {
@@ -270,7 +304,7 @@ void mark_home(std::vector<NodeSave>& saves, const std::vector<Row>& rows) {
 
 void add_ls(Tool& tool) {
   struct Options {
-    std::string directory, name;
+    std::string directory, name, max_age;
     TierOption tier;
     bool json = false;
   };
@@ -280,6 +314,12 @@ void add_ls(Tool& tool) {
   command->add_option("--name", options->name, "Only the checkpoints NAME-STEP and NAME");
   add_tier(*command, options->tier,
            "The nodes' directory, as the job was given it: also what is there");
+  command
+      ->add_option("--max-age", options->max_age,
+                   "End with 1 unless a whole checkpoint is at most so old: 90s, 30m, 2h, 1d")
+      ->check(CLI::Validator(
+          [](std::string& text) { return seconds_of(text) < 0 ? text + " is no age" : ""; },
+          "AGE"));
   command->add_flag("--json", options->json, "Print JSON");
   command->footer(
       "In the order in which they were committed, the newest last. \"whole\" here means that the\n"
@@ -293,9 +333,11 @@ void add_ls(Tool& tool) {
       "step in the name.\n"
       "With --tier it also lists checkpoints on nodes, the newest first, as far as they can be "
       "seen\n"
-      "from this node, or were brought home by cairn flush.\n\n"
+      "from this node, or were brought home by cairn flush.\n"
+      "Where saves have failed, the last line says since when, which, and why.\n\n"
       "Examples:\n"
       "  cairn ls run/ckpt\n"
+      "  cairn ls run/ckpt --max-age 2h || mail -s 'no new checkpoint' me </dev/null\n"
       "  cairn ls run/ckpt --json | jq '.checkpoints[] | select(.newest).prefix'");
   command->callback([&tool, options] {
     const auto directory = require_directory(tool.at(options->directory));
@@ -310,14 +352,22 @@ void add_ls(Tool& tool) {
       }
       mark_home(saves, rows);
     }
+    const auto failures = failures_in(directory, options->name);
+    const auto newest = newest_of(rows);
+    if (!options->max_age.empty()) {
+      const bool old = is_too_old(seconds_of(options->max_age), newest, saves);
+      if (old) tool.exit_code = 1;
+    }
     if (options->json) {
       auto json = json_of(directory.path(), rows);
+      json["failures"] = json_of(failures);
       if (!options->tier.tier.empty()) json["on_nodes"] = json_of(saves);
       return print_json(json);
     }
     if (rows.empty()) print_line(cat("no checkpoints in ", directory.string()));
     print_rows(rows);
     print_nodes(saves);
+    print_failures(failures, newest);
   });
 }
 

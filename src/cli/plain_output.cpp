@@ -6,6 +6,7 @@
 #include <iostream>
 #include <streambuf>
 
+#include "base/shows_info.hpp"
 #include "base/text.hpp"
 #include "cairn/log.hpp"
 
@@ -77,7 +78,7 @@ PlainOutput::PlainOutput() {
   if (::isatty(1) == 1) filter_ = std::make_unique<Filter>(std::cout);
   if (::isatty(2) != 1) return;
   set_log_sink([](LogLevel level, std::string_view message) {
-    if (level == LogLevel::info) return;
+    if (level == LogLevel::info && !shows_info()) return;
     const auto line =
         cat(level == LogLevel::error ? "cairn: error: " : "cairn: ", plain(message), "\n");
     std::fputs(line.c_str(), stderr);

@@ -86,6 +86,12 @@ int run_tool(int argc, char** argv, const Address& here) {
     Tool tool{.here = here};
     tool.app.name("cairn");
     tool.app.set_version_flag("--version", std::string("cairn ") + version());
+    tool.app
+        .add_flag_callback(
+            "--verbose", [] { ::setenv("CAIRN_LOG", "info", 1); },
+            "Also say what is not worth a warning, such as the line of each save (or "
+            "CAIRN_LOG=info)")
+        ->trigger_on_parse();
     tool.app.require_subcommand(1);
     keep_footers(*tool.app.get_formatter());
     tool.app.footer("Each command has examples: cairn COMMAND --help");

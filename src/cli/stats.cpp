@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <map>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cli/command.hpp"
+#include "cli/failures.hpp"
 #include "cli/print.hpp"
 #include "cli/target.hpp"
 #include "store/contents/open_checkpoint.hpp"
@@ -33,6 +35,15 @@ std::vector<Row> collect(const Address& directory) {
   std::stable_sort(rows.begin(), rows.end(),
                    [](const auto& a, const auto& b) { return a.meta.sequence < b.meta.sequence; });
   return rows;
+}
+
+std::map<std::string, double> newest_of(const std::vector<Row>& rows) {
+  std::map<std::string, double> newest;
+  for (const auto& [prefix, meta] : rows) {
+    auto& seconds = newest[meta.name];
+    seconds = std::max(seconds, meta.wall_time_seconds);
+  }
+  return newest;
 }
 
 std::string how(const SaveStatistics& save) {
@@ -184,6 +195,7 @@ void add_stats(Tool& tool) {
       "by\n"
       "how much that rank was longer than the first. \"not noted\": saved by an older version, or\n"
       "completed by a recovery.\n"
+      "Where saves have failed, the last line says since when, which, and why.\n"
       "With --tier also saves on nodes, as far as they can be seen from here: \"write\" the "
       "longest\n"
       "of any rank, \"protect\" the parity; and what would be lost now.\n\n"
@@ -198,8 +210,10 @@ void add_stats(Tool& tool) {
       saves = node_saves(directory, options->tier.tier, options->tier.nodes);
     }
     const auto risk = risk_of(rows, saves);
+    const auto failures = failures_in(directory);
     if (options->json) {
       auto json = json_of(directory.path(), rows);
+      json["failures"] = json_of(failures);
       if (!options->tier.tier.empty()) json["on_nodes"] = json_of(saves, risk);
       return print_json(json);
     }
@@ -209,6 +223,7 @@ void add_stats(Tool& tool) {
       print(rows);
     }
     if (!options->tier.tier.empty()) print(saves, risk);
+    print_failures(failures, newest_of(rows));
   });
 }
 

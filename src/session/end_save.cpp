@@ -159,6 +159,7 @@ void Landing::advance(bool wait) {
       flight.handle->fail(*failed);
       change(flight, SaveStage::failed);
       if (job.root()) {
+        store.save_failed(flight.asked.step, *failed);
         log(LogLevel::error,
             cat("the asynchronous save of step ", flight.asked.step, " failed: ", failed->what()));
       }

@@ -46,12 +46,24 @@ std::int64_t bytes_of_gaps(const GapsByKey& gaps) {
 }  // namespace
 
 SaveHandle Saves::run(const SaveRequest& request) {
+  try {
+    opening_.own_after_all();
+    return run_as_asked(request);
+  } catch (const Error& error) {
+    if (job.root() && error.code() != Code::communication) store.save_failed(request.step, error);
+    throw;
+  }
+}
+
+SaveHandle Saves::run_as_asked(const SaveRequest& request) {
   const auto& [step, given, options, background, call] = request;
-  opening_.own_after_all();
   std::optional<io::Deadline> deadline(job.options.write.storage_limit_seconds);
   opening_.require_writable("save");
   if (elsewhere) {
-    if (auto handle = elsewhere->save(request)) return *handle;
+    if (auto handle = elsewhere->save(request)) {
+      if (job.root()) store.saved_elsewhere(step);
+      return *handle;
+    }
     elsewhere->make_way();
   }
 
@@ -199,7 +211,7 @@ SaveHandle Saves::run_blocking(const SaveRequest& request, const std::string& wh
   }
   request.call.why_blocking = why;
   auto call = request.call;
-  auto prefix = run({request.step, request.given, request.options, false, call}).prefix();
+  auto prefix = run_as_asked({request.step, request.given, request.options, false, call}).prefix();
   auto handle = done_handle(request.step, std::move(prefix), SaveStage::committed, why);
   stages_.landing.tell(handle);
   return handle;

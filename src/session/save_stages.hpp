@@ -173,6 +173,7 @@ class Saves : EngineParts {
   SaveHandle go_on_behind(std::unique_ptr<Flight>&&, const SeenState&, bool compares, Laps&,
                           Attempt&);
   SaveHandle save_now(std::unique_ptr<Flight>&&, const SeenState&, bool compares, Laps&, Attempt&);
+  SaveHandle run_as_asked(const SaveRequest&);
   SaveHandle run_blocking(const SaveRequest&, const std::string& why);
   bool leaves_records(const SaveRequest&) const;  // local
 

@@ -93,6 +93,10 @@ class Store {
   /// The checkpoint counts; it may not be durable yet if `volatile_commit`. `is_new`: see History.
   virtual void committed(const Prepared&, bool volatile_commit,
                          const std::optional<io::FileId>& index, bool is_new = true) = 0;
+  /// Rank 0: a save of this step is not there, or is there elsewhere. Who looks at the place from
+  /// outside is told of failures. Throws nothing.
+  virtual void save_failed(std::int64_t step, const Error&) = 0;
+  virtual void saved_elsewhere(std::int64_t step) = 0;
   /// Decides what is to go, and tells other programs of what will be there; nobody pins or unpins
   /// until it has gone. The caller's thread; an Error is logged.
   virtual void tell(const Draft&) = 0;

@@ -240,6 +240,7 @@ std::string of_damage(const RunReport& report, const std::set<std::int64_t>& lef
   std::string out = "<section id=\"damage\"><h2>Damage and recoveries</h2>\n";
   out += list.empty() ? paragraph("Nothing is known to be damaged or lost.", "says")
                       : cat("<ul>\n", list, "</ul>\n");
+  if (!report.failures.empty()) out += paragraph("Saves: " + report.failures + ".", "says");
   if (!report.owner.empty()) out += paragraph("Saved here last: " + report.owner + ".");
   return out +
          paragraph(

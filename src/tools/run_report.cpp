@@ -11,6 +11,7 @@
 #include "store/commit/ownership.hpp"
 #include "store/contents/open_checkpoint.hpp"
 #include "store/directory/retention.hpp"
+#include "store/directory/save_status.hpp"
 #include "tools/read_tensor.hpp"
 #include "tools/slice_map.hpp"
 
@@ -145,6 +146,13 @@ class Reader {
   }
 
   void look_around() {
+    if (const auto status = read_save_status(place_)) {
+      double newest = 0;
+      for (const auto& [sequence, one] : numbered_) {
+        if (one.entry && sequence == report_.newest) newest = one.save.wall_time_seconds;
+      }
+      report_.failures = text_of(*status, newest);
+    }
     if (const auto owner = commit::read_owner(directory_)) {
       report_.owner = commit::describe(*owner);
     }

@@ -30,6 +30,7 @@ struct RunReport {
   std::vector<ReportedSave> saves;  ///< in the order of their commits; unnumbered ones at the end
   std::int64_t newest = -1;         ///< the sequence that a restart would go on from; -1: none
   std::optional<Retention> keep;    ///< as the newest checkpoint notes it
+  std::string failures;             ///< what is told of saves that failed; empty: nothing
   std::string owner;                ///< who saves here, or did when it died; empty: nobody
   std::vector<std::string> unfinished;  ///< directories of saves on their way, or that died
   struct Coverage {
@@ -46,8 +47,9 @@ RunReport read_run(const Location&, const std::string& key);
 
 /// Whether a page leaves out all but the newest saves.
 bool is_long(const RunReport&);
-/// One page of HTML that needs nothing else: no network, no script. It is well-formed XML too. Where
-/// the report is long, the newest saves, and a link to `all_page`, a file beside it; or `all`.
+/// One page of HTML that needs nothing else: no network, no script. It is well-formed XML too.
+/// Where the report is long, the newest saves, and a link to `all_page`, a file beside it; or
+/// `all`.
 std::string report_page(const RunReport&, const std::string& all_page = "", bool all = false);
 
 }  // namespace cairn

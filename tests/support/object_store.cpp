@@ -172,6 +172,8 @@ class ObjectStore : public Store {
   void spoil(bool) override {}  // what is late has another generation
 
   // -- what goes --------------------------------------------------------------------------------
+  void save_failed(std::int64_t, const Error&) override {}
+  void saved_elsewhere(std::int64_t) override {}
   void tell(const Draft&) override { expires_ = expired(history_.catalog()); }
   void tidy(const Draft* draft) override {
     const auto steps = std::exchange(expires_, {});

@@ -215,15 +215,6 @@ std::string prefix_name(const Naming& naming, std::int64_t step) {
   return naming.numbered ? cat(naming.name, "-", step) : naming.name;
 }
 
-std::span<const std::string> entries_of(const std::vector<std::string>& listing,
-                                        const Naming& naming, std::int64_t step) {
-  const auto start = cat(prefix_name(naming, step), '.');
-  const auto first = std::lower_bound(listing.begin(), listing.end(), start);
-  auto end = first;
-  while (end != listing.end() && end->starts_with(start)) ++end;
-  return {first, end};
-}
-
 std::string state_temporary_name(const Naming& naming, std::string_view token) {
   const auto name = cat(state_file_name, ".tmp-", naming.name);
   if (token.empty()) return name;
@@ -433,6 +424,7 @@ bool can_be_a_name(std::string_view name) {
 }  // namespace
 
 std::string runs_name(const Naming& naming) { return cat("runs.", naming.name); }
+std::string status_name(const Naming& naming) { return cat("status.", naming.name); }
 
 ParsedName parse_private_name(std::string_view entry) {
   static constexpr FixedName fixed[]{{lock_name, Kind::lock},
@@ -451,6 +443,7 @@ ParsedName parse_private_name(std::string_view entry) {
     if (!take(name, is_new ? "new-runs." : "runs.")) continue;
     return can_be_a_name(name) ? of_kind(is_new ? Kind::runs_temporary : Kind::runs) : ParsedName{};
   }
+  if (take(entry, "status.")) return can_be_a_name(entry) ? of_kind(Kind::status) : ParsedName{};
   if (take(entry, sequences_mark)) {
     const auto last = whole_number(entry);
     if (!last) return {};

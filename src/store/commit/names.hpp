@@ -34,6 +34,7 @@
 ///   DIRECTORY/.cairn/                            ours alone: lock, owner, damaged/NAME-STEP,
 ///                                                no-atomic-rename, pinned/NAME-STEP, pinned.lock,
 ///       runs.NAME                              how earlier runs ended,
+///       status.NAME                              whether saves fail (save_status.hpp),
 ///       owner.tmp-UUID                         the next owner or runs.NAME, while it is written;
 ///                                                in pinned and damaged the next of theirs,
 ///       sequences.NUMBER                         sequences up to this one may be in use,
@@ -48,11 +49,9 @@
 #include <filesystem>
 #include <limits>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 namespace cairn::commit {
 
@@ -96,9 +95,6 @@ inline constexpr const char* old_state_temporary_name = "checkpoint.tmp";
 
 // Builders. Steps and numbers are ≥ 0, counts greater than numbers; else internal is thrown.
 std::string prefix_name(const Naming&, std::int64_t step);  ///< "NAME-STEP", or "NAME"
-/// Of a listing, which is sorted, what may be a file of the step, or one set aside.
-std::span<const std::string> entries_of(const std::vector<std::string>& listing, const Naming&,
-                                        std::int64_t step);
 std::string index_name(std::string_view prefix);
 /// "PREFIX.index.replaced", which is foreign: what a repair keeps of an index that is nowhere else.
 std::string replaced_index_name(std::string_view prefix);
@@ -159,6 +155,7 @@ inline constexpr std::array private_folders = {damaged_directory_name,  pinned_d
 /// "owner.tmp-UUID", of the owner's record and of other small files that are being replaced.
 std::string owner_temporary_name(std::string_view token);
 std::string runs_name(const Naming&);           ///< "runs.NAME"
+std::string status_name(const Naming&);         ///< "status.NAME"
 std::string room_name(int number);              ///< "room.0"
 std::string sequences_name(std::int64_t last);  ///< "sequences.1048576"
 /// In the directory of recycled files: what data file `number` of a save under this name
@@ -199,6 +196,7 @@ struct ParsedName {
     pieces_directory,
     runs,
     runs_temporary,
+    status,
     sequences,
     room,
   };

@@ -53,6 +53,15 @@ bool set_aside(io::FileSystem& files, const io::Path& directory, const std::stri
 
 }  // namespace
 
+std::span<const std::string> entries_of(const std::vector<std::string>& listing,
+                                        const Naming& naming, std::int64_t step) {
+  const auto start = cat(prefix_name(naming, step), '.');
+  const auto first = std::lower_bound(listing.begin(), listing.end(), start);
+  auto end = first;
+  while (end != listing.end() && end->starts_with(start)) ++end;
+  return {first, end};
+}
+
 std::optional<SeenFile> look_at(io::FileSystem& files, const io::Path& directory,
                                 const std::string& entry) {
   const auto status = files.status(directory / entry);

@@ -37,6 +37,9 @@ struct SeenFile {
   std::optional<io::FileId> id = std::nullopt;  ///< unknown: any file of this name is meant
 };
 
+/// Of a listing, which is sorted, what may be a file of the step, or one set aside.
+std::span<const std::string> entries_of(const std::vector<std::string>& listing, const Naming&,
+                                        std::int64_t step);
 /// Looks at an entry. Nothing if it is not there.
 std::optional<SeenFile> look_at(io::FileSystem&, const io::Path& directory,
                                 const std::string& entry);

@@ -82,6 +82,7 @@ void Directory::begin(Recovered found, const SizesOfSteps& sizes) {
   }
   sequences_.begin(catalog, found.undecided, std::move(found.within_reach));
   upkeep_.begin(catalog);
+  recorder_.begin();
 }
 
 // Checkpoints of which only the last fsync failed, or of which it could not be told whether they

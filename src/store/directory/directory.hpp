@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "store/commit/transaction.hpp"
+#include "store/directory/save_status.hpp"
 #include "store/directory/sequences.hpp"
 #include "store/directory/upkeep.hpp"
 #include "store/store.hpp"
@@ -21,7 +22,8 @@ class Directory final : public Store {
       : Store(place),
         owned_(place),
         upkeep_(place, policy_, owned_),
-        sequences_(place, last_number_) {}
+        sequences_(place, last_number_),
+        recorder_(place) {}
 
   /// Makes the directory and becomes its owner.
   bool take() override;
@@ -59,6 +61,8 @@ class Directory final : public Store {
                                     const std::optional<CatalogEntry>& there) override;
   void committed(const Prepared&, bool volatile_commit, const std::optional<io::FileId>& index,
                  bool is_new = true) override;
+  void save_failed(std::int64_t step, const Error&) override;
+  void saved_elsewhere(std::int64_t step) override { recorder_.saved(step); }
   /// Step 7: the state file.
   void tell(const Draft&) override;
   /// Step 8. What a next save like this one can overwrite stays where it is.
@@ -95,6 +99,7 @@ class Directory final : public Store {
   Expiry expiry_;                                    // of the save in hand
   std::optional<std::vector<std::string>> listing_;  // as it began
   Sequences sequences_;
+  SaveRecorder recorder_;
   std::optional<commit::Transaction> unwithdrawn_;  // failed, but recovery could still complete it
   bool warned_ = false;                             // that others' checkpoints are there
   bool spoiled_ = false;  // the staging directory is to go when no save needs it

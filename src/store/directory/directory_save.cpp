@@ -103,6 +103,15 @@ void Directory::committed(const Prepared& prepared, bool volatile_commit,
   if (owned_.is_in_staging(save)) owned_.staging->was_synced();  // before the index was renamed
   // A later one, which gave way, may still be completed.
   if (unwithdrawn_ && unwithdrawn_->sequence < prepared.meta.sequence) unwithdrawn_.reset();
+  recorder_.saved(save.step);
+}
+
+void Directory::save_failed(std::int64_t step, const Error& error) {
+  if (policy_.read_only || error.code() == Code::busy || !owned_.name || is_lost(*owned_.name))
+    return;
+  const auto live = restorable(history_.catalog());
+  recorder_.failed(step, error, live.empty() ? -1 : live.front()->step,
+                   live.empty() ? 0 : live.front()->save.wall_time_seconds);
 }
 
 void Directory::tell(const Draft& draft) {

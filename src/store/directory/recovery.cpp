@@ -373,12 +373,18 @@ Recovered recover(const Location& place, const Readers& readers, const commit::O
 }
 
 void tell_removed(const Location& place, const Recovered& found) {
-  // Reasons that differ by the step alone are one: a job that failed for days has left thousands.
+  // Where there are many reasons, those that differ by the step alone are one: a job that failed
+  // for days has left thousands.
+  constexpr std::size_t most_lines = 16;
   std::map<std::string, std::vector<const RecoveryStep*>> by_reason;
-  for (const auto& step : found.removed) {
-    auto reason = step.why;
-    std::erase_if(reason, [](char c) { return c >= '0' && c <= '9'; });
-    by_reason[reason].push_back(&step);
+  for (const auto& step : found.removed) by_reason[step.why].push_back(&step);
+  if (by_reason.size() > most_lines) {
+    by_reason.clear();
+    for (const auto& step : found.removed) {
+      auto reason = step.why;
+      std::erase_if(reason, [](char c) { return c >= '0' && c <= '9'; });
+      by_reason[reason].push_back(&step);
+    }
   }
   for (const auto& [reason, steps] : by_reason) {
     const auto more = steps.size() - 1;
