@@ -223,7 +223,11 @@ void Landing::give_up(const Error& error, const Draft* draft, bool committed) {
     throw Error(error);
   }
   const auto withdrawn = withdraw(draft, committed);
-  if (withdrawn == Store::Withdrawn::gone || error.code() == Code::busy) throw Error(error);
+  const bool is_removed =  // the directory, and so the save
+      withdrawn == Store::Withdrawn::not_ours && error.code() == Code::not_found;
+  if (withdrawn == Store::Withdrawn::gone || error.code() == Code::busy || is_removed) {
+    throw Error(error);
+  }
   if (withdrawn == Store::Withdrawn::not_ours) {
     throw Error(
         Code::busy, "the checkpoint directory is no longer owned by this job", error.what(),
