@@ -1,6 +1,7 @@
 !> Cairn's Fortran face: use cairn, and cairn_mpi for the ranks of MPI. docs/fortran.md begins with a
 !> program. Every procedure has stat= and errmsg= as its last arguments; without stat= an error ends the
-!> program with its text.
+!> program with its text. errmsg= has a length: an allocatable character that is not allocated is no
+!> argument to the language, and stays so; cairn_last_error(text=) allocates one.
 module cairn
   use cairn_base, only: cairn_version, cairn_last_error, cairn_ok, cairn_invalid_argument, &
     cairn_not_found, cairn_already_exists, cairn_disagreement, cairn_coverage, cairn_sharding, &

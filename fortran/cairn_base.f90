@@ -42,10 +42,10 @@ contains
     text = from_c(c_version())
   end function
 
-  !> What made a call fail last, part by part; see cairn_error in cairn/c/error.h.
-  subroutine cairn_last_error(code, rank, problem, reason, way_out, tensor, path)
+  !> What made a call fail last, part by part, and all of it as text; see cairn_error in cairn/c/error.h.
+  subroutine cairn_last_error(code, rank, problem, reason, way_out, tensor, path, text)
     integer, intent(out), optional :: code, rank
-    character(len=:), allocatable, intent(out), optional :: problem, reason, way_out, tensor, path
+    character(len=:), allocatable, intent(out), optional :: problem, reason, way_out, tensor, path, text
     type(cairn_c_error), pointer :: error
     call c_f_pointer(c_last_error(), error)
     if (present(code)) code = error%code
@@ -55,10 +55,12 @@ contains
     if (present(way_out)) way_out = from_c(error%way_out)
     if (present(tensor)) tensor = from_c(error%tensor)
     if (present(path)) path = from_c(error%path)
+    if (present(text)) text = from_c(error%text)
   end subroutine
 
   !> Ends each call: with stat= the code goes there, and the text to errmsg= if there is an error.
-  !> Without stat= an error ends the program, and so the job.
+  !> Without stat= an error ends the program, and so the job. An errmsg= that is allocatable and not
+  !> allocated is absent here, as the language has it.
   subroutine finish(code, stat, errmsg)
     integer(c_int), intent(in) :: code
     integer, intent(out), optional :: stat

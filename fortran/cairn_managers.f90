@@ -50,7 +50,7 @@ module cairn_managers
     procedure :: restore_latest
     procedure, private :: restore_int, restore_long
     generic :: restore => restore_int, restore_long
-    procedure :: steps
+    procedure :: steps  !< collective, too
     procedure, private :: pin_int, pin_long
     generic :: pin => pin_int, pin_long
     procedure, private :: unpin_int, unpin_long
@@ -345,7 +345,7 @@ contains
     call finish(c_restore(self%handle, step, state_handle(state), with, c_null_ptr), stat, errmsg)
   end subroutine
 
-  !> In the order of their commits: the last is the newest.
+  !> Collective. In the order of their commits: the last is the newest.
   subroutine steps(self, list, stat, errmsg)
     class(cairn_manager), intent(inout) :: self
     type(cairn_step), allocatable, intent(out) :: list(:)

@@ -24,9 +24,11 @@ module cairn_row_vectors
     !> row_shape is of one row, [integer ::] for one number.
     procedure :: init
     procedure :: count => count_rows
-    procedure :: resize
+    procedure, private :: resize_int, resize_long
+    generic :: resize => resize_int, resize_long
     !> Makes a pointer point to the rows: p(:) for rows of one number, p(:, :) for rows of several,
     !> the last dimension counts the rows. It is to be asked again after resize and after a restore.
+    !> Rows of another type or rank are an error: the pointer points to nothing then.
     procedure, private :: get_real64_1, get_real64_2, get_real32_1, get_real32_2, &
       get_int64_1, get_int64_2, get_int32_1, get_int32_2
     generic :: get => get_real64_1, get_real64_2, get_real32_1, get_real32_2, &
@@ -35,7 +37,7 @@ module cairn_row_vectors
     procedure :: dtype => dtype_of_rows    !< for module cairn_states
     procedure :: stored_row_shape          !< the same
     procedure :: calls => calls_of_rows    !< the same
-    procedure, private :: check
+    procedure :: begun                     !< the same: cairn_ok, or why there are no rows
     final :: finalize
     procedure, private :: refuse_copy
     generic :: assignment(=) => refuse_copy
@@ -76,6 +78,14 @@ module cairn_row_vectors
       type(c_ptr), value :: vector
       type(c_ptr) :: at
     end function
+    function c_check_rows(vector, dtype, rank, wanted_dtype, wanted_rank) &
+      bind(c, name="cairn_fortran_check_rows") result(code)
+      import c_ptr, c_int, c_int32_t
+      type(c_ptr), value :: vector
+      integer(c_int32_t), value :: dtype, wanted_dtype
+      integer(c_int), value :: rank, wanted_rank
+      integer(c_int) :: code
+    end function
     subroutine c_vector_rows(vector, rows) bind(c, name="cairn_fortran_rows")
       import c_ptr, cairn_c_rows
       type(c_ptr), value :: vector
@@ -107,7 +117,15 @@ contains
     count_rows = c_vector_count(self%handle)
   end function
 
-  subroutine resize(self, rows, stat, errmsg)
+  subroutine resize_int(self, rows, stat, errmsg)
+    class(cairn_rows), intent(inout) :: self
+    integer(int32), intent(in) :: rows
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call self%resize_long(int(rows, int64), stat, errmsg)
+  end subroutine
+
+  subroutine resize_long(self, rows, stat, errmsg)
     class(cairn_rows), intent(inout) :: self
     integer(int64), intent(in) :: rows
     integer, intent(out), optional :: stat
@@ -115,70 +133,110 @@ contains
     call finish(c_vector_resize(self%handle, rows), stat, errmsg)
   end subroutine
 
-  subroutine get_real64_1(self, rows)
+  subroutine get_real64_1(self, rows, stat, errmsg)
     class(cairn_rows), intent(in) :: self
     real(real64), pointer, intent(out) :: rows(:)
-    call self%check(dtype_float64, 1)
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    rows => null()
+    if (is_refused(self, dtype_float64, 1, stat, errmsg)) return
     call c_f_pointer(c_vector_data(self%handle), rows, [self%count()])
   end subroutine
 
-  subroutine get_real64_2(self, rows)
+  subroutine get_real64_2(self, rows, stat, errmsg)
     class(cairn_rows), intent(in) :: self
     real(real64), pointer, intent(out) :: rows(:, :)
-    call self%check(dtype_float64, 2)
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    rows => null()
+    if (is_refused(self, dtype_float64, 2, stat, errmsg)) return
     call c_f_pointer(c_vector_data(self%handle), rows, [self%row_shape(1), self%count()])
   end subroutine
 
-  subroutine get_real32_1(self, rows)
+  subroutine get_real32_1(self, rows, stat, errmsg)
     class(cairn_rows), intent(in) :: self
     real(real32), pointer, intent(out) :: rows(:)
-    call self%check(dtype_float32, 1)
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    rows => null()
+    if (is_refused(self, dtype_float32, 1, stat, errmsg)) return
     call c_f_pointer(c_vector_data(self%handle), rows, [self%count()])
   end subroutine
 
-  subroutine get_real32_2(self, rows)
+  subroutine get_real32_2(self, rows, stat, errmsg)
     class(cairn_rows), intent(in) :: self
     real(real32), pointer, intent(out) :: rows(:, :)
-    call self%check(dtype_float32, 2)
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    rows => null()
+    if (is_refused(self, dtype_float32, 2, stat, errmsg)) return
     call c_f_pointer(c_vector_data(self%handle), rows, [self%row_shape(1), self%count()])
   end subroutine
 
-  subroutine get_int64_1(self, rows)
+  subroutine get_int64_1(self, rows, stat, errmsg)
     class(cairn_rows), intent(in) :: self
     integer(int64), pointer, intent(out) :: rows(:)
-    call self%check(dtype_int64, 1)
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    rows => null()
+    if (is_refused(self, dtype_int64, 1, stat, errmsg)) return
     call c_f_pointer(c_vector_data(self%handle), rows, [self%count()])
   end subroutine
 
-  subroutine get_int64_2(self, rows)
+  subroutine get_int64_2(self, rows, stat, errmsg)
     class(cairn_rows), intent(in) :: self
     integer(int64), pointer, intent(out) :: rows(:, :)
-    call self%check(dtype_int64, 2)
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    rows => null()
+    if (is_refused(self, dtype_int64, 2, stat, errmsg)) return
     call c_f_pointer(c_vector_data(self%handle), rows, [self%row_shape(1), self%count()])
   end subroutine
 
-  subroutine get_int32_1(self, rows)
+  subroutine get_int32_1(self, rows, stat, errmsg)
     class(cairn_rows), intent(in) :: self
     integer(int32), pointer, intent(out) :: rows(:)
-    call self%check(dtype_int32, 1)
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    rows => null()
+    if (is_refused(self, dtype_int32, 1, stat, errmsg)) return
     call c_f_pointer(c_vector_data(self%handle), rows, [self%count()])
   end subroutine
 
-  subroutine get_int32_2(self, rows)
+  subroutine get_int32_2(self, rows, stat, errmsg)
     class(cairn_rows), intent(in) :: self
     integer(int32), pointer, intent(out) :: rows(:, :)
-    call self%check(dtype_int32, 2)
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    rows => null()
+    if (is_refused(self, dtype_int32, 2, stat, errmsg)) return
     call c_f_pointer(c_vector_data(self%handle), rows, [self%row_shape(1), self%count()])
   end subroutine
 
-  subroutine check(self, dtype, rank)
+  !> Whether a pointer cannot point to these rows; ends the call as finish() does.
+  logical function is_refused(self, dtype, rank, stat, errmsg) result(refused)
     class(cairn_rows), intent(in) :: self
     integer(c_int32_t), intent(in) :: dtype
     integer, intent(in) :: rank
-    if (.not. c_associated(self%handle)) error stop "cairn: these rows were not begun with init()"
-    if (self%number /= dtype) error stop "cairn: a pointer to rows has another type than they have"
-    if (size(self%row_shape) + 1 /= rank) error stop "cairn: a pointer to rows has another rank"
-  end subroutine
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    integer(c_int) :: code
+    code = c_check_rows(self%handle, self%number, rank_of(self), dtype, rank)
+    call finish(code, stat, errmsg)
+    refused = code /= cairn_ok
+  end function
+
+  integer(c_int) function begun(self)
+    class(cairn_rows), intent(in) :: self
+    begun = c_check_rows(self%handle, self%number, rank_of(self), self%number, rank_of(self))
+  end function
+
+  !> Of a pointer to the rows.
+  pure integer function rank_of(self)
+    class(cairn_rows), intent(in) :: self
+    rank_of = 1
+    if (allocated(self%row_shape)) rank_of = size(self%row_shape) + 1
+  end function
 
   function stored_row_shape(self) result(row_shape)
     class(cairn_rows), intent(in) :: self

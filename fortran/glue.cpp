@@ -16,15 +16,17 @@ using fortran::tensor_of;
 
 namespace {
 
-// Calls; an error is one of this tensor.
+// Calls; an error is one of this tensor, and says so.
 template <class Call>
 int named(const char* key, const Call& call) {
   return c::call([&] {
     try {
       call();
-    } catch (Error& error) {
-      if (error.tensor().empty()) error.of_tensor(key);
-      throw;
+    } catch (const Error& error) {
+      if (!error.tensor().empty()) throw;
+      throw Error(error.code(), "tensor '" + std::string(key) + "': " + error.problem(),
+                  error.reason(), error.way_out())
+          .of_tensor(key);
     }
   });
 }
@@ -56,13 +58,11 @@ Patches* patches_of(const State& state, const std::string& key, const LocalTenso
   auto* patches = found ? dynamic_cast<Patches*>(found->source.get()) : nullptr;
   if (!patches) return nullptr;
   if (found->dtype != next.dtype || found->shape != next.shape) {
-    throw Error(Code::invalid_argument, "a patch has another type or shape than those before it")
-        .of_tensor(key);
+    throw Error(Code::invalid_argument, "a patch has another type or shape than those before it");
   }
   if (!same_fill(found->sparse.get(), next.sparse.get())) {
     throw Error(Code::invalid_argument, "a patch has another fill value than those before it", "",
-                "Give the same one, and the same keep=, with each patch of a tensor.")
-        .of_tensor(key);
+                "Give the same one, and the same keep=, with each patch of a tensor.");
   }
   return patches;
 }
@@ -129,15 +129,13 @@ const cairn_error* cairn_fortran_last_error(void) {
 
 int cairn_fortran_add_patch(cairn_state* state, const char* key, const CFI_cdesc_t* array, int dims,
                             const std::int64_t* shape, int starts, const std::int64_t* start) {
-  return c::call([&] {
+  return named(key, [&] {
     if (dims != starts) {
-      throw Error(Code::invalid_argument, "global_shape and start differ in length").of_tensor(key);
+      throw Error(Code::invalid_argument, "global_shape and start differ in length");
     }
     auto next =
         tensor_of(*array, fortran::reversed(dims, shape, 0), fortran::reversed(dims, start, 1));
-    if (next.strings) {
-      throw Error(Code::invalid_argument, "characters have no patches").of_tensor(key);
-    }
+    if (next.strings) throw Error(Code::invalid_argument, "characters have no patches");
     add_patch(state->state, key, std::move(next));
   });
 }
@@ -200,6 +198,26 @@ int cairn_fortran_add_indexed(cairn_state* state, const char* key, const CFI_cde
 /// As cairn_vector_rows, whose result Fortran takes by address.
 void cairn_fortran_rows(cairn_vector* vector, cairn_rows* rows) {
   *rows = cairn_vector_rows(vector);
+}
+
+/// Whether there are rows to which a pointer of the wanted dtype and rank can point.
+int cairn_fortran_check_rows(const cairn_vector* vector, cairn_dtype dtype, int rank,
+                             cairn_dtype wanted_dtype, int wanted_rank) {
+  return c::call([&] {
+    if (!vector) throw Error(Code::invalid_argument, "the vector is NULL");
+    if (dtype != wanted_dtype) {
+      throw Error(Code::invalid_argument,
+                  "the rows are " + std::string(cairn_dtype_name(dtype)) +
+                      ", and the pointer is to " + cairn_dtype_name(wanted_dtype),
+                  "", "Let it point to elements of the type that init() was given.");
+    }
+    if (rank == wanted_rank) return;
+    throw Error(Code::invalid_argument,
+                "the rows are an array of rank " + std::to_string(rank) +
+                    ", and the pointer is to one of rank " + std::to_string(wanted_rank),
+                "",
+                "The last dimension counts the rows, those before are the row_shape of init().");
+  });
 }
 
 /// The dtype of an array, or a code to be found in cairn_last_error, negative.

@@ -205,7 +205,8 @@ void add_handle(py::module_& module) {
           },
           "Why it failed; None: it has not")
       .def("wait_written", &SaveHandle::wait_written, py::call_guard<py::gil_scoped_release>(),
-           "Returns when this rank's part is written, has failed or was given up.");
+           "Returns when this rank's part is written or was given up; raises the error if the save "
+           "has failed.");
 }
 
 // Collective. Fills the state from a checkpoint of any origin, whose directory is not owned.

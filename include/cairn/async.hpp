@@ -30,11 +30,14 @@ class SaveHandle {
   std::int64_t step() const;
   SaveStage stage() const;
   bool committed() const { return stage() == SaveStage::committed; }
-  /// Returns when this rank's part is written, has failed or was given up. The commit happens in a
-  /// collective call of the manager. In a forked process, which would wait for ever:
+  /// Returns when this rank's part is written or was given up, and throws error() if the save has
+  /// failed, on this rank or, as far as the manager's calls have told, on another. The commit
+  /// happens in a collective call of the manager. In a forked process, which would wait for ever:
   /// invalid_argument.
   void wait_written() const;
-  std::optional<Error> error() const;  ///< why the save failed; nothing: it has not
+  /// Why the save failed; nothing: it has not. This rank's own reason until a call of the manager
+  /// has told all ranks one.
+  std::optional<Error> error() const;
   std::string prefix() const;  ///< of the checkpoint; "" before this rank has begun to write
   /// Why save_async blocked, as save() does; empty: it did not.
   std::string blocked_because() const;
@@ -63,9 +66,9 @@ struct AsyncOptions {
   /// time. An io rank's copy is that of all ranks that it serves.
   std::int64_t pool_bytes = 0;
   /// The failure of an earlier asynchronous save is thrown, once, by the next call that saves,
-  /// polls or waits. If false, only its handle, on_change and the log report it. The same holds
-  /// when a call saves after should_stop has said yes: an earlier failure must not prevent the last
-  /// save.
+  /// polls or waits. One that saves then saves nothing, and says so. If false, only its handle,
+  /// on_change and the log report it. The same holds when a call saves after should_stop has said
+  /// yes: an earlier failure must not prevent the last save.
   bool throw_failures = true;
   /// Called on the thread that calls the manager, inside a collective call, when a save has been
   /// captured, committed, replaced or has failed. What it throws is logged.

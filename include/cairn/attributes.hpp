@@ -13,14 +13,14 @@
 
 namespace cairn {
 
-/// The text of a JSON value: Json{"[0.5, 2]"}. A save checks it.
+/// The text of a JSON value: Json{"[0.5, 2]"}. State::describe checks it.
 struct Json {
   std::string text;
   bool operator==(const Json&) const = default;
 };
 
 /// A value: true or false, a number, a text, or anything else that JSON has. Numbers keep their
-/// bits; those that are not finite have no place in JSON, and a save refuses them.
+/// bits; those that are not finite have no place in JSON, and are refused.
 class Attribute {
  public:
   /// Integers are unsigned only above 2^63. What is read back is Json where it is an array, an
@@ -77,10 +77,11 @@ struct Description {
 /// All that is said of the tensors of a state or of a checkpoint. Ranks that speak of the same key
 /// must say the same; what only some ranks say counts. Together at most 64 MiB of JSON, nested to
 /// at most 32 levels: it is read with each look at a checkpoint. Names are UTF-8, not empty and
-/// without a zero byte; names of dimensions have no
-/// '/', and coordinates no blank. What HDF5 or netCDF keep for themselves (CLASS, NAME, dtype, …)
-/// is refused, in either format. A save that is given anything else throws invalid_argument, or
-/// disagreement, with the key, on all ranks.
+/// without a zero byte; names of dimensions have no '/', and coordinates no blank. What HDF5 or
+/// netCDF keep for themselves (CLASS, NAME, dtype, …) is refused, in either format. State::describe
+/// throws invalid_argument with the key for anything else, and so does a save for its own
+/// attributes. What ranks know only together (that a key is no tensor's, that they disagree, that
+/// it is too much) the save finds out, and throws on all of them.
 struct Descriptions {
   Attributes attributes = {};                      ///< of the whole checkpoint
   std::map<std::string, Description> by_key = {};  ///< of tensors and groups of tensors

@@ -99,7 +99,7 @@ class CheckpointManager {
 
   /// Looks inside a checkpoint, before anything is allocated.
   CheckpointContents open(std::int64_t step);
-  /// Ascending by commit sequence: the last is the newest.
+  /// Collective. Ascending by commit sequence: the last is the newest.
   std::vector<StepInfo> steps();
 
   /// A pinned checkpoint is not removed and not saved over until it is unpinned. Durable on return.

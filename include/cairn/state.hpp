@@ -254,8 +254,9 @@ class State {
   State& carry(std::shared_ptr<const ObjectGraph> graph);
 
   /// What is said of a tensor (units, names of dimensions, …), or, under a path that keys begin
-  /// with, of a group of them; it replaces what was said before. Saves store it with the tensor,
-  /// and refuse what cannot be stored (cairn/attributes.hpp). A rank may describe what others hold.
+  /// with, of a group of them; it replaces what was said before. Saves store it with the tensor.
+  /// Throws invalid_argument for what cannot be stored (cairn/attributes.hpp). A rank may describe
+  /// what others hold.
   State& describe(std::string key, Description description);
   /// What is said of the whole checkpoint; names that were given before get the new value.
   State& describe(Attributes attributes);

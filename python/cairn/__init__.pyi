@@ -49,7 +49,7 @@ class SaveHandle:
     def error(self) -> Error | None:
         """Why it failed; None: it has not."""
     def wait_written(self) -> None:
-        """Returns when this rank's part is written, has failed or was given up."""
+        """Returns when this rank's part is written or was given up; raises the error if the save has failed."""
 
 class Tensor:
     key: str

@@ -410,7 +410,7 @@ class CheckpointManager:
         self._native.wait(home)
 
     def steps(self):
-        """What is known of each checkpoint, as dicts, in the order of commits."""
+        """Collective: all ranks call it. What is known of each checkpoint, as dicts, in the order of commits."""
         return self._native.steps()
 
     def open(self, step):

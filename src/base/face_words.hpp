@@ -1,13 +1,18 @@
 #pragma once
 /// The library's errors name what a program in C++ writes. Programs in other languages get the
-/// words of their own face: one table, and one rule for options, whose names are alike in all of
-/// them.
+/// words of their own face: one table, one rule for options, whose names are alike in all of them,
+/// and one for shapes and boxes, which Fortran tells in another order and from 1.
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
+
+#include "base/text.hpp"
 
 namespace cairn {
 
@@ -18,7 +23,7 @@ namespace face_words {
 /// In the order of Face. An empty word: that face has none, and C++'s stays.
 using Word = std::array<std::string_view, 4>;
 
-inline constexpr std::array<Word, 15> table{{
+inline constexpr std::array<Word, 24> table{{
     {"cairn::ragged", "cairn_state_add_ragged()", "state%add_rows()", "cairn.ragged"},
     {"cairn::rank_private", "cairn_state_add_private()", "state%add_private()", "cairn.private"},
     {"cairn::indexed()", "cairn_state_add_indexed()", "state%add_indexed()", "cairn.indexed()"},
@@ -34,7 +39,28 @@ inline constexpr std::array<Word, 15> table{{
     {"not as Json", "not as JSON", "not as JSON", "not as JSON"},
     {"CheckpointManager::", "cairn_manager_", "manager%", "manager."},
     {"a CheckpointManager", "a cairn_manager", "a cairn_manager", "a CheckpointManager"},
+    {"Description::units", "cairn_state_units()", "state%units()", "units="},
+    {"Description::dimensions", "cairn_state_dimensions()", "cairn_state_dimensions()",
+     "dimensions="},
+    {"Description::coordinates", "", "", "coordinates="},
+    {"the manager is NULL", "the manager is NULL", "the manager is not open: call open()", ""},
+    {"the group is NULL", "the group is NULL",
+     "the group has no ranks: call serial() or cairn_group_mpi()", ""},
+    {"the vector is NULL", "the vector is NULL", "the rows are not begun: call init()", ""},
+    {"the stop request is NULL", "the stop request is NULL",
+     "the stop request is not begun: call init()", ""},
+    {"the name of an option is NULL", "the name of an option is NULL",
+     "a value of an option has no name", ""},
+    {"the value of an option is NULL", "the value of an option is NULL",
+     "a name of an option has no value", ""},
 }};
+
+/// How a face counts the elements of an array, in the order of Face.
+struct Order {
+  bool slowest_first;
+  std::int64_t first;
+};
+inline constexpr std::array<Order, 4> orders{{{true, 0}, {true, 0}, {false, 1}, {true, 0}}};
 
 /// Types whose members a text may name, and where these are among the options in their text form.
 /// Of values of enumerations the value is all that there is.
@@ -84,6 +110,73 @@ inline std::pair<std::size_t, std::string> member_of_type(std::string_view text)
   return {};
 }
 
+using Numbers = std::vector<std::int64_t>;
+
+/// A number at the beginning of a text, which is taken away. False: there is none.
+inline bool take_number(std::string_view& text, std::int64_t& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{}) return false;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return true;
+}
+inline bool take(std::string_view& text, std::string_view what) {
+  if (!text.starts_with(what)) return false;
+  text.remove_prefix(what.size());
+  return true;
+}
+
+/// What shape_text() writes, at the beginning of a text: how long it is. 0: it is none.
+inline std::size_t shape_at(std::string_view text, Numbers& numbers) {
+  auto rest = text;
+  if (!take(rest, "[")) return 0;
+  do {
+    if (!take_number(rest, numbers.emplace_back())) return 0;
+  } while (take(rest, " "));
+  return take(rest, "]") ? text.size() - rest.size() : 0;
+}
+
+/// The same of box_text(): the first and the last index of each dimension.
+inline std::size_t box_at(std::string_view text, Numbers& first, Numbers& last) {
+  auto rest = text;
+  if (!take(rest, "rows ")) return 0;
+  do {
+    if (!take_number(rest, first.emplace_back()) || !take(rest, "..") ||
+        !take_number(rest, last.emplace_back())) {
+      return 0;
+    }
+  } while (take(rest, " × "));
+  return text.size() - rest.size();
+}
+
+/// A shape, an index or a box at the beginning of a text, as Fortran counts, which writes a box as
+/// it does a section; `before`: the text in front of it. How long it is; 0: there is none.
+inline std::pair<std::size_t, std::string> in_fortrans_order(std::string_view text,
+                                                             std::string_view before) {
+  constexpr auto add = orders[static_cast<std::size_t>(Face::fortran)].first;
+  const auto said = [](std::int64_t number, bool counts) {
+    std::int64_t counted = 0;
+    if (!counts || __builtin_add_overflow(number, add, &counted)) counted = number;
+    return cat(counted);
+  };
+  Numbers first, last;
+  std::string out;
+  if (const auto length = box_at(text, first, last)) {
+    for (auto d = first.size(); d-- > 0;) {
+      out += (out.empty() ? "elements (" : ", ") + said(first[d], true) + ":" + said(last[d], true);
+    }
+    return {length, out + ")"};
+  }
+  first.clear();
+  const auto length = shape_at(text, first);
+  if (length == 0) return {};
+  // Extents, offsets and strides are distances.
+  const bool is_index = before.ends_with(" start ") || before.ends_with(" at ");
+  for (auto d = first.size(); d-- > 0;) {
+    out += (out.empty() ? "[" : " ") + said(first[d], is_index);
+  }
+  return {length, out + "]"};
+}
+
 }  // namespace face_words
 
 /// A text of the library's, or of `from`, in the words of another face. What it quotes, such as a
@@ -92,6 +185,10 @@ inline std::string in_words_of(Face to, std::string_view text, Face from = Face:
   const auto of = [](const face_words::Word& word, Face face) {
     return word[static_cast<std::size_t>(face)];
   };
+  const auto order_of = [](Face face) {
+    return face_words::orders[static_cast<std::size_t>(face)].slowest_first;
+  };
+  const bool reorders = order_of(from) && !order_of(to);
   std::string out;
   for (std::size_t at = 0; at < text.size();) {
     const auto rest = text.substr(at);
@@ -111,9 +208,16 @@ inline std::string in_words_of(Face to, std::string_view text, Face from = Face:
     if (found != face_words::table.end()) {
       out += of(*found, to);
       at += of(*found, from).size();
-    } else if (auto member = face_words::member_of_type(rest); begins && member.first > 0) {
-      out += member.second;
-      at += member.first;
+      continue;
+    }
+    std::pair<std::size_t, std::string> other;
+    if (begins) other = face_words::member_of_type(rest);
+    if (begins && other.first == 0 && reorders) {
+      other = face_words::in_fortrans_order(rest, text.substr(0, at));
+    }
+    if (other.first > 0) {
+      out += other.second;
+      at += other.first;
     } else {
       out += text[at++];
     }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "c/handles.hpp"
+#include "model/follow.hpp"
 
 using namespace cairn;
 using c::call;
@@ -54,7 +55,11 @@ Box box_of(const BundleReader& reader, const std::string& key, const int64_t* st
            const int64_t* extent) {
   const auto* tensor = reader.contents().find(key);
   const auto dims = tensor ? static_cast<int>(tensor->shape.size()) : 0;  // read() names the key
-  return {c::dims_of(dims, start, "the start"), c::dims_of(dims, extent, "the extent")};
+  try {
+    return {c::dims_of(dims, start, "the start"), c::dims_of(dims, extent, "the extent")};
+  } catch (const Error& error) {
+    throw named(error, key);
+  }
 }
 
 }  // namespace

@@ -107,8 +107,8 @@ int cairn_save_stage(const cairn_save* save) {
   return save ? static_cast<int>(save->handle.stage()) : CAIRN_FAILED;
 }
 int64_t cairn_save_step(const cairn_save* save) { return save ? save->handle.step() : -1; }
-void cairn_save_wait_written(const cairn_save* save) {
-  (void)call([&] { given(save, "the save").handle.wait_written(); });
+int cairn_save_wait_written(const cairn_save* save) {
+  return call([&] { given(save, "the save").handle.wait_written(); });
 }
 int cairn_save_error(const cairn_save* save) {
   return call([&] {

@@ -5,6 +5,7 @@
 #include "c/handles.hpp"
 #include "cairn/resizable.hpp"
 #include "cairn/sparse.hpp"
+#include "model/follow.hpp"
 
 using namespace cairn;
 using c::call;
@@ -15,12 +16,22 @@ using c::given;
 
 namespace {
 
+// What is wrong with what is given for a key names it.
+template <class Make>
+auto of_key(const std::string& key, Make&& make) {
+  try {
+    return make();
+  } catch (const Error& error) {
+    throw named(error, key);
+  }
+}
+
 template <class Make>
 int add(cairn_state* state, const char* key, Make&& make) {
   return call([&] {
     auto& tensors = given(state, "the state").state;
     const std::string name = &given(key, "the key");
-    tensors.add(name, make());
+    tensors.add(name, of_key(name, make));
   });
 }
 
@@ -31,11 +42,13 @@ int add_rows(cairn_state* state, const char* key, cairn_dtype dtype, int dims,
   return call([&] {
     auto& tensors = given(state, "the state").state;
     const std::string name = &given(key, "the key");
-    const auto number = dtype_of_number(dtype);
-    const auto shape = dims_of(dims, row_shape, "the shape of a row");
-    const auto all = c::rows_of(rows, number, shape, state);
-    tensors.add(name, make(all, number, shape));
-    all->taken();
+    of_key(name, [&] {
+      const auto number = dtype_of_number(dtype);
+      const auto shape = dims_of(dims, row_shape, "the shape of a row");
+      const auto all = c::rows_of(rows, number, shape, state);
+      tensors.add(name, make(all, number, shape));
+      all->taken();
+    });
   });
 }
 
@@ -84,9 +97,11 @@ int describe(cairn_state* state, const char* key, Change&& change) {
   return call([&] {
     auto& tensors = given(state, "the state").state;
     const std::string name = &given(key, "the key");
-    auto description = described(tensors, name);
-    change(description);
-    tensors.describe(name, std::move(description));
+    of_key(name, [&] {
+      auto description = described(tensors, name);
+      change(description);
+      tensors.describe(name, std::move(description));
+    });
   });
 }
 

@@ -291,7 +291,7 @@ RowPlan plan_all_rows(Group& group, const ListedIds& list, std::int64_t first, s
     const auto gap = std::find(seen.begin(), seen.end(), false);
     if (gap == seen.end()) return;
     throw wrong(name, first + plan.begin + (gap - seen.begin()), "is on no rank",
-                cat("the tensor has rows ", first, "..", first + rows - 1),
+                cat("the tensor has the ids ", first, "..", first + rows - 1),
                 "Give all rows, or set IdOptions::ids_key for ids with gaps.");
   });
   plan.order = std::move(mine.places);

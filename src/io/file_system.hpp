@@ -2,9 +2,11 @@
 /// What the library does with files, on top of the one interface to them.
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "cairn/error.hpp"
 #include "cairn/file_system.hpp"
 #include "io/reader.hpp"
 
@@ -42,5 +44,7 @@ void rewrite_file(FileSystem&, const Path&, std::string_view bytes);
 /// The parent of an existing one is synced too, as its maker may have died; a failure of this is
 /// only logged (the parent may not be readable).
 void create_directories(FileSystem&, const Path&);
+/// What is wrong with a directory that is a symbolic link to what is not there; nothing: it is not.
+std::optional<Error> link_to_nothing(FileSystem&, const Path& directory);
 
 }  // namespace cairn::io

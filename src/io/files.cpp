@@ -1,5 +1,8 @@
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
+#include <optional>
+#include <system_error>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
@@ -167,11 +170,14 @@ void rewrite_file(FileSystem& files, const Path& path, std::string_view bytes) {
   sync_new_name(files, path);
 }
 
-static Error no_directory(FileSystem& files, const Path& path) {
-  if (!files.is_link(path)) return system_error(ENOTDIR, "create directory", path);
-  return Error(Code::invalid_argument, "cannot create directory",
-               "it is a symbolic link to what is not there",
-               "Make the directory that it leads to, or remove the link.")
+std::optional<Error> link_to_nothing(FileSystem& files, const Path& path) {
+  if (files.status(path) || !files.is_link(path)) return std::nullopt;
+  std::error_code none;  // of files that are not the system's
+  const auto target = std::filesystem::read_symlink(path, none);
+  return Error(Code::invalid_argument,
+               cat("the directory ", path.string(), " is a link to ",
+                   none ? "something" : target.string(), ", which is not there"),
+               "nothing is made behind a link", "Make what it leads to, or remove the link.")
       .at(path.string());
 }
 
@@ -196,7 +202,8 @@ void create_directories(FileSystem& files, const Path& directory) {
   } catch (const Error& error) {
     // Another process may have been faster; then it must be a directory.
     if (error.code() != Code::already_exists) throw;
-    if (!is_directory(files, path)) throw no_directory(files, path);
+    if (const auto wrong = link_to_nothing(files, path)) throw Error(*wrong);
+    if (!is_directory(files, path)) throw system_error(ENOTDIR, "create directory", path);
   }
   files.sync_directory(parent);
 }

@@ -77,4 +77,10 @@ bool SeenState::follows(std::string_view key) const {
   return given && given->source;
 }
 
+void SeenState::describe(State& state, const Descriptions& said) {
+  auto& [attributes, by_key] = state.descriptions_;
+  for (const auto& [name, value] : said.attributes) attributes.insert_or_assign(name, value);
+  for (const auto& [key, one] : said.by_key) by_key.insert_or_assign(key, one);
+}
+
 }  // namespace cairn

@@ -53,6 +53,10 @@ class SeenState {
   Storage storage() const { return state_->storage(); }
   const std::shared_ptr<detail::StateMaker>& maker() const { return state_->maker(); }
 
+  /// Describes a state without a look at what is said: it was looked at before, or was read from a
+  /// checkpoint, of which another version may have allowed more.
+  static void describe(State&, const Descriptions&);
+
  private:
   void look(Memory* lent = nullptr);
   static void give_back(Memory*);

@@ -5,6 +5,7 @@
 
 #include "base/text.hpp"
 #include "model/check_tensor.hpp"
+#include "model/descriptions.hpp"
 #include "model/follow.hpp"
 #include "model/keys.hpp"
 #include "model/state_maker.hpp"
@@ -293,11 +294,13 @@ State& State::carry(std::shared_ptr<const ObjectGraph> graph) {
 
 State& State::describe(std::string key, Description description) {
   check_key(key);
+  descriptions::encode_new({.by_key = {{key, description}}});
   descriptions_.by_key.insert_or_assign(std::move(key), std::move(description));
   return *this;
 }
 
 State& State::describe(Attributes attributes) {
+  descriptions::encode_new({.attributes = attributes});
   for (auto& [name, value] : attributes) {
     descriptions_.attributes.insert_or_assign(name, std::move(value));
   }

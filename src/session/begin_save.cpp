@@ -54,15 +54,17 @@ bool Planning::make_way() {
   const bool gone =
       landing_.withdraw(&flight.prepared.value().draft, false, false) == Store::Withdrawn::gone;
   if (gone) ledger.replaced();
-  if (!gone) ledger.failed();
-  landing_.change(flight, gone ? SaveStage::replaced : SaveStage::failed);
   const auto step = flight.asked.step;
-  flights.retire_last();
+  const Error stays(
+      Code::io, cat("step ", step, " was to give way to a later save, but could not be removed"),
+      "", "Try again: until another save commits, a restart may still complete it.");
   if (!gone) {
-    throw Error(Code::io,
-                cat("step ", step, " was to give way to a later save, but could not be removed"),
-                "", "Try again: until another save commits, a restart may still complete it.");
+    ledger.failed();
+    flight.handle->fail(stays);
   }
+  landing_.change(flight, gone ? SaveStage::replaced : SaveStage::failed);
+  flights.retire_last();
+  if (!gone) throw Error(stays);
   return true;
 }
 
@@ -109,7 +111,7 @@ Planned Planning::plan(const SaveRequest& request, const SeenState& state) {
   if (!planned.again) require_step(step, options);
   if (flights.has(step)) {
     landing_.advance(true);
-    flights.throw_earlier_failure();
+    flights.throw_earlier_failure_instead_of(step);
     planned.again = planned.again && plans.kept();  // a failure has ended the plan, on all ranks
   }
   if (planned.again) {

@@ -20,9 +20,7 @@
 #include "store/directory/retention.hpp"
 
 namespace cairn {
-namespace {
 
-// Passes on what may not be told as an Error.
 std::optional<Error> error_of(const std::exception_ptr& failure) {
   if (!failure) return std::nullopt;
   try {
@@ -31,8 +29,6 @@ std::optional<Error> error_of(const std::exception_ptr& failure) {
     return error_in_flight();
   }
 }
-
-}  // namespace
 
 // The entries of all ranks, on rank 0.
 void Landing::merge(Flight& flight) {
@@ -165,7 +161,7 @@ void Landing::advance(bool wait) {
       }
       ledger.failed();
       if (turns) turns->failed(flight.asked.step);
-      if (job.options.async.throw_failures) flights.remember(*failed);
+      if (job.options.async.throw_failures) flights.remember(flight.asked.step, *failed);
       plans.forget();  // the long way looks at more
     }
     if (failed || flight.handle->stage == SaveStage::committed) flights.retire_first();
@@ -224,7 +220,11 @@ void Landing::give_up(const Error& error, const Draft* draft, bool committed) {
     throw Error(error);
   }
   const auto withdrawn = withdraw(draft, committed);
-  if (withdrawn == Store::Withdrawn::gone || error.code() == Code::busy) throw Error(error);
+  const bool is_removed =  // the directory, and so the save
+      withdrawn == Store::Withdrawn::not_ours && error.code() == Code::not_found;
+  if (withdrawn == Store::Withdrawn::gone || error.code() == Code::busy || is_removed) {
+    throw Error(error);
+  }
   if (withdrawn == Store::Withdrawn::not_ours) {
     throw Error(
         Code::busy, "the checkpoint directory is no longer owned by this job", error.what(),
@@ -277,7 +277,6 @@ void Landing::tell_unfinished(Flight& flight, LogLevel level, const char* what) 
     log(level, cat(save, " failed on rank ", job.rank(),
                    " when no call was left to throw it: ", error.what()));
     flight.handle->fail(error);
-    flight.handle->stage = SaveStage::failed;
   } else if (job.root() && !flight.result.merged) {
     log(level, cat(save, " is not committed: the manager ended before that, without wait(). The ",
                    "next manager that saves in ", job.directory.string(),

@@ -16,6 +16,7 @@ void SaveHandle::wait_written() const {
                 "what writes it belongs to the process that was forked", "Wait there only.");
   }
   shared_->rank_is_done.wait(false);
+  if (const auto failed = error()) throw Error(*failed);
 }
 std::optional<Error> SaveHandle::error() const {
   const MutexLock guard(shared_->mutex);
@@ -79,6 +80,36 @@ std::vector<std::int64_t> Flights::steps_but(std::int64_t step) const {
     if (flight->asked.step != step) steps.push_back(flight->asked.step);
   }
   return steps;
+}
+
+std::optional<Error> Flights::take_earlier_failure() {
+  if (auto failed = std::exchange(earlier_failure_, std::nullopt)) return std::move(failed->second);
+  return std::nullopt;
+}
+
+void Flights::throw_earlier_failure() {
+  const auto error = take_earlier_failure();
+  throws_earlier_ = error.has_value();
+  if (error) throw Error(*error);
+}
+
+// Checkpoints under names of their own have no steps that the application knows.
+void Flights::throw_earlier_failure_instead_of(std::int64_t step) {
+  if (!earlier_failure_) return throw_earlier_failure();
+  const auto before = earlier_failure_->first;
+  const auto& error = earlier_failure_->second;
+  const auto unsaved =
+      !job_.naming.numbered || step < 0 ? std::string("nothing was saved: an earlier save")
+      : before == step ? cat("step ", step, " was not saved: an earlier save of it")
+                       : cat("step ", step, " was not saved: the save of step ", before);
+  earlier_failure_->second =
+      Error(error.code(), cat(unsaved, " failed: ", error.problem()), error.reason(),
+            error.way_out().empty() ? "Save this one again."
+                                    : cat(error.way_out(), " Then save this one again."))
+          .at(error.path())
+          .of_tensor(error.tensor())
+          .on_rank(error.rank());
+  throw_earlier_failure();
 }
 
 void Flights::wait_until_idle() const {

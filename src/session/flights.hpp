@@ -46,6 +46,7 @@ struct SaveHandle::Shared {
   void fail(const Error& why) {
     const MutexLock guard(mutex);
     error = why;
+    stage = SaveStage::failed;
   }
   void end_of_writing() {
     rank_is_done = true;
@@ -168,17 +169,13 @@ class Flights {
 
   /// The failure of a save in flight, for the next call that saves, polls or waits; the same on all
   /// ranks. The first one counts.
-  void remember(const Error& error) {
-    if (!earlier_failure_) earlier_failure_ = error;
+  void remember(std::int64_t step, const Error& error) {
+    if (!earlier_failure_) earlier_failure_.emplace(step, error);
   }
-  std::optional<Error> take_earlier_failure() {
-    return std::exchange(earlier_failure_, std::nullopt);
-  }
-  void throw_earlier_failure() {
-    const auto error = take_earlier_failure();
-    throws_earlier_ = error.has_value();
-    if (error) throw Error(*error);
-  }
+  std::optional<Error> take_earlier_failure();
+  void throw_earlier_failure();
+  /// The same by a call that was to save this step, and does not; -1: it has no number yet.
+  void throw_earlier_failure_instead_of(std::int64_t step);
   /// Whether the error that is thrown is an earlier save's.
   bool throws_earlier() const { return throws_earlier_; }
   /// True the first time: the log is to be told once that asynchronous saves block here.
@@ -189,7 +186,7 @@ class Flights {
 
   const Job& job_;
   std::vector<std::unique_ptr<Flight>> flights_, landed_;
-  std::optional<Error> earlier_failure_;
+  std::optional<std::pair<std::int64_t, Error>> earlier_failure_;  // of this step
   io::StagingPool pool_;
   std::shared_ptr<TaskQueue> queue_;
   bool told_blocking_ = false, throws_earlier_ = false;

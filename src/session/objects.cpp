@@ -15,6 +15,7 @@
 #include "model/graph_index.hpp"
 #include "model/keys.hpp"
 #include "model/object_path.hpp"
+#include "model/seen_state.hpp"
 #include "session/save/resolve_save.hpp"
 
 namespace cairn {
@@ -268,8 +269,7 @@ State with_object_graph(Group& group, const State& given, std::optional<std::int
       const auto named = names.find(key);
       if (named != names.end()) stored.name(keys.stored[i], named->second);
     }
-    stored.describe(keys.descriptions.attributes);
-    for (const auto& [key, said] : keys.descriptions.by_key) stored.describe(key, said);
+    SeenState::describe(stored, keys.descriptions);
     if (group.rank() != 0) return stored;
     auto made = make(state, read_messages(all), save_counter.has_value());
     if (!made.counter_key.empty()) {

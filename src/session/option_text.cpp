@@ -14,6 +14,7 @@
 #include "base/nearest.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "model/descriptions.hpp"
 
 namespace cairn {
 namespace {
@@ -178,6 +179,9 @@ struct Keyed<std::map<std::string, T, C>> : std::true_type {
   static void set(auto& values, const std::string& key, const auto& assign) {
     T value = values.contains(key) ? values.at(key) : T(empty(static_cast<T*>(nullptr)));
     assign(value);
+    if constexpr (std::is_same_v<T, Attribute>) {
+      descriptions::encode_new({.attributes = {{key, value}}});  // throws for what no save takes
+    }
     values.insert_or_assign(key, std::move(value));
   }
   static std::optional<std::string> get(const auto& values, const std::string& key) {

@@ -69,12 +69,12 @@ SaveHandle Saves::run_as_asked(const SaveRequest& request) {
 
   // settle
   if (!background) stages_.landing.advance(true);
-  flights.throw_earlier_failure();
+  flights.throw_earlier_failure_instead_of(step);
   if (background && !stages_.planning.make_way()) {
     ledger.skipped();
     return done_handle(step, "", SaveStage::skipped);
   }
-  flights.throw_earlier_failure();
+  flights.throw_earlier_failure_instead_of(step);
   Attempt attempt(ledger);
   call.way = std::chrono::steady_clock::now();
   std::string why = background ? writer_of(job).why_blocking() : "";

@@ -39,6 +39,9 @@ struct Planned {
 /// In the directory: not memory, nor what a saver of the application has filled elsewhere.
 bool lacks_room(const Job&, const Error&);
 
+/// Of a task, nothing: it has not failed. Passes on what may not be told as an Error.
+std::optional<Error> error_of(const std::exception_ptr& failure);
+
 /// The same error with one more thing that can be done.
 Error with_way_out(const Error&, const std::string& more);
 

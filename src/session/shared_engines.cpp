@@ -7,6 +7,7 @@
 #include "base/mutex.hpp"
 #include "base/text.hpp"
 #include "group/collectives.hpp"
+#include "session/flights.hpp"
 #include "session/save/plans.hpp"
 
 namespace cairn {
@@ -101,7 +102,7 @@ Engine& SharedEngines::use(std::shared_ptr<EngineSlot>& held, std::uint64_t user
   const auto settle = [&](Engine& engine) {
     before = engine.parts().plans.comparisons();
     engine.settle();
-    engine.throw_earlier_failure();
+    engine.parts().flights.throw_earlier_failure_instead_of(-1);
   };
   if (held && held->key != key) {
     const auto left = std::move(held);

@@ -28,6 +28,15 @@ void append(std::vector<StoredTensor>& to, std::vector<StoredTensor>& from) {
   std::move(from.begin(), from.end(), std::back_inserter(to));
 }
 
+// Whoever has the handle knows of a failure before ranks have met.
+void end_task(const Flight& flight) noexcept {
+  try {
+    if (const auto error = error_of(flight.failure)) flight.handle->fail(*error);
+  } catch (...) {  // for those who land it
+  }
+  become_idle(flight);
+}
+
 }  // namespace
 
 // Write, compare and record of a blocking save: bytes go from the application's memory, over
@@ -129,7 +138,7 @@ void Writing::work_in_background(Flight& flight) {
   flight.handle->idle = false;
   if (flight.failure) {
     flight.copy.held = {};
-    return become_idle(flight);
+    return end_task(flight);
   }
   try {
     // No more than a std::function holds without an allocation.
@@ -140,12 +149,12 @@ void Writing::work_in_background(Flight& flight) {
       } catch (...) {
         flight.failure = std::current_exception();
       }
-      become_idle(flight);
+      end_task(flight);
     });
   } catch (...) {  // not taken: other ranks wait for this one's verdict
     flight.failure = std::current_exception();
     flight.copy.held = {};
-    become_idle(flight);
+    end_task(flight);
   }
 }
 

@@ -38,6 +38,28 @@ TEST(FaceWords, OptionsHaveTheNameThatAllFacesSet) {
   EXPECT_EQ(python("or use Writer::posix: the files"), "or use 'posix': the files");
 }
 
+TEST(FaceWords, FortranTellsShapesAndBoxesInItsOrderAndFromOne) {
+  const auto fortran = [](std::string_view text) {
+    EXPECT_EQ(in_words_of(Face::c, text), text);
+    EXPECT_EQ(in_words_of(Face::python, text), text);
+    return in_words_of(Face::fortran, text, Face::c);
+  };
+  EXPECT_EQ(fortran("tensor 'u' [2 3]: rows 1..1 × 0..2 are held by no rank"),
+            "tensor 'u' [3 2]: elements (1:3, 2:2) are held by no rank");
+  EXPECT_EQ(fortran("rows 0..9 and rows -1..0 × 5..6 × 7..8"),
+            "elements (1:10) and elements (8:9, 6:7, 0:1)");
+  EXPECT_EQ(fortran("with start [-1 0] and extent [2 3]"), "with start [1 0] and extent [3 2]");
+  EXPECT_EQ(fortran("the empty box at [4 0]"), "the empty box at [1 5]");
+  EXPECT_EQ(fortran("0.5 at [3 1] has no place"), "0.5 at [2 4] has no place");
+  EXPECT_EQ(fortran("[2 1] at offset [2 0] is no part of [3 2]"),
+            "[1 2] at offset [0 2] is no part of [2 3]");
+  EXPECT_EQ(fortran("with start [9223372036854775807]"), "with start [9223372036854775807]");
+  for (const auto* text : {"[]", "[1 2", "[a 1]", "options[1 2]", "'u [1 2]'", "rows 3", "rows 1..",
+                           "arrows 1..2", "[99999999999999999999]"}) {
+    EXPECT_EQ(fortran(text), text);
+  }
+}
+
 // Keys and paths are the application's.
 TEST(FaceWords, WhatIsQuotedStays) {
   for (const auto* text : {"tensor 'ManagerOptions::overwrite' is not there", "('Writer::posix')",

@@ -79,7 +79,8 @@ static void threads_and_processes(const char* directory) {
     cairn_group_free(group);
     cairn_options_free(options);
     fflush(stdout);
-    /* Not exit(): what threads of the parent held looks like leaks in a child that has no threads. */
+    /* Not exit(): what threads of the parent held looks like leaks in a child that has no threads.
+     */
     _exit(code == CAIRN_INVALID_ARGUMENT && known ? 7 : 8);
   }
   CHECK(waitpid(child, &status, 0) == child);
@@ -147,10 +148,49 @@ static void calls_from_inside(const char* directory) {
   cairn_group_free(group);
 }
 
+/* A save in the background that fails: whoever waits for it hears so, and the next save that it did
+ * not happen. */
+static void directory_that_goes_away(const char* directory) {
+  double x = 1;
+  char path[4096], command[5000];
+  int64_t step;
+  cairn_group* group;
+  cairn_manager* manager;
+  cairn_state* state;
+  cairn_save* save;
+  snprintf(path, sizeof(path), "%s/away", directory);
+  snprintf(command, sizeof(command), "rm -rf '%s'", path);
+  OK(cairn_group_serial(&group));
+  OK(cairn_manager_create(group, path, NULL, &manager));
+  OK(cairn_state_create(&state));
+  OK(cairn_state_add_whole(state, "x", CAIRN_FLOAT64, 0, &x, NULL, NULL));
+  for (step = 1; step <= 3; ++step) {
+    OK(cairn_manager_save_async(manager, step, state, NULL, NULL));
+    OK(cairn_manager_wait(manager));
+  }
+  CHECK(system(command) == 0);
+  OK(cairn_manager_save_async(manager, 4, state, NULL, &save));
+  FAILS(cairn_save_wait_written(save), CAIRN_NOT_FOUND, "the checkpoint directory was removed");
+  CHECK(cairn_save_stage(save) == CAIRN_FAILED);
+  FAILS(cairn_save_error(save), CAIRN_NOT_FOUND, "the checkpoint directory was removed");
+  FAILS(cairn_manager_save_async(manager, 5, state, NULL, NULL), CAIRN_NOT_FOUND,
+        "step 5 was not saved: the save of step 4 failed: the checkpoint directory was removed");
+  CHECK(strstr(cairn_last_error()->path, path) != NULL);
+  FAILS(cairn_manager_save(manager, 6, state, NULL, NULL), CAIRN_NOT_FOUND, "Open a new manager");
+  cairn_save_free(save);
+  cairn_manager_free(manager);
+  OK(cairn_manager_create(group, path, NULL, &manager));
+  OK(cairn_manager_save(manager, 6, state, NULL, NULL));
+  cairn_manager_free(manager);
+  cairn_state_free(state);
+  cairn_group_free(group);
+}
+
 int main(int argc, char** argv) {
   if (argc == 3) return is_owned(argv[1]) ? 7 : 8;
   if (argc != 2) return 2;
   threads_and_processes(argv[1]);
   calls_from_inside(argv[1]);
+  directory_that_goes_away(argv[1]);
   return 0;
 }

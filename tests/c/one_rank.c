@@ -239,10 +239,11 @@ static void save_and_restore(const char* directory) {
   OK(cairn_manager_save(manager, 3, m.state, how, &prefix));
   CHECK(said_at_step == 3);
   strcpy(kept, prefix);
-  FAILS(cairn_manager_save(manager, 3, m.state, how, NULL), CAIRN_ALREADY_EXISTS, "set 'overwrite'");
+  FAILS(cairn_manager_save(manager, 3, m.state, how, NULL), CAIRN_ALREADY_EXISTS,
+        "set 'overwrite'");
   FAILS(cairn_manager_save(manager, 4, NULL, NULL, NULL), CAIRN_INVALID_ARGUMENT, "NULL");
   OK(cairn_manager_save_async(manager, 9, m.state, NULL, &save));
-  cairn_save_wait_written(save);
+  OK(cairn_save_wait_written(save));
   OK(cairn_manager_poll(manager, &idle));
   OK(cairn_manager_wait(manager));
   OK(cairn_manager_wait_home(manager));

@@ -5,6 +5,10 @@
 
 #include "checks.h"
 
+#define NAMES_KEY(call)                                                                      \
+  check_((call) == CAIRN_INVALID_ARGUMENT && strcmp(cairn_last_error()->tensor, "k") == 0 && \
+             strstr(cairn_last_error()->problem, "'k'") != NULL,                             \
+         "the key of " #call, __FILE__, __LINE__)
 #define IS_NULL(call) FAILS(call, CAIRN_INVALID_ARGUMENT, "NULL")
 
 static const int64_t two[] = {2}, zero[] = {0};
@@ -102,6 +106,21 @@ static void states(void) {
 
   IS_NULL(cairn_state_add_slice(NULL, "k", CAIRN_FLOAT64, 1, u, two, zero, two, NULL));
   IS_NULL(cairn_state_add_slice(s, NULL, CAIRN_FLOAT64, 1, u, two, zero, two, NULL));
+  NAMES_KEY(cairn_state_add_slice(s, "k", CAIRN_FLOAT64, 1, u, NULL, zero, two, NULL));
+  NAMES_KEY(cairn_state_add_slice(s, "k", CAIRN_FLOAT64, 1, u, two, two, two, NULL));
+  NAMES_KEY(cairn_state_add_slice_at(s, "k", 99, 1, (void* const*)u, two, zero, two, NULL));
+  NAMES_KEY(cairn_state_add_whole(s, "k", 99, 1, u, two, NULL));
+  NAMES_KEY(cairn_state_add_whole(s, "k", CAIRN_FLOAT64, -1, u, two, NULL));
+  NAMES_KEY(cairn_state_add_whole(s, "k", CAIRN_FLOAT64, 1, u, negative, NULL));
+  NAMES_KEY(cairn_state_add_patches(s, "k", CAIRN_FLOAT64, 1, two, 1, &no_start));
+  NAMES_KEY(cairn_state_add_text(s, "k", text[0], 1, -7, 0));
+  NAMES_KEY(cairn_state_add_resizable(s, "k", 99, 0, NULL, &rows));
+  NAMES_KEY(cairn_state_add_ragged(s, "k", CAIRN_FLOAT64, 0, NULL, &half, NULL, NULL));
+  NAMES_KEY(cairn_state_add_private_rows(s, "k", CAIRN_FLOAT64, 1, NULL, &rows, 0, NULL, NULL));
+  NAMES_KEY(cairn_state_add_indexed(s, "k", NULL, CAIRN_FLOAT64, 1, u, two, NULL));
+  NAMES_KEY(cairn_state_units(s, "k", NULL));
+  NAMES_KEY(cairn_state_attribute(s, "k", "CLASS", "1"));
+  NAMES_KEY(cairn_state_attribute(s, "k", "a", NULL));
   IS_NULL(cairn_state_add_slice(s, "k", CAIRN_FLOAT64, 1, u, NULL, zero, two, NULL));
   IS_NULL(cairn_state_add_slice(s, "k", CAIRN_FLOAT64, 1, u, two, NULL, two, NULL));
   IS_NULL(cairn_state_add_slice(s, "k", CAIRN_FLOAT64, 1, u, two, zero, NULL, NULL));
@@ -214,6 +233,8 @@ static void options(void) {
   IS_NULL(cairn_save_options_set(saving, "metric", NULL));
   IS_NULL(cairn_save_options_set(saving, NULL, "1"));
   IS_NULL(cairn_save_options_set(NULL, "metric", "1"));
+  FAILS(cairn_save_options_set(saving, "attributes.CLASS", "1"), CAIRN_INVALID_ARGUMENT, "CLASS");
+  FAILS(cairn_save_options_set(saving, "attributes.a", "{1"), CAIRN_INVALID_ARGUMENT, "not JSON");
   FAILS(cairn_save_options_set(saving, "metrik", "1"), CAIRN_INVALID_ARGUMENT, "metric");
   IS_NULL(cairn_restore_options_set(restoring, "convert", NULL));
   IS_NULL(cairn_restore_options_set(NULL, "convert", "exact"));
@@ -286,14 +307,20 @@ static void managers(const char* directory) {
   FAILS(cairn_manager_save(m, -1, s, NULL, NULL), CAIRN_INVALID_ARGUMENT, "-1");
   CHECK(cairn_save_stage(NULL) == CAIRN_FAILED && cairn_save_step(NULL) == -1);
   IS_NULL(cairn_save_error(NULL));
-  cairn_save_wait_written(NULL);
+  IS_NULL(cairn_save_wait_written(NULL));
   cairn_save_free(NULL);
   cairn_state_free(s);
 
-  OK(cairn_state_create(&s)); /* a value that is none: told by a save */
+  OK(cairn_state_create(&s)); /* what no save takes, told at once; the state is as it was */
   OK(cairn_state_add_whole(s, "u", CAIRN_FLOAT64, 1, u, two, NULL));
-  OK(cairn_state_attribute(s, "u", "a", "{1"));
-  FAILS(cairn_manager_save(m, 2, s, NULL, NULL), CAIRN_INVALID_ARGUMENT, "not JSON");
+  FAILS(cairn_state_attribute(s, "u", "a", "{1"), CAIRN_INVALID_ARGUMENT, "not JSON");
+  CHECK(strcmp(cairn_last_error()->tensor, "u") == 0);
+  FAILS(cairn_state_attribute(s, NULL, "", "1"), CAIRN_INVALID_ARGUMENT, "its name is empty");
+  FAILS(cairn_state_attribute(s, NULL, "CLASS", "1"), CAIRN_INVALID_ARGUMENT, "CLASS");
+  FAILS(cairn_state_attribute(s, "u", "units", "1"), CAIRN_INVALID_ARGUMENT,
+        "Give it as cairn_state_units().");
+  FAILS(cairn_state_units(s, "u", "\xff"), CAIRN_INVALID_ARGUMENT, "not UTF-8");
+  OK(cairn_manager_save(m, 2, s, NULL, NULL));
   cairn_state_free(s);
   OK(cairn_state_create(&s)); /* another dtype than is stored, another shape */
   OK(cairn_state_add_whole(s, "u", CAIRN_FLOAT32, 1, narrow, two, NULL));

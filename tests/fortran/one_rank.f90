@@ -1,30 +1,6 @@
 ! Every kind and rank of array, sections, texts, options, errors.  usage: fortran_one_rank DIRECTORY
 ! DIRECTORY/ckpt-3 is then looked at by others: element (i, j, k, ...) of an array has the value
 ! 100 i + 10 j + k + ..., as far as it fits.
-module checks
-  use, intrinsic :: iso_fortran_env
-  use cairn
-  implicit none
-  character(len=400) :: text = ""
-  integer :: stat = 0
-contains
-  subroutine check(holds, what)
-    logical, intent(in) :: holds
-    character(len=*), intent(in) :: what
-    if (holds) return
-    write (error_unit, '(3a)') what, ": ", trim(text)
-    error stop 1
-  end subroutine
-  !> The last call failed with this code, and its text has these words.
-  subroutine failed(code, words)
-    integer, intent(in) :: code
-    character(len=*), intent(in) :: words
-    call check(stat == code .and. index(text, words) > 0, "not the error with '"//words//"'")
-    stat = 0
-    text = ""
-  end subroutine
-end module
-
 program one_rank
   use checks
   implicit none
@@ -40,14 +16,14 @@ program one_rank
   end type
   type(cairn_group) :: group
   type(cairn_options) :: options
-  type(cairn_restore_options) :: restoring
+  type(cairn_restore_options) :: restoring, converting
   type(cairn_manager) :: manager
   type(cairn_state) :: state, other
   type(cairn_step), allocatable :: list(:)
   type(cairn_rows) :: particles, numbers
   type(cairn_stop) :: stop_request
   real(real64), pointer :: at(:, :)
-  integer(int32), pointer :: number(:)
+  integer(int32), pointer :: number(:), table(:, :)
   integer(int8), target :: i1(nx, ny)
   integer(int16), target :: i2(nx, ny)
   integer(int32), target :: i4(nx, ny)
@@ -71,7 +47,7 @@ program one_rank
   real(real64), pointer :: none(:) => null()
   character(len=6), pointer :: none_of_text(:, :) => null()
   real(real64), allocatable, target :: unallocated(:)
-  character(len=:), allocatable :: value, problem, tensor
+  character(len=:), allocatable :: value, problem, tensor, whole_text
   character(len=512) :: directory
   integer :: i, j
   logical :: idle
@@ -96,7 +72,12 @@ program one_rank
   call failed(cairn_invalid_argument, "16 bytes")
   call particles%init(scalar, [3])
   call particles%resize(4_int64)
-  call numbers%resize(4_int64)
+  call numbers%resize(4)
+  call particles%get(number, stat, text)
+  call failed(cairn_invalid_argument, "the rows are float64, and the pointer is to int32")
+  call check(.not. associated(number), "a pointer to rows of another type")
+  call numbers%get(table, stat, text)
+  call failed(cairn_invalid_argument, "an array of rank 1, and the pointer is to one of rank 2")
   call particles%get(at)
   call numbers%get(number)
   at = reshape([(real(i, real64), i=1, 12)], [3, 4])
@@ -115,12 +96,19 @@ program one_rank
   call state%units("r8", "m/s")
   call state%attribute("r8", "level", "2")
   call state%attribute("", "made_by", '"Fortran"')
+  call state%attribute("r8", "range", "[0, 1", stat, text)
+  call failed(cairn_invalid_argument, "attribute 'range' of tensor 'r8' cannot be stored (it is not JSON")
+  call state%attribute("", "CLASS", "1", stat, text)
+  call failed(cairn_invalid_argument, "attribute 'CLASS' of the checkpoint cannot be stored")
   call state%add("r8", r8, stat, text)
   call failed(cairn_invalid_argument, "r8")
   call state%add("r16", r16, stat, text)
   call failed(cairn_invalid_argument, "a real of 16 bytes has no dtype")
   call cairn_last_error(tensor=tensor, problem=problem)
-  call check(tensor == "r16" .and. index(problem, "a real") == 1, "parts of an error")
+  call check(tensor == "r16" .and. index(problem, "tensor 'r16': a real of 16 bytes") == 1, "parts of an error")
+  call state%add("r16", r16, stat, not_allocated)
+  call cairn_last_error(text=whole_text)
+  call check(.not. allocated(not_allocated) .and. index(whole_text, "real64") > 0, "an allocatable text")
   call state%add("points", points, stat, text)
   call failed(cairn_invalid_argument, "derived type")
   one%name = "abc"
@@ -138,7 +126,7 @@ program one_rank
   call state%add("slice", r8, [nx, ny], [1], stat, text)
   call failed(cairn_invalid_argument, "global_shape has 2 numbers, and start 1")
   call state%add("slice", r8, [nx, ny], [0, 1], stat, text)
-  call failed(cairn_invalid_argument, "outside")
+  call failed(cairn_invalid_argument, "[3 2]: elements (0:2, 1:2)")
   call state%add("slice", words, [nx, ny + 1], [1, 1], stat, text)
   call failed(cairn_invalid_argument, "whole on each rank")
 
@@ -187,6 +175,19 @@ program one_rank
   call restoring%set("offset.part", "1,1")  ! of the tensor: from 0 on, slowest first
   call manager%restore(3, other, restoring)
   call check(all(halo(1:2, 1) == r8(2:3, 2)) .and. count(halo /= -1) == 2, "a part")
+  call restoring%set("offset.part", "1,2")
+  call manager%restore(3, other, restoring, stat, text)
+  call failed(cairn_invalid_argument, &
+              "[2 1] at offset [2 1] is no part of the stored [3 2] (the offset is at least [0 0] and at most [1 1])")
+  call other%clear()
+  call other%add("hole", r8(:, 1:1), [nx, ny], [1, 1])
+  call manager%save(6, other, stat, text)
+  call failed(cairn_coverage, "'hole' [3 2]: elements (1:3, 2:2) are held by no rank")
+  call other%clear()
+  call other%add("r8", i4)
+  call converting%set("convert", "exact")
+  call manager%restore(3, other, converting, stat, text)
+  call failed(cairn_invalid_argument, "110.25 at [1 1] has no place in int32")
   call other%clear()
   call other%add("r8", halo(nx:1:-1, ny:1:-1))
   call manager%restore(3, other)
@@ -363,42 +364,45 @@ contains
     logical :: yes
     call check(no_group%rank() == -1 .and. no_group%size() == 0, "no group")
     call no_manager%open(no_group, trim(directory)//"-never", stat=stat, errmsg=text)
-    call failed(cairn_invalid_argument, "the group is NULL")
+    call failed(cairn_invalid_argument, "call serial() or cairn_group_mpi()")
     call no_manager%save(1, state, stat, text)
-    call failed(cairn_invalid_argument, "the manager is NULL")
+    call failed(cairn_invalid_argument, "the manager is not open: call open()")
     call no_manager%save_async(1, state, stat, text)
-    call failed(cairn_invalid_argument, "the manager is NULL")
+    call failed(cairn_invalid_argument, "the manager is not open: call open()")
     call no_manager%restore(1, state, stat=stat, errmsg=text)
-    call failed(cairn_invalid_argument, "the manager is NULL")
+    call failed(cairn_invalid_argument, "the manager is not open: call open()")
     call no_manager%restore_latest(state, step, stat=stat, errmsg=text)
-    call failed(cairn_invalid_argument, "the manager is NULL")
+    call failed(cairn_invalid_argument, "the manager is not open: call open()")
     call no_manager%wait(stat, text)
-    call failed(cairn_invalid_argument, "the manager is NULL")
+    call failed(cairn_invalid_argument, "the manager is not open: call open()")
     call no_manager%steps(list, stat, text)
-    call failed(cairn_invalid_argument, "the manager is NULL")
+    call failed(cairn_invalid_argument, "the manager is not open: call open()")
     call no_manager%pin(1, stat, text)
-    call failed(cairn_invalid_argument, "the manager is NULL")
+    call failed(cairn_invalid_argument, "the manager is not open: call open()")
     yes = no_manager%should_save(1, stat, text)
-    call failed(cairn_invalid_argument, "the manager is NULL")
+    call failed(cairn_invalid_argument, "the manager is not open: call open()")
     call check(.not. yes, "should_save of no manager")
     yes = no_manager%should_stop(stat=stat, errmsg=text)
-    call failed(cairn_invalid_argument, "the manager is NULL")
+    call failed(cairn_invalid_argument, "the manager is not open: call open()")
     call check(.not. yes, "should_stop of no manager")
     call no_manager%close()
     call no_manager%close()
     call other%clear()
     call other%add_rows("rows", no_rows, stat, text)
-    call failed(cairn_invalid_argument, "is no dtype")
+    call failed(cairn_invalid_argument, "the rows are not begun: call init()")
     call other%add_resizable("rows", no_rows, stat, text)
-    call failed(cairn_invalid_argument, "is no dtype")
+    call failed(cairn_invalid_argument, "the rows are not begun: call init()")
     call no_rows%resize(1_int64, stat, text)
-    call failed(cairn_invalid_argument, "the vector is NULL")
+    call failed(cairn_invalid_argument, "the rows are not begun: call init()")
+    call no_rows%get(at, stat, text)
+    call failed(cairn_invalid_argument, "the rows are not begun: call init()")
+    call check(.not. associated(at), "a pointer to no rows")
     call check(no_rows%count() == -1, "count of no rows")
     call new_options%use_stop(no_stop, stat, text)
-    call failed(cairn_invalid_argument, "the stop request is NULL")
+    call failed(cairn_invalid_argument, "the stop request is not begun: call init()")
     call no_stop%request()
     call no_stop%init([character(len=10) :: "signals", "time_limit"], [character(len=5) :: ""], stat, text)
-    call failed(cairn_invalid_argument, "the value of an option is NULL")
+    call failed(cairn_invalid_argument, "a name of an option has no value")
     call no_stop%init(["time_limiT"], ["false"], stat, text)
     call failed(cairn_invalid_argument, "Did you mean 'time_limit'?")
     call restoring%set("renam.u", "v", stat, text)

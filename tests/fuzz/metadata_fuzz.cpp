@@ -1,10 +1,10 @@
 // Any bytes as what Cairn says of its own checkpoints: metadata, statistics, descriptions, gaps,
 // and who held what. What is accepted comes back the same from what it is written as.
 #include "fuzz/hostile.hpp"
-#include "layout/bundle/descriptions.hpp"
 #include "layout/bundle/meta.hpp"
 #include "layout/bundle/stored_gaps.hpp"
 #include "layout/hdf5/holders.hpp"
+#include "model/descriptions.hpp"
 
 using namespace cairn;
 
@@ -17,13 +17,13 @@ CAIRN_FUZZ_TARGET(metadata) {
     }
   }
   Descriptions descriptions;
-  if (fuzz::only_data_loss([&] { descriptions = bundle::decode_descriptions(text); })) {
-    const auto again = bundle::encode_descriptions(descriptions);
-    if (bundle::decode_descriptions(again) != descriptions) {
+  if (fuzz::only_data_loss([&] { descriptions = descriptions::decode(text); })) {
+    const auto again = descriptions::encode(descriptions);
+    if (descriptions::decode(again) != descriptions) {
       fuzz::wrong("descriptions are not what they were");
     }
     // A name that HDF5 uses is read, for a version may have allowed it, and not taken as a new one.
-    fuzz::only([&] { bundle::encode_new_descriptions(descriptions); }, Code::invalid_argument);
+    fuzz::only([&] { descriptions::encode_new(descriptions); }, Code::invalid_argument);
   }
   GapsByKey gaps;
   if (fuzz::only_data_loss([&] { gaps = bundle::decode_gaps(text); })) {

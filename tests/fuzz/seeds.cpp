@@ -10,13 +10,13 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "foreign/safetensors/header.hpp"
-#include "layout/bundle/descriptions.hpp"
 #include "layout/bundle/index.hpp"
 #include "layout/bundle/meta.hpp"
 #include "layout/bundle/stored_gaps.hpp"
 #include "layout/bundle/stored_strings.hpp"
 #include "layout/hdf5/hdf5_seal.hpp"
 #include "layout/hdf5/holders.hpp"
+#include "model/descriptions.hpp"
 #include "session/nodes/part.hpp"
 #include "session/schedule/run_history.hpp"
 #include "store/commit/ownership.hpp"
@@ -209,7 +209,7 @@ void arguments() {
 void write_all() {
   arguments();
   put("metadata", "meta", bundle::encode_meta(meta()));
-  put("metadata", "descriptions", bundle::encode_descriptions(meta().descriptions));
+  put("metadata", "descriptions", descriptions::encode(meta().descriptions));
   put("metadata", "gaps", R"({"u": {"fill": "0000803f", "boxes": [[0, 0, 2, 6]]}})");
   put("metadata", "statistics", bundle::encode_statistics(*meta().statistics, meta().run));
   put("metadata", "holders", hdf5::encode_holders(holders()));

@@ -1,4 +1,4 @@
-#include "layout/bundle/descriptions.hpp"
+#include "model/descriptions.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,10 +8,10 @@
 #include <limits>
 #include <string>
 
+#include "base/json_depth.hpp"
 #include "base/text.hpp"
 #include "cairn/contents.hpp"
 #include "cairn/error.hpp"
-#include "layout/bundle/json_depth.hpp"
 #include "layout/bundle/meta.hpp"
 #include "support/rounds.hpp"
 
@@ -36,11 +36,11 @@ const Descriptions everything{
                {"nothing", {}}}};
 
 TEST(DescriptionsAsJson, come_back) {
-  EXPECT_EQ(decode_descriptions(encode_descriptions(everything)), everything);
-  EXPECT_EQ(encode_descriptions({}), "");
-  EXPECT_EQ(decode_descriptions(""), Descriptions{});
+  EXPECT_EQ(descriptions::decode(descriptions::encode(everything)), everything);
+  EXPECT_EQ(descriptions::encode({}), "");
+  EXPECT_EQ(descriptions::decode(""), Descriptions{});
   // To the bit, which == does not see.
-  const auto back = decode_descriptions(encode_descriptions(everything));
+  const auto back = descriptions::decode(descriptions::encode(everything));
   EXPECT_TRUE(std::signbit(std::get<double>(back.attributes.at("minus zero").value())));
 }
 
@@ -62,13 +62,13 @@ TEST(DescriptionsAsJson, what_was_read_can_be_written_again) {
         Descriptions{.by_key = {{"u", {.attributes = {{"units", "m"}}}}}},
         Descriptions{
             .attributes = {{"deep", Json{std::string(34, '[') + std::string(34, ']')}}}}}) {
-    const auto text = encode_descriptions(said);
-    EXPECT_EQ(decode_descriptions(text), said) << text;
+    const auto text = descriptions::encode(said);
+    EXPECT_EQ(descriptions::decode(text), said) << text;
     CheckpointMeta meta;
     meta.descriptions = said;
     EXPECT_EQ(decode_meta(encode_meta(meta)).descriptions, said) << text;
     try {
-      encode_new_descriptions(said);
+      descriptions::encode_new(said);
       ADD_FAILURE() << text;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), Code::invalid_argument);
@@ -90,7 +90,7 @@ TEST(DescriptionsAsJson, lists_and_texts_are_json) {
 TEST(DescriptionsAsJson, depth_is_seen_before_anything_is_parsed) {
   EXPECT_EQ(json_depth(R"({"a]": [[], "[\"["]})"), 3);
   const std::string deep(2'000'000, '[');
-  EXPECT_THROW(decode_descriptions(deep), Error);
+  EXPECT_THROW(descriptions::decode(deep), Error);
   try {
     decode_meta("{\"descriptions\": " + deep);
     ADD_FAILURE();
@@ -106,12 +106,12 @@ TEST(DescriptionsAsJson, tens_of_thousands_of_objects) {
     said.by_key[cat("optimizer.state.layers.", i, ".attention.step")].attributes = {
         {"dcp", "bytes"}, {"value", i}};
   }
-  const auto text = encode_descriptions(said);
+  const auto text = descriptions::encode(said);
   EXPECT_GT(text.size(), test::rounds(std::size_t{4} << 20));
-  EXPECT_EQ(decode_descriptions(text), said);
+  EXPECT_EQ(descriptions::decode(text), said);
   said.attributes.insert_or_assign("large", std::string(std::size_t{64} << 20, 'x'));
   try {
-    encode_new_descriptions(said);
+    descriptions::encode_new(said);
     ADD_FAILURE();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::invalid_argument);
@@ -128,7 +128,7 @@ TEST(DescriptionsAsJson, what_is_damaged_is_said) {
         std::pair(R"({"tensors": {"u": {"dimensions": "x"}}})", "no array"),
         std::pair(R"({"tensors": {"u": {"coordinates": [1]}}})", "a name is no text")}) {
     try {
-      decode_descriptions(text);
+      descriptions::decode(text);
       ADD_FAILURE() << text;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), Code::data_loss);

@@ -177,6 +177,19 @@ class RoundTrips(Case):
         manager.wait()
         self.assertEqual(set(cairn.open(handle.prefix)["u"][...]), {3.0})
 
+    def test_a_directory_that_is_removed(self):
+        manager = self.manager()
+        state = {"u": np.arange(10.0)}
+        for step in (1, 2, 3):
+            manager.save_async(step, state)
+            manager.wait()
+        shutil.rmtree(self.directory)
+        handle = manager.save_async(4, state)
+        self.refuses("not_found", "the checkpoint directory was removed", handle.wait_written)
+        self.assertEqual((handle.stage, handle.error.code), ("failed", "not_found"))
+        self.refuses("not_found", "step 5 was not saved: the save of step 4 failed: the checkpoint directory",
+                     manager.save_async, 5, state)
+
     def test_history_pins_and_descriptions(self):
         manager = self.manager(max_to_keep=1)
         state = {"u": cairn.described(np.zeros(3), units="m/s", dimensions=["x"], order=2)}

@@ -15,7 +15,8 @@ extern "C" {
 
 typedef struct cairn_manager cairn_manager;
 /** Makes the directory if it is missing, becomes its owner and recovers it. `options` may be NULL.
- * Fails with CAIRN_BUSY when another job owns the directory. */
+ * Fails with CAIRN_BUSY when another job owns the directory, another component of this one, or
+ * another copy of the library in this process. */
 int cairn_manager_create(cairn_group* group, const char* directory, const cairn_options* options,
                          cairn_manager** manager);
 /** Not collective. Waits for this rank's bytes of saves in flight, and gives up the directory.
@@ -52,7 +53,8 @@ enum cairn_stage {
 /** None of these is collective; all may be called on any thread. */
 int cairn_save_stage(const cairn_save* save);
 int64_t cairn_save_step(const cairn_save* save);
-void cairn_save_wait_written(const cairn_save* save);
+/** When this rank's part is written or was given up; the error if the save has failed. */
+int cairn_save_wait_written(const cairn_save* save);
 /** CAIRN_OK, or why the save failed: the code, and all of it in cairn_last_error(). */
 int cairn_save_error(const cairn_save* save);
 void cairn_save_free(cairn_save* save);
@@ -106,8 +108,8 @@ typedef struct cairn_step_info {
   int at_home;
   int margin; /**< on the nodes: how many more of any set may be lost */
 } cairn_step_info;
-/** In the order of their commits: the last is the newest. They stay until the next call of this
- * function with this manager. */
+/** Collective. In the order of their commits: the last is the newest. They stay until the next call
+ * of this function with this manager. */
 int cairn_manager_steps(cairn_manager* manager, size_t* count,
                         const cairn_step_info* const** infos);
 /** A pinned checkpoint is not removed and not saved over. Durable on return. */

@@ -5,12 +5,12 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/json_depth.hpp"
 #include "base/json_numbers.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
-#include "layout/bundle/descriptions.hpp"
-#include "layout/bundle/json_depth.hpp"
 #include "layout/bundle/stored_gaps.hpp"
+#include "model/descriptions.hpp"
 
 namespace cairn::bundle {
 namespace {
@@ -204,14 +204,14 @@ std::string encode_meta(const CheckpointMeta& meta) {
     add_notes(statistics, meta.run);
   }
   if (!meta.descriptions.empty()) {
-    object["descriptions"] = parse_json(encode_descriptions(meta.descriptions));
+    object["descriptions"] = parse_json(descriptions::encode(meta.descriptions));
   }
   if (!meta.gaps.empty()) object["gaps"] = parse_json(encode_gaps(meta.gaps));
   return object.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 CheckpointMeta decode_meta(std::string_view json) {
-  if (json_depth(json) > deepest_json + 10) bad_meta("it is nested too deep");
+  if (json_depth(json) > descriptions::deepest_json + 10) bad_meta("it is nested too deep");
   const auto object = parse_json(json, false);
   if (!object.is_object()) bad_meta("it is no JSON object");
   CheckpointMeta meta;
@@ -234,7 +234,7 @@ CheckpointMeta decode_meta(std::string_view json) {
   meta.metric = metric_of(object);
   if (const auto* save = find_member(object, "statistics")) take_statistics(*save, meta);
   if (const auto* said = find_member(object, "descriptions")) {
-    meta.descriptions = decode_descriptions(said->dump());
+    meta.descriptions = descriptions::decode(said->dump());
   }
   if (const auto* gaps = find_member(object, "gaps")) meta.gaps = decode_gaps(gaps->dump());
   return meta;

@@ -136,7 +136,7 @@ std::optional<SaveHandle> NodeCheckpoints::save(const SaveRequest& request) {
   if (!takes(request.options)) return std::nullopt;
   engine_.advance(false);
   flusher_.advance(false);
-  engine_.throw_earlier_failure();
+  engine_.parts().flights.throw_earlier_failure_instead_of(request.step);
   Attempt attempt(ledger);
   std::string why;
   SaveStatistics figures;

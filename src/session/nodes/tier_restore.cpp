@@ -9,6 +9,7 @@
 #include "cairn/sparse.hpp"
 #include "group/collectives.hpp"
 #include "layout/bundle/stored_strings.hpp"
+#include "model/seen_state.hpp"
 #include "session/nodes/tier.hpp"
 #include "store/nodes/place.hpp"
 
@@ -80,8 +81,7 @@ void Gathered::make_state() {
     state_.add(key, std::move(tensor));
   }
   tensors_.clear();
-  for (const auto& [key, said] : meta_.descriptions.by_key) state_.describe(key, said);
-  state_.describe(meta_.descriptions.attributes);
+  SeenState::describe(state_, meta_.descriptions);
   for (auto& [key, one] : strings_) {
     auto tensor = strings(one.values);
     tensor.shape = one.shape;  // a scalar is no list of one

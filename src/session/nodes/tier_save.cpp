@@ -33,8 +33,7 @@ SeenState sliced(const SeenState& given) {
     state.add(key, tensor.strings ? tensor : stored(Storage::sliced, tensor));
   }
   for (const auto& [key, name] : given.objects().names) state.name(key, name);
-  for (const auto& [key, said] : given.descriptions().by_key) state.describe(key, said);
-  state.describe(given.descriptions().attributes);
+  SeenState::describe(state, given.descriptions());
   return SeenState(std::move(state));
 }
 

@@ -26,12 +26,17 @@ void move_into(const std::string& key, const StoredTensor& stored, const Dims& o
   if (offset.size() != stored.shape.size() || tensor.shape.size() != stored.shape.size()) {
     refuse("all three need the same number of dimensions");
   }
+  Dims room;
+  bool fits = true, is_there = true;
   for (std::size_t d = 0; d < offset.size(); ++d) {
-    const auto room = stored.shape[d] - tensor.shape[d];
-    if (offset[d] < 0 || offset[d] > room) {
-      refuse(room < 0 ? cat("dimension ", d, " is longer than the stored one")
-                      : cat("in dimension ", d, " it must lie in 0..", room));
-    }
+    room.push_back(stored.shape[d] - tensor.shape[d]);
+    fits = fits && room[d] >= 0;
+    is_there = is_there && offset[d] >= 0 && offset[d] <= room[d];
+  }
+  if (!fits) refuse("it is longer than the stored one");
+  if (!is_there) {
+    refuse(cat("the offset is at least ", shape_text(Dims(room.size(), 0)), " and at most ",
+               shape_text(room)));
   }
   tensor.shape = stored.shape;
   for (auto& slice : tensor.slices) {

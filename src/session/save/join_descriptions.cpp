@@ -13,7 +13,7 @@
 #include "base/wire.hpp"
 #include "cairn/error.hpp"
 #include "group/collectives.hpp"
-#include "layout/bundle/descriptions.hpp"
+#include "model/descriptions.hpp"
 #include "model/keys.hpp"
 
 namespace cairn {
@@ -66,10 +66,10 @@ using Sayings = std::map<std::pair<std::string, std::string>, Saying>;
 Sayings sayings_of(const Descriptions& said, int rank) {
   Sayings all;
   for (const auto& [name, value] : said.attributes) {
-    all[{"", name}] = {bundle::encode_new_descriptions({.attributes = {{name, value}}}), rank};
+    all[{"", name}] = {descriptions::encode_new({.attributes = {{name, value}}}), rank};
   }
   for (const auto& [key, one] : said.by_key) {
-    all[{key, ""}] = {bundle::encode_new_descriptions({.by_key = {{key, one}}}), rank};
+    all[{key, ""}] = {descriptions::encode_new({.by_key = {{key, one}}}), rank};
   }
   return all;
 }
@@ -95,7 +95,7 @@ std::string join(const std::string& low, const std::string& high) {
 Descriptions descriptions_of(const Sayings& all) {
   Descriptions said;
   for (const auto& [what, one] : all) {
-    auto decoded = bundle::decode_descriptions(one.json);
+    auto decoded = descriptions::decode(one.json);
     said.attributes.merge(decoded.attributes);
     said.by_key.merge(decoded.by_key);
     if (!what.first.empty()) said.by_key[what.first];  // of which nothing is said
@@ -122,7 +122,7 @@ Descriptions gather(Group& group, const SeenState& state) {
       together(group, [&] { return pack(sayings_of(state.descriptions(), group.rank())); });
   const auto joined = reduce_to_root(group, mine, join);
   const auto message = from_root(group, [&] {
-    bundle::encode_new_descriptions(descriptions_of(unpack<Sayings>(joined)));  // is it too much?
+    descriptions::encode_new(descriptions_of(unpack<Sayings>(joined)));  // is it too much?
     return joined;
   });
   auto all = descriptions_of(unpack<Sayings>(message));
@@ -150,7 +150,7 @@ Descriptions gather(Group& group, const SeenState& state) {
 }
 
 std::string text_of(const Attributes& of_save) {
-  return bundle::encode_new_descriptions({.attributes = of_save});
+  return descriptions::encode_new({.attributes = of_save});
 }
 
 }  // namespace
@@ -158,7 +158,7 @@ std::string text_of(const Attributes& of_save) {
 bool check_descriptions(const SeenState& state) {
   const auto& said = state.descriptions();
   if (said.empty()) return true;
-  bundle::encode_new_descriptions(said);
+  descriptions::encode_new(said);
   bool all_here = true;
   for (const auto& [key, one] : said.by_key) {
     require_fitting(state, key, one);
@@ -170,7 +170,7 @@ bool check_descriptions(const SeenState& state) {
 }
 
 std::uint64_t fingerprint(const Descriptions& said) {
-  return said.empty() ? 0 : fnv1a(bundle::encode_new_descriptions(said));
+  return said.empty() ? 0 : fnv1a(descriptions::encode_new(said));
 }
 
 std::uint64_t fingerprint(const Attributes& of_save) {
@@ -182,7 +182,7 @@ std::shared_ptr<const Descriptions> with_attributes(std::shared_ptr<const Descri
   if (of_save.empty()) return all;
   auto both = *all;
   for (const auto& [name, value] : of_save) both.attributes.insert_or_assign(name, value);
-  bundle::encode_new_descriptions(both);  // is it too much?
+  descriptions::encode_new(both);  // is it too much?
   return std::make_shared<const Descriptions>(std::move(both));
 }
 

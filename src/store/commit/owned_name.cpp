@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/mutex.hpp"
+#include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "store/commit/ownership.hpp"
 
@@ -54,6 +55,14 @@ Seconds pause(io::FileSystem& files, const io::Path& directory) {
   return Seconds(owner && owner->by_heartbeat ? 1.0 : 0.05);
 }
 
+// In words for a program that stands in its own way.
+Error in_use_here(const Naming& name, const Error& busy) {
+  return Error(Code::busy, "the checkpoint directory is in use by this very process",
+               cat("another manager of it saves under the name '", name.name, "' there"),
+               "Use that one, let it go before, save under another name, or open read-only.")
+      .at(busy.path());
+}
+
 }  // namespace
 
 OwnedName OwnedName::take(std::shared_ptr<io::FileSystem> files, const io::Path& directory,
@@ -67,6 +76,7 @@ OwnedName OwnedName::take(std::shared_ptr<io::FileSystem> files, const io::Path&
   OwnedName mine;
   mine.name_ = std::make_shared<const Naming>(name);
   for (;;) {
+    bool ours = false;  // whoever holds the name, it is in this copy of the library
     {
       MutexLock guard(all.mutex);
       // One thread at a time tries; it may come to own the directory for all of them.
@@ -77,7 +87,8 @@ OwnedName OwnedName::take(std::shared_ptr<io::FileSystem> files, const io::Path&
       auto& held = all.directories[key];
       auto owned = held.ownership.lock();
       // A forked child has its parent's table, not its rights.
-      if (owned && owned->record().pid == self && !held.has(name)) {
+      ours = owned && owned->record().pid == self;
+      if (ours && !held.has(name)) {
         std::erase_if(held.names, [](const auto& other) { return other.expired(); });
         held.names.push_back(mine.name_);
         mine.ownership_ = std::move(owned);
@@ -97,6 +108,8 @@ OwnedName OwnedName::take(std::shared_ptr<io::FileSystem> files, const io::Path&
     } catch (const Error& error) {
       failure = std::current_exception();
       again = error.code() == Code::busy && rest() > Seconds(0);
+      if (ours && error.code() == Code::busy)
+        failure = std::make_exception_ptr(in_use_here(name, error));
     } catch (...) {
       failure = std::current_exception();
     }

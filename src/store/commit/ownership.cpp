@@ -13,6 +13,7 @@
 #include <locale>
 #include <mutex>
 #include <thread>
+#include <tuple>
 
 #include "base/host_name.hpp"
 #include "base/no_thread.hpp"
@@ -50,7 +51,11 @@ OwnerRecord own_record() {
   record.kernel = boot_identity();
   record.pid = ::getpid();
   record.processes = process_namespace();
-  if (const char* job = std::getenv("SLURM_JOB_ID")) record.job = job;
+  // The second one is of processes that were started together, where no batch system is.
+  for (const char* name : {"SLURM_JOB_ID", "PMIX_NAMESPACE"}) {
+    const char* job = std::getenv(name);
+    if (job && record.job.empty()) record.job = job;
+  }
   record.start_seconds = now();
   return record;
 }
@@ -334,15 +339,36 @@ struct Ownership::Impl {
             options.lock_stale_seconds, " seconds for a sign of life"));
   }
 
+  // Who asks owns nothing here, as far as this copy of the library knows.
+  bool is_this_process(const OwnerRecord& owner) const {
+    return owner.pid == record.pid && owner.processes == record.processes &&
+           !is_elsewhere(owner, record);
+  }
+
   [[noreturn]] void throw_busy() const {
     const auto owner = read_owner(*files, directory);
-    const std::string who = owner ? "its owner is " + describe(*owner) : "its owner left no record";
-    std::string way_out = "End that job or wait for it, use another directory, or open read-only.";
+    std::string whose = "is in use", way_out;
+    std::string who = owner ? "its owner is " + describe(*owner) : "its owner left no record";
+    if (owner && is_this_process(*owner)) {
+      whose = "is in use by this very process";
+      who = cat("another copy of the library in it is the owner, ", describe(*owner));
+      way_out =
+          "Two shared objects have one each: link both to one libcairn.so, or hand one manager to "
+          "both, or give each a directory of its own.";
+    } else if (owner && !owner->job.empty() && owner->job == record.job) {
+      whose = "is in use by this very job";
+      who += cat(", this is process ", record.pid, " on host ", record.host);
+      way_out =
+          "Give each component of a job a directory of its own, or make one manager of all their "
+          "ranks; wait for a program of this job that still ends.";
+    } else {
+      way_out = "End that job or wait for it, use another directory, or open read-only.";
+    }
     if (!locks_work || (owner && owner->by_heartbeat)) {
       way_out += cat(" If it is dead: this file system has no locks, so wait ",
                      options.stale_seconds, " seconds.");
     }
-    throw Error(Code::busy, "the checkpoint directory is in use", who, way_out)
+    throw Error(Code::busy, cat("the checkpoint directory ", whose), who, way_out)
         .at(directory.string());
   }
 
@@ -434,11 +460,24 @@ Ownership Ownership::take(std::shared_ptr<io::FileSystem> files, const io::Path&
 void Ownership::check() const {
   const auto owner = read_owner(*impl_->files, impl_->directory);
   if (impl_->recorded ? owner && owner->token == impl_->record.token : !owner) return;
+  if (!owner) require_there();
   throw Error(Code::busy, "the checkpoint directory is no longer owned by this job",
               owner ? "its owner is " + describe(*owner) : "the owner record is gone",
               "This job commits and removes nothing here any more; whether its last save counts is "
               "for the present owner to say (cairn ls). Let one job at a time save here.")
       .at(impl_->directory.string());
+}
+
+void Ownership::require_there() const {
+  const auto& [files, directory] = std::tie(impl_->files, impl_->directory);
+  if (io::exists(*files, impl_->private_directory)) return;
+  const auto* what = io::exists(*files, directory)
+                         ? "what is Cairn's own in the checkpoint directory was removed"
+                         : "the checkpoint directory was removed";
+  throw Error(Code::not_found, cat(what, " while this job had it open"),
+              cat("there is no ", impl_->private_directory.string()),
+              "Open a new manager, which makes it anew.")
+      .at(directory.string());
 }
 
 const OwnerRecord& Ownership::record() const { return impl_->record; }

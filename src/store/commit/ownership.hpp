@@ -85,6 +85,9 @@ class Ownership {
   /// Throws busy if the directory is no longer ours. To be called just before a commit point, and
   /// before anything is removed.
   void check() const;
+  /// Throws not_found if the directory, or what is ours there, was removed meanwhile. check() calls
+  /// it.
+  void require_there() const;
 
   const OwnerRecord& record() const;
 

@@ -13,9 +13,9 @@
 #include "cairn/log.hpp"
 #include "exchange/messages.hpp"
 #include "group/collectives.hpp"
-#include "layout/bundle/descriptions.hpp"
 #include "layout/bundle/part_record.hpp"
 #include "layout/bundle/stored_strings.hpp"
+#include "model/descriptions.hpp"
 #include "store/contents/contents_reader.hpp"
 #include "store/contents/data_files.hpp"
 #include "store/contents/format.hpp"
@@ -88,7 +88,7 @@ Candidate candidate_of(io::FileSystem& files, commit::Transaction save,
   save.num_files = records.front().num_files;
   candidate.save = save;
   // Throws for names that another version may have allowed.
-  bundle::encode_new_descriptions(candidate.meta.descriptions);
+  descriptions::encode_new(candidate.meta.descriptions);
   candidate.tensors = join_entries(entries, candidate.meta.gaps);
   candidate.entries = std::move(entries);
   if (auto why = format.refuses(data_files, save.num_files); !why.empty()) refuse(std::move(why));

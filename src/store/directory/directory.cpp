@@ -2,8 +2,6 @@
 // in directory_pins.cpp.
 #include "store/directory/directory.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "base/text.hpp"
@@ -12,26 +10,11 @@
 #include "store/contents/notes.hpp"
 
 namespace cairn {
-namespace {
-
-// The same error in words for a program that stands in its own way.
-Error of_this_process(const Location& place, const Error& busy) {
-  const auto owner = commit::read_owner(*place.files, place.directory);
-  char host[256] = {};
-  ::gethostname(host, sizeof host - 1);
-  if (!owner || owner->pid != ::getpid() || owner->host != host) return busy;
-  return Error(Code::busy, "the checkpoint directory is in use by this very process",
-               cat("another CheckpointManager or Checkpoint of it saves under the name '",
-                   place.naming.name, "' there"),
-               "Use that one, let it go before, save under another name, or open read-only.")
-      .at(busy.path());
-}
-
-}  // namespace
 
 bool Directory::take() {
   if (policy_.read_only) {
     if (io::exists(*place_.files, place_.directory)) return true;
+    if (const auto link = io::link_to_nothing(*place_.files, place_.directory)) throw Error(*link);
     throw Error(Code::not_found, cat("there is no directory ", place_.directory.string()),
                 "a read-only manager does not make it", "Check the path.")
         .at(place_.directory.string());
@@ -39,13 +22,8 @@ bool Directory::take() {
   io::create_directories(*place_.files, place_.directory);
   auto taking = commit::default_ownership();
   taking.atomic_rename = policy_.atomic_rename;
-  try {
-    owned_.name.emplace(commit::OwnedName::take(place_.files, place_.directory, place_.naming,
-                                                policy_.owner_wait_seconds, taking));
-  } catch (const Error& error) {
-    if (error.code() == Code::busy) throw of_this_process(place_, error);
-    throw;
-  }
+  owned_.name.emplace(commit::OwnedName::take(place_.files, place_.directory, place_.naming,
+                                              policy_.owner_wait_seconds, taking));
   return owned_.name->atomic_rename();
 }
 

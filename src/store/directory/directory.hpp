@@ -90,6 +90,7 @@ class Directory final : public Store {
   void make_temp(commit::Transaction&);
   void require_replaceable(std::int64_t step, bool may_overwrite) const;
   void warn_of_others(std::int64_t step);
+  void tell_if_removed(const Error&) const;
   bool is_staged(const commit::Transaction&) const;  // is to be
   bool tidy_behind(const commit::Transaction&, int data_files, bool durable,
                    std::vector<CatalogEntry>, const Meanwhile&);

@@ -127,7 +127,12 @@ void Directory::warn_of_others(std::int64_t step) {
           ". Restore first, pin what is to stay, or use another directory."));
 }
 
-Draft Directory::begin_save(const Intent& intent) {
+// An error of a save, of which the directory may have been taken away.
+void Directory::tell_if_removed(const Error& error) const {
+  if (error.code() == Code::not_found) owned_.name->ownership().require_there();
+}
+
+Draft Directory::begin_save(const Intent& intent) try {
   const auto step = intent.step;
   const auto data_files = intent.data_files;
   const bool alone = intent.alone;
@@ -193,9 +198,12 @@ Draft Directory::begin_save(const Intent& intent) {
   mine.opened = std::move(save.opened);
   mine.replaces = std::move(save.replaces);
   return draft;
+} catch (const Error& error) {
+  tell_if_removed(error);
+  throw;
 }
 
-void Directory::look_before(Draft& draft, std::int64_t bytes) const {
+void Directory::look_before(Draft& draft, std::int64_t bytes) const try {
   // Raised first, for what may follow: what is withdrawn must not be others' files.
   auto& save = transaction_of(draft);
   const auto recycled = draft.id().files.recycled_bytes;
@@ -211,6 +219,9 @@ void Directory::look_before(Draft& draft, std::int64_t bytes) const {
   if (recycled < bytes)
     require_free(place_, save.step, bytes - std::max<std::int64_t>(recycled, 0));
   if (save.staging.empty()) owned_.name->check();
+} catch (const Error& error) {
+  tell_if_removed(error);
+  throw;
 }
 
 void Directory::remove_untaken(const Draft& draft, int first, int end) const {

@@ -29,7 +29,7 @@ bool is_lost(const commit::OwnedName& owner) {
     owner.check();
     return false;
   } catch (const Error& error) {
-    return error.code() == Code::busy;
+    return error.code() == Code::busy || error.code() == Code::not_found;
   }
 }
 
@@ -73,7 +73,7 @@ void Directory::spoil(bool alone) {
 
 std::optional<io::FileId> Directory::publish(Prepared& prepared, int data_files,
                                              JoinedEntries joined,
-                                             const std::optional<CatalogEntry>& there) {
+                                             const std::optional<CatalogEntry>& there) try {
   auto& save = transaction_of(prepared.draft);
   save.named = prepared.draft.named();
   if (owned_.is_in_staging(save)) {  // the index overwrites one that is gone
@@ -91,6 +91,9 @@ std::optional<io::FileId> Directory::publish(Prepared& prepared, int data_files,
   const auto is_committed = [&](const auto& one) { return holds(*place_.files, one); };
   return format_of(save).publish(*place_.files, save, prepared.meta, data_files, std::move(joined),
                                  sealed, is_committed);
+} catch (const Error& error) {
+  tell_if_removed(error);
+  throw;
 }
 
 void Directory::committed(const Prepared& prepared, bool volatile_commit,

@@ -290,18 +290,17 @@ TEST_P(RestoreInto, AnOffsetIsInsideTheStoredTensor) {
                      manager.restore(1, state, {.offset = {{"table", offset}}});
                    });
     };
-    refuse({2, 1}, {2, 0}, "in dimension 0 it must lie in 0..1");
-    refuse({2, 1}, {0, -1}, "in dimension 1 it must lie in 0..1");
-    refuse({2, 1}, {std::numeric_limits<std::int64_t>::max(), 0}, "in dimension 0");
+    refuse({2, 1}, {2, 0}, "the offset is at least [0 0] and at most [1 1]");
+    refuse({2, 1}, {0, -1}, "the offset is at least [0 0] and at most [1 1]");
+    refuse({2, 1}, {std::numeric_limits<std::int64_t>::max(), 0}, "at most [1 1]");
     refuse({1, 1}, {0}, "the same number of dimensions");
     refuse({2}, {0}, "the same number of dimensions");
     State large;
     std::vector<std::int64_t> eight(8);
     large.add("table", whole(eight.data(), {4, 2}));
-    expect_error(Code::invalid_argument, HasSubstr("dimension 0 is longer than the stored one"),
-                 [&] {
-                   manager.restore(1, large, {.offset = {{"table", {0, 0}}}});
-                 });
+    expect_error(Code::invalid_argument, HasSubstr("it is longer than the stored one"), [&] {
+      manager.restore(1, large, {.offset = {{"table", {0, 0}}}});
+    });
     State text;
     text.add("words", words);
     expect_error(Code::invalid_argument, HasSubstr("strings are restored whole"), [&] {

@@ -1,5 +1,7 @@
 // Threads of one process that take names in one directory at a time.
 #include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include <barrier>
 #include <condition_variable>
@@ -9,7 +11,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "io/expect_error.hpp"
 #include "store/commit/ownership.hpp"
 #include "testing/memory.hpp"
 
@@ -86,6 +90,49 @@ TEST(OwnedName, ManyNamesAtOnceWithoutWaiting) {
     threads.clear();
     for (const auto& error : errors) ASSERT_EQ(error, "");
   }
+}
+
+// Whoever holds the name here, or does not know of the owner, which is another copy of the library.
+TEST(OwnedName, ThisProcessHasTheDirectory) {
+  const auto files = std::make_shared<io::MemoryFileSystem>();
+  const auto take = [&] { return OwnedName::take(files, "/run", "ckpt", 0); };
+  {
+    const auto held = take();
+    EXPECT_CAIRN_ERROR(take(), Code::busy, "saves under the name 'ckpt' there");
+  }
+  const auto others = Ownership::take(files, "/run", 0);
+  EXPECT_CAIRN_ERROR(take(), Code::busy, "another copy of the library in it is the owner");
+}
+
+TEST(OwnedName, AnotherProcessHasTheDirectory) {
+  const auto files = std::make_shared<io::MemoryFileSystem>();
+  const io::Path directory = "/run";
+  const auto take = [&] { return OwnedName::take(files, directory, "ckpt", 0); };
+  const auto owner = Ownership::take(files, directory, 0);
+  auto other = owner.record();
+  other.pid = ::getppid();
+  other.job = "";
+  const auto hold = [&] {
+    io::replace_file(*files, directory / ".cairn/owner", print_owner(other));
+  };
+  hold();
+  const auto who = cat(" (its owner is process ", other.pid, " on host ", other.host);
+  EXPECT_CAIRN_ERROR(take(), Code::busy, cat("is in use: ", directory.string(), who, ", since "));
+  EXPECT_CAIRN_ERROR(take(), Code::busy, "open read-only.");
+  ::setenv("SLURM_JOB_ID", "1234", 1);
+  other.job = "77";
+  hold();
+  EXPECT_CAIRN_ERROR(take(), Code::busy, cat("is in use: ", directory.string(), who, ", job 77"));
+  other.job = "1234";
+  hold();
+  EXPECT_CAIRN_ERROR(take(), Code::busy,
+                     cat("is in use by this very job: ", directory.string(), who, ", job 1234"));
+  EXPECT_CAIRN_ERROR(take(), Code::busy, cat("this is process ", ::getpid(), " on host "));
+  EXPECT_CAIRN_ERROR(take(), Code::busy, "Give each component of a job a directory of its own");
+  ::unsetenv("SLURM_JOB_ID");
+  ::setenv("PMIX_NAMESPACE", "1234", 1);  // of mpirun, where no batch system is
+  EXPECT_CAIRN_ERROR(take(), Code::busy, "is in use by this very job");
+  ::unsetenv("PMIX_NAMESPACE");
 }
 
 }  // namespace

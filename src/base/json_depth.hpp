@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <string_view>
 
-namespace cairn::bundle {
+namespace cairn {
 
 /// How deep a JSON text nests arrays and objects; of any text an upper bound. Who writes or copies
 /// a parsed text uses as much of the stack.
@@ -25,4 +25,4 @@ inline int json_depth(std::string_view text) {
   return deepest;
 }
 
-}  // namespace cairn::bundle
+}  // namespace cairn

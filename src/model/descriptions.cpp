@@ -1,16 +1,16 @@
-#include "layout/bundle/descriptions.hpp"
+#include "model/descriptions.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/json_depth.hpp"
 #include "base/json_numbers.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
-#include "layout/bundle/json_depth.hpp"
 
-namespace cairn::bundle {
+namespace cairn::descriptions {
 namespace {
 
 using Json = nlohmann::json;
@@ -160,7 +160,7 @@ void require_few(std::size_t bytes) {
   throw Error(Code::data_loss, "what is said of tensors is damaged", std::move(reason));
 }
 
-Attribute decode(const Json& value) {
+Attribute attribute_of(const Json& value) {
   switch (value.type()) {
     case Json::value_t::boolean:
       return value.get<bool>();
@@ -180,7 +180,7 @@ Attribute decode(const Json& value) {
 Attributes decode_attributes(const Json& object) {
   if (!object.is_object()) bad("\"attributes\" is no object");
   Attributes attributes;
-  for (const auto& [name, value] : object.items()) attributes.emplace(name, decode(value));
+  for (const auto& [name, value] : object.items()) attributes.emplace(name, attribute_of(value));
   return attributes;
 }
 
@@ -215,7 +215,7 @@ Description decode_description(const Json& object) {
 
 }  // namespace
 
-std::string encode_descriptions(const Descriptions& said) {
+std::string encode(const Descriptions& said) {
   if (said.empty()) return "";
   Json object = Json::object();
   if (!said.attributes.empty()) object["attributes"] = encode({}, said.attributes);
@@ -223,7 +223,7 @@ std::string encode_descriptions(const Descriptions& said) {
   return object.dump();
 }
 
-std::string encode_new_descriptions(const Descriptions& said) {
+std::string encode_new(const Descriptions& said) {
   require_new({}, said.attributes);
   std::size_t least = text_bytes(said.attributes);
   for (const auto& [key, one] : said.by_key) {
@@ -231,12 +231,12 @@ std::string encode_new_descriptions(const Descriptions& said) {
     least += key.size() + text_bytes(one.attributes);
   }
   require_few(least);
-  auto text = encode_descriptions(said);
+  auto text = encode(said);
   require_few(text.size());
   return text;
 }
 
-Descriptions decode_descriptions(std::string_view json) {
+Descriptions decode(std::string_view json) {
   Descriptions said;
   if (json.empty()) return said;
   if (json_depth(json) > deepest_json + 8) bad("it is nested too deep");
@@ -254,4 +254,4 @@ Descriptions decode_descriptions(std::string_view json) {
   return said;
 }
 
-}  // namespace cairn::bundle
+}  // namespace cairn::descriptions

@@ -6,7 +6,7 @@
 
 #include "cairn/attributes.hpp"
 
-namespace cairn::bundle {
+namespace cairn::descriptions {
 
 /// All descriptions of a checkpoint together, as JSON; nothing may be nested deeper. Enough for
 /// half a million objects of DCP, each of which says that it is bytes.
@@ -16,11 +16,11 @@ inline constexpr int deepest_json = 32;
 /// A JSON object with the members "attributes" and "tensors", those that have anything; "" where
 /// neither has. What was read from a checkpoint can be written again, whatever its names: another
 /// version may have allowed them. Throws invalid_argument for values that JSON cannot hold.
-std::string encode_descriptions(const Descriptions&);
+std::string encode(const Descriptions&);
 /// The same of what an application wants to store: throws invalid_argument also for what
 /// cairn/attributes.hpp says cannot be.
-std::string encode_new_descriptions(const Descriptions&);
+std::string encode_new(const Descriptions&);
 /// Throws data_loss for what is no such object.
-Descriptions decode_descriptions(std::string_view json);
+Descriptions decode(std::string_view json);
 
-}  // namespace cairn::bundle
+}  // namespace cairn::descriptions
