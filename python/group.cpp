@@ -44,7 +44,8 @@ PythonGroup group_of(const py::object& communicator) {
 #else
   throw Error(Code::unsupported, "this build of Cairn has no MPI",
               "none was found when it was built",
-              "Build the package where MPI is installed.");
+              "Install MPI (on Debian: apt-get install libopenmpi-dev), then the package again: "
+              "pip install --force-reinstall --no-deps.");
 #endif
 }
 

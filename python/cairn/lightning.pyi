@@ -3,7 +3,7 @@ from typing import Any
 
 import lightning.fabric.plugins
 
-class CheckpointIO(lightning.fabric.plugins.CheckpointIO):  # type: ignore[misc]
+class CheckpointIO(lightning.fabric.plugins.CheckpointIO):
     """Each checkpoint is a directory with one of Cairn's in it, which rank 0 writes."""
 
     options: dict[str, Any]

@@ -197,6 +197,8 @@ class Making(Kinds, Parts):
         """What makes one of this kind of a list."""
         if form.is_of("namedtuple"):
             kind = self.classes.find(key, form.kind, present)
+            if kind is None:
+                return tuple
             if len(kind._fields) != len(form.parts()):
                 raise _error(key, f"it had {len(form.parts())} fields, and {own.name_of(kind)} has "
                              f"{len(kind._fields)}", "Give the class that it had in types=[…].")
@@ -226,8 +228,9 @@ class Making(Kinds, Parts):
 
     def _make_dataclass(self, key, form, present):
         kind = self.classes.find(key, form.kind, present)
-        own.require_fields(key, kind, form)
-        made = own.empty(key, kind)
+        if kind is not None:
+            own.require_fields(key, kind, form)
+        made = kind and own.empty(key, kind)
         makers = [(name, self._make(f"{key}/{name}", part, getattr(present, str(name), None)))
                   for name, part in form.items()]
         self._want_nothing(key)
@@ -343,9 +346,17 @@ class Making(Kinds, Parts):
         there = list(present)
 
         def class_of(kind):
-            return self.classes.find(key, kind, *there)
+            found = self.classes.find(key, kind, *there)
+            if found is None:
+                raise own.Lacking
+            return found
 
-        names = [keys.made(key, code, class_of) for code in form.codes()]
+        names = []
+        for number, code in enumerate(form.codes()):
+            try:
+                names.append(keys.made(key, code, class_of))
+            except own.Lacking:
+                names.append(number)
         if len(dict.fromkeys(names)) < len(names):
             raise forms.unknown(repr(names))
         return names

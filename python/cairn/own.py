@@ -77,14 +77,22 @@ def fields_of(key, value):
 
 def require_fields(key, kind, form, all_of_them=True):
     """Whether what was saved are fields of this class or object, or all of them."""
-    names = {name for name, _ in form.items()} if form is not None else set()
-    there = set(field_names(kind))
-    differ = names ^ there if all_of_them else names - there
-    if differ:
-        kind = kind if isinstance(kind, type) else type(kind)
-        raise _error(key, f"the fields of {name_of(kind)} are others than were saved: "
-                     f"{', '.join(sorted(map(repr, differ)))}",
+    names = [name for name, _ in form.items()] if form is not None else []
+    there = field_names(kind)
+    gone = [name for name in names if name not in there]
+    new = [name for name in there if name not in names] if all_of_them else []
+    kind = name_of(kind if isinstance(kind, type) else type(kind))
+    if gone:
+        raise _error(key, f"{kind} has no field {_list(gone)}, which was saved",
                      "Give the class that it had in types=[…], or restore into an object of it.")
+    if new:
+        missing = ", ".join(f"'{key}/{name}'" for name in new)
+        raise _error(key, f"{kind} has the field {_list(new)}, which was not saved",
+                     f"Restore into an object of it, whose value stays, with may_be_missing=[{missing}].")
+
+
+def _list(names):
+    return ", ".join(map(repr, names))
 
 
 def empty(key, kind):
@@ -140,12 +148,17 @@ def _is_of(word, kind):
     return word == "namedtuple" and issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
+class Lacking(Exception):
+    """A class is not known."""
+
+
 class Classes:
     """Those that there are for a restore: `types` of the call, and what is in its state."""
 
     def __init__(self, values, types=()):
         self._values, self._given = [values], _checked(types)
         self._there = None
+        self._lacking = []
 
     def see(self, values):
         """More of what is restored into."""
@@ -153,7 +166,8 @@ class Classes:
         self._there = None
 
     def find(self, key, kind, *present):
-        """The class of this kind, a word and a name; `present` is what is at its place."""
+        """The class of this kind, a word and a name; `present` is what is at its place. None: it is
+        not known, and require_all() will say so."""
         word, _, name = kind.partition(" ")
         of_value = list(dict.fromkeys(map(type, present)))
         for some in (lambda: of_value, lambda: self._given, self._in_state):
@@ -165,8 +179,24 @@ class Classes:
                              "Give the one in types=[…].")
             if found:
                 return found[0]
-        raise _error(key, f"it was of the class {name}, and nothing here tells which one that is",
-                     "Restore into a value of this class, or give types=[…] with it.")
+        self._lacking.append((key, name))
+        return None
+
+    def require_all(self):
+        """Of what was looked for."""
+        lacking, self._lacking = self._lacking, []
+        if not lacking:
+            return
+        key, name = lacking[0]
+        names = list(dict.fromkeys(name for _, name in lacking))
+        if len(names) == 1:
+            raise _error(key, f"it was of the class {name}, and nothing here tells which one that is",
+                         "Restore into a value of this class, or give types=[…] with it.")
+        first = {name: key for key, name in reversed(lacking)}
+        raise _refused(f"{len(names)} classes of what is stored are not known",
+                       "nothing here tells which ones these are: "
+                       + ", ".join(f"{name} ('{first[name]}')" for name in names),
+                       "Restore into values of these classes, or give types=[…] with them.", key)
 
     def _in_state(self):
         if self._there is None:

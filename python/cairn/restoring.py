@@ -45,6 +45,7 @@ class Restoring(Making):
         self._put_back = []
         self._places = {}  # what is changed: (it, the key under which it came first, its form)
         self._met = set()  # of self._prefixes
+        self._seen = set()  # keys, before they are renamed
         self._whole, self._apart, self._kept = [], [], []
 
     def make(self, stored=None):
@@ -55,18 +56,40 @@ class Restoring(Making):
         said = None if stored is None else stored.said_of_all(forms.NAME)
         self._module = None if said is None else json.loads(said)  # that saved it
         self._fit_all("", self._values)
+        self.classes.require_all()
         for key, same in self._tied:
             if same not in self._arrays:
                 self._missing(key, None)
-        for prefix in self._prefixes.keys() - self._met:
-            raise _error(prefix, f"rename has '{prefix}*', and nothing in the state begins so",
-                         "Name keys of the state. On a rank that has none, leave it out.")
+        self._require_prefixes()
         self._stored = None
         return self._whole, self._apart, self._own, self._kept
+
+    def _require_prefixes(self):
+        for prefix, stored in self._prefixes.items():
+            is_met = prefix in self._met
+            is_turned = any(key.startswith(stored) for key in self._seen) and self._begins(prefix)
+            if is_met and (not is_turned or self._begins(stored)):
+                continue
+            problem = f"rename has '{prefix}*', and nothing in the state begins so"
+            if is_met:
+                problem = f"rename makes it of '{stored}*', and nothing in the checkpoint begins so"
+            raise _error(prefix, problem,
+                         f"Turn it round: {{'{stored}*': '{prefix}*'}}. What the state has comes first, then what "
+                         "the checkpoint calls it." if is_turned else
+                         "Name keys of the state. On a rank that has none, leave it out.")
+
+    def _begins(self, prefix):
+        """Whether something that is stored does."""
+        path, _, begin = prefix.rpartition("/")
+        names = self._stored.names_below(path) if self._stored is not None else ()
+        return any(name.startswith(begin) for name in names)
 
     def _below(self, path, name):
         """The key of what is in a container: by its prefix, the one that it has in the checkpoint."""
         key = below(path, name)
+        if not self._prefixes:
+            return key
+        self._seen.add(key)
         fit = [one for one in self._prefixes if key.startswith(one) and len(path) < len(one)]
         if not fit or key in self._rename:
             return key

@@ -10,8 +10,8 @@ class Checkpoints:
     manager: torch.Manager
     def __init__(self, *arguments: Any, manager: torch.Manager, **options: Any) -> None: ...
     def train(
-        self, resume_from_checkpoint: bool | None = None, *arguments: Any, **options: Any
+        self, resume_from_checkpoint: str | bool | None = None, *arguments: Any, **options: Any
     ) -> Any: ...
 
-class Trainer(Checkpoints, transformers.Trainer):  # type: ignore[misc]
+class Trainer(Checkpoints, transformers.Trainer):
     """A transformers.Trainer whose checkpoints are those of a cairn.torch.Manager."""

@@ -78,6 +78,12 @@ if python3 -m venv "$work/venv" >"$work/log" 2>&1; then
       python3 "${pip[@]}" install --user "$work"/cairn_checkpoint-*.whl &&
       step "python" env PYTHONUSERBASE="$HOME/python-user" \
         bash -c 'exec python3 "$@"' - "$outside/project_python/one.py" "$work/python-user"
+    # As where there is neither MPI nor HDF5.
+    step "pip install without MPI" "$work/venv/bin/python" "${pip[@]}" install --no-deps --force-reinstall \
+      --config-settings=cmake.define.CMAKE_DISABLE_FIND_PACKAGE_MPI=ON \
+      --config-settings=build-dir="$HOME/light" "$root" &&
+      step "what it says" says "light works" "$work/venv/bin/python" "$outside/project_python/light.py" "$work/light" &&
+      step "its tool" says "whole" "$work/venv/bin/cairn" verify "$work/core"
   fi
 else
   loud "SKIPPED: the Python package: python3 makes no virtual environment"

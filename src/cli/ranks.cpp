@@ -68,7 +68,7 @@ Ranks::Ranks(bool alone) : group_(serial_group()) {
   }
 #else
   throw Error(Code::unsupported, cat("there are ", ranks, " processes, and Cairn has no MPI"),
-              "it was built without", "Start one process only.");
+              "it was built without", "Start one process only, or build it again where MPI is.");
 #endif
 }
 

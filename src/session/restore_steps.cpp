@@ -53,20 +53,30 @@ std::vector<PastSave> saved_after(const Store& store, std::int64_t sequence) {
   return saves;
 }
 
-// No warning: a program may restore a part on purpose, and a deliberate one looks like a mistake.
-void tell_unused(const RestoreReport& report) {
+// The first few of many keys.
+std::string some_of(const std::vector<std::string>& keys) {
   constexpr std::size_t most_told = 5;
-  const auto count = report.unused_keys.size();
-  if (count == 0) return;
   std::string list;
-  for (std::size_t i = 0; i < std::min(count, most_told); ++i) {
-    list += cat(i > 0 ? ", '" : "'", shown_name(report.unused_keys[i]), "'");
+  for (std::size_t i = 0; i < std::min(keys.size(), most_told); ++i) {
+    list += cat(i > 0 ? ", '" : "'", shown_name(keys[i]), "'");
   }
-  if (count > most_told) list += cat(" and ", count - most_told, " more");
-  log(LogLevel::info, cat("of ", report.prefix, " the state has not wanted: ", list));
+  if (keys.size() > most_told) list += cat(" and ", keys.size() - most_told, " more");
+  return list;
 }
 
 }  // namespace
+
+// No warning: a program may restore a part on purpose, and a deliberate one looks like a mistake.
+void tell_differences(const RestoreReport& report) {
+  if (!report.unused_keys.empty()) {
+    log(LogLevel::info,
+        cat("of ", report.prefix, " the state has not wanted: ", some_of(report.unused_keys)));
+  }
+  if (!report.kept_keys.empty()) {
+    log(LogLevel::info, cat(report.prefix, " has none of these, which stay as they are: ",
+                            some_of(report.kept_keys)));
+  }
+}
 
 RestoreReport Restorer::restore_step(std::int64_t step, State& state, const RestoreOptions& options,
                                      Touched* touched) {
@@ -90,7 +100,7 @@ RestoreReport Restorer::restore_step(std::int64_t step, State& state, const Rest
   }
   const auto& contents = index->contents();
   report.step = step;
-  if (job.root()) tell_unused(report);
+  if (job.root()) tell_differences(report);
   store.history().went_back_to(
       step, contents.meta ? std::optional(contents.meta->sequence) : std::nullopt);
   if (elsewhere) elsewhere->went_back_to(contents.meta ? contents.meta->sequence : -1);

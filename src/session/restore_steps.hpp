@@ -16,6 +16,9 @@ bool is_damage(const Error&);
 void require_overwritten(const Job&, const Touched& failed, const Touched& touched,
                          const RestoreReport&);
 
+/// Logs what the state has and the checkpoint has not, and the other way round.
+void tell_differences(const RestoreReport&);
+
 /// Collective. What is said of the members of CheckpointManager holds for those of the same name.
 class Restorer : EngineParts {
  public:

@@ -89,6 +89,14 @@ class Logs(Case):
             self.manager(**options)
         stderr.write.assert_not_called()
 
+    def test_what_a_restore_leaves_out_is_told(self):
+        manager = self.manager()
+        manager.save(1, {"x": 1})
+        with self.assertLogs("cairn", "INFO") as logs:
+            manager.restore(1, {"y": 2}, may_be_missing=["y"])
+        self.assertIn("the state has not wanted: 'x'", logs.output[0])
+        self.assertIn("which stay as they are: 'y'", logs.output[1])
+
     def test_standard_error_where_logging_is_not_set_up(self):
         if logging.getLogger("cairn").hasHandlers():
             self.skipTest("logging is set up")

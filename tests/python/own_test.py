@@ -160,6 +160,31 @@ class Own(Case):
         manager.restore(1, state, types=two[0])  # in another module, as where a program became a module
         self.assertIs(state["c"], two[0].BLUE)
 
+    def test_all_classes_that_are_not_known_are_named_at_once(self):
+        manager = self.manager()
+        manager.save(1, {"c": Color.RED, "l": [Word.A, {Outer.Color.RED: Config(1, "a"), 2: None}], "p": Pair(1, 2)})
+        error = self.refuses("invalid_argument", "5 classes", manager.restore, 1, {"c": None, "l": None, "p": None})
+        for words in ("own_test.Color ('c')", "Word ('l/0')", "Outer.Color ('l/1')", "Config ('l/1/0')", "Pair ('p')"):
+            self.assertIn(words, error.reason)
+        self.refuses("invalid_argument", "2 classes", manager.restore, 1, {"c": None, "l": None, "p": None},
+                     types=[Color, Word, Outer.Color])
+
+    def test_fields_that_are_new_or_gone(self):
+        @dataclasses.dataclass
+        class More(Config):
+            fresh: int = 5
+
+        More.__qualname__, More.__module__ = Config.__qualname__, Config.__module__
+        manager = self.manager()
+        manager.save(1, {"c": Config(1, "a")})
+        self.refuses("invalid_argument", "may_be_missing=['c/fresh']", manager.restore, 1, {"c": None}, types=[More])
+        into = {"c": More(2, "b", fresh=7)}
+        self.assertEqual(manager.restore(1, into, may_be_missing=["c/fresh"])["kept_keys"], ["c/fresh"])
+        self.assertEqual(into["c"], More(1, "a", fresh=7))
+        manager.save(2, into)
+        self.refuses("invalid_argument", "has no field 'fresh', which was saved", manager.restore, 2, {"c": None},
+                     types=[Config])
+
     def test_no_name_in_a_file_is_imported(self):
         """Forms as somebody would write them who wants a program to run what it did not mean to."""
         @dataclasses.dataclass

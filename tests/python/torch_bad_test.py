@@ -137,6 +137,17 @@ def stages(directory):
             notes = getattr(error, "__notes__", None)
             assert notes is None or "cairn.torch.by_name(" in notes[0], notes
             assert notes is not None or sys.version_info < (3, 11)
+        # Names that are the same on all ranks, and a value that is each rank's own.
+        named = cairn.torch.by_name(optimizer, torch.nn.Sequential(layer))
+        for number, (state, words) in enumerate((
+                ({"all": {"model": torch.nn.Sequential(layer)}}, "'all/model' is the same"), ({"o": named}, "ModuleDict("),
+                ({"x": dist.get_rank()}, "cairn.torch.per_rank("))):
+            try:
+                manager.save(2 + number, state)
+                raise AssertionError("it was saved")
+            except cairn.Error as error:
+                assert error.code == "disagreement", error
+                assert words in "".join(getattr(error, "__notes__", [words])), error.__notes__
         named = cairn.torch.by_name(optimizer, torch.nn.ModuleDict({f"{dist.get_rank()}": layer}))
         manager.save(1, {"optimizer": named})
 

@@ -127,6 +127,11 @@ class Names(Case):
         self.refuses("invalid_argument", "and none in 'model/a.'", manager.restore, 3, new,
                      rename={"model/x.*": "model/a."})
         self.refuses("not_found", "model/y.b.w", manager.restore, 3, new, rename={"model/x.*": "model/y.*"})
+        for step, into, turned in ((1, compiled, off), (2, bare, on)):
+            self.refuses("invalid_argument", "Turn it round: {'model/", manager.restore, step, into, rename=turned)
+        manager.save(4, {"old": 1, "new": 2})
+        self.refuses("invalid_argument", "Turn it round: the state's 'x'", manager.restore, 4, {"x": 0}, rename={"old": "x"})
+        self.refuses("invalid_argument", "Name keys of the state.", manager.restore, 4, {"new": 0}, rename={"nwe": "new"})
 
 
 class Numbers(torch.utils.data.IterableDataset):

@@ -2,10 +2,10 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import Any, Generic, TypeVar
 
-import torch.distributed.checkpoint
+import torch
+from torch.distributed.checkpoint import storage
 from torch.distributed.checkpoint.metadata import Metadata, StorageMeta
 from torch.distributed.checkpoint.planner import LoadPlan, LoadPlanner, SavePlan, SavePlanner
-from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
 
 from .. import CheckpointManager
@@ -52,7 +52,7 @@ class Group:
 def group(ranks: Any = None) -> Group:
     """What managers are made on. Collective."""
 
-class StorageWriter(torch.distributed.checkpoint.StorageWriter):
+class StorageWriter(storage.StorageWriter):
     """Saves of torch.distributed.checkpoint as numbered checkpoints in a directory."""
 
     manager: Manager
@@ -63,13 +63,13 @@ class StorageWriter(torch.distributed.checkpoint.StorageWriter):
     def set_up_storage_writer(self, is_coordinator: bool, *args: Any, **kwargs: Any) -> None: ...
     def prepare_local_plan(self, plan: SavePlan) -> SavePlan: ...
     def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]: ...
-    def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]: ...
-    def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None: ...
+    def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[storage.WriteResult]]: ...
+    def finish(self, metadata: Metadata, results: list[list[storage.WriteResult]]) -> None: ...
     @classmethod
     def validate_checkpoint_id(cls, checkpoint_id: str | PathLike[str]) -> bool: ...
     def storage_meta(self) -> StorageMeta | None: ...
 
-class StorageReader(torch.distributed.checkpoint.StorageReader):
+class StorageReader(storage.StorageReader):
     """Loads of torch.distributed.checkpoint from a checkpoint of any origin."""
 
     def __init__(

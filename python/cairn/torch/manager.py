@@ -1,12 +1,27 @@
 """Saving and restoring state dicts."""
 
+import collections.abc
+
 import torch
 
 from .. import _cairn
 from ..manager import CheckpointManager
 from .group import group
 from .restoring import TorchRestoring
-from .state import TorchSaving
+from .state import ByName, TorchSaving, is_stateful
+
+
+def _at(key, state):
+    """The value of the state that has this key, and where it lies."""
+    path, value = "", state
+    while isinstance(value, collections.abc.Mapping) and not is_stateful(value):
+        found = [(f"{path}{name}", one) for name, one in value.items()
+                 if f"{key}/".startswith(f"{path}{name}/")]
+        if not found:
+            break
+        path, value = max(found, key=lambda one: len(one[0]))
+        path += "/"
+    return path[:-1], value
 
 
 class Manager(CheckpointManager):
@@ -56,12 +71,19 @@ class Manager(CheckpointManager):
             self._last[:] = [binding] if binding.may_fit else []
 
     def _explain(self, error, state):
-        by_position = [key for key, value in state.items() if isinstance(value, torch.optim.Optimizer)
-                       and error.tensor.startswith(f"{key}/")]
-        if error.code == "disagreement" and by_position and hasattr(error, "add_note"):  # Python 3.11
-            error.add_note(f"The optimizer '{by_position[0]}' is saved by the positions of its parameters, which "
+        if error.code != "disagreement" or not error.tensor or not hasattr(error, "add_note"):  # Python 3.11
+            return
+        key, value = _at(error.tensor, state)
+        if isinstance(value, torch.optim.Optimizer):
+            error.add_note(f"The optimizer '{key}' is saved by the positions of its parameters, which "
                            "must be the same ones on all ranks. Where ranks have parameters of their own, give "
                            "cairn.torch.by_name(optimizer, module).")
+        elif isinstance(value, (torch.nn.Module, ByName)):
+            error.add_note(f"What lies under '{key}' is the same tensor on all ranks if its name is. Where ranks have "
+                           "modules of their own, as stages of a pipeline have, give these the names that they have "
+                           'in the whole model: ModuleDict({"2": …, "3": …}).')
+        else:
+            error.add_note("What is each rank's own, give as cairn.torch.per_rank(value).")
 
     def save(self, step, state, **options):
         return super().save(step, state, **options)

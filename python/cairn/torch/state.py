@@ -231,7 +231,9 @@ class TorchSaving(TorchKinds, Saving):
         self._tree.release()
 
     def _add(self, key, value):
-        if isinstance(value, _CONTAINERS) and is_stateful(value):
+        if isinstance(value, torch.Tensor) and not isinstance(value, DTensor):
+            self._close_tensor(key, value)
+        elif isinstance(value, _CONTAINERS) and is_stateful(value):
             self._add_by_itself(key, value)
         elif isinstance(value, Described):  # what is said of it needs a tensor of its own
             with self._scoped():
@@ -293,6 +295,13 @@ class TorchSaving(TorchKinds, Saving):
             self._add(key, state)
         self._in_module, self._parameters = was
         self._tree.leave()
+
+    def _close_tensor(self, key, value):
+        """What _close() does for one that is a value by itself, as most are."""
+        before = len(self.native)
+        text = f'"{self._form_leaf(key, value, False)}"'
+        if len(self.native) > before and not self._is_told(key, text, value):
+            self._say(key, text)
 
     def _close_object(self, key, state):
         self._scopes += 1

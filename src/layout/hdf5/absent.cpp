@@ -10,7 +10,8 @@ bool available() { return false; }
 void require_available() {
   throw Error(Code::unsupported, "this Cairn was built without HDF5",
               "only libhdf5 lays out a new HDF5 file and reads those of other programs",
-              "Build it with -DCAIRN_HDF5=ON.");
+              "Build it again where a parallel HDF5 is (on Debian: apt-get install "
+              "libhdf5-openmpi-dev).");
 }
 
 struct ForeignFile::Impl {};

@@ -304,6 +304,7 @@ RestoreReport NodeCheckpoints::go_on_from(const tier::LocalSave& save,
   if (may_bring && !save.is_protected() && bring_home(gathered)) {
     report.prefix = job.prefix(save.map.step).string();
   }
+  if (job.root()) tell_differences(report);
   return report;
 }
 

@@ -51,7 +51,8 @@ std::vector<Setting> settings_of(const RestoreOptions& options) {
 }
 
 // Collective. Each key that the options name is in the state of some rank.
-void require_known(Group& group, const SeenState& state, const RestoreOptions& options) {
+void require_known(Group& group, const TensorFinder& finder, const SeenState& state,
+                   const RestoreOptions& options) {
   std::vector<std::pair<const char*, std::string_view>> named;
   for (const auto& [key, stored] : options.rename) named.emplace_back("rename", key);
   for (const auto& [key, offset] : options.offset) named.emplace_back("offset", key);
@@ -60,13 +61,22 @@ void require_known(Group& group, const SeenState& state, const RestoreOptions& o
   if (named.empty()) return;
   std::vector<std::int64_t> known;
   for (const auto& [option, key] : named) known.push_back(state.find(key) != nullptr);
+  std::vector<std::string_view> stored;  // of the first ones, those to rename
+  for (const auto& [key, name] : options.rename) {
+    stored.emplace_back(name);
+    known.push_back(state.find(name) != nullptr && finder.find(key) != nullptr);
+  }
   group.all_reduce(known, Group::Op::max);
   for (std::size_t i = 0; i < named.size(); ++i) {
     if (known[i] != 0) continue;
+    const bool is_turned = i < stored.size() && known[named.size() + i] != 0;
     throw Error(Code::invalid_argument,
                 cat("RestoreOptions::", named[i].first, " names '", named[i].second,
                     "', which is in no rank's state"),
-                "a misspelt key would go unnoticed", "Name keys of the state.")
+                "a misspelt key would go unnoticed",
+                is_turned ? cat("Turn it round: the state's '", stored[i],
+                                "' comes first, then what the checkpoint calls it.")
+                          : "Name keys of the state.")
         .of_tensor(std::string(named[i].second));
   }
 }
@@ -332,7 +342,7 @@ void require_same_options(Group& group, const RestoreOptions& options) {
 WantedState resolve(Group& group, const CheckpointContents& contents, const TensorFinder& finder,
                     const SeenState& state, const RestoreOptions& options, RowPlans* plans) {
   require_same_options(group, options);
-  require_known(group, state, options);
+  require_known(group, finder, state, options);
   const Matcher matcher(contents, finder, options, state);
   auto mine = together(group, [&] {
     if (state.error()) throw Error(*state.error());

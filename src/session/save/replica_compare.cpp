@@ -225,7 +225,8 @@ Error error_of(const std::vector<Divergence>& divergences, std::int64_t count, b
   Error error(
       Code::disagreement, cat("replicas of ", name(first.what), " are not the same"),
       std::move(reason),
-      "Nothing was committed. Look for a missing broadcast or reduction, or for bad memory; "
+      "Nothing was committed. Look for a missing broadcast or reduction, for different tensors "
+      "under one name, or for bad memory; "
       "ReplicaOptions::divergence_is_error = false makes this a warning.");
   error.of_tensor(first.what.key).on_rank(first.sides[1].ranks.front());
   return error;

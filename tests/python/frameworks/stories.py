@@ -15,7 +15,7 @@ import threading
 import traceback
 
 os.environ.update(GLOO_SOCKET_IFNAME="lo", HF_HUB_OFFLINE="1", KERAS_BACKEND="torch", OMP_NUM_THREADS="1",
-                  TOKENIZERS_PARALLELISM="false", CUDA_VISIBLE_DEVICES="")
+                  TOKENIZERS_PARALLELISM="false", CUDA_VISIBLE_DEVICES="", TQDM_DISABLE="1")
 
 import torch
 import torch.distributed as dist
@@ -36,13 +36,17 @@ def tell(step, loss):
 
 
 def tell_end(tensors):
-    """The bytes of what was trained. All ranks ask for them: a sharded one is gathered."""
+    """Of what was trained. All ranks ask for it: what is sharded is gathered."""
     tensors = list(tensors)
     if os.environ.get("RANK", "0") == "0":
-        total = hashlib.sha256()
-        for one in tensors:
-            total.update(one.detach().cpu().contiguous().numpy().tobytes())
-        print(f"end {total.hexdigest()}", flush=True)
+        print(f"end {digest(tensors)}", flush=True)
+
+
+def digest(tensors):
+    total = hashlib.sha256()
+    for one in tensors:
+        total.update(one.detach().cpu().contiguous().numpy().tobytes())
+    return total.hexdigest()
 
 
 def _rank(rank, size, store, held_at, train, arguments):

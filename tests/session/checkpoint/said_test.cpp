@@ -61,16 +61,19 @@ TEST_P(Said, ARunThatRestoresNothingAndLetsAnothersCheckpointsGo) {
               ElementsAre(HasSubstr("steps that are not lower are left behind")));
 }
 
-TEST_P(Said, WhatTheStateHasNotWanted) {
+TEST_P(Said, WhatTheStateHasNotWantedAndWhatItKeeps) {
   job([](RunRank& run) { run.save(1); });
   said_[0].clear();
   EXPECT_THAT(warnings([](RunRank& run) {
                 State part;
+                std::int64_t fresh = 7;
                 part.add("step", run.step);
-                run.manager.restore_latest(part);
+                part.add("fresh", fresh);
+                run.manager.restore_latest(part, {.may_be_missing = {"fresh"}});
               }),
               IsEmpty());
   EXPECT_THAT(said_[0], testing::Contains(HasSubstr("the state has not wanted: 'value'")));
+  EXPECT_THAT(said_[0], testing::Contains(HasSubstr("which stay as they are: 'fresh'")).Times(1));
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Said, testing::Values(1, 3));

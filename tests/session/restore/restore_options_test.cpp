@@ -233,6 +233,10 @@ TEST_P(RestoreInto, OtherNames) {
                  [&] {
                    manager.restore(1, other, {.rename = {{"gone", "y"}}});
                  });
+    expect_error(Code::invalid_argument,
+                 HasSubstr("Turn it round: the state's 'gone' comes first, then what"), [&] {
+                   manager.restore(1, other, {.rename = {{"x", "gone"}}});
+                 });
     const auto report =
         manager.restore(1, other, {.rename = {{"gone", "y"}}, .may_be_missing = {"gone"}});
     EXPECT_THAT(report.kept_keys, ElementsAre("gone"));

@@ -30,7 +30,8 @@ TEST_F(Replicas, OneElementOfALargeOneIsFoundAndNothingIsCommitted) {
       text,
       "disagreement u 2: replicas of tensor 'u' [600 500] are not the same (rank 2 differs "
       "from ranks 0, 1, the majority, in rows 412..412 × 0..124). Nothing was committed. Look "
-      "for a missing broadcast or reduction, or for bad memory; "
+      "for a missing broadcast or reduction, for different tensors under one name, or for bad "
+      "memory; "
       "ReplicaOptions::divergence_is_error = false makes this a warning.");
   EXPECT_EQ(save_whole<double>(3, {600, 500}, no_change), "");
   EXPECT_THAT(steps(), ElementsAre(1, 3));

@@ -1,0 +1,15 @@
+# Before project(), whose words for a compiler that is not there name nothing that could be installed.
+if(NOT CMAKE_CXX_COMPILER AND NOT CMAKE_TOOLCHAIN_FILE AND CMAKE_HOST_UNIX)
+  set(cairn_compilers c++ g++ clang++ CC icpx nvc++ FCC xlC)
+  set(cairn_reason "none is found")
+  if(NOT "$ENV{CXX}" STREQUAL "")
+    separate_arguments(cairn_compilers UNIX_COMMAND "$ENV{CXX}")
+    list(GET cairn_compilers 0 cairn_compilers)
+    set(cairn_reason "CXX names ${cairn_compilers}, which is not found")
+  endif()
+  find_program(cairn_compiler NAMES ${cairn_compilers} NO_CACHE)
+  if(NOT cairn_compiler)
+    message(FATAL_ERROR "Cairn is built from its sources, and there is no C++ compiler (${cairn_reason}). "
+                        "Install one that has C++20 (on Debian: apt-get install g++), or name one in CXX.")
+  endif()
+endif()
