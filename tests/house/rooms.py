@@ -53,10 +53,10 @@ OPEN_ROOMS = {"base", "model"}
 FACES = {
     "group": {"call_group", "collectives"},
     "io": {"content", "file_system", "limited", "local_path", "paced", "staging_pool", "system_error"},
-    "layout": {"bundle/index", "bundle/index_split", "bundle/kept_index",
-        "bundle/key_text", "bundle/meta", "bundle/numbers", "bundle/overlap", "bundle/part_record",
-        "bundle/stored_gaps", "bundle/stored_graph", "bundle/stored_strings", "bundle/table", "codec",
-        "hdf5/foreign", "hdf5/hdf5_seal", "hdf5/holders", "hdf5/lay_out", "hdf5/library", "offsets"},
+    "layout": {"bundle/index", "bundle/index_split", "bundle/kept_index", "bundle/key_text", "bundle/meta",
+        "bundle/numbers", "bundle/overlap", "bundle/part_record", "bundle/stored_gaps",
+        "bundle/stored_graph", "bundle/stored_strings", "bundle/table", "codec", "hdf5/foreign",
+        "hdf5/hdf5_seal", "hdf5/holders", "hdf5/lay_out", "hdf5/library", "offsets"},
     "foreign": {"safetensors/header", "torch/archive", "torch/metadata", "torch/pickle",
         "torch/saved_tensor", "xdmf/xdmf_text", "zarr/metadata"},
     "exchange": {"assign_replicas", "box_check", "by_key", "chunks", "coverage", "divisions", "exchange",
@@ -69,9 +69,9 @@ FACES = {
         "contents/read_holders", "contents/replace_files", "contents/seal", "contents/spare",
         "contents/whose", "directory/candidates", "directory/catalog", "directory/commit_bundle",
         "directory/named_checkpoint", "directory/new_metadata", "directory/pins", "directory/recovery",
-        "directory/retention", "directory/set_aside", "directory/xdmf_file", "draft", "location",
-        "nodes/flush_node", "nodes/home_id", "nodes/place", "nodes/save_map", "nodes/sets",
-        "nodes/tidy_node", "sink", "store"},
+        "directory/retention", "directory/save_status", "directory/set_aside", "directory/xdmf_file",
+        "draft", "location", "nodes/flush_node", "nodes/home_id", "nodes/place", "nodes/save_map",
+        "nodes/sets", "nodes/tidy_node", "sink", "store"},
     "session": {"engine", "job/prefix", "nodes/part", "option_text", "restore/find_tensor"},
     "tools": {"colours", "convert_checkpoint", "dcp_import", "diff", "diff_sample", "draw",
         "element_numbers", "image", "node_saves", "progress", "read_tensor", "repair", "run_report",
@@ -80,4 +80,4 @@ FACES = {
 # No face is more than so many of a hundred headers of its room ...
 WIDEST_FACE = 40
 # ... but for these.
-WIDER_FACES = {"group": 50, "io": 46, "layout": 59, "foreign": 100, "exchange": 65, "store": 65, "tools": 74}
+WIDER_FACES = {"group": 50, "io": 46, "layout": 59, "foreign": 100, "exchange": 65, "store": 66, "tools": 74}
