@@ -272,7 +272,6 @@ void add_ls(Tool& tool) {
   struct Options {
     std::string directory, name;
     TierOption tier;
-    bool json = false;
   };
   auto options = std::make_shared<Options>();
   auto* command = tool.app.add_subcommand("ls", "List the checkpoints of a directory");
@@ -280,7 +279,7 @@ void add_ls(Tool& tool) {
   command->add_option("--name", options->name, "Only the checkpoints NAME-STEP and NAME");
   add_tier(*command, options->tier,
            "The nodes' directory, as the job was given it: also what is there");
-  command->add_flag("--json", options->json, "Print JSON");
+  add_json(*command, tool);
   command->footer(
       "In the order in which they were committed, the newest last. \"whole\" here means that the\n"
       "index is sound and the data files are there and long enough, and that no restore has found\n"
@@ -310,7 +309,7 @@ void add_ls(Tool& tool) {
       }
       mark_home(saves, rows);
     }
-    if (options->json) {
+    if (tool.json) {
       auto json = json_of(directory.path(), rows);
       if (!options->tier.tier.empty()) json["on_nodes"] = json_of(saves);
       return print_json(json);

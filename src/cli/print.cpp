@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -66,8 +67,8 @@ void print_paragraph(std::string_view text) {
 }
 
 // JSON escapes controls below 0x20 itself; other characters that are not shown are in texts only.
-void print_json(const Json& value) {
-  const auto dumped = value.dump(2, ' ', false, Json::error_handler_t::replace);
+std::string json_text(const Json& value, int indent) {
+  const auto dumped = value.dump(indent, ' ', false, Json::error_handler_t::replace);
   std::string out;
   for (std::string_view text = dumped; !text.empty();) {
     const auto [bytes, shown] = first_character(text);
@@ -75,7 +76,28 @@ void print_json(const Json& value) {
     out += shown || character == "\n" ? std::string(character) : escape_of(character);
     text.remove_prefix(bytes);
   }
-  std::cout << out << '\n';
+  return out;
+}
+
+void print_json(const Json& value) { std::cout << json_text(value) << '\n'; }
+
+int tell_error(const Error& error, bool json) {
+  std::cout.flush();
+  if (json) {
+    const auto or_null = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
+    const Json told{{"error",
+                     {{"code", code_name(error.code())},
+                      {"message", error.what()},
+                      {"problem", error.problem()},
+                      {"reason", or_null(error.reason())},
+                      {"way_out", or_null(error.way_out())},
+                      {"path", or_null(error.path())},
+                      {"tensor", or_null(error.tensor())}}}};
+    std::fprintf(stderr, "%s\n", json_text(told, -1).c_str());
+  } else {
+    std::fprintf(stderr, "cairn: %s\n", printable(error.what()).c_str());
+  }
+  return error.code() == Code::data_loss ? 1 : 2;
 }
 
 void add_key(Json& object, const std::string& key) {

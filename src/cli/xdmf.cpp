@@ -80,7 +80,13 @@ std::vector<Series> series_of(const Address& given) {
   return all;
 }
 
-void write(const Series& series, const Address& output, const XdmfOptions& options) {
+struct Written {
+  std::string file;
+  std::size_t checkpoints;
+  std::set<std::string> left_out;
+};
+
+Written write(const Series& series, const Address& output, const XdmfOptions& options) {
   const auto folder = output.path().parent_path();
   std::vector<xdmf::Step> steps;
   for (const auto& prefix : series.prefixes) {
@@ -97,9 +103,18 @@ void write(const Series& series, const Address& output, const XdmfOptions& optio
   replace_xdmf(
       output, xdmf::file_text(texts),
       folder / commit::xdmf_temporary_name(output.path().stem().string(), commit::new_uuid()));
-  print_line(
-      cat(output.string(), ": ", steps.size(), steps.size() == 1 ? " checkpoint" : " checkpoints"));
-  for (const auto& one : left_out) print_line(cat("  not shown: ", one));
+  return {output.string(), steps.size(), std::move(left_out)};
+}
+
+void tell(const std::vector<Written>& all, bool json) {
+  Json files = Json::array();
+  for (const auto& [file, checkpoints, left_out] : all) {
+    files.push_back({{"file", file}, {"checkpoints", checkpoints}, {"not_shown", left_out}});
+    if (json) continue;
+    print_line(cat(file, ": ", checkpoints, checkpoints == 1 ? " checkpoint" : " checkpoints"));
+    for (const auto& one : left_out) print_line(cat("  not shown: ", one));
+  }
+  if (json) print_json({{"files", std::move(files)}});
 }
 
 void run(Tool& tool, const XdmfArguments& given) {
@@ -108,15 +123,16 @@ void run(Tool& tool, const XdmfArguments& given) {
   options.origin = parse_numbers("--origin", given.origin);
   const auto all = series_of(tool.at(given.target));
   if (given.output.empty()) {
-    for (const auto& series : all) write(series, series.output, options);
-    return;
+    std::vector<Written> written;
+    for (const auto& series : all) written.push_back(write(series, series.output, options));
+    return tell(written, tool.json);
   }
   if (all.size() > 1) {
     throw Error(Code::invalid_argument,
                 cat(given.target, " holds checkpoints of ", all.size(), " names"),
                 "one file shows those of one name", "Leave -o out, or give a PREFIX.");
   }
-  write(all.front(), require_parent(tool.at(given.output)), options);
+  tell({write(all.front(), require_parent(tool.at(given.output)), options)}, tool.json);
 }
 
 }  // namespace
@@ -138,6 +154,7 @@ void add_xdmf(Tool& tool) {
                       "Key of a number, the time of a checkpoint; else that is its step");
   command->add_option("--output,-o", options->output,
                       "File to write; else DIRECTORY/NAME.xdmf, or PREFIX.xdmf");
+  add_json(*command, tool);
   command->footer(
       "The file refers to the checkpoints' own files and copies nothing. Tensors of 1 to 3 "
       "dimensions\n"
