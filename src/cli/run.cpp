@@ -14,6 +14,7 @@
 #include "cairn/error.hpp"
 #include "cairn/version.hpp"
 #include "cli/command.hpp"
+#include "cli/pages.hpp"
 #include "cli/plain_output.hpp"
 #include "cli/print.hpp"
 
@@ -50,6 +51,7 @@ std::string unknown_command(const CLI::App& app, int argc, char** argv) {
   std::string all;
   for (const auto* command : app.get_subcommands(nullptr)) {
     if (command->get_name() == word) return "";
+    if (command->get_group().empty()) continue;
     nearest.offer(command->get_name());
     all += (all.empty() ? "" : ", ") + command->get_name();
   }
@@ -115,6 +117,7 @@ int run_tool(int argc, char** argv, const Address& here) {
     add_stats(tool);
     add_report(tool);
     add_selftest(tool);
+    add_make_pages(tool);
     refuse_what_does_not_fit(tool.app);
     if (const auto unknown = unknown_command(tool.app, argc, argv); !unknown.empty()) {
       return tell_error({Code::invalid_argument, unknown}, json);
