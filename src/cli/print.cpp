@@ -1,6 +1,7 @@
 #include "cli/print.hpp"
 
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -146,12 +147,35 @@ static void require_none_of_a_checkpoint(const std::string& name) {
       .at(name);
 }
 
+bool is_stream(const std::string& name) {
+  std::error_code none;
+  const auto status = std::filesystem::status(name, none);
+  if (none || !std::filesystem::exists(status)) return false;
+  if (!is_regular_file(status) && !is_directory(status)) return true;
+  const auto path = std::filesystem::absolute(name, none).lexically_normal().string();
+  for (const char* place : {"/dev/std", "/dev/fd/", "/proc/"}) {
+    if (path.starts_with(place)) return true;
+  }
+  return false;
+}
+
+bool is_standard_output(const std::string& name) {
+  struct stat out {
+  }, named{};
+  return ::fstat(1, &out) == 0 && ::stat(name.c_str(), &named) == 0 && out.st_dev == named.st_dev &&
+         out.st_ino == named.st_ino;
+}
+
 void to_output(const std::string& name, const std::function<void(std::ostream&)>& write,
                unsigned access) {
   if (name.empty()) return write(std::cout);
-  require_none_of_a_checkpoint(name);
-  std::ofstream file(name, std::ios::binary | std::ios::trunc);
-  if (file) {
+  // What stands in a file behind /dev/stdout is not this command's.
+  const bool adds = is_stream(name);
+  if (!adds) require_none_of_a_checkpoint(name);
+  std::ofstream file(name, std::ios::binary | (adds ? std::ios::app : std::ios::trunc));
+  if (file && adds) {
+    write(file);
+  } else if (file) {
     io::posix_file_system()->limit_access(name, access);
     write(file);
   }

@@ -38,8 +38,15 @@ std::string shown_key(const std::string& key);
 /// The slice in TensorFlow's form, as it is stored.
 std::string spec_of(const StoredTensor&, const Piece&);
 
+/// Whether it takes what is written and can be replaced by nothing: a pipe, a terminal, and what
+/// /dev/stdout and /dev/fd/3 are, though a file be behind them.
+bool is_stream(const std::string& file);
+/// Whether it is what standard output is.
+bool is_standard_output(const std::string& file);
+
 /// What `write` prints, in this file (replaced, unless it is one of a checkpoint), which is no more
-/// open than `access` (io::Status), or, if the name is empty, on standard output.
+/// open than `access` (io::Status),, to which a stream
+/// is added, or, if the name is empty, on standard output.
 void to_output(const std::string& file, const std::function<void(std::ostream&)>& write,
                unsigned access = io::Status().access);
 
