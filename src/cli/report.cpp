@@ -1,4 +1,5 @@
 // cairn report: one page about a run's directory.
+#include <filesystem>
 #include <iostream>
 #include <ostream>
 #include <set>
@@ -73,6 +74,7 @@ Json json_of(const RunReport& report) {
             {"larger_is_better", report.keep->larger_is_better}};
   }
   return {{"directory", report.directory},
+          {"host", report.host},
           {"name", report.name},
           {"made_at_seconds", report.made_at_seconds},
           {"newest", report.newest >= 0 ? Json(report.newest) : Json()},
@@ -86,9 +88,17 @@ void run(Tool& tool, const ReportArguments& options) {
   const auto directory = require_directory(tool.at(options.directory));
   const auto name = options.name.empty() ? only_name(directory) : options.name;
   commit::check_checkpoint_name(name);
-  const auto run = read_run(location_of(directory, name), options.key);
-  const auto page = tool.json ? json_text(json_of(run)) + "\n" : report_page(run);
-  to_output(options.output, [&](std::ostream& out) { out << page; });
+  const auto report = read_run(location_of(directory, name), options.key);
+  const auto write = [](const std::string& path, const std::string& page) {
+    to_output(path, [&](std::ostream& out) { out << page; });
+  };
+  if (tool.json) return write(options.output, json_text(json_of(report)) + "\n");
+  const std::filesystem::path output = options.output;
+  const bool is_file = !output.empty() && !is_stream(options.output);
+  if (!is_file || !is_long(report)) return write(options.output, report_page(report));
+  const auto all = cat(output.stem().string(), ".all", output.extension().string());
+  write(options.output, report_page(report, all));
+  write((output.parent_path() / all).string(), report_page(report, "", true));
 }
 
 }  // namespace
@@ -105,7 +115,8 @@ void add_report(Tool& tool) {
   command->footer(
       "What each save took and held, which ranks were slow, which line the run followed, what\n"
       "stays and why, who holds what, and what is damaged. The page needs no network and no\n"
-      "script. It may be made while the job runs: nothing in the directory is changed.\n\n"
+      "script. It may be made while the job runs: nothing in the directory is changed. Of more\n"
+      "than 200 saves it shows the newest; FILE.all.html beside it has all.\n\n"
       "Examples:\n"
       "  cairn report run/ckpt -o report.html\n"
       "  cairn report run/ckpt --key u -o report.html");

@@ -1,6 +1,9 @@
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <ctime>
+#include <set>
 
 #include "base/markup.hpp"
 #include "base/text.hpp"
@@ -10,6 +13,8 @@
 
 namespace cairn {
 namespace {
+
+constexpr std::size_t newest_shown = 200;
 
 // Both colour schemes; colours that are told apart by the colour-blind too.
 constexpr const char* style = R"(
@@ -25,6 +30,7 @@ body { margin: 0 auto; max-width: 72rem; padding: 1rem; background: var(--back);
 h1 { font-size: 1.4rem; overflow-wrap: anywhere; } h2 { font-size: 1.1rem; margin-top: 2rem; }
 p, figcaption { color: var(--faint); max-width: 46rem; } p.says { color: var(--text); }
 figure { margin: 0; } .wide { overflow-x: auto; }
+.late { direction: rtl; } .late svg { direction: ltr; }
 .facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(9rem, 1fr)); gap: .75rem;
   margin: 0; }
 .facts div { border: 1px solid var(--rule); border-radius: 6px; padding: .5rem .75rem; }
@@ -112,7 +118,7 @@ std::string key_to_colour(const char* colour, const char* text) {
 }
 
 std::string of_saves(const RunReport& report) {
-  std::string out = "<section id=\"saves\"><h2>Saves</h2>\n<figure><div class=\"wide\">\n";
+  std::string out = "<section id=\"saves\"><h2>Saves</h2>\n<figure><div class=\"wide late\">\n";
   out += chart_of_saves(report.saves);
   out +=
       cat("</div><figcaption>", key_to_colour("held", "seconds in which the application was held,"),
@@ -124,7 +130,8 @@ std::string of_saves(const RunReport& report) {
     out += cat("<th class=\"n\">", head, "</th>");
   }
   out += "<th>saved</th><th>how</th></tr>\n";
-  for (const auto& one : report.saves) {
+  for (auto at = report.saves.rbegin(); at != report.saves.rend(); ++at) {
+    const auto& one = *at;
     const auto& save = one.save;
     const bool measured = save.total_seconds > 0;
     const auto figure = [&](double seconds) { return measured ? seconds_text(seconds) : "-"; };
@@ -161,7 +168,7 @@ std::string of_ranks(const RunReport& report) {
 std::string of_lines(const RunReport& report) {
   const auto chart = chart_of_lines(report);
   if (chart.empty()) return "";
-  return cat("<section id=\"lines\"><h2>Lines</h2>\n<figure><div class=\"wide\">\n", chart,
+  return cat("<section id=\"lines\"><h2>Lines</h2>\n<figure><div class=\"wide late\">\n", chart,
              "</div><figcaption>Which save went on from which, by step. The strong line is the one "
              "that a restart goes on with; what lies below it was left behind by a return to an "
              "earlier step. Hollow: the checkpoint is gone.</figcaption></figure></section>\n");
@@ -182,7 +189,8 @@ std::string of_retention(const RunReport& report) {
   out +=
       "<div class=\"wide\"><table>\n<tr><th class=\"n\">step</th><th class=\"n\">on the "
       "disk</th><th>state</th><th>stays</th></tr>\n";
-  for (const auto& one : report.saves) {
+  for (auto at = report.saves.rbegin(); at != report.saves.rend(); ++at) {
+    const auto& one = *at;
     if (!one.entry) continue;
     const bool bad = !one.entry->damage.empty();
     const auto stays = !one.decision
@@ -204,13 +212,15 @@ std::string of_coverage(const RunReport& report) {
   return cat(out, "<div class=\"wide drawing\">\n", coverage.picture, "</div></section>\n");
 }
 
-std::string of_damage(const RunReport& report) {
+// What is damaged is told of all saves.
+std::string of_damage(const RunReport& report, const std::set<std::int64_t>& left_out) {
   std::string list;
   for (const auto& one : report.saves) {
     if (one.entry && !one.entry->damage.empty()) {
       list += cat("<li class=\"bad\">",
                   escaped(cat("step ", one.save.step, ": ", one.entry->damage)), "</li>\n");
-    } else if (one.entry && one.entry->ours && !one.statistics) {
+    } else if (one.entry && one.entry->ours && !one.statistics &&
+               !left_out.contains(one.save.sequence)) {
       list += cat("<li>",
                   escaped(cat("step ", one.save.step,
                               " was completed by a restart, or "
@@ -218,10 +228,15 @@ std::string of_damage(const RunReport& report) {
                   "</li>\n");
     }
   }
-  for (const auto& one : report.unfinished) {
+  const auto unfinished = report.unfinished.size();
+  for (std::size_t i = 0; i < unfinished && (left_out.empty() || i < newest_shown); ++i) {
     list +=
-        cat("<li>", escaped(cat(one, ": a save that is on its way, or whose job died")), "</li>\n");
+        cat("<li>",
+            escaped(cat(report.unfinished[i], ": a save that is on its way, or whose job died")),
+            "</li>\n");
   }
+  if (!left_out.empty() && unfinished > newest_shown)
+    list += cat("<li>", unfinished - newest_shown, " more that did not finish</li>\n");
   std::string out = "<section id=\"damage\"><h2>Damage and recoveries</h2>\n";
   out += list.empty() ? paragraph("Nothing is known to be damaged or lost.", "says")
                       : cat("<ul>\n", list, "</ul>\n");
@@ -235,16 +250,31 @@ std::string of_damage(const RunReport& report) {
 
 }  // namespace
 
-std::string report_page(const RunReport& report) {
+bool is_long(const RunReport& report) { return report.saves.size() > newest_shown; }
+
+std::string report_page(const RunReport& report, const std::string& all_page, bool all) {
   const auto title = cat(report.name, " in ", report.directory);
+  auto shown = report;
+  std::set<std::int64_t> left_out;
+  std::string note;
+  if (!all && is_long(report)) {
+    const auto first = shown.saves.end() - static_cast<std::ptrdiff_t>(newest_shown);
+    for (auto one = shown.saves.begin(); one != first; ++one) left_out.insert(one->save.sequence);
+    shown.saves.erase(shown.saves.begin(), first);
+    note =
+        cat("<p class=\"says\">The newest ", newest_shown, " of ", report.saves.size(), " saves. ",
+            all_page.empty() ? "With --output there is a page of all beside this one."
+                             : cat("<a href=\"", escaped(all_page), "\">All of them</a>."),
+            "</p>\n");
+  }
   return cat("<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\"><head>\n",
              "<meta charset=\"utf-8\"/>\n<meta name=\"viewport\" content=\"width=device-width, "
              "initial-scale=1\"/>\n<title>",
              escaped(title), "</title>\n<style>", style, "</style></head><body>\n<h1>",
-             escaped(title), "</h1>\n", facts(report), of_saves(report), of_ranks(report),
-             of_lines(report), of_retention(report), of_coverage(report), of_damage(report),
-             "<p>Made by cairn report at ", local_text(report.made_at_seconds),
-             ".</p>\n</body></html>\n");
+             escaped(title), "</h1>\n", facts(report), note, of_saves(shown), of_ranks(shown),
+             of_lines(shown), of_retention(shown), of_coverage(shown), of_damage(report, left_out),
+             "<p>Made by cairn report at ", local_text(report.made_at_seconds), " on ",
+             escaped(report.host), ".</p>\n</body></html>\n");
 }
 
 }  // namespace cairn

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <map>
 
+#include "base/host_name.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "store/commit/ownership.hpp"
@@ -67,7 +69,8 @@ bool is_unfinished(const std::string& entry, const commit::Naming& name) {
 class Reader {
  public:
   explicit Reader(const Location& place) : place_(place), directory_(place.files, place.directory) {
-    report_.directory = directory_.string();
+    report_.directory = std::filesystem::absolute(place.directory).lexically_normal().string();
+    report_.host = host_name();
     report_.name = place.naming.name;
     report_.made_at_seconds =
         std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();

@@ -24,7 +24,8 @@ struct ReportedSave {
 };
 
 struct RunReport {
-  std::string directory, name;
+  std::string directory, name;  ///< the whole path
+  std::string host;             ///< where the report was made
   double made_at_seconds = 0;
   std::vector<ReportedSave> saves;  ///< in the order of their commits; unnumbered ones at the end
   std::int64_t newest = -1;         ///< the sequence that a restart would go on from; -1: none
@@ -43,7 +44,10 @@ struct RunReport {
 /// be drawn, of the newest checkpoint.
 RunReport read_run(const Location&, const std::string& key);
 
-/// One page of HTML that needs nothing else: no network, no script. It is well-formed XML too.
-std::string report_page(const RunReport&);
+/// Whether a page leaves out all but the newest saves.
+bool is_long(const RunReport&);
+/// One page of HTML that needs nothing else: no network, no script. It is well-formed XML too. Where
+/// the report is long, the newest saves, and a link to `all_page`, a file beside it; or `all`.
+std::string report_page(const RunReport&, const std::string& all_page = "", bool all = false);
 
 }  // namespace cairn

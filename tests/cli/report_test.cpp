@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <filesystem>
+#include <string>
 
+#include "base/host_name.hpp"
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
 #include "cli/tool.hpp"
@@ -82,10 +85,10 @@ TEST_F(Report, TellsOfSavesThatAreGoneAndOfLinesLeftBehind) {
   for (const int step : {40, 45}) save(manager, step);
   const auto text = page();
   // Ten and twenty are gone; of the first 40 and of 50 later checkpoints tell.
-  for (const auto* says : {"<title>step 10 (gone), save 1</title>",
-                           "<title>step 20 (gone), save 2</title>", "<title>step 45, save ",
-                           "step 50 (gone), save 5</title>", "<dd class=\"good\">45</dd>",
-                           "stays: the newest", "stays: one of the last 3"}) {
+  for (const auto* says :
+       {"<title>step 10 (gone), save 1</title>", "<title>step 20 (gone), save 2</title>",
+        "<title>step 45, save ", "step 50 (gone), save 5</title>", "<dd class=\"good\">45</dd>",
+        "stays: the newest", "stays: one of the last 3"}) {
     EXPECT_THAT(text, HasSubstr(says));
   }
   EXPECT_THAT(text, HasSubstr("&lt;u&amp;&quot;v&quot;&gt;"));
@@ -119,6 +122,43 @@ TEST_F(Report, AsksWhichOfSeveralNames) {
   EXPECT_EQ(ran.status, 2);
   EXPECT_THAT(ran.err, AllOf(HasSubstr("a, b"), HasSubstr("--name")));
   EXPECT_THAT(page({"--name", "b"}), HasSubstr("<h1>b in "));
+}
+
+TEST_F(Report, OfManySavesShowsTheNewestAndLeadsToAll) {
+  options_.keep.last = 0;
+  {
+    CheckpointManager manager(serial_group(), scratch_.path(), options_);
+    for (int step = 1; step <= 205; ++step) save(manager, step);
+  }
+  const auto index = scratch_.path() / "ckpt-3.index";
+  auto bytes = read_bytes(index);
+  bytes[bytes.size() / 2] ^= 1;
+  write_bytes(index, bytes);
+  const auto row = [](int step) { return "<tr><td class=\"n\">" + std::to_string(step) + "</td>"; };
+  ScratchDirectory out;
+  const auto recent = out.path() / "run.html", all = out.path() / "run.all.html";
+  const auto ran = run_tool({"report", scratch_.path().string(), "-o", recent.string()});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  const auto text = read_bytes(recent);
+  EXPECT_THAT(text, AllOf(HasSubstr("The newest 200 of 205 saves"), HasSubstr(row(205)),
+                          HasSubstr(row(6)), Not(HasSubstr(row(5))), HasSubstr("step 3: ")));
+  EXPECT_LT(text.find(row(205)), text.find(row(204)));  // the newest first
+  EXPECT_THAT(text, HasSubstr("<a href=\"run.all.html\">"));
+  EXPECT_EQ(fault_of(text), "");
+  EXPECT_THAT(read_bytes(all),
+              AllOf(HasSubstr(row(205)), HasSubstr(row(1)), Not(HasSubstr("href="))));
+  EXPECT_EQ(fault_of(read_bytes(all)), "");
+}
+
+TEST_F(Report, NamesTheWholePathAndTheHost) {
+  {
+    CheckpointManager manager(serial_group(), scratch_.path(), options_);
+    save(manager, 1);
+  }
+  const auto relative = std::filesystem::relative(scratch_.path());
+  const auto ran = run_tool({"report", relative.string()});
+  EXPECT_THAT(ran.out, HasSubstr("<h1>ckpt in " + scratch_.path().string() + "</h1>"));
+  EXPECT_THAT(ran.out, HasSubstr(" on " + host_name() + "."));
 }
 
 TEST_F(Report, OfADirectoryWithoutCheckpointsIsAnError) {

@@ -1,7 +1,5 @@
 #include "session/schedule/job_end.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -9,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/host_name.hpp"
 #include "base/text.hpp"
 #include "base/utc.hpp"
 #include "cairn/log.hpp"
@@ -142,11 +141,10 @@ void JobEnd::hear(double wall, double steady) {
 bool JobEnd::is_over_too_early(double end, double wall) {
   if (!began_ || end >= *began_ || end >= wall) return false;
   if (std::exchange(told_, true)) return true;
-  char host[256] = {};
-  const bool known = ::gethostname(host, sizeof host - 1) == 0;
+  const auto host = host_name();
   log(LogLevel::warning,
       cat("the job's time limit, ", utc_text(end), ", is not looked at: by the clock of ",
-          known ? host : "rank 0's node", " it was over ", std::llround(*began_ - end),
+          host.empty() ? "rank 0's node" : host, " it was over ", std::llround(*began_ - end),
           " s before the job began, so this clock is wrong. Have it set; until then a signal "
           "(sbatch --signal) stops the job in time."));
   return true;

@@ -6,7 +6,6 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <span>
 #include <system_error>
 
 #include "base/text.hpp"
@@ -214,6 +213,15 @@ bool is_uuid(std::string_view text) { return text.size() == uuid_digits && is_he
 std::string prefix_name(const Naming& naming, std::int64_t step) {
   require(step >= 0, cat("step ", step));
   return naming.numbered ? cat(naming.name, "-", step) : naming.name;
+}
+
+std::span<const std::string> entries_of(const std::vector<std::string>& listing,
+                                        const Naming& naming, std::int64_t step) {
+  const auto start = cat(prefix_name(naming, step), '.');
+  const auto first = std::lower_bound(listing.begin(), listing.end(), start);
+  auto end = first;
+  while (end != listing.end() && end->starts_with(start)) ++end;
+  return {first, end};
 }
 
 std::string state_temporary_name(const Naming& naming, std::string_view token) {

@@ -48,9 +48,11 @@
 #include <filesystem>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace cairn::commit {
 
@@ -94,6 +96,9 @@ inline constexpr const char* old_state_temporary_name = "checkpoint.tmp";
 
 // Builders. Steps and numbers are ≥ 0, counts greater than numbers; else internal is thrown.
 std::string prefix_name(const Naming&, std::int64_t step);  ///< "NAME-STEP", or "NAME"
+/// Of a listing, which is sorted, what may be a file of the step, or one set aside.
+std::span<const std::string> entries_of(const std::vector<std::string>& listing, const Naming&,
+                                        std::int64_t step);
 std::string index_name(std::string_view prefix);
 /// "PREFIX.index.replaced", which is foreign: what a repair keeps of an index that is nowhere else.
 std::string replaced_index_name(std::string_view prefix);

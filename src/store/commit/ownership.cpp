@@ -14,6 +14,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/host_name.hpp"
 #include "base/no_thread.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
@@ -27,11 +28,6 @@ namespace {
 using Seconds = std::chrono::duration<double>;
 
 double now() { return Seconds(std::chrono::system_clock::now().time_since_epoch()).count(); }
-
-std::string host_name() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
-}
 
 std::string process_namespace() {
   std::error_code error;
@@ -50,7 +46,7 @@ std::string boot_identity() {
 OwnerRecord own_record() {
   OwnerRecord record;
   record.token = new_uuid();
-  record.host = host_name();
+  record.host = host_name().empty() ? "unknown" : host_name();
   record.kernel = boot_identity();
   record.pid = ::getpid();
   record.processes = process_namespace();

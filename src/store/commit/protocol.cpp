@@ -117,7 +117,7 @@ std::vector<SeenFile> files_of_step(const std::vector<std::string>& listing, con
                                     std::int64_t step) {
   using Kind = ParsedName::Kind;
   std::vector<SeenFile> files;
-  for (const auto& entry : listing) {
+  for (const auto& entry : entries_of(listing, name, step)) {
     const auto parsed = parse_name(entry, name);
     const bool of_checkpoint = is_main(parsed.kind) || parsed.kind == Kind::data;
     if (of_checkpoint && parsed.step == step) files.push_back({entry});
@@ -169,7 +169,7 @@ std::vector<std::string> avoid_counts_in_use(io::FileSystem& fs, Transaction& sa
   std::vector<SeenFile> there;
   save.opened = fs.open_directory(save.directory);
   auto listing = save.opened->list();
-  for (const auto& entry : listing) {
+  for (const auto& entry : entries_of(listing, save.name, save.step)) {
     const auto aside = parse_aside_name(entry, save.name);  // it may come back
     const auto parsed = parse_name(aside.value_or(entry), save.name);
     const bool data = parsed.kind == Kind::data;

@@ -103,7 +103,7 @@ void read_values(io::FileSystem& files, Graph graph, IndexFile& loaded) {
   if (const auto* stored = contents.find(bundle::meta_key)) {
     read_scalar(*stored, loaded.meta, loaded.meta_problem);
     try {
-      if (loaded.meta_problem.empty()) bundle::decode_meta(loaded.meta);
+      if (loaded.meta_problem.empty()) loaded.parsed->meta = bundle::decode_meta(loaded.meta);
     } catch (const Error& error) {
       loaded.meta.clear();
       loaded.meta_problem = error.what();
@@ -114,9 +114,8 @@ void read_values(io::FileSystem& files, Graph graph, IndexFile& loaded) {
   if (measured && !loaded.meta.empty()) {
     std::string text, problem;  // which verify tells
     read_scalar(*measured, text, problem);
-    auto meta = bundle::decode_meta(loaded.meta);
-    bundle::decode_statistics(text, meta);
-    loaded.meta = bundle::encode_meta(meta);
+    bundle::decode_statistics(text, *loaded.parsed->meta);
+    loaded.meta = bundle::encode_meta(*loaded.parsed->meta);
   }
   if (graph == Graph::skip) return;
   if (const auto* stored = contents.find(object_graph_key)) {
@@ -214,7 +213,7 @@ std::optional<IndexFile> try_load(const CheckpointFormat& format, io::FileSystem
 }
 
 std::int64_t sequence_of(const IndexFile& loaded) {
-  return loaded.meta.empty() ? 0 : bundle::decode_meta(loaded.meta).sequence;
+  return loaded.parsed && loaded.parsed->meta ? loaded.parsed->meta->sequence : 0;
 }
 
 IndexFile load_newest(io::FileSystem& files, const io::Path& prefix, const Look& look) {
@@ -292,7 +291,7 @@ CheckpointContents parse_contents(IndexFile& loaded, const io::Path& prefix) {
   contents.own.assign(std::make_move_iterator(own),
                       std::make_move_iterator(contents.tensors.end()));
   contents.tensors.erase(own, contents.tensors.end());
-  if (!loaded.meta.empty()) contents.meta = bundle::decode_meta(loaded.meta);
+  if (!contents.meta && !loaded.meta.empty()) contents.meta = bundle::decode_meta(loaded.meta);
   bundle::fit_gaps(contents);
   contents.graph_problem = loaded.graph_problem;
   try {

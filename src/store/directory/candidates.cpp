@@ -279,8 +279,10 @@ class Search {
     bool reached = parsed.keeper.empty() && !save.direct;
     try {
       if (save.direct) commit::settle(files, save);
-      const auto there = try_summary(place_, save.step);
-      if (there && there->meta && there->meta->uuid == save.uuid) return;  // but for the tidying
+      if (has_checkpoint({place_.files, save.prefix()})) {
+        const auto there = try_summary(place_, save.step);
+        if (there && there->meta && there->meta->uuid == save.uuid) return;  // but for the tidying
+      }
       if (!save.direct && !place_.atomic_rename) {
         undecided_.add_unfinished(name, save.step,
                                   "its commit is a rename, and there are none here");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -132,16 +133,24 @@ std::string damage_mark(const Location& at, const CatalogEntry& entry) {
 }
 
 // With what is noted of it beside its own files.
-CatalogEntry look_at_noted(const Location& at, std::int64_t step, const FoundSizes* sizes,
-                           const LostCheckpoint* lost) {
-  auto entry = look_at(*at.files, at.directory, at.naming, step, sizes, lost);
-  const auto mark = damage_mark(at, entry);
+void add_notes(const Location& at, CatalogEntry& entry, bool may_be_marked, bool may_be_pinned) {
+  const auto mark = may_be_marked ? damage_mark(at, entry) : "";
   if (!mark.empty()) {
     entry.damage = mark;
     entry.lacks_metadata = false;
   }
-  entry.pin = find_pin(at, entry);
-  return entry;
+  if (may_be_pinned) entry.pin = find_pin(at, entry);
+}
+
+// The prefixes of which there are notes of a kind; nothing: it cannot be told.
+std::optional<std::set<std::string>> list_noted(const Location& at, const char* kind) {
+  try {
+    const auto names = at.files->list(at.directory / commit::private_directory_name / kind);
+    return std::set<std::string>(names.begin(), names.end());
+  } catch (const Error& error) {
+    if (error.code() != Code::not_found) return std::nullopt;
+    return std::set<std::string>();
+  }
 }
 
 // A link that leads to nothing is there.
@@ -156,7 +165,11 @@ bool is_gone(io::FileSystem& files, const io::Path& path) {
 // The steps of a directory, in no order.
 class Scan {
  public:
-  Scan(const Location& at, const SizesOfSteps& sizes) : at_(at), sizes_(sizes) {}
+  Scan(const Location& at, const SizesOfSteps& sizes)
+      : at_(at),
+        sizes_(sizes),
+        marked_(list_noted(at, commit::damaged_directory_name)),
+        pinned_(list_noted(at, commit::pinned_directory_name)) {}
 
   std::vector<CatalogEntry> entries() {
     // Under a job that saves and removes faster than this looks, what is listed may be gone when it
@@ -197,11 +210,16 @@ class Scan {
     if (!seen_.insert(step).second) return;
     const auto found = sizes_.find(step);
     const auto* sizes = found == sizes_.end() ? nullptr : &found->second;
-    entries_.push_back(look_at_noted(at_, step, sizes, lost));
+    auto entry = look_at(*at_.files, at_.directory, at_.naming, step, sizes, lost);
+    const auto prefix = commit::prefix_name(at_.naming, step);
+    add_notes(at_, entry, !marked_ || marked_->contains(prefix),
+              !pinned_ || pinned_->contains(prefix));
+    entries_.push_back(std::move(entry));
   }
 
   const Location& at_;
   const SizesOfSteps& sizes_;
+  const std::optional<std::set<std::string>> marked_, pinned_;
   std::set<std::int64_t> seen_;  // a step may be there in both formats
   std::vector<CatalogEntry> entries_;
 };
@@ -257,7 +275,9 @@ void sort_entries(std::vector<CatalogEntry>& entries, const StatePlaces& places)
 }  // namespace
 
 CatalogEntry look_at_step(const Location& at, std::int64_t step) {
-  return look_at_noted(at, step, nullptr, nullptr);
+  auto entry = look_at(*at.files, at.directory, at.naming, step, nullptr, nullptr);
+  add_notes(at, entry, true, true);
+  return entry;
 }
 
 std::vector<CatalogEntry> scan_catalog(const Location& at, const SizesOfSteps& sizes) {
@@ -278,21 +298,25 @@ std::vector<CatalogEntry> scan_catalog(const Location& at, const SizesOfSteps& s
 }
 
 void mark_superseded(std::vector<CatalogEntry>& entries) {
-  for (auto& entry : entries) entry.superseded = false;
-  for (std::size_t now = 0; now < entries.size(); ++now) {
-    const auto& entry = entries[now];
-    // The last of those that came no later than the parent. What could not be read has no sequence
-    // and goes by its place.
-    std::size_t behind = 0;
-    for (std::size_t i = 0; i < now && entry.save.parent >= 0; ++i) {
-      const auto& older = entries[i];
+  // From the newest on: as soon as what came later is known, so is what it leaves behind.
+  std::size_t behind = entries.size();  // from here on, all that came before what was looked at
+  auto lowest = std::numeric_limits<std::int64_t>::max();  // step of those without a parent
+  for (std::size_t now = entries.size(); now-- > 0;) {
+    auto& entry = entries[now];
+    entry.superseded = now >= behind || entry.step >= lowest;
+    if (entry.save.parent < 0) {
+      lowest = std::min(lowest, entry.step);
+      continue;
+    }
+    // Behind the last of those that came no later than the parent. What could not be read has no
+    // sequence and goes by its place.
+    const auto stays = [&](const CatalogEntry& older) {
       const bool of_others = !older.ours && older.damage.empty();
-      if (of_others || (older.save.sequence > 0 && older.save.sequence <= entry.save.parent))
-        behind = i + 1;
-    }
-    for (std::size_t i = behind; i < now; ++i) {
-      if (entry.save.parent >= 0 || entries[i].step >= entry.step) entries[i].superseded = true;
-    }
+      return of_others || (older.save.sequence > 0 && older.save.sequence <= entry.save.parent);
+    };
+    std::size_t from = now;
+    while (from > 0 && !stays(entries[from - 1])) --from;
+    behind = std::min(behind, from);
   }
 }
 
@@ -325,8 +349,12 @@ bool update_state_file(const Location& at, const std::vector<CatalogEntry>& give
                        const commit::Ownership* owner, std::optional<commit::StateFile>* last,
                        const io::Path* staged) {
   // What may not survive a power failure is not told: listed and gone, it would be taken for lost.
-  auto entries = given;
-  std::erase_if(entries, [](const auto& entry) { return entry.volatile_commit; });
+  std::vector<CatalogEntry> durable;
+  const auto is_volatile = [](const auto& entry) { return entry.volatile_commit; };
+  const bool any = std::any_of(given.begin(), given.end(), is_volatile);
+  if (any)
+    std::remove_copy_if(given.begin(), given.end(), std::back_inserter(durable), is_volatile);
+  const auto& entries = any ? durable : given;
   const auto live = restorable(entries);
   if (live.empty()) return false;
   commit::StateFile state;

@@ -373,13 +373,18 @@ Recovered recover(const Location& place, const Readers& readers, const commit::O
 }
 
 void tell_removed(const Location& place, const Recovered& found) {
+  // Reasons that differ by the step alone are one: a job that failed for days has left thousands.
   std::map<std::string, std::vector<const RecoveryStep*>> by_reason;
-  for (const auto& step : found.removed) by_reason[step.why].push_back(&step);
-  for (const auto& [why, steps] : by_reason) {
+  for (const auto& step : found.removed) {
+    auto reason = step.why;
+    std::erase_if(reason, [](char c) { return c >= '0' && c <= '9'; });
+    by_reason[reason].push_back(&step);
+  }
+  for (const auto& [reason, steps] : by_reason) {
     const auto more = steps.size() - 1;
     log(steps.front()->unfinished ? LogLevel::warning : LogLevel::info,
         cat("removed from ", place.directory.string(), ": ", steps.front()->entry,
-            more == 0 ? "" : cat(" and ", more, " more"), " (", why, ")"));
+            more == 0 ? "" : cat(" and ", more, " more"), " (", steps.front()->why, ")"));
   }
 }
 

@@ -72,13 +72,14 @@ bool can_be_left(const CatalogEntry& entry, const commit::Naming& name,
                  const std::vector<std::string>& listing) {
   constexpr std::int64_t worth_bytes = 4096;
   if (entry.data_bytes < worth_bytes * (entry.num_files - 1)) return false;
-  const auto files = std::count_if(listing.begin(), listing.end(), [&](const auto& file) {
+  const auto of_step = commit::entries_of(listing, name, entry.step);
+  const auto files = std::count_if(of_step.begin(), of_step.end(), [&](const auto& file) {
     const auto parsed = commit::parse_name(file, name);
     return parsed.kind == commit::ParsedName::Kind::data && parsed.step == entry.step;
   });
   const auto prefix = commit::prefix_name(name, entry.step);
   for (int file = 0; file < entry.num_files; ++file) {
-    if (!std::binary_search(listing.begin(), listing.end(),
+    if (!std::binary_search(of_step.begin(), of_step.end(),
                             commit::data_name(prefix, file, entry.num_files))) {
       return false;
     }
@@ -143,7 +144,8 @@ class Removals {
       return true;
     }
     // Of another format, which a look at its bytes tells.
-    const bool others = std::any_of(listing_.begin(), listing_.end(), [&](const auto& file) {
+    const auto of_step = commit::entries_of(listing_, name_, entry.step);
+    const bool others = std::any_of(of_step.begin(), of_step.end(), [&](const auto& file) {
       const auto parsed = commit::parse_name(file, name_);
       return parsed.step == entry.step && commit::is_main(parsed.kind) &&
              parsed.kind != format.main_kind();

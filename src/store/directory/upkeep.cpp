@@ -42,7 +42,9 @@ Expiry Upkeep::tell(const commit::Transaction& save, std::vector<CatalogEntry>& 
   try {
     // As it will be after step 8, which has no need to write it again.
     expiry = decide_expiry(place_, entries, policy_.keep, &pin_file_);
-    const auto kept = expiry.without(entries);
+    std::vector<CatalogEntry> left;
+    if (!expiry.steps.empty()) left = expiry.without(entries);
+    const auto& kept = expiry.steps.empty() ? entries : left;
     // An index is going to be set aside that tells what became of its checkpoint, while a power
     // failure may still bring an older state file back; that must not name it as the newest.
     const bool may_retire =
@@ -64,7 +66,6 @@ Expiry Upkeep::tell(const commit::Transaction& save, std::vector<CatalogEntry>& 
 }
 
 void Upkeep::update_xdmf(const std::vector<CatalogEntry>& entries) {
-  if (!xdmf_) return;
   try {
     xdmf_->update(*place_.files, entries, *owned_.name);
   } catch (const Error& error) {
@@ -94,7 +95,7 @@ void Upkeep::tidy(const commit::Transaction& save, std::vector<CatalogEntry>& en
     log(LogLevel::warning, cat("while tidying up after a save: ", error.what()));
     listing.reset();
   }
-  update_xdmf(expiry.without(entries));
+  if (xdmf_) update_xdmf(expiry.without(entries));
   try {
     RetentionHelp help;
     help.recycled = recycled;
@@ -119,7 +120,7 @@ std::size_t Upkeep::remove_surplus(std::vector<CatalogEntry>& entries,
                                    const std::function<void(std::vector<std::int64_t>&)>& spares) {
   auto expiry = decide_expiry(place_, entries, policy_.keep, &pin_file_);
   spares(expiry.steps);
-  update_xdmf(expiry.without(entries));
+  if (xdmf_) update_xdmf(expiry.without(entries));
   told_.reset();
   state_file_.reset();
   RetentionHelp help;

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "base/host_name.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
@@ -17,12 +18,6 @@ namespace cairn::tier {
 namespace {
 
 constexpr std::int64_t most_map_bytes = std::int64_t{1} << 30;
-
-std::string host_name() {
-  char name[256] = {};
-  if (::gethostname(name, sizeof name - 1) != 0) name[0] = '\0';
-  return name;
-}
 
 }  // namespace
 
