@@ -1,5 +1,5 @@
 # `cmake --install`: include/, lib/, lib/cairn (a module of the tool), lib/cmake/Cairn, lib/pkgconfig, bin/cairn and
-# bin/cairn-job, share/doc/cairn, share/cairn/slurm. The package has the components core, mpi and
+# bin/cairn-job, share/doc/cairn, share/cairn/slurm, share/man, completion for shells. The package has the components core, mpi and
 # kokkos, each with its own file of targets, so that a program that wants only the core needs neither
 # MPI nor Kokkos.
 include(GNUInstallDirs)
@@ -58,6 +58,12 @@ if(TARGET cairn_cli)
       install(TARGETS ${module} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/cairn)
     endif()
   endforeach()
+  if(TARGET cairn_pages)  # where man and the shells look
+    install(DIRECTORY ${PROJECT_BINARY_DIR}/share/man/ DESTINATION ${CMAKE_INSTALL_MANDIR})
+    foreach(shell bash-completion zsh fish)
+      install(DIRECTORY ${PROJECT_BINARY_DIR}/share/${shell} DESTINATION ${CMAKE_INSTALL_DATADIR})
+    endforeach()
+  endif()
   install(PROGRAMS ${PROJECT_SOURCE_DIR}/slurm/cairn-job DESTINATION ${CMAKE_INSTALL_BINDIR})
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/slurm DESTINATION ${CMAKE_INSTALL_DATADIR}/cairn
           FILES_MATCHING PATTERN *.sbatch)

@@ -22,6 +22,11 @@ set(CPACK_DEBIAN_PACKAGE_SUGGESTS "python3-numpy, python3-mpi4py, gfortran")
 # Debian's name for the license, and its place.
 configure_file(${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_BINARY_DIR}/debian/copyright COPYONLY)
 set(CPACK_INSTALLED_DIRECTORIES ${PROJECT_BINARY_DIR}/debian /usr/share/doc/cairn)
+# And where its zsh looks.
+if(TARGET cairn_pages)
+  list(APPEND CPACK_INSTALLED_DIRECTORIES ${PROJECT_BINARY_DIR}/share/zsh/site-functions
+              /usr/share/zsh/vendor-completions)
+endif()
 # What Python has left beside its modules goes with them.
 if(CAIRN_PYTHON)
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/debian-control/prerm @ONLY CONTENT

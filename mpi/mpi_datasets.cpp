@@ -218,10 +218,10 @@ std::unique_ptr<DatasetFile> MpiDatasets::open(const std::filesystem::path& path
   const Info info(hints, rank_);
   const auto list = access_list(communicator_, info.get());
   const StandardNumbers taken;
-  const auto file = H5Fopen(path.c_str(), H5F_ACC_RDWR, list.get());
+  const auto file = H5Fopen(name_for_mpi(path).c_str(), H5F_ACC_RDWR, list.get());
   std::optional<Error> failed;
   if (file < 0) {
-    failed = failure(cat("HDF5 cannot open ", path.string()), Code::io);
+    failed = not_opened(failure(cat("HDF5 cannot open ", path.string()), Code::io), path);
   }
   Meeting ranks{communicator_, rank_, patience_seconds, path};
   if (ranks.went_well(failed)) return std::make_unique<MpiDatasetFile>(file, std::move(ranks));

@@ -204,6 +204,23 @@ std::size_t longest_path(std::string_view version, const char* io, const char* s
   return buffer - ending - digits_of_a_rank - zero;
 }
 
+std::string name_for_mpi(const std::filesystem::path& path) {
+  const bool may_have_prefix = path.is_relative() && path.native().find(':') != std::string::npos;
+  return (may_have_prefix ? std::filesystem::absolute(path) : path).string();
+}
+
+Error not_opened(const Error& error, const std::filesystem::path& path) {
+  if (path.native().find(':') == std::string::npos) return error;
+  return Error(
+             error.code(), error.problem(),
+             cat(error.reason(),
+                 "; MPI-IO by ROMIO takes what is before the ':' of a path for the name of a kind "
+                 "of file system"),
+             "Choose a directory and a name without ':', or use Writer::posix.")
+      .at(path.string())
+      .on_rank(error.rank());
+}
+
 void require_short(MPI_Comm communicator, int rank, const std::filesystem::path& path) {
   const auto version = library_version();
   const auto size = path.native().size();
@@ -268,7 +285,8 @@ std::unique_ptr<SharedFile> MpiFiles::open(const std::filesystem::path& path, in
   MPI_File file = MPI_FILE_NULL;
   const Info info(hints, rank_);
   const StandardNumbers taken;
-  int code = MPI_File_open(part->get(), path.c_str(), MPI_MODE_WRONLY, info.get(), &file);
+  int code =
+      MPI_File_open(part->get(), name_for_mpi(path).c_str(), MPI_MODE_WRONLY, info.get(), &file);
   const char* function = "MPI_File_open";
   if (code == MPI_SUCCESS) {
     // Files have a handler of their own, whatever the communicator's is.
@@ -282,7 +300,11 @@ std::unique_ptr<SharedFile> MpiFiles::open(const std::filesystem::path& path, in
     return std::make_unique<MpiFile>(std::move(part), file, path, most_, rank_);
   }
   // Where it is open it stays so: only all ranks together could close it.
-  check_file(code, function, path, rank_);
+  try {
+    check_file(code, function, path, rank_);
+  } catch (const Error& error) {
+    throw not_opened(error, path);
+  }
   throw Error(Code::io, cat("MPI_File_open failed on ", path.string()), "on another rank")
       .at(path.string());
 }

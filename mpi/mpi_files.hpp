@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "cairn/error.hpp"
 #include "cairn/shared_files.hpp"
 
 namespace cairn {
@@ -46,6 +47,13 @@ std::size_t longest_path(std::string_view version, const char* io, const char* s
 /// Collective among those who open the path. Throws invalid_argument on all of them where it is
 /// longer than one of them can take.
 void require_short(MPI_Comm, int rank, const std::filesystem::path&);
+
+/// What MPI-IO is to open. ROMIO takes what is before a ':' for the name of a kind of file system,
+/// "ufs:", and would open another file than a relative path of that beginning means.
+std::string name_for_mpi(const std::filesystem::path&);
+/// The error of a file that MPI-IO did not open. Where a ':' may be why, it says so: ROMIO calls
+/// the file missing.
+Error not_opened(const Error&, const std::filesystem::path&);
 
 /// OMPIO's parameters of the names io_ompio_NAME; what they are where nobody sets them.
 struct OmpioParameters {

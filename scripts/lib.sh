@@ -154,18 +154,25 @@ since() {
 
 # What the tests that ask TensorFlow need of PyPI.
 interop_requirements=$root/tests/interop/requirements.txt
-# make_venv REQUIREMENTS VENV LOG [BASE]: a virtual environment with these packages, on top of those of
-# BASE, unless it is there. Exit status: 0 it is there, 2 no virtual environment can be made, 3 PyPI is out
-# of reach, 4 the list of packages does not install.
+# Locks (scripts/lock-python) fit this Python and newer ones.
+oldest_locked_python=3.11
+# make_venv LOCK VENV LOG [BASE]: a virtual environment with these packages, each file of which has one of
+# the hashes there, on top of those of BASE, unless it is there. Exit status: 0 it is there, 2 no virtual
+# environment can be made, 3 PyPI is out of reach, 4 the packages do not install.
 make_venv() {
-  local requirements=$1 venv=$2 log=$3 base=${4:-}
+  local requirements=$1 venv=$2 log=$3 base=${4:-} hashes=(--require-hashes)
   if cmp -s "$requirements" "$venv/installed"; then return 0; fi
   rm -rf "$venv"
   python3 -m venv "$venv" >"$log" 2>&1 || return 2
   [ -z "$base" ] || (cd "$venv"/lib/python3* && printf '%s\n' "$base"/lib/python3*/site-packages >site-packages/base.pth)
   local pip=("$venv/bin/python" -m pip --disable-pip-version-check --no-input --retries 2)
+  local list=$requirements
+  if ! "$venv/bin/python" -c "import sys; sys.exit(sys.version_info[:2] < (${oldest_locked_python/./, }))"; then
+    list=${requirements%.txt}.in hashes=()
+    loud "WITHOUT HASHES: this Python is older than $oldest_locked_python, and $requirements is no lock for it"
+  fi
   # Python compiles what is imported by itself: less than half of these modules.
-  if "${pip[@]}" install --no-compile -r "$requirements" </dev/null >"$log" 2>&1; then
+  if "${pip[@]}" install --no-compile "${hashes[@]}" -r "$list" </dev/null >"$log" 2>&1; then
     cp "$requirements" "$venv/installed"
     return 0
   fi

@@ -25,7 +25,7 @@ class FileSystem;
 ///
 /// Throws, on all ranks alike: not_found for a file or dataset that is not there; data_loss for one
 /// that libhdf5 cannot read; invalid_argument for dtypes and shapes that do not fit; unsupported
-/// for types that no tensor has, and where this build has no libhdf5.
+/// for types that no tensor has, where a filter has no plugin here, and without libhdf5.
 RestoreReport restore_hdf5(const std::shared_ptr<Group>& group, const std::filesystem::path& file,
                            State& state, const RestoreOptions& options = {},
                            std::shared_ptr<io::FileSystem> file_system = nullptr);

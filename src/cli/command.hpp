@@ -14,12 +14,16 @@ struct Tool {
       "Look into checkpoints of Cairn and TensorFlow, check them, clear up after crashes."};
   Address here;       ///< in the files of which paths are named
   int exit_code = 0;  ///< set by the command that ran
+  bool json = false;  ///< --json is among the words: errors are JSON too
 
   Address at(const std::string& path) const { return here.at(path); }
 };
 
 /// What the words of the command line ask for, done; the exit status. Throws nothing.
 int run_tool(int argc, char** argv, const Address& here);
+
+/// --json of commands that say what they did or found.
+void add_json(CLI::App& command, Tool&);
 
 /// --tier and --node of commands that see what is on nodes.
 struct TierOption {

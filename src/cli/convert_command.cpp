@@ -1,6 +1,5 @@
 // cairn convert: a checkpoint stored again, cut otherwise or in another format, and files of
 // others.
-#include <cstdio>
 #include <optional>
 
 #include "base/error_of.hpp"
@@ -75,13 +74,15 @@ void run(Tool& tool, const ConvertArguments& arguments) {
     std::optional<ProgressBar> bar;
     if (ranks.root()) bar.emplace("convert");
     const auto made = by_all(tool, options, bar ? bar->callback() : Progress{});
-    if (ranks.root()) print_line(made);
+    if (!ranks.root()) return;
+    if (tool.json) return print_json({{"made", made}});
+    print_line(made);
   } catch (const Error& error) {
     if (ranks.group()->size() == 1) throw;
     if (error.code() == Code::communication) ranks.group()->abort(error.what());
     // Once for all, and before any rank ends: the launcher then ends the others.
-    if (ranks.root()) std::fprintf(stderr, "cairn: %s\n", printable(error.what()).c_str());
     tool.exit_code = error.code() == Code::data_loss ? 1 : 2;
+    if (ranks.root()) tell_error(error, tool.json);
   } catch (const std::exception& error) {  // of this rank alone: nobody else knows
     if (ranks.group()->size() > 1) ranks.group()->abort(error_of(error).what());
     throw;
@@ -116,6 +117,7 @@ void add_convert(Tool& tool) {
                       "KEY becomes PATH/KEY");
   command->add_flag("--alone", options->alone,
                     "By this process, even where its environment is that of one of several ranks");
+  add_json(*command, tool);
   command->footer(
       "All that is read is checked, and what is written has checksums again; the values are the\n"
       "same bit by bit (cairn diff A B). Step, time, metric and place among other steps go along:\n"

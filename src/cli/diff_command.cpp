@@ -64,7 +64,7 @@ void print(const DescriptionDifference& one) {
 
 Json json_of(const DescriptionDifference& one) {
   Json out;
-  if (!one.key.empty()) add_key(out, one.key);
+  if (!one.key.empty()) out["key"] = one.key;
   out["name"] = one.name;
   if (!one.a.empty()) out["a"] = parse_json<Json>(one.a);
   if (!one.b.empty()) out["b"] = parse_json<Json>(one.b);
@@ -253,6 +253,10 @@ void compare_and_print(Tool& tool, const DiffArguments& options, const Address& 
 }
 
 void run(Tool& tool, const DiffArguments& options) {
+  if (options.json && options.picture == "-") {
+    throw Error(Code::invalid_argument, "--json and --picture - both print", "",
+                "Give the picture a file: --picture FILE.png.");
+  }
   with_checkpoint(tool.at(options.a), [&](const Address& a) {
     with_checkpoint(tool.at(options.b),
                     [&](const Address& b) { compare_and_print(tool, options, a, b); });

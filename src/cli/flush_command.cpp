@@ -16,6 +16,15 @@ struct FlushArguments {
 void run(Tool& tool, const FlushArguments& options) {
   const auto home = require_directory(tool.at(options.directory));
   const auto done = flush_node(home, options.tier, options.node);
+  if (tool.json) {
+    Json without_map = Json::array();
+    for (const auto& folder : done.without_map) without_map.push_back(folder.string());
+    return print_json({{"directory", home.string()},
+                       {"steps", done.steps},
+                       {"without_map", std::move(without_map)},
+                       {"files", done.files},
+                       {"bytes", done.bytes}});
+  }
   for (const auto step : done.steps) print_line(cat("step ", step));
   for (const auto& folder : done.without_map) {
     print_line(
@@ -34,6 +43,7 @@ void add_flush(Tool& tool) {
   command->add_option("--tier", options->tier, "The nodes' directory, as the job was given it")
       ->required();
   command->add_option("--node", options->node, "This node's name, as the job's (CAIRN_NODE)");
+  add_json(*command, tool);
   command->footer(
       "One process on each node, before the nodes are given back: many sites empty them then. The\n"
       "next job that opens DIR with a tier restores from what was brought, computes what lost\n"

@@ -1,6 +1,8 @@
 // cairn gc: what a new owner of the directory would do, without a job.
 #include <algorithm>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
@@ -68,12 +70,43 @@ std::vector<commit::Naming> our_names(const Address& directory) {
   return all;
 }
 
-void print(const std::vector<RecoveryStep>& steps, bool dry_run) {
-  for (const auto& step : steps) {
-    print_line(cat(dry_run ? "would " : "", step.completes ? "complete" : "remove", ' ', step.entry,
-                   " (", step.why, ")"));
+// What is done, or would be. As JSON all is told at the end, of an error too.
+class Told {
+ public:
+  Told(std::string directory, bool dry_run, bool json)
+      : directory_(std::move(directory)), dry_run_(dry_run), json_(json) {}
+  ~Told() {
+    if (!json_) return;
+    Json all{{"directory", directory_}, {"dry_run", dry_run_}, {"actions", std::move(actions_)}};
+    if (!left_.empty()) all["left"] = std::move(left_);
+    print_json(all);
   }
-}
+  Told(const Told&) = delete;
+  Told& operator=(const Told&) = delete;
+
+  void add(const char* action, const std::string& entry, const std::string& why,
+           std::optional<std::int64_t> bytes = std::nullopt) {
+    if (!json_) {
+      return print_line(cat(dry_run_ ? "would " : "", action, ' ', entry,
+                            bytes ? cat(", ", bytes_text(static_cast<double>(*bytes))) : "", " (",
+                            why, ")"));
+    }
+    actions_.push_back({{"action", action}, {"entry", entry}, {"why", why}});
+    if (bytes) actions_.back()["bytes"] = *bytes;
+  }
+  void leave(const std::string& why) {
+    if (!json_) return print_line(cat("keep ", why));
+    left_.push_back(why);
+  }
+  void nothing(const std::string& where) const {
+    if (!json_) print_line(cat("nothing to do ", where));
+  }
+
+ private:
+  std::string directory_;
+  bool dry_run_, json_;
+  Json actions_ = Json::array(), left_ = Json::array();
+};
 
 // What a new owner does first. False: for some of it there was no room.
 bool clear_up(const Location& place, const Readers& readers, const commit::Ownership& owner,
@@ -91,7 +124,8 @@ bool clear_up(const Location& place, const Readers& readers, const commit::Owner
 }
 
 // What is to go by the rules that were given. Whether that is anything.
-bool retire(const Location& place, const GcArguments& options, const commit::Ownership* owner) {
+bool retire(const Location& place, const GcArguments& options, const commit::Ownership* owner,
+            Told& told) {
   auto catalog = scan_catalog(place);
   auto keep = options.keep;
   keep.last = options.max_to_keep;
@@ -106,20 +140,17 @@ bool retire(const Location& place, const GcArguments& options, const commit::Own
         options.dry_run ? !one.stays : std::find(gone.begin(), gone.end(), one.step) != gone.end();
     any = any || goes;
     if (!goes && !options.dry_run) continue;
-    print_line(cat(options.dry_run ? "would " : "", goes ? "remove " : "keep ",
-                   commit::prefix_name(place.naming, one.step), " (", one.why, ")"));
+    told.add(goes ? "remove" : "keep", commit::prefix_name(place.naming, one.step), one.why);
   }
   return any;
 }
 
 void run_on_node(Tool& tool, const GcArguments& options) {
   const auto done = tidy_node(tool.at(options.tier), options.node, options.dry_run);
-  for (const auto& one : done.gone) {
-    print_line(cat(options.dry_run ? "would remove " : "remove ", one.path.string(), ", ",
-                   bytes_text(static_cast<double>(one.bytes)), " (", one.why, ")"));
-  }
-  for (const auto& why : done.left) print_line(cat("keep ", why));
-  if (done.gone.empty() && done.left.empty()) print_line("nothing to do on this node");
+  Told told(options.tier, options.dry_run, tool.json);
+  for (const auto& one : done.gone) told.add("remove", one.path.string(), one.why, one.bytes);
+  for (const auto& why : done.left) told.leave(why);
+  if (done.gone.empty() && done.left.empty()) told.nothing("on this node");
 }
 
 void tell_owner(const Address& directory) {
@@ -132,13 +163,15 @@ void tell_owner(const Address& directory) {
 
 // What is left of one name. Whether there was anything. Without an owner it is only told.
 bool collect(const Location& place, const Readers& readers, const GcArguments& options,
-             const commit::Ownership* owner) {
+             const commit::Ownership* owner, Told& told) {
   const auto steps = plan_recovery(place, readers);
-  print(steps, options.dry_run);
+  for (const auto& step : steps) {
+    told.add(step.completes ? "complete" : "remove", step.entry, step.why);
+  }
   bool any = !steps.empty();
   const auto lacked_room = !options.dry_run && !clear_up(place, readers, *owner);
   if (options.max_to_keep >= 0 && place.naming.numbered) {
-    any |= retire(place, options, owner);
+    any |= retire(place, options, owner, told);
   }
   if (lacked_room) clear_up(place, readers, *owner, true);
   return any;
@@ -163,6 +196,7 @@ void run(Tool& tool, const GcArguments& options) {
     ownership = commit::Ownership::take(directory, wait_seconds, taking);
   }
   bool any = false;
+  Told told(directory.string(), options.dry_run, tool.json);
   const auto group = serial_group();
   const Readers readers{*group, {0}};
   for (const auto& naming : names) {
@@ -170,9 +204,9 @@ void run(Tool& tool, const GcArguments& options) {
     const auto place =
         location_of(directory, naming,
                     ownership ? ownership->atomic_rename() : !commit::says_no_rename(directory));
-    any |= collect(place, readers, options, ownership ? &*ownership : nullptr);
+    any |= collect(place, readers, options, ownership ? &*ownership : nullptr, told);
   }
-  if (!any) print_line(cat("nothing to do in ", directory.string()));
+  if (!any) told.nothing(cat("in ", directory.string()));
 }
 
 }  // namespace
@@ -206,6 +240,7 @@ void add_gc(Tool& tool) {
       ->check(CLI::NonNegativeNumber);
   command->add_flag("--larger-is-better", options->keep.larger_is_better, "Of metrics")
       ->needs(most);
+  add_json(*command, tool);
   command->footer(
       "A save whose job died after all its bytes were durable is completed; what others left is\n"
       "removed. Committed checkpoints and files that Cairn did not make are not touched. The\n"

@@ -306,7 +306,6 @@ void add_ls(Tool& tool) {
   struct Options {
     std::string directory, name, max_age;
     TierOption tier;
-    bool json = false;
   };
   auto options = std::make_shared<Options>();
   auto* command = tool.app.add_subcommand("ls", "List the checkpoints of a directory");
@@ -320,7 +319,7 @@ void add_ls(Tool& tool) {
       ->check(CLI::Validator(
           [](std::string& text) { return seconds_of(text) < 0 ? text + " is no age" : ""; },
           "AGE"));
-  command->add_flag("--json", options->json, "Print JSON");
+  add_json(*command, tool);
   command->footer(
       "In the order in which they were committed, the newest last. \"whole\" here means that the\n"
       "index is sound and the data files are there and long enough, and that no restore has found\n"
@@ -358,7 +357,7 @@ void add_ls(Tool& tool) {
       const bool old = is_too_old(seconds_of(options->max_age), newest, saves);
       if (old) tool.exit_code = 1;
     }
-    if (options->json) {
+    if (tool.json) {
       auto json = json_of(directory.path(), rows);
       json["failures"] = json_of(failures);
       if (!options->tier.tier.empty()) json["on_nodes"] = json_of(saves);

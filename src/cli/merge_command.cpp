@@ -18,6 +18,7 @@ void run(Tool& tool, MergeArguments& options) {
   options.merge.file_system = tool.here.files();
   const auto destination = require_parent(tool.at(options.destination)).path();
   merge_checkpoints({options.parts.begin(), options.parts.end()}, destination, options.merge);
+  if (tool.json) return print_json({{"made", options.destination}});
   print_line(options.destination);
 }
 
@@ -33,6 +34,7 @@ void add_merge(Tool& tool) {
   command->add_flag("--allow-missing", options->merge.allow_missing,
                     "Pass over parts that are not there");
   command->add_flag("--overwrite", options->merge.overwrite, "Replace what is at DESTINATION");
+  add_json(*command, tool);
   command->footer(
       "Data files are linked where the file system can, else copied. A crash leaves the parts or\n"
       "the whole result.\n\n"

@@ -35,6 +35,10 @@ std::string find_name(const Address& directory, std::int64_t step) {
       .at(directory.string());
 }
 
+Json json_of(const Address& prefix, bool is_pinned, bool was_pinned) {
+  return {{"prefix", prefix.string()}, {"pinned", is_pinned}, {"was_pinned", was_pinned}};
+}
+
 void run(Tool& tool, const PinArguments& options) {
   const auto directory = require_directory(tool.at(options.directory));
   const auto name = options.name.empty() ? find_name(directory, options.step) : options.name;
@@ -45,6 +49,7 @@ void run(Tool& tool, const PinArguments& options) {
   const auto lock = PinLock::take(directory, wait_seconds);
   if (options.remove) {
     const bool was = remove_pin(place, options.step);
+    if (tool.json) return print_json(json_of(directory / prefix, false, was));
     print_line(cat(prefix, was ? " is no longer pinned" : " was not pinned"));
     return;
   }
@@ -56,7 +61,9 @@ void run(Tool& tool, const PinArguments& options) {
                 "List what is there with cairn ls.")
         .at(directory.string());
   }
+  const bool was = entry->pin != Pin::none;
   cairn::add_pin(place, *entry);
+  if (tool.json) return print_json(json_of(directory / prefix, true, was));
   print_line(cat(prefix, " is pinned"));
 }
 
@@ -69,6 +76,7 @@ void add_pin(Tool& tool) {
   command->add_option("STEP", options->step, "Its step")->required()->check(CLI::NonNegativeNumber);
   command->add_option("--name", options->name, "The name in NAME-STEP, where there are several");
   command->add_flag("--remove", options->remove, "Unpin it");
+  add_json(*command, tool);
   command->footer(
       "A pinned checkpoint is not removed when newer ones are saved, and not saved over. A job "
       "may\n"

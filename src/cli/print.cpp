@@ -1,10 +1,12 @@
 #include "cli/print.hpp"
 
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -66,8 +68,8 @@ void print_paragraph(std::string_view text) {
 }
 
 // JSON escapes controls below 0x20 itself; other characters that are not shown are in texts only.
-void print_json(const Json& value) {
-  const auto dumped = value.dump(2, ' ', false, Json::error_handler_t::replace);
+std::string json_text(const Json& value, int indent) {
+  const auto dumped = value.dump(indent, ' ', false, Json::error_handler_t::replace);
   std::string out;
   for (std::string_view text = dumped; !text.empty();) {
     const auto [bytes, shown] = first_character(text);
@@ -75,7 +77,28 @@ void print_json(const Json& value) {
     out += shown || character == "\n" ? std::string(character) : escape_of(character);
     text.remove_prefix(bytes);
   }
-  std::cout << out << '\n';
+  return out;
+}
+
+void print_json(const Json& value) { std::cout << json_text(value) << '\n'; }
+
+int tell_error(const Error& error, bool json) {
+  std::cout.flush();
+  if (json) {
+    const auto or_null = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
+    const Json told{{"error",
+                     {{"code", code_name(error.code())},
+                      {"message", error.what()},
+                      {"problem", error.problem()},
+                      {"reason", or_null(error.reason())},
+                      {"way_out", or_null(error.way_out())},
+                      {"path", or_null(error.path())},
+                      {"tensor", or_null(error.tensor())}}}};
+    std::fprintf(stderr, "%s\n", json_text(told, -1).c_str());
+  } else {
+    std::fprintf(stderr, "cairn: %s\n", printable(error.what()).c_str());
+  }
+  return error.code() == Code::data_loss ? 1 : 2;
 }
 
 void add_key(Json& object, const std::string& key) {
@@ -124,12 +147,35 @@ static void require_none_of_a_checkpoint(const std::string& name) {
       .at(name);
 }
 
+bool is_stream(const std::string& name) {
+  std::error_code none;
+  const auto status = std::filesystem::status(name, none);
+  if (none || !std::filesystem::exists(status)) return false;
+  if (!is_regular_file(status) && !is_directory(status)) return true;
+  const auto path = std::filesystem::absolute(name, none).lexically_normal().string();
+  for (const char* place : {"/dev/std", "/dev/fd/", "/proc/"}) {
+    if (path.starts_with(place)) return true;
+  }
+  return false;
+}
+
+bool is_standard_output(const std::string& name) {
+  struct stat out {
+  }, named{};
+  return ::fstat(1, &out) == 0 && ::stat(name.c_str(), &named) == 0 && out.st_dev == named.st_dev &&
+         out.st_ino == named.st_ino;
+}
+
 void to_output(const std::string& name, const std::function<void(std::ostream&)>& write,
                unsigned access) {
   if (name.empty()) return write(std::cout);
-  require_none_of_a_checkpoint(name);
-  std::ofstream file(name, std::ios::binary | std::ios::trunc);
-  if (file) {
+  // What stands in a file behind /dev/stdout is not this command's.
+  const bool adds = is_stream(name);
+  if (!adds) require_none_of_a_checkpoint(name);
+  std::ofstream file(name, std::ios::binary | (adds ? std::ios::app : std::ios::trunc));
+  if (file && adds) {
+    write(file);
+  } else if (file) {
     io::posix_file_system()->limit_access(name, access);
     write(file);
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cairn/contents.hpp"
+#include "cairn/error.hpp"
 #include "io/file_system.hpp"
 
 namespace cairn::cli {
@@ -20,9 +21,14 @@ void print_line(std::string_view);
 /// The same behind an empty one, indented by two blanks.
 void print_paragraph(std::string_view);
 
-/// Prints it, indented. Text that is not UTF-8 gets replacement characters; what people are not
-/// shown as it is is escaped.
+/// Text that is not UTF-8 gets replacement characters; what people are not shown as it is is
+/// escaped. `indent`: of what is inside; -1: all is one line.
+std::string json_text(const Json&, int indent = 2);
+/// Prints it, indented.
 void print_json(const Json&);
+
+/// Says on standard error what went wrong, in words or as one line of JSON. The exit status.
+int tell_error(const Error&, bool json);
 
 /// Adds "key", or "key_hex" where the key is not UTF-8.
 void add_key(Json& object, const std::string& key);
@@ -32,8 +38,15 @@ std::string shown_key(const std::string& key);
 /// The slice in TensorFlow's form, as it is stored.
 std::string spec_of(const StoredTensor&, const Piece&);
 
+/// Whether it takes what is written and can be replaced by nothing: a pipe, a terminal, and what
+/// /dev/stdout and /dev/fd/3 are, though a file be behind them.
+bool is_stream(const std::string& file);
+/// Whether it is what standard output is.
+bool is_standard_output(const std::string& file);
+
 /// What `write` prints, in this file (replaced, unless it is one of a checkpoint), which is no more
-/// open than `access` (io::Status), or, if the name is empty, on standard output.
+/// open than `access` (io::Status),, to which a stream
+/// is added, or, if the name is empty, on standard output.
 void to_output(const std::string& file, const std::function<void(std::ostream&)>& write,
                unsigned access = io::Status().access);
 

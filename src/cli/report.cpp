@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cli/command.hpp"
+#include "cli/failures.hpp"
 #include "cli/print.hpp"
 #include "cli/target.hpp"
 #include "store/commit/names.hpp"
@@ -37,6 +38,53 @@ std::string only_name(const Address& directory) {
               "Choose one with --name.");
 }
 
+Json json_of(const ReportedSave& one) {
+  const auto& save = one.save;
+  Json out{{"step", save.step},
+           {"sequence", save.sequence},
+           {"parent", save.parent >= 0 ? Json(save.parent) : Json()},
+           {"time_seconds", save.wall_time_seconds},
+           {"ranks", save.ranks},
+           {"bytes", save.bytes},
+           {"total_seconds", save.total_seconds},
+           {"blocked_seconds", save.blocked_seconds},
+           {"write_seconds", save.write_seconds},
+           {"asynchronous", save.asynchronous},
+           {"checkpoint", Json()}};
+  if (!one.entry) return out;
+  const auto& entry = *one.entry;
+  out["checkpoint"] = {{"disk_bytes", one.disk_bytes},
+                       {"superseded", entry.superseded},
+                       {"pinned", entry.pin != Pin::none},
+                       {"whole", entry.damage.empty()},
+                       {"damage", entry.damage.empty() ? Json() : Json(entry.damage)},
+                       {"stays", one.decision ? Json(one.decision->stays) : Json()},
+                       {"why", one.decision ? Json(one.decision->why) : Json()}};
+  return out;
+}
+
+Json json_of(const RunReport& report) {
+  Json saves = Json::array();
+  for (const auto& one : report.saves) saves.push_back(json_of(one));
+  Json keep;
+  if (report.keep) {
+    keep = {{"last", report.keep->last},
+            {"every_steps", report.keep->every_steps},
+            {"every_hours", report.keep->every_hours},
+            {"best", report.keep->best},
+            {"larger_is_better", report.keep->larger_is_better}};
+  }
+  return {{"directory", report.directory},
+          {"host", report.host},
+          {"name", report.name},
+          {"made_at_seconds", report.made_at_seconds},
+          {"newest", report.newest >= 0 ? Json(report.newest) : Json()},
+          {"owner", report.owner.empty() ? Json() : Json(report.owner)},
+          {"unfinished", report.unfinished},
+          {"keep", std::move(keep)},
+          {"saves", std::move(saves)}};
+}
+
 void run(Tool& tool, const ReportArguments& options) {
   const auto directory = require_directory(tool.at(options.directory));
   const auto name = options.name.empty() ? only_name(directory) : options.name;
@@ -45,9 +93,13 @@ void run(Tool& tool, const ReportArguments& options) {
   const auto write = [](const std::string& path, const std::string& page) {
     to_output(path, [&](std::ostream& out) { out << page; });
   };
+  if (tool.json) {
+    auto json = json_of(report);
+    json["failures"] = cli::json_of(failures_in(directory, name));
+    return write(options.output, json_text(json) + "\n");
+  }
   const std::filesystem::path output = options.output;
-  const bool is_file = !output.empty() && (!std::filesystem::exists(output) ||
-                                           std::filesystem::is_regular_file(output));
+  const bool is_file = !output.empty() && !is_stream(options.output);
   if (!is_file || !is_long(report)) return write(options.output, report_page(report));
   const auto all = cat(output.stem().string(), ".all", output.extension().string());
   write(options.output, report_page(report, all));
@@ -60,11 +112,11 @@ void add_report(Tool& tool) {
   auto options = std::make_shared<ReportArguments>();
   auto* command = tool.app.add_subcommand("report", "Make a page about a run's directory");
   command->add_option("DIR", options->directory, "Directory of checkpoints")->required();
-  command->add_option("--output,-o", options->output,
-                      "HTML file to write instead of standard output");
+  command->add_option("--output,-o", options->output, "File to write instead of standard output");
   command->add_option("--name", options->name, "Of the checkpoints NAME-STEP, if there are others");
   command->add_option("--key", options->key,
                       "Tensor whose slices are drawn; else the largest that can be");
+  add_json(*command, tool);
   command->footer(
       "What each save took and held, which ranks were slow, which line the run followed, what\n"
       "stays and why, who holds what, and what is damaged. The page needs no network and no\n"

@@ -6,6 +6,7 @@
 #include <iostream>
 #include <locale>
 #include <sstream>
+#include <string_view>
 
 #include "base/error_of.hpp"
 #include "base/nearest.hpp"
@@ -13,21 +14,29 @@
 #include "cairn/error.hpp"
 #include "cairn/version.hpp"
 #include "cli/command.hpp"
+#include "cli/pages.hpp"
 #include "cli/plain_output.hpp"
+#include "cli/print.hpp"
 
 namespace cairn::cli {
 namespace {
 
-int complain(const std::string& text, int exit_code) {
-  std::cout.flush();
-  std::fprintf(stderr, "cairn: %s\n", printable(text).c_str());
-  return exit_code;
+// Known before the words are parsed, which may be what fails.
+bool wants_json(int argc, char** argv) {
+  for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
+    if (std::string_view(argv[i]) == "--json") return true;
+  }
+  return false;
 }
 
 // CLI11's words, with what was written on the command line.
-int complain(const CLI::App& app, const CLI::ParseError& error) {
+int complain(const CLI::App& app, const CLI::ParseError& error, bool json) {
   std::ostringstream out, wrong;
   const int code = app.exit(error, out, wrong) == 0 ? 0 : 2;
+  if (json && code != 0) {
+    return tell_error({Code::invalid_argument, error.what(), "", "cairn COMMAND --help says more."},
+                      true);
+  }
   std::cout << out.str();
   std::fputs(printable(wrong.str(), true).c_str(), stderr);
   return code;
@@ -42,6 +51,7 @@ std::string unknown_command(const CLI::App& app, int argc, char** argv) {
   std::string all;
   for (const auto* command : app.get_subcommands(nullptr)) {
     if (command->get_name() == word) return "";
+    if (command->get_group().empty()) continue;
     nearest.offer(command->get_name());
     all += (all.empty() ? "" : ", ") + command->get_name();
   }
@@ -82,8 +92,10 @@ int run_tool(int argc, char** argv, const Address& here) {
   std::locale::global(std::locale::classic());
   std::cout.imbue(std::locale::classic());
   const PlainOutput plain_output;
+  const bool json = wants_json(argc, argv);
   try {
     Tool tool{.here = here};
+    tool.json = json;
     tool.app.name("cairn");
     tool.app.set_version_flag("--version", std::string("cairn ") + version());
     tool.app
@@ -111,21 +123,21 @@ int run_tool(int argc, char** argv, const Address& here) {
     add_stats(tool);
     add_report(tool);
     add_selftest(tool);
+    add_make_pages(tool);
     refuse_what_does_not_fit(tool.app);
     if (const auto unknown = unknown_command(tool.app, argc, argv); !unknown.empty()) {
-      return complain(unknown, 2);
+      return tell_error({Code::invalid_argument, unknown}, json);
     }
     try {
       tool.app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
-      return complain(tool.app, error);
+      return complain(tool.app, error, json);
     }
     std::cout.flush();
-    if (!std::cout) return complain("cannot write to standard output", 2);
+    if (!std::cout) return tell_error({Code::io, "cannot write to standard output"}, json);
     return tool.exit_code;
   } catch (const std::exception& thrown) {
-    const auto error = error_of(thrown);
-    return complain(error.what(), error.code() == Code::data_loss ? 1 : 2);
+    return tell_error(error_of(thrown), json);
   }
 }
 

@@ -100,8 +100,15 @@ void try_format(const Address& directory, Format format) {
 
 void run(Tool& tool, const std::string& given) {
   namespace fs = std::filesystem;
-  print_line(cat("cairn ", version()));
-  for (const auto& [name, value] : build_options()) print_line(cat("  ", name, ": ", value));
+  const auto say = [&](const std::string& line) {
+    if (!tool.json) print_line(line);
+  };
+  Json formats = Json::array(), build = Json::object();
+  say(cat("cairn ", version()));
+  for (const auto& [name, value] : build_options()) {
+    say(cat("  ", name, ": ", value));
+    build[name] = value;
+  }
   auto path =
       ((given.empty() ? fs::temp_directory_path() : fs::path(given)) / "cairn-selftest-XXXXXX")
           .string();
@@ -117,15 +124,20 @@ void run(Tool& tool, const std::string& given) {
       try_format(tool.at(path) / word, format->id());
     } catch (const Error& error) {
       if (error.code() != Code::unsupported) throw;
-      print_line(cat(word, ": not in this build"));
+      say(cat(word, ": not in this build"));
+      formats.push_back({{"format", word}, {"in_this_build", false}});
       continue;
     }
-    print_line(cat(word,
-                   ": saved, asynchronously too; a flipped bit was seen, the checkpoint before"
-                   " restored, bit by bit"));
+    say(cat(word,
+            ": saved, asynchronously too; a flipped bit was seen, the checkpoint before"
+            " restored, bit by bit"));
+    formats.push_back({{"format", word}, {"in_this_build", true}});
   }
   fs::remove_all(path);
-  print_line("all is well");
+  say("all is well");
+  if (!tool.json) return;
+  print_json(
+      {{"version", version()}, {"build", std::move(build)}, {"formats", std::move(formats)}});
 }
 
 }  // namespace
@@ -135,6 +147,7 @@ void add_selftest(Tool& tool) {
   auto* command = tool.app.add_subcommand("selftest", "Try this installation, in a second");
   command->add_option("DIRECTORY", *directory,
                       "Where to make a directory for it; the system's for temporary files");
+  add_json(*command, tool);
   command->footer(
       "Saves, damages, falls back and restores in a directory of its own, in both formats, and\n"
       "removes it. What fails leaves it. Exit status 0: all is well, 2: it is not.\n\n"

@@ -179,14 +179,13 @@ void add_stats(Tool& tool) {
   struct Options {
     std::string directory;
     TierOption tier;
-    bool json = false;
   };
   auto options = std::make_shared<Options>();
   auto* command = tool.app.add_subcommand("stats", "Show what the saves of a directory cost");
   command->add_option("DIR", options->directory, "Directory of checkpoints")->required();
   add_tier(*command, options->tier,
            "The nodes' directory, as the job was given it: also what is there");
-  command->add_flag("--json", options->json, "Print JSON");
+  add_json(*command, tool);
   command->footer(
       "In the order in which they were committed. Seconds are those until the index was sealed, "
       "as\n"
@@ -211,7 +210,7 @@ void add_stats(Tool& tool) {
     }
     const auto risk = risk_of(rows, saves);
     const auto failures = failures_in(directory);
-    if (options->json) {
+    if (tool.json) {
       auto json = json_of(directory.path(), rows);
       json["failures"] = json_of(failures);
       if (!options->tier.tier.empty()) json["on_nodes"] = json_of(saves, risk);

@@ -57,6 +57,10 @@ Address require_directory(const Address& given) {
   return directory;
 }
 
+void add_json(CLI::App& command, Tool& tool) {
+  command.add_flag("--json", tool.json, "Print JSON");
+}
+
 void add_tier(CLI::App& command, TierOption& option, const std::string& what) {
   auto* tier = command.add_option("--tier", option.tier, what);
   command.add_option("--node", option.nodes, "Name of a node that can be seen from here, or more")

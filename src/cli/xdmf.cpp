@@ -2,6 +2,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <ostream>
 #include <set>
 
 #include "base/text.hpp"
@@ -80,8 +83,19 @@ std::vector<Series> series_of(const Address& given) {
   return all;
 }
 
-void write(const Series& series, const Address& output, const XdmfOptions& options) {
-  const auto folder = output.path().parent_path();
+struct Written {
+  std::string file;
+  std::size_t checkpoints;
+  std::set<std::string> left_out;
+};
+
+struct Described {
+  std::string text;
+  std::set<std::string> left_out;
+};
+
+// Files are named as they are seen from this folder, which may be empty.
+Described describe(const Series& series, const io::Path& folder, const XdmfOptions& options) {
   std::vector<xdmf::Step> steps;
   for (const auto& prefix : series.prefixes) {
     steps.push_back(describe_step(open_checkpoint(prefix), options, folder));
@@ -89,34 +103,72 @@ void write(const Series& series, const Address& output, const XdmfOptions& optio
   std::stable_sort(steps.begin(), steps.end(),
                    [](const auto& a, const auto& b) { return a.time < b.time; });
   std::vector<std::string> texts;
-  std::set<std::string> left_out;
+  Described described;
   for (const auto& step : steps) {
     texts.push_back(xdmf::step_text(step, options));
-    left_out.insert(step.left_out.begin(), step.left_out.end());
+    described.left_out.insert(step.left_out.begin(), step.left_out.end());
   }
+  described.text = xdmf::file_text(texts);
+  return described;
+}
+
+Written write(const Series& series, const Address& output, const XdmfOptions& options) {
+  const auto folder = output.path().parent_path();
+  auto described = describe(series, folder, options);
   replace_xdmf(
-      output, xdmf::file_text(texts),
+      output, described.text,
       folder / commit::xdmf_temporary_name(output.path().stem().string(), commit::new_uuid()));
-  print_line(
-      cat(output.string(), ": ", steps.size(), steps.size() == 1 ? " checkpoint" : " checkpoints"));
-  for (const auto& one : left_out) print_line(cat("  not shown: ", one));
+  return {output.string(), series.prefixes.size(), std::move(described.left_out)};
+}
+
+// Nobody knows where it will be read: paths are whole.
+Written write_stream(const Series& series, const std::string& output, const XdmfOptions& options) {
+  auto described = describe(series, {}, options);
+  to_output(output, [&](std::ostream& out) { out << described.text; });
+  return {output, series.prefixes.size(), std::move(described.left_out)};
+}
+
+void tell(const std::vector<Written>& all, bool json) {
+  Json files = Json::array();
+  for (const auto& [file, checkpoints, left_out] : all) {
+    files.push_back({{"file", file}, {"checkpoints", checkpoints}, {"not_shown", left_out}});
+    if (json) continue;
+    // Not among what it has just written.
+    const bool beside = is_stream(file) && is_standard_output(file);
+    const auto say = [&](const std::string& line) {
+      if (!beside) return print_line(line);
+      std::fprintf(stderr, "%s\n", printable(line).c_str());
+    };
+    if (!beside)
+      say(cat(file, ": ", checkpoints, checkpoints == 1 ? " checkpoint" : " checkpoints"));
+    for (const auto& one : left_out) say(cat("  not shown: ", one));
+  }
+  if (json) print_json({{"files", std::move(files)}});
 }
 
 void run(Tool& tool, const XdmfArguments& given) {
   auto options = given.xdmf;
   options.spacing = parse_numbers("--spacing", given.spacing);
   options.origin = parse_numbers("--origin", given.origin);
-  const auto all = series_of(tool.at(given.target));
+  const bool streams = !given.output.empty() && is_stream(given.output);
+  if (tool.json && streams && is_standard_output(given.output)) {
+    throw Error(Code::invalid_argument, cat("--json and -o ", given.output, " both print"), "",
+                "Leave one of them out.");
+  }
+  const auto all =
+      series_of(tool.at(streams ? std::filesystem::absolute(given.target).string() : given.target));
   if (given.output.empty()) {
-    for (const auto& series : all) write(series, series.output, options);
-    return;
+    std::vector<Written> written;
+    for (const auto& series : all) written.push_back(write(series, series.output, options));
+    return tell(written, tool.json);
   }
   if (all.size() > 1) {
     throw Error(Code::invalid_argument,
                 cat(given.target, " holds checkpoints of ", all.size(), " names"),
                 "one file shows those of one name", "Leave -o out, or give a PREFIX.");
   }
-  write(all.front(), require_parent(tool.at(given.output)), options);
+  if (streams) return tell({write_stream(all.front(), given.output, options)}, tool.json);
+  tell({write(all.front(), require_parent(tool.at(given.output)), options)}, tool.json);
 }
 
 }  // namespace
@@ -138,6 +190,7 @@ void add_xdmf(Tool& tool) {
                       "Key of a number, the time of a checkpoint; else that is its step");
   command->add_option("--output,-o", options->output,
                       "File to write; else DIRECTORY/NAME.xdmf, or PREFIX.xdmf");
+  add_json(*command, tool);
   command->footer(
       "The file refers to the checkpoints' own files and copies nothing. Tensors of 1 to 3 "
       "dimensions\n"

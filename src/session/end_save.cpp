@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "base/text.hpp"
 #include "base/unwinding.hpp"
@@ -17,6 +18,7 @@
 #include "session/save/formats/save_format.hpp"
 #include "session/save/writers/writer.hpp"
 #include "session/schedule/turns.hpp"
+#include "store/commit/names.hpp"
 #include "store/directory/retention.hpp"
 
 namespace cairn {
@@ -29,6 +31,23 @@ std::optional<Error> error_of(const std::exception_ptr& failure) {
     return error_in_flight();
   }
 }
+
+namespace {
+
+// What an owner saves from has a name that looks like one of another step (names.hpp).
+Error with_step(const Error& error, const Draft* draft) {
+  const auto staging = cat('-', commit::staging_step, "_temp_");
+  if (!draft || std::string_view(error.what()).find(staging) == std::string_view::npos) {
+    return error;
+  }
+  return Error(error.code(), cat(error.problem(), ", of step ", draft->step()), error.reason(),
+               error.way_out())
+      .at(error.path())
+      .of_tensor(error.tensor())
+      .on_rank(error.rank());
+}
+
+}  // namespace
 
 // The entries of all ranks, on rank 0.
 void Landing::merge(Flight& flight) {
@@ -215,7 +234,8 @@ Store::Withdrawn Landing::withdraw(const Draft* draft, bool committed, bool fail
 }
 
 // The same: nothing of the save stays, if that can be.
-void Landing::give_up(const Error& error, const Draft* draft, bool committed) {
+void Landing::give_up(const Error& given, const Draft* draft, bool committed) {
+  const auto error = with_step(given, draft);
   if (error.code() == Code::communication || error.code() == Code::durability_unknown) {
     throw Error(error);
   }

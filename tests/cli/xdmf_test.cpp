@@ -1,16 +1,23 @@
 // cairn xdmf. Whether others read what it writes is in tests/interop/xdmf.py.
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
 
+#include "base/text.hpp"
 #include "cairn/bundle.hpp"
 #include "cli/tool.hpp"
 
 namespace cairn::test {
 namespace {
 
+using testing::AllOf;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 class Xdmf : public testing::Test {
  protected:
@@ -71,6 +78,45 @@ TEST_F(Xdmf, OneCheckpointShownFromElsewhere) {
   std::filesystem::create_directory(at("look"));
   EXPECT_EQ(run_tool({"xdmf", at("run-3"), "-o", at("look/at.xdmf")}).status, 0);
   EXPECT_THAT(read_bytes(at("look/at.xdmf")), HasSubstr(">../run-3.data-00000-of-00001<"));
+}
+
+TEST_F(Xdmf, ToAStreamWithWholePaths) {
+  bundle("run-3", 2.5);
+  const auto path = cat(">", at("run-3.data-00000-of-00001"), "<");
+  const auto to = [&](const std::string& output) {
+    return run_tool({"xdmf", at("run-3"), "-o", output});
+  };
+  const auto ran = to("/dev/stdout");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, AllOf(StartsWith("<?xml"), HasSubstr(path), EndsWith("</Xdmf>\n")));
+  EXPECT_THAT(ran.err, HasSubstr("not shown: none: it has no elements\n"));
+  ASSERT_EQ(::mkfifo(at("pipe").c_str(), 0600), 0);
+  const int pipe = ::open(at("pipe").c_str(), O_RDWR);
+  ASSERT_GE(pipe, 0);
+  const auto piped = to(at("pipe"));
+  EXPECT_THAT(piped.out, HasSubstr("pipe: 1 checkpoint\n")) << piped.err;
+  std::string read(ran.out.size(), '\0');
+  EXPECT_EQ(::read(pipe, read.data(), read.size()), static_cast<ssize_t>(read.size()));
+  EXPECT_EQ(read, ran.out);
+  ::close(pipe);
+  const auto both = run_tool({"xdmf", at("run-3"), "-o", "/dev/stdout", "--json"});
+  EXPECT_EQ(both.status, 2);
+  EXPECT_EQ(both.out, "");
+  EXPECT_THAT(both.err, HasSubstr("--json and -o /dev/stdout both print"));
+}
+
+// What stood in the file behind it stays.
+TEST_F(Xdmf, OutputsAreAddedToAStream) {
+  bundle("run-3", 2.5);
+  for (const std::string words : {"xdmf PREFIX", "cat PREFIX time", "map PREFIX u"}) {
+    auto command = cat("'" CAIRN_TOOL "' ", words, " -o /dev/stdout 2>/dev/null");
+    command.replace(command.find("PREFIX"), 6, at("run-3"));
+    const auto alone = run_program({"/bin/sh", "-c", command});
+    EXPECT_GT(alone.out.size(), 1u) << words;
+    command = cat("echo first >", at("all"), "; ", command, " >>", at("all"));
+    EXPECT_EQ(run_program({"/bin/sh", "-c", command}).status, 0) << words;
+    EXPECT_EQ(read_bytes(at("all")), "first\n" + alone.out) << words;
+  }
 }
 
 TEST_F(Xdmf, KeysThatMarkupCannotHoldDoNotBreakIt) {

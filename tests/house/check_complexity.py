@@ -44,7 +44,7 @@ def main(arguments):
         print(__doc__)
         return 2
     if lizard is None:
-        print(f"SKIPPED: {sys.executable} has no lizard (tests/interop/requirements.txt has its version)")
+        print(f"SKIPPED: {sys.executable} has no lizard (tests/interop/requirements.in has its version)")
         return 77
     faults = check_complexity(arguments[0] if arguments else Path(__file__).parents[2])
     print("\n".join(faults) if faults else "no function is too complex")

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Bash takes the last of two functions of one name without a word. And make_venv makes one."""
+"""Bash takes the last of two functions of one name without a word. And make_venv makes one, of a lock."""
 import collections
+import hashlib
 import os
 import re
 import subprocess
 import tempfile
 import unittest
+import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,16 +39,29 @@ class Shell(unittest.TestCase):
     def make_venv(self, place, requirements):
         (place / "list").write_text(requirements, encoding="utf-8")
         return subprocess.run(["bash", "-c", f'. "{LIB}"; make_venv "$1/list" "$1/venv" "$1/log"', "shell", str(place)],
-                              env={**os.environ, "PIP_NO_INDEX": "1"}, check=False).returncode
+                              env={**os.environ, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(place)},
+                              check=False).returncode
 
-    def test_a_virtual_environment_is_made_once(self):
+    def test_a_virtual_environment_is_made_once_and_of_what_the_lock_names(self):
         with tempfile.TemporaryDirectory() as folder:
             place = Path(folder)
-            self.assertEqual(self.make_venv(place, ""), 0)
+            wheel = place / "tiny-1-py3-none-any.whl"
+            with zipfile.ZipFile(wheel, "w") as file:
+                file.writestr("tiny.py", "")
+                file.writestr("tiny-1.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+                file.writestr("tiny-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1\n")
+                file.writestr("tiny-1.dist-info/RECORD", "")
+            lock = "tiny==1 --hash=sha256:" + hashlib.sha256(wheel.read_bytes()).hexdigest()
+            self.assertEqual(self.make_venv(place, lock), 0)
             made = place / "venv" / "bin" / "python"
             before = made.lstat().st_ctime_ns
-            self.assertEqual(self.make_venv(place, ""), 0)
+            self.assertEqual(self.make_venv(place, lock), 0)
             self.assertEqual(made.lstat().st_ctime_ns, before)
+            # Another file of that name is none of the lock's. (No index answers here: status 3, not 4.)
+            with open(wheel, "ab") as file:
+                file.write(b" ")
+            self.assertEqual(self.make_venv(place, lock + "\n"), 3)
+            self.assertIn("DO NOT MATCH THE HASHES", (place / "log").read_text(encoding="utf-8"))
 
 
 unittest.main()

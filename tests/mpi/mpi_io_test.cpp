@@ -1,11 +1,13 @@
 // Ranks that share data files and write them with MPI-IO.
 #include <gmock/gmock.h>
 
+#include <cstdlib>
 #include <deque>
 #include <filesystem>
 #include <iostream>
 #include <numeric>
 #include <random>
+#include <string_view>
 
 #include "base/text.hpp"
 #include "cairn/cairn.hpp"
@@ -322,6 +324,39 @@ TEST(MpiIo, ALongPathIsRefusedOrWritten) {
   std::fill(row.begin(), row.end(), -1);
   ASSERT_TRUE(manager.restore_latest(state));
   EXPECT_EQ(row, std::vector<double>(100, group->rank()));
+}
+
+TEST(MpiIo, APathWithAColonIsWrittenOrRefusedWithTheReason) {
+  auto group = mpi(MPI_COMM_WORLD);
+  const Directory place(*group);
+  const auto* chosen = std::getenv("OMPI_MCA_io");
+  const bool is_romio = !group->shared_files()->library().starts_with("Open MPI") ||
+                        (chosen && std::string_view(chosen) == "^ompio");  // as CTest sets it
+  double value = group->rank();
+  State state;
+  state.add("u", slice(&value, {group->size()}, {group->rank()}, {1}));
+  std::int64_t step = 0;
+  for (const auto writer : {Writer::mpi_io, Writer::hdf5_collective}) {
+    ManagerOptions options;
+    options.write.writer = writer;
+    if (writer == Writer::hdf5_collective) options.store.format = Format::hdf5;
+    if (options.store.format == Format::hdf5 && !hdf5::available()) continue;
+    CheckpointManager manager(group, place.path() / "at 12:30", options);
+    const auto error = test::error_of([&] { manager.save(++step, state); });
+    const auto texts = all_gather(*group, error ? error->what() : "");
+    EXPECT_THAT(texts, ::testing::Each(texts.front()));
+    if (!is_romio) {
+      EXPECT_FALSE(error) << error->what();
+      continue;
+    }
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->code(), Code::io);
+    EXPECT_THAT(error->what(), HasSubstr("ROMIO takes what is before the ':' of a path"));
+    EXPECT_THAT(error->what(), HasSubstr("use Writer::posix"));
+    EXPECT_TRUE(manager.steps().empty());
+  }
+  EXPECT_EQ(name_for_mpi("a/b"), "a/b");
+  EXPECT_EQ(name_for_mpi("ufs:a/b"), (fs::current_path() / "ufs:a/b").string());
 }
 
 // One would open the file, which is collective, while the others have an error.

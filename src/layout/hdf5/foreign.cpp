@@ -69,6 +69,43 @@ std::string without_padding(std::string text, H5T_str_t padding) {
   return text;
 }
 
+// Where libhdf5 looks for plugins.
+std::string plugin_folders() {
+  std::string all;
+  unsigned count = 0;
+#if H5_VERSION_GE(1, 10, 1)
+  if (H5PLsize(&count) < 0) count = 0;
+  for (unsigned i = 0; i < count; ++i) {
+    char folder[4096] = {};
+    if (H5PLget(i, folder, sizeof folder) < 0) continue;
+    all += cat(all.empty() ? "" : ", ", folder);
+  }
+#endif
+  return all.empty() ? "the directories of HDF5_PLUGIN_PATH" : all;
+}
+
+// That a filter is not there is no damage.
+Error cannot_read(hid_t dataset, const std::string& what) {
+  auto error = failure(what);
+  Handle list(H5Dget_create_plist(dataset), H5Pclose, what);
+  const int count = H5Pget_nfilters(list.get());
+  for (int i = 0; i < count; ++i) {
+    unsigned flags = 0, config = 0;
+    std::size_t values = 0;
+    char name[128] = {};
+    const auto filter = H5Pget_filter2(list.get(), static_cast<unsigned>(i), &flags, &values,
+                                       nullptr, sizeof name, name, &config);
+    if (filter < 0 || H5Zfilter_avail(filter) > 0) continue;
+    name[sizeof name - 1] = '\0';
+    return Error(Code::unsupported, what,
+                 cat("it is encoded by HDF5's filter ", filter, *name ? cat(" (", name, ")") : "",
+                     ", for which there is no plugin in ", plugin_folders()),
+                 "Set HDF5_PLUGIN_PATH to the directory that has it, or decode the file with "
+                 "h5repack -f NONE where it is.");
+  }
+  return error;
+}
+
 Dims shape_of(hid_t space) {
   if (H5Sget_simple_extent_type(space) == H5S_NULL) return {0};
   const int rank = check(H5Sget_simple_extent_ndims(space), "the shape of a dataset is unreadable");
@@ -216,8 +253,9 @@ void ForeignFile::read(const std::string& path, const ForeignDataset& expected, 
                         : H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr);
     Handle memory(id, H5Sclose, what);
     const auto type = memory_type(expected.dtype);
-    check(H5Dread(dataset.get(), type.get(), memory.get(), space.get(), H5P_DEFAULT, out),
-          what.c_str());
+    if (H5Dread(dataset.get(), type.get(), memory.get(), space.get(), H5P_DEFAULT, out) < 0) {
+      throw cannot_read(dataset.get(), what);
+    }
   });
 }
 
@@ -246,7 +284,7 @@ std::vector<std::string> ForeignFile::read_strings(const std::string& path,
     const auto read = [&](hid_t type, void* out) {
       const auto done = H5Dread(dataset.get(), type, H5S_ALL, H5S_ALL, room.list(), out);
       require_few(!room.is_too_small());
-      check(done, what.c_str());
+      if (done < 0) throw cannot_read(dataset.get(), what);
     };
     if (is_byte_sequence(stored.get())) {
       Handle type(H5Tvlen_create(H5T_NATIVE_UCHAR), H5Tclose, what);

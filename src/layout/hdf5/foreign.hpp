@@ -20,7 +20,7 @@ struct ForeignDataset {
 };
 
 /// Not thread-safe, but any number may be open. Throws data_loss for what libhdf5 cannot read,
-/// unsupported without libhdf5, and whatever the ByteFile throws.
+/// unsupported without libhdf5 or a filter's plugin, and whatever the ByteFile throws.
 class ForeignFile {
  public:
   explicit ForeignFile(std::unique_ptr<ByteFile>,

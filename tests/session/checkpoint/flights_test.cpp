@@ -75,8 +75,8 @@ TEST_F(FlightsAlone, AnotherOnesWritersMayTakeWhatWaits) {
 TEST_F(FlightsAlone, AFailureIsThrownOnceAndTheFirstOne) {
   Flights flights(job_);
   EXPECT_FALSE(flights.take_earlier_failure());
-  flights.remember(Error(Code::io, "first"));
-  flights.remember(Error(Code::io, "second"));
+  flights.remember(1, Error(Code::io, "first"));
+  flights.remember(2, Error(Code::io, "second"));
   EXPECT_EQ(flights.take_earlier_failure()->problem(), "first");
   EXPECT_FALSE(flights.take_earlier_failure());
 }

@@ -173,6 +173,49 @@ TEST_F(Hdf5Foreign, StringsOfEachKind) {
   EXPECT_EQ(bytes, std::string("a\0b", 3));
 }
 
+// A filter that the reader does not have.
+std::size_t invert(unsigned, std::size_t, const unsigned*, std::size_t bytes, std::size_t*,
+                   void** buffer) {
+  for (std::size_t i = 0; i < bytes; ++i) static_cast<unsigned char*>(*buffer)[i] ^= 0xff;
+  return bytes;
+}
+
+TEST_F(Hdf5Foreign, AFilterThatIsMissingIsNamedAndIsNoDamage) {
+  constexpr H5Z_filter_t number = 400;  // HDF5 keeps 256 to 511 for tests
+  const H5Z_class2_t filter{H5Z_CLASS_T_VERS, number, 1, 1, "teapot", nullptr, nullptr, invert};
+  ASSERT_GE(H5Zregister(&filter), 0);
+  const auto text = H5Tcopy(H5T_C_S1);
+  H5Tset_size(text, 2);
+  const auto how = H5Pcreate(H5P_DATASET_CREATE);
+  const hsize_t chunk = 2;
+  H5Pset_chunk(how, 1, &chunk);
+  H5Pset_filter(how, number, H5Z_FLAG_MANDATORY, 0, nullptr);
+  {
+    Writer writer(path_);
+    writer.put("u", H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, {4}, values_.data(), how);
+    writer.put("words", text, text, {2}, "a\0b", how);
+  }
+  H5Pclose(how);
+  H5Tclose(text);
+  std::vector<double> u(4);
+  std::vector<std::string> words(2);
+  State numbers, texts;
+  numbers.add("u", u);
+  texts.add("words", words);
+  restore_hdf5(serial_group(), path_, numbers);
+  restore_hdf5(serial_group(), path_, texts);
+  EXPECT_THAT(u, ElementsAre(0.5, 1.5, 2.5, 3.5));
+  EXPECT_THAT(words, ElementsAre("a", "b"));
+  ASSERT_GE(H5Zunregister(number), 0);
+  ASSERT_GE(H5PLappend("/no/such/plugins"), 0);
+  for (auto* state : {&numbers, &texts}) {
+    const auto said = refusal(*state, Code::unsupported);
+    EXPECT_THAT(said, HasSubstr("HDF5's filter 400 (teapot)"));
+    EXPECT_THAT(said, HasSubstr("/no/such/plugins"));
+    EXPECT_THAT(said, HasSubstr("Set HDF5_PLUGIN_PATH"));
+  }
+}
+
 // Sixteen bytes in the file for each of a thousand strings, which are all the same one.
 TEST_F(Hdf5Foreign, StringsTakeNoMoreThanTheirLimit) {
   constexpr std::size_t count = 1000, reference = 16, limit = std::size_t{1} << 20;

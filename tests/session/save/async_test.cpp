@@ -260,7 +260,10 @@ TEST_P(Async, AFailureIsInTheHandleInTheLogAndInTheNextCall) {
     EXPECT_EQ(handle.stage(), SaveStage::failed);
     ASSERT_TRUE(handle.error());
     EXPECT_EQ(handle.error()->code(), Code::no_space);
+    EXPECT_THAT(handle.error()->what(), testing::HasSubstr(", of step 20"));
     EXPECT_TRUE(rank.manager.poll()) << "thrown once";
+    if (rank.group->rank() == 0) files_->inject({Code::io, "write", ".index", 0, 1});
+    expect_error(rank, Code::io, ", of step 25", [&] { rank.save(25); });
     EXPECT_EQ(rank.latest(), 10);
     EXPECT_TRUE(start(rank, 30).error() == std::nullopt);
     rank.manager.wait();

@@ -16,7 +16,7 @@ using test::Reluctant;
 using test::WatchedDisk;
 using ::testing::HasSubstr;
 
-constexpr std::int64_t columns = 3000;
+constexpr std::int64_t row_length = 3000;
 
 // Flips a bit of what arrives.
 class NoisyGroup : public test::GroupAround {
@@ -45,9 +45,9 @@ class IoRanksFaults : public ::testing::TestWithParam<bool> {
     Rank(std::shared_ptr<Group> g, const ManagerOptions& options)
         : group(std::make_shared<NoisyGroup>(g)),
           manager(group, "/run", options),
-          row(static_cast<std::size_t>(columns)),
-          memory(std::make_shared<Reluctant>(row.data(), Dims{1, columns})) {
-      auto tensor = slice(row.data(), {4, columns}, {g->rank(), 0}, {1, columns});
+          row(static_cast<std::size_t>(row_length)),
+          memory(std::make_shared<Reluctant>(row.data(), Dims{1, row_length})) {
+      auto tensor = slice(row.data(), {4, row_length}, {g->rank(), 0}, {1, row_length});
       tensor.slices.front().memory = memory;
       state.add("u", std::move(tensor));
     }

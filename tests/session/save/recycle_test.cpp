@@ -32,7 +32,7 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
 
-constexpr std::int64_t columns = 3000;
+constexpr std::int64_t values_a_row = 3000;
 
 ManagerOptions keep_one(std::shared_ptr<io::FileSystem> files) {
   set_log_sink({});
@@ -45,7 +45,7 @@ ManagerOptions keep_one(std::shared_ptr<io::FileSystem> files) {
 
 // A row of numbers a rank, all of them the step.
 void save(CheckpointManager& manager, Group& group, std::int64_t step,
-          std::int64_t length = columns) {
+          std::int64_t length = values_a_row) {
   std::vector<double> row(static_cast<std::size_t>(length), static_cast<double>(step));
   State state;
   state.add("row", slice(row.data(), {group.size(), length}, {group.rank(), 0}, {1, length}));
@@ -91,13 +91,13 @@ TEST_F(Recycle, TheDirectoryIsDurableBeforeAnythingWaitsThere) {
       EXPECT_EQ(error.code(), Code::io) << error.what();
     }
     auto after = keep_one(disk_->crash(disk_->operation_count(), {.keep = false}));
-    std::vector<double> row(columns);
+    std::vector<double> row(values_a_row);
     State state;
-    state.add("row", slice(row.data(), {1, columns}, {0, 0}, {1, columns}));
+    state.add("row", slice(row.data(), {1, values_a_row}, {0, 0}, {1, values_a_row}));
     const auto report = CheckpointManager(serial_group(), "/run", after).restore_latest(state);
     ASSERT_EQ(report ? report->step : 0, saved) << skip;
     if (report) {
-      EXPECT_EQ(row, std::vector(columns, static_cast<double>(saved))) << skip;
+      EXPECT_EQ(row, std::vector(values_a_row, static_cast<double>(saved))) << skip;
     }
   }
 }
@@ -129,22 +129,22 @@ TEST_F(Recycle, ASaveOverwritesTheFilesOfTheOneThatExpired) {
 
 TEST_F(Recycle, ReplacedCheckpointsOfOneNameToo) {
   const auto group = serial_group();
-  std::vector<double> row(columns, 1);
+  std::vector<double> row(values_a_row, 1);
   State state;
-  state.add("row", slice(row.data(), {columns}, {0}, {columns}));
+  state.add("row", slice(row.data(), {values_a_row}, {0}, {values_a_row}));
   CheckpointOptions options;
   options.write.file_system = disk_;
   Checkpoint checkpoint(group, state, options);
   for (int i = 0; i < 3; ++i) {
-    row.assign(columns, i);
+    row.assign(values_a_row, i);
     checkpoint.write("/run/model");
     EXPECT_THAT(waiting(*disk_, "/run"), i == 0 ? ElementsAre()
                                                 : testing::Matcher<std::vector<std::string>>(
                                                       ElementsAre("single.model.00000")));
   }
-  row.assign(columns, -1);
+  row.assign(values_a_row, -1);
   checkpoint.read("/run/model").assert_consumed();
-  EXPECT_EQ(row, std::vector<double>(columns, 2));
+  EXPECT_EQ(row, std::vector<double>(values_a_row, 2));
 }
 
 TEST_F(Recycle, NothingWaitsWhereItIsOffOrCannotBe) {
@@ -170,23 +170,23 @@ TEST_F(Recycle, NothingWaitsWhereItIsOffOrCannotBe) {
 TEST_F(Recycle, InFlightTheFileOfDenseTensorsIsNew) {
   run_threads(3, [&](std::shared_ptr<Group> group) {
     CheckpointManager manager(group, "/run", keep_one(disk_));
-    std::vector<double> sliced(columns), dense(columns);
+    std::vector<double> sliced(values_a_row), dense(values_a_row);
     State state;
     const auto row = [&](Storage storage, std::vector<double>& values) {
-      return stored(storage, slice(values.data(), {group->size(), columns}, {group->rank(), 0},
-                                   {1, columns}));
+      return stored(storage, slice(values.data(), {group->size(), values_a_row}, {group->rank(), 0},
+                                   {1, values_a_row}));
     };
     state.add("dense", row(Storage::dense, dense)).add("sliced", row(Storage::sliced, sliced));
     for (std::int64_t step = 1; step <= 6; ++step) {
-      dense.assign(columns, static_cast<double>(step));
+      dense.assign(values_a_row, static_cast<double>(step));
       sliced = dense;
       manager.save_async(step, state);
     }
     manager.wait();
-    dense.assign(columns, -1);
+    dense.assign(values_a_row, -1);
     sliced = dense;
     manager.restore(6, state);
-    EXPECT_EQ(dense, std::vector<double>(columns, 6));
+    EXPECT_EQ(dense, std::vector<double>(values_a_row, 6));
     EXPECT_EQ(sliced, dense);
   });
   const auto done = operations(*disk_);
@@ -248,9 +248,9 @@ TEST_F(Recycle, WhatTheNextSaveHasNoUseForGoesBeforeIt) {
     CheckpointManager manager(group, "/run", keep_one(disk_));
     for (std::int64_t step = 1; step <= 2; ++step) save(manager, *group, step);
     // All on rank 0: one data file, and the metadata.
-    std::vector<double> row(columns, 3);
+    std::vector<double> row(values_a_row, 3);
     State state;
-    if (group->rank() == 0) state.add("row", slice(row.data(), {columns}, {0}, {columns}));
+    if (group->rank() == 0) state.add("row", slice(row.data(), {values_a_row}, {0}, {values_a_row}));
     bool gone = true;
     if (group->rank() == 0) {
       disk_->set_observer([&](const std::string& operation) {
@@ -310,7 +310,7 @@ class RecycleOnDisk : public testing::Test {
   }
   std::string bytes(const fs::path& path) const { return io::read_file(*files_, path, 1 << 30); }
   static std::string expected(std::int64_t step) {
-    const std::vector<double> row(columns, static_cast<double>(step));
+    const std::vector<double> row(values_a_row, static_cast<double>(step));
     return {reinterpret_cast<const char*>(row.data()), row.size() * sizeof(double)};
   }
   const test::TemporaryDirectory directory_{fs::current_path()};
@@ -328,7 +328,7 @@ TEST_F(RecycleOnDisk, OverwritesTheSameFile) {
     save(manager, *group_, 2);
     const auto open = files_->open_read(folder / "ckpt-1.data-00000-of-00002");
     save(manager, *group_, 3);
-    std::string seen(columns * sizeof(double), '\0');
+    std::string seen(values_a_row * sizeof(double), '\0');
     open->read_at(0, std::as_writable_bytes(std::span(seen)));
     EXPECT_EQ(seen, expected(3)) << "it is the same file";
     EXPECT_EQ(bytes(folder / "ckpt-3.data-00000-of-00002"), expected(3));
