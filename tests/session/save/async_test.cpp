@@ -3,6 +3,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 
 #include "base/text.hpp"
 #include "support/manager_kit.hpp"
@@ -483,16 +484,11 @@ TEST_P(Async, IoRanksHaveTheCopiesOfOthers) {
 }
 
 TEST_P(Async, HandlesOutliveTheManager) {
-  std::vector<SaveHandle> handles;
-  std::mutex mutex;
-  job([&](Rank& rank) {
-    auto handle = start(rank, 10);
-    const std::lock_guard guard(mutex);
-    handles.push_back(handle);
-  });
-  for (const auto& handle : handles) {
-    handle.wait_written();
-    EXPECT_EQ(handle.stage(), SaveStage::written);
+  std::vector<std::optional<SaveHandle>> handles(7);
+  job([&](Rank& rank) { handles[static_cast<std::size_t>(rank.group->rank())] = start(rank, 10); });
+  for (int rank = 0; rank < GetParam(); ++rank) {
+    handles[static_cast<std::size_t>(rank)]->wait_written();
+    EXPECT_EQ(handles[static_cast<std::size_t>(rank)]->stage(), SaveStage::written);
   }
 }
 
