@@ -15,6 +15,7 @@
 #include "store/contents/given_back.hpp"
 #include "store/contents/whose.hpp"
 #include "store/directory/catalog.hpp"
+#include "store/nodes/save_map.hpp"
 #include "tools/node_saves.hpp"
 
 namespace cairn::cli {
@@ -247,6 +248,7 @@ Json json_of(const io::Path& directory, const std::vector<Row>& rows) {
 std::string seen_text(const NodeSave& save) {
   const auto seen =
       cat("on nodes: ", save.nodes_seen, " of ", save.nodes, " seen",
+          save.not_seen.empty() ? "" : cat(" (not ", tier::some_of(save.not_seen), ")"),
           save.nodes_brought > 0 ? cat(", ", save.nodes_brought, " of these brought home") : "");
   const auto margin = save.margin < 0 ? std::string()
                       : save.margin == 0
@@ -280,6 +282,7 @@ Json json_of(const std::vector<NodeSave>& saves) {
                     {"ranks", save.ranks},
                     {"nodes", save.nodes},
                     {"nodes_seen", save.nodes_seen},
+                    {"not_seen", save.not_seen},
                     {"nodes_brought_home", save.nodes_brought},
                     {"time_seconds", save.time},
                     {"bytes", save.bytes},

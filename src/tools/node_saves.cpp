@@ -71,6 +71,7 @@ std::vector<NodeSave> node_saves(const Address& home, const std::string& tier,
         const int at = save.piece_at(sets, node);
         one.nodes_seen += at >= 0;
         one.nodes_brought += at == at_home;
+        if (at < 0) one.not_seen.push_back(tier::names_of(save.map, {node}));
       }
       one.bytes = bytes_seen(save);
       one.margin = save.margin();

@@ -11,12 +11,13 @@ namespace cairn {
 struct NodeSave {
   std::string name;  ///< of the checkpoints
   std::int64_t step = 0, sequence = 0;
-  int ranks = 0, nodes = 0;  ///< of the job that saved
-  int nodes_seen = 0;        ///< whose parts are all there
-  int nodes_brought = 0;     ///< of these, in the run's directory
-  std::int64_t bytes = 0;    ///< of parts that are seen
-  int margin = -1;           ///< of any set; -1: it cannot be had from what is seen
-  double time = 0;           ///< since 1970; 0: not noted, as the next two
+  int ranks = 0, nodes = 0;                ///< of the job that saved
+  int nodes_seen = 0;                      ///< whose parts are all there
+  int nodes_brought = 0;                   ///< of these, in the run's directory
+  std::vector<std::string> not_seen = {};  ///< names of the others, as far as they are told
+  std::int64_t bytes = 0;                  ///< of parts that are seen
+  int margin = -1;                         ///< of any set; -1: it cannot be had from what is seen
+  double time = 0;                         ///< since 1970; 0: not noted, as the next two
   double write_seconds = 0, protect_seconds = 0;
   bool superseded = false;
   bool is_home = false;  ///< for the caller to say

@@ -147,12 +147,17 @@ std::optional<SaveHandle> NodeCheckpoints::save(const SaveRequest& request) {
       [&] { return numbers_for(request); }, why);
   attempt.done();
   if (!path) {
+    // Of the same full nodes once.
+    const bool again = !nodes_.full_nodes().empty() && nodes_.full_nodes() == told_full_;
+    told_full_ = nodes_.full_nodes();
     if (job.root()) {
-      log(LogLevel::warning, cat("step ", request.step, " goes to ", job.directory.string(),
-                                 " instead of the nodes: ", why));
+      log(again ? LogLevel::info : LogLevel::warning,
+          cat("step ", request.step, " goes to ", job.directory.string(),
+              " instead of the nodes: ", why));
     }
     return std::nullopt;
   }
+  told_full_.clear();
   ++since_home_;
   line_ = nodes_.numbers().sequence;
   store.history().went_on_from(line_);

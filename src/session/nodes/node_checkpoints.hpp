@@ -65,6 +65,7 @@ class NodeCheckpoints final : public Elsewhere, EngineParts {
   Engine& engine_;
   tier::Tier nodes_;
   bool has_home_ = false;   // there is a checkpoint in the directory
+  std::string told_full_;   // the nodes that had no room for the last save
   int since_home_ = 0;      // saves on the nodes since the last one that was committed there
   std::int64_t line_ = -1;  // the newest of the state's ancestors, as all ranks know it
   Flusher flusher_;

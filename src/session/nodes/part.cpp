@@ -238,13 +238,13 @@ void Part::verify() const {
   }
 }
 
-std::set<std::int64_t> Part::bad_blocks(std::int64_t block_bytes) const {
+std::set<std::int64_t> Part::bad_blocks(std::int64_t block_bytes, LogLevel level) const {
   std::set<std::int64_t> bad;
   const auto look = [&](std::int64_t begin, std::int64_t end, const auto& read) {
     try {
       read();
     } catch (const Error& error) {
-      log(LogLevel::warning, error.what());
+      log(level, error.what());
       for (auto block = begin / block_bytes; block * block_bytes < end; ++block) bad.insert(block);
     }
   };

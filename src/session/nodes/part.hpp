@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "cairn/log.hpp"
 #include "layout/bundle/part_record.hpp"
 #include "session/save/shard_files.hpp"
 #include "store/address.hpp"
@@ -43,8 +44,8 @@ class Part {
   void verify() const;
   /// Reads all of it: which blocks of so many bytes of the file cannot be read, or have a stripe
   /// whose checksum is wrong, or hold other bytes than zeros between record and data: others'
-  /// blocks are computed from these, too.
-  std::set<std::int64_t> bad_blocks(std::int64_t block_bytes) const;
+  /// blocks are computed from these, too. The log is told what is wrong.
+  std::set<std::int64_t> bad_blocks(std::int64_t block_bytes, LogLevel = LogLevel::warning) const;
 
  private:
   void verify_gap() const;

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <iterator>
 
+#include "base/host_name.hpp"
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/log.hpp"
@@ -61,9 +62,16 @@ void Tier::find_nodes() {
   std::vector<std::string> names;  // of nodes
   node_of_.clear();
   ranks_at_.clear();
-  for (auto& one : all_gather(group, mine)) {
+  names_.clear();
+  const auto shown = name.empty() ? host_name() : name;
+  for (const auto& text : all_gather(group, pack(std::pair(mine, shown)))) {
+    auto [one, for_people] = unpack<std::pair<std::string, std::string>>(text);
     auto at = std::find(names.begin(), names.end(), one);
     if (at == names.end()) {
+      const auto number = names.size();
+      const bool is_told =
+          !for_people.empty() && std::count(names_.begin(), names_.end(), for_people) == 0;
+      names_.push_back(is_told ? for_people : cat(for_people, '#', number));
       names.push_back(std::move(one));
       at = names.end() - 1;
       ranks_at_.emplace_back();
@@ -73,14 +81,15 @@ void Tier::find_nodes() {
     node_of_.push_back(node);
   }
   node_ = node_of_[nth(home_.rank())];
+  names_.push_back(home_.directory.string());
   auto& all = ranks_at_.emplace_back();  // who can read what was brought home
   for (int rank = 0; rank < group.size(); ++rank) all.push_back(rank);
   const auto text = home_.options.tier.directory.string();
   directory_ = together(group, [&] { return node_directory(text, name); });
 }
 
-// Whether another node has the same directory: then it dies with that one.
-bool Tier::is_shared() {
+// Another node that has the same directory dies with this one.
+std::string Tier::sharers() {
   Group& group = *home_.group;
   const auto opening = from_root(group, [] { return commit::new_uuid(); });
   const auto prefix = cat("token-", opening, "-");
@@ -88,12 +97,16 @@ bool Tier::is_shared() {
   together(group, [&] {
     if (is_leader()) io::write_file(*files_, token, "");
   });
-  const bool shared = together(group, [&] {
-    int seen = 0;
+  const auto shared = together(group, [&] {
+    std::vector<std::string> seen;
     if (io::exists(*files_, directory_)) {
-      for (const auto& name : files_->list(directory_)) seen += name.rfind(prefix, 0) == 0;
+      for (const auto& name : files_->list(directory_)) {
+        const int node = number_behind(name, prefix);
+        if (node >= 0 && node < home_place()) seen.push_back(name_of(node));
+      }
     }
-    if (seen > 0) return seen > 1;
+    if (seen.size() == 1) return std::string();
+    if (seen.size() > 1) return cat(some_of(seen), ", all in ", directory_.string());
     throw Error(Code::invalid_argument, "ranks of one node do not share the directory of the tier",
                 cat("this rank does not see what rank ", ranks_at(node_).front(), " has in ",
                     directory_.string()),
@@ -101,7 +114,10 @@ bool Tier::is_shared() {
                 "(TierOptions::node, CAIRN_NODE).")
         .at(directory_.string());
   });
-  const bool any = any_of(group, shared);
+  const auto told = all_gather(group, shared);
+  const auto some =
+      std::find_if(told.begin(), told.end(), [](const auto& one) { return !one.empty(); });
+  const bool any = some != told.end();
   together(group, [&] {
     if (!is_leader()) return;
     for (const auto& name : files_->list(directory_)) {
@@ -111,7 +127,7 @@ bool Tier::is_shared() {
       }
     }
   });
-  return any;
+  return any ? *some : "";
 }
 
 // Of the tier on this node, in it of the home, and in that of this manager.
@@ -134,10 +150,11 @@ void Tier::make_directories() {
   together(group, make_own);
   directory_ /= home_.naming.name;
   together(group, make_own);
-  if (reads || !is_shared()) return;
+  const auto shared = reads ? "" : sharers();
+  if (shared.empty()) return;
   throw Error(Code::invalid_argument, "nodes share the directory of the tier",
-              cat(everywhere(),
-                  " is the same for several nodes, so that it would be lost with any of them"),
+              cat(everywhere(), " is the same for several nodes (", shared,
+                  "), so that it would be lost with any of them"),
               "Name one on each node's own disk or memory; %h or %n in the text stands for the "
               "node.")
       .at(everywhere());

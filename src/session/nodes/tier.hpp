@@ -83,6 +83,8 @@ class Tier {
   };
   std::optional<io::Path> save(const Request&, const std::function<Numbers()>& numbers,
                                std::string& why);
+  /// Local, the same on all ranks. The nodes that had no room for the last save; empty: none.
+  const std::string& full_nodes() const { return full_; }
   /// Local. Of the last save.
   const Numbers& numbers() const { return numbers_; }
 
@@ -110,7 +112,7 @@ class Tier {
   void make_directories();
   void tell_of_home(const io::Path& given) const;
   void settle_protection();
-  bool is_shared();
+  std::string sharers();  // the nodes that have one directory; empty: none
   void list();
   Address place_at(int node, const SaveMap&) const;  // this one, or home
   std::string report(const Address& folder) const;
@@ -123,6 +125,9 @@ class Tier {
   bool look_for_damage(LocalSave&) const;
   /// What this rank has found is known to all; whether any of it is new.
   bool learn(LocalSave&, const UnusableByRank& parts, const UnusableByRank& parities = {}) const;
+
+  std::string lacks(const LocalSave&) const;  // nodes, and what is wrong with them
+  std::string name_of(int node) const { return names_[nth(node)]; }
 
   bool is_leader() const { return home_.rank() == ranks_at(node_).front(); }
   const std::vector<int>& ranks_at(int node) const { return ranks_at_[nth(node)]; }
@@ -145,11 +150,13 @@ class Tier {
   io::Path directory_;  // of this node, for this home
   int node_ = 0;
   std::vector<int> node_of_;                // by rank
+  std::vector<std::string> names_;          // by node, and of home; for people
   std::vector<std::vector<int>> ranks_at_;  // by node; last, all of them
   bool protects_ = false;
   std::vector<LocalSave> saves_;
   Numbers numbers_;
   std::string held_;  // the uuid of a save that stays
+  std::string full_;
 };
 
 }  // namespace cairn::tier

@@ -15,18 +15,19 @@ namespace {
 
 // What cannot be used of a part that should be there.
 Unusable look_at_part(const Address& at, const std::string& uuid, int rank,
-                      std::int64_t block_bytes) {
+                      std::int64_t block_bytes, LogLevel level = LogLevel::warning) {
   try {
     const Part part(at, uuid);
-    if (part.rank() == rank) return {false, part.bad_blocks(block_bytes)};
+    if (part.rank() == rank) return {false, part.bad_blocks(block_bytes, level)};
   } catch (const Error& error) {
-    log(LogLevel::warning, error.what());
+    log(level, error.what());
   }
   return {true, {}};
 }
 
+// Of what was computed: where that is wrong, the node that has it is not to blame.
 bool is_whole(const Address& at, const std::string& uuid, int rank) {
-  const auto found = look_at_part(at, uuid, rank, stripe_bytes);
+  const auto found = look_at_part(at, uuid, rank, stripe_bytes, LogLevel::info);
   return !found.all && found.blocks.empty();
 }
 
@@ -88,15 +89,16 @@ class Tier::Computation {
 
   void announce() const {
     if (!tier_.home_.root()) return;
-    const auto lost = std::count_if(changes_.begin(), changes_.end(),
-                                    [](const auto& one) { return one.second.is_lost; });
-    const auto damaged = std::ssize(changes_) - lost;
-    const auto of_lost = cat("the parts of ", lost, " of ", map_.nodes(), " nodes");
-    const auto of_damaged = cat("what is damaged on ", damaged, " of ", map_.nodes(), " nodes");
+    std::vector<int> lost, damaged;
+    for (const auto& [node, change] : changes_) (change.is_lost ? lost : damaged).push_back(node);
+    const auto of = [&](const std::vector<int>& nodes) {
+      return cat(nodes.size(), " of ", map_.nodes(), " nodes (", names_of(map_, nodes), ")");
+    };
     log(LogLevel::warning,
-        cat("step ", map_.step, ": ", lost > 0 ? of_lost : "",
-            lost > 0 && damaged > 0 ? " and " : "", damaged > 0 ? of_damaged : "",
-            lost > 0 ? " are" : " is", " computed from the others'"));
+        cat("step ", map_.step, ": ", lost.empty() ? "" : "the parts of " + of(lost),
+            lost.empty() || damaged.empty() ? "" : " and ",
+            damaged.empty() ? "" : "what is lost or damaged of " + of(damaged),
+            lost.empty() ? " is" : " are", " computed from the others'"));
   }
 
   // False: something that is computed from cannot be used either, which is known from now on.
@@ -318,10 +320,19 @@ bool Tier::compute_parts(LocalSave& save) {
   if (!work.begin_parts() || !work.compute_sets()) return false;
   // Nothing that is there is replaced before what was computed has been proved.
   if (!work.is_proved()) {
-    if (look_for_damage(save)) return false;
-    throw Error(Code::data_loss, cat("step ", save.map.step, " cannot be had from the nodes"),
-                "parity of it is damaged, from which lost parts were to be computed",
-                "Bring the nodes back, or restore an older checkpoint.")
+    if (look_for_damage(save)) {
+      if (home_.root()) {
+        log(LogLevel::warning, cat("step ", save.map.step,
+                                   ": parts were computed from bytes that are "
+                                   "damaged, and are computed again without these: ",
+                                   lacks(save)));
+      }
+      return false;
+    }
+    throw Error(
+        Code::data_loss, cat("step ", save.map.step, " cannot be had from the nodes"),
+        cat("parity of it is damaged, from which lost parts were to be computed: ", lacks(save)),
+        "Bring the nodes back, or restore an older checkpoint.")
         .at(everywhere());
   }
   work.put_in_place();

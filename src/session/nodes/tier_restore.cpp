@@ -154,6 +154,34 @@ UnusableByRank Tier::read_own_parts(const LocalSave& save, Readers readers,
   return bad;
 }
 
+// Nodes of the job that saved, by the names that they had then; bytes are damaged where they are
+// now.
+std::string Tier::lacks(const LocalSave& save) const {
+  const Sets sets(save.map);
+  std::vector<int> gone, partly;
+  std::set<std::string> damaged;
+  for (int node = 0; node < save.map.nodes(); ++node) {
+    const auto& ranks = sets.ranks_of(node);
+    const auto there =
+        std::count_if(ranks.begin(), ranks.end(), [&](int rank) { return save.has_part(rank); });
+    if (there < std::ssize(ranks)) (there == 0 ? gone : partly).push_back(node);
+    for (const int rank : ranks) {
+      if (save.bad_blocks.contains(rank) && save.has_part(rank))
+        damaged.insert(name_of(save.part_at[nth(rank)]));
+      if (save.bad_parities.contains(rank) && save.parity_at[nth(rank)] >= 0)
+        damaged.insert(name_of(save.parity_at[nth(rank)]));
+    }
+  }
+  std::string text;
+  const auto add = [&](const char* what, const std::string& names) {
+    if (!names.empty()) text += cat(text.empty() ? "" : "; ", what, names);
+  };
+  add("not there, or nothing of it can be used: ", names_of(save.map, gone));
+  add("some parts are gone of ", names_of(save.map, partly));
+  add("damaged bytes on ", some_of({damaged.begin(), damaged.end()}));
+  return text;
+}
+
 std::unique_ptr<Gathered> Tier::gather(LocalSave& save, Readers readers) {
   Group& group = *home_.group;
   // Each try but the last has learnt of something that cannot be used.
@@ -176,12 +204,13 @@ std::unique_ptr<Gathered> Tier::gather(LocalSave& save, Readers readers) {
     }
     return gathered;
   }
-  throw Error(
-      Code::data_loss, cat("step ", save.map.step, " cannot be had from the nodes"),
-      home_.options.read_only
-          ? cat("parts of it are missing, which a read-only manager does not compute")
-          : cat("of ", save.map.nodes(), " nodes too many are missing, or have lost their bytes"),
-      "Bring the nodes back, or restore an older checkpoint.")
+  throw Error(Code::data_loss, cat("step ", save.map.step, " cannot be had from the nodes"),
+              home_.options.read_only
+                  ? cat("parts of it are missing, which a read-only manager does not compute: ",
+                        lacks(save))
+                  : cat("of ", save.map.nodes(),
+                        " nodes too many are missing, or have lost their bytes: ", lacks(save)),
+              "Bring the nodes back, or restore an older checkpoint.")
       .at(everywhere());
 }
 

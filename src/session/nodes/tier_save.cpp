@@ -100,7 +100,7 @@ class Tier::Saving {
   void give_up(const Error&);
   bool withdraw();
 
-  bool has_room() const;
+  std::string lack_of_room() const;
   bundle::PartRecord record() const;
   void make_parity(const Sets&, protect::Room&) const;
   void write_map() const;
@@ -189,6 +189,7 @@ void Tier::Saving::begin_map(std::vector<std::int64_t> part_bytes) {
   const auto& options = home_.options.tier;
   const bool counts = options.protection == Protection::reed_solomon;
   map_.home = tier_.home_id_;
+  map_.node_names.assign(tier_.names_.begin(), tier_.names_.end() - 1);
   map_.step = request_.step;
   map_.since_home = request_.since_home;
   map_.node_of = tier_.node_of_;
@@ -197,26 +198,41 @@ void Tier::Saving::begin_map(std::vector<std::int64_t> part_bytes) {
   map_.part_bytes = std::move(part_bytes);
 }
 
-// On this node, for all that its ranks will write; not where that cannot be told.
-bool Tier::Saving::has_room() const {
+// On this node, for all that its ranks will write; also where that cannot be told. Empty: there is
+// enough.
+std::string Tier::Saving::lack_of_room() const {
   const Sets sets(map_);
   const auto& set = sets.set(sets.set_of(tier_.node_));
   std::int64_t bytes = std::int64_t{1} << 20;
   for (const int rank : sets.ranks_of(tier_.node_)) {
     bytes += map_.part_bytes[nth(rank)] + parity_bytes(set, sets.member_of(tier_.node_), rank);
   }
+  const auto where = cat(tier_.name_of(tier_.node_), ", where ", tier_.directory_.string());
   try {
-    return files_->free_bytes(tier_.directory_) >= bytes;
+    const auto free = files_->free_bytes(tier_.directory_);
+    if (free >= bytes) return "";
+    const auto text = [](std::int64_t of) { return bytes_text(static_cast<double>(of)); };
+    return cat(where, " has ", text(free), " and the save takes ", text(bytes));
   } catch (const Error& error) {
-    log(LogLevel::warning, error.what());
-    return false;
+    return cat(where, " does not tell what is free: ", error.what());
   }
 }
 
 // Whether the save is to go home for want of room; throws if it must not.
 bool Tier::Saving::goes_home_for_room(std::string& why) {
-  if (all_of(group_, !tier_.is_leader() || has_room())) return false;
-  why = "a node has no room for it";
+  tier_.full_.clear();
+  const auto mine = tier_.is_leader() ? lack_of_room() : "";
+  if (!any_of(group_, !mine.empty())) return false;
+  std::vector<std::string> lacks, full;
+  const auto all = all_gather(group_, mine);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].empty()) continue;
+    lacks.push_back(all[rank]);
+    full.push_back(tier_.name_of(tier_.node_of_[rank]));
+  }
+  tier_.full_ = some_of(full);
+  why = cat("there is no room on ", lacks.front(),
+            lacks.size() == 1 ? "" : cat("; nor on ", some_of({full.begin() + 1, full.end()})));
   if (home_.options.tier.when_full == WhenFull::home) return true;
   throw Error(Code::no_space, "the checkpoint does not fit on the nodes", why,
               "Give the tier more room, or let such saves go home "

@@ -29,6 +29,7 @@ bool fits(const SaveMap& map) {
                         map.parity >= 0 && map.parity < protect::most_nodes;
   return has_ids && has_sets && ranks > 0 && map.part_bytes.size() == map.node_of.size() &&
          map.since_home >= 0 &&
+         (map.node_names.empty() || std::ssize(map.node_names) == map.nodes()) &&
          std::all_of(map.part_bytes.begin(), map.part_bytes.end(),
                      [](auto bytes) { return bytes >= 0; }) &&
          std::all_of(map.node_of.begin(), map.node_of.end(),
@@ -55,6 +56,23 @@ int SaveMap::nodes() const {
   return node_of.empty() ? 0 : 1 + *std::max_element(node_of.begin(), node_of.end());
 }
 
+std::string some_of(const std::vector<std::string>& names) {
+  constexpr std::size_t most = 8;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), most); ++i)
+    text += cat(i == 0 ? "" : ", ", names[i]);
+  return names.size() > most ? cat(text, " and ", names.size() - most, " more") : text;
+}
+
+std::string names_of(const SaveMap& map, const std::vector<int>& nodes) {
+  std::vector<std::string> names;
+  for (const int node : nodes) {
+    const auto at = nth(node);
+    names.push_back(at < map.node_names.size() ? map.node_names[at] : cat("node ", node));
+  }
+  return some_of(names);
+}
+
 std::string encode(const SaveMap& map) {
   nlohmann::json json{{"version", map_version},
                       {"uuid", map.uuid},
@@ -70,7 +88,8 @@ std::string encode(const SaveMap& map) {
                       {"write_seconds", map.write_seconds},
                       {"protect_seconds", map.protect_seconds}};
   if (!map.home.empty()) json["home"] = map.home;
-  const auto text = json.dump();
+  if (!map.node_names.empty()) json["node_names"] = map.node_names;
+  const auto text = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   return cat(text, "\n", crc32c(text), "\n");
 }
 
@@ -96,6 +115,7 @@ SaveMap decode_map(std::string_view text) {
     map.part_bytes = whole_numbers<std::int64_t>(json.at("part_bytes"), bad_map);
     map.since_home = whole<int>(json.at("since_home"), bad_map);
     map.home = json.value("home", std::string());
+    map.node_names = json.value("node_names", std::vector<std::string>());
     map.time = json.value("time", 0.0);
     map.write_seconds = json.value("write_seconds", 0.0);
     map.protect_seconds = json.value("protect_seconds", 0.0);

@@ -21,18 +21,23 @@ struct SaveMap {
   std::string uuid;
   std::string home = {};  ///< the id of the directory it belongs to (home_id.hpp); "": not told
   std::int64_t step = 0, sequence = 0, parent = -1;
-  int set_nodes = 1;                     ///< at most, of a set
-  int parity = 0;                        ///< nodes of a set that may be lost
-  std::vector<int> node_of;              ///< by rank
-  std::vector<std::int64_t> part_bytes;  ///< by rank
-  int since_home = 0;                    ///< saves on nodes behind the last one at home, with this
-  double time = 0;                       ///< when it was saved, since 1970
-  double write_seconds = 0;              ///< the longest of any rank
-  double protect_seconds = 0;            ///< as the node saw it that wrote the map
+  int set_nodes = 1;                         ///< at most, of a set
+  int parity = 0;                            ///< nodes of a set that may be lost
+  std::vector<int> node_of;                  ///< by rank
+  std::vector<std::int64_t> part_bytes;      ///< by rank
+  std::vector<std::string> node_names = {};  ///< by node, for people; empty: not told
+  int since_home = 0;          ///< saves on nodes behind the last one at home, with this
+  double time = 0;             ///< when it was saved, since 1970
+  double write_seconds = 0;    ///< the longest of any rank
+  double protect_seconds = 0;  ///< as the node saw it that wrote the map
 
   int ranks() const { return static_cast<int>(node_of.size()); }
   int nodes() const;
 };
+
+/// What people call these nodes, at most eight of them: "a, b and 3 more".
+std::string names_of(const SaveMap&, const std::vector<int>& nodes);
+std::string some_of(const std::vector<std::string>& names);
 
 /// Text with a checksum. Throws data_loss for anything else.
 std::string encode(const SaveMap&);
