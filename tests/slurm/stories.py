@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import sys
+import threading
 import time
 import traceback
 from pathlib import Path
@@ -275,11 +276,95 @@ def failing_loop(story):
     return "fails at step 20 each time, given up after 3 restarts without progress"
 
 
+def night(story):
+    """A night: a clock is wrong, a second job is refused, the disk fills, a node is lost; and what the log says."""
+    story.expect(os.geteuid() == 0, "this needs root, for a disk that can be filled")
+    tier = on_nodes(story)
+    story.checkpoints.mkdir()
+    run("mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", story.checkpoints)
+    try:
+        return after_midnight(story, tier)
+    finally:
+        story.finish()
+        run("umount", "--lazy", story.checkpoints)
+
+
+@contextlib.contextmanager
+def growing_file(path):
+    """Somebody else's file, which takes whatever room there is or comes."""
+    ended = threading.Event()
+
+    def grow():
+        with open(path, "wb", buffering=0) as file:
+            while not ended.is_set():
+                try:
+                    file.write(bytes(4096))
+                except OSError:
+                    ended.wait(0.01)
+    writer = threading.Thread(target=grow)
+    writer.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        writer.join()
+        path.unlink()
+
+
+def after_midnight(story, tier):
+    # By its clock the job was over before it began.
+    job = story.submit("preemptible.sbatch", "--nodes=2", "--no-kill", arguments=["--home-every", "50"], tier=tier,
+                       launch="env SLURM_JOB_END_TIME=1000000000 srun --mpi=pmix --kill-on-bad-exit=1")
+    story.until_saved(job, 50)
+    third = next(node for node in story.nodes if node not in {n for _, n in ranks_of(job, "SLURMD_NODENAME").values()})
+    other = story.submit("simulation.sbatch", "--nodes=1", f"--nodelist={third}")
+    story.until_state(other, "FAILED")
+    story.expect(f"job {job.number} is saving in" in other.text(), "the refusal does not say whose the directory is")
+
+    story.hold()
+    ranks = ranks_of(job, "SLURMD_NODENAME").values()
+    lost = max(node for process, node in ranks)
+    run("scontrol", "update", f"nodename={lost}", "state=down", "reason=test")
+    for process, node in ranks:
+        if node == lost:
+            with contextlib.suppress(ProcessLookupError):  # Slurm or the others may have ended it already
+                os.kill(process, 9)
+    story.until("the program has ended", lambda: not set(ranks) & set(ranks_of(job, "SLURMD_NODENAME").values()))
+    shutil.rmtree(str(tier.parent).replace("%n", lost))
+    lost_at = job.saved_step()
+    story.go_on_to(1000000)
+    story.until_saved(job, lost_at + 50)
+
+    # A program that goes on overwrites its own old files; one that begins anew needs room.
+    story.hold()
+    ranks = ranks_of(job, "SLURMD_NODENAME").values()
+    with growing_file(story.checkpoints / "somebody-elses"):
+        for process, node in ranks:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, 9)
+        story.until("the program has ended", lambda: not set(ranks) & set(ranks_of(job, "SLURMD_NODENAME").values()))
+        story.go_on_to(1000000)
+        story.until("a save has failed", lambda: " are free (nothing was written)" in job.text())
+        story.hold()
+        story.until("the program has ended", lambda: not ranks_of(job, "SLURMD_NODENAME"))
+        listed = run(story.binaries / "cairn", "ls", story.checkpoints)
+    story.go_on_to(job.saved_step() + 200)
+    story.until_state(job, "COMPLETED")
+
+    log = [line for line in job.text().splitlines() if not line.startswith("saved step")]
+    text = "\n".join(log)
+    for says in ("so this clock is wrong", " are free (nothing was written)", f"({lost}) are computed from the others'"):
+        story.expect(says in text, f"the log does not say: {says}")
+    story.expect(" failed" in listed, f"cairn ls does not tell of the failed save: {listed}")
+    return "\n".join(["done. Its log, without the saves:", *log, "--- cairn ls, while the disk was full:",
+                      *listed.splitlines(), "--- the other job:", *other.text().splitlines()])
+
+
 # The slow ones first. With the number of nodes.
 STORIES = {
     time_limit: 2, one_directory: 1, chain: 1, time_limit_without_signal: 1, failing_loop: 1, node_loss: 2,
     node_loss_inside: 2, batch_node_loss: 2, emptied_nodes: 2,
-    array: 1, cancelled: 2, preemption: 2, killed_rank: 1,
+    array: 1, cancelled: 2, preemption: 2, killed_rank: 1, night: 3,
 }
 
 

@@ -1,6 +1,7 @@
 #include "store/directory/upkeep.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/text.hpp"
 #include "cairn/log.hpp"
@@ -58,8 +59,10 @@ Expiry Upkeep::tell(const commit::Transaction& save, std::vector<CatalogEntry>& 
         !restorable(kept).empty()) {
       told_ = steps_of(kept);
     }
+    state_file_fails_ = false;
   } catch (const Error& error) {
-    log(LogLevel::warning,
+    // On a full disk each save may find it so.
+    log(std::exchange(state_file_fails_, true) ? LogLevel::info : LogLevel::warning,
         cat("step ", save.step, " is saved, but the state file is not: ", error.what()));
   }
   return expiry;

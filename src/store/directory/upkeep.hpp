@@ -76,6 +76,7 @@ class Upkeep {
   Owned& owned_;
   std::optional<XdmfFile> xdmf_;
   PinLock::File pin_file_;                         // outlives those who hold its lock
+  bool state_file_fails_ = false;                  // as has been told
   bool notes_ = true;                              // whether there may be any of this name
   std::optional<std::vector<std::int64_t>> told_;  // the steps in the state file, if they are known
   std::optional<commit::StateFile> state_file_;    // as this owner has written it last
