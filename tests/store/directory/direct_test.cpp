@@ -31,7 +31,7 @@ TEST_F(Direct, LeavesAnOrdinaryCheckpoint) {
                                      "ckpt-20.data-00000-of-00002", "ckpt-20.data-00001-of-00002",
                                      "ckpt-20.index"));
   EXPECT_THAT(disk_->list("/run/.cairn"),
-              ElementsAre("lock", "no-atomic-rename", "sequences.2097152"));
+              ElementsAre("lock", "no-atomic-rename", "sequences.2097152", "status.ckpt"));
   for (const auto* prefix : {"/run/ckpt-10", "/run/ckpt-20"}) {
     EXPECT_TRUE(verify_checkpoint({*disk_, prefix}).verdict() == Verdict::whole);
   }
