@@ -28,6 +28,7 @@ enum class SaveStage {
 class SaveHandle {
  public:
   std::int64_t step() const;
+  /// `failed` is said on all ranks alike, by the call of the manager in which they agree.
   SaveStage stage() const;
   bool committed() const { return stage() == SaveStage::committed; }
   /// Returns when this rank's part is written or was given up, and throws error() if the save has

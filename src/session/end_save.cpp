@@ -297,6 +297,7 @@ void Landing::tell_unfinished(Flight& flight, LogLevel level, const char* what) 
     log(level, cat(save, " failed on rank ", job.rank(),
                    " when no call was left to throw it: ", error.what()));
     flight.handle->fail(error);
+    flight.handle->stage = SaveStage::failed;
   } else if (job.root() && !flight.result.merged) {
     log(level, cat(save, " is not committed: the manager ended before that, without wait(). The ",
                    "next manager that saves in ", job.directory.string(),

@@ -46,7 +46,6 @@ struct SaveHandle::Shared {
   void fail(const Error& why) {
     const MutexLock guard(mutex);
     error = why;
-    stage = SaveStage::failed;
   }
   void end_of_writing() {
     rank_is_done = true;

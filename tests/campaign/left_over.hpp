@@ -52,7 +52,8 @@ inline std::string left_over(io::FileSystem& disk, const std::vector<CheckpointC
                                          "damaged",  "pinned", "pinned.lock",
                                          "recycled", "saved",  "repair"};
   for (const auto& name : disk.list("/run/.cairn")) {
-    if (!own.count(name) && !name.starts_with("sequences.") && !name.starts_with("room."))
+    if (!own.count(name) && !name.starts_with("sequences.") && !name.starts_with("room.") &&
+        !name.starts_with("status."))
       wrong += cat(" left over: .cairn/", name, ";");
   }
   for (const auto* folder : {"/run/.cairn/recycled", "/run/.cairn/damaged", "/run/.cairn/repair"}) {

@@ -125,7 +125,7 @@ TEST_F(StrangeFiles, ALinkToNothingIsNamed) {
     ADD_FAILURE();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::invalid_argument);
-    EXPECT_THAT(error.reason(), HasSubstr("a symbolic link to what is not there"));
+    EXPECT_THAT(error.what(), HasSubstr("is a link to /nowhere/at/all, which is not there"));
     EXPECT_EQ(error.path(), link.string());
   }
 }

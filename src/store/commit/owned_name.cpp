@@ -137,7 +137,8 @@ void remove_traces(const Address& private_directory) {
     const auto kind = parse_private_name(name).kind;
     if (kind == Kind::recycled_directory || kind == Kind::pinned_directory) {
       empty.push_back(name);
-    } else if (kind == Kind::room || kind == Kind::pin_lock || kind == Kind::sequences) {
+    } else if (kind == Kind::room || kind == Kind::pin_lock || kind == Kind::sequences ||
+               kind == Kind::status) {
       small.push_back(name);
     } else if (kind != Kind::lock) {
       return;

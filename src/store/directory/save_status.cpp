@@ -125,9 +125,10 @@ void SaveRecorder::begin() {
   if (!place_.naming.numbered) return;  // one that each save overwrites: there would be many
   try {
     writes_ = true;
-    const bool is_new = !io::exists(*place_.files, path_of(place_));
-    if (const auto there = is_new ? std::nullopt : read_save_status(place_)) status_ = *there;
-    if (is_new) write(true);
+    const auto text = io::try_read_file(*place_.files, path_of(place_), file_bytes);
+    const auto there = text ? SaveStatus::parse(*text) : std::nullopt;
+    if (there) status_ = *there;
+    if (!text) write(true);
   } catch (const Error& error) {
     log(LogLevel::info,
         cat("whether saves fail will not be told in the directory: ", error.what()));

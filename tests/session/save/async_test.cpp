@@ -253,7 +253,7 @@ TEST_P(Async, AFailureIsInTheHandleInTheLogAndInTheNextCall) {
     const bool mine = rank.group->rank() == 0;  // the part that fails: it is known there at once
     const auto wait = [&] { handle.wait_written(); };
     mine ? expect_error(rank, Code::no_space, "part-00000", wait) : wait();
-    EXPECT_EQ(handle.stage(), mine ? SaveStage::failed : SaveStage::written);
+    EXPECT_EQ(handle.stage(), mine ? SaveStage::captured : SaveStage::written);
     rank.group->barrier();
     expect_error(rank, Code::no_space, "part-00000", [&] {
       while (!rank.manager.poll()) continue;

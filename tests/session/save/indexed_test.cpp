@@ -206,7 +206,7 @@ TEST_F(Indexed, WrongIdsAreNamed) {
   refused({{0}, {2}, {1}}, invalid, HasSubstr("ids of 'x': 0 on rank 0 is not one of 1..3"),
           {.first = 1});
   refused({{0, 1}, {}, {4, 5}}, invalid,
-          AllOf(HasSubstr("ids of 'x': 2 is on no rank"), HasSubstr("rows 0..5")), {.rows = 6});
+          AllOf(HasSubstr("ids of 'x': 2 is on no rank"), HasSubstr("the ids 0..5")), {.rows = 6});
   refused({{0, 1}, {}, {2}}, invalid, HasSubstr("ids of 'x': 2 on rank 2 is not one of 0..1"),
           {.rows = 2});
   refused({{}, {}, {}}, invalid, HasSubstr("no rank has a row of 'x'"));
