@@ -250,7 +250,8 @@ TEST_F(Recycle, WhatTheNextSaveHasNoUseForGoesBeforeIt) {
     // All on rank 0: one data file, and the metadata.
     std::vector<double> row(values_a_row, 3);
     State state;
-    if (group->rank() == 0) state.add("row", slice(row.data(), {values_a_row}, {0}, {values_a_row}));
+    if (group->rank() == 0)
+      state.add("row", slice(row.data(), {values_a_row}, {0}, {values_a_row}));
     bool gone = true;
     if (group->rank() == 0) {
       disk_->set_observer([&](const std::string& operation) {
