@@ -22,10 +22,10 @@ _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ER
 
 
 def _to_logging(level, message):
-    """Where nobody has set up logging, to standard error."""
+    """Where nobody has set up logging, to standard error, as CAIRN_LOG says."""
     if _logger.hasHandlers():
         _logger.log(_LEVELS[level], "%s", message)
-    elif level != "info" and sys.stderr is not None:
+    elif (level != "info" or os.environ.get("CAIRN_LOG") == "info") and sys.stderr is not None:
         sys.stderr.write(f"cairn: {'error: ' if level == 'error' else ''}{message}\n")
 
 

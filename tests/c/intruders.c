@@ -171,11 +171,11 @@ static void directory_that_goes_away(const char* directory) {
   CHECK(system(command) == 0);
   OK(cairn_manager_save_async(manager, 4, state, NULL, &save));
   FAILS(cairn_save_wait_written(save), CAIRN_NOT_FOUND, "the checkpoint directory was removed");
-  CHECK(cairn_save_stage(save) == CAIRN_FAILED);
   FAILS(cairn_save_error(save), CAIRN_NOT_FOUND, "the checkpoint directory was removed");
   FAILS(cairn_manager_save_async(manager, 5, state, NULL, NULL), CAIRN_NOT_FOUND,
         "step 5 was not saved: the save of step 4 failed: the checkpoint directory was removed");
   CHECK(strstr(cairn_last_error()->path, path) != NULL);
+  CHECK(cairn_save_stage(save) == CAIRN_FAILED);
   FAILS(cairn_manager_save(manager, 6, state, NULL, NULL), CAIRN_NOT_FOUND, "Open a new manager");
   cairn_save_free(save);
   cairn_manager_free(manager);

@@ -104,6 +104,14 @@ class Logs(Case):
             self.manager(tier={"directory": self.directory + "-nodes", "protection": "none"})
         text = "".join(call.args[0] for call in stderr.write.call_args_list)
         self.assertRegex(text, r"^cairn: the tier .* is on the same disk as .*\n$")
+        self.directory += "2"
+        manager = self.manager()
+        for level, says in ("warning", ""), ("info", "saved step 1"):
+            with unittest.mock.patch.dict(os.environ, CAIRN_LOG=level), \
+                    unittest.mock.patch.object(sys, "stderr") as stderr:
+                manager.save(1, {"x": 1}, overwrite=True)
+            text = "".join(call.args[0] for call in stderr.write.call_args_list)
+            self.assertTrue(says in text if says else not text, text)
 
 
 class Interactive(Case):
