@@ -322,7 +322,7 @@ TEST_F(MergeSteps, APartThatIsPinnedMeanwhileStays) {
 TEST_F(MergeSteps, PartsUnderARunningJobStay) {
   // Another name of it: what matters is the directory. And another process.
   const auto job = commit::Ownership::take(files, "/run", 0);
-  EXPECT_CAIRN_ERROR(merge("/out/all"), Code::busy, cat("its owner is ", describe(job.record())));
+  EXPECT_CAIRN_ERROR(merge("/out/all"), Code::busy, cat("is the owner, ", describe(job.record())));
   EXPECT_FALSE(io::exists(*files, "/out")) << "nothing is written";
   EXPECT_TRUE(there("/run/ckpt-5") && there("/run/ckpt-9"));
   options.remove_inputs = false;
@@ -333,7 +333,7 @@ TEST_F(MergeSteps, PartsUnderARunningJobStay) {
 TEST_F(MergeSteps, PartsUnderAManagerOfThisProcessStay) {
   {
     const CheckpointManager manager(serial_group(), "/run", manager_options());
-    EXPECT_CAIRN_ERROR(merge("/out/all"), Code::busy, "its owner is process");
+    EXPECT_CAIRN_ERROR(merge("/out/all"), Code::busy, "in use by this very process");
     EXPECT_FALSE(io::exists(*files, "/out"));
   }
   merge("/run/all");
