@@ -37,7 +37,7 @@ module cairn_row_vectors
     procedure :: dtype => dtype_of_rows    !< for module cairn_states
     procedure :: stored_row_shape          !< the same
     procedure :: calls => calls_of_rows    !< the same
-    procedure :: begun                     !< the same: cairn_ok, or why there are no rows
+    procedure :: are_missing               !< the same: not begun; ends the call then
     final :: finalize
     procedure, private :: refuse_copy
     generic :: assignment(=) => refuse_copy
@@ -226,9 +226,11 @@ contains
     refused = code /= cairn_ok
   end function
 
-  integer(c_int) function begun(self)
+  logical function are_missing(self, stat, errmsg)
     class(cairn_rows), intent(in) :: self
-    begun = c_check_rows(self%handle, self%number, rank_of(self), self%number, rank_of(self))
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    are_missing = is_refused(self, self%number, int(rank_of(self)), stat, errmsg)
   end function
 
   !> Of a pointer to the rows.

@@ -288,12 +288,7 @@ contains
     type(cairn_rows), intent(in) :: rows
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    integer(c_int) :: code
-    code = rows%begun()
-    if (code /= cairn_ok) then
-      call finish(code, stat, errmsg)
-      return
-    end if
+    if (rows%are_missing(stat, errmsg)) return
     associate (row_shape => rows%stored_row_shape())
       call finish(c_add_resizable(state_handle(self), to_c(key), rows%dtype(), size(row_shape), &
                                   row_shape, rows%calls()), stat, errmsg)
@@ -306,12 +301,7 @@ contains
     type(cairn_rows), intent(in) :: rows
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    integer(c_int) :: code
-    code = rows%begun()
-    if (code /= cairn_ok) then
-      call finish(code, stat, errmsg)
-      return
-    end if
+    if (rows%are_missing(stat, errmsg)) return
     associate (row_shape => rows%stored_row_shape())
       call finish(c_add_ragged(state_handle(self), to_c(key), rows%dtype(), size(row_shape), row_shape, &
                                rows%calls(), c_null_funptr, c_null_ptr), stat, errmsg)

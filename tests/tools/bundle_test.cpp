@@ -333,7 +333,7 @@ TEST_F(MergeSteps, PartsUnderARunningJobStay) {
 TEST_F(MergeSteps, PartsUnderAManagerOfThisProcessStay) {
   {
     const CheckpointManager manager(serial_group(), "/run", manager_options());
-    EXPECT_CAIRN_ERROR(merge("/out/all"), Code::busy, "in use by this very process");
+    EXPECT_CAIRN_ERROR(merge("/out/all"), Code::busy, "saves under the name 'ckpt' there");
     EXPECT_FALSE(io::exists(*files, "/out"));
   }
   merge("/run/all");

@@ -30,11 +30,13 @@ struct Held {
   std::weak_ptr<Ownership> ownership;
   std::vector<std::weak_ptr<const Naming>> names;
   pid_t taking = 0;  // the process: a forked child has no such thread
-  bool has(const Naming& name) const {
-    return std::any_of(names.begin(), names.end(), [&](const auto& other) {
+  /// The name under which another saves what this one would. A copy: it must not seem held longer.
+  std::optional<Naming> in_the_way_of(const Naming& name) const {
+    for (const auto& other : names) {
       const auto held = other.lock();
-      return held && share_files(*held, name);
-    });
+      if (held && share_files(*held, name)) return *held;
+    }
+    return std::nullopt;
   }
 };
 
@@ -76,7 +78,7 @@ OwnedName OwnedName::take(std::shared_ptr<io::FileSystem> files, const io::Path&
   OwnedName mine;
   mine.name_ = std::make_shared<const Naming>(name);
   for (;;) {
-    bool ours = false;  // whoever holds the name, it is in this copy of the library
+    std::optional<Naming> ours;  // held in this copy of the library, and in the way
     {
       MutexLock guard(all.mutex);
       // One thread at a time tries; it may come to own the directory for all of them.
@@ -87,8 +89,9 @@ OwnedName OwnedName::take(std::shared_ptr<io::FileSystem> files, const io::Path&
       auto& held = all.directories[key];
       auto owned = held.ownership.lock();
       // A forked child has its parent's table, not its rights.
-      ours = owned && owned->record().pid == self;
-      if (ours && !held.has(name)) {
+      const bool is_here = owned && owned->record().pid == self;
+      if (is_here) ours = held.in_the_way_of(name);
+      if (is_here && !ours) {
         std::erase_if(held.names, [](const auto& other) { return other.expired(); });
         held.names.push_back(mine.name_);
         mine.ownership_ = std::move(owned);
@@ -109,7 +112,7 @@ OwnedName OwnedName::take(std::shared_ptr<io::FileSystem> files, const io::Path&
       failure = std::current_exception();
       again = error.code() == Code::busy && rest() > Seconds(0);
       if (ours && error.code() == Code::busy)
-        failure = std::make_exception_ptr(in_use_here(name, error));
+        failure = std::make_exception_ptr(in_use_here(*ours, error));
     } catch (...) {
       failure = std::current_exception();
     }

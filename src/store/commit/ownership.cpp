@@ -47,7 +47,8 @@ std::string boot_identity() {
 OwnerRecord own_record() {
   OwnerRecord record;
   record.token = new_uuid();
-  record.host = host_name().empty() ? "unknown" : host_name();
+  record.host = host_name();
+  if (record.host.empty()) record.host = "unknown";
   record.kernel = boot_identity();
   record.pid = ::getpid();
   record.processes = process_namespace();

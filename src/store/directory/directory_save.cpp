@@ -1,6 +1,7 @@
 // What rank 0 does to the directory in a save. The numbers of steps are those of the protocol
 // (store/commit/protocol.hpp).
 #include <algorithm>
+#include <exception>
 
 #include "base/text.hpp"
 #include "cairn/log.hpp"
@@ -109,12 +110,15 @@ void Directory::committed(const Prepared& prepared, bool volatile_commit,
   recorder_.saved(save.step);
 }
 
-void Directory::save_failed(std::int64_t step, const Error& error) {
+// Of rank 0 alone: an exception would take it another way than the others.
+void Directory::save_failed(std::int64_t step, const Error& error) try {
   if (policy_.read_only || error.code() == Code::busy || !owned_.name || is_lost(*owned_.name))
     return;
   const auto live = restorable(history_.catalog());
   recorder_.failed(step, error, live.empty() ? -1 : live.front()->step,
                    live.empty() ? 0 : live.front()->save.wall_time_seconds);
+} catch (const std::exception& lost) {  // such as no memory
+  log(LogLevel::info, cat("that a save failed is not told in the directory: ", lost.what()));
 }
 
 void Directory::tell(const Draft& draft) {

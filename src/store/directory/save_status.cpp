@@ -157,10 +157,13 @@ void SaveRecorder::saved(std::int64_t step) {
   write(false);
 }
 
+// Behind a link, or another name, are somebody else's bytes: a backup by names has this file, too.
 void SaveRecorder::write(bool is_new) const try {
   const auto path = path_of(place_);
   const auto text = status_.print();
-  const auto file = is_new ? place_.files->create(path) : place_.files->open_write(path);
+  auto file = is_new ? nullptr : place_.files->open_sole(path);
+  if (!file && !is_new) place_.files->remove(path);
+  if (!file) file = place_.files->create(path);
   file->write_at(0, std::as_bytes(std::span(text)));
   if (is_new) file->sync();
   file->close();

@@ -1,7 +1,10 @@
 // What a directory tells, to who looks at it from outside, of a run whose saves fail.
 #include "store/directory/save_status.hpp"
 
+#include <filesystem>
+
 #include "io/file_system.hpp"
+#include "io/temporary_directory.hpp"
 #include "support/manager_kit.hpp"
 
 namespace cairn {
@@ -109,6 +112,35 @@ TEST_P(Status, IsWrittenInPlaceAndDoesNoHarm) {
     rank.group->barrier();
     EXPECT_EQ(status(rank).failures, 1);
   });
+}
+
+// A backup that shares files by names, or a link that somebody has put there.
+TEST(SaveStatus, LeavesAloneWhatHasAnotherName) {
+  const test::TemporaryDirectory scratch;
+  const auto run = scratch.path() / "run", own = run / ".cairn" / "status.ckpt";
+  const auto files = io::posix_file_system();
+  double value = 1;
+  State state;
+  state.add("x", value);
+  CheckpointManager manager(serial_group(), run, {});
+  manager.save(1, state);
+  const auto fail = [&] { EXPECT_THROW(manager.save(1, state), Error); };
+  const auto failures = [&] {
+    return read_save_status({files, run, commit::Naming("ckpt")}).value_or(SaveStatus()).failures;
+  };
+  fail();
+  const auto copy = scratch.path() / "backup", other = scratch.path() / "other";
+  std::filesystem::create_hard_link(own, copy);
+  const auto before = io::read_file(*files, copy, 1 << 20);
+  fail();
+  EXPECT_EQ(failures(), 2);
+  EXPECT_EQ(io::read_file(*files, copy, 1 << 20), before);
+  io::write_file(*files, other, "somebody's");
+  std::filesystem::remove(own);
+  std::filesystem::create_symlink(other, own);
+  fail();
+  EXPECT_EQ(failures(), 3);
+  EXPECT_EQ(io::read_file(*files, other, 1 << 20), "somebody's");
 }
 
 TEST(SaveStatus, IsWhatItPrintsOrNothing) {
