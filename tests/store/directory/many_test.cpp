@@ -1,5 +1,6 @@
 // Directories with thousands of checkpoints, or of saves that did not finish: what a save and an
 // opening do there.
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <random>
@@ -106,7 +107,9 @@ class Many : public testing::Test {
     manager_.reset();
     files_->take();
     manager_.emplace(serial_group(), "/run", options_);
-    return files_->take().first;
+    const auto [counts, log] = files_->take();
+    listings_ = std::count(log.begin(), log.end(), "list /run");
+    return counts;
   }
   OperationCounts of_a_save() {
     files_->take();
@@ -132,7 +135,7 @@ class Many : public testing::Test {
   ManagerOptions options_;
   double value_ = 1;
   State state_;
-  std::int64_t step_ = 0;
+  std::int64_t step_ = 0, listings_ = 0;
   std::vector<std::string> said_;
   std::optional<CheckpointManager> manager_;
 };
@@ -164,10 +167,12 @@ TEST_F(Many, UnfinishedSavesCostAnOpeningTheSameEach) {
   manager_.reset();
   leave_unfinished(10, 20);
   const auto ten = of_an_opening();
+  const auto listings = listings_;
   manager_.reset();
   leave_unfinished(20, 80);
   said_.clear();
   const auto sixty = of_an_opening();
+  EXPECT_EQ(listings_, listings);  // each of which takes as long as there are entries
   const auto none = of_an_opening();
   for (std::size_t kind = 0; kind < OperationCounts::kinds; ++kind) {
     EXPECT_LE(sixty.of[kind] - none.of[kind], 6 * (ten.of[kind] - none.of[kind]))
