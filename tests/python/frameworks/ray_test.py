@@ -98,6 +98,19 @@ def told(keeper):
             return [line.split() for line in file]
 
 
+def begins(lines):
+    """The first steps of the second and third life; each ends where it is to be killed, the last one with the end."""
+    again, place = [], 0
+    for killed_at in (*stories.KILLED_AT, None):
+        begin = int(lines[place][0])
+        again.append(begin)
+        life = [*map(str, range(begin, (killed_at or stories.STEPS) + 1))] + ([] if killed_at else ["end"])
+        assert [line[0] for line in lines[place:place + len(life)]] == life, lines
+        place += len(life)
+    assert again[0] == 1 and place == len(lines), lines
+    return again[1:]
+
+
 if __name__ == "__main__":
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))  # of the workers
     os.environ["RAY_worker_niceness"] = "0"  # else they wait for all else that the machine does
@@ -105,14 +118,15 @@ if __name__ == "__main__":
     ray.init(num_cpus=WORKERS, include_dashboard=False, log_to_driver=False)
     whole = dict(told("nobody"))
     assert list(whole) == [*map(str, range(1, stories.STEPS + 1)), "end"], whole
-    first, second = stories.KILLED_AT
-    steps = [*range(1, first + 1), *range(first // stories.EVERY * stories.EVERY + 1, second + 1),
-             *range(second // stories.EVERY * stories.EVERY + 1, stories.STEPS + 1)]
     for keeper in ("cairn", "framework"):
         lines = told(keeper)
-        assert [line[0] for line in lines] == [*map(str, steps), "end"], lines
         differ = [(step, loss, whole[step]) for step, loss in lines if loss != whole[step]]
         assert not differ, (keeper, differ)
-        print(f"{keeper}, killed twice: the same losses", flush=True)
+        again = begins(lines)
+        # Ray's controller asks workers every two seconds what they reported: of one killed before, it knows nothing.
+        newest = [step // stories.EVERY * stories.EVERY + 1 for step in stories.KILLED_AT]
+        allowed = [[step] if keeper == "cairn" else range(1, step + 1, stories.EVERY) for step in newest]
+        assert all(step in steps for step, steps in zip(again, allowed, strict=True)), (keeper, lines)
+        print(f"{keeper}, killed twice: the same losses, again from {again}", flush=True)
     ray.shutdown()
     print("right")
