@@ -23,7 +23,7 @@ namespace face_words {
 /// In the order of Face. An empty word: that face has none, and C++'s stays.
 using Word = std::array<std::string_view, 4>;
 
-inline constexpr std::array<Word, 24> table{{
+inline constexpr std::array<Word, 28> table{{
     {"cairn::ragged", "cairn_state_add_ragged()", "state%add_rows()", "cairn.ragged"},
     {"cairn::rank_private", "cairn_state_add_private()", "state%add_private()", "cairn.private"},
     {"cairn::indexed()", "cairn_state_add_indexed()", "state%add_indexed()", "cairn.indexed()"},
@@ -36,7 +36,13 @@ inline constexpr std::array<Word, 24> table{{
     {"whole()", "cairn_state_add_whole()", "state%add()", "the whole array"},
     {"nothing(dtype, shape)", "", "", "cairn.nothing(dtype, shape)"},
     {"restore_hdf5", "", "", "h5py"},
+    {"A text is given as a string, not as Json",
+     "A text has its double quotes in it: \"\\\"hello\\\"\"",
+     "A text has its double quotes in it: '\"hello\"'", "A text is given as a str"},
     {"not as Json", "not as JSON", "not as JSON", "not as JSON"},
+    {"steps()", "cairn_manager_steps()", "manager%steps()", "steps()"},
+    {"restore(step)", "cairn_manager_restore()", "manager%restore()", "restore(step)"},
+    {"cairn::mpi", "cairn_group_mpi()", "cairn_group_mpi()", "a communicator"},
     {"CheckpointManager::", "cairn_manager_", "manager%", "manager."},
     {"a CheckpointManager", "a cairn_manager", "a cairn_manager", "a CheckpointManager"},
     {"Description::units", "cairn_state_units()", "state%units()", "units="},
@@ -64,7 +70,7 @@ inline constexpr std::array<Order, 4> orders{{{true, 0}, {true, 0}, {false, 1}, 
 
 /// Types whose members a text may name, and where these are among the options in their text form.
 /// Of values of enumerations the value is all that there is.
-inline constexpr std::array<std::pair<std::string_view, std::string_view>, 25> types{{
+inline constexpr std::array<std::pair<std::string_view, std::string_view>, 26> types{{
     {"ManagerOptions", ""},
     {"CheckpointOptions", ""},
     {"ShardedOptions", ""},
@@ -82,6 +88,7 @@ inline constexpr std::array<std::pair<std::string_view, std::string_view>, 25> t
     {"MpiIoOptions", "write.mpi_io."},
     {"IoRanks", "write.io_ranks."},
     {"Retention", "keep."},
+    {"FrozenOptions", "frozen."},
     {"WhenOptions", "when."},
     {"AsyncOptions", "async."},
     {"TierOptions", "tier."},

@@ -351,6 +351,12 @@ std::string like(Text wanted, const std::vector<std::string>& names) {
 }
 
 [[noreturn]] void refuse(Text wanted, const std::vector<std::string>& names) {
+  const auto with_key = cat(wanted, any_key);
+  const bool lacks_key = std::find(names.begin(), names.end(), with_key) != names.end();
+  if (lacks_key) {
+    throw Error(Code::invalid_argument, cat("there is no option '", wanted, "'"), "",
+                cat("Name the key, too: '", wanted, ".KEY'."));
+  }
   const auto meant = like(wanted, names);
   throw Error(Code::invalid_argument, cat("there is no option '", wanted, "'"), "",
               meant.empty() ? "" : cat("Did you mean '", meant, "'?"));

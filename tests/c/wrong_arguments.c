@@ -363,6 +363,36 @@ static void managers(const char* directory) {
   cairn_set_error(CAIRN_IO, NULL, NULL, NULL);
 }
 
+/* A program that looks at the handle after an error, or frees it, finds none. */
+static void what_fails_gives_no_handle(const char* directory) {
+  char path[4096];
+  cairn_group* group;
+  cairn_manager* m = (cairn_manager*)path;
+  cairn_contents* contents = (cairn_contents*)path;
+  cairn_save* save = (cairn_save*)path;
+  cairn_restore_options* options;
+  cairn_state* s;
+  OK(cairn_group_serial(&group));
+  CHECK(cairn_manager_create(group, "/dev/null/run", NULL, &m) != CAIRN_OK);
+  CHECK(m == NULL);
+  snprintf(path, sizeof(path), "%s/no/ckpt-1", directory);
+  FAILS(cairn_open(path, &contents), CAIRN_NOT_FOUND, "");
+  CHECK(contents == NULL);
+  snprintf(path, sizeof(path), "%s/handles", directory);
+  OK(cairn_manager_create(group, path, NULL, &m));
+  FAILS(cairn_manager_save_async(m, 1, NULL, NULL, &save), CAIRN_INVALID_ARGUMENT, "NULL");
+  CHECK(save == NULL);
+  IS_NULL(cairn_save_error(save));
+  OK(cairn_state_create(&s));
+  FAILS(cairn_state_attribute(s, "u", "note", "hello"), CAIRN_INVALID_ARGUMENT, "double quotes");
+  OK(cairn_restore_options_create(&options));
+  FAILS(cairn_restore_options_set(options, "rename", "v"), CAIRN_INVALID_ARGUMENT, "rename.KEY");
+  cairn_restore_options_free(options);
+  cairn_state_free(s);
+  cairn_manager_free(m);
+  cairn_group_free(group);
+}
+
 /* One memory under two keys, or two elements in one place: an error of the restore unless both get
  * the same bytes. Nothing is touched. */
 static void shared_memory(const char* directory) {
@@ -440,5 +470,6 @@ int main(int argc, char** argv) {
   options();
   managers(argv[1]);
   shared_memory(argv[1]);
+  what_fails_gives_no_handle(argv[1]);
   return 0;
 }

@@ -122,13 +122,20 @@ std::int64_t prove_ties(const Job& job, const SharedIndex& index, const WantedSt
 }
 
 // Memory that is made only now, and strings.
-void fill_what_grows(WantedState& mine, const std::map<int, std::string>& strings) {
+void fill_what_grows(WantedState& mine, const std::map<int, std::string>& strings,
+                     const CheckpointContents& contents) {
   for (auto& one : mine.tensors) {
     if (one.make_room) one.make_room(one.tensor);
   }
   for (const auto& one : mine.tensors) {
     if (!one.tensor.strings) continue;
-    one.tensor.strings->set(unpack<std::vector<std::string>>(strings.at(one.stored)));
+    try {
+      one.tensor.strings->set(unpack<std::vector<std::string>>(strings.at(one.stored)));
+    } catch (Error& error) {
+      if (error.tensor().empty())
+        error.of_tensor(contents.tensors[static_cast<std::size_t>(one.stored)].key);
+      throw;
+    }
   }
 }
 
@@ -172,7 +179,7 @@ RestoreReport restore_state(const Job& job, const SharedIndex& index, State& sta
   if (mine.any_ties) bytes += prove_ties(job, index, mine, strings, options.direct_io);
   // From here on the application's memory changes.
   if (extras.touched) extras.touched->keys.merge(touched_keys(state, wanted.kept));
-  together(*job.group, [&] { fill_what_grows(mine, strings); });
+  together(*job.group, [&] { fill_what_grows(mine, strings, contents); });
   bytes += restore_tensors(job, index, wanted.slices, wanted.memories, true, options.direct_io);
   if (mine.indexed) mine.indexed->deliver(*job.group);
   std::array<std::int64_t, 3> sums{bytes, mine.gap_elements, !mine.fills.empty()};
