@@ -89,6 +89,7 @@ void Directory::look_again() {
     catalog = scan_catalog(place_);
     return;
   }
+  if (!io::exists(*place_.files, place_.directory)) owned_.name->ownership().require_there();
   make_durable();
   if (std::none_of(catalog.begin(), catalog.end(),
                    [](const auto& one) { return one.unreadable; })) {

@@ -33,6 +33,7 @@ OnDisk look_at_disk(const Location& place, std::int64_t step) {
 // What this owner knows may be of long ago. Where locks do not keep owners on two hosts apart, one
 // that has come meanwhile has not seen the pin: then it is not told of.
 void Directory::pin(std::int64_t step) {
+  owned_.name->check();  // before the lock, which makes a directory that was removed anew
   const auto lock = PinLock::take({place_.files, place_.directory}, policy_.owner_wait_seconds);
   owned_.name->check();
   const auto there = look_at_disk(place_, step);
@@ -43,6 +44,7 @@ void Directory::pin(std::int64_t step) {
 }
 
 void Directory::unpin(std::int64_t step) {
+  owned_.name->check();
   const auto lock = PinLock::take({place_.files, place_.directory}, policy_.owner_wait_seconds);
   owned_.name->check();
   const auto there = look_at_disk(place_, step);
