@@ -299,6 +299,9 @@ std::vector<CatalogEntry> scan_catalog(const Location& at, const SizesOfSteps& s
 
 void mark_superseded(std::vector<CatalogEntry>& entries) {
   // From the newest on: as soon as what came later is known, so is what it leaves behind.
+  std::vector<std::int64_t> known;
+  for (const auto& entry : entries) known.push_back(entry.save.sequence);
+  std::sort(known.begin(), known.end());
   std::size_t behind = entries.size();  // from here on, all that came before what was looked at
   auto lowest = std::numeric_limits<std::int64_t>::max();  // step of those without a parent
   for (std::size_t now = entries.size(); now-- > 0;) {
@@ -314,8 +317,14 @@ void mark_superseded(std::vector<CatalogEntry>& entries) {
       const bool of_others = !older.ours && older.damage.empty();
       return of_others || (older.save.sequence > 0 && older.save.sequence <= entry.save.parent);
     };
+    // One of those that have no sequence is the parent where nothing else is.
+    const bool has_parent = std::binary_search(known.begin(), known.end(), entry.save.parent);
+    const auto is_parent = [&](const CatalogEntry& older) {
+      return !has_parent && older.save.sequence <= 0 && !older.damage.empty() &&
+             older.step < entry.step;
+    };
     std::size_t from = now;
-    while (from > 0 && !stays(entries[from - 1])) --from;
+    while (from > 0 && !stays(entries[from - 1]) && !is_parent(entries[from - 1])) --from;
     behind = std::min(behind, from);
   }
 }

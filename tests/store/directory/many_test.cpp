@@ -27,7 +27,8 @@ using testing::HasSubstr;
 using testing::SizeIs;
 
 // As the words of mark_superseded say it: whatever was committed between a checkpoint and the one
-// that its run went on from, or, where that is not known, what has the same or a higher step.
+// that its run went on from, or, where that is not known, what has the same or a higher step. What
+// cannot be read may be that one where no other is.
 std::vector<bool> superseded_by_definition(const std::vector<CatalogEntry>& entries) {
   std::vector<bool> superseded(entries.size());
   for (std::size_t now = 0; now < entries.size(); ++now) {
@@ -38,6 +39,15 @@ std::vector<bool> superseded_by_definition(const std::vector<CatalogEntry>& entr
       const bool of_others = !older.ours && older.damage.empty();
       const auto sequence = older.save.sequence;
       if (of_others || (sequence > 0 && sequence <= parent)) behind = i + 1;
+    }
+    const bool has_parent = std::any_of(entries.begin(), entries.end(), [&](const auto& one) {
+      return one.save.sequence == parent;
+    });
+    for (std::size_t i = behind; !has_parent && i < now; ++i) {
+      const auto& older = entries[i];
+      if (older.save.sequence <= 0 && !older.damage.empty() && older.step < entries[now].step) {
+        behind = i + 1;
+      }
     }
     for (std::size_t i = parent < 0 ? 0 : behind; i < now; ++i) {
       if (parent >= 0 || entries[i].step >= entries[now].step) superseded[i] = true;
