@@ -17,6 +17,17 @@ const ShardingCallback& policy_of(const ManagerOptions& options) {
   return options.store.policy ? *options.store.policy : by_default;
 }
 
+void require_keep(const Retention& keep) {
+  const auto refuse = [](const char* option, auto value, const char* way_out) {
+    throw Error(Code::invalid_argument, cat("Retention::", option, " is ", value), "", way_out);
+  };
+  const auto* none = "Give a number from 0 on; 0 means none.";
+  if (keep.last < 0) refuse("last", keep.last, "Give a number of checkpoints, or 0 to keep all.");
+  if (keep.every_steps < 0) refuse("every_steps", keep.every_steps, none);
+  if (keep.best < 0) refuse("best", keep.best, none);
+  if (!(keep.every_hours >= 0)) refuse("every_hours", keep.every_hours, none);
+}
+
 void require_numbers(const ManagerOptions& options) {
   const auto stripes = options.write.stripes;
   if (stripes < -1 || stripes > 2000) {
@@ -26,9 +37,11 @@ void require_numbers(const ManagerOptions& options) {
   }
   const auto& frozen = options.frozen;
   if (frozen.read_every < 0 || frozen.most_names < 0) {
-    throw Error(Code::invalid_argument, "a number in FrozenOptions cannot be used",
-                cat("read_every ", frozen.read_every, ", most_names ", frozen.most_names),
-                "Numbers are from 0 on.");
+    const bool first = frozen.read_every < 0;
+    throw Error(Code::invalid_argument,
+                cat("FrozenOptions::", first ? "read_every" : "most_names", " is ",
+                    first ? frozen.read_every : frozen.most_names),
+                "", "Give a number from 0 on.");
   }
   if (options.write.storage_limit_seconds >= 0) return;
   throw Error(Code::invalid_argument,
@@ -140,18 +153,12 @@ void settle_options(Job& job) {
                   cat("WriteOptions::chunk_bytes is ", options.write.chunk_bytes),
                   "it must lie between 4096 and 64 MiB");
     }
-    if (options.keep.last < 0) {
-      throw Error(Code::invalid_argument, cat("Retention::last is ", options.keep.last), "",
-                  "Give a number of checkpoints, or 0 to keep all.");
-    }
     if (options.store.replicas.sample_of < 1) {
       throw Error(Code::invalid_argument,
                   cat("ReplicaOptions::sample_of is ", options.store.replicas.sample_of),
                   "it must be at least 1");
     }
-    if (options.keep.every_steps < 0 || options.keep.best < 0 || !(options.keep.every_hours >= 0)) {
-      throw Error(Code::invalid_argument, "a number of Retention is negative", "", "0 means none.");
-    }
+    require_keep(options.keep);
     require_interval(options.when.interval);
     require_numbers(options);
     job.sharding = {options.store.policy, policy_of(options).description()};

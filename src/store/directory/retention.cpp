@@ -195,7 +195,10 @@ std::string why_it_goes(const CatalogEntry& entry, const Retention& keep) {
 // Why an entry is kept whatever the rules say; "": it is not.
 std::string why_it_always_stays(const CatalogEntry& entry, const Retention& keep) {
   if (entry.pin != Pin::none) return "pinned";
-  if (!entry.ours) return "not saved by Cairn";
+  if (!entry.ours) {
+    return entry.damage.empty() ? "not saved by Cairn"
+                                : "its index cannot be read, so nothing says that Cairn saved it";
+  }
   if (entry.unreadable) return "it cannot be read now";
   return keep.last == 0 ? "all stay: keep.last is 0" : "";
 }

@@ -382,18 +382,18 @@ TEST_P(Pins, ThePreviewIsWhatHappens) {
 }
 
 TEST_P(Pins, NegativeRulesAreRefused) {
-  const auto refused = [&] {
+  const auto refused = [&](const char* option) {
     run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
-      expect_error(Code::invalid_argument, HasSubstr("a number of Retention is negative"),
+      expect_error(Code::invalid_argument, HasSubstr(cat("Retention::", option, " is ")),
                    [&] { CheckpointManager(group, "/run", options_); });
     });
   };
   options_.keep = {.every_steps = -1};
-  refused();
+  refused("every_steps");
   options_.keep = {.every_hours = std::numeric_limits<double>::quiet_NaN()};
-  refused();
+  refused("every_hours");
   options_.keep = {.best = -1};
-  refused();
+  refused("best");
 }
 
 // Each try has a name of its own for the new file: none may be left on a disk that stays full.
