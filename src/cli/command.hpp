@@ -22,6 +22,9 @@ struct Tool {
 /// What the words of the command line ask for, done; the exit status. Throws nothing.
 int run_tool(int argc, char** argv, const Address& here);
 
+/// Of an option that is a whole number from 0 on.
+CLI::Validator whole_number();
+
 /// --json of commands that say what they did or found.
 void add_json(CLI::App& command, Tool&);
 

@@ -227,17 +227,17 @@ void add_gc(Tool& tool) {
       "Only the checkpoints NAME-STEP; else all names under which Cairn saved here");
   auto* most = command->add_option("--max-to-keep", options->max_to_keep,
                                    "Remove checkpoints but for the last so many (0: none)");
-  most->check(CLI::NonNegativeNumber);
+  most->check(whole_number());
   command
       ->add_option("--keep-every-steps", options->keep.every_steps, "Multiples of this step stay")
       ->needs(most)
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number());
   command->add_option("--keep-every-hours", options->keep.every_hours, "One in so many hours stays")
       ->needs(most)
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number());
   command->add_option("--keep-best", options->keep.best, "So many of the best by metric stay")
       ->needs(most)
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number());
   command->add_flag("--larger-is-better", options->keep.larger_is_better, "Of metrics")
       ->needs(most);
   add_json(*command, tool);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <set>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
@@ -303,6 +304,18 @@ void mark_home(std::vector<NodeSave>& saves, const std::vector<Row>& rows) {
   }
 }
 
+// What else there is where a name was asked for that has none.
+std::string other_names(const Address& directory, const std::string& name) {
+  if (name.empty()) return "";
+  std::set<std::string> names;
+  for (const auto& prefix : list_prefixes(directory)) {
+    if (const auto split = commit::split_step(prefix)) names.insert(split->name);
+  }
+  std::string all;
+  for (const auto& one : names) all += (all.empty() ? "; there are those of " : ", ") + one;
+  return cat(" of the name ", name, all);
+}
+
 }  // namespace
 
 void add_ls(Tool& tool) {
@@ -366,7 +379,9 @@ void add_ls(Tool& tool) {
       if (!options->tier.tier.empty()) json["on_nodes"] = json_of(saves);
       return print_json(json);
     }
-    if (rows.empty()) print_line(cat("no checkpoints in ", directory.string()));
+    if (rows.empty())
+      print_line(
+          cat("no checkpoints in ", directory.string(), other_names(directory, options->name)));
     print_rows(rows);
     print_nodes(saves);
     print_failures(failures, newest);

@@ -73,7 +73,7 @@ void add_pin(Tool& tool) {
   auto options = std::make_shared<PinArguments>();
   auto* command = tool.app.add_subcommand("pin", "Keep a checkpoint until it is unpinned");
   command->add_option("DIR", options->directory, "Directory of checkpoints")->required();
-  command->add_option("STEP", options->step, "Its step")->required()->check(CLI::NonNegativeNumber);
+  command->add_option("STEP", options->step, "Its step")->required()->check(whole_number());
   command->add_option("--name", options->name, "The name in NAME-STEP, where there are several");
   command->add_flag("--remove", options->remove, "Unpin it");
   add_json(*command, tool);

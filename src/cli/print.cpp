@@ -5,12 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <system_error>
 #include <utility>
 
 #include "base/text.hpp"
@@ -172,7 +174,9 @@ void to_output(const std::string& name, const std::function<void(std::ostream&)>
   // What stands in a file behind /dev/stdout is not this command's.
   const bool adds = is_stream(name);
   if (!adds) require_none_of_a_checkpoint(name);
+  errno = 0;
   std::ofstream file(name, std::ios::binary | (adds ? std::ios::app : std::ios::trunc));
+  const bool opened = file.is_open();
   if (file && adds) {
     write(file);
   } else if (file) {
@@ -181,7 +185,12 @@ void to_output(const std::string& name, const std::function<void(std::ostream&)>
   }
   file.close();
   if (!file) {
-    throw Error(Code::io, cat("cannot write ", name), "",
+    const auto why = errno != 0 ? std::generic_category().message(errno) : "";
+    std::error_code ignored;
+    if (opened && !adds && std::filesystem::is_regular_file(name, ignored)) {
+      std::filesystem::remove(name, ignored);  // a part of it would pass for all of it
+    }
+    throw Error(Code::io, cat("cannot write ", name), why,
                 "Check that the directory exists, may be written and has space.")
         .at(name);
   }

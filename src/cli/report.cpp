@@ -29,7 +29,7 @@ std::string only_name(const Address& directory) {
   if (names.empty()) {
     throw Error(Code::not_found, cat("there are no numbered checkpoints in ", directory.string()),
                 "a report is about saves that follow each other",
-                "Give a directory of a CheckpointManager; cairn ls lists what is there.");
+                "cairn ls tells what is there, and which saves failed.");
   }
   if (names.size() == 1) return *names.begin();
   std::string all;

@@ -1,8 +1,10 @@
 // cairn selftest: whether this installation keeps its promises, in a second.
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
+#include <system_error>
 
 #include "base/text.hpp"
 #include "cairn/checkpoint_manager.hpp"
@@ -113,7 +115,8 @@ void run(Tool& tool, const std::string& given) {
       ((given.empty() ? fs::temp_directory_path() : fs::path(given)) / "cairn-selftest-XXXXXX")
           .string();
   if (!mkdtemp(path.data())) {
-    throw Error(Code::io, cat("no directory can be made at ", path), "",
+    throw Error(Code::io, cat("no directory can be made at ", path),
+                std::generic_category().message(errno),
                 "Give another place: cairn selftest DIRECTORY.")
         .at(path);
   }

@@ -57,6 +57,15 @@ Address require_directory(const Address& given) {
   return directory;
 }
 
+CLI::Validator whole_number() {
+  return {[](std::string& text) {
+            std::int64_t value = 0;
+            const bool sound = parse_number(text, value) && value >= 0;
+            return sound ? "" : cat(text, " is no whole number from 0 on");
+          },
+          "NONNEGATIVE"};
+}
+
 void add_json(CLI::App& command, Tool& tool) {
   command.add_flag("--json", tool.json, "Print JSON");
 }

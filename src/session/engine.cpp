@@ -1,5 +1,6 @@
 #include "session/engine.hpp"
 
+#include <exception>
 #include <utility>
 
 #include "base/text.hpp"
@@ -46,9 +47,10 @@ Engine::~Engine() {
   if (!impl_->trace) return;
   try {
     write_trace();
-  } catch (...) {
+  } catch (const std::exception& error) {
     try {
-      log(LogLevel::warning, cat("the trace of rank ", job.rank(), " is not written"));
+      log(LogLevel::warning,
+          cat("the trace of rank ", job.rank(), " is not written: ", error.what()));
     } catch (...) {  // no more than a message is lost
     }
   }

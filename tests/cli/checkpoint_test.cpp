@@ -320,6 +320,8 @@ TEST_F(Checkpoint, LsTellsNewestSupersededAndDamaged) {
   save(10);
   save(20);
   save(15);  // goes back: 20 is left behind
+  EXPECT_THAT(run_tool({"ls", directory(), "--name", "zz"}).out,
+              HasSubstr("of the name zz; there are those of ckpt"));
   const auto ten = files(directory() + "/ckpt-10");
   fs::resize_file(ten.front(), 3);
   options_.name = "other";

@@ -165,6 +165,7 @@ TEST_F(Report, OfADirectoryWithoutCheckpointsIsAnError) {
   const auto ran = run_tool({"report", scratch_.path().string()});
   EXPECT_EQ(ran.status, 2);
   EXPECT_THAT(ran.err, HasSubstr("there are no numbered checkpoints in"));
+  EXPECT_THAT(ran.err, HasSubstr("which saves failed"));
 }
 
 }  // namespace

@@ -50,7 +50,8 @@ std::optional<Address> named_by_state_file(const Address& directory) {
 [[noreturn]] void none_in(const Address& directory) {
   const auto other = recognise_other(directory);
   throw Error(Code::not_found, cat("there is no checkpoint in ", directory.string()),
-              other ? other->what : "it has no state file", other ? other->way_out : "")
+              other ? other->what : "neither an index nor a state file is there",
+              other ? other->way_out : "cairn ls tells which saves failed there, if any did.")
       .at(directory.string());
 }
 
