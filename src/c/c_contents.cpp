@@ -65,7 +65,6 @@ Box box_of(const BundleReader& reader, const std::string& key, const int64_t* st
 }  // namespace
 
 int cairn_open(const char* prefix, cairn_contents** contents) {
-  if (contents) *contents = nullptr;
   return call([&] {
     given(contents, "the address for the result");
     auto reader = std::make_unique<BundleReader>(&given(prefix, "the prefix"));

@@ -59,7 +59,6 @@ CheckpointManager& of(cairn_manager* manager) { return given(manager, "the manag
 
 int cairn_manager_create(cairn_group* group, const char* directory, const cairn_options* options,
                          cairn_manager** manager) {
-  if (manager) *manager = nullptr;
   return call([&] {
     const auto& ranks = given(group, "the group").group;
     together(ranks, [&] {
@@ -83,7 +82,6 @@ int cairn_manager_save(cairn_manager* manager, int64_t step, const cairn_state* 
 
 int cairn_manager_save_async(cairn_manager* manager, int64_t step, const cairn_state* state,
                              const cairn_save_options* options, cairn_save** save) {
-  if (save) *save = nullptr;
   return call([&] {
     State none;
     auto handle =

@@ -363,13 +363,13 @@ static void managers(const char* directory) {
   cairn_set_error(CAIRN_IO, NULL, NULL, NULL);
 }
 
-/* A program that looks at the handle after an error, or frees it, finds none. */
-static void what_fails_gives_no_handle(const char* directory) {
+/* A program that looks at the handle after an error, or frees it, finds what it had. */
+static void what_fails_leaves_the_handle(const char* directory) {
   char path[4096];
   cairn_group* group;
-  cairn_manager* m = (cairn_manager*)path;
-  cairn_contents* contents = (cairn_contents*)path;
-  cairn_save* save = (cairn_save*)path;
+  cairn_manager* m = NULL;
+  cairn_contents* contents = NULL;
+  cairn_save* save = NULL;
   cairn_restore_options* options;
   cairn_state* s;
   OK(cairn_group_serial(&group));
@@ -470,6 +470,6 @@ int main(int argc, char** argv) {
   options();
   managers(argv[1]);
   shared_memory(argv[1]);
-  what_fails_gives_no_handle(argv[1]);
+  what_fails_leaves_the_handle(argv[1]);
   return 0;
 }
