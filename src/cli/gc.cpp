@@ -234,7 +234,7 @@ void add_gc(Tool& tool) {
       ->check(whole_number());
   command->add_option("--keep-every-hours", options->keep.every_hours, "One in so many hours stays")
       ->needs(most)
-      ->check(whole_number());
+      ->check(CLI::NonNegativeNumber);
   command->add_option("--keep-best", options->keep.best, "So many of the best by metric stay")
       ->needs(most)
       ->check(whole_number());
