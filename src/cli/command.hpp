@@ -26,7 +26,7 @@ int run_tool(int argc, char** argv, const Address& here);
 CLI::Validator whole_number();
 
 /// --json of commands that say what they did or found.
-void add_json(CLI::App& command, Tool&);
+CLI::Option* add_json(CLI::App& command, Tool&);
 
 /// --tier and --node of commands that see what is on nodes.
 struct TierOption {

@@ -2,15 +2,19 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <map>
+#include <ostream>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cli/command.hpp"
 #include "cli/failures.hpp"
+#include "cli/open_metrics.hpp"
 #include "cli/print.hpp"
 #include "cli/target.hpp"
 #include "store/contents/open_checkpoint.hpp"
+#include "store/directory/catalog.hpp"
 #include "tools/node_saves.hpp"
 
 namespace cairn::cli {
@@ -173,19 +177,57 @@ Json json_of(const io::Path& directory, const std::vector<Row>& rows) {
   return {{"directory", directory.string()}, {"checkpoints", std::move(list)}};
 }
 
+// Of each name under which saves were tried or are seen.
+std::map<std::string, Measured> measure(const Address& directory, const std::vector<Row>& rows,
+                                        const std::vector<NodeSave>& saves,
+                                        const Failures& failures) {
+  std::map<std::string, Measured> names;
+  for (const auto& row : rows) names[row.meta.name];
+  for (const auto& save : saves) names[save.name];
+  for (const auto& [name, status] : failures) names[name].failures = status;
+  for (auto& [name, measured] : names) {
+    std::vector<Row> mine;
+    std::vector<NodeSave> on_nodes;
+    const auto catalog = scan_catalog(location_of(directory, name));
+    const auto live = restorable(catalog);
+    measured.checkpoints = std::ssize(live);
+    for (const auto* entry : live) {
+      const auto of = std::find_if(rows.begin(), rows.end(), [&](const auto& row) {
+        return row.meta.name == name && row.meta.step == entry->step;
+      });
+      if (of == rows.end()) continue;
+      if (!measured.newest) measured.newest = of->meta;
+      mine.push_back(*of);
+    }
+    for (const auto& save : saves) {
+      if (save.name != name) continue;
+      if (!measured.margin) measured.margin = save.margin;
+      on_nodes.push_back(save);
+    }
+    const auto risk = risk_of(mine, on_nodes);
+    measured.since_save_seconds = risk.since_save;
+    measured.since_home_seconds = risk.since_home;
+  }
+  return names;
+}
+
 }  // namespace
 
 void add_stats(Tool& tool) {
   struct Options {
     std::string directory;
     TierOption tier;
+    bool open_metrics = false;
   };
   auto options = std::make_shared<Options>();
   auto* command = tool.app.add_subcommand("stats", "Show what the saves of a directory cost");
   command->add_option("DIR", options->directory, "Directory of checkpoints")->required();
   add_tier(*command, options->tier,
            "The nodes' directory, as the job was given it: also what is there");
-  add_json(*command, tool);
+  command
+      ->add_flag("--openmetrics", options->open_metrics,
+                 "Print what monitors read, of each name and its newest checkpoint")
+      ->excludes(add_json(*command, tool));
   command->footer(
       "In the order in which they were committed. Seconds are those until the index was sealed, "
       "as\n"
@@ -197,10 +239,13 @@ void add_stats(Tool& tool) {
       "Where saves have failed, the last line says since when, which, and why.\n"
       "With --tier also saves on nodes, as far as they can be seen from here: \"write\" the "
       "longest\n"
-      "of any rank, \"protect\" the parity; and what would be lost now.\n\n"
+      "of any rank, \"protect\" the parity; and what would be lost now.\n"
+      "--openmetrics is for Prometheus, and the textfile collector of its node_exporter: of each\n"
+      "name the newest checkpoint, its save, failures and what would be lost now.\n\n"
       "Examples:\n"
       "  cairn stats run/ckpt\n"
-      "  cairn stats run/ckpt --json | jq '.checkpoints[].statistics.total_seconds'");
+      "  cairn stats run/ckpt --json | jq '.checkpoints[].statistics.total_seconds'\n"
+      "  cairn stats run/ckpt --openmetrics >cairn.tmp && mv cairn.tmp /var/lib/node/cairn.prom");
   command->callback([&tool, options] {
     const auto directory = require_directory(tool.at(options->directory));
     const auto rows = collect(directory);
@@ -210,6 +255,11 @@ void add_stats(Tool& tool) {
     }
     const auto risk = risk_of(rows, saves);
     const auto failures = failures_in(directory);
+    if (options->open_metrics) {
+      const auto path = std::filesystem::absolute(directory.path()).string();
+      const auto text = open_metrics(path, measure(directory, rows, saves, failures));
+      return to_output("", [&](std::ostream& out) { out << text; });
+    }
     if (tool.json) {
       auto json = json_of(directory.path(), rows);
       json["failures"] = json_of(failures);

@@ -66,8 +66,8 @@ CLI::Validator whole_number() {
           "NONNEGATIVE"};
 }
 
-void add_json(CLI::App& command, Tool& tool) {
-  command.add_flag("--json", tool.json, "Print JSON");
+CLI::Option* add_json(CLI::App& command, Tool& tool) {
+  return command.add_flag("--json", tool.json, "Print JSON");
 }
 
 void add_tier(CLI::App& command, TierOption& option, const std::string& what) {
