@@ -42,10 +42,11 @@ class Page {
   void add(const std::string& name, const std::string& unit, const char* help, Samples&& samples) {
     const auto family = cat("cairn_", name, unit.empty() ? "" : "_", unit);
     std::string lines;
-    for (const auto& [of, measured] : names_) {
-      samples(measured, [&](auto value, const Labels& more = {}) {
-        lines +=
-            cat(family, "{directory=\"", label_text(directory_), "\",name=\"", label_text(of), '"');
+    for (const auto& entry : names_) {
+      const auto& name_of = entry.first;
+      samples(entry.second, [&](auto value, const Labels& more = {}) {
+        lines += cat(family, "{directory=\"", label_text(directory_), "\",name=\"",
+                     label_text(name_of), '"');
         for (const auto& [label, text] : more) {
           lines += cat(',', label, "=\"", label_text(text), '"');
         }

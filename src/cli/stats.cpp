@@ -185,15 +185,17 @@ std::map<std::string, Measured> measure(const Address& directory, const std::vec
   for (const auto& row : rows) names[row.meta.name];
   for (const auto& save : saves) names[save.name];
   for (const auto& [name, status] : failures) names[name].failures = status;
-  for (auto& [name, measured] : names) {
+  for (auto& entry : names) {
+    const auto& name = entry.first;
+    auto& measured = entry.second;
     std::vector<Row> mine;
     std::vector<NodeSave> on_nodes;
     const auto catalog = scan_catalog(location_of(directory, name));
     const auto live = restorable(catalog);
     measured.checkpoints = std::ssize(live);
-    for (const auto* entry : live) {
+    for (const auto* one : live) {
       const auto of = std::find_if(rows.begin(), rows.end(), [&](const auto& row) {
-        return row.meta.name == name && row.meta.step == entry->step;
+        return row.meta.name == name && row.meta.step == one->step;
       });
       if (of == rows.end()) continue;
       if (!measured.newest) measured.newest = of->meta;

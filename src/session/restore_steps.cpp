@@ -7,6 +7,7 @@
 #include "base/wire.hpp"
 #include "cairn/log.hpp"
 #include "group/collectives.hpp"
+#include "session/restore/find_tensor.hpp"
 #include "session/restore/restore.hpp"
 #include "session/save/measure.hpp"
 #include "session/schedule/turns.hpp"
