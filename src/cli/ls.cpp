@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
-#include <set>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
@@ -307,12 +306,9 @@ void mark_home(std::vector<NodeSave>& saves, const std::vector<Row>& rows) {
 // What else there is where a name was asked for that has none.
 std::string other_names(const Address& directory, const std::string& name) {
   if (name.empty()) return "";
-  std::set<std::string> names;
-  for (const auto& prefix : list_prefixes(directory)) {
-    if (const auto split = commit::split_step(prefix)) names.insert(split->name);
-  }
   std::string all;
-  for (const auto& one : names) all += (all.empty() ? "; there are those of " : ", ") + one;
+  for (const auto& one : names_of(list_prefixes(directory)))
+    all += (all.empty() ? "; there are those of " : ", ") + one;
   return cat(" of the name ", name, all);
 }
 

@@ -132,7 +132,8 @@ void add_trouble(Page& page) {
              lost(one.since_save_seconds, "processes");
              lost(one.since_home_seconds, "nodes");
            });
-  page.add("nodes_margin", "", "Nodes of any set that may still be lost without the newest there.",
+  page.add("nodes_margin", "",
+           "How many more nodes may be lost with the newest there still to be had; -1: it is not.",
            [](const auto& one, auto&& is) {
              if (one.margin) is(std::int64_t{*one.margin});
            });

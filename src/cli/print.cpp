@@ -174,25 +174,31 @@ void to_output(const std::string& name, const std::function<void(std::ostream&)>
   // What stands in a file behind /dev/stdout is not this command's.
   const bool adds = is_stream(name);
   if (!adds) require_none_of_a_checkpoint(name);
-  errno = 0;
-  std::ofstream file(name, std::ios::binary | (adds ? std::ios::app : std::ios::trunc));
-  const bool opened = file.is_open();
-  if (file && adds) {
-    write(file);
-  } else if (file) {
-    io::posix_file_system()->limit_access(name, access);
-    write(file);
-  }
-  file.close();
-  if (!file) {
-    const auto why = errno != 0 ? std::generic_category().message(errno) : "";
-    std::error_code ignored;
-    if (opened && !adds && std::filesystem::is_regular_file(name, ignored)) {
-      std::filesystem::remove(name, ignored);  // a part of it would pass for all of it
-    }
-    throw Error(Code::io, cat("cannot write ", name), why,
+  std::error_code ignored;
+  const bool is_new = !std::filesystem::exists(std::filesystem::symlink_status(name, ignored));
+  const auto refuse = [&](int why) {
+    throw Error(Code::io, cat("cannot write ", name), std::generic_category().message(why),
                 "Check that the directory exists, may be written and has space.")
         .at(name);
+  };
+  std::ofstream file(name, std::ios::binary | (adds ? std::ios::app : std::ios::trunc));
+  if (!file) refuse(errno);
+  // Thrown where writing fails: later on nobody knows why.
+  file.exceptions(std::ios::failbit | std::ios::badbit);
+  const auto take_away = [&] {  // a part of it would pass for all of it
+    if (is_new) std::filesystem::remove(name, ignored);
+  };
+  try {
+    if (!adds) io::posix_file_system()->limit_access(name, access);
+    write(file);
+    file.close();
+  } catch (const std::ios_base::failure&) {
+    const int why = errno;
+    take_away();
+    refuse(why);
+  } catch (...) {
+    take_away();
+    throw;
   }
 }
 

@@ -45,8 +45,8 @@ bool is_stream(const std::string& file);
 bool is_standard_output(const std::string& file);
 
 /// What `write` prints, in this file (replaced, unless it is one of a checkpoint), which is no more
-/// open than `access` (io::Status),, to which a stream
-/// is added, or, if the name is empty, on standard output.
+/// open than `access` (io::Status); a stream is added to. Without a name it is on standard
+/// output. What cannot be written whole goes again if it was not there before.
 void to_output(const std::string& file, const std::function<void(std::ostream&)>& write,
                unsigned access = io::Status().access);
 

@@ -20,20 +20,23 @@ struct ReportArguments {
   std::string directory, name, key, output;
 };
 
-// The name whose saves are in the directory. Of several one must be chosen.
-std::string only_name(const Address& directory) {
-  std::set<std::string> names;
-  for (const auto& prefix : list_prefixes(directory)) {
-    if (const auto split = commit::split_step(prefix)) names.insert(split->name);
-  }
+// The name whose saves are in the directory. Of several one must be chosen: `asked`.
+std::string chosen_name(const Address& directory, const std::string& asked) {
+  const auto names = names_of(list_prefixes(directory));
+  if (names.contains(asked)) return asked;
   if (names.empty()) {
     throw Error(Code::not_found, cat("there are no numbered checkpoints in ", directory.string()),
                 "a report is about saves that follow each other",
                 "cairn ls tells what is there, and which saves failed.");
   }
-  if (names.size() == 1) return *names.begin();
+  if (asked.empty() && names.size() == 1) return *names.begin();
   std::string all;
   for (const auto& name : names) all += (all.empty() ? "" : ", ") + name;
+  if (!asked.empty()) {
+    throw Error(Code::not_found,
+                cat("there are no checkpoints of the name ", asked, " in ", directory.string()),
+                "there are those of " + all, "Choose one of these with --name.");
+  }
   throw Error(Code::invalid_argument, "there are checkpoints of several names: " + all, "",
               "Choose one with --name.");
 }
@@ -87,7 +90,8 @@ Json json_of(const RunReport& report) {
 
 void run(Tool& tool, const ReportArguments& options) {
   const auto directory = require_directory(tool.at(options.directory));
-  const auto name = options.name.empty() ? only_name(directory) : options.name;
+  if (!options.name.empty()) commit::check_checkpoint_name(options.name);
+  const auto name = chosen_name(directory, options.name);
   commit::check_checkpoint_name(name);
   const auto report = read_run(location_of(directory, name), options.key);
   const auto write = [](const std::string& path, const std::string& page) {

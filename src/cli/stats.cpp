@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <ostream>
 
 #include "base/text.hpp"
@@ -13,6 +14,8 @@
 #include "cli/open_metrics.hpp"
 #include "cli/print.hpp"
 #include "cli/target.hpp"
+#include "store/commit/names.hpp"
+#include "store/contents/find_checkpoints.hpp"
 #include "store/contents/open_checkpoint.hpp"
 #include "store/directory/catalog.hpp"
 #include "tools/node_saves.hpp"
@@ -92,10 +95,8 @@ void print(const std::vector<Row>& rows) {
 struct Risk {
   double since_save = -1, since_home = -1;
 };
-Risk risk_of(const std::vector<Row>& rows, const std::vector<NodeSave>& saves) {
-  double home = 0, any = 0;
-  for (const auto& row : rows) home = std::max(home, row.meta.wall_time_seconds);
-  any = home;
+Risk risk_of(double home, const std::vector<NodeSave>& saves) {
+  double any = home;
   for (const auto& save : saves) {
     if (save.margin >= 0 && !save.superseded) any = std::max(any, save.time);
   }
@@ -177,40 +178,46 @@ Json json_of(const io::Path& directory, const std::vector<Row>& rows) {
   return {{"directory", directory.string()}, {"checkpoints", std::move(list)}};
 }
 
+// What the newest of these that is there still tells of itself.
+std::optional<CheckpointMeta> newest_meta(const Address& directory, const std::string& name,
+                                          const std::vector<const CatalogEntry*>& live) {
+  for (const auto* one : live) {
+    try {
+      return open_checkpoint(directory / commit::prefix_name(name, one->step))->meta;
+    } catch (const Error&) {  // it was removed just now
+    }
+  }
+  return std::nullopt;
+}
+
 // Of each name under which saves were tried or are seen.
-std::map<std::string, Measured> measure(const Address& directory, const std::vector<Row>& rows,
-                                        const std::vector<NodeSave>& saves,
-                                        const Failures& failures) {
-  std::map<std::string, Measured> names;
-  for (const auto& row : rows) names[row.meta.name];
-  for (const auto& save : saves) names[save.name];
-  for (const auto& [name, status] : failures) names[name].failures = status;
-  for (auto& entry : names) {
-    const auto& name = entry.first;
-    auto& measured = entry.second;
-    std::vector<Row> mine;
-    std::vector<NodeSave> on_nodes;
+std::map<std::string, Measured> measure(const Address& directory,
+                                        const std::vector<NodeSave>& saves) {
+  const auto failures = failures_in(directory);
+  auto names = names_of(list_prefixes(directory));
+  for (const auto& save : saves) names.insert(save.name);
+  for (const auto& [name, status] : failures) names.insert(name);
+  std::map<std::string, Measured> all;
+  for (const auto& name : names) {
+    auto& measured = all[name];
     const auto catalog = scan_catalog(location_of(directory, name));
     const auto live = restorable(catalog);
     measured.checkpoints = std::ssize(live);
-    for (const auto* one : live) {
-      const auto of = std::find_if(rows.begin(), rows.end(), [&](const auto& row) {
-        return row.meta.name == name && row.meta.step == one->step;
-      });
-      if (of == rows.end()) continue;
-      if (!measured.newest) measured.newest = of->meta;
-      mine.push_back(*of);
-    }
+    measured.newest = newest_meta(directory, name, live);
+    if (const auto at = failures.find(name); at != failures.end()) measured.failures = at->second;
+    std::vector<NodeSave> on_nodes;
     for (const auto& save : saves) {
       if (save.name != name) continue;
-      if (!measured.margin) measured.margin = save.margin;
+      if (!measured.margin && !save.superseded) measured.margin = save.margin;
       on_nodes.push_back(save);
     }
-    const auto risk = risk_of(mine, on_nodes);
+    double home = 0;
+    for (const auto* one : live) home = std::max(home, one->save.wall_time_seconds);
+    const auto risk = risk_of(home, on_nodes);
     measured.since_save_seconds = risk.since_save;
     measured.since_home_seconds = risk.since_home;
   }
-  return names;
+  return all;
 }
 
 }  // namespace
@@ -250,18 +257,20 @@ void add_stats(Tool& tool) {
       "  cairn stats run/ckpt --openmetrics >cairn.tmp && mv cairn.tmp /var/lib/node/cairn.prom");
   command->callback([&tool, options] {
     const auto directory = require_directory(tool.at(options->directory));
-    const auto rows = collect(directory);
     std::vector<NodeSave> saves;
     if (!options->tier.tier.empty()) {
       saves = node_saves(directory, options->tier.tier, options->tier.nodes);
     }
-    const auto risk = risk_of(rows, saves);
-    const auto failures = failures_in(directory);
     if (options->open_metrics) {
       const auto path = std::filesystem::absolute(directory.path()).string();
-      const auto text = open_metrics(path, measure(directory, rows, saves, failures));
+      const auto text = open_metrics(path, measure(directory, saves));
       return to_output("", [&](std::ostream& out) { out << text; });
     }
+    const auto rows = collect(directory);
+    double home = 0;
+    for (const auto& row : rows) home = std::max(home, row.meta.wall_time_seconds);
+    const auto risk = risk_of(home, saves);
+    const auto failures = failures_in(directory);
     if (tool.json) {
       auto json = json_of(directory.path(), rows);
       json["failures"] = json_of(failures);

@@ -186,7 +186,16 @@ CheckpointContents CheckpointManager::open(std::int64_t step) {
     self.engine.meet();
     self.engine.settle();
     require_same(group, "the step", cat(step));
-    return tell_contents(self.job, self.job.prefix(step));
+    try {
+      return tell_contents(self.job, self.job.prefix(step));
+    } catch (const Error& error) {
+      if (error.code() != Code::not_found) throw;
+      from_root(group, [&]() -> std::string {  // throws where the whole directory is gone
+        self.store.look_again();
+        return "";
+      });
+      throw;
+    }
   });
 }
 

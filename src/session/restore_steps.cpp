@@ -135,6 +135,14 @@ bool Restorer::changed_meanwhile(std::int64_t step) {
   return !message.empty();
 }
 
+// Throws where the directory as a whole is gone: then no step of it is there.
+void Restorer::look_again() {
+  from_root(*job.group, [&]() -> std::string {
+    store.look_again();
+    return "";
+  });
+}
+
 // The steps to try, newest first, and what is passed over before the first of them.
 RestoreChoices Restorer::choose() {
   const auto message = from_root(*job.group, [&] {
@@ -223,6 +231,7 @@ RestoreReport Restorer::restore(std::int64_t step, State& state, const RestoreOp
   for (int looks = 64; !report; --looks) try {
       report = restore_step(step, state, options, &touched);
     } catch (const Error& error) {
+      if (error.code() == Code::not_found) look_again();
       if (!is_damage(error) || error.code() == Code::not_found) throw;
       // What its owner has just replaced is read anew, and what it has removed is not there.
       if (looks == 0 || !changed_meanwhile(step)) {

@@ -31,6 +31,7 @@ class Restorer : EngineParts {
   RestoreReport restore_step(std::int64_t step, State&, const RestoreOptions&, Touched* = nullptr);
   std::optional<Format> twin_of(std::int64_t step);
   RestoreChoices choose();
+  void look_again();
   bool changed_meanwhile(std::int64_t step);
   void remember_damage(std::int64_t step, const Error&);  // local
 };

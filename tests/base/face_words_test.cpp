@@ -38,6 +38,18 @@ TEST(FaceWords, OptionsHaveTheNameThatAllFacesSet) {
   EXPECT_EQ(python("or use Writer::posix: the files"), "or use 'posix': the files");
 }
 
+TEST(FaceWords, CallsAndOptionsAsTheFaceHasThem) {
+  const auto* text = "steps() lists what restore(step) takes: FrozenOptions::read_every is -1";
+  EXPECT_EQ(in_words_of(Face::c, text),
+            "cairn_manager_steps() lists what cairn_manager_restore() "
+            "takes: 'frozen.read_every' is -1");
+  EXPECT_EQ(in_words_of(Face::fortran, text),
+            "manager%steps() lists what manager%restore() takes: "
+            "'frozen.read_every' is -1");
+  EXPECT_EQ(in_words_of(Face::python, "cairn::mpi on ranks"), "a communicator on ranks");
+  EXPECT_EQ(in_words_of(Face::c, "cairn::mpi() of"), "cairn_group_mpi() of");
+}
+
 TEST(FaceWords, FortranTellsShapesAndBoxesInItsOrderAndFromOne) {
   const auto fortran = [](std::string_view text) {
     EXPECT_EQ(in_words_of(Face::c, text), text);

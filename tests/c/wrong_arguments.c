@@ -371,7 +371,10 @@ static void what_fails_leaves_the_handle(const char* directory) {
   cairn_contents* contents = NULL;
   cairn_save* save = NULL;
   cairn_restore_options* options;
+  cairn_options* wrong;
+  cairn_manager* other = NULL;
   cairn_state* s;
+  char text[8] = "longer", small[3] = "";
   OK(cairn_group_serial(&group));
   CHECK(cairn_manager_create(group, "/dev/null/run", NULL, &m) != CAIRN_OK);
   CHECK(m == NULL);
@@ -383,7 +386,19 @@ static void what_fails_leaves_the_handle(const char* directory) {
   FAILS(cairn_manager_save_async(m, 1, NULL, NULL, &save), CAIRN_INVALID_ARGUMENT, "NULL");
   CHECK(save == NULL);
   IS_NULL(cairn_save_error(save));
+  OK(cairn_options_create(&wrong));
+  OK(cairn_options_set(wrong, "frozen.read_every", "-1"));
+  FAILS(cairn_manager_create(group, path, wrong, &other), CAIRN_INVALID_ARGUMENT,
+        "'frozen.read_every' is -1");
+  cairn_options_free(wrong);
   OK(cairn_state_create(&s));
+  OK(cairn_state_add_text(s, "text", text, sizeof(text), -1, '\0'));
+  OK(cairn_manager_save(m, 2, s, NULL, NULL));
+  cairn_state_free(s);
+  OK(cairn_state_create(&s));
+  OK(cairn_state_add_text(s, "text", small, sizeof(small), -1, '\0'));
+  FAILS(cairn_manager_restore(m, 2, s, NULL, NULL), CAIRN_INVALID_ARGUMENT, "6 bytes");
+  CHECK(strcmp(cairn_last_error()->tensor, "text") == 0);
   FAILS(cairn_state_attribute(s, "u", "note", "hello"), CAIRN_INVALID_ARGUMENT, "double quotes");
   OK(cairn_restore_options_create(&options));
   FAILS(cairn_restore_options_set(options, "rename", "v"), CAIRN_INVALID_ARGUMENT, "rename.KEY");

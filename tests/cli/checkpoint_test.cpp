@@ -320,6 +320,9 @@ TEST_F(Checkpoint, LsTellsNewestSupersededAndDamaged) {
   save(10);
   save(20);
   save(15);  // goes back: 20 is left behind
+  EXPECT_THAT(run_tool({"cat", directory() + "/ckpt-10", "field", "-o", "/dev/full"}).err,
+              HasSubstr("No space left on device"));
+  EXPECT_TRUE(fs::is_character_file("/dev/full"));
   EXPECT_THAT(run_tool({"ls", directory(), "--name", "zz"}).out,
               HasSubstr("of the name zz; there are those of ckpt"));
   const auto ten = files(directory() + "/ckpt-10");

@@ -221,6 +221,7 @@ TEST_F(Gc, StepsThatShareAFileAreCompletedToldOfAndRemoved) {
   EXPECT_THAT(run_tool({"ls", directory}).out, HasSubstr("whole, newest, shares 7.81 KiB"));
   EXPECT_EQ(run_tool({"ls", directory, "--json"}).json()["checkpoints"][0]["shared_bytes"], 8000);
   EXPECT_THAT(gc({"--max-to-keep", "2"}).out, HasSubstr("remove ckpt-1"));
+  EXPECT_THAT(gc({"--max-to-keep", "-1"}).err, HasSubstr("-1 is no whole number from 0 on"));
   EXPECT_EQ(names(3), 2);
   EXPECT_EQ(run_tool({"verify", directory}).status, 0);
   const auto file = scratch_.path() / "ckpt-2.data-00001-of-00003";

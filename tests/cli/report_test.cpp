@@ -161,6 +161,16 @@ TEST_F(Report, NamesTheWholePathAndTheHost) {
   EXPECT_THAT(ran.out, HasSubstr(" on " + host_name() + "."));
 }
 
+TEST_F(Report, OfANameThatHasNoneIsAnError) {
+  {
+    CheckpointManager manager(serial_group(), scratch_.path(), options_);
+    save(manager, 1);
+  }
+  const auto ran = run_tool({"report", scratch_.path().string(), "--name", "zz"});
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_THAT(ran.err, HasSubstr("there are those of ckpt"));
+}
+
 TEST_F(Report, OfADirectoryWithoutCheckpointsIsAnError) {
   const auto ran = run_tool({"report", scratch_.path().string()});
   EXPECT_EQ(ran.status, 2);

@@ -35,4 +35,12 @@ std::vector<std::string> list_prefixes(const Address& directory) {
   return prefixes;
 }
 
+std::set<std::string> names_of(const std::vector<std::string>& prefixes) {
+  std::set<std::string> names;
+  for (const auto& prefix : prefixes) {
+    if (const auto split = commit::split_step(prefix)) names.insert(split->name);
+  }
+  return names;
+}
+
 }  // namespace cairn

@@ -1,5 +1,6 @@
 #pragma once
 /// Which checkpoints lie in a directory. By one process.
+#include <set>
 #include <string>
 #include <vector>
 
@@ -11,5 +12,7 @@ namespace cairn {
 /// "X.h5" of Cairn's, and of those that were lost; ascending, those that end in -STEP by name, then
 /// step.
 std::vector<std::string> list_prefixes(const Address& directory);
+/// The NAMEs of those among them that end in -STEP.
+std::set<std::string> names_of(const std::vector<std::string>& prefixes);
 
 }  // namespace cairn

@@ -299,9 +299,14 @@ std::vector<CatalogEntry> scan_catalog(const Location& at, const SizesOfSteps& s
 
 void mark_superseded(std::vector<CatalogEntry>& entries) {
   // From the newest on: as soon as what came later is known, so is what it leaves behind.
-  std::vector<std::int64_t> known;
-  for (const auto& entry : entries) known.push_back(entry.save.sequence);
-  std::sort(known.begin(), known.end());
+  const auto lacks_sequence = [](const CatalogEntry& entry) {
+    return entry.save.sequence <= 0 && !entry.damage.empty();
+  };
+  std::vector<std::int64_t> known;  // sequences, where some entry has none
+  if (std::any_of(entries.begin(), entries.end(), lacks_sequence)) {
+    for (const auto& entry : entries) known.push_back(entry.save.sequence);
+    std::sort(known.begin(), known.end());
+  }
   std::size_t behind = entries.size();  // from here on, all that came before what was looked at
   auto lowest = std::numeric_limits<std::int64_t>::max();  // step of those without a parent
   for (std::size_t now = entries.size(); now-- > 0;) {
@@ -320,8 +325,7 @@ void mark_superseded(std::vector<CatalogEntry>& entries) {
     // One of those that have no sequence is the parent where nothing else is.
     const bool has_parent = std::binary_search(known.begin(), known.end(), entry.save.parent);
     const auto is_parent = [&](const CatalogEntry& older) {
-      return !has_parent && older.save.sequence <= 0 && !older.damage.empty() &&
-             older.step < entry.step;
+      return !has_parent && lacks_sequence(older) && older.step < entry.step;
     };
     std::size_t from = now;
     while (from > 0 && !stays(entries[from - 1]) && !is_parent(entries[from - 1])) --from;

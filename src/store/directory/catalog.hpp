@@ -58,7 +58,8 @@ CatalogEntry look_at_step(const Location&, std::int64_t step);
 
 /// Marks what a return to an earlier checkpoint has left behind: whatever was committed between a
 /// checkpoint and the one that its run went on from. Where that is unknown: whatever has the same
-/// or a higher step than a later commit.
+/// or a higher step than a later commit. Where it is known and not there, it may be the last one
+/// before that cannot be read and has a lower step.
 void mark_superseded(std::vector<CatalogEntry>&);
 /// A checkpoint takes the place of what there was of its step, in the order of numbers.
 void enter(std::vector<CatalogEntry>&, CatalogEntry);

@@ -58,10 +58,7 @@ std::optional<Address> named_by_state_file(const Address& directory) {
 // By what is there: of the name whose checkpoint the state file names, or the only one.
 Address newest_of_all(const Address& directory, const std::optional<Address>& told) {
   const auto prefixes = list_prefixes(directory);
-  std::set<std::string> names;
-  for (const auto& prefix : prefixes) {
-    if (const auto split = commit::split_step(prefix)) names.insert(split->name);
-  }
+  auto names = names_of(prefixes);
   const auto split = told ? commit::split_step(told->name()) : std::nullopt;
   if (split && names.contains(split->name)) names = {split->name};
   if (names.empty() && prefixes.size() == 1) return directory / prefixes.front();

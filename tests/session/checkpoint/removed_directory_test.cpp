@@ -63,6 +63,9 @@ TEST_P(RemovedDirectory, IsCalledThat) {
         });
         expect_removed(rank, [&] { rank.save(11); });
         expect_removed(rank, [&] { rank.manager.restore_latest(rank.state); });
+        expect_removed(rank, [&] { rank.manager.restore(1, rank.state); });
+        expect_removed(rank, [&] { rank.manager.open(1); });
+        expect_removed(rank, [&] { rank.manager.steps(); });
         expect_removed(rank, [&] { rank.manager.pin(1); });
         expect_removed(rank, [&] { rank.manager.unpin(1); });
         EXPECT_FALSE(io::exists(*files_, "/run"));

@@ -157,6 +157,16 @@ TEST(Retention, OverALongHistory) {
   }
 }
 
+TEST(Retention, WhatNothingTellsOfStays) {
+  std::vector<CatalogEntry> entries(3);
+  entries[1].damage = "cut off";
+  entries[2].ours = true;
+  const auto decisions = decide_retention(entries, {.last = 1});
+  EXPECT_TRUE(decisions[0].stays && decisions[1].stays);
+  EXPECT_EQ(decisions[0].why, "not saved by Cairn");
+  EXPECT_EQ(decisions[1].why, "its index cannot be read, so nothing says that Cairn saved it");
+}
+
 TEST(Retention, SaysWhy) {
   std::vector<CatalogEntry> entries(7);
   for (std::size_t i = 0; i < entries.size(); ++i) {
