@@ -182,5 +182,23 @@ TEST_F(PlainOutput, NoneWhereItIsClosed) {
   }
 }
 
+// A part of a picture or a table would pass for all of it.
+TEST_F(PlainOutput, WhatCannotBeWrittenWholeGoesAgainUnlessItWasThere) {
+  const auto cut_off = [&](const std::string& file) {
+    return run_program(
+        {"/bin/sh", "-c",
+         cat("trap '' XFSZ; ulimit -f 1; exec '", CAIRN_TOOL, "' report \"$0\" -o \"$1\""),
+         directory_.string(), (directory_ / file).string()});
+  };
+  write_bytes(directory_ / "old.html", "old");
+  for (const auto* file : {"new.html", "old.html"}) {
+    const auto ran = cut_off(file);
+    EXPECT_EQ(ran.status, 2) << file;
+    EXPECT_THAT(ran.err, HasSubstr("File too large")) << file;
+  }
+  EXPECT_FALSE(fs::exists(directory_ / "new.html"));
+  EXPECT_TRUE(fs::exists(directory_ / "old.html"));
+}
+
 }  // namespace
 }  // namespace cairn::test

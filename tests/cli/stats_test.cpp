@@ -95,7 +95,8 @@ TEST(Stats, OfTheNodesWithWhatWouldBeLost) {
 
   ran = run_tool({"stats", directory, "--tier", tier, "--node", "here", "--openmetrics"});
   EXPECT_THAT(ran.out, HasSubstr("# TYPE cairn_nodes_margin gauge\n"));
-  EXPECT_THAT(ran.out, HasSubstr(",name=\"ckpt\"} 0\n"));
+  EXPECT_THAT(ran.out,
+              HasSubstr("cairn_nodes_margin{directory=\"" + directory + "\",name=\"ckpt\"} 0\n"));
   EXPECT_THAT(ran.out, testing::EndsWith("# EOF\n"));
 
   // Of another node nothing is seen from here, nor of a run without saves.
