@@ -5,6 +5,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "cairn/group.hpp"
 #include "cairn/restore_options.hpp"
@@ -18,7 +19,8 @@ class Redistributor;
 struct RedistributeOptions {
   /// How `to` is filled from `from`, as a restore fills a state from a checkpoint: other names, an
   /// offset in a larger tensor, keys that may be missing, conversion of dtypes (none unless it is
-  /// asked for). `direct_io` says nothing here.
+  /// asked for). `unused` is an error or nothing: the report has the keys. `direct_io` says nothing
+  /// here.
   RestoreOptions restore = {};
   /// A rank packs and unpacks so much at a time, and takes memory for at most five times as much:
   /// two such parts of each direction, and a piece that stays (an element that is larger travels
@@ -33,6 +35,7 @@ struct RedistributeReport {
   std::int64_t bytes_sent = 0;      ///< of these, what went from one rank to another
   std::int64_t buffer_bytes = 0;    ///< the most memory that a rank took for what was on its way
   std::set<std::string> kept_keys;  ///< not in `from`, as allowed: they keep what is in memory
+  std::vector<std::string> unused_keys;  ///< in `from`, and in no rank's `to`
 };
 
 /// Fills `to`, which says what each rank wants, from `from`, which says what each rank has.

@@ -31,6 +31,20 @@ enum class Conversion {
 };
 constexpr std::array<const char*, 3> words(Conversion) { return {"refuse", "exact", "round"}; }
 
+/// What a restore does about stored keys that no rank's state wants (RestoreReport::unused_keys).
+/// A program that forgot to add a tensor would go on with what is in memory.
+enum class Unused {
+  /// A warning names them. Where a state takes the form of what was saved, as those of Python do,
+  /// those that lie in a dict, list or object which the state has are an error.
+  automatic,
+  error,   ///< invalid_argument, before any array is touched
+  warn,    ///< also of what lies in a dict, list or object
+  silent,  ///< at the level `info` of the log
+};
+constexpr std::array<const char*, 4> words(Unused) {
+  return {"automatic", "error", "warn", "silent"};
+}
+
 /// The same on all ranks. Keys are those of the state; one that no rank's state has is an error.
 struct RestoreOptions {
   /// State key → the stored key that it is filled from, where that is another. Several state keys
@@ -40,7 +54,8 @@ struct RestoreOptions {
   std::map<std::string, Dims> offset = {};
   /// Keys that the checkpoint may lack: they keep what is in memory (RestoreReport::kept_keys).
   std::set<std::string> may_be_missing = {};
-  bool all_may_be_missing = false;
+  bool all_may_be_missing = false;  ///< a warning names those that are missing
+  Unused unused = Unused::automatic;
   /// What to do where the stored dtype differs from the state's: by key, and for all other keys.
   /// What does not fit its new dtype is found while bytes move, also with
   /// ManagerOptions::verify_first.
@@ -57,12 +72,13 @@ struct RestoreOptions {
   /// Members by name, as cairn/options.hpp says; the code that uses them compares them.
   template <class Self, class Visitor>
   static void visit(Self& self, Visitor&& options) {
-    auto& [rename, offset, may_be_missing, all_may_be_missing, convert_keys, convert, direct_io,
-           verify_first] = self;
+    auto& [rename, offset, may_be_missing, all_may_be_missing, unused, convert_keys, convert,
+           direct_io, verify_first] = self;
     options.settled("rename", rename);
     options.settled("offset", offset);
     options.settled("may_be_missing", may_be_missing);
     options.settled("all_may_be_missing", all_may_be_missing);
+    options.settled("unused", unused);
     options.settled("convert_keys", convert_keys);
     options.settled("convert", convert);
     options.own("direct_io", direct_io);

@@ -133,7 +133,15 @@ def _named(options, prefix=""):
 
 
 def _of_restore(options):
-    """The same, but for what the walk of the state does by itself: renamed prefixes. Keys may be a list."""
+    """The same, but for what the walk of the state does by itself: renamed prefixes. Keys may be a list, and
+    strict stands for two options."""
+    options = dict(options)
+    strict = options.pop("strict", None)
+    if strict is not None:
+        if not isinstance(strict, bool):
+            raise _refused("the option strict cannot be used", f"it is {strict!r}", "Give True or False.")
+        both = {"unused": "error"} if strict else {"unused": "warn", "all_may_be_missing": True}
+        options = {**both, **options}
     rename = options.get("rename")
     if isinstance(rename, collections.abc.Mapping):
         rename = {name: stored for name, stored in rename.items() if not is_pattern(name)}
@@ -327,6 +335,8 @@ class CheckpointManager:
         types    enumerations, dataclasses and named tuples that may come back and that the state does
                  not show: no class is found by the name that a file says
         options  may_be_missing={"key"}, rename={"new": "old"}, convert="exact", ...
+                 strict=True: all that is stored must be wanted (unused="error"). strict=False: what
+                 is stored and not wanted, or wanted and not stored, is a warning that names it.
                  In rename, names that end in * are prefixes: {"model/module.*": "model/*"}.
 
         Returns what was done, as a dict.

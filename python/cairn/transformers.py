@@ -59,7 +59,7 @@ class Checkpoints:
             raise _refused("the Trainer cannot resume", f"resume_from_checkpoint is {resume_from_checkpoint!r}",
                            "Give True: the manager knows its checkpoints.")
         progress = {"trainer": ""}
-        report = self.manager.restore_latest(progress)
+        report = self.manager.restore_latest(progress, unused="silent")
         if report is None:
             return super().train(None, *arguments, **options)
         self._restored_step = report["step"]
@@ -97,14 +97,14 @@ class Checkpoints:
 
     def _load_optimizer_and_scheduler(self, checkpoint):
         if checkpoint is not None:
-            self.manager.restore(self._restored_step, self._parts())
+            self.manager.restore(self._restored_step, self._parts(), unused="silent")
 
     def _load_scaler(self, checkpoint):
         pass
 
     def _load_rng_state(self, checkpoint):
         if checkpoint is not None:
-            self.manager.restore(self._restored_step, {"random": torch.RandomStates()})
+            self.manager.restore(self._restored_step, {"random": torch.RandomStates()}, unused="silent")
 
 
 class Trainer(Checkpoints, transformers.Trainer):

@@ -298,6 +298,14 @@ struct Checkpoint::Impl {
     }
   }
 
+  // What is not used is known when the last fill is done.
+  static void require_no_verdict(const RestoreOptions& restore) {
+    if (restore.unused != Unused::error) return;
+    throw Error(Code::invalid_argument, "RestoreOptions::unused cannot be error here",
+                "keys that are added later may still use what is stored",
+                "Call LoadStatus::assert_consumed() when all keys are there.");
+  }
+
   LoadStatus load(const io::Path& path, const RestoreOptions& restore, bool with_counter) {
     return guarded_alone(*group, with_counter ? "Checkpoint::restore" : "Checkpoint::read", [&] {
       group->meet();
@@ -307,6 +315,7 @@ struct Checkpoint::Impl {
       }
       const auto whole = checked_prefix(*group, path.has_filename() ? path : path.parent_path());
       require_same_options(*group, restore);
+      require_no_verdict(restore);
       require_same(*group, "CheckpointOptions",
                    {{"write.chunk_bytes", cat(options.write.chunk_bytes)},
                     {"verify_first", options.verify_first ? "true" : "false"}});
@@ -329,7 +338,7 @@ struct Checkpoint::Impl {
         counter = restored_counter;
         restored = io::Path(found);
       }
-      status->expected = false;
+      status->expected = restore.unused == Unused::silent;
       return LoadStatus(std::move(status));
     });
   }

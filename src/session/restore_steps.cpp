@@ -7,7 +7,7 @@
 #include "base/wire.hpp"
 #include "cairn/log.hpp"
 #include "group/collectives.hpp"
-#include "session/restore/find_tensor.hpp"
+#include "session/restore/left_over.hpp"
 #include "session/restore/restore.hpp"
 #include "session/save/measure.hpp"
 #include "session/schedule/turns.hpp"
@@ -54,28 +54,20 @@ std::vector<PastSave> saved_after(const Store& store, std::int64_t sequence) {
   return saves;
 }
 
-// The first few of many keys.
-std::string some_of(const std::vector<std::string>& keys) {
-  constexpr std::size_t most_told = 5;
-  std::string list;
-  for (std::size_t i = 0; i < std::min(keys.size(), most_told); ++i) {
-    list += cat(i > 0 ? ", '" : "'", shown_name(keys[i]), "'");
-  }
-  if (keys.size() > most_told) list += cat(" and ", keys.size() - most_told, " more");
-  return list;
-}
-
 }  // namespace
 
-// No warning: a program may restore a part on purpose, and a deliberate one looks like a mistake.
-void tell_differences(const RestoreReport& report) {
+void tell_differences(const RestoreReport& report, const RestoreOptions& options) {
   if (!report.unused_keys.empty()) {
-    log(LogLevel::info,
-        cat("of ", report.prefix, " the state has not wanted: ", some_of(report.unused_keys)));
+    const bool may_tell = options.unused != Unused::silent;
+    log(may_tell ? LogLevel::warning : LogLevel::info,
+        cat("of ", report.prefix, " the state has not wanted: ", some_of(report.unused_keys),
+            may_tell ? ". Add what was forgotten, or say that it is meant: unused = silent" : ""));
   }
   if (!report.kept_keys.empty()) {
-    log(LogLevel::info, cat(report.prefix, " has none of these, which stay as they are: ",
-                            some_of(report.kept_keys)));
+    const bool were_named = !options.all_may_be_missing;
+    log(were_named ? LogLevel::info : LogLevel::warning,
+        cat(report.prefix,
+            " has none of these, which stay as they are: ", some_of(report.kept_keys)));
   }
 }
 
@@ -101,7 +93,7 @@ RestoreReport Restorer::restore_step(std::int64_t step, State& state, const Rest
   }
   const auto& contents = index->contents();
   report.step = step;
-  if (job.root()) tell_differences(report);
+  if (job.root()) tell_differences(report, options);
   store.history().went_back_to(
       step, contents.meta ? std::optional(contents.meta->sequence) : std::nullopt);
   if (elsewhere) elsewhere->went_back_to(contents.meta ? contents.meta->sequence : -1);

@@ -17,7 +17,7 @@ void require_overwritten(const Job&, const Touched& failed, const Touched& touch
                          const RestoreReport&);
 
 /// Logs what the state has and the checkpoint has not, and the other way round.
-void tell_differences(const RestoreReport&);
+void tell_differences(const RestoreReport&, const RestoreOptions&);
 
 /// Collective. What is said of the members of CheckpointManager holds for those of the same name.
 class Restorer : EngineParts {

@@ -95,6 +95,7 @@ class Logs(Case):
         with self.assertLogs("cairn", "INFO") as logs:
             manager.restore(1, {"y": 2}, may_be_missing=["y"])
         self.assertIn("the state has not wanted: 'x'", logs.output[0])
+        self.assertEqual([one.levelname for one in logs.records], ["WARNING", "INFO"])
         self.assertIn("which stay as they are: 'y'", logs.output[1])
 
     def test_standard_error_where_logging_is_not_set_up(self):

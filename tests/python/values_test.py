@@ -222,6 +222,26 @@ class Values(Case):
             manager.restore(1, missing, all_may_be_missing=True)
             self.assertEqual(repr(missing), before)
 
+    def test_strict_says_what_may_differ(self):
+        manager = self.manager()
+        manager.save(1, {"layers": [np.ones(1), np.ones(2), np.ones(3)], "d": {"a": np.ones(1), "n": 1}, "top": 5})
+        short = {"layers": [np.zeros(1), np.zeros(2)], "d": {"a": np.zeros(1), "b": np.zeros(1)}}
+        self.refuses("not_found", "'d/b'", manager.restore, 1, short)
+        self.refuses("invalid_argument", "layers/2", manager.restore, 1, {"layers": short["layers"]})
+        self.assertEqual(short["layers"][0][0], 0)
+        with self.assertLogs("cairn", "WARNING") as logs:
+            manager.restore(1, short, strict=False)
+        told = "\n".join(logs.output)
+        for key in ("'layers/2'", "'top'", "'d/b'"):
+            self.assertIn(key, told)
+        self.assertEqual((short["layers"][1].sum(), len(short["layers"]), short["d"]["b"][0], short["d"]["n"]),
+                         (2, 2, 0, 1))
+        whole = {"layers": [np.zeros(1), np.zeros(2), np.zeros(3)], "d": {"a": np.zeros(1), "n": 0}}
+        self.refuses("invalid_argument", "'top'", manager.restore, 1, whole, strict=True)
+        manager.restore(1, {**whole, "top": 0}, strict=True)
+        self.assertEqual(whole["layers"][2].sum(), 3)
+        self.refuses("invalid_argument", "strict", manager.restore, 1, whole, strict="no")
+
     def test_what_would_come_back_as_another_kind_is_refused(self):
         manager = self.manager()
         circle = []

@@ -66,7 +66,9 @@ void make_from(Group& group, const tier::Gathered& gathered, State& state,
     const auto* ids = tensor.unresolved ? tensor.unresolved->ids.get() : nullptr;
     if (ids && !ids->options.ids_key.empty()) want(ids->options.ids_key);
   }
-  refuse_left_over(group, contents, finder, state.maker().get(), wanted);
+  if (options.unused == Unused::automatic) {
+    refuse_left_over(group, contents, finder, state.maker().get(), wanted);
+  }
 }
 
 }  // namespace
@@ -295,6 +297,7 @@ RestoreReport NodeCheckpoints::go_on_from(const tier::LocalSave& save,
   RestoreReport report;
   report.step = save.map.step;
   report.prefix = gathered.path().string();
+  report.unused_keys = moved.unused_keys;
   report.kept_keys.assign(moved.kept_keys.begin(), moved.kept_keys.end());
   report.bytes_read = moved.bytes;
   report.skipped = asked.passed.why;
@@ -309,7 +312,7 @@ RestoreReport NodeCheckpoints::go_on_from(const tier::LocalSave& save,
   if (may_bring && !save.is_protected() && bring_home(gathered)) {
     report.prefix = job.prefix(save.map.step).string();
   }
-  if (job.root()) tell_differences(report);
+  if (job.root()) tell_differences(report, asked.options);
   return report;
 }
 

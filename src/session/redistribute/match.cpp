@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <set>
+#include <string_view>
 #include <unordered_map>
 
 #include "base/wire.hpp"
 #include "cairn/error.hpp"
+#include "cairn/object_graph.hpp"
 #include "exchange/messages.hpp"
+#include "group/collectives.hpp"
 #include "model/box_index.hpp"
 
 namespace cairn {
@@ -128,6 +132,16 @@ Matching::Matching(Group& group, const SeenState& plain, const HeldSlices& held,
             [](const auto& a, const auto& b) { return a.key < b.key; });
 }
 
+std::vector<std::string> Matching::find_unused(Group& group) const {
+  if (!any_of(group, !unasked_.empty())) return {};
+  std::vector<std::string> all;
+  for (const auto& said : all_gather(group, pack_each(unasked_))) {
+    for (auto& key : unpack_each<std::string>(said)) all.push_back(std::move(key));
+  }
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
 void Matching::note_gaps(const GapsByKey& gaps) {
   for (auto& tensor : contents_.tensors) {
     const auto found = gaps.find(tensor.key);
@@ -153,13 +167,18 @@ Mail Matching::hear(const Mail& mail) {
     answered_[key] = {std::move(tensor), std::move(firsts[key])};
   }
   std::unordered_map<int, Packed<FoundTensor>> letters;
+  std::set<std::string_view> wanted;
   for (const auto& [rank, keys] : asked) {
     for (const auto& key : keys) {
       const auto found = answered_.find(key);
       if (found == answered_.end()) continue;
+      wanted.insert(found->first);
       const auto& tensor = found->second.tensor;
       letters[rank].add({key, tensor.dtype, tensor.shape});
     }
+  }
+  for (const auto& [key, tensor] : answered_) {
+    if (!wanted.count(key) && key != object_graph_key) unasked_.push_back(key);
   }
   return mail_of(std::move(letters));
 }

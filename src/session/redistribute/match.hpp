@@ -55,6 +55,8 @@ class Matching {
 
   /// Those of the keys that are there, ascending, without slices.
   const CheckpointContents& contents() const { return contents_; }
+  /// Collective. Keys that are there and that no rank has asked for, ascending.
+  std::vector<std::string> find_unused(Group&) const;
   /// Of sparse tensors, what no rank holds.
   void note_gaps(const GapsByKey&);
   /// Collective. `wanted` is of these contents.
@@ -70,6 +72,7 @@ class Matching {
 
   KeyPlanners planners_;
   std::map<std::string, Answered> answered_;
+  std::vector<std::string> unasked_;  // of answered_
   CheckpointContents contents_;
   std::vector<int> nodes_;  // of the ranks; empty: not known
 };

@@ -14,6 +14,7 @@
 #include "model/keys.hpp"
 #include "session/redistribute/apart.hpp"
 #include "session/restore/indexed_wants.hpp"
+#include "session/restore/left_over.hpp"
 #include "session/restore/sparse_wants.hpp"
 #include "session/restore/ties.hpp"
 #include "session/save/resolve_save.hpp"
@@ -163,11 +164,13 @@ void Redistributor::look(BothStates& now) {
     matching_.reset();  // whatever fails from here on is done again
     Matching proved(*group_, now.plain(), held_, keys);
     proved.note_gaps(gaps);
+    unused_keys_ = proved.find_unused(*group_);
     matching_ = std::move(proved);
     from_structure_ = std::move(structure);
     keys_ = std::move(keys);
   }
   const auto& contents = matching_->contents();
+  require_all_used(options_.restore, "what is redistributed", unused_keys_);
   now.wanted =
       resolve(*group_, contents, TensorFinder(contents), now.to, options_.restore, &wanted_rows_);
   auto wanted = structure_of(contents, now.wanted);
@@ -224,6 +227,7 @@ plan::OwnPlan Redistributor::plan_moves(const SeenState& plain, const WantedStat
 // What the plan will do, over all ranks.
 void Redistributor::count(const BothStates& now) {
   report_ = {};
+  report_.unused_keys = unused_keys_;
   std::int64_t sums[]{0, 0};
   auto& [kept, sent] = sums;
   for (const auto& round : plan_.rounds) {

@@ -66,6 +66,7 @@ class Redistributor {
   // What the plan was made for, on this rank.
   std::string from_structure_, to_structure_;
   std::vector<std::string> keys_;
+  std::vector<std::string> unused_keys_;  // of `from`; on all ranks
 
   HeldSlices held_;
   std::optional<Matching> matching_;

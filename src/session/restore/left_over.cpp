@@ -42,18 +42,13 @@ std::set<std::string_view> keys_of_savers(const CheckpointContents& contents) {
 
 [[noreturn]] void refuse(const CheckpointContents& contents,
                          const std::vector<std::string>& names) {
-  constexpr std::size_t most_told = 10;
-  std::string list;
-  for (std::size_t i = 0; i < std::min(names.size(), most_told); ++i) {
-    list += cat(i > 0 ? ", '" : "'", names[i], "'");
-  }
-  if (names.size() > most_told) list += cat(" and ", names.size() - most_told, " more");
   throw Error(
       Code::invalid_argument,
-      cat("the state has no place for ", list, " of the checkpoint ", contents.prefix),
+      cat("the state has no place for ", some_of(names, 10), " of the checkpoint ",
+          contents.prefix),
       "it has others of the same dict, list or module, and is to be what was saved",
       "Give it all entries that were saved. Single ones are restored under their whole keys "
-      "at the top of the state.")
+      "at the top of the state. With RestoreOptions::unused = warn the others stay behind.")
       .of_tensor(names.front());
 }
 
@@ -86,6 +81,25 @@ void refuse_left_over(Group& group, const CheckpointContents& contents, const Te
     if (all[i] == is_asked) left.push_back(names[i]);
   }
   if (!left.empty()) refuse(contents, left);
+}
+
+std::string some_of(const std::vector<std::string>& keys, std::size_t most) {
+  std::string list;
+  for (std::size_t i = 0; i < std::min(keys.size(), most); ++i) {
+    list += cat(i > 0 ? ", '" : "'", shown_name(keys[i]), "'");
+  }
+  if (keys.size() > most) list += cat(" and ", keys.size() - most, " more");
+  return list;
+}
+
+void require_all_used(const RestoreOptions& options, const std::string& where,
+                      const std::vector<std::string>& unused_keys) {
+  if (options.unused != Unused::error || unused_keys.empty()) return;
+  throw Error(Code::invalid_argument,
+              cat("the state does not want ", some_of(unused_keys, 10), " of ", where),
+              "RestoreOptions::unused is 'error'",
+              "Add these keys to the state, or allow it: unused = warn.")
+      .of_tensor(unused_keys.front());
 }
 
 std::set<std::string> touched_keys(const State& state, const std::set<std::string>& kept) {

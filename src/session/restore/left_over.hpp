@@ -3,9 +3,11 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cairn/contents.hpp"
 #include "cairn/group.hpp"
+#include "cairn/restore_options.hpp"
 #include "cairn/state.hpp"
 #include "session/restore/find_tensor.hpp"
 
@@ -16,6 +18,14 @@ namespace cairn {
 /// which the makers of all ranks want whole. The contents are the same on all ranks.
 void refuse_left_over(Group&, const CheckpointContents&, const TensorFinder&,
                       const detail::StateMaker* maker, const std::set<std::string_view>& wanted);
+
+/// Throws invalid_argument if there are such keys and Unused::error was asked for. `where`: the
+/// checkpoint, or another state.
+void require_all_used(const RestoreOptions&, const std::string& where,
+                      const std::vector<std::string>& unused_keys);
+
+/// The first few of many keys.
+std::string some_of(const std::vector<std::string>& keys, std::size_t most = 5);
 
 /// Keys of the state in memory that the application has already, but for those that are kept: what
 /// a restore has begun to fill.

@@ -29,9 +29,11 @@ const char* word(Conversion how) {
 }
 
 std::vector<Setting> settings_of(const RestoreOptions& options) {
-  std::vector<Setting> all{{"convert", word(options.convert)},
-                           {"verify_first", options.verify_first ? "true" : "false"},
-                           {"all_may_be_missing", options.all_may_be_missing ? "true" : "false"}};
+  std::vector<Setting> all{
+      {"convert", word(options.convert)},
+      {"verify_first", options.verify_first ? "true" : "false"},
+      {"all_may_be_missing", options.all_may_be_missing ? "true" : "false"},
+      {"unused", words(options.unused)[static_cast<std::size_t>(options.unused)]}};
   const auto of = [](const char* option, const std::string& key) {
     return cat(option, "['", key, "']");
   };
@@ -361,7 +363,7 @@ WantedState resolve(Group& group, const CheckpointContents& contents, const Tens
   group.all_reduce(counts, Group::Op::sum);
   wanted.any_ties = counts[2] > 0;
   // What is redistributed has none but the keys that were asked for.
-  if (counts[3] > 0 && !contents.prefix.empty()) {
+  if (counts[3] > 0 && !contents.prefix.empty() && options.unused == Unused::automatic) {
     refuse_left_over(group, contents, finder, state.maker().get(), mine.taken);
   }
   if (counts[0] > 0) deal_rows(group, matcher, wanted, mine.ragged, counts[0]);

@@ -170,6 +170,8 @@ RestoreReport restore_state(const Job& job, const SharedIndex& index, State& sta
   RestoreReport report;
   report.prefix = contents.prefix;
   if (contents.meta) report.step = contents.meta->step;
+  report.unused_keys = unused_keys(job, contents, finder, wanted);
+  require_all_used(options, report.prefix, report.unused_keys);
   std::int64_t bytes = 0;
   if (job.options.verify_first || options.verify_first) {
     bytes += restore_tensors(job, index, wanted.slices, {}, false, options.direct_io);
@@ -192,7 +194,6 @@ RestoreReport restore_state(const Job& job, const SharedIndex& index, State& sta
     log(LogLevel::warning, cat("the metadata of ", contents.prefix,
                                " cannot be read: only its name says which step it is"));
   }
-  report.unused_keys = unused_keys(job, contents, finder, wanted);
   report.kept_keys.assign(wanted.kept.begin(), wanted.kept.end());
   return report;
 }

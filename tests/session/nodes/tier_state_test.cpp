@@ -71,6 +71,23 @@ TEST_F(TierTest, PrivateItemsAreDealtToOtherRanks) {
   });
 }
 
+TEST_F(TierTest, WhatTheStateDoesNotWantIsTold) {
+  run_threads(3, [&](std::shared_ptr<Group> group) {
+    double a = 1, b = 2;
+    State both, one;
+    both.add("a", a).add("b", b);
+    one.add("a", a);
+    CheckpointManager manager(group, "/run", options(group->rank(), 1));
+    manager.save(1, both);
+    manager.save(2, both);
+    a = 0;
+    test::expect_error([&] { manager.restore(2, one, {.unused = Unused::error}); },
+                       Code::invalid_argument, HasSubstr("does not want 'b'"));
+    EXPECT_EQ(a, 0);
+    EXPECT_THAT(manager.restore(2, one).unused_keys, testing::ElementsAre("b"));
+  });
+}
+
 TEST_F(TierTest, AllThatAStateHasComesBack) {
   const auto go = [&](int ranks, const std::function<void(CheckpointManager&, State&, int)>& body) {
     run_threads(ranks, [&](std::shared_ptr<Group> group) {

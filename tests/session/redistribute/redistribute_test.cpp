@@ -286,6 +286,26 @@ class Refused {
   std::shared_ptr<Group> group_;
 };
 
+TEST_P(Redistribute, WhatIsLeftBehindIsTold) {
+  on_ranks([&](std::shared_ptr<Group> group) {
+    double a = 1, b = 2, c = 3, to_a = 0, to_b = 0;
+    State from, to;
+    from.add("a", a).add("b", b).add("c", c);
+    to.add("a", to_a);
+    EXPECT_THAT(redistribute(group, from, to).unused_keys, ElementsAre("b", "c"));
+    to_a = 0;
+    const RedistributeOptions strict{.restore = {.unused = Unused::error}};
+    expect_error([&] { redistribute(group, from, to, strict); }, Code::invalid_argument,
+                 HasSubstr("does not want 'b', 'c'"));
+    EXPECT_EQ(to_a, 0);
+    // It is enough that one rank wants a key.
+    if (group->rank() == group->size() - 1) to.add("b", to_b);
+    Redistribution again(group, from, to, {.restore = {.rename = {{"a", "c"}}}});
+    for (int i = 0; i < 2; ++i) EXPECT_THAT(again.run().unused_keys, ElementsAre("a"));
+    EXPECT_EQ(to_a, 3);
+  });
+}
+
 TEST_P(Redistribute, BadInputTouchesNothing) {
   on_ranks([&](std::shared_ptr<Group> group) {
     Refused refused(group);

@@ -190,6 +190,28 @@ TEST_P(RestoreInto, MissingKeysKeepWhatIsInMemory) {
   });
 }
 
+TEST_P(RestoreInto, UnusedKeysAreAnErrorIfAsked) {
+  job([](CheckpointManager& manager, Group& group) {
+    double x = 5;
+    State some;
+    std::vector<std::string> words(2);
+    some.add("x", x);
+    if (group.rank() == group.size() - 1) some.add("words", words);
+    expect_error(Code::invalid_argument,
+                 AllOf(HasSubstr("does not want 'eighth', 'table' of /run/ckpt-1"),
+                       HasSubstr("allow it: unused = warn")),
+                 [&] { manager.restore(1, some, {.unused = Unused::error}); });
+    expect_error(Code::invalid_argument, HasSubstr("'eighth', 'table'"),
+                 [&] { manager.restore_latest(some, {.unused = Unused::error}); });
+    EXPECT_EQ(x, 5) << "an error before anything was touched";
+    for (const auto how : {Unused::automatic, Unused::warn, Unused::silent}) {
+      EXPECT_THAT(manager.restore(1, some, {.unused = how}).unused_keys,
+                  ElementsAre("eighth", "table"));
+    }
+    EXPECT_EQ(x, 0.1);
+  });
+}
+
 TEST_P(RestoreInto, AllMissingKeysAreToldAndWhatMayBeMeant) {
   job([](CheckpointManager& manager, Group& group) {
     double x = 5;
