@@ -79,6 +79,16 @@ struct PastSave {
   bool asynchronous = false;
 };
 
+/// Tensors that a checkpoint had when it was saved, and that were let go later
+/// (cairn/retention.hpp, `cairn thin`).
+struct Thinned {
+  std::string keys;          ///< a pattern; `*` stands for any characters, `?` for one
+  std::int64_t tensors = 0;  ///< so many
+  std::int64_t bytes = 0;    ///< as they were stored
+  std::int64_t after = -1;   ///< the step after whose save a rule let them go; -1: the tool did
+  bool operator==(const Thinned&) const = default;
+};
+
 /// What a checkpoint tells of the run that made it, for reports (cairn report).
 struct RunNotes {
   /// The saves that this one follows, oldest first: its run's, and those that the run went on from;
@@ -106,8 +116,9 @@ struct CheckpointMeta {
   RunNotes run = {};  ///< empty where there are no statistics
   /// NAME, where it was saved as NAME-STEP; empty: without a number, or by an earlier version.
   std::string name = {};
-  Descriptions descriptions = {};  ///< what the application says of tensors and checkpoint
-  GapsByKey gaps = {};             ///< of sparse tensors
+  Descriptions descriptions = {};     ///< what the application says of tensors and checkpoint
+  GapsByKey gaps = {};                ///< of sparse tensors
+  std::vector<Thinned> thinned = {};  ///< what it has no more, in the order in which it went
 };
 
 struct CheckpointContents {

@@ -61,6 +61,9 @@ class File {
   /// Where bytes that nobody wrote begin, at or after the offset, as far as the file system tells
   /// (it may take zeros for such); the size if nowhere before.
   virtual std::int64_t next_hole(std::int64_t from) const { return std::max(from, size()); }
+  /// Makes these bytes zeros and gives their space back. False: the file system cannot, and nothing
+  /// has changed.
+  virtual bool punch(std::int64_t /*offset*/, std::int64_t /*bytes*/) { return false; }
   virtual void sync() = 0;  ///< fsync: data and length are durable on return (the name is not)
   virtual void close() = 0;
 };

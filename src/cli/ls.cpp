@@ -144,6 +144,12 @@ std::string other_file(const Row& row) {
   return row.entry.other ? format_of(*row.entry.other).main_file(row.prefix).string() : "";
 }
 
+std::string thinned_text(const CatalogEntry& entry) {
+  std::string text;
+  for (const auto& one : entry.thinned) text += cat(text.empty() ? "'" : ", '", one.keys, "'");
+  return text;
+}
+
 std::string state_text(const Row& row) {
   const auto twice = row.entry.other ? cat("twice: ", other_file(row), " too") : "";
   const auto* aside = row.set_aside ? "its removal did not finish, " : "";
@@ -157,6 +163,7 @@ std::string state_text(const Row& row) {
       row.entry.pin != Pin::none ? ", " + pin_text(row) : "",
       row.entry.save.metric ? cat(", metric ", *row.entry.save.metric) : "",
       twice.empty() ? "" : ", " + twice,
+      row.entry.thinned.empty() ? "" : cat(", without ", thinned_text(row.entry)),
       row.shared_bytes == 0 ? ""
                             : cat(", shares ", bytes_text(static_cast<double>(row.shared_bytes))));
 }
@@ -237,6 +244,8 @@ Json json_of(const io::Path& directory, const std::vector<Row>& rows) {
     item["other_file"] = entry.other ? Json(other_file(row)) : Json();
     item["metric"] =
         entry.save.metric ? Json(*entry.save.metric) : Json();  // NaN and infinities: null
+    item["thinned"] = Json::array();
+    for (const auto& one : entry.thinned) item["thinned"].push_back(one.keys);
     item["whole"] = entry.damage.empty();
     item["damage"] = entry.damage.empty() ? Json() : Json(entry.damage);
     list.push_back(std::move(item));

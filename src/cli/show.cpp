@@ -117,6 +117,13 @@ Json json_of(const CheckpointContents& contents, const StoredTensor& tensor) {
 }
 
 Json json_of(const CheckpointMeta& meta) {
+  auto thinned = Json::array();
+  for (const auto& one : meta.thinned) {
+    thinned.push_back({{"keys", one.keys},
+                       {"tensors", one.tensors},
+                       {"bytes", one.bytes},
+                       {"after", one.after < 0 ? Json() : Json(one.after)}});
+  }
   return {{"step", meta.step},
           {"sequence", meta.sequence},
           {"time_seconds", meta.wall_time_seconds},
@@ -124,7 +131,8 @@ Json json_of(const CheckpointMeta& meta) {
           {"version", meta.version},
           {"ranks", meta.ranks},
           {"policy", meta.policy},
-          {"uuid", meta.uuid}};
+          {"uuid", meta.uuid},
+          {"thinned", std::move(thinned)}};
 }
 
 // Of the whole, and of what is no tensor.
@@ -263,13 +271,20 @@ void print_descriptions(const Descriptions& said) {
 }
 
 void print_save(const CheckpointMeta& meta) {
-  print_table({{"step", cat(meta.step)},
-               {"saved", cat(local_time(meta.wall_time_seconds), " by Cairn ", meta.version, " on ",
-                             meta.ranks, meta.ranks == 1 ? " rank" : " ranks")},
-               {"commit", cat(meta.sequence)},
-               {"policy", meta.policy},
-               {"uuid", meta.uuid}},
-              "  ");
+  std::vector<std::vector<std::string>> rows{
+      {"step", cat(meta.step)},
+      {"saved", cat(local_time(meta.wall_time_seconds), " by Cairn ", meta.version, " on ",
+                    meta.ranks, meta.ranks == 1 ? " rank" : " ranks")},
+      {"commit", cat(meta.sequence)},
+      {"policy", meta.policy},
+      {"uuid", meta.uuid}};
+  for (const auto& one : meta.thinned) {
+    rows.push_back({"thinned", cat(one.tensors, one.tensors == 1 ? " tensor" : " tensors", " of '",
+                                   one.keys, "', ", bytes_text(static_cast<double>(one.bytes)),
+                                   one.after < 0 ? ", by cairn thin"
+                                                 : cat(", by a rule, after step ", one.after))});
+  }
+  print_table(rows, "  ");
 }
 
 void print_files(const Look& found) {

@@ -216,6 +216,10 @@ class LimitedFile : public File {
   void reserve(std::int64_t bytes) override {
     call(*pool_, "reserve", path_, [file = file_, bytes] { file->reserve(bytes); });
   }
+  bool punch(std::int64_t offset, std::int64_t bytes) override {
+    return call(*pool_, "punch", path_,
+                [file = file_, offset, bytes] { return file->punch(offset, bytes); });
+  }
   std::int64_t next_hole(std::int64_t from) const override {
     return call(*pool_, "examine", path_, [file = file_, from] { return file->next_hole(from); });
   }

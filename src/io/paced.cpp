@@ -46,6 +46,9 @@ class PacedFile : public File {
   std::optional<FileId> id() const override { return target_->id(); }
   void resize(std::int64_t bytes) override { target_->resize(bytes); }
   void reserve(std::int64_t bytes) override { target_->reserve(bytes); }
+  bool punch(std::int64_t offset, std::int64_t bytes) override {
+    return target_->punch(offset, bytes);
+  }
   std::int64_t next_hole(std::int64_t from) const override { return target_->next_hole(from); }
   void sync() override { target_->sync(); }
   void close() override { target_->close(); }

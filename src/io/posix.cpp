@@ -134,6 +134,22 @@ class PosixFile : public File {
 #endif
   }
 
+  bool punch(std::int64_t offset, std::int64_t bytes) override {
+    require_open("punch");
+    if (bytes <= 0) return true;
+    if (stream_) stream_->flush();
+#ifdef __linux__
+    constexpr int mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+    if (retried([&] { return ::fallocate(descriptor_.get(), mode, offset, bytes); }) == 0) {
+      return true;
+    }
+    if (errno != EOPNOTSUPP && errno != ENOSYS) {
+      throw system_error(errno, cat("give back ", bytes, " bytes at offset ", offset), path_);
+    }
+#endif
+    return false;
+  }
+
   std::int64_t next_hole(std::int64_t from) const override {
     const auto end = size();
 #ifdef SEEK_HOLE

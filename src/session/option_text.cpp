@@ -89,6 +89,16 @@ std::string expected(const Attribute&) { return "JSON"; }
 bool take(Attribute& value, Text text) { return value = Json{std::string(text)}, true; }
 std::string give(const Attribute& value) { return value.json(); }
 
+std::string expected(const KeyRule&) { return "KEYS or KEYS:last=NUMBER"; }
+bool take(KeyRule& rule, Text text) {
+  constexpr Text mark = ":last=";
+  const auto at = text.rfind(mark);
+  rule.keys = text.substr(0, at);
+  if (rule.keys.empty()) return false;
+  return at == Text::npos || take(rule.last, text.substr(at + mark.size()));
+}
+std::string give(const KeyRule& rule) { return cat(rule.keys, ":last=", rule.last); }
+
 std::string expected(const Mtbf&) { return "seconds, seconds:node, learnt or learnt:seconds"; }
 bool take(Mtbf& value, Text text) {
   if (text == "learnt") return value = Mtbf::learnt(), true;

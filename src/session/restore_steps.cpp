@@ -127,6 +127,39 @@ bool Restorer::changed_meanwhile(std::int64_t step) {
   return !message.empty();
 }
 
+// Where a restore has failed for want of a tensor that the step had once: what says so.
+std::optional<Error> Restorer::thinned(std::int64_t step, const Error& error) {
+  const bool wants = error.code() == Code::not_found || error.code() == Code::invalid_argument;
+  if (!wants || error.tensor().empty()) return std::nullopt;
+  struct Told {
+    std::string keys;
+    std::int64_t after = -1, newest = -1;
+  };
+  const auto message = from_root(*job.group, [&]() -> std::string {
+    const auto* entry = store.history().find(step);
+    const auto* went = entry ? entry->find_thinned(error.tensor()) : nullptr;
+    if (!went) return "";
+    Told told{went->keys, went->after};
+    for (const auto* other : restorable(store.history().catalog())) {
+      if (other->find_thinned(error.tensor())) continue;
+      told.newest = other->step;
+      break;
+    }
+    return pack(told);
+  });
+  if (message.empty()) return std::nullopt;
+  const auto told = unpack<Told>(message);
+  return Error(Code::not_found, cat("step ", step, " has no '", error.tensor(), "' any more"),
+               told.after < 0
+                   ? cat("cairn thin let '", told.keys, "' go")
+                   : cat("thinned by the rule '", told.keys, "' after step ", told.after),
+               told.newest < 0 ? "No step here has it. Leave it out of the state."
+                               : cat("The newest step that has it is ", told.newest,
+                                     ". Or leave it out of the state."))
+      .at(job.prefix(step).string())
+      .of_tensor(error.tensor());
+}
+
 // Throws where the directory as a whole is gone: then no step of it is there.
 void Restorer::look_again() {
   from_root(*job.group, [&]() -> std::string {
@@ -177,6 +210,12 @@ std::optional<RestoreReport> Restorer::restore_latest(State& state, const Restor
     try {
       report = restore_step(step, state, options, &touched);
     } catch (const Error& error) {
+      if (const auto went = thinned(step, error)) {
+        if (!job.options.fall_back) throw Error(*went);
+        if (job.root()) log(LogLevel::warning, cat("passed over: ", went->what()));
+        choices.passed.push_back(cat(line_of(step), went->what()));
+        continue;
+      }
       if (!is_damage(error)) throw;
       failed.keys.merge(touched.keys);
       failed.savers.merge(touched.savers);
@@ -223,6 +262,7 @@ RestoreReport Restorer::restore(std::int64_t step, State& state, const RestoreOp
   for (int looks = 64; !report; --looks) try {
       report = restore_step(step, state, options, &touched);
     } catch (const Error& error) {
+      if (const auto went = thinned(step, error)) throw Error(*went);
       if (error.code() == Code::not_found) look_again();
       if (!is_damage(error) || error.code() == Code::not_found) throw;
       // What its owner has just replaced is read anew, and what it has removed is not there.

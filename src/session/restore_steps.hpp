@@ -33,6 +33,7 @@ class Restorer : EngineParts {
   RestoreChoices choose();
   void look_again();
   bool changed_meanwhile(std::int64_t step);
+  std::optional<Error> thinned(std::int64_t step, const Error&);
   void remember_damage(std::int64_t step, const Error&);  // local
 };
 

@@ -82,6 +82,10 @@ class CountingFiles::CountedFile : public File {
     const Watched watched(files_);
     file_->reserve(bytes);
   }
+  bool punch(std::int64_t offset, std::int64_t bytes) override {
+    const Watched watched(files_);
+    return file_->punch(offset, bytes);
+  }
   std::int64_t next_hole(std::int64_t from) const override {
     const Watched watched(files_);
     return file_->next_hole(from);

@@ -192,6 +192,13 @@ class MemoryFileSystem::MemoryFile : public File {
     return FileId{inode_, static_cast<std::int64_t>(node().bytes->size()), 0};
   }
 
+  // As a write of zeros, of which a crash may leave a part.
+  bool punch(std::int64_t offset, std::int64_t bytes) override {
+    const auto within = std::min(bytes, size() - offset);
+    if (within > 0) write_at(offset, std::vector<std::byte>(static_cast<std::size_t>(within)));
+    return true;
+  }
+
   void resize(std::int64_t bytes) override {
     const std::string text = cat("resize ", Disk::text_of(path_), " ", bytes);
     const std::string action = cat("make ", bytes, " bytes long");

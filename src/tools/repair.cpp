@@ -32,7 +32,7 @@ class Repairer {
         prefix_(prefix.path()),
         name_(prefix.name()),
         owned_(owned),
-        replacer_(files_, prefix_, owned) {}
+        replacer_(files_, prefix_, owned.ownership()) {}
 
   Repair run();
 

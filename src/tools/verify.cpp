@@ -10,6 +10,7 @@
 #include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "layout/bundle/index.hpp"
 #include "layout/bundle/key_text.hpp"
 #include "layout/bundle/meta.hpp"
 #include "layout/bundle/stored_strings.hpp"
@@ -203,8 +204,11 @@ void Verifier::list_data_files() {
     return;
   }
   int missing = 0;
+  const bool is_thinned = contents_.meta && !contents_.meta->thinned.empty();
+  const auto numbers = bundle::files_used(contents_);
+  const std::set<std::int32_t> used(numbers.begin(), numbers.end());
   for (std::int32_t file = 0; file < contents_.num_files; ++file) {
-    if (sizes_.contains(file)) continue;
+    if (sizes_.contains(file) || (is_thinned && !used.contains(file))) continue;
     const auto path = data_path(contents_, file);
     const auto status = prefix_.at(path).status();
     if (status && !status->is_directory) {

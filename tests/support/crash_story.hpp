@@ -67,6 +67,7 @@ struct StoryJob {
   std::vector<double> row;
   std::vector<std::int64_t> ids;  // of this rank's rows, if they are given by id
   std::vector<double> base;       // with frozen tensors: the same for ten stamps
+  std::vector<double> moments;    // with rules by key: what older checkpoints lose
   std::vector<double> history;    // of a length that the stamp decides
   std::vector<std::string> words;
   Given given;
@@ -85,6 +86,10 @@ struct StoryJob {
     if (!options.frozen.keys.empty()) {
       base.resize(row.size());
       state.add("base", slice(base.data(), {rows, columns}, {first, 0}, {mine, columns}));
+    }
+    if (!options.keep.keys.empty()) {
+      moments.resize(row.size());
+      state.add("moments", slice(moments.data(), {rows, columns}, {first, 0}, {mine, columns}));
     }
     if (given == Given::by_id) {  // the last rows are on rank 0
       for (std::int64_t id = 0; id < mine; ++id) ids.push_back(rows - 1 - first - id);
@@ -126,6 +131,7 @@ struct StoryJob {
     stamp = saver_writes = mark;
     std::fill(row.begin(), row.end(), static_cast<double>(mark));
     std::fill(base.begin(), base.end(), static_cast<double>(mark / 10));
+    std::fill(moments.begin(), moments.end(), static_cast<double>(-mark));
     if (given == Given::by_ids_with_gaps) {
       for (std::size_t i = 0; i < ids.size(); ++i) {
         ids[i] = 1000 * (first + static_cast<std::int64_t>(i)) + mark;
@@ -164,8 +170,10 @@ struct Story {
   bool records = true;         // blocking saves leave them, too
   bool xdmf = false;           // with an XDMF file that is kept up to date
   Given given = Given::by_place;
-  bool shares = false;  // ranks share two data files, and the dense one
-  bool frozen = false;  // the state has a frozen tensor, too
+  bool shares = false;   // ranks share two data files, and the dense one
+  bool frozen = false;   // the state has a frozen tensor, too
+  bool thins = false;    // and one that all checkpoints but the newest two lose
+  bool objects = false;  // the object graph is saved, too
   Format format = Format::bundle;
   std::optional<Format> before_format = {};  // `before` is another job, of this format
   bool keeps_all_before = false;             // `before` is another job, which keeps all
@@ -198,6 +206,8 @@ inline ManagerOptions options_of(const Story& story, std::shared_ptr<io::MemoryF
   options.store.format = story.format;
   if (story.xdmf) options.store.xdmf.emplace();
   if (story.frozen) options.frozen.keys = {"base"};
+  if (story.thins) options.keep.keys = {{"moments*", 2}};
+  options.store.object_graph = story.objects;
   // The two tensors in a file each, the larger one with a warning.
   if (story.name == "Dense" && story.format == Format::bundle) {
     options.store.policy = std::make_shared<MaxShardSizePolicy>(8);

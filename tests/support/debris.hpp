@@ -25,7 +25,15 @@ inline std::string debris(io::MemoryFileSystem& disk, const std::vector<StepInfo
     }
     expected.insert(commit::index_name(commit::prefix_name("ckpt", info.step)));
     const int count = contents.num_files;
+    const bool is_thinned = contents.meta && !contents.meta->thinned.empty();
+    std::set<int> used;
+    for (const auto* tensors : {&contents.tensors, &contents.own}) {
+      for (const auto& tensor : *tensors) {
+        for (const auto& slice : tensor.slices) used.insert(slice.file);
+      }
+    }
     for (int file = 0; file < count; ++file) {
+      if (is_thinned && !used.contains(file)) continue;
       expected.insert(commit::data_name(commit::prefix_name("ckpt", info.step), file, count));
     }
   }
@@ -37,6 +45,12 @@ inline std::string debris(io::MemoryFileSystem& disk, const std::vector<StepInfo
   }
   for (const auto& name : expected) {
     if (name != ".cairn") wrong += " missing: " + name;
+  }
+  for (const auto& name : there.empty() ? there : disk.list("/run/.cairn")) {
+    const auto kind = commit::parse_private_name(name).kind;
+    const bool stays = kind != commit::ParsedName::Kind::thinning &&
+                       kind != commit::ParsedName::Kind::repair_directory;
+    if (!stays) wrong += " left over in .cairn: " + name;
   }
   const io::Path recycled = "/run/.cairn/recycled";
   for (const auto& name :

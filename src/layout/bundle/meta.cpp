@@ -207,6 +207,10 @@ std::string encode_meta(const CheckpointMeta& meta) {
     object["descriptions"] = parse_json(descriptions::encode(meta.descriptions));
   }
   if (!meta.gaps.empty()) object["gaps"] = parse_json(encode_gaps(meta.gaps));
+  for (const auto& one : meta.thinned) {
+    object["thinned"].push_back(
+        {{"keys", one.keys}, {"tensors", one.tensors}, {"bytes", one.bytes}, {"after", one.after}});
+  }
   return object.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -237,6 +241,15 @@ CheckpointMeta decode_meta(std::string_view json) {
     meta.descriptions = descriptions::decode(said->dump());
   }
   if (const auto* gaps = find_member(object, "gaps")) meta.gaps = decode_gaps(gaps->dump());
+  if (const auto* thinned = find_member(object, "thinned")) {
+    if (!thinned->is_array()) bad_meta("\"thinned\" is no list");
+    for (const auto& one : *thinned) {
+      if (!one.is_object()) bad_meta("what is told as thinned is no object");
+      meta.thinned.push_back(
+          {member<std::string>(one, "keys"), member<std::int64_t>(one, "tensors"),
+           member<std::int64_t>(one, "bytes"), member<std::int64_t>(one, "after")});
+    }
+  }
   return meta;
 }
 

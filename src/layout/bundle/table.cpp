@@ -259,6 +259,15 @@ void check_footer(std::string_view last, std::uint64_t file_bytes) {
   read_footer(last, file_bytes);
 }
 
+std::optional<std::uint64_t> table_bytes(std::string_view footer) {
+  if (footer.size() != footer_bytes || load_u64(&footer[40]) != table_magic) return std::nullopt;
+  take_handle(footer);
+  const auto index = take_handle(footer);
+  constexpr auto most = std::uint64_t{1} << 62;
+  if (!index || index->offset > most || index->size > most) return std::nullopt;
+  return index->end() + footer_bytes;
+}
+
 TableBlocks read_blocks(std::string_view file, const Limits& limits) {
   return Reader(file, limits).read_blocks();
 }

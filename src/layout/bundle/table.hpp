@@ -3,6 +3,7 @@
 /// them out.
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,6 +40,10 @@ inline constexpr std::uint64_t footer_bytes = 48;
 /// Whether a file of so many bytes that ends in these (at least those of the footer) may be a
 /// table: for who has not read it yet. Throws as read_table(), which looks for itself.
 void check_footer(std::string_view last, std::uint64_t file_bytes);
+
+/// How long the table is that ends in these bytes (those of a footer), whatever lies before it;
+/// nothing: they are none.
+std::optional<std::uint64_t> table_bytes(std::string_view footer);
 
 /// All of read_table() but what the data blocks hold. Throws as that does.
 TableBlocks read_blocks(std::string_view file, const Limits& limits);

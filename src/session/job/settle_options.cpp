@@ -26,6 +26,13 @@ void require_keep(const Retention& keep) {
   if (keep.every_steps < 0) refuse("every_steps", keep.every_steps, none);
   if (keep.best < 0) refuse("best", keep.best, none);
   if (!(keep.every_hours >= 0)) refuse("every_hours", keep.every_hours, none);
+  for (const auto& rule : keep.keys) {
+    if (rule.keys.empty()) refuse("keys", "a rule without a pattern", "Name keys: optimizer/*.");
+    if (rule.last < 0) {
+      refuse("keys", cat("'", rule.keys, "' with last = ", rule.last),
+             "Give a number of checkpoints, or 0 to keep all.");
+    }
+  }
 }
 
 void require_numbers(const ManagerOptions& options) {
@@ -57,6 +64,11 @@ std::string text_of(const std::optional<Mtbf>& mtbf) {
 template <class T>
 std::string text_of(const std::shared_ptr<T>& value) {
   return value ? "given" : "none";
+}
+std::string text_of(const std::vector<KeyRule>& rules) {
+  std::string text;
+  for (const auto& rule : rules) text += cat('\'', rule.keys, "':last=", rule.last, ' ');
+  return text;
 }
 template <class T>
 std::string text_of(const std::vector<T>& values) {

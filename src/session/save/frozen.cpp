@@ -4,7 +4,6 @@
 #include "session/save/frozen.hpp"
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
 #include "base/checksum.hpp"
@@ -14,6 +13,7 @@
 #include "exchange/exchange.hpp"
 #include "layout/codec.hpp"
 #include "layout/offsets.hpp"
+#include "model/key_pattern.hpp"
 #include "session/save/shard_files.hpp"
 #include "session/save/writers/writer.hpp"
 #include "store/commit/names.hpp"
@@ -23,23 +23,6 @@ namespace cairn {
 namespace {
 
 constexpr std::int64_t read_bytes = std::int64_t{4} << 20;
-
-// `*` is any characters, `?` is one.
-bool matches(std::string_view pattern, std::string_view text) {
-  std::size_t p = 0, t = 0, star = pattern.npos, from = 0;
-  while (t < text.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++, from = t;
-    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t])) {
-      ++p, ++t;
-    } else if (star != pattern.npos) {
-      p = star + 1, t = ++from;
-    } else {
-      return false;
-    }
-  }
-  return pattern.find_first_not_of('*', p) == pattern.npos;
-}
 
 // What this rank has for each of its files, with the places where it is written.
 std::vector<Outgoing> by_file(const SeenState& state, const LocalShards& shards, int first_file) {
@@ -147,7 +130,7 @@ bool is_frozen(const Job& job, const std::string& key, const LocalTensor& tensor
   if (tensor.strings) return false;
   const auto& patterns = job.options.frozen.keys;
   return std::any_of(patterns.begin(), patterns.end(),
-                     [&](const auto& pattern) { return matches(pattern, key); });
+                     [&](const auto& pattern) { return matches_key(pattern, key); });
 }
 
 const FrozenFile* Frozen::known(const Draft& draft,

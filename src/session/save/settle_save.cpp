@@ -13,6 +13,16 @@
 namespace cairn {
 namespace {
 
+// Why tensors cannot be let go of the checkpoints of this job; "": they can.
+std::string why_not_by_key(const Job& job) {
+  const auto& options = job.options;
+  if (!format_of(options.store.format).has_data_files()) return "an HDF5 file is one file";
+  if (!options.tier.directory.empty()) return "saves go to the nodes";
+  if (!job.atomic_rename || !options.write.atomic_rename) return "saves rely on no rename";
+  if (!job.naming.numbered) return "the directory has one checkpoint";
+  return "";
+}
+
 void require_options(Job& job) {
   const auto& writer = writer_of(job);
   const auto& write = job.options.write;
@@ -22,6 +32,13 @@ void require_options(Job& job) {
                 "Leave storage_limit_seconds at 0, or write with Writer::posix.");
   }
   if (job.options.read_only) return;
+  const auto& rules = job.options.keep.keys;
+  if (const auto why = why_not_by_key(job); !rules.empty() && !why.empty()) {
+    throw Error(
+        Code::unsupported, "Retention::keys cannot be served here", why,
+        "Save bundles into a directory, without a tier and with renames, or leave the rules "
+        "out.");
+  }
   save_format_of(job).settle(job);
   if (const auto* encoding = encoding_of(job.options.store.format)) {
     const bool dealt = !format_of(job.options.store.format).has_data_files();
@@ -64,6 +81,12 @@ void settle_save(Job& job) {
   if (job.root()) warn_of_policy(job, job.sharding);
   if (job.root() && !options.frozen.keys.empty() && !freezes(job)) {
     log(LogLevel::warning, cat("frozen tensors are written in full: ", why_not_frozen(job)));
+  }
+  for (const auto& rule : options.keep.keys) {
+    if (!job.root() || rule.last != 1) continue;
+    log(LogLevel::warning, cat("the rule '", rule.keys,
+                               "' keeps 2 and not 1: where the newest "
+                               "checkpoint is damaged, another one has to be whole"));
   }
   writer.settle(job);
 }

@@ -1,4 +1,5 @@
 // Shard: each task's tensors through the policy; then files are numbered over all ranks.
+#include <algorithm>
 #include <map>
 #include <string_view>
 #include <tuple>
@@ -6,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "group/collectives.hpp"
+#include "model/key_pattern.hpp"
 #include "session/save/call_policy.hpp"
 #include "session/save/save_steps.hpp"
 #include "session/save/writers/writer.hpp"
@@ -19,7 +21,23 @@ struct TaskOrder {
     return std::tie(a.job, a.replica, a.task) < std::tie(b.job, b.replica, b.task);
   }
 };
-using ByTask = std::map<DeviceTask, std::vector<ShardableTensor>, TaskOrder>;
+struct Apart {
+  bool operator()(const auto& a, const auto& b) const {
+    const TaskOrder before;
+    if (before(a.first, b.first) || before(b.first, a.first)) return before(a.first, b.first);
+    return a.second < b.second;
+  }
+};
+// Of a task what one rule lets go (the number of rules: none does), for it lies in files of its
+// own.
+using ByTask = std::map<std::pair<DeviceTask, std::size_t>, std::vector<ShardableTensor>, Apart>;
+
+std::size_t rule_of(const Job& job, const std::string& key) {
+  const auto& rules = job.options.keep.keys;
+  const auto at = std::find_if(rules.begin(), rules.end(),
+                               [&](const auto& rule) { return matches_key(rule.keys, key); });
+  return static_cast<std::size_t>(at - rules.begin());
+}
 
 // Where the tensors are in the state that a save has added to it: policies see them without.
 using OwnTensors = std::map<std::string_view, std::size_t>;
@@ -86,7 +104,8 @@ LocalShards shard(const Job& job, const SeenState& state, const std::vector<Task
     }
     local.bytes += one.bytes;
     if (!one.owner) own.emplace(key, task.tensor);
-    by_task[one.task].push_back(std::move(one));
+    const auto rule = rule_of(job, key);
+    by_task[{one.task, rule}].push_back(std::move(one));
   }
   const auto& policy = policy_of(sharding.policy);
   const auto description = by_task.empty() ? std::string() : policy.description();

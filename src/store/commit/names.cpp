@@ -425,6 +425,7 @@ bool can_be_a_name(std::string_view name) {
 }  // namespace
 
 std::string runs_name(const Naming& naming) { return cat("runs.", naming.name); }
+std::string thinning_name(const Naming& naming) { return cat("thinning.", naming.name); }
 std::string status_name(const Naming& naming) { return cat("status.", naming.name); }
 
 ParsedName parse_private_name(std::string_view entry) {
@@ -444,6 +445,8 @@ ParsedName parse_private_name(std::string_view entry) {
     if (!take(name, is_new ? "new-runs." : "runs.")) continue;
     return can_be_a_name(name) ? of_kind(is_new ? Kind::runs_temporary : Kind::runs) : ParsedName{};
   }
+  if (take(entry, "thinning."))
+    return can_be_a_name(entry) ? of_kind(Kind::thinning) : ParsedName{};
   if (take(entry, "status.")) return can_be_a_name(entry) ? of_kind(Kind::status) : ParsedName{};
   if (take(entry, sequences_mark)) {
     const auto last = whole_number(entry);

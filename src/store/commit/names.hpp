@@ -34,6 +34,7 @@
 ///   DIRECTORY/.cairn/                            ours alone: lock, owner, damaged/NAME-STEP,
 ///                                                no-atomic-rename, pinned/NAME-STEP, pinned.lock,
 ///       runs.NAME                              how earlier runs ended,
+///       thinning.NAME                            which tensors are being let go of which step,
 ///       status.NAME                              whether saves fail (save_status.hpp),
 ///       owner.tmp-UUID                         the next owner or runs.NAME, while it is written;
 ///                                                in pinned and damaged the next of theirs,
@@ -155,6 +156,7 @@ inline constexpr std::array private_folders = {damaged_directory_name,  pinned_d
 /// "owner.tmp-UUID", of the owner's record and of other small files that are being replaced.
 std::string owner_temporary_name(std::string_view token);
 std::string runs_name(const Naming&);           ///< "runs.NAME"
+std::string thinning_name(const Naming&);       ///< "thinning.NAME"
 std::string status_name(const Naming&);         ///< "status.NAME"
 std::string room_name(int number);              ///< "room.0"
 std::string sequences_name(std::int64_t last);  ///< "sequences.1048576"
@@ -197,6 +199,7 @@ struct ParsedName {
     runs,
     runs_temporary,
     status,
+    thinning,
     sequences,
     room,
   };

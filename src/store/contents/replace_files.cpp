@@ -9,8 +9,8 @@
 
 namespace cairn {
 FileReplacer::FileReplacer(io::FileSystem& files, const io::Path& prefix,
-                           const commit::OwnedName& owned)
-    : files_(files), prefix_(prefix), owned_(owned) {
+                           const commit::Ownership& owner)
+    : files_(files), prefix_(prefix), owner_(owner) {
   if (files_.is_link(folder())) files_.remove(folder());  // none of ours: what is behind it stays
   end();
 }
@@ -20,7 +20,7 @@ io::Path FileReplacer::folder() const {
 }
 
 io::Path FileReplacer::kept(const io::Path& path) const {
-  return folder() / commit::aside_name(path.filename().string(), owned_.ownership().record().token);
+  return folder() / commit::aside_name(path.filename().string(), owner_.record().token);
 }
 
 unsigned FileReplacer::access() const {
@@ -54,10 +54,10 @@ void FileReplacer::keep(const io::Path& path, bool link) {
 }
 
 void FileReplacer::put_in_place(const io::Path& path) {
-  owned_.check();
+  owner_.check();
   const bool is_index = path == commit::index_path(prefix_);
   Replaced now{path, files_.status(path).has_value()};
-  if (owned_.atomic_rename()) {
+  if (owner_.atomic_rename()) {
     if (now.was_there) keep(path, true);
     replaced_.push_back(now);
     files_.rename(staged(path), path);
@@ -103,7 +103,7 @@ void FileReplacer::forget(const commit::Transaction& save) {
 }
 
 void FileReplacer::put_back() {
-  owned_.check();
+  owner_.check();
   for (; !replaced_.empty(); replaced_.pop_back()) {
     const auto& one = replaced_.back();
     if (one.save) {
@@ -111,7 +111,7 @@ void FileReplacer::put_back() {
       forget(*one.save);
     } else if (!one.was_there) {
       io::remove_if_there(files_, one.path);
-    } else if (owned_.atomic_rename()) {
+    } else if (owner_.atomic_rename()) {
       files_.rename(kept(one.path), one.path);
     } else {
       replace_bytes(kept(one.path), one.path);

@@ -19,7 +19,7 @@ namespace cairn {
 class FileReplacer {
  public:
   /// All outlive this. Removes what a repair that died has left.
-  FileReplacer(io::FileSystem&, const io::Path& prefix, const commit::OwnedName&);
+  FileReplacer(io::FileSystem&, const io::Path& prefix, const commit::Ownership&);
 
   /// Writes what is to come, beside; durable on return, and no more open than all files that the
   /// bundle has. Where it is until then.
@@ -49,7 +49,7 @@ class FileReplacer {
 
   io::FileSystem& files_;
   io::Path prefix_;
-  const commit::OwnedName& owned_;
+  const commit::Ownership& owner_;
   std::vector<Replaced> replaced_;
 };
 

@@ -5,8 +5,8 @@
 #include "cairn/error.hpp"
 #include "layout/bundle/index.hpp"
 #include "layout/bundle/meta.hpp"
-#include "layout/bundle/numbers.hpp"
 #include "layout/bundle/stored_strings.hpp"
+#include "layout/bundle/table.hpp"
 #include "layout/hdf5/hdf5_seal.hpp"
 #include "store/contents/hdf5_reader.hpp"
 #include "store/contents/index_end.hpp"
@@ -15,10 +15,8 @@
 namespace cairn {
 namespace {
 
-constexpr std::int64_t length_bytes = 10;  // a length
 constexpr std::int64_t longest_meta_bytes = std::int64_t{16} << 20;
 constexpr std::int64_t longest_copy_bytes = std::int64_t{4} << 30;
-constexpr std::int64_t checksum_bytes = 4;
 
 std::string read_range(const io::File& file, std::int64_t at, std::int64_t size) {
   std::string bytes(static_cast<std::size_t>(size), '\0');
@@ -26,35 +24,37 @@ std::string read_range(const io::File& file, std::int64_t at, std::int64_t size)
   return bytes;
 }
 
-// What this data file holds if it begins with the metadata.
+// Where an index begins that the file ends in; nothing: it ends in none.
+std::optional<std::int64_t> find_index(const io::File& file, std::int64_t size) {
+  constexpr auto footer = static_cast<std::int64_t>(bundle::footer_bytes);
+  if (size < footer || size > longest_copy_bytes) return std::nullopt;
+  const auto bytes = bundle::table_bytes(read_range(file, size - footer, footer));
+  if (!bytes || *bytes >= static_cast<std::uint64_t>(size)) return std::nullopt;
+  return size - static_cast<std::int64_t>(*bytes);
+}
+
+// What this data file holds if it ends in the metadata and an index that tells of them. Where some
+// of the tensors went later, what was there before lies in front.
 std::optional<Spare> try_meta_file(io::FileSystem& files, const io::Path& path, std::int64_t number,
                                    std::int64_t count) {
   const auto file = files.open_read(path);
   const auto size = file->size();
-  if (size < length_bytes || size > longest_copy_bytes) return std::nullopt;
-  const auto head = read_range(*file, 0, length_bytes);
-  std::string_view rest = head;
-  const auto length = bundle::take_varint(rest);
-  if (!length || *length > static_cast<std::uint64_t>(longest_meta_bytes)) return std::nullopt;
-  const auto end = length_bytes - static_cast<std::int64_t>(rest.size()) + checksum_bytes +
-                   static_cast<std::int64_t>(*length);
-  if (end >= size) return std::nullopt;
-  const auto text = read_range(*file, 0, end);
-  // A length comes with a checksum: data of tensors are done with here.
-  const auto json = text.substr(text.size() - static_cast<std::size_t>(*length));
-  if (bundle::encode_strings({&json, 1}).bytes != text) return std::nullopt;
+  const auto end = find_index(*file, size);
+  if (!end) return std::nullopt;
   try {
     Spare spare;
     spare.file = path.filename().string();
-    require_index_end(*file, end, size - end);
-    spare.index = read_range(*file, end, size - end);
+    require_index_end(*file, *end, size - *end);
+    spare.index = read_range(*file, *end, size - *end);
     auto index = bundle::parse_index(spare.index);
     spare.num_files = index.num_files;
     if (index.num_files != count) return std::nullopt;
     const auto entry = bundle::take_meta_entry(index);
     if (!entry || entry->slices.size() != 1) return std::nullopt;
     const auto& slice = entry->slices.front();
-    if (slice.file != number || slice.offset != 0 || slice.stored_bytes != end) return std::nullopt;
+    if (slice.file != number || slice.stored_bytes > longest_meta_bytes) return std::nullopt;
+    if (slice.offset + slice.stored_bytes != *end) return std::nullopt;
+    const auto text = read_range(*file, slice.offset, slice.stored_bytes);
     spare.meta = bundle::decode_meta(bundle::decode_strings(text, 1, slice.crc32c).front());
     return spare;
   } catch (const Error& error) {

@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
+#include "model/key_pattern.hpp"
 #include "store/commit/names.hpp"
 #include "store/commit/state_file.hpp"
 #include "store/contents/contents_reader.hpp"
@@ -79,6 +80,7 @@ void take_contents(CatalogEntry& entry, const IndexFile& loaded,
     entry.save.parent = contents.meta->parent;
     entry.save.metric = contents.meta->metric;
     entry.save.identity = contents.meta->uuid;
+    entry.thinned = contents.meta->thinned;
   }
   for (const auto& tensor : contents.tensors) {
     if (tensor.problem.empty()) continue;
@@ -273,6 +275,13 @@ void sort_entries(std::vector<CatalogEntry>& entries, const StatePlaces& places)
 }
 
 }  // namespace
+
+const Thinned* CatalogEntry::find_thinned(std::string_view key) const {
+  for (const auto& one : thinned) {
+    if (matches_key(one.keys, key) || one.keys.starts_with(cat(key, '/'))) return &one;
+  }
+  return nullptr;
+}
 
 CatalogEntry look_at_step(const Location& at, std::int64_t step) {
   auto entry = look_at(*at.files, at.directory, at.naming, step, nullptr, nullptr);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cairn/contents.hpp"
@@ -42,9 +43,13 @@ struct CatalogEntry {
   bool unreadable = false;      ///< the damage is only that it could not be read now
   bool lacks_metadata = false;  ///< only that these cannot be read: restored if nothing else can be
   bool ours = false;            ///< Cairn wrote it; others' checkpoints are never removed
-  bool volatile_commit = false;  ///< visible, but its last fsync failed
-  bool superseded = false;       ///< an earlier step was committed after it
-  Pin pin = Pin::none;           ///< unless none, it is not removed
+  bool volatile_commit = false;       ///< visible, but its last fsync failed
+  bool superseded = false;            ///< an earlier step was committed after it
+  Pin pin = Pin::none;                ///< unless none, it is not removed
+  std::vector<Thinned> thinned = {};  ///< what it has no more
+
+  /// Whether a tensor of this key, or below it, has gone; null: no.
+  const Thinned* find_thinned(std::string_view key) const;
 };
 
 /// Rank 0 only. Reads every index, of bundles and of HDF5 files that Cairn wrote; ascending by

@@ -183,6 +183,8 @@ bool Directory::tidy_behind(const commit::Transaction& save, int data_files, boo
                        [&](const auto& entry) { return entry.step == step; });
   });
   history_.tidied(before);
+  std::erase_if(entries, [](const auto& entry) { return entry.thinned.empty(); });
+  history_.thinned(entries);
   owned_.recycling.set_bytes(kept);  // after it: who knows of the bytes knows what has gone
   return true;
 }

@@ -90,12 +90,25 @@ void History::tidied(const std::vector<std::int64_t>& steps) {
   tidied_.insert(tidied_.end(), steps.begin(), steps.end());
 }
 
+void History::thinned(const std::vector<CatalogEntry>& entries) {
+  const MutexLock guard(tidied_mutex_);
+  thinned_.insert(thinned_.end(), entries.begin(), entries.end());
+}
+
 void History::apply_tidied() {
   const MutexLock guard(tidied_mutex_);
   for (const auto step : tidied_) {
     std::erase_if(catalog_, [&](const auto& entry) { return entry.step == step; });
   }
   tidied_.clear();
+  for (auto& now : thinned_) {
+    for (auto& entry : catalog_) {
+      if (entry.step != now.step || entry.save.identity != now.save.identity) continue;
+      entry.file = now.file;
+      entry.thinned = now.thinned;
+    }
+  }
+  thinned_.clear();
 }
 
 // What a checkpoint says of itself comes first: it may not have been readable when the directory

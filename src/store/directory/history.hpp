@@ -51,6 +51,8 @@ class History {
   void committed(CatalogEntry, bool is_new);
   /// These have gone; the catalog forgets them at apply_tidied(). Any thread.
   void tidied(const std::vector<std::int64_t>& steps);
+  /// These have lost tensors; the same.
+  void thinned(const std::vector<CatalogEntry>&);
   void apply_tidied();
 
   // -- where the state comes from -----------------------------------------------------------------
@@ -101,6 +103,7 @@ class History {
   std::optional<CheckpointMeta> origin_;
   Mutex tidied_mutex_;
   std::vector<std::int64_t> tidied_ CAIRN_GUARDED_BY(tidied_mutex_);
+  std::vector<CatalogEntry> thinned_ CAIRN_GUARDED_BY(tidied_mutex_);
 };
 
 }  // namespace cairn

@@ -21,6 +21,7 @@
 #include "store/contents/notes.hpp"
 #include "store/directory/candidates.hpp"
 #include "store/directory/pins.hpp"
+#include "store/directory/thin.hpp"
 #include "store/directory/two_formats.hpp"
 
 namespace cairn {
@@ -365,6 +366,7 @@ Recovered recover(const Location& place, const Readers& readers, const commit::O
   auto two = find_two_formats(place, readers, listing);
   together(group, [&] {
     if (!readers.root()) return;
+    finish_thinning(place, *owner);
     found.removed = collect_debris(place, undecided, std::move(two), any_aside, *owner);
     found.undecided = {undecided.temps.begin(), undecided.temps.end()};
     found.within_reach = undecided.within_reach;
@@ -417,6 +419,9 @@ std::vector<RecoveryStep> plan_recovery(const Location& place, const Readers& re
   for (const auto& name : listing) {
     if (!commit::parse_aside_name(name, place.naming)) continue;
     steps.push_back({name, true, "it gets its name back: who removed it did not finish"});
+  }
+  if (const auto prefix = unfinished_thinning(place); !prefix.empty()) {
+    steps.push_back({prefix, true, "tensors that were to go had not all gone"});
   }
   for (auto& candidate : find_candidates(place, nullptr, undecided)) {
     std::string why;

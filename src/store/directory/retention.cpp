@@ -17,6 +17,8 @@ namespace cairn {
 namespace {
 
 constexpr double hour_seconds = 3600;
+// Checkpoints that have all of the state: with one of them a disk that is damaged could cost it.
+constexpr int least_whole = 2;
 
 bool is_counted(const CatalogEntry& entry) { return entry.ours && !entry.unreadable; }
 
@@ -210,6 +212,7 @@ struct RuleText {
   void agreed(const char* name, const T& value) {
     text += cat(text.empty() ? "" : " ", name, '=', value);
   }
+  void agreed(const char*, const std::vector<KeyRule>&) {}  // which steps they are says the rest
 };
 struct RuleReader {
   const std::map<std::string, std::string>& rules;
@@ -220,6 +223,7 @@ struct RuleReader {
     if (at == rules.end()) return;
     sound = sound && parse_number(at->second, value);
   }
+  void agreed(const char*, std::vector<KeyRule>&) {}
 };
 
 }  // namespace
@@ -283,7 +287,36 @@ std::vector<RetentionDecision> decide_retention(const std::vector<CatalogEntry>&
   for (const auto i : by_metric(entries, keep)) {
     stays(i, cat("one of the best ", keep.best, ", metric ", *entries[i].save.metric));
   }
+  for (int whole = 0; const auto* entry : live) {
+    if (keep.keys.empty() || whole == least_whole || !entry->thinned.empty()) continue;
+    stays(static_cast<std::size_t>(entry - entries.data()), "one of the two newest that have all");
+    ++whole;
+  }
   return decisions;
+}
+
+std::vector<ThinDecision> decide_thinning(const std::vector<CatalogEntry>& entries,
+                                          const Retention& keep) {
+  std::map<std::size_t, ThinDecision> by_entry;
+  const auto order = by_age(entries);
+  for (const auto& rule : keep.keys) {
+    int have = 0;
+    for (const auto i : order) {
+      const auto& entry = entries[i];
+      const bool has_gone = std::any_of(entry.thinned.begin(), entry.thinned.end(),
+                                        [&](const auto& one) { return one.keys == rule.keys; });
+      if (has_gone || !entry.damage.empty() || rule.last == 0) continue;
+      if (++have <= std::max(rule.last, least_whole)) continue;
+      const bool stays = entry.pin != Pin::none || entry.volatile_commit || entry.other;
+      if (stays || !format_of(entry.format).has_data_files()) continue;
+      auto& one = by_entry[i];
+      one.step = entry.step;
+      one.keys.push_back(rule.keys);
+    }
+  }
+  std::vector<ThinDecision> all;
+  for (auto& [i, one] : by_entry) all.push_back(std::move(one));
+  return all;
 }
 
 std::vector<CatalogEntry> Expiry::without(std::vector<CatalogEntry> entries) const {

@@ -19,6 +19,14 @@ namespace cairn {
 /// and what could not be read now are neither counted nor removed.
 std::vector<RetentionDecision> decide_retention(const std::vector<CatalogEntry>&, const Retention&);
 
+/// Tensors that rules by key let go of a checkpoint. Pure, too; ascending as the entries are. Those
+/// that have been let go already are not told again.
+struct ThinDecision {
+  std::int64_t step = 0;
+  std::vector<std::string> keys;  ///< patterns
+};
+std::vector<ThinDecision> decide_thinning(const std::vector<CatalogEntry>&, const Retention&);
+
 /// The rules as checkpoints note them, "last=3 every_steps=100", and back; nothing for other text.
 std::string text_of(const Retention&);
 std::optional<Retention> retention_of(const std::string& text);

@@ -8,6 +8,7 @@
 #include "store/commit/protocol.hpp"
 #include "store/contents/format.hpp"
 #include "store/contents/notes.hpp"
+#include "store/directory/thin.hpp"
 
 namespace cairn {
 
@@ -117,6 +118,34 @@ void Upkeep::tidy(const commit::Transaction& save, std::vector<CatalogEntry>& en
     log(LogLevel::warning, cat("while removing old checkpoints: ", error.what()));
   }
   if (now_left) owned_.recycling.leave(*now_left);
+  thin_by_rules(save.step, entries, expiry);
+}
+
+// Of what stays: older checkpoints lose what rules let go of them.
+void Upkeep::thin_by_rules(std::int64_t step, std::vector<CatalogEntry>& entries,
+                           const Expiry& expiry) {
+  if (policy_.keep.keys.empty() || decide_thinning(entries, policy_.keep).empty()) return;
+  auto lock =
+      expiry.lock ? std::nullopt : PinLock::try_take(*place_.files, place_.directory, &pin_file_);
+  if (!expiry.lock && !lock) return;  // somebody pins right now: the next save will do
+  refresh_pins(place_, entries);
+  for (auto& one : decide_thinning(entries, policy_.keep)) {
+    const auto entry = std::find_if(entries.begin(), entries.end(),
+                                    [&](const auto& other) { return other.step == one.step; });
+    std::erase_if(one.keys, [&](const auto& keys) {
+      return !thinned_.emplace(entry->save.identity, keys).second;
+    });
+    if (one.keys.empty()) continue;
+    try {
+      const auto plan = thin(place_, one.step, {one.keys, step}, owned_.name->ownership());
+      if (plan.tensors == 0) continue;
+      const auto now = look_at_step(place_, one.step);
+      entry->file = now.file;
+      entry->thinned = now.thinned;
+    } catch (const Error& error) {
+      log(LogLevel::warning, cat("step ", one.step, " keeps what a rule lets go: ", error.what()));
+    }
+  }
 }
 
 std::size_t Upkeep::remove_surplus(std::vector<CatalogEntry>& entries,

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "store/commit/ownership.hpp"
@@ -70,6 +72,7 @@ class Upkeep {
 
  private:
   void update_xdmf(const std::vector<CatalogEntry>&);
+  void thin_by_rules(std::int64_t step, std::vector<CatalogEntry>&, const Expiry&);
 
   const Location& place_;
   const Policy& policy_;
@@ -80,6 +83,8 @@ class Upkeep {
   bool notes_ = true;                              // whether there may be any of this name
   std::optional<std::vector<std::int64_t>> told_;  // the steps in the state file, if they are known
   std::optional<commit::StateFile> state_file_;    // as this owner has written it last
+  // Saves, and rules, of which nothing more is to be let go: there was nothing, or it failed.
+  std::set<std::pair<std::string, std::string>> thinned_;
 };
 
 }  // namespace cairn

@@ -85,6 +85,21 @@ inline std::int64_t next_job(std::shared_ptr<io::MemoryFileSystem> disk, const S
     for (const auto value : job.base) {
       if (report && value != static_cast<double>(job.stamp / 10)) mine = "frozen: of another save";
     }
+    for (const auto value : job.moments) {
+      if (report && value != static_cast<double>(-job.stamp)) mine = "moments: of another save";
+    }
+    const auto newest = job.stamp;
+    for (const auto& info : story.thins ? steps : std::vector<StepInfo>()) {
+      State part;
+      part.add("stamp", job.stamp);
+      part.add("u", slice(job.row.data(), {story.ranks, columns}, {job.first, 0},
+                          {std::ssize(job.row) / columns, columns}));
+      job.manager.restore(info.step, part, {.unused = Unused::silent});
+      for (const auto value : job.row) {
+        if (value != static_cast<double>(job.stamp)) mine = cat("step ", info.step, " is torn");
+      }
+    }
+    job.stamp = newest;
     if (report && story.given == Given::by_ids_with_gaps) {
       for (const auto id : job.ids) {
         if (id % 1000 != job.stamp) mine = "torn: ids of another save";

@@ -3,6 +3,7 @@
 #include "store/directory/crash_kinds.hpp"
 #include "store/directory/crash_room.hpp"
 #include "store/directory/crash_stories.hpp"
+#include "store/directory/crash_thin.hpp"
 
 namespace cairn {
 namespace {
@@ -172,6 +173,12 @@ TEST(FrozenCrash, TheNextJobSharesWhatACrashHasLeft) {
   }
   EXPECT_GT(links, 0u);
 }
+
+INSTANTIATE_TEST_SUITE_P(Thin, Crash, testing::ValuesIn(thin_stories(false)),
+                         [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(ThinAsync, Crash, testing::ValuesIn(thin_stories(true)),
+                         [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(FrozenAsync, Crash, testing::ValuesIn(frozen_stories(true)),
                          [](const auto& info) { return info.param.name; });

@@ -1,0 +1,412 @@
+// Letting tensors go: by rules of a manager, and as the tool does it. What is left is whole.
+#include "store/directory/thin.hpp"
+
+#include "base/text.hpp"
+#include "store/commit/names.hpp"
+#include "store/contents/data_file.hpp"
+#include "support/memory_run.hpp"
+
+namespace cairn::test {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+constexpr std::int64_t columns = 700;
+
+// Weights and what an optimizer keeps of them, cut over the ranks; every element tells the step.
+struct Model {
+  std::shared_ptr<Group> group;
+  CheckpointManager manager;
+  std::int64_t step = 0;
+  std::vector<double> weights, moments, squares;
+  State state, part;
+
+  Model(std::shared_ptr<Group> g, const ManagerOptions& options)
+      : group(g),
+        manager(g, "/run", options),
+        weights(columns),
+        moments(columns),
+        squares(columns) {
+    const auto row = [&](auto& values) {
+      return slice(values.data(), {g->size(), columns}, {g->rank(), 0}, {1, columns});
+    };
+    state.add("step", step).add("model/w", row(weights));
+    state.add("optimizer/m", row(moments)).add("optimizer/v", row(squares));
+    part.add("step", step).add("model/w", row(weights));
+  }
+  void fill(std::int64_t at) {
+    step = at;
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      weights[i] = value(at, i), moments[i] = -value(at, i), squares[i] = 0.5 * value(at, i);
+    }
+  }
+  double value(std::int64_t at, std::size_t i) const {
+    return static_cast<double>(at * 10000 + group->rank() * 1000) + static_cast<double>(i);
+  }
+  void save(std::int64_t at) { fill(at), manager.save(at, state); }
+  void forget() {
+    step = -1;
+    for (auto* values : {&weights, &moments, &squares})
+      std::fill(values->begin(), values->end(), -1);
+  }
+  // What is in memory is the step's: of all, or of the weights.
+  void expect(std::int64_t at, bool all) const {
+    EXPECT_EQ(step, at);
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      ASSERT_EQ(weights[i], value(at, i)) << i;
+      if (all) ASSERT_EQ(moments[i], -value(at, i)) << i;
+      if (all) ASSERT_EQ(squares[i], 0.5 * value(at, i)) << i;
+    }
+  }
+  void expect_restored(std::int64_t at, bool all) {
+    forget();
+    EXPECT_EQ(manager.restore(at, all ? state : part, {.unused = Unused::silent}).step, at);
+    expect(at, all);
+  }
+};
+
+class Thin : public MemoryRun {
+ protected:
+  Thin() {
+    options_.keep.last = 0;
+    options_.write.chunk_bytes = 4096;
+  }
+  template <class F>
+  void job(F&& body) {
+    run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
+      Model model(group, options_);
+      body(model);
+    });
+  }
+  template <class F>
+  void job_on(int ranks, F&& body) {
+    run_threads(ranks, [&](std::shared_ptr<Group> group) {
+      Model model(group, options_);
+      body(model);
+    });
+  }
+  CheckpointContents contents(std::int64_t step) {
+    return read_contents(*files_, cat("/run/ckpt-", step));
+  }
+  std::vector<std::string> keys(std::int64_t step) {
+    std::vector<std::string> all;
+    for (const auto& tensor : contents(step).tensors) all.push_back(tensor.key);
+    return all;
+  }
+  // Each data file that there is has what the index says, zeros between, and no more.
+  void expect_sound(std::int64_t step) {
+    const auto there = contents(step);
+    const auto index = io::read_file(*files_, cat("/run/ckpt-", step, ".index"), 1 << 20);
+    std::int64_t count = 0;
+    for (const auto& [file, pieces] : extents_of(there)) {
+      const auto tail = has_metadata(pieces) ? std::string_view(index) : std::string_view();
+      EXPECT_TRUE(is_sound(*files_, data_path(there, file), pieces, false, tail))
+          << "step " << step << ", file " << file;
+      ++count;
+    }
+    EXPECT_THAT(data_files(step), SizeIs(count));
+  }
+  std::vector<std::string> data_files(std::int64_t step) {
+    std::vector<std::string> all;
+    for (const auto& name : files_->list("/run")) {
+      if (name.starts_with(cat("ckpt-", step, ".data-"))) all.push_back(name);
+    }
+    return all;
+  }
+  template <class F>
+  auto as_owner(F&& body) {
+    const auto owned = commit::OwnedName::take(files_, "/run", {"ckpt"}, 0);
+    return body(location_of({files_, "/run"}, "ckpt"), owned.ownership());
+  }
+};
+
+TEST_P(Thin, RulesLetGoWhatNobodyWillRead) {
+  options_.keep.keys = {{"optimizer/*", 2}};
+  job([](Model& model) {
+    for (const auto step : {1, 2, 3, 4}) model.save(step);
+    for (const auto step : {1, 2}) model.expect_restored(step, false);
+    for (const auto step : {3, 4}) model.expect_restored(step, true);
+    expect_error(Code::not_found,
+                 AllOf(HasSubstr("step 1 has no 'optimizer/m' any more"),
+                       HasSubstr("thinned by the rule 'optimizer/*' after step 3"),
+                       HasSubstr("The newest step that has it is 4")),
+                 [&] { model.manager.restore(1, model.state); });
+    model.forget();
+    EXPECT_EQ(model.manager.restore_latest(model.state)->step, 4);
+    model.expect(4, true);
+  });
+  for (const auto step : {1, 2}) {
+    EXPECT_THAT(keys(step), ElementsAre("model/w", "step"));
+    const auto thinned = contents(step).meta->thinned;
+    ASSERT_THAT(thinned, SizeIs(1));
+    EXPECT_EQ(thinned[0].keys, "optimizer/*");
+    EXPECT_EQ(thinned[0].tensors, 2);
+    EXPECT_EQ(thinned[0].bytes, 2 * 8 * columns * GetParam());
+    EXPECT_EQ(thinned[0].after, step + 2);
+    // A file of weights each rank, and the metadata.
+    EXPECT_THAT(data_files(step), SizeIs(GetParam() + 1));
+  }
+  for (const auto step : {1, 2, 3, 4}) expect_sound(step);
+  // Another job, of other ranks, and asynchronous.
+  for (const int ranks : {1, 2, 5}) {
+    job_on(ranks, [](Model& model) {
+      // The rows are as many as ranks were: each takes its share of what is there.
+      State some;
+      some.add("step", model.step);
+      EXPECT_EQ(model.manager.restore(1, some, {.unused = Unused::silent}).step, 1);
+      EXPECT_EQ(model.step, 1);
+    });
+  }
+  job([](Model& model) {
+    model.manager.restore_latest(model.state);
+    model.fill(5);
+    model.manager.save_async(5, model.state);
+    model.manager.wait();
+    model.expect_restored(3, false);
+    model.expect_restored(4, true);
+    EXPECT_THROW(model.manager.restore(3, model.state), Error);
+    model.save(6);  // what the catalog knows of step 3 is its new index
+  });
+  EXPECT_THAT(keys(3), ElementsAre("model/w", "step"));
+}
+
+TEST_P(Thin, RetentionRemovesWhatWasThinned) {
+  options_.keep.keys = {{"optimizer/*", 2}};
+  options_.keep.last = 4;
+  for (const bool async : {false, true}) {
+    job([&](Model& model) {
+      model.manager.restore_latest(model.state);
+      const auto first = model.step + 1;
+      for (auto step = first; step < first + 9; ++step) {
+        model.fill(step);
+        if (async) {
+          model.manager.save_async(step, model.state);
+        } else {
+          model.save(step);
+        }
+      }
+      model.manager.wait();
+      EXPECT_THAT(model.manager.steps(), SizeIs(4));
+    });
+  }
+  EXPECT_THAT(keys(16), ElementsAre("model/w", "step"));
+  for (const auto step : {15, 16, 17, 18}) expect_sound(step);
+}
+
+TEST_P(Thin, TheNewestThatHasAllIsRestored) {
+  options_.keep.keys = {{"optimizer/*", 1}};  // which means 2
+  options_.keep.last = 1;                     // and so do the two that have all
+  job([](Model& model) {
+    for (const auto step : {1, 2, 3, 4}) model.save(step);
+    EXPECT_THAT(model.manager.steps(), SizeIs(2));
+  });
+  options_.keep.last = 0;
+  job([](Model& model) {
+    model.manager.restore_latest(model.state);
+    for (const auto step : {5, 6}) model.save(step);
+  });
+  EXPECT_THAT(keys(4), ElementsAre("model/w", "step"));
+  // A damaged one is no reason to go back to what has no optimizer.
+  const auto spoil = [&](std::int64_t step) {
+    const auto file = files_->open_write(cat("/run/", data_files(step).front()));
+    const std::byte wrong[]{std::byte{1}, std::byte{2}, std::byte{3}};
+    file->write_at(9, wrong);
+    file->sync();
+  };
+  spoil(6);
+  job([](Model& model) {
+    model.forget();
+    const auto report = model.manager.restore_latest(model.state);
+    EXPECT_EQ(report->step, 5);
+    model.expect(5, true);
+  });
+  spoil(5);
+  job([](Model& model) {
+    model.forget();
+    expect_error(
+        Code::data_loss,
+        AllOf(HasSubstr("step 4 has no 'optimizer/m' any more"), HasSubstr("can be restored")),
+        [&] { model.manager.restore_latest(model.state); });
+    const auto report = model.manager.restore_latest(model.part, {.unused = Unused::silent});
+    EXPECT_EQ(report->step, 4);
+    model.expect(4, false);
+  });
+}
+
+TEST_P(Thin, PinnedOnesKeepAll) {
+  options_.keep.keys = {{"optimizer/*", 2}};
+  job([](Model& model) {
+    model.save(1);
+    model.manager.pin(1);
+    for (const auto step : {2, 3, 4}) model.save(step);
+    model.expect_restored(1, true);
+    model.expect_restored(2, false);
+  });
+  EXPECT_THAT(keys(1), SizeIs(4));
+  EXPECT_THAT(keys(2), SizeIs(2));
+}
+
+TEST_P(Thin, WhatLiesInOneFileBecomesAHole) {
+  options_.write.io_ranks = IoRanks::count(1);
+  options_.write.io_ranks.joined = true;
+  job([](Model& model) {
+    for (const auto step : {1, 2}) model.save(step);
+  });
+  const auto before = io::read_file(*files_, cat("/run/", data_files(1).front()), 1 << 20);
+  as_owner([&](const Location& place, const commit::Ownership& owner) {
+    const auto plan = plan_thinning(place, 1, {{"optimizer/*"}});
+    EXPECT_EQ(plan.tensors, 2);
+    EXPECT_EQ(plan.bytes, 2 * 8 * columns * GetParam());
+    EXPECT_EQ(plan.copied_bytes, 0);
+    EXPECT_EQ(thin(place, 1, {{"optimizer/*"}}, owner).bytes, plan.bytes);
+    EXPECT_EQ(thin(place, 1, {{"optimizer/*"}}, owner).tensors, 0) << "it has gone";
+    EXPECT_EQ(thin(place, 1, {{"optimiser/*"}}, owner).tensors, 0);
+  });
+  expect_sound(1);
+  EXPECT_EQ(contents(1).meta->thinned.at(0).after, -1);
+  job([](Model& model) {
+    model.expect_restored(1, false);
+    model.expect_restored(2, true);
+    expect_error(Code::not_found, HasSubstr("cairn thin let 'optimizer/*' go"),
+                 [&] { model.manager.restore(1, model.state); });
+  });
+}
+
+TEST_P(Thin, AnotherNamesFileIsNotTouched) {
+  options_.write.io_ranks = IoRanks::count(1);
+  options_.write.io_ranks.joined = true;
+  job([](Model& model) {
+    for (const auto step : {1, 2}) model.save(step);
+  });
+  // As a copy with `cp -al` has them.
+  files_->create_directory("/copy");
+  std::map<std::string, std::string> before;
+  for (const auto& name : files_->list("/run")) {
+    if (!name.starts_with("ckpt-1.")) continue;
+    ASSERT_TRUE(files_->try_link(cat("/run/", name), cat("/copy/", name)));
+    before[name] = io::read_file(*files_, cat("/copy/", name), 1 << 20);
+  }
+  as_owner([&](const Location& place, const commit::Ownership& owner) {
+    const auto plan = plan_thinning(place, 1, {{"optimizer/*"}});
+    EXPECT_GE(plan.copied_bytes, 8 * columns * GetParam());
+    files_->set_capacity(100);
+    expect_error(Code::no_space, AllOf(HasSubstr("other names"), HasSubstr("are free")),
+                 [&] { thin(place, 1, {{"optimizer/*"}}, owner); });
+    files_->set_capacity(std::int64_t{1} << 30);
+    thin(place, 1, {{"optimizer/*"}}, owner);
+  });
+  for (const auto& [name, bytes] : before) {
+    EXPECT_EQ(io::read_file(*files_, cat("/copy/", name), 1 << 20), bytes) << name;
+  }
+  expect_sound(1);
+  job([](Model& model) { model.expect_restored(1, false); });
+}
+
+TEST_P(Thin, ACrashAtAnyInstantLeavesAllOrTheRest) {
+  options_.write.io_ranks = IoRanks::count(1);
+  options_.write.io_ranks.joined = true;
+  job([](Model& model) {
+    for (const auto step : {1, 2}) model.save(step);
+  });
+  for (const bool linked : {false, true}) {
+    const auto step = linked ? 2 : 1;
+    files_->mark();
+    as_owner([&](const Location& place, const commit::Ownership& owner) {
+      const auto file = cat("/run/", data_files(step).front());
+      if (linked) ASSERT_TRUE(files_->try_link(file, "/run/copy"));
+      thin(place, step, {{"optimizer/*"}}, owner);
+    });
+    const auto disk = files_;
+    std::size_t states = 0, whole = 0;
+    for (std::size_t stop = 0; stop <= disk->operation_count(); ++stop) {
+      const auto choices = disk->crash_choices(stop);
+      for (std::size_t c = 0; c < choices.size(); ++c) {
+        if (c >= 2 && (c + stop) % 3 != 0) continue;
+        SCOPED_TRACE(disk->describe(stop, choices[c]));
+        files_ = disk->crash(stop, choices[c]);
+        options_.write.file_system = files_;
+        job([&](Model& model) {
+          model.expect_restored(1, false);
+          model.expect_restored(2, false);
+        });
+        expect_sound(step);
+        const bool has_all = keys(step).size() == 4;
+        if (has_all) job([&](Model& model) { model.expect_restored(step, true); });
+        whole += has_all;
+        ++states;
+        if (HasFailure()) return;
+      }
+    }
+    EXPECT_GT(whole, 10u);
+    EXPECT_GT(states - whole, 10u);
+    files_ = disk;
+    options_.write.file_system = files_;
+  }
+}
+
+TEST_P(Thin, ObjectsAreForgottenToo) {
+  options_.store.object_graph = true;
+  options_.keep.keys = {{"optimizer/*", 2}};
+  job([](Model& model) {
+    for (const auto step : {1, 2, 3, 4}) model.save(step);
+    model.expect_restored(1, false);
+    model.expect_restored(4, true);
+  });
+  for (const auto step : {1, 2}) {
+    const auto there = read_contents(*files_, cat("/run/ckpt-", step), Graph::read);
+    ASSERT_TRUE(there.graph);
+    for (const auto& node : there.graph->nodes) {
+      for (const auto& attribute : node.attributes) {
+        EXPECT_TRUE(there.find(attribute.key)) << attribute.key;
+      }
+    }
+    expect_sound(step);
+  }
+  // A second time: the graph lies beside the metadata now.
+  as_owner([&](const Location& place, const commit::Ownership& owner) {
+    EXPECT_EQ(thin(place, 1, {{"step"}}, owner).tensors, 1);
+  });
+  expect_sound(1);
+  EXPECT_THAT(contents(1).meta->thinned, SizeIs(2));
+}
+
+TEST_P(Thin, BadInputTouchesNothing) {
+  job([](Model& model) { model.save(1); });
+  const auto before = files_->operation_count();
+  as_owner([&](const Location& place, const commit::Ownership& owner) {
+    expect_error(Code::invalid_argument, HasSubstr("nothing would be left"),
+                 [&] { thin(place, 1, {{"*"}}, owner); });
+    expect_error(Code::not_found, HasSubstr("there is no checkpoint"),
+                 [&] { thin(place, 7, {{"optimizer/*"}}, owner); });
+    auto direct = place;
+    direct.atomic_rename = false;
+    expect_error(Code::unsupported, HasSubstr("no rename"),
+                 [&] { thin(direct, 1, {{"optimizer/*"}}, owner); });
+  });
+  for (auto i = before; i < files_->operation_count(); ++i) {
+    EXPECT_THAT(files_->operation_text(i), testing::Not(HasSubstr("ckpt-1")));
+  }
+  // Rules that cannot be served.
+  const auto refuse = [&](ManagerOptions options, Code code, const char* words) {
+    run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
+      expect_error(code, HasSubstr(words),
+                   [&] { const CheckpointManager manager(group, "/other", options); });
+    });
+  };
+  auto options = options_;
+  options.keep.keys = {{"optimizer/*", -1}};
+  refuse(options, Code::invalid_argument, "last = -1");
+  options.keep.keys = {{"", 2}};
+  refuse(options, Code::invalid_argument, "a rule without a pattern");
+  options.keep.keys = {{"optimizer/*", 2}};
+  options.write.atomic_rename = false;
+  refuse(options, Code::unsupported, "saves rely on no rename");
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Thin, testing::Values(1, 3));
+
+}  // namespace
+}  // namespace cairn::test
