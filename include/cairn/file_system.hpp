@@ -117,6 +117,7 @@ struct Status {
   /// Who may read and write, as POSIX has it: of 0666 what is set. Where files have no such modes,
   /// all of it.
   unsigned access = 0666;
+  std::int64_t allocated = -1;  ///< bytes that it takes on the disk; -1: not told
 };
 
 /// Thread-safe. Errors throw cairn::Error with the path; not_found where something must exist and

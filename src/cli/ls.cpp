@@ -53,7 +53,9 @@ void add_sizes(const Address& directory, Row& row, const DataFiles& data) {
   const auto add = [&](const std::string& name) {
     const auto status = (directory / name).status();
     if (!status) return;
-    row.bytes += status->size;
+    // Of what went in the middle of a file a hole is left.
+    const bool has_holes = !row.entry.thinned.empty() && status->allocated >= 0;
+    row.bytes += has_holes ? std::min(status->size, status->allocated) : status->size;
     if (status->names > 1) row.shared_bytes += status->size;
   };
   const auto& format = format_of(row.entry.format);

@@ -55,7 +55,8 @@ Status status_from(const struct statx& status) {
           {status.stx_ino, size,
            tells_birth ? status.stx_btime.tv_sec * second + status.stx_btime.tv_nsec : 0},
           static_cast<std::int64_t>(status.stx_nlink),
-          access_of(status.stx_mode)};
+          access_of(status.stx_mode),
+          static_cast<std::int64_t>(status.stx_blocks) * 512};
 }
 #endif
 
@@ -421,7 +422,8 @@ class PosixFileSystem : public FileSystem {
                       1e-9 * static_cast<double>(status.st_mtim.tv_nsec),
                   {status.st_ino, status.st_size, 0},
                   static_cast<std::int64_t>(status.st_nlink),
-                  access_of(status.st_mode)};
+                  access_of(status.st_mode),
+                  static_cast<std::int64_t>(status.st_blocks) * 512};
   }
 
   void sync_directory(const Path& path) override {

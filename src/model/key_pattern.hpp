@@ -20,4 +20,11 @@ inline bool matches_key(std::string_view pattern, std::string_view key) {
   return pattern.find_first_not_of('*', p) == pattern.npos;
 }
 
+/// Whether the pattern means a stored key: as it is, or as programs write it, which give an object
+/// its path.
+inline bool means_key(std::string_view pattern, std::string_view key) {
+  return matches_key(pattern, key) ||
+         matches_key(pattern, key.substr(0, key.find("/.ATTRIBUTES/")));
+}
+
 }  // namespace cairn

@@ -171,6 +171,7 @@ class JsonPage : public testing::Test {
     const auto run = at("run");
     ManagerOptions options;
     options.keep.last = 0;
+    options.keep.keys = {{"u", 2}};
     Sample one(1), two(2), three(3);
     {
       CheckpointManager manager(serial_group(), run, options);
@@ -186,8 +187,12 @@ class JsonPage : public testing::Test {
     hold("cairn gc", {"gc", run, "--max-to-keep", "2", "--dry-run"});
     hold("cairn gc", {"gc", run});
     EXPECT_EQ(hold("cairn pin", {"pin", run, "1"})["was_pinned"], false);
+    const auto thinned =
+        hold("cairn thin", {"thin", run, "--drop", "u", "--keep-newest", "1", "--steps", "1,2"});
+    EXPECT_THAT(thinned["thinned"], SizeIs(1));
     EXPECT_EQ(hold("cairn pin", {"pin", run, "1", "--remove"})["was_pinned"], true);
     hold("cairn show", {"show", run});
+    hold("cairn show", {"show", run + "/ckpt-1"});
     hold("cairn show --values", {"show", run, "--values"});
     for (const std::string key : {"u", "part", "strings", "none"}) {
       auto told = run_tool({"show", run, "--json", "--values", key}).json();

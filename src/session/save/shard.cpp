@@ -35,7 +35,7 @@ using ByTask = std::map<std::pair<DeviceTask, std::size_t>, std::vector<Shardabl
 std::size_t rule_of(const Job& job, const std::string& key) {
   const auto& rules = job.options.keep.keys;
   const auto at = std::find_if(rules.begin(), rules.end(),
-                               [&](const auto& rule) { return matches_key(rule.keys, key); });
+                               [&](const auto& rule) { return means_key(rule.keys, key); });
   return static_cast<std::size_t>(at - rules.begin());
 }
 

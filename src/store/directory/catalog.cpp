@@ -278,7 +278,7 @@ void sort_entries(std::vector<CatalogEntry>& entries, const StatePlaces& places)
 
 const Thinned* CatalogEntry::find_thinned(std::string_view key) const {
   for (const auto& one : thinned) {
-    if (matches_key(one.keys, key) || one.keys.starts_with(cat(key, '/'))) return &one;
+    if (means_key(one.keys, key) || one.keys.starts_with(cat(key, '/'))) return &one;
   }
   return nullptr;
 }

@@ -30,12 +30,6 @@ constexpr std::int64_t journal_limit_bytes = std::int64_t{1} << 20;
 constexpr std::int64_t copied_at_a_time = std::int64_t{4} << 20;
 constexpr std::string_view save_counter_key = "save_counter/.ATTRIBUTES/VARIABLE_VALUE";
 
-// A program's key of an object is its path.
-std::string_view path_of(std::string_view key) {
-  const auto at = key.find("/.ATTRIBUTES/");
-  return key.substr(0, at);
-}
-
 struct Gap {
   std::int64_t begin, end;
 };
@@ -74,6 +68,7 @@ class Thinner {
       if (went_[i].tensors > 0) meta.thinned.push_back(went_[i]);
     }
     for (const auto& key : dropped_) meta.gaps.erase(key);
+    forget_descriptions(meta);
     const auto own = std::find_if(contents_.own.begin(), contents_.own.end(),
                                   [](const auto& one) { return one.key == bundle::meta_key; });
     const auto was = own->slices.front();
@@ -156,9 +151,8 @@ class Thinner {
   // Which pattern fits; as many as there are: none.
   std::size_t pattern_of(const std::string& key) const {
     const auto& patterns = request_.keys;
-    const auto at = std::find_if(patterns.begin(), patterns.end(), [&](const auto& pattern) {
-      return matches_key(pattern, key) || matches_key(pattern, path_of(key));
-    });
+    const auto at = std::find_if(patterns.begin(), patterns.end(),
+                                 [&](const auto& pattern) { return means_key(pattern, key); });
     return static_cast<std::size_t>(at - patterns.begin());
   }
 
@@ -221,6 +215,22 @@ class Thinner {
     lost_files_.insert(entry->slices.front().file);
     entry->slices = {slice};
     return std::move(stored.bytes);
+  }
+
+  // Of what has gone, and of groups of which nothing is left: a program that finds a group
+  // described takes it for one that was saved empty.
+  void forget_descriptions(CheckpointMeta& meta) const {
+    const auto any_below = [](const auto& keys, const std::string& group) {
+      const auto at = keys.lower_bound(group + '/');
+      return at != keys.end() && at->starts_with(group + '/');
+    };
+    std::set<std::string> left;
+    for (const auto& tensor : kept_) left.insert(tensor.key);
+    std::erase_if(meta.descriptions.by_key, [&](const auto& said) {
+      const auto& key = said.first;
+      if (left.contains(key)) return false;
+      return dropped_.contains(key) || (any_below(dropped_, key) && !any_below(left, key));
+    });
   }
 
   // Of what the standing index needs of the metadata's file the beginning: a graph may be in front.
