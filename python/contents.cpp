@@ -61,8 +61,18 @@ py::object meta_of(const CheckpointContents& contents) {
   told["version"] = meta.version;
   told["ranks"] = meta.ranks;
   told["policy"] = meta.policy;
+  if (const auto& by = meta.application; !by.empty()) {
+    py::dict application;
+    application["name"] = by.name;
+    application["version"] = by.version;
+    application["commit"] = by.commit;
+    told["application"] = application;
+  }
   told["uuid"] = meta.uuid;
   told["metric"] = meta.metric;
+  py::list thinned;  // patterns of keys
+  for (const auto& one : meta.thinned) thinned.append(one.keys);
+  told["thinned"] = thinned;
   told["attributes"] = attributes_of(meta.descriptions.attributes);
   return told;
 }

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cairn/application.hpp"
 #include "cairn/attributes.hpp"
 #include "cairn/box.hpp"
 #include "cairn/dtype.hpp"
@@ -118,6 +119,7 @@ struct CheckpointMeta {
   std::string name = {};
   Descriptions descriptions = {};     ///< what the application says of tensors and checkpoint
   GapsByKey gaps = {};                ///< of sparse tensors
+  Application application = {};       ///< that saved it
   std::vector<Thinned> thinned = {};  ///< what it has no more, in the order in which it went
 };
 

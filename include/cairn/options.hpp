@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "cairn/application.hpp"
 #include "cairn/async.hpp"
 #include "cairn/contents.hpp"
 #include "cairn/frozen.hpp"
@@ -99,10 +100,12 @@ struct StoreOptions {
   /// are there: replaced after each commit, and as the manager opens. A failure is a warning in the
   /// log. It reads the index of what was saved; docs/look.md says what is shown.
   std::optional<XdmfOptions> xdmf = std::nullopt;
+  Application application = {};  ///< who saves: stored with each checkpoint
 
   template <class Self, class Visitor>
   static void visit(Self& self, Visitor&& options) {
-    auto& [format, object_graph, replicas, policy, device_of, keep_row_memory, xdmf] = self;
+    auto& [format, object_graph, replicas, policy, device_of, keep_row_memory, xdmf, application] =
+        self;
     options.agreed("format", format);
     options.agreed("object_graph", object_graph);
     options.group("replicas", replicas);
@@ -110,6 +113,7 @@ struct StoreOptions {
     options.own("device_of", device_of);
     options.own("keep_row_memory", keep_row_memory);
     options.own("xdmf", xdmf);  // rank 0's
+    options.group("application", application);
   }
 };
 
@@ -223,12 +227,14 @@ struct RegisteredSaver {
 struct Hooks {
   std::vector<BeforeSave> before_save = {};
   std::vector<RegisteredSaver> savers = {};
+  Migrate migrate = nullptr;  ///< for checkpoints of other versions of StoreOptions::application
 
   template <class Self, class Visitor>
   static void visit(Self& self, Visitor&& options) {
-    auto& [before_save, savers] = self;
+    auto& [before_save, savers, migrate] = self;
     options.agreed("before_save", before_save);  // how many
     options.settled("savers", savers);           // their names
+    options.agreed("migrate", migrate);          // whether there is one
   }
 };
 

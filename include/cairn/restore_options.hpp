@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cairn/application.hpp"
 #include "cairn/box.hpp"
 #include "cairn/write_options.hpp"
 
@@ -61,6 +62,7 @@ struct RestoreOptions {
   /// ManagerOptions::verify_first.
   std::map<std::string, Conversion> convert_keys = {};
   Conversion convert = Conversion::refuse;
+  Accept accept = {};  ///< versions of the application (cairn/application.hpp)
   /// How data files on a disk are read; not compared between ranks. `automatic` takes what is in
   /// the page cache from there and reads the rest past it; `off` lets the system read ahead into
   /// the page cache.
@@ -73,7 +75,7 @@ struct RestoreOptions {
   template <class Self, class Visitor>
   static void visit(Self& self, Visitor&& options) {
     auto& [rename, offset, may_be_missing, all_may_be_missing, unused, convert_keys, convert,
-           direct_io, verify_first] = self;
+           accept, direct_io, verify_first] = self;
     options.settled("rename", rename);
     options.settled("offset", offset);
     options.settled("may_be_missing", may_be_missing);
@@ -81,6 +83,7 @@ struct RestoreOptions {
     options.settled("unused", unused);
     options.settled("convert_keys", convert_keys);
     options.settled("convert", convert);
+    options.settled("accept", accept);
     options.own("direct_io", direct_io);
     options.settled("verify_first", verify_first);
   }

@@ -15,7 +15,7 @@ cairn_contents::cairn_contents(CheckpointContents told) : contents(std::move(tol
   info.prefix = contents.prefix.c_str();
   info.format = words(contents.format).at(static_cast<std::size_t>(contents.format));
   info.files = contents.num_files;
-  info.version = "";
+  info.version = info.application = info.application_version = info.application_commit = "";
   if (const auto& meta = contents.meta) {
     info.by_cairn = 1;
     info.step = meta->step;
@@ -25,6 +25,9 @@ cairn_contents::cairn_contents(CheckpointContents told) : contents(std::move(tol
     info.version = meta->version.c_str();
     info.has_metric = meta->metric.has_value();
     info.metric = meta->metric.value_or(0);
+    info.application = meta->application.name.c_str();
+    info.application_version = meta->application.version.c_str();
+    info.application_commit = meta->application.commit.c_str();
   }
   for (const auto& tensor : contents.tensors) {
     auto& slices = slices_.emplace_back();

@@ -116,6 +116,11 @@ Json json_of(const CheckpointContents& contents, const StoredTensor& tensor) {
   return item;
 }
 
+Json json_of(const Application& one) {
+  if (one.empty()) return Json();
+  return {{"name", one.name}, {"version", one.version}, {"commit", one.commit}};
+}
+
 Json json_of(const CheckpointMeta& meta) {
   auto thinned = Json::array();
   for (const auto& one : meta.thinned) {
@@ -129,6 +134,7 @@ Json json_of(const CheckpointMeta& meta) {
           {"time_seconds", meta.wall_time_seconds},
           {"time", utc_time(meta.wall_time_seconds)},
           {"version", meta.version},
+          {"application", json_of(meta.application)},
           {"ranks", meta.ranks},
           {"policy", meta.policy},
           {"uuid", meta.uuid},
@@ -278,6 +284,11 @@ void print_save(const CheckpointMeta& meta) {
       {"commit", cat(meta.sequence)},
       {"policy", meta.policy},
       {"uuid", meta.uuid}};
+  if (const auto& by = meta.application; !by.empty()) {
+    rows.push_back({"application", cat(by.name.empty() ? "no name" : by.name,
+                                       by.version.empty() ? "" : cat(" ", by.version),
+                                       by.commit.empty() ? "" : cat(", commit ", by.commit))});
+  }
   for (const auto& one : meta.thinned) {
     rows.push_back({"thinned", cat(one.tensors, one.tensors == 1 ? " tensor" : " tensors", " of '",
                                    one.keys, "', ", bytes_text(static_cast<double>(one.bytes)),

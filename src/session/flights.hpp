@@ -65,6 +65,7 @@ struct Flight {
     bool is_flush = false;    ///< of a save on the nodes, whose place in the history it has
     bool pins = false;        ///< it is to stay
     std::optional<double> metric = std::nullopt;
+    std::optional<Application> application = std::nullopt;  ///< that saved it; none: this one
     std::shared_ptr<const Descriptions> descriptions = nullptr;
     SaveTime at = {};
   };

@@ -99,6 +99,23 @@ bool take(KeyRule& rule, Text text) {
 }
 std::string give(const KeyRule& rule) { return cat(rule.keys, ":last=", rule.last); }
 
+std::string expected(const Accept&) { return "versions, between commas"; }
+bool take(Accept& value, Text text) {
+  value.versions.clear();
+  for (; !text.empty(); text.remove_prefix(std::min(text.find(',') + 1, text.size()))) {
+    const auto end = std::min(text.find(','), text.size());
+    if (end == 0) return false;
+    value.versions.emplace_back(text.substr(0, end));
+    if (end == text.size()) break;
+  }
+  return true;
+}
+std::string give(const Accept& value) {
+  std::string text;
+  for (const auto& one : value.versions) text += cat(text.empty() ? "" : ",", one);
+  return text;
+}
+
 std::string expected(const Mtbf&) { return "seconds, seconds:node, learnt or learnt:seconds"; }
 bool take(Mtbf& value, Text text) {
   if (text == "learnt") return value = Mtbf::learnt(), true;

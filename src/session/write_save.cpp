@@ -221,6 +221,7 @@ void Writing::take_name(Flight& flight) const {
 void Writing::tell_meta(Flight& flight) const {
   auto& meta = flight.prepared->meta;
   meta.metric = flight.asked.metric;
+  if (flight.asked.application) meta.application = *flight.asked.application;
   if (!job.root() && flight.layout.writer != 0) return;
   meta.descriptions = *flight.asked.descriptions;
   meta.gaps = *flight.plan->gaps;

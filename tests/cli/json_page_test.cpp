@@ -172,6 +172,7 @@ class JsonPage : public testing::Test {
     ManagerOptions options;
     options.keep.last = 0;
     options.keep.keys = {{"u", 2}};
+    options.store.application = {"sample", "1.2", "abc"};
     Sample one(1), two(2), three(3);
     {
       CheckpointManager manager(serial_group(), run, options);

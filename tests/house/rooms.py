@@ -29,7 +29,7 @@ ROOM_OF_PUBLIC_HEADER = {
     "background": "base", "error": "base", "version": "base", "log": "base", "write_options": "base",
     "attributes": "model", "box": "model", "contents": "model", "device": "model",
     "dtype": "model", "indexed": "model", "mesh": "model", "object_graph": "model",
-    "ragged": "model", "resizable": "model", "restore_options": "model",
+    "ragged": "model", "resizable": "model", "restore_options": "model", "application": "model",
     "slice_memory": "model", "sparse": "model", "state": "model", "statistics": "model",
     "xdmf": "model",
     "group": "group", "shared_files": "group",

@@ -98,6 +98,29 @@ class Logs(Case):
         self.assertEqual([one.levelname for one in logs.records], ["WARNING", "INFO"])
         self.assertIn("which stay as they are: 'y'", logs.output[1])
 
+    def test_what_a_rule_has_let_go_is_missed(self):
+        manager = self.manager(keep={"keys": ["optimizer/*:last=2"], "last": 0},
+                               store={"application": {"name": "toy", "version": "2"}})
+        for step in 1, 2, 3:
+            manager.save(step, {"model": np.full(3, float(step)), "optimizer": {"m": np.ones(2), "lr": 0.5}})
+        self.assertEqual(manager.open(1).meta["thinned"], ["optimizer/*"])
+        self.assertEqual(manager.open(3).meta["application"], {"name": "toy", "version": "2", "commit": ""})
+        for value in None, {}, {"m": np.zeros(2), "lr": 0.0}:
+            with self.assertRaisesRegex(cairn.errors.MissingKey, "thinned by the rule 'optimizer/\\*' after step 3"):
+                manager.restore(1, {"model": np.zeros(3), "optimizer": value})
+        state = {"model": None, "optimizer": None}
+        self.assertEqual(manager.restore_latest(state)["step"], 3)
+        self.assertEqual(state["optimizer"]["lr"], 0.5)
+        part = {"model": None}
+        with self.assertNoLogs("cairn", "WARNING"):
+            manager.restore(1, part, unused="silent")
+        self.assertEqual(part["model"].tolist(), [1, 1, 1])
+        manager.close()
+        manager = self.manager(store={"application": {"name": "toy", "version": "1.9"}})
+        with self.assertRaisesRegex(cairn.Error, "newer than this one, toy 1.9"):
+            manager.restore_latest({"model": None, "optimizer": None})
+        self.assertEqual(manager.restore_latest({"model": None, "optimizer": None}, accept=["2.*"])["step"], 3)
+
     def test_standard_error_where_logging_is_not_set_up(self):
         if logging.getLogger("cairn").hasHandlers():
             self.skipTest("logging is set up")

@@ -27,6 +27,9 @@ typedef struct cairn_info {
   const char* version;      /**< of Cairn */
   int has_metric;
   double metric;
+  const char* application; /**< that saved it; "" where it does not say, as the next two */
+  const char* application_version;
+  const char* application_commit;
 } cairn_info;
 /** This, and what the functions below return, stays as long as the contents. */
 const cairn_info* cairn_contents_info(const cairn_contents* contents);

@@ -207,6 +207,9 @@ std::string encode_meta(const CheckpointMeta& meta) {
     object["descriptions"] = parse_json(descriptions::encode(meta.descriptions));
   }
   if (!meta.gaps.empty()) object["gaps"] = parse_json(encode_gaps(meta.gaps));
+  if (const auto& by = meta.application; !by.empty()) {
+    object["application"] = {{"name", by.name}, {"version", by.version}, {"commit", by.commit}};
+  }
   for (const auto& one : meta.thinned) {
     object["thinned"].push_back(
         {{"keys", one.keys}, {"tensors", one.tensors}, {"bytes", one.bytes}, {"after", one.after}});
@@ -241,6 +244,11 @@ CheckpointMeta decode_meta(std::string_view json) {
     meta.descriptions = descriptions::decode(said->dump());
   }
   if (const auto* gaps = find_member(object, "gaps")) meta.gaps = decode_gaps(gaps->dump());
+  if (const auto* by = find_member(object, "application")) {
+    if (!by->is_object()) bad_meta("\"application\" is no object");
+    meta.application = {member<std::string>(*by, "name"), member<std::string>(*by, "version"),
+                        member<std::string>(*by, "commit")};
+  }
   if (const auto* thinned = find_member(object, "thinned")) {
     if (!thinned->is_array()) bad_meta("\"thinned\" is no list");
     for (const auto& one : *thinned) {

@@ -92,6 +92,7 @@ std::unique_ptr<Flush> Flusher::plan(tier::LocalSave save, int saves_before) {
   auto& flight = *flush.flight;
   flight.asked.is_flush = true;
   flight.asked.metric = origin.metric;
+  flight.asked.application = origin.application;
   flight.asked.descriptions = planned.descriptions;
   flight.plan = std::move(planned.plan);
   flight.layout = flight.plan->layout;

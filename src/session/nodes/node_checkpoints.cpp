@@ -16,6 +16,7 @@
 #include "exchange/messages.hpp"
 #include "group/collectives.hpp"
 #include "session/engine.hpp"
+#include "session/restore/adapt.hpp"
 #include "session/restore/left_over.hpp"
 #include "session/restore_steps.hpp"
 #include "session/schedule/turns.hpp"
@@ -255,7 +256,6 @@ std::optional<RestoreReport> NodeCheckpoints::restore(State& state, const Restor
 // Of one save; nothing: it cannot be had, and is passed over.
 std::optional<RestoreReport> NodeCheckpoints::restore(tier::LocalSave& save, const Asked& asked) {
   Group& group = *job.group;
-  auto& state = asked.state;
   bool is_touched = false;  // the state
   for (int tries = 0; tries < most_tries; ++tries) {
     std::unique_ptr<tier::Gathered> gathered;
@@ -263,19 +263,24 @@ std::optional<RestoreReport> NodeCheckpoints::restore(tier::LocalSave& save, con
     try {
       gathered = nodes_.gather(save);
       if (asked.proves) prove(save, gathered);
-      if (any_of(group, state.maker() != nullptr))
-        make_from(group, *gathered, state, asked.options);
+      Adapted adapted(job, gathered->path().string(), &gathered->meta(), asked.state,
+                      asked.options);
+      auto& state = adapted.state();
+      if (any_of(group, state.maker() != nullptr)) {
+        make_from(group, *gathered, state, adapted.options());
+      }
       is_touched = true;
       const auto moved =
-          redistribute(job.group, gathered->state(), state, {.restore = asked.options});
+          redistribute(job.group, gathered->state(), state, {.restore = adapted.options()});
       restored = true;
+      adapted.finish(group);
       return go_on_from(save, *gathered, moved, asked);
     } catch (const Error& error) {
       // What is lost has nowhere to be computed to, either.
       const bool can_be_had = !is_damage(error) && error.code() != Code::no_space;
       if (restored || can_be_had) throw;
       if (gathered && nodes_.learn_damage(save, *gathered) && tries + 1 < most_tries) continue;
-      if (is_touched) asked.failed.keys.merge(touched_keys(state, {}));
+      if (is_touched) asked.failed.keys.merge(touched_keys(asked.state, {}));
       if (job.root()) {
         log(LogLevel::warning,
             cat("step ", save.map.step, " on the nodes is passed over: ", error.what()));

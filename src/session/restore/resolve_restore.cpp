@@ -34,6 +34,9 @@ std::vector<Setting> settings_of(const RestoreOptions& options) {
       {"verify_first", options.verify_first ? "true" : "false"},
       {"all_may_be_missing", options.all_may_be_missing ? "true" : "false"},
       {"unused", words(options.unused)[static_cast<std::size_t>(options.unused)]}};
+  std::string versions = options.accept.predicate ? "a function" : "";
+  for (const auto& one : options.accept.versions) versions += cat("'", one, "' ");
+  all.push_back({"accept", versions});
   const auto of = [](const char* option, const std::string& key) {
     return cat(option, "['", key, "']");
   };

@@ -10,6 +10,7 @@
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
 #include "group/collectives.hpp"
+#include "session/restore/adapt.hpp"
 #include "session/restore/find_tensor.hpp"
 #include "session/restore/indexed_wants.hpp"
 #include "session/restore/left_over.hpp"
@@ -159,9 +160,13 @@ std::vector<std::string> unused_keys(const Job& job, const CheckpointContents& c
 
 }  // namespace
 
-RestoreReport restore_state(const Job& job, const SharedIndex& index, State& state,
-                            const RestoreOptions& options, const RestoreExtras& extras) {
+RestoreReport restore_state(const Job& job, const SharedIndex& index, State& given,
+                            const RestoreOptions& given_options, const RestoreExtras& extras) {
   const auto& contents = index.contents();
+  const auto* meta = contents.meta ? &*contents.meta : nullptr;
+  Adapted adapted(job, contents.prefix, meta, given, given_options);
+  auto& state = adapted.state();
+  const auto& options = adapted.options();
   if (extras.savers) require_savers_known(job, contents);
   const TensorFinder finder(contents);
   const SeenState seen(state, contents);
@@ -195,6 +200,7 @@ RestoreReport restore_state(const Job& job, const SharedIndex& index, State& sta
                                " cannot be read: only its name says which step it is"));
   }
   report.kept_keys.assign(wanted.kept.begin(), wanted.kept.end());
+  adapted.finish(*job.group);
   return report;
 }
 

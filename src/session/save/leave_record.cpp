@@ -28,6 +28,7 @@ CheckpointMeta meta_of_save(const Job& job, const DraftId& id, const Sharding& s
   meta.parent = id.parent;
   meta.wall_time_seconds = id.time;
   meta.version = version();
+  meta.application = job.options.store.application;
   meta.ranks = job.group->size();
   meta.policy = sharding.description;
   meta.uuid = commit::uuid_text(id.uuid);

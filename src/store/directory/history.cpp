@@ -172,6 +172,7 @@ void History::place(CheckpointMeta& meta, bool numbered) const {
   meta.ranks = origin_->ranks;
   meta.savers = origin_->savers;
   meta.metric = origin_->metric;
+  meta.application = origin_->application;
 }
 
 std::optional<std::int64_t> History::step_to_prove(const Retention& keep,

@@ -43,6 +43,9 @@ void change(std::vector<BeforeSave>& value) {
   value.emplace_back([](std::int64_t) {});
 }
 void change(std::vector<std::string>& value) { value.emplace_back("x"); }
+void change(Migrate& value) {
+  value = [](const Application&, Migration&) {};
+}
 void change(std::vector<KeyRule>& value) { value.push_back({"x", 2}); }
 template <class T>
 void change(T& value) {
