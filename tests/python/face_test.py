@@ -119,7 +119,7 @@ class Logs(Case):
         manager = self.manager(store={"application": {"name": "toy", "version": "1.9"}})
         with self.assertRaisesRegex(cairn.Error, "newer than this one, toy 1.9"):
             manager.restore_latest({"model": None, "optimizer": None})
-        self.assertEqual(manager.restore_latest({"model": None, "optimizer": None}, accept=["2.*"])["step"], 3)
+        self.assertEqual(manager.restore_latest({"model": None, "optimizer": None}, accept=["2*"])["step"], 3)
 
     def test_standard_error_where_logging_is_not_set_up(self):
         if logging.getLogger("cairn").hasHandlers():
