@@ -82,6 +82,28 @@ class Kinds(Case):
             self.restored({"optimizer": state_of(optim.SGD, momentum=0.9)["optimizer"].state_dict()},
                           {"optimizer": state_of(optim.AdamW, steps=0)["optimizer"]})
 
+    def test_an_optimizer_of_another_model(self):
+        def state(*sizes, turned=False):
+            net = torch.nn.Sequential(*(torch.nn.Linear(*one) for one in zip(sizes, sizes[1:])))
+            optimizer = optim.AdamW(net.parameters())
+            net(torch.ones(sizes[0])).sum().backward()
+            optimizer.step()
+            parts = {"model": {"net": net}, "optimizer": optimizer}
+            return dict(reversed(parts.items())) if turned else parts
+
+        for sizes, words in (((3, 3), "'model/net/1.bias' was saved, and is not in it"),
+                             ((3, 3, 3, 3), "'model/net/2.weight' was not saved"),
+                             ((3, 4, 3), "'model/net/0.weight' has the shape (4, 3), and had (3, 3)")):
+            for turned in (False, True):
+                with self.assertRaises(cairn.Error) as caught:
+                    self.restored(state(3, 3, 3), state(*sizes, turned=turned))
+                self.assertIn(words, str(caught.exception))
+                self.assertIn("'optimizer", str(caught.exception))
+        other = state(3, 3, 3)
+        other["optimizer"] = optim.AdamW(other["model"]["net"][0].parameters())
+        with self.assertRaisesRegex(cairn.Error, "with the parameters that it had"):
+            self.restored(state(3, 3, 3), other)
+
     def test_what_an_object_does_not_take(self):
         saved = state_of(optim.SGD, schedules.ConstantLR)
         state = state_of(optim.SGD, lambda one: schedules.ChainedScheduler([schedules.ConstantLR(one)], one), 0)

@@ -1,5 +1,6 @@
 """Restores of state dicts."""
 
+import collections.abc
 import functools
 
 import torch
@@ -250,8 +251,41 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
                  for number, one in enumerate(groups.parts())]
         there = [len(one["params"]) for one in value.param_groups]
         if saved != there:
-            raise _error(key, f"it has groups of {there} parameters, and was saved with {saved}",
-                         "Make it with the parameters that it had.")
+            self._refuse_parameters(key, f"it has groups of {there} parameters, and was saved with {saved}")
+
+    def _refuse_parameters(self, key, reason):
+        """Of an optimizer; often its model is another one, and is named then."""
+        wrong = self._unlike_module("", self._values)
+        if wrong:
+            raise _error(key, f"{reason}; a module of the state is another one, too: {wrong}",
+                         "Make the model as it was saved, and the optimizer of its parameters.")
+        raise _error(key, reason, "Make it with the parameters that it had.")
+
+    def _unlike_module(self, path, container):
+        """What the first module in a dict has, and the checkpoint has not, or the other way round."""
+        for name, value in container.items():
+            key = self._below(path, name)
+            if isinstance(value, torch.nn.Module):
+                wrong = self._unlike(key, value.state_dict())
+            else:
+                is_dict = isinstance(value, collections.abc.Mapping) and not is_stateful(value)
+                wrong = self._unlike_module(key, value) if is_dict else None
+            if wrong:
+                return wrong
+        return None
+
+    def _unlike(self, key, state):
+        there = set()
+        for name, value in state.items():
+            place = self._below(key, name)
+            found = self._find(place)
+            there.add(self._name(place))
+            if found is None and not self._is_below(place) and self._name(place) not in self._all_ties():
+                return f"'{place}' was not saved"
+            if found is not None and isinstance(value, torch.Tensor) and tuple(value.shape) != tuple(found[1]):
+                return f"'{place}' has the shape {tuple(value.shape)}, and had {tuple(found[1])}"
+        gone = [name for name in self._stored.names_below(self._name(key)) if f"{self._name(key)}/{name}" not in there]
+        return f"'{key}/{gone[0]}' was saved, and is not in it" if gone else None
 
     def _length(self, key, form):
         found = self._find(key)
@@ -303,8 +337,8 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
         parameter = self._parameters.get(key.rpartition("/")[0])
         if kind == "as parameter" and parameter is not None:
             if tuple(parameter.shape) != tuple(found[1]):
-                raise _error(key, f"its parameter has the shape {tuple(parameter.shape)}, and had "
-                             f"{tuple(found[1])}", "Make the optimizer of the parameters that it had.")
+                self._refuse_parameters(key, f"its parameter has the shape {tuple(parameter.shape)}, and had "
+                                        f"{tuple(found[1])}")
         is_distributed = kind.startswith("DTensor") or (
             kind == "as parameter" and isinstance(parameter, DTensor))
 
