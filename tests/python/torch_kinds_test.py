@@ -82,6 +82,28 @@ class Kinds(Case):
             self.restored({"optimizer": state_of(optim.SGD, momentum=0.9)["optimizer"].state_dict()},
                           {"optimizer": state_of(optim.AdamW, steps=0)["optimizer"]})
 
+    def test_what_is_shared_is_not_lacking(self):
+        """A tensor that stands in several parameters' states is stored once."""
+        for wrap in (lambda one, net: one, cairn.torch.by_name):
+            saved, state = (state_of(optim.AdamW, steps=number, wrap=wrap) for number in (2, 0))
+            theirs = getattr(saved["optimizer"], "optimizer", saved["optimizer"]).state
+            for one in theirs.values():
+                one["step"] = next(iter(theirs.values()))["step"]
+            self.assertEqual(self.restored(saved, state), "")
+            self.assertEqual(seen(state)[0], seen(saved)[0])
+
+    def test_an_optimizer_with_a_dict_of_its_own(self):
+        class Own(Wrapper):
+            def state_dict(self):
+                return {"param_groups": [7], "inner": self.inner.state_dict()}
+
+            def load_state_dict(self, state):
+                self.inner.load_state_dict(state["inner"])
+
+        saved, state = (state_of(optim.AdamW, steps=number, wrap=lambda one, net: Own(one)) for number in (2, 0))
+        self.assertEqual(self.restored(saved, state), "")
+        self.assertEqual(seen(state)[0], seen(saved)[0])
+
     def test_an_optimizer_of_another_model(self):
         def state(*sizes, turned=False):
             net = torch.nn.Sequential(*(torch.nn.Linear(*one) for one in zip(sizes, sizes[1:])))

@@ -49,7 +49,8 @@ def switched(groups, saved):
     """(number, name, present value) of what is on in a group of an optimizer, and was off, or the other way round."""
     for number, (one, its) in enumerate(zip(groups, saved)):
         for name, value in one.items():
-            if type(value) is bool and name not in _WAYS and type(its.get(name)) is bool and its[name] != value:
+            was = its.get(name) if isinstance(its, dict) else None
+            if type(value) is type(was) is bool and name not in _WAYS and was != value:
                 yield number, name, value
 
 

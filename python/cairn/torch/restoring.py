@@ -2,6 +2,7 @@
 
 import collections.abc
 import functools
+import itertools
 
 import torch
 from torch import distributed
@@ -29,6 +30,14 @@ def _device(name):
 
 def _is_as(value, found):
     return value.dtype == OF_NAME.get(found[0]) and tuple(value.shape) == tuple(found[1])
+
+
+def _names_in(form):
+    return [name for name, _ in form.items()] if form is not None and form.is_mapping else []
+
+
+def _each(form):
+    return [_names_in(one) for _, one in form.items()] if form is not None and form.is_mapping else []
 
 
 class TorchRestoring(TorchKinds, restoring.Restoring):
@@ -112,10 +121,11 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
         elif form is not None:
             if isinstance(value, torch.optim.Optimizer):
                 self._require_its_groups(key, value, form)
-                self._require_what_it_wants(key, value, saved)
+                its = dict(form.items()).get("state") if form.is_mapping else None
+                self._require_what_it_wants(key, value, saved, _each(its))
             maker = self._make(key, form, state)
         elif isinstance(value, torch.optim.Optimizer) and "state" in state:
-            self._require_what_it_wants(key, value, saved)
+            self._require_what_it_wants(key, value, saved, map(self._names, self._parameters, itertools.repeat(None)))
             maker = self._fit_unmarked_optimizer(key, state)
         else:
             if isinstance(value, RandomStates):  # with or without a device, then and now
@@ -138,24 +148,19 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
                                  "may take it for something else. To begin with a new one, leave it out of the state.")
         return saved
 
-    def _require_what_it_wants(self, key, optimizer, saved, paths=None):
-        """Before anything is touched. `paths`: of its parameters' states."""
-        paths = paths or [f"{key}/state/{number}" for number in range(len(self._parameters))]
-        name = classes.lacking(optimizer, [self._names_at(path) for path in paths])
+    def _require_what_it_wants(self, key, optimizer, saved, states):
+        """Before anything is touched. `states`: of its parameters, what each one's consists of."""
+        name = classes.lacking(optimizer, states)
         if name is not None:
             raise _error(key, f"{classes.told(optimizer, saved)}, and wants {name!r} of each parameter, which was not "
                          "saved", "Restore into an optimizer of the class that was saved, or leave it out of the state.")
 
-    def _names_at(self, path):
-        form = self._form_at(path)
-        return [name for name, _ in form.items()] if form is not None and form.is_mapping else (
-            self._stored.names_below(self._name(path)))
-
     def _load(self, key, value, made, saved):
-        if isinstance(value, torch.optim.Optimizer) and key not in self._others:
+        groups = made.get("param_groups") if isinstance(made, dict) else None
+        if isinstance(value, torch.optim.Optimizer) and isinstance(groups, list) and key not in self._others:
             self._warn(f"'{key}/param_groups/{number}' has {name}={on} here, and was saved with {not on}: what was saved "
                        "decides. To go on otherwise, begin with a new one, and leave it out of the state."
-                       for number, name, on in classes.switched(value.param_groups, made["param_groups"]))
+                       for number, name, on in classes.switched(value.param_groups, groups))
         try:
             value.load_state_dict(made)
         except Exception as error:
@@ -213,7 +218,7 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
             return
         there = value.optimizer.state_dict()
         was, self._parameters = self._parameters, {}
-        makers, groups, paths = {}, [], []
+        makers, groups, states = {}, [], []
         for number, (group, its) in enumerate(zip(value.optimizer.param_groups, there["param_groups"])):
             found = {}  # one of the parameters, by the group that it was in
             for at, one in zip(its["params"], group["params"]):
@@ -226,7 +231,7 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
                     found.setdefault(word, value.names[one])
                     place = f"{path}/{word}"
                     self._parameters[place] = one
-                    paths.append(place)
+                    states.append(_names_in(self._form_at(place)))
                     makers[at] = self._make_stored(place, None, there["state"].get(at))
             if len(found) > 1:
                 raise _error(key, " and ".join(f"'{name}'" for name in found.values()) + " are in one "
@@ -237,7 +242,7 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
             groups.append((its["params"], maker))
         self._parameters = was
         saved = self._see_class(key, value.optimizer)
-        self._require_what_it_wants(key, value.optimizer, saved, paths)
+        self._require_what_it_wants(key, value.optimizer, saved, states)
         self._whole.append(f"{key}/state")
         self._put_back.append(lambda: self._load(key, value.optimizer, {
             "state": {at: made for at, one in makers.items() if (made := one())},
