@@ -28,6 +28,9 @@ void add_process(py::module_& module) {
       }
     });
   });
+  module.def(
+      "warn", [](const std::string& message) { log(LogLevel::warning, message); },
+      py::call_guard<py::gil_scoped_release>());
   // A function of Python's is called no more, for the interpreter ends.
   module.def("end_log", [] {
     if (std::exchange(log_is_python, false)) set_log_sink({});

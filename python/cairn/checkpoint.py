@@ -13,7 +13,7 @@ from .leaves import _refused, path_of, refuse_to_pickle
 def _said(attributes):
     """What the application says, of the attributes as JSON."""
     return {name: json.loads(text) for name, text in attributes.items()
-            if name not in (forms.NAME, dtypes.NAME)}
+            if name not in (forms.NAME, forms.TIES, forms.CLASS, dtypes.NAME)}
 
 
 class Tensor:

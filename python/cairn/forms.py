@@ -19,6 +19,8 @@ an array or tensor of that module's.
 
 The attribute TIES of a tensor has the keys of the other places where it stood, which have no tensor of their
 own. Of the whole checkpoint it is true where a tensor has it.
+
+The attribute CLASS of an object that has a state dict has names of its class (torch/classes.py).
 """
 
 import collections
@@ -28,6 +30,7 @@ from .leaves import _error, _refused
 
 NAME = "cairn.python"
 TIES = "cairn.ties"
+CLASS = "cairn.class"
 SETS = {set: "set", frozenset: "frozenset"}
 SEQUENCES = {list: "list", tuple: "tuple", **SETS}
 MAPPINGS = {dict: "dict", collections.OrderedDict: "OrderedDict", collections.Counter: "Counter"}

@@ -16,6 +16,7 @@ from lightning.fabric.plugins import CheckpointIO as _CheckpointIO
 from torch.distributed.checkpoint.state_dict import set_optimizer_state_dict
 
 from . import torch
+from ._cairn import Error
 from .leaves import _refused
 
 __all__ = ["AllRanks", "CheckpointIO"]
@@ -39,6 +40,10 @@ def _save(path, ranks, step, state, options):
     committed."""
     place = path if os.path.isdir(path) else f"{path}.unfinished"
     with torch.Manager(place, ranks, **{"max_to_keep": 1, "overwrite": True, **options}) as manager:
+        try:
+            manager.restore_latest({}, unused="silent")  # what is there is of this run, or was to be replaced: none of another's
+        except Error:  # it is damaged
+            pass
         manager.save(step, state)
         is_first = manager.ranks.rank == 0
     if place != path and is_first:

@@ -9,7 +9,7 @@ import os
 import sys
 import weakref
 
-from . import _cairn, own
+from . import _cairn, disagreements, own
 from .checkpoint import Checkpoint
 from .leaves import _refused, json_of, path_of, refuse_to_pickle, require_whole
 from .restoring import Restoring, is_pattern
@@ -352,7 +352,11 @@ class CheckpointManager:
 
     def _save(self, save, step, state, options):
         step, binding, named, kept = self._arguments(step, state, options)
-        return save(step, binding.native, named, kept.through())
+        try:
+            return save(step, binding.native, named, kept.through())
+        except _cairn.Error as error:
+            disagreements.explain(error)
+            raise
 
     def _arguments(self, step, state, options, restoring=False, types=()):
         """What is wrong with one rank's, all ranks raise: else the others would wait for it."""

@@ -194,8 +194,8 @@ class Saving(Kinds, Parts):
         if made or not self._is_told(key, text, value):
             self._say(key, text)
 
-    def _say(self, key, text):
-        self._said.setdefault(key, ("", [], [], {}))[3][NAME] = text
+    def _say(self, key, text, name=NAME):
+        self._said.setdefault(key, ("", [], [], {}))[3][name] = text
 
     def _is_told(self, key, text, value):
         """Whether dtype and shape alone tell the form."""

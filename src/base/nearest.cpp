@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "base/text.hpp"
@@ -20,6 +21,35 @@ std::string lower(std::string_view text) {
 }
 
 std::string_view last_part(std::string_view text) { return text.substr(text.rfind('/') + 1); }
+
+bool is_number(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// The parts of a path, and of a name with dots in it.
+std::vector<std::string_view> parts_of(std::string_view text) {
+  std::vector<std::string_view> parts;
+  for (std::size_t end = 0; end != std::string_view::npos; text.remove_prefix(end + 1)) {
+    end = text.find_first_of("/.");
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) break;
+  }
+  return parts;
+}
+
+// Whether one part before the last is another one, as that of a layer with a new name is: not a
+// layer of another number.
+bool has_one_renamed(std::string_view a, std::string_view b) {
+  const auto its = parts_of(a), others = parts_of(b);
+  if (its.size() != others.size() || its.back() != others.back()) return false;
+  std::size_t renamed = 0;
+  for (std::size_t i = 0; i < its.size(); ++i) {
+    if (its[i] == others[i]) continue;
+    if (is_number(its[i]) && is_number(others[i])) return false;
+    ++renamed;
+  }
+  return renamed == 1;
+}
 
 // Letters to insert, to remove, to replace or to swap with their neighbour.
 std::size_t edits(std::string_view a, std::string_view b) {
@@ -42,20 +72,21 @@ std::size_t edits(std::string_view a, std::string_view b) {
 
 Nearest::Nearest(std::string_view wanted)
     : wanted_(lower(wanted)),
-      distance_(wanted.size() > longest ? 0 : std::max<std::size_t>(1, wanted.size() / 3) + 1) {}
+      limit_(wanted.size() > longest ? 0 : std::max<std::size_t>(1, wanted.size() / 3) + 1) {}
 
 void Nearest::offer(std::string_view word) {
-  const auto difference =
-      std::max(word.size(), wanted_.size()) - std::min(word.size(), wanted_.size());
-  if (distance_ == 0 || word.empty() || word.size() > longest) return;
+  if (limit_ == 0 || word.empty() || word.size() > longest) return;
   const auto text = lower(word);
   // Two words of one letter are not like each other, but by their paths.
-  const bool same_end = last_part(text) == last_part(wanted_) && text != wanted_;
-  std::size_t distance = same_end ? 1 : distance_;
-  if (!same_end && difference < distance_) distance = edits(text, wanted_);
-  if (!same_end && distance >= std::min(text.size(), wanted_.size()) && distance > 0) return;
-  if (distance >= distance_) return;
-  distance_ = distance;
+  const bool is_like =
+      text != wanted_ && (last_part(text) == last_part(wanted_) || has_one_renamed(text, wanted_));
+  const auto [shorter, longer] = std::minmax({text.size(), wanted_.size()});
+  if (!is_like && longer - shorter >= limit_) return;
+  const auto distance = edits(text, wanted_);
+  if (!is_like && distance > 0 && distance >= std::min(shorter, limit_)) return;
+  const auto rank = std::pair(distance > 0 ? (is_like ? 1 : distance + 1) : 0, distance);
+  if (!best_.empty() && rank >= rank_) return;
+  rank_ = rank;
   best_ = word;
 }
 

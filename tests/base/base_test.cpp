@@ -57,6 +57,17 @@ TEST(Nearest, FindsWhatSomebodyMayHaveMeant) {
   EXPECT_EQ(nearest("u", {"model/v", "model/u"}), "model/u");
   EXPECT_EQ(nearest("model/u", {"v", "u"}), "u");
   EXPECT_EQ(nearest("setp", {"stop", "step"}), "step") << "neighbours that were swapped";
+  EXPECT_EQ(nearest("m/layers.0.weight", {"m/emb.weight", "m/layer1.weight", "m/blocks.0.bias",
+                                          "m/blocks.0.weight", "m/blocks.1.weight"}),
+            "m/blocks.0.weight")
+      << "a layer has a new name";
+  EXPECT_EQ(nearest("m/layers.1.weight", {"m/layers.0.weight", "m/layers.1.bias",
+                                          "m/blocks.0.weight", "m/blocks.1.weight"}),
+            "m/blocks.1.weight");
+  EXPECT_EQ(nearest("m/first.weight", {"m/0.bias", "m/0.weight"}), "m/0.weight");
+  EXPECT_EQ(nearest("m/encoder.0.weight", {"m/decoder.0.weight", "m/encodr.0.weight"}),
+            "m/encodr.0.weight");
+  EXPECT_EQ(nearest("a/u", {"long/u", "b/u"}), "b/u");
   EXPECT_EQ(nearest("u", {"v", "w"}), "");
   EXPECT_EQ(nearest("temperature", {"position", "id", ""}), "");
   EXPECT_EQ(nearest(std::string(5000, 'k'), {std::string(5001, 'k')}), "");

@@ -4,7 +4,7 @@ import collections.abc
 
 import torch
 
-from .. import _cairn
+from .. import _cairn, disagreements
 from ..manager import CheckpointManager
 from .group import group
 from .restoring import TorchRestoring
@@ -71,19 +71,21 @@ class Manager(CheckpointManager):
             self._last[:] = [binding] if binding.may_fit else []
 
     def _explain(self, error, state):
-        if error.code != "disagreement" or not error.tensor or not hasattr(error, "add_note"):  # Python 3.11
+        if error.code != "disagreement" or not error.tensor:
             return
+        disagreements.explain(error)
         key, value = _at(error.tensor, state)
         if isinstance(value, torch.optim.Optimizer):
-            error.add_note(f"The optimizer '{key}' is saved by the positions of its parameters, which "
-                           "must be the same ones on all ranks. Where ranks have parameters of their own, give "
-                           "cairn.torch.by_name(optimizer, module).")
+            way_out = (f"The optimizer '{key}' is saved by the positions of its parameters, which must be the same "
+                       "ones on all ranks. Where ranks have parameters of their own, give "
+                       "cairn.torch.by_name(optimizer, module).")
         elif isinstance(value, (torch.nn.Module, ByName)):
-            error.add_note(f"What lies under '{key}' is the same tensor on all ranks if its name is. Where ranks have "
-                           "modules of their own, as stages of a pipeline have, give these the names that they have "
-                           'in the whole model: ModuleDict({"2": …, "3": …}).')
+            way_out = (f"What lies under '{key}' is the same tensor on all ranks if its name is. Where ranks have "
+                       "modules of their own, as stages of a pipeline have, give these the names that they have "
+                       'in the whole model: ModuleDict({"2": …, "3": …}).')
         else:
-            error.add_note("What is each rank's own, give as cairn.torch.per_rank(value).")
+            way_out = "What is each rank's own, give as cairn.torch.per_rank(value)."
+        disagreements.change(error, way_out=f"{error.way_out} {way_out}")
 
     def save(self, step, state, **options):
         return super().save(step, state, **options)

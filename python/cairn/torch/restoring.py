@@ -1,14 +1,17 @@
 """Restores of state dicts."""
 
+import collections.abc
 import functools
+import itertools
 
 import torch
 from torch import distributed
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
 from .. import _cairn, restoring
-from ..leaves import _error
-from . import devices
+from ..forms import CLASS
+from ..leaves import _error, _refused
+from . import classes, devices
 from .placement import boxes_of
 from .state import (ByName, PerRank, RandomStates, TorchKinds, is_stateful, parameters_of, plain,
                     refuse_memory, require_its_part, require_known, waited_for)
@@ -27,6 +30,14 @@ def _device(name):
 
 def _is_as(value, found):
     return value.dtype == OF_NAME.get(found[0]) and tuple(value.shape) == tuple(found[1])
+
+
+def _names_in(form):
+    return [name for name, _ in form.items()] if form is not None and form.is_mapping else []
+
+
+def _each(form):
+    return [_names_in(one) for _, one in form.items()] if form is not None and form.is_mapping else []
 
 
 class TorchRestoring(TorchKinds, restoring.Restoring):
@@ -48,8 +59,11 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
         self._parameters = {}  # of the optimizer that is walked, by path
         self._used = set()  # storages that are filled
         self._at_last = []
+        self._others = {}  # what is to be told of objects of another class than was saved, by key
+        self._loaded = []  # keys of objects that have what was saved
 
     def put_back(self):
+        self._warn(self._others.values())
         super().put_back()
         for one in self._at_last:  # others may draw random numbers
             one()
@@ -101,13 +115,17 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
         state = value.state_dict()
         self.classes.see(state)
         was, self._parameters = self._parameters, parameters_of(key, value)
+        saved = self._see_class(key, value)
         if is_module:
             maker = self._fit_module(key, state)
         elif form is not None:
             if isinstance(value, torch.optim.Optimizer):
                 self._require_its_groups(key, value, form)
+                its = dict(form.items()).get("state") if form.is_mapping else None
+                self._require_what_it_wants(key, value, saved, _each(its))
             maker = self._make(key, form, state)
         elif isinstance(value, torch.optim.Optimizer) and "state" in state:
+            self._require_what_it_wants(key, value, saved, map(self._names, self._parameters, itertools.repeat(None)))
             maker = self._fit_unmarked_optimizer(key, state)
         else:
             if isinstance(value, RandomStates):  # with or without a device, then and now
@@ -117,7 +135,48 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
             maker = self._fit(key, state) or (lambda: state)
         self._parameters = was
         later = self._at_last if isinstance(value, RandomStates) else self._put_back
-        later.append(lambda: value.load_state_dict(maker()))
+        later.append(lambda: self._load(key, value, maker(), saved))
+
+    # -- of which class it was ----------------------------------------------------------------------
+
+    def _see_class(self, key, value):
+        """Of an optimizer or a schedule its saved names, if they are known; another class is told of."""
+        text = None if self._stored is None else self._stored.said(self._name(key), CLASS)
+        saved, there = None if text is None else classes.read(text), classes.names_of(value)
+        if saved and there and classes.are_others(saved, there):
+            self._others[key] = (f"'{key}' was a {saved[0]} when it was saved, and is restored into a {there[0]}, which "
+                                 "may take it for something else. To begin with a new one, leave it out of the state.")
+        return saved
+
+    def _require_what_it_wants(self, key, optimizer, saved, states):
+        """Before anything is touched. `states`: of its parameters, what each one's consists of."""
+        name = classes.lacking(optimizer, states)
+        if name is not None:
+            raise _error(key, f"{classes.told(optimizer, saved)}, and wants {name!r} of each parameter, which was not "
+                         "saved", "Restore into an optimizer of the class that was saved, or leave it out of the state.")
+
+    def _load(self, key, value, made, saved):
+        groups = made.get("param_groups") if isinstance(made, dict) else None
+        if isinstance(value, torch.optim.Optimizer) and isinstance(groups, list) and key not in self._others:
+            self._warn(f"'{key}/param_groups/{number}' has {name}={on} here, and was saved with {not on}: what was saved "
+                       "decides. To go on otherwise, begin with a new one, and leave it out of the state."
+                       for number, name, on in classes.switched(value.param_groups, groups))
+        try:
+            value.load_state_dict(made)
+        except Exception as error:
+            before = ", ".join(f"'{one}'" for one in self._loaded)
+            raise _refused(
+                f"'{key}' does not take what was saved: its load_state_dict() raised {type(error).__name__}: {error}",
+                f"{classes.told(value, saved)}; filled already are all tensors and arrays"
+                + (f", and {before}" if before else ""),
+                f"Restore into an object like the one that was saved, or leave '{key}' out of the state. Make those "
+                "that are filled anew, or restore into them once more.", key, "application") from error
+        self._loaded.append(key)
+
+    def _warn(self, messages):
+        for one in messages:
+            if self._rank == 0:
+                _cairn.warn(one)
 
     def _fit_module(self, key, state):
         for name, one in list(state.items()):
@@ -159,7 +218,7 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
             return
         there = value.optimizer.state_dict()
         was, self._parameters = self._parameters, {}
-        makers, groups = {}, []
+        makers, groups, states = {}, [], []
         for number, (group, its) in enumerate(zip(value.optimizer.param_groups, there["param_groups"])):
             found = {}  # one of the parameters, by the group that it was in
             for at, one in zip(its["params"], group["params"]):
@@ -172,6 +231,7 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
                     found.setdefault(word, value.names[one])
                     place = f"{path}/{word}"
                     self._parameters[place] = one
+                    states.append(_names_in(self._form_at(place)))
                     makers[at] = self._make_stored(place, None, there["state"].get(at))
             if len(found) > 1:
                 raise _error(key, " and ".join(f"'{name}'" for name in found.values()) + " are in one "
@@ -181,10 +241,12 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
             maker = self._make_stored(path, None, options) if self._is_below(path) else lambda one=options: one
             groups.append((its["params"], maker))
         self._parameters = was
+        saved = self._see_class(key, value.optimizer)
+        self._require_what_it_wants(key, value.optimizer, saved, states)
         self._whole.append(f"{key}/state")
-        self._put_back.append(lambda: value.optimizer.load_state_dict({
+        self._put_back.append(lambda: self._load(key, value.optimizer, {
             "state": {at: made for at, one in makers.items() if (made := one())},
-            "param_groups": [{**maker(), "params": numbers} for numbers, maker in groups]}))
+            "param_groups": [{**maker(), "params": numbers} for numbers, maker in groups]}, saved))
 
     def _require_its_groups(self, key, value, form):
         groups = dict(form.items()).get("param_groups") if form.is_mapping else None
@@ -194,8 +256,41 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
                  for number, one in enumerate(groups.parts())]
         there = [len(one["params"]) for one in value.param_groups]
         if saved != there:
-            raise _error(key, f"it has groups of {there} parameters, and was saved with {saved}",
-                         "Make it with the parameters that it had.")
+            self._refuse_parameters(key, f"it has groups of {there} parameters, and was saved with {saved}")
+
+    def _refuse_parameters(self, key, reason):
+        """Of an optimizer; often its model is another one, and is named then."""
+        wrong = self._unlike_module("", self._values)
+        if wrong:
+            raise _error(key, f"{reason}; a module of the state is another one, too: {wrong}",
+                         "Make the model as it was saved, and the optimizer of its parameters.")
+        raise _error(key, reason, "Make it with the parameters that it had.")
+
+    def _unlike_module(self, path, container):
+        """What the first module in a dict has, and the checkpoint has not, or the other way round."""
+        for name, value in container.items():
+            key = self._below(path, name)
+            if isinstance(value, torch.nn.Module):
+                wrong = self._unlike(key, value.state_dict())
+            else:
+                is_dict = isinstance(value, collections.abc.Mapping) and not is_stateful(value)
+                wrong = self._unlike_module(key, value) if is_dict else None
+            if wrong:
+                return wrong
+        return None
+
+    def _unlike(self, key, state):
+        there = set()
+        for name, value in state.items():
+            place = self._below(key, name)
+            found = self._find(place)
+            there.add(self._name(place))
+            if found is None and not self._is_below(place) and self._name(place) not in self._all_ties():
+                return f"'{place}' was not saved"
+            if found is not None and isinstance(value, torch.Tensor) and tuple(value.shape) != tuple(found[1]):
+                return f"'{place}' has the shape {tuple(value.shape)}, and had {tuple(found[1])}"
+        gone = [name for name in self._stored.names_below(self._name(key)) if f"{self._name(key)}/{name}" not in there]
+        return f"'{key}/{gone[0]}' was saved, and is not in it" if gone else None
 
     def _length(self, key, form):
         found = self._find(key)
@@ -247,8 +342,8 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
         parameter = self._parameters.get(key.rpartition("/")[0])
         if kind == "as parameter" and parameter is not None:
             if tuple(parameter.shape) != tuple(found[1]):
-                raise _error(key, f"its parameter has the shape {tuple(parameter.shape)}, and had "
-                             f"{tuple(found[1])}", "Make the optimizer of the parameters that it had.")
+                self._refuse_parameters(key, f"its parameter has the shape {tuple(parameter.shape)}, and had "
+                                        f"{tuple(found[1])}")
         is_distributed = kind.startswith("DTensor") or (
             kind == "as parameter" and isinstance(parameter, DTensor))
 

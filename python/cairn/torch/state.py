@@ -10,10 +10,10 @@ import torch
 from torch.distributed.tensor import DTensor, Shard
 
 from .. import _cairn, dtypes, texts
-from ..forms import ARRAYS, PARTS, PLAIN, SEQUENCES, SHARDED
-from ..leaves import Described, _error
+from ..forms import ARRAYS, CLASS, PARTS, PLAIN, SEQUENCES, SHARDED
+from ..leaves import Described, _error, json_of
 from ..saving import NATURAL, NOTHING, Kinds, Saving, below
-from . import devices
+from . import classes, devices
 from .placement import boxes_of
 from .tensors import DTYPES, LACKING, TENSORS, bytes_of, dtype_name, in_memory, scope_of
 
@@ -293,8 +293,14 @@ class TorchSaving(TorchKinds, Saving):
             self._add_all(key, state)
         else:
             self._add(key, state)
+        self._say_class(key, value)
         self._in_module, self._parameters = was
         self._tree.leave()
+
+    def _say_class(self, key, value):
+        names = classes.names_of(value)
+        if names is not None:
+            self._say(key, json_of(CLASS, names), CLASS)
 
     def _close_tensor(self, key, value):
         """What _close() does for one that is a value by itself, as most are."""
@@ -329,6 +335,7 @@ class TorchSaving(TorchKinds, Saving):
             self._close_object(f"{key}/param_groups/{number}", options)
         self._leave()
         self._leave()
+        self._say_class(key, value.optimizer)
         self._parameters = was
         self._tree.leave()
 

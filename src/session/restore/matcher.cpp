@@ -52,18 +52,26 @@ void require_writable(const std::string& key, bool writable) {
 }
 
 // What is in the checkpoint and not in the state.
-std::string others_text(const CheckpointContents& contents, const SeenState& state) {
-  constexpr std::size_t most_told = 8;
-  std::string list;
-  std::size_t count = 0;
+std::vector<std::string> names_of_others(const CheckpointContents& contents,
+                                         const SeenState& state) {
+  std::vector<std::string> names;
   for (const auto& tensor : contents.tensors) {
     if (tensor.key == object_graph_key || state.find(tensor.key)) continue;
-    const auto name = shown_name(tensor.key);
-    if (state.find(name)) continue;
-    if (++count <= most_told) list += cat(list.empty() ? "'" : ", '", name, "'");
+    auto name = shown_name(tensor.key);
+    if (!state.find(name)) names.push_back(std::move(name));
   }
-  if (count == 0) return "";
-  if (count > most_told) list += cat(" and ", count - most_told, " more");
+  return names;
+}
+
+std::string others_text(const CheckpointContents& contents, const SeenState& state) {
+  constexpr std::size_t most_told = 8;
+  const auto names = names_of_others(contents, state);
+  if (names.empty()) return "";
+  std::string list;
+  for (std::size_t i = 0; i < std::min(names.size(), most_told); ++i) {
+    list += cat(i > 0 ? ", '" : "'", names[i], "'");
+  }
+  if (names.size() > most_told) list += cat(" and ", names.size() - most_told, " more");
   return cat("; it holds besides: ", list);
 }
 
@@ -102,10 +110,14 @@ const StoredTensor* Matcher::find(const std::string& key, const std::string& var
 void Matcher::refuse_missing(const std::vector<std::string>& keys) const {
   constexpr std::size_t most_told = 10;
   std::string list, reason, meant;
+  // What the state has under its own name, or was meant by another, is meant by no more.
+  auto others = names_of_others(contents_, state_);
   for (std::size_t i = 0; i < std::min(keys.size(), most_told); ++i) {
     const auto& name = stored_name(keys[i]);
     Nearest nearest(name);
-    offer_keys(contents_, nearest);
+    if (name != keys[i]) offer_keys(contents_, nearest);
+    for (const auto& other : others) nearest.offer(other);
+    std::erase(others, nearest.word());
     list += cat(i > 0 ? ", '" : "'", name, "'");
     if (name != keys[i]) list += cat(" for '", keys[i], "'");
     if (keys.size() > 1 && !nearest.word().empty()) list += cat(" (", did_you_mean(nearest), ")");

@@ -109,9 +109,18 @@ def refused():
     with stories.tempfile.TemporaryDirectory() as directory:
         tied = torch.ones(3)
         given = {"global_step": 3, "state_dict": {"a/b": tied, "c": tied}, "callbacks": {}, "lr_schedulers": [{1: None}]}
+        told = []
+        cairn.set_log(lambda level, message: level != "info" and told.append(message))
         for number in range(2):  # the second takes the place of the first, though it is of one step
             tied.fill_(number)
             io.save_checkpoint(given, f"{directory}/last.ckpt")
+        io.save_checkpoint({**given, "global_step": 4}, f"{directory}/last.ckpt")
+        assert not told, told
+        index, = (f"{directory}/last.ckpt/{one}" for one in stories.os.listdir(f"{directory}/last.ckpt")
+                  if one.endswith(".index"))
+        with open(index, "wb"):  # of which nothing can be read
+            pass
+        io.save_checkpoint(given, f"{directory}/last.ckpt")
         got = io.load_checkpoint(f"{directory}/last.ckpt")
         assert stories.os.listdir(directory) == ["last.ckpt"] and list(got) == list(given), got
         assert got["lr_schedulers"] == [{1: None}] and got["callbacks"] == {}, got

@@ -18,6 +18,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 using test::expect_error;
 using test::on_disk;
@@ -220,6 +221,19 @@ TEST_P(RestoreInto, AllMissingKeysAreToldAndWhatMayBeMeant) {
     expect_error(Code::not_found,
                  AllOf(HasSubstr("Did you mean 'x'?"), HasSubstr("RestoreOptions::rename")),
                  [&] { manager.restore(1, one); });
+    State two;
+    two.add("model/x", x).add("other/x", x);
+    expect_error(Code::not_found, HasSubstr("'model/x' (Did you mean 'x'?), 'other/x' (the state"),
+                 [&] { manager.restore(1, two); });
+    one.add("x", x);
+    expect_error(Code::not_found, HasSubstr("'model/x' is not in the checkpoint"), [&] {
+      try {
+        manager.restore(1, one);
+      } catch (const Error& error) {
+        EXPECT_THAT(error.way_out(), Not(HasSubstr("Did you mean"))) << "what the state has";
+        throw;
+      }
+    });
     state.add("tabel", x).add("x", x);
     if (group.rank() == group.size() - 1) state.add("nowhere", x);
     const auto both = [&] { manager.restore_latest(state); };
