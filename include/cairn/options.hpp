@@ -255,11 +255,15 @@ struct ManagerOptions {
   /// Where what saves did when is written as the manager ends, and by write_trace(): each rank's in
   /// TRACE.RANK.json, for chrome://tracing and the like. Empty: nowhere.
   std::filesystem::path trace = {};
+  /// Rewritten by rank 0 after each save for monitors, as OpenMetrics: what `cairn stats
+  /// --openmetrics` tells, and counts of this manager. In the directory of node_exporter's textfile
+  /// collector its name ends in .prom. Empty: none.
+  std::filesystem::path metrics = {};
 
   template <class Self, class Visitor>
   static void visit(Self& self, Visitor&& options) {
     auto& [name, keep, store, write, async, when, tier, frozen, hooks, overwrite, read_only,
-           fall_back, verify_first, trace] = self;
+           fall_back, verify_first, trace, metrics] = self;
     options.agreed("name", name);
     options.group("keep", keep);
     options.group("store", store);
@@ -274,6 +278,7 @@ struct ManagerOptions {
     options.agreed("fall_back", fall_back);
     options.agreed("verify_first", verify_first);
     options.own("trace", trace);
+    options.own("metrics", metrics);
   }
 };
 

@@ -11,13 +11,13 @@
 #include "cairn/error.hpp"
 #include "cli/command.hpp"
 #include "cli/failures.hpp"
-#include "cli/open_metrics.hpp"
 #include "cli/print.hpp"
 #include "cli/target.hpp"
 #include "store/commit/names.hpp"
 #include "store/contents/find_checkpoints.hpp"
 #include "store/contents/open_checkpoint.hpp"
 #include "store/directory/catalog.hpp"
+#include "store/directory/open_metrics.hpp"
 #include "tools/node_saves.hpp"
 
 namespace cairn::cli {

@@ -63,6 +63,7 @@ struct Policy {
   /// writers are worth; -1: as the directory says.
   int stripes = 0;
   int writers = 1;                                 ///< ranks that write data files
+  io::Path metrics = {};                           ///< a file for monitors; empty: none
   std::optional<XdmfOptions> xdmf = std::nullopt;  ///< none: no XDMF file is kept up to date
   std::string options_name = "ManagerOptions";     ///< what the caller calls them, for errors
 

@@ -68,7 +68,7 @@ FACES = {
         "contents/lost", "contents/no_more_open", "contents/open_checkpoint", "contents/own_index",
         "contents/read_holders", "contents/replace_files", "contents/seal", "contents/spare",
         "contents/whose", "directory/candidates", "directory/catalog", "directory/commit_bundle",
-        "directory/named_checkpoint", "directory/new_metadata", "directory/pins", "directory/recovery",
+        "directory/named_checkpoint", "directory/new_metadata", "directory/open_metrics", "directory/pins", "directory/recovery",
         "directory/retention", "directory/save_status", "directory/set_aside", "directory/thin",
         "directory/xdmf_file",
         "draft", "location", "nodes/flush_node", "nodes/home_id", "nodes/place", "nodes/save_map",
@@ -81,4 +81,4 @@ FACES = {
 # No face is more than so many of a hundred headers of its room ...
 WIDEST_FACE = 40
 # ... but for these.
-WIDER_FACES = {"group": 50, "io": 46, "layout": 59, "foreign": 100, "exchange": 65, "store": 66, "tools": 74}
+WIDER_FACES = {"group": 50, "io": 46, "layout": 59, "foreign": 100, "exchange": 65, "store": 68, "tools": 74}

@@ -45,6 +45,33 @@ def check_empty():
     assert gauges(empty) == {}
 
 
+def check_file():
+    """What a manager writes for monitors after each save."""
+    sys.path.insert(0, package)
+    import cairn
+    directory, file = work / "watched", work / "cairn.prom"
+    state = {"u": np.arange(1000.0)}
+    with cairn.CheckpointManager(directory, metrics=str(file)) as manager:
+        assert not file.exists()
+        for step, failures in (4, 0), (9, 0), (9, 1):
+            try:
+                manager.save(step, state)
+            except cairn.Error:
+                assert failures
+            families = {one.name: one for one in text_string_to_metric_families(file.read_text())}
+            values = {name.removeprefix("cairn_"): one.samples[0].value for name, one in families.items()}
+            assert values["newest_step"] == step and values["manager_failures"] == failures, values
+            assert values["save_failures"] == failures
+            assert "work_at_risk_seconds" not in values, "it would be wrong when it is read"
+        assert values["manager_saves"] == 2 and values["manager_written_bytes"] >= 2 * 8000, values
+        for name in "saves", "failures", "written_bytes", "blocked_seconds":
+            family = families[f"cairn_manager_{name}"]
+            assert family.type == "counter" and family.samples[0].name.endswith("_total"), family
+    assert sorted(one.name for one in work.glob("cairn.prom*")) == ["cairn.prom"]
+    with cairn.CheckpointManager(directory, metrics=str(work / "nowhere" / "cairn.prom")) as manager:
+        manager.save(10, state)  # which needs no metrics
+
+
 def check_saves():
     sys.path.insert(0, package)
     import cairn
@@ -97,4 +124,5 @@ def check_saves():
 check_empty()
 if package != "none":
     check_saves()
+    check_file()
 print("what monitors read is what was saved")

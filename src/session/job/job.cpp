@@ -25,6 +25,7 @@ Policy policy_of(const Job& job) {
           .stripes = options.write.stripes,
           .writers = job.places.served_by.empty() ? job.group->size()
                                                   : static_cast<int>(job.io_ranks().size()),
+          .metrics = options.metrics,
           .xdmf = options.store.xdmf,
           .options_name = job.options_name};
 }

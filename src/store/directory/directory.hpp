@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "store/commit/transaction.hpp"
+#include "store/directory/open_metrics.hpp"
 #include "store/directory/save_status.hpp"
 #include "store/directory/sequences.hpp"
 #include "store/directory/upkeep.hpp"
@@ -92,6 +93,7 @@ class Directory final : public Store {
   void warn_of_others(std::int64_t step);
   void tell_if_removed(const Error&) const;
   bool is_staged(const commit::Transaction&) const;  // is to be
+  void tell_monitors();
   bool tidy_behind(const commit::Transaction&, int data_files, bool durable,
                    std::vector<CatalogEntry>, const Meanwhile&);
 
@@ -101,6 +103,9 @@ class Directory final : public Store {
   std::optional<std::vector<std::string>> listing_;  // as it began
   Sequences sequences_;
   SaveRecorder recorder_;
+  MetricsFile metrics_;
+  std::optional<CheckpointMeta> newest_;  // that was committed here
+  Measured::Counts counts_;
   std::optional<commit::Transaction> unwithdrawn_;  // failed, but recovery could still complete it
   bool warned_ = false;                             // that others' checkpoints are there
   bool spoiled_ = false;  // the staging directory is to go when no save needs it

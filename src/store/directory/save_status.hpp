@@ -48,6 +48,7 @@ class SaveRecorder {
   void begin();
   void failed(std::int64_t step, const Error&, std::int64_t saved_step, double saved_seconds);
   void saved(std::int64_t step);
+  const SaveStatus& status() const { return status_; }
 
  private:
   void write(bool is_new) const;

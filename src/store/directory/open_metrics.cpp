@@ -1,12 +1,15 @@
-#include "cli/open_metrics.hpp"
+#include "store/directory/open_metrics.hpp"
 
 #include <array>
 #include <charconv>
+#include <span>
 #include <utility>
 
 #include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "cairn/log.hpp"
 
-namespace cairn::cli {
+namespace cairn {
 namespace {
 
 // The text of a label, which is UTF-8: a backslash, a quote and the end of a line are written as
@@ -55,6 +58,23 @@ class Page {
     }
     if (lines.empty()) return;
     text_ += cat("# TYPE ", family, " gauge\n");
+    if (!unit.empty()) text_ += cat("# UNIT ", family, ' ', unit, '\n');
+    text_ += cat("# HELP ", family, ' ', help, '\n', lines);
+  }
+
+  /// A counter of one manager.
+  template <class Member>
+  void add_count(const std::string& name, const std::string& unit, const char* help,
+                 Member member) {
+    const auto family = cat("cairn_manager_", name, unit.empty() ? "" : "_", unit);
+    std::string lines;
+    for (const auto& [name_of, one] : names_) {
+      if (!one.counts) continue;
+      lines += cat(family, "_total{directory=\"", label_text(directory_), "\",name=\"",
+                   label_text(name_of), "\"} ", value_text((*one.counts).*member), '\n');
+    }
+    if (lines.empty()) return;
+    text_ += cat("# TYPE ", family, " counter\n");
     if (!unit.empty()) text_ += cat("# UNIT ", family, ' ', unit, '\n');
     text_ += cat("# HELP ", family, ' ', help, '\n', lines);
   }
@@ -129,8 +149,8 @@ void add_trouble(Page& page) {
                const Labels labels{{"lost", with}};
                seconds < 0 ? is("+Inf", labels) : is(seconds, labels);
              };
-             lost(one.since_save_seconds, "processes");
-             lost(one.since_home_seconds, "nodes");
+             if (one.since_save_seconds) lost(*one.since_save_seconds, "processes");
+             if (one.since_home_seconds) lost(*one.since_home_seconds, "nodes");
            });
   page.add("nodes_margin", "",
            "How many more nodes may be lost with the newest there still to be had; -1: it is not.",
@@ -147,7 +167,28 @@ std::string open_metrics(const std::string& directory,
   add_checkpoints(page);
   add_save(page);
   add_trouble(page);
+  using Counts = Measured::Counts;
+  page.add_count("saves", "", "Saves that this manager has committed.", &Counts::saves);
+  page.add_count("failures", "", "Saves of this manager that failed.", &Counts::failures);
+  page.add_count("written", "bytes", "Written to data files by its saves.", &Counts::bytes);
+  page.add_count("blocked", "seconds", "How long its saves have held the application.",
+                 &Counts::blocked_seconds);
   return std::move(page).text();
 }
 
-}  // namespace cairn::cli
+void MetricsFile::write(io::FileSystem& files, const io::Path& path, const std::string& text) {
+  try {
+    const io::Path next = path.string() + ".tmp";  // collectors read names that end in .prom
+    io::remove_if_there(files, next);
+    const auto file = files.create(next);
+    file->write_at(0, std::as_bytes(std::span(text)));
+    file->close();
+    files.rename(next, path);
+    has_failed_ = false;
+  } catch (const Error& error) {
+    log(std::exchange(has_failed_, true) ? LogLevel::info : LogLevel::warning,
+        cat("the metrics are not written: ", error.what()));
+  }
+}
+
+}  // namespace cairn
