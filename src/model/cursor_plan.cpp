@@ -171,7 +171,8 @@ Plan next_plan(const Plan& plan, std::span<const Place> places, int ranks) {
   next.ranks = ranks;
   next.first = low->epoch;
   next.open.clear();
-  const auto last = ranks == plan.ranks ? plan.first + std::ssize(plan.open) - 1 : high->epoch;
+  // What nobody has come to yet may be open from an earlier restart.
+  const auto last = std::max(high->epoch, plan.first + std::ssize(plan.open) - 1);
   for (auto epoch = low->epoch; epoch <= last; ++epoch) {
     auto ranges = plan.ranges_of(epoch);
     if (ranks != plan.ranks) {

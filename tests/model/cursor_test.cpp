@@ -196,6 +196,10 @@ TEST(CursorPlan, DealsAnewWhatIsLeftOfEachOpenEpoch) {
   EXPECT_EQ(cursor::next_plan(plan, std::vector<Place>{{5, 5}, {5, 5}}, 3),
             (Plan{10, 9, true, 3, 5, {{}}}))
       << "an epoch that nobody has left is not over";
+  const Plan open{10, 9, true, 2, 5, {{}, {{3, 7}}}};
+  EXPECT_EQ(cursor::next_plan(open, std::vector<Place>{{5, 0}, {5, 0}}, 3),
+            (Plan{10, 9, true, 3, 5, {{}, {{3, 7}}}}))
+      << "what is open stays so, also where nobody has come to it";
   EXPECT_EQ(cursor::next_plan(plan, std::vector<Place>{{6, 0}, {6, 0}}, 3),
             (Plan{10, 9, true, 3, 6, {}}));
 }

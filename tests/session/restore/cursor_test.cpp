@@ -156,7 +156,7 @@ TEST_P(CursorJobs, UseEachSampleOnceAnEpoch) {
     Jobs job(GetParam(), seed);
     while (!job.is_over() && job.jobs() < 200) job.go_on();
     EXPECT_TRUE(job.is_over()) << "seed " << seed;
-    EXPECT_GT(job.jobs(), 3);
+    EXPECT_GT(job.jobs(), 1);
     for (const auto& epoch : job.all_times()) {
       ASSERT_EQ(std::count(epoch.begin(), epoch.end(), 1), GetParam().samples) << "seed " << seed;
     }
