@@ -76,8 +76,8 @@ class Cursor {
 
   std::int64_t epoch() const;  ///< that take() takes from; 0 is the first
   std::int64_t left() const;   ///< how many samples of this rank's part of the epoch are not taken
-  std::int64_t share() const;  ///< how many it has in all; after a restore on other ranks, of what
-                               ///< was left then
+  std::int64_t share() const;  ///< how many it has, from the epoch's beginning or, of an epoch in
+                               ///< which a restore found it, from there
   std::int64_t waiting() const;  ///< how many were taken and are not done, of all epochs
   /// How many batches of this size it takes until no rank has samples of this epoch left, from its
   /// beginning or, of an epoch in which a restore found a rank, from there. The same on all ranks,

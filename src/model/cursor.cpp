@@ -26,7 +26,7 @@ class CursorData {
   CursorData(Plan plan, int rank) : rank_(rank) { begin(std::move(plan), {}); }
 
   Cursor::Batch take(std::int64_t most) {
-    const auto count = std::min(most, share() - drawn_.count);
+    const auto count = std::min(most, left());
     Cursor::Batch batch{{}, drawn_.epoch, drawn_.count};
     if (count == 0) return batch;
     batch.samples.reserve(static_cast<std::size_t>(count));
@@ -86,8 +86,8 @@ class CursorData {
   }
 
   std::int64_t epoch() const { return drawn_.epoch; }
-  std::int64_t share() const { return ends_.empty() ? 0 : ends_.back(); }
-  std::int64_t left() const { return share() - drawn_.count; }
+  std::int64_t share() const { return all() - begun_in(drawn_.epoch, rank_, all()); }
+  std::int64_t left() const { return all() - drawn_.count; }
   std::int64_t waiting() const {
     std::int64_t count = 0;
     for (const auto& one : taken_) count += one.count;
@@ -105,6 +105,7 @@ class CursorData {
   std::vector<std::int64_t> stored_places;
 
   void restored() {
+    if (stored_plan.empty() && stored_places.empty()) return;  // under a second key
     auto stored = cursor::decoded(std::exchange(stored_plan, {}));
     if (stored.samples != plan_.samples) {
       throw Error(Code::invalid_argument,
@@ -140,19 +141,21 @@ class CursorData {
     move_to(begun_.empty() ? Place{plan_.first, 0} : begun_[static_cast<std::size_t>(rank_)]);
   }
 
-  // Of all ranks' places there.
-  std::int64_t find_most_left(std::int64_t all) const {
+  // Of its share of an epoch what a rank had when this began.
+  std::int64_t begun_in(std::int64_t epoch, int rank, std::int64_t share) const {
+    if (begun_.empty()) return 0;
+    const auto& place = begun_[static_cast<std::size_t>(rank)];
+    return place.epoch > epoch ? share : place.epoch == epoch ? place.count : 0;
+  }
+  std::int64_t find_most_left(std::int64_t positions) const {
     std::int64_t most = 0;
     for (int rank = 0; rank < plan_.ranks; ++rank) {
-      auto left = cursor::share_of(all, rank, plan_.ranks);
-      if (!begun_.empty()) {
-        const auto& [epoch, count] = begun_[static_cast<std::size_t>(rank)];
-        left -= epoch > drawn_.epoch ? left : epoch == drawn_.epoch ? count : 0;
-      }
-      most = std::max(most, left);
+      const auto share = cursor::share_of(positions, rank, plan_.ranks);
+      most = std::max(most, share - begun_in(drawn_.epoch, rank, share));
     }
     return most;
   }
+  std::int64_t all() const { return ends_.empty() ? 0 : ends_.back(); }
 
   void move_to(Place place) {
     const bool is_new = !order_ || place.epoch != drawn_.epoch;
@@ -161,7 +164,7 @@ class CursorData {
       const auto ranges = plan_.ranges_of(place.epoch);
       pieces_ = std::move(cursor::deal(ranges, plan_.ranks)[static_cast<std::size_t>(rank_)]);
       ends_.clear();
-      for (const auto& one : pieces_) ends_.push_back(share() + one.range.count());
+      for (const auto& one : pieces_) ends_.push_back(all() + one.range.count());
       most_left_ = find_most_left(cursor::count_of(ranges));
       order_.emplace(plan_.samples, plan_.seed, place.epoch);
     }
