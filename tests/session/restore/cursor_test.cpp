@@ -237,6 +237,43 @@ TEST_F(CursorRestore, HasTheSameBatchesOnAllRanks) {
   EXPECT_EQ(in_step(2, 5, 100), 0);
 }
 
+// As the page and the header have it.
+TEST_F(CursorRestore, ServesATrainingLoop) {
+  constexpr std::int64_t samples = 100, epochs = 2;
+  std::vector<int> times(2 * samples);
+  std::mutex mutex;
+  for (const int size : {3, 2, 4}) {
+    run_threads(size, [&](std::shared_ptr<Group> ranks) {
+      CheckpointManager manager(ranks, "/run", options_);
+      std::int64_t step = 0;
+      State state;
+      state.add("step", step);
+      Cursor data(samples, {.seed = 7, .rank = ranks->rank(), .ranks = size});
+      std::int64_t turns = 0;
+      const auto is_stopped = [&] { return ++turns == 4 && size < 4; };
+      const auto train = [&](const std::vector<std::int64_t>& batch) {
+        const std::lock_guard lock(mutex);
+        for (const auto one : batch)
+          ++times[static_cast<std::size_t>(data.epoch() * samples + one)];
+      };
+      // clang-format off
+      state.add("data", data);
+      manager.restore_latest(state);
+      for (; data.epoch() < epochs; data.next_epoch()) {
+        for (auto batches = data.batches(8); batches > 0; --batches) {
+          const auto batch = data.take(8);
+          train(batch.samples);  // of some ranks empty in the last turn
+          data.done(batch);
+          manager.save(++step, state);
+          if (is_stopped()) return;
+        }
+      }
+      // clang-format on
+    });
+  }
+  EXPECT_THAT(times, Each(1));
+}
+
 TEST_F(CursorRestore, OneStreamForAllRanks) {
   std::vector<std::int64_t> first;
   job(3, [&](CheckpointManager& manager, Group& group) {
