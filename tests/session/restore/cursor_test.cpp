@@ -350,6 +350,19 @@ TEST_F(CursorRestore, FallsBackToAnOlderOneAndMayBeMissing) {
   });
 }
 
+TEST_F(CursorRestore, MayHaveTwoKeys) {
+  job(1, [](CheckpointManager& manager, Group&) {
+    Cursor data(10, {.shuffle = false});
+    State state;
+    state.add("data", data).add("same", data);
+    data.done(data.take(2));
+    manager.save(1, state);
+    data.done(data.take(2));
+    manager.restore(1, state);
+    EXPECT_THAT(data.take(1).samples, ElementsAre(2));
+  });
+}
+
 TEST_F(CursorRestore, GoesFromMemoryToMemory) {
   run_threads(3, [](std::shared_ptr<Group> group) {
     const int rank = group->rank();
