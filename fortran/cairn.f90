@@ -8,6 +8,7 @@ module cairn
     cairn_data_loss, cairn_io, cairn_no_space, cairn_busy, cairn_unsupported, cairn_communication, &
     cairn_durability_unknown, cairn_internal, cairn_application
   use cairn_settings, only: cairn_group, cairn_stop, cairn_options, cairn_restore_options
+  use cairn_cursors, only: cairn_cursor
   use cairn_row_vectors, only: cairn_rows
   use cairn_states, only: cairn_state
   use cairn_managers, only: cairn_manager, cairn_read, cairn_step

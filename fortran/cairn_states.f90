@@ -1,6 +1,7 @@
 !> What a rank gives to a checkpoint and gets back from it.
 module cairn_states
   use cairn_base
+  use cairn_cursors, only: cairn_cursor
   use cairn_row_vectors, only: cairn_rows, cairn_c_rows
   implicit none
   private
@@ -42,6 +43,8 @@ module cairn_states
     procedure :: add_private
     !> Rows by global id: the last dimension of the array counts the ids, integers from `first` on.
     procedure :: add_indexed
+    !> Where the job is in its data; a state that has a cursor keeps what it needs of it.
+    procedure :: add_cursor
     !> "automatic", "sliced" or "dense".
     procedure :: store
     procedure :: units
@@ -100,6 +103,13 @@ module cairn_states
       integer(c_int), value :: dims, starts, dtype, keep
       integer(c_int64_t), intent(in) :: shape(*), start(*)
       type(c_ptr), value :: fill
+      integer(c_int) :: code
+    end function
+    function c_add_cursor(state, key, cursor) bind(c, name="cairn_state_add_cursor") result(code)
+      import c_ptr, c_int, c_char
+      type(c_ptr), value :: state
+      character(kind=c_char), intent(in) :: key(*)
+      type(c_ptr), value :: cursor
       integer(c_int) :: code
     end function
     function c_add_resizable(state, key, dtype, dims, row_shape, rows) &
@@ -293,6 +303,15 @@ contains
       call finish(c_add_resizable(state_handle(self), to_c(key), rows%dtype(), size(row_shape), &
                                   row_shape, rows%calls()), stat, errmsg)
     end associate
+  end subroutine
+
+  subroutine add_cursor(self, key, cursor, stat, errmsg)
+    class(cairn_state), intent(inout) :: self
+    character(len=*), intent(in) :: key
+    type(cairn_cursor), intent(in) :: cursor
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call finish(c_add_cursor(state_handle(self), to_c(key), cursor%c_handle()), stat, errmsg)
   end subroutine
 
   subroutine add_rows(self, key, rows, stat, errmsg)

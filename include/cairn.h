@@ -12,6 +12,7 @@
  * is UTF-8 and ends with a zero byte. A pointer that a function returns belongs to the handle it
  * was given and stays as long as the comment says. */
 #include "cairn/c/contents.h"
+#include "cairn/c/cursor.h"
 #include "cairn/c/error.h"
 #include "cairn/c/group.h"
 #include "cairn/c/manager.h"

@@ -30,6 +30,7 @@ void add_errors(py::module_&);
 Error error_of(const py::error_already_set&);
 void add_group(py::module_&);
 void add_state(py::module_&);
+void add_cursor(py::module_&);
 void add_manager(py::module_&);
 void add_contents(py::module_&);
 void add_bundle(py::module_&);

@@ -9,6 +9,7 @@ PYBIND11_MODULE(_cairn, module) {
   using namespace cairn::python;
   add_errors(module);
   add_group(module);
+  add_cursor(module);
   add_state(module);
   add_stored(module);
   add_code(module);

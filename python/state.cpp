@@ -1,6 +1,7 @@
 // A state of Python's arrays.
 #include "base/text.hpp"
 #include "bindings.hpp"
+#include "cairn/cursor.hpp"
 #include "cairn/error.hpp"
 #include "cairn/indexed.hpp"
 #include "cairn/resizable.hpp"
@@ -184,6 +185,8 @@ void add_state(py::module_& module) {
              for (const auto& one : *self.strings.at(number)) list.append(py::bytes(one));
              return list;
            })
+      .def("add_cursor", [](PythonState& self, const std::string& key,
+                            Cursor& cursor) { self.state.add(key, cursor); })
       .def("add_nothing",
            [](PythonState& self, const std::string& key, const py::dtype& dtype,
               const py::object& shape) {

@@ -129,8 +129,8 @@ def wrapped(line):
 
 def page(root):
     modules = [Module((root / "fortran" / name).read_text(encoding="utf-8")) for name in
-               ("cairn_settings.f90", "cairn_states.f90", "cairn_row_vectors.f90", "cairn_managers.f90",
-                "cairn_mpi.F90", "cairn_base.f90")]
+               ("cairn_settings.f90", "cairn_states.f90", "cairn_row_vectors.f90", "cairn_cursors.f90",
+                "cairn_managers.f90", "cairn_mpi.F90", "cairn_base.f90")]
     public = set(re.findall(r"cairn_\w+", "".join(
         (root / "fortran" / name).read_text(encoding="utf-8") for name in ("cairn.f90", "cairn_mpi.F90"))))
     out = ["# Fortran modules", "Modules `cairn` and `cairn_mpi`. Every procedure has `stat=` and `errmsg=` as its "

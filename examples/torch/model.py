@@ -7,6 +7,8 @@ from torch import nn
 from torch.nn import functional
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel
 
+import cairn
+
 LANES, CONTEXT = 12, 48  # windows of a step, over all data ranks; characters of a window
 WIDTH, HEADS, BLOCKS, VOCABULARY = 48, 6, 2, 96
 
@@ -54,8 +56,8 @@ class Model(nn.Module):
 
 
 class Loader:
-    """Windows of a text in shuffled order, each moved on by a random distance. All ranks have the
-    same one, and each data rank takes its lanes of a batch: so its state is the job's."""
+    """Windows of a text, which begin anywhere in it, in shuffled order. The cursor deals them to the job
+    as a whole: each data rank takes its lanes of a batch, so that losses do not depend on the mesh."""
 
     def __init__(self, directory, rank, ranks):
         files = sorted(one for one in pathlib.Path(directory).iterdir() if one.is_file())
@@ -63,26 +65,11 @@ class Loader:
         numbers = torch.frombuffer(bytearray(text), dtype=torch.uint8).long() - 32
         self.text = torch.where((numbers >= 0) & (numbers < VOCABULARY - 1), numbers, VOCABULARY - 1)
         self.lanes = slice(LANES * rank // ranks, LANES * (rank + 1) // ranks)
-        self.random = torch.Generator().manual_seed(2026)
-        self.order, self.position = torch.empty(0, dtype=torch.int64), 0
-        self.shuffle()
-
-    def shuffle(self):
-        windows = len(self.text) // CONTEXT - 2
-        self.order, self.position = torch.randperm(windows, generator=self.random), 0
+        self.cursor = cairn.Cursor(len(self.text) - CONTEXT, seed=2026)
 
     def next(self):
-        if self.position + LANES > len(self.order):
-            self.shuffle()
-        shift = torch.randint(CONTEXT, (LANES,), generator=self.random)
-        starts = self.order[self.position : self.position + LANES] * CONTEXT + shift
-        self.position += LANES
-        windows = torch.stack([self.text[at : at + CONTEXT + 1] for at in starts[self.lanes].tolist()])
+        if self.cursor.left < LANES:
+            self.cursor.next_epoch()
+        starts = self.cursor.take(LANES).samples[self.lanes]
+        windows = torch.stack([self.text[at : at + CONTEXT + 1] for at in starts])
         return windows[:, :-1], windows[:, 1:]
-
-    def state_dict(self):
-        return {"order": self.order, "position": self.position, "random": self.random.get_state()}
-
-    def load_state_dict(self, state):
-        self.order, self.position = state["order"], state["position"]
-        self.random.set_state(state["random"])

@@ -17,7 +17,7 @@ from torch.distributed.tensor.parallel import parallelize_module
 from torch.nn import functional
 
 import cairn.torch
-from model import SHARED, Loader, Model
+from model import LANES, SHARED, Loader, Model
 
 
 def begin():
@@ -68,7 +68,7 @@ def main():
         "model": model,
         "optimizer": optimizer,
         "schedule": schedule,
-        "loader": loader,
+        "data": loader.cursor,
         "random": cairn.torch.RandomStates(),
         "mesh": shape,
         "step": 0,
@@ -90,6 +90,7 @@ def main():
         optimizer.step()
         optimizer.zero_grad()
         schedule.step()
+        loader.cursor.done(LANES)
         state["step"] += 1
 
         total = loss.detach().double()

@@ -8,6 +8,7 @@
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/checkpoints_iterator.hpp"
 #include "cairn/contents.hpp"
+#include "cairn/cursor.hpp"
 #include "cairn/device.hpp"
 #include "cairn/dtype.hpp"
 #include "cairn/error.hpp"

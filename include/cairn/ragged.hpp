@@ -25,6 +25,9 @@ class Rows {
   virtual std::shared_ptr<SliceMemory> memory() const = 0;
   /// Of what resize() changes: the vector itself, not its elements.
   virtual Footprint footprint() const { return {}; }
+  /// A restore or redistribution has filled all that the state wants. What this throws, it throws
+  /// on all ranks.
+  virtual void filled() {}
 };
 
 /// How many of all rows a rank gets. Called on each rank that has the tensor in its state; all of

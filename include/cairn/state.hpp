@@ -20,6 +20,7 @@
 
 namespace cairn {
 
+class Cursor;
 class Error;
 struct CheckpointContents;
 class SeenState;
@@ -243,6 +244,8 @@ class State {
   State& add(const std::string& key, const State& part);
   /// A list: KEY/0/…, KEY/1/…; all or none.
   State& add(const std::string& key, const std::vector<State>& parts);
+
+  State& add(const std::string& key, Cursor& cursor);  ///< cairn/cursor.hpp: KEY/deal, KEY/done
 
   /// Makes the object under `target` (a key, or a path that keys begin with) known under `path`
   /// too.

@@ -16,6 +16,7 @@ from ._cairn import restore_option_names, stop_option_names
 from ._cairn import version as __version__
 from .bundle import BundleWriter, merge
 from .checkpoint import Checkpoint, Tensor, checkpoints, open, steps
+from .cursor import Cursor
 from .leaves import described, indexed, nothing, patches, private
 from .leaves import ragged, resizable, slice, sparse
 from .manager import CheckpointManager, PerDevicePolicy, Saver, restore_hdf5
@@ -25,6 +26,7 @@ __all__ = [
     "BundleWriter",
     "Checkpoint",
     "CheckpointManager",
+    "Cursor",
     "Error",
     "MaxShardSizePolicy",
     "PerDevicePolicy",

@@ -1,10 +1,12 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from os import PathLike
 from types import TracebackType
-from typing import Any, Self, TypedDict
+from typing import Any, Literal, NamedTuple, Self, TypedDict, TypeVar, overload
 
 import numpy
 import numpy.typing
+
+_Loaded = TypeVar("_Loaded")
 
 __version__: str
 has_mpi: bool
@@ -199,6 +201,48 @@ class Described:
     units: str
     dimensions: list[str]
     coordinates: list[str]
+
+class Batch(NamedTuple):
+    """What Cursor.take gives."""
+
+    samples: numpy.typing.NDArray[numpy.int64]
+    epoch: int
+    first: int
+
+class Cursor:
+    """Where a job is in its data: deals the samples of each epoch to ranks, each once, also to those
+    of a job that goes on."""
+
+    def __init__(
+        self, samples: int, comm: Any = None, *, seed: int = 0, shuffle: bool = True
+    ) -> None: ...
+    def take(self, samples: int) -> Batch: ...
+    def done(self, batch: Batch | int | None = None) -> None: ...
+    def rewind(self) -> None: ...
+    def next_epoch(self) -> None: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def left(self) -> int: ...
+    @property
+    def waiting(self) -> int: ...
+    @property
+    def samples(self) -> int: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def shuffle(self) -> bool: ...
+    @property
+    def rank(self) -> int: ...
+    @property
+    def ranks(self) -> int: ...
+    def batches(self, size: int) -> int: ...
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[int]: ...
+    @overload
+    def over(self, loader: Iterable[_Loaded], *, even: Literal[False] = False) -> Iterator[_Loaded]: ...
+    @overload
+    def over(self, loader: Iterable[_Loaded], *, even: bool) -> Iterator[_Loaded | None]: ...
 
 def slice(
     array: Any,

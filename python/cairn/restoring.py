@@ -7,6 +7,7 @@ import numpy as np
 
 from . import dtypes, forms, keys, own
 from ._cairn import State
+from .cursor import Cursor
 from .forms import PARTS, PLAIN
 from .leaves import Described, Private, Resizable, _error, as_array, as_bytes
 from .making import Making, text_of
@@ -181,6 +182,9 @@ class Restoring(Making):
             words = self._want_texts([as_bytes(key, one) for one in value.value], False, True, key)
             self._put_back.append(
                 lambda: value.value.__setitem__(slice(None), [text_of(one, kind) for one in words()]))
+            return None
+        if isinstance(value, Cursor):
+            self.native.add_cursor(key, value._native)
             return None
         if isinstance(value, Private):
             self._apart.append(key)

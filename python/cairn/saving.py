@@ -7,6 +7,7 @@ import numpy as np
 
 from . import dtypes, keys, own, texts
 from ._cairn import State
+from .cursor import Cursor
 from .forms import ARRAYS, BY_NUMBER, MAPPINGS, NAME, PARTS, PLAIN, SEQUENCES, SETS, SHARDED, TIES, Forms
 from .keys import is_name
 from .leaves import Described, Parts, Resizable, _error, as_array, as_bytes, json_of
@@ -169,6 +170,10 @@ class Saving(Kinds, Parts):
 
     def _add_by_itself(self, key, value):
         """What is none of Python's own values."""
+        if isinstance(value, Cursor):
+            self._note_same(value)
+            self.native.add_cursor(key, value._native)
+            return
         self._never()
         if isinstance(value, Resizable) and isinstance(value.value, list):
             if any(not isinstance(one, (str, bytes)) for one in value.value):

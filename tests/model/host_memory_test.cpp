@@ -19,7 +19,7 @@ using Bytes = std::vector<std::byte>;
 
 // Dimensions lie in memory in any order, some of them with room behind, some backwards; if it is
 // for reading, one element may stand for all of a dimension.
-struct Layout {
+struct Strided {
   Dims extent, strides;
   std::int64_t first = 0, elements = 1;  // the place of index 0, 0, ...; of the memory
 };
@@ -30,8 +30,8 @@ class DrawnLayouts {
   std::int64_t upto(std::int64_t most) {
     return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(most + 1));
   }
-  Layout layout(bool repeats) {
-    Layout one;
+  Strided layout(bool repeats) {
+    Strided one;
     const auto rank = static_cast<std::size_t>(upto(6));
     for (std::size_t d = 0; d < rank; ++d) {
       one.extent.push_back(1 + upto(rank > 4 ? 2 : upto(3) ? 5 : 20));

@@ -476,7 +476,7 @@ class BadInput(Case):
 
 class Package(Case):
     def test_examples_of_the_docstrings(self):
-        for module in [cairn, cairn.bundle, cairn.checkpoint, cairn.leaves, cairn.manager]:
+        for module in [cairn, cairn.bundle, cairn.checkpoint, cairn.cursor, cairn.leaves, cairn.manager]:
             failed, tried = doctest.testmod(module)
             self.assertGreater(tried, 0, module)
             self.assertEqual(failed, 0, module)

@@ -67,6 +67,10 @@ def tools(directory: str) -> list[int]:
     cairn.set_log(lambda level, text: None)
     cairn.restore_hdf5("a.h5", {"u": ones(2)})
     print(cairn.Saver("mine", lambda place: [], lambda place: None).name, cairn.__version__, cairn.has_mpi)
+    data = cairn.Cursor(10, shuffle=False)
+    batch = data.take(3)
+    data.done(batch)
+    print(batch.samples.sum(), batch.epoch, data.left + data.batches(2), next(iter(data)))
     return cairn.steps(directory)
 
 
@@ -76,8 +80,13 @@ def trained(directory: str) -> None:
     state: dict[str, object] = {
         "model": model, "optimizer": cairn.torch.by_name(optimizer, model), "losses": list[float](),
         "random": cairn.torch.RandomStates(), "rank": cairn.torch.per_rank({"seen": 3}), "step": 0}
+    data = cairn.torch.Cursor(10, seed=3)
+    state["data"] = data
     manager = cairn.torch.Manager(directory, max_to_keep=3)
     manager.restore_latest(state)
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.ones(10)), sampler=data)
+    for one in data.over(loader, even=True):
+        print(one[0] if one is not None else "no sample", data.epoch, len(data))
     manager.save_async(1, state)
     manager.close()
     seen: int = cairn.torch.per_rank(3).value

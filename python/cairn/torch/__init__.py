@@ -10,11 +10,12 @@
 (True, 10)
 """
 
+from .cursor import Cursor
 from .group import group
 from .manager import Manager
 from .state import RandomStates, by_name, per_rank
 
-__all__ = ["Manager", "RandomStates", "StorageReader", "StorageWriter", "by_name", "group", "per_rank"]
+__all__ = ["Cursor", "Manager", "RandomStates", "StorageReader", "StorageWriter", "by_name", "group", "per_rank"]
 
 
 def __getattr__(name):

@@ -9,6 +9,7 @@ from torch.distributed.checkpoint.planner import LoadPlan, LoadPlanner, SavePlan
 from torch.futures import Future
 
 from .. import CheckpointManager
+from .. import Cursor as _Cursor
 
 _T = TypeVar("_T")
 
@@ -23,6 +24,13 @@ class Manager(CheckpointManager):
         *,
         stop: bool | Mapping[str, Any] | None = None,
         **options: Any,
+    ) -> None: ...
+
+class Cursor(_Cursor):
+    """cairn.Cursor over the ranks of torch.distributed."""
+
+    def __init__(
+        self, samples: int, ranks: Any = None, *, seed: int = 0, shuffle: bool = True
     ) -> None: ...
 
 class PerRank(Generic[_T]):

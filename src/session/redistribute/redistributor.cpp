@@ -320,8 +320,11 @@ void Redistributor::make_room(BothStates& now,
 
 void Redistributor::move(const BothStates& now) {
   move(now.plain(), now.wanted, plan_, room_, buffer_.get());
-  together(*group_, [&] { write_fills(now.wanted); });
   if (now.wanted.indexed) now.wanted.indexed->deliver(*group_);
+  together(*group_, [&] {
+    write_fills(now.wanted);
+    tell_filled(now.to, now.wanted);
+  });
 }
 
 void Redistributor::move(const SeenState& plain, const WantedState& wanted,

@@ -12,6 +12,7 @@
 #include "cairn/ragged.hpp"
 #include "exchange/by_key.hpp"
 #include "group/collectives.hpp"
+#include "model/follow.hpp"
 #include "model/keys.hpp"
 #include "model/state_maker.hpp"
 #include "session/restore/indexed_wants.hpp"
@@ -338,7 +339,33 @@ class StateWants {
   std::vector<std::string> missing_;
 };
 
+Rows* rows_to_tell(const LocalTensor& tensor) {
+  return tensor.resizes      ? tensor.resizes.get()
+         : tensor.unresolved ? tensor.unresolved->rows.get()
+                             : nullptr;
+}
+
 }  // namespace
+
+bool has_rows(const SeenState& state) {
+  for (const auto& [key, tensor] : state.tensors()) {
+    if (rows_to_tell(tensor)) return true;
+  }
+  return false;
+}
+
+void tell_filled(const SeenState& state, const WantedState& wanted) {
+  const std::set<std::string_view> kept(wanted.kept.begin(), wanted.kept.end());
+  for (const auto& [key, tensor] : state.tensors()) {
+    auto* rows = rows_to_tell(tensor);
+    if (!rows || kept.count(key) != 0) continue;
+    try {
+      rows->filled();
+    } catch (const Error& error) {
+      throw named(error, key);
+    }
+  }
+}
 
 void require_same_options(Group& group, const RestoreOptions& options) {
   require_same(group, "RestoreOptions", settings_of(options));

@@ -67,4 +67,9 @@ void require_same_options(Group&, const RestoreOptions&);
 WantedState resolve(Group&, const CheckpointContents&, const TensorFinder&, const SeenState&,
                     const RestoreOptions&, RowPlans* plans);
 
+/// Whether any of it has rows, which are to be told when they are filled.
+bool has_rows(const SeenState&);
+/// Local, when all is filled: Rows::filled of those that were.
+void tell_filled(const SeenState&, const WantedState&);
+
 }  // namespace cairn

@@ -189,11 +189,16 @@ RestoreReport restore_state(const Job& job, const SharedIndex& index, State& giv
   together(*job.group, [&] { fill_what_grows(mine, strings, contents); });
   bytes += restore_tensors(job, index, wanted.slices, wanted.memories, true, options.direct_io);
   if (mine.indexed) mine.indexed->deliver(*job.group);
-  std::array<std::int64_t, 3> sums{bytes, mine.gap_elements, !mine.fills.empty()};
+  std::array<std::int64_t, 3> sums{bytes, mine.gap_elements, !mine.fills.empty() || has_rows(seen)};
   job.group->all_reduce(sums, Group::Op::sum);
   report.bytes_read = sums[0];
   report.gap_elements = sums[1];
-  if (sums[2] > 0) together(*job.group, [&] { write_fills(mine); });
+  if (sums[2] > 0) {
+    together(*job.group, [&] {
+      write_fills(mine);
+      tell_filled(seen, mine);
+    });
+  }
   if (extras.savers) restore_savers(job, contents, extras.touched);
   if (extras.savers && job.root() && lacks_metadata(contents)) {
     log(LogLevel::warning, cat("the metadata of ", contents.prefix,
