@@ -187,6 +187,8 @@ class JsonPage : public testing::Test {
     hold("cairn gc", {"gc", run});
     EXPECT_EQ(hold("cairn pin", {"pin", run, "1"})["was_pinned"], false);
     EXPECT_EQ(hold("cairn pin", {"pin", run, "1", "--remove"})["was_pinned"], true);
+    EXPECT_EQ(hold("cairn mark", {"mark", run, "1", "bad"})["was_marked_bad"], false);
+    EXPECT_EQ(hold("cairn mark", {"mark", run, "1", "good"})["was_marked_bad"], true);
     hold("cairn show", {"show", run});
     hold("cairn show --values", {"show", run, "--values"});
     for (const std::string key : {"u", "part", "strings", "none"}) {

@@ -78,6 +78,7 @@ class Directory final : public Store {
 
   void pin(std::int64_t step) override;
   void unpin(std::int64_t step) override;
+  void mark(std::int64_t step, std::optional<StepMark>) override;
   void refresh_pins(std::vector<CatalogEntry>& catalog) const override {
     cairn::refresh_pins(place_, catalog);
   }

@@ -12,6 +12,7 @@
 #include "store/contents/format.hpp"
 #include "store/contents/lost.hpp"
 #include "store/contents/notes.hpp"
+#include "store/directory/marks.hpp"
 
 namespace cairn {
 namespace {
@@ -265,6 +266,12 @@ std::vector<RetentionDecision> decide_retention(const std::vector<CatalogEntry>&
   };
   const auto live = restorable(entries);
   if (!live.empty()) stays(static_cast<std::size_t>(live.front() - entries.data()), "the newest");
+  // What a restart takes, which may be an older one.
+  const auto sound = std::find_if(
+      live.begin(), live.end(), [](const auto* entry) { return why_passed_over(*entry).empty(); });
+  if (sound != live.end()) {
+    stays(static_cast<std::size_t>(*sound - entries.data()), "the newest that is not passed over");
+  }
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (auto why = why_it_always_stays(entries[i], keep); !why.empty()) stays(i, std::move(why));
   }
