@@ -126,12 +126,13 @@ bool Turns::hear(bool in_flight) {
   // A yes stays until someone has heard it: should_save may be asked in every other turn only.
   if (sum.values[Vote::save] != 0 && !saved_since_asked_) answer_save_ = true;
   if (!stop_ && sum.values[Vote::stop] != 0) {
+    // Before the sum: no rank hears of it, and may end, before this is noted.
+    if (runs_) runs_->stopped();
     stop_ = sum.reason(all_reduce(*calls_, asked_stop_code_, Group::Op::max));
     if (stop_->kind == StopKind::file) {
       stop_->file = (job_.directory / job_.options.when.stop->options().file).string();
       if (job_.root()) remove_file();
     }
-    if (runs_) runs_->stopped();
   }
   return in_flight && sum.values[Vote::busy] == 0;
 }
