@@ -215,6 +215,7 @@ class ObjectStore : public Store {
   }
   void refresh_pins(std::vector<CatalogEntry>& entries) const override {
     cairn::refresh_pins(place_, entries);
+    refresh_marks(place_, entries);
   }
 
  private:

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "store/commit/transaction.hpp"
+#include "store/directory/marks.hpp"
 #include "store/directory/save_status.hpp"
 #include "store/directory/sequences.hpp"
 #include "store/directory/upkeep.hpp"
@@ -81,6 +82,7 @@ class Directory final : public Store {
   void mark(std::int64_t step, std::optional<StepMark>) override;
   void refresh_pins(std::vector<CatalogEntry>& catalog) const override {
     cairn::refresh_pins(place_, catalog);
+    refresh_marks(place_, catalog);
   }
 
   Recycling& recycling() { return owned_.recycling; }

@@ -10,7 +10,6 @@
 #include "store/commit/names.hpp"
 #include "store/commit/ownership.hpp"
 #include "store/commit/state_file.hpp"
-#include "store/directory/marks.hpp"
 
 namespace cairn {
 namespace {
@@ -160,7 +159,6 @@ void refresh_pins(const Location& at, std::vector<CatalogEntry>& entries) {
     entry.pin = there.count(commit::prefix_name(at.naming, entry.step)) != 0 ? find_pin(at, entry)
                                                                              : Pin::none;
   }
-  refresh_marks(at, entries);
 }
 
 void add_pin(const Location& at, const CatalogEntry& entry) {

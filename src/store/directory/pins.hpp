@@ -48,7 +48,6 @@ bool is_pinned(const Location&, const CatalogEntry&);
 bool is_pinned(const Address& prefix);
 /// What is wrong with the pin of this prefix, and what to do; empty: nothing, or there is none.
 std::string pin_problem(const Address& prefix);
-/// Marks (store/directory/marks.hpp), too: others make both.
 void refresh_pins(const Location&, std::vector<CatalogEntry>&);
 
 /// Durable on return. To be called with the lock. Throws invalid_argument for others' checkpoints.
