@@ -13,6 +13,7 @@ module cairn_managers
     !> Of a manager with a tier, where it can be had, and on the nodes how many more of a set may be lost.
     logical :: on_nodes = .false., at_home = .true.
     integer :: margin = 0
+    logical :: passed_over = .false.  !< by restore_latest
   end type
 
   type, bind(c) :: c_step_info
@@ -21,6 +22,7 @@ module cairn_managers
     real(c_double) :: metric
     type(c_ptr) :: damage
     integer(c_int) :: on_nodes, at_home, margin
+    type(c_ptr) :: passed_over
   end type
 
   type, bind(c) :: c_stop_reason
@@ -42,8 +44,7 @@ module cairn_managers
     generic :: save_async => save_async_int, save_async_long
     procedure :: poll
     procedure :: wait => wait_all
-    !> ... and the newest save is in the directory, not on the nodes alone.
-    procedure :: wait_home
+    procedure :: wait_home  !< ... and the newest save is in the directory, not on the nodes alone
     procedure, private :: should_save_int, should_save_long
     generic :: should_save => should_save_int, should_save_long
     procedure :: should_stop
@@ -55,6 +56,9 @@ module cairn_managers
     generic :: pin => pin_int, pin_long
     procedure, private :: unpin_int, unpin_long
     generic :: unpin => unpin_int, unpin_long
+    procedure, private :: mark_int, mark_long
+    !> Bad: restore_latest passes the step over. Good: it does not, and tries in vain are forgotten.
+    generic :: mark => mark_int, mark_long
     final :: finalize
     procedure, private :: refuse_copy
     generic :: assignment(=) => refuse_copy
@@ -122,11 +126,6 @@ module cairn_managers
       type(c_ptr), value :: manager
       integer(c_int) :: code
     end function
-    function c_wait_home(manager) bind(c, name="cairn_manager_wait_home") result(code)
-      import c_ptr, c_int
-      type(c_ptr), value :: manager
-      integer(c_int) :: code
-    end function
     function c_should_save(manager, step, yes) bind(c, name="cairn_manager_should_save") result(code)
       import c_ptr, c_int, c_int64_t
       type(c_ptr), value :: manager
@@ -167,10 +166,11 @@ module cairn_managers
       integer(c_int64_t), value :: step
       integer(c_int) :: code
     end function
-    function c_unpin(manager, step) bind(c, name="cairn_manager_unpin") result(code)
+    function c_mark(manager, step, good) bind(c, name="cairn_manager_mark") result(code)
       import c_ptr, c_int, c_int64_t
       type(c_ptr), value :: manager
       integer(c_int64_t), value :: step
+      integer(c_int), value :: good
       integer(c_int) :: code
     end function
     function c_read(prefix, key, array, starts, start) bind(c, name="cairn_fortran_read") result(code)
@@ -182,6 +182,8 @@ module cairn_managers
       integer(c_int) :: code
     end function
   end interface
+  procedure(c_wait), bind(c, name="cairn_manager_wait_home") :: c_wait_home
+  procedure(c_pin), bind(c, name="cairn_manager_unpin") :: c_unpin
 
 contains
 
@@ -366,7 +368,8 @@ contains
       call c_f_pointer(all(i), one)
       list(i) = cairn_step(one%step, one%newest /= 0, one%superseded /= 0, &
                            len(from_c(one%damage)) > 0, one%pinned /= 0, &
-                           one%on_nodes /= 0, one%at_home /= 0, int(one%margin))
+                           one%on_nodes /= 0, one%at_home /= 0, int(one%margin), &
+                           len(from_c(one%passed_over)) > 0)
     end do
   end subroutine
 
@@ -384,6 +387,15 @@ contains
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
     call finish(c_unpin(self%handle, step), stat, errmsg)
+  end subroutine
+
+  subroutine mark_long(self, step, good, stat, errmsg)
+    class(cairn_manager), intent(inout) :: self
+    integer(int64), intent(in) :: step
+    logical, intent(in) :: good
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call finish(c_mark(self%handle, step, merge(1_c_int, 0_c_int, good)), stat, errmsg)
   end subroutine
 
   ! The same for default integers.
@@ -440,6 +452,15 @@ contains
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
     call self%unpin_long(int(step, int64), stat, errmsg)
+  end subroutine
+
+  subroutine mark_int(self, step, good, stat, errmsg)
+    class(cairn_manager), intent(inout) :: self
+    integer(int32), intent(in) :: step
+    logical, intent(in) :: good
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call self%mark_long(int(step, int64), good, stat, errmsg)
   end subroutine
 
   subroutine read_whole(prefix, key, array, stat, errmsg)

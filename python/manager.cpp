@@ -81,19 +81,20 @@ class Manager {
     });
   }
 
-  void close() {
+  /// `failed`: because of an exception of Python's, of which the run's history is told.
+  void close(bool failed) {
     if (!manager_ || getpid() != process_) return;
-    with([&](CheckpointManager&) { manager_.reset(); });
+    with([&](CheckpointManager&) { reset(failed); });
   }
   /// The same at the interpreter's end: a thread that is in a call comes back from it first, for
   /// the interpreter must not end under it; later calls are refused.
-  void end() {
+  void end(bool failed) {
     if (getpid() != process_) return;
     const py::gil_scoped_release free;
     ends_ = true;
     while (in_use_.exchange(true)) in_use_.wait(true);
     const Release release{in_use_};
-    manager_.reset();
+    reset(failed);
   }
   StopRequest& stop() {
     if (stop_) return *stop_;
@@ -102,6 +103,16 @@ class Manager {
   }
 
  private:
+  // A manager that ends while an exception of C++ is on its way has failed.
+  void reset(bool failed) {
+    struct Failure {};
+    if (failed) try {
+        const std::shared_ptr<void> ends(nullptr, [this](void*) { manager_.reset(); });
+        throw Failure();
+      } catch (const Failure&) {
+      }
+    manager_.reset();
+  }
   static Error closed() {
     return Error(Code::invalid_argument, "the manager is closed", "", "Make another one.");
   }
@@ -139,6 +150,7 @@ py::dict dict_of(const StepInfo& info) {
   told["superseded"] = info.superseded;
   told["damage"] = info.damage;
   told["pinned"] = info.pinned;
+  told["passed_over"] = info.passed_over;
   told["on_nodes"] = info.on_nodes;
   told["at_home"] = info.at_home;
   told["margin"] = info.margin;
@@ -291,6 +303,10 @@ void add_manager(py::module_& module) {
            })
       .def("pin", [](Manager& self, std::int64_t s) { self.with([&](auto& m) { m.pin(s); }); })
       .def("unpin", [](Manager& self, std::int64_t s) { self.with([&](auto& m) { m.unpin(s); }); })
+      .def("mark",
+           [](Manager& self, std::int64_t step, bool good) {
+             self.with([&](auto& m) { m.mark(step, good ? StepMark::good : StepMark::bad); });
+           })
       .def("statistics",
            [](Manager& self) {
              const auto all = self.with([](auto& m) { return m.statistics(); });
@@ -306,8 +322,8 @@ void add_manager(py::module_& module) {
              told["last"] = last;
              return told;
            })
-      .def("close", &Manager::close)
-      .def("end", &Manager::end);
+      .def("close", &Manager::close, py::arg("failed") = false)
+      .def("end", &Manager::end, py::arg("failed") = false);
   module.def("read_checkpoint", &read_checkpoint);
   module.def("check_save_options", [](const Named& named, const Functions& code) {
     auto options = options_of<SaveOptions>(named);

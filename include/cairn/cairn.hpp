@@ -24,6 +24,7 @@
 #include "cairn/ragged.hpp"
 #include "cairn/redistribute.hpp"
 #include "cairn/resizable.hpp"
+#include "cairn/restart.hpp"
 #include "cairn/restore_options.hpp"
 #include "cairn/sharded_save.hpp"
 #include "cairn/sharding.hpp"

@@ -21,7 +21,7 @@ struct CheckpointOptions {
   Hooks hooks = {};
   /// save(): replace a checkpoint of the same number. (write() always replaces.)
   bool overwrite = false;
-  bool verify_first = false;  ///< as in ManagerOptions
+  bool verify_first = false;  ///< as in RestartOptions
 };
 
 /// How far a restore went. Keys are those of the state or of the checkpoint. A copy speaks of the

@@ -25,6 +25,7 @@ struct StepInfo {
   bool superseded = false;  ///< a restore to an earlier step has left it behind
   std::string damage;       ///< why it was found damaged; empty: not known to be
   bool pinned = false;
+  std::string passed_over;  ///< why restore_latest passes it over; empty: it does not
   std::optional<double> metric = std::nullopt;  ///< as given at the save
   /// Of a manager with a tier (cairn/tier.hpp): where it can be had.
   bool on_nodes = false, at_home = true;
@@ -91,7 +92,8 @@ class CheckpointManager {
 
   /// Restores the newest whole checkpoint, or else, with a warning, the newest that lacks only its
   /// metadata (docs/state.md). Returns nothing if there is no checkpoint; throws if there are only
-  /// damaged ones.
+  /// damaged ones. Passes over, aloud, steps that are marked bad, and those from which runs have
+  /// not got anywhere (RestartOptions::tries) while there is an older one.
   std::optional<RestoreReport> restore_latest(State& state, const RestoreOptions& options = {});
   /// Restores this step; without metadata, which alone say which step it is, with a warning. Later
   /// saves supersede the steps after it.
@@ -108,6 +110,10 @@ class CheckpointManager {
   void pin(std::int64_t step);
   /// Throws not_found if there is neither such a step nor a pin.
   void unpin(std::int64_t step);
+  /// What restore_latest is to do about a step from now on. Durable on return; the mark goes with
+  /// the checkpoint. Another process may do the same at any time: `cairn mark`. One that is on the
+  /// nodes alone is brought to the directory first. Throws not_found without such a step.
+  void mark(std::int64_t step, StepMark mark);
   /// What retention would do now, in commit order; with a step, after a save of it.
   std::vector<RetentionDecision> preview_retention(
       std::optional<std::int64_t> next_step = std::nullopt, const SaveOptions& next = {});

@@ -25,6 +25,7 @@
 #include "cairn/async.hpp"
 #include "cairn/contents.hpp"
 #include "cairn/frozen.hpp"
+#include "cairn/restart.hpp"
 #include "cairn/retention.hpp"
 #include "cairn/sharding.hpp"
 #include "cairn/state.hpp"
@@ -248,10 +249,9 @@ struct ManagerOptions {
   TierOptions tier = {};      ///< checkpoints on the nodes
   FrozenOptions frozen = {};  ///< what is written once
   Hooks hooks = {};
-  bool overwrite = false;     ///< allow save(step) over a live step
-  bool read_only = false;     ///< never own, recover, collect or save
-  bool fall_back = true;      ///< restore_latest: go on to an older one when one is damaged
-  bool verify_first = false;  ///< restore: prove every byte before any array is touched
+  RestartOptions restore = {};  ///< which checkpoint a restart takes
+  bool overwrite = false;       ///< allow save(step) over a live step
+  bool read_only = false;       ///< never own, recover, collect or save
   /// Where what saves did when is written as the manager ends, and by write_trace(): each rank's in
   /// TRACE.RANK.json, for chrome://tracing and the like. Empty: nowhere.
   std::filesystem::path trace = {};
@@ -262,8 +262,8 @@ struct ManagerOptions {
 
   template <class Self, class Visitor>
   static void visit(Self& self, Visitor&& options) {
-    auto& [name, keep, store, write, async, when, tier, frozen, hooks, overwrite, read_only,
-           fall_back, verify_first, trace, metrics] = self;
+    auto& [name, keep, store, write, async, when, tier, frozen, hooks, restore, overwrite,
+           read_only, trace, metrics] = self;
     options.agreed("name", name);
     options.group("keep", keep);
     options.group("store", store);
@@ -273,10 +273,9 @@ struct ManagerOptions {
     options.group("tier", tier);
     options.group("frozen", frozen);
     options.group("hooks", hooks);
+    options.group("restore", restore);
     options.agreed("overwrite", overwrite);
     options.agreed("read_only", read_only);
-    options.agreed("fall_back", fall_back);
-    options.agreed("verify_first", verify_first);
     options.own("trace", trace);
     options.own("metrics", metrics);
   }

@@ -58,8 +58,7 @@ struct RestoreOptions {
   bool all_may_be_missing = false;  ///< a warning names those that are missing
   Unused unused = Unused::automatic;
   /// What to do where the stored dtype differs from the state's: by key, and for all other keys.
-  /// What does not fit its new dtype is found while bytes move, also with
-  /// ManagerOptions::verify_first.
+  /// What does not fit its new dtype is found while bytes move, also with verify_first.
   std::map<std::string, Conversion> convert_keys = {};
   Conversion convert = Conversion::refuse;
   Accept accept = {};  ///< versions of the application (cairn/application.hpp)
@@ -68,7 +67,7 @@ struct RestoreOptions {
   /// the page cache.
   DirectIo direct_io = DirectIo::automatic;
   /// Prove every byte before any array is touched, also where the object's options do not ask for
-  /// it (ManagerOptions::verify_first).
+  /// it (RestartOptions::verify_first).
   bool verify_first = false;
 
   /// Members by name, as cairn/options.hpp says; the code that uses them compares them.
@@ -97,8 +96,10 @@ struct RestoreReport {
   /// save_counter.
   std::vector<std::string> unused_keys;
   std::vector<std::string> kept_keys;  ///< keys not in it, as allowed: they keep what is in memory
-  std::vector<std::string> skipped;    ///< newer checkpoints passed over as damaged: "step: why"
-  std::int64_t bytes_read = 0;         ///< by all ranks
+  /// Newer checkpoints that were passed over, as damaged, marked bad or restored in vain: "step N:
+  /// why".
+  std::vector<std::string> skipped;
+  std::int64_t bytes_read = 0;  ///< by all ranks
   /// Of sparse tensors, what all ranks want and no rank held at the save: filled, or left alone.
   std::int64_t gap_elements = 0;
   bool unchecked = false;  ///< true for files of other programs: no checksum proves the bytes

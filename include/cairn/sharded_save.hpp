@@ -17,7 +17,7 @@ namespace cairn {
 struct ShardedOptions {
   StoreOptions store = {};
   WriteOptions write = {};
-  bool verify_first = false;    ///< of sharded_restore, as in ManagerOptions
+  bool verify_first = false;    ///< of sharded_restore, as in RestartOptions
   RestoreOptions restore = {};  ///< of sharded_restore: into less or more
 };
 

@@ -60,9 +60,10 @@ _cairn.SaveHandle.__repr__ = lambda self: f"<cairn.SaveHandle of step {self.step
 def _end_all():
     # Before MPI is finalised, and while Python still can: what is in flight becomes durable.
     left, interrupt = list(_managers), None
+    failed = getattr(sys, "last_value", None) is not None and not hasattr(sys, "ps1")
     while left:
         try:
-            left[-1]._native.end()
+            left[-1]._native.end(failed)
             left.pop()
         except KeyboardInterrupt as error:  # impatience: no thread of the library may outlive this
             interrupt = error
@@ -439,14 +440,24 @@ class CheckpointManager:
         """Lets it go as any other one."""
         self._native.unpin(self._step(step))
 
+    def mark(self, step, mark):
+        """Says what is known of a checkpoint: "bad", restore_latest passes it over; "good", it does not, and how
+        often it was restored in vain is forgotten."""
+        if mark not in ("good", "bad"):
+            raise _refused(f"a checkpoint cannot be marked {mark!r}", "", 'It is "good" or "bad".')
+        self._native.mark(self._step(step), mark == "good")
+
     def statistics(self):
         """What this rank knows of this manager's saves, as a dict. Not collective."""
         return self._native.statistics()
 
     def close(self):
         """Waits for the bytes of saves in flight, and gives up the directory."""
+        self._close(False)
+
+    def _close(self, failed):
         if self._native is not None:
-            self._native.close()
+            self._native.close(failed)
             self._closed = True
 
     def __enter__(self):
@@ -456,7 +467,7 @@ class CheckpointManager:
         # After an exception of this rank alone others are not here: nothing collective then.
         if kind is None:
             self.wait()
-        self.close()
+        self._close(kind is not None and not issubclass(kind, (SystemExit, KeyboardInterrupt)))
 
 
 def set_log(function):

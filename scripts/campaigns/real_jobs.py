@@ -27,8 +27,8 @@ LINES = {
 # What ranks say to each other and make of MPI there, and nothing else is new.
 OF_MPI = ("frozen", "redistribute", "nodes_saved", "nodes_flushed", "nodes_lost", "turns", "turns_async")
 # What lies in .cairn when nobody saves: names, and folders whose entries are of checkpoints that are there.
-OWN = re.compile(r"(lock|owner|pinned\.lock|home-id|no-atomic-rename|tool-runs|(sequences|runs|status|trace|room)\..*)$")
-FOLDERS = ("recycled", "damaged", "pinned", "saved")
+OWN = re.compile(r"(lock|owner|ended|pinned\.lock|home-id|no-atomic-rename|tool-runs|(sequences|runs|status|trace|room)\..*)$")
+FOLDERS = ("recycled", "damaged", "marked", "pinned", "saved")
 CRASHED = re.compile(r"Segmentation|terminate called|Assertion|signal 6|signal 11")
 
 

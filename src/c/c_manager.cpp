@@ -171,6 +171,9 @@ int cairn_manager_pin(cairn_manager* manager, int64_t step) {
 int cairn_manager_unpin(cairn_manager* manager, int64_t step) {
   return call([&] { of(manager).unpin(step); });
 }
+int cairn_manager_mark(cairn_manager* manager, int64_t step, int good) {
+  return call([&] { of(manager).mark(step, good != 0 ? StepMark::good : StepMark::bad); });
+}
 int cairn_manager_open(cairn_manager* manager, int64_t step, cairn_contents** contents) {
   return call([&] {
     auto found = of(manager).open(step);

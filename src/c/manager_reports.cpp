@@ -20,7 +20,7 @@ KeptSteps::KeptSteps(std::vector<StepInfo> told) : steps(std::move(told)) {
   for (const auto& one : steps) {
     infos.push_back({one.step, one.sequence, one.newest, one.superseded, one.pinned,
                      one.metric.has_value(), one.metric.value_or(0), one.damage.c_str(),
-                     one.on_nodes, one.at_home, one.margin});
+                     one.on_nodes, one.at_home, one.margin, one.passed_over.c_str()});
   }
   for (const auto& info : infos) shown.push_back(&info);
 }

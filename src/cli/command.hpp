@@ -43,6 +43,7 @@ void add_gc(Tool&);
 void add_flush(Tool&);
 void add_pin(Tool&);
 void add_thin(Tool&);
+void add_mark(Tool&);
 void add_merge(Tool&);
 void add_convert(Tool&);
 void add_diff(Tool&);

@@ -11,6 +11,7 @@
 #include "cli/command.hpp"
 #include "cli/print.hpp"
 #include "cli/target.hpp"
+#include "session/schedule/run_history.hpp"
 #include "store/commit/names.hpp"
 #include "store/commit/ownership.hpp"
 #include "store/contents/open_checkpoint.hpp"
@@ -127,6 +128,7 @@ bool clear_up(const Location& place, const Readers& readers, const commit::Owner
 bool retire(const Location& place, const GcArguments& options, const commit::Ownership* owner,
             Told& told) {
   auto catalog = scan_catalog(place);
+  tell_in_vain(place, catalog);
   auto keep = options.keep;
   keep.last = options.max_to_keep;
   const auto decisions = decide_retention(catalog, keep);

@@ -9,6 +9,7 @@
 #include "cli/failures.hpp"
 #include "cli/print.hpp"
 #include "cli/target.hpp"
+#include "session/schedule/run_history.hpp"
 #include "store/commit/names.hpp"
 #include "store/commit/state_file.hpp"
 #include "store/contents/format.hpp"
@@ -29,6 +30,7 @@ struct Row {
   std::int64_t bytes = 0;
   std::int64_t shared_bytes = 0;  // of these, in data files that have other names
   bool set_aside = false;         // its removal did not finish
+  std::int64_t in_vain = 0;       // runs that restored it and got no further
 };
 
 struct DataFile {
@@ -123,11 +125,15 @@ std::vector<Row> collect(const Address& directory, const std::string& only) {
     for (const auto& prefix : without_step) {
       rows.push_back(look_at(directory, prefix, newest));
     }
-    const auto catalog = scan_catalog(location_of(directory, name));
+    auto catalog = scan_catalog(location_of(directory, name));
+    const auto in_vain = tell_in_vain(location_of(directory, name), catalog);
     const auto live = restorable(catalog);
     for (const auto& entry : catalog) {
       rows.push_back({name, commit::prefix_name(name, entry.step), entry.step, entry,
                       !live.empty() && live.front() == &entry, 0});
+      if (const auto at = in_vain.find(entry.step); at != in_vain.end()) {
+        rows.back().in_vain = at->second;
+      }
     }
     const auto data = data_files(listing, name);
     for (auto row = rows.begin() + before; row != rows.end(); ++row) {
@@ -139,6 +145,11 @@ std::vector<Row> collect(const Address& directory, const std::string& only) {
 
 std::string pin_text(const Row& row) {
   return row.entry.pin == Pin::damaged ? "pinned (by a damaged pin)" : "pinned";
+}
+
+std::string mark_text(const Row& row) {
+  return cat(row.entry.mark == StepMark::bad ? ", marked bad" : "",
+             row.in_vain == 0 ? "" : cat(", restored in vain: ", row.in_vain));
 }
 
 // The file of the other format, which is not read.
@@ -162,7 +173,7 @@ std::string state_text(const Row& row) {
   }
   return cat(
       aside, "whole", row.newest ? ", newest" : "", row.entry.superseded ? ", superseded" : "",
-      row.entry.pin != Pin::none ? ", " + pin_text(row) : "",
+      row.entry.pin != Pin::none ? ", " + pin_text(row) : "", mark_text(row),
       row.entry.save.metric ? cat(", metric ", *row.entry.save.metric) : "",
       twice.empty() ? "" : ", " + twice,
       row.entry.thinned.empty() ? "" : cat(", without ", thinned_text(row.entry)),
@@ -242,6 +253,8 @@ Json json_of(const io::Path& directory, const std::vector<Row>& rows) {
     item["newest"] = row.newest;
     item["superseded"] = entry.superseded;
     item["pinned"] = entry.pin != Pin::none;
+    item["marked_bad"] = entry.mark == StepMark::bad;
+    item["restored_in_vain"] = row.in_vain;
     item["set_aside"] = row.set_aside;
     item["other_file"] = entry.other ? Json(other_file(row)) : Json();
     item["metric"] =

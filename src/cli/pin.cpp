@@ -1,8 +1,5 @@
 // cairn pin: checkpoints that retention leaves alone. Works beside a running job.
-#include <algorithm>
-
 #include "base/text.hpp"
-#include "cairn/error.hpp"
 #include "cli/command.hpp"
 #include "cli/print.hpp"
 #include "cli/target.hpp"
@@ -17,23 +14,6 @@ struct PinArguments {
   std::int64_t step = 0;
   bool remove = false;
 };
-
-// The one name under which the step is there.
-std::string find_name(const Address& directory, std::int64_t step) {
-  std::vector<std::string> names;
-  for (const auto& prefix : list_prefixes(directory)) {
-    const auto split = commit::split_step(prefix);
-    if (split && split->step == step) names.push_back(split->name);
-  }
-  if (names.size() == 1) return names.front();
-  std::string all;
-  for (const auto& name : names) all += (all.empty() ? "" : ", ") + commit::prefix_name(name, step);
-  throw Error(Code::not_found,
-              names.empty() ? cat("there is no step ", step, " in ", directory.string())
-                            : cat("step ", step, " is there under several names"),
-              all, names.empty() ? "List what is there with cairn ls." : "Give --name.")
-      .at(directory.string());
-}
 
 Json json_of(const Address& prefix, bool is_pinned, bool was_pinned) {
   return {{"prefix", prefix.string()}, {"pinned", is_pinned}, {"was_pinned", was_pinned}};
@@ -53,16 +33,9 @@ void run(Tool& tool, const PinArguments& options) {
     print_line(cat(prefix, was ? " is no longer pinned" : " was not pinned"));
     return;
   }
-  const auto catalog = scan_catalog(place);
-  const auto entry = std::find_if(catalog.begin(), catalog.end(),
-                                  [&](const auto& one) { return one.step == options.step; });
-  if (entry == catalog.end()) {
-    throw Error(Code::not_found, cat("there is no checkpoint ", prefix), "",
-                "List what is there with cairn ls.")
-        .at(directory.string());
-  }
-  const bool was = entry->pin != Pin::none;
-  cairn::add_pin(place, *entry);
+  const auto entry = find_entry(place, options.step);
+  const bool was = entry.pin != Pin::none;
+  cairn::add_pin(place, entry);
   if (tool.json) return print_json(json_of(directory / prefix, true, was));
   print_line(cat(prefix, " is pinned"));
 }

@@ -115,6 +115,7 @@ int run_tool(int argc, char** argv, const Address& here) {
     add_flush(tool);
     add_pin(tool);
     add_thin(tool);
+    add_mark(tool);
     add_merge(tool);
     add_convert(tool);
     add_diff(tool);

@@ -1,11 +1,16 @@
 #include "cli/target.hpp"
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cli/command.hpp"
 #include "cli/print.hpp"
 #include "io/local_path.hpp"
 #include "session/restore/find_tensor.hpp"
+#include "store/commit/names.hpp"
 
 namespace cairn::cli {
 
@@ -74,6 +79,34 @@ void add_tier(CLI::App& command, TierOption& option, const std::string& what) {
   auto* tier = command.add_option("--tier", option.tier, what);
   command.add_option("--node", option.nodes, "Name of a node that can be seen from here, or more")
       ->needs(tier);
+}
+
+// The one name under which the step is there.
+std::string find_name(const Address& directory, std::int64_t step) {
+  std::vector<std::string> names;
+  for (const auto& prefix : list_prefixes(directory)) {
+    const auto split = commit::split_step(prefix);
+    if (split && split->step == step) names.push_back(split->name);
+  }
+  if (names.size() == 1) return names.front();
+  std::string all;
+  for (const auto& name : names) all += (all.empty() ? "" : ", ") + commit::prefix_name(name, step);
+  throw Error(Code::not_found,
+              names.empty() ? cat("there is no step ", step, " in ", directory.string())
+                            : cat("step ", step, " is there under several names"),
+              all, names.empty() ? "List what is there with cairn ls." : "Give --name.")
+      .at(directory.string());
+}
+
+CatalogEntry find_entry(const Location& place, std::int64_t step) {
+  auto catalog = scan_catalog(place);
+  const auto entry = std::find_if(catalog.begin(), catalog.end(),
+                                  [&](const auto& one) { return one.step == step; });
+  if (entry != catalog.end()) return std::move(*entry);
+  throw Error(Code::not_found,
+              cat("there is no checkpoint ", commit::prefix_name(place.naming, step)), "",
+              "List what is there with cairn ls.")
+      .at(place.directory.string());
 }
 
 }  // namespace cairn::cli

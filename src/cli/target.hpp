@@ -1,11 +1,13 @@
 #pragma once
 /// What the words of the command line name: directories, and checkpoints in them.
+#include <cstdint>
 #include <string>
 
 #include "cairn/contents.hpp"
 #include "cairn/error.hpp"
 #include "store/contents/find_checkpoints.hpp"
 #include "store/contents/open_checkpoint.hpp"
+#include "store/directory/catalog.hpp"
 #include "store/directory/named_checkpoint.hpp"
 
 namespace cairn::cli {
@@ -41,5 +43,10 @@ Address require_parent(const Address&);
 
 /// Throws not_found, or invalid_argument for a file.
 Address require_directory(const Address&);
+
+/// The one name under which the step is there. Throws not_found for none, or several.
+std::string find_name(const Address& directory, std::int64_t step);
+/// ... as it is there. Throws not_found.
+CatalogEntry find_entry(const Location&, std::int64_t step);
 
 }  // namespace cairn::cli

@@ -318,7 +318,7 @@ struct Checkpoint::Impl {
       require_no_verdict(restore);
       require_same(*group, "CheckpointOptions",
                    {{"write.chunk_bytes", cat(options.write.chunk_bytes)},
-                    {"verify_first", options.verify_first ? "true" : "false"}});
+                    {"verify_first", options.restore.verify_first ? "true" : "false"}});
       require_savers(*group, options.hooks.savers);
       auto status = std::make_shared<LoadStatus::Impl>();
       status->job = make_job(group, whole.parent_path(), whole.filename().string(), options);
@@ -356,8 +356,8 @@ Checkpoint::Checkpoint(std::shared_ptr<Group> group, State& state, CheckpointOpt
                     .write = std::move(options.write),
                     .async = std::move(options.async),
                     .hooks = std::move(options.hooks),
-                    .overwrite = options.overwrite,
-                    .verify_first = options.verify_first};
+                    .restore = {.verify_first = options.verify_first},
+                    .overwrite = options.overwrite};
 }
 
 Checkpoint::Checkpoint(std::shared_ptr<Group> group, const Mesh& mesh, State& state,

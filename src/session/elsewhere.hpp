@@ -1,6 +1,7 @@
 #pragma once
 /// Where a manager's checkpoints are beside its directory: what an engine asks of such a place.
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -18,6 +19,8 @@ struct PassedOver {
   std::vector<std::string> why;  // of those elsewhere
   std::set<std::string> saves;   // there, by uuid, also what was taken
   std::set<std::int64_t> steps;  // in the directory
+  // Wherever they are, and why; "": that is told.
+  std::map<std::int64_t, std::string> sequences = {};
 };
 
 /// Collective, but for what is marked.

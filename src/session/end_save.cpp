@@ -96,6 +96,7 @@ void Landing::finish(Flight& flight) {
   if (counts) try {
       store.history().apply_tidied();
       store.committed(prepared, volatile_commit, flight.result.index, !flight.asked.is_flush);
+      if (turns && !volatile_commit && !flight.asked.is_flush) turns->committed();
       if (flight.asked.pins) pin_flushed(prepared.draft.step());
       if (flight.asked.background) {
         tidy_in_background(flight, !volatile_commit);

@@ -7,6 +7,7 @@
 #include "session/nodes/node_checkpoints.hpp"
 #include "session/objects.hpp"
 #include "session/schedule/turns.hpp"
+#include "store/directory/marks.hpp"
 
 namespace cairn {
 
@@ -213,7 +214,8 @@ std::vector<StepInfo> CheckpointManager::steps() {
       Packed<StepInfo> infos;
       for (const auto& entry : catalog) {
         infos.add({entry.step, entry.save.sequence, !live.empty() && live.front() == &entry,
-                   entry.superseded, entry.damage, entry.pin != Pin::none, entry.save.metric});
+                   entry.superseded, entry.damage, entry.pin != Pin::none, why_passed_over(entry),
+                   entry.save.metric});
       }
       return std::move(infos.bytes);
     });
@@ -251,6 +253,23 @@ void CheckpointManager::unpin(std::int64_t step) {
     require_same(group, "the step", cat(step));
     together(group, [&] {
       if (self.job.root()) self.store.unpin(step);
+    });
+  });
+}
+
+void CheckpointManager::mark(std::int64_t step, StepMark mark) {
+  auto& self = *impl_;
+  Group& group = *self.job.group;
+  guarded(group, "CheckpointManager::mark", [&] {
+    self.engine.meet();
+    self.engine.settle();
+    self.engine.require_writable("mark");
+    require_same(group, "the step and its mark",
+                 cat(step, " ", words(mark)[static_cast<std::size_t>(mark)]));
+    if (self.nodes) self.nodes->bring_step_home(step);
+    self.engine.settle();
+    together(group, [&] {
+      if (self.job.root()) self.store.mark(step, mark);
     });
   });
 }

@@ -10,9 +10,11 @@
 #include "session/restore/left_over.hpp"
 #include "session/restore/restore.hpp"
 #include "session/save/measure.hpp"
+#include "session/schedule/earlier_end.hpp"
 #include "session/schedule/turns.hpp"
 #include "store/contents/contents_reader.hpp"
 #include "store/contents/format.hpp"
+#include "store/directory/marks.hpp"
 
 namespace cairn {
 bool is_damage(const Error& error) {
@@ -26,7 +28,7 @@ void require_overwritten(const Job& job, const Touched& failed, const Touched& t
     const auto refuse = [&](const std::string& what) {
       throw Error(Code::data_loss, cat(report.prefix, " has no ", what),
                   "a newer, damaged checkpoint had it, so that it now holds what was not proved",
-                  "Restore into a fresh state, or set ManagerOptions::verify_first.")
+                  "Restore into a fresh state, or set RestartOptions::verify_first.")
           .at(report.prefix);
     };
     for (const auto& key : failed.keys) {
@@ -168,42 +170,143 @@ void Restorer::look_again() {
   });
 }
 
+Error tried_in_vain(const Job& job, const std::string& line) {
+  const auto directory = job.directory.string();
+  return Error(Code::data_loss, cat("no checkpoint in ", directory, " is restored"), line,
+               cat("With restore.fall_back the next older one is taken. If it is sound after all: "
+                   "cairn mark ",
+                   directory, " STEP good; to go on from an older one: cairn mark ", directory,
+                   " STEP bad."))
+      .at(directory);
+}
+
 // The steps to try, newest first, and what is passed over before the first of them.
 RestoreChoices Restorer::choose() {
   const auto message = from_root(*job.group, [&] {
     store.look_again();
-    return pack(store.history().choices());
+    try {
+      store.refresh_pins(store.history().catalog());
+    } catch (const Error& error) {
+      log(LogLevel::warning, cat("marks of checkpoints are not looked at: ", error.what()));
+    }
+    look_at_earlier_runs();
+    auto choices = store.history().choices();
+    add_those_elsewhere(choices);
+    return pack(choices);
   });
   auto choices = unpack<RestoreChoices>(message);
-  for (const auto& one : choices.passed) {
-    if (job.root()) log(LogLevel::warning, cat("passed over: ", one));
+  if (job.root()) {
+    for (const auto* all : {&choices.marked, &choices.in_vain}) {
+      for (const auto& [sequence, line] : *all) log(LogLevel::warning, cat("passed over: ", line));
+    }
+    for (const auto& one : choices.passed) log(LogLevel::warning, cat("passed over: ", one));
   }
   return choices;
 }
 
+// Which steps earlier runs have restored in vain. Of the owner; rank 0.
+void Restorer::look_at_earlier_runs() {
+  const auto tries = job.options.restore.tries;
+  auto* runs = tries > 0 && turns ? turns->runs() : nullptr;
+  if (!runs) return;
+  auto& before = runs->before();
+  auto& catalog = store.history().catalog();
+  std::int64_t newest = 0;
+  for (const auto& entry : catalog) newest = std::max(newest, entry.save.sequence);
+  if (!runs->is_under_way()) settle_restored(job, before, newest);
+  for (const auto& entry : catalog) {
+    if (entry.mark == StepMark::good) before.in_vain.erase(entry.save.sequence);
+  }
+  for (auto& [sequence, one] : before.in_vain) one.passed_over = one.count >= tries;
+  for (auto& entry : catalog) {
+    const auto counted = before.in_vain.find(entry.save.sequence);
+    const bool too_often = counted != before.in_vain.end() && counted->second.passed_over;
+    entry.in_vain = too_often ? static_cast<int>(counted->second.count) : 0;
+  }
+}
+
+// ... of which only the nodes have any. Rank 0.
+void Restorer::add_those_elsewhere(RestoreChoices& choices) {
+  const auto* runs = elsewhere && job.options.restore.tries > 0 && turns ? turns->runs() : nullptr;
+  if (!runs) return;
+  for (const auto& [sequence, one] : runs->history().in_vain) {
+    if (!one.passed_over || choices.whole.contains(sequence)) continue;
+    CatalogEntry there;
+    there.in_vain = static_cast<int>(one.count);
+    choices.elsewhere[sequence] = why_passed_over(there);
+  }
+}
+
+// Durable, before the application goes on: how this run ends decides whether it counts. Local.
+void Restorer::note_restored(std::int64_t step) {
+  auto* runs = job.options.restore.tries > 0 && turns ? turns->runs() : nullptr;
+  const auto& history = store.history();
+  if (!runs || history.head() <= 0) return;  // another program's
+  runs->restored({history.head(), step, history.last_number(), {}, slurm_start()});
+  std::vector<std::int64_t> good;
+  for (const auto& entry : history.catalog()) {
+    if (entry.mark == StepMark::good) good.push_back(entry.step);
+  }
+  for (const auto one : good) try {
+      store.mark(one, std::nullopt);
+    } catch (const Error& error) {  // the next restart forgets it
+      log(LogLevel::info, cat("the mark of step ", one, " stays: ", error.what()));
+    }
+}
+
 std::optional<RestoreReport> Restorer::restore_latest(State& state, const RestoreOptions& options) {
+  auto report = restore_newest(state, options);
+  if (report) note_restored(report->step);
+  return report;
+}
+
+std::optional<RestoreReport> Restorer::restore_newest(State& state, const RestoreOptions& options) {
   auto choices = choose();
+  const bool may_fall_back = job.options.restore.fall_back;
   Touched failed;
   PassedOver passed;
+  passed.sequences = choices.elsewhere;
+  for (const auto& [sequence, step] : choices.whole) {
+    passed.sequences[sequence];
+    // What is older elsewhere would be a fall back, too.
+    if (may_fall_back || choices.marked.contains(sequence)) passed.steps.insert(step);
+  }
+  // What is passed over here: of those that are newer than what was taken elsewhere.
+  const auto add_skipped = [&](RestoreReport& report, std::int64_t than) {
+    std::vector<std::string> lines;
+    for (const auto* all : {&choices.marked, &choices.in_vain}) {
+      for (const auto& [sequence, line] : *all) {
+        if (sequence > than) lines.push_back(line);
+      }
+    }
+    report.skipped.insert(report.skipped.begin(), lines.begin(), lines.end());
+  };
   const auto from_elsewhere = [&]() -> std::optional<RestoreReport> {
     if (!elsewhere) return std::nullopt;
-    return elsewhere->restore(state, options, std::nullopt, failed, passed);
+    auto report = elsewhere->restore(state, options, std::nullopt, failed, passed);
+    if (report) add_skipped(*report, store.history().head());
+    return report;
   };
   if (auto report = from_elsewhere()) return report;
-  if (choices.steps.empty() && choices.passed.empty() && passed.why.empty()) return std::nullopt;
+  if (!may_fall_back && !choices.in_vain.empty()) {
+    throw tried_in_vain(job, choices.in_vain.rbegin()->second);
+  }
+  if (choices.is_empty() && passed.why.empty()) return std::nullopt;
   // Asked each time: a reader may choose again.
-  const auto may_try = [&] { return choices.passed.empty() || job.options.fall_back; };
+  const auto may_try = [&] { return choices.passed.empty() || may_fall_back; };
   // Of a reader, at a directory that its owner changes: each follows a checkpoint that was replaced
   // or removed while it was read, for newer ones. After too few it would take a pinned one that is
   // much older.
   int looks = 64;
-  const auto count = [&] { return choices.steps.size() + choices.last.size(); };
-  for (std::size_t i = 0; may_try() && i < count(); ++i) {
-    const bool is_last = i >= choices.steps.size();
-    const auto step = is_last ? choices.last[i - choices.steps.size()] : choices.steps[i];
-    if (is_last) {  // it is not passed over, after all
-      std::erase_if(choices.passed,
-                    [&](const auto& one) { return one.starts_with(line_of(step)); });
+  for (std::size_t i = 0; may_try() && i < choices.count(); ++i) {
+    const auto step = choices.at(i);
+    if (i >= choices.steps.size()) {  // it is not passed over, after all
+      const auto is_its = [&](const auto& line) { return line.starts_with(line_of(step)); };
+      std::erase_if(choices.passed, is_its);
+      std::erase_if(choices.in_vain, [&](const auto& one) { return is_its(one.second); });
+      if (job.root() && i < choices.steps.size() + choices.again.size()) {
+        log(LogLevel::warning, cat("step ", step, " is tried again: nothing else can be restored"));
+      }
     }
     Touched touched;
     std::optional<RestoreReport> report;
@@ -211,7 +314,7 @@ std::optional<RestoreReport> Restorer::restore_latest(State& state, const Restor
       report = restore_step(step, state, options, &touched);
     } catch (const Error& error) {
       if (const auto went = thinned(step, error)) {
-        if (!job.options.fall_back) throw Error(*went);
+        if (!job.options.restore.fall_back) throw Error(*went);
         if (job.root()) log(LogLevel::warning, cat("passed over: ", went->what()));
         choices.passed.push_back(cat(line_of(step), went->what()));
         continue;
@@ -226,7 +329,7 @@ std::optional<RestoreReport> Restorer::restore_latest(State& state, const Restor
       }
       remember_damage(step, error);
       choices.passed.push_back(cat(line_of(step), error.what()));
-      if (!job.options.fall_back) throw;
+      if (!may_fall_back) throw;
       passed.steps.insert(step);
       // Elsewhere there may be what is older than that, and newer than what comes next here.
       if (auto report = from_elsewhere()) {
@@ -238,16 +341,27 @@ std::optional<RestoreReport> Restorer::restore_latest(State& state, const Restor
     }
     require_overwritten(job, failed, touched, *report);
     report->skipped = choices.passed;
+    add_skipped(*report, -1);
     report->skipped.insert(report->skipped.begin(), passed.why.begin(), passed.why.end());
     return report;
   }
+  // Nothing else is left: what only the nodes have is tried again, too.
+  std::erase_if(passed.sequences,
+                [&](const auto& one) { return choices.elsewhere.contains(one.first); });
+  if (may_fall_back && !choices.elsewhere.empty()) {
+    if (auto report = from_elsewhere()) return report;
+  }
+  for (const auto& [sequence, line] : choices.marked) passed.why.push_back(line);
   choices.passed.insert(choices.passed.begin(), passed.why.begin(), passed.why.end());
   std::string reasons;
   for (const auto& one : choices.passed) reasons += (reasons.empty() ? "" : "; ") + one;
   throw Error(Code::data_loss, cat("no checkpoint in ", job.directory.string(), " can be restored"),
               reasons,
-              "cairn verify names all that is damaged; restore(step) takes a step that a "
-              "restore to an earlier one has superseded.")
+              cat("cairn verify names all that is damaged; restore(step) takes a step that a "
+                  "restore to an earlier one has superseded",
+                  choices.marked.empty() ? "."
+                                         : ", or that is marked bad; cairn mark takes the "
+                                           "mark back."))
       .at(job.directory.string());
 }
 

@@ -12,6 +12,9 @@ namespace cairn {
 /// A damaged checkpoint can be passed over; a state that does not fit it cannot.
 bool is_damage(const Error&);
 
+/// Thrown instead of a fall back, of a checkpoint of which this line tells.
+Error tried_in_vain(const Job&, const std::string& line);
+
 /// Collective. What a damaged checkpoint has written to, the older one must have overwritten.
 void require_overwritten(const Job&, const Touched& failed, const Touched& touched,
                          const RestoreReport&);
@@ -28,6 +31,10 @@ class Restorer : EngineParts {
   RestoreReport restore(std::int64_t step, State&, const RestoreOptions&);
 
  private:
+  std::optional<RestoreReport> restore_newest(State&, const RestoreOptions&);
+  void look_at_earlier_runs();  // local
+  void add_those_elsewhere(RestoreChoices&);
+  void note_restored(std::int64_t step);
   RestoreReport restore_step(std::int64_t step, State&, const RestoreOptions&, Touched* = nullptr);
   std::optional<Format> twin_of(std::int64_t step);
   RestoreChoices choose();

@@ -83,8 +83,8 @@ ManagerOptions engine_options(const ShardedOptions& options) {
   ManagerOptions engine{.keep = {.last = 0},
                         .store = options.store,
                         .write = options.write,
-                        .overwrite = true,
-                        .verify_first = options.verify_first};
+                        .restore = {.verify_first = options.verify_first},
+                        .overwrite = true};
   auto& check = engine.store.replicas.check;
   if (check == ReplicaCheck::automatic) check = ReplicaCheck::all;
   return engine;

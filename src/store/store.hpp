@@ -134,7 +134,9 @@ class Store {
   // -- pins and retention -------------------------------------------------------------------------
   virtual void pin(std::int64_t step) = 0;
   virtual void unpin(std::int64_t step) = 0;
-  /// Others pin, too: the entries are told.
+  /// Nothing: what somebody has said of it is forgotten.
+  virtual void mark(std::int64_t step, std::optional<StepMark>) = 0;
+  /// Others pin and mark, too: the entries are told.
   virtual void refresh_pins(std::vector<CatalogEntry>&) const = 0;
   std::vector<RetentionDecision> preview_retention(std::optional<std::int64_t> next_step,
                                                    std::optional<double> metric);

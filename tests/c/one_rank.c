@@ -266,6 +266,14 @@ static void save_and_restore(const char* directory) {
   CHECK(steps[0]->pinned);
   OK(cairn_manager_unpin(manager, 3));
   FAILS(cairn_manager_unpin(manager, 4), CAIRN_NOT_FOUND, "4");
+  CHECK(steps[1]->passed_over[0] == '\0');
+  OK(cairn_manager_mark(manager, 9, 0));
+  OK(cairn_manager_steps(manager, &count, &steps));
+  CHECK(strstr(steps[1]->passed_over, "bad") != NULL);
+  OK(cairn_manager_mark(manager, 9, 1));
+  OK(cairn_manager_steps(manager, &count, &steps));
+  CHECK(steps[1]->passed_over[0] == '\0');
+  FAILS(cairn_manager_mark(manager, 4, 0), CAIRN_NOT_FOUND, "4");
   cairn_manager_free(manager);
   cairn_stop_free(stop);
   end(&m);

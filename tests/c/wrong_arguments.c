@@ -300,6 +300,7 @@ static void managers(const char* directory) {
   IS_NULL(cairn_manager_steps(m, &count, NULL));
   IS_NULL(cairn_manager_pin(NULL, 1));
   IS_NULL(cairn_manager_unpin(NULL, 1));
+  IS_NULL(cairn_manager_mark(NULL, 1, 0));
   IS_NULL(cairn_manager_open(NULL, 1, &contents));
   IS_NULL(cairn_manager_open(m, 1, NULL));
   IS_NULL(cairn_restore_hdf5(NULL, "a.h5", s, NULL));

@@ -197,7 +197,7 @@ void choose(Look& look, Random& random, bool hdf5) {
   options.write.owner_wait_seconds = 0;
   options.write.chunk_bytes = 4096;
   options.write.atomic_rename = !look.home.direct;
-  options.verify_first = random.one_in(4);
+  options.restore.verify_first = random.one_in(4);
   if (hdf5 && !look.home.direct && random.one_in(3)) options.store.format = Format::hdf5;
 }
 

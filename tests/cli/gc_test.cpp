@@ -9,6 +9,7 @@
 #include <fstream>
 #include <vector>
 
+#include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
@@ -237,6 +238,43 @@ TEST_F(Gc, StepsThatShareAFileAreCompletedToldOfAndRemoved) {
   save(4);
   EXPECT_EQ(names(4), 1);
   EXPECT_EQ(run_tool({"verify", (scratch_.path() / "ckpt-4").string()}).status, 0);
+}
+
+TEST_F(Gc, KeepsWhatARestartTakes) {
+  for (int step = 1; step <= 4; ++step) save(step);
+  const auto directory = scratch_.path().string();
+  for (const char* step : {"3", "4"}) {
+    EXPECT_THAT(run_tool({"mark", directory, step, "bad"}).out, HasSubstr("is marked bad"));
+  }
+  EXPECT_THAT(run_tool({"ls", directory}).out, HasSubstr("whole, newest, marked bad"));
+  EXPECT_EQ(run_tool({"ls", directory, "--json"}).json()["checkpoints"][3]["marked_bad"], true);
+  EXPECT_EQ(gc({"--max-to-keep", "1"}).out,
+            "remove ckpt-1 (not one of the last 1)\nremove ckpt-3 (not one of the last 1)\n");
+  EXPECT_THAT(gc({"--max-to-keep", "1", "--dry-run"}).out,
+              HasSubstr("would remove .cairn/marked/ckpt-3 (a mark of a checkpoint that is gone)\n"
+                        "would keep ckpt-2 (the newest that is not passed over)\n"
+                        "would keep ckpt-4 (the newest)\n"));
+  EXPECT_THAT(run_tool({"mark", directory, "4", "good"}).out, HasSubstr("is marked good"));
+  EXPECT_THAT(run_tool({"ls", directory}).out, testing::Not(HasSubstr("marked")));
+  EXPECT_THAT(gc({"--max-to-keep", "1"}).out, HasSubstr("remove ckpt-2 (not one of the last 1)"));
+  EXPECT_EQ(run_tool({"mark", directory, "9", "bad"}).status, 2);
+  EXPECT_EQ(run_tool({"mark", directory, "4", "worse"}).status, 2);
+}
+
+// Counts of a history, as an owner has left it: who was passed over stays behind, and is listed.
+TEST_F(Gc, HeedsWhatRestartsHaveLearnt) {
+  for (int step = 1; step <= 2; ++step) save(step);
+  const auto directory = scratch_.path().string();
+  const auto newest = run_tool({"ls", directory, "--json"}).json()["checkpoints"][1];
+  const auto text = cat("cairn runs 2\nearlier 0 0\nvain ", newest["sequence"].get<std::int64_t>(),
+                        " 2 3 passed\n");
+  std::ofstream(scratch_.path() / ".cairn/runs.ckpt")
+      << text << "checksum " << hex(crc32c(text)) << "\n";
+  EXPECT_THAT(run_tool({"ls", directory}).out, HasSubstr("newest, restored in vain: 3"));
+  EXPECT_THAT(gc({"--max-to-keep", "1"}).out, HasSubstr("nothing to do"));
+  EXPECT_EQ(run_tool({"mark", directory, "2", "good"}).status, 0);
+  EXPECT_THAT(run_tool({"ls", directory}).out, testing::Not(HasSubstr("in vain")));
+  EXPECT_EQ(gc({"--max-to-keep", "1"}).out, "remove ckpt-1 (not one of the last 1)\n");
 }
 
 TEST_F(Gc, RetiresByTheRulesGiven) {

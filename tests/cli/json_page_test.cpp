@@ -192,6 +192,8 @@ class JsonPage : public testing::Test {
         hold("cairn thin", {"thin", run, "--drop", "u", "--keep-newest", "1", "--steps", "1,2"});
     EXPECT_THAT(thinned["thinned"], SizeIs(1));
     EXPECT_EQ(hold("cairn pin", {"pin", run, "1", "--remove"})["was_pinned"], true);
+    EXPECT_EQ(hold("cairn mark", {"mark", run, "1", "bad"})["was_marked_bad"], false);
+    EXPECT_EQ(hold("cairn mark", {"mark", run, "1", "good"})["was_marked_bad"], true);
     hold("cairn show", {"show", run});
     hold("cairn show", {"show", run + "/ckpt-1"});
     hold("cairn show --values", {"show", run, "--values"});

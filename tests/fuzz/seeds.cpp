@@ -223,6 +223,10 @@ void write_all() {
   history.begin(100, 0);
   history.end_well(200);
   put("directory", "history", history.print());
+  history.in_vain[3] = {10, 2, false};
+  history.restored = {7, 30, 9, RunHistory::Restored::End::stopped, "1234.0"};
+  history.heard = "a-record";
+  put("directory", "history-2", history.print());
   int kind = 0;  // of the small file, by the first byte
   for (const auto& small :
        {std::string("0\n"), uuid, std::string("\nwhy"), std::string("why"), uuid, uuid,

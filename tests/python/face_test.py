@@ -138,6 +138,42 @@ class Logs(Case):
             self.assertTrue(says in text if says else not text, text)
 
 
+class Restarts(Case):
+    def test_steps_are_marked(self):
+        with self.manager() as manager:
+            manager.save(1, {"x": 1})
+            manager.save(2, {"x": 2})
+            manager.mark(2, "bad")
+            self.assertIn("bad", manager.steps()[1]["passed_over"])
+            report = manager.restore_latest({"x": 0})
+            self.assertEqual((report["step"], len(report["skipped"])), (1, 1))
+            manager.mark(2, "good")
+            self.assertEqual(manager.restore_latest({"x": 0})["step"], 2)
+            self.refuses("invalid_argument", "'worse'", manager.mark, 2, "worse")
+            self.refuses("not_found", "3", manager.mark, 3, "bad")
+
+    def test_runs_that_raise_have_failed(self):
+        with self.manager() as manager:
+            manager.save(1, {"x": 1})
+            manager.save(2, {"x": 2})
+        for _ in range(2):
+            with self.assertRaises(ZeroDivisionError), self.manager() as manager:
+                self.assertEqual(manager.restore_latest({"x": 0})["step"], 2)
+                1 / 0
+        for _ in range(3):  # in good order
+            with self.manager() as manager:
+                self.assertEqual(manager.restore_latest({"x": 0})["step"], 2)
+        program = ("import sys, cairn\n"
+                   "manager = cairn.CheckpointManager(sys.argv[1])\n"
+                   "print(manager.restore_latest({'x': 0})['step'])\n"
+                   "1 / 0\n")
+        for step in ("2", "1"):
+            ran = subprocess.run([sys.executable, "-B", "-c", program, self.directory], capture_output=True,
+                                 text=True, check=False)
+            self.assertEqual(ran.stdout.strip(), step, ran)
+            self.assertIn("ZeroDivisionError", ran.stderr)
+
+
 class Interactive(Case):
     def test_a_cell_that_is_run_again(self):
         state = {"x": np.arange(3.0)}
@@ -180,7 +216,7 @@ class Interactive(Case):
         program = ("import sys, cairn, cairn.manager\n"
                    "class Interrupted:\n"
                    "    calls = 0\n"
-                   "    def end(self):\n"
+                   "    def end(self, failed):\n"
                    "        self.calls += 1\n"
                    "        if self.calls == 1: raise KeyboardInterrupt\n"
                    "        print('ended')\n"

@@ -95,7 +95,7 @@ class Intruders(Case):
             "restore_latest": lambda: manager.restore_latest(state), "wait": lambda: manager.wait(),
             "should_save": lambda: manager.should_save(2), "steps": lambda: manager.steps(),
             "should_stop": lambda: manager.should_stop(), "pin": lambda: manager.pin(1),
-            "unpin": lambda: manager.unpin(1), "open": lambda: manager.open(1),
+            "unpin": lambda: manager.unpin(1), "mark": lambda: manager.mark(1, "good"), "open": lambda: manager.open(1),
             "close": lambda: manager.close(), "statistics": lambda: manager.statistics(),
         }
 

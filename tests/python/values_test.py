@@ -80,7 +80,7 @@ class Values(Case):
     def test_as_objects_and_from_the_nodes(self):
         saved = {"l": [1, None, "a"], "n": None, "arrays": [np.ones(2), {"w": np.zeros(3)}],
                  "d": {"a": 1, "b": []}, "big": 2**70}
-        for number, options in enumerate([{"store": {"object_graph": True}}, {"verify_first": True},
+        for number, options in enumerate([{"store": {"object_graph": True}}, {"restore": {"verify_first": True}},
                                           {"tier": {"directory": self.directory + "-nodes",
                                                     "protection": "none"}}]):
             self.directory += f"{number}"

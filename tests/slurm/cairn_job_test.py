@@ -39,6 +39,36 @@ class CairnJob(CairnJobCase):
         self.run_job(self.runs((9, 3)))  # without a tier
         self.assertNotIn("started again", self.output)
 
+    def test_how_it_ended_is_noted(self):
+        ended = self.checkpoints / ".cairn/ended"
+        make = f'mkdir -p "$DIR/.cairn" && {self.save(9)}'
+        ids = set()
+        for status, nodes, lost in ((0, "", "0"), (75, "", "0"), (3, "", "0"), (137, "a,b", "1")):
+            if nodes:
+                self.allocation(nodes)
+                (self.place / "sinfo-b").write_text("down*")
+            self.run_job(f"{make}; exit {status}", "--no-requeue", SLURM_JOB_NUM_NODES="2")
+            lines = ended.read_text().splitlines()
+            self.assertEqual([lines[0], *lines[2:]], ["cairn-job 1", f"status {status}", "signals", f"lost-nodes {lost}"])
+            ids.add(lines[1])
+        self.assertEqual(len(ids), 4)
+        self.run_job(f'{make}; kill -USR1 $PPID; sleep 1; read -rt 5 <> <(:); exit 0', "--no-requeue")
+        self.assertIn("signals USR1\n", ended.read_text())
+        self.assertEqual([one.name for one in ended.parent.iterdir()], ["ended"])
+
+    def test_it_is_not_noted_behind_a_link_nor_on_a_full_disk(self):
+        elsewhere = self.place / "elsewhere"
+        elsewhere.mkdir()
+        self.checkpoints.mkdir()
+        (self.checkpoints / ".cairn").symlink_to(elsewhere)
+        self.run_job(f"{self.save(9)}; exit 3", "--no-requeue")
+        self.assertEqual(list(elsewhere.iterdir()), [])
+        (self.checkpoints / ".cairn").unlink()
+        (self.checkpoints / ".cairn").mkdir()
+        self.finish(self.start("exit 3", "--no-requeue", disk_is_full=True))
+        self.assertIn("how the program ended is not noted", self.output)
+        self.assertEqual(list((self.checkpoints / ".cairn").iterdir()), [])
+
     def test_done(self):
         self.assertEqual(self.run_job(f"{self.save(9)}; exit 0"), 0)
         self.assertEqual(self.requeued, [])

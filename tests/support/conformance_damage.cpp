@@ -139,8 +139,8 @@ TEST_P(Conformance, ARunGoesOnFromTheOlderOne) {
       Fields mine(*group, 9);
       {
         auto options = saving();
-        options.fall_back = false;
-        options.verify_first = true;
+        options.restore.fall_back = false;
+        options.restore.verify_first = true;
         CheckpointManager manager(group, directory(), options);
         const auto error = error_of_all(*group, [&] { manager.restore_latest(mine.state()); });
         if (const auto wrong = unlike(error, {Code::data_loss}, "'u'"); !wrong.empty())

@@ -70,7 +70,7 @@ void NToMCase::save(std::shared_ptr<Group> group, const std::filesystem::path& d
 std::string NToMCase::restore(std::shared_ptr<Group> group, const std::filesystem::path& directory,
                               ManagerOptions options) const {
   options.write.chunk_bytes = 4096;
-  options.verify_first = seed % 2 == 1;
+  options.restore.verify_first = seed % 2 == 1;
   SampleState mine(seed);
   std::vector<std::string> read(words.size());
   for (std::size_t i = 0; i < samples.size(); ++i) {

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "base/text.hpp"
+#include "store/directory/marks.hpp"
 #include "store/directory/pins.hpp"
 #include "store/directory/retention.hpp"
 #include "support/object_files.hpp"
@@ -206,8 +207,15 @@ class ObjectStore : public Store {
     add_pin(place_, *history_.find(step));
   }
   void unpin(std::int64_t step) override { remove_pin(place_, step); }
+  void mark(std::int64_t step, std::optional<StepMark> mark) override {
+    check_owner();
+    if (!history_.find(step)) throw Error(Code::not_found, cat("no step ", step), "", "");
+    if (!mark) return remove_mark(place_, step);
+    add_mark(place_, *history_.find(step), *mark);
+  }
   void refresh_pins(std::vector<CatalogEntry>& entries) const override {
     cairn::refresh_pins(place_, entries);
+    refresh_marks(place_, entries);
   }
 
  private:

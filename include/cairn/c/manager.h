@@ -84,7 +84,7 @@ typedef struct cairn_report {
   size_t kept_count;
   const char* const* kept_keys; /**< not in the checkpoint, as allowed: memory stayed as it was */
   size_t skipped_count;
-  const char* const* skipped; /**< newer checkpoints passed over as damaged: "step: why" */
+  const char* const* skipped; /**< newer checkpoints that were passed over: "step: why" */
 } cairn_report;
 /** Restores the newest whole checkpoint, or else the newest that lacks only its metadata. `report`
  * (it may be NULL) is NULL if there is none, else it stays until the next restore by this manager.
@@ -106,7 +106,8 @@ typedef struct cairn_step_info {
   const char* damage; /**< why it was found damaged; empty: not known to be */
   int on_nodes;       /**< of a manager with a tier: where it can be had */
   int at_home;
-  int margin; /**< on the nodes: how many more of any set may be lost */
+  int margin;              /**< on the nodes: how many more of any set may be lost */
+  const char* passed_over; /**< why restore_latest passes it over; empty: it does not */
 } cairn_step_info;
 /** Collective. In the order of their commits: the last is the newest. They stay until the next call
  * of this function with this manager. */
@@ -115,6 +116,9 @@ int cairn_manager_steps(cairn_manager* manager, size_t* count,
 /** A pinned checkpoint is not removed and not saved over. Durable on return. */
 int cairn_manager_pin(cairn_manager* manager, int64_t step);
 int cairn_manager_unpin(cairn_manager* manager, int64_t step);
+/** Marks it bad (`good` is 0): restore_latest passes it over. Or good: it does not, and how often
+ * it was restored in vain is forgotten. Durable on return. */
+int cairn_manager_mark(cairn_manager* manager, int64_t step, int good);
 /** What a checkpoint holds, before anything is allocated. Freed by cairn_contents_free. */
 int cairn_manager_open(cairn_manager* manager, int64_t step, cairn_contents** contents);
 

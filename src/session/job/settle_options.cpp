@@ -166,6 +166,11 @@ void settle_options(Job& job) {
                   cat("WriteOptions::chunk_bytes is ", options.write.chunk_bytes),
                   "it must lie between 4096 and 64 MiB");
     }
+    if (options.restore.tries < 0) {
+      throw Error(Code::invalid_argument, cat("RestartOptions::tries is ", options.restore.tries),
+                  "it is the number of runs that may restore a step in vain",
+                  "Give 0 where no step is ever to be passed over for that.");
+    }
     if (options.store.replicas.sample_of < 1) {
       throw Error(Code::invalid_argument,
                   cat("ReplicaOptions::sample_of is ", options.store.replicas.sample_of),

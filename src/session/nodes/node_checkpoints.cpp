@@ -166,6 +166,7 @@ std::optional<SaveHandle> NodeCheckpoints::save(const SaveRequest& request) {
   store.history().went_on_from(line_);
   figures.total_seconds = figures.blocked_seconds = seconds_since(request.call.at);
   ledger.committed(line_, figures, request.call.at);
+  if (turns) turns->committed();
   if (job.root()) log(LogLevel::info, line_of(figures));
   if (flusher_.is_due()) flusher_.begin();
   auto handle = done_handle(request.step, path->parent_path().string(), SaveStage::committed);
@@ -238,16 +239,30 @@ NodeCheckpoints::Newest NodeCheckpoints::newest_saves(std::optional<std::int64_t
   return newest;
 }
 
+// Earlier runs have restored it, and got no further.
+bool NodeCheckpoints::is_in_vain(const tier::LocalSave& save, PassedOver& passed) const {
+  const auto at = passed.sequences.find(save.map.sequence);
+  if (at == passed.sequences.end()) return false;
+  if (at->second.empty()) return true;
+  const auto line = cat("step ", save.map.step, ": ", std::exchange(at->second, ""));
+  if (!job.options.restore.fall_back) throw tried_in_vain(job, line);
+  if (job.root()) log(LogLevel::warning, cat("passed over on the nodes: ", line));
+  passed.why.push_back(line);
+  return true;
+}
+
 std::optional<RestoreReport> NodeCheckpoints::restore(State& state, const RestoreOptions& options,
                                                       std::optional<std::int64_t> step,
                                                       Touched& failed, PassedOver& passed) {
   const auto newest = newest_saves(step, passed);
-  const bool proves = any_of(*job.group, options.verify_first || job.options.verify_first);
+  const bool proves = any_of(*job.group, options.verify_first || job.options.restore.verify_first);
   const Asked asked{state, options, step, failed, passed, newest, proves};
   for (auto save : nodes_.saves()) {
     if (step ? save.map.step != *step : save.superseded) continue;
     // The same one at home takes longer, and serves if the nodes' cannot be had.
-    if (save.map.sequence < newest.wanted || !passed.saves.insert(save.map.uuid).second) continue;
+    if (save.map.sequence < newest.wanted || passed.saves.contains(save.map.uuid)) continue;
+    if (!step && is_in_vain(save, passed)) continue;
+    passed.saves.insert(save.map.uuid);
     if (auto report = restore(save, asked)) return report;
   }
   return std::nullopt;
@@ -285,7 +300,7 @@ std::optional<RestoreReport> NodeCheckpoints::restore(tier::LocalSave& save, con
         log(LogLevel::warning,
             cat("step ", save.map.step, " on the nodes is passed over: ", error.what()));
       }
-      if (job.options.tier.when_lost == WhenLost::fail || !job.options.fall_back) throw;
+      if (job.options.tier.when_lost == WhenLost::fail || !job.options.restore.fall_back) throw;
       asked.passed.why.push_back(cat("step ", save.map.step, ": ", error.what()));
       return std::nullopt;
     }

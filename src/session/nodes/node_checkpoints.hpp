@@ -57,6 +57,7 @@ class NodeCheckpoints final : public Elsewhere, EngineParts {
     bool proves;  // every byte, before the state is touched
   };
   std::optional<RestoreReport> restore(tier::LocalSave&, const Asked&);
+  bool is_in_vain(const tier::LocalSave&, PassedOver&) const;
   RestoreReport go_on_from(const tier::LocalSave&, const tier::Gathered&,
                            const RedistributeReport& moved, const Asked&);
   void prove(tier::LocalSave&, std::unique_ptr<tier::Gathered>&);

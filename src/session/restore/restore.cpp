@@ -178,7 +178,7 @@ RestoreReport restore_state(const Job& job, const SharedIndex& index, State& giv
   report.unused_keys = unused_keys(job, contents, finder, wanted);
   require_all_used(options, report.prefix, report.unused_keys);
   std::int64_t bytes = 0;
-  if (job.options.verify_first || options.verify_first) {
+  if (job.options.restore.verify_first || options.verify_first) {
     bytes += restore_tensors(job, index, wanted.slices, {}, false, options.direct_io);
   }
   std::map<int, std::string> strings;

@@ -76,16 +76,16 @@ Turns::Turns(const Job& job, const std::vector<CatalogEntry>& catalog,
       schedule_({}, 1),
       calls_(CallGroup::of(job.group)),
       reduction_(*calls_, turn_call),
+      check_owner_(std::move(check_owner)),
       exceptions_(std::uncaught_exceptions()) {
   static_assert(Vote::size <= CallGroup::room);
   const auto& options = job.options;
   if (job.root()) {
     const auto& wanted = options.when.interval.optimal_for;
     if (wanted && wanted->of == Mtbf::Of::learnt && !options.read_only) {
-      runs_.emplace(job, std::move(check_owner));
       double newest = 0;
       for (const auto& entry : catalog) newest = std::max(newest, entry.save.wall_time_seconds);
-      runs_->begin(wall(), newest);
+      runs()->begin(wall(), newest);
     }
     if (options.when.stop) {
       std::optional<double> began;
@@ -101,6 +101,12 @@ Turns::~Turns() {
   if (runs_ && std::uncaught_exceptions() <= exceptions_) {
     runs_->end_well([this] { return wall(); });
   }
+}
+
+RunRecorder* Turns::runs() {
+  if (!job_.root() || job_.options.read_only) return nullptr;
+  if (!runs_) runs_.emplace(job_, check_owner_);
+  return &*runs_;
 }
 
 double Turns::wall() const {
@@ -120,6 +126,8 @@ bool Turns::hear(bool in_flight) {
   // A yes stays until someone has heard it: should_save may be asked in every other turn only.
   if (sum.values[Vote::save] != 0 && !saved_since_asked_) answer_save_ = true;
   if (!stop_ && sum.values[Vote::stop] != 0) {
+    // Before the sum: no rank hears of it, and may end, before this is noted.
+    if (runs_) runs_->stopped();
     stop_ = sum.reason(all_reduce(*calls_, asked_stop_code_, Group::Op::max));
     if (stop_->kind == StopKind::file) {
       stop_->file = (job_.directory / job_.options.when.stop->options().file).string();

@@ -73,6 +73,12 @@ class Turns {
   bool hear(bool in_flight);
   /// Collective. The second half.
   void ask(bool in_flight, bool busy);
+  /// Rank 0: what is known of earlier runs. Null: of a reader's, or on other ranks.
+  RunRecorder* runs();
+  /// On all ranks: a save has committed.
+  void committed() {
+    if (runs_) runs_->committed();
+  }
   void begin_turn(bool of_save) { asked_save_ = of_save, asked_stop_ = !of_save; }
 
   bool should_save(std::int64_t step);
@@ -110,6 +116,7 @@ class Turns {
 
   // Rank 0 only.
   std::optional<JobEnd> job_end_;
+  std::function<void()> check_owner_;
   std::optional<RunRecorder> runs_;
   int exceptions_ = 0;  // that were on their way when this was made
   std::int64_t saves_known_ = 0;

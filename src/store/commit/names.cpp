@@ -435,6 +435,8 @@ ParsedName parse_private_name(std::string_view entry) {
                                      {no_rename_name, Kind::no_rename},
                                      {pinned_directory_name, Kind::pinned_directory},
                                      {pin_lock_name, Kind::pin_lock},
+                                     {marked_directory_name, Kind::marked_directory},
+                                     {ended_name, Kind::ended},
                                      {recycled_directory_name, Kind::recycled_directory},
                                      {saved_directory_name, Kind::saved_directory},
                                      {repair_directory_name, Kind::repair_directory},

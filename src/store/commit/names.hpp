@@ -33,11 +33,13 @@
 ///       old-index                                what stood where the index goes
 ///   DIRECTORY/.cairn/                            ours alone: lock, owner, damaged/NAME-STEP,
 ///                                                no-atomic-rename, pinned/NAME-STEP, pinned.lock,
-///       runs.NAME                              how earlier runs ended,
+///       marked/NAME-STEP                         what somebody knows of it (marks.hpp),
+///       runs.NAME                                how earlier runs ended,
 ///       thinning.NAME                            which tensors are being let go of which step,
+///       ended                                    how cairn-job saw the last one end,
 ///       status.NAME                              whether saves fail (save_status.hpp),
 ///       owner.tmp-UUID                         the next owner or runs.NAME, while it is written;
-///                                                in pinned and damaged the next of theirs,
+///                                                in pinned, damaged and marked the next of theirs,
 ///       sequences.NUMBER                         sequences up to this one may be in use,
 ///       room.0, room.1                           what is written over on a full disk (room.hpp),
 ///       recycled/steps.NAME.00000                data files of checkpoints that are gone, for the
@@ -145,14 +147,16 @@ inline constexpr const char* damaged_directory_name = "damaged";
 inline constexpr const char* no_rename_name = "no-atomic-rename";
 inline constexpr const char* pinned_directory_name = "pinned";
 inline constexpr const char* pin_lock_name = "pinned.lock";
+inline constexpr const char* marked_directory_name = "marked";
+inline constexpr const char* ended_name = "ended";
 inline constexpr const char* recycled_directory_name = "recycled";
 inline constexpr const char* saved_directory_name = "saved";
 inline constexpr const char* repair_directory_name = "repair";
 inline constexpr const char* pieces_directory_name = "pieces";  ///< brought home from nodes
 /// The directories there: what is in them is Cairn's to write and to remove.
-inline constexpr std::array private_folders = {damaged_directory_name,  pinned_directory_name,
-                                               recycled_directory_name, saved_directory_name,
-                                               repair_directory_name,   pieces_directory_name};
+inline constexpr std::array private_folders = {
+    damaged_directory_name, pinned_directory_name, marked_directory_name, recycled_directory_name,
+    saved_directory_name,   repair_directory_name, pieces_directory_name};
 /// "owner.tmp-UUID", of the owner's record and of other small files that are being replaced.
 std::string owner_temporary_name(std::string_view token);
 std::string runs_name(const Naming&);           ///< "runs.NAME"
@@ -192,6 +196,8 @@ struct ParsedName {
     no_rename,
     pinned_directory,
     pin_lock,
+    marked_directory,
+    ended,
     recycled_directory,
     saved_directory,
     repair_directory,

@@ -295,6 +295,7 @@ struct Ownership::Impl {
       switch (parsed.kind) {
         case ParsedName::Kind::pinned_directory:
         case ParsedName::Kind::damaged_directory:
+        case ParsedName::Kind::marked_directory:
           if (place == private_directory) remove_leftovers(place / name);
           continue;
         case ParsedName::Kind::runs_temporary:  // of an earlier version

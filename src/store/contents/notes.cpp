@@ -119,7 +119,8 @@ std::vector<PrivateMark> list_marks(io::FileSystem& files, const io::Path& direc
     if (!files.status(directory / where)) return;
     for (const auto& entry : files.list(directory / where)) use((where / entry).string(), entry);
   };
-  for (const char* kind : {commit::damaged_directory_name, commit::pinned_directory_name}) {
+  for (const char* kind : {commit::damaged_directory_name, commit::pinned_directory_name,
+                           commit::marked_directory_name}) {
     visit(kind, [&](const std::string& path, const std::string& entry) {
       if (const auto step = commit::parse_prefix(entry, name)) marks.push_back({path, *step});
     });

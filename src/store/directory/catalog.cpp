@@ -19,6 +19,7 @@
 #include "store/contents/notes.hpp"
 #include "store/contents/spare.hpp"
 #include "store/contents/whose.hpp"
+#include "store/directory/marks.hpp"
 #include "store/directory/pins.hpp"
 
 namespace cairn {
@@ -135,13 +136,17 @@ std::string damage_mark(const Location& at, const CatalogEntry& entry) {
 }
 
 // With what is noted of it beside its own files.
-void add_notes(const Location& at, CatalogEntry& entry, bool may_be_marked, bool may_be_pinned) {
-  const auto mark = may_be_marked ? damage_mark(at, entry) : "";
+struct MayBe {
+  bool damaged, pinned, marked;
+};
+void add_notes(const Location& at, CatalogEntry& entry, MayBe may_be) {
+  const auto mark = may_be.damaged ? damage_mark(at, entry) : "";
   if (!mark.empty()) {
     entry.damage = mark;
     entry.lacks_metadata = false;
   }
-  if (may_be_pinned) entry.pin = find_pin(at, entry);
+  if (may_be.pinned) entry.pin = find_pin(at, entry);
+  if (may_be.marked) entry.mark = find_mark(at, entry);
 }
 
 // The prefixes of which there are notes of a kind; nothing: it cannot be told.
@@ -170,8 +175,9 @@ class Scan {
   Scan(const Location& at, const SizesOfSteps& sizes)
       : at_(at),
         sizes_(sizes),
-        marked_(list_noted(at, commit::damaged_directory_name)),
-        pinned_(list_noted(at, commit::pinned_directory_name)) {}
+        damaged_(list_noted(at, commit::damaged_directory_name)),
+        pinned_(list_noted(at, commit::pinned_directory_name)),
+        marked_(list_noted(at, commit::marked_directory_name)) {}
 
   std::vector<CatalogEntry> entries() {
     // Under a job that saves and removes faster than this looks, what is listed may be gone when it
@@ -214,14 +220,14 @@ class Scan {
     const auto* sizes = found == sizes_.end() ? nullptr : &found->second;
     auto entry = look_at(*at_.files, at_.directory, at_.naming, step, sizes, lost);
     const auto prefix = commit::prefix_name(at_.naming, step);
-    add_notes(at_, entry, !marked_ || marked_->contains(prefix),
-              !pinned_ || pinned_->contains(prefix));
+    const auto may_be = [&](const auto& noted) { return !noted || noted->contains(prefix); };
+    add_notes(at_, entry, {may_be(damaged_), may_be(pinned_), may_be(marked_)});
     entries_.push_back(std::move(entry));
   }
 
   const Location& at_;
   const SizesOfSteps& sizes_;
-  const std::optional<std::set<std::string>> marked_, pinned_;
+  const std::optional<std::set<std::string>> damaged_, pinned_, marked_;
   std::set<std::int64_t> seen_;  // a step may be there in both formats
   std::vector<CatalogEntry> entries_;
 };
@@ -285,7 +291,7 @@ const Thinned* CatalogEntry::find_thinned(std::string_view key) const {
 
 CatalogEntry look_at_step(const Location& at, std::int64_t step) {
   auto entry = look_at(*at.files, at.directory, at.naming, step, nullptr, nullptr);
-  add_notes(at, entry, true, true);
+  add_notes(at, entry, {true, true, true});
   return entry;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cairn/contents.hpp"
+#include "cairn/restart.hpp"
 #include "store/commit/state_file.hpp"
 #include "store/directory/file_sizes.hpp"
 #include "store/location.hpp"
@@ -43,9 +44,11 @@ struct CatalogEntry {
   bool unreadable = false;      ///< the damage is only that it could not be read now
   bool lacks_metadata = false;  ///< only that these cannot be read: restored if nothing else can be
   bool ours = false;            ///< Cairn wrote it; others' checkpoints are never removed
-  bool volatile_commit = false;       ///< visible, but its last fsync failed
-  bool superseded = false;            ///< an earlier step was committed after it
-  Pin pin = Pin::none;                ///< unless none, it is not removed
+  bool volatile_commit = false;                 ///< visible, but its last fsync failed
+  bool superseded = false;                      ///< an earlier step was committed after it
+  Pin pin = Pin::none;                          ///< unless none, it is not removed
+  std::optional<StepMark> mark = std::nullopt;  ///< what somebody has said of it
+  int in_vain = 0;  ///< restored so often without a newer commit, once that is too often
   std::vector<Thinned> thinned = {};  ///< what it has no more
 
   /// Whether a tensor of this key, or below it, has gone; null: no.

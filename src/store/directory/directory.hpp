@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "store/commit/transaction.hpp"
+#include "store/directory/marks.hpp"
 #include "store/directory/open_metrics.hpp"
 #include "store/directory/save_status.hpp"
 #include "store/directory/sequences.hpp"
@@ -79,8 +80,10 @@ class Directory final : public Store {
 
   void pin(std::int64_t step) override;
   void unpin(std::int64_t step) override;
+  void mark(std::int64_t step, std::optional<StepMark>) override;
   void refresh_pins(std::vector<CatalogEntry>& catalog) const override {
     cairn::refresh_pins(place_, catalog);
+    refresh_marks(place_, catalog);
   }
 
   Recycling& recycling() { return owned_.recycling; }
@@ -93,7 +96,6 @@ class Directory final : public Store {
   void warn_of_others(std::int64_t step);
   void tell_if_removed(const Error&) const;
   bool is_staged(const commit::Transaction&) const;  // is to be
-  void tell_monitors();
   bool tidy_behind(const commit::Transaction&, int data_files, bool durable,
                    std::vector<CatalogEntry>, const Meanwhile&);
 
@@ -104,8 +106,6 @@ class Directory final : public Store {
   Sequences sequences_;
   SaveRecorder recorder_;
   MetricsFile metrics_;
-  std::optional<CheckpointMeta> newest_;  // that was committed here
-  Measured::Counts counts_;
   std::optional<commit::Transaction> unwithdrawn_;  // failed, but recovery could still complete it
   bool warned_ = false;                             // that others' checkpoints are there
   bool spoiled_ = false;  // the staging directory is to go when no save needs it

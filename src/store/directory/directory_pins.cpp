@@ -1,7 +1,8 @@
-// Pins, and what retention would do, or does before a save that lacks room.
+// Pins and marks, and what retention would do, or does before a save that lacks room.
 
 #include "base/text.hpp"
 #include "store/directory/directory.hpp"
+#include "store/directory/marks.hpp"
 #include "store/directory/pins.hpp"
 #include "store/directory/retention.hpp"
 
@@ -50,6 +51,22 @@ void Directory::unpin(std::int64_t step) {
   const auto there = look_at_disk(place_, step);
   const bool was = remove_pin({place_.files, place_.directory, there.name}, 0);
   if (!was && !there.entry) throw no_such_step(place_, step);
+  refresh_pins(history_.catalog());
+}
+
+void Directory::mark(std::int64_t step, std::optional<StepMark> mark) {
+  owned_.name->check();
+  const auto lock = PinLock::take({place_.files, place_.directory}, policy_.owner_wait_seconds);
+  owned_.name->check();
+  const auto there = look_at_disk(place_, step);
+  const Location alone{place_.files, place_.directory, there.name};
+  if (!there.entry) throw no_such_step(place_, step);
+  if (mark) {
+    add_mark(alone, *there.entry, *mark);
+  } else {
+    remove_mark(alone, 0);
+  }
+  owned_.name->check();
   refresh_pins(history_.catalog());
 }
 

@@ -109,24 +109,9 @@ void Directory::committed(const Prepared& prepared, bool volatile_commit,
   if (unwithdrawn_ && unwithdrawn_->sequence < prepared.meta.sequence) unwithdrawn_.reset();
   recorder_.saved(save.step);
   if (policy_.metrics.empty()) return;
-  newest_ = prepared.meta;
-  newest_->descriptions = {};  // which may be long
-  ++counts_.saves;
-  if (const auto& figures = newest_->statistics) {
-    counts_.bytes += figures->bytes;
-    counts_.blocked_seconds += figures->blocked_seconds;
-  }
-  tell_monitors();
-}
-
-void Directory::tell_monitors() {
-  Measured now;
-  now.checkpoints = std::ssize(restorable(history_.catalog()));
-  now.newest = newest_;
-  if (recorder_.status().failed_step >= 0) now.failures = recorder_.status();
-  now.counts = counts_;
-  metrics_.write(*place_.files, policy_.metrics,
-                 open_metrics(place_.directory.string(), {{place_.naming.name, now}}));
+  metrics_.saved(prepared.meta);
+  metrics_.write(place_, policy_.metrics, std::ssize(restorable(history_.catalog())),
+                 recorder_.status());
 }
 
 // Of rank 0 alone: an exception would take it another way than the others.
@@ -137,8 +122,8 @@ void Directory::save_failed(std::int64_t step, const Error& error) try {
   recorder_.failed(step, error, live.empty() ? -1 : live.front()->step,
                    live.empty() ? 0 : live.front()->save.wall_time_seconds);
   if (policy_.metrics.empty()) return;
-  ++counts_.failures;
-  tell_monitors();
+  metrics_.failed();
+  metrics_.write(place_, policy_.metrics, std::ssize(live), recorder_.status());
 } catch (const std::exception& lost) {  // such as no memory
   log(LogLevel::info, cat("that a save failed is not told in the directory: ", lost.what()));
 }

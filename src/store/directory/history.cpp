@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "store/contents/format.hpp"
+#include "store/directory/marks.hpp"
 #include "store/directory/retention.hpp"
 
 namespace cairn {
@@ -29,6 +30,12 @@ std::optional<Format> History::twin_of(std::int64_t step) const {
   return entry && entry->other_is_same ? entry->other : std::nullopt;
 }
 
+std::int64_t History::last_number() const {
+  auto last = std::max(last_number_, head_);
+  for (const auto& entry : catalog_) last = std::max(last, entry.save.sequence);
+  return last;
+}
+
 bool History::any_volatile() const {
   return std::any_of(catalog_.begin(), catalog_.end(),
                      [](const auto& entry) { return entry.volatile_commit; });
@@ -37,7 +44,19 @@ bool History::any_volatile() const {
 RestoreChoices History::choices() const {
   RestoreChoices choices;
   choices.passed.assign(not_completed_.rbegin(), not_completed_.rend());
-  for (const auto* entry : restorable(catalog_)) choices.steps.push_back(entry->step);
+  for (const auto* entry : restorable(catalog_)) {
+    const auto why = why_passed_over(*entry);
+    if (why.empty()) {
+      choices.steps.push_back(entry->step);
+      continue;
+    }
+    const bool is_marked = entry->mark == StepMark::bad;
+    choices.whole[entry->save.sequence] = entry->step;
+    if (!is_marked) choices.again.push_back(entry->step);
+    if (!choices.steps.empty()) continue;
+    auto& all = is_marked ? choices.marked : choices.in_vain;
+    all[entry->save.sequence] = cat("step ", entry->step, ": ", why);
+  }
   for (auto entry = catalog_.rbegin(); entry != catalog_.rend(); ++entry) {
     if (!choices.steps.empty() && entry->step == choices.steps.front()) break;
     if (!entry->damage.empty() && !entry->superseded) {

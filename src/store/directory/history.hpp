@@ -2,6 +2,7 @@
 /// What rank 0 knows of the checkpoints of one name: which are there, and of which the state of
 /// this run descends. It touches no file.
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -18,8 +19,24 @@ namespace cairn {
 /// The steps that a restore tries, newest first, and what it passes over before the first one.
 struct RestoreChoices {
   std::vector<std::int64_t> steps;
-  std::vector<std::int64_t> last;   ///< if none of these can be: their metadata are lost
+  std::vector<std::int64_t> again;  ///< if none of these can be: they were restored in vain
+  std::vector<std::int64_t> last;   ///< if none of those, either: their metadata are lost
   std::vector<std::string> passed;  ///< "step: why"
+  /// Whole ones that are passed over all the same, by sequence: "step: why" of those that are newer
+  /// than the first of `steps`, and which steps all of them are.
+  std::map<std::int64_t, std::string> in_vain, marked;
+  std::map<std::int64_t, std::int64_t> whole;
+  std::map<std::int64_t, std::string> elsewhere;  ///< why, of those that are not here at all
+
+  bool is_empty() const { return count() == 0 && passed.empty() && marked.empty(); }
+  std::size_t count() const { return steps.size() + again.size() + last.size(); }
+  std::int64_t at(std::size_t i) const {
+    for (const auto* list : {&steps, &again}) {
+      if (i < list->size()) return (*list)[i];
+      i -= list->size();
+    }
+    return last.at(i);
+  }
 };
 
 /// On ranks other than rank 0 it knows of no checkpoint. One thread, but for what is marked.
@@ -56,6 +73,8 @@ class History {
   void apply_tidied();
 
   // -- where the state comes from -----------------------------------------------------------------
+  /// The highest number that is known: what will be newer has a higher one.
+  std::int64_t last_number() const;
   /// The sequence of the checkpoint that the state descends from; -1: of none.
   std::int64_t head() const { return head_; }
   /// Whether the application saves beside checkpoints of others, of which it has restored none.

@@ -176,14 +176,31 @@ std::string open_metrics(const std::string& directory,
   return std::move(page).text();
 }
 
-void MetricsFile::write(io::FileSystem& files, const io::Path& path, const std::string& text) {
+void MetricsFile::saved(const CheckpointMeta& meta) {
+  newest_ = meta;
+  newest_->descriptions = {};  // which may be long
+  ++counts_.saves;
+  if (const auto& figures = meta.statistics) {
+    counts_.bytes += figures->bytes;
+    counts_.blocked_seconds += figures->blocked_seconds;
+  }
+}
+
+void MetricsFile::write(const Location& place, const io::Path& file, std::int64_t checkpoints,
+                        const SaveStatus& status) {
+  Measured now;
+  now.checkpoints = checkpoints;
+  now.newest = newest_;
+  if (status.failed_step >= 0) now.failures = status;
+  now.counts = counts_;
+  const auto text = open_metrics(place.directory.string(), {{place.naming.name, now}});
   try {
-    const io::Path next = path.string() + ".tmp";  // collectors read names that end in .prom
-    io::remove_if_there(files, next);
-    const auto file = files.create(next);
-    file->write_at(0, std::as_bytes(std::span(text)));
-    file->close();
-    files.rename(next, path);
+    const io::Path next = file.string() + ".tmp";  // collectors read names that end in .prom
+    io::remove_if_there(*place.files, next);
+    const auto made = place.files->create(next);
+    made->write_at(0, std::as_bytes(std::span(text)));
+    made->close();
+    place.files->rename(next, file);
     has_failed_ = false;
   } catch (const Error& error) {
     log(std::exchange(has_failed_, true) ? LogLevel::info : LogLevel::warning,

@@ -11,6 +11,7 @@
 #include "cairn/contents.hpp"
 #include "io/file_system.hpp"
 #include "store/directory/save_status.hpp"
+#include "store/location.hpp"
 
 namespace cairn {
 
@@ -38,10 +39,15 @@ std::string open_metrics(const std::string& directory, const std::map<std::strin
 /// synced. An Error is a warning in the log, the first time.
 class MetricsFile {
  public:
-  void write(io::FileSystem&, const io::Path&, const std::string& text);
+  void saved(const CheckpointMeta&);
+  void failed() { ++counts_.failures; }
+  /// `checkpoints`: that can be restored.
+  void write(const Location&, const io::Path& file, std::int64_t checkpoints, const SaveStatus&);
 
  private:
-  bool has_failed_ = false;
+  std::optional<CheckpointMeta> newest_;
+  Measured::Counts counts_;
+  bool has_failed_ = false;  // to be written
 };
 
 }  // namespace cairn

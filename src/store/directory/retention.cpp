@@ -12,6 +12,7 @@
 #include "store/contents/format.hpp"
 #include "store/contents/lost.hpp"
 #include "store/contents/notes.hpp"
+#include "store/directory/marks.hpp"
 
 namespace cairn {
 namespace {
@@ -269,6 +270,12 @@ std::vector<RetentionDecision> decide_retention(const std::vector<CatalogEntry>&
   };
   const auto live = restorable(entries);
   if (!live.empty()) stays(static_cast<std::size_t>(live.front() - entries.data()), "the newest");
+  // What a restart takes, which may be an older one.
+  const auto sound = std::find_if(
+      live.begin(), live.end(), [](const auto* entry) { return why_passed_over(*entry).empty(); });
+  if (sound != live.end()) {
+    stays(static_cast<std::size_t>(*sound - entries.data()), "the newest that is not passed over");
+  }
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (auto why = why_it_always_stays(entries[i], keep); !why.empty()) stays(i, std::move(why));
   }
@@ -289,6 +296,7 @@ std::vector<RetentionDecision> decide_retention(const std::vector<CatalogEntry>&
   }
   for (int whole = 0; const auto* entry : live) {
     if (keep.keys.empty() || whole == least_whole || !entry->thinned.empty()) continue;
+    if (!why_passed_over(*entry).empty()) continue;
     stays(static_cast<std::size_t>(entry - entries.data()), "one of the two newest that have all");
     ++whole;
   }
@@ -306,6 +314,7 @@ std::vector<ThinDecision> decide_thinning(const std::vector<CatalogEntry>& entri
       const bool has_gone = std::any_of(entry.thinned.begin(), entry.thinned.end(),
                                         [&](const auto& one) { return one.keys == rule.keys; });
       if (has_gone || !entry.damage.empty() || rule.last == 0) continue;
+      if (!why_passed_over(entry).empty()) continue;  // a restart would not take it
       if (++have <= std::max(rule.last, least_whole)) continue;
       const bool stays = entry.pin != Pin::none || entry.volatile_commit || entry.other;
       if (stays || !format_of(entry.format).has_data_files()) continue;

@@ -347,10 +347,13 @@ void write_journal(const Location& place, const Journal& journal) {
 
 void remove_journal(const Location& place) {
   const auto path = journal_path(place);
+  // What was staged is gone for good before nothing tells of it any more.
+  place.files->sync_directory(path.parent_path());
   if (io::try_remove(*place.files, path)) place.files->sync_directory(path.parent_path());
 }
 
 std::optional<Journal> read_journal(const Location& place) {
+  if (!place.files->status(journal_path(place))) return std::nullopt;
   const auto text = io::try_read_file(*place.files, journal_path(place), journal_limit_bytes);
   if (!text) return std::nullopt;
   const auto json = parse_json(*text, false);
@@ -404,10 +407,10 @@ ThinPlan thin(const Location& place, std::int64_t step, const ThinRequest& reque
 void finish_thinning(const Location& place, const commit::Ownership& owner) {
   try {
     const auto journal = read_journal(place);
-    const MutexLock guard(one_at_a_time);
-    // What was staged, and kept; a crash may have brought it back when all else was done.
-    FileReplacer(*place.files, place.directory / place.naming.name, owner).end();
     if (!journal) return;
+    const MutexLock guard(one_at_a_time);
+    FileReplacer(*place.files, place.directory / place.naming.name, owner)
+        .end();  // what was staged
     const bool is_there =
         journal->step >= 0 && has_checkpoint({*place.files, place.prefix(journal->step)});
     if (is_there) {

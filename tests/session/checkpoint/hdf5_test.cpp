@@ -353,7 +353,7 @@ TEST_F(Hdf5, EachFlippedByteIsFoundAndNoneRestoresWrongly) {
   CheckpointManager(serial_group(), "/run", options_).save(1, mine.state());
   const auto good = text_of("/run/ckpt-1.h5");
   options_.read_only = true;
-  options_.fall_back = false;
+  options_.restore.fall_back = false;
   std::size_t restored = 0, refused = 0;
   // All of the end, a sample of the rest.
   for (std::size_t at = 0; at < good.size(); at += at + 300 < good.size() ? 7 : 1) {
@@ -442,7 +442,7 @@ TEST_F(Hdf5, VerifyFirstTouchesNothingBeforeAllIsProved) {
   const auto contents = read_contents(*files_, "/run/ckpt-1");
   bytes[static_cast<std::size_t>(contents.find("u")->slices[0].offset + 79999)] ^= 1;
   replace("/run/ckpt-1.h5", bytes);
-  options_.verify_first = true;
+  options_.restore.verify_first = true;
   std::vector<double> u(10000, 3.0);
   State state;
   state.add("u", whole(u.data(), {100, 100}));

@@ -131,7 +131,7 @@ TEST_P(Manager, FallingBackCanBeTurnedOff) {
     rank.save(100);
   });
   flip(cat("/run/ckpt-100.data-00000-of-0000", GetParam() + 1), 3);
-  options_.fall_back = false;
+  options_.restore.fall_back = false;
   job([&](Rank& rank) {
     expect_error(rank, Code::data_loss, "not those that were written", [&] { rank.latest(); });
     expect_error(rank, Code::data_loss, "can be restored", [&] { rank.latest(); });
@@ -454,7 +454,7 @@ TEST_P(Manager, AReaderThatChoosesAgainKeepsToItsOptions) {
       rank.save(20);
     });
     options_.read_only = true;
-    options_.fall_back = fall_back;
+    options_.restore.fall_back = fall_back;
     run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
       auto options = options_;
       options.hooks.savers[0].restore = [&](const std::string& prefix) {

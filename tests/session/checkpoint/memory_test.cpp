@@ -236,7 +236,7 @@ TEST_F(Memory, EverybodyWantsEverything) {
 }
 
 TEST_F(Memory, VerifyingFirstCostsNoMore) {
-  options_.verify_first = true;
+  options_.restore.verify_first = true;
   save(4, Layout::rows, false);
   EXPECT_LE(restore(3, Layout::columns, true), chunks(3, 4));
 }

@@ -190,8 +190,8 @@ TEST(Options, NamesAndTextsSetWhatTheySay) {
   EXPECT_EQ(with("when.interval.seconds", "2.5").when.interval.seconds, 2.5);
   EXPECT_TRUE(with("overwrite", "true").overwrite);
   EXPECT_TRUE(with("read_only", "true").read_only);
-  EXPECT_FALSE(with("fall_back", "false").fall_back);
-  EXPECT_TRUE(with("verify_first", "true").verify_first);
+  EXPECT_FALSE(with("restore.fall_back", "false").restore.fall_back);
+  EXPECT_TRUE(with("restore.verify_first", "true").restore.verify_first);
 }
 
 // -- groups that sharded_save shares

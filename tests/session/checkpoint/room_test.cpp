@@ -37,7 +37,7 @@ class Room : public testing::TestWithParam<int> {
     });
     options_.write.owner_wait_seconds = 0;
     options_.async.queue = inline_queue();
-    options_.fall_back = true;
+    options_.restore.fall_back = true;
   }
   ~Room() override { set_log_sink({}); }
 

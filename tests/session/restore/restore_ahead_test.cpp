@@ -134,7 +134,7 @@ class RestoreAhead : public testing::TestWithParam<Format> {
     std::vector<std::optional<Error>> errors(static_cast<std::size_t>(ranks));
     auto options = small_chunks(GetParam());
     options.read_only = true;
-    options.verify_first = verify_first;
+    options.restore.verify_first = verify_first;
     run_threads(ranks, [&](std::shared_ptr<Group> group) {
       Part part(group->rank(), ranks, by_columns);
       CheckpointManager manager(group, directory_.path(), options);

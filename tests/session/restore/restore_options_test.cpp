@@ -87,7 +87,7 @@ TEST_P(Parts, AnyBoxIntoAnyDecomposition) {
     const auto wanted = test::deal(
         test::guillotine(shape, 1 + static_cast<int>(random() % 9), random), m, true, random);
     auto options = on_disk();
-    options.verify_first = seed % 2 == 1;
+    options.restore.verify_first = seed % 2 == 1;
     run_threads(n, [&](std::shared_ptr<Group> group) {
       const auto& boxes = held[static_cast<std::size_t>(group->rank())];
       Pieces<double> fine(stored, boxes);

@@ -30,7 +30,7 @@ TEST_P(IndexedNToM, RandomRows) {
   for (unsigned seed = 0; seed < test::rounds(8u); ++seed) {
     const test::IndexedCase one(n, m, seed);
     auto options = on_disk();
-    options.verify_first = seed % 4 >= 2;
+    options.restore.verify_first = seed % 4 >= 2;
     run_threads(
         n, [&](std::shared_ptr<Group> group) { one.save(group, "/run", options, seed % 3 == 2); });
     run_threads(m, [&](std::shared_ptr<Group> group) {

@@ -152,7 +152,7 @@ TEST_P(IoRanksFaults, BytesThatChangeOnTheWayAreNoticed) {
 }
 
 TEST_P(IoRanksFaults, AReadOfAnIoRankFails) {
-  options.fall_back = false;
+  options.restore.fall_back = false;
   on_ranks(4, 0, [&](auto group) {
     Rank mine(group, options);
     mine.save(1);

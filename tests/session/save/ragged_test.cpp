@@ -29,7 +29,7 @@ TEST_P(RaggedNToM, RandomRows) {
   for (unsigned seed = 0; seed < test::rounds(8u); ++seed) {
     const test::RaggedCase one(n, m, seed);
     auto options = on_disk();
-    options.verify_first = seed % 4 >= 2;
+    options.restore.verify_first = seed % 4 >= 2;
     run_threads(n, [&](std::shared_ptr<Group> group) { one.save(group, "/run", options); });
     run_threads(m, [&](std::shared_ptr<Group> group) {
       EXPECT_EQ(one.restore(group, "/run", options), "") << "seed " << seed;
@@ -93,7 +93,7 @@ TEST_F(Ragged, PlainAndRaggedAreTheSameToTheFile) {
 }
 
 TEST_F(Ragged, VerifyingFirstLeavesTheRowsOfADamagedOne) {
-  options_.verify_first = true;
+  options_.restore.verify_first = true;
   std::vector<double> rows(100, 1);
   State state;
   state.add("rows", ragged(rows));

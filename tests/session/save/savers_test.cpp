@@ -391,7 +391,7 @@ TEST_P(Savers, AFallbackOverwritesAllThatTheDamagedOneTouched) {
     new_state.add("u", rows(u)).add("extra", rows(extra));
     for (const bool verify_first : {false, true}) {
       auto options = options_;
-      options.verify_first = verify_first;
+      options.restore.verify_first = verify_first;
       options.name = verify_first ? "verified" : "ckpt";
       CheckpointManager manager(group, "/run", options);
       manager.save(1, old_state);

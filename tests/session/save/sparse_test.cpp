@@ -28,7 +28,7 @@ TEST_P(SparseNToM, RandomGaps) {
   for (unsigned seed = 0; seed < test::rounds(6u); ++seed) {
     const test::SparseCase one(n, m, seed);
     auto options = on_disk();
-    options.verify_first = seed % 4 >= 2;
+    options.restore.verify_first = seed % 4 >= 2;
     const auto storage = seed % 3 == 0 ? Storage::dense : Storage::automatic;
     run_threads(n, [&](std::shared_ptr<Group> group) {
       one.save(group, "/run", options, seed % 2 == 1, storage);

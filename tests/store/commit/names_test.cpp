@@ -166,6 +166,8 @@ TEST(Names, RecycledFiles) {
   EXPECT_EQ(parse_private_name("recycled"), expected(Kind::recycled_directory));
   EXPECT_EQ(parse_private_name(runs_name("ckpt")), expected(Kind::runs));
   EXPECT_EQ(parse_private_name("new-runs.ckpt"), expected(Kind::runs_temporary));
+  EXPECT_EQ(parse_private_name("marked"), expected(Kind::marked_directory));
+  EXPECT_EQ(parse_private_name("ended"), expected(Kind::ended));
   EXPECT_EQ(recycled_name("a", 3), "steps.a.00003");
   EXPECT_EQ(recycled_name(Naming("a.1", false), 123456), "single.a.1.123456");
   for (const Naming& naming :

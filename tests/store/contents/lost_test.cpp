@@ -58,7 +58,7 @@ TEST_P(Manager, ARemovedIndexIsNamedPassedOverAndReplaced) {
     EXPECT_EQ(names_of(*files_, "ckpt-30"), before);
     EXPECT_EQ(verify_checkpoint({*files_, "/run/ckpt-30"}).verdict(), Verdict::damaged);
   }
-  options_.fall_back = false;
+  options_.restore.fall_back = false;
   job([&](Rank& rank) {
     expect_error(rank, Code::data_loss, "can be restored", [&] { rank.latest(); });
     rank.save(30);

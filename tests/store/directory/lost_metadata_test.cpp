@@ -113,7 +113,7 @@ TEST_P(LostMetadata, ItIsTakenAfterAllOthersAndNotIfNoOtherIsWanted) {
   });
   flip("/run/ckpt-4.data-00000-of-0000" + cat(GetParam() + 1), 1);
   job([](Rank& rank) { EXPECT_EQ(rank.manager.restore_latest(rank.state)->step, 3); });
-  options_.fall_back = false;
+  options_.restore.fall_back = false;
   job([](Rank& rank) {
     expect_error(rank, Code::data_loss, "step 4: its metadata cannot be read",
                  [&] { rank.latest(); });

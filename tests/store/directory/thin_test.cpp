@@ -244,6 +244,19 @@ TEST_P(Thin, TheNewestThatHasAllIsRestored) {
   });
 }
 
+TEST_P(Thin, WhatARestartPassesOverIsNoneOfTheNewest) {
+  options_.keep.keys = {{"optimizer/*", 2}};
+  job([](Model& model) {
+    for (const auto step : {1, 2, 3}) model.save(step);
+    model.manager.mark(3, StepMark::bad);
+    model.save(4);
+    model.expect_restored(2, true);
+    model.expect_restored(3, true);
+    model.save(5);
+    model.expect_restored(2, false);
+  });
+}
+
 TEST_P(Thin, PinnedOnesKeepAll) {
   options_.keep.keys = {{"optimizer/*", 2}};
   job([](Model& model) {

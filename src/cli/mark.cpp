@@ -1,0 +1,62 @@
+// cairn mark: what somebody knows of a checkpoint. Works beside a running job.
+#include "base/text.hpp"
+#include "cli/command.hpp"
+#include "cli/print.hpp"
+#include "cli/target.hpp"
+#include "store/commit/names.hpp"
+#include "store/directory/marks.hpp"
+#include "store/directory/pins.hpp"
+
+namespace cairn::cli {
+namespace {
+
+struct MarkArguments {
+  std::string directory, name, mark;
+  std::int64_t step = 0;
+};
+
+void run(Tool& tool, const MarkArguments& options) {
+  const auto directory = require_directory(tool.at(options.directory));
+  const auto name = options.name.empty() ? find_name(directory, options.step) : options.name;
+  commit::check_checkpoint_name(name);
+  const auto place = location_of(directory, name);
+  constexpr double wait_seconds = 5;
+  const auto lock = PinLock::take(directory, wait_seconds);
+  const auto entry = find_entry(place, options.step);
+  const bool is_bad = options.mark == "bad";
+  cairn::add_mark(place, entry, is_bad ? StepMark::bad : StepMark::good);
+  const auto prefix = commit::prefix_name(name, options.step);
+  if (tool.json) {
+    return print_json({{"prefix", (directory / prefix).string()},
+                       {"mark", options.mark},
+                       {"was_marked_bad", entry.mark == StepMark::bad}});
+  }
+  print_line(cat(prefix, is_bad ? " is marked bad: a restart takes an older one"
+                                : " is marked good: a restart may take it"));
+}
+
+}  // namespace
+
+void add_mark(Tool& tool) {
+  auto options = std::make_shared<MarkArguments>();
+  auto* command =
+      tool.app.add_subcommand("mark", "Say that a restart is to take a checkpoint, or not");
+  command->add_option("DIR", options->directory, "Directory of checkpoints")->required();
+  command->add_option("STEP", options->step, "Its step")->required()->check(whole_number());
+  command->add_option("MARK", options->mark, "bad, or good")
+      ->required()
+      ->check(CLI::IsMember({"bad", "good"}));
+  command->add_option("--name", options->name, "The name in NAME-STEP, where there are several");
+  add_json(*command, tool);
+  command->footer(
+      "A restart passes over what is marked bad; good takes that back, and forgets how many runs\n"
+      "have restored the checkpoint and ended with no newer one. A job may save into the "
+      "directory\n"
+      "meanwhile. cairn ls says what is marked.\n\n"
+      "Examples:\n"
+      "  cairn mark run/ckpt 1200 bad\n"
+      "  cairn mark run/ckpt 1200 good");
+  command->callback([&tool, options] { run(tool, *options); });
+}
+
+}  // namespace cairn::cli
