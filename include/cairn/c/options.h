@@ -57,7 +57,7 @@ int cairn_save_options_set(cairn_save_options* options, const char* name, const 
 /** Of one restore (cairn::RestoreOptions), the same on all ranks: "rename.KEY" (the stored key),
  * "offset.KEY" ("0,128"), "may_be_missing.KEY" ("true"), "all_may_be_missing", "unused" ("error",
  * "warn", "silent"), "convert_keys.KEY" ("refuse", "exact", "round"), "convert", "direct_io",
- * "verify_first"; docs/c.md has a table. */
+ * "verify_first", "accept" ("2.*"); docs/c.md has a table. */
 typedef struct cairn_restore_options cairn_restore_options;
 int cairn_restore_options_create(cairn_restore_options** options);
 void cairn_restore_options_free(cairn_restore_options* options);
