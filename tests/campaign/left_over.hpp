@@ -48,12 +48,12 @@ inline std::string left_over(io::FileSystem& disk, const std::vector<CheckpointC
   }
   expected.erase(".cairn");
   for (const auto& name : expected) wrong += cat(" missing: ", name, ";");
-  static const std::set<std::string> own{"lock",     "owner",  "no-atomic-rename",
-                                         "damaged",  "pinned", "pinned.lock",
-                                         "recycled", "saved",  "repair"};
+  static const std::set<std::string> own{"lock",   "owner",       "no-atomic-rename", "damaged",
+                                         "pinned", "pinned.lock", "recycled",         "saved",
+                                         "repair", "marked"};
   for (const auto& name : disk.list("/run/.cairn")) {
     if (!own.count(name) && !name.starts_with("sequences.") && !name.starts_with("room.") &&
-        !name.starts_with("status."))
+        !name.starts_with("status.") && !name.starts_with("runs."))
       wrong += cat(" left over: .cairn/", name, ";");
   }
   for (const auto* folder : {"/run/.cairn/recycled", "/run/.cairn/damaged", "/run/.cairn/repair"}) {

@@ -28,6 +28,7 @@ void require_apart(const LaidSlice& read, const LaidSlice& written) {
 
 void require_apart(const std::vector<LaidSlice>& read, const std::vector<LaidSlice>& written) {
   std::vector<Laid> all;
+  all.reserve(read.size() + written.size());
   for (const auto* side : {&read, &written}) {
     for (const auto& slice : *side) all.push_back({slice.where, slice.box.extent});
   }

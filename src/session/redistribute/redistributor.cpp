@@ -292,15 +292,26 @@ void Redistributor::require_apart(const BothStates& now) {
            was->dtype == dtype && was->may_stay == may_stay;
   });
   if (same && next == laid_.size()) return;
-  laid_.clear();
+  laid_ = {};
+  // There may be very many slices: lists that need not grow, and one after the other.
+  std::size_t counts[2] = {};
+  each_laid(now, [&](bool is_written, const auto&...) { ++counts[is_written ? 1 : 0]; });
+  {
+    std::vector<LaidSlice> read, written;
+    read.reserve(counts[0]);
+    written.reserve(counts[1]);
+    each_laid(now, [&](bool is_written, const std::string& key, DType dtype, const Box& box,
+                       const Footprint& where, bool may_stay) {
+      (is_written ? written : read).push_back({&key, dtype, box, where, may_stay});
+    });
+    cairn::require_apart(read, written);
+  }
   std::vector<Laid> laid;
-  std::vector<LaidSlice> read, written;
-  each_laid(now, [&](bool is_written, const std::string& key, DType dtype, const Box& box,
-                     const Footprint& where, bool may_stay) {
+  laid.reserve(counts[0] + counts[1]);
+  each_laid(now, [&](bool, const auto&, DType dtype, const Box& box, const Footprint& where,
+                     bool may_stay) {
     laid.push_back({where, box.extent, dtype, may_stay});
-    (is_written ? written : read).push_back({&key, dtype, box, where, may_stay});
   });
-  cairn::require_apart(read, written);
   laid_ = std::move(laid);
 }
 

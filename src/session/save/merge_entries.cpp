@@ -103,6 +103,10 @@ struct Come {
 // Whole tensors that this rank joins itself need no letter: they are left in `here`.
 Mail to_planners(int rank, std::vector<StoredTensor> mine, const KeyPlanners& planners,
                  const Divisions& divided, std::vector<StoredTensor>& here) {
+  if (planners.ranks == 1 && divided.empty()) {
+    here = std::move(mine);  // there may be very many: they lie in memory once
+    return {};
+  }
   std::map<int, Letter> letters;
   for (auto& one : mine) {
     const int division = divided.find(one.key);

@@ -347,8 +347,6 @@ void write_journal(const Location& place, const Journal& journal) {
 
 void remove_journal(const Location& place) {
   const auto path = journal_path(place);
-  // What was staged is gone for good before nothing tells of it any more.
-  place.files->sync_directory(path.parent_path());
   if (io::try_remove(*place.files, path)) place.files->sync_directory(path.parent_path());
 }
 
@@ -407,10 +405,13 @@ ThinPlan thin(const Location& place, std::int64_t step, const ThinRequest& reque
 void finish_thinning(const Location& place, const commit::Ownership& owner) {
   try {
     const auto journal = read_journal(place);
-    if (!journal) return;
+    // A crash may have brought it back when all else was done.
+    const auto staged =
+        place.directory / commit::private_directory_name / commit::repair_directory_name;
+    if (!journal && !io::exists(*place.files, staged)) return;
     const MutexLock guard(one_at_a_time);
-    FileReplacer(*place.files, place.directory / place.naming.name, owner)
-        .end();  // what was staged
+    FileReplacer(*place.files, place.directory / place.naming.name, owner).end();
+    if (!journal) return;
     const bool is_there =
         journal->step >= 0 && has_checkpoint({*place.files, place.prefix(journal->step)});
     if (is_there) {

@@ -44,7 +44,7 @@ TEST(OptionText, EveryOptionThatIsNoCodeHasAText) {
   const std::vector<std::string> code = {"store.policy",      "store.device_of", "tier.file_system",
                                          "write.file_system", "async.on_change", "async.memory",
                                          "async.queue",       "when.stop",       "when.clock",
-                                         "hooks.before_save", "hooks.savers"};
+                                         "hooks.before_save", "hooks.savers",    "hooks.migrate"};
   // Of a group that need not be there visit() lists the group only.
   const char* xdmf[] = {"store.xdmf.spacing", "store.xdmf.origin", "store.xdmf.points",
                         "store.xdmf.time"};
@@ -66,6 +66,22 @@ TEST(OptionText, EveryOptionThatIsNoCodeHasAText) {
     }
   }
   EXPECT_EQ(names.size() + code.size(), all.size() + std::size(xdmf));
+}
+
+TEST(OptionText, RulesByKey) {
+  ManagerOptions options;
+  set_option(options, "keep.keys", "optimizer/*:last=3,a:b");
+  EXPECT_EQ(options.keep.keys, (std::vector<KeyRule>{{"optimizer/*", 3}, {"a:b", 2}}));
+  EXPECT_EQ(option_text(options, "keep.keys"), "optimizer/*:last=3,a:b:last=2");
+  for (const auto* wrong : {"optimizer/*:last=x", ":last=3", "a,"}) {
+    expect_error([&] { set_option(options, "keep.keys", wrong); }, Code::invalid_argument,
+                 HasSubstr("KEYS:last=NUMBER"));
+  }
+  RestoreOptions restore;
+  set_option(restore, "accept", "2.*,3");
+  EXPECT_EQ(restore.accept.versions, (std::vector<std::string>{"2.*", "3"}));
+  set_option(restore, "unused", "error");
+  EXPECT_EQ(restore.unused, Unused::error);
 }
 
 TEST(OptionText, SetsWhatItNames) {

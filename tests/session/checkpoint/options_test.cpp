@@ -151,10 +151,6 @@ TEST(Options, NamesAndTextsSetWhatTheySay) {
   EXPECT_EQ(with("keep.every_hours", "2.5").keep.every_hours, 2.5);
   EXPECT_EQ(with("keep.best", "7").keep.best, 7);
   EXPECT_TRUE(with("keep.larger_is_better", "true").keep.larger_is_better);
-  const auto rules = with("keep.keys", "optimizer/*:last=3,a:b").keep.keys;
-  EXPECT_EQ(rules, (std::vector<KeyRule>{{"optimizer/*", 3}, {"a:b", 2}}));
-  EXPECT_THROW(with("keep.keys", "optimizer/*:last=x"), Error);
-  EXPECT_THROW(with("keep.keys", ":last=3"), Error);
   EXPECT_EQ(with("store.format", "hdf5").store.format, Format::hdf5);
   EXPECT_TRUE(with("store.object_graph", "true").store.object_graph);
   EXPECT_EQ(with("store.replicas.check", "none").store.replicas.check, ReplicaCheck::none);

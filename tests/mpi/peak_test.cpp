@@ -1,0 +1,204 @@
+// What a call takes beyond what the process had just before it, as the system counts pages, and
+// what many calls leave behind.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <vector>
+
+#include "base/text.hpp"
+#include "cairn/checkpoint_manager.hpp"
+#include "cairn/log.hpp"
+#include "cairn/mpi.hpp"
+#include "cairn/redistribute.hpp"
+#include "mpi_kit.hpp"
+#include "support/peak.hpp"
+
+namespace cairn {
+namespace {
+
+constexpr std::int64_t mib = std::int64_t{1} << 20;
+
+// With CAIRN_LARGE_TESTS a job has 512 MiB in one tensor, 100,000 tensors, 5,000 managers. Else so
+// much that what is promised would still be exceeded by a copy.
+bool is_full() { return std::getenv("CAIRN_LARGE_TESTS"); }
+std::int64_t large_bytes() { return (is_full() ? 512 : 256) * mib; }
+std::int64_t small_tensors() { return is_full() ? 100'000 : 20'000; }
+
+struct Parts {
+  std::vector<double> values;
+  State state;
+};
+
+// One tensor, each rank with rows of it, or with columns.
+Parts large(const Group& group, double value, bool columns = false) {
+  const std::int64_t width = 1024, rows = large_bytes() / 8 / width;
+  Dims start{0, 0}, extent{rows, width};
+  const std::size_t d = columns ? 1 : 0;
+  const auto length = extent[d];
+  start[d] = length * group.rank() / group.size();
+  extent[d] = length * (group.rank() + 1) / group.size() - start[d];
+  Parts made;
+  made.values.assign(static_cast<std::size_t>(extent[0] * extent[1]), value);
+  made.state.add("u", slice(made.values.data(), {rows, width}, start, extent));
+  return made;
+}
+
+// Each rank has 4 elements of each tensor.
+Parts small(const Group& group, double value) {
+  const std::int64_t tensors = small_tensors(), mine = 4;
+  Parts made;
+  made.values.assign(static_cast<std::size_t>(tensors * mine), value);
+  for (std::int64_t i = 0; i < tensors; ++i) {
+    made.state.add(
+        cat("layer", i / 10, "/weight", i % 10),
+        slice(made.values.data() + i * mine, {mine * group.size()}, {mine * group.rank()}, {mine}));
+  }
+  return made;
+}
+
+class Peak : public testing::Test {
+ protected:
+  Peak() : directory_(*group_) { set_log_sink({}); }
+  void SetUp() override {
+    if (!test::forget_peak()) GTEST_SKIP() << "/proc/self/clear_refs cannot be written";
+  }
+
+  // `made`: bytes of the arrays that the call makes, on this rank.
+  template <class F>
+  void hold(const char* name, std::int64_t made, F&& call) {
+    group_->barrier();
+    const auto beyond = test::peak_beyond(call) - made;
+    say(name, beyond);
+    EXPECT_LE(beyond, promised_) << name << " took " << beyond / mib << " MiB beyond its arrays";
+  }
+  void say(const char* name, std::int64_t bytes) {
+    if (!std::getenv("CAIRN_SAY_PEAKS")) return;
+    const auto text = cat(name, ", rank ", group_->rank(), ": ", bytes / 1024, " KiB\n");
+    std::fputs(text.c_str(), stderr);
+  }
+  void manager() { manager_.emplace(group_, directory_.path() / "run", options_); }
+
+  void saves_and_restores(Parts& parts) {
+    const auto bytes = static_cast<std::int64_t>(parts.values.size() * sizeof(double));
+    manager();
+    hold("the first save", 0, [&] { manager_->save(1, parts.state); });
+    hold("another save", 0, [&] { manager_->save(2, parts.state); });
+    // The pool, which is made once.
+    hold("the first save_async", bytes, [&] {
+      manager_->save_async(3, parts.state);
+      manager_->wait();
+    });
+    hold("another save_async", 0, [&] {
+      manager_->save_async(4, parts.state);
+      manager_->wait();
+    });
+    manager();
+    hold("restore", 0, [&] { manager_->restore(3, parts.state); });
+    hold("restore_latest", 0, [&] { ASSERT_TRUE(manager_->restore_latest(parts.state)); });
+    manager_.reset();
+  }
+
+  std::int64_t promised_ = 96 * mib;  // to a rank
+  const std::shared_ptr<Group> group_ = mpi(MPI_COMM_WORLD);
+  test::Directory directory_;
+  ManagerOptions options_;
+  std::optional<CheckpointManager> manager_;
+};
+
+TEST_F(Peak, OfALargeTensor) {
+  auto parts = large(*group_, 1);
+  saves_and_restores(parts);
+  EXPECT_EQ(parts.values.back(), 1);
+  auto other = large(*group_, 2, true);
+  hold("restore on another mesh", 0, [&] {
+    manager();
+    ASSERT_TRUE(manager_->restore_latest(other.state));
+  });
+  EXPECT_EQ(other.values.back(), 1);
+  other.values.assign(other.values.size(), 2);
+  hold("redistribute", 0, [&] { redistribute(group_, parts.state, other.state); });
+  EXPECT_EQ(other.values.back(), 1);
+}
+
+TEST_F(Peak, OfManySmallTensors) {
+  // What is known of each takes memory, too.
+  promised_ = std::max(promised_, 3584 * small_tensors());
+  auto parts = small(*group_, 1);
+  saves_and_restores(parts);
+  EXPECT_EQ(parts.values.back(), 1);
+  auto other = small(*group_, 2);
+  hold("redistribute", 0, [&] { redistribute(group_, parts.state, other.state); });
+  EXPECT_EQ(other.values.back(), 1);
+}
+
+// What stays of calls that are over: memory, files, threads.
+struct Left {
+  std::int64_t bytes = 0, files = 0, threads = 0;
+  static Left now() {
+    malloc_trim(0);
+    return {test::resident_bytes(), test::entries_of("/proc/self/fd"),
+            test::entries_of("/proc/self/task")};
+  }
+};
+
+class Growth : public Peak {
+ protected:
+  Growth() { options_.keep.last = 2; }
+  void expect_no_more(const Left& before, const char* of) {
+    const auto after = Left::now();
+    say(of, after.bytes - before.bytes);
+    EXPECT_LT(after.bytes - before.bytes, mib);
+    EXPECT_EQ(after.files, before.files);
+    EXPECT_EQ(after.threads, before.threads);
+  }
+};
+
+TEST_F(Growth, OfSavesWhoseStructureChanges) {
+  manager();
+  std::vector<double> values(4000, 1);
+  const auto save = [&](int step) {
+    State state;  // other keys, of other lengths, and another number of them each time
+    for (int i = 0; i < 20 + step % 30; ++i) {
+      const std::int64_t length = 1 + (step * 7 + i) % 50;
+      state.add(cat("step", step, "/", i), slice(values.data(), {length * group_->size()},
+                                                 {length * group_->rank()}, {length}));
+    }
+    if (step % 2) {
+      manager_->save(step, state);
+    } else {
+      manager_->save_async(step, state);
+    }
+    manager_->wait();
+  };
+  int step = 0;
+  while (step < 60) save(++step);
+  const auto before = Left::now();
+  while (step < 360) save(++step);
+  expect_no_more(before, "300 saves");
+}
+
+TEST_F(Growth, OfGroupsAndManagers) {
+  const auto job = [&](int step) {
+    const auto group = mpi(MPI_COMM_WORLD);
+    double value = step;
+    State state;
+    state.add("value", slice(&value, {group->size()}, {group->rank()}, {1}));
+    CheckpointManager manager(group, directory_.path() / "run", options_);
+    if (step % 2) {
+      manager.save(step, state);
+    } else {
+      manager.save_async(step, state);
+      manager.wait();
+    }
+  };
+  int step = 0;
+  while (step < 50) job(++step);
+  const auto before = Left::now();
+  const int last = step + (is_full() ? 5000 : 500);
+  while (step < last) job(++step);
+  expect_no_more(before, "groups and managers");
+}
+
+}  // namespace
+}  // namespace cairn
