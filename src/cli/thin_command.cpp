@@ -103,6 +103,32 @@ std::string pattern_text(const std::vector<std::string>& keys) {
   return text;
 }
 
+// The newest that have all, and every byte of it.
+std::set<std::int64_t> newest_proved(const Location& place, const ThinArguments& options,
+                                     const std::vector<CatalogEntry>& catalog) {
+  std::set<std::int64_t> stay;
+  for (const auto* entry : restorable(catalog)) {
+    if (static_cast<int>(stay.size()) == options.keep_newest) break;
+    const bool lacks = std::any_of(options.keys.begin(), options.keys.end(), [&](const auto& key) {
+      return entry->find_thinned(key) != nullptr;
+    });
+    if (!lacks && is_proved(place, entry->step)) stay.insert(entry->step);
+  }
+  return stay;
+}
+
+// Why nothing of a checkpoint goes; "": it may.
+std::string why_kept(const CatalogEntry& entry, const ThinArguments& options,
+                     const std::set<std::int64_t>& stay) {
+  if (stay.contains(entry.step)) {
+    return cat("one of the newest ", options.keep_newest, " that have all");
+  }
+  if (!entry.damage.empty()) return cat("damaged: ", entry.damage);
+  if (entry.pin != Pin::none && !options.pinned) return "pinned: --pinned thins it";
+  if (!entry.ours) return "not saved by Cairn";
+  return format_of(entry.format).has_data_files() ? "" : "an HDF5 file is one file";
+}
+
 void thin_directory(const Location& place, const ThinArguments& options,
                     const commit::Ownership* owner, bool json) {
   const ThinRequest request{options.keys, -1};
@@ -115,29 +141,12 @@ void thin_directory(const Location& place, const ThinArguments& options,
                 "", "List what is there with cairn ls.");
   }
   Told told(options, json);
-  // The newest that have all, and every byte of it.
-  std::set<std::int64_t> stay;
-  for (const auto* entry : restorable(catalog)) {
-    if (static_cast<int>(stay.size()) == options.keep_newest) break;
-    const bool has_all =
-        std::none_of(options.keys.begin(), options.keys.end(),
-                     [&](const auto& key) { return entry->find_thinned(key) != nullptr; });
-    if (has_all && is_proved(place, entry->step)) stay.insert(entry->step);
-  }
+  const auto stay = newest_proved(place, options, catalog);
   const bool explains = !options.steps.empty();
   for (const auto& entry : catalog) {
     const auto prefix = commit::prefix_name(place.naming, entry.step);
     if (explains && !asked.contains(entry.step)) continue;
-    std::string why;
-    if (stay.contains(entry.step)) {
-      why = cat("one of the newest ", options.keep_newest, " that have all");
-    } else if (!entry.damage.empty()) {
-      why = cat("damaged: ", entry.damage);
-    } else if (entry.pin != Pin::none && !options.pinned) {
-      why = "pinned: --pinned thins it";
-    } else if (!entry.ours || !format_of(entry.format).has_data_files()) {
-      why = entry.ours ? "an HDF5 file is one file" : "not saved by Cairn";
-    }
+    const auto why = why_kept(entry, options, stay);
     if (!why.empty()) {
       told.keep(prefix, why);
       continue;

@@ -260,10 +260,9 @@ std::optional<RestoreReport> Restorer::restore_latest(State& state, const Restor
   return report;
 }
 
-std::optional<RestoreReport> Restorer::restore_newest(State& state, const RestoreOptions& options) {
-  auto choices = choose();
-  const bool may_fall_back = job.options.restore.fall_back;
-  Touched failed;
+namespace {
+
+PassedOver passed_over(const RestoreChoices& choices, bool may_fall_back) {
   PassedOver passed;
   passed.sequences = choices.elsewhere;
   for (const auto& [sequence, step] : choices.whole) {
@@ -271,20 +270,58 @@ std::optional<RestoreReport> Restorer::restore_newest(State& state, const Restor
     // What is older elsewhere would be a fall back, too.
     if (may_fall_back || choices.marked.contains(sequence)) passed.steps.insert(step);
   }
-  // What is passed over here: of those that are newer than what was taken elsewhere.
-  const auto add_skipped = [&](RestoreReport& report, std::int64_t than) {
-    std::vector<std::string> lines;
-    for (const auto* all : {&choices.marked, &choices.in_vain}) {
-      for (const auto& [sequence, line] : *all) {
-        if (sequence > than) lines.push_back(line);
-      }
+  return passed;
+}
+
+// What is passed over here: of those that are newer than what was taken.
+void add_skipped(const RestoreChoices& choices, RestoreReport& report, std::int64_t than) {
+  std::vector<std::string> lines;
+  for (const auto* all : {&choices.marked, &choices.in_vain}) {
+    for (const auto& [sequence, line] : *all) {
+      if (sequence > than) lines.push_back(line);
     }
-    report.skipped.insert(report.skipped.begin(), lines.begin(), lines.end());
-  };
+  }
+  report.skipped.insert(report.skipped.begin(), lines.begin(), lines.end());
+}
+
+// One that was passed over is tried, since nothing else is left.
+void take_after_all(const Job& job, RestoreChoices& choices, std::size_t i) {
+  const auto step = choices.at(i);
+  const auto is_its = [&](const auto& line) { return line.starts_with(line_of(step)); };
+  std::erase_if(choices.passed, is_its);
+  std::erase_if(choices.in_vain, [&](const auto& one) { return is_its(one.second); });
+  if (job.root() && i < choices.steps.size() + choices.again.size()) {
+    log(LogLevel::warning, cat("step ", step, " is tried again: nothing else can be restored"));
+  }
+}
+
+Error nothing_left(const Job& job, const RestoreChoices& choices, const PassedOver& passed) {
+  std::string reasons;
+  const auto add = [&](const std::string& one) { reasons += (reasons.empty() ? "" : "; ") + one; };
+  for (const auto& one : passed.why) add(one);
+  for (const auto& [sequence, line] : choices.marked) add(line);
+  for (const auto& one : choices.passed) add(one);
+  return Error(Code::data_loss,
+               cat("no checkpoint in ", job.directory.string(), " can be restored"), reasons,
+               cat("cairn verify names all that is damaged; restore(step) takes a step that a "
+                   "restore to an earlier one has superseded",
+                   choices.marked.empty() ? "."
+                                          : ", or that is marked bad; cairn mark takes the "
+                                            "mark back."))
+      .at(job.directory.string());
+}
+
+}  // namespace
+
+std::optional<RestoreReport> Restorer::restore_newest(State& state, const RestoreOptions& options) {
+  auto choices = choose();
+  const bool may_fall_back = job.options.restore.fall_back;
+  Touched failed;
+  auto passed = passed_over(choices, may_fall_back);
   const auto from_elsewhere = [&]() -> std::optional<RestoreReport> {
     if (!elsewhere) return std::nullopt;
     auto report = elsewhere->restore(state, options, std::nullopt, failed, passed);
-    if (report) add_skipped(*report, store.history().head());
+    if (report) add_skipped(choices, *report, store.history().head());
     return report;
   };
   if (auto report = from_elsewhere()) return report;
@@ -300,25 +337,13 @@ std::optional<RestoreReport> Restorer::restore_newest(State& state, const Restor
   int looks = 64;
   for (std::size_t i = 0; may_try() && i < choices.count(); ++i) {
     const auto step = choices.at(i);
-    if (i >= choices.steps.size()) {  // it is not passed over, after all
-      const auto is_its = [&](const auto& line) { return line.starts_with(line_of(step)); };
-      std::erase_if(choices.passed, is_its);
-      std::erase_if(choices.in_vain, [&](const auto& one) { return is_its(one.second); });
-      if (job.root() && i < choices.steps.size() + choices.again.size()) {
-        log(LogLevel::warning, cat("step ", step, " is tried again: nothing else can be restored"));
-      }
-    }
+    if (i >= choices.steps.size()) take_after_all(job, choices, i);
     Touched touched;
     std::optional<RestoreReport> report;
     try {
       report = restore_step(step, state, options, &touched);
     } catch (const Error& error) {
-      if (const auto went = thinned(step, error)) {
-        if (!job.options.restore.fall_back) throw Error(*went);
-        if (job.root()) log(LogLevel::warning, cat("passed over: ", went->what()));
-        choices.passed.push_back(cat(line_of(step), went->what()));
-        continue;
-      }
+      if (pass_over_thinned(step, error, choices)) continue;
       if (!is_damage(error)) throw;
       failed.keys.merge(touched.keys);
       failed.savers.merge(touched.savers);
@@ -341,7 +366,7 @@ std::optional<RestoreReport> Restorer::restore_newest(State& state, const Restor
     }
     require_overwritten(job, failed, touched, *report);
     report->skipped = choices.passed;
-    add_skipped(*report, -1);
+    add_skipped(choices, *report, -1);
     report->skipped.insert(report->skipped.begin(), passed.why.begin(), passed.why.end());
     return report;
   }
@@ -351,18 +376,17 @@ std::optional<RestoreReport> Restorer::restore_newest(State& state, const Restor
   if (may_fall_back && !choices.elsewhere.empty()) {
     if (auto report = from_elsewhere()) return report;
   }
-  for (const auto& [sequence, line] : choices.marked) passed.why.push_back(line);
-  choices.passed.insert(choices.passed.begin(), passed.why.begin(), passed.why.end());
-  std::string reasons;
-  for (const auto& one : choices.passed) reasons += (reasons.empty() ? "" : "; ") + one;
-  throw Error(Code::data_loss, cat("no checkpoint in ", job.directory.string(), " can be restored"),
-              reasons,
-              cat("cairn verify names all that is damaged; restore(step) takes a step that a "
-                  "restore to an earlier one has superseded",
-                  choices.marked.empty() ? "."
-                                         : ", or that is marked bad; cairn mark takes the "
-                                           "mark back."))
-      .at(job.directory.string());
+  throw nothing_left(job, choices, passed);
+}
+
+// Whether the step has no more what the state wants: then it is passed over, if that may be.
+bool Restorer::pass_over_thinned(std::int64_t step, const Error& error, RestoreChoices& choices) {
+  const auto went = thinned(step, error);
+  if (!went) return false;
+  if (!job.options.restore.fall_back) throw Error(*went);
+  if (job.root()) log(LogLevel::warning, cat("passed over: ", went->what()));
+  choices.passed.push_back(cat(line_of(step), went->what()));
+  return true;
 }
 
 RestoreReport Restorer::restore(std::int64_t step, State& state, const RestoreOptions& options) {

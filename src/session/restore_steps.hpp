@@ -41,6 +41,7 @@ class Restorer : EngineParts {
   void look_again();
   bool changed_meanwhile(std::int64_t step);
   std::optional<Error> thinned(std::int64_t step, const Error&);
+  bool pass_over_thinned(std::int64_t step, const Error&, RestoreChoices&);
   void remember_damage(std::int64_t step, const Error&);  // local
 };
 

@@ -179,6 +179,23 @@ void take_statistics(const Json& object, CheckpointMeta& meta) {
   if (meta.statistics) meta.run = notes_of(object);
 }
 
+Application application_of(const Json& object) {
+  if (!object.is_object()) bad_meta("\"application\" is no object");
+  return {member<std::string>(object, "name"), member<std::string>(object, "version"),
+          member<std::string>(object, "commit")};
+}
+
+std::vector<Thinned> thinned_of(const Json& list) {
+  if (!list.is_array()) bad_meta("\"thinned\" is no list");
+  std::vector<Thinned> all;
+  for (const auto& one : list) {
+    if (!one.is_object()) bad_meta("what is told as thinned is no object");
+    all.push_back({member<std::string>(one, "keys"), member<std::int64_t>(one, "tensors"),
+                   member<std::int64_t>(one, "bytes"), member<std::int64_t>(one, "after")});
+  }
+  return all;
+}
+
 }  // namespace
 
 std::string encode_statistics(const SaveStatistics& save, const RunNotes& run) {
@@ -244,20 +261,8 @@ CheckpointMeta decode_meta(std::string_view json) {
     meta.descriptions = descriptions::decode(said->dump());
   }
   if (const auto* gaps = find_member(object, "gaps")) meta.gaps = decode_gaps(gaps->dump());
-  if (const auto* by = find_member(object, "application")) {
-    if (!by->is_object()) bad_meta("\"application\" is no object");
-    meta.application = {member<std::string>(*by, "name"), member<std::string>(*by, "version"),
-                        member<std::string>(*by, "commit")};
-  }
-  if (const auto* thinned = find_member(object, "thinned")) {
-    if (!thinned->is_array()) bad_meta("\"thinned\" is no list");
-    for (const auto& one : *thinned) {
-      if (!one.is_object()) bad_meta("what is told as thinned is no object");
-      meta.thinned.push_back(
-          {member<std::string>(one, "keys"), member<std::int64_t>(one, "tensors"),
-           member<std::int64_t>(one, "bytes"), member<std::int64_t>(one, "after")});
-    }
-  }
+  if (const auto* by = find_member(object, "application")) meta.application = application_of(*by);
+  if (const auto* thinned = find_member(object, "thinned")) meta.thinned = thinned_of(*thinned);
   return meta;
 }
 

@@ -19,6 +19,9 @@ class Adapted {
   /// outlive it.
   Adapted(const Job&, const std::string& prefix, const CheckpointMeta* meta, State&,
           const RestoreOptions&);
+  Adapted(const Job& job, const CheckpointContents& contents, State& state,
+          const RestoreOptions& options)
+      : Adapted(job, contents.prefix, contents.meta ? &*contents.meta : nullptr, state, options) {}
   Adapted(const Adapted&) = delete;
   Adapted& operator=(const Adapted&) = delete;
 

@@ -163,8 +163,7 @@ std::vector<std::string> unused_keys(const Job& job, const CheckpointContents& c
 RestoreReport restore_state(const Job& job, const SharedIndex& index, State& given,
                             const RestoreOptions& given_options, const RestoreExtras& extras) {
   const auto& contents = index.contents();
-  const auto* meta = contents.meta ? &*contents.meta : nullptr;
-  Adapted adapted(job, contents.prefix, meta, given, given_options);
+  Adapted adapted(job, contents, given, given_options);
   auto& state = adapted.state();
   const auto& options = adapted.options();
   if (extras.savers) require_savers_known(job, contents);

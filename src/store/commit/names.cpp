@@ -442,14 +442,14 @@ ParsedName parse_private_name(std::string_view entry) {
                                      {repair_directory_name, Kind::repair_directory},
                                      {pieces_directory_name, Kind::pieces_directory}};
   if (auto parsed = parse_fixed(fixed, entry); parsed.kind != Kind::foreign) return parsed;
-  for (const bool is_new : {false, true}) {
+  static constexpr FixedName of_names[]{{"runs.", Kind::runs},
+                                        {"new-runs.", Kind::runs_temporary},
+                                        {"thinning.", Kind::thinning},
+                                        {"status.", Kind::status}};
+  for (const auto& [front, kind] : of_names) {
     auto name = entry;
-    if (!take(name, is_new ? "new-runs." : "runs.")) continue;
-    return can_be_a_name(name) ? of_kind(is_new ? Kind::runs_temporary : Kind::runs) : ParsedName{};
+    if (take(name, front)) return can_be_a_name(name) ? of_kind(kind) : ParsedName{};
   }
-  if (take(entry, "thinning."))
-    return can_be_a_name(entry) ? of_kind(Kind::thinning) : ParsedName{};
-  if (take(entry, "status.")) return can_be_a_name(entry) ? of_kind(Kind::status) : ParsedName{};
   if (take(entry, sequences_mark)) {
     const auto last = whole_number(entry);
     if (!last) return {};

@@ -259,6 +259,24 @@ std::optional<Retention> retention_of(const std::string& text) {
   return keep;
 }
 
+// What a restart takes, which may be an older one than the newest; null: none.
+static const CatalogEntry* newest_taken(const std::vector<const CatalogEntry*>& live) {
+  const auto sound = std::find_if(
+      live.begin(), live.end(), [](const auto* entry) { return why_passed_over(*entry).empty(); });
+  return sound == live.end() ? nullptr : *sound;
+}
+
+// With rules by key those from which the whole state can be restored.
+static std::vector<const CatalogEntry*> newest_whole(const std::vector<const CatalogEntry*>& live,
+                                                     const Retention& keep) {
+  std::vector<const CatalogEntry*> whole;
+  for (const auto* entry : live) {
+    if (keep.keys.empty() || std::ssize(whole) == least_whole) break;
+    if (entry->thinned.empty() && why_passed_over(*entry).empty()) whole.push_back(entry);
+  }
+  return whole;
+}
+
 std::vector<RetentionDecision> decide_retention(const std::vector<CatalogEntry>& entries,
                                                 const Retention& keep) {
   std::vector<RetentionDecision> decisions;
@@ -270,11 +288,8 @@ std::vector<RetentionDecision> decide_retention(const std::vector<CatalogEntry>&
   };
   const auto live = restorable(entries);
   if (!live.empty()) stays(static_cast<std::size_t>(live.front() - entries.data()), "the newest");
-  // What a restart takes, which may be an older one.
-  const auto sound = std::find_if(
-      live.begin(), live.end(), [](const auto* entry) { return why_passed_over(*entry).empty(); });
-  if (sound != live.end()) {
-    stays(static_cast<std::size_t>(*sound - entries.data()), "the newest that is not passed over");
+  if (const auto* taken = newest_taken(live)) {
+    stays(static_cast<std::size_t>(taken - entries.data()), "the newest that is not passed over");
   }
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (auto why = why_it_always_stays(entries[i], keep); !why.empty()) stays(i, std::move(why));
@@ -294,11 +309,8 @@ std::vector<RetentionDecision> decide_retention(const std::vector<CatalogEntry>&
   for (const auto i : by_metric(entries, keep)) {
     stays(i, cat("one of the best ", keep.best, ", metric ", *entries[i].save.metric));
   }
-  for (int whole = 0; const auto* entry : live) {
-    if (keep.keys.empty() || whole == least_whole || !entry->thinned.empty()) continue;
-    if (!why_passed_over(*entry).empty()) continue;
+  for (const auto* entry : newest_whole(live, keep)) {
     stays(static_cast<std::size_t>(entry - entries.data()), "one of the two newest that have all");
-    ++whole;
   }
   return decisions;
 }
