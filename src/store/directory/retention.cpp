@@ -37,6 +37,14 @@ std::vector<std::size_t> by_age(const std::vector<CatalogEntry>& entries) {
   return order;
 }
 
+std::vector<std::size_t> by_steps(const std::vector<CatalogEntry>& entries, std::int64_t every) {
+  std::vector<std::size_t> kept;
+  for (std::size_t i = 0; every > 0 && i < entries.size(); ++i) {
+    if (entries[i].damage.empty() && entries[i].step % every == 0) kept.push_back(i);
+  }
+  return kept;
+}
+
 // The first, and then each that is so much away from the one before. What is not one of them never
 // becomes one by the removal of others of its kind.
 std::vector<std::size_t> by_hours(const std::vector<CatalogEntry>& entries, double hours) {
@@ -298,10 +306,8 @@ std::vector<RetentionDecision> decide_retention(const std::vector<CatalogEntry>&
   for (std::size_t k = 0; k < last.size() && k < static_cast<std::size_t>(keep.last); ++k) {
     stays(last[k], cat("one of the last ", keep.last));
   }
-  for (std::size_t i = 0; keep.every_steps > 0 && i < entries.size(); ++i) {
-    if (entries[i].damage.empty() && entries[i].step % keep.every_steps == 0) {
-      stays(i, cat("a multiple of ", keep.every_steps, " steps"));
-    }
+  for (const auto i : by_steps(entries, keep.every_steps)) {
+    stays(i, cat("a multiple of ", keep.every_steps, " steps"));
   }
   for (const auto i : by_hours(entries, keep.every_hours)) {
     stays(i, cat("the one in ", keep.every_hours, " hours"));
