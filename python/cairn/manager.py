@@ -12,7 +12,7 @@ import weakref
 from . import _cairn, disagreements, own
 from .checkpoint import Checkpoint
 from .leaves import _refused, json_of, path_of, refuse_to_pickle, require_whole
-from .restoring import Restoring, is_pattern
+from .restoring import Restoring, is_pattern, without_strict
 from .saving import Saving
 
 _managers = weakref.WeakSet()
@@ -134,15 +134,8 @@ def _named(options, prefix=""):
 
 
 def _of_restore(options):
-    """The same, but for what the walk of the state does by itself: renamed prefixes. Keys may be a list, and
-    strict stands for two options."""
-    options = dict(options)
-    strict = options.pop("strict", None)
-    if strict is not None:
-        if not isinstance(strict, bool):
-            raise _refused("the option strict cannot be used", f"it is {strict!r}", "Give True or False.")
-        both = {"unused": "error"} if strict else {"unused": "warn", "all_may_be_missing": True}
-        options = {**both, **options}
+    """The same, but for what the walk of the state does by itself: renamed prefixes. Keys may be a list."""
+    options = without_strict(dict(options))
     rename = options.get("rename")
     if isinstance(rename, collections.abc.Mapping):
         rename = {name: stored for name, stored in rename.items() if not is_pattern(name)}
@@ -443,9 +436,13 @@ class CheckpointManager:
     def mark(self, step, mark):
         """Says what is known of a checkpoint: "bad", restore_latest passes it over; "good", it does not, and how
         often it was restored in vain is forgotten."""
-        if mark not in ("good", "bad"):
+        self._native.mark(self._step(step), self._is_good(mark))
+
+    def _is_good(self, mark):
+        def refuse():
             raise _refused(f"a checkpoint cannot be marked {mark!r}", "", 'It is "good" or "bad".')
-        self._native.mark(self._step(step), mark == "good")
+
+        return mark == "good" if mark in ("good", "bad") else self._native.agree(refuse)
 
     def statistics(self):
         """What this rank knows of this manager's saves, as a dict. Not collective."""

@@ -41,6 +41,12 @@ def what_one_rank_gives_wrongly(comm, directory):
                 assert error.code in ("invalid_argument", "disagreement"), error
             else:
                 raise SystemExit("no error")
+        try:
+            manager.mark(4, "odd" if second else "good")
+        except cairn.Error as error:
+            assert error.code in ("invalid_argument", "disagreement"), error
+        else:
+            raise SystemExit("no error")
         assert manager.steps()[-1]["step"] == 4
     assert refuses("invalid_argument", "words", cairn.restore_hdf5, directory + ".h5",
                    {"words": objects}, comm).rank == 1

@@ -14,7 +14,6 @@
 #include "layout/bundle/meta.hpp"
 #include "layout/bundle/stored_graph.hpp"
 #include "layout/bundle/stored_strings.hpp"
-#include "model/graph_index.hpp"
 #include "model/key_pattern.hpp"
 #include "store/contents/contents_reader.hpp"
 #include "store/contents/data_file.hpp"
@@ -137,7 +136,7 @@ class Thinner {
     if (contents_.own.empty()) {
       refuse(Code::unsupported, "Cairn did not save it", "Convert it without these keys.");
     }
-    if (!contents_.meta || contents_.own.empty()) {
+    if (!contents_.meta) {
       refuse(Code::data_loss, "its metadata cannot be read", "cairn verify tells what is damaged.");
     }
     if (!place_.atomic_rename) {
@@ -387,9 +386,31 @@ ThinPlan plan_thinning(const Location& place, std::int64_t step, const ThinReque
   return Thinner(place, step, request).plan();
 }
 
+namespace {
+
+// What a thinning has left undone; with the mutex.
+void finish(const Location& place, const Journal& journal, const commit::Ownership& owner) {
+  const bool is_there =
+      journal.step >= 0 && has_checkpoint({*place.files, place.prefix(journal.step)});
+  if (is_there) {
+    Thinner thinner(place, journal.step, journal.request);
+    if (thinner.meta().uuid == journal.uuid) {
+      if (thinner.any()) thinner.commit(owner);
+      thinner.release(owner, true);
+      log(LogLevel::info,
+          cat("step ", journal.step, ": letting tensors go, which had begun, is done"));
+    }
+  }
+  remove_journal(place);
+}
+
+}  // namespace
+
 ThinPlan thin(const Location& place, std::int64_t step, const ThinRequest& request,
               const commit::Ownership& owner) {
   const MutexLock guard(one_at_a_time);
+  // One that failed half way comes first: only the last one is told of.
+  if (const auto journal = read_journal(place)) finish(place, *journal, owner);
   Thinner thinner(place, step, request);
   if (!thinner.any()) return {};
   const auto plan = thinner.plan();
@@ -411,19 +432,7 @@ void finish_thinning(const Location& place, const commit::Ownership& owner) {
     if (!journal && !io::exists(*place.files, staged)) return;
     const MutexLock guard(one_at_a_time);
     FileReplacer(*place.files, place.directory / place.naming.name, owner).end();
-    if (!journal) return;
-    const bool is_there =
-        journal->step >= 0 && has_checkpoint({*place.files, place.prefix(journal->step)});
-    if (is_there) {
-      Thinner thinner(place, journal->step, journal->request);
-      if (thinner.meta().uuid == journal->uuid) {
-        if (thinner.any()) thinner.commit(owner);
-        thinner.release(owner, true);
-        log(LogLevel::info,
-            cat("step ", journal->step, ": letting tensors go, which a job had begun, is done"));
-      }
-    }
-    remove_journal(place);
+    if (journal) finish(place, *journal, owner);
   } catch (const Error& error) {
     log(LogLevel::warning, cat("tensors that were to go stay until later: ", error.what()));
   }

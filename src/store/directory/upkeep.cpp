@@ -137,14 +137,16 @@ void Upkeep::thin_by_rules(std::int64_t step, std::vector<CatalogEntry>& entries
     });
     if (one.keys.empty()) continue;
     try {
-      const auto plan = thin(place_, one.step, {one.keys, step}, owned_.name->ownership());
-      if (plan.tensors == 0) continue;
-      const auto now = look_at_step(place_, one.step);
-      entry->file = now.file;
-      entry->thinned = now.thinned;
+      thin(place_, one.step, {one.keys, step}, owned_.name->ownership());
     } catch (const Error& error) {
-      log(LogLevel::warning, cat("step ", one.step, " keeps what a rule lets go: ", error.what()));
+      log(LogLevel::warning,
+          cat("of step ", one.step, " not all that a rule lets go has gone: ", error.what()));
     }
+    // Also after a failure: the index may be another by then, and is known by what it is.
+    const auto now = look_at_step(place_, one.step);
+    if (now.save.identity != entry->save.identity) continue;
+    entry->file = now.file;
+    entry->thinned = now.thinned;
   }
 }
 

@@ -296,6 +296,35 @@ TEST_P(Thin, WhatLiesInOneFileBecomesAHole) {
   });
 }
 
+TEST_P(Thin, WhatFailsHalfWayIsDoneByTheNext) {
+  options_.keep.keys = {{"optimizer/*", 2}};
+  options_.keep.last = 4;
+  options_.write.io_ranks = IoRanks::count(1);
+  options_.write.io_ranks.joined = true;
+  job([&](Model& model) {
+    for (const auto step : {1, 2}) model.save(step);
+    model.group->barrier();
+    // When the index has been replaced, and space is to be given back.
+    if (model.group->rank() == 0) files_->inject({Code::io, "write", "ckpt-1.data-00000", 0, 1});
+    model.group->barrier();
+    model.save(3);
+    model.group->barrier();
+    if (model.group->rank() == 0) files_->clear_faults();
+    model.group->barrier();
+    model.expect_restored(1, false);
+    model.manager.restore(3, model.state);
+    model.save(4);  // lets go of what step 2 has
+    model.group->barrier();
+    if (model.group->rank() == 0) {
+      for (const auto step : {1, 2, 3, 4}) expect_sound(step);
+    }
+    model.group->barrier();
+    model.save(5);  // what retention removes is known by its new index
+  });
+  EXPECT_FALSE(io::exists(*files_, "/run/ckpt-1.index"));
+  EXPECT_THAT(data_files(1), SizeIs(0));
+}
+
 TEST_P(Thin, AnotherNamesFileIsNotTouched) {
   options_.write.io_ranks = IoRanks::count(1);
   options_.write.io_ranks.joined = true;
