@@ -77,7 +77,7 @@ void trace(const std::shared_ptr<cairn::Group>& group, const std::string& direct
   // Who is there, only the checkpoint knows: its ids are dealt first.
   cairn::State who;
   who.add("tracer", cairn::ragged(tracers));
-  if (const auto found = manager.restore_latest(who)) {
+  if (const auto found = manager.restore_latest(who, {.unused = cairn::Unused::silent})) {
     manager.restore(found->step, state);
   } else {
     for (std::int64_t i = group->rank(); i < 60; i += group->size()) {

@@ -50,7 +50,8 @@ struct Model {
     cairn::ManagerOptions reading;
     reading.read_only = true;
     cairn::CheckpointManager manager(cairn::serial_group(), directory, reading);
-    if (!manager.restore_latest(state))
+    // The model alone: what the optimizer and the run are stays where it is.
+    if (!manager.restore_latest(state, {.unused = cairn::Unused::silent}))
       throw std::runtime_error("there is no checkpoint in " + directory);
   }
 
