@@ -83,8 +83,7 @@ int run(const Options& o) {
   state.alias("optimizer/_variables/1", "optimizer/_learning_rate");
   state.add("schedule/peak", schedule.peak);
   state.add("schedule/warmup", schedule.warmup).add("schedule/period", schedule.period);
-  state.add("data/order", batches.order).add("data/position", batches.position);
-  state.add("data/random", batches.random);
+  state.add("data", batches.windows);
 
   const bool speaks = ranks.rank == 0;
   const auto say = [&](const std::string& line) {
@@ -129,6 +128,7 @@ int run(const Options& o) {
     for (const double lane : lane_losses) loss += lane / lanes;
     rate = schedule.rate(step++);
     adam.step(gradients, rate, step);
+    batches.done();
     if (speaks) std::fprintf(losses, "step %" PRId64 " loss %a = %.4f\n", step, loss, loss);
 
     if (o.fault[0] == ranks.rank && o.fault[1] == step) {

@@ -1,9 +1,9 @@
 #pragma once
 // The text to learn, and which parts of it come next.
+#include <cairn/cursor.hpp>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <numeric>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -41,36 +41,35 @@ inline std::uint64_t next_random(std::uint64_t& state) {
   return z ^ z >> 31;
 }
 
-// Takes the text's windows in shuffled order, each moved on by a random distance. The same on all
-// ranks; order, position and random are its state, to be saved.
+// Deals the text's windows in another order in each epoch, each moved on by a distance that window
+// and epoch give. All ranks take the same ones, a stream for the job, so that the losses are the
+// same on any mesh; the cursor is its state, to be saved.
 class Batches {
  public:
-  std::vector<std::int32_t> order;
-  std::int64_t position = 0;
-  std::uint64_t random = 2026;
+  cairn::Cursor windows;
 
   explicit Batches(std::vector<int> text)
-      : order(text.size() / context - 1), text_(std::move(text)) {
-    std::iota(order.begin(), order.end(), 0);
-    shuffle();
-  }
+      : windows(static_cast<std::int64_t>(text.size()) / context - 1, {.seed = 2026}),
+        text_(std::move(text)) {}
 
   // The windows of all lanes, one behind the other.
   std::vector<int> next() {
     std::vector<int> batch;
-    for (int lane = 0; lane < lanes; ++lane) {
-      if (position == static_cast<std::int64_t>(order.size())) shuffle();
-      const auto window = order[static_cast<std::size_t>(position++)];
-      const auto start = window * context + static_cast<int>(next_random(random) % context);
-      batch.insert(batch.end(), text_.begin() + start, text_.begin() + start + context + 1);
+    for (std::int64_t missing = lanes; missing > 0;) {
+      if (windows.left() == 0) windows.next_epoch();
+      const auto taken = windows.take(missing);
+      for (const auto window : taken.samples) {
+        auto place = static_cast<std::uint64_t>(taken.epoch << 32 | window);
+        const auto start = window * context + static_cast<int>(next_random(place) % context);
+        batch.insert(batch.end(), text_.begin() + start, text_.begin() + start + context + 1);
+      }
+      missing -= static_cast<std::int64_t>(taken.samples.size());
     }
     return batch;
   }
+  // The model has learned from what next() gave.
+  void done() { windows.done(windows.waiting()); }
 
  private:
-  void shuffle() {
-    for (auto i = order.size(); i > 1; --i) std::swap(order[i - 1], order[next_random(random) % i]);
-    position = 0;
-  }
   std::vector<int> text_;
 };

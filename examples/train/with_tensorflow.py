@@ -73,8 +73,44 @@ class Schedule(tf.Module):
         return peak * min(1.0, (step + 1) / warmup) * (0.55 + 0.45 * math.cos(angle))
 
 
+def mixed(number):
+    """splitmix64: one step and its finish."""
+    z = (number + 0x9e3779b97f4a7c15) % 2**64
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9 % 2**64
+    z = (z ^ z >> 27) * 0x94d049bb133111eb % 2**64
+    return z ^ z >> 31
+
+
+def part(number, count):
+    return number * count >> 64
+
+
+def order_of(count, seed, epoch):
+    """In which order a cairn::Cursor deals the samples of an epoch (src/model/permutation.hpp)."""
+    key = mixed((mixed(seed) + epoch) % 2**64)
+    if count <= 256:
+        order = list(range(count))
+        for i in range(count - 1, 0, -1):
+            other = part(mixed((key + i) % 2**64), i + 1)
+            order[i], order[other] = order[other], order[i]
+        return order
+    rows = math.isqrt(count - 1) + 1
+    columns = -(-count // rows)
+    keys = [mixed((key + i) % 2**64) for i in range(12)]
+
+    def permuted(number):
+        row, column = divmod(number, columns)
+        for even, odd in zip(keys[::2], keys[1::2]):
+            row = (row + part(mixed((column + even) % 2**64), rows)) % rows
+            column = (column + part(mixed((row + odd) % 2**64), columns)) % columns
+        number = row * columns + column
+        return number if number < count else permuted(number)
+
+    return [permuted(position) for position in range(count)]
+
+
 class Batches(tf.Module):
-    """The windows that come next, as in text.hpp."""
+    """The windows that come next, as in text.hpp; the variables are a cairn::Cursor (docs/cursor.md)."""
 
     def __init__(self, directory):
         super().__init__()
@@ -82,32 +118,23 @@ class Batches(tf.Module):
         text = np.frombuffer(b"".join(f.read_bytes() for f in files), np.uint8).astype(np.int32)
         printable = np.where((text > 32) & (text < 127), text - 32, 0)
         self._text = text = np.where(text == 10, END_OF_LINE, printable)
-        self.order = zeros(len(text) // CONTEXT - 1, dtype=tf.int32)
-        self.position, self.random = zeros(dtype=tf.int64), zeros(dtype=tf.uint64)
+        self._count = len(text) // CONTEXT - 1
+        digits = -(-self._count.bit_length() // 7)
+        self.deal = zeros(1 + 8 + digits + 3, dtype=tf.uint8)  # version, seed, samples, and so on
+        self.done = zeros(1, dtype=tf.int64)
 
     def next(self):
-        order, position, random = (v.numpy() for v in (self.order, self.position, self.random))
-        state, windows = int(random), []
-
-        def next_random():
-            nonlocal state
-            z = state = (state + 0x9e3779b97f4a7c15) % 2**64
-            z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9 % 2**64
-            z = (z ^ z >> 27) * 0x94d049bb133111eb % 2**64
-            return z ^ z >> 31
-
-        for _ in range(LANES):
-            if position == len(order):
-                for i in range(len(order), 1, -1):
-                    other = next_random() % i
-                    order[i - 1], order[other] = order[other], order[i - 1]
-                position = 0
-            start = order[position] * CONTEXT + next_random() % CONTEXT
+        seed = int.from_bytes(self.deal.numpy()[1:9].tobytes(), "little")
+        epoch, position = divmod(int(self.done.numpy()[0]), self._count + 1)
+        windows = []
+        while len(windows) < LANES:
+            if position == self._count:
+                epoch, position = epoch + 1, 0
+            window = order_of(self._count, seed, epoch)[position]
+            start = window * CONTEXT + mixed(epoch << 32 | window) % CONTEXT
             windows.append(self._text[start:start + CONTEXT + 1])
             position += 1
-        self.order.assign(order)
-        self.position.assign(position)
-        self.random.assign(tf.constant(state, tf.uint64))
+        self.done.assign([epoch * (self._count + 1) + position])
         return np.stack(windows)
 
 
