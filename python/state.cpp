@@ -179,6 +179,7 @@ void add_state(py::module_& module) {
              // A scalar is known by the address of its text.
              std::move(values.begin(), values.end(), kept.begin());
            })
+      .def("release_memory", [](PythonState& self) { self.owners.clear(); })
       .def("strings",
            [](const PythonState& self, std::size_t number) {
              py::list list;

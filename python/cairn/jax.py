@@ -17,7 +17,7 @@ from . import own
 from .forms import NAME, PARTS, PLAIN
 from .leaves import _error, json_of
 from .making import numpy_dtype
-from .manager import CheckpointManager
+from .manager import CheckpointManager as _CheckpointManager
 from .restoring import Restoring
 from .saving import NATURAL, NUMBERS, Kinds, Saving
 
@@ -30,7 +30,7 @@ _WEAK = "jax.Array weak"  # in sums with others it takes their dtype
 _KEY = "jax key "  # and the name of what draws numbers from it
 
 
-class Manager(CheckpointManager):
+class Manager(_CheckpointManager):
     """Numbered checkpoints of a JAX job in one directory: a CheckpointManager whose states are
     dicts of pytrees: dicts, lists, tuples, named tuples (as optax has them) and registered classes,
     of whatever a CheckpointManager saves and
@@ -202,7 +202,7 @@ class _JaxRestoring(_JaxKinds, Restoring):
         def make():
             array = jax.make_array_from_callback(
                 shape, sharding, lambda index: parts[_place(index, shape)], dtype=dtype)
-            return jax.device_put(_weak(array), sharding) if is_weak else array
+            return _settled(jax.device_put(_weak(array), sharding) if is_weak else array)
 
         return make
 
@@ -258,7 +258,12 @@ def _require_bits(key, dtype):
 def _uncommitted(array, is_weak, device=None):
     with jax.default_device(device or jax.config.jax_default_device):
         made = jax.device_put(array)
-        return _weak(made) if is_weak else made
+        return _settled(_weak(made) if is_weak else made)
+
+
+def _settled(array):
+    """Copied: JAX does that later, and what it copies from would stay so long."""
+    return array.block_until_ready()
 
 
 def _weak(array):

@@ -109,8 +109,14 @@ class Restoring(Making):
         return self._prefixes[prefix] + key[len(prefix) :]
 
     def put_back(self):
-        for one in self._put_back:
-            one()
+        """What one value was read into goes before the next one is made of its own."""
+        self.native.release_memory()
+        self._memory = {}
+        shared = {same for _, same in self._tied}
+        self._arrays = {key: maker for key, maker in self._arrays.items() if key in shared}
+        later, self._put_back = self._put_back[::-1], []
+        while later:
+            later.pop()()
 
     def release(self):
         """Nothing of the application's is kept alive."""

@@ -73,6 +73,13 @@ class OneProcess(unittest.TestCase):
         self.addCleanup(made.cleanup)
         self.directory = made.name
 
+    def test_the_manager_of_another_library(self):
+        self.assertFalse(hasattr(cairn.jax, "CheckpointManager"))  # which would be the one of NumPy
+        state = {"w": placed(values(1, (4, 4), np.float32), mesh(2, 2), P("data", "model"))}
+        with cairn.CheckpointManager(self.directory) as manager:
+            with self.assertRaisesRegex(ValueError, "unsharded.*cairn.jax.Manager"):
+                manager.save(1, state)
+
     def test_any_mesh_to_any_other(self):
         for number, save in enumerate([(2, 4), (8, 1), (1, 1)]):
             with cairn.jax.Manager(f"{self.directory}/{number}") as manager:

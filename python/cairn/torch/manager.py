@@ -5,7 +5,7 @@ import collections.abc
 import torch
 
 from .. import _cairn, disagreements
-from ..manager import CheckpointManager
+from ..manager import CheckpointManager as _CheckpointManager
 from .group import group
 from .restoring import TorchRestoring
 from .state import ByName, TorchSaving, is_stateful
@@ -24,7 +24,7 @@ def _at(key, state):
     return path[:-1], value
 
 
-class Manager(CheckpointManager):
+class Manager(_CheckpointManager):
     """Numbered checkpoints of a PyTorch job in one directory: a CheckpointManager whose states may
     also hold
 
@@ -90,4 +90,4 @@ class Manager(CheckpointManager):
     def save(self, step, state, **options):
         return super().save(step, state, **options)
 
-    save.__doc__ = CheckpointManager.save.__doc__.partition("\n\n        A policy")[0]
+    save.__doc__ = _CheckpointManager.save.__doc__.partition("\n\n        A policy")[0]
