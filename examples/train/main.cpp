@@ -19,7 +19,7 @@
 #include "model.hpp"
 
 struct Options {
-  int steps = 300, every = 0;
+  int steps = 300, every = 0, keep = 5, keep_optimizer = 0;
   std::vector<int> mesh{0, 1}, fault{-1, 0};
   std::string text = "/usr/share/common-licenses", checkpoint_dir, losses;
   bool stop = false;
@@ -33,6 +33,10 @@ struct Options {
     app.add_option("--text", text, "a directory with text files");
     auto* dir = app.add_option("--checkpoint-dir", checkpoint_dir, "goes on from the newest there");
     app.add_option("--checkpoint-every", every, "steps; 0: never")->check(count)->needs(dir);
+    app.add_option("--keep", keep, "checkpoints that stay; 0: all")->check(count)->needs(dir);
+    app.add_option("--keep-optimizer", keep_optimizer, "... with Adam's moments; 0: all of them")
+        ->check(count)
+        ->needs(dir);
     app.add_flag("--stop", stop, "save and end when asked (docs/stopping.md)")->needs(dir);
     app.add_option("--losses", losses, "file to add the steps' losses to, in place of output");
     app.add_option("--inject-fault", fault, "RANK:STEP: a bit flips")->delimiter(':')->expected(2);
@@ -98,6 +102,11 @@ int run(const Options& o) {
   if (!o.checkpoint_dir.empty()) {
     cairn::ManagerOptions options;
     options.store.object_graph = true;
+    options.keep.last = o.keep;
+    for (const auto* moments : {"optimizer/_momentums/*", "optimizer/_velocities/*"}) {
+      if (o.keep_optimizer == 0) continue;
+      options.keep.keys.push_back({.keys = moments, .last = o.keep_optimizer});
+    }
     options.when.interval.steps = o.every;
     options.when.stop = stop;
     options.async.on_change = [&](const cairn::SaveHandle& save) {
