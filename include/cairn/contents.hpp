@@ -80,14 +80,23 @@ struct PastSave {
   bool asynchronous = false;
 };
 
-/// Tensors that a checkpoint had when it was saved, and that were let go later
-/// (cairn/retention.hpp, `cairn thin`).
+/// Tensors that a checkpoint has no more, or that its save left out (cairn/retention.hpp,
+/// `cairn thin`).
 struct Thinned {
   std::string keys;          ///< a pattern; `*` stands for any characters, `?` for one
-  std::int64_t tensors = 0;  ///< so many
+  std::int64_t tensors = 0;  ///< so many; 0 where the save left them out
   std::int64_t bytes = 0;    ///< as they were stored
   std::int64_t after = -1;   ///< the step after whose save a rule let them go; -1: the tool did
+  std::int64_t every = 0;    ///< one save in so many has them, by a rule, and this one has not
   bool operator==(const Thinned&) const = default;
+};
+
+/// Floating-point tensors that have a NaN or an infinity, where the save looked for them
+/// (RestartOptions::finite); keys, ascending.
+struct NotFinite {
+  std::vector<std::string> keys = {};
+  /// Of these the ones that had none in the checkpoint that this one follows, or had turned there.
+  std::vector<std::string> turned = {};
 };
 
 /// What a checkpoint tells of the run that made it, for reports (cairn report).
@@ -120,7 +129,8 @@ struct CheckpointMeta {
   Descriptions descriptions = {};     ///< what the application says of tensors and checkpoint
   GapsByKey gaps = {};                ///< of sparse tensors
   Application application = {};       ///< that saved it
-  std::vector<Thinned> thinned = {};  ///< what it has no more, in the order in which it went
+  std::vector<Thinned> thinned = {};  ///< what it has not, in the order in which it went
+  std::optional<NotFinite> not_finite = std::nullopt;  ///< nothing: nobody looked
 };
 
 struct CheckpointContents {

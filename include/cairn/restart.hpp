@@ -15,13 +15,18 @@ struct RestartOptions {
   int tries = 3;
   /// Go on to an older one when the newest is damaged, or has had its tries. False: an error.
   bool fall_back = true;
+  /// Saves note which floating-point tensors have a NaN or an infinity. A step is passed over in
+  /// which one has, and had none in the step before, or that follows such a one. What was not noted
+  /// is never passed over. Saves on nodes and frozen tensors are not looked at.
+  bool finite = false;
   bool verify_first = false;  ///< each restore: prove every byte before any array is touched
 
   template <class Self, class Visitor>
   static void visit(Self& self, Visitor&& options) {
-    auto& [tries, fall_back, verify_first] = self;
+    auto& [tries, fall_back, finite, verify_first] = self;
     options.agreed("tries", tries);
     options.agreed("fall_back", fall_back);
+    options.agreed("finite", finite);
     options.agreed("verify_first", verify_first);
   }
 };

@@ -6,15 +6,18 @@
 
 namespace cairn {
 
-/// Tensors that are let go of older checkpoints, which stay whole for the others: optimizer states,
-/// which nobody reads once there are newer ones, of weights that are wanted for long. Each rank
-/// writes tensors of one rule into data files of their own, so that letting them go is a new index
-/// and the removal of files. As text "optimizer/*:last=2".
+/// Tensors that not all checkpoints have, which are whole for the others: optimizer states, which
+/// nobody reads once there are newer ones, of weights that are wanted for long. Each rank writes
+/// tensors of one rule into data files of their own, so that letting them go is a new index and the
+/// removal of files. As text "optimizer/*:last=2:every=10".
 struct KeyRule {
   std::string keys;  ///< a pattern: `*` stands for any characters, `?` for one
   /// So many of the newest checkpoints keep them; 1 means 2, for a damaged newest one needs another
   /// that is whole. 0: all.
   int last = 2;
+  /// One save in so many has them: a manager's first one, the first after a restore or a save that
+  /// failed, and then each `every`-th. The others leave them out.
+  int every = 1;
   bool operator==(const KeyRule&) const = default;
 };
 

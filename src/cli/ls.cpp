@@ -148,7 +148,10 @@ std::string pin_text(const Row& row) {
 }
 
 std::string mark_text(const Row& row) {
+  const auto& noted = row.entry.not_finite;
+  const bool turned = noted && !noted->turned.empty();
   return cat(row.entry.mark == StepMark::bad ? ", marked bad" : "",
+             turned ? cat(", '", noted->turned.front(), "' is not finite any more") : "",
              row.in_vain == 0 ? "" : cat(", restored in vain: ", row.in_vain));
 }
 

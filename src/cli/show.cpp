@@ -128,7 +128,9 @@ Json json_of(const CheckpointMeta& meta) {
                        {"tensors", one.tensors},
                        {"bytes", one.bytes},
                        {"after", one.after < 0 ? Json() : Json(one.after)}});
+    if (one.every > 0) thinned.back()["every"] = one.every;
   }
+  const auto& noted = meta.not_finite;
   return {{"step", meta.step},
           {"sequence", meta.sequence},
           {"time_seconds", meta.wall_time_seconds},
@@ -138,7 +140,8 @@ Json json_of(const CheckpointMeta& meta) {
           {"ranks", meta.ranks},
           {"policy", meta.policy},
           {"uuid", meta.uuid},
-          {"thinned", std::move(thinned)}};
+          {"thinned", std::move(thinned)},
+          {"not_finite", noted ? Json(noted->keys) : Json()}};
 }
 
 // Of the whole, and of what is no tensor.
@@ -289,7 +292,17 @@ void print_save(const CheckpointMeta& meta) {
                                        by.version.empty() ? "" : cat(" ", by.version),
                                        by.commit.empty() ? "" : cat(", commit ", by.commit))});
   }
+  if (meta.not_finite) {
+    std::string keys;
+    for (const auto& key : meta.not_finite->keys) keys += cat(keys.empty() ? "'" : ", '", key, "'");
+    rows.push_back({"NaN or Inf", keys.empty() ? "none" : keys});
+  }
   for (const auto& one : meta.thinned) {
+    if (one.every > 0) {
+      rows.push_back(
+          {"left out", cat("'", one.keys, "', by a rule: one save in ", one.every, " has them")});
+      continue;
+    }
     rows.push_back({"thinned", cat(one.tensors, one.tensors == 1 ? " tensor" : " tensors", " of '",
                                    one.keys, "', ", bytes_text(static_cast<double>(one.bytes)),
                                    one.after < 0 ? ", by cairn thin"

@@ -10,6 +10,7 @@
 #include "cairn/log.hpp"
 #include "group/collectives.hpp"
 #include "session/save/join_descriptions.hpp"
+#include "session/save/key_turns.hpp"
 #include "session/save/save_steps.hpp"
 #include "session/save/settle_save.hpp"
 
@@ -62,6 +63,7 @@ bool Planning::make_way() {
     ledger.failed();
     flight.handle->fail(stays);
   }
+  key_turns.begin_anew();
   landing_.change(flight, gone ? SaveStage::replaced : SaveStage::failed);
   flights.retire_last();
   if (!gone) throw Error(stays);

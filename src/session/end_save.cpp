@@ -12,10 +12,12 @@
 
 #include "base/text.hpp"
 #include "base/unwinding.hpp"
+#include "base/wire.hpp"
 #include "cairn/log.hpp"
 #include "group/collectives.hpp"
 #include "session/elsewhere.hpp"
 #include "session/save/formats/save_format.hpp"
+#include "session/save/key_turns.hpp"
 #include "session/save/writers/writer.hpp"
 #include "session/schedule/turns.hpp"
 #include "store/commit/names.hpp"
@@ -47,13 +49,41 @@ Error with_step(const Error& error, const Draft* draft) {
       .on_rank(error.rank());
 }
 
+// Collective. What any rank has found, on rank 0.
+void gather_not_finite(const Job& job, Flight& flight) {
+  auto& notes = flight.result.notes;
+  if (!notes.looks) return;
+  const auto all = reduce_to_root(*job.group, pack(notes.not_finite), [](auto low, auto high) {
+    auto both = unpack<NotFiniteKeys>(low);
+    both.merge(unpack<NotFiniteKeys>(high));
+    return pack(both);
+  });
+  if (job.root()) notes.not_finite = unpack<NotFiniteKeys>(all);
+}
+
+// A tensor that turned stays so until it is finite again, for what follows a poisoned step is
+// poisoned, too. With no note of the step before nothing is known to have turned.
+NotFinite after(const std::optional<NotFinite>& before, const NotFiniteKeys& now) {
+  NotFinite noted;
+  for (const auto& key : now) {
+    noted.keys.push_back(key);
+    if (!before) continue;
+    const auto has = [&](const auto& keys) {
+      return std::binary_search(keys.begin(), keys.end(), key);
+    };
+    if (!has(before->keys) || has(before->turned)) noted.turned.push_back(key);
+  }
+  return noted;
+}
+
 }  // namespace
 
 // The entries of all ranks, on rank 0.
 void Landing::merge(Flight& flight) {
   auto& figures = flight.figures;
   figures.bytes = bytes_of(flight.result.entries) - flight.result.frozen.shared_bytes;
-  figures.recycled_files = flight.result.counts.recycled;
+  figures.recycled_files = flight.result.notes.recycled_files;
+  gather_not_finite(job, flight);
   flight.result.joined = save_format_of(job).merge(*job.group, std::move(flight.result.entries),
                                                    *flight.plan, figures);
   flight.result.merged = true;
@@ -72,6 +102,7 @@ void Landing::name_data(Flight& flight, const Job& as_written) {
 // Rank 0. What the commit takes of the directory and of the clock.
 void Landing::make_ready(Flight& flight) const {
   auto& figures = flight.figures;
+  const auto& notes = flight.result.notes;
   flight.result.replaced = store.history().copy_of(flight.asked.step);
   figures.files = flight.layout.data_files;
   figures.total_seconds = seconds_since(flight.asked.at);
@@ -81,6 +112,10 @@ void Landing::make_ready(Flight& flight) const {
     if (!flight.asked.is_flush) meta.parent = store.history().parent_here();
   } else {
     figures.blocked_seconds = figures.total_seconds;
+  }
+  if (notes.looks) {
+    const auto* before = store.history().find_sequence(meta.parent);
+    meta.not_finite = after(before ? before->not_finite : std::nullopt, notes.not_finite);
   }
   meta.statistics = figures;
   meta.run = {ledger.before(), text_of(job.options.keep)};
@@ -183,6 +218,7 @@ void Landing::advance(bool wait) {
       if (turns) turns->failed(flight.asked.step);
       if (job.options.async.throw_failures) flights.remember(flight.asked.step, *failed);
       plans.forget();  // the long way looks at more
+      key_turns.begin_anew();
     }
     if (failed || flight.handle->stage == SaveStage::committed) flights.retire_first();
   }

@@ -7,6 +7,7 @@
 #include "group/collectives.hpp"
 #include "session/open.hpp"
 #include "session/restore_steps.hpp"
+#include "session/save/key_turns.hpp"
 #include "session/save_stages.hpp"
 #include "session/schedule/turns.hpp"
 
@@ -20,12 +21,14 @@ struct Engine::Impl {
   Job job;
   std::unique_ptr<Store> store = make_store(job, job.options.write.file_system.get());
   Plans plans{job};
+  KeyTurns key_turns{job.options.keep.keys};
   Frozen frozen;
   std::unique_ptr<Trace> trace;
   Ledger ledger;
   std::unique_ptr<Turns> turns;
   Elsewhere* elsewhere = nullptr;
-  EngineParts parts{job, *store, plans, frozen, trace, ledger, turns, elsewhere, flights};
+  EngineParts parts{job,   *store, plans, key_turns, frozen,
+                    trace, ledger, turns, elsewhere, flights};
   Opening opening{parts, job};
   SaveStages stages{parts};
   Saves saves{parts, opening, stages};
@@ -99,6 +102,10 @@ void Engine::call_before_save(std::int64_t step) const {
       }
     });
   }
+}
+
+std::optional<State> Engine::leave_out(const State& state) const {
+  return impl_->key_turns.leave_out(*impl_->job.group, state);
 }
 
 std::string Engine::save(std::int64_t step, const State& given, const SaveOptions& options) {

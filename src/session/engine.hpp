@@ -48,6 +48,8 @@ class Engine {
   void take_turn(bool of_save);                   ///< session/schedule/turns.hpp
 
   void call_before_save(std::int64_t step) const;
+  /// What the next save stores of the state, where rules by key leave something out.
+  std::optional<State> leave_out(const State&) const;
   std::string save(std::int64_t step, const State&, const SaveOptions& = {});
   SaveHandle save_async(std::int64_t step, const State&, const SaveOptions& = {});
   /// Moves saves in flight on as far as all ranks' tasks are done; or waits for these.

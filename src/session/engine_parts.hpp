@@ -12,6 +12,7 @@ class Store;
 class Elsewhere;
 class Flights;
 class Frozen;
+class KeyTurns;
 class Ledger;
 class Plans;
 class Trace;
@@ -21,6 +22,7 @@ struct EngineParts {
   const Job& job;
   Store& store;  // rank 0's
   Plans& plans;
+  KeyTurns& key_turns;
   Frozen& frozen;
   const std::unique_ptr<Trace>& trace;  // null: none is wanted
   Ledger& ledger;

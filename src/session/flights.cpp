@@ -150,7 +150,7 @@ std::unique_ptr<Flight> Flights::make(std::int64_t step, bool background, const 
   flight->asked.metric.reset();
   flight->asked.descriptions.reset();
   flight->asked.at = call.at;
-  flight->result.counts = {};
+  flight->result.notes = {};
   flight->figures = {};
   flight->figures.step = step;
   flight->figures.asynchronous = background;

@@ -66,6 +66,7 @@ struct Flight {
     bool pins = false;        ///< it is to stay
     std::optional<double> metric = std::nullopt;
     std::optional<Application> application = std::nullopt;  ///< that saved it; none: this one
+    std::vector<Thinned> left_out = {};                     ///< of the state, by rules
     std::shared_ptr<const Descriptions> descriptions = nullptr;
     SaveTime at = {};
   };
@@ -81,7 +82,7 @@ struct Flight {
     JoinedEntries joined;               ///< then, on rank 0, those of all ranks
     bool merged = false;
     std::set<int> data_files;  ///< that this rank alone has written
-    FileCounts counts;
+    WriteNotes notes;
     FrozenPart frozen;                     ///< of this rank
     std::optional<CatalogEntry> replaced;  ///< rank 0: the checkpoint of this step that was there
     std::optional<io::FileId> index;       ///< rank 0: of the committed checkpoint

@@ -28,6 +28,15 @@ struct CheckpointManager::Impl {
     engine.call_before_save(step);
   }
 
+  // Collective. What this save stores, where that is not the state as it is.
+  std::optional<State> as_stored(std::int64_t step, const State& state) {
+    auto stored = engine.leave_out(state);
+    if (job.options.store.object_graph) {
+      stored = with_object_graph(*job.group, stored ? *stored : state, step, job.row_plans.get());
+    }
+    return stored;
+  }
+
   // What failed earlier must not cost the last save before a stop: its handle and the log have told
   // of it.
   void clear_way_for_last_save() {
@@ -78,11 +87,8 @@ std::string CheckpointManager::save(std::int64_t step, const State& state,
   Group& group = *self.job.group;
   return guarded_alone(group, "CheckpointManager::save", [&] {
     self.begin_save(step);
-    auto prefix =
-        self.job.options.store.object_graph
-            ? self.engine.save(
-                  step, with_object_graph(group, state, step, self.job.row_plans.get()), options)
-            : self.engine.save(step, state, options);
+    const auto other = self.as_stored(step, state);
+    auto prefix = self.engine.save(step, other ? *other : state, options);
     self.parts.turns->saved(step, false);
     return prefix;
   });
@@ -94,11 +100,8 @@ SaveHandle CheckpointManager::save_async(std::int64_t step, const State& state,
   Group& group = *self.job.group;
   return guarded_alone(group, "CheckpointManager::save_async", [&] {
     self.begin_save(step);
-    auto handle =
-        self.job.options.store.object_graph
-            ? self.engine.save_async(
-                  step, with_object_graph(group, state, step, self.job.row_plans.get()), options)
-            : self.engine.save_async(step, state, options);
+    const auto other = self.as_stored(step, state);
+    auto handle = self.engine.save_async(step, other ? *other : state, options);
     // Skipped on all ranks or on none.
     if (handle.stage() != SaveStage::skipped) {
       self.parts.turns->saved(step, handle.blocked_because().empty());

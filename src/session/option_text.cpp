@@ -89,15 +89,27 @@ std::string expected(const Attribute&) { return "JSON"; }
 bool take(Attribute& value, Text text) { return value = Json{std::string(text)}, true; }
 std::string give(const Attribute& value) { return value.json(); }
 
-std::string expected(const KeyRule&) { return "KEYS or KEYS:last=NUMBER"; }
+std::string expected(const KeyRule&) { return "KEYS, with :last=NUMBER, :every=NUMBER or both"; }
 bool take(KeyRule& rule, Text text) {
-  constexpr Text mark = ":last=";
-  const auto at = text.rfind(mark);
-  rule.keys = text.substr(0, at);
-  if (rule.keys.empty()) return false;
-  return at == Text::npos || take(rule.last, text.substr(at + mark.size()));
+  // Keys may have colons: what is no option belongs to them.
+  while (true) {
+    const auto at = text.rfind(':');
+    const auto option = at == Text::npos ? Text() : text.substr(at + 1);
+    constexpr Text last = "last=", every = "every=";
+    if (option.starts_with(last)) {
+      if (!take(rule.last, option.substr(last.size()))) return false;
+    } else if (option.starts_with(every)) {
+      if (!take(rule.every, option.substr(every.size()))) return false;
+    } else {
+      rule.keys = text;
+      return !rule.keys.empty();
+    }
+    text = text.substr(0, at);
+  }
 }
-std::string give(const KeyRule& rule) { return cat(rule.keys, ":last=", rule.last); }
+std::string give(const KeyRule& rule) {
+  return cat(rule.keys, ":last=", rule.last, rule.every == 1 ? "" : cat(":every=", rule.every));
+}
 
 std::string expected(const Accept&) { return "versions, between commas"; }
 bool take(Accept& value, Text text) {

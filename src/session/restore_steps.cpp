@@ -9,6 +9,7 @@
 #include "group/collectives.hpp"
 #include "session/restore/left_over.hpp"
 #include "session/restore/restore.hpp"
+#include "session/save/key_turns.hpp"
 #include "session/save/measure.hpp"
 #include "session/schedule/earlier_end.hpp"
 #include "session/schedule/turns.hpp"
@@ -98,11 +99,16 @@ RestoreReport Restorer::restore_step(std::int64_t step, State& state, const Rest
   if (job.root()) tell_differences(report, options);
   store.history().went_back_to(
       step, contents.meta ? std::optional(contents.meta->sequence) : std::nullopt);
+  // Who goes on from it takes its numbers as they are.
+  for (auto& entry : store.history().catalog()) {
+    if (entry.step == step && entry.not_finite) entry.not_finite->turned.clear();
+  }
   if (elsewhere) elsewhere->went_back_to(contents.meta ? contents.meta->sequence : -1);
   if (job.root() && contents.meta) {
     ledger.went_back_to(*contents.meta, saved_after(store, contents.meta->sequence));
   }
   if (turns) turns->restored(step);
+  key_turns.begin_anew();
   return report;
 }
 
@@ -135,13 +141,13 @@ std::optional<Error> Restorer::thinned(std::int64_t step, const Error& error) {
   if (!wants || error.tensor().empty()) return std::nullopt;
   struct Told {
     std::string keys;
-    std::int64_t after = -1, newest = -1;
+    std::int64_t after = -1, every = 0, newest = -1;
   };
   const auto message = from_root(*job.group, [&]() -> std::string {
     const auto* entry = store.history().find(step);
     const auto* went = entry ? entry->find_thinned(error.tensor()) : nullptr;
     if (!went) return "";
-    Told told{went->keys, went->after};
+    Told told{went->keys, went->after, went->every};
     for (const auto* other : restorable(store.history().catalog())) {
       if (other->find_thinned(error.tensor())) continue;
       told.newest = other->step;
@@ -151,8 +157,11 @@ std::optional<Error> Restorer::thinned(std::int64_t step, const Error& error) {
   });
   if (message.empty()) return std::nullopt;
   const auto told = unpack<Told>(message);
-  return Error(Code::not_found, cat("step ", step, " has no '", error.tensor(), "' any more"),
-               told.after < 0
+  const bool never = told.every > 0;
+  return Error(Code::not_found,
+               cat("step ", step, " has no '", error.tensor(), never ? "'" : "' any more"),
+               never ? cat("by the rule '", told.keys, "' one save in ", told.every, " has it")
+               : told.after < 0
                    ? cat("cairn thin let '", told.keys, "' go")
                    : cat("thinned by the rule '", told.keys, "' after step ", told.after),
                told.newest < 0 ? "No step here has it. Leave it out of the state."
@@ -190,6 +199,11 @@ RestoreChoices Restorer::choose() {
       log(LogLevel::warning, cat("marks of checkpoints are not looked at: ", error.what()));
     }
     look_at_earlier_runs();
+    if (!job.options.restore.finite || job.options.read_only) {
+      for (auto& entry : store.history().catalog()) {
+        if (entry.not_finite) entry.not_finite->turned.clear();
+      }
+    }
     auto choices = store.history().choices();
     add_those_elsewhere(choices);
     return pack(choices);

@@ -28,6 +28,7 @@
 #include "io/limited.hpp"
 #include "session/elsewhere.hpp"
 #include "session/open.hpp"
+#include "session/save/key_turns.hpp"
 #include "session/save/writers/writer.hpp"
 #include "session/schedule/turns.hpp"
 
@@ -50,7 +51,11 @@ SaveHandle Saves::run(const SaveRequest& request) {
     opening_.own_after_all();
     return run_as_asked(request);
   } catch (const Error& error) {
+    key_turns.begin_anew();
     if (job.root() && error.code() != Code::communication) store.save_failed(request.step, error);
+    throw;
+  } catch (...) {
+    key_turns.begin_anew();
     throw;
   }
 }
@@ -106,6 +111,7 @@ std::optional<SaveHandle> Saves::try_save(const SaveRequest& request, Attempt& a
   flight.layout = planned.plan->layout;
   flight.id = planned.id;
   flight.asked.metric = options.metric;
+  flight.asked.left_out = key_turns.left_out();
   flight.asked.descriptions = planned.descriptions;
   flight.figures.plan_reused = planned.again;
   flight.figures.replica_bytes = planned.plan->replica_bytes;
@@ -120,8 +126,10 @@ std::optional<SaveHandle> Saves::try_save(const SaveRequest& request, Attempt& a
   if (!flight.id) prepare(flight, request);
 
   const bool compares = flight.plan->replicas.any && !planned.again;
-  return background ? go_on_behind(std::move(made), state, compares, laps, attempt)
-                    : save_now(std::move(made), state, compares, laps, attempt);
+  auto handle = background ? go_on_behind(std::move(made), state, compares, laps, attempt)
+                           : save_now(std::move(made), state, compares, laps, attempt);
+  key_turns.saved();
+  return handle;
 }
 
 void Saves::prepare(Flight& flight, const SaveRequest& request) {
@@ -130,7 +138,8 @@ void Saves::prepare(Flight& flight, const SaveRequest& request) {
       stages_.planning.prepare(flight, leaves_records(request), may_overwrite));
   flight.sequence = meta.sequence;
   stages_.writing.tell_meta(flight);
-  draft.count_into(flight.result.counts);
+  flight.result.notes.looks = job.options.restore.finite;
+  draft.note_into(flight.result.notes);
   flight.handle->take(draft.prefix().string());
   store.history().place(meta, job.naming.numbered);
 }

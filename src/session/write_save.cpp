@@ -210,7 +210,8 @@ void Writing::take_name(Flight& flight) const {
   auto id = flight.id.value();
   id.slot = flight.slot;
   Prepared prepared{store.join(id), meta_of_save(job, id, flight.plan->sharding)};
-  prepared.draft.count_into(flight.result.counts);
+  flight.result.notes.looks = job.options.restore.finite;
+  prepared.draft.note_into(flight.result.notes);
   flight.handle->take(prepared.draft.prefix().string());
   flight.prepared = std::move(prepared);
   tell_meta(flight);
@@ -221,6 +222,7 @@ void Writing::take_name(Flight& flight) const {
 void Writing::tell_meta(Flight& flight) const {
   auto& meta = flight.prepared->meta;
   meta.metric = flight.asked.metric;
+  meta.thinned = flight.asked.left_out;
   if (flight.asked.application) meta.application = *flight.asked.application;
   if (!job.root() && flight.layout.writer != 0) return;
   meta.descriptions = *flight.asked.descriptions;

@@ -10,6 +10,7 @@
 
 #include "cairn/contents.hpp"
 #include "io/paced.hpp"
+#include "model/not_finite.hpp"
 #include "store/commit/names.hpp"
 #include "store/commit/recycled.hpp"
 
@@ -54,9 +55,11 @@ struct DraftId {
 };
 static_assert(std::is_trivially_copyable_v<DraftId> && sizeof(DraftId) % sizeof(std::int64_t) == 0);
 
-/// How many data files a rank overwrote instead of making new ones.
-struct FileCounts {
-  std::int64_t recycled = 0;
+/// What a rank notes of the bytes that it writes.
+struct WriteNotes {
+  std::int64_t recycled_files = 0;  ///< overwritten instead of new
+  bool looks = false;               ///< for numbers that are not finite, ...
+  NotFiniteKeys not_finite = {};    ///< ... which these tensors have
 };
 
 /// What a store does for one save on one rank. What says nothing else is local, and for any thread.
@@ -107,7 +110,7 @@ class Draft {
   Draft(std::unique_ptr<DraftFiles> files, const DraftId& id, Format format, io::Path prefix)
       : files_(std::move(files)), id_(id), format_(format), prefix_(std::move(prefix)) {}
   Draft(const Draft& other) : Draft(other.files_->copy(), other.id_, other.format_, other.prefix_) {
-    counts_ = other.counts_;
+    notes_ = other.notes_;
     named_ = other.named_;
   }
   Draft(Draft&&) noexcept = default;
@@ -142,7 +145,7 @@ class Draft {
   void make_place() const { files_->make_place(); }
   commit::PartFile make(int number, std::int64_t most_bytes) const {
     auto made = files_->make(number, most_bytes);
-    if (counts_) counts_->recycled += made.recycled;
+    if (notes_) notes_->recycled_files += made.recycled;
     return made;
   }
   std::unique_ptr<io::File> make_or_open(int number) const { return files_->make_or_open(number); }
@@ -162,8 +165,12 @@ class Draft {
   bool names_data() const { return files_->names_data(); }
   void name(const std::set<int>& data_files) const { files_->name(data_files); }
 
-  /// Where overwritten files are counted; it outlives the writing.
-  void count_into(FileCounts& counts) { counts_ = &counts; }
+  /// Where it is noted; it outlives the writing.
+  void note_into(WriteNotes& notes) { notes_ = &notes; }
+  /// Null: numbers are not looked at.
+  NotFiniteKeys* not_finite() const {
+    return notes_ && notes_->looks ? &notes_->not_finite : nullptr;
+  }
   /// Rank 0: writers have named so many files.
   void was_named(int data_files) { named_ = data_files; }
   int named() const { return named_; }
@@ -177,7 +184,7 @@ class Draft {
   DraftId id_;
   Format format_;
   io::Path prefix_;
-  FileCounts* counts_ = nullptr;
+  WriteNotes* notes_ = nullptr;
   int named_ = 0;
 };
 

@@ -38,6 +38,7 @@ void Sink::begin(StoredTensor& entry) {
     end_ = 0;
   }
   crc_ = stored_crc_ = 0;
+  look_ = draft_->not_finite() ? FiniteLook(entry.dtype) : FiniteLook();
   encoding_ = encodes(entry) ? layout_encodes_ : nullptr;
   slice.codec = encoding_ ? encoding_->codec : Codec::none;
   slice.offset = encoding_ ? entry_begin(end_) : entry_begin(end_, slice.raw_bytes);
@@ -51,6 +52,7 @@ void Sink::append(std::span<const std::byte> bytes, bool stay) {
   while (!bytes.empty()) {
     const auto piece = bytes.first(std::min<std::size_t>(cached_bytes, bytes.size()));
     crc_ = crc32c(piece, crc_);
+    look_.add(piece);
     if (encoding_) {
       encoded_.clear();
       encoding_->encode(piece, encoded_);
@@ -91,7 +93,8 @@ void Sink::write_gathered() {
   gathered_.clear();
 }
 
-std::uint32_t Sink::end(StoredTensor& entry) const {
+std::uint32_t Sink::end(StoredTensor& entry) {
+  if (look_.found()) draft_->not_finite()->insert(entry.key);
   auto& slice = entry.slices.front();
   if (encoding_) {
     slice.stored_bytes = end_ - slice.offset;

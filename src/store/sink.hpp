@@ -34,7 +34,7 @@ class Sink {
   /// Sets what is known of the piece only now: how many bytes are stored of what is encoded, and
   /// the checksum of those, but of strings, which have one of another kind. Returns that of the
   /// bytes that were appended.
-  std::uint32_t end(StoredTensor& entry) const;
+  std::uint32_t end(StoredTensor& entry);
   void finish();
 
  private:
@@ -51,6 +51,7 @@ class Sink {
   std::vector<std::byte> gathered_;  // the last of it, not yet written
   std::size_t most_gathered_;
   std::uint32_t crc_ = 0;  // of what was appended to the piece
+  FiniteLook look_;        // at it
   // Of a piece that is encoded; null: it is not.
   const Encoding* encoding_ = nullptr;
   std::vector<std::byte> encoded_;  // a chunk of it

@@ -299,6 +299,18 @@ class JsonPage : public testing::Test {
     hold("cairn show", {"show", "--graph", CAIRN_GOLDEN_DIR "/strings"});
   }
 
+  void by_turns() {
+    Sample sample(1);
+    ManagerOptions options;
+    options.keep.keys = {{.keys = "part", .every = 2}};
+    options.restore.finite = true;
+    CheckpointManager manager(serial_group(), at("turns"), options);
+    for (const auto step : {1, 2}) manager.save(step, sample.state);
+    const auto shown = hold("cairn show", {"show", at("turns")});
+    EXPECT_EQ(shown["metadata"]["thinned"][0]["every"], 2);
+    EXPECT_EQ(shown["metadata"]["not_finite"], json::array());
+  }
+
   void as_hdf5() {
     Sample sample(1);
     ManagerOptions options;
@@ -350,6 +362,7 @@ TEST_F(JsonPage, HasEveryFieldAndNoOther) {
   damaged_ones();
   on_nodes();
   graphs();
+  by_turns();
 #ifdef CAIRN_TEST_HDF5
   as_hdf5();
 #endif

@@ -414,6 +414,34 @@ TEST(MpiIo, MoreThanACountHoldsIsOneCall) {
   }
 }
 
+TEST(MpiIo, NumbersThatAreNotFiniteAreNoted) {
+  const auto world = mpi(MPI_COMM_WORLD);
+  const Directory directory(*world);
+  auto options = sharing(1);
+  options.write.mpi_io.hints.clear();
+  options.restore.finite = true;
+  options.write.chunk_bytes = 4096;
+  CheckpointManager manager(world, directory.path(), options);
+  std::vector<float> u(3001), v(3001);
+  State state;
+  const auto size = static_cast<std::int64_t>(u.size());
+  const auto row = [&](std::vector<float>& values) {
+    return slice(values.data(), {world->size(), size}, {world->rank(), 0}, {1, size});
+  };
+  state.add("u", row(u)).add("v", stored(Storage::dense, row(v)));
+  manager.save(1, state);
+  const bool last = world->rank() + 1 == world->size();
+  if (last) u.back() = -std::numeric_limits<float>::infinity();
+  manager.save(2, state);
+  if (last) u.back() = 0, v.front() = std::numeric_limits<float>::quiet_NaN();
+  manager.save(3, state);
+  using testing::ElementsAre;
+  EXPECT_THAT(manager.open(1).meta->not_finite->keys, testing::IsEmpty());
+  EXPECT_THAT(manager.open(2).meta->not_finite->turned, ElementsAre("u"));
+  EXPECT_THAT(manager.open(3).meta->not_finite->turned, ElementsAre("v"));
+  EXPECT_EQ(manager.restore_latest(state)->step, 1);
+}
+
 TEST(MpiIo, BeyondTwoGibibytes) {
   // Takes 2 GiB of memory and of disk a rank: only on request.
   if (!std::getenv("CAIRN_LARGE_TESTS")) GTEST_SKIP() << "set CAIRN_LARGE_TESTS to run it";

@@ -191,9 +191,25 @@ std::vector<Thinned> thinned_of(const Json& list) {
   for (const auto& one : list) {
     if (!one.is_object()) bad_meta("what is told as thinned is no object");
     all.push_back({member<std::string>(one, "keys"), member<std::int64_t>(one, "tensors"),
-                   member<std::int64_t>(one, "bytes"), member<std::int64_t>(one, "after")});
+                   member<std::int64_t>(one, "bytes"), member<std::int64_t>(one, "after"),
+                   find_member(one, "every") ? member<std::int64_t>(one, "every") : 0});
   }
   return all;
+}
+
+NotFinite noted_of(const Json& object) {
+  const auto keys_of = [&](const char* name) {
+    std::vector<std::string> keys;
+    const auto* list = object.is_object() ? find_member(object, name) : nullptr;
+    if (!list || !list->is_array()) bad_meta("\"not_finite\" has no lists of keys");
+    for (const auto& key : *list) {
+      if (!key.is_string()) bad_meta("what is told as not finite is no key");
+      keys.push_back(key.get<std::string>());
+    }
+    std::sort(keys.begin(), keys.end());
+    return keys;
+  };
+  return {keys_of("keys"), keys_of("turned")};
 }
 
 }  // namespace
@@ -228,8 +244,13 @@ std::string encode_meta(const CheckpointMeta& meta) {
     object["application"] = {{"name", by.name}, {"version", by.version}, {"commit", by.commit}};
   }
   for (const auto& one : meta.thinned) {
-    object["thinned"].push_back(
-        {{"keys", one.keys}, {"tensors", one.tensors}, {"bytes", one.bytes}, {"after", one.after}});
+    Json told = {
+        {"keys", one.keys}, {"tensors", one.tensors}, {"bytes", one.bytes}, {"after", one.after}};
+    if (one.every > 0) told.emplace("every", one.every);
+    object["thinned"].push_back(std::move(told));
+  }
+  if (const auto& noted = meta.not_finite) {
+    object["not_finite"] = {{"keys", noted->keys}, {"turned", noted->turned}};
   }
   return object.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -263,6 +284,7 @@ CheckpointMeta decode_meta(std::string_view json) {
   if (const auto* gaps = find_member(object, "gaps")) meta.gaps = decode_gaps(gaps->dump());
   if (const auto* by = find_member(object, "application")) meta.application = application_of(*by);
   if (const auto* thinned = find_member(object, "thinned")) meta.thinned = thinned_of(*thinned);
+  if (const auto* noted = find_member(object, "not_finite")) meta.not_finite = noted_of(*noted);
   return meta;
 }
 

@@ -32,6 +32,10 @@ void require_keep(const Retention& keep) {
       refuse("keys", cat("'", rule.keys, "' with last = ", rule.last),
              "Give a number of checkpoints, or 0 to keep all.");
     }
+    if (rule.every < 1) {
+      refuse("keys", cat("'", rule.keys, "' with every = ", rule.every),
+             "Give a number from 1 on: each save, or one in so many, has the tensors.");
+    }
   }
 }
 
@@ -68,7 +72,9 @@ std::string text_of(const std::shared_ptr<T>& value) {
 }
 std::string text_of(const std::vector<KeyRule>& rules) {
   std::string text;
-  for (const auto& rule : rules) text += cat('\'', rule.keys, "':last=", rule.last, ' ');
+  for (const auto& rule : rules) {
+    text += cat('\'', rule.keys, "':last=", rule.last, ":every=", rule.every, ' ');
+  }
   return text;
 }
 template <class T>

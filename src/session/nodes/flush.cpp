@@ -116,7 +116,7 @@ void Flusher::prepare(Flush& flush) {
   meta.wall_time_seconds = origin.wall_time_seconds;
   try {
     stages_.writing.tell_meta(flight);
-    draft.count_into(flight.result.counts);
+    draft.note_into(flight.result.notes);
     flight.result.entries = save_format_of(flush.job)
                                 .begin(flush.job, state, draft, meta, *flight.plan, flight.layout)
                                 .entries;

@@ -18,7 +18,7 @@ DenseMemory dense_memory(const DensePlan& plan, bool keeps_all) {
 }
 
 void write_run(const DensePlan& plan, int number, const std::byte* bytes, int first_file,
-               io::File* file, std::vector<StoredTensor>& entries) {
+               io::File* file, std::vector<StoredTensor>& entries, NotFiniteKeys* not_finite) {
   const auto& run = plan.run(number);
   const auto& tensor = plan.tensor_of(run);
   std::span rest(bytes, static_cast<std::size_t>(run.bytes));
@@ -27,13 +27,16 @@ void write_run(const DensePlan& plan, int number, const std::byte* bytes, int fi
   stored.file = first_file + tensor.file;
   stored.offset = plan.offset_of(run);
   stored.stored_bytes = stored.raw_bytes = run.bytes;
+  auto look = not_finite ? FiniteLook(tensor.dtype) : FiniteLook();
   for (auto at = stored.offset; !rest.empty();) {
     const auto piece = rest.first(std::min<std::size_t>(cached_bytes, rest.size()));
     stored.crc32c = crc32c(piece, stored.crc32c);
+    look.add(piece);
     if (file) file->write_at(at, piece);
     at += static_cast<std::int64_t>(piece.size());
     rest = rest.subspan(piece.size());
   }
+  if (look.found()) not_finite->insert(tensor.key);
   if (entries.empty() || entries.back().key != tensor.key) {
     entries.push_back({tensor.key, tensor.dtype, tensor.shape, false, {}, ""});
   }
@@ -59,7 +62,7 @@ std::vector<StoredTensor> write_runs(const Draft& draft, const DensePlan& plan,
       file = draft.make_or_open(first_file + number);
       open = number;
     }
-    write_run(plan, chunk, bytes, first_file, file.get(), entries);
+    write_run(plan, chunk, bytes, first_file, file.get(), entries, draft.not_finite());
   }
   close();
   return entries;

@@ -19,9 +19,10 @@ struct DenseMemory {
 };
 DenseMemory dense_memory(const DensePlan&, bool keeps_all);
 
-/// Checksums a run, writes it if there is a file, and adds it to the entries.
+/// Checksums a run, writes it if there is a file, and adds it to the entries. `not_finite`: see
+/// Draft.
 void write_run(const DensePlan&, int chunk, const std::byte* bytes, int first_file, io::File*,
-               std::vector<StoredTensor>& entries);
+               std::vector<StoredTensor>& entries, NotFiniteKeys* not_finite);
 
 /// One rank. A data file of dense tensors (`file` among these), recycled or new, of the right size,
 /// and zeros between the tensors; before any other rank opens it.

@@ -27,6 +27,7 @@ class DenseWrite {
 
   std::vector<StoredTensor> run(const Draft& draft, const MadeFile& made) {
     const auto& writer = writer_of(job_);
+    in_hand_.not_finite = draft.not_finite();
     together(*job_.group, [&] {
       allocate();
       look_at_files(draft, made);

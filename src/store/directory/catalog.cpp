@@ -82,6 +82,7 @@ void take_contents(CatalogEntry& entry, const IndexFile& loaded,
     entry.save.metric = contents.meta->metric;
     entry.save.identity = contents.meta->uuid;
     entry.thinned = contents.meta->thinned;
+    entry.not_finite = contents.meta->not_finite;
   }
   for (const auto& tensor : contents.tensors) {
     if (tensor.problem.empty()) continue;

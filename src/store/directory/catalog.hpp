@@ -49,9 +49,11 @@ struct CatalogEntry {
   Pin pin = Pin::none;                          ///< unless none, it is not removed
   std::optional<StepMark> mark = std::nullopt;  ///< what somebody has said of it
   int in_vain = 0;  ///< restored so often without a newer commit, once that is too often
-  std::vector<Thinned> thinned = {};  ///< what it has no more
+  std::vector<Thinned> thinned = {};  ///< what it has not
+  /// What its save has noted; nothing that has turned, where restarts take no notice of it.
+  std::optional<NotFinite> not_finite = std::nullopt;
 
-  /// Whether a tensor of this key, or below it, has gone; null: no.
+  /// What tells why it has no tensor of this key, or below it; null: nothing does.
   const Thinned* find_thinned(std::string_view key) const;
 };
 

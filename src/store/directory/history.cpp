@@ -20,6 +20,12 @@ const CatalogEntry* History::find(std::int64_t step) const {
   return at == catalog_.end() ? nullptr : &*at;
 }
 
+const CatalogEntry* History::find_sequence(std::int64_t sequence) const {
+  const auto at = std::find_if(catalog_.begin(), catalog_.end(),
+                               [&](const auto& entry) { return entry.save.sequence == sequence; });
+  return at == catalog_.end() ? nullptr : &*at;
+}
+
 std::optional<CatalogEntry> History::copy_of(std::int64_t step) const {
   const auto* there = find(step);
   return there ? std::optional(*there) : std::nullopt;

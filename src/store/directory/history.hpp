@@ -53,6 +53,7 @@ class History {
   const std::vector<CatalogEntry>& catalog() const { return catalog_; }
   std::vector<CatalogEntry>& catalog() { return catalog_; }
   const CatalogEntry* find(std::int64_t step) const;
+  const CatalogEntry* find_sequence(std::int64_t sequence) const;
   std::optional<CatalogEntry> copy_of(std::int64_t step) const;
   /// The other format in which this very save is there, too; nothing: it is not.
   std::optional<Format> twin_of(std::int64_t step) const;

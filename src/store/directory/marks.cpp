@@ -75,6 +75,13 @@ void remove_mark(const Location& at, std::int64_t step) {
 
 std::string why_passed_over(const CatalogEntry& entry) {
   if (entry.mark == StepMark::bad) return "somebody has marked it bad";
+  const bool turned = entry.not_finite && !entry.not_finite->turned.empty();
+  if (entry.in_vain == 0 && turned && entry.mark != StepMark::good) {
+    const auto& keys = entry.not_finite->turned;
+    return cat("'", keys.front(), "' ",
+               keys.size() == 1 ? "has" : cat("and ", keys.size() - 1, " more have"),
+               " a NaN or an infinity, and had none in the step before");
+  }
   if (entry.in_vain == 0) return "";
   return cat(entry.in_vain, entry.in_vain == 1 ? " run has" : " runs have",
              " restored it and ended with no newer checkpoint");

@@ -70,7 +70,8 @@ class DatasetRuns final : public RunsFile {
       for (const auto number : mine) {
         if (error) break;
         error.guard([&] {
-          write_run(plan_, number, hand.runs.at(number).bytes, first_file_, nullptr, entries);
+          write_run(plan_, number, hand.runs.at(number).bytes, first_file_, nullptr, entries,
+                    hand.not_finite);
         });
       }
     }

@@ -16,7 +16,8 @@ class OwnRuns final : public RunsFile {
     for (const auto& one : hand.runs) {
       if (error) return;
       error.guard([&] {
-        write_run(plan_, one.first, one.second.bytes, first_file_, file_.get(), entries);
+        write_run(plan_, one.first, one.second.bytes, first_file_, file_.get(), entries,
+                  hand.not_finite);
       });
     }
   }

@@ -80,8 +80,10 @@ class SharedRuns final : public RunsFile {
       const std::span all(one.second.bytes, static_cast<std::size_t>(run.bytes));
       error.guard([&] { file_->write_at_all(offset, error ? all.first(0) : all); });
       if (error) continue;
-      error.guard(
-          [&] { write_run(plan_, one.first, one.second.bytes, first_file_, nullptr, entries); });
+      error.guard([&] {
+        write_run(plan_, one.first, one.second.bytes, first_file_, nullptr, entries,
+                  hand.not_finite);
+      });
     }
     for (auto times = hand.round->most_runs - static_cast<int>(hand.runs.size()); times > 0;
          --times) {
@@ -147,7 +149,7 @@ std::vector<StoredTensor> SharedByRanks::write_with_others(const Job& job, const
   Group& group = *job.group;
   auto range = together(group, [&] {
     return SharedRange(outgoing(state, local, layout.first_file, layout.one_file),
-                       job.options.write.chunk_bytes);
+                       job.options.write.chunk_bytes, draft.not_finite());
   });
   const auto place = find_place(job, range, !local.shards.empty());
   const auto path = draft.path(layout.first_file);

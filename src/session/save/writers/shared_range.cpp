@@ -8,8 +8,11 @@
 #include "layout/offsets.hpp"
 
 namespace cairn {
-SharedRange::SharedRange(Outgoing out, std::int64_t limit)
-    : out_(std::move(out)), checksums_(out_.entries.size()) {
+SharedRange::SharedRange(Outgoing out, std::int64_t limit, NotFiniteKeys* not_finite)
+    : out_(std::move(out)), checksums_(out_.entries.size()), not_finite_(not_finite) {
+  for (const auto& entry : out_.entries) {
+    if (not_finite) looks_.emplace_back(entry.dtype);
+  }
   for (std::size_t e = 0; e < out_.entries.size(); ++e) {
     bytes_ = lay_behind(bytes_, out_.entries[e].slices.front());
     cut(e, limit);
@@ -64,7 +67,7 @@ SharedRange::Bytes SharedRange::fill(std::size_t number) {
     const auto& part = parts_[frame.first];
     const auto bytes = out_.bytes[part.entry].run.subspan(static_cast<std::size_t>(part.offset),
                                                           static_cast<std::size_t>(part.bytes));
-    checksums_[part.entry] = crc32c(bytes, checksums_[part.entry]);
+    look_at(part.entry, bytes);
     return {offset, bytes};
   }
   std::int64_t filled = 0;
@@ -80,14 +83,20 @@ SharedRange::Bytes SharedRange::fill(std::size_t number) {
     } else {
       slice->memory->read(part.box, packed.data());
     }
-    checksums_[part.entry] = crc32c(packed, checksums_[part.entry]);
+    look_at(part.entry, packed);
     filled = at + part.bytes;
   }
   return {offset, {buffer_.get(), static_cast<std::size_t>(frame.bytes)}};
 }
 
+void SharedRange::look_at(std::size_t entry, std::span<const std::byte> bytes) {
+  checksums_[entry] = crc32c(bytes, checksums_[entry]);
+  if (not_finite_) looks_[entry].add(bytes);
+}
+
 std::vector<StoredTensor> SharedRange::take_entries() {
   for (std::size_t e = 0; e < out_.entries.size(); ++e) {
+    if (not_finite_ && looks_[e].found()) not_finite_->insert(out_.entries[e].key);
     if (out_.entries[e].dtype != DType::string) {
       out_.entries[e].slices.front().crc32c = checksums_[e];
     }

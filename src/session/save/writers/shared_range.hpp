@@ -14,7 +14,8 @@ namespace cairn {
 class SharedRange {
  public:
   /// The offsets of the entries become those in the range. No frame has more than `limit` bytes.
-  SharedRange(Outgoing out, std::int64_t limit);
+  /// `not_finite`: see Draft.
+  SharedRange(Outgoing out, std::int64_t limit, NotFiniteKeys* not_finite = nullptr);
 
   std::int64_t bytes() const { return bytes_; }
   std::size_t frames() const { return frames_.size(); }
@@ -49,6 +50,7 @@ class SharedRange {
   };
   void cut(std::size_t entry, std::int64_t limit);
   void append(Part part, std::int64_t limit);
+  void look_at(std::size_t entry, std::span<const std::byte> bytes);
 
   Outgoing out_;
   std::vector<Part> parts_;
@@ -56,6 +58,8 @@ class SharedRange {
   std::int64_t bytes_ = 0, begin_ = 0, largest_ = 0;
   std::unique_ptr<std::byte[]> buffer_;
   std::vector<std::uint32_t> checksums_;
+  NotFiniteKeys* not_finite_;
+  std::vector<FiniteLook> looks_;  // by entry; none where numbers are not looked at
 };
 
 }  // namespace cairn

@@ -34,6 +34,7 @@ struct RunsInHand {
     const std::byte* bytes;
   };
   const DensePlan::Round* round = nullptr;
+  NotFiniteKeys* not_finite = nullptr;  ///< see Draft
   std::map<int, Run> runs;
 };
 

@@ -1,0 +1,86 @@
+#include "model/not_finite.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace cairn {
+namespace {
+
+// In blocks of a fixed length, which compilers make vector instructions of.
+template <class Word>
+bool any_in(std::span<const std::byte> bytes, Word mask) {
+  constexpr std::size_t block = 512;
+  std::array<Word, block> words;
+  for (std::size_t at = 0; at < bytes.size();) {
+    const auto count = std::min(block, (bytes.size() - at) / sizeof(Word));
+    std::memcpy(words.data(), bytes.data() + at, count * sizeof(Word));
+    std::fill(words.begin() + static_cast<std::ptrdiff_t>(count), words.end(), Word{});
+    Word any = 0;
+    for (std::size_t i = 0; i < block; ++i) {
+      any = static_cast<Word>(any | static_cast<Word>((words[i] & mask) == mask));
+    }
+    if (any != 0) return true;
+    at += count * sizeof(Word);
+  }
+  return false;
+}
+
+bool any_of_size(std::size_t size, std::uint64_t mask, std::span<const std::byte> bytes) {
+  switch (size) {
+    case 1:
+      return any_in(bytes, static_cast<std::uint8_t>(mask));
+    case 2:
+      return any_in(bytes, static_cast<std::uint16_t>(mask));
+    case 4:
+      return any_in(bytes, static_cast<std::uint32_t>(mask));
+    default:
+      return any_in(bytes, mask);
+  }
+}
+
+}  // namespace
+
+FiniteLook::FiniteLook(DType dtype) {
+  switch (dtype) {
+    case DType::float64:
+    case DType::complex128:
+      size_ = 8, mask_ = 0x7ff0000000000000u;
+      break;
+    case DType::float32:
+    case DType::complex64:
+      size_ = 4, mask_ = 0x7f800000u;
+      break;
+    case DType::bfloat16:
+      size_ = 2, mask_ = 0x7f80u;
+      break;
+    case DType::float16:
+      size_ = 2, mask_ = 0x7c00u;
+      break;
+    case DType::float8_e5m2:
+      size_ = 1, mask_ = 0x7cu;
+      break;
+    case DType::float8_e4m3fn:  // it has no infinities, and this NaN
+      size_ = 1, mask_ = 0x7fu;
+      break;
+    default:
+      break;
+  }
+}
+
+void FiniteLook::add(std::span<const std::byte> bytes) {
+  if (size_ == 0 || found_) return;
+  if (have_ > 0) {
+    const auto more = std::min(size_ - have_, bytes.size());
+    std::copy_n(bytes.begin(), more, begun_.begin() + static_cast<std::ptrdiff_t>(have_));
+    have_ += more;
+    bytes = bytes.subspan(more);
+    if (have_ < size_) return;
+    found_ = any_of_size(size_, mask_, std::span(begun_).first(size_));
+  }
+  const auto whole = bytes.size() / size_ * size_;
+  found_ = found_ || any_of_size(size_, mask_, bytes.first(whole));
+  have_ = bytes.size() - whole;
+  std::copy(bytes.begin() + static_cast<std::ptrdiff_t>(whole), bytes.end(), begun_.begin());
+}
+
+}  // namespace cairn
