@@ -54,8 +54,12 @@ struct RestoreOptions {
   /// The state's tensor is the box at this offset of a larger stored one: its shape is the box's.
   std::map<std::string, Dims> offset = {};
   /// Keys that the checkpoint may lack: they keep what is in memory (RestoreReport::kept_keys).
+  /// With
+  /// `*` at its end a name means all keys that begin so.
   std::set<std::string> may_be_missing = {};
-  bool all_may_be_missing = false;  ///< a warning names those that are missing
+  /// A warning names those that are missing. restore_latest takes no step for it that has lost them
+  /// by a rule (KeyRule), but an older one that has them.
+  bool all_may_be_missing = false;
   Unused unused = Unused::automatic;
   /// What to do where the stored dtype differs from the state's: by key, and for all other keys.
   /// What does not fit its new dtype is found while bytes move, also with verify_first.
@@ -92,8 +96,8 @@ struct RestoreOptions {
 struct RestoreReport {
   std::int64_t step = 0;
   std::string prefix;
-  /// Keys in the checkpoint that no rank wants, except an object graph and TensorFlow's
-  /// save_counter.
+  /// Keys in the checkpoint that no rank wants, except an object graph, TensorFlow's save_counter,
+  /// and what ranks had for themselves that this job has not.
   std::vector<std::string> unused_keys;
   std::vector<std::string> kept_keys;  ///< keys not in it, as allowed: they keep what is in memory
   /// Newer checkpoints that were passed over, as damaged, marked bad or restored in vain: "step N:

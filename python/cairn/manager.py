@@ -82,6 +82,16 @@ def _text(value):
     return str(value)
 
 
+def _rule(rule):
+    """A rule by key as text."""
+    if isinstance(rule, collections.abc.Mapping) and rule.get("keys") and set(rule) <= {"keys", "last", "every"}:
+        return rule["keys"] + "".join(f":{name}={rule[name]}" for name in ("last", "every") if name in rule)
+    if isinstance(rule, str) and rule:
+        return rule
+    raise _refused("keep.keys cannot be used", f"{rule!r} is no rule",
+                   "Give a text, 'optimizer/*:last=2', or a dict of keys, last and every.")
+
+
 def _number(step):
     """A step as the library takes it."""
     try:
@@ -123,6 +133,8 @@ def _named(options, prefix=""):
             named += _named(value, f"{name}.")
         elif _is_code(value):
             continue
+        elif name == "keep.keys" and isinstance(value, (list, tuple)):
+            named.append((name, ",".join(_rule(one) for one in value)))
         elif isinstance(value, (set, frozenset)):
             named += [(f"{name}.{key}", "true") for key in sorted(value)]
         else:
@@ -464,7 +476,8 @@ class CheckpointManager:
         # After an exception of this rank alone others are not here: nothing collective then.
         if kind is None:
             self.wait()
-        self._close(kind is not None and not issubclass(kind, (SystemExit, KeyboardInterrupt)))
+        gives_up = isinstance(value, SystemExit) and value.code not in (None, 0)
+        self._close(gives_up or (kind is not None and not issubclass(kind, (SystemExit, KeyboardInterrupt))))
 
 
 def set_log(function):

@@ -127,8 +127,8 @@ Json json_of(const CheckpointMeta& meta) {
     thinned.push_back({{"keys", one.keys},
                        {"tensors", one.tensors},
                        {"bytes", one.bytes},
-                       {"after", one.after < 0 ? Json() : Json(one.after)}});
-    if (one.every > 0) thinned.back()["every"] = one.every;
+                       {"after", one.after < 0 ? Json() : Json(one.after)},
+                       {"every", one.every > 0 ? Json(one.every) : Json()}});
   }
   const auto& noted = meta.not_finite;
   return {{"step", meta.step},

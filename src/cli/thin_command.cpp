@@ -46,11 +46,12 @@ std::string find_name(const Address& directory) {
       .at(directory.string());
 }
 
-// Whether every byte of it is right.
-bool is_proved(const Location& place, std::int64_t step) {
+// What is wrong with its bytes; "": nothing.
+std::string what_is_damaged(const Location& place, std::int64_t step) {
   ProgressBar bar(cat("verify ", commit::prefix_name(place.naming, step)));
-  return verify_checkpoint({place.files, place.prefix(step)}, bar.callback()).verdict() ==
-         Verdict::whole;
+  const auto found = verify_checkpoint({place.files, place.prefix(step)}, bar.callback());
+  if (found.verdict() == Verdict::whole) return "";
+  return found.findings.empty() ? "it has changed meanwhile" : found.findings.front().what;
 }
 
 // What is done, or would be. As JSON all is told at the end.
@@ -60,6 +61,7 @@ class Told {
 
   void add(const std::string& prefix, const ThinPlan& plan) {
     bytes_ += plan.bytes;
+    freed_bytes_ += plan.freed_bytes;
     if (json_) {
       done_.push_back({{"prefix", prefix}, {"tensors", plan.tensors}, {"bytes", plan.bytes}});
       return;
@@ -82,18 +84,23 @@ class Told {
                          {"dry_run", options_.dry_run},
                          {"thinned", done_},
                          {"kept", kept_},
-                         {"bytes", bytes_}});
+                         {"bytes", bytes_},
+                         {"freed_bytes", freed_bytes_}});
     }
     if (count_ == 0) return print_line(cat("nothing to thin in ", options_.directory));
-    print_line(cat(bytes_text(static_cast<double>(bytes_)), options_.dry_run ? " would be" : " are",
-                   " given back to the disk"));
+    const auto stay = bytes_ - freed_bytes_;
+    print_line(cat(bytes_text(static_cast<double>(freed_bytes_)),
+                   options_.dry_run ? " would be" : " are", " given back to the disk",
+                   stay == 0 ? ""
+                             : cat("; ", bytes_text(static_cast<double>(stay)),
+                                   " stay there, in files that have other names")));
   }
 
  private:
   const ThinArguments& options_;
   bool json_;
   Json done_ = Json::array(), kept_ = Json::array();
-  std::int64_t bytes_ = 0;
+  std::int64_t bytes_ = 0, freed_bytes_ = 0;
   int count_ = 0;
 };
 
@@ -103,18 +110,46 @@ std::string pattern_text(const std::vector<std::string>& keys) {
   return text;
 }
 
-// The newest that have all, and every byte of it.
+// The newest that have all, and every byte of it. Of those that were read the damage becomes known.
 std::set<std::int64_t> newest_proved(const Location& place, const ThinArguments& options,
-                                     const std::vector<CatalogEntry>& catalog) {
+                                     std::vector<CatalogEntry>& catalog) {
   std::set<std::int64_t> stay;
   for (const auto* entry : restorable(catalog)) {
     if (static_cast<int>(stay.size()) == options.keep_newest) break;
     const bool lacks = std::any_of(options.keys.begin(), options.keys.end(), [&](const auto& key) {
       return entry->find_thinned(key) != nullptr;
     });
-    if (!lacks && is_proved(place, entry->step)) stay.insert(entry->step);
+    if (lacks) continue;
+    const auto at = std::find_if(catalog.begin(), catalog.end(),
+                                 [&](const auto& one) { return one.step == entry->step; });
+    at->damage = what_is_damaged(place, entry->step);
+    if (at->damage.empty()) stay.insert(entry->step);
   }
   return stay;
+}
+
+// Throws where no checkpoint has, or had, a tensor like these: a slip of the pen.
+void require_any(const Location& place, const ThinArguments& options,
+                 const std::vector<CatalogEntry>& catalog) {
+  const bool any = std::any_of(catalog.begin(), catalog.end(), [&](const auto& entry) {
+    for (const auto& key : options.keys) {
+      if (entry.find_thinned(key)) return true;
+    }
+    if (!entry.damage.empty() || !entry.ours || !format_of(entry.format).has_data_files()) {
+      return true;  // nobody looks into it
+    }
+    try {
+      return plan_thinning(place, entry.step, {options.keys, -1}).tensors > 0;
+    } catch (const Error&) {
+      return true;
+    }
+  });
+  if (any) return;
+  throw Error(
+      Code::not_found,
+      cat("no tensor in ", place.directory.string(), " is like ", pattern_text(options.keys)), "",
+      "cairn show tells the keys.")
+      .at(place.directory.string());
 }
 
 // Why nothing of a checkpoint goes; "": it may.
@@ -140,6 +175,7 @@ void thin_directory(const Location& place, const ThinArguments& options,
     throw Error(Code::not_found, cat("there is no step ", step, " in ", place.directory.string()),
                 "", "List what is there with cairn ls.");
   }
+  require_any(place, options, catalog);
   Told told(options, json);
   const auto stay = newest_proved(place, options, catalog);
   const bool explains = !options.steps.empty();

@@ -1,6 +1,9 @@
 #pragma once
 /// Keys that an option means: `*` stands for any characters, `?` for one.
 #include <string_view>
+#include <vector>
+
+#include "cairn/contents.hpp"
 
 namespace cairn {
 
@@ -25,6 +28,15 @@ inline bool matches_key(std::string_view pattern, std::string_view key) {
 inline bool means_key(std::string_view pattern, std::string_view key) {
   return matches_key(pattern, key) ||
          matches_key(pattern, key.substr(0, key.find("/.ATTRIBUTES/")));
+}
+
+/// What tells why a checkpoint has no tensor of this key, or below it; null: nothing does.
+inline const Thinned* find_thinned(const std::vector<Thinned>& all, std::string_view key) {
+  for (const auto& one : all) {
+    const bool below = one.keys.size() > key.size() && one.keys[key.size()] == '/';
+    if (means_key(one.keys, key) || (below && one.keys.starts_with(key))) return &one;
+  }
+  return nullptr;
 }
 
 }  // namespace cairn

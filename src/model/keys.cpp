@@ -1,5 +1,6 @@
 #include "model/keys.hpp"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "base/text.hpp"
@@ -42,6 +43,22 @@ std::string_view without_rank(std::string_view key) {
   const bool is_private =
       is_number(numbers.substr(0, of)) && is_number(numbers.substr(of + middle.size()));
   return is_private ? key.substr(0, at) : key;
+}
+
+std::optional<RankInKey> rank_in(std::string_view key) {
+  constexpr std::string_view part = "rank-";
+  for (auto at = key.find(part); at != key.npos; at = key.find(part, at + 1)) {
+    if (at > 0 && key[at - 1] != '/') continue;
+    const auto begin = at + part.size();
+    const auto end = std::min(key.find_first_not_of("0123456789", begin), key.size());
+    const auto rest = key.substr(end);
+    if (end == begin || (!rest.empty() && !rest.starts_with('/') && !rest.starts_with("-of-"))) {
+      continue;
+    }
+    RankInKey of{key.substr(0, begin)};
+    if (parse_number(std::string(key.substr(begin, end - begin)), of.rank)) return of;
+  }
+  return std::nullopt;
 }
 
 }  // namespace cairn

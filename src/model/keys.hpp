@@ -1,4 +1,6 @@
 #pragma once
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -12,5 +14,13 @@ void check_key(const std::string& key);
 std::string private_key(const std::string& key, int rank, int ranks);
 /// KEY of such a one; of any other key all of it.
 std::string_view without_rank(std::string_view key);
+
+/// Of a key with a part "rank-N", as rank-private items and cairn.torch's per_rank have it: what is
+/// up to the number, and the number.
+struct RankInKey {
+  std::string_view begin;
+  std::int64_t rank = 0;
+};
+std::optional<RankInKey> rank_in(std::string_view key);
 
 }  // namespace cairn

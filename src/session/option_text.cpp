@@ -102,7 +102,7 @@ bool take(KeyRule& rule, Text text) {
       if (!take(rule.every, option.substr(every.size()))) return false;
     } else {
       rule.keys = text;
-      return !rule.keys.empty();
+      return !rule.keys.empty() && option.find('=') == Text::npos;  // else it was to be an option
     }
     text = text.substr(0, at);
   }

@@ -75,12 +75,13 @@ void tell_differences(const RestoreReport& report, const RestoreOptions& options
 }
 
 RestoreReport Restorer::restore_step(std::int64_t step, State& state, const RestoreOptions& options,
-                                     Touched* touched) {
+                                     Touched& touched, bool may_be_older) {
   std::optional<SharedIndex> index;
   RestoreReport report;
   const auto restore_from = [&](std::optional<Format> format) {
     index.emplace(share_index(job, job.prefix(step), format));
-    report = restore_state(job, *index, state, options, {.touched = touched});
+    report = restore_state(job, *index, state, options,
+                           {.touched = &touched, .may_be_older = may_be_older});
   };
   try {
     restore_from(std::nullopt);
@@ -164,9 +165,10 @@ std::optional<Error> Restorer::thinned(std::int64_t step, const Error& error) {
                : told.after < 0
                    ? cat("cairn thin let '", told.keys, "' go")
                    : cat("thinned by the rule '", told.keys, "' after step ", told.after),
-               told.newest < 0 ? "No step here has it. Leave it out of the state."
-                               : cat("The newest step that has it is ", told.newest,
-                                     ". Or leave it out of the state."))
+               cat(told.newest < 0 ? "No step here has it."
+                                   : cat("The newest step that has it is ", told.newest, "."),
+                   " To go without it leave it out of the state, or name it in "
+                   "RestoreOptions::may_be_missing."))
       .at(job.prefix(step).string())
       .of_tensor(error.tensor());
 }
@@ -355,7 +357,7 @@ std::optional<RestoreReport> Restorer::restore_newest(State& state, const Restor
     Touched touched;
     std::optional<RestoreReport> report;
     try {
-      report = restore_step(step, state, options, &touched);
+      report = restore_step(step, state, options, touched, may_fall_back);
     } catch (const Error& error) {
       if (pass_over_thinned(step, error, choices)) continue;
       if (!is_damage(error)) throw;
@@ -412,7 +414,7 @@ RestoreReport Restorer::restore(std::int64_t step, State& state, const RestoreOp
   Touched touched;
   std::optional<RestoreReport> report;
   for (int looks = 64; !report; --looks) try {
-      report = restore_step(step, state, options, &touched);
+      report = restore_step(step, state, options, touched, false);
     } catch (const Error& error) {
       if (const auto went = thinned(step, error)) throw Error(*went);
       if (error.code() == Code::not_found) look_again();

@@ -35,7 +35,8 @@ class Restorer : EngineParts {
   void look_at_earlier_runs();  // local
   void add_those_elsewhere(RestoreChoices&);
   void note_restored(std::int64_t step);
-  RestoreReport restore_step(std::int64_t step, State&, const RestoreOptions&, Touched* = nullptr);
+  RestoreReport restore_step(std::int64_t step, State&, const RestoreOptions&, Touched&,
+                             bool may_be_older);
   std::optional<Format> twin_of(std::int64_t step);
   RestoreChoices choose();
   void look_again();

@@ -121,6 +121,35 @@ class Logs(Case):
             manager.restore_latest({"model": None, "optimizer": None})
         self.assertEqual(manager.restore_latest({"model": None, "optimizer": None}, accept=["2*"])["step"], 3)
 
+    def test_rules_by_turns_and_rules_that_are_none(self):
+        rules = [{"keys": "optimizer/*", "last": 0, "every": 2}]
+        manager = self.manager(keep={"keys": rules, "last": 0})
+        state = {"model": np.zeros(3), "optimizer": {"m": np.ones(2)}}
+        for step in 1, 2, 3, 4:
+            manager.save(step, state)
+        self.assertEqual([manager.open(step).meta["thinned"] for step in (1, 2, 3, 4)],
+                         [[], ["optimizer/*"], [], ["optimizer/*"]])
+        # Not even where all may be missing.
+        self.assertEqual(manager.restore_latest(state, strict=False)["step"], 3)
+        named = manager.restore_latest(state, may_be_missing=["optimizer/*"])
+        self.assertEqual(named["step"], 4)
+        for wrong in ([("optimizer/*", 2)], [""], ["optimizer/*:keep=2"], [{"key": "x"}], [3]):
+            with self.assertRaisesRegex(ValueError, "rule|KEYS"):
+                cairn.CheckpointManager(self.directory + "2", keep={"keys": wrong})
+
+    def test_a_program_that_gives_up_has_had_a_try(self):
+        program = ("import cairn, sys\n"
+                   "with cairn.CheckpointManager(sys.argv[1]) as manager:\n"
+                   "    print(manager.restore_latest({'x': 0})['step'])\n"
+                   "    sys.exit(int(sys.argv[2]))\n")
+        manager = self.manager()
+        for step in 1, 2:
+            manager.save(step, {"x": step})
+        manager.close()
+        steps = [subprocess.run([sys.executable, "-B", "-c", program, self.directory, code], capture_output=True,
+                                text=True).stdout.strip() for code in ("0", "3", "0", "3", "0", "3", "0")]
+        self.assertEqual(steps, ["2"] * 6 + ["1"])
+
     def test_standard_error_where_logging_is_not_set_up(self):
         if logging.getLogger("cairn").hasHandlers():
             self.skipTest("logging is set up")

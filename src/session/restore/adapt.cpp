@@ -104,10 +104,24 @@ Adapted::Adapted(const Job& job, const std::string& prefix, const CheckpointMeta
     calling("Hooks::migrate", [&] { hook(from, migration); });
     finish_ = std::move(migration.finish);
   });
+  if (!from.version.empty() && !own.version.empty() && from.version != own.version) {
+    versions_ = cat("it was saved by ", text_of(from), ", and this is ", text_of(own));
+  }
   const bool other = !from.name.empty() && !own.name.empty() && from.name != own.name;
   if (other && job.root()) {
     log(LogLevel::warning, cat(prefix, " was saved by ", from.name, ", and is read by ", own.name));
   }
+}
+
+Error Adapted::with_versions(const Error& error) const {
+  const bool fits_not = error.code() == Code::not_found || error.code() == Code::invalid_argument;
+  if (versions_.empty() || !fits_not) return error;
+  const auto& reason = error.reason();
+  return Error(error.code(), error.problem(), cat(reason, reason.empty() ? "" : "; ", versions_),
+               error.way_out())
+      .at(error.path())
+      .of_tensor(error.tensor())
+      .on_rank(error.rank());
 }
 
 void Adapted::finish(Group& group) const {

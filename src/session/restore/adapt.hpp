@@ -27,6 +27,9 @@ class Adapted {
 
   State& state() { return state_ ? *state_ : given_; }
   const RestoreOptions& options() const { return options_ ? *options_ : given_options_; }
+  /// What does not fit a state may be what another version has called otherwise: the same error,
+  /// with both versions.
+  Error with_versions(const Error&) const;
   /// Collective. When all is filled.
   void finish(Group&) const;
 
@@ -36,6 +39,7 @@ class Adapted {
   std::optional<State> state_;
   std::optional<RestoreOptions> options_;
   bool migrates_ = false;
+  std::string versions_;  // empty: they are the same, or nobody says
   std::function<void()> finish_;
 };
 

@@ -1,6 +1,7 @@
 #include "session/restore/left_over.hpp"
 
 #include <algorithm>
+#include <map>
 #include <vector>
 
 #include "base/text.hpp"
@@ -83,12 +84,37 @@ void refuse_left_over(Group& group, const CheckpointContents& contents, const Te
   if (!left.empty()) refuse(contents, left);
 }
 
-std::string some_of(const std::vector<std::string>& keys, std::size_t most) {
+namespace {
+
+// Many keys by the first part of their paths, those with most first: optimizer/* (74), step.
+std::string by_groups(const std::vector<std::string>& keys, std::size_t most) {
+  std::map<std::string, std::size_t> counts;
+  for (const auto& key : keys) {
+    const auto name = shown_name(key);
+    const auto end = name.find('/');
+    ++counts[end == name.npos ? name : name.substr(0, end) + "/*"];
+  }
+  std::vector<std::pair<std::string, std::size_t>> groups(counts.begin(), counts.end());
+  std::stable_sort(groups.begin(), groups.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
   std::string list;
-  for (std::size_t i = 0; i < std::min(keys.size(), most); ++i) {
+  std::size_t told = 0;
+  for (std::size_t i = 0; i < std::min(groups.size(), most); ++i) {
+    const auto& [name, count] = groups[i];
+    list += cat(i > 0 ? ", '" : "'", name, "'", count > 1 ? cat(" (", count, ")") : "");
+    told += count;
+  }
+  return told == keys.size() ? list : cat(list, " and ", keys.size() - told, " more");
+}
+
+}  // namespace
+
+std::string some_of(const std::vector<std::string>& keys, std::size_t most) {
+  if (keys.size() > most) return by_groups(keys, most);
+  std::string list;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
     list += cat(i > 0 ? ", '" : "'", shown_name(keys[i]), "'");
   }
-  if (keys.size() > most) list += cat(" and ", keys.size() - most, " more");
   return list;
 }
 

@@ -24,7 +24,7 @@ void refuse_left_over(Group&, const CheckpointContents&, const TensorFinder&,
 void require_all_used(const RestoreOptions&, const std::string& where,
                       const std::vector<std::string>& unused_keys);
 
-/// The first few of many keys.
+/// Keys; where there are more than so many, groups of them with their numbers.
 std::string some_of(const std::vector<std::string>& keys, std::size_t most = 5);
 
 /// Keys of the state in memory that the application has already, but for those that are kept: what

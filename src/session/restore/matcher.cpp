@@ -93,8 +93,15 @@ const std::string& Matcher::stored_name(const std::string& key) const {
   return renamed == options_.rename.end() ? key : renamed->second;
 }
 
+bool is_named_as_missing(const RestoreOptions& options, std::string_view key) {
+  const auto& names = options.may_be_missing;
+  return std::any_of(names.begin(), names.end(), [&](std::string_view name) {
+    return name == key || (name.ends_with('*') && key.starts_with(name.substr(0, name.size() - 1)));
+  });
+}
+
 bool Matcher::may_be_missing(const std::string& key) const {
-  return options_.all_may_be_missing || options_.may_be_missing.count(key) != 0;
+  return options_.all_may_be_missing || is_named_as_missing(options_, key);
 }
 
 const StoredTensor* Matcher::find(const std::string& key, const std::string& variable) const {

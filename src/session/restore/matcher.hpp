@@ -15,6 +15,9 @@ namespace cairn {
 /// In errors: the checkpoint, or other ranks' memory, which has no prefix.
 std::string name_of(const CheckpointContents&);
 
+/// Whether RestoreOptions::may_be_missing has the key.
+bool is_named_as_missing(const RestoreOptions&, std::string_view key);
+
 /// All members throw as resolve() says. `key` is the state's, also in errors.
 class Matcher {
  public:

@@ -56,6 +56,16 @@ std::vector<Setting> settings_of(const RestoreOptions& options) {
   return all;
 }
 
+// `*` at the end stands for whatever follows, where an option takes that.
+bool has(const SeenState& state, std::string_view key) {
+  if (state.find(key)) return true;
+  if (!key.ends_with('*')) return false;
+  key.remove_suffix(1);
+  const auto tensors = state.tensors();
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [&](const auto& one) { return one.first.starts_with(key); });
+}
+
 // Collective. Each key that the options name is in the state of some rank.
 void require_known(Group& group, const TensorFinder& finder, const SeenState& state,
                    const RestoreOptions& options) {
@@ -66,7 +76,7 @@ void require_known(Group& group, const TensorFinder& finder, const SeenState& st
   for (const auto& key : options.may_be_missing) named.emplace_back("may_be_missing", key);
   if (named.empty()) return;
   std::vector<std::int64_t> known;
-  for (const auto& [option, key] : named) known.push_back(state.find(key) != nullptr);
+  for (const auto& [option, key] : named) known.push_back(has(state, key));
   std::vector<std::string_view> stored;  // of the first ones, those to rename
   for (const auto& [key, name] : options.rename) {
     stored.emplace_back(name);

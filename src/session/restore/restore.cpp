@@ -10,10 +10,13 @@
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
 #include "group/collectives.hpp"
+#include "model/key_pattern.hpp"
+#include "model/keys.hpp"
 #include "session/restore/adapt.hpp"
 #include "session/restore/find_tensor.hpp"
 #include "session/restore/indexed_wants.hpp"
 #include "session/restore/left_over.hpp"
+#include "session/restore/matcher.hpp"
 #include "session/restore/resolve_restore.hpp"
 #include "session/restore/restore_tensors.hpp"
 #include "session/restore/sparse_wants.hpp"
@@ -140,7 +143,50 @@ void fill_what_grows(WantedState& mine, const std::map<int, std::string>& string
   }
 }
 
-// What is stored and was not wanted, but for what savers and the bookkeeping have.
+void end_with_savers(const Job& job, const CheckpointContents& contents, Touched* touched) {
+  restore_savers(job, contents, touched);
+  if (!job.root() || !lacks_metadata(contents)) return;
+  log(LogLevel::warning, cat("the metadata of ", contents.prefix,
+                             " cannot be read: only its name says which step it is"));
+}
+
+WantedState resolve_adapted(const Job& job, const CheckpointContents& contents,
+                            const TensorFinder& finder, const SeenState& state,
+                            const Adapted& adapted) try {
+  return resolve(*job.group, contents, finder, state, adapted.options(), job.row_plans.get());
+} catch (const Error& error) {
+  throw Error(adapted.with_versions(error));
+}
+
+// All keys may be missing: of those that a program has not saved before, not of those that a rule
+// has let go of this step.
+void require_not_let_go(const CheckpointContents& contents, const std::set<std::string>& kept,
+                        const RestoreOptions& options) {
+  if (!contents.meta || !options.all_may_be_missing) return;
+  for (const auto& key : kept) {
+    const auto* rule = find_thinned(contents.meta->thinned, key);
+    if (!rule || is_named_as_missing(options, key)) continue;
+    throw Error(Code::not_found, cat("'", key, "' is not in ", contents.prefix),
+                cat("it was let go by '", rule->keys, "'"),
+                "Name it in RestoreOptions::may_be_missing.")
+        .at(contents.prefix)
+        .of_tensor(key);
+  }
+}
+
+// Begins of keys up to the number of the rank that had what they mean, such as "loader/rank-".
+std::set<std::string_view> begins_by_rank(const CheckpointContents& contents,
+                                          const Wanted& wanted) {
+  std::set<std::string_view> begins;
+  for (std::size_t t = 0; t < contents.tensors.size(); ++t) {
+    if (!wanted.has(t)) continue;
+    if (const auto of = rank_in(contents.tensors[t].key)) begins.insert(of->begin);
+  }
+  return begins;
+}
+
+// What is stored and was not wanted, but for what savers and the bookkeeping have, and what ranks
+// had for themselves that this job has not.
 std::vector<std::string> unused_keys(const Job& job, const CheckpointContents& contents,
                                      const TensorFinder& finder, const Wanted& wanted) {
   std::set<std::string> of_savers;
@@ -150,9 +196,12 @@ std::vector<std::string> unused_keys(const Job& job, const CheckpointContents& c
     of_savers.insert(keys.begin(), keys.end());
   }
   std::vector<std::string> unused;
+  const auto by_rank = begins_by_rank(contents, wanted);
   for (std::size_t t = 0; t < contents.tensors.size(); ++t) {
     const auto& tensor = contents.tensors[t];
     if (of_savers.count(tensor.key) || wanted.has(t) || finder.is_bookkeeping(tensor)) continue;
+    const auto of = rank_in(tensor.key);
+    if (of && of->rank >= job.group->size() && by_rank.contains(of->begin)) continue;
     unused.push_back(tensor.key);
   }
   return unused;
@@ -169,8 +218,9 @@ RestoreReport restore_state(const Job& job, const SharedIndex& index, State& giv
   if (extras.savers) require_savers_known(job, contents);
   const TensorFinder finder(contents);
   const SeenState seen(state, contents);
-  auto mine = resolve(*job.group, contents, finder, seen, options, job.row_plans.get());
+  auto mine = resolve_adapted(job, contents, finder, seen, adapted);
   const auto wanted = gather_wants(job, index, mine);
+  if (extras.may_be_older) require_not_let_go(contents, wanted.kept, options);
   RestoreReport report;
   report.prefix = contents.prefix;
   if (contents.meta) report.step = contents.meta->step;
@@ -198,11 +248,7 @@ RestoreReport restore_state(const Job& job, const SharedIndex& index, State& giv
       tell_filled(seen, mine);
     });
   }
-  if (extras.savers) restore_savers(job, contents, extras.touched);
-  if (extras.savers && job.root() && lacks_metadata(contents)) {
-    log(LogLevel::warning, cat("the metadata of ", contents.prefix,
-                               " cannot be read: only its name says which step it is"));
-  }
+  if (extras.savers) end_with_savers(job, contents, extras.touched);
   report.kept_keys.assign(wanted.kept.begin(), wanted.kept.end());
   adapted.finish(*job.group);
   return report;

@@ -28,6 +28,7 @@ struct Touched {
 struct RestoreExtras {
   bool savers = true;          // call the registered ones
   Touched* touched = nullptr;  // filled, if not null
+  bool may_be_older = false;   // another step is taken where this one has lost keys by a rule
 };
 
 /// Collective. Calls the savers that took part in the checkpoint, and adds their names to

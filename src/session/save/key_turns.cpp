@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <memory>
 #include <set>
+#include <utility>
 
+#include "base/text.hpp"
+#include "cairn/log.hpp"
 #include "group/collectives.hpp"
 #include "model/key_pattern.hpp"
 #include "model/seen_state.hpp"
@@ -94,8 +97,26 @@ State without(const State& given, const std::vector<KeyRule>& rules,
 
 }  // namespace
 
+// A rule that no key fits lets nothing go, and a disk fills.
+void KeyTurns::warn_of_rules(Group& group, const State& state) {
+  std::vector<std::int64_t> fits(rules_.size());
+  for (const auto& one : state.tensors()) {
+    for (std::size_t i = 0; i < rules_.size(); ++i) {
+      if (fits[i] == 0) fits[i] = means_key(rules_[i].keys, one.first);
+    }
+  }
+  group.all_reduce(fits, Group::Op::max);
+  for (std::size_t i = 0; i < rules_.size(); ++i) {
+    if (fits[i] != 0 || group.rank() != 0) continue;
+    log(LogLevel::warning, cat("no tensor of the state has a key like '", rules_[i].keys,
+                               "', of which keep.keys has a rule"));
+  }
+}
+
 std::optional<State> KeyTurns::leave_out(Group& group, const State& given) {
   left_out_.clear();
+  if (rules_.empty()) return std::nullopt;
+  if (!std::exchange(knows_rules_, true)) warn_of_rules(group, given);
   std::vector<KeyRule> rules;
   for (std::size_t i = 0; i < since_.size(); ++i) {
     if (since_[i] > 0) rules.push_back(rules_[i]);

@@ -32,6 +32,9 @@ class KeyTurns {
   const std::vector<KeyRule>& rules_;
   std::vector<std::int64_t> since_;  // saves since a rule's tensors were saved; empty: all are due
   std::vector<Thinned> left_out_;
+  bool knows_rules_ = false;  // that a key fits each
+
+  void warn_of_rules(Group&, const State&);  // collective
 };
 
 }  // namespace cairn

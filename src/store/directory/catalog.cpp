@@ -284,10 +284,7 @@ void sort_entries(std::vector<CatalogEntry>& entries, const StatePlaces& places)
 }  // namespace
 
 const Thinned* CatalogEntry::find_thinned(std::string_view key) const {
-  for (const auto& one : thinned) {
-    if (means_key(one.keys, key) || one.keys.starts_with(cat(key, '/'))) return &one;
-  }
-  return nullptr;
+  return cairn::find_thinned(thinned, key);
 }
 
 CatalogEntry look_at_step(const Location& at, std::int64_t step) {

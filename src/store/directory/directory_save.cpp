@@ -110,8 +110,13 @@ void Directory::committed(const Prepared& prepared, bool volatile_commit,
   recorder_.saved(save.step);
   if (policy_.metrics.empty()) return;
   metrics_.saved(prepared.meta);
-  metrics_.write(place_, policy_.metrics, std::ssize(restorable(history_.catalog())),
-                 recorder_.status());
+  // Those that stay when retention has let go what goes after this save.
+  const auto live = restorable(history_.catalog());
+  const auto decisions = decide_retention(history_.catalog(), policy_.keep);
+  const auto stay = std::count_if(live.begin(), live.end(), [&](const auto* one) {
+    return decisions[static_cast<std::size_t>(one - history_.catalog().data())].stays;
+  });
+  metrics_.write(place_, policy_.metrics, stay, recorder_.status());
 }
 
 // Of rank 0 alone: an exception would take it another way than the others.

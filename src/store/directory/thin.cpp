@@ -47,6 +47,10 @@ class Thinner {
   bool any() const { return plan_.tensors > 0; }
 
   ThinPlan plan() {
+    for (const auto& [file, bytes] : lost_bytes_) {
+      const auto status = files_.status(data_path(contents_, file));
+      if (status && status->names == 1) plan_.freed_bytes += bytes;
+    }
     const auto extents = kept_extents();
     for (const auto& [file, gaps] : gaps_by_file(extents, false)) {
       const auto path = data_path(contents_, file);
@@ -181,6 +185,7 @@ class Thinner {
       for (const auto& slice : tensor.slices) {
         went.bytes += slice.stored_bytes;
         plan_.bytes += slice.stored_bytes;
+        lost_bytes_[slice.file] += slice.stored_bytes;
         lost_files_.insert(slice.file);
       }
     }
@@ -318,9 +323,10 @@ class Thinner {
   const ThinRequest& request_;
   CheckpointContents contents_;
   std::vector<StoredTensor> kept_;
-  std::set<std::string> dropped_;      // keys
-  std::set<std::int32_t> lost_files_;  // that something has gone of
-  std::vector<Thinned> went_;          // by pattern
+  std::set<std::string> dropped_;                    // keys
+  std::set<std::int32_t> lost_files_;                // that something has gone of
+  std::map<std::int32_t, std::int64_t> lost_bytes_;  // of what goes, by file
+  std::vector<Thinned> went_;                        // by pattern
   ThinPlan plan_;
 };
 

@@ -27,6 +27,7 @@ struct ThinRequest {
 struct ThinPlan {
   std::int64_t tensors = 0;
   std::int64_t bytes = 0;         ///< as they are stored
+  std::int64_t freed_bytes = 0;   ///< of these; the rest is in files that have other names, too
   std::int64_t copied_bytes = 0;  ///< of files with other names, which are written anew without it
   std::int64_t room_bytes = 0;    ///< that this takes meanwhile
 };

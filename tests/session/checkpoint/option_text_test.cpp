@@ -76,7 +76,7 @@ TEST(OptionText, RulesByKey) {
   set_option(options, "keep.keys", "a:every=10,b:c:every=2:last=0");
   EXPECT_EQ(options.keep.keys, (std::vector<KeyRule>{{"a", 2, 10}, {"b:c", 0, 2}}));
   EXPECT_EQ(option_text(options, "keep.keys"), "a:last=2:every=10,b:c:last=0:every=2");
-  for (const auto* wrong : {"optimizer/*:last=x", ":last=3", "a,", "a:every=", ":every=1:last=2"}) {
+  for (const auto* wrong : {"optimizer/*:last=x", ":last=3", "a,", "a:every=", ":every=1:last=2", "a:keep=2"}) {
     expect_error([&] { set_option(options, "keep.keys", wrong); }, Code::invalid_argument,
                  HasSubstr("KEYS, with :last=NUMBER"));
   }

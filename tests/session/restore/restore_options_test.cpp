@@ -191,6 +191,26 @@ TEST_P(RestoreInto, MissingKeysKeepWhatIsInMemory) {
   });
 }
 
+TEST_P(RestoreInto, NamesThatEndInAStarMeanAllThatBeginSo) {
+  job([](CheckpointManager& manager, Group&) {
+    double x = 5, first = 6, second = 7;
+    State state;
+    state.add("x", x).add("new/first", first).add("new/second", second);
+    const RestoreOptions how{.may_be_missing = {"new/*"}, .unused = Unused::silent};
+    EXPECT_THAT(manager.restore(1, state, how).kept_keys, ElementsAre("new/first", "new/second"));
+    EXPECT_EQ(x, 0.1);
+    expect_error(Code::invalid_argument, HasSubstr("names 'old/*', which is in no rank's state"),
+                 [&] {
+                   manager.restore(1, state, {.may_be_missing = {"new/*", "old/*"}});
+                 });
+    double other = 0;
+    State missing;
+    missing.add("x", x).add("newer", other);
+    expect_error(Code::invalid_argument, HasSubstr("new/*"),
+                 [&] { manager.restore(1, missing, how); });
+  });
+}
+
 TEST_P(RestoreInto, UnusedKeysAreAnErrorIfAsked) {
   job([](CheckpointManager& manager, Group& group) {
     double x = 5;

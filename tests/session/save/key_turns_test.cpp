@@ -108,6 +108,38 @@ TEST_P(KeyTurns, OneSaveInSoManyHasThem) {
   });
 }
 
+TEST_P(KeyTurns, ThatAllMayBeMissingIsNoReasonToGoWithout) {
+  job([&](Model& model) {
+    for (const auto step : {1, 2}) model.save(step, false);
+    double fresh = 7;
+    model.state.add("optimizer/fresh", fresh);
+    const auto report = model.manager.restore_latest(model.state, {.all_may_be_missing = true});
+    EXPECT_EQ(report->step, 1);
+    EXPECT_THAT(report->kept_keys, ElementsAre("optimizer/fresh"));
+    EXPECT_EQ(model.moment, -model.value(1));
+    // Who names them goes without, and so does who asks for the step.
+    const RestoreOptions named{.may_be_missing = {"optimizer/*"}};
+    EXPECT_EQ(model.manager.restore_latest(model.state, named)->step, 2);
+    model.manager.restore(1, model.optimizer, {.unused = Unused::silent});
+    EXPECT_EQ(model.manager.restore(2, model.state, {.all_may_be_missing = true}).step, 2);
+    EXPECT_EQ(model.weight, model.value(2));
+    EXPECT_EQ(model.moment, -model.value(1));
+  });
+}
+
+TEST_P(KeyTurns, ARuleThatNoKeyFitsIsTold) {
+  options_.keep.keys.push_back({.keys = "optimiser/*"});
+  std::vector<std::string> told;
+  set_log_sink([&](LogLevel level, std::string_view text) {
+    if (level == LogLevel::warning) told.emplace_back(text);
+  });
+  job([&](Model& model) {
+    for (const auto step : {1, 2}) model.save(step, false);
+  });
+  set_log_sink({});
+  EXPECT_THAT(told, ElementsAre(HasSubstr("no tensor of the state has a key like 'optimiser/*'")));
+}
+
 TEST_P(KeyTurns, WhatFailedIsMadeUpFor) {
   job([&](Model& model) {
     for (const auto step : {1, 2, 3}) model.save(step, false);
