@@ -19,8 +19,8 @@ from .checkpoint import Checkpoint, Tensor, checkpoints, open, steps
 from .cursor import Cursor
 from .leaves import described, indexed, nothing, patches, private
 from .leaves import ragged, resizable, slice, sparse
-from .manager import CheckpointManager, PerDevicePolicy, Saver, restore_hdf5
-from .manager import set_log, set_wait_limits
+from .manager import CheckpointManager, restore_hdf5, set_log, set_wait_limits
+from .options import PerDevicePolicy, Saver
 
 __all__ = [
     "BundleWriter",

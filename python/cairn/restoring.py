@@ -9,23 +9,10 @@ from . import dtypes, forms, keys, own
 from ._cairn import State
 from .cursor import Cursor
 from .forms import PARTS, PLAIN
-from .leaves import Described, Private, Resizable, _error, _refused, as_array, as_bytes
+from .leaves import Described, Private, Resizable, _error, as_array, as_bytes
 from .making import Making, text_of
+from .options import is_pattern
 from .saving import NOTHING, as_numbers, below, kind_of_all, require_dict
-
-
-def is_pattern(name):
-    return isinstance(name, str) and name.endswith("*")
-
-
-def without_strict(options):
-    """strict stands for two options, which count more where they are given."""
-    strict = options.pop("strict", None)
-    if strict is None:
-        return options
-    if not isinstance(strict, bool):
-        raise _refused("the option strict cannot be used", f"it is {strict!r}", "Give True or False.")
-    return {**({"unused": "error"} if strict else {"unused": "warn", "all_may_be_missing": True}), **options}
 
 
 class Restoring(Making):

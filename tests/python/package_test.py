@@ -16,6 +16,7 @@ import cairn
 import cairn.checkpoint
 import cairn.leaves
 import cairn.manager
+import cairn.options
 import numpy as np
 from case import BUILT, Case, bits, stub_errors, values
 from causes_test import Causes  # noqa: F401
@@ -476,7 +477,8 @@ class BadInput(Case):
 
 class Package(Case):
     def test_examples_of_the_docstrings(self):
-        for module in [cairn, cairn.bundle, cairn.checkpoint, cairn.cursor, cairn.leaves, cairn.manager]:
+        for module in [cairn, cairn.bundle, cairn.checkpoint, cairn.cursor, cairn.leaves, cairn.manager,
+                       cairn.options]:
             failed, tried = doctest.testmod(module)
             self.assertGreater(tried, 0, module)
             self.assertEqual(failed, 0, module)
