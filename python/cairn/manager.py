@@ -96,7 +96,9 @@ class CheckpointManager:
     options    by their C++ names (docs/python.md); a group of options is a dict:
                max_to_keep=3, write={"part_records": True}, store={"format": "hdf5"}.
                Functions: hooks={"before_save": [f]}, called with the step before a save looks at
-               the state, and "savers": [cairn.Saver(…)]; store={"policy": f}, a sharding policy
+               the state, "savers": [cairn.Saver(…)], and "migrate": f, called with who saved it
+               (cairn.Application) and a cairn.Migration when a checkpoint of another version than
+               store={"application": {"version": …}} is about to be restored; store={"policy": f}, a sharding policy
                (cairn.MaxShardSizePolicy, or a function: see save), and "device_of": f, which is given
                the rank and a tensor and returns a device, such as
                "/job:worker/replica:0/task:0/device:CUDA:1"; when={"clock": f}, seconds since 1970;
@@ -210,7 +212,7 @@ class CheckpointManager:
             if restoring:
                 _cairn.check_restore_options(named)
                 binding = self._restoring(state, options.get("rename") or {})
-                binding.classes = own.Classes(state, types)
+                binding.classes, binding.options = own.Classes(state, types), options
                 return number, binding, named
             kept = Kept(code_of(options))
             _cairn.check_save_options(named, kept.through())
@@ -235,11 +237,11 @@ class CheckpointManager:
         step, binding, named = self._arguments(step, state, options, restoring=True, types=types)
         try:
             if step is _NEWEST:
-                report = self._native.restore_latest(binding.native, binding.make, named)
+                report = self._native.restore_latest(binding, named)
             else:
-                report = self._native.restore(step, binding.native, binding.make, named)
+                report = self._native.restore(step, binding, named)
             if report is not None:
-                self._native.agree(binding.put_back)  # which calls load_state_dict and the like
+                self._native.agree(binding.done)  # which calls load_state_dict and the like
         finally:
             binding.release()
         return report

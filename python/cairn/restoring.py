@@ -11,7 +11,8 @@ from .cursor import Cursor
 from .forms import PARTS, PLAIN
 from .leaves import Described, Private, Resizable, _error, as_array, as_bytes
 from .making import Making, text_of
-from .options import is_pattern
+from .migration import Application, Migration
+from .options import is_pattern, of_restore
 from .saving import NOTHING, as_numbers, below, kind_of_all, require_dict
 
 
@@ -27,8 +28,15 @@ class Restoring(Making):
     def __init__(self, values, rename=()):
         require_dict(values)
         self.native = State()
-        self._values, self._rename = values, dict(rename)
+        self._values, self._given_rename = values, rename
+        self.options = {}  # of this call, as the application gave them
+        self._migration, self._extra = None, {}  # of the checkpoint that is tried
         self.classes = own.Classes(values)
+        self._rename_by(rename)
+        self._forget()
+
+    def _rename_by(self, rename):
+        self._rename = dict(rename)
         self._prefixes = {}  # names that begin so begin otherwise in the checkpoint
         for name in list(filter(is_pattern, self._rename)):
             stored = self._rename.pop(name)
@@ -36,7 +44,6 @@ class Restoring(Making):
                 raise _error(name, f"rename has a * at its end, and none in '{stored}'",
                              "Give both, or neither.")
             self._prefixes[name[:-1]] = stored[:-1]
-        self._forget()
 
     def _forget(self):
         super()._forget()
@@ -46,14 +53,30 @@ class Restoring(Making):
         self._seen = set()  # keys, before they are renamed
         self._whole, self._apart, self._kept = [], [], []
 
-    def make(self, stored=None):
-        """Called by the library for each checkpoint that it tries, with what that holds. Without one
-        each value has the dtype and shape that it has in the dict."""
+    def migrate(self, function, name, version, commit):
+        """Called by the library before make() for a checkpoint that another version of the application saved:
+        its function says how to restore that one. Returns the options."""
+        self._migration = Migration(self._values, self.options)
+        function(Application(name, version, commit), self._migration)
+        return of_restore(self._migration.options)
+
+    def make(self, stored=None, migrated=False):
+        """Called by the library for each checkpoint that it tries, with what that holds, and whether migrate()
+        was called for it. Without one each value has the dtype and shape that it has in the dict."""
         self._forget()
+        if not migrated:
+            self._migration = None
+        how = self._migration
+        self._rename_by(self._given_rename if how is None else how.options.get("rename") or {})
+        self._extra = {} if how is None else how.extra
         self._stored = stored
         said = None if stored is None else stored.said_of_all(forms.NAME)
         self._module = None if said is None else json.loads(said)  # that saved it
         self._fit_all("", self._values)
+        if self._extra:
+            require_dict(self._extra)
+            self.classes.see(self._extra)
+            self._fit_all("", self._extra)
         self.classes.require_all()
         for key, same in self._tied:
             if same not in self._arrays:
@@ -99,10 +122,16 @@ class Restoring(Making):
         for one in self._put_back:
             one()
 
+    def done(self):
+        """When all bytes are there."""
+        self.put_back()
+        if self._migration is not None:
+            self._migration._end()
+
     def release(self):
         """Nothing of the application's is kept alive."""
         self._forget()
-        self.native = self._values = self.classes = None
+        self.native = self._values = self._extra = self.classes = self._migration = self.options = None
 
     # -- what the dict has there --------------------------------------------------------------------
 

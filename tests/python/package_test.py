@@ -27,6 +27,7 @@ from intruders_test import Arguments, Intruders  # noqa: F401
 from own_test import Own  # noqa: F401
 from kinds_test import Code, Kinds  # noqa: F401
 from values_test import Alive, Values  # noqa: F401
+from versions_test import Versions  # noqa: F401
 
 GOLDEN = os.environ.get("CAIRN_GOLDEN_DIR")
 DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
