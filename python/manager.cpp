@@ -167,6 +167,7 @@ py::dict dict_of(const SaveStatistics& save) {
   told["plan_reused"] = save.plan_reused;
   told["bytes"] = save.bytes;
   told["files"] = save.files;
+  told["peak_resident_bytes"] = save.peak_resident_bytes;
   told["blocked_seconds"] = save.blocked_seconds;
   told["total_seconds"] = save.total_seconds;
   const auto& stages = save.seconds;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/process_memory.hpp"
 #include "base/text.hpp"
 #include "base/unwinding.hpp"
 #include "cairn/log.hpp"
@@ -54,6 +55,7 @@ void Landing::merge(Flight& flight) {
   auto& figures = flight.figures;
   figures.bytes = bytes_of(flight.result.entries) - flight.result.frozen.shared_bytes;
   figures.recycled_files = flight.result.counts.recycled;
+  figures.peak_resident_bytes = peak_resident_bytes();
   flight.result.joined = save_format_of(job).merge(*job.group, std::move(flight.result.entries),
                                                    *flight.plan, figures);
   flight.result.merged = true;
