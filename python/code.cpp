@@ -11,6 +11,7 @@
 #include "cairn/async.hpp"
 #include "cairn/error.hpp"
 #include "cairn/sharding.hpp"
+#include "stored.hpp"
 
 namespace cairn::python {
 namespace {
@@ -88,10 +89,21 @@ RegisteredSaver saver_of(const py::handle& one) {
   return saver;
 }
 
+Migrate migrate_of(const py::object& value) {
+  if (!PyCallable_Check(value.ptr())) {
+    throw Error(Code::invalid_argument, "hooks.migrate cannot be used", "it is no function",
+                "Give one function, which looks at the version.");
+  }
+  return [function = Callable(value)](const Application& from, Migration& how) {
+    auto* maker = dynamic_cast<PythonMaker*>(how.state.maker().get());
+    if (maker) maker->migrate(function, from, how.options);
+  };
+}
+
 [[noreturn]] void refuse(const std::string& name) {
   throw Error(Code::invalid_argument, cat("'", name, "' is no option that is a function"), "",
-              "Functions may be: hooks.before_save, hooks.savers, store.policy, store.device_of, "
-              "when.clock, async.on_change.");
+              "Functions may be: hooks.before_save, hooks.savers, hooks.migrate, store.policy, "
+              "store.device_of, when.clock, async.on_change.");
 }
 
 }  // namespace
@@ -136,6 +148,8 @@ void set_code(ManagerOptions& options, const Functions& code) {
       options.store.policy = policy_of(value);
     } else if (name == "hooks.savers") {
       for (const auto& one : py::list(value)) options.hooks.savers.push_back(saver_of(one));
+    } else if (name == "hooks.migrate") {
+      options.hooks.migrate = migrate_of(value);
     } else if (name == "store.device_of") {
       options.store.device_of = [function = Callable(value)](int rank, const LocalTensor& tensor) {
         const py::gil_scoped_acquire lock;  // what it is told is Python's, too

@@ -88,6 +88,9 @@ class Callable {
     }
   }
 
+  /// Under the interpreter's lock.
+  const py::object& function() const { return *function_; }
+
  private:
   std::shared_ptr<py::object> function_;
 };
@@ -97,8 +100,8 @@ inline constexpr auto ignore = [](const py::object&) {};
 
 /// Options by name whose values are functions, policies, or lists of functions.
 using Functions = std::map<std::string, py::object>;
-/// hooks.before_save, hooks.savers, store.policy, store.device_of, when.clock, async.on_change.
-/// Throws invalid_argument for other names.
+/// hooks.before_save, hooks.savers, hooks.migrate, store.policy, store.device_of, when.clock,
+/// async.on_change. Throws invalid_argument for other names.
 void set_code(ManagerOptions& options, const Functions& code);
 /// policy.
 void set_code(SaveOptions& options, const Functions& code);

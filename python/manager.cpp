@@ -7,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "bindings.hpp"
+#include "cairn/application.hpp"
 #include "cairn/checkpoint.hpp"
 #include "cairn/hdf5.hpp"
 #include "code.hpp"
@@ -166,6 +167,7 @@ py::dict dict_of(const SaveStatistics& save) {
   told["plan_reused"] = save.plan_reused;
   told["bytes"] = save.bytes;
   told["files"] = save.files;
+  told["peak_resident_bytes"] = save.peak_resident_bytes;
   told["blocked_seconds"] = save.blocked_seconds;
   told["total_seconds"] = save.total_seconds;
   const auto& stages = save.seconds;
@@ -256,20 +258,18 @@ void add_manager(py::module_& module) {
                  [&](auto& manager) { return manager.save_async(step, state.state, save); });
            })
       .def("restore",
-           [](Manager& self, std::int64_t step, PythonState& state, const py::object& make,
-              const Named& options) {
+           [](Manager& self, std::int64_t step, const py::object& binding, const Named& options) {
              const auto restore = options_of<RestoreOptions>(options);
-             const Making making(state, make);
+             Making making(binding);
              return dict_of(self.with(
-                 [&](auto& manager) { return manager.restore(step, state.state, restore); }));
+                 [&](auto& manager) { return manager.restore(step, making.state(), restore); }));
            })
       .def("restore_latest",
-           [](Manager& self, PythonState& state, const py::object& make,
-              const Named& options) -> py::object {
+           [](Manager& self, const py::object& binding, const Named& options) -> py::object {
              const auto restore = options_of<RestoreOptions>(options);
-             const Making making(state, make);
+             Making making(binding);
              const auto report = self.with(
-                 [&](auto& manager) { return manager.restore_latest(state.state, restore); });
+                 [&](auto& manager) { return manager.restore_latest(making.state(), restore); });
              return report ? py::object(dict_of(*report)) : py::none();
            })
       .def("poll", [](Manager& self) { return self.with([](auto& m) { return m.poll(); }); })
@@ -349,6 +349,8 @@ void add_manager(py::module_& module) {
     python::agree(made.attr("put_back"), verdict);
     return dict_of(report);
   });
+  module.def("is_newer_version", &is_newer_version, py::arg("a"), py::arg("b"),
+             "Whether version a comes behind b: 1.10 comes behind 1.9.");
   module.def("option_names", [] { return option_names(ManagerOptions{}); });
   module.def("stop_option_names", [] { return option_names(StopOptions{}); });
   module.def("restore_option_names", [] { return option_names(RestoreOptions{}); });

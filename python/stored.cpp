@@ -7,7 +7,7 @@
 
 #include "cairn/contents.hpp"
 #include "cairn/error.hpp"
-#include "code.hpp"
+#include "session/option_text.hpp"
 
 namespace cairn::python {
 
@@ -59,9 +59,12 @@ std::vector<std::string> Stored::names_below(const std::string& path) const {
   return names;
 }
 
-void PythonMaker::make(State&, const CheckpointContents& contents) {
+void PythonMaker::make(State& made, const CheckpointContents& contents) {
   const py::gil_scoped_acquire lock;
-  const Callable call(make_);
+  const Callable call(binding_.attr("make"));
+  // A migration has a copy of the state; all others restore the state itself.
+  const bool migrated = &made != &state_.state;
+  if (migrated) state_.state = made;
   state_.owners.clear();
   state_.strings.clear();
   const auto stored = std::make_shared<Stored>(contents);
@@ -74,18 +77,30 @@ void PythonMaker::make(State&, const CheckpointContents& contents) {
     kept = std::move(left);
   };
   try {
-    call.call(take, py::cast(stored));
+    call.call(take, py::cast(stored), migrated);
   } catch (...) {
     stored->close();
     throw;
   }
   stored->close();
+  if (migrated) made = state_.state;
 }
 
-Making::Making(PythonState& state, const py::object& make) : state_(state) {
-  if (make.is_none()) return;
-  state_.state.made_by(
-      std::make_shared<PythonMaker>(state, py::reinterpret_borrow<py::function>(make)));
+void PythonMaker::migrate(const Callable& function, const Application& from,
+                          RestoreOptions& options) {
+  const py::gil_scoped_acquire lock;
+  const Callable call(binding_.attr("migrate"));
+  using Named = std::vector<std::pair<std::string, std::string>>;
+  const auto named = call.call([](const py::object& told) { return py::cast<Named>(told); },
+                               function.function(), from.name, from.version, from.commit);
+  RestoreOptions changed;
+  for (const auto& [name, value] : named) set_option(changed, name, value);
+  options = std::move(changed);
+}
+
+Making::Making(const py::object& binding)
+    : state_(py::cast<PythonState&>(py::object(binding.attr("native")))) {
+  state_.state.made_by(std::make_shared<PythonMaker>(state_, binding));
 }
 
 Making::~Making() { state_.state.made_by(nullptr); }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bindings.hpp"
+#include "code.hpp"
 #include "model/state_maker.hpp"
 #include "session/restore/find_tensor.hpp"
 
@@ -32,23 +33,29 @@ class Stored {
   TensorFinder finder_;
 };
 
-/// Has a function of Python's make the state: make(Stored) adds to it, and returns four lists: the
-/// paths that are to be whole, those apart in them, keys in memory of its own, and keys that are
-/// kept. To be destroyed under the interpreter's lock.
+/// Has an object of Python's make its `native` state: make(Stored, migrated) adds to it, and
+/// returns four lists: the paths that are to be whole, those apart in them, keys in memory of its
+/// own, and keys that are kept. To be destroyed under the interpreter's lock.
 class PythonMaker : public detail::StateMaker {
  public:
-  PythonMaker(PythonState& state, py::function make) : state_(state), make_(std::move(make)) {}
+  PythonMaker(PythonState& state, py::object binding)
+      : state_(state), binding_(std::move(binding)) {}
   void make(State&, const CheckpointContents&) override;
+  /// Lets the application's function, of hooks.migrate, say how this checkpoint is restored:
+  /// migrate(function, name, version, commit) returns the options by name. What it says of the
+  /// state serves the next make() of a copy.
+  void migrate(const Callable& function, const Application& from, RestoreOptions&);
 
  private:
   PythonState& state_;
-  py::function make_;
+  py::object binding_;
 };
 
 /// The state is made in the restores that are called as long as this lives.
 class Making {
  public:
-  Making(PythonState& state, const py::object& make);
+  explicit Making(const py::object& binding);
+  State& state() { return state_.state; }
   ~Making();
   Making(const Making&) = delete;
   Making& operator=(const Making&) = delete;

@@ -40,8 +40,11 @@ struct SaveStatistics {
   std::int64_t gap_bytes = 0;       ///< of sparse tensors, that no rank holds; rank 0
   std::int64_t files = 0;           ///< data files; rank 0
   std::int64_t recycled_files = 0;  ///< of these, that overwrote what an older checkpoint had left
-  double blocked_seconds = 0;       ///< how long save() or save_async() held the caller
-  double total_seconds = 0;         ///< from the call until the commit was known
+  /// The most memory that the process, the program's and Cairn's together, has had in RAM from its
+  /// start up to the merge; on rank 0 the most of any rank. 0: not known.
+  std::int64_t peak_resident_bytes = 0;
+  double blocked_seconds = 0;  ///< how long save() or save_async() held the caller
+  double total_seconds = 0;    ///< from the call until the commit was known
   StageSeconds seconds;
   /// The rank that was longest in `write`, and by how much it was longer there than the first: what
   /// others waited for.

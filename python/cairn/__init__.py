@@ -11,7 +11,7 @@
 from . import libraries  # first: it loads _cairn
 from .errors import Error
 from ._cairn import MaxShardSizePolicy, SaveHandle, ShardableTensor
-from ._cairn import build_options, has_mpi, option_names
+from ._cairn import build_options, has_mpi, is_newer_version, option_names
 from ._cairn import restore_option_names, stop_option_names
 from ._cairn import version as __version__
 from .bundle import BundleWriter, merge
@@ -19,16 +19,19 @@ from .checkpoint import Checkpoint, Tensor, checkpoints, open, steps
 from .cursor import Cursor
 from .leaves import described, indexed, nothing, patches, private
 from .leaves import ragged, resizable, slice, sparse
-from .manager import CheckpointManager, PerDevicePolicy, Saver, restore_hdf5
-from .manager import set_log, set_wait_limits
+from .manager import CheckpointManager, restore_hdf5, set_log, set_wait_limits
+from .migration import Application, Migration
+from .options import PerDevicePolicy, Saver
 
 __all__ = [
+    "Application",
     "BundleWriter",
     "Checkpoint",
     "CheckpointManager",
     "Cursor",
     "Error",
     "MaxShardSizePolicy",
+    "Migration",
     "PerDevicePolicy",
     "SaveHandle",
     "Saver",
@@ -39,6 +42,7 @@ __all__ = [
     "described",
     "has_mpi",
     "indexed",
+    "is_newer_version",
     "merge",
     "nothing",
     "open",

@@ -128,6 +128,22 @@ class Saver:
         restore: Callable[[str], None],
     ) -> None: ...
 
+class Application(NamedTuple):
+    """Who saved a checkpoint; what it does not say is ""."""
+
+    name: str
+    version: str
+    commit: str
+
+class Migration:
+    """What a restore of a checkpoint of another version does, for this call alone: hooks={"migrate": f} is
+    called with the Application that saved it and this, and changes it."""
+
+    state: MutableMapping[str, Any]
+    options: dict[str, Any]
+    extra: dict[str, Any]
+    finish: Callable[[], object] | None
+
 class BundleWriter:
     prefix: str
     def __init__(self, prefix: str | PathLike[str]) -> None: ...
@@ -274,6 +290,9 @@ def checkpoints(directory: str | PathLike[str]) -> list[str]: ...
 def restore_hdf5(
     file: str | PathLike[str], state: MutableMapping[str, Any], comm: Any = None, **options: Any
 ) -> RestoreReport: ...
+
+def is_newer_version(a: str, b: str) -> bool:
+    """Whether version a comes behind b: 1.10 comes behind 1.9."""
 
 def build_options() -> dict[str, str]:
     """What the library was built with, such as MPI and HDF5."""

@@ -114,7 +114,7 @@ class Making(Kinds, Parts):
         if self._ties is None:
             self._ties = {}
             if self._stored is not None and self._stored.said_of_all(forms.TIES) is not None:
-                for name in self._values:
+                for name in (*self._values, *self._extra):
                     self._find_ties(self._below("", name))
         return self._ties
 

@@ -11,8 +11,9 @@ import weakref
 
 from . import _cairn, disagreements, own
 from .checkpoint import Checkpoint
-from .leaves import _refused, json_of, path_of, refuse_to_pickle, require_whole
-from .restoring import Restoring, is_pattern, without_strict
+from .leaves import _refused, path_of, refuse_to_pickle
+from .options import Kept, PerDevicePolicy, Saver, code_of, named_of, of_restore
+from .restoring import Restoring
 from .saving import Saving
 
 _managers = weakref.WeakSet()
@@ -72,26 +73,6 @@ def _end_all():
         raise interrupt
 
 
-def _text(value):
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if value is None:
-        return "none"
-    if isinstance(value, (list, tuple)):
-        return ",".join(_text(one) for one in value)
-    return str(value)
-
-
-def _rule(rule):
-    """A rule by key as text."""
-    if isinstance(rule, collections.abc.Mapping) and rule.get("keys") and set(rule) <= {"keys", "last", "every"}:
-        return rule["keys"] + "".join(f":{name}={rule[name]}" for name in ("last", "every") if name in rule)
-    if isinstance(rule, str) and rule:
-        return rule
-    raise _refused("keep.keys cannot be used", f"{rule!r} is no rule",
-                   "Give a text, 'optimizer/*:last=2', or a dict of keys, last and every.")
-
-
 def _number(step):
     """A step as the library takes it."""
     try:
@@ -105,150 +86,6 @@ def _number(step):
     return number
 
 
-def _is_code(value):
-    if isinstance(value, (list, tuple)):
-        return len(value) > 0 and all(callable(one) or isinstance(one, Saver) for one in value)
-    return callable(value) or isinstance(value, (_cairn.ShardingPolicy, PerDevicePolicy))
-
-
-def _code(options, prefix=""):
-    """Those of the options that are functions, by their names with dots."""
-    code = {}
-    for name, value in options.items():
-        if isinstance(value, collections.abc.Mapping):
-            code.update(_code(value, f"{prefix}{name}."))
-        elif _is_code(value):
-            code[f"{prefix}{name}"] = value
-    return code
-
-
-def _named(options, prefix=""):
-    """The others as the library takes them: names with dots, and texts."""
-    named = []
-    for name, value in options.items():
-        name = f"{prefix}{name}"
-        if name == "attributes":
-            named += [(f"{name}.{key}", json_of(key, said)) for key, said in value.items()]
-        elif isinstance(value, collections.abc.Mapping):
-            named += _named(value, f"{name}.")
-        elif _is_code(value):
-            continue
-        elif name == "keep.keys" and isinstance(value, (list, tuple)):
-            named.append((name, ",".join(_rule(one) for one in value)))
-        elif isinstance(value, (set, frozenset)):
-            named += [(f"{name}.{key}", "true") for key in sorted(value)]
-        else:
-            named.append((name, _text(value)))
-    for name, text in named:
-        require_whole("the option", name)
-        require_whole(f"the option {name}:", text)
-    return named
-
-
-def _of_restore(options):
-    """The same, but for what the walk of the state does by itself: renamed prefixes. Keys may be a list."""
-    options = without_strict(dict(options))
-    rename = options.get("rename")
-    if isinstance(rename, collections.abc.Mapping):
-        rename = {name: stored for name, stored in rename.items() if not is_pattern(name)}
-        options = {**options, "rename": rename}
-    missing = options.get("may_be_missing")
-    if isinstance(missing, (str, list, tuple)):
-        options = {**options, "may_be_missing": {missing} if isinstance(missing, str) else set(missing)}
-    return _named(options)
-
-
-class _Kept:
-    """Options that are functions. The library calls them through here, and keeps none alive: Python's
-    collector does not see what the library has, and they may lead to the manager that has this."""
-
-    def __init__(self, code):
-        self._code = {name: list(value) if isinstance(value, (list, tuple)) else value
-                      for name, value in code.items()}
-
-    def through(self):
-        """As the library takes them."""
-        return {name: self._each(value, name) for name, value in self._code.items()}
-
-    def _each(self, value, *place):
-        if isinstance(value, (list, tuple)):
-            return [self._each(one, *place, number) for number, one in enumerate(value)]
-        if isinstance(value, PerDevicePolicy):
-            inner = value.policy
-            return _cairn.PerDevicePolicy(
-                None if inner is None else self._each(inner, *place, PerDevicePolicy))
-        if isinstance(value, Saver):
-            return Saver(value.name, _Through(self, *place, "save"), _Through(self, *place, "restore"))
-        return _Through(self, *place) if callable(value) else value
-
-    def _at(self, place):
-        value = self._code[place[0]]
-        for one in place[1:]:
-            if one is PerDevicePolicy:
-                value = value.policy
-            else:
-                value = getattr(value, one) if isinstance(one, str) else value[one]
-        return value
-
-
-class _Through:
-    """A function that whoever has the _Kept keeps alive."""
-
-    def __init__(self, kept, *place):
-        self._kept, self._place = weakref.ref(kept), place
-        function = kept._at(place)
-        self.__name__ = getattr(function, "__name__", type(function).__name__)
-
-    def __call__(self, *given):
-        kept = self._kept()
-        return None if kept is None else kept._at(self._place)(*given)
-
-
-class PerDevicePolicy:
-    """Another policy (None: one data file), called for each device of a rank by itself."""
-
-    def __init__(self, policy=None):
-        self.policy = policy
-
-    def __repr__(self):
-        return f"cairn.PerDevicePolicy({self.policy!r})"
-
-
-class Saver:
-    """Data that the application writes by itself, as part of each checkpoint of a manager, which is
-    given it as hooks={"savers": [saver]}. On all ranks:
-
-    name     is kept in the checkpoint
-    save     is called with a prefix before the state is written. It may write bundles
-             (cairn.BundleWriter) whose prefixes begin with this one, and returns those that this rank
-             has written, or None
-    restore  is called with the checkpoint's prefix (for cairn.open) after the state was restored
-
-    >>> import cairn, numpy, tempfile
-    >>> table = {"rows": 3}
-    >>> def save(prefix):
-    ...     with cairn.BundleWriter(prefix + "-table") as writer:
-    ...         writer.add("table/rows", table["rows"])
-    ...     return [prefix + "-table"]
-    >>> def restore(prefix):
-    ...     table["rows"] = int(cairn.open(prefix)["table/rows"][()])
-    >>> hooks = {"savers": [cairn.Saver("table", save, restore)]}
-    >>> with cairn.CheckpointManager(tempfile.mkdtemp(), hooks=hooks) as manager:
-    ...     prefix = manager.save(1, {"u": numpy.zeros(2)})
-    ...     table["rows"] = 0
-    ...     report = manager.restore_latest({"u": numpy.zeros(2)})
-    >>> table
-    {'rows': 3}
-    """
-
-    def __init__(self, name, save, restore):
-        require_whole("the name", name)
-        self.name, self.save, self.restore = name, save, restore
-
-    def __repr__(self):
-        return f"<cairn.Saver {self.name!r}>"
-
-
 class CheckpointManager:
     """Numbered checkpoints of one job in one directory.
 
@@ -259,7 +96,9 @@ class CheckpointManager:
     options    by their C++ names (docs/python.md); a group of options is a dict:
                max_to_keep=3, write={"part_records": True}, store={"format": "hdf5"}.
                Functions: hooks={"before_save": [f]}, called with the step before a save looks at
-               the state, and "savers": [cairn.Saver(…)]; store={"policy": f}, a sharding policy
+               the state, "savers": [cairn.Saver(…)], and "migrate": f, called with who saved it
+               (cairn.Application) and a cairn.Migration when a checkpoint of another version than
+               store={"application": {"version": …}} is about to be restored; store={"policy": f}, a sharding policy
                (cairn.MaxShardSizePolicy, or a function: see save), and "device_of": f, which is given
                the rank and a tensor and returns a device, such as
                "/job:worker/replica:0/task:0/device:CUDA:1"; when={"clock": f}, seconds since 1970;
@@ -289,9 +128,9 @@ class CheckpointManager:
             if not isinstance(stops, collections.abc.Mapping | None):
                 raise _refused("the option stop cannot be used", f"it is a {type(stop).__name__}",
                                "Give True, or a dict.")
-            code = _Kept({**_code(options), **_code(stops or {}, "stop.")})
-            return (path_of(directory, "the directory"), code, _named(options),
-                    None if stops is None else _named(stops))
+            code = Kept({**code_of(options), **code_of(stops or {}, "stop.")})
+            return (path_of(directory, "the directory"), code, named_of(options),
+                    None if stops is None else named_of(stops))
 
         # What is wrong with one rank's, all raise.
         self.directory, self._kept, named, stops = group.agree(make)
@@ -369,14 +208,13 @@ class CheckpointManager:
 
         def make():
             number = step if step is _NEWEST else _number(step)
-            named, code = (_of_restore if restoring else _named)(options), _code(options)
+            named = (of_restore if restoring else named_of)(options)
             if restoring:
-                named += [(name, str(value)) for name, value in code.items()]  # which is refused
                 _cairn.check_restore_options(named)
                 binding = self._restoring(state, options.get("rename") or {})
-                binding.classes = own.Classes(state, types)
+                binding.classes, binding.options = own.Classes(state, types), options
                 return number, binding, named
-            kept = _Kept(code)
+            kept = Kept(code_of(options))
             _cairn.check_save_options(named, kept.through())
             return number, self._saving(state), named, kept
 
@@ -399,11 +237,11 @@ class CheckpointManager:
         step, binding, named = self._arguments(step, state, options, restoring=True, types=types)
         try:
             if step is _NEWEST:
-                report = self._native.restore_latest(binding.native, binding.make, named)
+                report = self._native.restore_latest(binding, named)
             else:
-                report = self._native.restore(step, binding.native, binding.make, named)
+                report = self._native.restore(step, binding, named)
             if report is not None:
-                self._native.agree(binding.put_back)  # which calls load_state_dict and the like
+                self._native.agree(binding.done)  # which calls load_state_dict and the like
         finally:
             binding.release()
         return report
@@ -506,7 +344,7 @@ def restore_hdf5(file, state, comm=None, **options):
     def make():
         binding = Restoring(state, options.get("rename") or {})
         binding.make()
-        binding.file, binding.named = path_of(file, "the file"), _of_restore(options)
+        binding.file, binding.named = path_of(file, "the file"), of_restore(options)
         _cairn.check_restore_options(binding.named)
         return binding
 

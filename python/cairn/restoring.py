@@ -9,23 +9,11 @@ from . import dtypes, forms, keys, own
 from ._cairn import State
 from .cursor import Cursor
 from .forms import PARTS, PLAIN
-from .leaves import Described, Private, Resizable, _error, _refused, as_array, as_bytes
+from .leaves import Described, Private, Resizable, _error, as_array, as_bytes
 from .making import Making, text_of
+from .migration import Application, Migration
+from .options import is_pattern, of_restore
 from .saving import NOTHING, as_numbers, below, kind_of_all, require_dict
-
-
-def is_pattern(name):
-    return isinstance(name, str) and name.endswith("*")
-
-
-def without_strict(options):
-    """strict stands for two options, which count more where they are given."""
-    strict = options.pop("strict", None)
-    if strict is None:
-        return options
-    if not isinstance(strict, bool):
-        raise _refused("the option strict cannot be used", f"it is {strict!r}", "Give True or False.")
-    return {**({"unused": "error"} if strict else {"unused": "warn", "all_may_be_missing": True}), **options}
 
 
 class Restoring(Making):
@@ -40,8 +28,15 @@ class Restoring(Making):
     def __init__(self, values, rename=()):
         require_dict(values)
         self.native = State()
-        self._values, self._rename = values, dict(rename)
+        self._values, self._given_rename = values, rename
+        self.options = {}  # of this call, as the application gave them
+        self._migration, self._extra = None, {}  # of the checkpoint that is tried
         self.classes = own.Classes(values)
+        self._rename_by(rename)
+        self._forget()
+
+    def _rename_by(self, rename):
+        self._rename = dict(rename)
         self._prefixes = {}  # names that begin so begin otherwise in the checkpoint
         for name in list(filter(is_pattern, self._rename)):
             stored = self._rename.pop(name)
@@ -49,7 +44,6 @@ class Restoring(Making):
                 raise _error(name, f"rename has a * at its end, and none in '{stored}'",
                              "Give both, or neither.")
             self._prefixes[name[:-1]] = stored[:-1]
-        self._forget()
 
     def _forget(self):
         super()._forget()
@@ -59,14 +53,30 @@ class Restoring(Making):
         self._seen = set()  # keys, before they are renamed
         self._whole, self._apart, self._kept = [], [], []
 
-    def make(self, stored=None):
-        """Called by the library for each checkpoint that it tries, with what that holds. Without one
-        each value has the dtype and shape that it has in the dict."""
+    def migrate(self, function, name, version, commit):
+        """Called by the library before make() for a checkpoint that another version of the application saved:
+        its function says how to restore that one. Returns the options."""
+        self._migration = Migration(self._values, self.options)
+        function(Application(name, version, commit), self._migration)
+        return of_restore(self._migration.options)
+
+    def make(self, stored=None, migrated=False):
+        """Called by the library for each checkpoint that it tries, with what that holds, and whether migrate()
+        was called for it. Without one each value has the dtype and shape that it has in the dict."""
         self._forget()
+        if not migrated:
+            self._migration = None
+        how = self._migration
+        self._rename_by(self._given_rename if how is None else how.options.get("rename") or {})
+        self._extra = {} if how is None else how.extra
         self._stored = stored
         said = None if stored is None else stored.said_of_all(forms.NAME)
         self._module = None if said is None else json.loads(said)  # that saved it
         self._fit_all("", self._values)
+        if self._extra:
+            require_dict(self._extra)
+            self.classes.see(self._extra)
+            self._fit_all("", self._extra)
         self.classes.require_all()
         for key, same in self._tied:
             if same not in self._arrays:
@@ -118,10 +128,16 @@ class Restoring(Making):
         while later:
             later.pop()()
 
+    def done(self):
+        """When all bytes are there."""
+        self.put_back()
+        if self._migration is not None:
+            self._migration._end()
+
     def release(self):
         """Nothing of the application's is kept alive."""
         self._forget()
-        self.native = self._values = self.classes = None
+        self.native = self._values = self._extra = self.classes = self._migration = self.options = None
 
     # -- what the dict has there --------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ namespace face_words {
 /// In the order of Face. An empty word: that face has none, and C++'s stays.
 using Word = std::array<std::string_view, 4>;
 
-inline constexpr std::array<Word, 28> table{{
+inline constexpr std::array<Word, 29> table{{
     {"cairn::ragged", "cairn_state_add_ragged()", "state%add_rows()", "cairn.ragged"},
     {"cairn::rank_private", "cairn_state_add_private()", "state%add_private()", "cairn.private"},
     {"cairn::indexed()", "cairn_state_add_indexed()", "state%add_indexed()", "cairn.indexed()"},
@@ -48,6 +48,7 @@ inline constexpr std::array<Word, 28> table{{
     {"Description::units", "cairn_state_units()", "state%units()", "units="},
     {"Description::dimensions", "cairn_state_dimensions()", "cairn_state_dimensions()",
      "dimensions="},
+    {"Hooks::migrate", "cairn_options_migrate()", "", "hooks.migrate"},
     {"Description::coordinates", "", "", "coordinates="},
     {"the manager is NULL", "the manager is NULL", "the manager is not open: call open()", ""},
     {"the group is NULL", "the group is NULL",

@@ -1,13 +1,23 @@
 #include "cairn/c/options.h"
 
+#include <memory>
+#include <utility>
+
 #include "c/callbacks.hpp"
 #include "c/handles.hpp"
+#include "cairn/application.hpp"
 #include "cairn/sharding.hpp"
+#include "cairn/state.hpp"
 #include "session/option_text.hpp"
 
 using namespace cairn;
 using c::call;
 using c::given;
+
+struct cairn_migration {
+  Migration& migration;
+  cairn_state state = {};  // what it has is the migration's, while the callback runs
+};
 
 namespace {
 
@@ -49,6 +59,53 @@ int cairn_options_before_save(cairn_options* options, int (*before)(void* contex
     hooks.before_save.emplace_back([=](std::int64_t step) {
       c::run_callback("before_save", [&] { return before(context, step); });
     });
+  });
+}
+
+int cairn_is_newer_version(const char* a, const char* b) {
+  return is_newer_version(a ? a : "", b ? b : "");
+}
+
+int cairn_migration_set(cairn_migration* migration, const char* name, const char* value) {
+  return call([&] {
+    set_option(given(migration, "the migration").migration.options, name_text(name),
+               value_text(value));
+  });
+}
+
+cairn_state* cairn_migration_state(cairn_migration* migration) {
+  return migration ? &migration->state : nullptr;
+}
+
+int cairn_migration_finish(cairn_migration* migration, int (*finish)(void* context),
+                           void* context) {
+  return call([&] {
+    auto& how = given(migration, "the migration").migration;
+    given(finish, "the callback");
+    how.finish = [=] { c::run_callback("migration_finish", [&] { return finish(context); }); };
+  });
+}
+
+int cairn_options_migrate(cairn_options* options,
+                          int (*migrate)(void* context, const cairn_application* from,
+                                         cairn_migration* migration),
+                          void* context) {
+  return call([&] {
+    auto& hooks = given(options, "options").options.hooks;
+    given(migrate, "the callback");
+    hooks.migrate = [=](const Application& by, Migration& how) {
+      const cairn_application from{by.name.c_str(), by.version.c_str(), by.commit.c_str()};
+      cairn_migration shown{how};
+      std::swap(shown.state.state, how.state);
+      c::run_callback("migrate", [&] { return migrate(context, &from, &shown); });
+      std::swap(shown.state.state, how.state);
+      // By these addresses the restore knows rows that were given twice.
+      how.finish = [rows =
+                        std::make_shared<decltype(shown.state.rows)>(std::move(shown.state.rows)),
+                    finish = std::move(how.finish)] {
+        if (finish) finish();
+      };
+    };
   });
 }
 

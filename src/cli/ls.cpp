@@ -9,6 +9,7 @@
 #include "cli/failures.hpp"
 #include "cli/print.hpp"
 #include "cli/target.hpp"
+#include "model/application_text.hpp"
 #include "session/schedule/run_history.hpp"
 #include "store/commit/names.hpp"
 #include "store/commit/state_file.hpp"
@@ -93,6 +94,7 @@ Row look_at(const Address& directory, const std::string& prefix, const std::stri
     row.entry.format = contents.format;
     row.entry.other = other_format(directory / prefix, contents.format);
     row.entry.damage = loaded.foreign;
+    if (contents.meta) row.entry.save.application = contents.meta->application;
     if (row.entry.damage.empty() && lacks_metadata(contents)) {
       row.entry.damage = cat("its metadata cannot be read: ", loaded.meta_problem);
     }
@@ -189,7 +191,12 @@ void print_rows(const std::vector<Row>& rows) {
   std::string name;
   const auto flush = [&] {
     if (table.empty()) return;
-    table.insert(table.begin(), {"step", "size", "saved", "ranks", "state"});
+    table.insert(table.begin(), {"step", "size", "saved", "ranks", "by", "state"});
+    // Most programs do not say who they are.
+    const auto says = [](const auto& cells) { return cells[4] != "-" && cells[4] != "by"; };
+    if (std::none_of(table.begin(), table.end(), says)) {
+      for (auto& cells : table) cells.erase(cells.begin() + 4);
+    }
     print_line(name);
     print_table(table, "  ", {0, 1, 3});
     table.clear();
@@ -199,9 +206,11 @@ void print_rows(const std::vector<Row>& rows) {
       flush();
       name = row.name;
     }
+    const auto by = application_text(row.entry.save.application);
     table.push_back({row.step ? cat(*row.step) : "-", bytes_text(static_cast<double>(row.bytes)),
                      local_time(row.entry.save.wall_time_seconds),
-                     row.entry.save.ranks > 0 ? cat(row.entry.save.ranks) : "-", state_text(row)});
+                     row.entry.save.ranks > 0 ? cat(row.entry.save.ranks) : "-",
+                     by.empty() ? "-" : by, state_text(row)});
   }
   flush();
 }
@@ -262,6 +271,7 @@ Json json_of(const io::Path& directory, const std::vector<Row>& rows) {
     item["other_file"] = entry.other ? Json(other_file(row)) : Json();
     item["metric"] =
         entry.save.metric ? Json(*entry.save.metric) : Json();  // NaN and infinities: null
+    item["application"] = application_json(entry.save.application);
     item["thinned"] = Json::array();
     for (const auto& one : entry.thinned) item["thinned"].push_back(one.keys);
     item["whole"] = entry.damage.empty();
@@ -367,8 +377,9 @@ void add_ls(Tool& tool) {
       "was committed last is read, or else the bundle; both stay until you remove one, or the\n"
       "step is saved again or let go of. \"its removal did not finish\": no job restores it until\n"
       "the next owner of the directory, a job or cairn gc, gives it back. \"shares\": so much is\n"
-      "in data files that have other names, as those of frozen tensors. \"-\": not known, or no\n"
-      "step in the name.\n"
+      "in data files that have other names, as those of frozen tensors. \"by\": the program that\n"
+      "saved, its version and commit, where one says so. \"-\": not known, or no step in the "
+      "name.\n"
       "With --tier it also lists checkpoints on nodes, the newest first, as far as they can be "
       "seen\n"
       "from this node, or were brought home by cairn flush.\n"

@@ -103,6 +103,11 @@ int tell_error(const Error& error, bool json) {
   return error.code() == Code::data_loss ? 1 : 2;
 }
 
+Json application_json(const Application& one) {
+  if (one.empty()) return Json();
+  return {{"name", one.name}, {"version", one.version}, {"commit", one.commit}};
+}
+
 void add_key(Json& object, const std::string& key) {
   if (is_utf8(key)) {
     object["key"] = key;

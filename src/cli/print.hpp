@@ -30,6 +30,9 @@ void print_json(const Json&);
 /// Says on standard error what went wrong, in words or as one line of JSON. The exit status.
 int tell_error(const Error&, bool json);
 
+/// Who saved; null where it does not say.
+Json application_json(const Application&);
+
 /// Adds "key", or "key_hex" where the key is not UTF-8.
 void add_key(Json& object, const std::string& key);
 /// A key that fits on a line: as it is if printable, else quoted with \xNN.

@@ -59,6 +59,7 @@ Json json_of(const ReportedSave& one) {
   out["checkpoint"] = {{"disk_bytes", one.disk_bytes},
                        {"superseded", entry.superseded},
                        {"pinned", entry.pin != Pin::none},
+                       {"application", application_json(entry.save.application)},
                        {"whole", entry.damage.empty()},
                        {"damage", entry.damage.empty() ? Json() : Json(entry.damage)},
                        {"stays", one.decision ? Json(one.decision->stays) : Json()},

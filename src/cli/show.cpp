@@ -10,6 +10,7 @@
 #include "cli/print.hpp"
 #include "cli/target.hpp"
 #include "cli/values.hpp"
+#include "model/application_text.hpp"
 #include "store/contents/open_checkpoint.hpp"
 #include "store/contents/read_holders.hpp"
 #include "store/contents/whose.hpp"
@@ -116,11 +117,6 @@ Json json_of(const CheckpointContents& contents, const StoredTensor& tensor) {
   return item;
 }
 
-Json json_of(const Application& one) {
-  if (one.empty()) return Json();
-  return {{"name", one.name}, {"version", one.version}, {"commit", one.commit}};
-}
-
 Json json_of(const CheckpointMeta& meta) {
   auto thinned = Json::array();
   for (const auto& one : meta.thinned) {
@@ -136,7 +132,7 @@ Json json_of(const CheckpointMeta& meta) {
           {"time_seconds", meta.wall_time_seconds},
           {"time", utc_time(meta.wall_time_seconds)},
           {"version", meta.version},
-          {"application", json_of(meta.application)},
+          {"application", application_json(meta.application)},
           {"ranks", meta.ranks},
           {"policy", meta.policy},
           {"uuid", meta.uuid},
@@ -288,9 +284,7 @@ void print_save(const CheckpointMeta& meta) {
       {"policy", meta.policy},
       {"uuid", meta.uuid}};
   if (const auto& by = meta.application; !by.empty()) {
-    rows.push_back({"application", cat(by.name.empty() ? "no name" : by.name,
-                                       by.version.empty() ? "" : cat(" ", by.version),
-                                       by.commit.empty() ? "" : cat(", commit ", by.commit))});
+    rows.push_back({"application", application_text(by)});
   }
   if (meta.not_finite) {
     std::string keys;

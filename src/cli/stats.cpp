@@ -58,6 +58,11 @@ std::string how(const SaveStatistics& save) {
              save.blocking_because.empty() ? "" : ": ", save.blocking_because);
 }
 
+std::string peak_text(const SaveStatistics& save) {
+  const auto bytes = save.peak_resident_bytes;
+  return bytes > 0 ? bytes_text(static_cast<double>(bytes)) : "-";
+}
+
 // As long as the part of the longest.
 std::string bar(double value, double most) {
   constexpr int width = 20;
@@ -71,11 +76,11 @@ void print(const std::vector<Row>& rows) {
     if (meta.statistics) most = std::max(most, meta.statistics->total_seconds);
   }
   std::vector<std::vector<std::string>> table = {{"checkpoint", "size", "s", "GB/s", "blocked",
-                                                  "write", "waited for", "recycled", "plan", "",
-                                                  "how"}};
+                                                  "write", "waited for", "recycled", "peak", "plan",
+                                                  "", "how"}};
   for (const auto& [prefix, meta] : rows) {
     if (!meta.statistics) {
-      table.push_back({prefix, "-", "-", "-", "-", "-", "-", "-", "-", "", "not noted"});
+      table.push_back({prefix, "-", "-", "-", "-", "-", "-", "-", "-", "-", "", "not noted"});
       continue;
     }
     const auto& save = *meta.statistics;
@@ -84,10 +89,10 @@ void print(const std::vector<Row>& rows) {
          fixed_text(save.gigabytes_per_second(), 2), fixed_text(save.blocked_seconds, 3),
          fixed_text(save.seconds.write, 3),
          cat("rank ", save.slowest.rank, ", ", fixed_text(save.slowest.waiting_seconds, 3)),
-         cat(save.recycled_files, " of ", save.files), save.plan_reused ? "reused" : "new",
-         bar(save.total_seconds, most), how(save)});
+         cat(save.recycled_files, " of ", save.files), peak_text(save),
+         save.plan_reused ? "reused" : "new", bar(save.total_seconds, most), how(save)});
   }
-  print_table(table, "", {1, 2, 3, 4, 5, 6, 7});
+  print_table(table, "", {1, 2, 3, 4, 5, 6, 7, 8});
 }
 
 // What would be lost now: since the newest that can be had anywhere, and at home; -1: there is
@@ -167,6 +172,7 @@ Json json_of(const io::Path& directory, const std::vector<Row>& rows) {
                             {"waiting_seconds", save.slowest.waiting_seconds},
                             {"replica_bytes", save.replica_bytes},
                             {"gap_bytes", save.gap_bytes},
+                            {"peak_resident_bytes", save.peak_resident_bytes},
                             {"files", save.files},
                             {"recycled_files", save.recycled_files},
                             {"plan_reused", save.plan_reused},
@@ -243,8 +249,10 @@ void add_stats(Tool& tool) {
       "the save noted them in its checkpoint: \"s\" from the call on (the bars), \"blocked\" what\n"
       "the application waited (of a blocking save, all), \"write\" the longest of any rank, and "
       "by\n"
-      "how much that rank was longer than the first. \"not noted\": saved by an older version, or\n"
-      "completed by a recovery.\n"
+      "how much that rank was longer than the first. \"peak\" is the most memory in RAM of any\n"
+      "rank's process, the program's own and Cairn's, from its start up to then. \"not noted\": "
+      "saved\n"
+      "by an older version, or completed by a recovery.\n"
       "Where saves have failed, the last line says since when, which, and why.\n"
       "With --tier also saves on nodes, as far as they can be seen from here: \"write\" the "
       "longest\n"

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/process_memory.hpp"
 #include "base/text.hpp"
 #include "base/unwinding.hpp"
 #include "base/wire.hpp"
@@ -84,6 +85,7 @@ void Landing::merge(Flight& flight) {
   figures.bytes = bytes_of(flight.result.entries) - flight.result.frozen.shared_bytes;
   figures.recycled_files = flight.result.notes.recycled_files;
   gather_not_finite(job, flight);
+  figures.peak_resident_bytes = peak_resident_bytes();
   flight.result.joined = save_format_of(job).merge(*job.group, std::move(flight.result.entries),
                                                    *flight.plan, figures);
   flight.result.merged = true;

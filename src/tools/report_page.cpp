@@ -8,6 +8,7 @@
 #include "base/markup.hpp"
 #include "base/text.hpp"
 #include "base/utc.hpp"
+#include "model/application_text.hpp"
 #include "tools/report_charts.hpp"
 #include "tools/run_report.hpp"
 
@@ -104,6 +105,8 @@ std::string facts(const RunReport& report) {
   std::string out = "<dl class=\"facts\">\n";
   out += fact("newest step", newest ? cat(newest->save.step) : "none", newest ? "good" : "bad");
   out += fact("saved at", newest ? local_text(newest->save.wall_time_seconds) : "-");
+  const auto by = newest ? application_text(newest->entry->save.application) : "";
+  if (!by.empty()) out += fact("saved by", by);
   out += fact("checkpoints here", cat(there));
   out += fact("saves known", cat(report.saves.size()));
   out += fact("on the disk", bytes_text(static_cast<double>(disk)));
@@ -188,7 +191,7 @@ std::string of_retention(const RunReport& report) {
                                : "The newest checkpoint does not note the rules of retention.");
   out +=
       "<div class=\"wide\"><table>\n<tr><th class=\"n\">step</th><th class=\"n\">on the "
-      "disk</th><th>state</th><th>stays</th></tr>\n";
+      "disk</th><th>saved by</th><th>state</th><th>stays</th></tr>\n";
   for (auto at = report.saves.rbegin(); at != report.saves.rend(); ++at) {
     const auto& one = *at;
     if (!one.entry) continue;
@@ -196,9 +199,11 @@ std::string of_retention(const RunReport& report) {
     const auto stays = !one.decision
                            ? std::string("-")
                            : cat(one.decision->stays ? "stays: " : "goes: ", one.decision->why);
-    out += cat("<tr>", cell(cat(one.save.step), "n"),
-               cell(bytes_text(static_cast<double>(one.disk_bytes)), "n"),
-               cell(state_of(*one.entry), bad ? "bad" : ""), cell(stays), "</tr>\n");
+    const auto by = application_text(one.entry->save.application);
+    out +=
+        cat("<tr>", cell(cat(one.save.step), "n"),
+            cell(bytes_text(static_cast<double>(one.disk_bytes)), "n"), cell(by.empty() ? "-" : by),
+            cell(state_of(*one.entry), bad ? "bad" : ""), cell(stays), "</tr>\n");
   }
   return out + "</table></div></section>\n";
 }

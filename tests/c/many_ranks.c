@@ -263,6 +263,43 @@ static void bad_input(MPI_Comm ranks, const char* directory) {
   cairn_group_free(group);
 }
 
+static int no_way(void* context, const cairn_application* from, cairn_migration* how) {
+  (void)from, (void)how;
+  return *(int*)context ? 7 : CAIRN_OK;
+}
+/* The callback of the last rank fails: so does the restore, on all. */
+static void bad_migration(MPI_Comm ranks, const char* directory) {
+  int rank, size, i, fails;
+  double value = 1;
+  cairn_group* group;
+  cairn_options* options;
+  cairn_state* state;
+  MPI_Comm_rank(ranks, &rank);
+  MPI_Comm_size(ranks, &size);
+  fails = rank == size - 1;
+  OK(cairn_group_mpi(ranks, &group));
+  OK(cairn_state_create(&state));
+  OK(cairn_state_add_whole(state, "x", CAIRN_FLOAT64, 0, &value, NULL, NULL));
+  OK(cairn_options_create(&options));
+  OK(cairn_options_migrate(options, no_way, &fails));
+  for (i = 1; i <= 2; ++i) {
+    cairn_manager* manager;
+    OK(cairn_options_set(options, "store.application.version", i == 1 ? "1" : "2"));
+    OK(cairn_manager_create(group, directory, options, &manager));
+    if (i == 1) {
+      OK(cairn_manager_save(manager, 1, state, NULL, NULL));
+    } else {
+      FAILS(cairn_manager_restore(manager, 1, state, NULL, NULL), CAIRN_APPLICATION,
+            "the callback 'migrate' of the program failed (it returned 7)");
+      CHECK(cairn_last_error()->rank == size - 1);
+    }
+    cairn_manager_free(manager);
+  }
+  cairn_options_free(options);
+  cairn_state_free(state);
+  cairn_group_free(group);
+}
+
 /* MPI_Finalize comes while a manager is there: its calls fail, and it can be freed. */
 static void after_the_end(const char* directory) {
   cairn_group* group;
@@ -313,6 +350,8 @@ int main(int argc, char** argv) {
     char directory[4096];
     snprintf(directory, sizeof(directory), "%s/bad-of-%d", argv[1], ranks);
     bad_input(MPI_COMM_WORLD, directory);
+    snprintf(directory, sizeof(directory), "%s/versions-of-%d", argv[1], ranks);
+    bad_migration(MPI_COMM_WORLD, directory);
     snprintf(directory, sizeof(directory), "%s/late-of-%d", argv[1], ranks);
     after_the_end(directory);
   }

@@ -227,6 +227,10 @@ static void options(void) {
   FAILS(cairn_options_get(o, "keep.lats", &value), CAIRN_INVALID_ARGUMENT, "keep.last");
   CHECK(cairn_options_name(SIZE_MAX) == NULL);
   IS_NULL(cairn_options_before_save(o, NULL, NULL));
+  IS_NULL(cairn_options_migrate(o, NULL, NULL));
+  IS_NULL(cairn_migration_set(NULL, "convert", "exact"));
+  IS_NULL(cairn_migration_finish(NULL, NULL, NULL));
+  CHECK(!cairn_is_newer_version(NULL, NULL) && cairn_is_newer_version("1", NULL));
   IS_NULL(cairn_options_max_shard_size(NULL, 1));
   FAILS(cairn_options_max_shard_size(o, -1), CAIRN_INVALID_ARGUMENT, "");
   IS_NULL(cairn_options_stop(o, NULL));

@@ -21,6 +21,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::StartsWith;
 
 class Checkpoint : public testing::Test {
@@ -347,6 +348,24 @@ TEST_F(Checkpoint, LsTellsNewestSupersededAndDamaged) {
   const auto one = run_tool({"ls", directory(), "--name", "other", "--json"}).json();
   EXPECT_EQ(one["checkpoints"].size(), 1u);
   EXPECT_EQ(run_tool({"verify", directory()}).status, 1);
+}
+
+TEST_F(Checkpoint, LsNamesTheProgram) {
+  save(1);
+  EXPECT_THAT(run_tool({"ls", directory()}).out, Not(HasSubstr(" by ")));
+  options_.store.application = {"ocean", "2.1", "f3a9"};
+  save(2);
+  options_.store.application = {"", "3", ""};
+  save(3);
+  const auto text = run_tool({"ls", directory()}).out;
+  EXPECT_THAT(text, AllOf(HasSubstr(" by "), HasSubstr("  -  "),
+                          HasSubstr("ocean 2.1, commit f3a9"), HasSubstr("no name 3 ")));
+  const auto listed = run_tool({"ls", directory(), "--json"}).json()["checkpoints"];
+  ASSERT_EQ(listed.size(), 3u);
+  EXPECT_TRUE(listed[0]["application"].is_null());
+  EXPECT_EQ(listed[1]["application"],
+            json({{"name", "ocean"}, {"version", "2.1"}, {"commit", "f3a9"}}));
+  EXPECT_EQ(listed[2]["application"]["name"], "");
 }
 
 TEST_F(Checkpoint, ADamagedIndexWhoseCopyIsThereSaysWhatMendsIt) {

@@ -161,6 +161,26 @@ TEST_F(Report, NamesTheWholePathAndTheHost) {
   EXPECT_THAT(ran.out, HasSubstr(" on " + host_name() + "."));
 }
 
+TEST_F(Report, NamesTheProgram) {
+  {
+    CheckpointManager manager(serial_group(), scratch_.path(), options_);
+    save(manager, 1);
+  }
+  EXPECT_THAT(page(), Not(HasSubstr("<dt>saved by</dt>")));
+  options_.store.application = {"<ocean>", "2.1", "f3a9"};
+  CheckpointManager manager(serial_group(), scratch_.path(), options_);
+  save(manager, 2);
+  EXPECT_THAT(
+      page(),
+      AllOf(HasSubstr("<dt>saved by</dt><dd class=\"\">&lt;ocean&gt; 2.1, commit f3a9</dd>"),
+            HasSubstr("<td class=\"\">&lt;ocean&gt; 2.1, commit f3a9</td>"),
+            HasSubstr("<td class=\"\">-</td>")));
+  const auto told = run_tool({"report", scratch_.path().string(), "--json"}).json()["saves"];
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_TRUE(told[0]["checkpoint"]["application"].is_null());
+  EXPECT_EQ(told[1]["checkpoint"]["application"]["version"], "2.1");
+}
+
 TEST_F(Report, OfANameThatHasNoneIsAnError) {
   {
     CheckpointManager manager(serial_group(), scratch_.path(), options_);

@@ -9,6 +9,7 @@
 namespace cairn::test {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 TEST(Stats, OfEachSaveInTheOrderOfCommits) {
@@ -39,6 +40,7 @@ TEST(Stats, OfEachSaveInTheOrderOfCommits) {
     EXPECT_EQ(save.at("waiting_seconds"), 0);
     EXPECT_EQ(save.at("asynchronous"), i == 2);
     EXPECT_EQ(save.at("blocking_because"), "");
+    EXPECT_GT(save.at("peak_resident_bytes").get<std::int64_t>(), 24'000);
     EXPECT_GT(save.at("total_seconds").get<double>(), 0);
     EXPECT_GT(save.at("gigabytes_per_second").get<double>(), 0);
     EXPECT_LE(save.at("plan_seconds").get<double>(), save.at("total_seconds").get<double>());
@@ -47,7 +49,7 @@ TEST(Stats, OfEachSaveInTheOrderOfCommits) {
   EXPECT_EQ(list[1]["statistics"]["plan_reused"], true);
 
   const auto text = run_tool({"stats", directory}).out;
-  EXPECT_THAT(text, HasSubstr("GB/s"));
+  EXPECT_THAT(text, AllOf(HasSubstr("GB/s"), HasSubstr("peak")));
   EXPECT_THAT(text, HasSubstr("23.44 KiB"));
   EXPECT_THAT(text, HasSubstr("asynchronous"));
   EXPECT_THAT(text, HasSubstr("####################"));  // the longest
@@ -95,6 +97,7 @@ TEST(Stats, OfTheNodesWithWhatWouldBeLost) {
 
   ran = run_tool({"stats", directory, "--tier", tier, "--node", "here", "--openmetrics"});
   EXPECT_THAT(ran.out, HasSubstr("# TYPE cairn_nodes_margin gauge\n"));
+  EXPECT_THAT(ran.out, HasSubstr("\ncairn_save_peak_resident_bytes{"));
   EXPECT_THAT(ran.out,
               HasSubstr("cairn_nodes_margin{directory=\"" + directory + "\",name=\"ckpt\"} 0\n"));
   EXPECT_THAT(ran.out, testing::EndsWith("# EOF\n"));

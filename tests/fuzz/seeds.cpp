@@ -49,6 +49,7 @@ CheckpointMeta meta() {
   meta.metric = 0.25;
   auto& save = meta.statistics.emplace();
   save.gap_bytes = 8;
+  save.peak_resident_bytes = 4096;
   save.blocking_because = "io_uring is not there";
   save.shares = {{96, 0.5}, {0, 0.25}};
   meta.run.keep = "last 3";

@@ -149,6 +149,7 @@ SaveStatistics measured() {
   save.replica_bytes = 7;
   save.files = 3;
   save.recycled_files = 2;
+  save.peak_resident_bytes = 5 << 20;
   save.blocked_seconds = 0.25;
   save.total_seconds = 1.5;
   save.seconds = {.wait = 0.5, .plan = 0.125, .capture = 0.0625, .write = 1, .merge = 0.000001};
@@ -166,6 +167,7 @@ TEST(Meta, statistics_come_back) {
   EXPECT_EQ(back->step, sample.step);
   EXPECT_EQ(back->bytes, 1LL << 40);
   EXPECT_EQ(back->recycled_files, 2);
+  EXPECT_EQ(back->peak_resident_bytes, 5 << 20);
   EXPECT_EQ(back->slowest.rank, 5);
   EXPECT_EQ(back->seconds.merge, 0.000001);
   EXPECT_EQ(back->seconds.sum(), measured().seconds.sum());
@@ -333,6 +335,7 @@ TEST(Meta, NumbersThatAreNoIntegersMakeStatisticsUnknown) {
   save.recycled_files = 10075;
   save.slowest.rank = 10076;
   save.shares = {{1, 0}, {10077, 0}};
+  save.peak_resident_bytes = 10078;
   meta.run.before.push_back(
       {.sequence = 10081, .parent = 10082, .step = 10083, .ranks = 10084, .bytes = 10085});
   const auto json = encode_meta(meta);
@@ -342,7 +345,7 @@ TEST(Meta, NumbersThatAreNoIntegersMakeStatisticsUnknown) {
     return decode_meta(changed);
   };
   for (const auto* none : {"1e29", "10070.0", "9223372036854775808"}) {
-    for (int number = 10071; number <= 10077; ++number) {
+    for (int number = 10071; number <= 10078; ++number) {
       EXPECT_FALSE(with(number, none).statistics) << number << " as " << none;
     }
     for (int number = 10081; number <= 10085; ++number) {

@@ -34,6 +34,25 @@ def on(mesh, tree):
         one.shape, one.dtype, sharding=NamedSharding(mesh, spec_of(one))), tree)
 
 
+class Versions(Case):
+    def test_what_an_older_version_saved(self):
+        def manager(version, **hooks):
+            return cairn.jax.Manager(self.directory, store={"application": {"version": version}}, hooks=hooks)
+
+        def migrate(saved_by, how):
+            how.options["rename"]["train/kelvin"] = "train/celsius"
+            how.finish = lambda: how.state["train"].update(kelvin=how.state["train"]["kelvin"] + 273.15)
+
+        celsius = jnp.array([20, 21], jnp.float32)
+        with manager("1") as one:
+            one.save(1, {"train": {"celsius": celsius}, "step": 3})
+        state = {"train": {"kelvin": jnp.zeros(2, jnp.float32)}, "step": 0}
+        with manager("2", migrate=migrate) as one:
+            one.restore_latest(state)
+        self.assertEqual(np.asarray(state["train"]["kelvin"]).tobytes(), np.asarray(celsius + 273.15).tobytes())
+        self.assertEqual(state["step"], 3)
+
+
 class Meshes(Case):
     def test_eight_devices_to_four_and_two(self):
         lines = 0

@@ -12,8 +12,9 @@ import cairn
 import numpy as np
 from mpi4py import MPI
 from tensors import Table
-from wrong_ranks import (an_interrupt_on_one_rank, communicators, others_run_while_ranks_wait, refuses,
-                         savers, what_one_rank_gives_wrongly, what_one_rank_raises_by_hand)
+from wrong_ranks import (a_migration_that_fails_on_one_rank, an_interrupt_on_one_rank, communicators,
+                         others_run_while_ranks_wait, refuses, savers, what_one_rank_gives_wrongly,
+                         what_one_rank_raises_by_hand)
 
 world = MPI.COMM_WORLD
 SHAPE = (23, 7)
@@ -248,6 +249,7 @@ if groups[0]:
     what_one_rank_raises_by_hand(groups[0], os.path.join(directory, "by_hand"))
     communicators(groups[0], os.path.join(directory, "communicators"))
     savers(groups[0], os.path.join(directory, "savers"))
+    a_migration_that_fails_on_one_rank(groups[0], os.path.join(directory, "migration"))
     an_interrupt_on_one_rank(groups[0], os.path.join(directory, "interrupt"))
     if MPI.Query_thread() == MPI.THREAD_MULTIPLE:
         others_run_while_ranks_wait(groups[0], os.path.join(directory, "lock"))

@@ -20,6 +20,13 @@ def announce(step: int) -> None:
     print(step)
 
 
+def migrate(saved_by: cairn.Application, how: cairn.Migration) -> None:
+    if cairn.is_newer_version("2.0", saved_by.version):
+        how.options["rename"]["kelvin"] = "celsius"
+        how.extra["old"] = ones(2)
+        how.finish = lambda: print(how.state["kelvin"])
+
+
 def saved(directory: str) -> None:
     u = ones(8)
     state: dict[str, object] = {
@@ -29,7 +36,7 @@ def saved(directory: str) -> None:
         "parts": cairn.patches([cairn.slice(u, 16, 0)]), "none": cairn.nothing("float64", 3), "step": 0}
     with cairn.CheckpointManager(directory, max_to_keep=3, stop=True, when={"interval": {"steps": 20}},
                                  store={"policy": cairn.PerDevicePolicy(cairn.MaxShardSizePolicy(1 << 20))},
-                                 hooks={"before_save": [announce]}) as manager:
+                                 hooks={"before_save": [announce], "migrate": migrate}) as manager:
         report = manager.restore_latest(state, types=[np.ndarray])
         step: int = report["step"] if report is not None else 0
         if manager.should_save(step):

@@ -117,6 +117,40 @@ def an_interrupt_on_one_rank(comm, directory):
         manager.save(2, {"x": 1})
 
 
+def a_migration_that_fails_on_one_rank(comm, directory):
+    """When it begins, when it names an option, when it ends; and when it says another thing there."""
+    def manager(version, migrate=None):
+        return cairn.CheckpointManager(directory, comm, store={"application": {"version": version}},
+                                       hooks={"migrate": migrate} if migrate else {})
+
+    with manager("1") as first:
+        first.save(1, {"old": np.arange(3.0)})
+    for way, code in [("none", ""), ("begin", "application"), ("option", "invalid_argument"), ("end", "application"),
+                      ("rename", "disagreement")]:
+        state, second = {"new": np.zeros(3)}, comm.rank == 1
+
+        def fails(where):
+            if second and way == where:
+                raise ValueError("no way")
+
+        def migrate(saved_by, how):
+            fails("begin")
+            how.options["rename"]["new"] = "odd" if second and way == "rename" else "old"
+            if second and way == "option":
+                how.options["konvert"] = "exact"
+            how.finish = lambda: fails("end")
+
+        with manager("2", migrate) as later:
+            if way == "none":
+                later.restore(1, state)
+                assert state["new"].tolist() == [0, 1, 2]
+                continue
+            error = refuses(code, "", later.restore, 1, state)
+            assert way == "rename" or error.rank == 1, error
+            assert ("no way" in str(error)) == (code == "application"), error
+            assert isinstance(error.__cause__, ValueError) == (second and code == "application"), error
+
+
 def others_run_while_ranks_wait(comm, directory):
     """Rank 1 comes when a thread of rank 0 has called it, which runs only when rank 0 waits for rank 1
     in the call: threads change where they give the lock away only."""

@@ -31,6 +31,35 @@ const char* cairn_options_name(size_t index);
  * fails on all ranks. */
 int cairn_options_before_save(cairn_options* options, int (*call)(void* context, int64_t step),
                               void* context);
+
+/** Who saved a checkpoint (cairn::Application); what it does not say is "". */
+typedef struct cairn_application {
+  const char* name;
+  const char* version;
+  const char* commit;
+} cairn_application;
+/** Whether version `a` comes behind `b`: 1.10 comes behind 1.9. */
+int cairn_is_newer_version(const char* a, const char* b);
+/** What a migration may change of one restore, for this call alone (cairn::Migration). */
+typedef struct cairn_migration cairn_migration;
+/** An option of this restore, as cairn_restore_options_set has them: "rename.KEY", … */
+int cairn_migration_set(cairn_migration* migration, const char* name, const char* value);
+struct cairn_state;
+/** What is filled: a copy of the program's state, to which cairn_state_add_… add tensors in memory
+ * of the migration's. It goes with the callback. */
+struct cairn_state* cairn_migration_state(cairn_migration* migration);
+/** Called when all is filled, to make new values of old ones. Where it returns another code than
+ * CAIRN_OK the restore fails on all ranks, and the contents of the state are unspecified. A later
+ * one takes the place of an earlier one. */
+int cairn_migration_finish(cairn_migration* migration, int (*call)(void* context), void* context);
+/** Called on all ranks when a checkpoint of another version than this program's
+ * ("store.application.version") is about to be restored, before anything is touched. `from` and
+ * `migration` go with the call. It returns CAIRN_OK or another code, with which the restore fails
+ * on all ranks. A later callback takes the place of an earlier one. */
+int cairn_options_migrate(cairn_options* options,
+                          int (*call)(void* context, const cairn_application* from,
+                                      cairn_migration* migration),
+                          void* context);
 /** Shards of at most so many bytes, in files of their own (cairn::MaxShardSizePolicy). */
 int cairn_options_max_shard_size(cairn_options* options, int64_t bytes);
 

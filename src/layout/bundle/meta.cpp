@@ -72,6 +72,7 @@ Json json_of(const SaveStatistics& save) {
                  {"slowest_rank", save.slowest.rank},
                  {"waiting_seconds", seconds(save.slowest.waiting_seconds)}};
   if (save.gap_bytes > 0) object["gap_bytes"] = save.gap_bytes;
+  if (save.peak_resident_bytes > 0) object["peak_resident_bytes"] = save.peak_resident_bytes;
   if (!save.blocking_because.empty()) object["blocking_because"] = save.blocking_because;
   if (!save.shares.empty()) {
     auto& bytes = object["rank_bytes"] = Json::array();
@@ -132,7 +133,11 @@ std::optional<SaveStatistics> statistics_of(const Json& object, std::int64_t ste
     save.blocking_because = object.value("blocking_because", std::string());
     save.bytes = member<std::int64_t>(object, "bytes");
     save.replica_bytes = member<std::int64_t>(object, "replica_bytes");
-    save.gap_bytes = object.contains("gap_bytes") ? member<std::int64_t>(object, "gap_bytes") : 0;
+    const auto if_there = [&](const char* name) {
+      return object.contains(name) ? member<std::int64_t>(object, name) : std::int64_t{0};
+    };
+    save.gap_bytes = if_there("gap_bytes");
+    save.peak_resident_bytes = if_there("peak_resident_bytes");
     save.files = member<std::int64_t>(object, "files");
     save.recycled_files = member<std::int64_t>(object, "recycled_files");
     save.slowest.rank = member<int>(object, "slowest_rank");

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/checksum.hpp"
+#include "base/process_memory.hpp"
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/indexed.hpp"
@@ -165,6 +166,7 @@ std::optional<SaveHandle> NodeCheckpoints::save(const SaveRequest& request) {
   line_ = nodes_.numbers().sequence;
   store.history().went_on_from(line_);
   figures.total_seconds = figures.blocked_seconds = seconds_since(request.call.at);
+  figures.peak_resident_bytes = peak_resident_bytes();
   ledger.committed(line_, figures, request.call.at);
   if (turns) turns->committed();
   if (job.root()) log(LogLevel::info, line_of(figures));

@@ -49,6 +49,7 @@ RankFigures RankFigures::of(const SaveStatistics& mine, int rank) {
   return {mine.bytes,
           mine.replica_bytes,
           mine.recycled_files,
+          mine.peak_resident_bytes,
           s.wait,
           s.plan,
           s.capture,
@@ -62,6 +63,7 @@ void RankFigures::fold(const RankFigures& other) {
   bytes += other.bytes;
   replica_bytes += other.replica_bytes;
   recycled_files += other.recycled_files;
+  peak_resident_bytes = std::max(peak_resident_bytes, other.peak_resident_bytes);
   wait = std::max(wait, other.wait);
   plan = std::max(plan, other.plan);
   capture = std::max(capture, other.capture);
@@ -75,6 +77,7 @@ void RankFigures::give(SaveStatistics& to) const {
   to.bytes = bytes;
   to.replica_bytes = replica_bytes;
   to.recycled_files = recycled_files;
+  to.peak_resident_bytes = peak_resident_bytes;
   to.seconds.wait = wait;
   to.seconds.plan = plan;
   to.seconds.capture = capture;

@@ -80,6 +80,7 @@ void take_contents(CatalogEntry& entry, const IndexFile& loaded,
     entry.save.ranks = contents.meta->ranks;
     entry.save.parent = contents.meta->parent;
     entry.save.metric = contents.meta->metric;
+    entry.save.application = contents.meta->application;
     entry.save.identity = contents.meta->uuid;
     entry.thinned = contents.meta->thinned;
     entry.not_finite = contents.meta->not_finite;

@@ -22,6 +22,7 @@ struct SaveInfo {
   double wall_time_seconds = 0;  ///< of the save; of the index file where that is unknown
   int ranks = 0;
   std::optional<double> metric = std::nullopt;  ///< as given at the save
+  Application application = {};                 ///< that saved it, where it says
 };
 
 enum class Pin {

@@ -112,6 +112,11 @@ void add_save(Page& page) {
   };
   add("save", "bytes", "Written to data files by the newest checkpoint's save.",
       [](const auto& save, auto&& is) { is(save.bytes); });
+  add("save_peak_resident", "bytes",
+      "The most memory in RAM of any rank's process up to that save.",
+      [](const auto& save, auto&& is) {
+        if (save.peak_resident_bytes > 0) is(save.peak_resident_bytes);
+      });
   add("save_duration", "seconds", "From the call of that save until its index was sealed.",
       [](const auto& save, auto&& is) { is(save.total_seconds); });
   add("save_blocked", "seconds", "How long that save held the application.",

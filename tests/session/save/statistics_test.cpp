@@ -45,6 +45,7 @@ class Figures : public Manager {
     EXPECT_GT(s.write, 0);
     EXPECT_GT(save.blocked_seconds, 0);
     EXPECT_GT(save.total_seconds, 0);
+    EXPECT_GT(save.peak_resident_bytes, bytes);
     if (!alone) return;  // else the longest of several ranks
     EXPECT_LE(s.sum() - s.tidy, save.total_seconds * 1.000001);
     EXPECT_LE(s.wait + s.plan + s.capture, save.blocked_seconds * 1.000001);
@@ -112,6 +113,7 @@ TEST_P(Figures, OfSavesOfEitherKindAndFormat) {
         EXPECT_EQ(noted.bytes, known.bytes);
         EXPECT_EQ(noted.replica_bytes, known.replica_bytes);
         EXPECT_EQ(noted.files, known.files);
+        EXPECT_EQ(noted.peak_resident_bytes, known.peak_resident_bytes);
         EXPECT_EQ(noted.slowest.rank, known.slowest.rank);
         EXPECT_EQ(noted.asynchronous, known.asynchronous);
         EXPECT_NEAR(noted.seconds.write, known.seconds.write, 1e-6);
@@ -296,11 +298,13 @@ TEST(RankFigures, FoldToThoseOfAllRanks) {
   SaveStatistics one;
   one.bytes = 10;
   one.recycled_files = 1;
+  one.peak_resident_bytes = 6;
   one.seconds.write = 2;
   one.seconds.plan = 1;
   auto other = one;
   other.seconds.write = 5;
   other.seconds.plan = 0.5;
+  other.peak_resident_bytes = 8;
   auto third = one;
   third.seconds.write = 1;
   auto sum = RankFigures::of(one, 0);
@@ -310,6 +314,7 @@ TEST(RankFigures, FoldToThoseOfAllRanks) {
   sum.give(all);
   EXPECT_EQ(all.bytes, 30);
   EXPECT_EQ(all.recycled_files, 3);
+  EXPECT_EQ(all.peak_resident_bytes, 8);
   EXPECT_EQ(all.seconds.write, 5);
   EXPECT_EQ(all.seconds.plan, 1);
   EXPECT_EQ(all.slowest.rank, 1);
