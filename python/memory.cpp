@@ -107,26 +107,16 @@ std::optional<DType> dtype_of_dlpack(DtypeOfDlpack type) {
   return std::nullopt;
 }
 
-// What a method of the protocol gives; why an array has no memory of its own it says itself.
-py::object ask_dlpack(const py::object& value, const char* method, const std::string& key) try {
-  return value.attr(method)();
-} catch (py::error_already_set& error) {
-  if (!error.matches(PyExc_BufferError)) throw;
-  throw refused(key, cat("its ", method, " fails: ", std::string(py::str(error.value()))),
-                "Arrays over several devices are saved by cairn.jax.Manager and "
-                "cairn.torch.Manager; else give a copy, such as numpy.asarray(array).");
-}
-
 // Takes the tensor out of the capsule; the object that is returned gives it back when it dies.
 Memory memory_of_dlpack(const py::object& value, const std::string& key) {
-  const auto device = py::cast<std::pair<int, int>>(ask_dlpack(value, "__dlpack_device__", key));
+  const auto device = py::cast<std::pair<int, int>>(value.attr("__dlpack_device__")());
   if (device.first != on_cpu && device.first != on_cuda_host && device.first != on_rocm_host) {
     throw refused(key,
                   cat("its memory is on a device: ", device_name(device.first), "DLPack's type ",
                       device.first),
                   "Give a copy in host memory, such as tensor.cpu().");
   }
-  const py::object capsule = ask_dlpack(value, "__dlpack__", key);
+  const py::object capsule = value.attr("__dlpack__")();
   if (PyCapsule_IsValid(capsule.ptr(), "dltensor") == 0) {
     throw refused(key, "its __dlpack__ gives no DLPack capsule, or one that was used already",
                   "Give an object whose __dlpack__ makes a capsule each time.");

@@ -324,6 +324,8 @@ class Parts:
             part = self._raw_part(key, value.array, value.shape, value.start)
             self.native.add(key, [part], value.storage)
         else:
+            if len(getattr(value, "addressable_shards", ())) > 1:
+                raise _error(key, "it is an array of JAX on several devices", "Save it with cairn.jax.Manager.")
             self.native.add(key, [(self._raw(key, value)[0], None, None)], "automatic")
         return None
 

@@ -1,6 +1,7 @@
 #include "store/directory/thin.hpp"
 
 #include <algorithm>
+#include <condition_variable>
 #include <map>
 #include <set>
 #include <utility>
@@ -383,8 +384,29 @@ void require_room(const Location& place, const ThinPlan& plan) {
       .at(place.directory.string());
 }
 
-// Two names in one directory stage what they replace in the same place.
-Mutex one_at_a_time;
+// Two names in one directory stage what they replace in the same place: one thread at a time is
+// there, of those of this process.
+class AloneIn {
+ public:
+  explicit AloneIn(const Location& place) : key_(place.files.get(), place.directory) {
+    MutexLock lock(mutex);
+    while (!taken.insert(key_).second) lock.wait(given_back);
+  }
+  ~AloneIn() {
+    const MutexLock lock(mutex);
+    taken.erase(key_);
+    given_back.notify_all();
+  }
+  AloneIn(const AloneIn&) = delete;
+  AloneIn& operator=(const AloneIn&) = delete;
+
+ private:
+  using Key = std::pair<const io::FileSystem*, io::Path>;
+  static inline Mutex mutex;
+  static inline std::set<Key> taken CAIRN_GUARDED_BY(mutex);
+  static inline std::condition_variable given_back;
+  const Key key_;
+};
 
 }  // namespace
 
@@ -414,7 +436,7 @@ void finish(const Location& place, const Journal& journal, const commit::Ownersh
 
 ThinPlan thin(const Location& place, std::int64_t step, const ThinRequest& request,
               const commit::Ownership& owner) {
-  const MutexLock guard(one_at_a_time);
+  const AloneIn alone(place);
   // One that failed half way comes first: only the last one is told of.
   if (const auto journal = read_journal(place)) finish(place, *journal, owner);
   Thinner thinner(place, step, request);
@@ -436,7 +458,7 @@ void finish_thinning(const Location& place, const commit::Ownership& owner) {
     const auto staged =
         place.directory / commit::private_directory_name / commit::repair_directory_name;
     if (!journal && !io::exists(*place.files, staged)) return;
-    const MutexLock guard(one_at_a_time);
+    const AloneIn alone(place);
     FileReplacer(*place.files, place.directory / place.naming.name, owner).end();
     if (journal) finish(place, *journal, owner);
   } catch (const Error& error) {
