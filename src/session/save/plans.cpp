@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <string_view>
 
 #include "base/checksum.hpp"
 #include "cairn/sparse.hpp"
@@ -21,11 +22,6 @@ std::size_t bytes_of(const std::vector<std::string>& values) {
   return bytes;
 }
 
-bool are_alike(const SparseFill* a, const SparseFill* b) {
-  if (!a || !b) return a == b;
-  return a->dtype == b->dtype && a->element == b->element;
-}
-
 // Of tensors that are dense: of others no byte of a fill is written.
 std::map<std::size_t, std::vector<LocalSlice>> fills_of(const SeenState& resolved,
                                                         const DensePlan& dense) {
@@ -43,46 +39,98 @@ std::map<std::size_t, std::vector<LocalSlice>> fills_of(const SeenState& resolve
   return fills;
 }
 
-// But for memory, strings and savers' sources.
-bool is_alike(const LocalTensor& now, const LocalTensor& then) {
-  return now.dtype == then.dtype && now.shape == then.shape && now.storage == then.storage &&
-         are_alike(now.sparse.get(), then.sparse.get()) && now.device_type == then.device_type &&
-         now.device_index == then.device_index &&
-         std::equal(now.slices.begin(), now.slices.end(), then.slices.begin(), then.slices.end(),
-                    [](const LocalSlice& a, const LocalSlice& b) {
-                      return a.box == b.box && a.dash == b.dash && a.device_type == b.device_type &&
-                             a.device_index == b.device_index;
-                    });
+// All that a plan depends on, as words and texts, but for memory; `out` takes them until it is no
+// more `going`.
+template <class Out>
+void tell(const LocalSlice& slice, Out& out) {
+  out.word(std::ssize(slice.box.start));
+  for (const auto one : slice.box.start) out.word(one);
+  out.word(std::ssize(slice.box.extent));
+  for (const auto one : slice.box.extent) out.word(one);
+  out.word(std::ssize(slice.dash));
+  for (const bool one : slice.dash) out.word(one);
+  out.text(slice.device_type);
+  out.word(slice.device_index.has_value());
+  out.word(slice.device_index.value_or(0));
+}
+
+template <class Out>
+void tell(const std::string& key, const LocalTensor& tensor, Out& out) {
+  out.text(key);
+  out.word(static_cast<std::int64_t>(tensor.dtype));
+  out.word(std::ssize(tensor.shape));
+  for (const auto extent : tensor.shape) out.word(extent);
+  out.word(static_cast<std::int64_t>(tensor.storage));
+  out.text(tensor.device_type);
+  out.word(tensor.device_index.has_value());
+  out.word(tensor.device_index.value_or(0));
+  out.word(tensor.sparse ? static_cast<std::int64_t>(tensor.sparse->dtype) : -1);
+  if (tensor.sparse) out.text(tensor.sparse->element);
+  out.word(tensor.strings ? static_cast<std::int64_t>(bytes_of(tensor.strings->get())) : -1);
+  out.word(std::ssize(tensor.slices));
+  for (const auto& slice : tensor.slices) tell(slice, out);
+}
+
+template <class Out>
+void tell(const SeenState& state, Out& out) {
+  out.word(static_cast<std::int64_t>(state.storage()));
+  const auto& names = state.objects().names;  // which policies see
+  out.word(std::ssize(names));
+  for (const auto& [key, name] : names) out.text(key), out.text(name);
+  out.word(static_cast<std::int64_t>(state.tensors().size()));
+  for (const auto& [key, tensor] : state.tensors()) {
+    if (!out.going) return;
+    tell(key, tensor, out);
+  }
+}
+
+struct Keeps {
+  static constexpr bool going = true;
+  std::vector<std::int64_t>& words;
+  std::string& texts;
+  void word(std::int64_t value) { words.push_back(value); }
+  void text(std::string_view value) {
+    word(std::ssize(value));
+    texts += value;
+  }
+};
+
+struct Compares {
+  const std::vector<std::int64_t>& words;
+  std::string_view texts;  // what is left of them
+  std::size_t next = 0;
+  bool going = true;
+  void word(std::int64_t value) { going = going && next < words.size() && words[next++] == value; }
+  void text(std::string_view value) {
+    word(std::ssize(value));
+    going = going && texts.starts_with(value);
+    if (going) texts.remove_prefix(value.size());
+  }
+  bool is_over() const { return going && next == words.size() && texts.empty(); }
+};
+
+bool has_unresolved(const SeenState& state) {
+  const auto tensors = state.tensors();
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [](const auto& one) { return one.second.unresolved != nullptr; });
 }
 
 }  // namespace
 
 std::optional<StateForm> StateForm::of(const SeenState& state) {
+  if (has_unresolved(state)) return std::nullopt;
   StateForm form;
-  form.storage_ = state.storage();
-  form.names_ = state.objects().names;
-  for (const auto& [key, tensor] : state.tensors()) {
-    if (tensor.unresolved) return std::nullopt;
-    auto& one = form.tensors_.emplace_back(Tensor{key, tensor, 0});
-    for (auto& slice : one.like.slices) slice.memory = nullptr;
-    one.like.strings = nullptr;
-    if (tensor.strings) one.string_bytes = bytes_of(tensor.strings->get());
-  }
+  Keeps out{form.words_, form.texts_};
+  tell(state, out);
+  form.words_.shrink_to_fit();
+  form.texts_.shrink_to_fit();
   return form;
 }
 
 bool StateForm::fits(const SeenState& state) const {
-  if (state.storage() != storage_ || state.tensors().size() != tensors_.size() ||
-      state.objects().names != names_) {
-    return false;
-  }
-  for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    const auto& [key, now] = state.tensors()[i];
-    const auto& then = tensors_[i];
-    if (key != then.key || now.unresolved || !is_alike(now, then.like)) return false;
-    if (now.strings && bytes_of(now.strings->get()) != then.string_bytes) return false;
-  }
-  return true;
+  Compares out{words_, texts_};
+  tell(state, out);
+  return out.is_over() && !has_unresolved(state);
 }
 
 void Plans::begin(std::int64_t turn) {
