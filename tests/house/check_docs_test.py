@@ -87,6 +87,38 @@ class CheckDocs(Pages):
         self.assertEqual(self.faults(""), [])
 
 
+class Facts(Pages):
+    def written(self, page, text):
+        (self.root / page).write_text(text)
+        return self.faults("")
+
+    def test_a_page_of_facts_has_no_dates(self):
+        self.assertEqual(self.written("docs/lanes.md", "# Lanes\nOn 2026-11-26 all passed.\n"),
+                         ["docs/lanes.md:2: 2026-11-26 is history, which belongs to lab/journal.md"])
+        self.assertEqual(self.written("docs/lanes.md", "# Lanes\nIn 2026, step 12026-11-26, 2026-11.\n"), [])
+
+    def test_a_page_that_is_not_done_and_one_of_history_may_have_dates(self):
+        with mock.patch.object(check_docs, "NOT_YET_DATELESS", ("docs/lanes.md",)):
+            self.assertEqual(self.written("docs/lanes.md", "On 2026-11-26.\n"), [])
+        (self.root / "docs/lanes.md").unlink()
+        (self.root / "lab").mkdir()
+        self.assertEqual(self.written("lab/journal.md", "## 2026-11-26\n"), [])
+
+    def test_what_is_not_done_yet_is_on_the_list(self):
+        self.assertLessEqual(set(check_docs.NOT_YET_DATELESS), set(check_docs.DATELESS))
+
+    def test_a_page_that_is_too_long(self):
+        most = check_docs.MOST_WORDS["docs/reliability.md"]
+        self.assertEqual(self.written("docs/reliability.md", "word " * most), [])
+        self.assertEqual(self.written("docs/reliability.md", "word " * (most + 1)),
+                         [f"docs/reliability.md: {most + 1} words, at most {most} are allowed"])
+
+    def test_links_of_the_lab(self):
+        (self.root / "lab").mkdir()
+        self.assertEqual(self.written("lab/journal.md", "[a](../docs/page.md#page) [b](gone.md)\n"),
+                         ["lab/journal.md: the link to gone.md leads nowhere"])
+
+
 class DrawRooms(Pages):
     TABLE = {"base": set(), "model": {"base"}, "io": {"base"}, "commit": {"base", "io"},
              "save": {"io", "commit", "model"}, "cli": {"save"}, "kokkos": set()}
