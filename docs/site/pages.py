@@ -86,10 +86,11 @@ class Site:
         path.write_text(text, encoding="utf-8")
 
     def guide(self):
-        """What README says of the headers, for the page that lists them."""
-        text = (self.root / "README.md").read_text(encoding="utf-8")
+        """What the first page says of the headers, for the page that lists them."""
+        page = Path("docs/start.md")
+        text = (self.root / page).read_text(encoding="utf-8")
         part = text.partition("\n## The headers\n")[2].partition("\n## ")[0]
-        return self.shown(Path("README.md"), "reference/cpp.md", part)
+        return self.shown(page, "reference/cpp.md", part)
 
     def page(self, page):
         """A page of the repository as one of the site."""

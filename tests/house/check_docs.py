@@ -64,6 +64,19 @@ def check_page(root, page):
         yield f"{page}: {marks - used} lines say which file code is from, but no code follows"
 
 
+SHORT = {"README.md": 1000, "CHANGELOG.md": 900, "docs/performance.md": 3000}  # words, as wc -w counts them
+
+
+def check_short(root):
+    """Pages that everybody reads stay short, and the program of README is compiled."""
+    for name, most in SHORT.items():
+        words = len((root / name).read_text(encoding="utf-8").split()) if (root / name).is_file() else 0
+        if words > most:
+            yield f"{name}: {words} words, at most {most} are allowed"
+    if (root / "README.md").is_file():
+        yield from check_page(root, "README.md")
+
+
 def anchors_of(text):
     """The names that headings get on a forge: lower case, without punctuation, '-' for blanks."""
     counts, anchors = {}, set()
@@ -116,7 +129,7 @@ def check_words(root):
 def check_docs(root):
     root = Path(root).resolve()
     pages = sorted(path.relative_to(root) for path in (root / "docs").rglob("*.md"))
-    faults = [fault for page in pages for fault in check_page(root, page)]
+    faults = [*check_short(root), *(fault for page in pages for fault in check_page(root, page))]
     top = sorted(path.relative_to(root) for path in root.glob("*.md"))
     lab = sorted(path.relative_to(root) for path in (root / "lab").rglob("*.md"))
     faults += [fault for page in top + pages + lab for fault in check_links(root, page)]

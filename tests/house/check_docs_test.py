@@ -67,6 +67,21 @@ class CheckDocs(Pages):
         self.assertEqual(self.faults("<!-- from examples/a.cpp -->\n\n```sh\nls\n```\n"),
                          ["docs/page.md: 1 lines say which file code is from, but no code follows"])
 
+    def test_the_program_of_the_readme(self):
+        (self.root / "README.md").write_text(block("int one() {\n  return 1;\n}\n"))
+        self.assertEqual(self.faults(""), [])
+        (self.root / "README.md").write_text(block("return 2;\n"))
+        self.assertEqual(self.faults(""), ["README.md:2: this code is not in examples/a.cpp"])
+
+    def test_pages_that_stay_short(self):
+        for name, most in check_docs.SHORT.items():
+            with self.subTest(page=name):
+                (self.root / name).write_text("word | " * (most // 2))
+                self.assertEqual(self.faults(""), [])
+                (self.root / name).write_text("word | " * (most // 2) + "word")
+                self.assertEqual(self.faults(""), [f"{name}: {most + 1} words, at most {most} are allowed"])
+                (self.root / name).unlink()
+
     def test_links(self):
         (self.root / "docs/other.md").write_text("# What `it` is, and why\n## Twice\n## Twice\n")
         self.assertEqual(self.faults("[a](other.md#what-it-is-and-why) [b](../examples) [c](#page) "
