@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What happens to checkpointed jobs under Slurm, told by real jobs of the batch scripts in slurm/.
 
-usage: slurm/testbed run --nodes 20 tests/slurm/stories.py BIN PLACE [STORY...]
+usage: slurm/testbed run --nodes 22 tests/slurm/stories.py BIN PLACE [STORY...]
+       stories.py --nodes [STORY...]: how many nodes these take
 BIN: the folder with gray_scott and cairn; PLACE: where the jobs run. A few stories go on at a time,
 each on nodes of its own. Exit status: 0 all went well; 1 not, and the last line names those.
 """
@@ -386,6 +387,9 @@ def tell(function, binaries, place, nodes):
 
 
 def main(arguments):
+    if arguments[:1] == ["--nodes"]:
+        print(sum(STORIES[story] for story in STORIES if not arguments[1:] or story.__name__ in arguments[1:]))
+        return 0
     if len(arguments) < 2:
         print(__doc__)
         return 2
