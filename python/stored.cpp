@@ -43,7 +43,7 @@ py::object Stored::said_of_all(const std::string& name) const {
 }
 
 std::vector<std::string> Stored::names_below(const std::string& path) const {
-  const auto front = path + '/';
+  const auto front = path.empty() ? path : path + '/';
   const auto& all = contents().tensors;
   auto at = std::lower_bound(all.begin(), all.end(), front,
                              [](const auto& a, const auto& b) { return a.key < b; });

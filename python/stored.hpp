@@ -23,7 +23,7 @@ class Stored {
   py::object said(const std::string& key, const std::string& name) const;
   /// The same of the whole checkpoint.
   py::object said_of_all(const std::string& name) const;
-  /// What comes next in the keys that begin with this path: each word once.
+  /// What comes next in the keys that begin with this path, which may be "": each word once.
   std::vector<std::string> names_below(const std::string& path) const;
   std::string prefix() const { return contents().prefix; }
 

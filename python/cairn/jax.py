@@ -154,6 +154,10 @@ class _JaxRestoring(_JaxKinds, Restoring):
             self._set_later(name, container, name,
                             lambda tree=tree, cells=cells: tree.unflatten(cells))
 
+    def _make_unsaid(self, key, kind=None):
+        """Of a tree with arrays the state decides what it is: the library names what it lacks."""
+        self._whole.append(key)
+
     def _fit_by_itself(self, key, value, form):
         if not isinstance(value, (jax.Array, jax.ShapeDtypeStruct)):
             return super()._fit_by_itself(key, value, form)

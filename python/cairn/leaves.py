@@ -5,7 +5,7 @@ import os
 
 import numpy as np
 
-from . import dtypes
+from . import dtypes, strangers
 from .errors import made
 
 
@@ -323,10 +323,13 @@ class Parts:
         elif isinstance(value, Slice):
             part = self._raw_part(key, value.array, value.shape, value.start)
             self.native.add(key, [part], value.storage)
-        else:
-            if len(getattr(value, "addressable_shards", ())) > 1:
-                raise _error(key, "it is an array of JAX on several devices", "Save it with cairn.jax.Manager.")
+        elif len(getattr(value, "addressable_shards", ())) > 1:
+            raise _error(key, "it is an array of JAX on several devices", "Save it with cairn.jax.Manager.")
+        elif isinstance(value, np.ndarray) or hasattr(value, "__dlpack__"):
             self.native.add(key, [(self._raw(key, value)[0], None, None)], "automatic")
+        else:
+            raise _error(key, *strangers.refusal(value, "Give a numpy array, an object with __dlpack__, a number, a "
+                                                 "text or a dict of these."))
         return None
 
     def _add_sparse(self, key, value):

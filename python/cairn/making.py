@@ -111,18 +111,24 @@ class Making(Kinds, Parts):
     # -- what stood under several keys, and is stored under one --------------------------------------
 
     def _all_ties(self):
+        """By the name of a place without a tensor of its own: the key of the same one, or, where the state has
+        that nowhere, its name."""
         if self._ties is None:
             self._ties = {}
             if self._stored is not None and self._stored.said_of_all(forms.TIES) is not None:
-                for name in (*self._values, *self._extra):
-                    self._find_ties(self._below("", name))
+                keys = [self._below("", name) for name in (*self._values, *self._extra)]
+                names = {self._name(key) for key in keys}
+                for key in [*(one for one in self._stored.names_below("") if one not in names), *keys]:
+                    self._find_ties(key)
         return self._ties
 
     def _find_ties(self, key):
         name = self._name(key)
         if self._find(key) is None:
-            for word in self._stored.names_below(name):
-                self._find_ties(f"{key}/{word}")
+            form = self._form_at(key)
+            if form is None or form.is_leaf:  # of another one the form tells it
+                for word in self._stored.names_below(name):
+                    self._find_ties(f"{key}/{word}")
             return
         said = self._stored.said(name, forms.TIES)
         for path in forms.read_ties(said) if said is not None else ():
@@ -256,6 +262,23 @@ class Making(Kinds, Parts):
         makers = [(one, self._make_stored(below(key, one), part, there.get(one))) for one, part in items]
         self._want_nothing(key)
         return lambda: kind({one: make() for one, make in makers})
+
+    def _make_unsaid(self, key, kind=None):
+        """Of what lies under a key of which nothing is said: a module, or a dict, a list or an object with values
+        that a program has to have. `kind`: a dict or a list, if that is known."""
+        names = list(dict.fromkeys(self._names(key, None)))
+        if kind is not dict and set(names) == set(map(str, range(len(names)))):
+            if kind is None:
+                raise _error(key, "it was a list or a dict, and nothing here tells which one",
+                             "Restore into an empty one.")
+            makers = [self._make_part(f"{key}/{number}") for number in range(len(names))]
+            return lambda: [one() for one in makers]
+        makers = {name: self._make_part(below(key, name)) for name in names}
+        return lambda: {name: make() for name, make in makers.items()}
+
+    def _make_part(self, key):
+        is_unsaid = self._form_at(key) is None and self._find(key) is None and self._is_below(key)
+        return self._make_unsaid(key) if is_unsaid else self._make_stored(key)
 
     def _want_nothing(self, key):
         """What has no tensor of its own has one only where it is a whole value."""

@@ -78,11 +78,9 @@ def _number(step):
     try:
         number = operator.index(step)
     except TypeError:
-        raise _refused("the step cannot be used", f"it is a {type(step).__name__}",
-                       "Give an int.") from None
+        raise _refused("the step cannot be used", f"it is a {type(step).__name__}", "Give an int.") from None
     if not -(2**63) <= number < 2**63:
-        raise _refused("the step cannot be used", "it needs more than 64 bits",
-                       "Give a smaller one.")
+        raise _refused("the step cannot be used", "it needs more than 64 bits", "Give a smaller one.")
     return number
 
 
@@ -242,9 +240,12 @@ class CheckpointManager:
                 report = self._native.restore(step, binding, named)
             if report is not None:
                 self._native.agree(binding.done)  # which calls load_state_dict and the like
+            return report
+        except _cairn.Error as error:
+            binding.explain(error)
+            raise
         finally:
             binding.release()
-        return report
 
     def should_save(self, step):
         """Whether to save now, by the option "when"; the same on all ranks."""
@@ -321,8 +322,7 @@ class CheckpointManager:
 def set_log(function):
     """Lets the library tell its few messages to function(level, message), where level is "info",
     "warning" or "error", in place of the logger "cairn" of `logging`, or of standard error where that is not
-    set up. It may be called on any thread; what it raises is
-    ignored. None silences the library."""
+    set up. It may be called on any thread; what it raises is ignored. None silences the library."""
     if function is not None and not callable(function):
         raise _refused("the log cannot be used", f"it is a {type(function).__name__}",
                        "Give a function, or None.")

@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 
-from . import dtypes, forms, keys, own
+from . import disagreements, dtypes, forms, keys, own
 from ._cairn import State
 from .cursor import Cursor
 from .forms import PARTS, PLAIN
@@ -14,6 +14,8 @@ from .making import Making, text_of
 from .migration import Application, Migration
 from .options import is_pattern, of_restore
 from .saving import NOTHING, as_numbers, below, kind_of_all, require_dict
+
+_STAR = "A * stands for the rest of a key: it is at the end of both names of a rename, and nowhere else."
 
 
 class Restoring(Making):
@@ -41,8 +43,7 @@ class Restoring(Making):
         for name in list(filter(is_pattern, self._rename)):
             stored = self._rename.pop(name)
             if not is_pattern(stored):
-                raise _error(name, f"rename has a * at its end, and none in '{stored}'",
-                             "Give both, or neither.")
+                raise _error(name, f"rename has a * at its end, and none at that of '{stored}'", _STAR)
             self._prefixes[name[:-1]] = stored[:-1]
 
     def _forget(self):
@@ -52,6 +53,7 @@ class Restoring(Making):
         self._met = set()  # of self._prefixes
         self._seen = set()  # keys, before they are renamed
         self._whole, self._apart, self._kept = [], [], []
+        self._told = {}  # for errors: places that were tied, and to which one
 
     def migrate(self, function, name, version, commit):
         """Called by the library before make() for a checkpoint that another version of the application saved:
@@ -82,6 +84,7 @@ class Restoring(Making):
             if same not in self._arrays:
                 self._missing(key, None)
         self._require_prefixes()
+        self._told = {path: self._name(same) for path, same in self._all_ties().items()}
         self._stored = None
         return self._whole, self._apart, self._own, self._kept
 
@@ -96,7 +99,7 @@ class Restoring(Making):
                 problem = f"rename makes it of '{stored}*', and nothing in the checkpoint begins so"
             raise _error(prefix, problem,
                          f"Turn it round: {{'{stored}*': '{prefix}*'}}. What the state has comes first, then what "
-                         "the checkpoint calls it." if is_turned else
+                         "the checkpoint calls it." if is_turned else _STAR if "*" in prefix + stored else
                          "Name keys of the state. On a rank that has none, leave it out.")
 
     def _begins(self, prefix):
@@ -117,6 +120,29 @@ class Restoring(Making):
         self._met.update(fit)
         prefix = max(fit, key=len)
         return self._prefixes[prefix] + key[len(prefix) :]
+
+    def explain(self, error):
+        """Of an error of the library's: what is known here besides."""
+        stars = [one for both in self._rename.items() for one in both if isinstance(one, str) and "*" in one]
+        if any(f"'{one}'" in error.problem for one in stars):
+            disagreements.change(error, way_out=_STAR)
+        if error.code != "not_found":
+            return
+        tied = [(path, same) for path, same in self._told.items() if f"'{path}'" in error.problem][:5]
+        if tied:
+            said = ", ".join(f"'{path}' was tied to '{same}' when it was saved" for path, same in tied)
+            names = ", ".join(f"'{self._name_here(path)}': '{same}'" for path, same in tied)
+            disagreements.change(error, reason=f"{said}; {error.reason}",
+                                 way_out=f"To fill both from the one: rename={{{names}}}. {error.way_out}")
+
+    def _name_here(self, name):
+        """What the state calls this name of the checkpoint."""
+        for key, stored in self._rename.items():
+            if stored == name:
+                return key
+        fit = [one for one in self._prefixes.items() if name.startswith(one[1])]
+        prefix, stored = max(fit, key=lambda one: len(one[1]), default=("", ""))
+        return prefix + name[len(stored) :]
 
     def put_back(self):
         """What one value was read into goes before the next one is made of its own."""
@@ -239,6 +265,8 @@ class Restoring(Making):
                 if maker is not None:
                     return maker
                 self._want(key, NOTHING.copy())  # which is not there
+            elif not value:
+                return self._in_place(value, self._make_unsaid(key, dict))
             self._fit_all(key, value)
         elif form.is_mapping or form.is_open:
             saved = form.items() if form.is_mapping else [
@@ -296,6 +324,8 @@ class Restoring(Making):
                 return self._in_place(value, self._make_unmarked(key, value))
             if not self._is_below(key):
                 return self._in_place(value, self._make_tied(key) or self._missing(key, value))
+            if not value:
+                return self._in_place(value, self._make_unsaid(key, list))
         elif form is not None and is_plain:
             return self._in_place(value, self._make(key, form, value))
         elif form is not None and form.kind == "None":
@@ -331,15 +361,18 @@ class Restoring(Making):
         return self._holds(value) == PLAIN or getattr(value, "ndim", 1) == 0
 
     def _in_place(self, value, maker):
-        """What a list becomes is put into that very list, unless it is no list."""
-        if maker is None or not isinstance(value, list):
+        """What a list or a dict becomes is put into that very one, unless it is none."""
+        if maker is None or not isinstance(value, list | collections.abc.MutableMapping):
             return maker
 
         def make():
             new = maker()
-            if not isinstance(new, list):
+            if isinstance(value, list) and isinstance(new, list):
+                value[:] = new
+            elif not isinstance(value, list) and isinstance(new, dict):
+                value.update(new)
+            else:
                 return new
-            value[:] = new
             return value
 
         return make
@@ -350,8 +383,7 @@ class Restoring(Making):
         if self._find(key) is not None:
             return self._make_unmarked(key, value)
         if self._is_below(key):
-            self._whole.append(key)  # of which nothing says what it was: the library names it
-            return None
+            return self._make_unsaid(key)
         return self._make_tied(key) or self._missing(key, value)
 
     def _missing(self, key, value):

@@ -5,7 +5,7 @@ import enum
 
 import numpy as np
 
-from . import dtypes, keys, own, texts
+from . import dtypes, keys, own, strangers, texts
 from ._cairn import State
 from .cursor import Cursor
 from .forms import ARRAYS, BY_NUMBER, MAPPINGS, NAME, PARTS, PLAIN, SEQUENCES, SETS, SHARDED, TIES, Forms
@@ -327,8 +327,8 @@ class Saving(Kinds, Parts):
             if isinstance(value, known):
                 raise _error(key, f"it is a {kind}, and would come back as {known.__name__}",
                              f"Give {known.__name__}(value).")
-        raise _error(key, f"it is a {kind}", "Give a number, a text, an array, or a dict, a list or a "
-                     "tuple of these.")
+        raise _error(key, *strangers.refusal(value, "Give a number, a text, an array, or a dict, a list or a tuple of "
+                                             "these."))
 
     # -- how each is added, and noted for the next save of the same form ----------------------------
 

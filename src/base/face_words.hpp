@@ -23,7 +23,10 @@ namespace face_words {
 /// In the order of Face. An empty word: that face has none, and C++'s stays.
 using Word = std::array<std::string_view, 4>;
 
-inline constexpr std::array<Word, 29> table{{
+inline constexpr std::array<Word, 30> table{{
+    {"Give several slices of one tensor with patches()", "", "",
+     "Give each value a key of its own: a '/' in a key makes the path that a dict in a dict makes, "
+     "and 1 and '1' are one key"},
     {"cairn::ragged", "cairn_state_add_ragged()", "state%add_rows()", "cairn.ragged"},
     {"cairn::rank_private", "cairn_state_add_private()", "state%add_private()", "cairn.private"},
     {"cairn::indexed()", "cairn_state_add_indexed()", "state%add_indexed()", "cairn.indexed()"},

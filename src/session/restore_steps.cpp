@@ -63,14 +63,14 @@ void tell_differences(const RestoreReport& report, const RestoreOptions& options
   if (!report.unused_keys.empty()) {
     const bool may_tell = options.unused != Unused::silent;
     log(may_tell ? LogLevel::warning : LogLevel::info,
-        cat("of ", report.prefix, " the state has not wanted: ", some_of(report.unused_keys),
+        cat("of ", report.prefix, " the state has not wanted: ", groups_of(report.unused_keys),
             may_tell ? ". Add what was forgotten, or say that it is meant: unused = silent" : ""));
   }
   if (!report.kept_keys.empty()) {
     const bool were_named = !options.all_may_be_missing;
     log(were_named ? LogLevel::info : LogLevel::warning,
         cat(report.prefix,
-            " has none of these, which stay as they are: ", some_of(report.kept_keys)));
+            " has none of these, which stay as they are: ", groups_of(report.kept_keys)));
   }
 }
 

@@ -23,6 +23,9 @@ TEST(FaceWords, FunctionsAreThoseOfTheFace) {
             "Give several slices with cairn_state_add_patches(). | "
             "Give several slices with state%add_patch(). | "
             "Give several slices with cairn.patches.");
+  EXPECT_EQ(in_words_of(Face::python, "Give several slices of one tensor with patches()."),
+            "Give each value a key of its own: a '/' in a key makes the path that a dict in a dict "
+            "makes, and 1 and '1' are one key.");
   EXPECT_EQ(all_of("CheckpointManager::save_async was called"),
             "cairn_manager_save_async was called | manager%save_async was called | "
             "manager.save_async was called");

@@ -146,7 +146,7 @@ class Kinds(Case):
                 ([optim.AdamW], [optim.AdamW], {}, None),
                 ([optim.AdamW], [Mine], {}, None),
                 ([Mine], [optim.AdamW], {}, None),
-                ([optim.AdamW], [optim.SGD], {}, ("'optimizer'", "adamw.AdamW", "sgd.SGD")),
+                ([optim.AdamW], [optim.RAdam], {}, ("'optimizer'", "adamw.AdamW", "radam.RAdam")),
                 ([optim.AdamW], [optim.Adam], {}, ("'optimizer'", "adamw.AdamW", "adam.Adam")),
                 ([Mine], [optim.Adam], {}, ("'optimizer'", "Mine", "adam.Adam")),
                 ([optim.AdamW], [optim.AdamW], {"amsgrad": True}, ("'optimizer/param_groups/0'", "amsgrad")),

@@ -124,7 +124,7 @@ class Names(Case):
         self.assertEqual([one.tolist() for one in new["model"].values()], [[1, 1], [0, 0], [3, 3]])
         self.refuses("invalid_argument", "nothing in the state begins so", manager.restore, 3, new,
                      rename={**renames, "modle/*": "model/*"})
-        self.refuses("invalid_argument", "and none in 'model/a.'", manager.restore, 3, new,
+        self.refuses("invalid_argument", "and none at that of 'model/a.'", manager.restore, 3, new,
                      rename={"model/x.*": "model/a."})
         self.refuses("not_found", "model/y.b.w", manager.restore, 3, new, rename={"model/x.*": "model/y.*"})
         for step, into, turned in ((1, compiled, off), (2, bare, on)):

@@ -146,7 +146,8 @@ class Training(Case):
         first = torch.optim.Adam(net.first.parameters())
         swapped = torch.optim.Adam(list(net.parameters())[::-1])
         for wrong, code, words in [
-            ({"net": other, "optimizer": fresh, "more": 1}, "not_found", "more"),
+            ({"net": other, "optimizer": fresh}, "invalid_argument", "'dampening', 'momentum', 'nesterov' of its groups"),
+            ({"net": other, "optimizer": torch.optim.Adam(other.parameters()), "more": 1}, "not_found", "more"),
             ({"net": other, "optimizer": first}, "invalid_argument",
              "groups of [2] parameters, and was saved with [10]"),
             ({"net": other, "optimizer": swapped}, "invalid_argument", "its parameter has the shape"),

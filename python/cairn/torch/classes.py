@@ -13,6 +13,10 @@ _TORCH = "torch.optim."
 _BASES = ("Optimizer", "LRScheduler", "_LRScheduler")
 # What a group has that says how a step is computed, and not what.
 _WAYS = ("foreach", "fused", "capturable", "differentiable")
+# What a step of these reads of the state of a parameter that has one.
+_READS = {"ASGD": ("ax", "eta", "mu"), "Adadelta": ("square_avg", "acc_delta"), "Adagrad": ("sum",),
+          "Adamax": ("exp_avg", "exp_inf"), "RMSprop": ("square_avg",), "Rprop": ("prev", "step_size"),
+          **dict.fromkeys(("Adam", "AdamW", "NAdam", "RAdam", "SparseAdam"), ("exp_avg", "exp_avg_sq"))}
 
 
 def names_of(value):
@@ -34,8 +38,11 @@ def read(text):
 def are_others(saved, present):
     """Whether both are torch's own, or derive from such, and not from the same. A wrapper does not; modules may
     have been renamed."""
-    ends = [names[-1] for names in (saved, present)]
-    return all(one.startswith(_TORCH) for one in ends) and len({one.rpartition(".")[2] for one in ends}) > 1
+    return all(names[-1].startswith(_TORCH) for names in (saved, present)) and _end(saved) != _end(present)
+
+
+def _end(names):
+    return names[-1].rpartition(".")[2]
 
 
 def told(value, saved):
@@ -54,12 +61,39 @@ def switched(groups, saved):
                 yield number, name, value
 
 
-def lacking(optimizer, states):
-    """What torch's own class reads of each parameter's state when that is loaded, and one that was saved has not;
-    None: all is there, or nothing is known. `states`: the names in each. An object without anything tries it."""
+def _loads_as_torch(kind):
+    """Whether nothing of its own comes between what was saved and its groups."""
+    return kind.load_state_dict is torch.optim.Optimizer.load_state_dict and (
+        kind.__setstate__.__module__.startswith(_TORCH))
+
+
+def unsaved(optimizer, saved, groups):
+    """Options that a group of it has, and that were not saved, where it is of another class than that which was; of
+    the same one torch sets them. `groups`: the names that were saved in each."""
+    present = names_of(optimizer)
+    if not saved or not present or _end(saved) == _end(present) or not (
+            are_others(saved, present) or _loads_as_torch(type(optimizer))):
+        return []
+    return sorted({name for group, its in zip(optimizer.param_groups, groups) for name in group
+                   if name != "params" and name not in its})
+
+
+def lacking(optimizer, saved, states):
+    """What torch's own class reads of each parameter's state, and one that was saved has not; None: all is there,
+    or nothing is known. `states`: the names in each."""
+    states = list(states)
+    found = _lacking_when_loaded(optimizer, states)
+    present = names_of(optimizer)
+    if found is None and saved and are_others(saved, present):
+        return next((name for name in _READS.get(_end(present), ())
+                     if any(names and name not in names for names in states)), None)
+    return found
+
+
+def _lacking_when_loaded(optimizer, states):
+    """An object without anything tries it."""
     kind = type(optimizer)
-    if kind.load_state_dict is not torch.optim.Optimizer.load_state_dict or not (
-            kind.__setstate__.__module__.startswith(_TORCH)):
+    if not _loads_as_torch(kind):
         return None
     groups = [dict(one) for one in optimizer.param_groups]
     parameters = (one for group in groups for one in group["params"])

@@ -3,6 +3,7 @@
 import collections.abc
 import functools
 import itertools
+import re
 
 import torch
 from torch import distributed
@@ -37,7 +38,10 @@ def _names_in(form):
 
 
 def _each(form):
-    return [_names_in(one) for _, one in form.items()] if form is not None and form.is_mapping else []
+    """The names in each dict of a dict, or of a list."""
+    if form is None or form.is_leaf:
+        return []
+    return [_names_in(one) for one in ([its for _, its in form.items()] if form.is_mapping else form.parts())]
 
 
 class TorchRestoring(TorchKinds, restoring.Restoring):
@@ -60,6 +64,7 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
         self._used = set()  # storages that are filled
         self._at_last = []
         self._others = {}  # what is to be told of objects of another class than was saved, by key
+        self._are_dicts = False  # what is made under a key of which nothing is said
         self._loaded = []  # keys of objects that have what was saved
 
     def put_back(self):
@@ -105,6 +110,23 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
             return
         self._fit_into(path, vars(value), "value", value.value)
 
+    def _make_unsaid(self, key, kind=None):
+        names = self._names(key, None)
+        if names and all(re.fullmatch(r"rank-\d+", str(one)) for one in names):
+            return self._make_per_rank(key)
+        was = self._are_dicts  # those of an optimizer by name
+        self._are_dicts = was or self._stored.said(self._name(key), CLASS) is not None
+        maker = super()._make_unsaid(key, dict if self._are_dicts else kind)
+        self._are_dicts = was
+        return maker
+
+    def _make_per_rank(self, key):
+        path = f"{key}/rank-{self._rank}"
+        self._apart.append(key)
+        is_there = self._find(path) is not None or self._is_below(path)
+        maker = self._make_part(path) if is_there else (lambda: None)
+        return lambda: PerRank(maker())
+
     # -- what has load_state_dict() -----------------------------------------------------------------
 
     def _fit_stateful(self, key, value, form):
@@ -116,13 +138,15 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
         self.classes.see(state)
         was, self._parameters = self._parameters, parameters_of(key, value)
         saved = self._see_class(key, value)
+        if isinstance(value, torch.optim.Optimizer):
+            self._require_way(key, False)
         if is_module:
             maker = self._fit_module(key, state)
         elif form is not None:
             if isinstance(value, torch.optim.Optimizer):
                 self._require_its_groups(key, value, form)
-                its = dict(form.items()).get("state") if form.is_mapping else None
-                self._require_what_it_wants(key, value, saved, _each(its))
+                its = dict(form.items()) if form.is_mapping else {}
+                self._require_what_it_wants(key, value, saved, _each(its.get("state")), _each(its.get("param_groups")))
             maker = self._make(key, form, state)
         elif isinstance(value, torch.optim.Optimizer) and "state" in state:
             self._require_what_it_wants(key, value, saved, map(self._names, self._parameters, itertools.repeat(None)))
@@ -148,12 +172,31 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
                                  "may take it for something else. To begin with a new one, leave it out of the state.")
         return saved
 
-    def _require_what_it_wants(self, key, optimizer, saved, states):
-        """Before anything is touched. `states`: of its parameters, what each one's consists of."""
-        name = classes.lacking(optimizer, states)
-        if name is not None:
-            raise _error(key, f"{classes.told(optimizer, saved)}, and wants {name!r} of each parameter, which was not "
-                         "saved", "Restore into an optimizer of the class that was saved, or leave it out of the state.")
+    def _require_what_it_wants(self, key, optimizer, saved, states, groups=()):
+        """Before anything is touched. `states`, `groups`: what each parameter's, and each group consists of."""
+        name = classes.lacking(optimizer, saved, states)
+        wants = None if name is None else f"{name!r} of each parameter, which was not saved"
+        if wants is None and groups:
+            names = classes.unsaved(optimizer, saved, groups)
+            wants = f"{', '.join(map(repr, names))} of its groups, which were saved without" if names else None
+        if wants is not None:
+            raise _error(key, f"{classes.told(optimizer, saved)}, and wants {wants}",
+                         "Restore into an optimizer of the class that was saved, or leave it out of the state.")
+
+    def _require_way(self, key, is_by_name):
+        """An optimizer was saved by name if its groups have no numbers of parameters."""
+        each = [f"{key}/param_groups/{one}" for one in self._names(f"{key}/param_groups", None)]
+        form = self._form_at(key)
+        if form is None and not each:
+            return
+        was_by_name = form is None and not any(
+            "params" in [*self._names(one, None), *_names_in(self._form_at(one))] for one in each)
+        if was_by_name and not is_by_name:
+            raise _error(key, "it was saved by the names of its parameters, and is restored by their positions",
+                         "Give cairn.torch.by_name(optimizer, module).")
+        if is_by_name and not was_by_name:
+            raise _error(key, "it was saved by the positions of its parameters, and is restored by their names",
+                         "Restore into the optimizer itself; what saves the next one may be cairn.torch.by_name.")
 
     def _load(self, key, value, made, saved):
         groups = made.get("param_groups") if isinstance(made, dict) else None
@@ -216,9 +259,10 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
         if not self._is_below(key):
             self._missing(key, None)
             return
+        self._require_way(key, True)
         there = value.optimizer.state_dict()
         was, self._parameters = self._parameters, {}
-        makers, groups, states = {}, [], []
+        makers, groups, states, saved_options = {}, [], [], []
         for number, (group, its) in enumerate(zip(value.optimizer.param_groups, there["param_groups"])):
             found = {}  # one of the parameters, by the group that it was in
             for at, one in zip(its["params"], group["params"]):
@@ -238,11 +282,13 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
                              "group, and were in two", "Make the optimizer with the groups that it had.")
             options = {name: one for name, one in its.items() if name != "params"}
             path = f"{key}/param_groups/{next(iter(found), number)}"
+            form = self._form_at(path)
+            saved_options.append(_names_in(form) if form is not None else options)
             maker = self._make_stored(path, None, options) if self._is_below(path) else lambda one=options: one
             groups.append((its["params"], maker))
         self._parameters = was
         saved = self._see_class(key, value.optimizer)
-        self._require_what_it_wants(key, value.optimizer, saved, states)
+        self._require_what_it_wants(key, value.optimizer, saved, states, saved_options)
         self._whole.append(f"{key}/state")
         self._put_back.append(lambda: self._load(key, value.optimizer, {
             "state": {at: made for at, one in makers.items() if (made := one())},
@@ -260,23 +306,42 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
 
     def _refuse_parameters(self, key, reason):
         """Of an optimizer; often its model is another one, and is named then."""
-        wrong = self._unlike_module("", self._values)
+        wrong, way_out = self._unlike_module("", self._values) or (None, "Make it with the parameters that it had.")
         if wrong:
-            raise _error(key, f"{reason}; a module of the state is another one, too: {wrong}",
-                         "Make the model as it was saved, and the optimizer of its parameters.")
-        raise _error(key, reason, "Make it with the parameters that it had.")
+            reason = f"{reason}; a module of the state is another one, too: {wrong}"
+        raise _error(key, reason, way_out)
 
     def _unlike_module(self, path, container):
-        """What the first module in a dict has, and the checkpoint has not, or the other way round."""
+        """What the first module in a dict has, and the checkpoint has not, or the other way round; and what to do."""
         for name, value in container.items():
             key = self._below(path, name)
             if isinstance(value, torch.nn.Module):
-                wrong = self._unlike(key, value.state_dict())
+                unlike = self._unlike(key, value.state_dict())
+                wrong = self._unlike_ties(key, value) or unlike and (
+                    unlike, "Make the model as it was saved, and the optimizer of its parameters.")
             else:
                 is_dict = isinstance(value, collections.abc.Mapping) and not is_stateful(value)
                 wrong = self._unlike_module(key, value) if is_dict else None
             if wrong:
                 return wrong
+        return None
+
+    def _unlike_ties(self, key, module):
+        """Which parameters are one here, and were not when they were saved, or the other way round; and what to do."""
+        here = {self._below(key, name): one for name, one in module.named_parameters(remove_duplicate=False)}
+        first = {}
+        for place, one in here.items():
+            same = self._all_ties().get(place)
+            if same in here and here[same] is not one:
+                return f"'{place}' was tied to '{same}' when it was saved", (
+                    f"Tie them again. Or restore the module alone, with rename={{'{self._name_here(place)}': '{same}'}}, "
+                    "and begin with a new optimizer.")
+            other = first.setdefault(id(one), place)
+            if other != place and self._find(other) is not None and self._find(place) is not None and (
+                    place not in self._rename):
+                return f"'{place}' is tied to '{other}', and was not when it was saved", (
+                    "Make the model without it. Or restore the module alone, which asks for equal weights, and begin "
+                    "with a new optimizer.")
         return None
 
     def _unlike(self, key, state):

@@ -341,8 +341,7 @@ class TorchSaving(TorchKinds, Saving):
 
     def _is_told(self, key, text, value):
         if text == '"tensor"':
-            in_module = self._in_module and not key.endswith("_extra_state")
-            return in_module or value.dim() > 0 or DTYPES.get(value.dtype) not in NATURAL
+            return value.dim() > 0 or DTYPES.get(value.dtype) not in NATURAL
         return text not in ('"numpy"', '"array"') and super()._is_told(key, text, value)
 
     def _form_leaf(self, key, value, made):
@@ -363,7 +362,7 @@ class TorchSaving(TorchKinds, Saving):
         tie = add(key, value, scope)
         if isinstance(tie, str) and path is not None:
             return "same", tie[len(path) + 1 :]
-        if isinstance(tie, str) and (self._in_dict or not self._in_module):
+        if isinstance(tie, str):
             self._ties.setdefault(tie, []).append(key)
         parameter = self._parameters.get(key.rpartition("/")[0])
         if parameter is not None and parameter.shape == value.shape and (

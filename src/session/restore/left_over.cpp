@@ -110,12 +110,17 @@ std::string by_groups(const std::vector<std::string>& keys, std::size_t most) {
 }  // namespace
 
 std::string some_of(const std::vector<std::string>& keys, std::size_t most) {
-  if (keys.size() > most) return by_groups(keys, most);
   std::string list;
-  for (std::size_t i = 0; i < keys.size(); ++i) {
+  for (std::size_t i = 0; i < std::min(keys.size(), most); ++i) {
     list += cat(i > 0 ? ", '" : "'", shown_name(keys[i]), "'");
   }
+  if (keys.size() > most) list += cat(" and ", keys.size() - most, " more");
   return list;
+}
+
+std::string groups_of(const std::vector<std::string>& keys) {
+  constexpr std::size_t most = 5;
+  return keys.size() > most ? by_groups(keys, most) : some_of(keys, most);
 }
 
 void require_all_used(const RestoreOptions& options, const std::string& where,

@@ -24,8 +24,10 @@ void refuse_left_over(Group&, const CheckpointContents&, const TensorFinder&,
 void require_all_used(const RestoreOptions&, const std::string& where,
                       const std::vector<std::string>& unused_keys);
 
-/// Keys; where there are more than so many, groups of them with their numbers.
+/// The first few of many keys.
 std::string some_of(const std::vector<std::string>& keys, std::size_t most = 5);
+/// All of them: a few, or groups by the first part of the path, with their numbers.
+std::string groups_of(const std::vector<std::string>& keys);
 
 /// Keys of the state in memory that the application has already, but for those that are kept: what
 /// a restore has begun to fill.
