@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "base/text.hpp"
@@ -196,12 +197,15 @@ std::vector<std::string> unused_keys(const Job& job, const CheckpointContents& c
     of_savers.insert(keys.begin(), keys.end());
   }
   std::vector<std::string> unused;
-  const auto by_rank = begins_by_rank(contents, wanted);
+  std::optional<std::set<std::string_view>> by_rank;  // where a key asks for it
   for (std::size_t t = 0; t < contents.tensors.size(); ++t) {
     const auto& tensor = contents.tensors[t];
     if (of_savers.count(tensor.key) || wanted.has(t) || finder.is_bookkeeping(tensor)) continue;
     const auto of = rank_in(tensor.key);
-    if (of && of->rank >= job.group->size() && by_rank.contains(of->begin)) continue;
+    if (of && of->rank >= job.group->size()) {
+      if (!by_rank) by_rank = begins_by_rank(contents, wanted);
+      if (by_rank->contains(of->begin)) continue;
+    }
     unused.push_back(tensor.key);
   }
   return unused;

@@ -121,7 +121,8 @@ std::optional<State> KeyTurns::leave_out(Group& group, const State& given) {
   for (std::size_t i = 0; i < since_.size(); ++i) {
     if (since_[i] > 0) rules.push_back(rules_[i]);
   }
-  if (rules.empty()) return std::nullopt;
+  is_less_ = !rules.empty();
+  if (!is_less_) return std::nullopt;
   std::vector<std::int64_t> any(rules.size());
   auto left = together(group, [&] { return without(given, rules, any); });
   // What is on no rank is not missed.
@@ -136,9 +137,11 @@ std::optional<State> KeyTurns::leave_out(Group& group, const State& given) {
 }
 
 void KeyTurns::saved() {
+  left_out_.clear();
+  // What had all was lost when this one had left something out: the next one is to have it.
+  if (is_less_ && since_.empty()) return;
   since_.resize(rules_.size());
   for (std::size_t i = 0; i < since_.size(); ++i) since_[i] = (since_[i] + 1) % rules_[i].every;
-  left_out_.clear();
 }
 
 }  // namespace cairn

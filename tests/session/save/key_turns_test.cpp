@@ -1,4 +1,5 @@
 // Rules by key of which one save in so many has the tensors.
+#include "session/save/key_turns.hpp"
 #include "base/text.hpp"
 #include "store/commit/names.hpp"
 #include "support/memory_run.hpp"
@@ -125,6 +126,27 @@ TEST_P(KeyTurns, ThatAllMayBeMissingIsNoReasonToGoWithout) {
     EXPECT_EQ(model.weight, model.value(2));
     EXPECT_EQ(model.moment, -model.value(1));
   });
+}
+
+// As an asynchronous save that had all fails, or is replaced, while the next one begins.
+TEST(TurnsOfKeys, WhatIsLostMeanwhile) {
+  const std::vector<KeyRule> rules{{.keys = "optimizer/*", .every = 3}};
+  const auto group = serial_group();
+  cairn::KeyTurns turns(rules);
+  double w = 1, m = 2;
+  State state;
+  state.add("model/w", w).add("optimizer/m", m);
+  EXPECT_FALSE(turns.leave_out(*group, state));
+  turns.saved();
+  const auto less = turns.leave_out(*group, state);
+  ASSERT_TRUE(less);
+  EXPECT_EQ(less->find("optimizer/m"), nullptr);
+  turns.begin_anew();
+  EXPECT_THAT(turns.left_out(), SizeIs(1)) << "the checkpoint tells of it";
+  turns.saved();
+  EXPECT_FALSE(turns.leave_out(*group, state)) << "the next one has all";
+  turns.saved();
+  EXPECT_TRUE(turns.leave_out(*group, state));
 }
 
 TEST_P(KeyTurns, ARuleThatNoKeyFitsIsTold) {
