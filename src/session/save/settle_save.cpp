@@ -82,6 +82,9 @@ void settle_save(Job& job) {
   if (job.root() && !options.frozen.keys.empty() && !freezes(job)) {
     log(LogLevel::warning, cat("frozen tensors are written in full: ", why_not_frozen(job)));
   }
+  if (job.root() && options.restore.finite && !options.tier.directory.empty()) {
+    log(LogLevel::warning, "restore.finite does not look at saves on the nodes");
+  }
   for (const auto& rule : options.keep.keys) {
     if (!job.root() || rule.last != 1) continue;
     log(LogLevel::warning, cat("the rule '", rule.keys,
