@@ -25,9 +25,9 @@ PACKAGES = {
     "HDF5": (re.compile(r"hdf5\.h|H5\w*\.h"), {"layout", "mpi", "bench"}),
     "CLI11": (re.compile(r"CLI/.*"), {"cli"}),
 }
-CODE_FOLDERS = ("include", "src", "mpi", "kokkos", "fortran", "tests", "examples", "bench")
+CODE_FOLDERS = ("include", "src", "mpi", "kokkos", "fortran", "tests", "examples", "lab")
 FOLDERS_WITH_ROOMS = ("include", "src", "mpi", "kokkos", "fortran", "python")
-FOLDERS_WITH_ARROWS = FOLDERS_WITH_ROOMS + ("bench",)  # what is measured there may lie behind a face
+FOLDERS_WITH_ARROWS = FOLDERS_WITH_ROOMS + ("lab/bench",)  # what is measured there may lie behind a face
 HEADERS, SOURCES = {".hpp", ".h"}, {".cpp", ".cc", ".cu", ".c", ".f90", ".F90"}
 LONGEST_HEADER, LONGEST_SOURCE = 300, 500
 LEAST_HEADERS, LEAST_PRODUCT = 100, 1000  # headers and lines from which shares say something
@@ -87,8 +87,10 @@ def room_of(path):
     first, rest = path.parts[0], path.parts[1:]
     if first == "src":
         return rest[0] if len(rest) > 1 else None
-    if first in ("mpi", "kokkos", "fortran", "python", "bench"):
+    if first in ("mpi", "kokkos", "fortran", "python"):
         return first
+    if path.parts[:2] == ("lab", "bench"):
+        return "bench"
     if first == "include" and len(rest) > 1 and rest[0] == "cairn":
         return ROOM_OF_PUBLIC_HEADER.get(Path(rest[1]).stem)
     if first == "include" and len(rest) == 1:
@@ -282,7 +284,7 @@ def check_waist(root):
 
 def check_transactions(root):
     """What a save is on the disk is the store's; others have its Draft."""
-    for path in code_files(root, ("src", "mpi", "python", "bench")):
+    for path in code_files(root, ("src", "mpi", "python", "lab/bench")):
         if path.parts[:2] == ("src", "store"):
             continue
         for number, line in enumerate((root / path).read_text(encoding="utf-8").splitlines(), 1):

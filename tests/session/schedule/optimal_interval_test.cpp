@@ -6,8 +6,8 @@
 #include <cmath>
 #include <limits>
 
-#include "bench/interval_simulation.hpp"
 #include "cairn/error.hpp"
+#include "lab/bench/interval_simulation.hpp"
 
 namespace cairn {
 namespace {
@@ -100,7 +100,7 @@ TEST(OptimalInterval, YoungAndDalyAreCloseWhereTheySayThatTheyAre) {
   }
 }
 
-// bench/interval_bench prints the whole table.
+// lab/bench/interval_bench prints the whole table.
 TEST(OptimalInterval, WastesHardlyMoreThanTheBestFixedInterval) {
   std::uint64_t seed = 100;
   for (const double shape : {1.0, 0.7, 0.5}) {
