@@ -73,6 +73,8 @@ FRACTION = re.compile(r'"[^"\n]*%[-+#0-9.*]*[lL]?[aAeEfFgG][^"\n]*"')
 # The tool gives itself the classic locale before it does anything.
 TOOL = "src/cli/run.cpp"
 SETS_CLASSIC = "std::locale::global(std::locale::classic());"
+# Words of a message, which are not a key or a number.
+PHRASE = re.compile(r'HasSubstr\(\s*"([^"\\]*[a-z]{2,} [a-z]{2,}[^"\\]*)"\s*\)')
 READS_JSON = "src/base/json_numbers.hpp"
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
 
@@ -481,11 +483,18 @@ def check_paths(root):
                 yield f"{path}:{number}: '{found.group(1)}' is a path of one machine only"
 
 
+def check_wording(root):
+    """Tests name what a message says by the table of all wordings, so that plainer words change one file."""
+    for path in code_files(root, ("tests",)):
+        for found in PHRASE.finditer((root / path).read_text(encoding="utf-8")):
+            yield f'{path}: HasSubstr("{found[1]}") names words; use test::Says (tests/support/says.hpp)'
+
+
 def check_tree(root):
     root = Path(root).resolve()
     checks = (check_includes, check_examples, check_file_names, check_members, check_output, check_kinds, check_lengths, check_paths,
               check_size_of_rooms, check_waist, check_transactions, check_offsets, check_locale, check_faces,
-              check_base_names, check_classes, check_virtuals)
+              check_base_names, check_classes, check_virtuals, check_wording)
     return [fault for check in checks for fault in check(root)]
 
 

@@ -8,6 +8,7 @@
 
 #include "cairn/error.hpp"
 #include "lab/bench/interval_simulation.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
@@ -84,7 +85,7 @@ TEST(OptimalInterval, HasItsLimits) {
       ADD_FAILURE() << cost << " " << mtbf;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), Code::invalid_argument);
-      EXPECT_THAT(error.what(), testing::HasSubstr("no interval is best for a cost of"));
+      EXPECT_THAT(error.what(), test::Says("no interval is best for a cost of"));
     }
   }
 }
