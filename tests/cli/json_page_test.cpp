@@ -66,7 +66,8 @@ std::map<std::string, Fields> read_page() {
   for (std::string line; std::getline(page, line);) {
     if (line.starts_with("## ")) heading = line.substr(3);
     if (!line.starts_with("| `")) continue;
-    const auto cells = cells_of(line);
+    auto cells = cells_of(line);
+    if (cells.size() == 3) cells.emplace_back("yes");  // promised, where the row says nothing
     if (cells.size() != 4) throw std::runtime_error("a row of " + heading + ": " + line);
     auto field = parse_type(cells[1]);
     field.meaning = cells[2];
