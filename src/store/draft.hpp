@@ -32,7 +32,10 @@ struct Intent {
 };
 
 /// What every rank needs to take part in a save; the same on all of them. It holds numbers of eight
-/// bytes only: rank 0's can be a part of a sum to which other ranks add zeros.
+/// bytes only: so rank 0's can be a part of a sum to which other ranks add zeros, and a repeated
+/// asynchronous save begins without a message. It names the staging directory too: a rank that
+/// remembered one from an earlier save could write into one that was left. What one call allows (a
+/// policy, to overwrite) is in the plan and the Intent.
 struct DraftId {
   std::int64_t step = -1;
   std::int64_t sequence = 0;  ///< of its commit
