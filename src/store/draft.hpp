@@ -45,7 +45,9 @@ struct DraftId {
   std::int64_t data_files = 0;  ///< that its writers make
   std::int64_t num_files = 0;   ///< of the checkpoint
   std::int64_t records = 1;     ///< whether its writers leave part records ...
-  std::int64_t slot = 0;        ///< ... and over which earlier ones, in a staging directory
+  /// ... and over which earlier ones, in a staging directory: the slot that no pending save has. It
+  /// is not made of the sequence, of which a save that gave way leaves a gap.
+  std::int64_t slot = 0;
   /// What the store alone reads of it.
   struct Files {
     std::int64_t recycled_bytes = -1;             ///< of files that it writes over; -1: all are new

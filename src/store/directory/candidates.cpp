@@ -127,9 +127,10 @@ class Committed {
         log(LogLevel::warning, cat("step ", step, " cannot be looked at now: ", error.what()));
       }
   }
-  // A save that something was committed after has been given up, or was committed and is replaced
-  // or removed. One that is told of by its own copy may have lost its index, and is completed
-  // again.
+  // A save that something was committed after was given up, or was committed and then replaced or
+  // removed. To complete it would make debris of the data that replaced it, if a crash has brought
+  // its records back. A save whose own copy of the index is found may have lost its index, and is
+  // completed again.
   bool has_come_after(const CheckpointMeta& save) const {
     return save.sequence <= last_ ||
            std::any_of(without_index_.begin(), without_index_.end(), [&](const auto& other) {
