@@ -23,6 +23,8 @@ bool is_damage(const Error& error) {
          (error.code() == Code::not_found && (error.tensor().empty() || !error.path().empty()));
 }
 
+// A restore that falls back must overwrite all that the damaged checkpoint wrote to: half of one
+// state and half of another is no state.
 void require_overwritten(const Job& job, const Touched& failed, const Touched& touched,
                          const RestoreReport& report) {
   together(*job.group, [&] {

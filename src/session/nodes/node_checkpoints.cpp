@@ -190,7 +190,8 @@ void NodeCheckpoints::went_back_to(std::int64_t sequence) {
 }
 
 // What has lost its protection goes home before the run goes on: the next node may vanish before
-// the next save. That it cannot is for the log.
+// the next save. It takes the time of one save at home, after a failure that makes a restart
+// expensive in any case. If it cannot go home, the log says so.
 bool NodeCheckpoints::bring_home(const tier::Gathered& gathered) {
   const auto& meta = gathered.meta();
   try {

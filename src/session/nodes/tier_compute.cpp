@@ -1,5 +1,8 @@
-// What of a checkpoint on the nodes is lost or damaged is computed of what other nodes of the set
-// have: whole pieces of lost nodes, parts, and blocks of parts.
+// Computes what of a checkpoint on the nodes is lost or damaged from what other nodes of the set
+// have: whole pieces of lost nodes, parts, and blocks of parts. A node with a wrong byte is not
+// lost: rows of blocks decide what can be computed, so two flips on two nodes cost two blocks. A
+// copy of a damaged part is made whole beside it, and takes its place when all its checksums are
+// right. Only damage of a part's record, which says what the bytes are, condemns all of the part.
 #include <algorithm>
 #include <functional>
 #include <map>

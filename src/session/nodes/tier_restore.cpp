@@ -1,4 +1,7 @@
-// What a restart gets of a checkpoint on the nodes.
+// What a restart gets of a checkpoint on the nodes. What is lost is computed before anything is
+// read: to compute while reading would need messages inside of reading, which is local work. When a
+// wrong byte is found while reading, all ranks look through all their parts, and the restart begins
+// again with what they found. That costs a second pass in the rare case only.
 #include <algorithm>
 #include <map>
 #include <set>

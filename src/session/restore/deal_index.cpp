@@ -1,6 +1,8 @@
-// Deals the index of a checkpoint to the ranks of a restore. Ranks prove together what one reader
-// of the whole index proves; where anything is not as it should be, rank 0 reads it whole, and
-// makes the errors.
+// Deals the index of a checkpoint to the ranks of a restore. Rank 0 reads the file, since other
+// nodes may see an older one, and cuts it without a look at its slices. Ranks prove together what
+// one reader of the whole index proves; where anything is not as it should be, all drop what they
+// have, and rank 0 reads it whole and makes the errors. So errors have one place, and the rule for
+// the parts may be strict: it knows the layout of our own writer only.
 #include <algorithm>
 #include <limits>
 #include <map>

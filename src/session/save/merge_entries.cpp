@@ -36,7 +36,9 @@ struct ToldFigures {
   }
 };
 
-// One set of figures, folded on the way to rank 0.
+// Joins the ranks' figures on the way to rank 0: one set travels with the merge, without another
+// collective. They are no part of a part record: a save that is rolled forward has none of them,
+// and is otherwise the same.
 void fold_figures(Group& group, SaveStatistics& measured) {
   const ToldFigures mine{RankFigures::of(measured, group.rank()),
                          group.rank() / ranks_a_share(group.size()),

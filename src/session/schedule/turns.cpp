@@ -242,6 +242,7 @@ bool Turns::sees_file() {
   return file_seen_;
 }
 
+// Rank 0, as soon as ranks agree to stop for it: left there, it would end the requeued job at once.
 void Turns::remove_file() const {
   const auto path = job_.directory / job_.options.when.stop->options().file;
   if (job_.options.read_only) return;
