@@ -127,7 +127,7 @@ Mail to_planners(int rank, std::vector<StoredTensor> mine, const KeyPlanners& pl
   return mail_of(std::move(letters));
 }
 
-// Its slices take more room than what becomes of them.
+// Frees the tensor, since its slices take more memory than their encoded entries.
 bundle::IndexEntry encode_and_free(bundle::EntryEncoder& encoder, StoredTensor& tensor) {
   auto entry = encoder.encode(tensor);
   tensor = {};
