@@ -1,6 +1,7 @@
 #pragma once
-/// Fortran's arrays as the library knows them. An array a(nx, ny) is a tensor [ny, nx]: the dimensions
-/// are reversed, so that the element that varies fastest in memory does so in the tensor too.
+/// Fortran's arrays as the library knows them. An array a(nx, ny) is a tensor [ny, nx]: the
+/// dimensions are reversed, so that the element that varies fastest in memory does so in the tensor
+/// too.
 #include <ISO_Fortran_binding.h>
 
 #include <cstddef>

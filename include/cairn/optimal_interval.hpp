@@ -38,7 +38,8 @@ struct TwoIntervals {
 /// Both, where a save on the nodes costs `cost_nodes` and is enough after failures that come once
 /// in `mtbf_nodes` on average (of a process, or of a node, where parity protects), and one at home
 /// costs `cost_home`, and is needed after those that come once in `mtbf_home` (of more nodes than
-/// parity bears, or of the whole job). With rates λ, n saves a home save, and an interval t, a share
+/// parity bears, or of the whole job). With rates λ, n saves a home save, and an interval t, a
+/// share
 ///
 ///     ((n - 1) cost_nodes + cost_home) / (n t) + t λ_nodes / 2 + n t λ_home / 2
 ///

@@ -11,7 +11,7 @@ namespace cairn {
 struct XdmfOptions {
   std::vector<double> spacing = {};  ///< size of a cell, above 0; none: 1
   std::vector<double> origin = {};   ///< the corner of the first cell; none: 0
-  // Without both, cells lie where axes say (Description::dimensions) whose steps are alike.
+  // Without both, cells lie where axes say (Description::dimensions), in equal steps or not.
   /// Keys of positions: [N 2] or [N 3] of float32 or float64, a row a point. Tensors of N rows are
   /// values of the points. None: those called position, positions, coordinates, coords, points or
   /// xyz, in whatever folder.

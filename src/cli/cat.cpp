@@ -129,36 +129,31 @@ void run(const Tool& tool, const CatArguments& options) {
 void add_cat(Tool& tool) {
   auto options = std::make_shared<CatArguments>();
   auto* command = tool.app.add_subcommand("cat", "Print the elements of a tensor");
-  command->add_option("PREFIX", options->target, "Checkpoint, or a directory for its newest one")
+  command->add_option("PREFIX", options->target, "Checkpoint or directory (its newest)")
       ->required();
-  auto* key = command->add_option("KEY", options->key,
-                                  "Key of the tensor, or the path or name of a variable");
-  auto* hex = command->add_option("--key-hex", options->key_hex,
-                                  "Its key in hexadecimal digits, for keys that are not text");
+  auto* key = command->add_option("KEY", options->key, "Tensor: key, or variable's path or name");
+  auto* hex =
+      command->add_option("--key-hex", options->key_hex, "Key in hexadecimal digits, if not text");
   key->excludes(hex);
   command->add_option("--slice", options->slice,
-                      "Part of it in TensorFlow's form: start,length of each dimension or -, "
-                      "with the full shape in front or without");
+                      "Part in TensorFlow's form: start,length or - for each dimension, optionally "
+                      "after the full shape");
   command
       ->add_option("--format", options->format,
-                   "text (one row a line), raw (row-major, little-endian; strings: a length of 8 "
-                   "bytes, little-endian, then the bytes, each) or npy")
+                   "text (a row a line), raw (row-major, little-endian; strings: length in 8 "
+                   "bytes, then bytes) or npy")
       ->check(CLI::IsMember({"text", "raw", "npy"}))
       ->capture_default_str();
-  command->add_option("--output,-o", options->output, "File to write instead of standard output");
+  command->add_option("--output,-o", options->output, "File instead of standard output");
   command->footer(
-      "Each stored slice that holds a part of it is read whole and checked before anything is\n"
-      "written. Variants cannot be decoded.\n"
-      "npy: half becomes '<f2'; quantised integers plain ones; bfloat16 '<u2', float8 and the 4- "
-      "and\n"
-      "2-bit types '|u1', with their bits as stored (one byte an element). Strings have no npy "
-      "form.\n\n"
+      "Stored slices are read whole and checked before anything is written. Variants are not\n"
+      "decoded. npy: half is '<f2', quantised integers are integers, bfloat16 is '<u2',\n"
+      "float8 and 4- and 2-bit types are '|u1' with their stored bits (a byte an element);\n"
+      "strings have none.\n\n"
       "Examples:\n"
       "  cairn cat run/ckpt step\n"
-      "  cairn cat run/ckpt/ckpt-100 u --slice 0,20:15,15\n"
       "  cairn cat run/ckpt/ckpt-100 u --slice '40 30 0,20:-' --format raw -o u.bin\n"
-      "  cairn cat run/ckpt u --format npy -o u.npy && python3 -c 'import numpy as np; "
-      "print(np.load(\"u.npy\"))'");
+      "  cairn cat run/ckpt u --format npy -o u.npy");
   command->callback([&tool, options] {
     if (options->key.empty() && options->key_hex.empty()) {
       throw CLI::RequiredError("KEY or --key-hex");

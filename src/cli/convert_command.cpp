@@ -93,48 +93,38 @@ void run(Tool& tool, const ConvertArguments& arguments) {
 
 void add_convert(Tool& tool) {
   auto options = std::make_shared<ConvertArguments>();
-  auto* command = tool.app.add_subcommand("convert", "Store a checkpoint again, cut otherwise");
+  auto* command =
+      tool.app.add_subcommand("convert", "Convert a checkpoint to another format or other slices");
   command
-      ->add_option(
-          "A", options->source,
-          "Checkpoint, or a directory for its newest one; FILE.safetensors, or its .index.json; a "
-          "directory of torch's DCP")
+      ->add_option("A", options->source,
+                   "Checkpoint or directory (its newest); FILE.safetensors or its .index.json; "
+                   "directory of torch's DCP")
       ->required();
   command
       ->add_option("B", options->destination,
-                   "Prefix of the new one; PREFIX.h5: as HDF5; FILE.safetensors: as safetensors; "
-                   "NAME.zarr: as Zarr 3")
+                   "New PREFIX, PREFIX.h5 (HDF5), FILE.safetensors or NAME.zarr (Zarr 3)")
       ->required();
   command
       ->add_option("--max-shard-size", options->convert.max_shard_bytes,
-                   "Cut slices so that no data file holds more; with a unit if you like (64MiB)")
+                   "Cut slices so that no data file holds more (64MiB)")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::PositiveNumber);
   command->add_flag("--overwrite", options->convert.overwrite,
                     "Replace what is at B, in either format");
-  command->add_option("--under", options->under,
-                      "To safetensors and Zarr: only keys PATH/KEY, as KEY; from files of others: "
-                      "KEY becomes PATH/KEY");
+  command->add_option(
+      "--under", options->under,
+      "To safetensors and Zarr: only PATH/KEY, as KEY; from others: KEY as PATH/KEY");
   command->add_flag("--alone", options->alone,
-                    "By this process, even where its environment is that of one of several ranks");
+                    "One process, even in the environment of several ranks");
   add_json(*command, tool);
   command->footer(
-      "All that is read is checked, and what is written has checksums again; the values are the\n"
-      "same bit by bit (cairn diff A B). Step, time, metric and place among other steps go along:\n"
-      "what was the newest stays it. Memory: the largest stored slice; to safetensors: the "
-      "largest\n"
-      "tensor whose slices do not lie in a row. Started by mpirun, all ranks read and write what\n"
-      "comes from safetensors and DCP and what becomes safetensors; the rest is rank 0's work.\n"
-      "Files of safetensors have no checksums: what is read from them cannot be proved, "
-      "only\n"
-      "that their headers are sound. With --max-shard-size they are several, and an index. Of DCP\n"
-      "no pickle is run: objects stay bytes, which dcp.load reads through cairn.torch. A "
-      "directory\n"
-      "of Zarr has chunks of 16 MiB, or of --max-shard-size, and is never replaced.\n\n"
+      "All that is read is checked, and written with checksums; values stay the same bit by\n"
+      "bit. Step, time, metric and place among other steps are kept. Memory: the largest\n"
+      "stored slice; to safetensors, the largest tensor whose slices are not runs of rows.\n"
+      "Under mpirun all ranks convert from DCP and from and to safetensors; rank 0 does the\n"
+      "rest. An existing Zarr directory is never replaced. More: docs/other-files.md.\n\n"
       "Examples:\n"
-      "  cairn convert run/ckpt export/model\n"
       "  cairn convert run/ckpt/ckpt-100 export/ckpt-100.h5\n"
-      "  cairn convert --max-shard-size 256MiB run/ckpt/ckpt-100 export/ckpt-100\n"
       "  cairn convert run/ckpt export/model.safetensors --under model\n"
       "  cairn convert hub/model.safetensors.index.json start/ckpt-0 --under model\n"
       "  cairn convert dcp/step-100 run/ckpt-100\n"

@@ -277,37 +277,32 @@ void add_diff(Tool& tool) {
         return fits ? "" : cat(given, " is no number of 0 or more");
       },
       "NONNEGATIVE");
-  command->add_option("A", options->a, "Checkpoint, or a directory for its newest one")->required();
+  command->add_option("A", options->a, "Checkpoint or directory (its newest)")->required();
   command->add_option("B", options->b, "The other one")->required();
-  auto* key = command->add_option("KEY", options->key,
-                                  "One tensor: its key, or the path or name of a variable");
+  auto* key =
+      command->add_option("KEY", options->key, "One tensor: key, or variable's path or name");
   command
       ->add_option("--tolerance", options->tolerance.relative,
-                   "Numbers whose difference is at most this part of the larger one are the same")
+                   "Numbers are equal up to this part of the larger one")
       ->check(number);
   command
       ->add_option("--absolute", options->tolerance.absolute,
-                   "Numbers that differ by at most this much are the same")
+                   "Numbers are equal up to this difference")
       ->check(number);
-  command->add_flag("--json", options->json, "For programs");
+  command->add_flag("--json", options->json, "Print JSON");
   auto* picture = command->add_option("--picture", options->picture,
-                                      "Draw where KEY differs: FILE.png (or .ppm), or - for the "
-                                      "terminal");
+                                      "Draw where KEY differs: FILE.png, .ppm, or - (terminal)");
   picture->needs(key);
   command
       ->add_option("--slice", options->slice,
-                   "Of the picture: a part of the tensor as in NumPy; else, of more than two "
-                   "dimensions, the plane through the largest difference")
+                   "Part to draw, as in NumPy; default: the plane of the largest difference")
       ->needs(picture);
-  command->add_flag("--log", options->is_log, "Of the picture: logarithmic colours")
-      ->needs(picture);
+  command->add_flag("--log", options->is_log, "Logarithmic colours")->needs(picture);
   command->footer(
-      "Compares keys, dtypes, shapes, then every element, and units, dimensions and attributes "
-      "where\n"
-      "both were saved by Cairn; how tensors are cut into slices and files does not count. Without "
-      "a\n"
-      "tolerance elements are the same if their bits are. All that is read is checked.\n"
-      "Exit status 0: the same, 1: they differ, 2: an error, or something is damaged.\n\n"
+      "Compares keys, dtypes, shapes, every element and, if Cairn saved both, units,\n"
+      "dimensions and attributes; not slices and files. Without tolerance, elements are equal\n"
+      "if their bits are. All that is read is checked. Exit status: 0 equal, 1 different, 2\n"
+      "error or damage.\n\n"
       "Examples:\n"
       "  cairn diff run/ckpt/ckpt-100 run/ckpt/ckpt-200\n"
       "  cairn diff --tolerance 1e-6 gpu/ckpt cpu/ckpt\n"

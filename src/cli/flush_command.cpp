@@ -37,17 +37,16 @@ void run(Tool& tool, const FlushArguments& options) {
 
 void add_flush(Tool& tool) {
   auto options = std::make_shared<FlushArguments>();
-  auto* command = tool.app.add_subcommand(
-      "flush", "Bring what this node has of checkpoints on the nodes to the run's directory");
-  command->add_option("DIR", options->directory, "Directory of checkpoints")->required();
-  command->add_option("--tier", options->tier, "The nodes' directory, as the job was given it")
-      ->required();
-  command->add_option("--node", options->node, "This node's name, as the job's (CAIRN_NODE)");
+  auto* command =
+      tool.app.add_subcommand("flush", "Copy this node's checkpoint files to the run's directory");
+  command->add_option("DIR", options->directory, "Checkpoint directory")->required();
+  command->add_option("--tier", options->tier, "Nodes' directory, as given to the job")->required();
+  command->add_option("--node", options->node, "This node's name in the job (CAIRN_NODE)");
   add_json(*command, tool);
   command->footer(
-      "One process on each node, before the nodes are given back: many sites empty them then. The\n"
-      "next job that opens DIR with a tier restores from what was brought, computes what lost\n"
-      "nodes had, and makes a checkpoint of it. cairn-job --tier does this by itself.\n\n"
+      "Run one process on each node before the job ends: many sites then empty the nodes. The\n"
+      "next job that opens DIR with a tier restores from this, computes what lost nodes had,\n"
+      "and makes a checkpoint of it. cairn-job --tier does this by itself.\n\n"
       "Example:\n"
       "  srun --ntasks-per-node=1 cairn flush run/ckpt --tier /dev/shm/$USER/cairn");
   command->callback([&tool, options] { run(tool, *options); });

@@ -215,20 +215,18 @@ void run(Tool& tool, const GcArguments& options) {
 
 void add_gc(Tool& tool) {
   auto options = std::make_shared<GcArguments>();
-  auto* command = tool.app.add_subcommand("gc", "Clear up after saves that did not finish");
-  auto* where = command->add_option("DIR", options->directory, "Directory of checkpoints");
-  auto* tier = command->add_option(
-      "--local", options->tier,
-      "Instead: this node, in the nodes' directory TIER_DIR as the job was given it");
+  auto* command = tool.app.add_subcommand("gc", "Clean up after saves that did not finish");
+  auto* where = command->add_option("DIR", options->directory, "Checkpoint directory");
+  auto* tier = command->add_option("--local", options->tier,
+                                   "Clean this node's TIER_DIR, as given to the job, instead");
   tier->type_name("TIER_DIR")->excludes(where);
-  command->add_option("--node", options->node, "This node's name, as the job's (CAIRN_NODE)")
+  command->add_option("--node", options->node, "This node's name in the job (CAIRN_NODE)")
       ->needs(tier);
-  command->add_flag("--dry-run", options->dry_run, "Say what would be done, and change nothing");
-  command->add_option(
-      "--name", options->name,
-      "Only the checkpoints NAME-STEP; else all names under which Cairn saved here");
+  command->add_flag("--dry-run", options->dry_run, "Only say what would be done");
+  command->add_option("--name", options->name,
+                      "Only checkpoints NAME-STEP; default: all that Cairn saved");
   auto* most = command->add_option("--max-to-keep", options->max_to_keep,
-                                   "Remove checkpoints but for the last so many (0: none)");
+                                   "Keep only so many of the last (0: all)");
   most->check(whole_number());
   command
       ->add_option("--keep-every-steps", options->keep.every_steps, "Multiples of this step stay")
@@ -240,21 +238,20 @@ void add_gc(Tool& tool) {
   command->add_option("--keep-best", options->keep.best, "So many of the best by metric stay")
       ->needs(most)
       ->check(whole_number());
-  command->add_flag("--larger-is-better", options->keep.larger_is_better, "Of metrics")
+  command
+      ->add_flag("--larger-is-better", options->keep.larger_is_better, "Larger metrics are better")
       ->needs(most);
   add_json(*command, tool);
   command->footer(
-      "A save whose job died after all its bytes were durable is completed; what others left is\n"
-      "removed. Committed checkpoints and files that Cairn did not make are not touched. The\n"
-      "directory is owned meanwhile: while a job saves into it, gc refuses. A job does the same\n"
-      "when it opens its directory. Given how many are to stay, it removes committed checkpoints\n"
-      "too, as a job with these options would; the newest and pinned ones always stay. It begins\n"
-      "on a full disk, too.\n\n"
-      "--local tidies a node: what it has of runs whose directory was removed or made anew, and\n"
-      "what saves that died have left there.\n\n"
+      "Completes a save whose job died after all its bytes were durable, and removes what\n"
+      "others left, as a job does when it opens the directory. It refuses while a job saves\n"
+      "there, and works on a full disk. Committed checkpoints and other programs' files stay.\n"
+      "With --max-to-keep it removes committed checkpoints as a job with these options would,\n"
+      "but not the newest and pinned ones.\n"
+      "--local removes what a node has of dead saves, and of runs whose directory was removed\n"
+      "or made anew.\n\n"
       "Examples:\n"
       "  cairn gc run/ckpt --dry-run\n"
-      "  cairn gc run/ckpt\n"
       "  cairn gc run/ckpt --max-to-keep 3 --keep-every-steps 1000 --dry-run\n"
       "  srun --ntasks-per-node=1 cairn gc --local /dev/shm/$USER/cairn");
   command->callback([&tool, options] { run(tool, *options); });

@@ -358,32 +358,26 @@ void add_ls(Tool& tool) {
   };
   auto options = std::make_shared<Options>();
   auto* command = tool.app.add_subcommand("ls", "List the checkpoints of a directory");
-  command->add_option("DIR", options->directory, "Directory of checkpoints")->required();
+  command->add_option("DIR", options->directory, "Checkpoint directory")->required();
   command->add_option("--name", options->name, "Only the checkpoints NAME-STEP and NAME");
-  add_tier(*command, options->tier,
-           "The nodes' directory, as the job was given it: also what is there");
+  add_tier(*command, options->tier, "Nodes' directory, as given to the job: list it too");
   command
       ->add_option("--max-age", options->max_age,
-                   "End with 1 unless a whole checkpoint is at most so old: 90s, 30m, 2h, 1d")
+                   "Exit with 1 unless a whole checkpoint is this new: 90s, 30m, 2h, 1d")
       ->check(CLI::Validator(
           [](std::string& text) { return seconds_of(text) < 0 ? text + " is no age" : ""; },
           "AGE"));
   add_json(*command, tool);
   command->footer(
-      "In the order in which they were committed, the newest last. \"whole\" here means that the\n"
-      "index is sound and the data files are there and long enough, and that no restore has found\n"
-      "them damaged; cairn verify reads every byte. \"superseded\": a restore went back to an\n"
-      "earlier step and saved again. \"twice\": it is there in two formats, of which the one that\n"
-      "was committed last is read, or else the bundle; both stay until you remove one, or the\n"
-      "step is saved again or let go of. \"its removal did not finish\": no job restores it until\n"
-      "the next owner of the directory, a job or cairn gc, gives it back. \"shares\": so much is\n"
-      "in data files that have other names, as those of frozen tensors. \"by\": the program that\n"
-      "saved, its version and commit, where one says so. \"-\": not known, or no step in the "
-      "name.\n"
-      "With --tier it also lists checkpoints on nodes, the newest first, as far as they can be "
-      "seen\n"
-      "from this node, or were brought home by cairn flush.\n"
-      "Where saves have failed, the last line says since when, which, and why.\n\n"
+      "In commit order, newest last. \"whole\": index and file lengths are sound, and no\n"
+      "restore found damage; cairn verify reads every byte. \"superseded\": a restore went back\n"
+      "behind it and saved again. \"twice\": in two formats, of which the later commit is read,\n"
+      "else the bundle; both stay until the step is saved again or removed. \"its removal did\n"
+      "not finish\": not restored until the next owner (a job or cairn gc) gives it back.\n"
+      "\"shares\": bytes in files with other names, such as frozen tensors. \"by\": the program\n"
+      "that saved, its version and commit. \"-\": unknown, or no step in the name. --tier adds\n"
+      "checkpoints on nodes, newest first, seen from here or brought home by cairn flush. The\n"
+      "last line reports failed saves.\n\n"
       "Examples:\n"
       "  cairn ls run/ckpt\n"
       "  cairn ls run/ckpt --max-age 2h || mail -s 'no new checkpoint' me </dev/null\n"

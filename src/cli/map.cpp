@@ -34,20 +34,15 @@ void run(Tool& tool, const MapArguments& options) {
 void add_map(Tool& tool) {
   auto options = std::make_shared<MapArguments>();
   auto* command = tool.app.add_subcommand("map", "Draw how a tensor is cut into slices");
-  command->add_option("PREFIX", options->target, "Checkpoint, or a directory for its newest one")
+  command->add_option("PREFIX", options->target, "Checkpoint or directory (its newest)")
       ->required();
-  command->add_option("KEY", options->key, "Key of the tensor, or the path or name of a variable")
-      ->required();
-  command->add_option("--output,-o", options->output,
-                      "SVG file to write instead of standard output");
+  command->add_option("KEY", options->key, "Tensor: key, or variable's path or name")->required();
+  command->add_option("--output,-o", options->output, "SVG file instead of standard output");
   command->footer(
-      "Tensors of 1 to 3 dimensions; colours are data files, of which each rank that writes has "
-      "its\n"
-      "own, in rank order; of an HDF5 file they are the device tasks that held the slices. Of "
-      "three dimensions, one plane is drawn for each run of indices of the\n"
-      "first over which the cuts are the same. A browser shows box, file and bytes of the slice "
-      "that\n"
-      "the pointer is on. What no rank held of a sparse tensor is grey.\n\n"
+      "Tensors of 1 to 3 dimensions. Colours are data files, one for each writing rank in\n"
+      "rank order; in HDF5, the device tasks that held the slices. Of three dimensions, a\n"
+      "plane is drawn for each run of first indices with the same cuts. Gaps are grey. A\n"
+      "browser shows box, file and bytes of the slice under the pointer.\n\n"
       "Examples:\n"
       "  cairn map run/ckpt u --output u.svg\n"
       "  cairn map run/ckpt/ckpt-100 layers/0/kernel > kernel.svg");

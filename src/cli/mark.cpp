@@ -39,20 +39,18 @@ void run(Tool& tool, const MarkArguments& options) {
 
 void add_mark(Tool& tool) {
   auto options = std::make_shared<MarkArguments>();
-  auto* command =
-      tool.app.add_subcommand("mark", "Say that a restart is to take a checkpoint, or not");
-  command->add_option("DIR", options->directory, "Directory of checkpoints")->required();
+  auto* command = tool.app.add_subcommand("mark", "Say whether a restart may take a checkpoint");
+  command->add_option("DIR", options->directory, "Checkpoint directory")->required();
   command->add_option("STEP", options->step, "Its step")->required()->check(whole_number());
   command->add_option("MARK", options->mark, "bad, or good")
       ->required()
       ->check(CLI::IsMember({"bad", "good"}));
-  command->add_option("--name", options->name, "The name in NAME-STEP, where there are several");
+  command->add_option("--name", options->name, "NAME, where there are several");
   add_json(*command, tool);
   command->footer(
-      "A restart passes over what is marked bad; good takes that back, and forgets how many runs\n"
-      "have restored the checkpoint and ended with no newer one. A job may save into the "
-      "directory\n"
-      "meanwhile. cairn ls says what is marked.\n\n"
+      "A restart skips checkpoints marked bad. good undoes this, and forgets how many runs\n"
+      "restored the checkpoint and ended without a newer one. A job may save meanwhile. cairn\n"
+      "ls shows marks.\n\n"
       "Examples:\n"
       "  cairn mark run/ckpt 1200 bad\n"
       "  cairn mark run/ckpt 1200 good");

@@ -30,14 +30,13 @@ void add_merge(Tool& tool) {
   command->add_option("DESTINATION", options->destination, "Prefix of the result")->required();
   command->add_option("PART", options->parts, "Prefixes of the parts")->required();
   command->add_flag("--remove-parts", options->merge.remove_inputs,
-                    "Remove the parts afterwards, and the directories that this empties");
-  command->add_flag("--allow-missing", options->merge.allow_missing,
-                    "Pass over parts that are not there");
+                    "Remove the parts afterwards, and emptied directories");
+  command->add_flag("--allow-missing", options->merge.allow_missing, "Skip missing parts");
   command->add_flag("--overwrite", options->merge.overwrite, "Replace what is at DESTINATION");
   add_json(*command, tool);
   command->footer(
-      "Data files are linked where the file system can, else copied. A crash leaves the parts or\n"
-      "the whole result.\n\n"
+      "Data files are linked if possible, else copied. A crash leaves the parts or the whole\n"
+      "result.\n\n"
       "Examples:\n"
       "  cairn merge run/export run/weights run/optimizer\n"
       "  cairn merge --remove-parts run/model run/part-0 run/part-1");

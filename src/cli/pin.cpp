@@ -45,15 +45,14 @@ void run(Tool& tool, const PinArguments& options) {
 void add_pin(Tool& tool) {
   auto options = std::make_shared<PinArguments>();
   auto* command = tool.app.add_subcommand("pin", "Keep a checkpoint until it is unpinned");
-  command->add_option("DIR", options->directory, "Directory of checkpoints")->required();
+  command->add_option("DIR", options->directory, "Checkpoint directory")->required();
   command->add_option("STEP", options->step, "Its step")->required()->check(whole_number());
-  command->add_option("--name", options->name, "The name in NAME-STEP, where there are several");
+  command->add_option("--name", options->name, "NAME, where there are several");
   command->add_flag("--remove", options->remove, "Unpin it");
   add_json(*command, tool);
   command->footer(
-      "A pinned checkpoint is not removed when newer ones are saved, and not saved over. A job "
-      "may\n"
-      "save into the directory meanwhile. cairn ls says what is pinned.\n\n"
+      "A pinned checkpoint is neither removed nor saved over. A job may save meanwhile. cairn\n"
+      "ls shows pins.\n\n"
       "Examples:\n"
       "  cairn pin run/ckpt 1200\n"
       "  cairn pin run/ckpt 1200 --remove");

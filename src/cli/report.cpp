@@ -116,20 +116,17 @@ void run(Tool& tool, const ReportArguments& options) {
 void add_report(Tool& tool) {
   auto options = std::make_shared<ReportArguments>();
   auto* command = tool.app.add_subcommand("report", "Make a page about a run's directory");
-  command->add_option("DIR", options->directory, "Directory of checkpoints")->required();
-  command->add_option("--output,-o", options->output, "File to write instead of standard output");
-  command->add_option("--name", options->name, "Of the checkpoints NAME-STEP, if there are others");
-  command->add_option("--key", options->key,
-                      "Tensor whose slices are drawn; else the largest that can be");
+  command->add_option("DIR", options->directory, "Checkpoint directory")->required();
+  command->add_option("--output,-o", options->output, "File instead of standard output");
+  command->add_option("--name", options->name, "Only checkpoints NAME-STEP");
+  command->add_option("--key", options->key, "Tensor whose slices are drawn; default: the largest");
   add_json(*command, tool);
   command->footer(
-      "What each save took and held, which ranks were slow, which line the run followed, what\n"
-      "stays and why, who holds what, and what is damaged. The page needs no network and no\n"
-      "script. It may be made while the job runs: nothing in the directory is changed. Of more\n"
-      "than 200 saves it shows the newest; FILE.all.html beside it has all.\n\n"
+      "Shows what each save took, slow ranks, the run's line of saves, what stays and why,\n"
+      "who holds what, and damage. The page needs no network or script. It may be made while\n"
+      "a job runs. Above 200 saves it shows the newest, FILE.all.html all.\n\n"
       "Examples:\n"
-      "  cairn report run/ckpt -o report.html\n"
-      "  cairn report run/ckpt --key u -o report.html");
+      "  cairn report run/ckpt -o report.html");
   command->callback([&tool, options] { run(tool, *options); });
 }
 

@@ -149,11 +149,11 @@ void add_selftest(Tool& tool) {
   auto directory = std::make_shared<std::string>();
   auto* command = tool.app.add_subcommand("selftest", "Try this installation, in a second");
   command->add_option("DIRECTORY", *directory,
-                      "Where to make a directory for it; the system's for temporary files");
+                      "Where to make its directory; default: for temporary files");
   add_json(*command, tool);
   command->footer(
-      "Saves, damages, falls back and restores in a directory of its own, in both formats, and\n"
-      "removes it. What fails leaves it. Exit status 0: all is well, 2: it is not.\n\n"
+      "Saves, damages, falls back and restores in a directory of its own, in both formats,\n"
+      "and removes it unless something fails. Exit status: 0 success, 2 failure.\n\n"
       "Examples:\n"
       "  cairn selftest\n"
       "  cairn selftest /scratch/$USER      also tries that file system");

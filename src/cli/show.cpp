@@ -365,29 +365,23 @@ void add_show(Tool& tool) {
   auto options = std::make_shared<Options>();
   auto* command =
       tool.app.add_subcommand("show", "Show a checkpoint's keys, dtypes, shapes, slices and files");
-  command->add_option("PREFIX", options->target, "Checkpoint, or a directory for its newest one")
+  command->add_option("PREFIX", options->target, "Checkpoint or directory (its newest)")
       ->required();
   command->add_flag("--json", options->json, "Print JSON, with checksums and all slices");
   command->add_flag("--all", options->all,
-                    "Print all slices of a tensor, not the first 8; with --graph, all objects");
+                    "Print all slices, not 8 of each; with --graph, all objects");
   command->add_flag("--graph", options->graph,
-                    "Show the objects of a TensorFlow checkpoint, with their paths and variables' "
-                    "names; with --json, as \"object_graph\" beside the rest");
+                    "Show a TensorFlow checkpoint's objects, their paths and variables' names");
   auto* values = command->add_option(
       "--values", options->values,
-      "Read and check all tensors, and show least, largest, mean and deviation of their finite "
-      "elements, and how many are NaN, infinite or zero; of one, with its KEY behind, also a "
-      "histogram, for which it is read twice");
+      "Read and check all tensors, or KEY; show minimum, maximum, mean and deviation of finite "
+      "elements, counts of NaN, infinite and zero ones, and of KEY a histogram");
   values->expected(0, 1)->type_name("[KEY]");
   command->footer(
-      "Without --values only the index is read, what stands beside it, and the lengths of the data "
-      "files. A key "
-      "that is not UTF-8 is \"key_hex\" in the JSON.\n\n"
+      "Without --values only the index and file lengths are read.\n\n"
       "Examples:\n"
-      "  cairn show run/ckpt/ckpt-100\n"
-      "  cairn show run/ckpt                       the newest\n"
       "  cairn show --graph keras/ckpt-3           its objects\n"
-      "  cairn show run/ckpt --values              what the tensors' elements are like\n"
+      "  cairn show run/ckpt --values              of all tensors\n"
       "  cairn show run/ckpt --values u            of one, with a histogram\n"
       "  cairn show run/ckpt --json | jq '.tensors[].key'");
   command->callback([&tool, options, values] {

@@ -236,29 +236,19 @@ void add_stats(Tool& tool) {
   };
   auto options = std::make_shared<Options>();
   auto* command = tool.app.add_subcommand("stats", "Show what the saves of a directory cost");
-  command->add_option("DIR", options->directory, "Directory of checkpoints")->required();
-  add_tier(*command, options->tier,
-           "The nodes' directory, as the job was given it: also what is there");
+  command->add_option("DIR", options->directory, "Checkpoint directory")->required();
+  add_tier(*command, options->tier, "Nodes' directory, as given to the job: show it too");
   command
-      ->add_flag("--openmetrics", options->open_metrics,
-                 "Print what monitors read, of each name and its newest checkpoint")
+      ->add_flag("--openmetrics", options->open_metrics, "For Prometheus, or a textfile collector")
       ->excludes(add_json(*command, tool));
   command->footer(
-      "In the order in which they were committed. Seconds are those until the index was sealed, "
-      "as\n"
-      "the save noted them in its checkpoint: \"s\" from the call on (the bars), \"blocked\" what\n"
-      "the application waited (of a blocking save, all), \"write\" the longest of any rank, and "
-      "by\n"
-      "how much that rank was longer than the first. \"peak\" is the most memory in RAM of any\n"
-      "rank's process, the program's own and Cairn's, from its start up to then. \"not noted\": "
-      "saved\n"
-      "by an older version, or completed by a recovery.\n"
-      "Where saves have failed, the last line says since when, which, and why.\n"
-      "With --tier also saves on nodes, as far as they can be seen from here: \"write\" the "
-      "longest\n"
-      "of any rank, \"protect\" the parity; and what would be lost now.\n"
-      "--openmetrics is for Prometheus, and the textfile collector of its node_exporter: of each\n"
-      "name the newest checkpoint, its save, failures and what would be lost now.\n\n"
+      "In commit order. Times end when the index was sealed: \"s\" runs from the call (the\n"
+      "bars), \"blocked\" is the application's wait, \"write\" the longest of any rank and by how\n"
+      "much it exceeds the first. \"peak\" is the most RAM of any rank's process so far. \"not\n"
+      "noted\": saved by an older version or completed by a recovery. --tier adds saves on\n"
+      "nodes, as seen from here: \"write\", \"protect\" (parity), and what would be lost now. The\n"
+      "last line reports failed saves. --openmetrics prints each name's newest checkpoint,\n"
+      "its save, failures and what would be lost now.\n\n"
       "Examples:\n"
       "  cairn stats run/ckpt\n"
       "  cairn stats run/ckpt --json | jq '.checkpoints[].statistics.total_seconds'\n"

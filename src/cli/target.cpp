@@ -77,8 +77,7 @@ CLI::Option* add_json(CLI::App& command, Tool& tool) {
 
 void add_tier(CLI::App& command, TierOption& option, const std::string& what) {
   auto* tier = command.add_option("--tier", option.tier, what);
-  command.add_option("--node", option.nodes, "Name of a node that can be seen from here, or more")
-      ->needs(tier);
+  command.add_option("--node", option.nodes, "Names of nodes visible from here")->needs(tier);
 }
 
 // The one name under which the step is there.

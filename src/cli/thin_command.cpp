@@ -219,42 +219,36 @@ void run(Tool& tool, const ThinArguments& options) {
 
 void add_thin(Tool& tool) {
   auto options = std::make_shared<ThinArguments>();
-  auto* command =
-      tool.app.add_subcommand("thin", "Let tensors of older checkpoints go, such as optimizers'");
-  command->add_option("DIR", options->directory, "Directory of checkpoints")->required();
+  auto* command = tool.app.add_subcommand(
+      "thin", "Remove tensors, such as optimizers', from older checkpoints");
+  command->add_option("DIR", options->directory, "Checkpoint directory")->required();
   command
       ->add_option("--drop", options->keys,
-                   "Keys of what goes: * stands for any characters, ? for one; may be given again")
+                   "Keys to remove: * is any characters, ? one; repeatable")
       ->required()
       ->type_name("KEYS")
       ->expected(1)
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command
-      ->add_option("--keep-newest", options->keep_newest,
-                   "So many of the newest keep all; their bytes are read first, and one that is "
-                   "damaged does not count")
+      ->add_option(
+          "--keep-newest", options->keep_newest,
+          "So many of the newest keep all; they are read first, and damaged ones do not count")
       ->check(whole_number())
       ->capture_default_str();
   command->add_option("--steps", options->steps, "Only these steps, between commas")
       ->delimiter(',')
       ->type_name("STEPS");
   command->add_flag("--pinned", options->pinned, "Pinned steps, too");
-  command->add_option("--name", options->name, "Only the checkpoints NAME-STEP");
-  command->add_flag("--dry-run", options->dry_run, "Say what would go, and change nothing");
+  command->add_option("--name", options->name, "Only checkpoints NAME-STEP");
+  command->add_flag("--dry-run", options->dry_run, "Only say what would go");
   add_json(*command, tool);
   command->footer(
-      "What is left is a whole checkpoint of the other tensors: verify finds nothing wrong, ls "
-      "and\n"
-      "show say what went, and a restore that wants it names the newest step that has it. The\n"
-      "directory is owned meanwhile: while a job saves into it, thin refuses. A job lets tensors\n"
-      "go by itself with keep.keys (docs/thinning.md).\n\n"
-      "The new index is durable before anything goes. Files that nothing is left of are removed;\n"
-      "in others what went becomes a hole. A file that has another name, or lies where there are\n"
-      "no holes, is written anew without it, one at a time.\n\n"
+      "The rest is a whole checkpoint: verify finds nothing wrong, ls and show say what went,\n"
+      "and a restore that wants it names the newest step that has it. thin refuses while a\n"
+      "job saves there; a job thins with keep.keys. More: docs/thinning.md.\n\n"
       "Examples:\n"
       "  cairn thin run/ckpt --drop 'optimizer/*' --dry-run\n"
-      "  cairn thin run/ckpt --drop 'optimizer/*' --keep-newest 3\n"
       "  cairn thin run/ckpt --drop 'optimizer/*' --drop 'ema/*' --steps 100,200");
   command->callback([&tool, options] { run(tool, *options); });
 }

@@ -168,33 +168,24 @@ void verify(Tool& tool, const VerifyOptions& options) {
 void add_verify(Tool& tool) {
   auto options = std::make_shared<VerifyOptions>();
   auto* command = tool.app.add_subcommand("verify", "Read every byte and say what is damaged");
-  command
-      ->add_option("PREFIX", options->target, "Checkpoint, or a directory for all that are in it")
-      ->required();
-  command->add_flag("--json", options->json, "Print JSON: an array, one object a checkpoint");
+  command->add_option("PREFIX", options->target, "Checkpoint or directory (all in it)")->required();
+  command->add_flag("--json", options->json, "Print JSON, an array");
   command->add_flag("--repair", options->repair,
-                    "Put back what is damaged, where the same bytes are elsewhere");
-  add_tier(*command, options->tier,
-           "Instead, of the run in the directory PREFIX: parts on this node");
+                    "Restore damaged parts from equal bytes elsewhere");
+  add_tier(*command, options->tier, "Verify node files here of the run in PREFIX");
   command->footer(
-      "Exit status: 0 whole, 1 damaged, 2 cannot tell (not there, not readable, or it holds\n"
-      "variants, whose bytes are not decoded). Of a directory: 1 if any is damaged, else 2 if any\n"
-      "cannot be told; what a job that saves there removed meanwhile counts for nothing. In\n"
-      "checkpoints of Cairn every byte is accounted for, gaps and the spare copy of the index\n"
-      "too; in others', bytes that belong to no tensor and tensors that are stored in part are\n"
-      "told as notes. Nothing is changed.\n"
-      "With --repair, of damaged checkpoints of Cairn: an index comes back from its spare copy, a\n"
-      "data file from another checkpoint in the directory that has the same slices with the same\n"
-      "checksums, and metadata that are lost are written anew. What is sound stays, and what was\n"
-      "replaced comes back if the checkpoint is not whole then. The directory is owned meanwhile:\n"
-      "while a job saves into it, this refuses. What retention removed, or a save replaced or "
-      "gave\n"
-      "up, does not come back. The exit status is that of what is there then.\n\n"
+      "Exit status: 0 whole, 1 damaged, 2 cannot tell (missing, unreadable, or with variants,\n"
+      "which are not decoded); of a directory 1 if any is damaged, else 2 if any cannot be\n"
+      "told. In Cairn's checkpoints every byte is checked, gaps and the spare index too; in\n"
+      "others', unused bytes and partly stored tensors are notes.\n"
+      "--repair, of Cairn's checkpoints: the index is restored from its spare copy, a data\n"
+      "file from another checkpoint with the same slices and checksums; lost metadata are\n"
+      "written anew. Sound parts stay, and replaced ones return if the result is not whole.\n"
+      "What retention or a save removed does not come back. It refuses while a job saves\n"
+      "there. The exit status is the result's.\n\n"
       "Examples:\n"
-      "  cairn verify run/ckpt/ckpt-100\n"
       "  cairn verify run/ckpt && echo all whole\n"
-      "  cairn verify run/ckpt --repair\n"
-      "  cairn verify run/ckpt --json | jq '.[].findings[]'");
+      "  cairn verify run/ckpt --repair");
   command->callback([&tool, options] { verify(tool, *options); });
 }
 

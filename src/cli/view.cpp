@@ -129,44 +129,37 @@ void run(Tool& tool, const ViewArguments& options) {
 void add_view(Tool& tool) {
   auto options = std::make_shared<ViewArguments>();
   auto* command = tool.app.add_subcommand("view", "Draw a tensor, or a part of it");
-  command->add_option("PREFIX", options->target, "Checkpoint, or a directory for its newest one")
+  command->add_option("PREFIX", options->target, "Checkpoint or directory (its newest)")
       ->required();
-  command->add_option("KEY", options->key, "Key of the tensor, or the path or name of a variable")
-      ->required();
+  command->add_option("KEY", options->key, "Tensor: key, or variable's path or name")->required();
   command->add_option("--slice", options->slice,
-                      "Part of it as in NumPy: an index or start:stop:step of each dimension, "
-                      "between commas; ... for all that are left out");
+                      "Part as in NumPy: index or start:stop:step of each dimension, between "
+                      "commas; ... for omitted ones");
   command->add_flag("--log", options->picture.is_log, "Logarithmic colours, or heights");
   command->add_option("--range", options->picture.range,
-                      "Numbers of the first and the last colour, as A:B, in place of the least and "
-                      "the largest");
+                      "First and last colour's numbers, A:B, instead of minimum and maximum");
   command
       ->add_option("--reduce", options->reduce,
-                   "What stands for elements that share a cell: their mean, or the first of them "
-                   "(stride). automatic: the mean of up to 512 MiB")
+                   "A cell of several elements shows their mean or first (stride). automatic: mean "
+                   "up to 512 MiB")
       ->check(CLI::IsMember({"automatic", "mean", "stride"}))
       ->capture_default_str();
   command->add_flag("--check", options->check,
-                    "Check all that is drawn, however much must be read for it");
+                    "Check all that is drawn, however much must be read");
   command->add_option("--output,-o", options->picture.output,
-                      "Picture to write, FILE.png (or .ppm); else it is drawn on the terminal");
+                      "FILE.png or .ppm, instead of the terminal");
   command->footer(
-      "Two dimensions are a plane, the first of them downwards; one is a curve; a single element "
-      "is\n"
-      "printed. Of more dimensions the first ones are fixed at their middle, which is said. "
-      "Colours\n"
-      "are viridis; NaN is drawn in two greys. Of complex numbers absolute values are drawn.\n"
-      "Stored slices that hold a part of what is drawn are read whole and checked, unless that is\n"
-      "more than 512 MiB and four times what is drawn: then only what is drawn is read, and the\n"
-      "picture says that it is not checked.\n"
-      "The terminal's colours go by COLORTERM and TERM; with NO_COLOR, or without a terminal, "
-      "letters\n"
-      "of growing weight are printed.\n\n"
+      "Two dimensions are a plane, the first one downwards; one is a curve. Of more, the\n"
+      "first ones are fixed at their middle. Complex numbers are drawn by absolute value, NaN\n"
+      "in two greys.\n"
+      "Stored slices are read whole and checked. Where they exceed 512 MiB and four times\n"
+      "what is drawn, only that is read, and the picture says NOT CHECKED.\n"
+      "Colours follow COLORTERM and TERM; with NO_COLOR, or without a terminal, letters are\n"
+      "printed.\n\n"
       "Examples:\n"
       "  cairn view run/ckpt u\n"
       "  cairn view run/ckpt/ckpt-100 u -o u.png --log --range 1e-3:1\n"
-      "  cairn view run/ckpt density --slice 64,:,: -o plane.png\n"
-      "  cairn view run/ckpt density --slice ...,10,20      a line of it, as a curve");
+      "  cairn view run/ckpt density --slice ...,10,20      a line, as a curve");
   command->callback([&tool, options] { run(tool, *options); });
 }
 

@@ -177,31 +177,23 @@ void add_xdmf(Tool& tool) {
   auto options = std::make_shared<XdmfArguments>();
   auto* command =
       tool.app.add_subcommand("xdmf", "Write a file with which ParaView shows checkpoints");
-  command
-      ->add_option("PREFIX", options->target, "A directory for all its checkpoints, or one of them")
-      ->required();
-  command->add_option(
-      "--spacing", options->spacing,
-      "Size of a cell: one number, or one a dimension between commas, slowest first");
-  command->add_option("--origin", options->origin, "Corner of the first cell, in the same way");
-  command->add_option("--points", options->xdmf.points,
-                      "Key of positions, [N 2] or [N 3]; may be given again");
+  command->add_option("PREFIX", options->target, "Checkpoint or directory (all in it)")->required();
+  command->add_option("--spacing", options->spacing,
+                      "Cell size: a number, or one a dimension between commas, slowest first");
+  command->add_option("--origin", options->origin, "Corner of the first cell, likewise");
+  command->add_option("--points", options->xdmf.points, "Keys of positions, [N 2] or [N 3]");
   command->add_option("--time", options->xdmf.time,
-                      "Key of a number, the time of a checkpoint; else that is its step");
+                      "Key of a checkpoint's time; default: its step");
   command->add_option("--output,-o", options->output,
-                      "File to write; else DIRECTORY/NAME.xdmf, or PREFIX.xdmf");
+                      "File; default: DIRECTORY/NAME.xdmf or PREFIX.xdmf");
   add_json(*command, tool);
   command->footer(
-      "The file refers to the checkpoints' own files and copies nothing. Tensors of 1 to 3 "
-      "dimensions\n"
-      "are values of cells, those with a dimension of components behind are vectors; positions "
-      "are\n"
-      "points, with all that has as many rows. Positions are those called position, positions,\n"
-      "coordinates, coords, points or xyz, unless --points says which. What has no place is "
-      "named.\n"
-      "A manager keeps the file up to date by itself with StoreOptions::xdmf.\n\n"
+      "The file refers to the checkpoints' files. Tensors of 1 to 3 dimensions are cell\n"
+      "values; a last dimension of components makes vectors. Positions (--points, or keys\n"
+      "named position, positions, coordinates, coords, points, xyz) are points, with values\n"
+      "from tensors of as many rows. What cannot be shown is named. A manager updates the\n"
+      "file with StoreOptions::xdmf (docs/look.md).\n\n"
       "Examples:\n"
-      "  cairn xdmf run/ckpt\n"
       "  cairn xdmf run/ckpt --spacing 0.01 --origin -0.5,-0.5 --time time\n"
       "  cairn xdmf run/ckpt/ckpt-100 --points particles/x -o look/at.xdmf");
   command->callback([&tool, options] { run(tool, *options); });

@@ -4,8 +4,8 @@
 
 #include "cairn/error.hpp"
 #include "io/local_path.hpp"
-#include "store/directory/named_checkpoint.hpp"
 #include "store/contents/given_back.hpp"
+#include "store/directory/named_checkpoint.hpp"
 
 namespace cairn {
 namespace {

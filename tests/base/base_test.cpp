@@ -28,6 +28,7 @@
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
 #include "support/comma_locale.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
@@ -251,7 +252,7 @@ TEST(Wire, EveryTruncatedMessageIsTooShort) {
       unpack<Whole>(std::string_view(bytes).substr(0, size));
       FAIL() << size << " bytes";
     } catch (const Error& error) {
-      EXPECT_STREQ(error.what(), "a message between ranks is too short");
+      EXPECT_EQ(error.what(), test::wording("a message between ranks is too short"));
     }
   }
   // Counts whose bytes would overflow 64 bits, or take all memory.
@@ -304,7 +305,7 @@ TEST(Error, ReadsProblemReasonWayOut) {
                          .at("/x/y")
                          .of_tensor("u")
                          .on_rank(3);
-  EXPECT_STREQ(error.what(), "cannot write: /x/y (disk on fire). Leave the building.");
+  EXPECT_EQ(error.what(), test::wording("cannot write: /x/y (disk on fire). Leave the building."));
   EXPECT_EQ(error.rank(), 3);
   EXPECT_EQ(error.tensor(), "u");
   EXPECT_EQ(std::string(code_name(error.code())), "io");
@@ -333,7 +334,7 @@ TEST(Error, OfWhatTheStandardLibraryThrows) {
   const auto path = error_of(std::filesystem::filesystem_error(
       "cannot make absolute path", "run",
       std::make_error_code(std::errc::no_such_file_or_directory)));
-  EXPECT_STREQ(path.what(), "a path cannot be used: run (No such file or directory)");
+  EXPECT_EQ(path.what(), test::wording("a path cannot be used: run (No such file or directory)"));
   EXPECT_EQ(path.code(), Code::io);
   EXPECT_EQ(error_of(Error(Code::busy, "b")).code(), Code::busy);
   EXPECT_STREQ(error_of(std::runtime_error("other\n")).what(), "other\\x0a");

@@ -11,6 +11,7 @@
 #include "cairn/log.hpp"
 #include "cli/tool.hpp"
 #include "support/rounds.hpp"
+#include "support/says.hpp"
 
 namespace cairn::test {
 namespace {
@@ -142,7 +143,7 @@ TEST_F(Checkpoint, VerifyFindsShortLongAndMissingFiles) {
 TEST_F(Checkpoint, VerifyCannotTellOfWhatIsNotThere) {
   const auto nothing = run_tool({"verify", directory() + "/ckpt-7"});
   EXPECT_EQ(nothing.status, 2);
-  EXPECT_THAT(nothing.err, HasSubstr("there is no checkpoint"));
+  EXPECT_THAT(nothing.err, test::Says("there is no checkpoint"));
   EXPECT_EQ(run_tool({"verify", directory()}).status, 2);
 }
 
@@ -201,7 +202,7 @@ TEST_F(Checkpoint, NoOutputReplacesAFileOfACheckpoint) {
     for (const char* command : {"cat", "map"}) {
       const auto ran = run_tool({command, prefix, "field", "-o", output});
       EXPECT_EQ(ran.status, 2) << output;
-      EXPECT_THAT(ran.err, HasSubstr("is a file of a checkpoint"));
+      EXPECT_THAT(ran.err, test::Says("is a file of a checkpoint"));
       EXPECT_EQ(read_bytes(output), before) << output;
     }
   }
@@ -237,14 +238,14 @@ TEST_F(Checkpoint, UnknownCommandsAndAddressesAreNamed) {
   const auto prefix = save(7);
   auto ran = run_tool({"verfy", prefix});
   EXPECT_EQ(ran.status, 2);
-  EXPECT_THAT(ran.err, AllOf(HasSubstr("there is no command 'verfy'"),
-                             HasSubstr("Did you mean 'verify'?"), HasSubstr("ls, show, cat")));
+  EXPECT_THAT(ran.err, AllOf(test::Says("there is no command 'verfy'"),
+                             test::Says("Did you mean 'verify'?"), HasSubstr("ls, show, cat")));
   ran = run_tool({});
   EXPECT_EQ(ran.status, 2);
-  EXPECT_THAT(ran.err, AllOf(HasSubstr("a command is missing"), HasSubstr("ls, show, cat")));
+  EXPECT_THAT(ran.err, AllOf(test::Says("a command is missing"), HasSubstr("ls, show, cat")));
   ran = run_tool({"show", "s3://bucket/ckpt-7"});
   EXPECT_EQ(ran.status, 2);
-  EXPECT_THAT(ran.err, HasSubstr("'s3://bucket/ckpt-7' is no path"));
+  EXPECT_THAT(ran.err, test::Says("'s3://bucket/ckpt-7' is no path"));
   EXPECT_EQ(run_tool({"show", "file://" + prefix}).out, run_tool({"show", prefix}).out);
 }
 
@@ -317,15 +318,15 @@ TEST_F(Checkpoint, ShowTellsOfTheSave) {
 }
 
 TEST_F(Checkpoint, LsTellsNewestSupersededAndDamaged) {
-  EXPECT_THAT(run_tool({"ls", directory()}).out, HasSubstr("no checkpoints in"));
+  EXPECT_THAT(run_tool({"ls", directory()}).out, test::Says("no checkpoints in"));
   save(10);
   save(20);
   save(15);  // goes back: 20 is left behind
   EXPECT_THAT(run_tool({"cat", directory() + "/ckpt-10", "field", "-o", "/dev/full"}).err,
-              HasSubstr("No space left on device"));
+              test::Says("No space left on device"));
   EXPECT_TRUE(fs::is_character_file("/dev/full"));
   EXPECT_THAT(run_tool({"ls", directory(), "--name", "zz"}).out,
-              HasSubstr("of the name zz; there are those of ckpt"));
+              test::Says("of the name zz; there are those of ckpt"));
   const auto ten = files(directory() + "/ckpt-10");
   fs::resize_file(ten.front(), 3);
   options_.name = "other";
@@ -337,7 +338,7 @@ TEST_F(Checkpoint, LsTellsNewestSupersededAndDamaged) {
     by_name[fs::path(item["prefix"].get<std::string>()).filename()] = item;
   }
   EXPECT_FALSE(by_name["ckpt-10"]["whole"].get<bool>());
-  EXPECT_THAT(by_name["ckpt-10"]["damage"].get<std::string>(), HasSubstr("which has 3 bytes"));
+  EXPECT_THAT(by_name["ckpt-10"]["damage"].get<std::string>(), test::Says("which has 3 bytes"));
   EXPECT_TRUE(by_name["ckpt-20"]["superseded"].get<bool>());
   EXPECT_TRUE(by_name["ckpt-15"]["newest"].get<bool>());
   EXPECT_TRUE(by_name["other-1"]["newest"].get<bool>());
@@ -359,7 +360,7 @@ TEST_F(Checkpoint, LsNamesTheProgram) {
   save(3);
   const auto text = run_tool({"ls", directory()}).out;
   EXPECT_THAT(text, AllOf(HasSubstr(" by "), HasSubstr("  -  "),
-                          HasSubstr("ocean 2.1, commit f3a9"), HasSubstr("no name 3 ")));
+                          HasSubstr("ocean 2.1, commit f3a9"), test::Says("no name 3 ")));
   const auto listed = run_tool({"ls", directory(), "--json"}).json()["checkpoints"];
   ASSERT_EQ(listed.size(), 3u);
   EXPECT_TRUE(listed[0]["application"].is_null());
@@ -376,7 +377,7 @@ TEST_F(Checkpoint, ADamagedIndexWhoseCopyIsThereSaysWhatMendsIt) {
   }
   const auto ran = run_tool({"verify", prefix});
   EXPECT_EQ(ran.status, 1);
-  EXPECT_THAT(ran.out, HasSubstr("verify --repair puts it back"));
+  EXPECT_THAT(ran.out, test::Says("verify --repair puts it back"));
   EXPECT_EQ(run_tool({"verify", prefix, "--repair"}).status, 0);
 }
 
@@ -388,7 +389,7 @@ TEST_F(Checkpoint, WhatIsLostIsNamedAndRepaired) {
   const auto ran = run_tool({"verify", directory()});
   EXPECT_EQ(ran.status, 1);
   EXPECT_THAT(ran.out, AllOf(HasSubstr("ckpt-10: whole"), HasSubstr("ckpt-20: damaged"),
-                             HasSubstr("ckpt-20.index is missing"), HasSubstr("--repair")));
+                             test::Says("ckpt-20.index is missing"), HasSubstr("--repair")));
   EXPECT_EQ(run_tool({"verify", prefix}).status, 1);
   EXPECT_EQ(scratch_.listing(), before);
   auto listed = run_tool({"ls", directory(), "--json"}).json()["checkpoints"];
@@ -397,11 +398,11 @@ TEST_F(Checkpoint, WhatIsLostIsNamedAndRepaired) {
   EXPECT_TRUE(listed[0]["newest"].get<bool>());
   {
     CheckpointManager owner(serial_group(), scratch_.path(), options_);
-    EXPECT_THAT(run_tool({"verify", directory(), "--repair"}).err, HasSubstr("in use"));
+    EXPECT_THAT(run_tool({"verify", directory(), "--repair"}).err, test::Says("in use"));
   }
   const auto repaired = run_tool({"verify", directory(), "--repair"});
   EXPECT_EQ(repaired.status, 0) << repaired.err;
-  EXPECT_THAT(repaired.out, AllOf(HasSubstr("repaired: ckpt-20.index was put back"),
+  EXPECT_THAT(repaired.out, AllOf(test::Says("repaired: ckpt-20.index was put back"),
                                   HasSubstr("ckpt-20: whole")));
   listed = run_tool({"ls", directory(), "--json"}).json()["checkpoints"];
   EXPECT_TRUE(listed[1]["newest"].get<bool>());

@@ -7,6 +7,7 @@
 #include "cairn/bundle.hpp"
 #include "cairn/cairn.hpp"
 #include "cli/tool.hpp"
+#include "support/says.hpp"
 
 namespace cairn::test {
 namespace {
@@ -153,7 +154,7 @@ TEST_F(Convert, AnHdf5FileIsNotCut) {
   const auto ran =
       run_tool({"convert", "--max-shard-size", "1KiB", at("run/ckpt-40"), at("out/x.h5")});
   EXPECT_EQ(ran.status, 2);
-  EXPECT_THAT(ran.err, HasSubstr("is one file"));
+  EXPECT_THAT(ran.err, test::Says("is one file"));
   EXPECT_TRUE(std::filesystem::is_empty(at("out")));
 }
 
@@ -163,7 +164,7 @@ TEST_F(Convert, AMergeReplacesAnHdf5File) {
   ASSERT_EQ(run_tool({"convert", at("run/ckpt-40"), at("out/x.h5")}).status, 0);  // sequence 4
   const auto ran = run_tool({"merge", at("out/x"), at("run/ckpt-10")});           // sequence 1
   EXPECT_EQ(ran.status, 2) << ran.out;
-  EXPECT_THAT(ran.err, HasSubstr("there is a checkpoint"));
+  EXPECT_THAT(ran.err, test::Says("there is a checkpoint"));
   EXPECT_EQ(meta(at("out/x")).step, 40);
   EXPECT_FALSE(std::filesystem::exists(at("out/x.index")));
   ASSERT_EQ(run_tool({"merge", "--overwrite", at("out/x"), at("run/ckpt-10")}).status, 0);
@@ -190,7 +191,7 @@ TEST_F(Convert, GapsOfSparseTensorsGoAlong) {
     EXPECT_EQ(run_tool({"cat", prefix, "u", "--format", "raw"}).out,
               run_tool({"cat", bundle, "u", "--format", "raw"}).out);
     EXPECT_EQ(run_tool({"verify", prefix}).status, 0);
-    EXPECT_THAT(run_tool({"show", prefix}).out, HasSubstr("4 of 6 elements held by no rank: -1"));
+    EXPECT_THAT(run_tool({"show", prefix}).out, test::Says("4 of 6 elements held by no rank: -1"));
   }
 }
 

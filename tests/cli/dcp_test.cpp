@@ -6,6 +6,7 @@
 #include "cairn/error.hpp"
 #include "cli/tool.hpp"
 #include "foreign/torch/saved_tensor.hpp"
+#include "support/says.hpp"
 #include "support/torch_files.hpp"
 
 namespace cairn::test {
@@ -70,7 +71,7 @@ TEST_F(Dcp, UnderAPathAndAsHdf5OrCut) {
   EXPECT_EQ(reader.read("x/w"),
             std::string(reinterpret_cast<const char*>(files_.elements.data()), 48));
   const auto ran = run_tool({"convert", at("dcp"), at("m.safetensors")});
-  EXPECT_THAT(ran.err, HasSubstr("both are files of others"));
+  EXPECT_THAT(ran.err, test::Says("both are files of others"));
 }
 
 TEST_F(Dcp, WhatCouldRunCode) {

@@ -6,6 +6,7 @@
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
 #include "cli/tool.hpp"
+#include "support/says.hpp"
 
 namespace cairn::test {
 namespace {
@@ -51,7 +52,7 @@ TEST_F(FailuresOfSaves, AreToldByListStatisticsAndReport) {
   EXPECT_THAT(run({"report"}).out, Not(HasSubstr("Saves: ")));
   fail_once();
   for (const auto* verb : {"ls", "stats"}) {
-    EXPECT_THAT(run({verb}).out, HasSubstr("ckpt: the last save failed: step 2 at "));
+    EXPECT_THAT(run({verb}).out, test::Says("ckpt: the last save failed: step 2 at "));
     const auto failures = run({verb, "--json"}).json()["failures"];
     ASSERT_EQ(failures.size(), 1U);
     EXPECT_EQ(failures[0]["name"], "ckpt");
@@ -60,7 +61,7 @@ TEST_F(FailuresOfSaves, AreToldByListStatisticsAndReport) {
     EXPECT_EQ(failures[0]["code"], "already_exists");
     EXPECT_THAT(failures[0]["error"].get<std::string>(), HasSubstr("step 2 exists"));
   }
-  EXPECT_THAT(run({"report"}).out, HasSubstr("Saves: the last save failed: step 2 at "));
+  EXPECT_THAT(run({"report"}).out, test::Says("Saves: the last save failed: step 2 at "));
   EXPECT_THAT(run({"ls", "--name", "other"}).out, Not(HasSubstr("failed")));
 }
 
@@ -77,7 +78,7 @@ TEST_F(FailuresOfSaves, ANewestThatIsTooOldIsAnExitStatus) {
   for (const auto* age : {"2", "h", "2w", "-1h", "nan h", ""}) {
     const auto ran = run({"ls", "--max-age", age});
     EXPECT_EQ(ran.status, 2) << age;
-    EXPECT_THAT(ran.err, HasSubstr("is no age")) << age;
+    EXPECT_THAT(ran.err, test::Says("is no age")) << age;
   }
   write_bytes(scratch_.path() / "ckpt-1.index", "damaged");
   EXPECT_EQ(run({"ls", "--max-age", "1h"}).status, 1);

@@ -16,6 +16,7 @@
 #include "cli/tool.hpp"
 #include "store/commit/ownership.hpp"
 #include "support/forwarding_files.hpp"
+#include "support/says.hpp"
 #include "testing/crash.hpp"
 
 namespace cairn::test {
@@ -93,18 +94,18 @@ TEST_F(Gc, CompletesASaveThatWasDurable) {
   const auto before = scratch_.listing();
   const auto would = gc({"--dry-run"});
   EXPECT_EQ(would.status, 0);
-  EXPECT_THAT(would.out, AllOf(HasSubstr("would complete ckpt-"),
-                               HasSubstr(" (step 2: all its bytes were durable)\n"),
-                               Not(HasSubstr("remove ckpt-2.data"))));
+  EXPECT_THAT(would.out, AllOf(test::Says("would complete ckpt-"),
+                               test::Says(" (step 2: all its bytes were durable)\n"),
+                               Not(test::Says("remove ckpt-2.data"))));
   EXPECT_EQ(scratch_.listing(), before);
   const auto done = gc();
   EXPECT_EQ(done.status, 0) << done.err;
-  EXPECT_THAT(done.out, HasSubstr(" (step 2: all its bytes were durable)\n"));
+  EXPECT_THAT(done.out, test::Says(" (step 2: all its bytes were durable)\n"));
   EXPECT_FALSE(left_over());
   EXPECT_EQ(run_tool({"verify", scratch_.path().string()}).status, 0);
   // The state file speaks of it too.
   EXPECT_EQ(run_tool({"cat", scratch_.path().string(), "value"}).out, "2\n");
-  EXPECT_THAT(gc().out, HasSubstr("nothing to do"));
+  EXPECT_THAT(gc().out, test::Says("nothing to do"));
 }
 
 TEST_F(Gc, RemovesASaveThatWasNot) {
@@ -119,7 +120,7 @@ TEST_F(Gc, RemovesASaveThatWasNot) {
   const auto before = scratch_.listing();
   const auto would = gc({"--dry-run"});
   EXPECT_THAT(would.out, AllOf(HasSubstr("would remove " + temp.filename().string()),
-                               HasSubstr("would remove ckpt-2.data-00000-of-00002"),
+                               test::Says("would remove ckpt-2.data-00000-of-00002"),
                                Not(HasSubstr("notes")), Not(HasSubstr("other"))));
   EXPECT_EQ(scratch_.listing(), before);
   EXPECT_EQ(gc().status, 0);
@@ -136,9 +137,9 @@ TEST_F(Gc, CompletesADirectSave) {
   save(2, "ckpt-2.index");
   const auto before = scratch_.listing();
   EXPECT_THAT(gc({"--dry-run"}).out,
-              AllOf(HasSubstr("would complete ckpt-2.part_"), Not(HasSubstr("remove"))));
+              AllOf(test::Says("would complete ckpt-2.part_"), Not(HasSubstr("remove"))));
   EXPECT_EQ(scratch_.listing(), before);
-  EXPECT_THAT(gc().out, HasSubstr("complete ckpt-2.part_"));
+  EXPECT_THAT(gc().out, test::Says("complete ckpt-2.part_"));
   EXPECT_FALSE(left_over());
   EXPECT_EQ(run_tool({"verify", scratch_.path().string()}).status, 0);
   EXPECT_EQ(run_tool({"cat", scratch_.path().string(), "value"}).out, "2\n");
@@ -153,9 +154,9 @@ TEST_F(Gc, GivesTheIndexBackThatADirectSaveWasReplacing) {
     if (name.find("/record-") != std::string::npos) fs::remove(scratch_.path() / name);
   }
   EXPECT_FALSE(fs::exists(scratch_.path() / "ckpt-1.index"));
-  EXPECT_THAT(gc({"--dry-run"}).out, AllOf(HasSubstr("would complete ckpt-1.index (it comes back"),
-                                           HasSubstr("would remove ckpt-1.part_"),
-                                           HasSubstr("would remove ckpt-1.data-00000-of-00003"),
+  EXPECT_THAT(gc({"--dry-run"}).out, AllOf(test::Says("would complete ckpt-1.index (it comes back"),
+                                           test::Says("would remove ckpt-1.part_"),
+                                           test::Says("would remove ckpt-1.data-00000-of-00003"),
                                            Not(HasSubstr("of-00002"))));
   EXPECT_EQ(gc().status, 0);
   EXPECT_FALSE(left_over());
@@ -166,8 +167,8 @@ TEST_F(Gc, RemovesADirectSaveThatWasNot) {
   options_.write.atomic_rename = false;
   save(1, "record-");
   ASSERT_TRUE(left_over());
-  EXPECT_THAT(gc({"--dry-run"}).out, AllOf(HasSubstr("would remove ckpt-1.part_"),
-                                           HasSubstr("would remove ckpt-1.data-")));
+  EXPECT_THAT(gc({"--dry-run"}).out, AllOf(test::Says("would remove ckpt-1.part_"),
+                                           test::Says("would remove ckpt-1.data-")));
   EXPECT_EQ(gc().status, 0);
   for (const auto& name : scratch_.listing()) EXPECT_THAT(name, Not(StartsWith("ckpt")));
 }
@@ -179,13 +180,13 @@ TEST_F(Gc, GivesBackWhatARemovalHadSetAsideWhichLsAndVerifySee) {
   const auto run = scratch_.path();
   const auto aside = run / "ckpt-10.index.aside_0123456789abcdef";
   std::filesystem::rename(run / "ckpt-10.index", aside);
-  EXPECT_THAT(run_tool({"ls", run}).out, HasSubstr("its removal did not finish, whole"));
+  EXPECT_THAT(run_tool({"ls", run}).out, test::Says("its removal did not finish, whole"));
   EXPECT_EQ(run_tool({"ls", run, "--json"}).json()["checkpoints"][0]["set_aside"], true);
   for (const auto& target : {run, run / "ckpt-10"}) {
     const auto ran = run_tool({"verify", target});
     EXPECT_EQ(ran.status, 0) << ran.err;
     EXPECT_THAT(ran.out,
-                AllOf(HasSubstr("ckpt-10: whole"), HasSubstr("note: its removal did not finish")));
+                AllOf(HasSubstr("ckpt-10: whole"), test::Says("note: its removal did not finish")));
   }
   auto bytes = read_bytes(run / "ckpt-10.data-00000-of-00002");
   bytes[0] = static_cast<char>(bytes[0] ^ 1);
@@ -201,7 +202,7 @@ TEST_F(Gc, NothingOfOursIsTouchedNotEvenByALock) {
   write_bytes(scratch_.path() / "model-3.data-00000-of-00001", "of another program");
   const auto ran = gc();
   EXPECT_EQ(ran.status, 0);
-  EXPECT_THAT(ran.out, HasSubstr("nothing to do"));
+  EXPECT_THAT(ran.out, test::Says("nothing to do"));
   EXPECT_THAT(scratch_.listing(), testing::ElementsAre("model-3.data-00000-of-00001"));
 }
 
@@ -217,12 +218,12 @@ TEST_F(Gc, StepsThatShareAFileAreCompletedToldOfAndRemoved) {
   const auto names = [&](int step) {
     return fs::hard_link_count(scratch_.path() / cat("ckpt-", step, ".data-00001-of-00003"));
   };
-  EXPECT_THAT(gc().out, HasSubstr(" (step 3: all its bytes were durable)\n"));
+  EXPECT_THAT(gc().out, test::Says(" (step 3: all its bytes were durable)\n"));
   EXPECT_EQ(names(3), 3);
   EXPECT_THAT(run_tool({"ls", directory}).out, HasSubstr("whole, newest, shares 7.81 KiB"));
   EXPECT_EQ(run_tool({"ls", directory, "--json"}).json()["checkpoints"][0]["shared_bytes"], 8000);
-  EXPECT_THAT(gc({"--max-to-keep", "2"}).out, HasSubstr("remove ckpt-1"));
-  EXPECT_THAT(gc({"--max-to-keep", "-1"}).err, HasSubstr("-1 is no whole number from 0 on"));
+  EXPECT_THAT(gc({"--max-to-keep", "2"}).out, test::Says("remove ckpt-1"));
+  EXPECT_THAT(gc({"--max-to-keep", "-1"}).err, test::Says("-1 is no whole number from 0 on"));
   EXPECT_EQ(names(3), 2);
   EXPECT_EQ(run_tool({"verify", directory}).status, 0);
   const auto file = scratch_.path() / "ckpt-2.data-00001-of-00003";
@@ -232,8 +233,8 @@ TEST_F(Gc, StepsThatShareAFileAreCompletedToldOfAndRemoved) {
   const auto verified = run_tool({"verify", directory});
   EXPECT_EQ(verified.status, 1);
   EXPECT_THAT(verified.out,
-              AllOf(HasSubstr("note: the damaged file is that of other steps too: ckpt-3"),
-                    HasSubstr("note: the damaged file is that of other steps too: ckpt-2")));
+              AllOf(test::Says("note: the damaged file is that of other steps too: ckpt-3"),
+                    test::Says("note: the damaged file is that of other steps too: ckpt-2")));
   // The next job reads it, and writes it anew.
   save(4);
   EXPECT_EQ(names(4), 1);
@@ -244,19 +245,20 @@ TEST_F(Gc, KeepsWhatARestartTakes) {
   for (int step = 1; step <= 4; ++step) save(step);
   const auto directory = scratch_.path().string();
   for (const char* step : {"3", "4"}) {
-    EXPECT_THAT(run_tool({"mark", directory, step, "bad"}).out, HasSubstr("is marked bad"));
+    EXPECT_THAT(run_tool({"mark", directory, step, "bad"}).out, test::Says("is marked bad"));
   }
-  EXPECT_THAT(run_tool({"ls", directory}).out, HasSubstr("whole, newest, marked bad"));
+  EXPECT_THAT(run_tool({"ls", directory}).out, test::Says("whole, newest, marked bad"));
   EXPECT_EQ(run_tool({"ls", directory, "--json"}).json()["checkpoints"][3]["marked_bad"], true);
   EXPECT_EQ(gc({"--max-to-keep", "1"}).out,
             "remove ckpt-1 (not one of the last 1)\nremove ckpt-3 (not one of the last 1)\n");
-  EXPECT_THAT(gc({"--max-to-keep", "1", "--dry-run"}).out,
-              HasSubstr("would remove .cairn/marked/ckpt-3 (a mark of a checkpoint that is gone)\n"
-                        "would keep ckpt-2 (the newest that is not passed over)\n"
-                        "would keep ckpt-4 (the newest)\n"));
-  EXPECT_THAT(run_tool({"mark", directory, "4", "good"}).out, HasSubstr("is marked good"));
+  EXPECT_THAT(
+      gc({"--max-to-keep", "1", "--dry-run"}).out,
+      test::Says(
+          "would remove .cairn/marked/ckpt-3 (a mark of a checkpoint that is gone)\nwould keep "
+          "ckpt-2 (the newest that is not passed over)\nwould keep ckpt-4 (the newest)\n"));
+  EXPECT_THAT(run_tool({"mark", directory, "4", "good"}).out, test::Says("is marked good"));
   EXPECT_THAT(run_tool({"ls", directory}).out, testing::Not(HasSubstr("marked")));
-  EXPECT_THAT(gc({"--max-to-keep", "1"}).out, HasSubstr("remove ckpt-2 (not one of the last 1)"));
+  EXPECT_THAT(gc({"--max-to-keep", "1"}).out, test::Says("remove ckpt-2 (not one of the last 1)"));
   EXPECT_EQ(run_tool({"mark", directory, "9", "bad"}).status, 2);
   EXPECT_EQ(run_tool({"mark", directory, "4", "worse"}).status, 2);
 }
@@ -270,10 +272,10 @@ TEST_F(Gc, HeedsWhatRestartsHaveLearnt) {
                         " 2 3 passed\n");
   std::ofstream(scratch_.path() / ".cairn/runs.ckpt")
       << text << "checksum " << hex(crc32c(text)) << "\n";
-  EXPECT_THAT(run_tool({"ls", directory}).out, HasSubstr("newest, restored in vain: 3"));
-  EXPECT_THAT(gc({"--max-to-keep", "1"}).out, HasSubstr("nothing to do"));
+  EXPECT_THAT(run_tool({"ls", directory}).out, test::Says("newest, restored in vain: 3"));
+  EXPECT_THAT(gc({"--max-to-keep", "1"}).out, test::Says("nothing to do"));
   EXPECT_EQ(run_tool({"mark", directory, "2", "good"}).status, 0);
-  EXPECT_THAT(run_tool({"ls", directory}).out, testing::Not(HasSubstr("in vain")));
+  EXPECT_THAT(run_tool({"ls", directory}).out, testing::Not(test::Says("in vain")));
   EXPECT_EQ(gc({"--max-to-keep", "1"}).out, "remove ckpt-1 (not one of the last 1)\n");
 }
 
@@ -299,7 +301,7 @@ TEST_F(Gc, RetiresByTheRulesGiven) {
   EXPECT_FALSE(fs::exists(scratch_.path() / "ckpt-1.index"));
   EXPECT_EQ(run_tool({"pin", directory, "2", "--remove"}).out, "ckpt-2 is no longer pinned\n");
   EXPECT_EQ(run_tool({"pin", directory, "2", "--remove"}).out, "ckpt-2 was not pinned\n");
-  EXPECT_THAT(gc({"--max-to-keep", "1"}).out, HasSubstr("remove ckpt-2"));
+  EXPECT_THAT(gc({"--max-to-keep", "1"}).out, test::Says("remove ckpt-2"));
   EXPECT_EQ(run_tool({"cat", directory, "value"}).out, "6\n");
   EXPECT_EQ(gc({"--keep-best", "1"}).status, 2) << "rules without a number to keep";
 }
@@ -368,8 +370,8 @@ TEST_F(GcOnAFullDisk, BeginsWithoutRoomWhereNobodysRecordIs) {
     fill(bytes);
     const auto done = gc({"--max-to-keep", "1"});
     EXPECT_EQ(done.status, 0) << done.err;
-    EXPECT_THAT(done.out, AllOf(HasSubstr("remove ckpt-1 "), HasSubstr("remove ckpt-2 "),
-                                HasSubstr("remove ckpt-3 ")));
+    EXPECT_THAT(done.out, AllOf(test::Says("remove ckpt-1 "), test::Says("remove ckpt-2 "),
+                                test::Says("remove ckpt-3 ")));
     EXPECT_EQ(run_tool({"cat", scratch_.path().string(), "value"}).out, "4\n");
     EXPECT_EQ(run_tool({"verify", scratch_.path().string()}).status, 0);
     for (const auto& entry : fs::directory_iterator(scratch_.path())) {
@@ -398,9 +400,9 @@ TEST_F(Gc, PinsBesideARunningJobAndSaysWhatItCannotPin) {
   EXPECT_EQ(run_tool({"pin", directory, "1"}).out, "ckpt-1 is pinned\n");
   const auto missing = run_tool({"pin", directory, "7"});
   EXPECT_EQ(missing.status, 2);
-  EXPECT_THAT(missing.err, HasSubstr("there is no step 7"));
+  EXPECT_THAT(missing.err, test::Says("there is no step 7"));
   EXPECT_THAT(run_tool({"pin", directory, "7", "--name", "ckpt"}).err,
-              HasSubstr("there is no checkpoint ckpt-7"));
+              test::Says("there is no checkpoint ckpt-7"));
 }
 
 TEST_F(Gc, RefusesWhileAnotherOwnsTheDirectory) {
@@ -417,10 +419,10 @@ TEST_F(Gc, RefusesWhileAnotherOwnsTheDirectory) {
 }
 
 TEST_F(Gc, SaysWhatIsWrongWithTheQuestion) {
-  EXPECT_THAT(gc({"--name", "a/b"}).err, HasSubstr("checkpoints cannot be called 'a/b'"));
+  EXPECT_THAT(gc({"--name", "a/b"}).err, test::Says("checkpoints cannot be called 'a/b'"));
   const auto missing = run_tool({"gc", (scratch_.path() / "none").string()});
   EXPECT_EQ(missing.status, 2);
-  EXPECT_THAT(missing.err, HasSubstr("there is no directory"));
+  EXPECT_THAT(missing.err, test::Says("there is no directory"));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "cli/tool.hpp"
 #include "support/rounds.hpp"
+#include "support/says.hpp"
 #include "support/sha256.hpp"
 
 namespace cairn::test {
@@ -88,7 +89,7 @@ TEST_P(Golden, CatRawHasTheDigestOfEachTensorAndSlice) {
         EXPECT_EQ(sha256(ran.out), tensor["sha256"].get<std::string>());
       } else {
         EXPECT_EQ(ran.status, 2) << "not damaged: it holds a part only";
-        EXPECT_THAT(ran.err, HasSubstr("is in no stored slice"));
+        EXPECT_THAT(ran.err, test::Says("is in no stored slice"));
         EXPECT_EQ(ran.out, "");
       }
       if (!tensor.contains("slices") || !tensor["slices"].is_array()) continue;
@@ -220,11 +221,11 @@ TEST(Bad, VerifyNamesTheDamageOfEachCase) {
     if (bad["case"] == "slices_insufficient") {
       // Of another program's tensor a part may be stored: TensorFlow reads that part.
       EXPECT_EQ(ran.status, 0);
-      EXPECT_THAT(words, HasSubstr("note: tensor 'x' [4]: rows 2..3 is in no stored slice"));
+      EXPECT_THAT(words, test::Says("note: tensor 'x' [4]: rows 2..3 is in no stored slice"));
     } else if (bad["case"] == "header_min_consumer" || bad["case"] == "header_bad_consumer") {
       // For a reader of another version, and no damage.
       EXPECT_EQ(ran.status, 2) << words;
-      EXPECT_THAT(words, HasSubstr("unknown: the checkpoint's index is of another version"));
+      EXPECT_THAT(words, test::Says("unknown: the checkpoint's index is of another version"));
     } else if (bad.value("legal", false)) {
       ++legal;
       EXPECT_EQ(ran.status, 0) << words;
@@ -298,7 +299,7 @@ TEST(Golden_, ADirectoryMeansTheNewestByItsStateFile) {
   EXPECT_EQ(index["prefix"], directory + "/run-30");
   const auto missing = run_tool({"show", (golden / "state_files" / "latest_missing").string()});
   EXPECT_EQ(missing.status, 1);
-  EXPECT_THAT(missing.err, HasSubstr("is gone"));
+  EXPECT_THAT(missing.err, test::Says("is gone"));
 }
 
 TEST(Golden_, LsGroupsByName) {
@@ -333,8 +334,8 @@ TEST(Golden_, TextIsReadable) {
   EXPECT_EQ(run_tool({"cat", prefix, "all_empty"}).out, "\"\" \"\" \"\" \"\"\n");
   const auto npy = run_tool({"cat", prefix, "matrix", "--format", "npy"});
   EXPECT_EQ(npy.status, 2);
-  EXPECT_THAT(npy.err, HasSubstr("strings have no NPY form"));
-  EXPECT_THAT(npy.err, HasSubstr("--format raw"));
+  EXPECT_THAT(npy.err, test::Says("strings have no NPY form"));
+  EXPECT_THAT(npy.err, test::Says("--format raw"));
 }
 
 }  // namespace

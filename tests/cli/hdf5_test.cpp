@@ -7,6 +7,7 @@
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
 #include "cli/tool.hpp"
+#include "support/says.hpp"
 #include "testing/threads.hpp"
 
 namespace cairn::test {
@@ -81,7 +82,7 @@ TEST(Hdf5Beside, ACopyBesideItsBundleIsToldAndTakesNothingAway) {
     const auto verified = run_tool({"verify", run});
     EXPECT_EQ(verified.status, 0);
     EXPECT_THAT(verified.out,
-                HasSubstr("it is there twice: ckpt-3.index is read, and not ckpt-3.h5"));
+                test::Says("it is there twice: ckpt-3.index is read, and not ckpt-3.h5"));
     const auto plan = run_tool({"gc", run, "--dry-run"});
     EXPECT_THAT(plan.out, Not(HasSubstr("ckpt-3")));
     EXPECT_EQ(run_tool({"gc", run}).status, 0);
@@ -104,12 +105,12 @@ TEST(Hdf5Lost, AnEmptiedFileIsNamed) {
   for (const auto& target : {directory, directory + "/ckpt-6", directory + "/ckpt-6.h5"}) {
     const auto ran = run_tool({"verify", target});
     EXPECT_EQ(ran.status, 1) << ran.err;
-    EXPECT_THAT(ran.out, HasSubstr("what Cairn saved in ckpt-6.h5 is not there any more"));
+    EXPECT_THAT(ran.out, test::Says("what Cairn saved in ckpt-6.h5 is not there any more"));
   }
   EXPECT_THAT(run_tool({"ls", directory}).out, HasSubstr("damaged: "));
   const auto repaired = run_tool({"verify", directory, "--repair"});
   EXPECT_EQ(repaired.status, 1);
-  EXPECT_THAT(repaired.out, HasSubstr("not repaired: "));
+  EXPECT_THAT(repaired.out, test::Says("not repaired: "));
   CheckpointManager manager(serial_group(), directory, options);
   EXPECT_THROW(manager.restore_latest(state), Error);
   manager.save(6, state);
@@ -125,8 +126,8 @@ TEST(Hdf5Holders, OlderFilesAreRead) {
   const auto ran = run_tool({"diff", cat(CAIRN_GOLDEN_DIR, "/sliced_merged/ckpt"), copy});
   EXPECT_EQ(ran.status, 0) << ran.out << ran.err;
   EXPECT_FALSE(run_tool({"show", "--json", copy}).json().contains("tasks"));
-  EXPECT_THAT(run_tool({"show", copy}).out, Not(HasSubstr("held by")));
-  EXPECT_THAT(run_tool({"map", copy, "field/u"}).out, HasSubstr("1 slice in 1 file"));
+  EXPECT_THAT(run_tool({"show", copy}).out, Not(test::Says("held by")));
+  EXPECT_THAT(run_tool({"map", copy, "field/u"}).out, test::Says("1 slice in 1 file"));
   auto bytes = read_bytes(copy);
   const auto table = bytes.rfind("field/u");
   ASSERT_NE(table, bytes.npos);
@@ -149,10 +150,10 @@ TEST(Hdf5Holders, ShowAndMapTellWhoHeldTheSlices) {
   });
   const auto path = (scratch.path() / "ckpt-1.h5").string();
   const auto shown = run_tool({"show", path}).out;
-  EXPECT_THAT(shown, HasSubstr("held by 3 device tasks\n    u\n"));
+  EXPECT_THAT(shown, test::Says("held by 3 device tasks\n    u\n"));
   EXPECT_THAT(shown, HasSubstr("rows 2..3 × 0..3  /job:worker/replica:0/task:1/device:CPU:0\n"));
-  EXPECT_THAT(shown, Not(HasSubstr("the scalar")));
-  EXPECT_THAT(run_tool({"show", "--all", path}).out, HasSubstr("the scalar  /job:"));
+  EXPECT_THAT(shown, Not(test::Says("the scalar")));
+  EXPECT_THAT(run_tool({"show", "--all", path}).out, test::Says("the scalar  /job:"));
   const auto json = run_tool({"show", "--json", path}).json();
   EXPECT_EQ(json["tasks"].size(), 3u);
   const auto& u = json["tensors"].at(1);
@@ -161,7 +162,7 @@ TEST(Hdf5Holders, ShowAndMapTellWhoHeldTheSlices) {
   EXPECT_EQ(u["held"][2]["extent"], nlohmann::json({2, 4}));
   EXPECT_EQ(u["held"][2]["task"], "/job:worker/replica:0/task:2/device:CPU:0");
   const auto map = run_tool({"map", path, "u"}).out;
-  EXPECT_THAT(map, HasSubstr("float32 [6 4], 3 slices of 3 tasks"));
+  EXPECT_THAT(map, test::Says("float32 [6 4], 3 slices of 3 tasks"));
   EXPECT_THAT(map, HasSubstr("rows 0..1 × 0..3\n/job:worker/replica:0/task:0/device:CPU:0, 32 B"));
   std::set<std::string> colours;
   for (auto at = map.find("hsl("); at != map.npos; at = map.find("hsl(", at + 1)) {

@@ -14,6 +14,7 @@
 #include "layout/bundle/index.hpp"
 #include "store/commit/names.hpp"
 #include "store/contents/contents_reader.hpp"
+#include "support/says.hpp"
 
 namespace cairn::test {
 namespace {
@@ -99,7 +100,7 @@ TEST_F(Hostile, MoreDataFilesThanAnybodyHas) {
                             {"verify", prefix, "--json"}}) {
     const auto ran = run(words);
     EXPECT_EQ(ran.status, 1) << ran.out << ran.err;
-    EXPECT_THAT(ran.out, HasSubstr("the index speaks of 2147483647 data files"));
+    EXPECT_THAT(ran.out, test::Says("the index speaks of 2147483647 data files"));
   }
   const auto merged = run({"merge", "--remove-parts", at("all"), prefix});
   EXPECT_EQ(merged.status, 0) << merged.err;
@@ -163,7 +164,7 @@ TEST_F(Hostile, AnIndexOfGibibytesOfNothing) {
                             {"verify", at("run/ckpt-1")}}) {
     const auto ran = run(words);
     EXPECT_EQ(ran.status, 1) << ran.err;
-    EXPECT_THAT(ran.out + ran.err, HasSubstr("magic number"));
+    EXPECT_THAT(ran.out + ran.err, test::Says("magic number"));
     expect_words(ran);
   }
 }
@@ -183,7 +184,7 @@ TEST_F(Hostile, MoreElementsThanMemoryHas) {
   const auto a = at("a/ckpt-1"), b = at("b/ckpt-1");
   const auto whole = run({"cat", a, "u"});
   EXPECT_EQ(whole.status, 2);
-  EXPECT_THAT(whole.err, HasSubstr("Read a part of it"));
+  EXPECT_THAT(whole.err, test::Says("Read a part of it"));
   expect_words(whole);
   EXPECT_EQ(run({"cat", a, "u", "--slice", cat(n / 2 - 1, ",4")}).out, "1 2 4 8\n");
   EXPECT_EQ(run({"verify", a}).status, 0);
@@ -229,11 +230,11 @@ TEST_F(Hostile, GapsThatDifferAreCompared) {
   const auto a = at("a/ckpt-1"), b = at("b/ckpt-1"), c = at("c/ckpt-1");
   // a: rows 2 and 3 are 1 2, 3 4; b: rows 3 and 4.
   EXPECT_THAT(run({"diff", a, b}).out,
-              HasSubstr("6 of 40 elements differ\n  first at [2,1]: 1 and 0"));
-  EXPECT_THAT(run({"diff", a, b}).out, HasSubstr("largest difference 4 at [4,2]"));
+              test::Says("6 of 40 elements differ\n  first at [2,1]: 1 and 0"));
+  EXPECT_THAT(run({"diff", a, b}).out, test::Says("largest difference 4 at [4,2]"));
   EXPECT_THAT(run({"diff", a, c}).out,
-              HasSubstr("36 of 40 elements differ\n  first at [0,0]: 0 and -1"));
-  EXPECT_THAT(run({"diff", a, c}).out, HasSubstr("largest difference 1 at [0,0]"));
+              test::Says("36 of 40 elements differ\n  first at [0,0]: 0 and -1"));
+  EXPECT_THAT(run({"diff", a, c}).out, test::Says("largest difference 1 at [0,0]"));
   EXPECT_EQ(run({"diff", a, c, "--absolute", "1"}).status, 0);
 }
 

@@ -66,8 +66,12 @@ std::map<std::string, Fields> read_page() {
   for (std::string line; std::getline(page, line);) {
     if (line.starts_with("## ")) heading = line.substr(3);
     if (!line.starts_with("| `")) continue;
-    const auto cells = cells_of(line);
-    if (cells.size() != 4) throw std::runtime_error("a row of " + heading + ": " + line);
+    auto cells = cells_of(line);
+    if (cells.size() < 2 || cells.size() > 4) {
+      throw std::runtime_error("a row of " + heading + ": " + line);
+    }
+    cells.resize(4);
+    if (cells[3].empty()) cells[3] = "yes";  // promised, where the row says nothing
     auto field = parse_type(cells[1]);
     field.meaning = cells[2];
     field.stays = cells[3];

@@ -15,6 +15,7 @@
 #include "store/commit/names.hpp"
 #include "store/commit/protocol.hpp"
 #include "store/nodes/place.hpp"
+#include "support/says.hpp"
 
 namespace cairn::test {
 namespace {
@@ -101,7 +102,7 @@ TEST_F(Links, ANodeOfAnotherUserIsNotTidiedNorBroughtHome) {
                             {"flush", at("run").string(), "--tier", at("tier").string()}}) {
     const auto ran = run_tool(words);
     EXPECT_EQ(ran.status, 2) << ran.out;
-    EXPECT_THAT(ran.err, HasSubstr("is not this user's own directory"));
+    EXPECT_THAT(ran.err, test::Says("is not this user's own directory"));
   }
   EXPECT_TRUE(fs::exists(on_node()));
 }
@@ -140,7 +141,7 @@ TEST_F(Links, InThePlaceOfWhatIsCairnsAlone) {
                               {"gc", at("run").string(), "--name", "ckpt"}}) {
       const auto ran = run_tool(words);
       EXPECT_EQ(ran.status, 2) << ran.out;
-      EXPECT_THAT(ran.err, HasSubstr("is a symbolic link"));
+      EXPECT_THAT(ran.err, test::Says("is a symbolic link"));
     }
     write_bytes(at("run/ckpt-1.index"), index);
     expect_untouched();
@@ -178,7 +179,7 @@ TEST_F(Links, OfPiecesToAnotherRun) {
     EXPECT_CAIRN_ERROR(save("b", 3, 4, 4), Code::invalid_argument, "is a symbolic link");
     const auto ran = flush("b");
     EXPECT_EQ(ran.status, 2);
-    EXPECT_THAT(ran.err, HasSubstr("is a symbolic link"));
+    EXPECT_THAT(ran.err, test::Says("is a symbolic link"));
     EXPECT_EQ(listing("a/.cairn/pieces"), pieces);
     fs::remove_all(at("tier"));  // only what was brought home is left
     double value = 0;

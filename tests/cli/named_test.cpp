@@ -10,6 +10,7 @@
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
 #include "cli/tool.hpp"
+#include "support/says.hpp"
 
 namespace cairn::test {
 namespace {
@@ -54,7 +55,7 @@ TEST_F(Named, ADirectoryIsItsNewestThatCanBeUsed) {
     const auto ran = run_tool(words);
     EXPECT_EQ(ran.status, 0) << ran.err;
     EXPECT_THAT(ran.out, words[0] == "cat" ? HasSubstr("2\n") : HasSubstr("ckpt-2")) << words[0];
-    EXPECT_THAT(ran.err, AllOf(HasSubstr("ckpt-3, cannot be used"), HasSubstr("this is ckpt-2")));
+    EXPECT_THAT(ran.err, AllOf(test::Says("ckpt-3, cannot be used"), test::Says("this is ckpt-2")));
   }
   EXPECT_THAT(run_tool({"ls", run()}).out, HasSubstr("whole, newest"));
   // Asked for by its own name it is what it is.
@@ -73,14 +74,14 @@ TEST_F(Named, NothingThatCanBeUsed) {
   const auto ran = run_tool({"show", run()});
   EXPECT_EQ(ran.status, 1);
   EXPECT_THAT(ran.err,
-              AllOf(HasSubstr("no checkpoint in"), HasSubstr("ckpt-3: "), HasSubstr("--repair")));
+              AllOf(test::Says("no checkpoint in"), HasSubstr("ckpt-3: "), HasSubstr("--repair")));
 }
 
 TEST_F(Named, WhatWasLost) {
   fs::remove(run() + "/ckpt-3.index");
   const auto ran = run_tool({"show", run() + "/ckpt-3"});
   EXPECT_EQ(ran.status, 1);
-  EXPECT_THAT(ran.err, AllOf(HasSubstr("is lost"), HasSubstr("cairn verify --repair")));
+  EXPECT_THAT(ran.err, AllOf(test::Says("is lost"), test::Says("cairn verify --repair")));
   EXPECT_EQ(run_tool({"cat", run(), "x"}).out, "2\n");
   EXPECT_EQ(run_tool({"verify", run() + "/ckpt-3", "--repair"}).status, 0);
   EXPECT_EQ(run_tool({"cat", run(), "x"}).out, "3\n");
@@ -133,7 +134,7 @@ TEST_F(Named, WhatIsNoCheckpoint) {
   for (const auto* name : {"d.pt", "e.pkl", "orbax", "saved", "z.zarr"}) {
     const auto ran = run_tool({"convert", at(name), at("made-1")});
     EXPECT_EQ(ran.status, 2);
-    EXPECT_THAT(ran.err, HasSubstr("it is a")) << name;
+    EXPECT_THAT(ran.err, test::Says("it is a")) << name;
   }
 }
 

@@ -15,6 +15,7 @@
 #include "layout/bundle/stored_strings.hpp"
 #include "store/commit/names.hpp"
 #include "store/contents/contents_reader.hpp"
+#include "support/says.hpp"
 
 namespace cairn::test {
 namespace {
@@ -170,7 +171,7 @@ TEST_F(PlainOutput, NoneWhereItIsClosed) {
   for (const auto* words : {"ls \"$0\"", "gc \"$0\"", "pin \"$0\" 2", "show \"$0\""}) {
     const auto ran = with_closed(words, ">&-");
     EXPECT_EQ(ran.status, 2) << words;
-    EXPECT_THAT(ran.err, HasSubstr("cannot write to standard output")) << words;
+    EXPECT_THAT(ran.err, test::Says("cannot write to standard output")) << words;
     EXPECT_EQ(with_closed(words, "2>&- <&-").status, 0) << words;
   }
   EXPECT_EQ(with_closed("pin \"$0\" 9", "2>&-").status, 2);
@@ -194,7 +195,7 @@ TEST_F(PlainOutput, WhatCannotBeWrittenWholeGoesAgainUnlessItWasThere) {
   for (const auto* file : {"new.html", "old.html"}) {
     const auto ran = cut_off(file);
     EXPECT_EQ(ran.status, 2) << file;
-    EXPECT_THAT(ran.err, HasSubstr("File too large")) << file;
+    EXPECT_THAT(ran.err, test::Says("File too large")) << file;
   }
   EXPECT_FALSE(fs::exists(directory_ / "new.html"));
   EXPECT_TRUE(fs::exists(directory_ / "old.html"));

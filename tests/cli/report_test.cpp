@@ -11,6 +11,7 @@
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
 #include "cli/tool.hpp"
+#include "support/says.hpp"
 
 namespace cairn::test {
 namespace {
@@ -93,8 +94,8 @@ TEST_F(Report, TellsOfSavesThatAreGoneAndOfLinesLeftBehind) {
   }
   EXPECT_THAT(text, HasSubstr("&lt;u&amp;&quot;v&quot;&gt;"));
   EXPECT_THAT(text, Not(HasSubstr("<u&")));
-  EXPECT_THAT(text, HasSubstr("Nothing is known to be damaged or lost."));
-  EXPECT_THAT(page({"--key", "nothing"}), HasSubstr("has no tensor of this key"));
+  EXPECT_THAT(text, test::Says("Nothing is known to be damaged or lost."));
+  EXPECT_THAT(page({"--key", "nothing"}), test::Says("has no tensor of this key"));
 }
 
 TEST_F(Report, NamesDamageAndWhatWasLost) {
@@ -108,8 +109,8 @@ TEST_F(Report, NamesDamageAndWhatWasLost) {
   write_bytes(index, bytes);
   std::filesystem::remove(scratch_.path() / "ckpt-1.index");
   const auto text = page();
-  EXPECT_THAT(text, AllOf(HasSubstr("step 2: "), HasSubstr("step 1: the checkpoint "),
-                          HasSubstr("<dd class=\"bad\">2</dd>")));
+  EXPECT_THAT(text, AllOf(HasSubstr("step 2: "), test::Says("step 1: the checkpoint "),
+                          test::Says("<dd class=\"bad\">2</dd>")));
 }
 
 TEST_F(Report, AsksWhichOfSeveralNames) {
@@ -140,7 +141,7 @@ TEST_F(Report, OfManySavesShowsTheNewestAndLeadsToAll) {
   const auto ran = run_tool({"report", scratch_.path().string(), "-o", recent.string()});
   EXPECT_EQ(ran.status, 0) << ran.err;
   const auto text = read_bytes(recent);
-  EXPECT_THAT(text, AllOf(HasSubstr("The newest 200 of 205 saves"), HasSubstr(row(205)),
+  EXPECT_THAT(text, AllOf(test::Says("The newest 200 of 205 saves"), HasSubstr(row(205)),
                           HasSubstr(row(6)), Not(HasSubstr(row(5))), HasSubstr("step 3: ")));
   EXPECT_LT(text.find(row(205)), text.find(row(204)));  // the newest first
   EXPECT_THAT(text, HasSubstr("<a href=\"run.all.html\">"));
@@ -166,15 +167,15 @@ TEST_F(Report, NamesTheProgram) {
     CheckpointManager manager(serial_group(), scratch_.path(), options_);
     save(manager, 1);
   }
-  EXPECT_THAT(page(), Not(HasSubstr("<dt>saved by</dt>")));
+  EXPECT_THAT(page(), Not(test::Says("<dt>saved by</dt>")));
   options_.store.application = {"<ocean>", "2.1", "f3a9"};
   CheckpointManager manager(serial_group(), scratch_.path(), options_);
   save(manager, 2);
   EXPECT_THAT(
       page(),
-      AllOf(HasSubstr("<dt>saved by</dt><dd class=\"\">&lt;ocean&gt; 2.1, commit f3a9</dd>"),
-            HasSubstr("<td class=\"\">&lt;ocean&gt; 2.1, commit f3a9</td>"),
-            HasSubstr("<td class=\"\">-</td>")));
+      AllOf(test::Says("<dt>saved by</dt><dd class=\"\">&lt;ocean&gt; 2.1, commit f3a9</dd>"),
+            test::Says("<td class=\"\">&lt;ocean&gt; 2.1, commit f3a9</td>"),
+            test::Says("<td class=\"\">-</td>")));
   const auto told = run_tool({"report", scratch_.path().string(), "--json"}).json()["saves"];
   ASSERT_EQ(told.size(), 2u);
   EXPECT_TRUE(told[0]["checkpoint"]["application"].is_null());
@@ -188,14 +189,14 @@ TEST_F(Report, OfANameThatHasNoneIsAnError) {
   }
   const auto ran = run_tool({"report", scratch_.path().string(), "--name", "zz"});
   EXPECT_EQ(ran.status, 2);
-  EXPECT_THAT(ran.err, HasSubstr("there are those of ckpt"));
+  EXPECT_THAT(ran.err, test::Says("there are those of ckpt"));
 }
 
 TEST_F(Report, OfADirectoryWithoutCheckpointsIsAnError) {
   const auto ran = run_tool({"report", scratch_.path().string()});
   EXPECT_EQ(ran.status, 2);
-  EXPECT_THAT(ran.err, HasSubstr("there are no numbered checkpoints in"));
-  EXPECT_THAT(ran.err, HasSubstr("which saves failed"));
+  EXPECT_THAT(ran.err, test::Says("there are no numbered checkpoints in"));
+  EXPECT_THAT(ran.err, test::Says("which saves failed"));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "cairn/bundle.hpp"
 #include "cairn/cairn.hpp"
 #include "cli/tool.hpp"
+#include "support/says.hpp"
 
 namespace cairn::test {
 namespace {
@@ -115,7 +116,7 @@ TEST_F(Safetensors, NothingUnchecked) {
   }
   const auto ran = convert({at("run/ckpt-7"), at("m.safetensors"), "--under", "model"});
   EXPECT_NE(ran.status, 0);
-  EXPECT_THAT(ran.err, HasSubstr("not those that were written"));
+  EXPECT_THAT(ran.err, test::Says("not those that were written"));
   for (const auto& name : scratch_.listing()) {
     EXPECT_EQ(name.find("safetensors"), std::string::npos) << name;
   }

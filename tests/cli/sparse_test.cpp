@@ -7,6 +7,7 @@
 #include "cairn/bundle.hpp"
 #include "cairn/cairn.hpp"
 #include "cli/tool.hpp"
+#include "support/says.hpp"
 
 namespace cairn::test {
 namespace {
@@ -50,7 +51,7 @@ TEST_F(SparseTool, GapsReadAsTheFillValue) {
     const auto prefix = at(name + "/ckpt-1");
     EXPECT_THAT(cat(prefix), ElementsAre(-1, -1, -1, -1, -1, 5, 6, -1, -1, 7, 8, -1));
     expect_whole(prefix);
-    EXPECT_THAT(run_tool({"show", prefix}).out, HasSubstr("8 of 12 elements held by no rank: -1"));
+    EXPECT_THAT(run_tool({"show", prefix}).out, test::Says("8 of 12 elements held by no rank: -1"));
     const auto told = run_tool({"show", prefix, "--json"}).json()["tensors"][0]["gaps"];
     EXPECT_EQ(told["elements"], 8);
     EXPECT_EQ(told["fill"], "-1");
@@ -68,22 +69,23 @@ TEST_F(SparseTool, PicturesAndStatisticsTellOfGaps) {
     const auto prefix = at(name + "/ckpt-1");
     const auto seen = run_tool({"view", prefix, "u"});
     EXPECT_EQ(seen.status, 0) << seen.err;
-    EXPECT_THAT(seen.out, HasSubstr("8 of 12 elements were held by no rank: -1\n"));
+    EXPECT_THAT(seen.out, test::Says("8 of 12 elements were held by no rank: -1\n"));
     EXPECT_THAT(seen.out, HasSubstr("@"));
     EXPECT_EQ(run_tool({"view", prefix, "u", "--slice", "0,:"}).status, 0) << "only a gap";
     EXPECT_EQ(run_tool({"view", prefix, "u", "--slice", "0,0"}).out, "-1\n");
     const auto one = run_tool({"show", prefix, "--values", "u"}).out;
     EXPECT_THAT(one, ContainsRegex("held by no rank +8 of 12 +read as -1\n"));
-    EXPECT_THAT(run_tool({"show", prefix, "--values"}).out, HasSubstr("  12, 8 held by no rank\n"));
+    EXPECT_THAT(run_tool({"show", prefix, "--values"}).out,
+                test::Says("  12, 8 held by no rank\n"));
     const auto told = run_tool({"show", prefix, "--values", "u", "--json"}).json();
     EXPECT_EQ(told["held_by_no_rank"], 8);
     EXPECT_EQ(told["mean"], 1.5) << "what is read counts";
     // Slices first, then the gaps: of the stored array they lie upon it.
     const auto map = run_tool({"map", prefix, "u"});
     EXPECT_EQ(map.status, 0) << map.err;
-    EXPECT_THAT(map.out, HasSubstr(">held by no rank, 8 of 12 elements</text>"));
-    EXPECT_THAT(map.out, HasSubstr("<title>rows 0..0 × 0..3\nheld by no rank</title>"));
-    EXPECT_THAT(map.out, HasSubstr("<title>rows 1..2 × 3..3\nheld by no rank</title>"));
+    EXPECT_THAT(map.out, test::Says(">held by no rank, 8 of 12 elements</text>"));
+    EXPECT_THAT(map.out, test::Says("<title>rows 0..0 × 0..3\nheld by no rank</title>"));
+    EXPECT_THAT(map.out, test::Says("<title>rows 1..2 × 3..3\nheld by no rank</title>"));
     EXPECT_THAT(map.out,
                 HasSubstr(name == "a" ? "rows 1..2 × 1..2\nfile" : "rows 0..2 × 0..3\nfile"));
   }
@@ -96,11 +98,11 @@ TEST_F(SparseTool, DifferencesAreThoseOfWhatIsRead) {
   const auto a = at("a/ckpt-1"), b = at("b/ckpt-1"), c = at("c/ckpt-1");
   const auto ran = run_tool({"diff", a, b, "u", "--picture", "-"});
   EXPECT_EQ(ran.status, 1);
-  EXPECT_THAT(ran.out, HasSubstr("2 of 12 elements differ\n  first at [1,1]: 5 and -1"));
-  EXPECT_THAT(ran.out, HasSubstr("largest difference 8 at [2,1]"));
+  EXPECT_THAT(ran.out, test::Says("2 of 12 elements differ\n  first at [1,1]: 5 and -1"));
+  EXPECT_THAT(ran.out, test::Says("largest difference 8 at [2,1]"));
   EXPECT_EQ(run_tool({"diff", b, c, "u"}).status, 1);
   EXPECT_THAT(run_tool({"diff", b, c, "u"}).out,
-              HasSubstr("1 of 12 elements differ\n  first at [1,3]: -1 and 9"));
+              test::Says("1 of 12 elements differ\n  first at [1,3]: -1 and 9"));
   EXPECT_EQ(run_tool({"diff", a, c, "u", "--absolute", "10"}).status, 0);
   EXPECT_EQ(run_tool({"diff", a, b, "u", "--picture", at("where.ppm")}).status, 1);
   EXPECT_EQ(read_bytes(at("where.ppm")).substr(0, 2), "P6");
@@ -115,11 +117,11 @@ TEST_F(SparseTool, AMapOfThreeDimensionsHasAPlaneForEachGap) {
   manager.save(1, state);
   const auto map = run_tool({"map", at("c/ckpt-1"), "w"}).out;
   for (const char* plane : {">[0..0]<", ">[1..2]<", ">[3..3]<"}) EXPECT_THAT(map, HasSubstr(plane));
-  EXPECT_THAT(map, HasSubstr("<title>rows 3..3 × 0..1 × 0..1\nheld by no rank</title>"));
+  EXPECT_THAT(map, test::Says("<title>rows 3..3 × 0..1 × 0..1\nheld by no rank</title>"));
   EXPECT_THAT(run_tool({"show", at("c/ckpt-1")}).out,
-              HasSubstr("8 of 16 elements held by no rank: -1+0.5j"));
+              test::Says("8 of 16 elements held by no rank: -1+0.5j"));
   EXPECT_THAT(run_tool({"view", at("c/ckpt-1"), "w", "--slice", "0"}).out,
-              HasSubstr("all numbers are 1.1180"));
+              test::Says("all numbers are 1.1180"));
 }
 
 // Each part lacks what the other holds, and some that none holds.

@@ -5,6 +5,7 @@
 #include "cairn/group.hpp"
 #include "cairn/version.hpp"
 #include "cli/tool.hpp"
+#include "support/says.hpp"
 
 namespace cairn::test {
 namespace {
@@ -91,12 +92,12 @@ TEST(Stats, OfTheNodesWithWhatWouldBeLost) {
   ran = run_tool({"stats", directory, "--tier", tier, "--node", "here"});
   EXPECT_THAT(ran.out, HasSubstr("ckpt-3"));
   EXPECT_THAT(ran.out, HasSubstr("1 of 1"));
-  EXPECT_THAT(ran.out, HasSubstr("work at risk: "));
+  EXPECT_THAT(ran.out, test::Says("work at risk: "));
   ran = run_tool({"ls", directory, "--tier", tier, "--node", "here"});
   EXPECT_THAT(ran.out, HasSubstr("saved"));
 
   ran = run_tool({"stats", directory, "--tier", tier, "--node", "here", "--openmetrics"});
-  EXPECT_THAT(ran.out, HasSubstr("# TYPE cairn_nodes_margin gauge\n"));
+  EXPECT_THAT(ran.out, test::Says("# TYPE cairn_nodes_margin gauge\n"));
   EXPECT_THAT(ran.out, HasSubstr("\ncairn_save_peak_resident_bytes{"));
   EXPECT_THAT(ran.out,
               HasSubstr("cairn_nodes_margin{directory=\"" + directory + "\",name=\"ckpt\"} 0\n"));
@@ -105,7 +106,7 @@ TEST(Stats, OfTheNodesWithWhatWouldBeLost) {
   // Of another node nothing is seen from here, nor of a run without saves.
   ran = run_tool({"stats", directory, "--tier", tier, "--node", "there"});
   EXPECT_EQ(ran.status, 0) << ran.err;
-  EXPECT_THAT(ran.out, HasSubstr("nothing on the nodes that can be seen from here"));
+  EXPECT_THAT(ran.out, test::Says("nothing on the nodes that can be seen from here"));
   std::filesystem::create_directory(scratch.path() / "empty");
   ran = run_tool({"stats", (scratch.path() / "empty").string(), "--tier", tier, "--json"});
   EXPECT_EQ(ran.status, 0) << ran.err;
@@ -132,7 +133,7 @@ TEST(Stats, CheckpointsOfOthersHaveNone) {
   const auto golden = std::string(CAIRN_GOLDEN_DIR) + "/strings";
   auto ran = run_tool({"stats", golden});
   EXPECT_EQ(ran.status, 0) << ran.err;
-  EXPECT_THAT(ran.out, HasSubstr("no checkpoints of Cairn in"));
+  EXPECT_THAT(ran.out, test::Says("no checkpoints of Cairn in"));
   ran = run_tool({"stats", (scratch.path() / "nowhere").string()});
   EXPECT_EQ(ran.status, 2);
   EXPECT_THAT(ran.err, HasSubstr("nowhere"));

@@ -14,6 +14,7 @@
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
 #include "cli/tool.hpp"
+#include "support/says.hpp"
 
 namespace cairn::test {
 namespace {
@@ -111,7 +112,7 @@ TEST_F(StrangeFiles, InThePlaceOfACheckpoint) {
 TEST_F(StrangeFiles, ALinkToNothingIsNamed) {
   make("ckpt-3.index", [](const auto& path) { fs::create_symlink("/nowhere/at/all", path); });
   EXPECT_THAT(run_tool({"ls", at("").string()}).out,
-              HasSubstr("ckpt-3.index is a symbolic link to what is not there"));
+              test::Says("ckpt-3.index is a symbolic link to what is not there"));
   {
     CheckpointManager manager(serial_group(), at(""), options());
     manager.save(3, state_);
@@ -125,7 +126,7 @@ TEST_F(StrangeFiles, ALinkToNothingIsNamed) {
     ADD_FAILURE();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::invalid_argument);
-    EXPECT_THAT(error.what(), HasSubstr("is a link to /nowhere/at/all, which is not there"));
+    EXPECT_THAT(error.what(), test::Says("is a link to /nowhere/at/all, which is not there"));
     EXPECT_EQ(error.path(), link.string());
   }
 }
@@ -146,10 +147,10 @@ TEST_F(StrangeFiles, ACheckpointThatMayNotBeRead) {
     if (!as_root) {  // the tool may lie where nobody else may go
       const auto listed = run_tool({"ls", at("").string()});
       EXPECT_EQ(listed.status, 0) << listed.err;
-      EXPECT_THAT(listed.out, HasSubstr("Permission denied"));
+      EXPECT_THAT(listed.out, test::Says("Permission denied"));
       const auto verified = run_tool({"verify", at("").string()});
       EXPECT_EQ(verified.status, 2) << verified.out << verified.err;
-      EXPECT_THAT(verified.out + verified.err, HasSubstr("Permission denied"));
+      EXPECT_THAT(verified.out + verified.err, test::Says("Permission denied"));
     }
     if (as_root) ASSERT_EQ(::seteuid(65534), 0);
     EXPECT_EQ(restored_and_saved(), 2);

@@ -9,6 +9,7 @@
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
 #include "cli/tool.hpp"
+#include "support/says.hpp"
 
 namespace cairn::test {
 namespace {
@@ -80,14 +81,14 @@ TEST_F(ThinCommand, GivesBackWhatWent) {
   for (const auto step : {1, 2, 3, 4}) before.push_back(on_disk(step));
   const auto dry = thin({"--dry-run"});
   EXPECT_EQ(dry.status, 0) << dry.err;
-  EXPECT_THAT(dry.out, AllOf(HasSubstr("would thin ckpt-1: 2 tensors, 2.00 MiB"),
-                             HasSubstr("would thin ckpt-2"), HasSubstr("keep ckpt-3"),
-                             HasSubstr("4.00 MiB would be given back")));
+  EXPECT_THAT(dry.out, AllOf(test::Says("would thin ckpt-1: 2 tensors, 2.00 MiB"),
+                             test::Says("would thin ckpt-2"), test::Says("keep ckpt-3"),
+                             test::Says("4.00 MiB would be given back")));
   EXPECT_EQ(on_disk(1), before[1]);
   const auto done = thin({});
   EXPECT_EQ(done.status, 0) << done.err;
-  EXPECT_THAT(done.out, AllOf(HasSubstr("thinned ckpt-1: 2 tensors, 2.00 MiB"),
-                              HasSubstr("one of the newest 2 that have all")));
+  EXPECT_THAT(done.out, AllOf(test::Says("thinned ckpt-1: 2 tensors, 2.00 MiB"),
+                              test::Says("one of the newest 2 that have all")));
   for (const auto step : {1, 2}) {
     // All but what does not fill whole blocks.
     EXPECT_GE(before[static_cast<std::size_t>(step)] - on_disk(step), 2 * tensor_bytes * 99 / 100);
@@ -99,8 +100,8 @@ TEST_F(ThinCommand, GivesBackWhatWent) {
   EXPECT_EQ(verified.status, 0) << verified.out;
   EXPECT_THAT(run_tool({"ls", run()}).out, HasSubstr("whole, without 'optimizer/*'"));
   EXPECT_THAT(run_tool({"show", run() + "/ckpt-1"}).out,
-              HasSubstr("2 tensors of 'optimizer/*', 2.00 MiB, by cairn thin"));
-  EXPECT_THAT(thin({}).out, HasSubstr("nothing to thin"));
+              test::Says("2 tensors of 'optimizer/*', 2.00 MiB, by cairn thin"));
+  EXPECT_THAT(thin({}).out, test::Says("nothing to thin"));
   // Its index comes back from the copy, and nothing that went.
   write_bytes(run() + "/ckpt-1.index", "damaged");
   EXPECT_EQ(run_tool({"verify", run() + "/ckpt-1", "--repair"}).status, 0);
@@ -119,14 +120,14 @@ TEST_F(ThinCommand, StaysAwayFromOtherFilesAndPins) {
   }
   EXPECT_EQ(run_tool({"pin", run(), "2"}).status, 0);
   const auto done = thin({});
-  EXPECT_THAT(done.out, AllOf(HasSubstr("thinned ckpt-1"), HasSubstr("are written anew"),
-                              HasSubstr("0 B are given back to the disk; 2.00 MiB stay there, "
-                                        "in files that have other names"),
-                              HasSubstr("keep ckpt-2 (pinned: --pinned thins it)")));
+  EXPECT_THAT(done.out, AllOf(test::Says("thinned ckpt-1"), test::Says("are written anew"),
+                              test::Says("0 B are given back to the disk; 2.00 MiB stay there, in "
+                                         "files that have other names"),
+                              test::Says("keep ckpt-2 (pinned: --pinned thins it)")));
   for (const auto& [path, bytes] : copies) EXPECT_EQ(read_bytes(path), bytes) << path;
   EXPECT_LT(on_disk(1), tensor_bytes * 3 / 2);
   expect_restored(1, part_);
-  EXPECT_THAT(thin({"--pinned"}).out, HasSubstr("thinned ckpt-2"));
+  EXPECT_THAT(thin({"--pinned"}).out, test::Says("thinned ckpt-2"));
   EXPECT_THAT(run_tool({"ls", run()}).out, HasSubstr("pinned"));
   EXPECT_EQ(run_tool({"verify", run()}).status, 0);
 }
@@ -139,8 +140,8 @@ TEST_F(ThinCommand, ADamagedOneIsNoneOfTheNewest) {
     const auto done =
         thin(dry ? std::vector<std::string>{"--dry-run"} : std::vector<std::string>{});
     EXPECT_THAT(done.out, AllOf(HasSubstr(dry ? "would thin ckpt-1" : "thinned ckpt-1"),
-                                HasSubstr("keep ckpt-2"), HasSubstr("keep ckpt-3"),
-                                HasSubstr("keep ckpt-4 (damaged: ")));
+                                test::Says("keep ckpt-2"), test::Says("keep ckpt-3"),
+                                test::Says("keep ckpt-4 (damaged: ")));
   }
   for (const auto step : {2, 3}) expect_restored(step, state_);
   EXPECT_EQ(run_tool({"verify", run() + "/ckpt-4"}).status, 1) << "what tells of it is there";
@@ -158,7 +159,7 @@ TEST_F(ThinCommand, BadInput) {
   refuse(run_tool({"thin", run(), "--drop", "optimiser/*"}), "no tensor in");
   EXPECT_THAT(
       thin({"--steps", "1,4"}).out,
-      AllOf(HasSubstr("thinned ckpt-1"), HasSubstr("keep ckpt-4"), Not(HasSubstr("ckpt-2"))));
+      AllOf(test::Says("thinned ckpt-1"), test::Says("keep ckpt-4"), Not(HasSubstr("ckpt-2"))));
   CheckpointManager manager(serial_group(), run(), options_);
   refuse(thin({}), "is in use");
 }

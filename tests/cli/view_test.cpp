@@ -8,6 +8,7 @@
 
 #include "cairn/bundle.hpp"
 #include "cli/tool.hpp"
+#include "support/says.hpp"
 
 namespace cairn::test {
 namespace {
@@ -89,10 +90,10 @@ TEST_F(View, FiveDimensions) {
   EXPECT_EQ(head(at("five.ppm")), "P6");
   EXPECT_EQ(view({"five", "--slice", "0,2,1,3,4"}).out, "119\n");
   EXPECT_THAT(view({"five", "--slice", "0,2,1,3,4", "-o", at("x.ppm")}).err,
-              HasSubstr("a single element is selected"));
+              test::Says("a single element is selected"));
   const auto map = run_tool({"map", at("b"), "five"});
   EXPECT_EQ(map.status, 2);
-  EXPECT_THAT(map.err, HasSubstr("'five' [2 3 2 4 5] (1 to 3 dimensions can be drawn)"));
+  EXPECT_THAT(map.err, test::Says("'five' [2 3 2 4 5] (1 to 3 dimensions can be drawn)"));
   const auto differs = run_tool({"diff", at("b"), at("b"), "five", "--picture", at("d.ppm")});
   EXPECT_EQ(differs.status, 0) << differs.err;
   EXPECT_EQ(head(at("d.ppm")), "P6");
@@ -113,16 +114,16 @@ TEST_F(View, SaysWhatIsNoNumber) {
   EXPECT_EQ(line.status, 0) << line.err;
   EXPECT_EQ(line.out, "5 of 5 elements are NaN\nno finite number is there\n");
   EXPECT_EQ(head(at("line.ppm")), "P6");
-  EXPECT_THAT(view({"nans", "--log"}).out, HasSubstr("no number above 0 is there"));
+  EXPECT_THAT(view({"nans", "--log"}).out, test::Says("no number above 0 is there"));
   EXPECT_EQ(view({"nans", "--range", "0:1"}).status, 0);
   const auto differs = run_tool({"diff", at("b"), at("b"), "nans", "--picture", "-"});
   EXPECT_EQ(differs.status, 0) << differs.err;
-  EXPECT_THAT(differs.out, HasSubstr("0 of 20 elements differ"));
-  EXPECT_THAT(view({"same"}).out, HasSubstr("all numbers are 2.5"));
+  EXPECT_THAT(differs.out, test::Says("0 of 20 elements differ"));
+  EXPECT_THAT(view({"same"}).out, test::Says("all numbers are 2.5"));
   EXPECT_EQ(view({"same", "-o", at("same.ppm")}).out, "all numbers are 2.5\n");
-  EXPECT_THAT(view({"waves"}).out, HasSubstr("absolute values of complex numbers"));
+  EXPECT_THAT(view({"waves"}).out, test::Says("absolute values of complex numbers"));
   EXPECT_THAT(view({"waves"}).out, HasSubstr(" 10\n"));
-  EXPECT_THAT(view({"waves", "--log"}).out, HasSubstr("1 not above 0"));
+  EXPECT_THAT(view({"waves", "--log"}).out, test::Says("1 not above 0"));
   EXPECT_EQ(view({"flags"}).status, 0);
 }
 
@@ -132,18 +133,18 @@ TEST_F(View, WhatCannotBeDrawn) {
     EXPECT_EQ(ran.status, 2) << ran.out;
     return ran.err;
   };
-  EXPECT_THAT(error({"words"}), HasSubstr("it holds strings"));
-  EXPECT_THAT(error({"empty"}), HasSubstr("its shape [0 3] has no elements"));
-  EXPECT_THAT(error({"Plane"}), HasSubstr("Did you mean 'plane'?"));
+  EXPECT_THAT(error({"words"}), test::Says("it holds strings"));
+  EXPECT_THAT(error({"empty"}), test::Says("its shape [0 3] has no elements"));
+  EXPECT_THAT(error({"Plane"}), test::Says("Did you mean 'plane'?"));
   for (const char* range :
        {"1:1", "2:1", "nan:nan", "nan:1", "0:inf", "1e400:2", "1", ":", "a:b"}) {
     EXPECT_THAT(error({"plane", "--range", range}),
                 HasSubstr(std::string(range) + " is no range of numbers"));
   }
   EXPECT_THAT(error({"plane", "--range", "0:1", "--log"}), HasSubstr("above 0"));
-  EXPECT_THAT(error({"plane", "--slice", "8,:"}), HasSubstr("index 8 is outside"));
-  EXPECT_THAT(error({"plane", "-o", at("x.jpg")}), HasSubstr("neither in .png nor in .ppm"));
-  EXPECT_THAT(error({"plane", "-o", at("no/x.ppm")}), HasSubstr("cannot write"));
+  EXPECT_THAT(error({"plane", "--slice", "8,:"}), test::Says("index 8 is outside"));
+  EXPECT_THAT(error({"plane", "-o", at("x.jpg")}), test::Says("neither in .png nor in .ppm"));
+  EXPECT_THAT(error({"plane", "-o", at("no/x.ppm")}), test::Says("cannot write"));
 }
 
 TEST_F(View, DamageIsNoPicture) {

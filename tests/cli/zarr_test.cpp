@@ -8,6 +8,7 @@
 #include "base/checksum.hpp"
 #include "cairn/cairn.hpp"
 #include "cli/tool.hpp"
+#include "support/says.hpp"
 
 namespace cairn::test {
 namespace {
@@ -142,7 +143,7 @@ TEST_F(Zarr, NothingUnchecked) {
   }
   const auto ran = run_tool({"convert", at("run/ckpt-7"), at("f.zarr"), "--under", "fields"});
   EXPECT_NE(ran.status, 0);
-  EXPECT_THAT(ran.err, HasSubstr("not those that were written"));
+  EXPECT_THAT(ran.err, test::Says("not those that were written"));
   for (const auto& name : scratch_.listing()) EXPECT_EQ(name.find("zarr"), name.npos) << name;
 }
 

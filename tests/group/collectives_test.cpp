@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "cairn/group.hpp"
 #include "support/group_kit.hpp"
+#include "support/says.hpp"
 #include "testing/crash.hpp"
 
 namespace cairn {
@@ -115,7 +116,7 @@ TEST_P(Collectives, TogetherTurnsForeignExceptionsIntoInternalOnes) {
     });
     ASSERT_TRUE(one);
     EXPECT_EQ(one->code(), Code::internal);
-    EXPECT_STREQ(one->what(), "a policy gave up");
+    EXPECT_EQ(one->what(), test::wording("a policy gave up"));
     EXPECT_EQ(one->rank(), last);
     expect_error(
         [&] {
@@ -143,7 +144,7 @@ TEST_P(Collectives, WhatTheApplicationThrowsOnOneRankAllThrow) {
     });
     ASSERT_TRUE(one);
     EXPECT_EQ(one->code(), Code::application);
-    EXPECT_STREQ(one->what(), "no such mesh");
+    EXPECT_EQ(one->what(), test::wording("no such mesh"));
     EXPECT_EQ(one->rank(), last);
     const auto other = error_of([&] {
       together(group, [&]() -> std::unique_ptr<int> {  // what cannot be copied, too
@@ -155,7 +156,7 @@ TEST_P(Collectives, WhatTheApplicationThrowsOnOneRankAllThrow) {
     });
     ASSERT_TRUE(other);
     EXPECT_EQ(other->code(), Code::not_found);
-    EXPECT_STREQ(other->what(), "no mesh: /x (why). Way out.");
+    EXPECT_EQ(other->what(), test::wording("no mesh: /x (why). Way out."));
     EXPECT_EQ(other->tensor(), "t");
     expect_error(
         [&] {
@@ -168,7 +169,7 @@ TEST_P(Collectives, WhatTheApplicationThrowsOnOneRankAllThrow) {
     EXPECT_EQ(together(group, [] { return 4; }), 4);
   });
   expect_error([] { together(std::shared_ptr<Group>(), [] {}); }, Code::invalid_argument,
-               HasSubstr("group of together is null"));
+               test::Says("group of together is null"));
 }
 
 TEST_P(Collectives, TogetherWithinTogether) {
@@ -236,7 +237,7 @@ TEST_P(Collectives, ReduceToRootTellsAllOfAFailingCombine) {
       });
     });
     ASSERT_TRUE(error);
-    EXPECT_STREQ(error->what(), "doubled at 0");
+    EXPECT_EQ(error->what(), test::wording("doubled at 0"));
     // A combine that fails on a rank in the middle only.
     const auto deep = error_of([&] {
       reduce_to_root(*group, "x", [&](std::string a, std::string b) {
@@ -338,7 +339,7 @@ TEST_P(Collectives, RequireSameNamesBothValuesAndRanks) {
                                               last, " says 11. Give the same on all ranks."));
     expect_error([&] { require_same(*group, "the format", me == 0 ? "" : cat("f", me)); },
                  Code::disagreement,
-                 HasSubstr("ranks disagree on the format: rank 0 says \"\", rank 1 says f1"));
+                 test::Says("ranks disagree on the format: rank 0 says \"\", rank 1 says f1"));
     if (group->size() > 2) {
       expect_error([&] { require_same(*group, "x", me == 0 ? "a" : "b"); }, Code::disagreement,
                    HasSubstr(cat("(", last, " of ", last + 1, " ranks differ from rank 0)")));
@@ -378,7 +379,7 @@ TEST_P(Collectives, RequireSameNamesTheSettingsThatDiffer) {
                   "; rename['x'] is none on rank 0 and 'y'", on,
                   ". Give the same ManagerOptions on all ranks."));
     expect_error([&] { require_same(*group, "x", settings(me == 0)); }, Code::disagreement,
-                 HasSubstr("keep.last is 3 on rank 0 and 5 on rank 1"));
+                 test::Says("keep.last is 3 on rank 0 and 5 on rank 1"));
   });
 }
 

@@ -12,6 +12,7 @@
 #include "group/collectives.hpp"
 #include "support/group_around.hpp"
 #include "support/group_kit.hpp"
+#include "support/says.hpp"
 #include "testing/threads.hpp"
 
 namespace cairn {
@@ -147,8 +148,8 @@ TEST(Waits, AreToldWithTheRanksThatAreMissing) {
     const auto call = [&] { guarded(*group, "a save", [&] { group->meet(); }); };
     if (group->rank() == 1) {
       EXPECT_THAT(heard.wait_for("rank 0 of 3 has waited"),
-                  AllOf(HasSubstr(" in a save of 'ckpt' in /run for rank"),
-                        HasSubstr("to make the same call")));
+                  AllOf(test::Says(" in a save of 'ckpt' in /run for rank"),
+                        test::Says("to make the same call")));
       heard.wait_for("for rank 1 to make the same call");
     }
     call();

@@ -9,7 +9,7 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "scripts" / "benchmarks"))
+sys.path.insert(0, str(ROOT / "lab" / "benchmarks"))
 import against
 import goals
 import operations

@@ -38,7 +38,7 @@ class CheckComplexity(unittest.TestCase):
                 self.assertEqual(self.faults({name: text}), [
                     f"{name}:33: f has a complexity of 31, at most 30 is allowed: {MEND}"])
         self.setUp()
-        self.assertEqual(self.faults({"tests/io/a.cpp": text, "bench/a.cpp": text}), [])
+        self.assertEqual(self.faults({"tests/io/a.cpp": text, "lab/bench/a.cpp": text}), [])
 
     def test_a_fortran_procedure_that_is_too_complex(self):
         lines = 31 * "  if (a > 1) a = a - 1\n"

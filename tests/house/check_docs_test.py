@@ -76,6 +76,7 @@ class CheckDocs(Pages):
     def test_pages_that_stay_short(self):
         for name, most in check_docs.MOST_WORDS.items():
             with self.subTest(page=name):
+                (self.root / name).parent.mkdir(exist_ok=True)
                 (self.root / name).write_text("word | " * (most // 2))
                 self.assertEqual(self.faults(""), [])
                 (self.root / name).write_text("word | " * (most // 2) + "word")
@@ -104,20 +105,19 @@ class CheckDocs(Pages):
 
 class Facts(Pages):
     def written(self, page, text):
+        (self.root / page).parent.mkdir(exist_ok=True)
         (self.root / page).write_text(text)
         return self.faults("")
 
     def test_a_page_of_facts_has_no_dates(self):
-        self.assertEqual(self.written("docs/lanes.md", "# Lanes\nOn 2026-11-26 all passed.\n"),
-                         ["docs/lanes.md:2: 2026-11-26 is history, which belongs to lab/journal.md"])
-        self.assertEqual(self.written("docs/lanes.md", "# Lanes\nIn 2026, step 12026-11-26, 2026-11.\n"), [])
+        self.assertEqual(self.written("lab/lanes.md", "# Lanes\nOn 2026-11-26 all passed.\n"),
+                         ["lab/lanes.md:2: 2026-11-26 is history, which belongs to lab/journal.md"])
+        self.assertEqual(self.written("lab/lanes.md", "# Lanes\nIn 2026, step 12026-11-26, 2026-11.\n"), [])
 
     def test_a_page_of_history_may_have_dates(self):
-        (self.root / "lab").mkdir()
         self.assertEqual(self.written("lab/journal.md", "## 2026-11-26\n"), [])
 
     def test_links_of_the_lab(self):
-        (self.root / "lab").mkdir()
         self.assertEqual(self.written("lab/journal.md", "[a](../docs/page.md#page) [b](gone.md)\n"),
                          ["lab/journal.md: the link to gone.md leads nowhere"])
 

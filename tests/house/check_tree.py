@@ -25,9 +25,9 @@ PACKAGES = {
     "HDF5": (re.compile(r"hdf5\.h|H5\w*\.h"), {"layout", "mpi", "bench"}),
     "CLI11": (re.compile(r"CLI/.*"), {"cli"}),
 }
-CODE_FOLDERS = ("include", "src", "mpi", "kokkos", "fortran", "tests", "examples", "bench")
+CODE_FOLDERS = ("include", "src", "mpi", "kokkos", "fortran", "tests", "examples", "lab")
 FOLDERS_WITH_ROOMS = ("include", "src", "mpi", "kokkos", "fortran", "python")
-FOLDERS_WITH_ARROWS = FOLDERS_WITH_ROOMS + ("bench",)  # what is measured there may lie behind a face
+FOLDERS_WITH_ARROWS = FOLDERS_WITH_ROOMS + ("lab/bench",)  # what is measured there may lie behind a face
 HEADERS, SOURCES = {".hpp", ".h"}, {".cpp", ".cc", ".cu", ".c", ".f90", ".F90"}
 LONGEST_HEADER, LONGEST_SOURCE = 300, 500
 LEAST_HEADERS, LEAST_PRODUCT = 100, 1000  # headers and lines from which shares say something
@@ -73,6 +73,8 @@ FRACTION = re.compile(r'"[^"\n]*%[-+#0-9.*]*[lL]?[aAeEfFgG][^"\n]*"')
 # The tool gives itself the classic locale before it does anything.
 TOOL = "src/cli/run.cpp"
 SETS_CLASSIC = "std::locale::global(std::locale::classic());"
+# Words of a message, which are not a key or a number.
+PHRASE = re.compile(r'HasSubstr\(\s*"([^"\\]*[a-z]{2,} [a-z]{2,}[^"\\]*)"\s*\)')
 READS_JSON = "src/base/json_numbers.hpp"
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
 
@@ -87,8 +89,10 @@ def room_of(path):
     first, rest = path.parts[0], path.parts[1:]
     if first == "src":
         return rest[0] if len(rest) > 1 else None
-    if first in ("mpi", "kokkos", "fortran", "python", "bench"):
+    if first in ("mpi", "kokkos", "fortran", "python"):
         return first
+    if path.parts[:2] == ("lab", "bench"):
+        return "bench"
     if first == "include" and len(rest) > 1 and rest[0] == "cairn":
         return ROOM_OF_PUBLIC_HEADER.get(Path(rest[1]).stem)
     if first == "include" and len(rest) == 1:
@@ -282,7 +286,7 @@ def check_waist(root):
 
 def check_transactions(root):
     """What a save is on the disk is the store's; others have its Draft."""
-    for path in code_files(root, ("src", "mpi", "python", "bench")):
+    for path in code_files(root, ("src", "mpi", "python", "lab/bench")):
         if path.parts[:2] == ("src", "store"):
             continue
         for number, line in enumerate((root / path).read_text(encoding="utf-8").splitlines(), 1):
@@ -479,11 +483,18 @@ def check_paths(root):
                 yield f"{path}:{number}: '{found.group(1)}' is a path of one machine only"
 
 
+def check_wording(root):
+    """Tests name what a message says by the table of all wordings, so that plainer words change one file."""
+    for path in code_files(root, ("tests",)):
+        for found in PHRASE.finditer((root / path).read_text(encoding="utf-8")):
+            yield f'{path}: HasSubstr("{found[1]}") names words; use test::Says (tests/support/says.hpp)'
+
+
 def check_tree(root):
     root = Path(root).resolve()
     checks = (check_includes, check_examples, check_file_names, check_members, check_output, check_kinds, check_lengths, check_paths,
               check_size_of_rooms, check_waist, check_transactions, check_offsets, check_locale, check_faces,
-              check_base_names, check_classes, check_virtuals)
+              check_base_names, check_classes, check_virtuals, check_wording)
     return [fault for check in checks for fault in check(root)]
 
 

@@ -318,6 +318,10 @@ class CheckTree(unittest.TestCase):
         self.expect_only(f"docs/a.md:1: '{here}' is a path of one machine only",
                          {"docs/a.md": f"cd {here}/build\n"})
 
+    def test_words_of_a_message_stand_in_the_table(self):
+        self.expect_only('tests/io/a.cpp: HasSubstr("is no tensor") names words; use test::Says (tests/support/says.hpp)',
+                         {"tests/io/a.cpp": 'a(HasSubstr("is no tensor"), HasSubstr("\'u\' [7 3]"), HasSubstr("step 4"));\n'})
+
     def test_untracked_files_may_hold_paths(self):
         files = {"notes.md": f"{self.root}\n"}
         self.faults(files=files)

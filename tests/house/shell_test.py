@@ -16,7 +16,7 @@ FUNCTION = re.compile(r"^(?:function +)?([\w-]+) *\(\)", re.MULTILINE)
 
 
 def shell_files():
-    for folder in ("scripts", "slurm", "cmake", "tests", "packaging", ".ci"):
+    for folder in ("scripts", "lab", "slurm", "cmake", "tests", "packaging", ".ci"):
         for path in sorted((ROOT / folder).rglob("*")):
             if path.is_file() and (path.suffix == ".sh" or re.match(rb"#!.*\b(ba)?sh\b", path.read_bytes()[:40])):
                 yield path

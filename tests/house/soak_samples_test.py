@@ -3,7 +3,7 @@ import sys
 import unittest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts/campaigns"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "lab/campaigns"))
 # pylint: disable=wrong-import-position
 from soak_samples import Samples
 

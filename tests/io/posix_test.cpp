@@ -18,6 +18,7 @@
 #include "io/local_path.hpp"
 #include "io/system_error.hpp"
 #include "io/temporary_directory.hpp"
+#include "support/says.hpp"
 
 namespace cairn::io {
 namespace {
@@ -45,9 +46,9 @@ TEST(Posix, ErrorsByNumber) {
   EXPECT_EQ(system_error(EOPNOTSUPP, "lock", "/x").code(), Code::unsupported);
   EXPECT_EQ(system_error(EIO, "sync", "/x").code(), Code::io);
   const auto error = system_error(EROFS, "create file", "/d/x");
-  EXPECT_STREQ(error.what(),
-               "cannot create file: /d/x (Read-only file system). The file system is mounted "
-               "read-only: use another directory.");
+  EXPECT_EQ(error.what(),
+            test::wording("cannot create file: /d/x (Read-only file system). The file system is "
+                          "mounted read-only: use another directory."));
   EXPECT_EQ(error.path(), "/d/x");
 }
 

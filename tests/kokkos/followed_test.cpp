@@ -3,6 +3,7 @@
 
 #include "cairn/checkpoint_manager.hpp"
 #include "kokkos/views.hpp"
+#include "support/says.hpp"
 #include "testing/memory.hpp"
 
 namespace cairn::test {
@@ -154,20 +155,20 @@ TEST_F(FollowedViews, ErrorsNameTheKey) {
   State state;
   state.add("u", slice(&u, {4, 3}, {1, 0}));
   EXPECT_THAT([&] { state.add("v", slice(&u, {4}, {1})); },
-              ThrowsMessage<Error>(HasSubstr("tensor 'v': View 'u' of extent [2 3]")));
+              ThrowsMessage<Error>(test::Says("tensor 'v': View 'u' of extent [2 3]")));
   EXPECT_THAT([&] { state.add("v", slice(u, {4}, {1})); },
-              ThrowsMessage<Error>(HasSubstr("tensor 'v': View 'u' of extent [2 3]")));
+              ThrowsMessage<Error>(test::Says("tensor 'v': View 'u' of extent [2 3]")));
   Kokkos::resize(u, 4, 3);
   for (const bool async : {false, true}) {
     EXPECT_THAT([&] { save(1, state, async); },
-                ThrowsMessage<Error>(HasSubstr("tensor 'u' [4 3]: rows 1..4 × 0..2 is outside")));
+                ThrowsMessage<Error>(test::Says("tensor 'u' [4 3]: rows 1..4 × 0..2 is outside")));
   }
   const Plane<Kokkos::LayoutRight>::const_type constant(u);
   State read_only;
   read_only.add("u", whole(&constant));
   save(1, read_only, false);
   EXPECT_THAT([&] { manager_->restore(1, read_only); },
-              ThrowsMessage<Error>(HasSubstr("the memory of tensor 'u' is const")));
+              ThrowsMessage<Error>(test::Says("the memory of tensor 'u' is const")));
 }
 
 }  // namespace

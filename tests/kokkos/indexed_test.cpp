@@ -1,6 +1,7 @@
 // Rows by global id in Views, of any layout, that may be exchanged for others.
 #include "cairn/checkpoint_manager.hpp"
 #include "kokkos/views.hpp"
+#include "support/says.hpp"
 #include "testing/memory.hpp"
 #include "testing/threads.hpp"
 
@@ -66,7 +67,7 @@ TYPED_TEST(IndexedViews, GoAndComeByTheirIds) {
     Kokkos::resize(list, 41);
     EXPECT_THAT([&] { manager.restore(1, state); },
                 ::testing::ThrowsMessage<Error>(
-                    ::testing::HasSubstr("'field' has 40 rows on rank 0, and its ids are 41")));
+                    test::Says("'field' has 40 rows on rank 0, and its ids are 41")));
   }
 }
 

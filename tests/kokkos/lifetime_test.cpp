@@ -12,12 +12,12 @@
 
 #include "cairn/checkpoint_manager.hpp"
 #include "io/temporary_directory.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 // What Kokkos Tools and we ourselves see, in order.
 std::vector<std::string> events;
@@ -74,7 +74,7 @@ TEST(Lifetime, TheCopyGoesWhenKokkosEndsAndNotBeforeItIsWritten) {
   CheckpointManager manager(serial_group(), directory.path() / "early", options);
   using Memory = kokkos::SpaceMemory<kokkos::PinnedSpace>;
   EXPECT_THAT([] { Memory::instance()->take(1); },
-              ::testing::ThrowsMessage<Error>(HasSubstr("memory of Kokkos, which does not run")));
+              ::testing::ThrowsMessage<Error>(test::Says("memory of Kokkos, which does not run")));
 
   Kokkos::initialize();
   Kokkos::Tools::Experimental::set_allocate_data_callback(on_allocation);
@@ -120,7 +120,7 @@ TEST(Lifetime, TheCopyGoesWhenKokkosEndsAndNotBeforeItIsWritten) {
   CheckpointManager late(serial_group(), directory.path() / "late", options);
   EXPECT_THAT(
       [&] { late.save_async(1, on_host); },
-      ::testing::ThrowsMessage<Error>(HasSubstr("memory of Kokkos after Kokkos::finalize")));
+      ::testing::ThrowsMessage<Error>(test::Says("memory of Kokkos after Kokkos::finalize")));
   late.save(2, on_host);
   EXPECT_THAT(late.steps(), ElementsAre(::testing::Field(&StepInfo::step, 2)));
 }

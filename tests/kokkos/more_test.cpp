@@ -9,6 +9,7 @@
 #include "cairn/checkpoint_manager.hpp"
 #include "kokkos/views.hpp"
 #include "support/memory_run.hpp"
+#include "support/says.hpp"
 
 namespace cairn::test {
 namespace {
@@ -137,7 +138,7 @@ TEST_F(MoreOfKokkos, ADynRankViewHasTheRankItHasThen) {
       [&] {
         State().add("x", slice(plane, {3, 4, 5}, {0, 0, 0}));
       },
-      ::testing::ThrowsMessage<Error>(HasSubstr("same number of dimensions")));
+      ::testing::ThrowsMessage<Error>(test::Says("same number of dimensions")));
   deep = Dyn("other", 4);
   save(2, again);
   EXPECT_EQ(manager_->open(2).find("deep")->shape, Dims{4});

@@ -14,6 +14,7 @@
 #include "cairn/error.hpp"
 #include "layout/bundle/meta.hpp"
 #include "support/rounds.hpp"
+#include "support/says.hpp"
 
 namespace cairn::bundle {
 namespace {
@@ -95,7 +96,7 @@ TEST(DescriptionsAsJson, depth_is_seen_before_anything_is_parsed) {
     decode_meta("{\"descriptions\": " + deep);
     ADD_FAILURE();
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("nested too deep"));
+    EXPECT_THAT(error.what(), test::Says("nested too deep"));
   }
 }
 
@@ -115,7 +116,7 @@ TEST(DescriptionsAsJson, tens_of_thousands_of_objects) {
     ADD_FAILURE();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::invalid_argument);
-    EXPECT_THAT(error.what(), HasSubstr("are the limit"));
+    EXPECT_THAT(error.what(), test::Says("are the limit"));
   }
 }
 

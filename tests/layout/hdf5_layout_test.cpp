@@ -13,11 +13,10 @@
 #include "layout/hdf5/lay_out.hpp"
 #include "layout/hdf5/library.hpp"
 #include "support/bundle_files.hpp"
+#include "support/says.hpp"
 
 namespace cairn::hdf5 {
 namespace {
-
-using testing::HasSubstr;
 
 NewFile sample() {
   NewFile file;
@@ -240,7 +239,7 @@ TEST_F(Hdf5Layout, RefusalsNameTheTensor) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::invalid_argument);
     EXPECT_EQ(error.tensor(), "deep");
-    EXPECT_THAT(error.what(), HasSubstr("33 dimensions, and HDF5 has at most 32"));
+    EXPECT_THAT(error.what(), test::Says("33 dimensions, and HDF5 has at most 32"));
   }
 }
 

@@ -12,6 +12,7 @@
 #include "layout/bundle/slice_key.hpp"
 #include "support/bundle_files.hpp"
 #include "support/rounds.hpp"
+#include "support/says.hpp"
 #include "support/table_writer.hpp"
 
 namespace cairn::bundle {
@@ -26,7 +27,7 @@ std::string refusal(std::string_view bytes, const Limits& limits = {}) {
     parse_index(bytes, limits);
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::data_loss);
-    EXPECT_THAT(error.what(), HasSubstr("the checkpoint's index is damaged"));
+    EXPECT_THAT(error.what(), test::Says("the checkpoint's index is damaged"));
     return error.reason();
   }
   return "accepted";
@@ -171,11 +172,11 @@ TEST(IndexDamage, snappy_blocks_are_read_and_bounded) {
   snappy::Compress(block.data(), block.size(), &packed);
   EXPECT_EQ(dump(parse_index(one_block_table(packed, 1))),
             dump(parse_index(one_block_table(block))));
-  EXPECT_THAT(refusal(one_block_table("", 1)), HasSubstr("snappy data is malformed"));
+  EXPECT_THAT(refusal(one_block_table("", 1)), test::Says("snappy data is malformed"));
   EXPECT_THAT(refusal(one_block_table(packed.substr(0, packed.size() - 1), 1)),
-              HasSubstr("snappy data is malformed"));
+              test::Says("snappy data is malformed"));
   EXPECT_THAT(refusal(one_block_table("\xff\xff\xff\xff\x0f" + packed, 1)),
-              HasSubstr("claim to unpack to 4294967295"));
+              test::Says("claim to unpack to 4294967295"));
 }
 
 // Blocks given as (entries, separator), laid end to end.
@@ -194,17 +195,17 @@ TEST(IndexDamage, separators_must_separate) {
   EXPECT_EQ(refusal(blocks_table({{first, "a"}, {second, "b"}})), "accepted");
   EXPECT_EQ(refusal(blocks_table({{first, "az"}, {second, "zz"}})), "accepted");
   EXPECT_THAT(refusal(blocks_table({{first, "0"}, {second, "b"}})),
-              HasSubstr("its last key 'a' is beyond its separator '0'"));
+              test::Says("its last key 'a' is beyond its separator '0'"));
   EXPECT_THAT(refusal(blocks_table({{first, "b"}, {second, "c"}})),
-              HasSubstr("'b' is not beyond the separator 'b' of the block before"));
+              test::Says("'b' is not beyond the separator 'b' of the block before"));
   EXPECT_THAT(refusal(blocks_table({{first, "a"}, {second, "a"}})),
-              HasSubstr("'a' is there twice, but keys must ascend"));
-  EXPECT_THAT(refusal(blocks_table({{first, "a"}, {{}, "b"}})), HasSubstr("it holds no entry"));
+              test::Says("'a' is there twice, but keys must ascend"));
+  EXPECT_THAT(refusal(blocks_table({{first, "a"}, {{}, "b"}})), test::Says("it holds no entry"));
   EXPECT_THAT(refusal(blocks_table({{first, "a"}, {{sound[1]}, "b"}})),
-              HasSubstr("'a' is not beyond the separator"));
+              test::Says("'a' is not beyond the separator"));
   EXPECT_THAT(refusal(blocks_table({{{sound[1]}, "a"}, {{sound[0]}, "b"}})),
-              HasSubstr("the header is not beyond the separator"));
-  EXPECT_THAT(refusal(blocks_table({})), HasSubstr("its first entry is no header"));
+              test::Says("the header is not beyond the separator"));
+  EXPECT_THAT(refusal(blocks_table({})), test::Says("its first entry is no header"));
 }
 
 TEST(IndexDamage, blocks_must_lie_end_to_end) {
@@ -214,23 +215,23 @@ TEST(IndexDamage, blocks_must_lie_end_to_end) {
   put_block(file, table_block(first));
   auto handle = put_block(file, table_block(sound));
   finish_table(file, {{"z", handle}});
-  EXPECT_THAT(refusal(file), HasSubstr("not to byte 0 where the one before ends"));
+  EXPECT_THAT(refusal(file), test::Says("not to byte 0 where the one before ends"));
   file.clear();
   handle = put_block(file, table_block(sound));
   put_block(file, table_block(first));
   finish_table(file, {{"z", handle}});
-  EXPECT_THAT(refusal(file), HasSubstr("belong to no block"));
+  EXPECT_THAT(refusal(file), test::Says("belong to no block"));
   // One block that is pointed to again and again.
   file.clear();
   handle = put_block(file, table_block(first));
   finish_table(file, {{"a", handle}, {"b", handle}});
-  EXPECT_THAT(refusal(file), HasSubstr("the handle of a data block points to byte 0"));
+  EXPECT_THAT(refusal(file), test::Says("the handle of a data block points to byte 0"));
   // The index block among the data.
   file.clear();
   handle = put_block(file, table_block(sound));
   const auto metaindex = put_block(file, table_block({}));
   file += table_footer(metaindex, handle);
-  EXPECT_THAT(refusal(file), HasSubstr("the handle of the index block ends at byte"));
+  EXPECT_THAT(refusal(file), test::Says("the handle of the index block ends at byte"));
 }
 
 TEST(IndexDamage, expansion_is_bounded) {
@@ -244,11 +245,11 @@ TEST(IndexDamage, expansion_is_bounded) {
   }
   const auto file = one_block_table(table_block(entries, 1 << 30));
   EXPECT_LT(file.size(), 500000u);
-  EXPECT_THAT(refusal(file), HasSubstr("it unpacks to more than 64 times its size"));
+  EXPECT_THAT(refusal(file), test::Says("it unpacks to more than 64 times its size"));
   EXPECT_THAT(refusal(one_block_table(
                   table_block({{"", table_header()}, {std::string(2 << 20, 'k'), ""}}))),
-              HasSubstr("a key of 2097152 bytes is above the limit of 1048576"));
-  EXPECT_THAT(refusal(file, {.index_bytes = 1000}), HasSubstr("more than the limit of 1000"));
+              test::Says("a key of 2097152 bytes is above the limit of 1048576"));
+  EXPECT_THAT(refusal(file, {.index_bytes = 1000}), test::Says("more than the limit of 1000"));
 }
 
 std::string problem_of(const KeyValues& entries, const std::string& key) {
@@ -267,13 +268,14 @@ TEST(IndexDamage, sizes_that_only_fit_in_wrapped_arithmetic) {
   const auto big = std::uint64_t{1} << 62;
   EXPECT_EQ(problem_of(entry(1, {big, 4}, 0), "x"),
             cat("its shape [", big, " 4] has 2^63 elements or more"));
-  EXPECT_THAT(problem_of(entry(2, {big}, 0), "x"), HasSubstr("of float64 take 2^63 bytes or more"));
-  EXPECT_THAT(problem_of(entry(7, {big}, 100), "x"), HasSubstr("100 bytes cannot hold"));
-  EXPECT_THAT(problem_of(entry(7, {}, 4), "x"), HasSubstr("cannot hold 1 strings"));
+  EXPECT_THAT(problem_of(entry(2, {big}, 0), "x"),
+              test::Says("of float64 take 2^63 bytes or more"));
+  EXPECT_THAT(problem_of(entry(7, {big}, 100), "x"), test::Says("100 bytes cannot hold"));
+  EXPECT_THAT(problem_of(entry(7, {}, 4), "x"), test::Says("cannot hold 1 strings"));
   EXPECT_THAT(problem_of(entry(4, {}, 0), "x"),
-              HasSubstr("its size is 0 bytes, but 1 elements of uint8 take 1"));
+              test::Says("its size is 0 bytes, but 1 elements of uint8 take 1"));
   EXPECT_THAT(problem_of(entry(4, {0, big, 9}, 0), "x"),
-              HasSubstr("no bytes, but a checksum of some"));
+              test::Says("no bytes, but a checksum of some"));
 }
 
 TEST(IndexDamage, no_sum_of_sizes_overflows) {
@@ -298,19 +300,21 @@ TEST(IndexDamage, pieces_that_say_they_are_encoded) {
   };
   const auto header = table_header() + field(3, field(1, 1) + field(2, 1000));
   EXPECT_EQ(problem(header, entry(1, 5, 12)), "");
-  EXPECT_EQ(problem(header, entry(1, 0, 12)), "it has no bytes, but a checksum of some");
-  EXPECT_EQ(problem(header, entry(1, ~std::uint64_t{0}, 12)), "its size -1 is negative");
+  EXPECT_EQ(problem(header, entry(1, 0, 12)),
+            test::wording("it has no bytes, but a checksum of some"));
+  EXPECT_EQ(problem(header, entry(1, ~std::uint64_t{0}, 12)),
+            test::wording("its size -1 is negative"));
   EXPECT_EQ(problem(header, entry(1, 12, 11)),
-            "its size is 11 bytes, but 3 elements of float32 take 12");
+            test::wording("its size is 11 bytes, but 3 elements of float32 take 12"));
   EXPECT_EQ(problem(header, entry(1, 12, 0)),
-            "its size is 0 bytes, but 3 elements of float32 take 12");
+            test::wording("its size is 0 bytes, but 3 elements of float32 take 12"));
   for (const auto dtype : {DType::string, DType::variant}) {
     EXPECT_EQ(problem(header, entry(static_cast<std::uint64_t>(dtype), 12, 12)),
-              "only numbers can be encoded");
+              test::wording("only numbers can be encoded"));
   }
   // Who knows nothing of codecs takes the bytes for the values.
   EXPECT_EQ(problem(table_header(), entry(1, 12, 12)),
-            "it is encoded with codec 1000, of which the header says nothing");
+            test::wording("it is encoded with codec 1000, of which the header says nothing"));
 }
 
 // Another version's index is no damage.
@@ -343,18 +347,21 @@ TEST(IndexDamage, slice_entries_that_are_no_slices) {
   EXPECT_EQ(problem_of(entries, "w"), "");
   entries[2].second = "\xff";
   EXPECT_EQ(problem_of(entries, "w"),
-            "the entry of its slice 2,2 is bad: its entry cannot be parsed");
-  EXPECT_EQ(problem_of(entries, two), "no such key");
+            test::wording("the entry of its slice 2,2 is bad: its entry cannot be parsed"));
+  EXPECT_EQ(problem_of(entries, two), test::wording("no such key"));
   entries[2].second = full;
-  EXPECT_EQ(problem_of(entries, "w"), "the entry of its slice 2,2 lists slices itself");
+  EXPECT_EQ(problem_of(entries, "w"),
+            test::wording("the entry of its slice 2,2 lists slices itself"));
   entries[2] = {two, bytes_entry(2)};
   entries[3].second = field(1, 99) + shape({4}) + list;
-  EXPECT_THAT(problem_of(entries, "w"), HasSubstr("dtype number 99"));
-  EXPECT_EQ(problem_of(entries, one), "no such key");
+  EXPECT_THAT(problem_of(entries, "w"), test::Says("dtype number 99"));
+  EXPECT_EQ(problem_of(entries, one), test::wording("no such key"));
   entries[3].second = "\xff";
-  EXPECT_EQ(problem_of(entries, one), "it is the slice 0,2 of 'w', which does not list it");
+  EXPECT_EQ(problem_of(entries, one),
+            test::wording("it is the slice 0,2 of 'w', which does not list it"));
   entries.pop_back();
-  EXPECT_EQ(problem_of(entries, two), "it is the slice 2,2 of 'w', which does not list it");
+  EXPECT_EQ(problem_of(entries, two),
+            test::wording("it is the slice 2,2 of 'w', which does not list it"));
 }
 
 TEST(IndexDamage, a_key_with_a_leading_zero_that_is_no_slice_key_is_a_tensor) {

@@ -9,6 +9,7 @@
 #include "cairn/error.hpp"
 #include "layout/bundle/slice_key.hpp"
 #include "support/bundle_files.hpp"
+#include "support/says.hpp"
 #include "support/table_writer.hpp"
 
 namespace cairn::bundle {
@@ -164,32 +165,32 @@ TEST(Index, what_cannot_be_written_is_refused) {
     change(tensor);
     return refusal(1, {tensor});
   };
-  EXPECT_THAT(refusal(0, {}), HasSubstr("an index of 0 data files"));
+  EXPECT_THAT(refusal(0, {}), test::Says("an index of 0 data files"));
   EXPECT_THAT(refusal(1, {good, good}),
-              HasSubstr("tensor 'a' cannot be put into an index (its key comes twice"));
-  EXPECT_THAT(with([](auto& t) { t.key = ""; }), HasSubstr("the empty key"));
+              test::Says("tensor 'a' cannot be put into an index (its key comes twice"));
+  EXPECT_THAT(with([](auto& t) { t.key = ""; }), test::Says("the empty key"));
   EXPECT_THAT(with([](auto& t) { t.key = std::string("\0a", 2); }),
-              HasSubstr("begin with a zero byte"));
-  EXPECT_THAT(with([](auto& t) { t.dtype = DType{}; }), HasSubstr("no dtype"));
-  EXPECT_THAT(with([](auto& t) { t.shape = {-2}; }), HasSubstr("negative extent"));
-  EXPECT_THAT(with([](auto& t) { t.slices.clear(); }), HasSubstr("plain with 0 slices"));
+              test::Says("begin with a zero byte"));
+  EXPECT_THAT(with([](auto& t) { t.dtype = DType{}; }), test::Says("no dtype"));
+  EXPECT_THAT(with([](auto& t) { t.shape = {-2}; }), test::Says("negative extent"));
+  EXPECT_THAT(with([](auto& t) { t.slices.clear(); }), test::Says("plain with 0 slices"));
   EXPECT_THAT(with([](auto& t) { t.slices.push_back(t.slices[0]); }),
-              HasSubstr("plain with 2 slices"));
+              test::Says("plain with 2 slices"));
   EXPECT_THAT(with([](auto& t) { t.slices[0].file = 1; }),
-              HasSubstr("data file 1, but there are 1"));
+              test::Says("data file 1, but there are 1"));
   EXPECT_THAT(with([](auto& t) { t.slices[0].offset = -8; }), HasSubstr("offset -8"));
   EXPECT_THAT(with([](auto& t) { t.slices[0].offset = INT64_MAX - 7; }),
-              HasSubstr("is impossible"));
+              test::Says("is impossible"));
   EXPECT_THAT(with([](auto& t) { t.slices[0].stored_bytes = t.slices[0].raw_bytes = 4; }),
-              HasSubstr("its size is 4 bytes"));
-  EXPECT_THAT(with([](auto& t) { t.slices[0].box.extent[0] = 1; }), HasSubstr("is not the whole"));
+              test::Says("its size is 4 bytes"));
+  EXPECT_THAT(with([](auto& t) { t.slices[0].box.extent[0] = 1; }), test::Says("is not the whole"));
   EXPECT_THAT(with([](auto& t) { t.slices[0].box.start[0] = INT64_MAX; }),
-              HasSubstr("outside its shape [2]"));
+              test::Says("outside its shape [2]"));
   auto twice = sliced("w", {4}, {{{0}, {2}}, {{2}, {2}}, {{0}, {2}}});
-  EXPECT_THAT(refusal(1, {twice}), HasSubstr("comes twice"));
+  EXPECT_THAT(refusal(1, {twice}), test::Says("comes twice"));
   auto dash = sliced("w", {4}, {{{0}, {2}}, {{2}, {2}}});
   dash.slices[1].dash = {true};
-  EXPECT_THAT(refusal(1, {dash}), HasSubstr("is called whole, but is not"));
+  EXPECT_THAT(refusal(1, {dash}), test::Says("is called whole, but is not"));
 }
 
 // A few bytes, but more than 2^63 of them decoded.
@@ -311,8 +312,8 @@ TEST(CheckFiles, ranges_that_leave_their_file) {
   EXPECT_EQ(contents.find("w")->problem, "");
   contents = fresh();
   check_files(contents, {15, 8});
-  EXPECT_THAT(contents.find("w")->problem, HasSubstr("its 8 bytes at 8 leave data file 0"));
-  EXPECT_THAT(contents.find("b")->problem, HasSubstr("its 0 bytes at 9 leave data file 1"));
+  EXPECT_THAT(contents.find("w")->problem, test::Says("its 8 bytes at 8 leave data file 0"));
+  EXPECT_THAT(contents.find("b")->problem, test::Says("its 0 bytes at 9 leave data file 1"));
 }
 
 TEST(CheckFiles, asks_once_for_each_file_that_is_used) {

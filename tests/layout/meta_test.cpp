@@ -13,6 +13,7 @@
 #include "layout/bundle/stored_gaps.hpp"
 #include "layout/bundle/stored_strings.hpp"
 #include "support/comma_locale.hpp"
+#include "support/says.hpp"
 
 namespace cairn::bundle {
 namespace {
@@ -36,7 +37,7 @@ std::string meta_refusal(std::string_view json) {
     decode_meta(json);
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::data_loss);
-    EXPECT_THAT(error.what(), HasSubstr("own metadata is damaged"));
+    EXPECT_THAT(error.what(), test::Says("own metadata is damaged"));
     return error.reason();
   }
   return "accepted";
@@ -117,12 +118,12 @@ TEST(Meta, gaps_that_do_not_fit_their_tensor_are_its_problem) {
   constexpr auto most = std::numeric_limits<std::int64_t>::max();
   const std::string fill(4, '\0');
   EXPECT_EQ(problem({fill, {{{0, 0}, {4, 1}}, {{0, 1}, {1, 3}}}}), "");
-  EXPECT_THAT(problem({fill, {{{0, 0}, {4, 2}}, {{0, 1}, {1, 3}}}}), HasSubstr("two overlap"));
-  EXPECT_THAT(problem({std::string(8, '\0'), {}}), HasSubstr("another dtype"));
+  EXPECT_THAT(problem({fill, {{{0, 0}, {4, 2}}, {{0, 1}, {1, 3}}}}), test::Says("two overlap"));
+  EXPECT_THAT(problem({std::string(8, '\0'), {}}), test::Says("another dtype"));
   for (const Box& box :
        {Box{{0}, {4}}, Box{{0, 0}, {5, 1}}, Box{{-1, 0}, {1, 1}}, Box{{0, 1}, {1, 4}},
         Box{{0, 0}, {0, 1}}, Box{{most, 0}, {1, 1}}, Box{{1, 1}, {most, most}}}) {
-    EXPECT_THAT(problem({fill, {box}}), HasSubstr("outside of the tensor")) << box_text(box);
+    EXPECT_THAT(problem({fill, {box}}), test::Says("outside of the tensor")) << box_text(box);
   }
 }
 
@@ -270,16 +271,17 @@ TEST(Meta, malformed_text_is_refused) {
   EXPECT_THAT(meta_refusal("[1]"), HasSubstr("no JSON object"));
   EXPECT_THAT(meta_refusal(encode_meta(sample).substr(1)), HasSubstr("no JSON object"));
   EXPECT_THAT(meta_refusal(encode_meta(sample) + "x"), HasSubstr("no JSON object"));
-  EXPECT_THAT(meta_refusal(std::string(1 << 20, '[')), HasSubstr("nested too deep"));
+  EXPECT_THAT(meta_refusal(std::string(1 << 20, '[')), test::Says("nested too deep"));
   EXPECT_THAT(meta_refusal(with("\"step\"", "\"stop\"")), HasSubstr("lacks \"step\""));
-  EXPECT_THAT(meta_refusal(with("-3", "\"-3\"")), HasSubstr("\"step\" is no integer of 64 bits"));
-  EXPECT_THAT(meta_refusal(with("-3", "-3.5")), HasSubstr("\"step\" is no integer of 64 bits"));
-  EXPECT_THAT(meta_refusal(with("-3", "9223372036854775808")), HasSubstr("\"step\" is no integer"));
+  EXPECT_THAT(meta_refusal(with("-3", "\"-3\"")), test::Says("\"step\" is no integer of 64 bits"));
+  EXPECT_THAT(meta_refusal(with("-3", "-3.5")), test::Says("\"step\" is no integer of 64 bits"));
+  EXPECT_THAT(meta_refusal(with("-3", "9223372036854775808")),
+              test::Says("\"step\" is no integer"));
   EXPECT_THAT(meta_refusal(with(":7", ":2147483648")),
-              HasSubstr("\"ranks\" is no integer of 32 bits"));
-  EXPECT_THAT(meta_refusal(with("\"u-u\"", "null")), HasSubstr("\"uuid\" is no text"));
+              test::Says("\"ranks\" is no integer of 32 bits"));
+  EXPECT_THAT(meta_refusal(with("\"u-u\"", "null")), test::Says("\"uuid\" is no text"));
   EXPECT_THAT(meta_refusal(with("1763730000.123456", "true")),
-              HasSubstr("\"wall_time_seconds\" is no number"));
+              test::Says("\"wall_time_seconds\" is no number"));
 }
 
 StoredTensor entry(DType dtype, const Dims& shape, std::int64_t size) {
@@ -311,7 +313,7 @@ TEST(Meta, entry_of_another_kind_is_refused) {
       ADD_FAILURE();
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), Code::data_loss);
-      EXPECT_THAT(error.what(), HasSubstr("is no string scalar"));
+      EXPECT_THAT(error.what(), test::Says("is no string scalar"));
     }
   }
   auto contents = parse_index(build_index(1, {entry(DType::string, {}, 9)}));
@@ -320,7 +322,7 @@ TEST(Meta, entry_of_another_kind_is_refused) {
     take_meta_entry(contents);
     ADD_FAILURE();
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("data file 0 of 1 is missing"));
+    EXPECT_THAT(error.what(), test::Says("data file 0 of 1 is missing"));
   }
 }
 

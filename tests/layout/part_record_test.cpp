@@ -7,6 +7,7 @@
 #include "cairn/error.hpp"
 #include "layout/bundle/numbers.hpp"
 #include "support/bundle_files.hpp"
+#include "support/says.hpp"
 
 namespace cairn::bundle {
 namespace {
@@ -79,28 +80,28 @@ TEST(PartRecord, every_flipped_bit_and_every_cut_is_refused) {
     for (int bit = 0; bit < 8; ++bit) {
       auto flipped = bytes;
       flipped[at] = static_cast<char>(flipped[at] ^ 1 << bit);
-      ASSERT_THAT(record_refusal(flipped), HasSubstr("a part record is damaged")) << at;
+      ASSERT_THAT(record_refusal(flipped), test::Says("a part record is damaged")) << at;
     }
-    ASSERT_THAT(record_refusal(bytes.substr(0, at)), HasSubstr("a part record is damaged")) << at;
+    ASSERT_THAT(record_refusal(bytes.substr(0, at)), test::Says("a part record is damaged")) << at;
   }
-  EXPECT_THAT(record_refusal(bytes + '\0'), HasSubstr("it should hold"));
+  EXPECT_THAT(record_refusal(bytes + '\0'), test::Says("it should hold"));
 }
 
 TEST(PartRecord, errors_say_what_is_wrong) {
   const auto bytes = encode_part_record(sample_record());
-  EXPECT_THAT(record_refusal(""), HasSubstr("it has 0 bytes, fewer than the 24 of its frame"));
-  EXPECT_THAT(record_refusal("x" + bytes), HasSubstr("does not begin as a part record does"));
+  EXPECT_THAT(record_refusal(""), test::Says("it has 0 bytes, fewer than the 24 of its frame"));
+  EXPECT_THAT(record_refusal("x" + bytes), test::Says("does not begin as a part record does"));
   auto newer = bytes;
   newer[8] = 3;
   EXPECT_THAT(record_refusal(resealed(newer)),
-              HasSubstr("its version is 3, this program reads versions 1 and 2"));
-  EXPECT_THAT(record_refusal(bytes.substr(0, 30)), HasSubstr("but holds 6"));
+              test::Says("its version is 3, this program reads versions 1 and 2"));
+  EXPECT_THAT(record_refusal(bytes.substr(0, 30)), test::Says("but holds 6"));
   auto flipped = bytes;
   flipped[40] ^= 1;
-  EXPECT_THAT(record_refusal(flipped), HasSubstr("checksum mismatch"));
+  EXPECT_THAT(record_refusal(flipped), test::Says("checksum mismatch"));
   auto garbage = bytes;
   std::fill(garbage.begin() + 24, garbage.end(), '\xff');
-  EXPECT_THAT(record_refusal(resealed(garbage)), HasSubstr("contents cannot be parsed"));
+  EXPECT_THAT(record_refusal(resealed(garbage)), test::Says("contents cannot be parsed"));
 }
 
 // Who does not know what a codec is must not take its bytes for values.
@@ -114,18 +115,18 @@ TEST(PartRecord, encoded_pieces_have_a_version_of_their_own) {
   EXPECT_EQ(text(decode_part_record(bytes)), text(record));
   bytes[8] = 1;
   EXPECT_THAT(record_refusal(resealed(bytes)),
-              HasSubstr("tensor 'u': a slice is encoded, which version 1 knows nothing of"));
+              test::Says("tensor 'u': a slice is encoded, which version 1 knows nothing of"));
   const auto with = [&](auto change) {
     auto changed = record;
     change(changed.tensors[0].slices[1]);
     return record_refusal(encode_part_record(changed));
   };
-  EXPECT_THAT(with([](auto& p) { p.stored_bytes = -1; }), HasSubstr("its size -1 is negative"));
-  EXPECT_THAT(with([](auto& p) { p.raw_bytes = 17; }), HasSubstr("its size is 17 bytes"));
+  EXPECT_THAT(with([](auto& p) { p.stored_bytes = -1; }), test::Says("its size -1 is negative"));
+  EXPECT_THAT(with([](auto& p) { p.raw_bytes = 17; }), test::Says("its size is 17 bytes"));
   EXPECT_THAT(with([](auto& p) { p.offset = -1; }), HasSubstr("offset -1"));
   auto words = sample_record();
   words.tensors[1].slices[0].codec = Codec{1000};
-  EXPECT_THAT(record_refusal(encode_part_record(words)), HasSubstr("only numbers can be encoded"));
+  EXPECT_THAT(record_refusal(encode_part_record(words)), test::Says("only numbers can be encoded"));
 }
 
 TEST(PartRecord, inconsistent_contents_are_refused) {
@@ -134,24 +135,24 @@ TEST(PartRecord, inconsistent_contents_are_refused) {
     change(record);
     return record_refusal(encode_part_record(record));
   };
-  EXPECT_THAT(with([](auto& r) { r.part = 3; }), HasSubstr("it calls itself part 3 of 3"));
+  EXPECT_THAT(with([](auto& r) { r.part = 3; }), test::Says("it calls itself part 3 of 3"));
   EXPECT_THAT(with([](auto& r) { r.part = -1; }), HasSubstr("part -1 of 3"));
-  EXPECT_THAT(with([](auto& r) { r.num_files = 0; }), HasSubstr("speaks of 0 data files"));
+  EXPECT_THAT(with([](auto& r) { r.num_files = 0; }), test::Says("speaks of 0 data files"));
   EXPECT_THAT(with([](auto& r) { r.num_files = 3; }),
-              HasSubstr("tensor 'u': it lies in data file 3, but there are 3"));
-  EXPECT_THAT(with([](auto& r) { r.tensors[0].key.clear(); }), HasSubstr("it has no key"));
-  EXPECT_THAT(with([](auto& r) { r.tensors[0].dtype = DType{20}; }), HasSubstr("dtype number 20"));
+              test::Says("tensor 'u': it lies in data file 3, but there are 3"));
+  EXPECT_THAT(with([](auto& r) { r.tensors[0].key.clear(); }), test::Says("it has no key"));
+  EXPECT_THAT(with([](auto& r) { r.tensors[0].dtype = DType{20}; }), test::Says("dtype number 20"));
   EXPECT_THAT(with([](auto& r) {
                 r.tensors[0].shape = {7, 6};
               }),
-              HasSubstr("a slice lies outside its shape [7 6]"));
-  EXPECT_THAT(with([](auto& r) { r.tensors[0].shape = {-8, 6}; }), HasSubstr("negative extent"));
+              test::Says("a slice lies outside its shape [7 6]"));
+  EXPECT_THAT(with([](auto& r) { r.tensors[0].shape = {-8, 6}; }), test::Says("negative extent"));
   EXPECT_THAT(with([](auto& r) { r.tensors[0].slices[0].stored_bytes = 95; }),
-              HasSubstr("its size is 95 bytes, but 12 elements of float64 take 96"));
+              test::Says("its size is 95 bytes, but 12 elements of float64 take 96"));
   EXPECT_THAT(with([](auto& r) { r.tensors[0].slices[0].offset = -1; }), HasSubstr("offset -1"));
   for (const std::size_t tensor : {0, 1, 2}) {
     EXPECT_THAT(with([&](auto& r) { r.tensors[tensor].slices.clear(); }),
-                HasSubstr("it has no slice"));
+                test::Says("it has no slice"));
   }
   EXPECT_THAT(with([](auto& r) { r.tensors[0].slices[0].box.start[0] = INT64_MAX; }),
               HasSubstr("outside"));

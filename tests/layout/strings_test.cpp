@@ -9,12 +9,12 @@
 #include "cairn/error.hpp"
 #include "layout/bundle/numbers.hpp"
 #include "support/bundle_files.hpp"
+#include "support/says.hpp"
 
 namespace cairn::bundle {
 namespace {
 
 using test::from_hex, test::to_hex;
-using testing::HasSubstr;
 using Strings = std::vector<std::string>;
 
 std::string strings_refusal(std::string_view bytes, std::int64_t count, std::uint32_t crc) {
@@ -22,7 +22,7 @@ std::string strings_refusal(std::string_view bytes, std::int64_t count, std::uin
     decode_strings(bytes, count, crc);
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::data_loss);
-    EXPECT_THAT(error.what(), HasSubstr("string data is damaged"));
+    EXPECT_THAT(error.what(), test::Says("string data is damaged"));
     return error.reason();
   }
   return "accepted";
@@ -46,7 +46,7 @@ TEST(Strings, come_back) {
     const auto count = static_cast<std::int64_t>(n);
     EXPECT_EQ(decode_strings(encoded.bytes, count, encoded.crc32c), values);
     EXPECT_THAT(strings_refusal(encoded.bytes, count, encoded.crc32c ^ 1),
-                HasSubstr("checksum mismatch"));
+                test::Says("checksum mismatch"));
     EXPECT_NE(strings_refusal(encoded.bytes, count + 1, encoded.crc32c), "accepted");
     EXPECT_NE(strings_refusal(encoded.bytes + '\0', count, encoded.crc32c), "accepted");
     EXPECT_NE(
@@ -62,8 +62,8 @@ TEST(Strings, come_back) {
 
 TEST(Strings, no_bytes_are_no_strings) {
   EXPECT_TRUE(decode_strings("", 0, 0).empty());
-  EXPECT_THAT(strings_refusal("", 0, 1), HasSubstr("cannot hold 0 strings"));
-  EXPECT_THAT(strings_refusal("", 1, 0), HasSubstr("cannot hold 1 strings"));
+  EXPECT_THAT(strings_refusal("", 0, 1), test::Says("cannot hold 0 strings"));
+  EXPECT_THAT(strings_refusal("", 1, 0), test::Says("cannot hold 1 strings"));
 }
 
 TEST(Strings, big_endian_checksums) {
@@ -76,27 +76,27 @@ TEST(Strings, big_endian_checksums) {
   const auto entry = crc32c(stored + "abc", crc);
   EXPECT_EQ(decode_strings(bytes, 2, entry, true), (Strings{"abc", ""}));
   EXPECT_THAT(strings_refusal(bytes, 2, entry),
-              HasSubstr("checksum of the lengths does not match"));
+              test::Says("checksum of the lengths does not match"));
 }
 
 TEST(Strings, hostile_bytes_cost_no_memory) {
-  EXPECT_THAT(strings_refusal("abcdef", -1, 0), HasSubstr("cannot hold -1 strings"));
-  EXPECT_THAT(strings_refusal("abcdef", std::int64_t{1} << 62, 0), HasSubstr("cannot hold"));
+  EXPECT_THAT(strings_refusal("abcdef", -1, 0), test::Says("cannot hold -1 strings"));
+  EXPECT_THAT(strings_refusal("abcdef", std::int64_t{1} << 62, 0), test::Says("cannot hold"));
   EXPECT_THAT(strings_refusal(std::string(20, '\xff'), 3, 0),
-              HasSubstr("length of string 0 is malformed"));
+              test::Says("length of string 0 is malformed"));
   EXPECT_THAT(strings_refusal(from_hex("8000 00000000 00"), 1, 0),
-              HasSubstr("length of string 0 is malformed"));
-  EXPECT_THAT(strings_refusal(from_hex("ffff03 0000"), 1, 0), HasSubstr("cut off"));
+              test::Says("length of string 0 is malformed"));
+  EXPECT_THAT(strings_refusal(from_hex("ffff03 0000"), 1, 0), test::Says("cut off"));
   // Right checksums, but a length beyond the end.
   std::string bytes = from_hex("05"), length = from_hex("05000000");
   auto crc = crc32c(length);
   append_u32(bytes, crc_mask(crc));
   bytes += "abcd";
   crc = crc32c(std::string_view(bytes).substr(1), crc);
-  EXPECT_THAT(strings_refusal(bytes, 1, crc), HasSubstr("string 0 reaches beyond the bytes"));
+  EXPECT_THAT(strings_refusal(bytes, 1, crc), test::Says("string 0 reaches beyond the bytes"));
   bytes += "ef";
   EXPECT_THAT(strings_refusal(bytes, 1, crc32c("ef", crc)),
-              HasSubstr("1 bytes belong to no string"));
+              test::Says("1 bytes belong to no string"));
 }
 
 TEST(Strings, swap_bytes) {

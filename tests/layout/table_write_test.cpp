@@ -10,6 +10,7 @@
 #include "base/checksum.hpp"
 #include "cairn/error.hpp"
 #include "layout/bundle/table.hpp"
+#include "support/says.hpp"
 
 namespace cairn::bundle {
 namespace {
@@ -109,7 +110,7 @@ TEST(TableWrite, KeysAscend) {
   for (const auto* const next : {"b", "a", "", "ab"}) {
     TableWriter table([](std::string_view) {});
     table.add("b", "1");
-    EXPECT_THAT([&] { table.add(next, "2"); }, ThrowsMessage<Error>(HasSubstr("do not ascend")));
+    EXPECT_THAT([&] { table.add(next, "2"); }, ThrowsMessage<Error>(test::Says("do not ascend")));
   }
 }
 

@@ -4,13 +4,13 @@
 
 #include "cairn/error.hpp"
 #include "exchange/sharding/decompositions.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
 
 using boxes::Random;
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::ThrowsMessage;
 
 /// A box with extents from 0, anywhere near the origin.
@@ -93,12 +93,12 @@ TEST(BoxIndex, RefusesMixedRanks) {
       [] {
         BoxIndex({{{0}, {1}}, {{0, 0}, {1, 1}}});
       },
-      ThrowsMessage<Error>(HasSubstr("boxes of 1 and of 2 dimensions")));
+      ThrowsMessage<Error>(test::Says("boxes of 1 and of 2 dimensions")));
   EXPECT_THAT(
       [] {
         BoxIndex({{{0}, {1}}}).query({{0, 0}, {1, 1}});
       },
-      ThrowsMessage<Error>(HasSubstr("boxes of 1 and of 2 dimensions")));
+      ThrowsMessage<Error>(test::Says("boxes of 1 and of 2 dimensions")));
 }
 
 TEST(FirstOverlap, IsTheLowestPair) {

@@ -10,6 +10,7 @@
 #include "cairn/error.hpp"
 #include "cairn/state.hpp"
 #include "model/cursor_plan.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
@@ -68,20 +69,20 @@ TEST(Cursor, BatchesAreDoneInTheirOrder) {
   Cursor data(10);
   const auto first = data.take(4), second = data.take(4);
   EXPECT_THAT(error_of([&] { data.done(second); }),
-              AllOf(HasSubstr("invalid_argument"), HasSubstr("begins at 4"),
-                    HasSubstr("the next one begins at 0 of epoch 0"),
-                    HasSubstr("in the order in which they were taken")));
+              AllOf(HasSubstr("invalid_argument"), test::Says("begins at 4"),
+                    test::Says("the next one begins at 0 of epoch 0"),
+                    test::Says("in the order in which they were taken")));
   data.done(first);
-  EXPECT_THAT(error_of([&] { data.done(first); }), HasSubstr("the next one begins at 4"));
+  EXPECT_THAT(error_of([&] { data.done(first); }), test::Says("the next one begins at 4"));
   EXPECT_EQ(data.waiting(), 4);
   data.done({});
   data.next_epoch();
   const auto third = data.take(1);
-  EXPECT_THAT(error_of([&] { data.done(third); }), HasSubstr("begins at 4 of epoch 0"));
+  EXPECT_THAT(error_of([&] { data.done(third); }), test::Says("begins at 4 of epoch 0"));
   data.done(second);
   data.done(third);
   EXPECT_EQ(data.waiting(), 0);
-  EXPECT_THAT(error_of([&] { data.done(third); }), HasSubstr("begins at 1 of epoch 1"));
+  EXPECT_THAT(error_of([&] { data.done(third); }), test::Says("begins at 1 of epoch 1"));
 }
 
 TEST(Cursor, SamplesAreDoneWhateverBatchesTheyWereIn) {
@@ -93,7 +94,7 @@ TEST(Cursor, SamplesAreDoneWhateverBatchesTheyWereIn) {
   data.done(3);
   data.done(8);
   EXPECT_EQ(data.waiting(), 4);
-  EXPECT_THAT(error_of([&] { data.done(5); }), HasSubstr("5 samples are done, and 4 were taken"));
+  EXPECT_THAT(error_of([&] { data.done(5); }), test::Says("5 samples are done, and 4 were taken"));
   EXPECT_THAT(error_of([&] { data.done(-1); }), HasSubstr("-1 samples"));
   data.rewind();
   EXPECT_EQ(data.waiting(), 0);
@@ -113,14 +114,14 @@ TEST(Cursor, RewindsToAnEarlierEpoch) {
 }
 
 TEST(Cursor, RefusesWhatCannotBe) {
-  EXPECT_THAT(error_of([] { Cursor data(0); }), HasSubstr("a cursor has 0 samples"));
+  EXPECT_THAT(error_of([] { Cursor data(0); }), test::Says("a cursor has 0 samples"));
   EXPECT_THAT(error_of([] { Cursor data((std::int64_t{1} << 40) + 1); }), HasSubstr("2^40"));
   EXPECT_THAT(error_of([] { Cursor data(1, {.rank = 2, .ranks = 2}); }),
-              HasSubstr("a cursor is of rank 2 of 2"));
+              test::Says("a cursor is of rank 2 of 2"));
   EXPECT_THAT(error_of([] { Cursor data(1, {.rank = -1}); }), HasSubstr("rank -1 of 1"));
   Cursor data(3);
-  EXPECT_THAT(error_of([&] { data.take(-1); }), HasSubstr("a batch of -1 samples"));
-  EXPECT_THAT(error_of([&] { data.batches(0); }), HasSubstr("batches have 0 samples"));
+  EXPECT_THAT(error_of([&] { data.take(-1); }), test::Says("a batch of -1 samples"));
+  EXPECT_THAT(error_of([&] { data.batches(0); }), test::Says("batches have 0 samples"));
 }
 
 TEST(Cursor, AddsBothOfItsTensorsOrNone) {
@@ -149,16 +150,16 @@ TEST(CursorPlan, IsRefusedWhereItIsNoPlan) {
   const auto bytes = cursor::encoded(plan);
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     EXPECT_THAT(error_of([&] { cursor::decoded(std::span(bytes).first(size)); }),
-                HasSubstr("data_loss: the position of a cursor cannot be read"));
+                test::Says("data_loss: the position of a cursor cannot be read"));
   }
   auto longer = bytes;
   longer.push_back(0);
-  EXPECT_THAT(error_of([&] { cursor::decoded(longer); }), HasSubstr("more bytes than it says"));
+  EXPECT_THAT(error_of([&] { cursor::decoded(longer); }), test::Says("more bytes than it says"));
   auto newer = bytes;
   newer[0] = 2;
   EXPECT_THAT(
       error_of([&] { cursor::decoded(newer); }),
-      HasSubstr("unsupported: the position of a cursor cannot be read (it is of version 2"));
+      test::Says("unsupported: the position of a cursor cannot be read (it is of version 2"));
   std::mt19937 random(1);
   for (int round = 0; round < 20000; ++round) {  // none takes memory by what it says, or is read on
     auto other = bytes;
@@ -175,10 +176,10 @@ TEST(CursorPlan, HoldsItsPlacesToIt) {
     return error_of([&] { cursor::require_places(plan, places); });
   };
   EXPECT_EQ(refused({{5, 2}, {6, 5}}), "no error");
-  EXPECT_THAT(refused({{5, 2}}), HasSubstr("of 2 ranks and has the places of 1"));
-  EXPECT_THAT(refused({{5, 0}, {4, 0}}), HasSubstr("rank 1 is at 0 of epoch 4"));
-  EXPECT_THAT(refused({{5, 3}, {5, 0}}), HasSubstr("rank 0 is at 3 of epoch 5"));
-  EXPECT_THAT(refused({{5, 0}, {6, -1}}), HasSubstr("rank 1 is at -1"));
+  EXPECT_THAT(refused({{5, 2}}), test::Says("of 2 ranks and has the places of 1"));
+  EXPECT_THAT(refused({{5, 0}, {4, 0}}), test::Says("rank 1 is at 0 of epoch 4"));
+  EXPECT_THAT(refused({{5, 3}, {5, 0}}), test::Says("rank 0 is at 3 of epoch 5"));
+  EXPECT_THAT(refused({{5, 0}, {6, -1}}), test::Says("rank 1 is at -1"));
 }
 
 TEST(CursorPlan, StaysTheSameOnAsManyRanksLessWhatIsOver) {

@@ -5,13 +5,13 @@
 #include "cairn/mesh.hpp"
 #include "cairn/ragged.hpp"
 #include "model/seen_state.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
 
 using testing::AllOf;
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::StartsWith;
 using testing::ThrowsMessage;
 
@@ -162,15 +162,15 @@ TEST(Followed, AFunctionIsAskedAtEachLook) {
   EXPECT_TRUE(state.find("u")->slices.empty()) << "the state holds nothing of it";
   *cuts = {1, 6};
   EXPECT_THAT([&] { look(state); },
-              ThrowsMessage<Error>(HasSubstr("tensor 'u' [4]: rows 1..5 is outside")));
+              ThrowsMessage<Error>(test::Says("tensor 'u' [4]: rows 1..5 is outside")));
 }
 
 TEST(Followed, WhatAFunctionMayNotGive) {
   std::vector<double> rows(3);
   EXPECT_THAT([&] { State().add("u", [&] { return ragged(rows); }); },
-              ThrowsMessage<Error>(HasSubstr("tensor 'u': a function gives ragged")));
+              ThrowsMessage<Error>(test::Says("tensor 'u': a function gives ragged")));
   EXPECT_THAT([&] { State().add("u", each_time(nullptr)); },
-              ThrowsMessage<Error>(HasSubstr("tensor 'u': each_time was given no function")));
+              ThrowsMessage<Error>(test::Says("tensor 'u': each_time was given no function")));
   bool fails = false;
   State state;
   state.add("u", [&] {
@@ -179,8 +179,8 @@ TEST(Followed, WhatAFunctionMayNotGive) {
   });
   fails = true;
   EXPECT_THAT([&] { look(state); },
-              ThrowsMessage<Error>(AllOf(HasSubstr("what tensor 'u' is now cannot be told"),
-                                         HasSubstr("no such level"))));
+              ThrowsMessage<Error>(AllOf(test::Says("what tensor 'u' is now cannot be told"),
+                                         test::Says("no such level"))));
 }
 
 TEST(Followed, PatchesLayoutsAndPrivateItemsFollow) {

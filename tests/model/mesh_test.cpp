@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "cairn/error.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
@@ -36,16 +37,17 @@ TEST(Mesh, RefusesWhatIsNoMesh) {
   const auto made = [](std::vector<MeshDimension> dimensions) {
     return [dimensions] { Mesh mesh(dimensions); };
   };
-  EXPECT_THAT(made({{"x", 2}, {"x", 2}}), ThrowsMessage<Error>(HasSubstr("two dimensions called")));
+  EXPECT_THAT(made({{"x", 2}, {"x", 2}}),
+              ThrowsMessage<Error>(test::Says("two dimensions called")));
   EXPECT_THAT(made({{"", 2}}),
-              ThrowsMessage<Error>(HasSubstr("dimension 0 of a mesh has no name")));
+              ThrowsMessage<Error>(test::Says("dimension 0 of a mesh has no name")));
   EXPECT_THAT(made({{"unsharded", 2}}), ThrowsMessage<Error>(HasSubstr("called 'unsharded'")));
-  EXPECT_THAT(made({{"x", 0}}), ThrowsMessage<Error>(HasSubstr("'x' has size 0")));
+  EXPECT_THAT(made({{"x", 0}}), ThrowsMessage<Error>(test::Says("'x' has size 0")));
   EXPECT_THAT(made({{"x", 1 << 20}, {"y", 1 << 20}}),
-              ThrowsMessage<Error>(HasSubstr("fit an int")));
+              ThrowsMessage<Error>(test::Says("fit an int")));
   EXPECT_THAT([] { grid.dimension_size("z"); },
-              ThrowsMessage<Error>(HasSubstr("no dimension 'z' (it has x, y)")));
-  EXPECT_THAT([] { grid.coordinates(6); }, ThrowsMessage<Error>(HasSubstr("rank 6 is not in")));
+              ThrowsMessage<Error>(test::Says("no dimension 'z' (it has x, y)")));
+  EXPECT_THAT([] { grid.coordinates(6); }, ThrowsMessage<Error>(test::Says("rank 6 is not in")));
   EXPECT_THAT([] { grid.rank_at({0, 3}); }, ThrowsMessage<Error>(HasSubstr("coordinate 3")));
   EXPECT_THAT([] { grid.rank_at({0}); }, ThrowsMessage<Error>(HasSubstr("1 coordinates")));
 }
@@ -101,17 +103,17 @@ TEST(Layout, DealsRemaindersInBlocks) {
 }
 
 TEST(Layout, RefusesWhatCannotBe) {
-  EXPECT_THAT([] { Layout({"z"}, grid); }, ThrowsMessage<Error>(HasSubstr("no dimension 'z'")));
+  EXPECT_THAT([] { Layout({"z"}, grid); }, ThrowsMessage<Error>(test::Says("no dimension 'z'")));
   EXPECT_THAT(
       [] {
         Layout({"x", "x"}, grid);
       },
-      ThrowsMessage<Error>(HasSubstr("cuts two dimensions of a tensor along mesh dim")));
+      ThrowsMessage<Error>(test::Says("cuts two dimensions of a tensor along mesh dim")));
   EXPECT_THAT(
       [] {
         Layout({"x"}, grid).slice({2, 3}, 0);
       },
-      ThrowsMessage<Error>(HasSubstr("shape [2 3] (it is one of 1 dimensions)")));
+      ThrowsMessage<Error>(test::Says("shape [2 3] (it is one of 1 dimensions)")));
 }
 
 TEST(Layout, MakesTensorsInDTensorsSpelling) {
@@ -134,7 +136,7 @@ TEST(Layout, MakesTensorsInDTensorsSpelling) {
         State().add("u", laid_out(slice(values.data(), {4, 6}, {2, 0}, {2, 6}), rows, 0));
       },
       ThrowsMessage<Error>(AllOf(HasSubstr("tensor 'u': rank 0 holds"),
-                                 HasSubstr("the layout x,unsharded on x=2,y=3 gives it"))));
+                                 test::Says("the layout x,unsharded on x=2,y=3 gives it"))));
   EXPECT_THAT(
       [&] {
         State().add("u", slice(values.data(), {4, 6, 1}, rows, 0));
@@ -147,7 +149,7 @@ TEST(State, RefusesDashesWhereASliceIsNotWhole) {
   auto tensor = slice(values.data(), {4, 6}, {2, 0}, {2, 6});
   tensor.slices[0].dash = {true, false};
   EXPECT_THAT([&] { State().add("u", tensor); },
-              ThrowsMessage<Error>(HasSubstr("is called whole in a dimension where it is not")));
+              ThrowsMessage<Error>(test::Says("is called whole in a dimension where it is not")));
   tensor.slices[0].dash = {true};
   EXPECT_THROW(State().add("u", tensor), Error);
 }

@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/ragged.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
@@ -45,39 +46,40 @@ TEST(State, RefusesBadInputWithTheReason) {
   const auto adding = [&](std::string key, LocalTensor tensor) {
     return [&state, key, tensor] { state.add(key, tensor); };
   };
-  EXPECT_THAT(adding("x", whole(&x, {})), ThrowsMessage<Error>(HasSubstr("in the state already")));
-  EXPECT_THAT(adding("", whole(&x, {})), ThrowsMessage<Error>(HasSubstr("empty key")));
+  EXPECT_THAT(adding("x", whole(&x, {})), ThrowsMessage<Error>(test::Says("in the state already")));
+  EXPECT_THAT(adding("", whole(&x, {})), ThrowsMessage<Error>(test::Says("empty key")));
   EXPECT_THAT(adding("\xff", whole(&x, {})), ThrowsMessage<Error>(HasSubstr("not UTF-8")));
   EXPECT_THAT(adding(std::string(1, '\0'), whole(&x, {})),
-              ThrowsMessage<Error>(HasSubstr("zero byte")));
+              ThrowsMessage<Error>(test::Says("zero byte")));
   EXPECT_THAT(adding("_cairn/meta", whole(&x, {})), ThrowsMessage<Error>(HasSubstr("reserved")));
   EXPECT_THAT(adding("y", slice(&x, {4}, {3}, {2})),
-              ThrowsMessage<Error>(HasSubstr("rows 3..4 is outside")));
-  EXPECT_THAT(adding("y", slice(&x, {4}, {5}, {0})), ThrowsMessage<Error>(HasSubstr("is outside")));
+              ThrowsMessage<Error>(test::Says("rows 3..4 is outside")));
+  EXPECT_THAT(adding("y", slice(&x, {4}, {5}, {0})),
+              ThrowsMessage<Error>(test::Says("is outside")));
   EXPECT_THAT(adding("y", slice(&x, {4}, {-1}, {1})),
-              ThrowsMessage<Error>(HasSubstr("is outside")));
+              ThrowsMessage<Error>(test::Says("is outside")));
   EXPECT_THAT(adding("y", patches({slice(&x, {4}, {3}, {1}), slice(&x, {4}, {0}, {1}),
                                    slice(&x, {4}, {0}, {2}, {0})})),
-              ThrowsMessage<Error>(HasSubstr("slices 1 and 2 overlap in rows 0..0")));
+              ThrowsMessage<Error>(test::Says("slices 1 and 2 overlap in rows 0..0")));
   // slice() itself does not know the key.
   EXPECT_THAT(adding("y", slice(&x, {4}, {0, 0}, {1})),
               ThrowsMessage<Error>(AllOf(StartsWith("tensor 'y': a slice with start [0 0]"),
-                                         HasSubstr("same number of dimensions"))));
+                                         test::Says("same number of dimensions"))));
   EXPECT_THAT(
       adding("y", slice(std::span(&x, 1), {4}, {0}, {2})),
       ThrowsMessage<Error>(StartsWith("tensor 'y': a slice of extent [2] does not fit its span")));
   EXPECT_THAT(adding("y", slice(static_cast<double*>(nullptr), {4}, {0}, {2})),
-              ThrowsMessage<Error>(HasSubstr("'y': a slice of extent [2] has a null pointer")));
+              ThrowsMessage<Error>(test::Says("'y': a slice of extent [2] has a null pointer")));
   EXPECT_THAT(adding("y", patches({whole(&x, {1}), slice(&x, {4}, {0, 0}, {1})})),
-              ThrowsMessage<Error>(HasSubstr("'y': a slice with start")));
+              ThrowsMessage<Error>(test::Says("'y': a slice with start")));
   EXPECT_THAT(adding("y", rank_private(slice(&x, {4}, {0, 0}, {1}))),
-              ThrowsMessage<Error>(HasSubstr("'y': a slice with start")));
+              ThrowsMessage<Error>(test::Says("'y': a slice with start")));
   EXPECT_THAT(
       [&] {
         patches({whole(&x, {}), slice(&x, {4}, {0}, {1})});
       },
       ThrowsMessage<Error>(HasSubstr("disagree")));
-  EXPECT_THAT([&] { patches({}); }, ThrowsMessage<Error>(HasSubstr("no slice")));
+  EXPECT_THAT([&] { patches({}); }, ThrowsMessage<Error>(test::Says("no slice")));
   std::byte bytes[8]{};
   EXPECT_THAT([&] { whole(&constant, {}).slices[0].memory->write(Box{}, bytes); },
               ThrowsMessage<Error>(HasSubstr("const")));
@@ -90,7 +92,7 @@ TEST(State, StridesStayInMemoryOfAKnownSize) {
   const std::span field(memory.data() + 16, 16);
   constexpr auto huge = std::int64_t{1} << 62;
   const auto refused = [&](const Dims& extent, const Dims& strides, const char* reason) {
-    const auto text = AllOf(HasSubstr("does not fit its"), HasSubstr(reason));
+    const auto text = AllOf(test::Says("does not fit its"), HasSubstr(reason));
     const Dims start(extent.size());
     EXPECT_THAT([&] { State().add("y", slice(field, extent, start, extent, strides)); },
                 ThrowsMessage<Error>(text));
@@ -113,7 +115,7 @@ TEST(State, StridesStayInMemoryOfAKnownSize) {
     EXPECT_THAT([&] { State().add("y", slice(&memory, extent, start, extent, strides)); },
                 ThrowsMessage<Error>(text));
     EXPECT_THAT([&] { State().add("y", whole(memory.data(), extent, strides)); },
-                ThrowsMessage<Error>(AllOf(text, HasSubstr("further apart than memory reaches"))));
+                ThrowsMessage<Error>(AllOf(text, test::Says("further apart than memory reaches"))));
   };
   too_far({5}, {huge});
   too_far({5}, {-huge});
@@ -136,7 +138,7 @@ TEST(State, APartIsAddedWholeOrNotAtAll) {
   State state;
   state.add("model/b", b);
   EXPECT_THAT([&] { state.add("model", part); },
-              ThrowsMessage<Error>(HasSubstr("key 'model/b' is in the state already")));
+              ThrowsMessage<Error>(test::Says("key 'model/b' is in the state already")));
   expect_only_its_own(state);
   State reserved;
   reserved.add("b", b);
@@ -147,7 +149,7 @@ TEST(State, APartIsAddedWholeOrNotAtAll) {
   list.add("layers/1/b", b);
   const std::vector<State> layers(3, part);
   EXPECT_THAT([&] { list.add("layers", layers); },
-              ThrowsMessage<Error>(HasSubstr("key 'layers/1/b' is in the state already")));
+              ThrowsMessage<Error>(test::Says("key 'layers/1/b' is in the state already")));
   EXPECT_EQ(list.find("layers/0/a"), nullptr);
   ASSERT_EQ(list.tensors().size(), 1u);
   State carrying = part;
@@ -156,7 +158,7 @@ TEST(State, APartIsAddedWholeOrNotAtAll) {
       [&] {
         list.add("others", std::vector<State>{part, carrying});
       },
-      ThrowsMessage<Error>(HasSubstr("it carries an object graph")));
+      ThrowsMessage<Error>(test::Says("it carries an object graph")));
   EXPECT_EQ(list.tensors().size(), 1u);
 
   state.add("other", part);

@@ -12,6 +12,7 @@
 #include "group/call_group.hpp"
 #include "mpi/mpi_kit.hpp"
 #include "support/group_kit.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
@@ -40,7 +41,7 @@ class Calls : public ::testing::Test {
     const auto step = ++saved_;
     test::expect_error([&] { is_last ? call() : static_cast<void>(manager.save(step, state)); },
                        Code::disagreement,
-                       AllOf(HasSubstr("CheckpointManager::save of 'ckpt' in "),
+                       AllOf(test::Says("CheckpointManager::save of 'ckpt' in "),
                              HasSubstr(cat("rank ", last, ": ", other))));
     manager.save(step, state);
     value = -1;
@@ -69,7 +70,7 @@ TEST_F(Calls, WhileASaveIsInFlight) {
   };
   const auto different = [&](auto mine, auto others) {
     test::expect_error([&] { is_last ? mine() : others(); }, Code::disagreement,
-                       HasSubstr("ranks are in different calls: "));
+                       test::Says("ranks are in different calls: "));
   };
   start(10);
   different([&] { manager.poll(); }, [&] { manager.save(11, state); });

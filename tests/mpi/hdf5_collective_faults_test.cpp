@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "layout/hdf5/library.hpp"
 #include "mpi/fault_kit.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
@@ -29,7 +30,7 @@ class Hdf5CollectiveFaults : public test::WriterFaults, public ::testing::Test {
 };
 
 TEST_F(Hdf5CollectiveFaults, MemoryFailsInTheMiddle) {
-  fail_a_save(Code::io, HasSubstr("the device is gone"), [&] {
+  fail_a_save(Code::io, test::Says("the device is gone"), [&] {
     memory->refuses = last();
     memory->reads = 0;
     return 0;
@@ -41,7 +42,7 @@ TEST_F(Hdf5CollectiveFaults, AWriteFails) {
   for (const int call : {0, 1, 2}) {
     SCOPED_TRACE(call);
     const auto before = test::file_calls().written;
-    fail_a_save(Code::io, HasSubstr("dataset 'u' cannot be written to"), [&] {
+    fail_a_save(Code::io, test::Says("dataset 'u' cannot be written to"), [&] {
       return std::make_unique<FailingFileCall>("MPI_File_write_at_all", MPI_ERR_IO, call);
     });
     // HDF5 did write collectively.
@@ -50,7 +51,7 @@ TEST_F(Hdf5CollectiveFaults, AWriteFails) {
 }
 
 TEST_F(Hdf5CollectiveFaults, FlushFailsOnOneRank) {
-  fail_a_save(Code::io, HasSubstr("cannot be flushed"), [&] {
+  fail_a_save(Code::io, test::Says("cannot be flushed"), [&] {
     return last() ? std::make_unique<FailingFileCall>("MPI_File_sync") : nullptr;
   });
 }
@@ -73,7 +74,7 @@ TEST_F(Hdf5CollectiveFaults, BadHintsAreReadBackUnasked) {
   if (group->shared_files()->doubt(options.write.mpi_io.hints).empty()) {
     GTEST_SKIP() << group->shared_files()->library() << " is not known to be bad";
   }
-  fail_a_save(Code::data_loss, HasSubstr("the hint cb_nodes=1"), [&] {
+  fail_a_save(Code::data_loss, test::Says("the hint cb_nodes=1"), [&] {
     return last() ? std::make_unique<LosingWrites>([](int, int bytes) { return bytes; }) : nullptr;
   });
 }

@@ -9,12 +9,12 @@
 #include "cairn/group.hpp"
 #include "cairn/mpi.hpp"
 #include "support/group_kit.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
 
 using test::expect_error;
-using ::testing::HasSubstr;
 
 // Rank 0 makes it and removes it, the latter without asking anybody.
 class OwnDirectory {
@@ -64,7 +64,7 @@ TEST(Lifetime, FromBeforeInitToAfterFinalize) {
   ASSERT_EQ(MPI_Finalize(), MPI_SUCCESS);
 
   const auto refused = [&](auto operation) {
-    expect_error(operation, Code::invalid_argument, HasSubstr("MPI is finalised already"));
+    expect_error(operation, Code::invalid_argument, test::Says("MPI is finalised already"));
   };
   std::string text;
   refused([&] { group->barrier(); });
@@ -87,7 +87,7 @@ TEST(Lifetime, FromBeforeInitToAfterFinalize) {
   EXPECT_NO_THROW(manager.reset());
   EXPECT_EQ(group->rank(), rank);
   EXPECT_NO_THROW(group.reset());
-  expect_error(make, Code::invalid_argument, HasSubstr("MPI cannot be used now"));
+  expect_error(make, Code::invalid_argument, test::Says("MPI cannot be used now"));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "cairn/mpi.hpp"
 #include "group/collectives.hpp"
 #include "mpi/mpi_kit.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
@@ -61,7 +62,7 @@ void save_until_bytes_are_lost(const std::map<std::string, std::string>& hints,
     } catch (const Error& error) {
       ++lost;
       ASSERT_EQ(error.code(), Code::data_loss) << error.what();
-      ASSERT_THAT(error.what(), HasSubstr("are not what rank"));
+      ASSERT_THAT(error.what(), test::Says("are not what rank"));
       ASSERT_THAT(error.what(), HasSubstr(blamed));
       ASSERT_GE(error.rank(), 0);
       require_same(*world, "the error", error.what());

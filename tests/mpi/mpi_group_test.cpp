@@ -5,12 +5,12 @@
 #include "group/collectives.hpp"
 #include "mpi/mpi_group.hpp"
 #include "support/group_kit.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
 
 using test::expect_error;
-using ::testing::HasSubstr;
 
 std::string pattern(std::size_t length, int seed) {
   std::minstd_rand random(static_cast<unsigned>(seed + 1));
@@ -113,7 +113,7 @@ TEST(MpiGroup, KindsOfMessagesDoNotMix) {
 
 TEST(MpiGroup, NoCommunicatorIsRefused) {
   expect_error([] { mpi(MPI_COMM_NULL); }, Code::invalid_argument,
-               HasSubstr("the communicator is MPI_COMM_NULL"));
+               test::Says("the communicator is MPI_COMM_NULL"));
 }
 
 TEST(MpiGroup, AnIntercommunicatorIsRefused) {
@@ -125,7 +125,7 @@ TEST(MpiGroup, AnIntercommunicatorIsRefused) {
   MPI_Comm_split(MPI_COMM_WORLD, rank == 0 ? 0 : 1, 0, &half);
   MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, rank == 0 ? 1 : 0, 7, &inter);
   expect_error([&] { mpi(inter); }, Code::invalid_argument,
-               HasSubstr("the communicator is an intercommunicator"));
+               test::Says("the communicator is an intercommunicator"));
   MPI_Comm_free(&inter);
   MPI_Comm_free(&half);
 }

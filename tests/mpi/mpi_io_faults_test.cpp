@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "layout/hdf5/lay_out.hpp"
 #include "mpi/fault_kit.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
@@ -33,25 +34,25 @@ INSTANTIATE_TEST_SUITE_P(Storages, MpiIoFaults, ::testing::Values(Storage::slice
 
 TEST_P(MpiIoFaults, ACallFailsOnOneRank) {
   for (const int call : {0, 1, 2}) {
-    fail_a_save(Code::io, HasSubstr("MPI_File_write_at_all failed on"), [&] {
+    fail_a_save(Code::io, test::Says("MPI_File_write_at_all failed on"), [&] {
       return last() ? std::make_unique<FailingFileCall>("MPI_File_write_at_all", MPI_ERR_IO, call)
                     : nullptr;
     });
   }
-  fail_a_save(Code::no_space, HasSubstr("MPI_File_write_at_all failed on"), [&] {
+  fail_a_save(Code::no_space, test::Says("MPI_File_write_at_all failed on"), [&] {
     return last() ? std::make_unique<FailingFileCall>("MPI_File_write_at_all", MPI_ERR_NO_SPACE)
                   : nullptr;
   });
-  fail_a_save(Code::io, HasSubstr("MPI_File_sync failed on"), [&] {
+  fail_a_save(Code::io, test::Says("MPI_File_sync failed on"), [&] {
     return last() ? std::make_unique<FailingFileCall>("MPI_File_sync") : nullptr;
   });
-  fail_a_save(Code::io, HasSubstr("MPI_File_close failed on"), [&] {
+  fail_a_save(Code::io, test::Says("MPI_File_close failed on"), [&] {
     return last() ? std::make_unique<FailingFileCall>("MPI_File_close") : nullptr;
   });
 }
 
 TEST_P(MpiIoFaults, MemoryFailsInTheMiddle) {
-  fail_a_save(Code::io, HasSubstr("the device is gone"), [&] {
+  fail_a_save(Code::io, test::Says("the device is gone"), [&] {
     memory->refuses = last();
     memory->reads = 0;
     return 0;
@@ -74,7 +75,7 @@ TEST_P(MpiIoFaults, LostBytesAreReported) {
 
 // A write that fails while the library reports success is found without reading all.
 TEST_P(MpiIoFaults, LostPagesAreFoundUnasked) {
-  fail_a_save(Code::data_loss, HasSubstr("which reported no error"), [&] {
+  fail_a_save(Code::data_loss, test::Says("which reported no error"), [&] {
     const auto lose = [&](int call, int bytes) { return call == 0 ? bytes : 0; };
     return last() ? std::make_unique<LosingWrites>(lose) : nullptr;
   });
@@ -85,19 +86,19 @@ TEST_P(MpiIoFaults, BadHintsAreReadBackUnasked) {
   options.write.mpi_io.hints = {{"cb_nodes", "1"}};
   const auto doubt = group->shared_files()->doubt(options.write.mpi_io.hints);
   if (doubt.empty()) GTEST_SKIP() << group->shared_files()->library() << " is not known to be bad";
-  EXPECT_THAT(doubt, HasSubstr("is known to lose bytes silently with the hint cb_nodes"));
+  EXPECT_THAT(doubt, test::Says("is known to lose bytes silently with the hint cb_nodes"));
   EXPECT_EQ(group->shared_files()->doubt({{"cb_buffer_size", "1"}}), "");
   setenv("OMPI_MCA_io_ompio_num_aggregators", "2", 1);
   EXPECT_THAT(group->shared_files()->doubt({}), HasSubstr("OMPI_MCA_io_ompio_num_aggregators"));
   unsetenv("OMPI_MCA_io_ompio_num_aggregators");
-  fail_a_save(Code::data_loss, HasSubstr("the hint cb_nodes=1"), [&] {
+  fail_a_save(Code::data_loss, test::Says("the hint cb_nodes=1"), [&] {
     return last() ? std::make_unique<LosingWrites>([](int, int bytes) { return bytes; }) : nullptr;
   });
 }
 
 TEST_P(MpiIoFaults, AFileThatCannotBeOpened) {
   ++opened_in_vain;
-  fail_a_save(Code::io, HasSubstr("MPI_File_open failed on"), [&] {
+  fail_a_save(Code::io, test::Says("MPI_File_open failed on"), [&] {
     return last() ? std::make_unique<FailingFileCall>("MPI_File_open") : nullptr;
   });
 }
@@ -117,7 +118,7 @@ TEST_P(MpiIoFaults, AFileThatCannotGrow) {
     Limit(const Limit&) = delete;
     Limit& operator=(const Limit&) = delete;
   };
-  fail_a_save(Code::io, HasSubstr("File too large"), [] { return std::make_unique<Limit>(); });
+  fail_a_save(Code::io, test::Says("File too large"), [] { return std::make_unique<Limit>(); });
 }
 
 // Looks at the file of a save while its elements are written to it.

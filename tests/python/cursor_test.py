@@ -9,6 +9,7 @@ import warnings
 
 import cairn
 import numpy as np
+from says import says
 
 
 def batches_of(sampler, size, drop_last=False):
@@ -127,10 +128,10 @@ class CursorTest(unittest.TestCase):
     def test_errors_and_a_warning(self):
         data = cairn.Cursor(10)
         first, second = data.take(2), data.take(2)
-        with self.assertRaisesRegex(cairn.Error, "in the order in which they were taken"):
+        with self.assertRaisesRegex(cairn.Error, says("in the order in which they were taken")):
             data.done(second)
         data.done(first)
-        with self.assertRaisesRegex(cairn.Error, "3 samples are done, and 2 were taken"):
+        with self.assertRaisesRegex(cairn.Error, says("3 samples are done, and 2 were taken")):
             data.done(3)
         for make, words in ((lambda: cairn.Cursor(0), "a cursor has 0 samples"),
                             (lambda: cairn.Cursor("ten"), "samples is a str"),
@@ -141,14 +142,14 @@ class CursorTest(unittest.TestCase):
             with self.assertRaisesRegex(cairn.Error, words):
                 make()
         self.manager.save(1, {"data": data})
-        with self.assertRaisesRegex(cairn.Error, "a cursor over 12 samples is restored from one over 10"):
+        with self.assertRaisesRegex(cairn.Error, says("a cursor over 12 samples is restored from one over 10")):
             self.restored(cairn.Cursor(12))
         lonely = cairn.Cursor(3)
         self.assertEqual(len(list(lonely)), 3)
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             self.assertEqual(len(list(lonely)), 3)
-        self.assertIn("nothing says that they were used", str(told[0].message))
+        self.assertIn(says("nothing says that they were used"), str(told[0].message))
 
     def test_stands_in_lists_and_under_two_keys(self):
         data = cairn.Cursor(10, shuffle=False)

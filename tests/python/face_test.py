@@ -15,6 +15,7 @@ import unittest.mock
 import cairn
 import numpy as np
 from case import Case
+from says import says
 
 
 class Errors(Case):
@@ -117,7 +118,7 @@ class Logs(Case):
         self.assertEqual(part["model"].tolist(), [1, 1, 1])
         manager.close()
         manager = self.manager(store={"application": {"name": "toy", "version": "1.9"}})
-        with self.assertRaisesRegex(cairn.Error, "newer than this one, toy 1.9"):
+        with self.assertRaisesRegex(cairn.Error, says("newer than this one, toy 1.9")):
             manager.restore_latest({"model": None, "optimizer": None})
         self.assertEqual(manager.restore_latest({"model": None, "optimizer": None}, accept=["2*"])["step"], 3)
 

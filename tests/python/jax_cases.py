@@ -4,6 +4,7 @@ import os
 import tempfile
 import unittest
 import warnings
+from says import says
 
 os.environ["XLA_FLAGS"] = ("--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0 "
                            "--xla_llvm_disable_expensive_passes=true")  # which compiles in half the time
@@ -186,7 +187,7 @@ class Case(unittest.TestCase):
             for number, resumed in enumerate((start, used, *structs)):
                 run = Run(resumed, step, True)
                 if is_growing and number in (0, 2):  # which have not the dtypes that steps give
-                    with self.assertRaisesRegex(cairn.Error, "in the checkpoint .* and bfloat16 .* in the state"):
+                    with self.assertRaisesRegex(cairn.Error, says("in the checkpoint .* and bfloat16 .* in the state")):
                         manager.restore_latest(run.state)
                     continue
                 self.assertIsNotNone(manager.restore_latest(run.state))

@@ -12,6 +12,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 
 import cairn
 import cairn.jax
+from says import says
 
 
 # -- meshes -----------------------------------------------------------------------------------------
@@ -101,7 +102,7 @@ class Meshes(Case):
             state = {"a": jnp.arange(8.0, out_sharding=P("data")) + 0.5}
         with self.manager() as manager:
             manager.save(1, state)
-            with self.assertRaisesRegex(cairn.Error, "a mesh without devices"):
+            with self.assertRaisesRegex(cairn.Error, says("a mesh without devices")):
                 manager.restore(1, dict(shapes))
             with jax.set_mesh(mesh):
                 manager.restore(1, shapes)
@@ -170,7 +171,7 @@ class Values(Case):
                     key = jax.random.key(0, impl=other) if other else jnp.zeros(2, jnp.uint32)
                     with self.assertRaisesRegex(cairn.Error, f"'{kind}' .*and was a random key of {kind}"):
                         manager.restore(2, {kind: key})
-            with self.assertRaisesRegex(cairn.Error, "and was an array"):
+            with self.assertRaisesRegex(cairn.Error, says("and was an array")):
                 manager.restore(1, {"old": jax.random.key(0)})
 
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from says import says
 
 DEVICES = int(os.environ.get("CAIRN_JAX_DEVICES", "8"))
 os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={DEVICES}"
@@ -77,7 +78,7 @@ class OneProcess(unittest.TestCase):
         self.assertFalse(hasattr(cairn.jax, "CheckpointManager"))  # which would be the one of NumPy
         state = {"w": placed(values(1, (4, 4), np.float32), mesh(2, 2), P("data", "model"))}
         with cairn.CheckpointManager(self.directory) as manager:
-            with self.assertRaisesRegex(ValueError, "several devices.*cairn.jax.Manager"):
+            with self.assertRaisesRegex(ValueError, says("several devices.*cairn.jax.Manager")):
                 manager.save(1, state)
 
     def test_any_mesh_to_any_other(self):
@@ -129,7 +130,7 @@ class OneProcess(unittest.TestCase):
             got = {"a": jax.ShapeDtypeStruct((8,), jnp.int32, sharding=where),
                    "key": jax.random.key(0)}
             manager.restore(1, got)
-            with self.assertRaisesRegex(cairn.Error, "has no elements"):
+            with self.assertRaisesRegex(cairn.Error, says("has no elements")):
                 manager.save(2, {"a": jax.ShapeDtypeStruct((8,), jnp.int32)})
         self.assertEqual(got["a"].sharding, where)
         self.assertEqual(got["a"].tolist(), list(range(8)))
@@ -167,7 +168,7 @@ class OneProcess(unittest.TestCase):
 
     def test_traced(self):
         with cairn.jax.Manager(self.directory) as manager:
-            with self.assertRaisesRegex(cairn.Error, "outside of jax.jit"):
+            with self.assertRaisesRegex(cairn.Error, says("outside of jax.jit")):
                 jax.jit(lambda a: manager.save(1, {"a": a}))(jnp.ones(2))
 
     def test_several_processes(self):

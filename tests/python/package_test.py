@@ -28,6 +28,7 @@ from own_test import Own  # noqa: F401
 from kinds_test import Code, Kinds  # noqa: F401
 from values_test import Alive, Values  # noqa: F401
 from versions_test import Versions  # noqa: F401
+from says import says
 
 GOLDEN = os.environ.get("CAIRN_GOLDEN_DIR")
 DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
@@ -216,9 +217,9 @@ class RoundTrips(Case):
         circle = []
         circle.append(circle)
         for wrong in (float("nan"), [1, float("-inf")], b"x", {1, 2}, circle, 1j, np.zeros(2)):
-            with self.assertRaisesRegex((TypeError, ValueError), "attribute 'a' is not JSON: "):
+            with self.assertRaisesRegex((TypeError, ValueError), says("attribute 'a' is not JSON: ")):
                 cairn.described(np.zeros(3), a=wrong)
-            with self.assertRaisesRegex(cairn.Error, "attribute 'a' is not JSON: "):
+            with self.assertRaisesRegex(cairn.Error, says("attribute 'a' is not JSON: ")):
                 manager.save(1, {"u": np.zeros(3)}, attributes={"a": wrong})
         self.assertEqual(manager.steps(), [])
 

@@ -16,6 +16,7 @@ from torch.distributed.tensor import DTensor, Shard
 
 import cairn
 import cairn.torch
+from says import says
 
 
 class Broken(dist.ProcessGroup):
@@ -196,7 +197,7 @@ class Bad(unittest.TestCase):
         job(2, with_groups_that_are_gone, self.directory)
 
     def test_a_rank_that_died(self):
-        with self.assertRaisesRegex(AssertionError, "rank 0 of 2 ended with -6"):
+        with self.assertRaisesRegex(AssertionError, says("rank 0 of 2 ended with -6")):
             job(2, with_a_rank_that_is_gone, self.directory)
         self.assertEqual(cairn.steps(self.directory), [1])
 

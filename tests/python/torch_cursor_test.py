@@ -17,6 +17,7 @@ from torch.utils.data import BatchSampler, DataLoader, TensorDataset
 
 import cairn
 import cairn.torch
+from says import says
 
 SAMPLES, EPOCHS, SIZE = 203, 3, 4
 
@@ -169,7 +170,7 @@ class Loops(unittest.TestCase):
 
         job(3, places)
         data = cairn.torch.Cursor(9)
-        with self.assertRaisesRegex(cairn.Error, "the loader has another sampler"):
+        with self.assertRaisesRegex(cairn.Error, says("the loader has another sampler")):
             next(data.over(DataLoader(Data(), batch_size=2, shuffle=True)))
         single = DataLoader(Data(), batch_size=None, sampler=data)
         self.assertEqual(len(list(data.over(single))), 9)
@@ -177,7 +178,7 @@ class Loops(unittest.TestCase):
         self.assertEqual(data.epoch, 1)
         os.environ["WORLD_SIZE"] = "2"
         self.addCleanup(os.environ.pop, "WORLD_SIZE")
-        with self.assertRaisesRegex(cairn.Error, "torch.distributed is not initialised"):
+        with self.assertRaisesRegex(cairn.Error, says("torch.distributed is not initialised")):
             cairn.torch.Cursor(9)
 
 

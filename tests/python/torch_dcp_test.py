@@ -18,6 +18,7 @@ from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tenso
 import cairn
 import cairn.torch
 from cairn import _cairn
+from says import says
 
 FULL = torch.arange(2.0 * 9 * 512).reshape(18, 512)
 
@@ -260,7 +261,7 @@ class TorchsOwnCheckpoints(unittest.TestCase):
             dcp.save({"x": Evil(), "t": torch.ones(2)}, checkpoint_id="1", storage_writer=writer)
             writer.manager.close()
             state = {"x": Evil(), "t": torch.zeros(2)}
-            with self.assertRaisesRegex(dcp.api.CheckpointException, "could run code"):
+            with self.assertRaisesRegex(dcp.api.CheckpointException, says("could run code")):
                 dcp.load(state, storage_reader=cairn.torch.StorageReader(directory))
             self.assertFalse(os.path.exists(os.environ["EVIL"]))
             dcp.load(state, storage_reader=cairn.torch.StorageReader(directory, unpickle=True))

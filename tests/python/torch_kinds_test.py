@@ -9,6 +9,7 @@ import torch
 import cairn
 import cairn.torch
 from cairn.torch import classes
+from says import says
 
 torch.set_num_threads(1)
 optim, schedules = torch.optim, torch.optim.lr_scheduler
@@ -123,7 +124,7 @@ class Kinds(Case):
                 self.assertIn("'optimizer", str(caught.exception))
         other = state(3, 3, 3)
         other["optimizer"] = optim.AdamW(other["model"]["net"][0].parameters())
-        with self.assertRaisesRegex(cairn.Error, "with the parameters that it had"):
+        with self.assertRaisesRegex(cairn.Error, says("with the parameters that it had")):
             self.restored(state(3, 3, 3), other)
 
     def test_what_an_object_does_not_take(self):

@@ -18,6 +18,7 @@ import torch
 
 import cairn
 import cairn.torch
+from says import says
 
 torch.set_num_threads(1)
 warnings.simplefilter("ignore")  # torch's own
@@ -122,7 +123,7 @@ class Classes(Case):
             for options in ({}, {"strict": False}):
                 error = self.refuses("invalid_argument", "saved by the positions of its parameters, and is restored by "
                                      "their names", manager.restore, number, {"o": by_name}, **options)
-                self.assertIn("the optimizer itself", error.way_out)
+                self.assertIn(says("the optimizer itself"), error.way_out)
                 error = self.refuses("invalid_argument", "saved by the names of its parameters, and is restored by their "
                                      "positions", manager.restore, number + 1, {"o": optimizer}, **options)
                 self.assertIn("cairn.torch.by_name(", error.way_out)
@@ -207,7 +208,7 @@ class Texts(Case):
                        {"model/weight": "model/*"}):
             error = self.refuses("not_found" if "model/weight" in rename else "invalid_argument", "'", manager.restore,
                                  1, {"model": net}, rename=rename, unused="silent")
-            self.assertIn("is at the end of both names", error.way_out)
+            self.assertIn(says("is at the end of both names"), error.way_out)
         manager.save(2, {"a*b": 1})  # which a key may have
         state = {"c*d": 0}
         manager.restore(2, state, rename={"c*d": "a*b"})

@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "cairn/log.hpp"
 #include "io/expect_error.hpp"
+#include "support/says.hpp"
 
 namespace cairn::io {
 namespace {
@@ -356,7 +357,7 @@ TEST_F(Memory, CreateDirectoriesSyncsWhatADeadProcessMade) {
   files.inject({.code = Code::io, .kind = "sync_directory", .path_part = ""});
   create_directories(files, "/x");
   set_log_sink({});
-  EXPECT_THAT(logged, ::testing::HasSubstr("/x exists, but perhaps not durably: cannot sync"));
+  EXPECT_THAT(logged, test::Says("/x exists, but perhaps not durably: cannot sync"));
 }
 
 TEST_F(Memory, ReplaceFileTellsWhenDurabilityIsUnknown) {

@@ -12,6 +12,7 @@
 #include "group/collectives.hpp"
 #include "support/group_kit.hpp"
 #include "support/rounds.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
@@ -76,7 +77,7 @@ TEST_P(ThreadRanks, TheCauseGoesBeforeItsConsequences) {
     });
     ADD_FAILURE() << "nothing was thrown";
   } catch (const std::runtime_error& error) {
-    EXPECT_STREQ(error.what(), "the cause");
+    EXPECT_EQ(error.what(), test::wording("the cause"));
   }
 }
 
@@ -88,7 +89,7 @@ TEST_P(ThreadRanks, AnEndedRankHangsNobody) {
       expect_error([&] { operation(*group); }, Code::communication,
                    AllOf(HasSubstr(cat("rank 2 has ended while rank ", group->rank(),
                                        " waits for it in ", name)),
-                         HasSubstr("it returned or threw before it took part")));
+                         test::Says("it returned or threw before it took part")));
     });
   };
   std::string bytes(8, '?');
@@ -115,8 +116,8 @@ TEST_P(ThreadRanks, ARankThatEndsLaterStillFreesItsWaiters) {
   run(5, [&](SharedGroup group) {
     group->barrier();
     if (group->rank() == 0) return;
-    expect_error([&] { group->barrier(); }, Code::communication, HasSubstr("rank 0 has ended"));
-    expect_error([&] { group->barrier(); }, Code::communication, HasSubstr("rank 0 has ended"));
+    expect_error([&] { group->barrier(); }, Code::communication, test::Says("rank 0 has ended"));
+    expect_error([&] { group->barrier(); }, Code::communication, test::Says("rank 0 has ended"));
   });
 }
 
@@ -142,9 +143,9 @@ TEST_P(ThreadRanks, DeadlocksAreReported) {
     });
     ASSERT_TRUE(error);
     EXPECT_EQ(error->code(), Code::communication);
-    EXPECT_STREQ(error->what(),
-                 "deadlock: no rank can go on (rank 0 in receive for rank 1, "
-                 "rank 1 in receive for rank 0, rank 2 in barrier)");
+    EXPECT_EQ(error->what(),
+              test::wording("deadlock: no rank can go on (rank 0 in receive for rank 1, rank 1 "
+                            "in receive for rank 0, rank 2 in barrier)"));
   });
 }
 
@@ -152,14 +153,14 @@ TEST_P(ThreadRanks, ADeadlockOfThoseWhoAreLeftIsReported) {
   run(3, [&](SharedGroup group) {
     if (group->rank() == 2) return;
     expect_error([&] { group->receive(1 - group->rank()); }, Code::communication,
-                 HasSubstr("deadlock: no rank can go on"));
+                 test::Says("deadlock: no rank can go on"));
   });
 }
 
 TEST_P(ThreadRanks, TwoRanksThatBothSendFirstAreADeadlock) {
   run(2, [&](SharedGroup group) {
     expect_error([&] { group->send(1 - group->rank(), "after you"); }, Code::communication,
-                 HasSubstr("rank 0 in send for rank 1, rank 1 in send for rank 0"));
+                 test::Says("rank 0 in send for rank 1, rank 1 in send for rank 0"));
   });
 }
 
@@ -176,11 +177,11 @@ TEST_P(ThreadRanks, DifferentCollectivesAreReported) {
   });
   ASSERT_TRUE(error);
   EXPECT_THAT(error->what(),
-              AllOf(HasSubstr("ranks call different collectives"), HasSubstr("calls barrier"),
-                    HasSubstr("rank 1 calls all_reduce of 3 values (max)")));
+              AllOf(test::Says("ranks call different collectives"), test::Says("calls barrier"),
+                    test::Says("rank 1 calls all_reduce of 3 values (max)")));
   expect_error(
       [&] { run(2, [&](SharedGroup group) { broadcast_text(*group, "", group->rank()); }); },
-      Code::communication, HasSubstr("calls broadcast from rank"));
+      Code::communication, test::Says("calls broadcast from rank"));
 }
 
 TEST_P(ThreadRanks, AWrongLengthIsReported) {
@@ -196,7 +197,8 @@ TEST_P(ThreadRanks, AWrongLengthIsReported) {
     });
   });
   ASSERT_TRUE(error);
-  EXPECT_STREQ(error->what(), "a message from rank 0 to rank 1 has 3 bytes where 5 were expected");
+  EXPECT_EQ(error->what(),
+            test::wording("a message from rank 0 to rank 1 has 3 bytes where 5 were expected"));
 }
 
 TEST_P(ThreadRanks, AbortEndsAllRanksAndNotTheProcess) {
@@ -208,7 +210,7 @@ TEST_P(ThreadRanks, AbortEndsAllRanksAndNotTheProcess) {
         if (group->rank() == 2) group->abort("the wire is cut");
         group->receive((group->rank() + 1) % 4);
       } catch (const Error& caught) {
-        EXPECT_STREQ(caught.what(), "rank 2 has aborted the job: the wire is cut");
+        EXPECT_EQ(caught.what(), test::wording("rank 2 has aborted the job: the wire is cut"));
         EXPECT_EQ(caught.rank(), 2);
         ++told;
         throw;
@@ -226,7 +228,7 @@ TEST_P(ThreadRanks, OnlyTheRanksThreadMayUseItsGroup) {
     if (group->rank() == 0) left_over = group;
     std::thread([&] {
       expect_error([&] { group->barrier(); }, Code::internal,
-                   HasSubstr("is used outside the thread of that rank"));
+                   test::Says("is used outside the thread of that rank"));
     }).join();
   });
   expect_error([&] { left_over->send(1, ""); }, Code::internal,
@@ -297,7 +299,7 @@ TEST(Nodes, RanksShareNodesInBlocks) {
 TEST(YieldPoint, IsNothingOnOtherThreads) { EXPECT_NO_THROW(yield_point()); }
 
 TEST(YieldPoint, CrashNeedsARank) {
-  expect_error([] { crash(); }, Code::internal, HasSubstr("outside the thread of a rank"));
+  expect_error([] { crash(); }, Code::internal, test::Says("outside the thread of a rank"));
 }
 
 /// Who came by, in order, over yield points and all kinds of operations.
@@ -401,7 +403,7 @@ TEST(Threads, AReductionThatARankNeverBeginsIsAnError) {
       }
       sum->begin(value);  // waits for nobody
       EXPECT_THAT(error_of([&] { sum->end(value); })->what(),
-                  HasSubstr("rank 1 has ended while rank 0 waits for it in reduction"));
+                  test::Says("rank 1 has ended while rank 0 waits for it in reduction"));
       ++told;
     };
     if (throws) {
@@ -424,8 +426,8 @@ TEST(Threads, AReductionAmongOtherCollectivesIsNamed) {
     });
   });
   ASSERT_TRUE(error);
-  EXPECT_THAT(error->what(), HasSubstr("ranks call different collectives"));
-  EXPECT_THAT(error->what(), HasSubstr("reduction of 3 values (sum)"));
+  EXPECT_THAT(error->what(), test::Says("ranks call different collectives"));
+  EXPECT_THAT(error->what(), test::Says("reduction of 3 values (sum)"));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "cairn/bundle.hpp"
 #include "model/runs.hpp"
+#include "support/says.hpp"
 #include "testing/counting.hpp"
 #include "testing/memory.hpp"
 #include "tools/colours.hpp"
@@ -58,16 +59,16 @@ TEST(Selection, SaysWhatIsWrong) {
   const auto message = [&](const char* text) {
     return message_of([&] { parse_selection(text, shape); });
   };
-  EXPECT_THAT(message("10"), HasSubstr("index 10 is outside of a dimension of 10"));
+  EXPECT_THAT(message("10"), test::Says("index 10 is outside of a dimension of 10"));
   EXPECT_THAT(message("-11"), HasSubstr("outside"));
-  EXPECT_THAT(message("1,2,3"), HasSubstr("3 entries for 2 dimensions"));
-  EXPECT_THAT(message("4:4"), HasSubstr("'4:4' is empty"));
-  EXPECT_THAT(message("::-1"), HasSubstr("the step -1 is below 1"));
-  EXPECT_THAT(message("x"), HasSubstr("'x' is no whole number"));
-  EXPECT_THAT(message("1,"), HasSubstr("'' is no whole number"));
-  EXPECT_THAT(message("1:2:3:4"), HasSubstr("more than start, stop and step"));
-  EXPECT_THAT(message("...,..."), HasSubstr("more than one '...'"));
-  EXPECT_THAT(message("99999999999999999999"), HasSubstr("no whole number"));
+  EXPECT_THAT(message("1,2,3"), test::Says("3 entries for 2 dimensions"));
+  EXPECT_THAT(message("4:4"), test::Says("'4:4' is empty"));
+  EXPECT_THAT(message("::-1"), test::Says("the step -1 is below 1"));
+  EXPECT_THAT(message("x"), test::Says("'x' is no whole number"));
+  EXPECT_THAT(message("1,"), test::Says("'' is no whole number"));
+  EXPECT_THAT(message("1:2:3:4"), test::Says("more than start, stop and step"));
+  EXPECT_THAT(message("...,..."), test::Says("more than one '...'"));
+  EXPECT_THAT(message("99999999999999999999"), test::Says("no whole number"));
 }
 
 TEST(Selection, OfManyDimensionsTheLastTwoAreShown) {
@@ -322,13 +323,13 @@ TEST(Colours, RangesThatAreNone) {
   const auto message = [](const char* text, bool is_log) {
     return message_of([&] { parse_range(text, is_log); });
   };
-  EXPECT_THAT(message("1:1", false), HasSubstr("the first number is not below the second"));
-  EXPECT_THAT(message("2:1", false), HasSubstr("not below"));
+  EXPECT_THAT(message("1:1", false), test::Says("the first number is not below the second"));
+  EXPECT_THAT(message("2:1", false), test::Says("not below"));
   EXPECT_THAT(message("1", false), HasSubstr("no ':'"));
-  EXPECT_THAT(message("nan:1", false), HasSubstr("'nan' is no finite number"));
-  EXPECT_THAT(message("0:inf", false), HasSubstr("'inf' is no finite number"));
-  EXPECT_THAT(message(":", false), HasSubstr("'' is no finite number"));
-  EXPECT_THAT(message("0:1", true), HasSubstr("logarithmic scale lies above 0"));
+  EXPECT_THAT(message("nan:1", false), test::Says("'nan' is no finite number"));
+  EXPECT_THAT(message("0:inf", false), test::Says("'inf' is no finite number"));
+  EXPECT_THAT(message(":", false), test::Says("'' is no finite number"));
+  EXPECT_THAT(message("0:1", true), test::Says("logarithmic scale lies above 0"));
 }
 
 TEST(Colours, TicksAreRoundAndToldApart) {

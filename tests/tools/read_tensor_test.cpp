@@ -6,6 +6,7 @@
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
 #include "support/sample_state.hpp"
+#include "support/says.hpp"
 #include "testing/memory.hpp"
 #include "testing/threads.hpp"
 #include "tools/read_tensor.hpp"
@@ -107,16 +108,16 @@ TEST_F(ReadTensor, RefusesWhatItCannotGive) {
     }
     return "no error";
   };
-  EXPECT_THAT(message(tensor, {{30}, {8}}), HasSubstr("is no part of tensor 'v' [37]"));
-  EXPECT_THAT(message(tensor, {{0, 0}, {1, 1}}), HasSubstr("is no part of tensor 'v' [37]"));
+  EXPECT_THAT(message(tensor, {{30}, {8}}), test::Says("is no part of tensor 'v' [37]"));
+  EXPECT_THAT(message(tensor, {{0, 0}, {1, 1}}), test::Says("is no part of tensor 'v' [37]"));
   auto other = tensor;
   other.dtype = DType::variant;
   EXPECT_THAT(message(other, {{0}, {1}}), HasSubstr("is a variant"));
   other.dtype = DType::string;
-  EXPECT_THAT(message(other, {{0}, {1}}), HasSubstr("holds strings"));
+  EXPECT_THAT(message(other, {{0}, {1}}), test::Says("holds strings"));
   other = tensor;
   other.problem = "it is odd";
-  EXPECT_THAT(message(other, {{0}, {1}}), HasSubstr("cannot be read: /run/ckpt-1 (it is odd)"));
+  EXPECT_THAT(message(other, {{0}, {1}}), test::Says("cannot be read: /run/ckpt-1 (it is odd)"));
   EXPECT_THROW(read_string_box({*files_, contents}, tensor, {{0}, {1}}), Error);
 }
 

@@ -10,6 +10,7 @@
 #include "store/commit/names.hpp"
 #include "store/commit/sequences.hpp"
 #include "store/directory/catalog.hpp"
+#include "support/says.hpp"
 #include "tools/repair_kit.hpp"
 
 namespace cairn {
@@ -26,13 +27,13 @@ TEST_F(Repairs, AnIndexOfAnotherStepGoesAndNoData) {
   const auto good = take(files_);
   copy(files_, "ckpt-4.index", "ckpt-2.index");
   EXPECT_EQ(values(files_, 2), (Values{std::nullopt, std::nullopt}));
-  test::expect_error(Code::data_loss, HasSubstr("verify --repair puts the index back"), [&] {
+  test::expect_error(Code::data_loss, test::Says("verify --repair puts the index back"), [&] {
     Both job(files_, options_);
     job.manager.restore(2, job.state);
   });
   EXPECT_EQ(latest(files_), 4);
   const auto repaired = repair(files_, "/run/ckpt-2");
-  EXPECT_THAT(repaired.done, ElementsAre(HasSubstr("ckpt-2.index was put back")));
+  EXPECT_THAT(repaired.done, ElementsAre(test::Says("ckpt-2.index was put back")));
   EXPECT_THAT(repaired.left, IsEmpty());
   EXPECT_EQ(repaired.after.verdict(), Verdict::whole);
   EXPECT_THAT(changed(files_, good), IsEmpty());
@@ -78,7 +79,7 @@ TEST_F(Repairs, OfSeveralSavesTheLastOne) {
       }
       const auto repaired = repair(files_, "/run/ckpt-2");
       if (missing == gone.size() - 1) {
-        EXPECT_THAT(repaired.left, ElementsAre(HasSubstr("is of several saves")));
+        EXPECT_THAT(repaired.left, ElementsAre(test::Says("is of several saves")));
       } else {
         EXPECT_THAT(repaired.left, IsEmpty());
         EXPECT_EQ(bytes(files_, "ckpt-2.index"), good.at("ckpt-2.index"));
@@ -98,8 +99,8 @@ TEST_F(Repairs, AnIndexThatIsNowhereElseIsKept) {
   remove(files_, "ckpt-4.data-00002-of-00003");
   EXPECT_EQ(repair(files_, "/run/ckpt-4").after.verdict(), Verdict::damaged);
   const auto repaired = repair(files_, "/run/ckpt-2");
-  EXPECT_THAT(repaired.done, ElementsAre(HasSubstr("ckpt-2.index was put back"),
-                                         HasSubstr("is ckpt-2.index.replaced")));
+  EXPECT_THAT(repaired.done, ElementsAre(test::Says("ckpt-2.index was put back"),
+                                         test::Says("is ckpt-2.index.replaced")));
   EXPECT_EQ(bytes(files_, "ckpt-2.index.replaced"), good.at("ckpt-4.index"));
   EXPECT_EQ(latest(files_), 2);
   files_->rename("/run/ckpt-2.index.replaced", "/run/ckpt-4.index");
@@ -124,33 +125,33 @@ TEST_F(Repairs, NothingIsReplacedWhereTheMetadataDoNotFit) {
   copy(files_, "ckpt-4.index", "ckpt-2.index");
   flip(files_, "ckpt-2.data-00002-of-00003", 20);
   is_left("the index of another, and damaged metadata",
-          ElementsAre(HasSubstr("data-00000-of-00003 is damaged, missing or another"),
-                      HasSubstr("data-00001-of-00003 is damaged, missing or another"),
-                      HasSubstr("nothing is taken from others")));
+          ElementsAre(test::Says("data-00000-of-00003 is damaged, missing or another"),
+                      test::Says("data-00001-of-00003 is damaged, missing or another"),
+                      test::Says("nothing is taken from others")));
   // All but the metadata is another's.
   copy(files_, "ckpt-4.index", "ckpt-2.index");
   copy(files_, "ckpt-4.data-00000-of-00003", "ckpt-2.data-00000-of-00003");
   copy(files_, "ckpt-4.data-00001-of-00003", "ckpt-2.data-00001-of-00003");
   EXPECT_EQ(values(files_, 2), (Values{std::nullopt, std::nullopt}));
   is_left("index and data of another",
-          ElementsAre(HasSubstr("holds what belongs to the index that stands there"),
-                      HasSubstr("holds what belongs to the index that stands there")));
+          ElementsAre(test::Says("holds what belongs to the index that stands there"),
+                      test::Says("holds what belongs to the index that stands there")));
   // And the metadata are lost.
   copy(files_, "ckpt-4.index", "ckpt-2.index");
   copy(files_, "ckpt-4.data-00000-of-00003", "ckpt-2.data-00000-of-00003");
   copy(files_, "ckpt-4.data-00001-of-00003", "ckpt-2.data-00001-of-00003");
   remove(files_, "ckpt-2.data-00002-of-00003");
   is_left("index and data of another, without metadata",
-          ElementsAre(HasSubstr("its index is that of ckpt-4")));
+          ElementsAre(test::Says("its index is that of ckpt-4")));
   for (const auto* file :
        {"index", "data-00000-of-00003", "data-00001-of-00003", "data-00002-of-00003"}) {
     copy(files_, cat("ckpt-4.", file), cat("ckpt-2.", file));
   }
   EXPECT_EQ(values(files_, 2), (Values{std::nullopt, std::nullopt}));
-  is_left("all of another", ElementsAre(HasSubstr("it holds ckpt-4")));
+  is_left("all of another", ElementsAre(test::Says("it holds ckpt-4")));
   copy(files_, "ckpt-4.data-00002-of-00003", "ckpt-2.data-00002-of-00003");
   EXPECT_EQ(values(files_, 2), right(2)) << "the name is all that says so";
-  is_left("the metadata of another", ElementsAre(HasSubstr("holds what belongs to ckpt-4")));
+  is_left("the metadata of another", ElementsAre(test::Says("holds what belongs to ckpt-4")));
 }
 
 TEST_F(Repairs, WithoutAWholeCheckpointAllIsAsItWas) {
@@ -158,7 +159,7 @@ TEST_F(Repairs, WithoutAWholeCheckpointAllIsAsItWas) {
   copy(files_, "ckpt-4.index", "ckpt-2.index");
   flip(files_, "ckpt-2.data-00000-of-00003", 20);  // "u", which no other has
   auto bad = take(files_);
-  EXPECT_THAT(repair(files_, "/run/ckpt-2").left, ElementsAre(HasSubstr("no other checkpoint")));
+  EXPECT_THAT(repair(files_, "/run/ckpt-2").left, ElementsAre(test::Says("no other checkpoint")));
   EXPECT_THAT(changed(files_, bad), IsEmpty());
   // "v" alone could be had from step 1.
   flip(files_, "ckpt-2.data-00001-of-00003", 20);
@@ -175,7 +176,7 @@ TEST_F(Repairs, DataThatChangedPlacesStay) {
   exchange(files_, "ckpt-2.data-00001-of-00003", "ckpt-4.data-00001-of-00003");
   const auto bad = take(files_);
   EXPECT_THAT(repair(files_, "/run/ckpt-2").left,
-              ElementsAre(HasSubstr("holds what belongs to ckpt-4.data-00001-of-00003")));
+              ElementsAre(test::Says("holds what belongs to ckpt-4.data-00001-of-00003")));
   EXPECT_THAT(changed(files_, bad), IsEmpty());
   // A mere copy of what the other has is replaced.
   put(files_, "ckpt-4.data-00001-of-00003", bad.at("ckpt-2.data-00001-of-00003"));
@@ -191,8 +192,8 @@ TEST_F(Repairs, AnIndexThatIsMissingIsPutBackBesideDamage) {
     if (removed) remove(files_, "ckpt-4.index");
     if (!removed) flip(files_, "ckpt-4.index", 9);
     const auto repaired = repair(files_, "/run/ckpt-4");
-    EXPECT_THAT(repaired.done, ElementsAre(HasSubstr("ckpt-4.index was put back")));
-    EXPECT_THAT(repaired.left, ElementsAre(HasSubstr("data-00000-of-00003 is damaged")));
+    EXPECT_THAT(repaired.done, ElementsAre(test::Says("ckpt-4.index was put back")));
+    EXPECT_THAT(repaired.left, ElementsAre(test::Says("data-00000-of-00003 is damaged")));
     EXPECT_EQ(bytes(files_, "ckpt-4.index"), index);
     EXPECT_EQ(values(files_, 4), (Values{std::nullopt, 1.0}));
   }
@@ -218,7 +219,7 @@ TEST_F(Repairs, LostMetadataAreWrittenAnew) {
       EXPECT_EQ(latest(files_), step == 5 ? 4 : 5) << "it is taken last";
       const auto repaired = repair(files_, cat("/run/ckpt-", step));
       EXPECT_THAT(repaired.done,
-                  ElementsAre(HasSubstr(".index was written anew"),
+                  ElementsAre(test::Says(".index was written anew"),
                               HasSubstr(cat("step ", step, ", commit ", sequence, ";"))));
       EXPECT_THAT(repaired.left, IsEmpty());
       EXPECT_EQ(repaired.after.verdict(), Verdict::whole);
@@ -268,7 +269,7 @@ TEST_F(Repairs, OfASparseTensorNoMetadataAreMadeUp) {
   CheckpointManager(serial_group(), "/run", options_).save(1, state);
   const auto names = names_of(*files_, "ckpt-1.data-");
   remove(files_, names.back());
-  EXPECT_THAT(repair(files_, "/run/ckpt-1").left, ElementsAre(HasSubstr("is stored in part")));
+  EXPECT_THAT(repair(files_, "/run/ckpt-1").left, ElementsAre(test::Says("is stored in part")));
 }
 
 TEST_F(Repairs, PinsHoldForWhatWasRepaired) {
@@ -319,7 +320,7 @@ TEST_F(Repairs, OfACheckpointWithoutANumberTheNoteDecides) {
     if (!noted) continue;
     flip(files_, "one.data-00000-of-00002", 3);
     copy(files_, "two.index", "one.index");
-    EXPECT_THAT(repair(files_, "/run/one").left, ElementsAre(HasSubstr("no other checkpoint")));
+    EXPECT_THAT(repair(files_, "/run/one").left, ElementsAre(test::Says("no other checkpoint")));
     flip(files_, "one.data-00000-of-00002", 3);
   }
 }

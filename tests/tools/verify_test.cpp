@@ -15,6 +15,7 @@
 #include "store/contents/contents_reader.hpp"
 #include "store/contents/seal.hpp"
 #include "support/sample_state.hpp"
+#include "support/says.hpp"
 #include "testing/memory.hpp"
 #include "testing/threads.hpp"
 #include "tools/verify.hpp"
@@ -169,12 +170,12 @@ TEST_F(Verify, GapsMustBeZero) {
   ASSERT_EQ(checked.findings.size(), 1u) << words(checked);
   EXPECT_EQ(checked.verdict(), Verdict::damaged);
   EXPECT_EQ(checked.findings[0].offset, 40);
-  EXPECT_THAT(checked.findings[0].what, HasSubstr("the gap is 10..63"));
+  EXPECT_THAT(checked.findings[0].what, test::Says("the gap is 10..63"));
   data[40] = 0;
   forge(tensors, data.substr(0, 75));
   checked = verify();
   ASSERT_EQ(checked.findings.size(), 1u) << words(checked);
-  EXPECT_THAT(checked.findings[0].what, HasSubstr("1 bytes at the end belong to no tensor"));
+  EXPECT_THAT(checked.findings[0].what, test::Says("1 bytes at the end belong to no tensor"));
   EXPECT_EQ(checked.findings[0].offset, 74);
 }
 
@@ -190,7 +191,7 @@ TEST_F(Verify, DamagedMetadataAreToldOnce) {
     replace(path, bytes);
     const auto checked = verify();
     ASSERT_EQ(checked.findings.size(), 1u) << words(checked);
-    EXPECT_THAT(checked.findings[0].what, HasSubstr("the metadata of the save: "));
+    EXPECT_THAT(checked.findings[0].what, test::Says("the metadata of the save: "));
     EXPECT_EQ(checked.findings[0].file, path.string());
     EXPECT_EQ(checked.findings[0].offset, slice.offset);
   }
@@ -204,14 +205,14 @@ TEST_F(Verify, PartsOfATensorAreDamageInOursAndANoteElsewhere) {
   forge({tensor}, data);
   auto checked = verify();
   EXPECT_EQ(checked.verdict(), Verdict::damaged);
-  EXPECT_THAT(words(checked), HasSubstr("rows 10..19 is in no stored slice"));
+  EXPECT_THAT(words(checked), test::Says("rows 10..19 is in no stored slice"));
   // The same without metadata: another program's.
   replace("/run/ckpt-5.index", bundle::build_index(1, {tensor}));
   replace("/run/ckpt-5.data-00000-of-00001", data + "more");
   checked = verify();
   EXPECT_EQ(checked.verdict(), Verdict::whole) << words(checked);
   ASSERT_EQ(checked.findings.size(), 2u) << words(checked);
-  EXPECT_THAT(checked.findings[0].what, HasSubstr("rows 10..19 is in no stored slice"));
+  EXPECT_THAT(checked.findings[0].what, test::Says("rows 10..19 is in no stored slice"));
   EXPECT_EQ(checked.findings[1].what, "4 bytes belong to no tensor");
 }
 
@@ -260,13 +261,13 @@ TEST_F(Verify, AnHdf5FileIsOneDataFile) {
   io::write_file(*files_, "/run/ckpt-5.h5", table + seal);
   const auto checked = verify();
   EXPECT_EQ(checked.verdict(), Verdict::damaged);
-  EXPECT_THAT(words(checked), HasSubstr("it speaks of 2147483647 data files"));
+  EXPECT_THAT(words(checked), test::Says("it speaks of 2147483647 data files"));
 }
 
 TEST_F(Verify, WhoNamesAFileIsToldThePrefix) {
   save();
   const auto checked = verify_checkpoint({*files_, prefix_.string() + ".index"});
-  EXPECT_THAT(words(checked), HasSubstr("Give its prefix: /run/ckpt-5 "));
+  EXPECT_THAT(words(checked), test::Says("Give its prefix: /run/ckpt-5 "));
 }
 
 TEST_F(Verify, ProgressEndsAtTheTotal) {

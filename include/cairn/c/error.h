@@ -3,6 +3,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cairn/version_macros.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -96,7 +98,7 @@ cairn_dtype cairn_dtype_from_name(const char* name);
 /** Bytes of one element; 0 for CAIRN_STRING and for what is no dtype. */
 size_t cairn_dtype_size(cairn_dtype dtype);
 
-/** Of the library, "0.1.0". */
+/** Of the library, "0.1.0"; cairn/version_macros.h has that of the headers. */
 const char* cairn_version(void);
 /** The name of something that it was built with, such as "mpi", and what it is; NULL from the last
  * on. Texts stay. */

@@ -39,7 +39,7 @@ struct DataFiles {
   DirectIo direct_io = DirectIo::automatic;
   /// Devices that new files are laid over (io::FileSystem::spread); 0: as the directory says.
   int stripes = 0;
-  bool stripes_yield = false;    ///< to a layout that somebody has chosen
+  bool stripes_yield = false;  ///< to a layout that somebody has chosen
 };
 
 /// The index of a checkpoint that is gone, durably so, in the staging directory: what the index of

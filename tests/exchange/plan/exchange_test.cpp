@@ -8,6 +8,7 @@
 #include "cairn/error.hpp"
 #include "exchange/plan/problems.hpp"
 #include "support/rounds.hpp"
+#include "support/says.hpp"
 
 namespace cairn::plan {
 namespace {
@@ -226,9 +227,9 @@ TEST(Exchange, WhoActsForOthersActsForItself) {
   const auto plan = [](const std::vector<int>& served_by) {
     return [=] { plan_exchange({}, {}, 3, 64, Packing::one_chunk, served_by); };
   };
-  EXPECT_THAT(plan({0, 0}), ThrowsMessage<Error>(HasSubstr("nobody to acquire for rank 2")));
-  EXPECT_THAT(plan({1, 0, 0}), ThrowsMessage<Error>(HasSubstr("served by rank 1")));
-  EXPECT_THAT(plan({0, 0, 3}), ThrowsMessage<Error>(HasSubstr("served by rank 3")));
+  EXPECT_THAT(plan({0, 0}), ThrowsMessage<Error>(test::Says("nobody to acquire for rank 2")));
+  EXPECT_THAT(plan({1, 0, 0}), ThrowsMessage<Error>(test::Says("served by rank 1")));
+  EXPECT_THAT(plan({0, 0, 3}), ThrowsMessage<Error>(test::Says("served by rank 3")));
 }
 
 /// One tensor of rows, cut for some ranks on one side and for others on the other.
@@ -419,19 +420,19 @@ TEST(Exchange, RefusesRanksThatAreNone) {
       [&] {
         plan_exchange({{0, box, 1, 2}}, {}, 2, 64);
       },
-      ThrowsMessage<Error>(HasSubstr("among 2 ranks has a source on rank 2")));
+      ThrowsMessage<Error>(test::Says("among 2 ranks has a source on rank 2")));
   EXPECT_THAT(
       [&] {
         plan_exchange({}, {{0, box, -1, 0}}, 2, 64);
       },
-      ThrowsMessage<Error>(HasSubstr("among 2 ranks has a target on rank -1")));
+      ThrowsMessage<Error>(test::Says("among 2 ranks has a target on rank -1")));
   EXPECT_THAT([&] { plan_exchange({}, {}, 0, 64); },
               ThrowsMessage<Error>(HasSubstr("among 0 ranks")));
   EXPECT_THAT(
       [&] {
         plan_exchange({{0, box, 1, -1}}, {}, 2, 0);
       },
-      ThrowsMessage<Error>(HasSubstr("chunks of 0 bytes")));
+      ThrowsMessage<Error>(test::Says("chunks of 0 bytes")));
 }
 
 }  // namespace

@@ -8,12 +8,12 @@
 
 #include "cairn/error.hpp"
 #include "support/rounds.hpp"
+#include "support/says.hpp"
 
 namespace cairn::plan {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::ThrowsMessage;
 
@@ -48,7 +48,7 @@ TEST(IoRanks, ACountBelowOneIsRefused) {
       [] {
         choose_io_ranks({0, 0}, IoRanks::count(0));
       },
-      ThrowsMessage<Error>(HasSubstr("IoRanks::ranks is 0")));
+      ThrowsMessage<Error>(test::Says("IoRanks::ranks is 0")));
 }
 
 TEST(IoRanks, AutomaticOnesAreNoMoreThanTheFilesThatMayBe) {
@@ -127,7 +127,7 @@ TEST(DealFiles, LessThanNoneIsRefused) {
       [] {
         deal_files({0, 0}, -1);
       },
-      ThrowsMessage<Error>(HasSubstr("MpiIoOptions::files is -1")));
+      ThrowsMessage<Error>(test::Says("MpiIoOptions::files is -1")));
 }
 
 TEST(DealFiles, RandomNodesStayTogether) {

@@ -10,6 +10,7 @@
 #include "cairn/sharding.hpp"
 #include "exchange/sharding/decompositions.hpp"
 #include "support/rounds.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
@@ -119,7 +120,7 @@ TEST_F(MaxShardSize, ManyBytesTakeNoTime) {
                                      make("v", DType::int8, {std::int64_t{1} << 62}),
                                      make("w", DType::int8, {std::int64_t{1} << 62})});
       },
-      ThrowsMessage<Error>(HasSubstr("more than 2^63 bytes, up to tensor 'w'")));
+      ThrowsMessage<Error>(test::Says("more than 2^63 bytes, up to tensor 'w'")));
 }
 
 TEST_F(MaxShardSize, CutsNoMoreThanTheNumberOfShardsAsksFor) {
@@ -147,7 +148,7 @@ TEST_F(MaxShardSize, NamesAnElementThatIsTooLarge) {
       ThrowsMessage<Error>(StartsWith("tensor 'z': one element (complex128, 16 bytes) is larger "
                                       "than a shard may be: 8 bytes (")));
   EXPECT_THAT([] { MaxShardSizePolicy(1)({make("h", DType::float16, {})}); },
-              ThrowsMessage<Error>(HasSubstr("one element (float16, 2 bytes)")));
+              ThrowsMessage<Error>(test::Says("one element (float16, 2 bytes)")));
   EXPECT_EQ(MaxShardSizePolicy(8)({make("none", DType::complex128, {3, 0})}).size(), 1u)
       << "no element, nothing too large";
 }
@@ -183,7 +184,7 @@ TEST_F(MaxShardSize, WhatTensorFlowCannotAssembleIsWholeAndAloneWithAWarning) {
                 AllOf(StartsWith(cat("tensor 'w' (", bytes, " bytes of ", dtype_name(dtype),
                                      ") is larger than a shard's limit of 64 bytes. It gets a "
                                      "shard of its own")),
-                      HasSubstr("TensorFlow cannot assemble its dtype from slices")));
+                      test::Says("TensorFlow cannot assemble its dtype from slices")));
     fresh(given);
     EXPECT_EQ(warnings_.size(), 1u) << "once a key";
   }
@@ -200,7 +201,7 @@ TEST_F(MaxShardSize, ManyOversizeTensorsAreOneWarning) {
               AllOf(StartsWith("5 tensors are larger than a shard's limit of 64 bytes: 'h0' (200 "
                                "bytes of float16), 'h1' (200 bytes of float16), 'h2' (200 bytes of "
                                "float16) and 2 more. "),
-                    HasSubstr("Each gets a shard of its own")));
+                    test::Says("Each gets a shard of its own")));
   given.push_back(make("k", DType::uint64, {9}));
   policy(given);
   ASSERT_EQ(warnings_.size(), 2u);
@@ -392,7 +393,7 @@ TEST_F(MaxShardSize, KeepsItsPromisesForHardShapes) {
     const MaxShardSizePolicy policy(limit);
     if (too_large) {
       ++refused;
-      ASSERT_THAT([&] { policy(given); }, ThrowsMessage<Error>(HasSubstr("one element (")));
+      ASSERT_THAT([&] { policy(given); }, ThrowsMessage<Error>(test::Says("one element (")));
       continue;
     }
     const auto shards = policy(given);

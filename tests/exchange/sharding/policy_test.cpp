@@ -4,11 +4,11 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/sharding.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
 
-using testing::HasSubstr;
 using testing::ThrowsMessage;
 
 ShardableTensor matrix() {
@@ -40,7 +40,7 @@ TEST(PieceOf, RefusesWhatIsNoPart) {
                           Box{{2, 0}, {-1, 6}}, Box{{0, 0}, {8, 6}}}) {
     EXPECT_THAT([&] { piece_of(matrix(), part); },
                 ThrowsMessage<Error>(
-                    HasSubstr("tensor 'u': the slice rows 2..5 × 0..5 cannot be cut to ")));
+                    test::Says("tensor 'u': the slice rows 2..5 × 0..5 cannot be cut to ")));
   }
   auto words = matrix();
   words.dtype = DType::string;
@@ -48,7 +48,7 @@ TEST(PieceOf, RefusesWhatIsNoPart) {
       [&] {
         piece_of(words, {{2, 0}, {1, 6}});
       },
-      ThrowsMessage<Error>(HasSubstr("(string tensors are stored whole)")));
+      ThrowsMessage<Error>(test::Says("(string tensors are stored whole)")));
   words.bytes = 1234;
   EXPECT_EQ(piece_of(words, words.slice).bytes, 1234) << "all of it is no cut";
 }
@@ -58,7 +58,7 @@ TEST(AddTo, FilesUnderKeyAndSliceOnce) {
   add_to(shard, matrix());
   EXPECT_EQ(shard.at("u").at(matrix().slice).owner, 3u);
   EXPECT_THAT([&] { add_to(shard, matrix()); },
-              ThrowsMessage<Error>(HasSubstr("'u', slice \"8 6 2,4:0,6\" is given twice")));
+              ThrowsMessage<Error>(test::Says("'u', slice \"8 6 2,4:0,6\" is given twice")));
   EXPECT_EQ(shard.at("u").size(), 1u);
 }
 

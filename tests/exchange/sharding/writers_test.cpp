@@ -8,13 +8,13 @@
 #include "exchange/coverage.hpp"
 #include "exchange/sharding/decompositions.hpp"
 #include "support/rounds.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
 
 using boxes::Random;
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::ThrowsMessage;
 
 HeldSlice held(std::int64_t start, std::int64_t extent, const std::vector<int>& ranks) {
@@ -182,12 +182,12 @@ TEST(ChooseWriters, RefusesHoldersThatAreNoRanks) {
       [] {
         choose_writers({{"u", DType::int8, {4}, {held(0, 4, {7})}}}, 4);
       },
-      ThrowsMessage<Error>(HasSubstr("tensor 'u' is held by rank 7 of 4")));
+      ThrowsMessage<Error>(test::Says("tensor 'u' is held by rank 7 of 4")));
   EXPECT_THAT(
       [] {
         choose_writers({{"u", DType::int8, {4}, {held(0, 4, {})}}}, 4);
       },
-      ThrowsMessage<Error>(HasSubstr("has no holder")));
+      ThrowsMessage<Error>(test::Says("has no holder")));
 }
 
 }  // namespace

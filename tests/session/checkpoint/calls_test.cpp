@@ -10,6 +10,7 @@
 #include "cairn/sharded_save.hpp"
 #include "group/call_group.hpp"
 #include "support/manager_kit.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
@@ -59,7 +60,7 @@ class Calls : public Manager {
           SCOPED_TRACE(cat(one, " and ", other));
           const auto& mine = rank.group->rank() == last ? other_call : call;
           const auto said =
-              AllOf(HasSubstr("ranks are in different calls: "),
+              AllOf(test::Says("ranks are in different calls: "),
                     HasSubstr(cat(ranks_but_last(size), ": ", one)),
                     HasSubstr(cat("rank ", last, ": ", other)), HasSubstr("of 'ckpt' in /run"));
           test::expect_error(Code::disagreement, said, [&] { mine(rank); });
@@ -118,7 +119,7 @@ TEST_P(Calls, OfAnotherThread) {
     options.hooks.before_save.emplace_back([&](std::int64_t) { std::thread(intrude).join(); });
     CheckpointManager manager(rank.group, "/other", options);
     intrude = [&] {
-      const auto said = AllOf(HasSubstr("another thread"), HasSubstr("of 'ckpt' in /other"));
+      const auto said = AllOf(test::Says("another thread"), HasSubstr("of 'ckpt' in /other"));
       test::expect_error(Code::busy, said, [&] { manager.save(2, rank.state); });
       test::expect_error(Code::busy, said, [&] { manager.should_stop(); });
     };
@@ -258,7 +259,7 @@ TEST_P(Calls, AreKnownByTheWholeSum) {
     turn.end(ones);
     EXPECT_EQ(ones, more);
     // One that is in no call of a name is in none of the others'.
-    test::expect_error(Code::disagreement, HasSubstr("rank 0: a collective call"), [&] {
+    test::expect_error(Code::disagreement, test::Says("rank 0: a collective call"), [&] {
       if (group->rank() == 0) return group->meet();
       guarded(*group, "a call", [&] { group->meet(); });
     });

@@ -11,6 +11,7 @@
 #include "cairn/log.hpp"
 #include "io/expect_error.hpp"
 #include "store/commit/state_file.hpp"
+#include "support/says.hpp"
 #include "testing/memory.hpp"
 #include "testing/threads.hpp"
 
@@ -18,7 +19,6 @@ namespace cairn {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 class Faces : public ::testing::TestWithParam<int> {
@@ -398,7 +398,7 @@ TEST(LoadStatusWarning, SpeaksOnceOnRankZeroUnlessExpected) {
     { const auto ignored = checkpoint.read("/run/x"); }
   });
   set_log_sink(nullptr);
-  EXPECT_THAT(said, ElementsAre(HasSubstr("1 keys of /run/x were not used: 'b'")));
+  EXPECT_THAT(said, ElementsAre(test::Says("1 keys of /run/x were not used: 'b'")));
 }
 
 }  // namespace

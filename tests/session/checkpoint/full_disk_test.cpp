@@ -8,6 +8,7 @@
 #include "store/commit/names.hpp"
 #include "store/commit/ownership.hpp"
 #include "support/memory_run.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
@@ -79,7 +80,7 @@ TEST_P(FullDisk, AnOwnerRestoresPinsAndLaterSaves) {
     job([&](Rank& rank) {
       EXPECT_EQ(rank.latest(), 20);
       if (turn == 0) rank.manager.pin(10);
-      test::expect_error(Code::no_space, HasSubstr("cairn gc /run --max-to-keep N"),
+      test::expect_error(Code::no_space, test::Says("cairn gc /run --max-to-keep N"),
                          [&] { rank.save(30); });
       EXPECT_THAT(rank.steps(), ElementsAre(10, 20));
       EXPECT_TRUE(rank.manager.steps()[0].pinned);
@@ -101,7 +102,8 @@ TEST_P(FullDisk, WithoutRoomForItsRecordAJobRestoresAndLaterSaves) {
   remove_rooms();
   fill();
   job([&](Rank& rank) {
-    const auto no_room = AllOf(HasSubstr("owner.tmp-"), HasSubstr("cairn gc /run --max-to-keep N"));
+    const auto no_room =
+        AllOf(HasSubstr("owner.tmp-"), test::Says("cairn gc /run --max-to-keep N"));
     EXPECT_EQ(rank.latest(), 20);
     EXPECT_THAT(rank.steps(), ElementsAre(10, 20));
     for (int turn = 0; turn < 2; ++turn) {
@@ -120,7 +122,7 @@ TEST_P(FullDisk, WithoutRoomForItsRecordAJobRestoresAndLaterSaves) {
     rank.manager.save_async(40, rank.state);
     rank.manager.wait();
   });
-  EXPECT_THAT(log_, HasSubstr("this job can restore, and not save: "));
+  EXPECT_THAT(log_, test::Says("this job can restore, and not save: "));
   job([&](Rank& rank) {
     EXPECT_EQ(rank.latest(), 40);
     EXPECT_THAT(rank.steps(), ElementsAre(10, 20, 30, 40));
@@ -139,7 +141,7 @@ TEST_P(FullDisk, WhoeverOwnsTheDirectoryByThenKeepsIt) {
       files_->clear_faults();
       other.emplace(commit::Ownership::take(files_, "/run", 0));
     });
-    test::expect_error(Code::busy, HasSubstr("in use"), [&] { rank.save(20); });
+    test::expect_error(Code::busy, test::Says("in use"), [&] { rank.save(20); });
     EXPECT_EQ(rank.latest(), 10);
     alone(rank, [&] { other.reset(); });
     rank.save(20);
@@ -169,7 +171,7 @@ TEST_P(FullDisk, WhatCannotBeRecoveredForLackOfRoomIsRead) {
     const auto report = rank.manager.restore_latest(rank.state);
     ASSERT_TRUE(report);
     EXPECT_EQ(report->step, 20);
-    EXPECT_THAT(report->skipped, ElementsAre(HasSubstr("step 30: it was written")));
+    EXPECT_THAT(report->skipped, ElementsAre(test::Says("step 30: it was written")));
     test::expect_error(Code::no_space, HasSubstr("_kept_"), [&] { rank.save(40); });
     // As a reader it keeps nobody from the directory.
     alone(rank, [&] { commit::Ownership::take(files_, "/run", 0).check(); });
@@ -197,7 +199,7 @@ TEST_P(FullDisk, AWrittenSaveIsCompletedWhenThereIsRoom) {
       EXPECT_EQ(report->step, 20);
       EXPECT_THAT(
           report->skipped,
-          ElementsAre(HasSubstr("step 30: it was written, and is completed when there is")));
+          ElementsAre(test::Says("step 30: it was written, and is completed when there is")));
     });
     files_->clear_faults();
     job([&](Rank& rank) {

@@ -8,6 +8,7 @@
 #include "cairn/checkpoint.hpp"
 #include "cairn/checkpoints_iterator.hpp"
 #include "support/memory_run.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
@@ -249,7 +250,7 @@ TEST_P(Habits, OptionsOfOneCall) {
                        [&] { checkpoint.save("/run/ckpt", {.overwrite = low}); });
     const auto named =
         sharding_policy(low ? "a" : "b", [](const auto&) { return std::vector<Shard>(); });
-    test::expect_error(Code::disagreement, HasSubstr("the sharding policy"),
+    test::expect_error(Code::disagreement, test::Says("the sharding policy"),
                        [&] { checkpoint.save("/run/ckpt", {.policy = named}); });
     test::expect_error(Code::sharding, HasSubstr("a"), [&] {
       checkpoint.save("/run/ckpt", {.policy = sharding_policy("drops all", [](const auto&) {
@@ -315,7 +316,7 @@ TEST(HabitsAlone, APolicyOfAFunctionAndATensorAsText) {
   EXPECT_EQ((*policy)({tensor}).size(), 1u);
   EXPECT_FALSE(
       sharding_policy("p", [](const auto&) { return std::vector<Shard>(); })->parameters());
-  test::expect_error(Code::invalid_argument, HasSubstr("'none' has no function"),
+  test::expect_error(Code::invalid_argument, test::Says("'none' has no function"),
                      [] { sharding_policy("none", nullptr); });
 }
 

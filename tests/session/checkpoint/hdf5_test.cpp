@@ -10,6 +10,7 @@
 #include "store/contents/contents_reader.hpp"
 #include "store/contents/read_holders.hpp"
 #include "support/sample_state.hpp"
+#include "support/says.hpp"
 #include "testing/memory.hpp"
 #include "testing/threads.hpp"
 #include "tools/read_tensor.hpp"
@@ -19,8 +20,7 @@ namespace cairn {
 namespace {
 
 using test::Sample;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using testing::ElementsAre, testing::HasSubstr;
 using testing::Not;
 
 class Hdf5 : public testing::Test {
@@ -151,12 +151,12 @@ TEST_F(Hdf5, TakesOptionsThatFitIt) {
   };
   auto options = options_;
   options.write.atomic_rename = false;
-  EXPECT_THAT(refused(options), HasSubstr("its commit is a rename"));
+  EXPECT_THAT(refused(options), test::Says("its commit is a rename"));
   fresh();
   options = options_;
   const auto none = [](const std::string&) { return std::vector<std::string>{}; };
   options.hooks.savers.push_back({"one", none, [](const std::string&) {}});
-  EXPECT_THAT(refused(options), HasSubstr("registered savers"));
+  EXPECT_THAT(refused(options), test::Says("registered savers"));
   EXPECT_EQ(refused(options_), "");
 }
 
@@ -330,7 +330,7 @@ TEST_F(Hdf5, FilesOfOthersAreNeitherListedNorReplaced) {
     FAIL() << "saved";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::already_exists);
-    EXPECT_THAT(error.what(), HasSubstr("Cairn did not write it"));
+    EXPECT_THAT(error.what(), test::Says("Cairn did not write it"));
   }
   EXPECT_EQ(text_of("/run/ckpt-2.h5"), foreign);
   try {
@@ -338,7 +338,7 @@ TEST_F(Hdf5, FilesOfOthersAreNeitherListedNorReplaced) {
     FAIL() << "restored";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::not_found);
-    EXPECT_THAT(error.what(), HasSubstr("none that Cairn wrote"));
+    EXPECT_THAT(error.what(), test::Says("none that Cairn wrote"));
   }
 }
 
@@ -399,7 +399,7 @@ TEST_F(Hdf5, ADamagedTableIsFoundByItsOwnChecksum) {
       FAIL() << "restored";
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), Code::data_loss);
-      EXPECT_THAT(error.what(), HasSubstr("the checksum table of the HDF5 file is damaged"));
+      EXPECT_THAT(error.what(), test::Says("the checksum table of the HDF5 file is damaged"));
     }
   }
 }
@@ -421,7 +421,7 @@ TEST_F(Hdf5, ACutFileIsDamagedAndPassedOver) {
     const auto report = manager.restore_latest(state);
     EXPECT_EQ(report->step, 1);
     ASSERT_EQ(report->skipped.size(), 1u);
-    EXPECT_THAT(report->skipped[0], HasSubstr("does not end as Cairn left it"));
+    EXPECT_THAT(report->skipped[0], test::Says("does not end as Cairn left it"));
     EXPECT_EQ(u, 1);
   }
   replace("/run/ckpt-2.h5", good + "and more");

@@ -5,12 +5,12 @@
 #include "layout/bundle/index.hpp"
 #include "support/manager_kit.hpp"
 #include "support/rounds.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using testing::ElementsAre, testing::HasSubstr;
 
 TEST_P(Manager, NothingThereIsNoError) {
   job([&](Rank& rank) {
@@ -96,7 +96,7 @@ TEST_P(Manager, FallsBackFromADamagedCheckpointAndSavesItAgain) {
     EXPECT_EQ(rank.seen(), 90);
     ASSERT_EQ(report->skipped.size(), 1u);
     EXPECT_THAT(report->skipped[0], HasSubstr("step 100: "));
-    EXPECT_THAT(report->skipped[0], HasSubstr("not those that were written"));
+    EXPECT_THAT(report->skipped[0], test::Says("not those that were written"));
   });
   EXPECT_THAT(state_file(), HasSubstr("model_checkpoint_path: \"ckpt-90\""));
   job([&](Rank& rank) {  // the mark outlives the process
@@ -391,7 +391,7 @@ TEST_P(Manager, RanksWithDifferentDirectoriesAreRefused) {
       CheckpointManager(group, group->rank() == 1 ? "/b" : "/a", options_);
       ADD_FAILURE() << "no error";
     } catch (const Error& error) {
-      EXPECT_THAT(error.what(), HasSubstr("ranks disagree on the directory"));
+      EXPECT_THAT(error.what(), test::Says("ranks disagree on the directory"));
     }
   });
 }

@@ -10,6 +10,7 @@
 #include "store/commit/names.hpp"
 #include "store/contents/contents_reader.hpp"
 #include "support/memory_run.hpp"
+#include "support/says.hpp"
 #include "testing/memory.hpp"
 #include "testing/threads.hpp"
 #include "tools/verify.hpp"
@@ -412,7 +413,7 @@ TEST_P(Objects, ADamagedGraphLeavesTheKeys) {
     const auto report = manager.restore_latest(alias);
     ASSERT_TRUE(report);
     EXPECT_EQ(report->step, 7);  // what only the graph could tell: the older one can
-    EXPECT_THAT(report->skipped, ElementsAre(HasSubstr("cannot be looked up")));
+    EXPECT_THAT(report->skipped, ElementsAre(test::Says("cannot be looked up")));
     EXPECT_EQ(model.bias[0], 7.0f);
   });
 }
@@ -423,12 +424,12 @@ TEST_P(Objects, AGraphThatIsNoneIsDamage) {
   job([&](Group&, CheckpointManager& manager) {
     std::string mine = text;
     manager.save(1, State().add(std::string(object_graph_key), mine));
-    EXPECT_THAT(manager.open(1).graph_problem, HasSubstr("object graph is damaged"));
+    EXPECT_THAT(manager.open(1).graph_problem, test::Says("object graph is damaged"));
   });
   const auto found = verify_checkpoint({*files_, "/run/ckpt-1"});
   EXPECT_EQ(found.verdict(), Verdict::damaged);
   ASSERT_EQ(found.findings.size(), 1u);
-  EXPECT_THAT(found.findings[0].what, HasSubstr("object graph is damaged"));
+  EXPECT_THAT(found.findings[0].what, test::Says("object graph is damaged"));
   EXPECT_EQ(found.findings[0].key, object_graph_key);
 }
 

@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "io/temporary_directory.hpp"
 #include "support/manager_kit.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
@@ -38,7 +39,7 @@ TEST_P(RemovedDirectory, IsCalledThat) {
           error.problem(),
           testing::EndsWith("the checkpoint directory was removed while this job had it open"));
       EXPECT_EQ(error.path(), "/run");
-      EXPECT_THAT(error.way_out(), HasSubstr("Open a new manager"));
+      EXPECT_THAT(error.way_out(), test::Says("Open a new manager"));
     }
   };
   for (const int before : {0, 1, 3}) {

@@ -7,6 +7,7 @@
 #include "cairn/stop.hpp"
 #include "session/schedule/run_history.hpp"
 #include "support/memory_run.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
@@ -56,12 +57,12 @@ TEST_P(Restarts, AfterThreeRunsInVainTheNextOlderStepIsTaken) {
   std::string told;
   set_log_sink([&](LogLevel, std::string_view text) { told += cat(text, "\n"); });
   EXPECT_THAT(die(3), ElementsAre(30, 30, 30));
-  EXPECT_THAT(told, testing::Not(HasSubstr("passed over")));
+  EXPECT_THAT(told, testing::Not(test::Says("passed over")));
   std::vector<std::string> skipped;
   EXPECT_EQ(dies(&skipped), 20);
   EXPECT_THAT(skipped,
               ElementsAre("step 30: 3 runs have restored it and ended with no newer checkpoint"));
-  EXPECT_THAT(told, HasSubstr("passed over: step 30: 3 runs"));
+  EXPECT_THAT(told, test::Says("passed over: step 30: 3 runs"));
   set_log_sink({});
   EXPECT_THAT(die(2), ElementsAre(20, 20));
   EXPECT_EQ(dies(&skipped), 10);
@@ -194,7 +195,7 @@ TEST_P(Restarts, TriesAreAnOption) {
   options_.restore.tries = 1;
   EXPECT_THAT(die(2), ElementsAre(20, 10));
   options_.restore.tries = -1;
-  test::expect_error(Code::invalid_argument, HasSubstr("RestartOptions::tries is -1"),
+  test::expect_error(Code::invalid_argument, test::Says("RestartOptions::tries is -1"),
                      [&] { job([](RunRank&) {}); });
 }
 
@@ -204,7 +205,7 @@ TEST_P(Restarts, WithoutFallBackItIsAnError) {
   options_.restore.fall_back = false;
   job([&](RunRank& rank) {
     test::expect_error(Code::data_loss,
-                       testing::AllOf(HasSubstr("3 runs"), HasSubstr("cairn mark /run")),
+                       testing::AllOf(HasSubstr("3 runs"), test::Says("cairn mark /run")),
                        [&] { rank.manager.restore_latest(rank.state); });
     rank.manager.restore(20, rank.state);  // who asks for it gets it
     EXPECT_EQ(rank.seen(), 20);
@@ -235,7 +236,7 @@ TEST_P(Restarts, AStepMarkedBadIsPassedOver) {
     rank.manager.mark(20, StepMark::bad);
     EXPECT_EQ(rank.manager.steps()[1].passed_over, "somebody has marked it bad");
     EXPECT_EQ(rank.latest(), 10);
-    test::expect_error(Code::not_found, HasSubstr("no step 30"),
+    test::expect_error(Code::not_found, test::Says("no step 30"),
                        [&] { rank.manager.mark(30, StepMark::bad); });
   });
   std::vector<std::string> skipped;
@@ -246,7 +247,7 @@ TEST_P(Restarts, AStepMarkedBadIsPassedOver) {
   options_.read_only = false;
   job([&](RunRank& rank) { rank.manager.mark(10, StepMark::bad); });
   job([&](RunRank& rank) {
-    test::expect_error(Code::data_loss, HasSubstr("cairn mark"),
+    test::expect_error(Code::data_loss, test::Says("cairn mark"),
                        [&] { rank.manager.restore_latest(rank.state); });
     rank.manager.mark(20, StepMark::good);
     EXPECT_EQ(rank.manager.steps()[1].passed_over, "");
@@ -306,7 +307,7 @@ TEST_P(Restarts, AHistoryIsWorthNoFailure) {
     }
     EXPECT_EQ(rank.latest(), 10);
   });
-  EXPECT_THAT(told, HasSubstr("that a run goes on from a checkpoint is not recorded"));
+  EXPECT_THAT(told, test::Says("that a run goes on from a checkpoint is not recorded"));
   set_log_sink({});
 }
 

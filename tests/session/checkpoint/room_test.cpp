@@ -8,6 +8,7 @@
 #include "layout/hdf5/lay_out.hpp"
 #include "support/forwarding_files.hpp"
 #include "support/memory_run.hpp"
+#include "support/says.hpp"
 #include "support/sharing_group.hpp"
 
 namespace cairn {
@@ -142,7 +143,7 @@ TEST_P(Room, WhatIsSurplusGoesBeforeASaveGivesUp) {
         rank.save(50);
         EXPECT_THAT(rank.steps(), ElementsAre(50));
       });
-      EXPECT_THAT(log_, HasSubstr("step 40 lacked room: 2 checkpoints"));
+      EXPECT_THAT(log_, test::Says("step 40 lacked room: 2 checkpoints"));
     }
   }
 }
@@ -161,7 +162,7 @@ TEST_P(Room, AfterASaveInFlightHasFailedTheNextOneFindsRoom) {
   job([&](Rank& rank) {
     rank.set(40);
     const auto handle = rank.manager.save_async(40, rank.state);
-    test::expect_error(Code::no_space, HasSubstr("has been removed since: save again"),
+    test::expect_error(Code::no_space, test::Says("has been removed since: save again"),
                        [&] { rank.manager.wait(); });
     EXPECT_EQ(handle.stage(), SaveStage::failed);
     EXPECT_THAT(rank.steps(), ElementsAre(30));
@@ -175,7 +176,7 @@ TEST_P(Room, AfterASaveInFlightHasFailedTheNextOneFindsRoom) {
   job([&](Rank& rank) {
     rank.set(40);
     rank.manager.save_async(40, rank.state);
-    test::expect_error(Code::no_space, HasSubstr("cairn gc /run --max-to-keep N"),
+    test::expect_error(Code::no_space, test::Says("cairn gc /run --max-to-keep N"),
                        [&] { rank.save(40); });
     EXPECT_THAT(rank.steps(), ElementsAre(10, 20, 30));
   });
@@ -192,7 +193,7 @@ TEST_P(Room, WhatIsNeededStays) {
         before(rank);
         // Not enough in any case.
         alone(rank, [&] { disk_->inject({Code::no_space, "write", "part", 0, 999}); });
-        test::expect_error(Code::no_space, HasSubstr("cairn gc /run --max-to-keep N"),
+        test::expect_error(Code::no_space, test::Says("cairn gc /run --max-to-keep N"),
                            [&] { rank.save(step, {.overwrite = true}); });
         alone(rank, [&] { disk_->clear_faults(); });
         EXPECT_THAT(rank.steps(), stays);
@@ -216,7 +217,7 @@ TEST_P(Room, WhatIsNeededStays) {
   left("the newest is damaged", damage("ckpt-30.data-00000"), ElementsAre(20, 30));
   left("its strings are", damage(cat("ckpt-30.data-0000", GetParam() - 1, "-of")),
        ElementsAre(20, 30));
-  EXPECT_THAT(log_, HasSubstr("step 30 is damaged"));
+  EXPECT_THAT(log_, test::Says("step 30 is damaged"));
   left(
       "all but one are",
       [&](Rank& rank) {
@@ -262,7 +263,7 @@ TEST_P(Room, WhatReadingBackFindsMissingOnAFullDiskIsALackOfRoom) {
     rank.expect_restored(40);
   });
   disk_->set_observer({});
-  EXPECT_THAT(log_, HasSubstr("step 40 lacked room: 2 checkpoints"));
+  EXPECT_THAT(log_, test::Says("step 40 lacked room: 2 checkpoints"));
 }
 
 TEST_P(Room, TheErrorSaysWhatStaysForEver) {
@@ -270,13 +271,13 @@ TEST_P(Room, TheErrorSaysWhatStaysForEver) {
   fill(too_little);
   job([&](Rank& rank) {
     test::expect_error(Code::no_space,
-                       AllOf(HasSubstr("step 40 needs "), HasSubstr("cairn gc /run --max-to-keep"),
-                             HasSubstr("For ever stay 2 by keep.every_steps = 10."),
+                       AllOf(HasSubstr("step 40 needs "), test::Says("cairn gc /run --max-to-keep"),
+                             test::Says("For ever stay 2 by keep.every_steps = 10."),
                              Not(HasSubstr("every_hours"))),
                        [&] { rank.save(40); });
     EXPECT_THAT(rank.steps(), ElementsAre(10, 20, 30));
   });
-  EXPECT_THAT(log_, AllOf(HasSubstr("has restored none"), Not(HasSubstr("lacked room"))))
+  EXPECT_THAT(log_, AllOf(test::Says("has restored none"), Not(test::Says("lacked room"))))
       << "nothing was proved, for nothing would have gone";
 }
 

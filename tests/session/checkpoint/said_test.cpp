@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "support/memory_run.hpp"
+#include "support/says.hpp"
 
 namespace cairn::test {
 namespace {
 
 using testing::AllOf;
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::IsEmpty;
 
 class Said : public MemoryRun {
@@ -45,9 +45,9 @@ TEST_P(Said, ARunThatRestoresNothingAndLetsAnothersCheckpointsGo) {
                 run.save(4);
               }),
               IsEmpty());
-  const auto told = ElementsAre(AllOf(HasSubstr("has restored none of the 3 checkpoints there (the "
-                                                "newest is step 4)"),
-                                      HasSubstr("Restore first")));
+  const auto told = ElementsAre(
+      AllOf(test::Says("has restored none of the 3 checkpoints there (the newest is step 4)"),
+            test::Says("Restore first")));
   EXPECT_THAT(warnings([](RunRank& run) { run.save(11), run.save(12); }), told);
   // A step, which is as good.
   EXPECT_THAT(warnings([](RunRank& run) {
@@ -58,7 +58,7 @@ TEST_P(Said, ARunThatRestoresNothingAndLetsAnothersCheckpointsGo) {
   // All of them stay, and are left behind.
   options_.keep.last = 0;
   EXPECT_THAT(warnings([](RunRank& run) { run.save(5); }),
-              ElementsAre(HasSubstr("steps that are not lower are left behind")));
+              ElementsAre(test::Says("steps that are not lower are left behind")));
 }
 
 TEST_P(Said, WhatTheStateHasNotWantedAndWhatItKeeps) {
@@ -71,8 +71,8 @@ TEST_P(Said, WhatTheStateHasNotWantedAndWhatItKeeps) {
                 part.add("fresh", fresh);
                 run.manager.restore_latest(part, {.may_be_missing = {"fresh"}});
               }),
-              ElementsAre(HasSubstr("the state has not wanted: 'value'. Add what was forgotten")));
-  EXPECT_THAT(said_[0], testing::Contains(HasSubstr("which stay as they are: 'fresh'")).Times(1));
+              ElementsAre(test::Says("the state has not wanted: 'value'. Add what was forgotten")));
+  EXPECT_THAT(said_[0], testing::Contains(test::Says("which stay as they are: 'fresh'")).Times(1));
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Said, testing::Values(1, 3));

@@ -1,10 +1,10 @@
-// What must not grow with the job, counted on simulated ranks (bench/scale_simulation shows more of
-// it, with times): no operation on paths and hardly a message more on rank 0.
+// What must not grow with the job, counted on simulated ranks (lab/bench/scale_simulation shows
+// more of it, with times): no operation on paths and hardly a message more on rank 0.
 #include <gtest/gtest.h>
 
 #include <map>
 
-#include "bench/scale_job.hpp"
+#include "lab/bench/scale_job.hpp"
 
 namespace cairn::bench {
 namespace {

@@ -12,6 +12,7 @@
 #include "store/contents/contents_reader.hpp"
 #include "support/rounds.hpp"
 #include "support/sample_state.hpp"
+#include "support/says.hpp"
 #include "testing/memory.hpp"
 #include "testing/threads.hpp"
 #include "tools/read_tensor.hpp"
@@ -246,28 +247,29 @@ TEST_F(ShardedSave, OneErrorForAll) {
   EXPECT_THAT(text([&](auto group) {
                 sharded_save(group, square, "/d/m", {"u"}, {""}, {tensor}, options_);
               }),
-              HasSubstr("the mesh x=2,y=2 is used by 2 ranks (it has 4)"));
+              test::Says("the mesh x=2,y=2 is used by 2 ranks (it has 4)"));
   EXPECT_THAT(text([&](auto group) {
                 const Mesh mine({{group->rank() ? "x" : "y", 2}});
                 sharded_save(group, mine, "/d/m", {"u"}, {""}, {tensor}, options_);
               }),
-              HasSubstr("ranks disagree on the mesh"));
+              test::Says("ranks disagree on the mesh"));
   EXPECT_THAT(text([&](auto group) {
                 sharded_save(group, line, "/d/m", {"u", "v"}, {""}, {tensor}, options_);
               }),
-              HasSubstr("1 tensors are given with 2 names and 1 slices"));
-  EXPECT_THAT(text([&](auto group) {
-                const auto spec = group->rank() ? "8 4,4" : "8 0,3";
-                sharded_save(group, line, "/d/m", {"u"}, {spec}, {tensor}, options_);
-              }),
-              HasSubstr("of shape [4] is given as the slice \"8 0,3\" (that is one of shape [3])"));
+              test::Says("1 tensors are given with 2 names and 1 slices"));
+  EXPECT_THAT(
+      text([&](auto group) {
+        const auto spec = group->rank() ? "8 4,4" : "8 0,3";
+        sharded_save(group, line, "/d/m", {"u"}, {spec}, {tensor}, options_);
+      }),
+      test::Says("of shape [4] is given as the slice \"8 0,3\" (that is one of shape [3])"));
   EXPECT_THAT(text([&](auto group) {
                 sharded_save(group, line, "/d/m", {"u"}, {"9 0,4"}, {tensor}, options_);
               }),
-              HasSubstr("held by no rank"));
+              test::Says("held by no rank"));
   EXPECT_THAT(
       text([&](auto group) { sharded_save(group, line, "/d/", {"u"}, {""}, {tensor}, options_); }),
-      HasSubstr("'/d/' is no prefix"));
+      test::Says("'/d/' is no prefix"));
   EXPECT_THAT(text([&](auto group) {
                 sharded_save(group, line, "/d/m", {"\xff"}, {""}, {tensor}, options_);
               }),
@@ -275,7 +277,7 @@ TEST_F(ShardedSave, OneErrorForAll) {
   EXPECT_THAT(text([&](auto group) {
                 sharded_restore(group, line, "/d/none", {"u"}, {""}, {tensor}, options_);
               }),
-              HasSubstr("there is no checkpoint /d/none"));
+              test::Says("there is no checkpoint /d/none"));
 }
 
 // What DTensor's own sharded_save left on a 2 × 2 mesh, into all layouts on meshes of six ranks.

@@ -9,11 +9,10 @@
 
 #include "cairn/log.hpp"
 #include "support/manager_kit.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
-
-using testing::HasSubstr;
 
 class ManagerXdmf : public Manager {};
 
@@ -35,7 +34,7 @@ TEST_P(ManagerXdmf, AFileThatCannotBeWrittenFailsNoSave) {
   };
   job([&](Rank& rank) { rank.save(1); });
   if (GetParam() > 1) {
-    EXPECT_THAT(of_xdmf(), HasSubstr("step 1 is not shown in ckpt.xdmf"));
+    EXPECT_THAT(of_xdmf(), test::Says("step 1 is not shown in ckpt.xdmf"));
   }
   options_.store.xdmf = XdmfOptions{};
   files_->inject({Code::io, "rename", ".xdmf", 0, 100});
@@ -43,7 +42,7 @@ TEST_P(ManagerXdmf, AFileThatCannotBeWrittenFailsNoSave) {
     rank.save(2);
     EXPECT_EQ(rank.latest(), 2);
   });
-  EXPECT_THAT(of_xdmf(), HasSubstr("the XDMF file is not up to date"));
+  EXPECT_THAT(of_xdmf(), test::Says("the XDMF file is not up to date"));
   files_->clear_faults();
   files_->remove("/run/ckpt.xdmf");
   io::write_file(*files_, "/run/ckpt.xdmf", "somebody's");
@@ -51,7 +50,7 @@ TEST_P(ManagerXdmf, AFileThatCannotBeWrittenFailsNoSave) {
     rank.save(3);
     EXPECT_EQ(rank.latest(), 3);
   });
-  EXPECT_THAT(of_xdmf(), HasSubstr("/run/ckpt.xdmf is there"));
+  EXPECT_THAT(of_xdmf(), test::Says("/run/ckpt.xdmf is there"));
   EXPECT_EQ(io::read_file(*files_, "/run/ckpt.xdmf", 100), "somebody's");
   set_log_sink({});
 }

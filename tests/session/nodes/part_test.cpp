@@ -13,6 +13,7 @@
 #include "cairn/error.hpp"
 #include "store/nodes/save_map.hpp"
 #include "support/group_kit.hpp"
+#include "support/says.hpp"
 #include "testing/memory.hpp"
 
 namespace cairn::tier {
@@ -153,11 +154,12 @@ TEST(SaveMap, NumbersThatAreNoIntegersAreDamage) {
   for (const auto* name : {"step", "sequence", "parent", "part_bytes"}) all.emplace_back(name);
   for (const auto& name : all) {
     for (const auto* none : {"1e29", "1.0", "9223372036854775808"}) {
-      EXPECT_THAT(refusal(name, none), testing::HasSubstr("is no integer of")) << name << none;
+      EXPECT_THAT(refusal(name, none), test::Says("is no integer of")) << name << none;
     }
   }
   for (const auto& name : ints) {
-    EXPECT_EQ(refusal(name, "4294967297"), "a number is no integer of 32 bits") << name;
+    EXPECT_EQ(refusal(name, "4294967297"), test::wording("a number is no integer of 32 bits"))
+        << name;
   }
   EXPECT_EQ(refusal("step", "4294967297"), "accepted");
 }

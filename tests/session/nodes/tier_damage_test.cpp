@@ -15,6 +15,7 @@
 #include "store/nodes/place.hpp"
 #include "support/group_kit.hpp"
 #include "support/n_to_m.hpp"
+#include "support/says.hpp"
 #include "testing/memory.hpp"
 #include "testing/threads.hpp"
 
@@ -265,7 +266,7 @@ TEST_F(TierTest, NothingOfAFailedRestoreStays) {
     RestoreOptions some;
     some.all_may_be_missing = true;
     // Step 2 has no "more", which has some of step 3 by now.
-    test::expect_error(Code::data_loss, HasSubstr("has no tensor 'more'"),
+    test::expect_error(Code::data_loss, test::Says("has no tensor 'more'"),
                        [&] { manager.restore_latest(state, some); });
   });
   // Proved before anything is touched, it leaves nothing.
@@ -405,7 +406,7 @@ TEST_F(TierTest, WhatStaysOnFullNodesIsToldOf) {
     group->barrier();
     if (group->rank() == 0) armed = true;
     group->barrier();
-    test::expect_error(Code::no_space, HasSubstr("a restart may still take this one"),
+    test::expect_error(Code::no_space, test::Says("a restart may still take this one"),
                        [&] { manager.save(2, state); });
     group->barrier();
     if (group->rank() == 0) armed = full = false;

@@ -9,6 +9,7 @@
 #include "store/nodes/tidy_node.hpp"
 #include "support/forwarding_files.hpp"
 #include "support/group_kit.hpp"
+#include "support/says.hpp"
 #include "testing/memory.hpp"
 #include "testing/threads.hpp"
 
@@ -93,7 +94,7 @@ TEST_F(TierFlushTest, WhatCannotGoHomeWhenAskedToIsAnError) {
     EXPECT_EQ(rank.steps(), "1h 2n!");
     rank.manager.wait(Reach::home);
     EXPECT_EQ(rank.steps(), "1h 2nh!");
-    test::expect_error(Code::disagreement, HasSubstr("the reach"), [&] {
+    test::expect_error(Code::disagreement, test::Says("the reach"), [&] {
       rank.manager.wait(rank.group->rank() == 0 ? Reach::home : Reach::any);
     });
   });
@@ -221,13 +222,13 @@ TEST_F(TierFlushTest, AFileSystemThatIsAwayTakesNothingWithIt) {
   const auto tidy = [&] { return tidy_node({files_, "/nodes/%n"}, "n1", false); };
   EXPECT_THAT(tidy().gone, testing::IsEmpty());
   files_->rename("/mount", "/elsewhere");
-  EXPECT_THAT(tidy().left, testing::ElementsAre(HasSubstr("may be away")));
+  EXPECT_THAT(tidy().left, testing::ElementsAre(test::Says("may be away")));
   files_->create_directory("/mount");  // on which it is mounted
-  EXPECT_THAT(tidy().left, testing::ElementsAre(HasSubstr("may be away")));
+  EXPECT_THAT(tidy().left, testing::ElementsAre(test::Says("may be away")));
   files_->remove_directory("/mount");
   files_->rename("/elsewhere", "/mount");
   files_->rename("/mount/run", "/mount/other");
-  EXPECT_THAT(tidy().gone.at(0).why, HasSubstr("/mount/run is gone"));
+  EXPECT_THAT(tidy().gone.at(0).why, test::Says("/mount/run is gone"));
   EXPECT_THAT(find("/nodes/n1", "part-"), testing::IsEmpty());
 }
 

@@ -4,6 +4,7 @@
 #include "session/nodes/part.hpp"
 #include "store/nodes/place.hpp"
 #include "store/nodes/save_map.hpp"
+#include "support/says.hpp"
 #include "tier_kit.hpp"
 #include "tools/node_saves.hpp"
 
@@ -61,8 +62,8 @@ TEST_F(Names, AFullNodeIsNamedWithItsPathAndBytesAndOnce) {
           EXPECT_THAT(manager.save(step, state), Not(HasSubstr("/nodes/")));
       },
       second_is_small);
-  EXPECT_THAT(said_, Contains(AllOf(HasSubstr("there is no room on n1, where /nodes/n1/"),
-                                    HasSubstr(" has 1"), HasSubstr(" and the save takes 1."))));
+  EXPECT_THAT(said_, Contains(AllOf(test::Says("there is no room on n1, where /nodes/n1/"),
+                                    HasSubstr(" has 1"), test::Says(" and the save takes 1."))));
   const auto of_room = std::count_if(said_.begin(), said_.end(), [](const auto& line) {
     return line.find("there is no room") != line.npos;
   });
@@ -70,7 +71,7 @@ TEST_F(Names, AFullNodeIsNamedWithItsPathAndBytesAndOnce) {
   job(
       3,
       [](CheckpointManager& manager, State& state, int) {
-        test::expect_error(Code::no_space, HasSubstr("there is no room on n1, where /nodes/n1/"),
+        test::expect_error(Code::no_space, test::Says("there is no room on n1, where /nodes/n1/"),
                            [&] { manager.save(4, state); });
       },
       [&](ManagerOptions& some, int rank) {
@@ -84,7 +85,7 @@ TEST_F(Names, SharersAreNamedWithThePath) {
     auto some = options(group->rank(), 1);
     if (group->rank() > 0) some.tier.directory = "/nodes/all";
     if (group->rank() == 0) some.tier.directory = "/nodes/all";
-    test::expect_error(Code::invalid_argument, AllOf(HasSubstr("n0, n1, n2, all in /nodes/all/")),
+    test::expect_error(Code::invalid_argument, AllOf(test::Says("n0, n1, n2, all in /nodes/all/")),
                        [&] { CheckpointManager(group, "/run", some); });
   });
 }
@@ -100,7 +101,7 @@ TEST_F(Names, LostNodesAreNamedAsTheSaveKnewThem) {
   job(3, [](CheckpointManager& manager, State& state, int) {
     EXPECT_EQ(manager.restore_latest(state)->step, 2);
   });
-  EXPECT_THAT(said_, Contains(HasSubstr("the parts of 1 of 3 nodes (n1) are computed from")));
+  EXPECT_THAT(said_, Contains(test::Says("the parts of 1 of 3 nodes (n1) are computed from")));
 
   files_ = std::make_shared<io::MemoryFileSystem>();
   job(3, save_twice);
@@ -111,7 +112,7 @@ TEST_F(Names, LostNodesAreNamedAsTheSaveKnewThem) {
     const auto report = manager.restore_latest(state);
     EXPECT_EQ(report->step, 1);
     EXPECT_THAT(report->skipped,
-                Contains(HasSubstr("not there, or nothing of it can be used: n1, n2")));
+                Contains(test::Says("not there, or nothing of it can be used: n1, n2")));
   });
   const Address home(files_, "/run");
   const auto seen = node_saves(home, "/nodes/%n", {"n0", "n1", "n2"});
@@ -133,9 +134,9 @@ TEST_F(Names, DamagedBytesAreNamedWhereTheyAre) {
   job(4, [](CheckpointManager& manager, State& state, int) {
     EXPECT_EQ(manager.restore_latest(state)->step, 1);
   });
-  EXPECT_THAT(said_, Contains(HasSubstr("damaged bytes on n1")));
+  EXPECT_THAT(said_, Contains(test::Says("damaged bytes on n1")));
   EXPECT_THAT(said_, Not(Contains(HasSubstr("new-"))));
-  for (const auto& line : said_) EXPECT_THAT(line, Not(HasSubstr("damaged bytes on n3")));
+  for (const auto& line : said_) EXPECT_THAT(line, Not(test::Says("damaged bytes on n3")));
 }
 
 TEST(NodeNames, AreInTheMapAndNeedNotBe) {

@@ -21,6 +21,7 @@
 #include "support/memory_run.hpp"
 #include "support/n_to_m.hpp"
 #include "support/rounds.hpp"
+#include "support/says.hpp"
 #include "testing/memory.hpp"
 #include "testing/threads.hpp"
 
@@ -111,7 +112,7 @@ TEST_F(TierTest, TooManyLostGoBackHome) {
     strict.tier.when_lost = WhenLost::fail;
     {
       CheckpointManager manager(group, "/run", strict);
-      test::expect_error(Code::data_loss, HasSubstr("cannot be had from the nodes"),
+      test::expect_error(Code::data_loss, test::Says("cannot be had from the nodes"),
                          [&] { manager.restore_latest(mine.state()); });
     }
     CheckpointManager manager(group, "/run", options(group->rank(), 1));
@@ -217,7 +218,7 @@ TEST_F(TierTest, AStepThatIsLostOrLeftBehindIsSavedAgain) {
     for (int step = 1; step <= 3; ++step) manager.save(step, state);
     EXPECT_EQ(manager.restore(1, state).step, 1);
     manager.save(2, state);  // the other 2 and 3 are left behind
-    test::expect_error(Code::already_exists, HasSubstr("on the nodes"),
+    test::expect_error(Code::already_exists, test::Says("on the nodes"),
                        [&] { manager.save(2, state); });
     manager.save(2, state, {.overwrite = true});
   });
@@ -279,14 +280,14 @@ TEST_F(TierTest, WhatWasBroughtHomeServesWhenAllNodesAreGone) {
   for (int node = 0; node < 4; ++node) lose_node(node);
   EXPECT_EQ(restore(some, 4, 1, 20), 2);
 
-  test::expect_error(Code::not_found, HasSubstr("this node has nothing"), [&] {
+  test::expect_error(Code::not_found, test::Says("this node has nothing"), [&] {
     flush_node({*files_, "/run"}, "/nodes/%n", "n77");
   });
-  test::expect_error(Code::not_found, HasSubstr("belongs to"), [&] {
+  test::expect_error(Code::not_found, test::Says("belongs to"), [&] {
     flush_node({*files_, "/nodes"}, "/nodes/%n", "n1");
   });
   // A node without a name is the host.
-  test::expect_error(Code::not_found, HasSubstr("this node has nothing"), [&] {
+  test::expect_error(Code::not_found, test::Says("this node has nothing"), [&] {
     flush_node({*files_, "/run"}, "/nodes/%n", "");
   });
 }
@@ -304,12 +305,12 @@ TEST_F(TierTest, ANodeIsTidiedOfWhatNobodyCanAskFor) {
   io::write_file(*files_, saves / "7-unfinished" / "part-1", "some bytes");
   {
     const auto owner = commit::Ownership::take(files_, "/run", 0);
-    EXPECT_THAT(tidy(false).left, ElementsAre(HasSubstr("a job is running in /run")));
+    EXPECT_THAT(tidy(false).left, ElementsAre(test::Says("a job is running in /run")));
     EXPECT_THAT(tidy(false).gone, IsEmpty());
   }
   EXPECT_EQ(tidy(true).gone.at(0).bytes, 10);
   EXPECT_TRUE(files_->status(saves / "7-unfinished"));
-  EXPECT_THAT(tidy(false).gone.at(0).why, HasSubstr("did not finish"));
+  EXPECT_THAT(tidy(false).gone.at(0).why, test::Says("did not finish"));
   EXPECT_FALSE(files_->status(saves / "7-unfinished"));
   // One with a map finished, also if that cannot be read now.
   const auto map = find("/nodes/n1", tier::map_name).at(0);
@@ -322,9 +323,9 @@ TEST_F(TierTest, ANodeIsTidiedOfWhatNobodyCanAskFor) {
 
   // The run's directory is made anew: what nodes have is not its.
   files_->rename("/run", "/moved");
-  EXPECT_THAT(tidy(true).gone.at(0).why, HasSubstr("/run is gone"));
+  EXPECT_THAT(tidy(true).gone.at(0).why, test::Says("/run is gone"));
   files_->create_directory("/run");
-  EXPECT_THAT(tidy(true).gone.at(0).why, HasSubstr("another directory"));
+  EXPECT_THAT(tidy(true).gone.at(0).why, test::Says("another directory"));
   EXPECT_THAT(find("/nodes/n1", "part-"), Not(IsEmpty()));
   // One that ends early leaves the note of whose the rest is.
   files_->inject({Code::io, "remove_directory", "/nodes/n1", 0, 1});
@@ -333,7 +334,7 @@ TEST_F(TierTest, ANodeIsTidiedOfWhatNobodyCanAskFor) {
   EXPECT_THAT(tidy(false).gone, SizeIs(1));
   EXPECT_THAT(files_->list("/nodes/n1"), IsEmpty());
   EXPECT_THAT(find("/nodes/n2", "part-"), Not(IsEmpty()));  // another node's affair
-  test::expect_error(Code::not_found, HasSubstr("nothing was saved on this node"), [&] {
+  test::expect_error(Code::not_found, test::Says("nothing was saved on this node"), [&] {
     tidy_node({files_, "/nodes/%n"}, "n77", false);
   });
 }
@@ -347,7 +348,7 @@ TEST_F(TierTest, AFullNodeOpensWithoutANoteOfItsHome) {
   EXPECT_EQ(restore(one, 4, 1), 2);
   files_->set_observer({});
   EXPECT_THAT(tidy_node({files_, "/nodes/%n"}, "n1", false).left,
-              ElementsAre(HasSubstr("is not noted")));
+              ElementsAre(test::Says("is not noted")));
 }
 
 TEST_F(TierTest, WhatFailsLeavesNothing) {
@@ -404,7 +405,7 @@ TEST_F(TierTest, GoesHomeWhereThereIsNoRoom) {
     }
     some.tier.when_full = WhenFull::fail;
     CheckpointManager manager(group, "/run", some);
-    test::expect_error(Code::no_space, HasSubstr("does not fit on the nodes"),
+    test::expect_error(Code::no_space, test::Says("does not fit on the nodes"),
                        [&] { manager.save(3, state); });
   });
 }
@@ -413,17 +414,17 @@ TEST_F(TierTest, RefusesWhatProtectsNothing) {
   run_threads(2, [&](std::shared_ptr<Group> group) {
     auto some = options(group->rank(), 1);
     some.tier.directory = "/nodes/all";
-    test::expect_error(Code::invalid_argument, HasSubstr("nodes share the directory"),
+    test::expect_error(Code::invalid_argument, test::Says("nodes share the directory"),
                        [&] { CheckpointManager(group, "/run", some); });
     some = options(group->rank(), 1);
     // Two memories that are said to be one node.
     some = options(group->rank(), 2);
     if (group->rank() == 1) some.tier.file_system = std::make_shared<io::MemoryFileSystem>();
-    test::expect_error(Code::invalid_argument, HasSubstr("ranks of one node do not share"),
+    test::expect_error(Code::invalid_argument, test::Says("ranks of one node do not share"),
                        [&] { CheckpointManager(group, "/run", some); });
     some = options(group->rank(), 1);
     some.tier.directory = "/nodes/%x";
-    test::expect_error(Code::invalid_argument, HasSubstr("stands for nothing"),
+    test::expect_error(Code::invalid_argument, test::Says("stands for nothing"),
                        [&] { CheckpointManager(group, "/run", some); });
     some = options(group->rank(), 1);
     some.tier.set_nodes = 1;
@@ -444,7 +445,7 @@ TEST_F(TierTest, RefusesWhatProtectsNothing) {
     test::expect_error(Code::disagreement, HasSubstr("reach"),
                        [&] { manager.save(2, state, one); });
     manager.save(3, state);
-    test::expect_error(Code::already_exists, HasSubstr("on the nodes"),
+    test::expect_error(Code::already_exists, test::Says("on the nodes"),
                        [&] { manager.save(3, state); });
   });
 }

@@ -15,6 +15,7 @@
 #include "store/nodes/place.hpp"
 #include "support/group_kit.hpp"
 #include "support/n_to_m.hpp"
+#include "support/says.hpp"
 #include "testing/memory.hpp"
 #include "testing/threads.hpp"
 #include "tools/node_saves.hpp"
@@ -410,9 +411,9 @@ TEST_F(TierTest, FewNodesAreToldOf) {
   open(2, 1, Protection::parity);
   EXPECT_THAT(said, IsEmpty());
   open(2, 2, Protection::parity);
-  EXPECT_THAT(said, testing::ElementsAre(HasSubstr("cannot protect itself")));
+  EXPECT_THAT(said, testing::ElementsAre(test::Says("cannot protect itself")));
   open(2, 1, Protection::reed_solomon);
-  EXPECT_THAT(said, testing::ElementsAre(HasSubstr("1 may be lost, not 2")));
+  EXPECT_THAT(said, testing::ElementsAre(test::Says("1 may be lost, not 2")));
 }
 
 TEST_F(TierTest, OnlyAnOwnDirectoryIsTaken) {
@@ -429,7 +430,7 @@ TEST_F(TierTest, OnlyAnOwnDirectoryIsTaken) {
   set_log_sink([&](LogLevel, std::string_view message) { said.emplace_back(message); });
   open(place / "tier");
   set_log_sink({});
-  EXPECT_THAT(said, testing::Contains(HasSubstr("on the same disk as")));
+  EXPECT_THAT(said, testing::Contains(test::Says("on the same disk as")));
   EXPECT_EQ(std::filesystem::status(place / "tier").permissions(),
             std::filesystem::perms::owner_all);
   // Links, where the tier's or the home's folder is to be, and a file.

@@ -12,6 +12,7 @@
 #include "support/n_to_m.hpp"
 #include "support/rounds.hpp"
 #include "support/sample_state.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
@@ -220,7 +221,7 @@ TEST_P(Redistribute, ConvertsIfAsked) {
     from.add("x", slice(&x, {ranks, 2}, {rank, 0}, {1, 2}));
     to.add("x", whole(&all, {ranks, 2}));
     expect_error([&] { redistribute(group, from, to); }, Code::invalid_argument,
-                 AllOf(HasSubstr("'x' is float64"), HasSubstr("in what is redistributed"),
+                 AllOf(test::Says("'x' is float64"), test::Says("in what is redistributed"),
                        HasSubstr("float32")));
     EXPECT_EQ(all[0], -1.0f);
     expect_error(
@@ -252,7 +253,7 @@ TEST_P(Redistribute, SparseTensorsKeepTheirGaps) {
       EXPECT_EQ(kept[nth(i)], gap ? 5 : i / 4);
     }
     expect_error([&] { redistribute(group, from, plain); }, Code::not_found,
-                 HasSubstr("held by no rank"));
+                 test::Says("held by no rank"));
   });
 }
 
@@ -296,7 +297,7 @@ TEST_P(Redistribute, WhatIsLeftBehindIsTold) {
     to_a = 0;
     const RedistributeOptions strict{.restore = {.unused = Unused::error}};
     expect_error([&] { redistribute(group, from, to, strict); }, Code::invalid_argument,
-                 HasSubstr("does not want 'b', 'c'"));
+                 test::Says("does not want 'b', 'c'"));
     EXPECT_EQ(to_a, 0);
     // It is enough that one rank wants a key.
     if (group->rank() == group->size() - 1) to.add("b", to_b);
@@ -322,12 +323,12 @@ TEST_P(Redistribute, BadInputTouchesNothing) {
     State gap;
     gap.add("text", text);
     gap.add("x", slice(x.data(), {3 * ranks}, {3 * rank}, {last ? 2 : 3}));
-    refused.expect(gap, good_to, Code::coverage, HasSubstr("held by no rank"));
+    refused.expect(gap, good_to, Code::coverage, test::Says("held by no rank"));
 
     State lacks;
     lacks.add("text", text);
     refused.expect(lacks, good_to, Code::not_found,
-                   AllOf(HasSubstr("tensor 'x' is not in what is redistributed"),
+                   AllOf(test::Says("tensor 'x' is not in what is redistributed"),
                          testing::Not(HasSubstr("checkpoint"))));
 
     State from;
@@ -340,7 +341,7 @@ TEST_P(Redistribute, BadInputTouchesNothing) {
     const std::vector<double> constant(y);
     State frozen;
     frozen.add("text", other).add("x", whole(&constant, {3 * ranks}));
-    refused.expect(from, frozen, Code::invalid_argument, HasSubstr("is const"));
+    refused.expect(from, frozen, Code::invalid_argument, test::Says("is const"));
 
     refused.expect(from, good_to, Code::invalid_argument, HasSubstr("chunk_bytes"),
                    {.chunk_bytes = 100});
@@ -348,7 +349,7 @@ TEST_P(Redistribute, BadInputTouchesNothing) {
       refused.expect(from, good_to, Code::disagreement, HasSubstr("chunk_bytes"),
                      {.chunk_bytes = last ? 8192 : 4096});
     }
-    refused.expect(from, good_to, Code::invalid_argument, HasSubstr("rename names 'z'"),
+    refused.expect(from, good_to, Code::invalid_argument, test::Says("rename names 'z'"),
                    {.restore = {.rename = {{"z", "x"}}}});
 
     State throws;
@@ -359,7 +360,7 @@ TEST_P(Redistribute, BadInputTouchesNothing) {
       return whole(&y, {3 * ranks});
     });
     armed = true;
-    refused.expect(from, throws, Code::invalid_argument, HasSubstr("no field today"));
+    refused.expect(from, throws, Code::invalid_argument, test::Says("no field today"));
 
     EXPECT_THAT(y, testing::Each(-1.0));
     EXPECT_EQ(other, "other");

@@ -9,6 +9,7 @@
 #include "support/group_kit.hpp"
 #include "support/indexed_case.hpp"
 #include "support/rounds.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
@@ -108,17 +109,19 @@ TEST_P(RedistributeRows, WrongIdsAreRefused) {
     State lost;
     lost.add("y", indexed(ids(&want, {.ids_key = "lost"}), got));
     refused(group, from, lost, Code::not_found,
-            HasSubstr("tensor 'lost' is not in what is redistributed"));
+            test::Says("tensor 'lost' is not in what is redistributed"));
     if (ranks > 1) {
       have[0] = 0;
-      refused(group, from, to, Code::invalid_argument, HasSubstr("ids of 'x': 0 is on rank 0 and"));
+      refused(group, from, to, Code::invalid_argument,
+              test::Says("ids of 'x': 0 is on rank 0 and"));
       have[0] = rank;
       State mixed;
       mixed.add("x",
                 rank == 0 ? indexed(ids(&have), got) : slice(got.data(), {ranks}, {rank}, {1}));
       refused(group, from, mixed, Code::disagreement,
-              HasSubstr("'x' has rows by id on rank 0, and"));
-      refused(group, mixed, to, Code::disagreement, HasSubstr("'x' has rows by id on rank 0, and"));
+              test::Says("'x' has rows by id on rank 0, and"));
+      refused(group, mixed, to, Code::disagreement,
+              test::Says("'x' has rows by id on rank 0, and"));
     }
     have[0] = ranks - rank;  // one too many
     refused(group, from, to, Code::invalid_argument, HasSubstr(cat("ids of 'x': ", ranks, " on")));

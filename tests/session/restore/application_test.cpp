@@ -3,6 +3,7 @@
 
 #include "base/text.hpp"
 #include "support/memory_run.hpp"
+#include "support/says.hpp"
 
 namespace cairn::test {
 namespace {
@@ -56,8 +57,8 @@ TEST_P(SavedBy, IsToldAndNewerOnesAreRefused) {
   become("1.9");
   job([](RunRank& run) {
     const auto newer =
-        AllOf(HasSubstr("this program cannot read /run/ckpt-3"), HasSubstr("saved by toy 1.10"),
-              HasSubstr("newer than this one, toy 1.9"));
+        AllOf(test::Says("this program cannot read /run/ckpt-3"), test::Says("saved by toy 1.10"),
+              test::Says("newer than this one, toy 1.9"));
     run.value = run.step = 77;
     expect_error(Code::invalid_argument, newer, [&] { run.manager.restore_latest(run.state); });
     expect_error(Code::invalid_argument, newer, [&] { run.manager.restore(3, run.state); });
@@ -66,11 +67,11 @@ TEST_P(SavedBy, IsToldAndNewerOnesAreRefused) {
     EXPECT_EQ(run.manager.restore(3, run.state, {.accept = {"1.1*"}}).step, 3);
     const auto any = [](const Application&) { return true; };
     EXPECT_EQ(run.manager.restore(3, run.state, {.accept = Accept(any)}).step, 3);
-    expect_error(Code::invalid_argument, HasSubstr("accept takes 2.*, 3"), [&] {
+    expect_error(Code::invalid_argument, test::Says("accept takes 2.*, 3"), [&] {
       run.manager.restore(3, run.state, {.accept = {"2.*", "3"}});
     });
     const auto none = [](const Application& by) { return by.version != "1.10"; };
-    expect_error(Code::invalid_argument, HasSubstr("which RestoreOptions::accept does not take"),
+    expect_error(Code::invalid_argument, test::Says("which RestoreOptions::accept does not take"),
                  [&] { run.manager.restore(3, run.state, {.accept = Accept(none)}); });
     EXPECT_EQ(run.manager.restore(1, run.state, {.accept = {"2.*"}}).step, 1) << "its own";
   });
@@ -157,7 +158,7 @@ TEST_P(SavedBy, EachVersionReadsTheOlderOnes) {
     }
   }
   run(1, [](Toy& toy, CheckpointManager& manager) {
-    expect_error(Code::invalid_argument, HasSubstr("newer than this one"),
+    expect_error(Code::invalid_argument, test::Says("newer than this one"),
                  [&] { manager.restore(2, toy.state); });
   });
   // What a migration throws on one rank all throw; the caller's state is as it was.
@@ -171,7 +172,7 @@ TEST_P(SavedBy, EachVersionReadsTheOlderOnes) {
       if (group->rank() == group->size() - 1) throw std::runtime_error("no way");
     };
     CheckpointManager manager(group, "/run", options);
-    expect_error(Code::application, AllOf(HasSubstr("Hooks::migrate"), HasSubstr("no way")),
+    expect_error(Code::application, AllOf(HasSubstr("Hooks::migrate"), test::Says("no way")),
                  [&] { manager.restore(1, toy.state); });
     EXPECT_EQ(toy.kelvin[1], 0);
     EXPECT_FALSE(toy.state.find("more"));

@@ -14,6 +14,7 @@
 #include "cairn/redistribute.hpp"
 #include "cairn/resizable.hpp"
 #include "support/memory_run.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
@@ -308,7 +309,7 @@ TEST_F(CursorRestore, TheSavedSeedAndOrderCount) {
     manager.restore_latest(to);
     EXPECT_EQ(other.seed(), 4u);
     EXPECT_FALSE(other.shuffle());
-    expect_error(Code::invalid_argument, HasSubstr("what was taken before a restore is not"),
+    expect_error(Code::invalid_argument, test::Says("what was taken before a restore is not"),
                  [&] { other.done(taken); });
     EXPECT_THAT(other.take(100).samples, ElementsAre(3, 4, 5, 6, 7, 8, 9));
   });
@@ -328,7 +329,7 @@ TEST_F(CursorRestore, RefusesOtherSamplesAndStaysAsItWas) {
     state.add("train/data", data);
     expect_error(Code::invalid_argument,
                  AllOf(HasSubstr("train/data"),
-                       HasSubstr("a cursor over 12 samples is restored from one over 10")),
+                       test::Says("a cursor over 12 samples is restored from one over 10")),
                  [&] { manager.restore_latest(state); });
     EXPECT_EQ(data.seed(), 6u);
     EXPECT_EQ(data.left(), 3);
@@ -387,7 +388,7 @@ TEST_F(CursorRestore, RefusesStoredPlacesThatDoNotFit) {
     Cursor data(10);
     State to;
     to.add("data", data);
-    expect_error(Code::data_loss, AllOf(HasSubstr("data/done"), HasSubstr("the places of 1")),
+    expect_error(Code::data_loss, AllOf(HasSubstr("data/done"), test::Says("the places of 1")),
                  [&] { manager.restore(1, to); });
   });
 }

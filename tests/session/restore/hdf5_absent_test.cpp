@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cairn/checkpoint_manager.hpp"
+#include "support/says.hpp"
 #include "testing/memory.hpp"
 
 namespace cairn {
@@ -17,7 +18,7 @@ TEST(Hdf5Absent, IsSaidWhenTheManagerIsMade) {
     FAIL() << "made";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::unsupported);
-    EXPECT_THAT(error.what(), testing::HasSubstr("built without HDF5"));
+    EXPECT_THAT(error.what(), test::Says("built without HDF5"));
   }
   options.read_only = true;
   options.write.file_system->create_directory("/run");

@@ -14,6 +14,7 @@
 #include "layout/hdf5/library.hpp"
 #include "support/bundle_files.hpp"
 #include "support/sample_state.hpp"
+#include "support/says.hpp"
 #include "testing/memory.hpp"
 #include "testing/threads.hpp"
 
@@ -251,7 +252,7 @@ TEST_F(Hdf5Foreign, StringsTakeNoMoreThanTheirLimit) {
     ADD_FAILURE() << "read";
   } catch (const Error& error) {
     EXPECT_STREQ(code_name(error.code()), "unsupported");
-    EXPECT_THAT(error.what(), HasSubstr("take more than 1.00 MiB"));
+    EXPECT_THAT(error.what(), test::Says("take more than 1.00 MiB"));
   }
   EXPECT_EQ(hdf5::Handle::open_count(), open);
 }
@@ -286,7 +287,7 @@ TEST_F(Hdf5Foreign, ADatasetThatChangesBetweenRanksIsRefused) {
         ADD_FAILURE() << "restored";
       } catch (const Error& error) {
         EXPECT_STREQ(code_name(error.code()), "data_loss");
-        EXPECT_THAT(error.what(), HasSubstr("has changed"));
+        EXPECT_THAT(error.what(), test::Says("has changed"));
       }
     });
   }
@@ -338,7 +339,7 @@ TEST_F(Hdf5Foreign, WhatDoesNotFitIsRefused) {
   {
     State state;
     state.add("big", u);
-    EXPECT_THAT(refusal(state, Code::invalid_argument), HasSubstr("no dataset"));
+    EXPECT_THAT(refusal(state, Code::invalid_argument), test::Says("no dataset"));
   }
 }
 

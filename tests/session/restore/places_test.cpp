@@ -9,6 +9,7 @@
 #include "layout/hdf5/lay_out.hpp"
 #include "session/restore/shared_index.hpp"
 #include "support/memory_run.hpp"
+#include "support/says.hpp"
 #include "testing/memory.hpp"
 #include "tools/verify.hpp"
 
@@ -62,7 +63,7 @@ TEST_P(UnderOtherNames, CheckpointsThatChangedPlacesAreDamagedAndNotRestored) {
   for (const bool dealt : {false, true}) {
     const auto before = index_sharing();
     if (dealt) index_sharing() = {0, 16};
-    test::expect_error(Code::data_loss, HasSubstr("it holds ckpt-6"),
+    test::expect_error(Code::data_loss, test::Says("it holds ckpt-6"),
                        [&] { manager.restore(7, state); });
     index_sharing() = before;
   }

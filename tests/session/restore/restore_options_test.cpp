@@ -8,6 +8,7 @@
 #include "support/memory_run.hpp"
 #include "support/rounds.hpp"
 #include "support/sample_state.hpp"
+#include "support/says.hpp"
 #include "testing/memory.hpp"
 #include "testing/threads.hpp"
 
@@ -171,11 +172,11 @@ TEST_P(RestoreInto, MissingKeysKeepWhatIsInMemory) {
     if (group.rank() == group.size() - 1) state.add("fresh", fresh);
     const auto call = [&](const RestoreOptions& how) { return manager.restore(1, state, how); };
     expect_error(Code::not_found,
-                 AllOf(HasSubstr("not in the checkpoint /run/ckpt-1"), HasSubstr("'note'"),
-                       HasSubstr("allow it in RestoreOptions::may_be_missing"),
-                       HasSubstr("it holds besides: 'eighth', 'table', 'words'")),
+                 AllOf(test::Says("not in the checkpoint /run/ckpt-1"), HasSubstr("'note'"),
+                       test::Says("allow it in RestoreOptions::may_be_missing"),
+                       test::Says("it holds besides: 'eighth', 'table', 'words'")),
                  [&] { call({}); });
-    expect_error(Code::not_found, HasSubstr("tensor 'fresh' is not in the checkpoint"), [&] {
+    expect_error(Code::not_found, test::Says("tensor 'fresh' is not in the checkpoint"), [&] {
       call({.may_be_missing = {"note", "x"}});
     });
     EXPECT_EQ(x, 5) << "an error before anything was touched";
@@ -199,7 +200,7 @@ TEST_P(RestoreInto, NamesThatEndInAStarMeanAllThatBeginSo) {
     const RestoreOptions how{.may_be_missing = {"new/*"}, .unused = Unused::silent};
     EXPECT_THAT(manager.restore(1, state, how).kept_keys, ElementsAre("new/first", "new/second"));
     EXPECT_EQ(x, 0.1);
-    expect_error(Code::invalid_argument, HasSubstr("names 'old/*', which is in no rank's state"),
+    expect_error(Code::invalid_argument, test::Says("names 'old/*', which is in no rank's state"),
                  [&] {
                    manager.restore(1, state, {.may_be_missing = {"new/*", "old/*"}});
                  });
@@ -219,8 +220,8 @@ TEST_P(RestoreInto, UnusedKeysAreAnErrorIfAsked) {
     some.add("x", x);
     if (group.rank() == group.size() - 1) some.add("words", words);
     expect_error(Code::invalid_argument,
-                 AllOf(HasSubstr("does not want 'eighth', 'table' of /run/ckpt-1"),
-                       HasSubstr("allow it: unused = warn")),
+                 AllOf(test::Says("does not want 'eighth', 'table' of /run/ckpt-1"),
+                       test::Says("allow it: unused = warn")),
                  [&] { manager.restore(1, some, {.unused = Unused::error}); });
     expect_error(Code::invalid_argument, HasSubstr("'eighth', 'table'"),
                  [&] { manager.restore_latest(some, {.unused = Unused::error}); });
@@ -239,18 +240,18 @@ TEST_P(RestoreInto, AllMissingKeysAreToldAndWhatMayBeMeant) {
     State state, one;
     one.add("model/x", x);
     expect_error(Code::not_found,
-                 AllOf(HasSubstr("Did you mean 'x'?"), HasSubstr("RestoreOptions::rename")),
+                 AllOf(test::Says("Did you mean 'x'?"), HasSubstr("RestoreOptions::rename")),
                  [&] { manager.restore(1, one); });
     State two;
     two.add("model/x", x).add("other/x", x);
-    expect_error(Code::not_found, HasSubstr("'model/x' (Did you mean 'x'?), 'other/x' (the state"),
+    expect_error(Code::not_found, test::Says("'model/x' (Did you mean 'x'?), 'other/x' (the state"),
                  [&] { manager.restore(1, two); });
     one.add("x", x);
-    expect_error(Code::not_found, HasSubstr("'model/x' is not in the checkpoint"), [&] {
+    expect_error(Code::not_found, test::Says("'model/x' is not in the checkpoint"), [&] {
       try {
         manager.restore(1, one);
       } catch (const Error& error) {
-        EXPECT_THAT(error.way_out(), Not(HasSubstr("Did you mean"))) << "what the state has";
+        EXPECT_THAT(error.way_out(), Not(test::Says("Did you mean"))) << "what the state has";
         throw;
       }
     });
@@ -259,12 +260,12 @@ TEST_P(RestoreInto, AllMissingKeysAreToldAndWhatMayBeMeant) {
     const auto both = [&] { manager.restore_latest(state); };
     if (group.size() == 1) {
       expect_error(Code::not_found,
-                   AllOf(HasSubstr("2 tensors are not in the checkpoint /run/ckpt-1: 'tabel' (Did "
-                                   "you mean 'table'?), 'nowhere'"),
-                         HasSubstr("it holds besides: 'eighth', 'table', 'words'")),
+                   AllOf(test::Says("2 tensors are not in the checkpoint /run/ckpt-1: 'tabel' (Did "
+                                    "you mean 'table'?), 'nowhere'"),
+                         test::Says("it holds besides: 'eighth', 'table', 'words'")),
                    both);
     } else {
-      expect_error(Code::not_found, HasSubstr("'tabel' is not in the checkpoint"), both);
+      expect_error(Code::not_found, test::Says("'tabel' is not in the checkpoint"), both);
     }
     EXPECT_EQ(x, 5);
   });
@@ -284,13 +285,13 @@ TEST_P(RestoreInto, OtherNames) {
     State other;
     other.add("gone", gone);
     expect_error(Code::not_found,
-                 AllOf(HasSubstr("tensor 'y' is not in the checkpoint"),
-                       HasSubstr("RestoreOptions::rename fills 'gone' from it")),
+                 AllOf(test::Says("tensor 'y' is not in the checkpoint"),
+                       test::Says("RestoreOptions::rename fills 'gone' from it")),
                  [&] {
                    manager.restore(1, other, {.rename = {{"gone", "y"}}});
                  });
     expect_error(Code::invalid_argument,
-                 HasSubstr("Turn it round: the state's 'gone' comes first, then what"), [&] {
+                 test::Says("Turn it round: the state's 'gone' comes first, then what"), [&] {
                    manager.restore(1, other, {.rename = {{"x", "gone"}}});
                  });
     const auto report =
@@ -308,7 +309,7 @@ TEST_P(RestoreInto, UnknownNamesAreErrors) {
     const auto expect = [&](const char* option, const RestoreOptions& how) {
       expect_error(Code::invalid_argument,
                    AllOf(HasSubstr(cat("RestoreOptions::", option, " names 'z'")),
-                         HasSubstr("in no rank's state")),
+                         test::Says("in no rank's state")),
                    [&] { manager.restore(1, state, how); });
     };
     expect("rename", {.rename = {{"z", "x"}}});
@@ -326,7 +327,7 @@ TEST_P(RestoreInto, RanksMustAgreeOnTheOptions) {
     state.add("x", x);
     const auto differ = [&](const RestoreOptions& how) {
       expect_error(Code::disagreement,
-                   AllOf(HasSubstr("ranks disagree on RestoreOptions: "), HasSubstr("on rank 1")),
+                   AllOf(test::Says("ranks disagree on RestoreOptions: "), test::Says("on rank 1")),
                    [&] { manager.restore(1, state, group.rank() == 1 ? how : RestoreOptions{}); });
     };
     differ({.rename = {{"x", "x"}}});
@@ -346,7 +347,7 @@ TEST_P(RestoreInto, AnOffsetIsInsideTheStoredTensor) {
       State state;
       state.add("table", slice(two.data(), shape, Dims(shape.size(), 0), shape));
       expect_error(Code::invalid_argument,
-                   AllOf(HasSubstr("is no part of the stored [3 2]"), HasSubstr(why)), [&] {
+                   AllOf(test::Says("is no part of the stored [3 2]"), HasSubstr(why)), [&] {
                      manager.restore(1, state, {.offset = {{"table", offset}}});
                    });
     };
@@ -358,12 +359,12 @@ TEST_P(RestoreInto, AnOffsetIsInsideTheStoredTensor) {
     State large;
     std::vector<std::int64_t> eight(8);
     large.add("table", whole(eight.data(), {4, 2}));
-    expect_error(Code::invalid_argument, HasSubstr("it is longer than the stored one"), [&] {
+    expect_error(Code::invalid_argument, test::Says("it is longer than the stored one"), [&] {
       manager.restore(1, large, {.offset = {{"table", {0, 0}}}});
     });
     State text;
     text.add("words", words);
-    expect_error(Code::invalid_argument, HasSubstr("strings are restored whole"), [&] {
+    expect_error(Code::invalid_argument, test::Says("strings are restored whole"), [&] {
       manager.restore(1, text, {.offset = {{"words", {0}}}});
     });
     State column;
@@ -382,12 +383,12 @@ TEST_P(RestoreInto, DtypesAreConvertedOnlyWhenAsked) {
     state.add("table", whole(bytes.data(), {3, 2}));
     expect_error(
         Code::invalid_argument,
-        AllOf(HasSubstr("tensor 'table' is int64 [3 2] in the checkpoint"),
-              HasSubstr("uint8 [3 2] in the state"), HasSubstr("set RestoreOptions::convert")),
+        AllOf(test::Says("tensor 'table' is int64 [3 2] in the checkpoint"),
+              test::Says("uint8 [3 2] in the state"), HasSubstr("set RestoreOptions::convert")),
         [&] { manager.restore(1, state); });
     for (const auto how : {Conversion::exact, Conversion::round}) {
       expect_error(Code::invalid_argument,
-                   AllOf(HasSubstr("the stored int64 300 at [1 0] has no place in uint8"),
+                   AllOf(test::Says("the stored int64 300 at [1 0] has no place in uint8"),
                          testing::Not(HasSubstr("Conversion::round"))),
                    [&] { manager.restore(1, state, {.convert = how}); });
     }
@@ -398,15 +399,15 @@ TEST_P(RestoreInto, DtypesAreConvertedOnlyWhenAsked) {
     State wide;
     wide.add("table", whole(floats.data(), {3, 2})).add("x", x);
     expect_error(Code::invalid_argument,
-                 AllOf(HasSubstr("the stored float64 0.1 has no place in float32"),
-                       HasSubstr("only what is the same number there is converted"),
-                       HasSubstr("or take the nearest number there is: Conversion::round.")),
+                 AllOf(test::Says("the stored float64 0.1 has no place in float32"),
+                       test::Says("only what is the same number there is converted"),
+                       test::Says("or take the nearest number there is: Conversion::round.")),
                  [&] { manager.restore(1, wide, {.convert = Conversion::exact}); });
     manager.restore(1, wide, {.convert = Conversion::round});
     EXPECT_THAT(floats, ElementsAre(1, 2, 300, 4, 5, 6));
     EXPECT_EQ(x, 0.1f);
     x = 7;
-    expect_error(Code::invalid_argument, HasSubstr("tensor 'table' is int64"), [&] {
+    expect_error(Code::invalid_argument, test::Says("tensor 'table' is int64"), [&] {
       manager.restore(
           1, wide, {.convert_keys = {{"table", Conversion::refuse}}, .convert = Conversion::round});
     });
@@ -414,11 +415,11 @@ TEST_P(RestoreInto, DtypesAreConvertedOnlyWhenAsked) {
     State eighth;
     eighth.add("eighth", x);
     expect_error(Code::unsupported,
-                 HasSubstr("tensor 'eighth' cannot be converted from float8_e5m2 to float32"),
+                 test::Says("tensor 'eighth' cannot be converted from float8_e5m2 to float32"),
                  [&] { manager.restore(1, eighth, {.convert = Conversion::round}); });
     State words;
     words.add("words", slice(DType::float32, floats.data(), {2}, {0}, {2}));
-    expect_error(Code::unsupported, HasSubstr("from string to float32"),
+    expect_error(Code::unsupported, test::Says("from string to float32"),
                  [&] { manager.restore(1, words, {.convert = Conversion::round}); });
   });
 }

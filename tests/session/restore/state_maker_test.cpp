@@ -9,12 +9,12 @@
 #include "cairn/contents.hpp"
 #include "store/commit/names.hpp"
 #include "support/memory_run.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::Pair;
 
 using test::expect_error;
@@ -96,11 +96,11 @@ TEST_F(Makers, WhatIsLeftOverIsNamed) {
     const auto maker = made_by(state, {"a/x"});
     manager.restore(1, state);
     if (group.rank() == 1) maker->whole = {"a"};
-    expect_error(Code::invalid_argument, HasSubstr("no place for 'a/y', 'a/z/0'"),
+    expect_error(Code::invalid_argument, test::Says("no place for 'a/y', 'a/z/0'"),
                  [&] { manager.restore(1, state); });
     EXPECT_THAT(maker->made, ElementsAre(Pair("a/x", ElementsAre(0))));
     if (group.rank() == 2) maker->apart = {"a/z"};
-    expect_error(Code::invalid_argument, HasSubstr("no place for 'a/y' of"),
+    expect_error(Code::invalid_argument, test::Says("no place for 'a/y' of"),
                  [&] { manager.restore(1, state); });
     State other;
     const auto others = made_by(other, {group.rank() == 0 ? "a/y" : "a/x"});
@@ -116,7 +116,7 @@ TEST_F(Makers, OneThatFailsOnOneRankFailsOnAll) {
     State state;
     const auto maker = made_by(state, {"a"});
     maker->fails = group.rank() == 2;
-    expect_error(Code::application, HasSubstr("it fails"), [&] { manager.restore_latest(state); });
+    expect_error(Code::application, test::Says("it fails"), [&] { manager.restore_latest(state); });
     maker->fails = false;
     EXPECT_TRUE(manager.restore_latest(state));
   });
@@ -143,7 +143,7 @@ TEST_F(Makers, EachCheckpointThatIsTriedMakesItAnew) {
         EXPECT_EQ(manager.restore_latest(state)->step, 1);
         EXPECT_THAT(maker->made, ElementsAre(Pair("a", ElementsAre(1))));
       } else {
-        expect_error(Code::data_loss, HasSubstr("has no tensor 'new'"),
+        expect_error(Code::data_loss, test::Says("has no tensor 'new'"),
                      [&] { manager.restore_latest(state); });
       }
       EXPECT_EQ(maker->times, 2);

@@ -7,6 +7,7 @@
 #include "support/forwarding_files.hpp"
 #include "support/manager_kit.hpp"
 #include "support/run_lengths.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
@@ -222,7 +223,7 @@ TEST_P(DealtIndex, WhatIsDecodedCounts) {
     settle_io_ranks(job);
     const auto index = share_index(job, "/run/ckpt-1");
     EXPECT_FALSE(index.is_dealt());
-    EXPECT_THAT(index.contents().find("x")->problem, testing::HasSubstr("2^63 bytes or more"));
+    EXPECT_THAT(index.contents().find("x")->problem, test::Says("2^63 bytes or more"));
   });
 }
 

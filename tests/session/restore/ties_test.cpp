@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "cairn/cairn.hpp"
 #include "support/memory_run.hpp"
+#include "support/says.hpp"
 #include "testing/threads.hpp"
 
 namespace cairn {
@@ -84,8 +85,8 @@ TEST_P(Ties, ElementsOfOneSliceShareMemory) {
             [&](State& state, auto& memory) {
               state.add("u", whole(memory.data() + 12, extent, strides));
             },
-            AllOf(HasSubstr("tensor 'u': elements of its "), HasSubstr("share memory"),
-                  HasSubstr("Restore into memory with a place for each element")));
+            AllOf(test::Says("tensor 'u': elements of its "), test::Says("share memory"),
+                  test::Says("Restore into memory with a place for each element")));
   };
   never({6}, {0});
   never({2, 3}, {1, 1});
@@ -128,22 +129,22 @@ TEST_P(Ties, KeysInOneMemoryGetTheSameBytesOrNone) {
         a(state, memory);
         state.add("other", whole(memory.data(), {6}));
       },
-      AllOf(HasSubstr("tensors 'a' and 'other' are to be restored into the same memory"),
-            HasSubstr("their values in "), HasSubstr("Give each of them memory of its own")));
+      AllOf(test::Says("tensors 'a' and 'other' are to be restored into the same memory"),
+            test::Says("their values in "), test::Says("Give each of them memory of its own")));
   refused(
       stored(),
       [&](State& state, auto& memory) {
         a(state, memory);
         state.add("same", whole(memory.data() + 5, {6}));
       },
-      HasSubstr("they share a part of it"));
+      test::Says("they share a part of it"));
   refused(
       stored(),
       [&](State& state, auto& memory) {
         a(state, memory);
         state.add("single", whole(reinterpret_cast<float*>(memory.data()), {6}));
       },
-      HasSubstr("tensors 'a' and 'single' are to be restored into the same memory"));
+      test::Says("tensors 'a' and 'single' are to be restored into the same memory"));
   refused(
       stored(),
       [&](State& state, auto& memory) {
@@ -169,8 +170,9 @@ TEST_P(Ties, PatchesInOneMemory) {
   };
   auto values = std::make_shared<std::vector<double>>(std::vector<double>{1, 2, 3, 4, 1, 2});
   const Fill save = [=](State& state) { state.add("u", whole(values->data(), {6})); };
-  refused(save, into_one(2),
-          HasSubstr("tensor 'u': rows 0..1 and rows 2..3 are to be restored into the same memory"));
+  refused(
+      save, into_one(2),
+      test::Says("tensor 'u': rows 0..1 and rows 2..3 are to be restored into the same memory"));
   job(save, [&](const auto& restore, int) {
     std::vector<double> memory(2, -1);
     State to;
@@ -216,7 +218,7 @@ TEST_P(Ties, PartsThatAreStoredInOtherSlices) {
     untied.add("other", is_tied ? part() : slice(apart.data(), {n}, {at}, {mine}));
     if (size * mine == n) {
       expect_error(Code::invalid_argument,
-                   HasSubstr("their values in the checkpoint /run/ckpt-1 differ"),
+                   test::Says("their values in the checkpoint /run/ckpt-1 differ"),
                    [&] { manager.restore(1, untied); });
       EXPECT_EQ(memory, before);
     }
@@ -233,7 +235,7 @@ TEST_P(Ties, TextsAndVectorsThatAreGivenTwice) {
     text = "before";
     differ.add("text", text).add("another", text);
     expect_error(Code::invalid_argument,
-                 HasSubstr("tensors 'text' and 'another' are to be restored into the same memory"),
+                 test::Says("tensors 'text' and 'another' are to be restored into the same memory"),
                  [&] { restore(differ); });
     EXPECT_EQ(text, "before");
   });
@@ -254,7 +256,7 @@ TEST_P(Ties, TextsAndVectorsThatAreGivenTwice) {
     memory.shrink_to_fit();
     differ.add("rows", resizable(memory)).add("longer", resizable(memory));
     expect_error(Code::invalid_argument,
-                 HasSubstr("tensors 'rows' and 'longer' are to be restored into the same memory"),
+                 test::Says("tensors 'rows' and 'longer' are to be restored into the same memory"),
                  [&] { restore(differ); });
     EXPECT_TRUE(memory.empty());
     memory = {-1, -1, -1};
@@ -277,7 +279,7 @@ TEST_P(Ties, RowsOfRanksAndRowsById) {
         to.add("rows", ragged(memory)).add("again", ragged(memory));
         expect_error(
             Code::invalid_argument,
-            HasSubstr("tensors 'rows' and 'again' are to be restored into the same memory"),
+            test::Says("tensors 'rows' and 'again' are to be restored into the same memory"),
             [&] { restore(to); });
         EXPECT_TRUE(memory.empty());
       });

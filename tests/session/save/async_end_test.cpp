@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "support/manager_kit.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
@@ -76,8 +77,8 @@ class AsyncEnd : public Manager {
 };
 
 const auto only_by_a_restart =
-    AllOf(HasSubstr("the asynchronous save of step 1234567 is not committed: the manager ended"),
-          HasSubstr("The next manager that saves in /run completes it"));
+    AllOf(test::Says("the asynchronous save of step 1234567 is not committed: the manager ended"),
+          test::Says("The next manager that saves in /run completes it"));
 
 TEST_P(AsyncEnd, AFailureThatNoCallThrowsIsToldByTheRankThatKnowsIt) {
   for (const int committed : {0, 1, 3}) {  // the first saves go another way than later ones
@@ -100,7 +101,7 @@ TEST_P(AsyncEnd, AFailureThatNoCallThrowsIsToldByTheRankThatKnowsIt) {
       EXPECT_THAT(errors_, IsEmpty());
       // Which step it was is known where a rank has written its part.
       EXPECT_THAT(warnings_,
-                  ElementsAre(AllOf(HasSubstr("removed from /run: ckpt-"),
+                  ElementsAre(AllOf(test::Says("removed from /run: ckpt-"),
                                     HasSubstr(GetParam() > 1 ? "a save of step 1234567 that did"
                                                              : " that did not finish: "))));
       forget();
@@ -120,7 +121,7 @@ TEST_P(AsyncEnd, WhatOnlyARestartCompletesIsTold) {
     EXPECT_EQ(latest(), last_);
     EXPECT_THAT(errors_, IsEmpty());
     EXPECT_THAT(warnings_, IsEmpty());
-    EXPECT_THAT(infos_, testing::Contains(HasSubstr("completed the save of step 1234567")));
+    EXPECT_THAT(infos_, testing::Contains(test::Says("completed the save of step 1234567")));
   }
 }
 
@@ -167,9 +168,8 @@ TEST_P(AsyncEnd, ACommitThatFailsLastIsTold) {
     queue->is_held = true;
     EXPECT_FALSE(rank.manager.poll());  // the verdict on the bytes; rank 0 is to commit
   });
-  EXPECT_THAT(errors_, ElementsAre(HasSubstr(
-                           "the asynchronous save of step 1234567 failed on rank 0 when no call "
-                           "was left to throw it: ")));
+  EXPECT_THAT(errors_, ElementsAre(test::Says("the asynchronous save of step 1234567 failed on "
+                                              "rank 0 when no call was left to throw it: ")));
   files_->clear_faults();
   EXPECT_EQ(latest(), last_);
 }
@@ -186,12 +186,14 @@ TEST_P(AsyncEnd, RecoverySaysWhatItRemovesAndWhy) {
   EXPECT_EQ(latest(), 10);
   EXPECT_THAT(warnings_,
               testing::UnorderedElementsAre(
-                  AllOf(HasSubstr("removed from /run: ckpt-20_kept_"),
-                        HasSubstr("(a save of step 20 that did not finish: no part record")),
-                  AllOf(HasSubstr("removed from /run: ckpt-30.part_"),
-                        HasSubstr("(a save of step 30 that did not finish: "))));
-  EXPECT_THAT(infos_, testing::Contains(HasSubstr("removed from /run: ckpt-40.data-00000-of-00001 "
-                                                  "(data that no index refers to)")));
+                  AllOf(test::Says("removed from /run: ckpt-20_kept_"),
+                        test::Says("(a save of step 20 that did not finish: no part record")),
+                  AllOf(test::Says("removed from /run: ckpt-30.part_"),
+                        test::Says("(a save of step 30 that did not finish: "))));
+  EXPECT_THAT(
+      infos_,
+      testing::Contains(test::Says(
+          "removed from /run: ckpt-40.data-00000-of-00001 (data that no index refers to)")));
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, AsyncEnd, testing::Values(1, 2, 3));

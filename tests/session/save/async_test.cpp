@@ -7,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "support/manager_kit.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
@@ -156,7 +157,7 @@ TEST_P(Async, WhatWasWrittenAndIsDamagedIsDroppedAloud) {
   });
   job([&](Rank& rank) { EXPECT_EQ(rank.latest(), 10); });
   set_log_sink({});
-  EXPECT_THAT(warnings, testing::HasSubstr("step 20, which was written but not committed"));
+  EXPECT_THAT(warnings, test::Says("step 20, which was written but not committed"));
 }
 
 TEST_P(Async, WhatWasNotWrittenIsNotCompleted) {
@@ -261,7 +262,7 @@ TEST_P(Async, AFailureIsInTheHandleInTheLogAndInTheNextCall) {
     EXPECT_EQ(handle.stage(), SaveStage::failed);
     ASSERT_TRUE(handle.error());
     EXPECT_EQ(handle.error()->code(), Code::no_space);
-    EXPECT_THAT(handle.error()->what(), testing::HasSubstr(", of step 20"));
+    EXPECT_THAT(handle.error()->what(), test::Says(", of step 20"));
     EXPECT_TRUE(rank.manager.poll()) << "thrown once";
     if (rank.group->rank() == 0) files_->inject({Code::io, "write", ".index", 0, 1});
     expect_error(rank, Code::io, ", of step 25", [&] { rank.save(25); });
@@ -271,7 +272,7 @@ TEST_P(Async, AFailureIsInTheHandleInTheLogAndInTheNextCall) {
     EXPECT_EQ(rank.latest(), 30);
   });
   set_log_sink({});
-  EXPECT_THAT(lines, testing::Contains(testing::HasSubstr("the asynchronous save of step 20")));
+  EXPECT_THAT(lines, testing::Contains(test::Says("the asynchronous save of step 20")));
 }
 
 TEST_P(Async, FailuresNeedNotBeThrown) {
@@ -465,7 +466,7 @@ TEST_P(Async, WhatDoesNotFitTheMemoryIsSavedBeforeTheCallReturns) {
   job([&](Rank& rank) {
     const auto handle = start(rank, 10);
     EXPECT_TRUE(handle.committed());
-    EXPECT_THAT(handle.blocked_because(), testing::HasSubstr("does not fit"));
+    EXPECT_THAT(handle.blocked_because(), test::Says("does not fit"));
     EXPECT_EQ(rank.latest(), 10);
   });
 }

@@ -3,6 +3,7 @@
 #include "codec_kit.hpp"
 #include "layout/bundle/table.hpp"
 #include "layout/bundle/table_write.hpp"
+#include "support/says.hpp"
 #include "tools/verify.hpp"
 
 namespace cairn {
@@ -79,7 +80,7 @@ TEST_F(DamagedCode, ABombIsDamage) {
   put_index(20, changed);
   const BundleReader reader("/run/ckpt-20", files_);
   test::expect_error(Code::data_loss,
-                     testing::AllOf(HasSubstr("tensor 'bomb'"), HasSubstr("2 bytes never become")),
+                     testing::AllOf(HasSubstr("tensor 'bomb'"), test::Says("2 bytes never become")),
                      [&] {
                        reader.read("bomb", {{5}, {3}});
                      });
@@ -107,7 +108,7 @@ TEST_F(DamagedCode, ACheckpointOfANewerVersionIsLeftAlone) {
   const auto report = verify_checkpoint(Address(files_, "/run/ckpt-20"));
   EXPECT_EQ(report.verdict(), Verdict::unknown);
   rows_job(2, [&](CheckpointManager& manager, NoisyRows& rows, Group&) {
-    test::expect_error(Code::unsupported, HasSubstr("asks for a reader of version 1001"),
+    test::expect_error(Code::unsupported, test::Says("asks for a reader of version 1001"),
                        [&] { manager.restore(20, rows.state); });
     rows.fill(30);
     manager.save(30, rows.state);

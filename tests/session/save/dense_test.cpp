@@ -11,6 +11,7 @@
 #include "store/contents/seal.hpp"
 #include "support/n_to_m.hpp"
 #include "support/rounds.hpp"
+#include "support/says.hpp"
 #include "testing/memory.hpp"
 #include "testing/threads.hpp"
 #include "tools/verify.hpp"
@@ -151,7 +152,7 @@ TEST_F(Dense, RanksAgreeOnTheStorage) {
       FAIL() << "saved";
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), Code::disagreement);
-      EXPECT_THAT(error.what(), HasSubstr("ranks 1 and 2 disagree on its Storage"));
+      EXPECT_THAT(error.what(), test::Says("ranks 1 and 2 disagree on its Storage"));
     }
   });
 }
@@ -347,14 +348,14 @@ TEST(DenseEntries, WhatMakesNoArrayIsRefused) {
   EXPECT_EQ(refusal(low, high), "joined");
   auto gap = high;
   gap.slices[0].offset += 2;
-  EXPECT_THAT(refusal(low, gap), HasSubstr("are no runs of one array: rows 3..5"));
+  EXPECT_THAT(refusal(low, gap), test::Says("are no runs of one array: rows 3..5"));
   auto elsewhere = high;
   elsewhere.slices[0].file = 2;
-  EXPECT_THAT(refusal(low, elsewhere), HasSubstr("are no runs of one array"));
+  EXPECT_THAT(refusal(low, elsewhere), test::Says("are no runs of one array"));
   EXPECT_THAT(refusal(run({{0, 0}, {6, 2}}, 0), run({{0, 2}, {6, 2}}, 12)),
-              HasSubstr("are no runs of one array: rows 0..5 × 0..1"));
+              test::Says("are no runs of one array: rows 0..5 × 0..1"));
   EXPECT_THAT(refusal(low, low), HasSubstr("overlap"));
-  EXPECT_THAT(refusal(low, run({{3, 0}, {2, 4}}, 12)), HasSubstr("leave out rows 5..5"));
+  EXPECT_THAT(refusal(low, run({{3, 0}, {2, 4}}, 12)), test::Says("leave out rows 5..5"));
 }
 
 }  // namespace

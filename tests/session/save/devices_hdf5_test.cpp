@@ -6,13 +6,12 @@
 #include "cairn/log.hpp"
 #include "store/contents/contents_reader.hpp"
 #include "store/contents/read_holders.hpp"
+#include "support/says.hpp"
 #include "testing/memory.hpp"
 #include "testing/threads.hpp"
 
 namespace cairn {
 namespace {
-
-using testing::HasSubstr;
 
 class DevicesHdf5 : public testing::Test {
  protected:
@@ -30,9 +29,9 @@ TEST_F(DevicesHdf5, APolicyIsNotCalledAndThatIsSaid) {
   options_.store.policy = std::make_shared<MaxShardSizePolicy>(100);
   CheckpointManager(serial_group(), "/run", options_);
   set_log_sink({});
-  EXPECT_THAT(warnings, testing::ElementsAre(HasSubstr(
-                            "the sharding policy 'shards of at most 100 bytes' is never called: a "
-                            "checkpoint as HDF5 is one file")));
+  EXPECT_THAT(warnings, testing::ElementsAre(
+                            test::Says("the sharding policy 'shards of at most 100 bytes' is never "
+                                       "called: a checkpoint as HDF5 is one file")));
 }
 
 // A device whose number is 0 is not one without a number, and each slice has its own.

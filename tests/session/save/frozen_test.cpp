@@ -14,6 +14,7 @@
 #include "io/expect_error.hpp"
 #include "io/file_system.hpp"
 #include "layout/hdf5/lay_out.hpp"
+#include "support/says.hpp"
 #include "testing/memory.hpp"
 #include "testing/threads.hpp"
 #include "tools/verify.hpp"
@@ -437,7 +438,7 @@ TEST(FrozenOptions, WhereFilesCannotBeSharedAllIsWritten) {
       }
     });
     set_log_sink({});
-    EXPECT_THAT(lines, Contains(AllOf(HasSubstr("frozen tensors are written in full: "),
+    EXPECT_THAT(lines, Contains(AllOf(test::Says("frozen tensors are written in full: "),
                                       HasSubstr(way.why))));
     for (std::size_t i = 0; i < disk->operation_count(); ++i) {
       EXPECT_FALSE(disk->operation_text(i).starts_with("link"));

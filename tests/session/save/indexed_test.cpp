@@ -10,6 +10,7 @@
 #include "support/indexed_case.hpp"
 #include "support/memory_run.hpp"
 #include "support/rounds.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
@@ -195,25 +196,26 @@ TEST_F(Indexed, AreOneDenseArray) {
 
 TEST_F(Indexed, WrongIdsAreNamed) {
   const auto invalid = Code::invalid_argument;
-  refused({{0, 1}, {-4}, {2}}, invalid, HasSubstr("ids of 'x': -4 on rank 1 is negative"));
+  refused({{0, 1}, {-4}, {2}}, invalid, test::Says("ids of 'x': -4 on rank 1 is negative"));
   refused({{0, 1}, {2}, {3, 4, 3}}, invalid,
-          AllOf(HasSubstr("ids of 'x': 3 is there twice on rank 2"), HasSubstr("ghosts")));
+          AllOf(test::Says("ids of 'x': 3 is there twice on rank 2"), HasSubstr("ghosts")));
   refused({{0, 3}, {2}, {1, 3}}, invalid,
-          AllOf(HasSubstr("ids of 'x': 3 is on rank 0 and on rank 2"), HasSubstr("ghosts")));
+          AllOf(test::Says("ids of 'x': 3 is on rank 0 and on rank 2"), HasSubstr("ghosts")));
   refused({{0, 1}, {2}, {7}}, invalid,
-          AllOf(HasSubstr("ids of 'x': 7 on rank 2 is not one of 0..3"),
-                HasSubstr("there are 4 ids on all ranks")));
-  refused({{0}, {2}, {1}}, invalid, HasSubstr("ids of 'x': 0 on rank 0 is not one of 1..3"),
+          AllOf(test::Says("ids of 'x': 7 on rank 2 is not one of 0..3"),
+                test::Says("there are 4 ids on all ranks")));
+  refused({{0}, {2}, {1}}, invalid, test::Says("ids of 'x': 0 on rank 0 is not one of 1..3"),
           {.first = 1});
   refused({{0, 1}, {}, {4, 5}}, invalid,
-          AllOf(HasSubstr("ids of 'x': 2 is on no rank"), HasSubstr("the ids 0..5")), {.rows = 6});
-  refused({{0, 1}, {}, {2}}, invalid, HasSubstr("ids of 'x': 2 on rank 2 is not one of 0..1"),
+          AllOf(test::Says("ids of 'x': 2 is on no rank"), test::Says("the ids 0..5")),
+          {.rows = 6});
+  refused({{0, 1}, {}, {2}}, invalid, test::Says("ids of 'x': 2 on rank 2 is not one of 0..1"),
           {.rows = 2});
-  refused({{}, {}, {}}, invalid, HasSubstr("no rank has a row of 'x'"));
+  refused({{}, {}, {}}, invalid, test::Says("no rank has a row of 'x'"));
   const IdOptions gaps{.ids_key = "n"};
-  refused({{5, 90}, {7}, {90, 8}}, invalid, HasSubstr("ids of 'x': 90 is on rank 0 and on rank 2"),
+  refused({{5, 90}, {7}, {90, 8}}, invalid, test::Says("ids of 'x': 90 is on rank 0 and on rank 2"),
           gaps);
-  refused({{5, 90}, {7, 7}, {8}}, invalid, HasSubstr("ids of 'x': 7 is there twice on rank 1"),
+  refused({{5, 90}, {7, 7}, {8}}, invalid, test::Says("ids of 'x': 7 is there twice on rank 1"),
           gaps);
   job(2, [&](CheckpointManager& manager, Group& group) {
     std::vector<std::uint64_t> large{0, 1};
@@ -221,7 +223,7 @@ TEST_F(Indexed, WrongIdsAreNamed) {
     std::vector<int> x(2);
     State state;
     state.add("x", indexed(ids(&large), x));
-    expect_error(invalid, HasSubstr("ids of 'x': 9223372036854775808 on rank 1 is 2^63 or more"),
+    expect_error(invalid, test::Says("ids of 'x': 9223372036854775808 on rank 1 is 2^63 or more"),
                  [&] { manager.save(1, state); });
   });
 }
@@ -302,7 +304,7 @@ TEST_F(Indexed, RanksThatDisagree) {
     State state;
     std::vector<float> longer(rank == 2 ? 4 : 1);
     state.add("x", indexed(shared, one)).add("y", indexed(shared, longer));
-    expect_error(Code::invalid_argument, HasSubstr("'y' has 4 rows on rank 2, and its ids are 1"),
+    expect_error(Code::invalid_argument, test::Says("'y' has 4 rows on rank 2, and its ids are 1"),
                  [&] { manager.save(1, state); });
   });
 }
@@ -335,26 +337,26 @@ TEST_F(Indexed, WhatCannotBeIndexed) {
   std::vector<std::string> words(3);
   const auto shared = ids(&list);
   const auto invalid = Code::invalid_argument;
-  expect_error(invalid, HasSubstr("ids are given as float64 [3]"), [&] { ids(&x); });
-  expect_error(invalid, HasSubstr("ids are given as int64 [3 1]"), [&] {
+  expect_error(invalid, test::Says("ids are given as float64 [3]"), [&] { ids(&x); });
+  expect_error(invalid, test::Says("ids are given as int64 [3 1]"), [&] {
     ids(whole(list.data(), {3, 1}));
   });
-  expect_error(invalid, HasSubstr("ids are given as int64 [6], not whole"),
+  expect_error(invalid, test::Says("ids are given as int64 [6], not whole"),
                [&] { ids(slice(list.data(), {6}, {0}, {3})); });
   expect_error(invalid, HasSubstr("first = -1"), [&] { ids(&list, {.first = -1}); });
-  expect_error(invalid, HasSubstr("was given no ids"), [&] { indexed(nullptr, x); });
-  expect_error(invalid, HasSubstr("given as float64 [], not whole"),
+  expect_error(invalid, test::Says("was given no ids"), [&] { indexed(nullptr, x); });
+  expect_error(invalid, test::Says("given as float64 [], not whole"),
                [&] { indexed(shared, nothing(DType::float64, {})); });
-  expect_error(invalid, HasSubstr("given as string [3], not whole"),
+  expect_error(invalid, test::Says("given as string [3], not whole"),
                [&] { indexed(shared, strings(words)); });
-  expect_error(invalid, HasSubstr("[6], not whole"),
+  expect_error(invalid, test::Says("[6], not whole"),
                [&] { indexed(shared, slice(x.data(), {6}, {3}, {3})); });
-  expect_error(invalid, HasSubstr("7 elements is given as rows of 3"),
+  expect_error(invalid, test::Says("7 elements is given as rows of 3"),
                [&] { indexed(shared, std::span(seven), {3}); });
   State state;
   state.add("x", indexed(shared, seven, {3}));
   CheckpointManager manager(serial_group(), "/run", options_);
-  expect_error(invalid, HasSubstr("7 elements is given as rows of 3"),
+  expect_error(invalid, test::Says("7 elements is given as rows of 3"),
                [&] { manager.save(1, state); });
 }
 
@@ -373,8 +375,8 @@ TEST_F(Indexed, RestoresThatDoNotFit) {
     const auto before = x;
     if (rank == 1) list = {3, 4, 1};
     expect_error(invalid,
-                 AllOf(HasSubstr("ids of 'x': 4 on rank 1 is not one of 0..3"),
-                       HasSubstr("there are 4 rows")),
+                 AllOf(test::Says("ids of 'x': 4 on rank 1 is not one of 0..3"),
+                       test::Says("there are 4 rows")),
                  [&] { manager.restore(1, state); });
     EXPECT_EQ(x, before);
     State looked_up;
@@ -392,23 +394,23 @@ TEST_F(Indexed, RestoresThatDoNotFit) {
     EXPECT_THAT(z, ElementsAre(3, 1));
     State no_ids;
     no_ids.add("z", indexed(ids(&gappy, {.ids_key = "lost"}), z));
-    expect_error(Code::not_found, HasSubstr("tensor 'lost' is not in the checkpoint"),
+    expect_error(Code::not_found, test::Says("tensor 'lost' is not in the checkpoint"),
                  [&] { manager.restore(1, no_ids); });
     // Memory of a fixed size; const memory; other rows; an offset; other dtypes.
     list = {0, 3};
     std::vector<double> three(3);
     State fixed, constant, narrow;
     fixed.add("x", indexed(shared, std::span(three)));
-    expect_error(invalid, HasSubstr("'x' has 3 rows on rank 0, and its ids are 2"),
+    expect_error(invalid, test::Says("'x' has 3 rows on rank 0, and its ids are 2"),
                  [&] { manager.restore(1, fixed); });
     constant.add("x", indexed(shared, std::as_const(x)));
-    expect_error(invalid, HasSubstr("the memory of tensor 'x' is const"),
+    expect_error(invalid, test::Says("the memory of tensor 'x' is const"),
                  [&] { manager.restore(1, constant); });
     std::vector<float> single;
     narrow.add("y", indexed(shared, single));
-    expect_error(invalid, HasSubstr("of rows of float32 [] in the state"),
+    expect_error(invalid, test::Says("of rows of float32 [] in the state"),
                  [&] { manager.restore(1, narrow); });
-    expect_error(invalid, HasSubstr("tensor 'y' of rows has an offset"), [&] {
+    expect_error(invalid, test::Says("tensor 'y' of rows has an offset"), [&] {
       manager.restore(1, narrow, {.offset = {{"y", {0}}}, .convert = Conversion::round});
     });
     manager.restore(1, narrow, {.rename = {{"y", "x"}}, .convert = Conversion::round});
@@ -417,11 +419,11 @@ TEST_F(Indexed, RestoresThatDoNotFit) {
     std::vector<std::array<double, 2>> pairs;
     State pair;
     pair.add("x", rank == 1 ? indexed(shared, pairs) : indexed(shared, x));
-    expect_error(invalid, HasSubstr("of rows of float64 [2] in the state"),
+    expect_error(invalid, test::Says("of rows of float64 [2] in the state"),
                  [&] { manager.restore(1, pair); });
     State missing;
     missing.add("w", indexed(shared, x));
-    expect_error(Code::not_found, HasSubstr("tensor 'w' is not in the checkpoint"),
+    expect_error(Code::not_found, test::Says("tensor 'w' is not in the checkpoint"),
                  [&] { manager.restore(1, missing); });
     EXPECT_THAT(manager.restore(1, missing, {.may_be_missing = {"w"}}).kept_keys, ElementsAre("w"));
   });
@@ -438,7 +440,7 @@ TEST_F(Indexed, FieldsOfUnlikeLengthShareNoIds) {
     State together;
     together.add("x", indexed(shared, x)).add("y", indexed(shared, y));
     expect_error(Code::invalid_argument,
-                 HasSubstr("tensors 'x' and 'y' have 2 and 4 rows in the checkpoint"),
+                 test::Says("tensors 'x' and 'y' have 2 and 4 rows in the checkpoint"),
                  [&] { manager.restore(1, together); });
   });
 }

@@ -13,6 +13,7 @@
 #include "support/group_kit.hpp"
 #include "support/n_to_m.hpp"
 #include "support/rounds.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
@@ -255,7 +256,7 @@ TEST(IoRanks, OnlyTheyCheckASaveThatIsCompleted) {
       }
       group->barrier();
       test::expect_error([&] { manager.save(1, rows.state); }, Code::io,
-                         HasSubstr("a restart may still complete it"));
+                         test::Says("a restart may still complete it"));
     }
     group->barrier();
     if (group->rank() == 0) disk->clear_faults();

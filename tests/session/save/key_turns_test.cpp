@@ -3,6 +3,7 @@
 #include "base/text.hpp"
 #include "store/commit/names.hpp"
 #include "support/memory_run.hpp"
+#include "support/says.hpp"
 
 namespace cairn::test {
 namespace {
@@ -94,9 +95,9 @@ TEST_P(KeyTurns, OneSaveInSoManyHasThem) {
     const auto report = model.manager.restore_latest(model.state);
     EXPECT_EQ(report->step, 15);
     EXPECT_THAT(report->skipped,
-                ElementsAre(AllOf(HasSubstr("step 16 has no 'optimizer/m'"),
-                                  HasSubstr("by the rule 'optimizer/*' one save in 3 has it"),
-                                  HasSubstr("The newest step that has it is 15"))));
+                ElementsAre(AllOf(test::Says("step 16 has no 'optimizer/m'"),
+                                  test::Says("by the rule 'optimizer/*' one save in 3 has it"),
+                                  test::Says("The newest step that has it is 15"))));
     EXPECT_EQ(model.weight, model.value(15));
     EXPECT_EQ(model.moment, -model.value(15));
     // Both, the weights last: the run goes on from theirs.
@@ -159,7 +160,7 @@ TEST_P(KeyTurns, ARuleThatNoKeyFitsIsTold) {
     for (const auto step : {1, 2}) model.save(step, false);
   });
   set_log_sink({});
-  EXPECT_THAT(told, ElementsAre(HasSubstr("no tensor of the state has a key like 'optimiser/*'")));
+  EXPECT_THAT(told, ElementsAre(test::Says("no tensor of the state has a key like 'optimiser/*'")));
 }
 
 TEST_P(KeyTurns, WhatFailedIsMadeUpFor) {

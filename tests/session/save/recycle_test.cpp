@@ -17,6 +17,7 @@
 #include "io/temporary_directory.hpp"
 #include "store/directory/recovery.hpp"
 #include "support/memory_run.hpp"
+#include "support/says.hpp"
 #include "testing/memory.hpp"
 #include "testing/threads.hpp"
 
@@ -279,7 +280,7 @@ TEST_F(Recycle, SpaceThatWillBeOverwrittenCountsAsFree) {
   EXPECT_NO_THROW(save(manager, *group, 3, length));
   test::expect_error(Code::no_space,
                      AllOf(HasSubstr("step 4 needs "),
-                           HasSubstr("and 4.00 MiB for its index, records and metadata")),
+                           test::Says("and 4.00 MiB for its index, records and metadata")),
                      [&] { save(manager, *group, 4, length * 3); });
 }
 

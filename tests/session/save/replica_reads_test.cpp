@@ -7,6 +7,7 @@
 #include "session/save/replicas.hpp"
 #include "session/save/replicas_kit.hpp"
 #include "support/rounds.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
@@ -107,7 +108,7 @@ TEST_F(ReplicaReads, AHolderThatCannotBeReadIsAnErrorOfAll) {
     state.add("u", tensor);
     return memory;
   });
-  EXPECT_THAT(text, HasSubstr("3: the device is lost"));
+  EXPECT_THAT(text, test::Says("3: the device is lost"));
 }
 
 TEST_F(ReplicaReads, AnyRowOfSamplesComparesEverything) {

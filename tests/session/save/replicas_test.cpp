@@ -8,6 +8,7 @@
 #include "cairn/sharded_save.hpp"
 #include "session/save/replicas_kit.hpp"
 #include "support/n_to_m.hpp"
+#include "support/says.hpp"
 #include "tools/verify.hpp"
 
 namespace cairn {
@@ -48,7 +49,7 @@ TEST_F(Replicas, AreComparedOnAnyNumberOfRanks) {
       EXPECT_THAT(text, testing::StartsWith(cat("disagreement u ", named, ": ")));
       EXPECT_THAT(text, HasSubstr(cat("(rank ", named, " differs from rank")));
       EXPECT_EQ(text.find("the majority") != std::string::npos, ranks > 2) << text;
-      EXPECT_THAT(text, HasSubstr("in rows 999..999)"));
+      EXPECT_THAT(text, test::Says("in rows 999..999)"));
     }
   }
 }
@@ -61,9 +62,9 @@ TEST_F(Replicas, RangesThatTouchAreOne) {
       if (rank == 1 && (block || row == 20 || i == 0 || i == 1023 || i == 31 * 32)) u[i] = -1;
     }
   });
-  EXPECT_THAT(text,
-              HasSubstr("in rows 0..0 × 0..0, rows 3..8 × 4..7, rows 20..20 × 0..31 and 2 more "
-                        "ranges)"));
+  EXPECT_THAT(
+      text,
+      test::Says("in rows 0..0 × 0..0, rows 3..8 × 4..7, rows 20..20 × 0..31 and 2 more ranges)"));
 }
 
 TEST_F(Replicas, ScalarsAndStringsAreCompared) {
@@ -72,8 +73,8 @@ TEST_F(Replicas, ScalarsAndStringsAreCompared) {
     state.add("time", *time);
     return time;
   });
-  EXPECT_THAT(scalar, HasSubstr("replicas of tensor 'time' [] are not the same (rank 1 differs "
-                                "from ranks 0, 2, 3, the majority, in the scalar)"));
+  EXPECT_THAT(scalar, test::Says("replicas of tensor 'time' [] are not the same (rank 1 differs "
+                                 "from ranks 0, 2, 3, the majority, in the scalar)"));
   const auto words = [](int bad, std::string instead) {
     return [=](int rank, State& state) {
       auto list = std::make_shared<std::vector<std::string>>(
@@ -84,10 +85,9 @@ TEST_F(Replicas, ScalarsAndStringsAreCompared) {
     };
   };
   EXPECT_EQ(save(4, words(3, "ab")), "");
-  EXPECT_THAT(save(4, words(3, "aB")),
-              HasSubstr("'words' [5] are not the same (rank 3 differs from ranks 0..2, the "
-                        "majority, in rows 3..3)"));
-  EXPECT_THAT(save(3, words(0, "abc")), HasSubstr("(rank 0 differs from ranks 1, 2,"));
+  EXPECT_THAT(save(4, words(3, "aB")), test::Says("'words' [5] are not the same (rank 3 differs "
+                                                  "from ranks 0..2, the majority, in rows 3..3)"));
+  EXPECT_THAT(save(3, words(0, "abc")), test::Says("(rank 0 differs from ranks 1, 2,"));
 }
 
 TEST_F(Replicas, BitsAreComparedNotValues) {
@@ -97,9 +97,9 @@ TEST_F(Replicas, BitsAreComparedNotValues) {
   EXPECT_EQ(save_whole<double>(3, {5}, [&](int, auto& u) { u[2] = nan; }), "");
   EXPECT_THAT(
       save_whole<double>(3, {5}, [&](int rank, auto& u) { u[2] = rank == 1 ? other_nan : nan; }),
-      HasSubstr("rank 1 differs from ranks 0, 2, the majority, in rows 2..2)"));
+      test::Says("rank 1 differs from ranks 0, 2, the majority, in rows 2..2)"));
   EXPECT_THAT(save_whole<double>(2, {5}, [&](int rank, auto& u) { u[4] = rank ? -0.0 : 0.0; }),
-              HasSubstr("in rows 4..4)"));
+              test::Says("in rows 4..4)"));
 }
 
 // Halos belong to no slice.
@@ -116,7 +116,7 @@ TEST_F(Replicas, OfStridedMemoryOnlyTheSliceIsCompared) {
     EXPECT_EQ(save(3, field(halo)), "");
   }
   EXPECT_THAT(save(3, field(12 * 4 + 7)),
-              HasSubstr("rank 1 differs from rank 0 in rows 3..3 × 6..6)"));
+              test::Says("rank 1 differs from rank 0 in rows 3..3 × 6..6)"));
 }
 
 TEST_F(Replicas, AllSidesAndSeveralTensorsAreNamed) {
@@ -129,18 +129,18 @@ TEST_F(Replicas, AllSidesAndSeveralTensorsAreNamed) {
     return values;
   });
   EXPECT_THAT(text, testing::StartsWith("disagreement t0 2: "));
-  EXPECT_THAT(text, HasSubstr("(ranks 2, 3, 6 differ from ranks 0, 1, 5 in the scalar, rank 4 in "
-                              "the scalar; tensor 't1' []: "));
-  EXPECT_THAT(text, HasSubstr("; tensor 't3' []: rank 6 differs from ranks 0..5, the majority, in "
-                              "the scalar; and so do 4 more slices)"));
+  EXPECT_THAT(text, test::Says("(ranks 2, 3, 6 differ from ranks 0, 1, 5 in the scalar, rank 4 in "
+                               "the scalar; tensor 't1' []: "));
+  EXPECT_THAT(text, test::Says("; tensor 't3' []: rank 6 differs from ranks 0..5, the majority, in "
+                               "the scalar; and so do 4 more slices)"));
   const auto many = save(12, [](int rank, State& state) {
     auto value = std::make_shared<int>(rank / 2 * 2 == 4 ? 4 : rank);
     state.add("t", *value);
     return value;
   });
-  EXPECT_THAT(many, HasSubstr("(rank 0 differs from ranks 4, 5 in the scalar, rank 1 in the "
-                              "scalar, rank 2 in the scalar, "));
-  EXPECT_THAT(many, HasSubstr(", and 3 more groups of ranks differ)"));
+  EXPECT_THAT(many, test::Says("(rank 0 differs from ranks 4, 5 in the scalar, rank 1 in the "
+                               "scalar, rank 2 in the scalar, "));
+  EXPECT_THAT(many, test::Says(", and 3 more groups of ranks differ)"));
 }
 
 TEST_F(Replicas, DenseTensorsAndLayoutsAreComparedToo) {
@@ -171,7 +171,7 @@ TEST_F(Replicas, DenseTensorsAndLayoutsAreComparedToo) {
   };
   EXPECT_EQ(save(6, on_mesh(-1)), "");
   EXPECT_THAT(save(6, on_mesh(4)),
-              HasSubstr("(rank 4 differs from ranks 3, 5, the majority, in rows 5..5 × 7..7)"));
+              test::Says("(rank 4 differs from ranks 3, 5, the majority, in rows 5..5 × 7..7)"));
 }
 
 TEST_F(Replicas, NoneLooksAtNothing) {

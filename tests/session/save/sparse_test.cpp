@@ -8,6 +8,7 @@
 
 #include "support/memory_run.hpp"
 #include "support/rounds.hpp"
+#include "support/says.hpp"
 #include "support/sparse_case.hpp"
 
 namespace cairn {
@@ -160,7 +161,7 @@ TEST_F(Sparse, ElsewhereAGapStaysAnError) {
     std::vector<int> mine{1, 2, 3};
     State plain;
     plain.add("u", slice(&mine, {8}, {4 * group.rank()}, {3}));
-    expect_error(Code::coverage, HasSubstr("3..3 are held by no rank"),
+    expect_error(Code::coverage, test::Says("3..3 are held by no rank"),
                  [&] { manager.save(1, plain); });
     State state;
     state.add("u", sparse(slice(&mine, {8}, {4 * group.rank()}, {3}), 0));
@@ -170,7 +171,7 @@ TEST_F(Sparse, ElsewhereAGapStaysAnError) {
     wants.add("u", whole(&all, {8}));
     expect_error(
         Code::not_found,
-        AllOf(HasSubstr("'u' [8]: rows 3..3 were held by no rank"), HasSubstr("cairn::sparse")),
+        AllOf(test::Says("'u' [8]: rows 3..3 were held by no rank"), HasSubstr("cairn::sparse")),
         [&] { manager.restore(1, wants); });
     EXPECT_THAT(all, Each(5));
     State held;  // without a gap it needs not be sparse
@@ -179,11 +180,11 @@ TEST_F(Sparse, ElsewhereAGapStaysAnError) {
     EXPECT_THAT(mine, ElementsAre(1, 2, 3));
     State resized;
     resized.add("u", resizable(all));
-    expect_error(Code::not_found, HasSubstr("rows 3..3 were held by no rank"),
+    expect_error(Code::not_found, test::Says("rows 3..3 were held by no rank"),
                  [&] { manager.restore(1, resized); });
     State rows;
     rows.add("u", ragged(all));
-    expect_error(Code::not_found, HasSubstr("held by no rank (it was given as a sparse tensor"),
+    expect_error(Code::not_found, test::Says("held by no rank (it was given as a sparse tensor"),
                  [&] { manager.restore(1, rows); });
   });
 }
@@ -215,20 +216,20 @@ TEST_F(Sparse, BadInput) {
     std::vector<int> mine(2);
     const auto part = [&] { return slice(&mine, {3, 3}, {group.rank(), 0}, {1, 2}); };
     save(sparse(nothing(DType::int32, {3, 3}), 0), Code::coverage,
-         AllOf(HasSubstr("no rank holds any part of sparse tensor 'u' [3 3]"),
-               HasSubstr("Leave it out")));
+         AllOf(test::Says("no rank holds any part of sparse tensor 'u' [3 3]"),
+               test::Says("Leave it out")));
     save(sparse(part(), group.rank() == 2 ? 1 : 0), Code::disagreement,
-         HasSubstr("has the fill value 0 on rank 0 and 1 on rank 2"));
+         test::Says("has the fill value 0 on rank 0 and 1 on rank 2"));
     save(group.rank() == 1 ? part() : sparse(part(), 0), Code::disagreement,
-         HasSubstr("some ranks give it as a sparse tensor, and rank 1 does not"));
+         test::Says("some ranks give it as a sparse tensor, and rank 1 does not"));
     // Whose slice is the very gap that the others see.
     save(group.rank() == 1 ? slice(&mine, {3, 2}, {1, 0}, {1, 2})
                            : sparse(slice(&mine, {3, 2}, {group.rank(), 0}, {1, 2}), 0),
-         Code::disagreement, HasSubstr("and rank 1 does not"));
+         Code::disagreement, test::Says("and rank 1 does not"));
     save(sparse(slice(&mine, {3, 3}, {0, std::min(group.rank(), 1)}, {1, 2}), 0), Code::coverage,
-         HasSubstr("are held by rank 0 and by rank 1"));
+         test::Says("are held by rank 0 and by rank 1"));
     save(sparse(slice(&mine, {3, group.rank() == 0 ? 3 : 4}, {group.rank(), 0}, {1, 2}), 0),
-         Code::disagreement, HasSubstr("differing shapes"));
+         Code::disagreement, test::Says("differing shapes"));
   });
 }
 
@@ -242,7 +243,7 @@ TEST_F(Sparse, WhatIsMissingBesidesIsNoGap) {
     auto u = *manager.open(1).find("u");
     EXPECT_NO_THROW(require_stored(u, {Box::whole({9})}));
     u.slices.pop_back();
-    expect_error(Code::not_found, HasSubstr("rows 5..6 is in no stored slice"),
+    expect_error(Code::not_found, test::Says("rows 5..6 is in no stored slice"),
                  [&] { require_stored(u, {Box::whole({9})}); });
   });
 }

@@ -13,6 +13,7 @@
 #include "store/contents/contents_reader.hpp"
 #include "store/contents/seal.hpp"
 #include "support/manager_kit.hpp"
+#include "support/says.hpp"
 #include "tools/verify.hpp"
 
 namespace cairn {
@@ -182,11 +183,11 @@ TEST_P(Figures, TellWhySaveAsyncBlocked) {
     const auto all = rank.manager.statistics();
     ASSERT_EQ(all.last.size(), 1u);
     EXPECT_FALSE(all.last[0].asynchronous);
-    EXPECT_THAT(all.last[0].blocking_because, HasSubstr("does not fit its memory"));
+    EXPECT_THAT(all.last[0].blocking_because, test::Says("does not fit its memory"));
     EXPECT_EQ(all.asynchronous, 0);
     EXPECT_EQ(all.failed, 0);
   });
-  EXPECT_THAT(stored(1).blocking_because, HasSubstr("does not fit its memory"));
+  EXPECT_THAT(stored(1).blocking_because, test::Says("does not fit its memory"));
 }
 
 TEST_P(Figures, OneLineOfTheLogForASave) {
@@ -203,10 +204,10 @@ TEST_P(Figures, OneLineOfTheLogForASave) {
   });
   set_log_sink({});
   ASSERT_EQ(lines.size(), 2u);
-  EXPECT_THAT(lines[0], HasSubstr("saved step 1: "));
+  EXPECT_THAT(lines[0], test::Says("saved step 1: "));
   EXPECT_THAT(lines[0], HasSubstr(" GB/s), blocking, blocked "));
   EXPECT_THAT(lines[1], HasSubstr(" GB/s), asynchronous, blocked "));
-  EXPECT_THAT(lines[1], HasSubstr(" of replicas skipped; waited "));
+  EXPECT_THAT(lines[1], test::Says(" of replicas skipped; waited "));
 }
 
 TEST_P(Figures, ATraceIsJsonWithALineForEachThread) {

@@ -6,8 +6,9 @@
 #include <cmath>
 #include <limits>
 
-#include "bench/interval_simulation.hpp"
 #include "cairn/error.hpp"
+#include "lab/bench/interval_simulation.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
@@ -84,7 +85,7 @@ TEST(OptimalInterval, HasItsLimits) {
       ADD_FAILURE() << cost << " " << mtbf;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), Code::invalid_argument);
-      EXPECT_THAT(error.what(), testing::HasSubstr("no interval is best for a cost of"));
+      EXPECT_THAT(error.what(), test::Says("no interval is best for a cost of"));
     }
   }
 }
@@ -100,7 +101,7 @@ TEST(OptimalInterval, YoungAndDalyAreCloseWhereTheySayThatTheyAre) {
   }
 }
 
-// bench/interval_bench prints the whole table.
+// lab/bench/interval_bench prints the whole table.
 TEST(OptimalInterval, WastesHardlyMoreThanTheBestFixedInterval) {
   std::uint64_t seed = 100;
   for (const double shape : {1.0, 0.7, 0.5}) {

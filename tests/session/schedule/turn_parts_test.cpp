@@ -16,12 +16,12 @@
 #include "session/schedule/run_history.hpp"
 #include "session/schedule/save_schedule.hpp"
 #include "session/schedule/turns.hpp"
+#include "support/says.hpp"
 #include "testing/memory.hpp"
 
 namespace cairn {
 namespace {
 
-using testing::HasSubstr;
 using testing::Optional;
 
 constexpr double end = 1795356300;  // 2026-11-22 14:05:00 UTC
@@ -172,7 +172,7 @@ TEST_F(TurnTools, ScontrolTellsWhereSqueueFailsOrTalksNonsense) {
 TEST_F(TurnTools, ALimitThatWasOverWhenTheJobBeganIsNone) {
   std::vector<std::string> told;
   set_log_sink([&](LogLevel, std::string_view text) { told.emplace_back(text); });
-  const auto said = HasSubstr(" it was over 86222 s before the job began");
+  const auto said = test::Says(" it was over 86222 s before the job began");
   const double now = end + 86222;
   tool("squeue", "echo 17 2026-11-22T14:05:00");
   tool("scontrol", "echo JobId=17 EndTime=2026-11-22T14:05:00");
@@ -446,7 +446,7 @@ TEST(TurnRuns, WhoLostTheDirectoryWritesNothing) {
   RunRecorder second({disk, "/run", "ckpt", true});
   second.begin(2000, 1500);
   first.end_well([] { return 3000.0; });
-  EXPECT_THAT(told, HasSubstr("that a run ends is not recorded: taken over"));
+  EXPECT_THAT(told, test::Says("that a run ends is not recorded: taken over"));
   EXPECT_EQ(RunRecorder({disk, "/run", "ckpt", true}).history(), second.history());
   // A clock that throws in a destructor is no reason to end the program.
   EXPECT_NO_THROW(second.end_well([]() -> double { throw std::runtime_error("no clock"); }));

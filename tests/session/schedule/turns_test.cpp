@@ -5,11 +5,10 @@
 #include "cairn/optimal_interval.hpp"
 #include "session/schedule/run_history.hpp"
 #include "session/schedule/turns_kit.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
-
-using testing::HasSubstr;
 
 TEST_P(TurnQuestions, OneRankGetsTheSignalAndAllStopAtTheSameStep) {
   for (int who = 0; who < GetParam(); ++who) {
@@ -308,7 +307,7 @@ TEST_P(TurnQuestions, StopsWhenTheTimeLeftIsJustEnough) {
         EXPECT_EQ(stop->left_seconds, 70);
         EXPECT_EQ(stop->save_seconds, -1);
         EXPECT_THAT(stop->text(),
-                    HasSubstr("2001-09-09 02:03:20 UTC: 70 s left, no save was measured"));
+                    test::Says("2001-09-09 02:03:20 UTC: 70 s left, no save was measured"));
       },
       {.signals = {}, .end_seconds = end, .margin_seconds = 50});
 }
@@ -331,7 +330,7 @@ TEST_P(TurnQuestions, WhatSavesTakeCountsForTheTimeLimitAlsoWhatTheCheckpointTel
         ASSERT_TRUE(stop);
         EXPECT_GE(stop->save_seconds, 0);
         EXPECT_LT(stop->save_seconds, 50);
-        EXPECT_THAT(stop->text(), HasSubstr("a save takes"));
+        EXPECT_THAT(stop->text(), test::Says("a save takes"));
       },
       {.signals = {}, .end_seconds = 1e9 + 50, .margin_seconds = 50});
 }
@@ -370,7 +369,7 @@ TEST_P(TurnQuestions, RefusesIntervalsThatCannotBe) {
       auto options = options_;
       options.when.interval = interval;
       test::expect_error(Code::invalid_argument,
-                         HasSubstr("a number in WhenOptions::interval cannot be used"),
+                         test::Says("a number in WhenOptions::interval cannot be used"),
                          [&] { Rank rank(group, options); });
     });
   }
@@ -383,8 +382,8 @@ TEST_P(TurnQuestions, RanksMustAgreeOnTheInterval) {
     options.when.interval = every_steps(group->rank() == 1 ? 5 : 6);
     test::expect_error(
         Code::disagreement,
-        HasSubstr("ranks disagree on ManagerOptions: when.interval.steps is 6 on rank 0 and 5 on "
-                  "rank 1"),
+        test::Says(
+            "ranks disagree on ManagerOptions: when.interval.steps is 6 on rank 0 and 5 on rank 1"),
         [&] { Rank rank(group, options); });
   });
 }

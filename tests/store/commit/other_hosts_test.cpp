@@ -7,12 +7,11 @@
 #include "cairn/log.hpp"
 #include "io/expect_error.hpp"
 #include "store/commit/owner_kit.hpp"
+#include "support/says.hpp"
 #include "testing/memory.hpp"
 
 namespace cairn::commit {
 namespace {
-
-using ::testing::HasSubstr;
 
 // A lock that was granted here: it may be one of this host only.
 class LockFromElsewhere : public testing::Test {
@@ -45,8 +44,8 @@ TEST_F(LockFromElsewhere, IsTakenWhenTheOwnerGaveNoSignOfLife) {
   const auto owner = Ownership::take(files, "/run", 0, options);
   owner.check();
   EXPECT_EQ(attempts, 3);
-  EXPECT_THAT(logged, HasSubstr("process 4242 on host elsewhere"));
-  EXPECT_THAT(logged, HasSubstr("waiting for up to 60 seconds for a sign of life"));
+  EXPECT_THAT(logged, test::Says("process 4242 on host elsewhere"));
+  EXPECT_THAT(logged, test::Says("waiting for up to 60 seconds for a sign of life"));
 }
 
 // The clock of the storage stands still, or was set back: what is watched long enough is dead.

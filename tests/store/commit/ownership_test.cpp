@@ -14,13 +14,13 @@
 #include "store/commit/names.hpp"
 #include "store/commit/owner_kit.hpp"
 #include "support/no_threads.hpp"
+#include "support/says.hpp"
 #include "testing/memory.hpp"
 
 namespace cairn::commit {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 class OwnershipOn : public ::testing::TestWithParam<const char*> {
  protected:
@@ -230,7 +230,7 @@ TEST(Ownership, TheEndNeverThrows) {
     const auto owner = Ownership::take(files, "/run", 0);
     files->inject({.code = Code::io, .kind = "remove", .path_part = "owner"});
   }
-  EXPECT_THAT(logged, HasSubstr("cannot give up /run: cannot remove file: /run/.cairn/owner"));
+  EXPECT_THAT(logged, test::Says("cannot give up /run: cannot remove file: /run/.cairn/owner"));
   {
     const auto owner = Ownership::take(files, "/run", 0);
     files->set_observer([](const std::string&) { throw 7; });
@@ -421,7 +421,7 @@ TEST_F(WithoutLocks, TheHeartBeats) {
   ASSERT_TRUE(wait_for_more());
   {
     std::lock_guard guard(mutex);
-    EXPECT_THAT(logged, HasSubstr("the owner's heartbeat failed: cannot write"));
+    EXPECT_THAT(logged, test::Says("the owner's heartbeat failed: cannot write"));
   }
 
   // After a takeover it ends by itself and says so.

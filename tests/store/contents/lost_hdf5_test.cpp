@@ -6,6 +6,7 @@
 #include "store/contents/lost.hpp"
 #include "store/contents/lost_kit.hpp"
 #include "store/directory/retention.hpp"
+#include "support/says.hpp"
 #include "tools/verify.hpp"
 
 namespace cairn {
@@ -38,7 +39,7 @@ TEST_F(LostHdf5, AnHdf5FileThatWasEmptiedIsNamedAndReplaced) {
       auto one = job();
       EXPECT_EQ(one.latest(), 1);
       ASSERT_EQ(one.manager.steps().size(), 2u);
-      EXPECT_THAT(one.manager.steps()[1].damage, HasSubstr("ckpt-2.h5 is not there any more"));
+      EXPECT_THAT(one.manager.steps()[1].damage, test::Says("ckpt-2.h5 is not there any more"));
     }
     EXPECT_EQ(verify_checkpoint({*files_, "/run/ckpt-2"}).verdict(), Verdict::damaged);
     EXPECT_THAT(repair(files_, "/run/ckpt-2").left, ElementsAre(HasSubstr("ckpt-2.h5")));
@@ -71,8 +72,8 @@ TEST_F(LostHdf5, WithoutAStateFileTheNoteTellsOfAnHdf5File) {
     {
       auto one = job();
       EXPECT_EQ(one.latest(), 1);
-      EXPECT_THAT(one.manager.steps().at(1).damage, HasSubstr("ckpt-2.h5 is not there any more"));
-      test::expect_error(Code::data_loss, HasSubstr("is lost"),
+      EXPECT_THAT(one.manager.steps().at(1).damage, test::Says("ckpt-2.h5 is not there any more"));
+      test::expect_error(Code::data_loss, test::Says("is lost"),
                          [&] { one.manager.restore(2, one.state); });
       one.save(2, 3);
     }
@@ -115,7 +116,7 @@ TEST_F(LostHdf5, AnEmptiedHdf5FileGoesWithItsStep) {
   io::write_file(*files_, "/run/ckpt-2.h5", "");
   EXPECT_EQ(find_lost(*files_, "/run").size(), 0u);
   options_.store.format = Format::hdf5;
-  test::expect_error(Code::already_exists, HasSubstr("Cairn did not write it"),
+  test::expect_error(Code::already_exists, test::Says("Cairn did not write it"),
                      [&] { job().save(2, 1); });
 }
 
@@ -131,7 +132,7 @@ TEST_F(LostHdf5, AWholeHdf5FileOfOthersIsNotReplaced) {
   replace(*files_, "/run/ckpt-2.h5", foreign);
   EXPECT_EQ(job().latest(), 1);
   EXPECT_EQ(job().manager.steps().size(), 2u) << "named, all the same";
-  test::expect_error(Code::already_exists, HasSubstr("Cairn did not write it"),
+  test::expect_error(Code::already_exists, test::Says("Cairn did not write it"),
                      [&] { job().save(2, 1); });
   EXPECT_EQ(io::read_file(*files_, "/run/ckpt-2.h5", 1 << 30), foreign);
   // Nor removed with the step that it was.

@@ -12,6 +12,7 @@
 #include "store/directory/retention.hpp"
 #include "support/manager_kit.hpp"
 #include "support/rounds.hpp"
+#include "support/says.hpp"
 #include "tools/repair.hpp"
 
 namespace cairn {
@@ -45,16 +46,16 @@ TEST_P(Manager, ARemovedIndexIsNamedPassedOverAndReplaced) {
       ASSERT_EQ(steps.size(), 3u);
       EXPECT_EQ(steps[2].step, 30);
       EXPECT_EQ(steps[2].sequence, 3);
-      EXPECT_THAT(steps[2].damage, HasSubstr("ckpt-30.index is missing"));
+      EXPECT_THAT(steps[2].damage, test::Says("ckpt-30.index is missing"));
       EXPECT_TRUE(steps[1].newest);
       const auto report = rank.manager.restore_latest(rank.state);
       ASSERT_TRUE(report);
       EXPECT_EQ(report->step, 20);
-      EXPECT_THAT(report->skipped, ElementsAre(HasSubstr("ckpt-30.index is missing")));
+      EXPECT_THAT(report->skipped, ElementsAre(test::Says("ckpt-30.index is missing")));
       expect_error(rank, Code::data_loss, "cairn verify --repair",
                    [&] { rank.manager.restore(30, rank.state); });
     });
-    EXPECT_THAT(warnings, HasSubstr("passed over: step 30: "));
+    EXPECT_THAT(warnings, test::Says("passed over: step 30: "));
     EXPECT_EQ(names_of(*files_, "ckpt-30"), before);
     EXPECT_EQ(verify_checkpoint({*files_, "/run/ckpt-30"}).verdict(), Verdict::damaged);
   }
@@ -99,7 +100,7 @@ TEST_P(Manager, ARepairGivesTheCheckpointBack) {
     if (*how == 'c') replace(*files_, "/run/ckpt-20.index", index.substr(0, index.size() / 2));
     job([&](Rank& rank) { EXPECT_EQ(rank.latest(), 10); });
     const auto repaired = repair(files_, "/run/ckpt-20");
-    EXPECT_THAT(repaired.done, ElementsAre(HasSubstr("ckpt-20.index was put back")));
+    EXPECT_THAT(repaired.done, ElementsAre(test::Says("ckpt-20.index was put back")));
     EXPECT_THAT(repaired.left, IsEmpty());
     EXPECT_EQ(repaired.after.verdict(), Verdict::whole);
     EXPECT_EQ(io::read_file(*files_, "/run/ckpt-20.index", 1 << 20), index);
@@ -129,14 +130,14 @@ TEST_P(Manager, ARepairTakesADataFileFromAnotherCheckpoint) {
       EXPECT_EQ(rank.manager.restore_latest(rank.state)->step, 10);
     });
     const auto repaired = repair(files_, "/run/ckpt-20");
-    EXPECT_THAT(repaired.done, ElementsAre(HasSubstr("was copied from ckpt-10.data-00001")));
+    EXPECT_THAT(repaired.done, ElementsAre(test::Says("was copied from ckpt-10.data-00001")));
     EXPECT_EQ(repaired.after.verdict(), Verdict::whole);
     EXPECT_EQ(io::read_file(*files_, path(1), 1 << 20), good);
     job([&](Rank& rank) { EXPECT_EQ(rank.manager.restore_latest(rank.state)->step, 20); });
   }
   // Others have other bytes; and bytes are proved, whatever an index says of them.
   flip(path(2), 3);
-  EXPECT_THAT(repair(files_, "/run/ckpt-20").left, ElementsAre(HasSubstr("no other checkpoint")));
+  EXPECT_THAT(repair(files_, "/run/ckpt-20").left, ElementsAre(test::Says("no other checkpoint")));
   flip(path(1), 3);
   flip(cat("/run/ckpt-10.data-00001-of-0000", GetParam() + 1), 2);
   const auto two = repair(files_, "/run/ckpt-20");
@@ -156,7 +157,7 @@ TEST_F(Lost, WithoutEvidenceItIsDebris) {
   state.model_checkpoint_path = "ckpt-1";
   commit::write_state_file(*files_, "/run", "ckpt", state);
   EXPECT_THAT(find_lost(*files_, "/run"), IsEmpty());
-  test::expect_error(Code::not_found, HasSubstr("there is no checkpoint"),
+  test::expect_error(Code::not_found, test::Says("there is no checkpoint"),
                      [&] { repair(files_, "/run/ckpt-2"); });
   EXPECT_EQ(job().manager.steps().size(), 1u);
   EXPECT_THAT(names_of(*files_, "ckpt-2"), IsEmpty());
@@ -319,11 +320,11 @@ TEST_F(Lost, NothingIsRepairedWhereSeveralSavesMayBeMeant) {
   job().save(1, 1);
   files_->remove("/run/ckpt-1.index");
   io::write_file(*files_, "/run/ckpt-1.data-00000-of-00007", "of another save");
-  EXPECT_THAT(repair(files_, "/run/ckpt-1").left, ElementsAre(HasSubstr("of several saves")));
+  EXPECT_THAT(repair(files_, "/run/ckpt-1").left, ElementsAre(test::Says("of several saves")));
   files_->remove("/run/ckpt-1.data-00000-of-00007");
   const auto temp = cat("/run/ckpt-1_temp_", commit::new_uuid());
   files_->create_directory(temp);
-  EXPECT_THAT(repair(files_, "/run/ckpt-1").left, ElementsAre(HasSubstr("did not finish")));
+  EXPECT_THAT(repair(files_, "/run/ckpt-1").left, ElementsAre(test::Says("did not finish")));
   files_->remove_directory(temp);
   EXPECT_EQ(repair(files_, "/run/ckpt-1").after.verdict(), Verdict::whole);
 }
@@ -345,7 +346,7 @@ TEST_F(Lost, ACheckpointWithoutANumberIsKnownByItsNote) {
   ASSERT_EQ(find_lost(*files_, "/run").size(), 1u);
   {
     Checkpoint checkpoint(serial_group(), state, options);
-    test::expect_error(Code::data_loss, HasSubstr("is lost"),
+    test::expect_error(Code::data_loss, test::Says("is lost"),
                        [&] { checkpoint.read("/run/export"); });
     EXPECT_EQ(repair(files_, "/run/export").after.verdict(), Verdict::whole);
     u = 0;

@@ -5,6 +5,7 @@
 #include "store/commit/protocol.hpp"
 #include "store/directory/direct_kit.hpp"
 #include "support/rounds.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
@@ -33,7 +34,7 @@ TEST_F(Direct, TheOldIndexIsBackBeforeTheStepIsSavedAgain) {
         one.save(10, 3);
         ADD_FAILURE() << "it may be all that is left";
       } catch (const Error& error) {
-        EXPECT_THAT(error.what(), HasSubstr("step 10 cannot be saved now"));
+        EXPECT_THAT(error.what(), test::Says("step 10 cannot be saved now"));
       }
       one.save(10, 3);
     }

@@ -8,11 +8,10 @@
 #include "cairn/checkpoint.hpp"
 #include "cairn/sharded_save.hpp"
 #include "store/directory/direct_kit.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
-
-using testing::HasSubstr;
 
 TEST_F(Direct, AReaderFallsBackInTheMeantime) {
   save(10, 1);
@@ -100,7 +99,7 @@ TEST_F(Direct, AReaderAsksForAStepThatIsBeingReplaced) {
       ADD_FAILURE() << "restored";
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), Code::not_found) << error.what();
-      EXPECT_THAT(error.what(), HasSubstr("there is no checkpoint /run/ckpt-20"));
+      EXPECT_THAT(error.what(), test::Says("there is no checkpoint /run/ckpt-20"));
     }
     EXPECT_EQ(latest_checkpoint(serial_group(), "/run", disk_), std::nullopt);
   }

@@ -13,6 +13,7 @@
 #include "store/directory/recovery.hpp"
 #include "support/memory_run.hpp"
 #include "support/rounds.hpp"
+#include "support/says.hpp"
 #include "testing/threads.hpp"
 #include "tools/verify.hpp"
 
@@ -114,7 +115,7 @@ TEST_F(Direct, RanksMustAgree) {
       CheckpointManager manager(group, "/run", options);
       ADD_FAILURE() << "no error";
     } catch (const Error& error) {
-      EXPECT_THAT(error.what(), HasSubstr("atomic_rename is true"));
+      EXPECT_THAT(error.what(), test::Says("atomic_rename is true"));
     }
   });
 }
@@ -219,7 +220,7 @@ TEST_F(Direct, TheOldIndexComesBackWhenTheNewBytesAreDamaged) {
   ASSERT_FALSE(plan.empty());
   EXPECT_EQ(plan.front().entry, "ckpt-10.index");
   EXPECT_TRUE(plan.front().completes);
-  EXPECT_THAT(plan.front().why, HasSubstr("comes back"));
+  EXPECT_THAT(plan.front().why, test::Says("comes back"));
   std::vector<std::string> gone;
   for (const auto& step : plan) {
     if (!step.completes) gone.push_back(step.entry);

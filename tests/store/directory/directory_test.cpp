@@ -10,10 +10,11 @@
 #include "layout/hdf5/lay_out.hpp"
 #include "store/commit/recycled.hpp"
 #include "store/contents/find_checkpoints.hpp"
-#include "store/directory/named_checkpoint.hpp"
 #include "store/directory/file_draft.hpp"
+#include "store/directory/named_checkpoint.hpp"
 #include "support/forwarding_files.hpp"
 #include "support/memory_run.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
@@ -155,7 +156,7 @@ TEST_F(DirectoryAlone, KnowsWhatItHasCommittedAndSoDoesTheNext) {
 
 TEST_F(DirectoryAlone, IsOneOwners) {
   Owner owner(options_);
-  expect_error(Code::busy, HasSubstr("in use by this very process"),
+  expect_error(Code::busy, test::Says("in use by this very process"),
                [&] { Owner second(options_); });
   options_.name = "other";
   EXPECT_NO_THROW(Owner second(options_));
@@ -166,7 +167,7 @@ TEST_F(DirectoryAlone, RefusesAStepThatIsThereUntilTheRunHasGoneBack) {
   owner.save(10);
   const auto first = owner.directory.history().find(10)->save.sequence;
   owner.save(20);
-  expect_error(Code::already_exists, HasSubstr("nothing has superseded it"),
+  expect_error(Code::already_exists, test::Says("nothing has superseded it"),
                [&] { owner.begin(20); });
   owner.directory.history().went_back_to(10, std::nullopt);
   EXPECT_EQ(owner.directory.history().head(), first);
@@ -354,12 +355,13 @@ TEST_F(DirectoryAlone, APinnedStepIsNeitherReplacedNorRemoved) {
   owner.directory.pin(10);
   owner.save(20);
   EXPECT_THAT(owner.steps(), ElementsAre(10, 20));
-  expect_error(Code::already_exists, HasSubstr("is pinned"), [&] { owner.begin(10); });
+  expect_error(Code::already_exists, test::Says("is pinned"), [&] { owner.begin(10); });
   owner.directory.unpin(10);
   const auto decisions = owner.directory.preview_retention(std::nullopt, {});
   ASSERT_EQ(decisions.size(), 2u);
   EXPECT_FALSE(decisions[0].stays);
-  expect_error(Code::not_found, HasSubstr("there is no step 30"), [&] { owner.directory.pin(30); });
+  expect_error(Code::not_found, test::Says("there is no step 30"),
+               [&] { owner.directory.pin(30); });
 }
 
 // What waits to be overwritten counts, also after a save that had no room.
@@ -388,7 +390,7 @@ TEST_F(DirectoryAlone, OnlyWhoOwnsTheDirectoryNowPinsAndUnpinsWhatIsThere) {
   auto other = commit::parse_owner(record).value();
   other.token = commit::new_uuid();
   io::replace_file(files, "/run/.cairn/owner", commit::print_owner(other));
-  const auto is_lost = HasSubstr("no longer owned by this job");
+  const auto is_lost = test::Says("no longer owned by this job");
   expect_error(Code::busy, is_lost, [&] { owner.directory.pin(10); });
   expect_error(Code::busy, is_lost, [&] { owner.directory.unpin(20); });
   EXPECT_THAT(files.list("/run/.cairn/pinned"), ElementsAre("ckpt-20"));
@@ -396,7 +398,7 @@ TEST_F(DirectoryAlone, OnlyWhoOwnsTheDirectoryNowPinsAndUnpinsWhatIsThere) {
   for (const auto& name : files.list("/run")) {
     if (name.starts_with("ckpt-10.")) files.remove("/run/" + name);
   }
-  const auto is_gone = HasSubstr("there is no step 10");
+  const auto is_gone = test::Says("there is no step 10");
   expect_error(Code::not_found, is_gone, [&] { owner.directory.pin(10); });
   expect_error(Code::not_found, is_gone, [&] { owner.directory.unpin(10); });
   EXPECT_THAT(files.list("/run/.cairn/pinned"), ElementsAre("ckpt-20"));

@@ -10,6 +10,7 @@
 #include "store/contents/format.hpp"
 #include "store/contents/hdf5_reader.hpp"
 #include "support/manager_kit.hpp"
+#include "support/says.hpp"
 #include "tools/verify.hpp"
 
 namespace cairn {
@@ -64,7 +65,7 @@ TEST_P(LostMetadata, OfTheOnlyCheckpointItIsRestoredWithAWarning) {
         job([](Rank& rank) {
           const auto steps = rank.manager.steps();
           ASSERT_EQ(steps.size(), 1u);
-          EXPECT_THAT(steps[0].damage, HasSubstr("its metadata cannot be read"));
+          EXPECT_THAT(steps[0].damage, test::Says("its metadata cannot be read"));
           const auto report = rank.manager.restore_latest(rank.state);
           ASSERT_TRUE(report);
           EXPECT_EQ(report->step, 3);
@@ -74,7 +75,7 @@ TEST_P(LostMetadata, OfTheOnlyCheckpointItIsRestoredWithAWarning) {
           rank.manager.restore(3, rank.state);
           EXPECT_EQ(rank.seen(), 3);
         });
-        EXPECT_THAT(warnings(), HasSubstr("only its name says which step it is"));
+        EXPECT_THAT(warnings(), test::Says("only its name says which step it is"));
       }
       index_sharing() = sharing_;
     }
@@ -144,16 +145,16 @@ TEST_P(LostMetadata, AnIndexThatIsNotItsOwnIsNotRestored) {
       const auto steps = rank.manager.steps();
       EXPECT_EQ(steps[1].step, 3);
       EXPECT_EQ(steps[1].sequence, 2) << "its place is told by the metadata";
-      EXPECT_THAT(steps[1].damage, HasSubstr("the index is another's"));
+      EXPECT_THAT(steps[1].damage, test::Says("the index is another's"));
       const auto report = rank.manager.restore_latest(rank.state);
       EXPECT_EQ(report->step, 2);
-      EXPECT_THAT(report->skipped, ElementsAre(HasSubstr("the index is another's")));
+      EXPECT_THAT(report->skipped, ElementsAre(test::Says("the index is another's")));
     });
   }
   const auto checked = verify_checkpoint({*files_, "/run/ckpt-3"});
   EXPECT_EQ(checked.verdict(), Verdict::damaged);
   EXPECT_THAT(checked.findings.at(0).what,
-              AllOf(HasSubstr("the index is another's"), HasSubstr("--repair")));
+              AllOf(test::Says("the index is another's"), HasSubstr("--repair")));
   EXPECT_THAT(checked.findings.at(0).file, HasSubstr("ckpt-3.index"));
 }
 
@@ -236,7 +237,7 @@ TEST_P(LostMetadata, InAnHdf5FileItIsTheSame) {
   job([](Rank& rank) { EXPECT_EQ(rank.latest(), 1); });
   files_->remove("/run/ckpt-1.h5");
   job([](Rank& rank) { EXPECT_EQ(rank.latest(), 2); });
-  EXPECT_THAT(warnings(), HasSubstr("only its name says which step it is"));
+  EXPECT_THAT(warnings(), test::Says("only its name says which step it is"));
 }
 
 // -- what an owner removes while a reader looks

@@ -12,6 +12,7 @@
 #include "store/commit/ownership.hpp"
 #include "store/directory/retention.hpp"
 #include "support/memory_run.hpp"
+#include "support/says.hpp"
 #include "testing/memory.hpp"
 #include "testing/threads.hpp"
 #include "tools/verify.hpp"
@@ -52,11 +53,11 @@ TEST_P(Pins, APinnedCheckpointStaysOverJobsUntilItIsUnpinned) {
     EXPECT_THAT(rank.steps(), ElementsAre(1, 4)) << "it goes with the next save";
     rank.save(5);
     EXPECT_THAT(rank.steps(), ElementsAre(5));
-    expect_error(Code::not_found, HasSubstr("there is no step 1 in /run"),
+    expect_error(Code::not_found, test::Says("there is no step 1 in /run"),
                  [&] { rank.manager.pin(1); });
-    expect_error(Code::not_found, HasSubstr("there is no step 1 in /run"),
+    expect_error(Code::not_found, test::Says("there is no step 1 in /run"),
                  [&] { rank.manager.unpin(1); });
-    expect_error(Code::not_found, HasSubstr("there is no step -1"),
+    expect_error(Code::not_found, test::Says("there is no step -1"),
                  [&] { rank.manager.unpin(-1); });
   });
 }
@@ -115,7 +116,7 @@ TEST_P(Pins, AnyFlippedByteOfAPinIsNoticedAndKeepsTheCheckpoint) {
     io::write_file(*files_, path, damaged[i]);
     const auto entry = scan_catalog({files_, "/run", "ckpt"}).at(0);
     EXPECT_EQ(entry.pin, Pin::damaged) << damaged[i];
-    EXPECT_THAT(notes(), HasSubstr("its pin is damaged"));
+    EXPECT_THAT(notes(), test::Says("its pin is damaged"));
     if (i % 17) continue;
     warnings.clear();
     job([](Rank& rank) {
@@ -124,7 +125,7 @@ TEST_P(Pins, AnyFlippedByteOfAPinIsNoticedAndKeepsTheCheckpoint) {
       EXPECT_TRUE(rank.manager.steps()[0].pinned);
       rank.save(2);
     });
-    EXPECT_THAT(warnings, HasSubstr("the pin of step 1 is damaged"));
+    EXPECT_THAT(warnings, test::Says("the pin of step 1 is damaged"));
   }
   warnings.clear();
   job([](Rank& rank) {
@@ -167,7 +168,7 @@ TEST_P(Pins, APinnedCheckpointIsNotReplaced) {
     rank.manager.pin(2);
     rank.manager.restore(1, rank.state);
     expect_error(Code::already_exists,
-                 AllOf(HasSubstr("step 2 in /run is pinned"), HasSubstr("Unpin it")),
+                 AllOf(test::Says("step 2 in /run is pinned"), test::Says("Unpin it")),
                  [&] { rank.save(2); });
     rank.manager.unpin(2);
     rank.save(2);
@@ -190,7 +191,7 @@ TEST_P(Pins, APinThatIsMadeDuringASaveCounts) {
     Rank rank(group, options);
     rank.save(1);
     if (group->rank() == 0) pins = true;
-    expect_error(Code::already_exists, HasSubstr("step 1 in /run is pinned"),
+    expect_error(Code::already_exists, test::Says("step 1 in /run is pinned"),
                  [&] { rank.save(1); });
     if (group->rank() == 0) pins = false;
     rank.manager.unpin(1);
@@ -202,9 +203,9 @@ TEST_P(Pins, AReaderPinsNothing) {
   job([](Rank& rank) { rank.save(1); });
   options_.read_only = true;
   job([](Rank& rank) {
-    expect_error(Code::invalid_argument, HasSubstr("a read-only manager cannot pin"),
+    expect_error(Code::invalid_argument, test::Says("a read-only manager cannot pin"),
                  [&] { rank.manager.pin(1); });
-    expect_error(Code::invalid_argument, HasSubstr("a read-only manager cannot unpin"),
+    expect_error(Code::invalid_argument, test::Says("a read-only manager cannot unpin"),
                  [&] { rank.manager.unpin(1); });
   });
 }
@@ -227,7 +228,7 @@ TEST_P(Pins, AnotherProcessPins) {
     std::optional<PinLock> held;
     if (rank.group->rank() == 0) held = PinLock::take({*files_, "/run"}, 0);
     rank.group->barrier();
-    expect_error(Code::busy, HasSubstr("the pins of /run are in use"),
+    expect_error(Code::busy, test::Says("the pins of /run are in use"),
                  [&] { rank.manager.pin(2); });
     rank.save(3);
     EXPECT_THAT(rank.steps(), ElementsAre(1, 2, 3));
@@ -347,7 +348,7 @@ TEST_P(Pins, TheBestStayAndMetricsAreStored) {
     rank.save(7, {.metric = nan});
     EXPECT_TRUE(std::isnan(*rank.manager.steps().back().metric));
     if (rank.group->size() == 1) return;
-    expect_error(Code::disagreement, HasSubstr("ranks disagree on SaveOptions: metric"),
+    expect_error(Code::disagreement, test::Says("ranks disagree on SaveOptions: metric"),
                  [&] { rank.save(8, {.metric = static_cast<double>(rank.group->rank())}); });
   });
 }

@@ -6,12 +6,12 @@
 #include "store/commit/names.hpp"
 #include "support/manager_kit.hpp"
 #include "support/other_host.hpp"
+#include "support/says.hpp"
 
 namespace cairn {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 
 class Sequences : public Manager {
  protected:
@@ -281,7 +281,7 @@ TEST_P(Sequences, WhatAFailedSaveCouldNotRemoveGoesWithTheNextOwner) {
       rank.save(10);
       ADD_FAILURE() << "no error";
     } catch (const Error& error) {
-      EXPECT_THAT(error.what(), testing::Not(HasSubstr("may still complete it")));
+      EXPECT_THAT(error.what(), testing::Not(test::Says("may still complete it")));
     }
   });
   files_->clear_faults();

@@ -5,6 +5,7 @@
 #include "store/commit/names.hpp"
 #include "store/contents/data_file.hpp"
 #include "support/memory_run.hpp"
+#include "support/says.hpp"
 
 namespace cairn::test {
 namespace {
@@ -130,9 +131,9 @@ TEST_P(Thin, RulesLetGoWhatNobodyWillRead) {
     for (const auto step : {1, 2}) model.expect_restored(step, false);
     for (const auto step : {3, 4}) model.expect_restored(step, true);
     expect_error(Code::not_found,
-                 AllOf(HasSubstr("step 1 has no 'optimizer/m' any more"),
-                       HasSubstr("thinned by the rule 'optimizer/*' after step 3"),
-                       HasSubstr("The newest step that has it is 4")),
+                 AllOf(test::Says("step 1 has no 'optimizer/m' any more"),
+                       test::Says("thinned by the rule 'optimizer/*' after step 3"),
+                       test::Says("The newest step that has it is 4")),
                  [&] { model.manager.restore(1, model.state); });
     model.forget();
     EXPECT_EQ(model.manager.restore_latest(model.state)->step, 4);
@@ -168,7 +169,7 @@ TEST_P(Thin, RulesLetGoWhatNobodyWillRead) {
     model.manager.wait();
     model.expect_restored(3, false);
     model.expect_restored(4, true);
-    expect_error(Code::not_found, HasSubstr("by the rule 'optimizer/*' after step 5"),
+    expect_error(Code::not_found, test::Says("by the rule 'optimizer/*' after step 5"),
                  [&] { model.manager.restore(3, model.state); });
     model.save(6);  // what the catalog knows of step 3 is its new index
   });
@@ -236,7 +237,7 @@ TEST_P(Thin, TheNewestThatHasAllIsRestored) {
     model.forget();
     expect_error(
         Code::data_loss,
-        AllOf(HasSubstr("step 4 has no 'optimizer/m' any more"), HasSubstr("can be restored")),
+        AllOf(test::Says("step 4 has no 'optimizer/m' any more"), test::Says("can be restored")),
         [&] { model.manager.restore_latest(model.state); });
     const auto report = model.manager.restore_latest(model.part, {.unused = Unused::silent});
     EXPECT_EQ(report->step, 4);
@@ -291,7 +292,7 @@ TEST_P(Thin, WhatLiesInOneFileBecomesAHole) {
   job([](Model& model) {
     model.expect_restored(1, false);
     model.expect_restored(2, true);
-    expect_error(Code::not_found, HasSubstr("cairn thin let 'optimizer/*' go"),
+    expect_error(Code::not_found, test::Says("cairn thin let 'optimizer/*' go"),
                  [&] { model.manager.restore(1, model.state); });
   });
 }
@@ -343,7 +344,7 @@ TEST_P(Thin, AnotherNamesFileIsNotTouched) {
     const auto plan = plan_thinning(place, 1, {{"optimizer/*"}});
     EXPECT_GE(plan.copied_bytes, 8 * columns * GetParam());
     files_->set_capacity(100);
-    expect_error(Code::no_space, AllOf(HasSubstr("other names"), HasSubstr("are free")),
+    expect_error(Code::no_space, AllOf(test::Says("other names"), test::Says("are free")),
                  [&] { thin(place, 1, {{"optimizer/*"}}, owner); });
     files_->set_capacity(std::int64_t{1} << 30);
     thin(place, 1, {{"optimizer/*"}}, owner);
@@ -427,13 +428,13 @@ TEST_P(Thin, BadInputTouchesNothing) {
   job([](Model& model) { model.save(1); });
   const auto before = files_->operation_count();
   as_owner([&](const Location& place, const commit::Ownership& owner) {
-    expect_error(Code::invalid_argument, HasSubstr("nothing would be left"),
+    expect_error(Code::invalid_argument, test::Says("nothing would be left"),
                  [&] { thin(place, 1, {{"*"}}, owner); });
-    expect_error(Code::not_found, HasSubstr("there is no checkpoint"),
+    expect_error(Code::not_found, test::Says("there is no checkpoint"),
                  [&] { thin(place, 7, {{"optimizer/*"}}, owner); });
     auto direct = place;
     direct.atomic_rename = false;
-    expect_error(Code::unsupported, HasSubstr("no rename"),
+    expect_error(Code::unsupported, test::Says("no rename"),
                  [&] { thin(direct, 1, {{"optimizer/*"}}, owner); });
   });
   for (auto i = before; i < files_->operation_count(); ++i) {

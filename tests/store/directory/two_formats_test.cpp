@@ -13,6 +13,7 @@
 #include "store/directory/catalog.hpp"
 #include "store/directory/recovery.hpp"
 #include "support/rounds.hpp"
+#include "support/says.hpp"
 #include "tools/convert_checkpoint.hpp"
 #include "tools/verify.hpp"
 
@@ -23,7 +24,6 @@ using lost::names_of;
 using testing::AllOf;
 using testing::Contains;
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 using testing::SizeIs;
@@ -131,8 +131,8 @@ TEST_F(Twice, AConvertedCopyPutBesideItTakesNothingAway) {
         const auto checked = verify_checkpoint({*files_, "/run/ckpt-3"});
         EXPECT_EQ(checked.verdict(), Verdict::whole);
         EXPECT_THAT(checked.findings.at(0).what,
-                    AllOf(HasSubstr("it is there twice: ckpt-3.index is read"),
-                          HasSubstr("not ckpt-3.h5")));
+                    AllOf(test::Says("it is there twice: ckpt-3.index is read"),
+                          test::Says("not ckpt-3.h5")));
         // A damaged one of the two is told, and the other serves.
         const auto copies = files_->crash(files_->operation_count(), {});
         for (const auto& path : {std::string("/run/ckpt-3.h5"), data_of(copies)}) {
@@ -260,7 +260,7 @@ TEST_F(TwiceDies, ItStaysBesideWhatIsDamaged) {
     auto one = job(disk);
     EXPECT_TRUE(is_there(disk, made));
     EXPECT_TRUE(is_there(disk, other(made)));
-    EXPECT_THAT(warnings(), HasSubstr("step 3 is there in two formats, and stays so"));
+    EXPECT_THAT(warnings(), test::Says("step 3 is there in two formats, and stays so"));
     EXPECT_EQ(one.latest(), converts ? 3 : 2) << "nothing that was replaced is restored";
   });
 }

@@ -15,12 +15,12 @@
 #include "store/nodes/erasure.hpp"
 #include "store/nodes/parity.hpp"
 #include "support/group_kit.hpp"
+#include "support/says.hpp"
 
 namespace cairn::protect {
 namespace {
 
 using test::expect_error;
-using testing::HasSubstr;
 
 TEST(Sets, AreBalanced) {
   for (int nodes = 0; nodes < 40; ++nodes) {
@@ -282,7 +282,7 @@ TEST_P(Protect, LostNodesComeBack) {
             }
             if (!has_enough(some)) {
               expect_error([&] { compute_lost(*group, some, stock, Room::to_compute(some)); },
-                           cairn::Code::data_loss, HasSubstr("too much is lost"));
+                           cairn::Code::data_loss, test::Says("too much is lost"));
               continue;
             }
             compute_lost(*group, some, stock, Room::to_compute(some));
@@ -400,7 +400,7 @@ TEST(Blocks, AnyAreComputedAsFarAsRowsBear) {
     if (!has_enough(set)) {
       ++refused;
       expect_error([&] { compute_lost(*group, set, stock, Room::to_compute(set)); },
-                   cairn::Code::data_loss, HasSubstr("too much is lost"));
+                   cairn::Code::data_loss, test::Says("too much is lost"));
       continue;
     }
     ++computed;

@@ -1,0 +1,15 @@
+#pragma once
+/** The version of these headers, for the preprocessor of C and C++. cairn_version() and
+ * cairn::version() tell that of the library that runs. CMakeLists.txt has the same numbers, or does
+ * not configure. */
+#define CAIRN_VERSION_MAJOR 0
+#define CAIRN_VERSION_MINOR 1
+#define CAIRN_VERSION_PATCH 0
+
+/** Whether these headers are of that version or of a newer one:
+ *  #if CAIRN_VERSION_GE(0, 2, 0) */
+#define CAIRN_VERSION_GE(major, minor, patch) \
+  (CAIRN_VERSION_MAJOR > (major) ||           \
+   (CAIRN_VERSION_MAJOR == (major) &&         \
+    (CAIRN_VERSION_MINOR > (minor) ||         \
+     (CAIRN_VERSION_MINOR == (minor) && CAIRN_VERSION_PATCH >= (patch)))))

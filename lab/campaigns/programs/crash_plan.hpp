@@ -1,0 +1,94 @@
+#pragma once
+/// What a seed chooses: jobs that follow each other in one directory, and what befalls them.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lab/campaigns/programs/random.hpp"
+#include "lab/campaigns/programs/stamped_state.hpp"
+#include "support/process_files.hpp"
+
+namespace cairn::campaign {
+
+/// What a run of the campaign leaves out.
+struct Without {
+  bool two_owners = false, read_errors = false, double_faults = false, faults = false,
+       threads = false, hdf5 = false, direct = false, pins = false, errands = false;
+};
+/// Names separated by commas. Throws invalid_argument for an unknown one.
+Without parse_without(const std::string& names);
+
+struct Action {
+  enum class Kind {
+    save,
+    save_again,  ///< the same step
+    save_async,
+    save_async_again,
+    poll,
+    wait,
+    go_back,  ///< restore an earlier step
+    look,     ///< restore all that is listed, then the newest
+    pin,
+    unpin
+  };
+  Kind kind = Kind::save;
+  int choice = 0;  ///< which of what there is to choose from when it comes to that
+  std::optional<test::Mishap> mishap = {};
+};
+
+/// Of an operator, between two jobs (crash_errand.hpp).
+struct Errand {
+  enum class Kind {
+    copy_index,  ///< of one step over that of another, and a repair, as after the next four
+    exchange_indexes,
+    lose_index,
+    flip_index,
+    lose_metadata,
+    convert_beside,   ///< in the other format, put beside what it was made from
+    convert_in_place  ///< the same, which takes its place
+  };
+  Kind kind = Kind::copy_index;
+  int choice = 0;
+  std::optional<test::ProcessFiles::Place> stop = {};  ///< where the tool is killed
+};
+
+struct Process {
+  int ranks = 1;
+  Format format = Format::bundle;
+  int max_to_keep = 0;
+  bool recycle = true, overwrite = true, records = true;
+  int io_ranks = 0;  ///< 0: everyone
+  WhenBusy when_busy = WhenBusy::wait;
+  bool begins_anew = false;  ///< it restores nothing
+  std::vector<Action> actions;
+  std::optional<test::Mishap> at_opening = {};
+  /// It is killed, or stopped, at this place after this action has begun; the opening is number 0.
+  /// Negative: it is not.
+  int stop_action = -1;
+  test::ProcessFiles::Place stop = {};
+  bool power_fails = false;           ///< when it has come to its end
+  std::optional<Errand> errand = {};  ///< after that
+  test::Locks locks = test::Locks::kernel;
+};
+
+struct Plan {
+  std::uint64_t seed = 0;
+  Shape shape;
+  bool direct = false;  ///< the disk has no renames
+  bool threads =
+      false;  ///< real ones, of ranks and writers; else all that happens follows the seed
+  std::vector<Process> processes;
+  /// Takes over from the last one of these while that is stopped, and may be stopped in its turn
+  /// while the first one goes on.
+  std::optional<Process> successor = {};
+  std::string neglect = {};  ///< what the disk only pretends to do: "sync", "sync_directory"
+  bool tells = false;        ///< jobs say on standard output what they do to the disk
+  bool read_errors = false;  ///< some of the last disks cannot be read well at the opening
+};
+
+Plan make_plan(std::uint64_t seed, const Without&);
+std::string text_of(const Process&);
+std::string text_of(const Plan&);
+
+}  // namespace cairn::campaign

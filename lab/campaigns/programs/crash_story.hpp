@@ -1,0 +1,20 @@
+#pragma once
+/// All that happens under one seed.
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lab/campaigns/programs/crash_plan.hpp"
+
+namespace cairn::campaign {
+
+struct Tally {
+  std::atomic<std::int64_t> jobs = 0, saves = 0, states = 0;
+};
+
+/// Plays the plan and looks at so many states that a crash could leave at its end, besides those
+/// within it. What is wrong, in words.
+std::vector<std::string> play(const Plan&, int states, Tally&);
+
+}  // namespace cairn::campaign

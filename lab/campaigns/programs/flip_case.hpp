@@ -1,0 +1,58 @@
+#pragma once
+/// Checkpoint directories, damage to their files, and what comes of it.
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "lab/campaigns/programs/random.hpp"
+#include "lab/campaigns/programs/stamped_state.hpp"
+#include "testing/memory.hpp"
+
+namespace cairn::campaign {
+
+/// /run of a disk in memory, as one or two jobs have left it.
+struct Home {
+  std::shared_ptr<io::MemoryFileSystem> disk;
+  std::uint64_t seed = 0;
+  Shape shape;
+  bool direct = false;                         ///< the disk has no renames
+  std::map<std::int64_t, std::int64_t> saved;  ///< the stamp of each step that is there
+  std::set<std::int64_t> pinned;               ///< of these
+  std::int64_t newest = 0;                     ///< a step: the last one that is committed
+  /// Its bytes are durable, its job died before the commit: a restart completes it.
+  std::int64_t pending = -1;
+  std::string text;  ///< in words
+};
+
+Home make_home(std::uint64_t seed, bool hdf5);
+
+/// Ascending, with those of the private directory and of saves in progress.
+std::vector<std::string> files_of(io::FileSystem&, const io::Path& directory);
+
+struct Damage {
+  enum class Kind { bit, burst, zeros, cut, growth, exchange };
+  static constexpr int kinds = 6;
+  Kind kind = Kind::bit;
+  std::string file, other;  ///< other: of an exchange
+  std::string text;         ///< in words
+};
+
+/// Changes the bytes of a file, or exchanges those of two that differ.
+Damage do_damage(io::MemoryFileSystem&, Random&);
+
+struct Outcome {
+  bool named = false;         ///< by verify
+  std::int64_t restores = 0;  ///< that succeeded, all with the right values
+  std::int64_t refused = 0;   ///< restores that ended with an error
+  std::string wrong;          ///< what may not be; empty: all is well
+};
+
+/// Looks at the damaged disk, with `cairn verify` and with restarts. Blind: as if verify had found
+/// nothing.
+Outcome look_at_damage(const Home&, std::shared_ptr<io::MemoryFileSystem>, const Damage&, Random&,
+                       bool hdf5, bool blind);
+
+}  // namespace cairn::campaign

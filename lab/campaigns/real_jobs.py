@@ -1,0 +1,197 @@
+"""Jobs of real processes for the campaigns mpi, left, disks and others: campaign_real under mpirun, and what must
+be true after one, whatever befell it."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+# Ways to write, and what else a job may do; HOME is the place of the job's directory.
+LINES = {
+    "bundle": [],
+    "bundle_async": ["--async"],
+    "bundle_mpi_io": ["--mpi-io"],
+    "hdf5": ["--hdf5"],
+    "hdf5_collective": ["--collective"],
+    "frozen": ["--frozen"],
+    "redistribute": ["--redistribute"],
+    "nodes": ["--nodes", "HOME/node-%n"],
+    "nodes_saved": ["--nodes", "HOME/node-%n", "--home-every", "100"],
+    "nodes_flushed": ["--nodes", "HOME/node-%n", "--home-every", "1", "--flush"],
+    "nodes_lost": ["--nodes", "HOME/node-%n", "--home-every", "100"],
+    "turns": ["--turns"],
+    "turns_async": ["--turns", "--async"],
+}
+# What ranks say to each other and make of MPI there, and nothing else is new.
+OF_MPI = ("frozen", "redistribute", "nodes_saved", "nodes_flushed", "nodes_lost", "turns", "turns_async")
+# What lies in .cairn when nobody saves: names, and folders whose entries are of checkpoints that are there.
+OWN = re.compile(r"(lock|owner|ended|pinned\.lock|home-id|no-atomic-rename|tool-runs|(sequences|runs|status|trace|room)\..*)$")
+FOLDERS = ("recycled", "damaged", "marked", "pinned", "saved")
+CRASHED = re.compile(r"Segmentation|terminate called|Assertion|signal 6|signal 11")
+
+
+def add_arguments(parser, name):
+    lines = [line for line in LINES if name in ("mpi", "left") or line not in OF_MPI]
+    parser.add_argument("--lines", default=",".join(lines), help=f"of {', '.join(LINES)}")
+    parser.add_argument("--limit", type=float, default=120, help="seconds until a job hangs")
+    parser.add_argument("--library", type=Path, help="libcampaign_faulty_mpi.so, with --bin")
+    add_places(parser, name)
+
+
+def add_places(parser, name):
+    parser.add_argument("--bin", type=Path, help="programs, instead of a build")
+    parser.add_argument("--build-dir", type=Path, default=ROOT / "build/campaign")
+    parser.add_argument("--place", type=Path,
+                        help=f"for directories and logs; emptied (default: DIR/{name})")
+
+
+def check_words(parser, option, words, known):
+    """Ends the program where a word of a list is none of those that there are."""
+    for word in words or ():
+        if word not in known:
+            parser.error(f"{option} {word}: it is of {', '.join(known)}")
+
+
+def settle(arguments, name, targets=("campaign_real", "campaign_faulty_mpi", "cairn_cli"), options=()):
+    """Builds what is not there; where the programs and the library are."""
+    if not arguments.bin:
+        place = arguments.build_dir
+        for command in (
+                ["cmake", "-S", str(ROOT), "-B", str(place), "-G", "Ninja",
+                 "-DCMAKE_BUILD_TYPE=Release", "-DCAIRN_TESTS=ON", "-DCAIRN_EXAMPLES=OFF",
+                 "-DCAIRN_KOKKOS=OFF", *options],
+                ["cmake", "--build", str(place), "--target", *targets]):
+            result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                    text=True)
+            if result.returncode != 0:
+                sys.exit(f"{' '.join(command)} failed:\n{result.stdout[-4000:]}")
+        arguments.bin = place / "bin"
+        arguments.library = place / "lab/campaigns/programs/libcampaign_faulty_mpi.so"
+    library = getattr(arguments, "library", None)
+    arguments.library = library.absolute() if library else None
+    arguments.place = (arguments.place or arguments.build_dir / name).absolute()
+    shutil.rmtree(arguments.place, ignore_errors=True)
+    arguments.place.mkdir(parents=True)
+
+
+def preloading(library):
+    """The ranks' command has it then, and not the launcher: each takes variables in another way."""
+    others = os.environ.get("LD_PRELOAD")
+    return ["env", f"LD_PRELOAD={library}{':' + others if others else ''}"]
+
+
+class Job:
+    """campaign_real in HOME/run."""
+
+    def __init__(self, arguments, home, name, line, ranks, saves, *, options=(), environment=(),
+                 launcher=(), preload=None):
+        self.log = arguments.place / f"{name}.log"
+        self.limit, self.ranks = arguments.limit, ranks
+        words = [str(arguments.bin / "campaign_real"), str(home / "run"), str(saves)]
+        words += [word.replace("HOME", str(home)) for word in LINES[line]] + list(options)
+        command = [*launcher, "mpirun", "-np", str(ranks)]
+        if preload:
+            command += preloading(preload)
+        with self.log.open("w") as out:
+            self.process = subprocess.Popen(
+                command + words, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                env=dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1",
+                         OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_mpi_yield_when_idle="1",
+                         OMPI_MCA_rmaps_base_oversubscribe="1",
+                         OMPI_MCA_hwloc_base_binding_policy="none",
+                         OMPI_MCA_btl_vader_single_copy_mechanism="none", **dict(environment)))
+
+    def text(self):
+        return self.log.read_text(errors="replace")
+
+    def end(self):
+        """Its status, 'hangs' where it had to be ended; and what it had said by then."""
+        try:
+            status = self.process.wait(timeout=self.limit)
+            return judged(status, self.text(), self.ranks), self.text()
+        except subprocess.TimeoutExpired:
+            text = self.text()  # mpirun lets ranks go on that were stopped
+            self.process.terminate()
+            self.process.wait()
+            return "hangs", text
+
+
+crashes_at_the_end = 0
+
+
+def judged(status, text, ranks):
+    """The status, or 0 where all ranks had no more to do than MPI_Finalize and it crashed there. Programs that
+    do nothing but MPI_Init and MPI_Finalize do so now and then on a busy machine, with Open MPI 4: a thread
+    of its own makes a call into a module that is unloaded (docs/reliability.md#mpi)."""
+    global crashes_at_the_end  # pylint: disable=global-statement
+    if status == 139 and set(steps(text, "over")) == set(range(ranks)):
+        crashes_at_the_end += 1
+        return 0
+    return status
+
+
+def tell_crashes_at_the_end():
+    if crashes_at_the_end:
+        print(f"crashes in MPI_Finalize: {crashes_at_the_end}")
+
+
+def steps(text, word):
+    """Numbers of the lines 'WORD STEP'."""
+    return [int(step) for step in re.findall(rf"^{word} (\d+)", text, re.MULTILINE)]
+
+
+def left_over(run):
+    """What is in a directory of numbered checkpoints and belongs to none; nobody saves there, and nothing is
+    pinned."""
+    names = {entry.name for entry in run.iterdir()} if run.is_dir() else set()
+    left = []
+    for name in names - {".cairn", "checkpoint"}:
+        data = re.fullmatch(r"(.+)\.data-\d{5}-of-\d{5}", name)
+        if not (f"{data[1]}.index" in names if data else re.fullmatch(r".+-\d+\.(index|h5)|[^.]+\.xdmf", name)):
+            left.append(name)
+    own = run / ".cairn"
+    for entry in own.iterdir() if own.is_dir() else ():
+        if entry.name in FOLDERS and entry.is_dir():
+            left += [f".cairn/{entry.name}/{one.name}" for one in entry.iterdir()
+                     if entry.name != "saved" or one.name not in names]
+        elif not OWN.fullmatch(entry.name):
+            left.append(f".cairn/{entry.name}")
+    return sorted(left)
+
+
+def wrong_after(arguments, home, line, least):
+    """A job on two ranks restores step `least` or a later one, and saves; then all is well. Where a
+    node was lost, on three: the next one may not be lost, too."""
+    ranks = 3 if line == "nodes_lost" else 2
+    status, text = Job(arguments, home, "restart", line, ranks, 1).end()
+    wrong = re.findall(r"^(?:wrong|failed) .*", text, re.MULTILINE)
+    restored = steps(text, "restored")
+    if not restored or restored[0] < least:
+        wrong.append(f"step {least} is lost: {restored} was restored")
+    if status != 0 or "\ndone" not in text:
+        wrong.append(f"the restart ended with {status}")
+    verify = subprocess.run([str(arguments.bin / "cairn"), "verify", str(home / "run")],
+                            capture_output=True, text=True)
+    if verify.returncode != 0:
+        wrong.append(f"cairn verify: {verify.stdout.strip()} {verify.stderr.strip()}")
+    left = left_over(home / "run")
+    if left:
+        wrong.append(f"left over: {left}")
+    return wrong
+
+
+class Findings:
+    def __init__(self, arguments, campaign):
+        self.arguments, self.campaign, self.count = arguments, campaign, 0
+
+    def add(self, case, wrong, home):
+        """Prints it, and keeps the directory and the logs."""
+        self.count += 1
+        kept = self.arguments.place / f"finding-{self.count}"
+        shutil.copytree(home, kept, symlinks=True)
+        for log in self.arguments.place.glob("*.log"):
+            shutil.copy(log, kept)
+        print(f"{case}: " + "; ".join(wrong), f"  kept: {kept}",
+              f"  again: scripts/campaign {self.campaign} --case {case}", sep="\n", flush=True)

@@ -1,0 +1,17 @@
+# Sourced by lane: all of Cairn with the compiler and the libraries of tomorrow.
+. "$root/lab/lanes/system.sh"
+enter_system sid "${sid_packages[@]}"
+
+if [ -n "$shell" ]; then set -- bash; fi
+if [ $# -eq 0 ]; then
+  # TensorFlow has no packages for sid's Python; Debian 12 has asked it about the same files.
+  set -- scripts/test --quick --no-install --build-dir /opt/build
+fi
+# Tests run side by side, on more ranks than cores: threads that wait for each other sleep.
+inside_settings+=(OMP_PROC_BIND=false OMP_WAIT_POLICY=passive)
+title "Debian sid: $*"
+start=$SECONDS
+inside "$system" sh -c 'cd /opt/cairn && exec nice "$@"' sh "$@"
+status=$?
+title "$* ended with status $status after $(since $start)"
+exit $status

@@ -1,8 +1,0 @@
-# Sourced by lane: what includes Kokkos, compiled for HIP in the chroot.
-. "$root/scripts/lanes/system.sh"
-enter_system sid "${sid_packages[@]}" hipcc libamdhip64-dev
-title "Debian sid: $(inside "$system" hipcc --version | head -n 1)"
-inside "$system" nice bash /opt/cairn/scripts/lanes/hip-inside.sh ${fresh:+--fresh}
-status=$?
-[ $status -ne 77 ] || skip "sid's hipcc does not compile sid's Kokkos by itself (see $keep/build-hip/probe.log)"
-exit $status

@@ -1,6 +1,0 @@
-# Sourced by lane: the libraries and the tool, compiled by sid's clang with LLVM's standard library.
-. "$root/scripts/lanes/system.sh"
-enter_system sid "${sid_packages[@]}" clang libc++-dev libc++abi-dev
-title "Debian sid: $(inside "$system" clang++ --version | head -n 1), libc++"
-inside "$system" nice bash /opt/cairn/scripts/lanes/libcxx-inside.sh
-exit $?

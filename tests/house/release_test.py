@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""scripts/release refuses what is not ready, and packaging/sbom.py lists what a build uses. Builds nothing."""
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+GIT = ["git", "-c", "user.name=nobody", "-c", "user.email=nobody@example.org"]
+
+
+class Refusals(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+        for name in ("scripts/release", "scripts/lib.sh", "scripts/mpi-env.sh"):
+            (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, self.root / name)
+        self.files(**{"packaging/contacts": "security = a\nsupport = b\nconduct = c\n",
+                      "CMakeLists.txt": "project(Cairn VERSION 0.1.0 LANGUAGES C)\n",
+                      "CHANGELOG.md": "# Changelog\n\n## 0.1.0\nFirst.\n"})
+        subprocess.run([*GIT, "init", "-q", self.root], check=True)
+        self.commit()
+
+    def files(self, **texts):
+        for name, text in texts.items():
+            (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / name).write_text(text, encoding="utf-8")
+
+    def commit(self):
+        subprocess.run([*GIT, "-C", self.root, "add", "-A"], check=True)
+        subprocess.run([*GIT, "-C", self.root, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
+
+    def refuses(self, words, *arguments):
+        ran = subprocess.run([self.root / "scripts/release", "--directory", self.root / "out", *arguments],
+                             capture_output=True, text=True)
+        self.assertEqual(ran.returncode, 1, ran.stdout + ran.stderr)
+        self.assertIn(words, ran.stderr)
+        self.assertFalse((self.root / "out").exists())
+
+    def test_contacts_that_nobody_filled_in(self):
+        self.files(**{"packaging/contacts": "# who\nsecurity =\nsupport = b\nconduct = \n"})
+        self.commit()
+        self.refuses("packaging/contacts has nothing for security, conduct: a maintainer fills that in first")
+
+    def test_what_is_not_committed(self):
+        self.files(new="x")
+        self.refuses("files are changed and not committed:\n?? new")
+
+    def test_a_changelog_of_another_version(self):
+        self.files(**{"CHANGELOG.md": "## 0.2.0\n## 0.1.0\n"})
+        self.commit()
+        self.refuses('CMakeLists.txt has version 0.1.0, and CHANGELOG.md begins with "## 0.2.0"')
+
+    def test_a_key_that_is_not_there(self):
+        self.refuses("the key none cannot be read", "--key", "none")
+
+
+class Software(unittest.TestCase):
+    def test_the_list(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+            file.write("isa-l|2.30|BSD-3-Clause|checksums\nmpi||NOASSERTION|the system's\n")
+            file.flush()
+            made = [subprocess.run([sys.executable, "-B", ROOT / "packaging/sbom.py", file.name, "0.1.0", "abc",
+                                    "2026-01-01T00:00:00Z", "00ff"], check=True, capture_output=True).stdout
+                    for _ in range(2)]
+        self.assertEqual(*made)
+        found = json.loads(made[0])
+        self.assertEqual([(one["name"], one["versionInfo"]) for one in found["packages"]],
+                         [("cairn", "0.1.0"), ("isa-l", "2.30"), ("mpi", "NOASSERTION")])
+        self.assertEqual(found["packages"][0]["checksums"], [{"algorithm": "SHA256", "checksumValue": "00ff"}])
+        names = {one["SPDXID"] for one in found["packages"]} | {"SPDXRef-DOCUMENT"}
+        for relation in found["relationships"]:
+            self.assertLessEqual({relation["spdxElementId"], relation["relatedSpdxElement"]}, names)
+
+
+if __name__ == "__main__":
+    unittest.main()
