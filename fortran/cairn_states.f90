@@ -15,7 +15,11 @@ module cairn_states
   !> bytes, real32, real64 and complex of these, logical of any kind, default characters.
   !>
   !> An array a(nx, ny) is the tensor [ny, nx] of the checkpoint, as in HDF5: what varies fastest in
-  !> memory stays so. C++ and numpy find a(i, j) at [j - 1, i - 1].
+  !> memory stays so. C++ and numpy find a(i, j) at [j - 1, i - 1]. Otherwise each element would
+  !> move, or the first dimension would vary fastest, which numpy and TensorFlow cannot be told.
+  !>
+  !> Arrays are intent(inout) although add does not change them: a restore will. So the compiler
+  !> refuses what has no place in memory: expressions, constants, sections by lists of indices.
   type :: cairn_state
     private
     type(c_ptr) :: handle = c_null_ptr

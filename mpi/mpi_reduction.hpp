@@ -11,11 +11,12 @@ namespace cairn {
 
 class OwnCommunicator;
 
-/// MPI_Iallreduce. MPI lets nobody cancel or free the request of one: what is under way when this
-/// is destroyed goes, with its memory and communicator, to a list of the process, and is let go
-/// when a later reduction, or at last MPI_Finalize, finds it complete. There it has a second for
-/// that; a rank that never began its part would else hold all. The communicator stays until then in
-/// any case: to free it is collective, and ranks find out at different moments.
+/// MPI_Iallreduce. A destructor is no collective call, so it cannot wait for other ranks, and MPI
+/// lets nobody cancel or free the request. So what is under way when this object is destroyed goes,
+/// with its memory and communicator, to a list of the process. It is freed when a later reduction,
+/// or at last MPI_Finalize, finds it complete. MPI_Finalize waits a second for it at most: a rank
+/// that never began its part would hold all others. The communicator stays until then in any case:
+/// to free it is collective, and ranks find out at different moments.
 class MpiReduction final : public Group::Reduction {
  public:
   MpiReduction(std::shared_ptr<OwnCommunicator> communicator, int rank, std::size_t count,

@@ -1,5 +1,6 @@
 #pragma once
-/// Collectives that cost the network one message where a node has many ranks.
+/// Collectives that cost the network one message where a node has many ranks. An MPI library may do
+/// so by itself; Open MPI 4.1 does not, least of all where ranks take turns on nodes.
 #include <mpi.h>
 
 #include <cstdint>
@@ -45,10 +46,11 @@ class NodeFirst {
   };
 
   /// All ranks, with those of a node beside each other, for reductions that go on while ranks are
-  /// at something else. These are one operation of MPI: only a rank itself could take a sum from
-  /// its node to the others, and it may wait for a message that another rank sends when it has the
-  /// result. Along MPI's trees of neighbours fewer messages leave a node than with ranks that take
-  /// turns on nodes.
+  /// at something else. Such a reduction is one operation of MPI and has no stages. With stages the
+  /// first rank of a node would have to begin the next one itself. It may instead wait for a
+  /// message of the application that another rank sends only when it has the result: the job would
+  /// hang, since MPI has no way to let one operation follow another. Along MPI's trees of
+  /// neighbours fewer messages leave a node than with ranks that take turns on nodes.
   MPI_Comm in_order() const { return in_order_.get() == MPI_COMM_NULL ? all_ : in_order_.get(); }
 
  private:

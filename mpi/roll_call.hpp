@@ -1,5 +1,6 @@
 #pragma once
-/// Who has come to a reduction that takes long, by what the ranks tell each other while they wait.
+/// Finds the missing ranks of a reduction that takes long, by what the ranks that wait tell each
+/// other.
 #include <mpi.h>
 
 #include <cstdint>
@@ -12,11 +13,12 @@
 namespace cairn {
 
 /// Reductions of a communicator are numbered in the order that all ranks agree on. A rank that has
-/// waited for one for a while sends its number, once, to the ranks that speak of their waits; these
-/// count who has not. So a wait that is short costs nothing, and the thread that says who is
-/// missing calls no MPI. What is received by nobody is taken off at a later reduction.
+/// waited for one for a while sends its number, once, to the ranks that report waits; these count
+/// who has not. So a short wait costs nothing, and the thread that reports the missing ranks calls
+/// no MPI: the waiting thread tests its request instead of waiting in MPI, for which all reductions
+/// are non-blocking. A message that nobody received is received at a later reduction.
 ///
-/// A sign that comes late may be received for another communicator: MPI gives the context of one
+/// A message that comes late may be received for another communicator: MPI gives the context of one
 /// that was freed to the next. So no number is used twice in a process.
 class RollCall {
  public:

@@ -62,7 +62,12 @@ auto interruptible(F&& function) {
   }
 }
 
-/// A function of Python's that the library may keep, call and let go of in any thread.
+/// A function of Python's that the library may keep, call and let go of in any thread: so it takes
+/// the interpreter's lock before it lets go.
+///
+/// What is kept here must not lead to the manager, as a hook that is its method does: Python's
+/// collector does not see that circle, and the directory would stay locked. python/cairn/options.py
+/// gives functions that look the application's up by a weak reference.
 class Callable {
  public:
   explicit Callable(py::object function)

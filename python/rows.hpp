@@ -1,6 +1,7 @@
 #pragma once
-/// Rows of which a restore decides how many there are: NumPy's arrays keep their size, so that it
-/// makes new ones.
+/// Rows of which a restore decides how many there are. NumPy's arrays keep their size: `resize`
+/// refuses where anybody else has the array, which a state does. So a restore makes new arrays, and
+/// other references to the old ones see what they saw.
 #include <memory>
 #include <string>
 

@@ -1,5 +1,10 @@
 #pragma once
-/// Tensors of torch in a device's memory. torch copies; this module is built without it.
+/// Tensors of torch in a device's memory. torch copies; this module is built without it and without
+/// CUDA, and runs beside any version of both. Parts are copied as they are asked for: a copy of all
+/// tensors first would take as much memory of the host as the model has.
+///
+/// The pool of asynchronous saves is ordinary pages, which CUDA is told of. torch's own pinned
+/// memory comes in powers of two, of which a pool of the size of a model could waste half.
 #include <memory>
 #include <string>
 

@@ -61,7 +61,8 @@ class Cursor {
   /// The next samples of this rank's part of the epoch, as many, or those that are left: at its end
   /// none. Throws invalid_argument for less than 0.
   Batch take(std::int64_t samples);
-  /// It has been used: what is saved from here on has it. Batches are done in the order in which
+  /// The batch has been used: what is saved from here on has it. Only the program knows when that
+  /// is: a loop may save before it uses a batch or after. Batches are done in the order in which
   /// they were taken, also from several epochs; else it throws invalid_argument. An empty one is
   /// no matter.
   void done(const Batch&);

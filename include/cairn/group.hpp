@@ -105,7 +105,7 @@ class Group {
   virtual std::vector<int> awaited() const { return {}; }
 
   /// Ends the whole job with a message, which it hands to tell_fatal (cairn/log.hpp) first. For
-  /// failures after which no verdict is possible.
+  /// failures of messages between ranks, after which they cannot agree: the alternative is a hang.
   [[noreturn]] virtual void abort(std::string_view message) = 0;
 
  protected:

@@ -50,6 +50,9 @@ inline constexpr const char* unsharded = "unsharded";
 /// n indices over p ranks: ceil(n / p) each, as far as they go; so the last rank that has any may
 /// have fewer, and those behind it have none. DTensor has only divisions without a remainder, where
 /// this is the same.
+///
+/// A Layout is arithmetic: it gives boxes. What a slice needs of it later, DTensor's spelling, goes
+/// with the slice (LocalSlice::dash) into the index, so that stages of a save know no meshes.
 class Layout {
  public:
   /// Layout({"x", unsharded}, mesh): rows over x, columns whole. Throws invalid_argument for a name
@@ -82,7 +85,7 @@ std::string to_string(const Layout&);
 /// This rank's part of a tensor under the layout: `data` is the first element of its slice, whose
 /// extents are layout.slice(global_shape, rank).extent. Strides are in elements (none: row-major).
 /// The tensor is stored sliced, in DTensor's spelling, unless stored(Storage::dense, …) says
-/// otherwise.
+/// otherwise: no single file serves both a DTensor on a mesh and a plain variable.
 LocalTensor slice(DType dtype, void* data, Dims global_shape, const Layout& layout, int rank,
                   Dims strides = {});
 LocalTensor slice(DType dtype, const void* data, Dims global_shape, const Layout& layout, int rank,

@@ -31,7 +31,8 @@ class Rows {
 };
 
 /// How many of all rows a rank gets. Called on each rank that has the tensor in its state; all of
-/// them together must take all rows.
+/// them together must take all rows. A rank that brings the key only to a later fill is refused: to
+/// deal again would take rows from memory that the application may have changed.
 using RowDistribution = std::function<std::int64_t(std::int64_t total, int rank, int ranks)>;
 
 /// What happens to a rank-private item on another number of ranks. Neither: an error.

@@ -1,5 +1,7 @@
 #pragma once
-/// Watches how long ranks wait for each other: reports long waits, and ends the job after a limit.
+/// Watches how long ranks wait for each other: reports long waits with the missing ranks, and ends
+/// the job after a limit. A rank notes in a few atomics what it waits for and since when; one
+/// thread of the process reads these notes, and calls no MPI.
 #include <atomic>
 #include <chrono>
 #include <cstdint>

@@ -26,8 +26,9 @@ struct cairn_save {
 
 namespace {
 
-// A rank whose program gives NULL for a state must not leave the others waiting: the call begins,
-// looks at this state, and so fails on all ranks.
+// Where one rank's program gives NULL for a state, a check before the collective call would return
+// on that rank only, and leave the others waiting. So the call begins, refreshes this state, and
+// fails on all ranks.
 struct NoState final : TensorSource {
   void look(LocalTensor&) const override {
     throw Error(Code::invalid_argument, "the state of this call is NULL");

@@ -1,5 +1,8 @@
-// Planners send what several ranks hold to dealers, slice by slice, with each set of holders once;
-// dealers send back who writes each, in pieces where it was cut.
+// Planners send what several ranks hold to dealers, which send back who writes each slice, in
+// pieces where it was cut. A planner cannot choose alone: it knows its own tensors only, and the
+// choice depends on all that a rank writes. Each set of holders is sent once, since in a mesh many
+// tensors have the same holders: so a dealer's work grows with slices, not with slices times
+// holders.
 #include "exchange/assign_replicas.hpp"
 
 #include <algorithm>

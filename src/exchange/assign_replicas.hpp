@@ -8,7 +8,8 @@
 
 namespace cairn {
 
-/// Some ranks choose the writers; slices whose first holders are neighbours are dealt by one rank.
+/// Some ranks choose the writers; slices whose first holders are neighbours are dealt by one rank,
+/// so that few slices of one dealer compete with another dealer's for the same ranks.
 struct ReplicaDealers {
   int ranks = 1, dealers = 1, first_rank = 0;
   /// `slices`: of all ranks' tensors. `spread`: whether tensors have planners besides rank 0.
@@ -19,10 +20,10 @@ struct ReplicaDealers {
 /// Equal shares for the holders of each slice, to be added to what they have.
 void add_fair_shares(const SharedSlices&, std::vector<double>& fair);
 
-/// What a dealer takes all others to have given each rank, of which it knows: the bytes of all that
-/// is not dealt, the fair shares of what all dealers deal, and those of its own. If a rank is to
-/// get more than its fair share, or less, each dealer sees to its part of that: else they would all
-/// make up for it.
+/// What a dealer assumes that all others have given each rank. It knows the bytes of all that is
+/// not dealt, the fair shares of what all dealers deal, and those of its own. If a rank is to get
+/// more or less than its fair share, each dealer makes up for its part of the difference only; else
+/// all of them would make up for all of it.
 std::vector<double> taken_as_load(const std::vector<double>& load, const std::vector<double>& fair,
                                   const std::vector<double>& own);
 

@@ -1,5 +1,6 @@
 #pragma once
-/// Work on tensors that is spread over ranks by their keys.
+/// Work on tensors that is spread over ranks by their keys. One rank that proves coverage and joins
+/// entries for all would take as long as there are slices in the job.
 #include <functional>
 #include <optional>
 #include <string>

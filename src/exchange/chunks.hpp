@@ -8,7 +8,8 @@
 
 namespace cairn::plan {
 
-/// The chunks of cut_into_chunks, by number. Throws as that does.
+/// The chunks of cut_into_chunks, by number. Throws as that does. A chunk stays a box: so rows of
+/// which only thousands make up whole pages are cut without regard to pages.
 class ChunkCut {
  public:
   ChunkCut() = default;

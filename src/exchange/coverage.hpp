@@ -98,8 +98,9 @@ bool share_replicas(std::vector<CoveredTensor>& tensors, const Writers& writers,
 std::optional<Box> find_gap(const Box& whole, const std::vector<Box>& boxes);
 
 /// Whether these boxes follow each other along one dimension and are whole in the others, so that
-/// they cover a tensor of this shape, once: the usual case, told without an index. Items come in
-/// this order; box_of(item) is its box, of any numbers. False says nothing.
+/// they cover a tensor of this shape, once. This is the quick form for the usual case, without an
+/// index of boxes. The complete proof beside it takes all other cases and makes the errors, so
+/// false says nothing. Items come in this order; box_of(item) is its box, of any numbers.
 template <class Items, class BoxOf>
 bool are_in_line(const Dims& shape, const Items& items, const BoxOf& box_of);
 

@@ -1,7 +1,9 @@
 #pragma once
 /// Tensors of so many slices that no rank proves or joins one alone: each is divided into regions,
 /// which are proved on ranks of their own, and, where it is stored in slices, into runs of the
-/// index, which are joined on such ranks.
+/// index, which are joined on such ranks. No cut serves both: neighbours in space lie far from each
+/// other in the order of keys. A region only says that something is wrong in it. Then the key's
+/// planner gets all slices of the tensor and makes the error, in the words for undivided tensors.
 #include <array>
 #include <cstdint>
 #include <span>

@@ -1,7 +1,9 @@
 #pragma once
 /// The one exchange engine's plan: boxes held by these ranks → boxes wanted by those, cut into
-/// bounded pieces and rounds. Pure functions: every rank computes the same plan from the same
-/// input.
+/// bounded pieces and rounds. Saves, restores and redistributions use it, so that memory and
+/// messages are bounded in one place: a rank holds at most one chunk that it read, one of packed
+/// pieces to send and one of pieces that arrive. Pure functions: every rank computes the same plan
+/// from the same input.
 #include <cstdint>
 #include <vector>
 

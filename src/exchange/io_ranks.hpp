@@ -1,5 +1,9 @@
 #pragma once
 /// Which ranks touch which files, and for whom. Pure.
+///
+/// Io ranks change nothing else: file numbers, bytes and the index stay those of the ranks that
+/// have the data, unless files are joined (IoRanks). So the choice of writers among replicas does
+/// not look at io ranks: it would change the files.
 #include <vector>
 
 #include "cairn/write_options.hpp"

@@ -3,6 +3,9 @@
 // most capacity / (S + 1) of it is free, or less than the element at hand. Elements come largest
 // first and their sizes are powers of two, so the latter means that it holds a capacity or more. So
 // S shards hold at least S · S / (S + 1) capacities, and the rest of the total fits into one more.
+//
+// So much freedom is used to cut at whole indices of the first dimension: a tensor that nearly fits
+// is not torn for a few bytes. Tensors that may not be cut are packed first.
 #include <algorithm>
 #include <set>
 

@@ -43,7 +43,9 @@ struct PassingRoom {
 /// What each step of a plan needs at most. `backwards`: pieces go from where they are wanted to who
 /// acquires.
 PassingRoom room_to_pass(const plan::OwnPlan&, bool backwards = false);
-/// For pass_all(): what steps that go together need, twice.
+/// For pass_all(): what steps that go together need, twice. While one half is under way, the next
+/// is packed and the last is unpacked: waiting after each step would cost each time what the slower
+/// of two processes is late.
 PassingRoom room_to_pass_all(const plan::OwnPlan&, std::int64_t chunk_bytes);
 
 /// One rank's hands. Once rounds have begun, a rank that threw would leave the others waiting for

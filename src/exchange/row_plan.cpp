@@ -95,7 +95,7 @@ std::int64_t rows_of(const std::vector<RowPlan::Part>& parts) {
   return parts.empty() ? 0 : parts.back().first + parts.back().count;
 }
 
-// Who has the row that came as this one.
+// The rank that has the row of this number among those that came.
 int holder_of(const RowPlan& plan, std::int64_t row) {
   const auto after =
       std::upper_bound(plan.holders.begin(), plan.holders.end(), row,
@@ -152,7 +152,7 @@ void send_ids(Group& group, const SortedIds& mine, const RowPlan& plan, const Ta
   agree(group, error.first());
 }
 
-// Collective. What both kinds of even blocks begin with.
+// Collective. Begins the plan for both kinds of even blocks.
 RowPlan with_even_blocks(Group& group, const SortedIds& mine, std::int64_t first,
                          std::int64_t rows) {
   RowPlan plan;
@@ -356,7 +356,7 @@ RowPlan plan_wanted_rows(Group& group, const ListedIds& list, std::int64_t first
   auto plan = with_even_blocks(group, mine, first, rows);
   place_by_id(group, list.name, mine, first, plan);
   plan.order = std::move(mine.places);
-  // Where that is so on all ranks, the plan serves a save too.
+  // If each row is on one rank only, the plan serves a save, too.
   const bool single = together(group, [&] {
     if (rows_of(plan.holders) != plan.count) return false;
     std::vector<bool> seen(static_cast<std::size_t>(plan.count));
@@ -378,7 +378,7 @@ RowPlan plan_found_rows(Group& group, const ListedIds& list, std::int64_t rows, 
   plan.begin = begin;
   plan.count = static_cast<std::int64_t>(stored.size());
   plan.held = static_cast<std::int64_t>(mine.ids.size());
-  // A block without rows has no first id: its ids are taken to begin where the next one's do.
+  // A block without rows has no first id; it is given that of the next block.
   std::vector<std::int64_t> firsts(static_cast<std::size_t>(group.size()));
   const auto none = std::numeric_limits<std::int64_t>::max();
   firsts[static_cast<std::size_t>(group.rank())] = stored.empty() ? none : stored.front();

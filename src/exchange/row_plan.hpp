@@ -11,7 +11,9 @@
 
 namespace cairn {
 
-/// What one rank knows of how the rows of one list of ids travel.
+/// What one rank knows of how the rows of one list of ids travel. The engine keeps it for later
+/// saves and restores of the same ids, which a hash of 128 bits tells: to keep the ids themselves
+/// would take as much memory again.
 struct RowPlan {
   /// Rows that go to one rank, or come from one: a run of `order`, or of `places`.
   struct Part {
@@ -41,7 +43,8 @@ struct ListedIds {
 /// or another. `rows` -1: as many as there are ids; throws if there is none.
 RowPlan plan_all_rows(Group&, const ListedIds&, std::int64_t first, std::int64_t rows);
 
-/// Of a save, where ids may have gaps. Throws for one that is doubled.
+/// Of a save, where ids may have gaps. Samples of all ranks' ids cut them, so that blocks are about
+/// equally long however ids lie. Throws for one that is doubled.
 RowPlan plan_rows_with_gaps(Group&, const ListedIds&);
 
 /// Of a restore of so many rows, with ids from `first` on. Throws for ids beyond.

@@ -7,6 +7,9 @@
 namespace cairn {
 namespace {
 
+// Where one rank would write much more than the mean, its large slices are cut, so that all ranks
+// write a model that every rank holds. The pieces are ordinary slices for all later stages.
+//
 // A rank with less above the mean is not worth a cut, nor is a slice that is a small part of it.
 constexpr double tolerated = 1.1, small_part = 0.25;
 

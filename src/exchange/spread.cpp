@@ -17,12 +17,12 @@ namespace {
 
 std::size_t nth(int i) { return static_cast<std::size_t>(i); }
 
-/// Of a source; neighbours are dealt by one planner.
+/// So many neighbouring chunks of a source are dealt by one planner.
 constexpr int chunks_a_planner = 64;
 
-/// What is smaller travels with its neighbours: a message costs about what copying so much does.
+/// Smaller pieces travel with their neighbours: a message costs about as much as copying this.
 constexpr std::int64_t small_piece_bytes = std::int64_t{32} << 10;
-/// Messages of small pieces.
+/// The most bytes of a message of small pieces.
 constexpr std::int64_t joined_bytes = std::int64_t{512} << 10;
 
 // To a planner, behind the source: a box that is wanted of a chunk. `id` -1: it is a chunk of the
@@ -168,7 +168,7 @@ Mail Spread::ask(int planners) {
 }
 
 void Spread::hear(const Mail& asked) {
-  // Of one dimension; with more there is room to spare for what nobody wants.
+  // The packed size of a request with one dimension, the smallest: so the list never has to grow.
   constexpr std::size_t asked_bytes = 3 * sizeof(int) + 4 * sizeof(std::int64_t);
   std::size_t bytes = 0;
   for (const auto& [rank, letter] : asked) bytes += letter.size();
@@ -248,7 +248,7 @@ Mail Spread::decide(std::span<const std::int64_t> sums) {
   return letters.take();
 }
 
-// As decide() writes it.
+// Writes what decide() of a planner would write.
 Mail Spread::order() {
   sort_asked();
   Letters letters(setting_.put_source);
@@ -404,8 +404,8 @@ OwnPlan Spread::finish(const Mail& accepted) {
   return std::move(plan_);
 }
 
-// Of the pieces of a round. What goes from one rank to another in it stands in the same order on
-// both, so both join the same pieces, whatever else they do in between.
+// Joins small pieces of a round. The pieces from one rank to another stand in the same order on
+// both, so both ranks join the same ones, whatever else they do in between.
 void Spread::join_small(std::span<Travel> travels) const {
   const auto most = std::min(joined_bytes, setting_.chunk_bytes);
   Travel* last[2]{};  // first pieces of the messages that go out and come in
@@ -447,7 +447,8 @@ void Spread::fill_steps(OwnRound& round, std::span<Travel> travels) const {
       counts.emplace_back();
       sent = received = 0;
     }
-    // A message is whole in one step, also where the other direction has begun a new one meanwhile.
+    // All of a message goes in one step, even if the other direction has begun a new step
+    // meanwhile.
     auto& place = place_of[travel.arrives];
     if (begins) {
       bytes += travel.message_bytes;
@@ -456,7 +457,7 @@ void Spread::fill_steps(OwnRound& round, std::span<Travel> travels) const {
     places[i] = place;
     ++(travel.arrives ? counts[place].receives : counts[place].sends);
   }
-  // Known beforehand, lists are as long as they are to be: growing takes twice the memory.
+  // The lists get their final length at once: to grow them would take twice the memory.
   round.local.reserve(local);
   round.steps.resize(counts.size());
   for (std::size_t s = 0; s < counts.size(); ++s) {

@@ -1,7 +1,8 @@
 #pragma once
-/// An exchange that no rank plans for all: each rank says what it wants, and gets to know what it
-/// acquires, sends and receives. Nothing here talks to other ranks: what goes between two calls is
-/// mail, which the caller delivers (an all_to_all of all ranks).
+/// An exchange that no rank plans for all: each rank says what it wants, and learns what it
+/// acquires, sends and receives. One rank that plans for all would take as long as there are pieces
+/// in the job. Nothing here talks to other ranks: what goes between two calls are messages, which
+/// the caller delivers (an all_to_all of all ranks).
 ///
 ///     want() on each rank
 ///       ask()    to the *planners*, each of which deals some of the chunks
@@ -10,8 +11,14 @@
 ///       accept() to the ranks that want, which learn when and from whom
 ///       finish()
 ///
+/// One planner chooses exactly as a plan of everything would. Several cannot know each other's
+/// choices: each assumes that the others give every rank its fair share, as one sum over ranks
+/// tells, and begins its choice among equals at another rank.
+///
 /// Where each source lies on a rank that is known to whoever wants it, order() goes there in place
-/// of ask(), weigh() and decide(): no planner is needed.
+/// of ask(), weigh() and decide(): no planner is needed. A holder then takes its chunks in the
+/// order of the distance to who wants them. Sorted by place, all ranks that begin with the same
+/// rows would send to one rank first, and then all to the next.
 ///
 /// Rounds are each rank's own: it acquires its chunks of a round, and then passes on what others
 /// want of them. Pieces are in one order over all ranks: by group and round, by the distance from
@@ -45,7 +52,8 @@ struct Passed {
   Box box;
   std::int64_t bytes = 0;
   /// In the message of the piece before it, which goes between the same ranks. Small pieces travel
-  /// together; both ranks know which.
+  /// together. The rule looks only at what both ranks know: order and sizes of the pieces that go
+  /// between them in a round.
   bool joins = false;
   bool operator==(const Passed&) const = default;
 };

@@ -1,6 +1,7 @@
-// Who writes what several ranks hold. Largest first, each to its least loaded holder; that alone
-// can end badly where holders differ from slice to slice, so the fullest rank is relieved after it,
-// along chains of ranks that hand slices on, for as long as that helps.
+// Chooses who writes what several ranks hold. Each slice, largest first, goes to its least loaded
+// holder. That alone can end badly where holders differ from slice to slice. So afterwards the
+// fullest rank hands slices on, along chains of ranks, as long as that helps. For replicas of one
+// size no choice is better.
 #include <algorithm>
 #include <map>
 #include <queue>

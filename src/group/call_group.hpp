@@ -70,8 +70,10 @@ class CallGroup final : public Group, private WatchedCaller {
     none  ///< none of these inside of another one: saves and restores
   };
   /// While it lives, this rank is in that call (a literal). Throws busy while another thread is in
-  /// a call, or where it may not lie inside of this thread's; and invalid_argument in a process
-  /// that was forked: neither can be a rank.
+  /// a call, or where it may not lie inside of this thread's: the outer call holds what it has
+  /// found out about files and plans, and a save or restore inside would change that. Throws
+  /// invalid_argument in a process that was forked. These errors are local: nobody can know whether
+  /// other ranks have made the same mistake; the watch reports a rank that others then miss.
   class Call {
    public:
     Call(Group& group, const char* name, Inside inside = Inside::any);
@@ -86,7 +88,8 @@ class CallGroup final : public Group, private WatchedCaller {
   };
 
   /// Whether this process is a forked child of the one that made the group: it has neither the
-  /// threads nor the ranks, and what the group's owner has on disk is the parent's.
+  /// threads nor the ranks, and what the group's owner has on disk is the parent's. A child's copy
+  /// of a manager is left as it is, memory and all: its end would give up the parent's directory.
   bool forked() const;
 
   int rank() const override { return rank_; }

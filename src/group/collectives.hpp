@@ -1,7 +1,8 @@
 #pragma once
-/// Verdicts and tree collectives on any Group. All functions here are collective, and fail on all
-/// ranks with the same Error or on none; but Error(Code::communication) is thrown on the rank that
-/// sees it, since after that ranks can agree on nothing.
+/// Agreement of all ranks, and collectives along trees, on any Group. All functions here are
+/// collective, and fail on all ranks with the same Error or on none; but Error(Code::communication)
+/// is thrown on the rank that sees it, since after that ranks can agree on nothing. Nothing here
+/// knows files, so that all of it is tested without them.
 #include <cstring>
 #include <functional>
 #include <optional>
@@ -101,8 +102,8 @@ std::string scatter(Group& group, std::vector<std::string> parts);
 using Mail = std::vector<std::pair<int, std::string>>;
 
 /// Delivers messages of any rank to any rank, in a number of steps that grows as the logarithm of
-/// the ranks: each passes on what is not for itself. Gives what has come for this rank, ascending
-/// by sender, and of one sender in its order.
+/// the ranks: each rank passes on what is not for itself, since a Group cannot tell who will write.
+/// Gives what has come for this rank, ascending by sender, and of one sender in its order.
 Mail all_to_all(Group& group, Mail mine);
 
 /// Runs a function on rank 0 and gives its result, or its failure, to all.

@@ -11,8 +11,10 @@
 namespace cairn::io {
 
 /// Bytes that are there, or that are made piece by piece each time that they are written, so that
-/// they need never be in memory as a whole. Cheap to copy; its functions may be called by several
-/// threads if what makes the pieces may.
+/// they need never be in memory as a whole: an index of 10⁷ slices has most of a GiB, and a save
+/// writes it twice. To make it again takes less than a second. A file that such bytes overwrite
+/// cannot be chosen by their length, so what is too long is cut off afterwards. Cheap to copy; its
+/// functions may be called by several threads if what makes the pieces may.
 class Content {
  public:
   using Take = std::function<void(std::string_view)>;

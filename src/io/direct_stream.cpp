@@ -181,6 +181,8 @@ void DirectStream::add_thread() {
 
 // What makes the file longer goes one by one: the file system would let nothing else in, and lays
 // a file out in the order in which it grows.
+// Writes that make the file longer go one by one: meanwhile the file system lets no other write in,
+// and to take the space beforehand makes them slower.
 bool DirectStream::may_fly(const Request& request) const {
   const auto grows = [&](const Request& one) { return one.end() > old_size_; };
   return !grows(request) || std::ranges::none_of(flying_, grows);

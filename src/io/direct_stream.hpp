@@ -1,6 +1,11 @@
 #pragma once
-/// Writing past the page cache: whole pages go to the disk by threads, while the caller prepares
+/// Writing past the page cache: threads write whole pages to the disk while the caller prepares
 /// more.
+///
+/// Bytes are first copied to buffers of a huge page each, just after their checksum: an
+/// application's memory begins on no page and lies in small ones, and of such memory the disk takes
+/// small requests only. Memory that begins on a page, such as the staging pool, is written as it
+/// lies. The page cache stays the application's.
 #include <array>
 #include <atomic>
 #include <condition_variable>

@@ -1,11 +1,13 @@
 #pragma once
 /// File operations whose callers stop waiting when the storage does not answer.
 ///
-/// Each operation runs on a thread of its own making. One that has not come back in time fails for
-/// its caller, and goes on alone: it owns all that it touches (the file, the names, a copy of the
-/// bytes), so that nothing of the caller is touched when it wakes; what comes after it, a record or
-/// a removal, was its caller's to do, and is not done. Until it has come back, all other operations
-/// fail at once. The process can end meanwhile.
+/// Each operation runs on a thread that nothing else needs. If it has not come back in time, it
+/// fails for its caller and goes on alone. It owns all that it touches (the file, the names, a copy
+/// of the bytes), so it touches nothing of the caller's when it wakes. What would have followed it,
+/// a record or a removal, is not done. Until it has come back, all other operations fail at once.
+/// The process can end meanwhile. For the stages of a save a missed limit is an I/O error like
+/// others, so agreement, withdrawal and the next save need to know nothing of it. The price is a
+/// second copy of what is written.
 #include <chrono>
 #include <memory>
 

@@ -1,5 +1,7 @@
 #pragma once
-/// The reader of POSIX files: threads fetch what comes next, past the page cache.
+/// The reader of POSIX files: threads fetch what comes next, past the page cache. So the disk goes
+/// on while the caller checks, packs, exchanges or waits for other ranks; a disk that waits for the
+/// next request stands idle. MPI stays on the caller's thread.
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -18,9 +20,9 @@
 namespace cairn::io {
 
 /// Extents become blocks: bytes that one call to the system can fetch, into a slot of a ring or,
-/// where pages of the file are pages of the memory, straight into place. What is in the page cache,
-/// what the file system does not give, and what fails or ends early is left to a plain read when
-/// its turn comes: that decides what is told.
+/// where pages of the file are pages of the memory, straight into place. The threads make no
+/// errors: what is in the page cache, what the file system does not give, and what fails or ends
+/// early is left to a plain read when its turn comes. So one place decides what is reported.
 class ReadAhead : public Reader {
  public:
   struct Opened {

@@ -15,7 +15,9 @@ Error system_error(int number, const std::string& action, const Path& path);
 /// without.
 Error rename_error(int number, const Path& from, const Path& to);
 
-/// data_loss: what stands where a file should be has no bytes, and never will.
+/// data_loss: what stands where a file should be (a pipe, a directory) has no bytes, and never
+/// will. So it is passed over like a damaged file. A file that cannot be read now is io instead: it
+/// may be whole, and nobody may remove or replace it.
 Error no_regular_file(const Path& path);
 
 /// A read of `wanted` bytes at this offset found the end of the file.

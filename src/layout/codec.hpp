@@ -1,5 +1,8 @@
 #pragma once
 /// How the bytes of a piece are encoded on their way to a data file, and decoded on their way back.
+/// Each piece says its own codec: so dense tensors, strings and metadata lie beside encoded pieces
+/// as they are. Chunks are encoded one by one and decoded together: no table of chunks is needed,
+/// and a restore that wants a part of a piece decodes all of it.
 #include <cstddef>
 #include <cstdint>
 #include <optional>

@@ -15,7 +15,9 @@ inline constexpr int deepest_json = 32;
 
 /// A JSON object with the members "attributes" and "tensors", those that have anything; "" where
 /// neither has. What was read from a checkpoint can be written again, whatever its names: another
-/// version may have allowed them. Throws invalid_argument for values that JSON cannot hold.
+/// version may have allowed them. Names are refused where an application gives them (encode_new),
+/// so a checkpoint with other names still restores. Throws invalid_argument for values that JSON
+/// cannot hold.
 std::string encode(const Descriptions&);
 /// The same of what an application wants to store: throws invalid_argument also for what
 /// cairn/attributes.hpp says cannot be.

@@ -19,7 +19,12 @@ namespace cairn {
 /// a pair (number / columns, number mod columns), and twelve rounds of a Feistel network over these
 /// residues permute the pairs: round i, from 0, adds part(hash(other + hash(key + i)), n) to the
 /// row (even i) or the column (odd i), modulo its number n. A result that is not below count is
-/// permuted again until it is ("cycle walking"), which hardly ever happens.
+/// permuted again until it is ("cycle walking"), which hardly ever happens. A network over bits
+/// would walk often: the next power of four may be four times `count`.
+///
+/// Small counts have a table, since twelve rounds on so small a grid are not fair, and some grids
+/// only give orders of one parity. The hash is mixed_bits, since the keyed hash of
+/// base/keyed_hash.hpp hashes a kibibyte for each number.
 class Permutation {
  public:
   static constexpr std::size_t rounds = 12;

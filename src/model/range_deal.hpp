@@ -30,12 +30,14 @@ std::int64_t share_of(std::int64_t positions, int rank, int ranks);
 /// touching the next; 1 <= ranks.
 ///
 /// However many of its positions each rank has taken, at most max(ranges, ranks) ranges are left.
-/// For ranges have a home, a rank to which they belong, and each rank has one if there are enough.
-/// A rank whose homes are longer than its share leaves the last of them from some place on to
-/// others. Those come when they have finished homes of their own, which are ranges less; the one
-/// piece for which they begin within a range is one more. Where they take several, the others reach
-/// to the far end of a home and are taken from there backwards, so that what is left of them joins
-/// what is left before them.
+/// If shares were cut in the order of the ranges instead, each restart on other ranks would add
+/// ranges, and checkpoints would grow.
+///
+/// Each range belongs to a rank, its home, and each rank has one if there are enough. A rank whose
+/// ranges are longer than its share leaves the tail of the last one to others. These come when they
+/// have finished a range of their own (one range less); a piece that begins within a range is one
+/// more. A rank that takes several tails takes all but the last from the far end backwards, so that
+/// what is left of a tail joins what is left before it.
 std::vector<std::vector<Piece>> deal(std::span<const Range> ranges, int ranks);
 
 /// What is left of a deal after each rank has taken so many of its positions: ascending, joined.

@@ -14,9 +14,14 @@
 
 namespace cairn {
 
-/// The tensors of a state as they were when this was made: those that were given by reference are
-/// looked at, and what was found is kept here and goes with it. Nothing of the state changes, so
-/// that several threads may look at one state. All else is the state's own, no copy.
+/// The tensors of a state as they were when this object was made. It refreshes the tensors that
+/// were given by reference (a vector, a View, a function) and keeps what it finds until the call
+/// ends. The state does not change, so several threads may save one state at the same time. All
+/// other tensors are the state's own, not copies.
+///
+/// A State becomes a SeenState only by a refresh, and stages take a SeenState: so no stage can read
+/// a shape or an address that was true when the tensor was added. What a function returned goes
+/// when the call ends. Kept Views would double the memory of a program that resizes them.
 class SeenState {
  public:
   /// For what is found, by one after the other: then the second one allocates nothing.

@@ -1,5 +1,8 @@
 #pragma once
 /// States that take the form of what was saved: a restore makes them when it knows its checkpoint.
+/// What a training run in Python has is not known before: None becomes a number, a list grows, an
+/// optimizer has no moments before its first step. To make them beforehand means to guess, and to
+/// step an optimizer for it changes the training.
 #include <set>
 #include <string>
 #include <vector>

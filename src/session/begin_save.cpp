@@ -27,7 +27,7 @@ std::string metric_text(const std::optional<double>& metric) {
 
 }  // namespace
 
-// Deals with a save whose bytes are still on their way; whether a new one may begin.
+// Deals with a save whose bytes are still being written. Returns whether a new one may begin.
 bool Planning::make_way() {
   landing_.advance(false);
   if (!flights.is_writing()) return true;
@@ -46,12 +46,12 @@ bool Planning::make_way() {
   auto& flight = flights.last();
   flight.cancelled = true;
   flight.handle->idle.wait(false);
-  // What has failed is no longer on its way: it lands as a failure, with all that this takes.
+  // A save that has failed need not give way: it ends as failures do.
   if (any_of(*job.group, flight.failure != nullptr)) {
     landing_.advance(true);
     return true;
   }
-  // Whether it can be removed or not: what was cancelled must never land.
+  // The cancelled save must never be committed, whether or not it can be removed.
   const bool gone =
       landing_.withdraw(&flight.prepared.value().draft, false, false) == Store::Withdrawn::gone;
   if (gone) ledger.replaced();
@@ -73,7 +73,8 @@ bool Planning::make_way() {
 // Whether all ranks can save with the plan of the last save; `quick`: without the directory, too.
 PlanSum Planning::ask_for_plan(const SaveRequest& request, const SeenState& state, bool quick) {
   const auto kept = plans.kept();
-  // What goes wrong on one rank is a miss: the long way meets it again, and says so on all ranks.
+  // An error on one rank counts as a miss: the long way meets the error again, and throws it on all
+  // ranks.
   bool may = kept != nullptr && !request.options.policy;
   if (may && quick) try {
       may = is_quick(*kept, request.step);
@@ -175,10 +176,10 @@ void Planning::require_step(std::int64_t step, const SaveOptions& options) const
               cat("Steps go from 0 to ", commit::staging_step - 1, "."));
 }
 
-// Rank 0: the sequence of the checkpoint that a save which begins now goes on from, and of its
-// ancestors in the directory the last.
+// Rank 0: the sequence of the checkpoint that a new save goes on from; and, below, that of its last
+// ancestor in the directory.
 std::int64_t Planning::parent() const {
-  // One on the nodes may be later than one in flight.
+  // A save on the nodes may be later than a pending one.
   return flights.empty() ? store.history().head()
                          : std::max(store.history().head(), flights.last().sequence);
 }

@@ -37,7 +37,8 @@ std::optional<Error> error_of(const std::exception_ptr& failure) {
 
 namespace {
 
-// What an owner saves from has a name that looks like one of another step (names.hpp).
+// A staging directory has a name that looks like that of another step (names.hpp), so an error that
+// has its path also gets the step that was saved.
 Error with_step(const Error& error, const Draft* draft) {
   const auto staging = cat('-', commit::staging_step, "_temp_");
   if (!draft || std::string_view(error.what()).find(staging) == std::string_view::npos) {
@@ -62,8 +63,8 @@ void gather_not_finite(const Job& job, Flight& flight) {
   if (job.root()) notes.not_finite = unpack<NotFiniteKeys>(all);
 }
 
-// A tensor that turned stays so until it is finite again, for what follows a poisoned step is
-// poisoned, too. With no note of the step before nothing is known to have turned.
+// A tensor that has become not finite stays noted until it is finite again, since a step that
+// follows a poisoned one is poisoned, too. Without a note of the step before nothing is known.
 NotFinite after(const std::optional<NotFinite>& before, const NotFiniteKeys& now) {
   NotFinite noted;
   for (const auto& key : now) {
@@ -91,8 +92,8 @@ void Landing::merge(Flight& flight) {
   flight.result.merged = true;
 }
 
-// The data files that each rank has written alone get their final names, so that rank 0 has no more
-// to do the more ranks there are.
+// Each rank gives their final names to the data files that it alone has written. So rank 0's work
+// does not grow with the number of ranks.
 void Landing::name_data(Flight& flight, const Job& as_written) {
   auto& draft = flight.prepared->draft;
   if (!draft.names_data() || writer_of(as_written).writes_together()) return;
@@ -101,7 +102,7 @@ void Landing::name_data(Flight& flight, const Job& as_written) {
   draft.was_named(flight.plan->layout.shard_files);
 }
 
-// Rank 0. What the commit takes of the directory and of the clock.
+// Rank 0. Completes metadata and figures from the directory and the clock, just before the commit.
 void Landing::make_ready(Flight& flight) const {
   auto& figures = flight.figures;
   const auto& notes = flight.result.notes;
@@ -110,7 +111,7 @@ void Landing::make_ready(Flight& flight) const {
   figures.total_seconds = seconds_since(flight.asked.at);
   auto& meta = flight.prepared->meta;
   if (flight.asked.background) {
-    // The one before may have failed.
+    // The pending save before this one may have failed since, so the parent is asked for now.
     if (!flight.asked.is_flush) meta.parent = store.history().parent_here();
   } else {
     figures.blocked_seconds = figures.total_seconds;
@@ -171,7 +172,7 @@ void Landing::land_bytes(Flight& flight, const Job& as_written) {
     } catch (...) {
       mine = error_in_flight();
     }
-  // A directory that is lost is left alone, also by those who name their data.
+  // If the directory is another owner's now, no rank touches it, not even to name its data.
   if (!mine) try {
       store.check_owner();
     } catch (...) {
@@ -258,8 +259,8 @@ void Landing::tidy_in_background(const Flight& flight, bool durable) {
   }
 }
 
-// After all ranks have failed alike. Without its name, which took more memory than there was, rank
-// 0 does not know what to remove.
+// After all ranks have failed alike. `draft` is null if there was no memory even for the save's
+// name: then rank 0 does not know what to remove.
 Store::Withdrawn Landing::withdraw(const Draft* draft, bool committed, bool failed) {
   auto done = static_cast<std::int64_t>(Store::Withdrawn::gone);
   if (job.root() && !committed) {
@@ -272,7 +273,7 @@ Store::Withdrawn Landing::withdraw(const Draft* draft, bool committed, bool fail
   return static_cast<Store::Withdrawn>(done);
 }
 
-// The same: nothing of the save stays, if that can be.
+// Throws the error of a save that failed, when as much of it is removed as can be.
 void Landing::give_up(const Error& given, const Draft* draft, bool committed) {
   const auto error = with_step(given, draft);
   if (error.code() == Code::communication || error.code() == Code::durability_unknown) {
@@ -300,7 +301,7 @@ void Landing::give_up(const Error& given, const Draft* draft, bool committed) {
       .on_rank(error.rank());
 }
 
-// Before retention, which may have no use for it. That it cannot be is thrown by who asks for it.
+// Before retention, which might remove it. A failure is logged; who asked for the pin throws it.
 void Landing::pin_flushed(std::int64_t step) {
   try {
     store.pin(step);
@@ -324,8 +325,8 @@ void Landing::enter(Flight& flight) {
   if (job.root()) log(LogLevel::info, line_of(flight.figures));
 }
 
-// When the manager ends, and ranks can agree on nothing more: each knows its own part. What failed
-// here is nobody else's to tell.
+// When the manager ends, ranks can no longer agree. Each knows its own part only, so each reports
+// what failed on it.
 void Landing::tell_unfinished(Flight& flight, LogLevel level, const char* what) const noexcept try {
   if (flight.handle->process != ::getpid() || flight.cancelled) return;
   const auto save = cat(what, " of step ", flight.asked.step);

@@ -109,8 +109,11 @@ struct Flight {
 /// The last thing that its task does: the flight may end then.
 void become_idle(const Flight&);
 
-/// At most one save whose bytes are on their way, behind at most one whose index is; the same on
-/// all ranks. One thread, except inside the tasks.
+/// At most one save whose bytes are being written, behind at most one that rank 0 commits; the same
+/// on all ranks. So the pool serves the one that is written. Collective calls move a pending save
+/// on, since agreement and merge are messages, which are for the caller's thread. So is the
+/// catalog: rank 0's tidying works on a copy, and reports what it removed. One thread, except
+/// inside the tasks.
 class Flights {
  public:
   /// The job outlives it.

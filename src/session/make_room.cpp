@@ -1,5 +1,8 @@
 // A save has failed for lack of room: what retention lets go already is removed before it gives up.
-// After a commit that is a matter of the index; before one every byte of a step is read that stays.
+// After a commit retention relies on bytes that this process has just written and synced. Here
+// there is no such commit, and what a smaller keep.last lets go may be all that is whole: so the io
+// ranks first read every byte of a step that stays. Nothing is removed when a directory is opened:
+// a job that only looks, or has room, removes nothing.
 #include "session/save_stages.hpp"
 
 #include <set>

@@ -12,7 +12,10 @@ class RowPlans;
 
 /// Collective. The state as it is stored with an object graph: each tensor under its object's key
 /// and, on rank 0, the graph as one more string scalar, so that it is covered, written, recorded,
-/// checked and recovered like any other. The graph is that of state.objects(), the same on all
+/// checked and recovered like any other, and only restores and tools read it. Slots need nothing of
+/// their own: TensorFlow's path of a slot is a key.
+///
+/// The graph is that of state.objects(), the same on all
 /// ranks, or is made of all ranks' paths. With a carried graph, tensors that it does not know stay
 /// under their own keys, and values that no rank has are an error. Rank-private items stay under
 /// their own keys, outside the graph; ragged and indexed tensors become plain ones.

@@ -1,6 +1,7 @@
 #pragma once
 /// Options as texts, under the names that visit() gives them ("keep.last", "store.format"): for
-/// faces in other languages and whoever reads a file of settings.
+/// faces in other languages and whoever reads a file of settings. A member that visit() lists can
+/// so be set from every language, and its name cannot differ between them.
 #include <string>
 #include <string_view>
 #include <vector>

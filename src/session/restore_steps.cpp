@@ -23,6 +23,8 @@ bool is_damage(const Error& error) {
          (error.code() == Code::not_found && (error.tensor().empty() || !error.path().empty()));
 }
 
+// A restore that falls back must overwrite all that the damaged checkpoint wrote to: half of one
+// state and half of another is no state.
 void require_overwritten(const Job& job, const Touched& failed, const Touched& touched,
                          const RestoreReport& report) {
   together(*job.group, [&] {
@@ -136,7 +138,7 @@ bool Restorer::changed_meanwhile(std::int64_t step) {
   return !message.empty();
 }
 
-// Where a restore has failed for want of a tensor that the step had once: what says so.
+// If a restore failed because a rule has let go a tensor of the step, the error that says so.
 std::optional<Error> Restorer::thinned(std::int64_t step, const Error& error) {
   const bool wants = error.code() == Code::not_found || error.code() == Code::invalid_argument;
   if (!wants || error.tensor().empty()) return std::nullopt;
@@ -173,7 +175,7 @@ std::optional<Error> Restorer::thinned(std::int64_t step, const Error& error) {
       .of_tensor(error.tensor());
 }
 
-// Throws where the directory as a whole is gone: then no step of it is there.
+// Reads again what is there. Throws if the directory as a whole is gone.
 void Restorer::look_again() {
   from_root(*job.group, [&]() -> std::string {
     store.look_again();
@@ -241,7 +243,7 @@ void Restorer::look_at_earlier_runs() {
   }
 }
 
-// ... of which only the nodes have any. Rank 0.
+// Adds checkpoints that were restored in vain and that only the nodes have. Rank 0.
 void Restorer::add_those_elsewhere(RestoreChoices& choices) {
   const auto* runs = elsewhere && job.options.restore.tries > 0 && turns ? turns->runs() : nullptr;
   if (!runs) return;
@@ -253,7 +255,8 @@ void Restorer::add_those_elsewhere(RestoreChoices& choices) {
   }
 }
 
-// Durable, before the application goes on: how this run ends decides whether it counts. Local.
+// Durable before the application goes on: a run that dies at once would otherwise leave no trace.
+// Whether the restore counts as in vain depends on how this run ends. Local.
 void Restorer::note_restored(std::int64_t step) {
   auto* runs = job.options.restore.tries > 0 && turns ? turns->runs() : nullptr;
   const auto& history = store.history();
@@ -283,13 +286,13 @@ PassedOver passed_over(const RestoreChoices& choices, bool may_fall_back) {
   passed.sequences = choices.elsewhere;
   for (const auto& [sequence, step] : choices.whole) {
     passed.sequences[sequence];
-    // What is older elsewhere would be a fall back, too.
+    // To take an older checkpoint from elsewhere would be a fall back, too.
     if (may_fall_back || choices.marked.contains(sequence)) passed.steps.insert(step);
   }
   return passed;
 }
 
-// What is passed over here: of those that are newer than what was taken.
+// Reports the checkpoints that were passed over, if they are newer than the one that was taken.
 void add_skipped(const RestoreChoices& choices, RestoreReport& report, std::int64_t than) {
   std::vector<std::string> lines;
   for (const auto* all : {&choices.marked, &choices.in_vain}) {
@@ -300,7 +303,7 @@ void add_skipped(const RestoreChoices& choices, RestoreReport& report, std::int6
   report.skipped.insert(report.skipped.begin(), lines.begin(), lines.end());
 }
 
-// One that was passed over is tried, since nothing else is left.
+// A checkpoint that was passed over is tried after all, since nothing else is left.
 void take_after_all(const Job& job, RestoreChoices& choices, std::size_t i) {
   const auto step = choices.at(i);
   const auto is_its = [&](const auto& line) { return line.starts_with(line_of(step)); };
@@ -347,9 +350,8 @@ std::optional<RestoreReport> Restorer::restore_newest(State& state, const Restor
   if (choices.is_empty() && passed.why.empty()) return std::nullopt;
   // Asked each time: a reader may choose again.
   const auto may_try = [&] { return choices.passed.empty() || may_fall_back; };
-  // Of a reader, at a directory that its owner changes: each follows a checkpoint that was replaced
-  // or removed while it was read, for newer ones. After too few it would take a pinned one that is
-  // much older.
+  // A reader looks again each time that the owner has replaced or removed what it was reading, for
+  // newer checkpoints. With too few looks it would take a pinned one that is much older.
   int looks = 64;
   for (std::size_t i = 0; may_try() && i < choices.count(); ++i) {
     const auto step = choices.at(i);
@@ -372,7 +374,7 @@ std::optional<RestoreReport> Restorer::restore_newest(State& state, const Restor
       choices.passed.push_back(cat(line_of(step), error.what()));
       if (!may_fall_back) throw;
       passed.steps.insert(step);
-      // Elsewhere there may be what is older than that, and newer than what comes next here.
+      // The nodes may have a checkpoint that is older than this one and newer than the next here.
       if (auto report = from_elsewhere()) {
         report->skipped.insert(report->skipped.begin(), choices.passed.begin(),
                                choices.passed.end());
@@ -386,7 +388,7 @@ std::optional<RestoreReport> Restorer::restore_newest(State& state, const Restor
     report->skipped.insert(report->skipped.begin(), passed.why.begin(), passed.why.end());
     return report;
   }
-  // Nothing else is left: what only the nodes have is tried again, too.
+  // Nothing else is left, so what only the nodes have is tried after all.
   std::erase_if(passed.sequences,
                 [&](const auto& one) { return choices.elsewhere.contains(one.first); });
   if (may_fall_back && !choices.elsewhere.empty()) {
@@ -395,7 +397,7 @@ std::optional<RestoreReport> Restorer::restore_newest(State& state, const Restor
   throw nothing_left(job, choices, passed);
 }
 
-// Whether the step has no more what the state wants: then it is passed over, if that may be.
+// Passes over a step that has lost, by a rule, what the state wants, if a fall back is allowed.
 bool Restorer::pass_over_thinned(std::int64_t step, const Error& error, RestoreChoices& choices) {
   const auto went = thinned(step, error);
   if (!went) return false;
@@ -419,7 +421,7 @@ RestoreReport Restorer::restore(std::int64_t step, State& state, const RestoreOp
       if (const auto went = thinned(step, error)) throw Error(*went);
       if (error.code() == Code::not_found) look_again();
       if (!is_damage(error) || error.code() == Code::not_found) throw;
-      // What its owner has just replaced is read anew, and what it has removed is not there.
+      // A step that its owner has just replaced is read again; a removed one is no damage.
       if (looks == 0 || !changed_meanwhile(step)) {
         remember_damage(step, error);
         throw;

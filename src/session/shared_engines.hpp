@@ -1,6 +1,8 @@
 #pragma once
 /// What the Checkpoints of one group have in common: for each name in a directory one engine, with
-/// one catalog, sequence and plan, whichever of them saves.
+/// one catalog, sequence and plan, whichever of them saves. A directory has one owner, whose
+/// catalog and sequence are in memory: objects that each opened it would be several owners. The
+/// engine is found by the Group, since that is what all ranks have in common.
 #include <cstdint>
 #include <map>
 #include <memory>

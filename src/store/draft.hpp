@@ -32,7 +32,10 @@ struct Intent {
 };
 
 /// What every rank needs to take part in a save; the same on all of them. It holds numbers of eight
-/// bytes only: rank 0's can be a part of a sum to which other ranks add zeros.
+/// bytes only: so rank 0's can be a part of a sum to which other ranks add zeros, and a repeated
+/// asynchronous save begins without a message. It names the staging directory too: a rank that
+/// remembered one from an earlier save could write into one that was left. What one call allows (a
+/// policy, to overwrite) is in the plan and the Intent.
 struct DraftId {
   std::int64_t step = -1;
   std::int64_t sequence = 0;  ///< of its commit
@@ -42,7 +45,9 @@ struct DraftId {
   std::int64_t data_files = 0;  ///< that its writers make
   std::int64_t num_files = 0;   ///< of the checkpoint
   std::int64_t records = 1;     ///< whether its writers leave part records ...
-  std::int64_t slot = 0;        ///< ... and over which earlier ones, in a staging directory
+  /// ... and over which earlier ones, in a staging directory: the slot that no pending save has. It
+  /// is not made of the sequence, of which a save that gave way leaves a gap.
+  std::int64_t slot = 0;
   /// What the store alone reads of it.
   struct Files {
     std::int64_t recycled_bytes = -1;             ///< of files that it writes over; -1: all are new

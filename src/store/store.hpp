@@ -1,6 +1,11 @@
 #pragma once
 /// A store: where the checkpoints of one name are, and what their owner may do there. Who saves and
 /// restores knows this alone. store/directory/ is the store in a file system.
+///
+/// What follows a commit is four functions (committed, tell, tidy, tidy_later): a blocking save
+/// returns its result between two of them, and an asynchronous one does the last two in the
+/// background. Fewer functions with more arguments would hide that order, on which the enumeration
+/// of crashes relies.
 #include <cstdint>
 #include <functional>
 #include <memory>

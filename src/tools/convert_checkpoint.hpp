@@ -22,8 +22,9 @@ struct ConvertOptions {
 /// Slices stay what they are unless max_shard_bytes cuts them. A destination NAME-STEP becomes that
 /// step of NAME, which a manager finds. Memory: the largest stored slice, or 256 MiB of smaller
 /// ones. What is known of the save goes along: step, time, ranks, metric, savers' keys, and its
-/// place among others; a checkpoint that replaces one takes the place of that. So no step is
-/// superseded. Returns the prefix. Throws data_loss for damage, unsupported for variants,
+/// place among others; a checkpoint that replaces one takes the place of that. So a conversion
+/// never supersedes a later step. A source that does not tell its place comes behind all others, as
+/// their child. Returns the prefix. Throws data_loss for damage, unsupported for variants,
 /// already_exists, busy if a job owns the destination's directory.
 std::string convert_checkpoint(const OpenCheckpoint& source, const Address& destination,
                                const ConvertOptions& = {}, const Progress& = {});

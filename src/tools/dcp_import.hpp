@@ -1,6 +1,9 @@
 #pragma once
 /// Checkpoints of torch.distributed.checkpoint (DCP) as checkpoints of Cairn's. Collective over the
 /// ranks of the options.
+///
+/// What is no tensor stays the bytes of torch.save that it was. If plain values became tensors,
+/// dcp.load would not find its objects, and one unknown object would refuse the whole state.
 #include <string>
 
 #include "tools/convert_checkpoint.hpp"

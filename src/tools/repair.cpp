@@ -69,7 +69,7 @@ class Repairer {
   std::optional<io::Path> set_aside_;  // a copy of the index that is replaced
 };
 
-// What a save has left undone says more of the files here than a repair could.
+// A save that did not finish is for a recovery, which knows more of its files than a repair.
 bool Repairer::may_begin() {
   for (const auto& entry : files_.list(directory())) {
     if (commit::parse_name(entry, alone()).kind != EntryKind::temp_directory) continue;
@@ -86,7 +86,7 @@ void Repairer::stage(const io::Path& path, const std::string& bytes, std::string
   done_.push_back(std::move(done));
 }
 
-// Stages what makes the checkpoint whole: whether that can be.
+// Stages what makes the checkpoint whole; returns whether it can be made whole.
 bool Repairer::plan(const OwnIndex& index) {
   if (!index.stands) {
     stage(index_path(), index.bytes,
@@ -108,7 +108,7 @@ bool Repairer::plan(const OwnIndex& index) {
   return whole && metadata && plan_metadata(index, metadata->first, metadata->second);
 }
 
-// A file that is to be as the index says.
+// Stages a data file that is not as the index says; false if no sound bytes are found.
 bool Repairer::plan_file(const OwnIndex& index, std::int32_t number,
                          const std::vector<FileExtent>& pieces) {
   const auto path = data_path(index.contents, number);
@@ -185,8 +185,8 @@ bool Repairer::find_other(const OwnIndex& index, const io::Path& path,
   return found;
 }
 
-// To what a file belongs that is sound for it, though it is not by the index that counts. Empty: to
-// nothing.
+// A file that is wrong by the index that counts may be sound for another checkpoint: which one.
+// Empty: for none.
 std::string Repairer::whose_is(const OwnIndex& index, std::int32_t number, const io::Path& path) {
   const auto fits = [&](const std::string& bytes) {
     if (bytes == index.bytes) return false;
@@ -216,7 +216,7 @@ std::string Repairer::whose_is(const OwnIndex& index, std::int32_t number, const
   return found;
 }
 
-// All tensors are whole, and nothing says what the lost metadata said.
+// Stages new metadata, where all tensors are whole and the metadata are lost.
 bool Repairer::plan_metadata(const OwnIndex& index, std::int32_t number,
                              const std::vector<FileExtent>& pieces) {
   const auto path = data_path(index.contents, number);
@@ -244,7 +244,7 @@ bool Repairer::plan_metadata(const OwnIndex& index, std::int32_t number,
   if (const auto* why = std::get_if<std::string>(&made)) return refuse(*why);
   const auto& now = std::get<NewMetadata>(made);
   identity_ = now.meta.uuid;
-  // First the index: beside this file the old one would be another's.
+  // The index gets its name first: beside the new metadata the old one would count as another's.
   stage(index_path(), now.index, cat(commit::index_name(name_), " was written anew"));
   stage(path, now.file,
         cat("new metadata were written: step ", now.meta.step, ", commit ", now.meta.sequence,
@@ -252,7 +252,8 @@ bool Repairer::plan_metadata(const OwnIndex& index, std::int32_t number,
   return true;
 }
 
-// Whether this index is somewhere else, too: it may be all that another checkpoint has left.
+// Whether this index has a copy elsewhere. If not, it stays, set aside: it may be all that is left
+// of another checkpoint.
 bool Repairer::has_copy(const std::string& index) {
   const auto split = commit::split_step(name_);
   const auto naming = split ? commit::Naming(split->name) : alone();
@@ -287,7 +288,7 @@ void Repairer::save_replaced_index() {
                       aside.filename().string()));
 }
 
-// A pin that holds for what is there is to hold for what comes.
+// A pin names the very save that is meant. One for what is there is renewed for what replaces it.
 void Repairer::keep_pin() {
   const auto place = location_of({files_, directory()}, alone());
   auto catalog = scan_catalog(place);
@@ -311,7 +312,8 @@ void Repairer::carry_out(const OwnIndex& index) {
   }
 }
 
-// What was found damaged is to be tried again, and may be the newest now.
+// The mark of damage goes, so that restarts try the step again, and the state file is brought up to
+// date: the step may be the newest now.
 void Repairer::refresh() {
   const auto marks = directory() / commit::private_directory_name;
   const auto mark = marks / commit::damaged_directory_name / name_;
@@ -332,7 +334,7 @@ void Repairer::refresh() {
 
 void Repairer::mend(const OwnIndex& index) {
   const bool whole = plan(index);
-  // Where no index can be read, one that can be is better, though not all is whole.
+  // If no index can be read, a readable one is better than none, though not all is whole.
   const bool index_alone = !whole && !index.stands && !index.replaces;
   if (index_alone) staged_.resize(1), done_.resize(1);
   if (staged_.empty() || !(whole || index_alone)) return;

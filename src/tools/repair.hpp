@@ -21,7 +21,9 @@ struct Repair {
 /// from others. No file is replaced that is sound for any index here. Everything is written beside,
 /// synced and read again before it gets its name, what it replaces is kept until the whole
 /// checkpoint is verified, and comes back if that is not whole; but where no index could be read
-/// one is put there all the same. A crash leaves nothing worse than before (replace_files.hpp).
+/// one is put there all the same. Each new file has the same bytes wherever the old one is right by
+/// the index that counts: so a repair that dies half way leaves nothing worse than before, and
+/// needs no log (replace_files.hpp).
 ///
 /// An index that is missing is put back only where something says that the checkpoint was live
 /// (store/contents/lost.hpp), and none while what is there may be of several saves: nothing that

@@ -11,8 +11,9 @@
 namespace cairn {
 namespace {
 
-// Checking reads stored slices whole. Beyond both of these that is left out where it is not asked
-// for: a plane of a tensor of terabytes is looked at in seconds.
+// Checksums are of whole stored slices, so checking reads them whole. Beyond both of these limits
+// it is left out where it is not asked for, which the picture says: a plane of a tensor of
+// terabytes is looked at in seconds, and nothing is restored from a picture.
 constexpr std::int64_t much_bytes = std::int64_t{512} << 20, far_more = 4;
 
 std::size_t to_index(std::int64_t value) { return static_cast<std::size_t>(value); }

@@ -1,5 +1,7 @@
 #pragma once
-/// Checkpoints as directories of Zarr 3. By one process.
+/// Checkpoints as directories of Zarr 3. By one process. A directory that is there is never
+/// replaced: that would mean to remove a tree that may hold anybody's files, and links. Chunks are
+/// runs of row-major elements: another grid would need each tensor in another order in memory.
 #include <string>
 
 #include "tools/convert_checkpoint.hpp"

@@ -1,7 +1,8 @@
 #pragma once
 /// For C++ that meets the C face: a group, state or options given from one side to the other. So a
 /// C++ program can hand its ranks to a library in C, and give options that are code to a manager
-/// made in C.
+/// made in C. Where a language has what C lacks, such as Fortran's arrays, the code that knows it
+/// lies with that language and hands tensors to the state through here.
 #include <exception>
 #include <map>
 #include <memory>

@@ -47,7 +47,8 @@ typedef struct cairn_error {
 } cairn_error;
 
 /** What made a function of this thread fail last. Its texts stay until a function fails in this
- * thread again, or the thread ends. Never NULL; code is CAIRN_OK if none has failed. */
+ * thread again, or the thread ends. Never NULL; code is CAIRN_OK if none has failed. A struct that
+ * each caller owns would have to be made and freed at every call, in every language. */
 const cairn_error* cairn_last_error(void);
 
 /** For callbacks, before they return a code other than CAIRN_OK: what to say of it. Texts may be

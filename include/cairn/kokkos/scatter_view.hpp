@@ -1,6 +1,9 @@
 #pragma once
 /// ScatterViews: what kernels have scattered into copies is contributed to the target View when a
-/// save or restore looks at the state, so that no save misses it and no restore leaves it behind.
+/// save or restore refreshes the state, so that no save misses it and no restore leaves it behind.
+/// A hook before saves would not do: a restore writes the target only, and the next contribution
+/// would add what was left in the copies. There is no hook before a restore, and one that each
+/// program has to remember is forgotten.
 #include <Kokkos_Core.hpp>
 #include <Kokkos_ScatterView.hpp>
 

@@ -1,8 +1,10 @@
 #pragma once
 /// What a Python pickle says, without Python and without running it: the opcodes of plain values
 /// and of objects, which become a tree of values. A call that the pickle asks for is written down,
-/// never made. Every other opcode is refused, and every name of a class or function that the caller
-/// does not know.
+/// never made. A list of harmless functions to call would have to be right about each of them.
+/// Every other opcode is refused, and every name of a class or function that the caller does not
+/// know. What is copied out of a pickle is counted against its length, since two bytes may name a
+/// value again, any number of times.
 ///
 /// Facts: Python's module pickletools, and PEP 3154.
 #include <cstdint>

@@ -1,7 +1,9 @@
 #pragma once
-/// The text of an XDMF file that shows checkpoints where they lie. No I/O. It is of version 2, and
-/// says only what VTK's reader of that version reads right: grids of three dimensions, values in
-/// cells, components one by one unless they are 3 or 9.
+/// The text of an XDMF file that shows checkpoints where they lie. No I/O. It is of version 2,
+/// whose reader PyPI's VTK and so ParaView have, and says only what that reads right: grids of
+/// three dimensions (fewer lie in another plane or lose cells), components one by one unless they
+/// are 3 or 9. VTKHDF would want the data laid out its way. Values are those of cells: a tensor
+/// lies in pieces, and grids of points would leave a gap of a cell between them.
 #include <cstdint>
 #include <functional>
 #include <string>

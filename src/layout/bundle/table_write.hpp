@@ -1,5 +1,7 @@
 #pragma once
-/// Writes a table file, as table.hpp reads it, in pieces.
+/// Writes a table file, as table.hpp reads it, in pieces. LevelDB's builder would not do: it wants
+/// each key whole, compares it with the one before, and holds a block of 64 MiB. Here the keys of
+/// slices come from planners in the form that the table has, and blocks are handed on as they grow.
 #include <cstdint>
 #include <functional>
 #include <span>

@@ -1,8 +1,9 @@
 #pragma once
 /// The last bytes of an HDF5 file of ours, behind all that HDF5 knows of: where the checksum table
 /// lies, and that it is complete. HDF5 ignores them, and cuts them off when it opens the file to
-/// change it; so a file that another program changed is not sealed any more. docs/format-hdf5.md
-/// has the bytes. Needs no HDF5.
+/// change it; so a file that another program changed is not sealed any more. An attribute or a user
+/// block would not do: HDF5's signature has to stay at offset 0, and nothing in HDF5's metadata
+/// may be rewritten after the layout. docs/format-hdf5.md has the bytes. Needs no HDF5.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -40,7 +41,8 @@ bool looks_sealed(std::string_view last_bytes);
 bool may_be_whole(std::string_view first_bytes, std::int64_t file_bytes);
 
 /// Where the metadata of the save lies, also if the checksum table that says so is damaged: an
-/// attribute of the group /_cairn, within the first marker_reach bytes.
+/// attribute of the group /_cairn, within the first marker_reach bytes. So a damaged table does not
+/// take the checkpoint's place in the history along, and no second table is needed.
 struct MetaPlace {
   std::int64_t offset = 0, bytes = 0;
   std::uint32_t crc32c = 0;  ///< as the table has it

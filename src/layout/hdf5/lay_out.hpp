@@ -1,6 +1,8 @@
 #pragma once
 /// A new HDF5 file without its data: everything that HDF5 itself writes, and where the data goes.
-/// Bytes out; no file is touched.
+/// Bytes out; no file is touched. So libhdf5 never sees the data, which ranks write as runs of
+/// dense tensors, and it never opens a checkpoint of ours again: its own bytes are under our
+/// checksums. Each save lays its file out anew, since a file's metadata lies before its data.
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -1,8 +1,9 @@
 #pragma once
 /// What needs libhdf5, as a module for a program that is not linked to it: a parallel libhdf5
-/// brings MPI and all of its fabric libraries along. module_loader.cpp, linked into such a program,
-/// defines the functions of foreign.hpp and lay_out.hpp, and loads the module when one of them is
-/// called.
+/// brings MPI and all of its fabric libraries along, also for `cairn --version`. module_loader.cpp,
+/// linked into such a program, defines the functions of foreign.hpp and lay_out.hpp, and loads the
+/// module when one of them is called. A static library would not keep libhdf5 out: the linker also
+/// takes a member for an instance of a template that happens to lie in it.
 #include <cstddef>
 #include <cstdint>
 #include <memory>

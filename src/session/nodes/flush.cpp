@@ -24,7 +24,7 @@
 namespace cairn {
 namespace {
 
-// Io ranks have the parts of their nodes, which they can read themselves, and others have nothing.
+// Io ranks have the parts of their nodes, and others have nothing: so each rank writes for itself.
 Job job_of_flush(Job job) {
   job.options.write.writer = Writer::posix;
   job.options.write.io_ranks = {.choice = IoRanks::Choice::everyone};
@@ -103,7 +103,7 @@ std::unique_ptr<Flush> Flusher::plan(tier::LocalSave save, int saves_before) {
   return made;
 }
 
-// Prepare, and what is put together of several ranks.
+// Prepares the save, and puts together what is of several ranks.
 void Flusher::prepare(Flush& flush) {
   Group& group = *job.group;
   auto& flight = *flush.flight;
@@ -231,7 +231,8 @@ void Flusher::cancel() {
   flight.cancelled = true;
   flush_->pace.hurry();
   flight.handle->idle.wait(false);
-  // An index that is there may count by now.
+  // Once merged, the index may have its name by now, and the save counts: so it is brought to its
+  // end.
   if (flight.result.merged) return advance(true);
   const auto step = flight.asked.step;
   flight.failure = nullptr;
@@ -252,7 +253,7 @@ void Flusher::end() {
   flush_.reset();
 }
 
-// Said once, until one has come home.
+// Failures are logged once, until a flush has succeeded.
 void Flusher::failed(std::int64_t step, const Error& error) {
   if (std::exchange(failed_, true) || !job.root()) return;
   log(LogLevel::warning,

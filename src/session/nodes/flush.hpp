@@ -13,9 +13,14 @@
 
 namespace cairn {
 
-/// One at a time, beside the saves in flight, and never together with one: whatever else goes to
-/// the directory takes its place. While the flight's handle is not idle, a task in a queue of its
-/// own works on it; else the thread that calls the manager does.
+/// One at a time, and never together with another save at home: two of them would make ownership,
+/// recycled files and retention answer for both. What the application itself sends home is newer,
+/// and takes its place. While the flight's handle is not idle, a task in a queue of its own works
+/// on it; else the thread that calls the manager does.
+///
+/// Its parent is the last ancestor that is in the directory: numbers of saves on the nodes say
+/// nothing to somebody who has the directory alone. Dense tensors are put together when it begins,
+/// since only the application's call may exchange messages; that costs memory for their bytes.
 struct Flush {
   explicit Flush(const Job& home, double bytes_per_second);
 

@@ -28,7 +28,8 @@ namespace {
 
 constexpr int most_tries = 4;  // of one checkpoint, of which parts turn out to be damaged
 
-// Collective. What all ranks have gathered, as an index would tell it, without slices.
+// Collective. The contents of what all ranks have gathered, as an index would have them, without
+// slices.
 CheckpointContents contents_of(Group& group, const tier::Gathered& gathered) {
   using ByKey = std::map<std::string, StoredTensor>;
   ByKey mine;
@@ -107,7 +108,7 @@ bool NodeCheckpoints::takes(const SaveOptions& options) {
   }
   const auto every = job.options.tier.home_every;
   if (options.reach == Reach::home || !has_home_ || (turns && turns->stop())) return false;
-  // While one is on its way home no further one is due.
+  // No further save at home is due while one is pending.
   return every == 0 || job.options.tier.flush_bytes_per_second > 0 || since_home_ + 1 < every ||
          !flights.empty();
 }
@@ -122,7 +123,7 @@ tier::Numbers NodeCheckpoints::numbers_for(const SaveRequest& request) {
   if (!request.options.overwrite && !job.options.overwrite) {
     if (store.history().is_taken(request.step)) taken("in the directory");
     for (const auto& one : nodes_.saves()) {
-      // What is newer than the state's ancestor this save leaves behind.
+      // A checkpoint that is newer than the state's ancestor is left behind by this save.
       const bool is_live = one.map.step == request.step && !one.superseded &&
                            one.map.sequence <= store.history().head() && one.can_be_had();
       if (is_live) taken("on the nodes");
@@ -151,7 +152,7 @@ std::optional<SaveHandle> NodeCheckpoints::save(const SaveRequest& request) {
       [&] { return numbers_for(request); }, why);
   attempt.done();
   if (!path) {
-    // Of the same full nodes once.
+    // A warning is given once for the same full nodes.
     const bool again = !nodes_.full_nodes().empty() && nodes_.full_nodes() == told_full_;
     told_full_ = nodes_.full_nodes();
     if (job.root()) {
@@ -190,7 +191,8 @@ void NodeCheckpoints::went_back_to(std::int64_t sequence) {
 }
 
 // What has lost its protection goes home before the run goes on: the next node may vanish before
-// the next save. That it cannot is for the log.
+// the next save. It takes the time of one save at home, after a failure that makes a restart
+// expensive in any case. If it cannot go home, the log says so.
 bool NodeCheckpoints::bring_home(const tier::Gathered& gathered) {
   const auto& meta = gathered.meta();
   try {
@@ -211,7 +213,7 @@ bool NodeCheckpoints::bring_home(const tier::Gathered& gathered) {
   }
 }
 
-// Every byte, before the state is touched; what is damaged is computed.
+// Reads every byte before the state is touched, and computes what is damaged.
 void NodeCheckpoints::prove(tier::LocalSave& save, std::unique_ptr<tier::Gathered>& gathered) {
   for (int tries = 0; nodes_.learn_damage(save, *gathered); ++tries) {
     if (tries == most_tries) {
@@ -261,7 +263,7 @@ std::optional<RestoreReport> NodeCheckpoints::restore(State& state, const Restor
   const Asked asked{state, options, step, failed, passed, newest, proves};
   for (auto save : nodes_.saves()) {
     if (step ? save.map.step != *step : save.superseded) continue;
-    // The same one at home takes longer, and serves if the nodes' cannot be had.
+    // A save of the same sequence at home takes longer, so it serves only if this one fails.
     if (save.map.sequence < newest.wanted || passed.saves.contains(save.map.uuid)) continue;
     if (!step && is_in_vain(save, passed)) continue;
     passed.saves.insert(save.map.uuid);
@@ -270,7 +272,7 @@ std::optional<RestoreReport> NodeCheckpoints::restore(State& state, const Restor
   return std::nullopt;
 }
 
-// Of one save; nothing: it cannot be had, and is passed over.
+// Restores one save. Nothing: it cannot be had, and is passed over.
 std::optional<RestoreReport> NodeCheckpoints::restore(tier::LocalSave& save, const Asked& asked) {
   Group& group = *job.group;
   bool is_touched = false;  // the state
@@ -293,7 +295,7 @@ std::optional<RestoreReport> NodeCheckpoints::restore(tier::LocalSave& save, con
       adapted.finish(group);
       return go_on_from(save, *gathered, moved, asked);
     } catch (const Error& error) {
-      // What is lost has nowhere to be computed to, either.
+      // Without space, what is lost cannot be computed either.
       const bool can_be_had = !is_damage(error) && error.code() != Code::no_space;
       if (restored || can_be_had) throw;
       if (gathered && nodes_.learn_damage(save, *gathered) && tries + 1 < most_tries) continue;
@@ -328,7 +330,7 @@ RestoreReport NodeCheckpoints::go_on_from(const tier::LocalSave& save,
   line_ = save.map.sequence;
   since_home_ = save.map.sequence > newest.of_all_at_home ? save.map.since_home : 0;
   if (turns) turns->restored(save.map.step);
-  // A look at an older one is no reason to leave newer ones behind; a save after it is.
+  // A restore of an older step alone leaves no newer ones behind; the next save does.
   const bool may_bring = !job.options.read_only && save.map.sequence > newest.wanted &&
                          (!asked.step || save.map.sequence >= newest.of_all);
   if (may_bring && !save.is_protected() && bring_home(gathered)) {

@@ -1,5 +1,9 @@
 #pragma once
-/// A rank's part of a checkpoint on the nodes: one file, the record in front of the bytes.
+/// A rank's part of a checkpoint on the nodes: one file, the record in front of the bytes. It holds
+/// slices with their boxes, as the rank had them, and not the bytes of a future file. Dense tensors
+/// and HDF5 files are put together over the network, which a save on the nodes is to avoid, and a
+/// restart on other ranks would have to invert a file's layout. So the parts of all nodes are a
+/// state: `redistribute` fills another one from it, and a save makes a checkpoint of it at home.
 ///
 ///   head      64 bytes: what it is, sizes, and a checksum of head, record and stripes
 ///   record    entries of the rank: key, dtype, shape, box, and where the bytes are (the encoding

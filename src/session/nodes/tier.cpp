@@ -16,8 +16,8 @@
 namespace cairn::tier {
 namespace {
 
-// The nodes are written slice by slice, by each rank for itself, whatever the manager's directory
-// gets.
+// Each rank writes its slices to its node by itself, whatever format and writer the manager's
+// directory gets.
 Job job_of_nodes(Job job) {
   job.options.store.format = Format::bundle;
   job.sharding.policy = nullptr;
@@ -88,7 +88,7 @@ void Tier::find_nodes() {
   directory_ = together(group, [&] { return node_directory(text, name); });
 }
 
-// Another node that has the same directory dies with this one.
+// Finds nodes that have one directory: they are lost together, and cannot protect each other.
 std::string Tier::sharers() {
   Group& group = *home_.group;
   const auto opening = from_root(group, [] { return commit::new_uuid(); });
@@ -121,7 +121,7 @@ std::string Tier::sharers() {
   together(group, [&] {
     if (!is_leader()) return;
     for (const auto& name : files_->list(directory_)) {
-      // Those of openings that were killed, too.
+      // Also tokens of openings that were killed.
       if (name.rfind("token-", 0) == 0 && (name == token.filename() || !any)) {
         io::try_remove(*files_, directory_ / name);
       }
@@ -130,7 +130,7 @@ std::string Tier::sharers() {
   return any ? *some : "";
 }
 
-// Of the tier on this node, in it of the home, and in that of this manager.
+// Makes the tier's directory on this node, in it that of the home, and in that this manager's.
 void Tier::make_directories() {
   Group& group = *home_.group;
   const bool reads = home_.options.read_only, is_posix = !home_.options.tier.file_system;
@@ -160,7 +160,8 @@ void Tier::make_directories() {
       .at(everywhere());
 }
 
-// The node notes it, for who tidies later: a full one serves without. One on its disk is told of.
+// The node notes its home for tools that tidy later; a full node does without. A tier on the same
+// disk as the home gets a warning.
 void Tier::tell_of_home(const io::Path& given) const {
   const bool reads = home_.options.read_only;
   if (is_leader() && !reads) try {
@@ -177,7 +178,8 @@ void Tier::tell_of_home(const io::Path& given) const {
   }
 }
 
-// Whether these nodes can protect each other; where they do less than was asked for, that is told.
+// Whether these nodes can protect each other. If they protect less than was asked for, a warning
+// says so.
 void Tier::settle_protection() {
   const auto& options = home_.options.tier;
   const int lost = options.protection == Protection::reed_solomon ? options.lost_nodes : 1;
@@ -286,7 +288,7 @@ void Tier::prune(const std::string& uuid) {
   const auto at = std::find_if(saves_.begin(), saves_.end(),
                                [&](const auto& one) { return one.map.uuid == uuid; });
   if (at != saves_.end()) std::rotate(saves_.begin(), at, at + 1);
-  // What cannot be had takes the place of none that can.
+  // A save that cannot be had does not push out one that can.
   std::erase_if(saves_, [&](const auto& one) {
     return one.map.uuid != uuid && one.map.uuid != held_ && (one.superseded || !one.can_be_had());
   });

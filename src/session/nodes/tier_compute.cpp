@@ -1,5 +1,8 @@
-// What of a checkpoint on the nodes is lost or damaged is computed of what other nodes of the set
-// have: whole pieces of lost nodes, parts, and blocks of parts.
+// Computes what of a checkpoint on the nodes is lost or damaged from what other nodes of the set
+// have: whole pieces of lost nodes, parts, and blocks of parts. A node with a wrong byte is not
+// lost: rows of blocks decide what can be computed, so two flips on two nodes cost two blocks. A
+// copy of a damaged part is made whole beside it, and takes its place when all its checksums are
+// right. Only damage of a part's record, which says what the bytes are, condemns all of the part.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -13,7 +16,7 @@
 namespace cairn::tier {
 namespace {
 
-// What cannot be used of a part that should be there.
+// Finds what cannot be used of a part that should be there.
 Unusable look_at_part(const Address& at, const std::string& uuid, int rank,
                       std::int64_t block_bytes, LogLevel level = LogLevel::warning) {
   try {
@@ -25,13 +28,13 @@ Unusable look_at_part(const Address& at, const std::string& uuid, int rank,
   return {true, {}};
 }
 
-// Of what was computed: where that is wrong, the node that has it is not to blame.
+// Whether a part that was computed is right. If not, its node is not to blame, so nobody is warned.
 bool is_whole(const Address& at, const std::string& uuid, int rank) {
   const auto found = look_at_part(at, uuid, rank, stripe_bytes, LogLevel::info);
   return !found.all && found.blocks.empty();
 }
 
-// A copy of what can be used; what cannot, though nobody knew, is noted.
+// Copies what can be used, and notes blocks that turn out to be unreadable.
 void copy_part(const Address& at, io::File& to, std::int64_t block_bytes,
                const std::set<std::int64_t>& bad_blocks, Unusable& found) {
   std::unique_ptr<io::File> from;
@@ -61,7 +64,7 @@ void copy_part(const Address& at, io::File& to, std::int64_t block_bytes,
 
 }  // namespace
 
-// Whether more is damaged than was known, of the parts that others were computed from.
+// Looks through the parts that others were computed from: whether more is damaged than was known.
 bool Tier::look_for_damage(LocalSave& save) const {
   const Sets sets(save.map);
   UnusableByRank bad;
@@ -78,8 +81,8 @@ bool Tier::look_for_damage(LocalSave& save) const {
   return learn(save, bad);
 }
 
-// What is lost and damaged, where the rest of a piece is, and of lost nodes on those that have the
-// least. Public members that are not const are collective.
+// Computes what is lost or damaged: on the node that has the rest of a piece, and the pieces of
+// lost nodes on the nodes that have the least. Public members that are not const are collective.
 class Tier::Computation {
  public:
   Computation(Tier& tier, LocalSave& save)
@@ -101,7 +104,7 @@ class Tier::Computation {
             lost.empty() ? " is" : " are", " computed from the others'"));
   }
 
-  // False: something that is computed from cannot be used either, which is known from now on.
+  // Returns false if a source of the computation cannot be used either; that is known from then on.
   bool begin_parts() {
     together(group_, [&] {
       // Memory first, too: a rank that had none would leave others waiting for its blocks.

@@ -1,4 +1,7 @@
-// What a restart gets of a checkpoint on the nodes.
+// What a restart gets of a checkpoint on the nodes. What is lost is computed before anything is
+// read: to compute while reading would need messages inside of reading, which is local work. When a
+// wrong byte is found while reading, all ranks look through all their parts, and the restart begins
+// again with what they found. That costs a second pass in the rare case only.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -31,7 +34,7 @@ UnusableByRank on_all(Group& group, const UnusableByRank& mine) {
 
 }  // namespace
 
-// As a save would be given it.
+// Adds a rank's slices to the state, as an application would give them to a save.
 void Gathered::add_part(std::shared_ptr<Part> part) {
   for (const auto& entry : part->record().tensors) {
     const auto& slice = entry.slices.at(0);
@@ -67,7 +70,7 @@ std::string Gathered::said_by_first(Group& group) const {
   return broadcast_text(group, bundle::encode_part_record(record), who);
 }
 
-// Of what the parts have, and what was said of it.
+// Makes the state of what the parts have and of what the job that saved said of it.
 void Gathered::make_state() {
   for (auto& [key, tensor] : tensors_) {
     const auto gaps = meta_.gaps.find(key);
@@ -89,7 +92,7 @@ void Gathered::make_state() {
   }
 }
 
-// Of a node without an io rank its first rank.
+// Which ranks read the parts of a node: without an io rank there, its first rank.
 std::vector<int> Tier::readers_at(int node, Readers readers) const {
   const auto& ranks = ranks_at(node);
   if (readers == Readers::all) return ranks;
@@ -109,8 +112,8 @@ int Tier::count(Readers readers) const {
   return all;
 }
 
-// The i-th of a node's parts is read by the i-th of its readers, in turn: if all its ranks are, on
-// the same nodes and ranks as before by the rank that wrote it.
+// The i-th of a node's parts is read by its i-th reader, in turn. So on the same nodes and ranks as
+// before, if all ranks read, each rank reads the part that it wrote.
 std::vector<int> Tier::my_parts(const LocalSave& save, int node, Readers readers) const {
   const auto ranks = readers_at(node, readers);
   std::vector<int> mine;
@@ -154,8 +157,8 @@ UnusableByRank Tier::read_own_parts(const LocalSave& save, Readers readers,
   return bad;
 }
 
-// Nodes of the job that saved, by the names that they had then; bytes are damaged where they are
-// now.
+// Says what is missing, on nodes of the job that saved, by the names that they had then; damaged
+// bytes are named by the nodes where they are now.
 std::string Tier::lacks(const LocalSave& save) const {
   const Sets sets(save.map);
   std::vector<int> gone, partly;
@@ -184,7 +187,7 @@ std::string Tier::lacks(const LocalSave& save) const {
 
 std::unique_ptr<Gathered> Tier::gather(LocalSave& save, Readers readers) {
   Group& group = *home_.group;
-  // Each try but the last has learnt of something that cannot be used.
+  // Ends, since each further try has learnt of something more that cannot be used.
   while (save.can_be_had()) {
     // A reader writes nothing: the job that owns the checkpoints may be using the same folders.
     if (!save.is_complete() && home_.options.read_only) break;
@@ -198,7 +201,7 @@ std::unique_ptr<Gathered> Tier::gather(LocalSave& save, Readers readers) {
       gathered->meta_ = bundle::decode_part_record(said).meta;
       gathered->make_state();
     });
-    // Where its parts are now is so for later looks, too; what could not be read may be, then.
+    // Later restores are to know where its parts are now.
     for (auto& known : saves_) {
       if (known.map.uuid == save.map.uuid && &known != &save) known = save;
     }
@@ -220,10 +223,10 @@ bool Tier::learn_damage(LocalSave& save, const Gathered& gathered) {
   together(*home_.group, [&] {
     for (const auto& part : gathered.parts_) {
       const bool was_damaged = part->is_damaged();
-      // All damage at once: what is lost must not be computed from what is damaged, too.
+      // All damage is found at once: nothing must be computed from other damaged bytes.
       auto blocks = part->bad_blocks(sets.block_bytes_of(save.map.node_of[nth(part->rank())]));
       if (!was_damaged && blocks.empty()) continue;
-      // A disk that is right the second time is not relied on.
+      // A part that was wrong once and reads right now is not relied on.
       bad[part->rank()] = {blocks.empty(), std::move(blocks)};
     }
   });

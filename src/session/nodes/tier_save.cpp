@@ -25,7 +25,7 @@
 namespace cairn::tier {
 namespace {
 
-// Slice by slice, whatever the tensors ask for of the manager's directory.
+// The state to be stored slice by slice, whatever its tensors ask of the manager's directory.
 SeenState sliced(const SeenState& given) {
   State state;
   state.store(Storage::sliced);
@@ -37,7 +37,7 @@ SeenState sliced(const SeenState& given) {
   return SeenState(std::move(state));
 }
 
-// About what a part takes, from above.
+// An upper bound for the size of a part.
 std::int64_t estimate(const Outgoing& out) {
   std::int64_t bytes = 16384;
   for (const auto& entry : out.entries) {
@@ -47,7 +47,7 @@ std::int64_t estimate(const Outgoing& out) {
   return bytes + bytes / stripe_bytes * 4;
 }
 
-// Of each rank so many, in the order of ranks.
+// The numbers of all ranks, in their order.
 std::vector<std::int64_t> all_numbers(Group& group, const std::vector<std::int64_t>& mine) {
   std::vector<std::int64_t> all;
   for (const auto& text : all_gather(group, pack_each(mine))) {
@@ -184,7 +184,7 @@ Plans::Made Tier::Saving::choose_plan() {
   return plans.make_anew(*given_, request_.options, tier_.job_.sharding);
 }
 
-// But for the numbers, which are not there before there is room.
+// Sequence and name are missing yet: a save gets them when there is room for it.
 void Tier::Saving::begin_map(std::vector<std::int64_t> part_bytes) {
   const auto& options = home_.options.tier;
   const bool counts = options.protection == Protection::reed_solomon;
@@ -198,8 +198,8 @@ void Tier::Saving::begin_map(std::vector<std::int64_t> part_bytes) {
   map_.part_bytes = std::move(part_bytes);
 }
 
-// On this node, for all that its ranks will write; also where that cannot be told. Empty: there is
-// enough.
+// What is wrong with the room on this node, for all that its ranks will write, also if the room is
+// unknown. Empty: there is enough.
 std::string Tier::Saving::lack_of_room() const {
   const Sets sets(map_);
   const auto& set = sets.set(sets.set_of(tier_.node_));
@@ -349,12 +349,13 @@ void Tier::Saving::write_map() const {
   }
 }
 
-// Of a save that failed, all that was written goes. Throws, unless the save is to go home.
+// Removes all that a failed save has written. Throws, unless the save is to go home.
 void Tier::Saving::give_up(const Error& error) {
   if (error.code() == Code::communication) throw error;  // others cannot take part in what follows
   const bool gone = withdraw();
-  // Others may have taken the room meanwhile, or memory has a limit that the directory hides. Not
-  // if parts of this one stay: should home fail as well, nobody would be told of them.
+  // For lack of room it goes home: others may have taken the room meanwhile, or memory has a limit
+  // that the directory does not show. But not if parts of it stay on the nodes: if the save at home
+  // failed, too, nobody would be told of them.
   const bool may_go_home = home_.options.tier.when_full == WhenFull::home;
   if (gone && error.code() == Code::no_space && may_go_home) return;
   if (gone) throw error;
@@ -365,7 +366,8 @@ void Tier::Saving::give_up(const Error& error) {
       .at(error.path());
 }
 
-// All ranks have failed alike. Whether the save is gone from all nodes: else it might count.
+// After all ranks have failed alike. Returns whether the save is gone from all nodes; what stays
+// may still count at a restart.
 bool Tier::Saving::withdraw() {
   const bool sync = home_.options.tier.sync;
   bool gone = true;

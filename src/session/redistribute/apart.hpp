@@ -1,5 +1,7 @@
 #pragma once
-/// Whether memory that is read and memory that is written are apart.
+/// Whether memory that is read and memory that is written are apart. Rows by id need not be: ranks
+/// put them in order in blocks of their own before anything is written, so a mesh is partitioned
+/// anew without a second copy in the application.
 #include <string>
 #include <vector>
 

@@ -1,6 +1,7 @@
 #pragma once
 /// Who has what of what is wanted: the coverage of a state, proved as at a save, and for each box
-/// that a rank wants the slices that it is in.
+/// that a rank wants the slices that it is in. The rank that proves the coverage of a key has all
+/// its boxes in its hands, so it answers. No rank learns of slices that it has nothing to do with.
 #include <cstdint>
 #include <map>
 #include <string>

@@ -32,7 +32,8 @@ void require_options(Group& group, const RedistributeOptions& options) {
               "it must lie between 4096 and 64 MiB");
 }
 
-// How a checkpoint that the state comes from has keys which no state has.
+// What the keys of a state tell that came from a checkpoint: other keys than those that an
+// application gives.
 struct StoredKeys {
   int ranks = 0;         // of rank-private items, if another number than this one; or none
   bool objects = false;  // values of objects
@@ -54,8 +55,8 @@ StoredKeys stored_keys(Group& group, const SeenState& plain) {
   return {static_cast<int>(of_all[0]), of_all[1] != 0};
 }
 
-// The key of this rank's item; one of another number of ranks as resolve() deals it. Where it deals
-// none, one is asked for that tells how many ranks there were.
+// The key of this rank's item. An item of another number of ranks is dealt as resolve() deals it.
+// If this rank gets none, it asks for rank 0's, whose key tells how many ranks there were.
 std::string asked_private_key(const Group& group, const std::string& name,
                               const PrivateOptions& options, int stored) {
   if (stored == 0) return private_key(name, group.rank(), group.size());
@@ -89,8 +90,8 @@ std::vector<std::string> asked_keys(const Group& group, const SeenState& to,
   return keys;
 }
 
-// Collective. Rows by id are found by all ranks together, also by those that want none: for them
-// all ranks have to know the same tensors, by the same numbers.
+// Collective. All ranks find rows by id together, also those that want none. So all of them must
+// know the same tensors under the same numbers.
 void share_keys_for_rows(Group& group, const SeenState& to, std::vector<std::string>& keys) {
   const auto is_indexed = [](const auto& one) {
     const auto& what = one.second.unresolved;
@@ -279,7 +280,7 @@ void Redistributor::each_laid(const BothStates& now, const Visit& visit) const {
   }
 }
 
-// The proof is sorting; that all lies where it was proved is one look at each slice.
+// The proof sorts all slices. If all lie where they lay at the last proof, it need not be repeated.
 void Redistributor::require_apart(const BothStates& now) {
   bool same = !laid_.empty();
   std::size_t next = 0;
@@ -356,7 +357,8 @@ void Redistributor::move(const SeenState& plain, const WantedState& wanted,
   agree(*group_, passer.write_error());
 }
 
-// What is tied is moved once more, past memory.
+// Two stored parts for one memory must be equal: so tied parts are moved once more, to a buffer,
+// and compared there.
 void Redistributor::prove_ties(const BothStates& now,
                                const std::map<std::string, std::vector<std::string>>& strings) {
   const auto& contents = matching_->contents();

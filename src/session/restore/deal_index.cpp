@@ -1,6 +1,8 @@
-// Deals the index of a checkpoint to the ranks of a restore. Ranks prove together what one reader
-// of the whole index proves; where anything is not as it should be, rank 0 reads it whole, and
-// makes the errors.
+// Deals the index of a checkpoint to the ranks of a restore. Rank 0 reads the file, since other
+// nodes may see an older one, and cuts it without a look at its slices. Ranks prove together what
+// one reader of the whole index proves; where anything is not as it should be, all drop what they
+// have, and rank 0 reads it whole and makes the errors. So errors have one place, and the rule for
+// the parts may be strict: it knows the layout of our own writer only.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -83,7 +85,7 @@ class IndexDealer {
   IndexDealer(const Job& job, const io::Path& prefix)
       : job_(job), group_(*job.group), prefix_(prefix) {}
 
-  // Collective. Nothing, on all ranks, where rank 0 has to read the index whole.
+  // Collective. Returns nothing, on all ranks, if rank 0 has to read the index whole.
   std::optional<SharedIndex> run() {
     std::string said;
     if (job_.root()) said = describe();
@@ -114,7 +116,7 @@ class IndexDealer {
     std::string_view entries;
   };
 
-  // A rank that fails goes on with nothing to say: others wait for its messages.
+  // A rank that fails goes on with empty messages, since others wait for them.
   template <class F>
   void guard(F&& function) {
     KeptError error;
@@ -202,7 +204,7 @@ class IndexDealer {
     return true;
   }
 
-  // Rank 0 of many has enough to do.
+  // With many ranks, rank 0 holds no part: it has enough to do.
   int holder_of(std::size_t part) const {
     const auto ranks = static_cast<std::size_t>(group_.size());
     const std::size_t spared = ranks > 8 ? 1 : 0;
@@ -261,8 +263,8 @@ class IndexDealer {
     return size >= 0 && lies_within(slice, size);
   }
 
-  // Whether the slices that all ranks know lie in data files that are there. What this rank alone
-  // knows is for the verdict.
+  // Whether the slices that all ranks know lie in data files that are there. What only this rank
+  // knows is for the agreement of all ranks.
   bool all_fit() {
     std::int64_t bytes = 0;
     const auto& contents = shared_->contents_;
@@ -295,8 +297,8 @@ class IndexDealer {
     for (auto& [range, box] : unpack_each<RangeBounds>(all)) ranges[range].bounds = std::move(box);
   }
 
-  // Boxes that may overlap another range's go to who has that, and listed keys to who should have
-  // their slice.
+  // Boxes that may overlap those of another range go to the holder of that range, and listed keys
+  // to the holder that should have their slice.
   Mail questions() {
     Mail mail;
     guard([&] {
@@ -311,7 +313,7 @@ class IndexDealer {
           for (const auto& slice : slices) {
             if (slice.box.empty() || !meet(slice.box, ranges[r].bounds)) continue;
             letters[ranges[r].holder].add({r, "", slice.box});
-            // No writer cuts tensors so that slices are near many others that their keys are not.
+            // No writer cuts tensors so that a slice is near many others whose keys are far away.
             failed_ |= ++sent > 8 * mine + 4096;
             if (failed_) return;
           }

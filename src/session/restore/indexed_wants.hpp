@@ -1,5 +1,6 @@
 #pragma once
-/// Indexed tensors of a restore: ranks restore blocks of rows, and hand each rank those of its ids.
+/// Indexed tensors of a restore: ranks restore blocks of rows, and hand each rank those of its ids
+/// when all bytes are proved. So the application's memory does not change before that.
 #include <map>
 #include <memory>
 #include <string>

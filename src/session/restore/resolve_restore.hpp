@@ -1,5 +1,6 @@
 #pragma once
 /// From what a state wants to what the exchange knows: plain tensors of the stored dtype and shape.
+/// Boxes, other names, conversions and rows are resolved here, so that no later stage knows them.
 #include <functional>
 #include <memory>
 #include <string>

@@ -132,7 +132,7 @@ class Restore {
     reader_.reset();
     agree(*job_.group, error_.first());
     check_runs();
-    // Only now: a value that has no place in memory may be a damaged one.
+    // Reported after the checksums: a value that its memory cannot hold may be a damaged one.
     agree(*job_.group, passer_.write_error());
     return bytes_read_;
   }
@@ -147,7 +147,7 @@ class Restore {
     const auto stored = stored_.at(source);
     return {&stored.slice->box, static_cast<std::int64_t>(dtype_size(stored.tensor->dtype))};
   }
-  // As they lie in the files: so they are read.
+  // Slices are read in the order in which they lie in the files.
   bool lies_before(int a, int b) const {
     const auto *one = stored_.at(a).slice, *other = stored_.at(b).slice;
     return std::tie(one->file, one->offset, a) < std::tie(other->file, other->offset, b);
@@ -170,7 +170,7 @@ class Restore {
     for (const auto* slice : memories_) places_.push_back(slice->memory->contiguous_writable());
     std::int64_t staged = 0;
     for (const auto& round : plan_.rounds) staged = std::max(staged, place_chunks(round));
-    // Not initialised: what is never used is never touched.
+    // Not initialised, so that pages that are never used take no memory.
     buffer_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(staged));
     passer_.make_room(room_to_pass(plan_));
     begin_reading();
@@ -243,7 +243,7 @@ class Restore {
     }
   }
 
-  // Of what is encoded each reader of a part reads, checks and decodes the whole.
+  // Each rank that reads a part of an encoded slice reads, checks and decodes all of it.
   void decode_chunk(const Stored& from, const plan::Chunk& chunk, std::byte* bytes) {
     if (decoded_source_ != chunk.source) {
       decoded_source_ = -1;
@@ -267,8 +267,8 @@ class Restore {
     }
   }
 
-  // Collective. The checksums of each slice meet on one rank, which compares; that it is to expect
-  // them, it hears from those who want the slice.
+  // Collective. The checksums of each slice go to one rank, which compares them with the stored
+  // one. It knows which to expect from the ranks that want the slice.
   void check_runs() {
     std::map<int, CheckLetter> letters;
     const auto size = job_.group->size();

@@ -1,7 +1,7 @@
 #pragma once
 /// What a checkpoint holds, as the ranks of a restore share it. All of them know the tensors. The
 /// slices of a large index are known to *holders*, each of which has read a part of the index; the
-/// other ranks ask them for the slices that they want.
+/// other ranks ask them for the slices that they want. A range that most ranks want goes to all.
 #include <cstdint>
 #include <string>
 #include <vector>

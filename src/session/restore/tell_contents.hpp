@@ -8,8 +8,10 @@
 
 namespace cairn {
 
-/// Collective. Each io rank looks at its share of the data files. What it cannot see is for rank 0
-/// to look at again. Sets `told` on all ranks, if any has set it.
+/// Collective. Each io rank looks at its share of the data files, since a look takes a metadata
+/// server as long as an open. Rank 0 looks again at what was not found whole, and only what it sees
+/// is damage: other nodes may know a file from an earlier time (NFS keeps attributes for seconds).
+/// Sets `told` on all ranks, if any has set it.
 FoundSizes find_sizes(const Job&, const io::Path& prefix, Format, int num_files, bool& told);
 
 /// Collective. Rank 0 tells all ranks the whole index. It may have read it already, and data files

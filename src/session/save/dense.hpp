@@ -43,7 +43,9 @@ void choose_dense_files(const Sharding&, const SeenState&, std::vector<DenseTens
 /// Who writes what, and how it gets there, as far as this rank has to do with it. The exchange
 /// runs backwards: its sources are the tensors, whose chunks are the runs, "acquired" by their
 /// writers; what ranks "want" are their slices, and each piece goes from where it is wanted to
-/// where the run is. So a writer completes the runs of one round before the next begins.
+/// where the run is. So a writer completes the runs of one round before the next begins, in the
+/// memory of three chunks. Runs are numbered by ChunkCut, which every rank can compute. No round
+/// has runs of two files, so that each rank has one file open at a time.
 struct DensePlan {
   struct Slice {
     int tensor;

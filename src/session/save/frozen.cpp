@@ -1,6 +1,18 @@
 // A frozen file is shared if three things agree: what this rank has in memory, what it knows of the
 // file, and, from time to time, what the disk has. It is known by a hash of its bytes with a key of
-// this process, so that no state can have been made to be taken for another.
+// this process, so that no state can have been made to be taken for another. A restarted job has
+// another key: it first reads what it shares, and compares it with its own bytes at their places,
+// not with that checkpoint's index, so that no error in the index can matter.
+//
+// Each rank decides for each of its files, without an agreement: index entries name files, and do
+// not ask whose they were. All later steps of the commit are those of a new file. Bytes are
+// overwritten in one place only, which opens a file by open_sole and so refuses one with a second
+// name.
+//
+// Links are made in the application's call, on ranks that rank 0 has just told which checkpoint is
+// there. So nothing that this manager removes later comes before a link. A file that has changed is
+// also written in the call: a copy for the writing thread would double the memory of what is by far
+// the largest part of the state, for what seldom happens.
 #include "session/save/frozen.hpp"
 
 #include <algorithm>

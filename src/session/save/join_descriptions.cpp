@@ -103,7 +103,7 @@ Descriptions descriptions_of(const Sayings& all) {
   return said;
 }
 
-// Collective. Ranks guess by their own keys what was meant: rank 0's guess counts.
+// Collective. Each rank has a guess, by its own keys, what was meant; rank 0's counts.
 [[noreturn]] void refuse_unknown(Group& group, const SeenState& state, const std::string& key) {
   Nearest nearest(key);
   for (const auto& [there, tensor] : state.tensors()) nearest.offer(there);
@@ -116,7 +116,7 @@ Descriptions descriptions_of(const Sayings& all) {
   throw Error(error);
 }
 
-// Collective. Ranks say different things, or speak of what others have.
+// Collective, if ranks say different things or describe tensors that only others have.
 Descriptions gather(Group& group, const SeenState& state) {
   const auto mine =
       together(group, [&] { return pack(sayings_of(state.descriptions(), group.rank())); });

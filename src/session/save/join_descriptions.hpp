@@ -1,5 +1,10 @@
 #pragma once
 /// What ranks say of tensors and of the checkpoint becomes what the checkpoint says.
+///
+/// Descriptions are a part of the metadata and not a tensor. A tensor is a part of the plan, which
+/// a value that changes with each step (the time) would end. But every reader of the metadata reads
+/// them, so their size is limited. All ranks' descriptions count, since one rank alone may hold a
+/// tensor. Ranks that say different things get an error: none of them is more right than another.
 #include <memory>
 
 #include "cairn/group.hpp"

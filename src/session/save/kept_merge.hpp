@@ -14,7 +14,9 @@
 namespace cairn {
 
 /// Each long merge that may keep something begins with forget(), on all ranks: so what ranks have
-/// is of the same merge, or nothing. That nothing else has changed is not concluded but compared.
+/// is of the same merge, or nothing. All entries are compared field by field with the last ones;
+/// the plan is not trusted for that. The first save of a plan keeps nothing, since there may be no
+/// second one.
 class KeptMerge {
  public:
   /// Of all ranks. Above, rank 0 would hold and be told too much.

@@ -51,8 +51,8 @@ struct Parted {
   }
 };
 
-// A group of which nothing is left is not said to be there: a program that found it described would
-// take it for one that was saved empty.
+// Leaves out the description of a group of which nothing is left: a program that found it would
+// take the group for one that was saved empty.
 Descriptions without(Descriptions said, const Parted& parted, const std::vector<KeyRule>& rules) {
   std::erase_if(said.by_key, [&](const auto& one) {
     const auto& key = one.first;
@@ -97,7 +97,7 @@ State without(const State& given, const std::vector<KeyRule>& rules,
 
 }  // namespace
 
-// A rule that no key fits lets nothing go, and a disk fills.
+// Warns of a rule that fits no key: it lets nothing go, and the disk fills.
 void KeyTurns::warn_of_rules(Group& group, const State& state) {
   std::vector<std::int64_t> fits(rules_.size());
   for (const auto& one : state.tensors()) {
@@ -125,7 +125,7 @@ std::optional<State> KeyTurns::leave_out(Group& group, const State& given) {
   if (!is_less_) return std::nullopt;
   std::vector<std::int64_t> any(rules.size());
   auto left = together(group, [&] { return without(given, rules, any); });
-  // What is on no rank is not missed.
+  // A rule that left out no tensor on any rank is not noted.
   group.all_reduce(any, Group::Op::max);
   for (std::size_t i = 0; i < rules.size(); ++i) {
     if (any[i] == 0) continue;
@@ -138,7 +138,7 @@ std::optional<State> KeyTurns::leave_out(Group& group, const State& given) {
 
 void KeyTurns::saved() {
   left_out_.clear();
-  // What had all was lost when this one had left something out: the next one is to have it.
+  // The count began anew while a save that left something out was pending: the next save has all.
   if (is_less_ && since_.empty()) return;
   since_.resize(rules_.size());
   for (std::size_t i = 0; i < since_.size(); ++i) since_[i] = (since_[i] + 1) % rules_[i].every;

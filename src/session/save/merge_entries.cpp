@@ -36,7 +36,9 @@ struct ToldFigures {
   }
 };
 
-// One set of figures, folded on the way to rank 0.
+// Joins the ranks' figures on the way to rank 0: one set travels with the merge, without another
+// collective. They are no part of a part record: a save that is rolled forward has none of them,
+// and is otherwise the same.
 void fold_figures(Group& group, SaveStatistics& measured) {
   const ToldFigures mine{RankFigures::of(measured, group.rank()),
                          group.rank() / ranks_a_share(group.size()),
@@ -125,7 +127,7 @@ Mail to_planners(int rank, std::vector<StoredTensor> mine, const KeyPlanners& pl
   return mail_of(std::move(letters));
 }
 
-// Its slices take more room than what becomes of them.
+// Frees the tensor, since its slices take more memory than their encoded entries.
 bundle::IndexEntry encode_and_free(bundle::EntryEncoder& encoder, StoredTensor& tensor) {
   auto entry = encoder.encode(tensor);
   tensor = {};

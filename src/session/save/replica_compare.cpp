@@ -1,5 +1,6 @@
-// The comparison of replicas: one checksum a slice from each holder to the rank that has proved the
-// tensor. Of the first slices that differ rank 0 asks one holder of each kind for finer ones.
+// The comparison of replicas. Each holder sends one checksum a slice to the rank that has proved
+// the tensor. For the first slices that differ, rank 0 asks one holder of each kind for finer
+// checksums.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -17,10 +18,10 @@
 namespace cairn {
 namespace {
 
-// How much of what differs is said.
+// How many differences an error names.
 constexpr std::size_t told_slices = 4, told_sides = 8, told_boxes = 3, told_spans = 10;
 
-// How finely: in as many parts, none of them larger.
+// A slice that differs is compared in so many parts, none of them larger than this.
 constexpr std::int64_t detail_parts = 1024, most_detail_bytes = std::int64_t{1} << 20;
 
 using Checksums = std::vector<std::uint32_t>;

@@ -2,6 +2,10 @@
 /// Whether all ranks that hold a slice hold the same bits. Their checksums are taken while the save
 /// is written and compared, on the ranks that have proved the tensors, before any part record says
 /// that the save is whole, so that no recovery completes one that was refused.
+///
+/// The count of samples begins with the highest sequence, and leaves out saves that did not come to
+/// compare. After a difference nothing is sampled until all replicas agree; else the save that is
+/// tried again would pass.
 #include <cstddef>
 #include <cstdint>
 #include <map>

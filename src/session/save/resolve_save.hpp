@@ -1,5 +1,7 @@
 #pragma once
-/// From what a state says to what the exchange knows: plain tensors.
+/// From what a state says to what the exchange knows: plain tensors. Ragged, rank-private and
+/// indexed tensors may lack key, shape and slices until all ranks have met. They are resolved
+/// first, so that no later stage knows of them.
 #include <optional>
 
 #include "cairn/contents.hpp"

@@ -1,5 +1,11 @@
 #pragma once
 /// Sparse tensors of a save: what no rank holds of them, and who has the fill value for it.
+///
+/// Gaps are filled before coverage is proved, so that the proof needs no exception: it still finds
+/// a slice that overlaps another one. Where slices are stored, fills are not written. Where one
+/// array is stored (HDF5, dense), they travel like other slices: else the array would hold what an
+/// older file left there. The metadata note the gaps, since slices alone cannot tell a gap from a
+/// slice that was lost. A tensor without any part is refused: a misspelt key looks the same.
 #include <map>
 #include <string>
 #include <vector>

@@ -1,6 +1,12 @@
 #pragma once
 /// How long the runs in a directory lived, how they ended, and what they were restored from without
 /// getting any further: .cairn/runs.NAME.
+///
+/// That a run died of its checkpoint cannot be seen; that it ended for another reason often can. So
+/// ends without a known reason count against the checkpoint, and a wrong guess costs the work since
+/// the one before. Counts are kept by the number of the commit, which is the same at home and on
+/// the nodes and never used again. A restore writes the file before the run goes on: a run that
+/// dies at once would leave no trace.
 #include <cstdint>
 #include <functional>
 #include <map>

@@ -20,7 +20,7 @@ std::int64_t milliseconds(double seconds) {
   return std::llround(std::clamp(seconds, -most, most) * 1000);
 }
 
-// Ranks have counted nodes when this is asked.
+// To be called when ranks have counted nodes.
 double mtbf_of(const Job& job, const std::optional<RunRecorder>& runs) {
   const auto& wanted = job.options.when.interval.optimal_for;
   if (!wanted) return 1;
@@ -126,7 +126,7 @@ bool Turns::hear(bool in_flight) {
   // A yes stays until someone has heard it: should_save may be asked in every other turn only.
   if (sum.values[Vote::save] != 0 && !saved_since_asked_) answer_save_ = true;
   if (!stop_ && sum.values[Vote::stop] != 0) {
-    // Before the sum: no rank hears of it, and may end, before this is noted.
+    // Noted before the sum: after it other ranks may end the job.
     if (runs_) runs_->stopped();
     stop_ = sum.reason(all_reduce(*calls_, asked_stop_code_, Group::Op::max));
     if (stop_->kind == StopKind::file) {
@@ -163,8 +163,8 @@ void Turns::ask(bool in_flight, bool busy) {
   }
   mine.values[Vote::busy] = busy;
   if (job_.root()) {
-    // The application's clock may throw, and what it says may make no sense; what rank 0 knows
-    // like all others is not lost then.
+    // The application's clock may throw, or its time may make no sense. Then rank 0 votes with what
+    // it knows like any other rank.
     auto seen = mine;
     if (careful([&] { look(seen, in_flight); })) mine = seen;
   }
@@ -173,8 +173,7 @@ void Turns::ask(bool in_flight, bool busy) {
   reduction_.begin(mine.values);
 }
 
-// Rank 0, which must not be alone with an error: others wait in the reduction. Whether all went
-// well.
+// Rank 0. Returns whether all went well, and never throws, since other ranks wait in the reduction.
 bool Turns::careful(const std::function<void()>& what) {
   try {
     what();
@@ -218,8 +217,8 @@ void Turns::look_at_time_limit(Vote& mine) {
   if (!end) return;
   const double save = longest_save_;
   const double left = *end - now;
-  // The answer comes a step from now, and it is no use to be told in the last one that fits. Before
-  // the last save another one may have to end, that is in flight or due.
+  // The answer comes one step later, and a stop needs a step in which it is heard: hence two steps.
+  // Before the last save a pending or due one may have to end: hence two saves.
   const auto& options = job_.options.when.stop->options();
   if (left > 2 * std::max(save, 0.0) + 2 * steps_.longest() + options.margin_seconds) return;
   const auto code = Vote::stop_code(StopKind::time_limit, 0, 0);
@@ -242,6 +241,7 @@ bool Turns::sees_file() {
   return file_seen_;
 }
 
+// Rank 0, as soon as ranks agree to stop for it: left there, it would end the requeued job at once.
 void Turns::remove_file() const {
   const auto path = job_.directory / job_.options.when.stop->options().file;
   if (job_.options.read_only) return;

@@ -1,10 +1,11 @@
 #pragma once
 /// What ranks agree on once a step: whether to save, whether to stop.
 ///
-/// A turn ends the reduction that the turn before has begun, which gives the answers, and begins
-/// the next one with what this rank knows now. So answers are one turn old, and the same on all
-/// ranks at the same turn. should_save and should_stop ask in one turn; the second question of a
-/// kind takes the next.
+/// A round ends the reduction that the round before has begun, which gives the answers, and begins
+/// the next one with what this rank knows now. So ranks hardly wait for each other; answers are one
+/// round old, and the same on all ranks. should_save and should_stop ask in one round; the second
+/// question of a kind takes the next. If rank 0 cannot find something out (a clock that throws), it
+/// logs that and votes without it, since no rank may miss a reduction.
 #include <array>
 #include <cstdint>
 #include <functional>

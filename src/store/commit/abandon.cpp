@@ -24,7 +24,7 @@ bool is_part_record(const std::string& file) {
   return parse_temp_name(file).kind == ParsedName::Kind::record;
 }
 
-// Which records of a slot are this save's, and which an earlier one's, is not looked at.
+// Removes all records of the slot, whether they are this save's or an earlier one's.
 void clear_slot(io::FileSystem& fs, const Transaction& save) {
   for (const auto& file : fs.list(save.temp())) {
     if (is_part_record(file) && parse_temp_name(file).slot == save.slot)
@@ -33,8 +33,8 @@ void clear_slot(io::FileSystem& fs, const Transaction& save) {
   fs.sync_directory(save.temp());
 }
 
-// Nobody will roll this save forward. Throws if no record could be removed: then the data must
-// stay, since half of it gone would look like loss.
+// Makes sure that nobody rolls this save forward. Throws if no record could be removed: then the
+// data must stay, since a save with records and half of its data would look damaged.
 void withdraw_records(io::FileSystem& fs, const Transaction& save) {
   if (!save.staging.empty()) {
     if (save.records) clear_slot(fs, save);
@@ -54,7 +54,7 @@ void withdraw_records(io::FileSystem& fs, const Transaction& save) {
   if (any && !withdrawn) throw *first;
 }
 
-// What of this save is in a directory that holds others, too.
+// Removes this save's files from a directory that also holds those of other saves.
 void remove_staged(io::FileSystem& fs, const Transaction& save) {
   for (const auto& file : fs.list(save.temp())) {
     if (parse_temp_name(file).uuid == save.uuid) io::try_remove(fs, save.temp() / file);
@@ -71,15 +71,15 @@ bool abandon(io::FileSystem& fs, const Transaction& save, const Ownership& owner
   }
   if (save.direct) put_back(fs, save);
   withdraw_records(fs, save);
-  // What stands where an HDF5 file goes is the older checkpoint. And without a look at what is
-  // there, this save has come to no final name: any file of such a name is another's.
+  // The file at an HDF5 save's final name is the older checkpoint's. And a save that has not looked
+  // at its step has given no file its final name: a file of such a name is another's.
   const Removal removal(fs, save.directory, owner);
   for (int file = 0; file < save.num_files && !is_whole(save.main) && save.replaces; ++file) {
     attempt(first, [&] { removal.remove(SeenFile{save.data(file).filename().string()}); });
   }
-  // Data that came back without the directory beside it would be of nobody knows which save.
+  // If a crash brought the data back without the directory, nobody would know whose data it is.
   attempt(first, [&] { fs.sync_directory(save.directory); });
-  // The evidence stays as long as the data is there, or may come back.
+  // The directory is evidence, and stays as long as the data is there or may come back.
   if (first && (save.direct || first->code() == Code::busy)) throw *first;
   if (!first) {
     attempt(first,

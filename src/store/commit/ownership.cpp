@@ -61,8 +61,8 @@ OwnerRecord own_record() {
   return record;
 }
 
-// On another machine, or on this one before it was started again. Names of hosts tell only where
-// that is all there is: many are called localhost.
+// On another machine, or on this one before it was started again. Host names count only if nothing
+// else is known: many hosts are called localhost.
 bool is_elsewhere(const OwnerRecord& owner, const OwnerRecord& self) {
   if (owner.kernel.empty() || self.kernel.empty()) return owner.host != self.host;
   return owner.kernel != self.kernel;
@@ -137,8 +137,8 @@ struct Ownership::Impl {
     return write_in(*files, private_directory / owner_name, temporary, print_owner(record));
   }
 
-  // Whoever makes room may begin without a record of its own. It is as an owner that may be lost at
-  // any time: whoever comes with a record is the owner then.
+  // A tool that makes room may begin without a record, where nobody's is there. It is like an owner
+  // that may be lost at any time: whoever comes with a record is the owner then.
   bool may_do_without_record(const Error& error) const {
     if (!options.may_lack_record || error.code() != Code::no_space) return false;
     const auto owner = read_owner(*files, directory);
@@ -174,9 +174,9 @@ struct Ownership::Impl {
     files->sync_directory(private_directory);
   }
 
-  // A heartbeat; false if the record is no longer ours. It goes through the file that was looked
-  // at, so that a record by which another owner has replaced it meanwhile is never written. In
-  // place: only digits of the time change, so whoever reads it now sees a record that parses.
+  // A heartbeat; false if the record is no longer ours. It writes to the file that it has looked
+  // at, so it never writes to another owner's record that has replaced it meanwhile. It writes in
+  // place, and only digits of the time change, so that readers always see a record that parses.
   bool renew_record() {
     const auto file = files->open_write(private_directory / owner_name);
     std::string there(static_cast<std::size_t>(std::min(file->size(), largest_owner_record_bytes)),
@@ -227,8 +227,8 @@ struct Ownership::Impl {
       watched_since = now;
     }
     may_be_dead = by_lock && *beat_before == its->modified_seconds;
-    // A server's clock that was set back would make the record young for hours: who has watched it
-    // for so long knows better.
+    // A server's clock that was set back makes the record look young for hours. So the time for
+    // which this process has watched it counts, too.
     return !may_be_dead || now - watched_since < Seconds(options.lock_stale_seconds);
   }
 
@@ -244,7 +244,7 @@ struct Ownership::Impl {
     try {
       taken = claim();
     } catch (const Error& error) {
-      // Without locks, whoever was faster removes what others prepared, or made the record.
+      // Without locks another process was faster: it removed what we prepared, or made the record.
       if (locks_work || (error.code() != Code::not_found && error.code() != Code::already_exists)) {
         drop_temporary_quietly();
         throw;
@@ -374,7 +374,8 @@ struct Ownership::Impl {
         .at(directory.string());
   }
 
-  // Another may have become the owner since it was looked at: so under a name of our own first.
+  // Another process may have become the owner since the look, so the record first gets a name of
+  // our own.
   void remove_record() {
     const auto owner = private_directory / owner_name;
     if (!renames) return files->remove(owner);

@@ -167,6 +167,8 @@ std::vector<std::string> avoid_counts_in_use(io::FileSystem& fs, Transaction& sa
   using Kind = ParsedName::Kind;
   std::set<std::int64_t> taken;
   std::vector<SeenFile> there;
+  // Listed at each save: the save before has changed the directory itself, so its times do not tell
+  // whether somebody else has put a file of this step there, and that must not be overwritten.
   save.opened = fs.open_directory(save.directory);
   auto listing = save.opened->list();
   for (const auto& entry : entries_of(listing, save.name, save.step)) {

@@ -10,7 +10,7 @@
 namespace cairn::commit {
 namespace {
 
-// Smaller files are made as fast as they are overwritten.
+// To make smaller files is as fast as to overwrite them.
 constexpr std::int64_t recycled_from_bytes = 4096;
 
 io::Path folder(const io::Path& directory) {
@@ -46,7 +46,7 @@ bool move_waiting(io::FileSystem& fs, const Transaction& save, int number) {
   try {
     fs.rename(source, part);
   } catch (const Error& error) {
-    // Servers may carry out a rename and yet report an error: then it is ours.
+    // A server may carry out a rename and still report an error.
     if (error.code() == Code::not_found || !io::exists(fs, part)) return false;
   }
   return true;
@@ -71,7 +71,7 @@ std::unique_ptr<io::File> try_take(io::FileSystem& fs, const Transaction& save, 
 }  // namespace
 
 void prepare_recycling(io::FileSystem& fs, const io::Path& directory) {
-  // Whoever made it may have died before its name was durable.
+  // The process that made the folder may have died before its name was durable.
   if (!io::exists(fs, folder(directory))) fs.create_directory(folder(directory));
   fs.sync_directory(directory / private_directory_name);
 }
@@ -82,7 +82,7 @@ void recycle(io::FileSystem& fs, const io::Path& directory, const Naming& naming
   try {
     const auto status = fs.status(data);
     if (status && status->size >= recycled_from_bytes && fs.has_one_name(data)) {
-      // What waits there, as its save made a new file instead, is worth no more.
+      // This may replace a file that still waits because its save made a new one instead.
       fs.rename(data, slot);
       return waits.put(number, status->size);
     }

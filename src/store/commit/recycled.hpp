@@ -3,10 +3,16 @@
 /// disks that is two to four times as fast as writing new ones. They wait under their own names if
 /// the next save can take them from there (LeftData), else in DIRECTORY/.cairn/recycled.
 ///
-/// What is in one is worth nothing: its index is durably gone before it comes here, and no index
-/// refers to it again before all of it was written, proved by checksums, and synced. A crash may
-/// bring its old name back, with old bytes or new: then it is data without an index. A file that
-/// has a second name (somebody archives with links), or is a link itself, is never overwritten.
+/// Their old bytes are worth nothing: the index is durably gone before a file comes here, and no
+/// index refers to it again before all of it was written, proved by checksums, and synced. A crash
+/// may bring its old name back, with old bytes or new: then it is data without an index. A file
+/// that has a second name (somebody archives with links), or is a link itself, is never
+/// overwritten.
+///
+/// A writer takes the file of its number, with no message to anybody. Counts of files do not
+/// matter: overwriting a step alternates between two counts, and each would need files of its own.
+/// Three kinds of files are always new: those of MPI-IO, where a hole tells of a write that was
+/// lost; HDF5 files, which are laid out with holes; those of a direct save, which renames nothing.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -46,10 +52,10 @@ class Waiting {
 void recycle(io::FileSystem&, const io::Path& directory, const Naming&, std::int64_t number,
              const io::Path& data, Waiting&);
 
-/// Rank 0, before a save with so many data files: what that will not overwrite goes, and what stays
-/// is there durably: a rename out of the directory whose source came to be by one that a crash
-/// undoes is undone with it; so is one whose source was set aside by such a one (removal.hpp).
-/// Returns the bytes of what stays.
+/// Rank 0, before a save with so many data files: removes what that save will not overwrite, and
+/// makes durable that the rest is here. If a crash undoes the rename that brought a file here, or
+/// that set it aside before (removal.hpp), it also undoes every later rename of that file. Returns
+/// the bytes of what stays.
 std::int64_t trim_recycled(io::FileSystem&, const io::Path& directory, const Naming&,
                            std::int64_t data_files, Waiting&);
 

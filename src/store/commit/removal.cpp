@@ -10,7 +10,7 @@
 namespace cairn::commit {
 namespace {
 
-// Gives a file its name back, or removes it where that is taken.
+// Gives a file its name back, or removes the file if another one has that name.
 void give_back(io::FileSystem& files, const io::Path& aside, const io::Path& path) {
   try {
     files.rename_new(aside, path);
@@ -25,9 +25,10 @@ bool is_meant(const SeenFile& file, const std::optional<SeenFile>& there) {
   return there && (!file.id || file.id == there->id);
 }
 
-// Whether this is data of a checkpoint that is gone: data goes last, when it is durable that the
-// main file has gone. A save that is not finished may still want it: of which step is one in a
-// staging directory the name of that does not tell. `own`: who has removed it saves from there.
+// Whether this is data of a checkpoint that is gone: data goes last, when the removal of the main
+// file is durable. If there is a save that is not finished, the data may be its own; the name of a
+// staging directory does not tell of which step. `own`: the staging directory is that of the
+// process that removes.
 bool is_of_no_checkpoint(const ParsedName& data, const std::vector<std::string>& listing,
                          const Naming& name, bool own) {
   if (data.kind != ParsedName::Kind::data) return false;
@@ -39,7 +40,7 @@ bool is_of_no_checkpoint(const ParsedName& data, const std::vector<std::string>&
   });
 }
 
-// False: it is gone.
+// Returns false if the file is gone.
 bool set_aside(io::FileSystem& files, const io::Path& directory, const std::string& entry,
                const std::string& token) {
   try {

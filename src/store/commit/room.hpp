@@ -1,9 +1,10 @@
 #pragma once
-/// Room for the small files without which nobody can begin to make any: on a full disk, without an
-/// inode or with a quota that is used up nothing else can be written. Two files of a block lie in
-/// DIRECTORY/.cairn, which are written over in place where there is no space for a new file: an
-/// owner's record takes either, so that there is one more where an owner dies before it could make
-/// another; a pin takes the second only.
+/// Room for the small files that are needed to make room: an owner writes a record first, which is
+/// impossible on a full disk, without an inode or with a quota that is used up. So two files of a
+/// block lie in DIRECTORY/.cairn. Where there is no space for a new file, one of them is written
+/// over in place. An owner's record takes either of them: an owner that dies leaves its own in the
+/// record's place, and a successor on another host cannot prove that it is dead before it has
+/// written a record of its own. A pin takes the second only, so that it keeps no owner out.
 #include <string_view>
 
 #include "io/file_system.hpp"

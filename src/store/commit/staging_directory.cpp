@@ -62,7 +62,7 @@ void Staging::make_directory() {
     // It becomes durable with the first save.
     files_->create_directory(path());
     opened_ = files_->open_directory(path());
-    // One that was made before a successor came is seen by that one, and taken away.
+    // A successor that comes later sees the directory, and renames it.
     owner_.check();
   } catch (...) {
     const auto made = path();
@@ -104,7 +104,7 @@ bool Staging::retire_index(std::int64_t step, const std::optional<io::FileId>& m
     give_back_retired(aside, index);
     throw;
   }
-  // A file of several names stays as it is, until the directory goes.
+  // open_sole gives nothing for a file of several names: it is not overwritten.
   retired_ = retired->file ? std::move(retired) : nullptr;
   return true;
 }
@@ -199,8 +199,8 @@ void take_staging(io::FileSystem& files, const io::Path& directory, const Naming
     if (!is_staging(parsed)) continue;
     Transaction whole{directory, name, parsed.step, parsed.uuid};
     whole.keeper = parsed.keeper;
-    // Without renames nobody has one that can be stopped by this. What was listed while the
-    // directory was ours is no later owner's, who may be about to save in it.
+    // Without renames there is no former owner that a rename could stop. The check comes after the
+    // listing: what was listed while the directory was ours does not belong to a later owner.
     if (owner.atomic_rename()) {
       owner.check();
       keep(files, whole, owner);
@@ -210,8 +210,7 @@ void take_staging(io::FileSystem& files, const io::Path& directory, const Naming
     try {
       for (const auto& retired : retired_in(files, whole.temp())) {
         any_retired = true;
-        // What another program had put there when its owner set it aside, and died before it
-        // looked.
+        // An owner may have set aside another program's index, and died before it saw whose it is.
         const auto path = whole.temp() / retired;
         if (!is_foreign(io::read_file(files, path, most_index_bytes))) continue;
         const auto step = parse_temp_name(retired).step;
@@ -219,11 +218,12 @@ void take_staging(io::FileSystem& files, const io::Path& directory, const Naming
       }
     } catch (const Error& error) {
       log(LogLevel::warning, cat("what ", entry, " holds stays: ", error.what()));
-      // What a directory holds is not known then; something else of this name holds nothing.
+      // Its entries are unknown then: if it is a directory, it may hold a retired index.
       const auto there = files.status(whole.temp());
       any_retired = there && there->is_directory;
     }
-    // The owner may have died before it was durable that the index was set aside, whose data goes.
+    // The owner may have died before the rename of the retired index was durable, and recovery will
+    // remove that index's data.
     if (any_retired) files.sync_directory(whole.temp());
   }
   if (any) files.sync_directory(directory);

@@ -4,13 +4,19 @@
 ///
 /// It is the fence between two owners. Whoever commits or retires renames out of it or into it, and
 /// a successor gives it a name of its own (take_staging) before it looks at anything else: from
-/// then on these renames find nothing. So what such a rename has done was done by the owner, and no
-/// question has to come before it. Only when the directory is made the ownership is asked for,
-/// since a successor may have looked before.
+/// then on these renames find nothing. So what such a rename has done was done by the owner, and
+/// the owner need not ask for the ownership before it. It asks when it makes the directory, since a
+/// successor may have looked before. Tools that own a directory for a moment and save nothing there
+/// do not take it: an owner that was stopped can still commit the save that it was in.
 ///
 /// A checkpoint is retired by a rename of its index into this directory. There it says that the
 /// checkpoint was taken away on purpose (was_retired), until the state file says so durably; and
 /// the next save overwrites it with its own index.
+///
+/// Two syncs of a save cannot be left out. Without that of this directory before the index is
+/// renamed out of it, a power failure can undo the renames of data files into it, and with them
+/// those out of it. Without the one after an index was retired, a power failure can bring that
+/// index back while its data are overwritten.
 #include <sys/types.h>
 
 #include <cstdint>

@@ -130,8 +130,8 @@ void rename_state_file(io::FileSystem& files, const io::Path& directory, const S
   }
 }
 
-// An owner that opens the directory removes such files of dead processes (Ownership::take): one
-// that was removed while it was written is written again.
+// An owner that opens the directory removes such temporaries (Ownership::take), also those of
+// processes that live. So a file that vanishes while it is written is written again.
 void replace_file(io::FileSystem& files, const io::Path& directory, const io::Path& path,
                   std::string_view bytes, bool takes_room) {
   if (says_no_rename({files, directory})) return io::rewrite_file(files, path, bytes);

@@ -72,8 +72,10 @@ struct Transaction {
   std::string staging = {};
   std::shared_ptr<RetiredIndex> retired = nullptr;  ///< rank 0: its index overwrites this
   std::int64_t sequence = 0;  ///< of its commit; after a higher one nobody completes it
-  /// Rank 0: the directory as it was looked at when the save began, and the staging directory. What
-  /// this save renames into them is made durable through these; null: by their paths.
+  /// Rank 0: the directory as it was listed when the save began, and the staging directory. What
+  /// this save renames into them is made durable through these descriptors: to open a directory
+  /// costs a metadata server as much as any other operation. Renames go by paths, since these tell
+  /// that no successor has taken the staging directory. Null: syncs go by paths, too.
   std::shared_ptr<io::OpenDirectory> opened = nullptr, opened_staging = nullptr;
 
   void sync_directory(io::FileSystem&) const;

@@ -24,8 +24,8 @@ struct Evidence {
   std::set<std::string> told_names;  // of which it lists any
   std::map<std::string, Note> notes;
 
-  // Where no state file tells what of this name is live, as its bytes are lost, or it is another
-  // name's: what a note speaks of and is still there was not taken away.
+  // Whether the state file says nothing of this name, because it is lost or another name's. Then a
+  // note alone tells that a checkpoint was live.
   bool untold(const std::string& prefix) const {
     const auto split = commit::split_step(prefix);
     return split && !told_names.count(split->name);
@@ -57,8 +57,8 @@ struct Remains {
   std::set<std::int64_t> counts;     // of data files
   std::string data;                  // one of them
   std::set<std::string> unfinished;  // UUIDs of saves that are under way, or died
-  // Those of them that have no index to rename: with a copy of it among the data, they have
-  // committed it.
+  // Those of them that have no staged index: if a copy of it is among the data, it was renamed, and
+  // the save is committed.
   std::set<std::string> without_index;
   bool replacing = false;  // its index is set aside by one of them
 };
@@ -116,14 +116,14 @@ std::optional<LostCheckpoint> lost_hdf5(io::FileSystem& files, const io::Path& p
   return lost;
 }
 
-// What is told of a bundle without its index, of whose index these copies are left.
+// Says what is known of a bundle that has lost its index, from the copies of the index.
 void tell_of_spares(LostCheckpoint& lost, std::vector<Spare>& spares, const std::string& missing,
                     const Remains& found, bool beside_hdf5) {
   if (spares.empty()) {
     lost.why = cat(missing, "; none of them holds a sound copy of it");
   } else if (spares.size() > 1 || found.counts.size() > 1 || beside_hdf5) {
     lost.why = cat(missing, "; what is there is of several saves");
-    // Of one that did not finish the rest is: then it is known what belongs to this.
+    // The other files are of a save that did not finish, so those of this one are known.
     const bool known = spares.size() == 1 && !beside_hdf5 && !found.unfinished.empty();
     if (known) lost.num_files = spares.front().num_files;
   } else {

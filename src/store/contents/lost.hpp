@@ -2,11 +2,15 @@
 /// Checkpoints that were there, and that nobody sees any more: an index that was removed while the
 /// data files are there, an HDF5 file that was emptied.
 ///
-/// A name alone is no evidence. That a numbered checkpoint was live is told by the state file: what
-/// retention, a merge or an overwrite takes away is durably gone from it before its index goes. Of
-/// a checkpoint without a number, and of an HDF5 file, notes tell (notes.hpp): of the latter with
-/// the state file, or where that says nothing of its name. A save that did not come to be is in
-/// neither. In a directory with several numbered names the state file knows of one.
+/// Data without an index is debris, unless something says that there was a live checkpoint. For a
+/// numbered checkpoint the state file says so: what retention, a merge or an overwrite takes away
+/// is durably gone from it before its index goes. For a checkpoint without a number, and for an
+/// HDF5 file, notes say so (notes.hpp): for the latter with the state file, or where that says
+/// nothing of its name. A save that was never committed is in neither. In a directory with several
+/// numbered names the state file knows of one.
+///
+/// A process that only reads looks at the files first and at the state file then, in the opposite
+/// order to an owner that removes: so what is being removed never looks lost.
 #include <cstdint>
 #include <map>
 #include <optional>

@@ -3,8 +3,8 @@
 /// file has nothing beside it, and a checkpoint without a number is in no state file. An empty file
 /// .cairn/saved/NAME-STEP.h5; or .cairn/saved/NAME.index or NAME.h5 with the UUID of the save.
 ///
-/// A note is made after the commit and is not synced, since a lost one costs no more than this
-/// knowledge: so it never speaks of a save that did not come to be.
+/// A note is made after the commit, so it never speaks of a save that was not committed. It is not
+/// synced: to lose one costs no more than this knowledge.
 #include <map>
 #include <string>
 #include <vector>

@@ -1,5 +1,11 @@
 #pragma once
 /// Which index is a bundle's own: for repairs.
+///
+/// An index does not say of which step it is, nor do data; checksums only prove that they belong
+/// together. So an index that was copied over another's looks whole, and finds every data file
+/// damaged. A repair that trusted it would replace the data of all tensors by those of another
+/// step. Metadata do say the step and name, and they and the copy of the index behind them prove
+/// each other.
 #include <string>
 #include <string_view>
 #include <variant>

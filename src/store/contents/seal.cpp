@@ -15,8 +15,8 @@
 namespace cairn {
 namespace {
 
-// Makes one plain entry of the runs of it that several ranks wrote. They cover the tensor, and come
-// ascending by box: as long as each is one run of the row-major array, that is also by offset.
+// Joins the runs that several ranks wrote into one plain entry. They cover the tensor and ascend by
+// box. If each is one run of the row-major array, they ascend by offset, too.
 void join_runs(StoredTensor& tensor) {
   Piece joined = tensor.slices.front();
   const auto item = static_cast<std::int64_t>(dtype_size(tensor.dtype));
@@ -142,8 +142,8 @@ Sealed seal_index(JoinedEntries joined, const CheckpointMeta& meta, int data_fil
   slice.crc32c = stored_meta.crc32c;
   joined.tensors.push_back({std::string(bundle::meta_key), DType::string, {}, false, {slice}, ""});
   std::vector<commit::OwnFile> own_files;
-  // Files of a number that an overwritten step needed; TensorFlow's merge counts on each of them
-  // being referenced.
+  // An overwritten step may have needed a higher number of files. The files that are missing are
+  // empty; TensorFlow's merge counts on each of them being referenced.
   for (int file = data_files + 1; file < num_files; ++file) {
     Piece nothing;
     nothing.box = Box::whole({0});

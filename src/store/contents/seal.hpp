@@ -14,8 +14,9 @@
 namespace cairn {
 
 /// Joins entries of the same tensor and proves from them alone that they cover it; runs of a dense
-/// one (`sliced` is false, and there are several) become one entry. Ascending by key, slices
-/// ascending by box. Of a sliced tensor that has `gaps`, slices and gaps cover it.
+/// one (`sliced` is false, and there are several) become one entry, and their checksums one
+/// checksum. The merge and the recovery of a save both use it. Ascending by key, slices ascending
+/// by box. Of a sliced tensor that has `gaps`, slices and gaps cover it.
 std::vector<StoredTensor> join_entries(std::vector<StoredTensor> entries,
                                        const GapsByKey& gaps = {});
 
@@ -28,7 +29,9 @@ struct JoinedEntries {
 };
 
 /// The index of a checkpoint, and the data files that rank 0 writes itself: metadata with a spare
-/// copy of the index behind it, and as many empty files as make up num_files.
+/// copy of the index behind it, and as many empty files as make up num_files. The metadata have a
+/// file of their own, so part records need nothing from rank 0, and a save that is rolled forward
+/// has the bytes that the merge would have written.
 struct Sealed {
   io::Content index;
   std::vector<commit::OwnFile> own_files;

@@ -103,9 +103,9 @@ Candidate candidate_of(io::FileSystem& files, commit::Transaction save,
   return candidate;
 }
 
-// What was committed here, as far as anything tells: the indexes, and of a checkpoint whose index
-// is damaged or lost the copies beside its data. Where these are of several saves, the last one to
-// be named had come when all before it were committed or given up.
+// What was committed here, as far as the indexes tell, and for a checkpoint whose index is damaged
+// or lost the copies beside its data. If these are of several saves, the last save to give its data
+// their names did so when all saves before it were committed or given up.
 class Committed {
  public:
   Committed(const Location& place, const std::vector<std::string>& names) {
@@ -127,9 +127,10 @@ class Committed {
         log(LogLevel::warning, cat("step ", step, " cannot be looked at now: ", error.what()));
       }
   }
-  // A save that something was committed after has been given up, or was committed and is replaced
-  // or removed. One that is told of by its own copy may have lost its index, and is completed
-  // again.
+  // A save that something was committed after was given up, or was committed and then replaced or
+  // removed. To complete it would make debris of the data that replaced it, if a crash has brought
+  // its records back. A save whose own copy of the index is found may have lost its index, and is
+  // completed again.
   bool has_come_after(const CheckpointMeta& save) const {
     return save.sequence <= last_ ||
            std::any_of(without_index_.begin(), without_index_.end(), [&](const auto& other) {
@@ -142,9 +143,9 @@ class Committed {
   std::vector<CheckpointMeta> without_index_;
 };
 
-// Only steps that are not there are saved from a staging directory. Where one is there by now, the
-// records may be of a committed save, and what is there of a later one: if it cannot be read, the
-// highest sequence does not tell. Without an index, its data would be taken for debris.
+// Only steps that are not there are saved from a staging directory. If such a step is there now,
+// its records may be those of a committed save, and the step may be of a later one, whose sequence
+// is unknown if it cannot be read. To complete the older save would make debris of its data.
 void require_nothing_later(const Location& place, const commit::Transaction& save,
                            std::int64_t sequence) {
   if (!io::exists(*place.files, save.index())) {
@@ -160,8 +161,8 @@ void require_nothing_later(const Location& place, const commit::Transaction& sav
   throw Error(Code::data_loss, cat("its step is there: ", save.index().string()));
 }
 
-// Which of these saves have records in a staging directory, and of which step they are. Not all of
-// its records are looked at: there is one a rank.
+// Which of these saves have records in a staging directory, and of which step they are. It reads a
+// few of the records only, since there is one a rank.
 std::map<std::string, std::int64_t> steps_of_records(io::FileSystem& files, const io::Path& temp,
                                                      const std::vector<std::string>& names,
                                                      const std::set<std::string>& uuids) {
@@ -180,8 +181,8 @@ std::map<std::string, std::int64_t> steps_of_records(io::FileSystem& files, cons
   return steps;
 }
 
-// Of the save whose records fill a slot; nothing if it has been settled. `told`: what they say of
-// it before anything fails.
+// The save whose records fill a slot; nothing if a later commit has ended it. `told` gets what the
+// records say, also if something fails afterwards.
 struct StagedSave {
   std::optional<std::int64_t> step;
   std::string uuid;
@@ -202,7 +203,8 @@ std::optional<Candidate> staged_candidate(const Location& place, commit::Transac
   return candidate_of(*place.files, std::move(save), records);
 }
 
-// Of a save that cannot be completed. Returns whether it may be later, as far as the error tells.
+// Notes why a save cannot be completed now. Returns whether it may be possible later, as far as the
+// error tells.
 bool note_why(Undecided& undecided, const std::string& entry, std::optional<std::int64_t> step,
               const std::string& which, const Error& error) {
   if (error.code() == Code::data_loss || error.code() == Code::internal) {
@@ -222,8 +224,8 @@ class Search {
          const std::vector<std::string>& names)
       : place_(place), owner_(owner), undecided_(undecided), committed_(place, names) {}
 
-  // The saves that were made in a staging directory. Records of earlier ones lie there too, until
-  // they are overwritten: so many ranks may have left them, and one of a save tells of which it is.
+  // The saves that were made in a staging directory. Records of earlier saves lie there until they
+  // are overwritten, perhaps of another number of ranks: so they are counted by slot and number.
   void add_staged(const commit::ParsedName& staging) {
     auto& files = *place_.files;
     commit::Transaction save{place_.directory, place_.naming, staging.step, ""};
@@ -270,7 +272,7 @@ class Search {
     }
   }
 
-  // The one that was made in a temp directory of its own.
+  // A save that was made in a temp directory of its own.
   void add_unstaged(const commit::ParsedName& parsed, const std::string& name) {
     auto& files = *place_.files;
     commit::Transaction save{place_.directory, place_.naming, parsed.step, parsed.uuid, 0,
@@ -304,12 +306,13 @@ class Search {
       if (error.code() == Code::busy) throw;
       const auto entry = save.temp().filename().string();
       const bool later = note_why(undecided_, entry, save.step, cat("save ", name), error);
-      // A direct save has no such fence; before its step is saved, it is looked at once more.
+      // If the temp directory was not renamed, its own job may still complete the save. A direct
+      // save has no such fence: its directory is looked at again before the step is saved.
       if (later && reached) undecided_.within_reach.insert(save.step);
     }
   }
 
-  // In the order in which they were to be committed.
+  // In the order of their sequences.
   std::vector<Candidate> found() {
     if (kept_) place_.files->sync_directory(place_.directory);
     std::sort(candidates_.begin(), candidates_.end(),

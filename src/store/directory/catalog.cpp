@@ -182,9 +182,9 @@ class Scan {
         marked_(list_noted(at, commit::marked_directory_name)) {}
 
   std::vector<CatalogEntry> entries() {
-    // Under a job that saves and removes faster than this looks, what is listed may be gone when it
-    // is read: then something newer is there, without which an old one that is pinned would be the
-    // newest.
+    // A job may save and remove faster than this reads, so that what was listed is gone when it is
+    // read. Then something newer is there, and the directory is listed again: else an old pinned
+    // checkpoint could look like the newest.
     bool vanished = true;
     for (int looks = 64; vanished && looks > 0; --looks) {
       vanished = false;
@@ -202,7 +202,7 @@ class Scan {
   }
 
  private:
-  // False: what was listed is gone.
+  // Returns false if what was listed is gone.
   bool look(const std::string& file, std::int64_t step, const CheckpointFormat& format) {
     const Address path(at_.files, at_.directory / file);
     const bool is_one = format.may_be_one(*at_.files, path.path());
@@ -249,7 +249,8 @@ class StatePlaces {
     const auto at = listed_.find(commit::prefix_name(name_, entry.step));
     return at == listed_.end() ? 0 : at->second;
   }
-  // The newest that can be restored is the last in the state file, whatever is behind it.
+  // The last path in the state file is the newest that can be restored, which may not be the last
+  // in the order of commits: so its time decides.
   bool is_before(const CatalogEntry& a, const CatalogEntry& b) const {
     if (of(a) == 0 || of(b) == 0) return a.step < b.step;
     return of(a) == newest_ ? a.save.wall_time_seconds < b.save.wall_time_seconds : of(a) < of(b);
@@ -261,8 +262,8 @@ class StatePlaces {
   int newest_ = 0;
 };
 
-// Readable ones of ours order by sequence. One that is not goes behind its predecessor: by the
-// state file, else by step.
+// Readable checkpoints of ours are ordered by sequence. One without a readable sequence goes behind
+// its predecessor by the state file, or else by step.
 void sort_entries(std::vector<CatalogEntry>& entries, const StatePlaces& places) {
   std::map<std::int64_t, double> order;
   for (const auto& entry : entries) order[entry.step] = static_cast<double>(entry.save.sequence);
@@ -299,7 +300,7 @@ std::vector<CatalogEntry> scan_catalog(const Location& at, const SizesOfSteps& s
   auto entries = Scan(at, sizes).entries();
   const auto state = commit::read_state_file(*at.files, at.directory);
   const StatePlaces places(state, at.naming);
-  // When it was saved is known from there only.
+  // For a damaged entry only the state file tells when it was saved.
   for (auto& entry : entries) {
     const int place = places.of(entry);
     if (entry.save.sequence > 0 || entry.damage.empty() || place == 0) continue;
@@ -312,7 +313,7 @@ std::vector<CatalogEntry> scan_catalog(const Location& at, const SizesOfSteps& s
 }
 
 void mark_superseded(std::vector<CatalogEntry>& entries) {
-  // From the newest on: as soon as what came later is known, so is what it leaves behind.
+  // From the newest to the oldest: whether an entry is superseded, later entries decide.
   const auto lacks_sequence = [](const CatalogEntry& entry) {
     return entry.save.sequence <= 0 && !entry.damage.empty();
   };
@@ -330,13 +331,13 @@ void mark_superseded(std::vector<CatalogEntry>& entries) {
       lowest = std::min(lowest, entry.step);
       continue;
     }
-    // Behind the last of those that came no later than the parent. What could not be read has no
-    // sequence and goes by its place.
+    // The entry leaves behind what came after its parent. An entry that could not be read has no
+    // sequence, and goes by its place.
     const auto stays = [&](const CatalogEntry& older) {
       const bool of_others = !older.ours && older.damage.empty();
       return of_others || (older.save.sequence > 0 && older.save.sequence <= entry.save.parent);
     };
-    // One of those that have no sequence is the parent where nothing else is.
+    // If no entry has the parent's sequence, an entry without a sequence may be the parent.
     const bool has_parent = std::binary_search(known.begin(), known.end(), entry.save.parent);
     const auto is_parent = [&](const CatalogEntry& older) {
       return !has_parent && lacks_sequence(older) && older.step < entry.step;
@@ -349,7 +350,7 @@ void mark_superseded(std::vector<CatalogEntry>& entries) {
 
 void enter(std::vector<CatalogEntry>& entries, CatalogEntry entry) {
   std::erase_if(entries, [&](const auto& one) { return one.step == entry.step; });
-  // What could not be read, and has no number, stays where it was found.
+  // Entries that could not be read have no number, and stay where they were found.
   auto behind = entries.end();
   while (behind != entries.begin() && std::prev(behind)->save.sequence > entry.save.sequence) {
     --behind;
@@ -375,7 +376,7 @@ void mark_damaged(const Location& at, const CatalogEntry& entry, const std::stri
 bool update_state_file(const Location& at, const std::vector<CatalogEntry>& given,
                        const commit::Ownership* owner, std::optional<commit::StateFile>* last,
                        const io::Path* staged) {
-  // What may not survive a power failure is not told: listed and gone, it would be taken for lost.
+  // A commit that may not survive a power failure is not listed: gone, it would count as lost.
   std::vector<CatalogEntry> durable;
   const auto is_volatile = [](const auto& entry) { return entry.volatile_commit; };
   const bool any = std::any_of(given.begin(), given.end(), is_volatile);

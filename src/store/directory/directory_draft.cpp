@@ -87,7 +87,7 @@ Draft Directory::join(const DraftId& id) const {
           std::move(prefix)};
 }
 
-// Of a save, or its place in the staging directory.
+// Makes the save's temp directory, or takes a place for it in the staging directory.
 void Directory::make_temp(commit::Transaction& save) {
   if (is_staged(save)) {
     save.staging = owned_.staging->make(save.files);
@@ -98,8 +98,8 @@ void Directory::make_temp(commit::Transaction& save) {
     owned_.staging->forget_retired();
   }
   commit::begin(*place_.files, save);
-  // A directory that was made before another owner came is seen by that one, and taken away from
-  // all that this save does with it.
+  // Another owner sees a directory that was made before it came, and renames it, so that nothing of
+  // this save succeeds. A directory that was made later has to go.
   if (!save.direct && save.staging.empty()) try {
       owned_.name->check();
     } catch (const Error&) {
@@ -108,7 +108,7 @@ void Directory::make_temp(commit::Transaction& save) {
     }
 }
 
-// A job that was started anew by mistake would else lose what it should have restored, unheard.
+// Otherwise a job that forgot to restore would lose, without a word, what it should have restored.
 void Directory::warn_of_others(std::int64_t step) {
   if (warned_ || !place_.naming.numbered || !history_.is_unrelated()) return;
   const auto live = restorable(history_.catalog());
@@ -127,7 +127,7 @@ void Directory::warn_of_others(std::int64_t step) {
           ". Restore first, pin what is to stay, or use another directory."));
 }
 
-// An error of a save, of which the directory may have been taken away.
+// If a save failed because the whole directory was removed, this throws an error that says so.
 void Directory::tell_if_removed(const Error& error) const {
   if (error.code() == Code::not_found) owned_.name->ownership().require_there();
 }
@@ -158,8 +158,8 @@ Draft Directory::begin_save(const Intent& intent) try {
   save.files.stripes_yield = policy_.stripes == 0;
   format_of(policy_.format).shape(save, data_files);
   listing_ = commit::avoid_counts_in_use(*place_.files, save);
-  // Before the question whether the directory is ours: a number that was taken after another owner
-  // had come would be higher than all of that owner's.
+  // The number is taken before the check of the ownership: a number that was taken after another
+  // owner had come could be higher than that owner's.
   const auto sequence = save.sequence = intent.sequence < 0 ? sequences_.next() : intent.sequence;
   if (save.direct || unwithdrawn_) owned_.name->check();
   if (unwithdrawn_) {
@@ -204,7 +204,8 @@ Draft Directory::begin_save(const Intent& intent) try {
 }
 
 void Directory::look_before(Draft& draft, std::int64_t bytes) const try {
-  // Raised first, for what may follow: what is withdrawn must not be others' files.
+  // The count of files is raised before anything can fail: a withdrawal must not remove files of
+  // another checkpoint that has the same count.
   auto& save = transaction_of(draft);
   const auto recycled = draft.id().files.recycled_bytes;
   const auto count = save.num_files;

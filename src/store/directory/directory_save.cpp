@@ -24,7 +24,7 @@ void require_not_pinned(const Location& place, const CatalogEntry* there) {
       .at(place.prefix(there->step).string());
 }
 
-// Whether the directory has another owner. Not, where that cannot be found out.
+// Whether the directory has another owner. False if that cannot be found out.
 bool is_lost(const commit::OwnedName& owner) {
   try {
     owner.check();
@@ -57,9 +57,10 @@ void Directory::require_replaceable(std::int64_t step, bool may_overwrite) const
       .at(prefix.string());
 }
 
-// What is whole in one file or has savers' files has a temp directory of its own; so has what takes
-// the place of a step, which may be lost: by that directory it is known which of the data are the
-// save's. Records are left over those of an earlier save, which must not need them any more.
+// Whether a save goes through the staging directory. A save that is whole in one file or has
+// savers' files has a temp directory of its own. So has a save over a step that is there: if that
+// step is lost, the directory tells which of the data are the save's. And while a commit may not be
+// durable, the records that could complete it must not be overwritten.
 bool Directory::is_staged(const commit::Transaction& save) const {
   return owned_.staging && !spoiled_ && !save.direct && !commit::is_whole(save.main) &&
          !policy_.has_savers && !history_.find(save.step) && !history_.any_volatile();
@@ -84,7 +85,8 @@ std::optional<io::FileId> Directory::publish(Prepared& prepared, int data_files,
   std::optional<PinLock> pins;
   const auto sealed = [&] {
     owned_.name->check();
-    // It may have been pinned meanwhile; nobody pins or unpins while it is replaced.
+    // The step that is replaced may have been pinned meanwhile. The lock is held, so that nobody
+    // pins it until it is replaced.
     if (!there) return;
     pins = PinLock::take({place_.files, place_.directory}, policy_.owner_wait_seconds);
     require_not_pinned(place_, &*there);
@@ -105,12 +107,13 @@ void Directory::committed(const Prepared& prepared, bool volatile_commit,
   entry.volatile_commit = volatile_commit;
   history_.committed(std::move(entry), is_new);
   if (owned_.is_in_staging(save)) owned_.staging->was_synced();  // before the index was renamed
-  // A later one, which gave way, may still be completed.
+  // The commit ends an earlier save that could not be withdrawn. A later one, which gave way to
+  // another save, may still be completed.
   if (unwithdrawn_ && unwithdrawn_->sequence < prepared.meta.sequence) unwithdrawn_.reset();
   recorder_.saved(save.step);
   if (policy_.metrics.empty()) return;
   metrics_.saved(prepared.meta);
-  // Those that stay when retention has let go what goes after this save.
+  // Counts the checkpoints that will stay after this save's retention.
   const auto live = restorable(history_.catalog());
   const auto decisions = decide_retention(history_.catalog(), policy_.keep);
   const auto stay = std::count_if(live.begin(), live.end(), [&](const auto* one) {
@@ -119,7 +122,7 @@ void Directory::committed(const Prepared& prepared, bool volatile_commit,
   metrics_.write(place_, policy_.metrics, stay, recorder_.status());
 }
 
-// Of rank 0 alone: an exception would take it another way than the others.
+// Rank 0 alone is here, so it must not throw: it would leave the way that the others take.
 void Directory::save_failed(std::int64_t step, const Error& error) try {
   if (policy_.read_only || error.code() == Code::busy || !owned_.name || is_lost(*owned_.name))
     return;
@@ -138,7 +141,7 @@ void Directory::tell(const Draft& draft) {
 }
 
 void Directory::tidy(const Draft* draft) {
-  // As the save found it; what it has changed is its own step.
+  // The listing is that of the save's begin. The save itself has only changed its own step.
   auto listing = std::exchange(listing_, std::nullopt);
   const auto expiry = std::exchange(expiry_, {});
   if (!draft) return;
@@ -158,8 +161,8 @@ std::function<bool()> Directory::tidy_later(const Draft& draft, int data_files, 
   };
 }
 
-// What has committed without being durable takes nothing away. What is saved right now is left
-// alone: without renames its files are under their final names already.
+// A commit that may not be durable lets nothing go. Steps that are being saved are left alone:
+// without renames their files are under their final names already.
 bool Directory::tidy_behind(const commit::Transaction& save, int data_files, bool durable,
                             std::vector<CatalogEntry> entries, const Meanwhile& meanwhile) {
   auto expiry = upkeep_.tell(save, entries);
@@ -209,7 +212,7 @@ Directory::Withdrawn Directory::withdraw(const Draft& draft) {
     owned_.abandon(*place_.files, save);
     return Withdrawn::gone;
   } catch (const Error& error) {
-    // Whoever owns the directory now may have completed this save, or be about to.
+    // The present owner may have completed this save, or be about to.
     if (is_lost(*owned_.name)) {
       if (owned_.is_in_staging(save)) owned_.staging->leave();
       return Withdrawn::not_ours;

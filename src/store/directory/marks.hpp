@@ -1,8 +1,9 @@
 #pragma once
 /// Marks: what somebody knows of a checkpoint that no checksum tells. A file
 /// .cairn/marked/NAME-STEP each, which names the very save that is meant, and has a checksum. One
-/// that is damaged does not count: nothing is lost by a restore that is in vain. They are changed
-/// under the lock of the pins.
+/// that is damaged does not count: nothing is lost by a restore that is in vain. They are files of
+/// their own, since a tool makes them beside a running job, whose history rank 0 alone writes. They
+/// are changed under the lock of the pins.
 #include <optional>
 #include <string>
 #include <vector>

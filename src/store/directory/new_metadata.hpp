@@ -17,9 +17,11 @@ struct NewMetadata {
 };
 
 /// By the owner. What can still be told: step and name by the prefix, the rest by the notes that
-/// later checkpoints here have of their run, or else by the place among the others that the catalog
-/// gives it. `data_file` is that of the metadata. In words why not, where that cannot be told, or
-/// more was lost than can be left out: what fills the gaps of a sparse tensor.
+/// later checkpoints here have of their run. Without notes it gets the last number before that of
+/// the next checkpoint; the newest one gets a number above all that were ever reserved, since a
+/// crash may bring back an older save of the step, which must not count as newer. `data_file` is
+/// that of the metadata. In words why not, where that cannot be told, or more was lost than can be
+/// left out: what fills the gaps of a sparse tensor.
 std::variant<NewMetadata, std::string> new_metadata(io::FileSystem&, const io::Path& prefix,
                                                     const CheckpointContents&, int data_file);
 

@@ -17,7 +17,8 @@ namespace cairn {
 /// had.
 class PinLock {
  public:
-  /// Keeps the lock's file open for one that takes it again and again. Outlives its locks; any
+  /// Keeps the lock's file open for one that takes it again and again. Each time the path is
+  /// compared with it: a lock whose file was removed protects nobody. Outlives its locks; any
   /// thread.
   class File {
    private:

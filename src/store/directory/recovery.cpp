@@ -65,7 +65,7 @@ struct Reversal {
   commit::OldIndex old;
 };
 
-// What was there before, of the steps that have no whole index now.
+// The old indexes of the steps that have no whole index now.
 std::vector<Reversal> find_reversals(const Location& place, const std::vector<std::string>& listing,
                                      const std::vector<Candidate>& completed, Undecided& undecided,
                                      std::optional<std::int64_t> only_step = std::nullopt) {
@@ -101,9 +101,9 @@ std::vector<Reversal> find_reversals(const Location& place, const std::vector<st
   return reversals;
 }
 
-// Where nothing was before and nothing of it is left, only a torn index has ever spoken of the
-// step: then nothing that tells what is live may speak of it any more, before its data goes.
-// Returns whether that is so.
+// Puts the old index back. If there was none and no other trace of a checkpoint is left, the torn
+// index is all that ever named the step: then state file and notes must forget the step before its
+// data goes, or it would count as lost. Returns whether that is so.
 bool reverse(const Location& place, const Reversal& reversal) {
   auto& files = *place.files;
   commit::put_back(files, reversal.save);
@@ -113,14 +113,14 @@ bool reverse(const Location& place, const Reversal& reversal) {
   return true;
 }
 
-// Whatever of ours no checkpoint refers to.
+// Finds whatever of ours no checkpoint refers to.
 class Debris {
  public:
   Debris(const Location& place, const Undecided& undecided, const TwoFormats& two, bool ours)
       : place_(place), files_(*place.files), undecided_(undecided), two_(two), ours_(ours) {}
 
-  // When these saves have been completed, and those taken back. An index goes before its data. Temp
-  // directories last: they are the evidence that the rest is ours.
+  // What is debris once these saves are completed and those are reversed, in the order of removal:
+  // an index before its data, temp directories last, since they prove that the rest is ours.
   std::vector<RecoveryStep> find(const std::vector<Candidate>& completed,
                                  const std::vector<Reversal>& reversals) {
     const auto names = files_.list(place_.directory);
@@ -172,13 +172,13 @@ class Debris {
     }
     if (!claim) return;
     ours_ |= claim->ours;
-    // Of two formats, what the one with files beside it says counts.
+    // If a step is there in two formats, the one with data files of their own says how many.
     auto& data_files = files_of_step_.emplace(step, 0).first->second;
     if (!is_replaced && claim->data_files != 0) data_files = claim->data_files;
     if (is_replaced) replaced_.insert(name);
   }
 
-  // Of steps that no index here tells, or not as it will be.
+  // Counts files of steps whose index is missing, or will be another after the recovery.
   void count_files(const std::vector<Candidate>& completed,
                    const std::vector<Reversal>& reversals) {
     for (const auto& candidate : completed) {
@@ -189,7 +189,7 @@ class Debris {
       files_of_step_.erase(save.step);
       if (old.bytes) files_of_step_[save.step] = try_count_files(*old.bytes);
     }
-    // Data of a checkpoint that has lost its index is all that is left of it.
+    // The data of a checkpoint that has lost its index are no debris: nothing else is left of it.
     for (const auto& [step, lost] : find_lost_steps(files_, place_.directory, place_.naming)) {
       files_of_step_.emplace(step, lost.num_files);
     }
@@ -229,8 +229,8 @@ class Debris {
   std::set<std::string> replaced_;
 };
 
-// What cannot be removed stays: a job must not fail for that. But for one that is no longer the
-// owner: it must not go on.
+// What cannot be removed stays, since a job must not fail for that. A process that is no longer the
+// owner gets the error: it must not go on.
 std::vector<RecoveryStep> collect_debris(const Location& place, const Undecided& undecided,
                                          TwoFormats two, bool ours,
                                          const commit::Ownership& owner) {
@@ -251,15 +251,15 @@ std::vector<RecoveryStep> collect_debris(const Location& place, const Undecided&
       if (replaced && !is_replaced) files.sync_directory(place.directory);
       replaced = is_replaced;
       if (parsed.kind == commit::ParsedName::Kind::temp_directory) {
-        // The evidence goes when the data is gone for good.
+        // A temp directory is evidence, and goes only when the data is durably gone.
         if (failed) continue;
         if (!synced) files.sync_directory(place.directory);
         synced = true;
-        // In our own hands first: a later owner may have taken it into its own, to complete it.
+        // It gets a name of ours first: a later owner may have given it one, to complete the save.
         commit::Transaction save{place.directory, place.naming, parsed.step, parsed.uuid, 0,
                                  parsed.direct};
         save.keeper = parsed.keeper;
-        // What was there while the directory was ours is no later owner's.
+        // What was there while the directory was ours does not belong to a later owner.
         owner.check();
         if (!save.direct && owner.atomic_rename()) commit::keep(files, save, owner);
         owner.check();
@@ -308,7 +308,7 @@ Recovered recover(const Location& place, const Readers& readers, const commit::O
   bool any_aside = false;
   together(group, [&] {
     if (!readers.root()) return;
-    // What the last process saw renamed may not be durable yet; nothing is built on it before.
+    // Renames of the last process may not be durable yet, and nothing may rely on them before.
     place.files->sync_directory(place.directory);
     commit::take_staging(*place.files, place.directory, place.naming, *owner, is_foreign_index);
     any_aside = !commit::put_back_aside(*place.files, place.directory, place.naming).empty();
@@ -375,8 +375,8 @@ Recovered recover(const Location& place, const Readers& readers, const commit::O
 }
 
 void tell_removed(const Location& place, const Recovered& found) {
-  // Where there are many reasons, those that differ by the step alone are one: a job that failed
-  // for days has left thousands.
+  // If there are many reasons, those that differ in the step only become one line: a job that
+  // failed for days has left thousands.
   constexpr std::size_t most_lines = 16;
   std::map<std::string, std::vector<const RecoveryStep*>> by_reason;
   for (const auto& step : found.removed) by_reason[step.why].push_back(&step);

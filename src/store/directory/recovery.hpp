@@ -41,9 +41,10 @@ struct Recovered {
 /// the ranks. Everything else of ours that no checkpoint refers to is removed; files that are not
 /// ours are never touched. A direct save is rolled forward without renames; one that was replacing
 /// an index and cannot be rolled forward gives the old index back. A save that needs renames is
-/// removed where there are none: its step is as it was before. What there is no room to complete
-/// stays. What earlier owners had set aside to remove it has its name again, first of all. Of a
-/// step in two formats the older one goes only as two_formats.hpp says.
+/// removed where there are none: its step is as it was before, and nobody would ever come for its
+/// files. What there is no room to complete stays. What earlier owners had set aside to remove it
+/// has its name again, first of all. Of a step in two formats the older one goes only as
+/// two_formats.hpp says.
 ///
 /// `owner` is rank 0's, null on others.
 Recovered recover(const Location&, const Readers&, const commit::Ownership* owner);

@@ -18,7 +18,7 @@ namespace cairn {
 namespace {
 
 constexpr double hour_seconds = 3600;
-// Checkpoints that have all of the state: with one of them a disk that is damaged could cost it.
+// So many checkpoints with all of the state stay: a damaged disk could cost a single one.
 constexpr int least_whole = 2;
 
 bool is_counted(const CatalogEntry& entry) { return entry.ours && !entry.unreadable; }
@@ -45,8 +45,8 @@ std::vector<std::size_t> by_steps(const std::vector<CatalogEntry>& entries, std:
   return kept;
 }
 
-// The first, and then each that is so much away from the one before. What is not one of them never
-// becomes one by the removal of others of its kind.
+// The first one, and then each that is so many hours away from the last one kept. An entry that is
+// not kept so never becomes one when other such entries are removed.
 std::vector<std::size_t> by_hours(const std::vector<CatalogEntry>& entries, double hours) {
   std::vector<std::size_t> kept;
   for (std::size_t i = 0; hours > 0 && i < entries.size(); ++i) {
@@ -98,7 +98,8 @@ bool can_be_left(const CatalogEntry& entry, const commit::Naming& name,
   return files == entry.num_files && entry.num_files > 1;
 }
 
-// Of what is removed the newest that stays is to take the place. Only the file that it was counts.
+// Whether the newest checkpoint that stays is really there: it has to replace what is removed. A
+// file of its name that is not the one that was read does not count.
 bool is_newest_there(const Location& place, const std::vector<CatalogEntry>& kept,
                      std::int64_t committed) {
   const auto live = restorable(kept);
@@ -114,7 +115,7 @@ bool is_newest_there(const Location& place, const std::vector<CatalogEntry>& kep
   return !contents.meta || contents.meta->uuid == newest.save.identity;
 }
 
-// How checkpoints go whose steps retention lets go.
+// Removes the checkpoints that retention lets go.
 class Removals {
  public:
   Removals(const Location& place, const commit::Ownership& owner, const RetentionHelp& help)
@@ -147,14 +148,14 @@ class Removals {
   bool remove(const CatalogEntry& entry, bool alone) const {
     const auto& format = format_of(entry.format);
     const auto prefix = prefix_of(entry);
-    // Where ours was.
+    // Another program's file stands where our checkpoint was.
     if (!entry.damage.empty() && !format.gives_way(files_, prefix).value_or(true)) {
       log(LogLevel::warning,
           cat(format.main_file(prefix).string(), " stays: Cairn did not write it"));
       forget_saved(files_, prefix);
       return true;
     }
-    // Of another format, which a look at its bytes tells.
+    // Whether the step is there in another format; the bytes tell later whether that is ours.
     const auto of_step = commit::entries_of(listing_, name_, entry.step);
     const bool others = std::any_of(of_step.begin(), of_step.end(), [&](const auto& file) {
       const auto parsed = commit::parse_name(file, name_);
@@ -175,10 +176,11 @@ class Removals {
  private:
   io::Path prefix_of(const CatalogEntry& entry) const { return place_.prefix(entry.step); }
 
-  // Whether it was there still. Data that stays is left to a staging directory, if there is one.
+  // Whether the checkpoint was still there. Where its data stay for the next save, the index goes
+  // to the staging directory, if there is one.
   bool take_away(const CatalogEntry& entry, bool others, bool stays) const {
     if (stays && help_.staging) return help_.staging->retire_index(entry.step, entry.file);
-    // Nothing else would tell of what is removed, and not set aside.
+    // The index is removed and not set aside, so only the state file tells that it was on purpose.
     if (help_.staging) help_.staging->sync_state_file();
     const auto& format = format_of(entry.format);
     return commit::remove_checkpoint(
@@ -390,8 +392,8 @@ std::vector<std::int64_t> apply_retention(const Location& place, std::vector<Cat
   }
   const auto kept = expiry.without(catalog);
   const bool told = help.told && *help.told == steps_of(kept);
-  // Where nothing is written before the first index is set aside, the question that belongs to that
-  // is the first that counts.
+  // If nothing is written before the first index is set aside, the check of the ownership that
+  // belongs to setting aside is early enough.
   const bool writes = !told || help.notes;
   if (writes) owner.check();
   Removals removals(place, owner, help);
@@ -401,12 +403,12 @@ std::vector<std::int64_t> apply_retention(const Location& place, std::vector<Cat
                                ": the newest checkpoint that stays is not there any more"));
     return {};
   }
-  // Before, so that it names nothing that is gone; but on a full disk there is room for it only
-  // afterwards, and nothing else would ever make some.
+  // The state file is written before the removals, so that it names nothing that is gone. On a full
+  // disk there is room for it only after them, and only they make room.
   const bool afterwards =
       place.naming.numbered && !told && !removals.write_state_file(kept).empty();
-  // Also where it could not be, or none that is left can be restored: what is listed and has data,
-  // but no index, would be taken for lost, not for removed.
+  // Also if the state file could not be written, or no checkpoint that is left can be restored: a
+  // step that it lists and that has data, but no index, would count as lost, not as removed.
   std::vector<io::Path> prefixes;
   for (const auto step : steps) prefixes.push_back(place.prefix(step));
   if (writes) retire(*place.files, place.directory, place.naming, prefixes);
@@ -417,7 +419,7 @@ std::vector<std::int64_t> apply_retention(const Location& place, std::vector<Cat
     if (removals.remove(*at, steps.size() == 1)) gone.push_back(step);
     std::erase_if(catalog, [&](const auto& entry) { return entry.step == step; });
   }
-  // Then there is none; what else goes may make room for it.
+  // There was no room for a state file before; the removals may have made some.
   const auto no_room = afterwards ? removals.write_state_file(catalog) : std::string();
   if (!no_room.empty()) log(LogLevel::warning, cat("there is no state file now: ", no_room));
   return gone;

@@ -17,6 +17,10 @@ namespace cairn {
 /// restored; the Retention::last (0: all), where live ones count first, newest first, then
 /// superseded ones, then damaged ones; what is pinned; what the rules protect. Others' checkpoints
 /// and what could not be read now are neither counted nor removed.
+///
+/// Live ones come first, so that a return to an earlier step never pushes out the line that it
+/// continues. The rules also protect checkpoints of lines that were left, since a removal cannot be
+/// undone. What this lets go never changes what it would keep for ever.
 std::vector<RetentionDecision> decide_retention(const std::vector<CatalogEntry>&, const Retention&);
 
 /// Tensors that rules by key let go of a checkpoint. Pure, too; ascending as the entries are. Those

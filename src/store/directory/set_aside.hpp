@@ -1,6 +1,7 @@
 #pragma once
 /// For readers that do not recover a directory: a direct save that replaces a checkpoint, or that
-/// died while it did so, leaves the old one whole, but for its index, which is set aside.
+/// died while it did so, leaves the old one whole, but for its index, which is set aside. Lists of
+/// a directory pass over such a step; who asks for it reads it here.
 #include <functional>
 #include <optional>
 

@@ -2,10 +2,11 @@
 /// Steps that are there in two formats.
 ///
 /// A save that replaces a step in another format leaves both for a moment, and for longer if it
-/// dies then. What tells of it is its temp directory, which goes after what it replaced. Nothing
-/// else is evidence: somebody may have put one beside the other, a converted copy of it for
-/// instance. Then both stay, and so does the older one until every byte of the newer that a restore
-/// reads is proved; and a step that is pinned.
+/// dies then. Its temp directory, which goes last, is the only evidence of that. Sequences are
+/// none, since a conversion has that of its source; times are none either. By such a rule a
+/// converted copy that somebody put beside its source would look like a conversion that died, and
+/// the source would be removed. So without that directory both stay. The older one also stays until
+/// every byte of the newer that a restore reads is proved; and so does a step that is pinned.
 #include <map>
 #include <set>
 #include <string>

@@ -38,17 +38,19 @@ void Upkeep::write_state_file(const std::vector<CatalogEntry>& entries,
   if (written && staged) owned_.staging->renamed_state_file();
 }
 
-// The checkpoint counts already: what fails here is said, not thrown.
+// The checkpoint is committed already, so failures here are logged, not thrown.
 Expiry Upkeep::tell(const commit::Transaction& save, std::vector<CatalogEntry>& entries) {
   Expiry expiry;
   try {
-    // As it will be after step 8, which has no need to write it again.
+    // The state file is written as step 8 will leave the directory, so that step 8 need not write
+    // it again, which would cost as much as the commit.
     expiry = decide_expiry(place_, entries, policy_.keep, &pin_file_);
     std::vector<CatalogEntry> left;
     if (!expiry.steps.empty()) left = expiry.without(entries);
     const auto& kept = expiry.steps.empty() ? entries : left;
-    // An index is going to be set aside that tells what became of its checkpoint, while a power
-    // failure may still bring an older state file back; that must not name it as the newest.
+    // The state file need not be durable yet if the index in the staging directory will tell what
+    // became of its checkpoint. But a power failure may bring an older state file back, which must
+    // not name that checkpoint as the newest.
     const bool may_retire =
         owned_.is_in_staging(save) && owned_.recycling.is_on() && expiry.lock &&
         expiry.steps.size() == 1 && state_file_ &&
@@ -62,7 +64,7 @@ Expiry Upkeep::tell(const commit::Transaction& save, std::vector<CatalogEntry>& 
     }
     state_file_fails_ = false;
   } catch (const Error& error) {
-    // On a full disk each save may find it so.
+    // On a full disk this may happen at each save: only the first time is a warning.
     log(std::exchange(state_file_fails_, true) ? LogLevel::info : LogLevel::warning,
         cat("step ", save.step, " is saved, but the state file is not: ", error.what()));
   }
@@ -82,7 +84,7 @@ void Upkeep::tidy(const commit::Transaction& save, std::vector<CatalogEntry>& en
                   std::optional<std::vector<std::string>> listing, commit::Waiting* recycled) {
   std::optional<commit::LeftData> now_left;
   try {
-    // Where the look at the step has found no file of another format, there is none.
+    // Files of another format are looked for only if the save may have seen some of its step.
     const auto& format = format_of(save);
     const bool any =
         !save.replaces ||
@@ -121,7 +123,7 @@ void Upkeep::tidy(const commit::Transaction& save, std::vector<CatalogEntry>& en
   thin_by_rules(save.step, entries, expiry);
 }
 
-// Of what stays: older checkpoints lose what rules let go of them.
+// Older checkpoints that stay lose the tensors that rules let go.
 void Upkeep::thin_by_rules(std::int64_t step, std::vector<CatalogEntry>& entries,
                            const Expiry& expiry) {
   if (policy_.keep.keys.empty() || decide_thinning(entries, policy_.keep).empty()) return;
@@ -142,7 +144,7 @@ void Upkeep::thin_by_rules(std::int64_t step, std::vector<CatalogEntry>& entries
       log(LogLevel::warning,
           cat("of step ", one.step, " not all that a rule lets go has gone: ", error.what()));
     }
-    // Also after a failure: the index may be another by then, and is known by what it is.
+    // Also after a failure: the index may have been replaced by then, so it is read again.
     const auto now = look_at_step(place_, one.step);
     if (now.save.identity != entry->save.identity) continue;
     entry->file = now.file;

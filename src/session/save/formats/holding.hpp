@@ -1,5 +1,6 @@
 #pragma once
 /// Which device task holds which slices of the tensors that a save stores: from all ranks to one.
+/// Not who wrote the bytes: the exchange plan chooses that. Only tools read it.
 #include <map>
 #include <string>
 #include <vector>

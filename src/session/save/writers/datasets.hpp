@@ -11,7 +11,8 @@
 /// A record is the promise that a recovery can complete the save, and for that it needs the seal:
 /// so no record may come before 5. A process that dies between 3 and 5 leaves no record, and a save
 /// that is removed. The structure is written again, though libhdf5 leaves it alone, so that it is
-/// under its checksums whatever a version of libhdf5 does.
+/// under its checksums whatever a version of libhdf5 does. Only elements go through libhdf5: the
+/// file is laid out as for any other writer.
 #include "session/save/writers/writer.hpp"
 
 namespace cairn {

@@ -1,5 +1,6 @@
 #pragma once
-/// What writers do whose bytes an MPI library writes.
+/// What writers do whose bytes an MPI library writes. Its word that a write succeeded is not relied
+/// on: Open MPI 4.1 reports success for writes that were refused, or hangs.
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -1,7 +1,9 @@
 #pragma once
 /// Ranks write into files that they share, with MPI-IO: ranges by rank order, from page to page,
 /// written in bounded rounds by all ranks of a file, synced before anybody returns, and read back
-/// where that is called for.
+/// where that is called for. There are as many rounds as the rank with most frames needs; a rank
+/// that failed or is done takes part with nothing. No rank leaves a record before all have synced,
+/// since one rank's bytes may be another's to sync.
 #include "session/save/writers/writer.hpp"
 
 namespace cairn {
