@@ -43,7 +43,7 @@ LocalTensor whole_of(const CFI_cdesc_t& array) {
 
 // A tensor of which this rank holds several boxes, given one by one.
 struct Patches final : TensorSource {
-  void look(LocalTensor& tensor) const override { tensor.slices = slices; }
+  void refresh(LocalTensor& tensor) const override { tensor.slices = slices; }
   std::vector<LocalSlice> slices;
 };
 

@@ -33,7 +33,7 @@ struct Transfer {
 };
 
 // Ranks after a collective call of HDF5, which failed on some of them or on none.
-struct Meeting {
+struct EntryCheck {
   MPI_Comm communicator;
   int rank;
   double patience_seconds;
@@ -65,7 +65,7 @@ struct Meeting {
   }
 
   /// Throws the error of this rank, if any.
-  void meet(const std::optional<Error>& failed) const {
+  void check_entry(const std::optional<Error>& failed) const {
     went_well(failed);
     if (failed) throw Error(*failed);
   }
@@ -73,7 +73,7 @@ struct Meeting {
 
 class MpiDatasetFile final : public DatasetFile {
  public:
-  MpiDatasetFile(hid_t file, Meeting ranks) : file_(file), ranks_(std::move(ranks)) {}
+  MpiDatasetFile(hid_t file, EntryCheck ranks) : file_(file), ranks_(std::move(ranks)) {}
   ~MpiDatasetFile() override {
     if (file_ < 0) return;
     log(LogLevel::warning, cat("rank ", ranks_.rank, " lets go of ", ranks_.path.string(),
@@ -94,14 +94,14 @@ class MpiDatasetFile final : public DatasetFile {
                  blocks.empty() ? &nothing : bytes) < 0) {
       failed = ranks_.placed(failure(what, Code::io));
     }
-    ranks_.meet(failed);
+    ranks_.check_entry(failed);
   }
 
   void flush() override {
     const Session session;
     std::optional<Error> failed;
     if (H5Fflush(file_, H5F_SCOPE_GLOBAL) < 0) failed = failure_to("flushed");
-    ranks_.meet(failed);
+    ranks_.check_entry(failed);
   }
 
   void close() override {
@@ -110,7 +110,7 @@ class MpiDatasetFile final : public DatasetFile {
     collective_ = {};
     std::optional<Error> failed;
     if (H5Fclose(std::exchange(file_, H5I_INVALID_HID)) < 0) failed = failure_to("closed");
-    ranks_.meet(failed);
+    ranks_.check_entry(failed);
   }
 
  private:
@@ -189,7 +189,7 @@ class MpiDatasetFile final : public DatasetFile {
   }
 
   hid_t file_;
-  Meeting ranks_;
+  EntryCheck ranks_;
   Handle collective_;
   std::map<std::string, Handle> datasets_;
 };
@@ -223,7 +223,7 @@ std::unique_ptr<DatasetFile> MpiDatasets::open(const std::filesystem::path& path
   if (file < 0) {
     failed = not_opened(failure(cat("HDF5 cannot open ", path.string()), Code::io), path);
   }
-  Meeting ranks{communicator_, rank_, patience_seconds, path};
+  EntryCheck ranks{communicator_, rank_, patience_seconds, path};
   if (ranks.went_well(failed)) return std::make_unique<MpiDatasetFile>(file, std::move(ranks));
   if (failed) throw ranks.placed(*failed);
   throw ranks.placed(

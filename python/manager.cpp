@@ -35,7 +35,7 @@ class Manager {
           const Functions& code, const std::optional<Named>& stop)
       : group_(group_of(communicator)), process_(getpid()) {
     const py::gil_scoped_release free;
-    auto options = together(group_.group, [&] {
+    auto options = run_and_agree(group_.group, [&] {
       if (stop) stop_ = std::make_shared<StopRequest>(options_of<StopOptions>(*stop));
       auto all = options_of<ManagerOptions>(named);
       const py::gil_scoped_acquire lock;
@@ -229,7 +229,7 @@ void read_checkpoint(const py::object& communicator, const std::string& prefix, 
   const auto group = group_of(communicator);
   interruptible([&] {
     const py::gil_scoped_release free;
-    auto read = together(group.group, [&] { return options_of<RestoreOptions>(options); });
+    auto read = run_and_agree(group.group, [&] { return options_of<RestoreOptions>(options); });
     Checkpoint checkpoint(group.group, state.state);
     checkpoint.read(prefix, read).assert_existing_objects_matched().expect_partial();
   });

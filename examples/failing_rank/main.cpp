@@ -33,7 +33,7 @@ void run(const std::string& directory) {
   if (rank != last) std::ofstream(own) << rank + 0.5;
   double x = 0;
   try {
-    x = cairn::together(ranks, [&] { return read_start(own); });
+    x = cairn::run_and_agree(ranks, [&] { return read_start(own); });
   } catch (const cairn::Error& error) {  // on every rank: nobody goes on alone
     if (rank == 0) say("start", error);
     x = rank;

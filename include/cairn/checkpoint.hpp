@@ -88,7 +88,7 @@ class Checkpoint {
   /// call that saves, restores, polls or waits here, or at another object that saves under this
   /// name, commits it, or throws why it failed.
   SaveHandle save_async(const std::filesystem::path& prefix, const SaveOptions& options = {});
-  bool poll();  ///< as CheckpointManager::poll: true if no save is in flight
+  bool poll();  ///< as CheckpointManager::poll: true if no save is pending
   void wait();  ///< returns when none is
   /// Saves exactly PREFIX, over what is there: no counter, no state file.
   std::string write(const std::filesystem::path& prefix, const SaveOptions& options = {});

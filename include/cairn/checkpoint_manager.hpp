@@ -66,25 +66,26 @@ class CheckpointManager {
   /// nothing: the log is told, as of an error, what only a restart completes, and on a rank where
   /// it has failed, why.
   SaveHandle save_async(std::int64_t step, const State& state, const SaveOptions& options = {});
-  /// Takes the saves in flight as far as they go without waiting for bytes. True: none is in
-  /// flight. What goes home from the nodes (TierOptions::flush_bytes_per_second) goes on, too, and
-  /// is not counted.
+  /// Takes the pending saves as far as they go without waiting for bytes. True: none is
+  /// pending. What goes home from the nodes (TierOptions::flush_bytes_per_second) goes on,
+  /// too, and is not counted.
   bool poll();
-  /// Returns when nothing is in flight, nor on its way from the nodes. With Reach::home the newest
+  /// Returns when nothing is pending, nor on its way from the nodes. With Reach::home the newest
   /// save of this manager is in its directory then, too, brought there from the nodes without a
   /// limit; what fails in that is thrown.
   void wait(Reach = Reach::any);
 
   /// Whether to save now. Also true when should_stop() says yes and nothing was saved since. False
-  /// for the step that was saved or restored last; a save that failed in flight does not count as
-  /// saved. After a restore the interval counts from the restored step, whatever was due before. A
-  /// save that is due by the clock stays due until this has returned true, or something was saved.
+  /// for the step that was saved or restored last; a save that failed while pending does not count
+  /// as saved. After a restore the interval counts from the restored step, whatever was due before.
+  /// A save that is due by the clock stays due until this has returned true, or something was
+  /// saved.
   ///
   /// These two belong into every step, in any order; together they cost one tiny reduction over
   /// ranks a step, which is begun in one step and completed in the next, while the application goes
   /// on. So what a rank knows at its k-th question (a signal, the clock) decides the answer to the
   /// k+1-th, which is the same on all ranks, at the same step. The answer to the first question is
-  /// yes only because of SaveInterval::steps. These calls also commit a save in flight whose bytes
+  /// yes only because of SaveInterval::steps. These calls also commit a pending save whose bytes
   /// are all durable.
   bool should_save(std::int64_t step);
   /// Why to stop; nothing: go on. Once there is a reason, every later call returns it.

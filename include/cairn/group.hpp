@@ -127,14 +127,14 @@ void agree_on(const std::shared_ptr<Group>& group, const std::exception_ptr& min
 ///
 /// Collective: all ranks of the group call it, from the thread that may call MPI, for one small
 /// reduction over ranks. The function itself should do what this rank does alone. Where it makes
-/// collective calls, it must make the same ones on every rank: together() comes to the aid of no
-/// rank that waits inside.
+/// collective calls, it must make the same ones on every rank: run_and_agree() comes to the aid of
+/// no rank that waits inside.
 ///
 /// Where several ranks fail, the lowest one's error counts, and names that rank (Error::rank). An
 /// Error keeps its code; of another exception the text is kept, under Code::application. Only
 /// Error(Code::communication) is thrown by one rank alone, and ends the job.
 template <class F>
-auto together(const std::shared_ptr<Group>& group, F&& function) {
+auto run_and_agree(const std::shared_ptr<Group>& group, F&& function) {
   using Result = std::invoke_result_t<F>;
   std::exception_ptr mine;
   if constexpr (std::is_void_v<Result>) {

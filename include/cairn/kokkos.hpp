@@ -70,7 +70,7 @@ LocalTensor followed(const View* view, bool is_whole, Dims global_shape, Dims st
                      const Exec& exec) {
   return slice_of(*view, std::move(global_shape), std::move(start), [&](LocalTensor& tensor) {
     tensor.source = std::make_shared<FollowedView<View, Exec>>(view, is_whole, exec);
-    tensor.source->look(tensor);
+    tensor.source->refresh(tensor);
   });
 }
 

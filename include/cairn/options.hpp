@@ -6,7 +6,7 @@
 /// Each struct lists its members in visit(), under the names that texts have for them; a member
 /// that is not listed does not compile. A visitor has four functions of a name and a member:
 /// - agreed: ranks must give the same; compared as text when a manager is made
-/// - settled: ranks must give the same; compared by the code that settles who does what
+/// - validated: ranks must give the same; compared by the code that decides who does what
 /// - own: each rank's own
 /// - group: a struct with a visit() of its own; its names are GROUP.NAME
 ///
@@ -110,7 +110,7 @@ struct StoreOptions {
     options.agreed("format", format);
     options.agreed("object_graph", object_graph);
     options.group("replicas", replicas);
-    options.settled("policy", policy);  // its description and its parameters
+    options.validated("policy", policy);  // its description and its parameters
     options.own("device_of", device_of);
     options.own("keep_row_memory", keep_row_memory);
     options.own("xdmf", xdmf);  // rank 0's
@@ -133,9 +133,9 @@ struct SaveOptions {
     auto& [metric, attributes, policy, overwrite, reach] = self;
     options.own("metric", metric);
     options.own("attributes", attributes);
-    options.settled("policy", policy);
-    options.settled("overwrite", overwrite);
-    options.settled("reach", reach);
+    options.validated("policy", policy);
+    options.validated("overwrite", overwrite);
+    options.validated("reach", reach);
   }
 };
 
@@ -164,9 +164,9 @@ struct SaveInterval {
   double seconds = 0;
   /// When optimal_interval(cost, mtbf) has passed since the last save, or as long as the last saves
   /// took until they were durable, if that is longer. cost: the time that a save holds the
-  /// application, and what an asynchronous one slows it: how much longer steps take while it is in
-  /// flight, by rank 0's clock between two should_save or should_stop. Until a save was measured,
-  /// the cost is what the newest checkpoint records, or else one second.
+  /// application, and what an asynchronous one slows it: how much longer steps take while it is
+  /// pending, by rank 0's clock between two should_save or should_stop. Until a save was
+  /// measured, the cost is what the newest checkpoint records, or else one second.
   std::optional<Mtbf> optimal_for = std::nullopt;
 
   template <class Self, class Visitor>
@@ -234,7 +234,7 @@ struct Hooks {
   static void visit(Self& self, Visitor&& options) {
     auto& [before_save, savers, migrate] = self;
     options.agreed("before_save", before_save);  // how many
-    options.settled("savers", savers);           // their names
+    options.validated("savers", savers);         // their names
     options.agreed("migrate", migrate);          // whether there is one
   }
 };

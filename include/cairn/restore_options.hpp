@@ -79,16 +79,16 @@ struct RestoreOptions {
   static void visit(Self& self, Visitor&& options) {
     auto& [rename, offset, may_be_missing, all_may_be_missing, unused, convert_keys, convert,
            accept, direct_io, verify_first] = self;
-    options.settled("rename", rename);
-    options.settled("offset", offset);
-    options.settled("may_be_missing", may_be_missing);
-    options.settled("all_may_be_missing", all_may_be_missing);
-    options.settled("unused", unused);
-    options.settled("convert_keys", convert_keys);
-    options.settled("convert", convert);
-    options.settled("accept", accept);
+    options.validated("rename", rename);
+    options.validated("offset", offset);
+    options.validated("may_be_missing", may_be_missing);
+    options.validated("all_may_be_missing", all_may_be_missing);
+    options.validated("unused", unused);
+    options.validated("convert_keys", convert_keys);
+    options.validated("convert", convert);
+    options.validated("accept", accept);
     options.own("direct_io", direct_io);
-    options.settled("verify_first", verify_first);
+    options.validated("verify_first", verify_first);
   }
 };
 

@@ -23,7 +23,7 @@ namespace cairn {
 class Cursor;
 class Error;
 struct CheckpointContents;
-class SeenState;
+class RefreshedState;
 namespace detail {
 class StateMaker;
 }
@@ -64,7 +64,7 @@ class TensorSource {
   /// Sets shape, boxes and memory of `tensor`, a copy of the state's, to what the application has
   /// now. Called as a save or a restore begins, by the thread that called it; so by several threads
   /// at a time where they save one state. What it throws, that call throws on all ranks.
-  virtual void look(LocalTensor& tensor) const = 0;
+  virtual void refresh(LocalTensor& tensor) const = 0;
   /// `tensor` becomes the state's, which keeps it between calls: takes out memory (a View's) that
   /// is not to be kept, and that look() gives anew.
   virtual void let_go(LocalTensor&) const {}
@@ -282,7 +282,7 @@ class State {
   void make(const CheckpointContents&);
 
  private:
-  friend class SeenState;  // model/seen_state.hpp
+  friend class RefreshedState;  // model/refreshed_state.hpp
   void require_new(const std::string& key) const;
   State& take(State part);
 

@@ -65,7 +65,7 @@ struct SaveStatistics {
 /// Of all saves of one manager.
 struct Statistics {
   std::int64_t committed = 0;
-  std::int64_t failed = 0;    ///< save() threw, or a save in flight came to nothing
+  std::int64_t failed = 0;    ///< save() threw, or a pending save came to nothing
   std::int64_t skipped = 0;   ///< WhenBusy::skip
   std::int64_t replaced = 0;  ///< WhenBusy::replace
   std::int64_t asynchronous = 0, plans_reused = 0;   ///< of the committed ones

@@ -54,7 +54,7 @@ struct StopOptions {
   double tool_seconds = 10;  ///< a tool that takes longer is killed, and asked again later
   /// The time limit is a reason when less is left than this and twice what the longest of the last
   /// saves and the longest of the last steps took: before the last save another one may have to
-  /// end, which is in flight or due.
+  /// end, which is pending or due.
   double margin_seconds = 30;
   /// In the checkpoint directory. Rank 0 looks for it at most every look_seconds, and removes it
   /// when ranks have agreed to stop for it: a job that is started after that goes on. Empty: no

@@ -44,9 +44,9 @@ struct MpiIoOptions {
   template <class Self, class Visitor>
   static void visit(Self& self, Visitor&& options) {
     auto& [files, hints, read_back] = self;
-    options.settled("files", files);
-    options.settled("hints", hints);
-    options.settled("read_back", read_back);
+    options.validated("files", files);
+    options.validated("hints", hints);
+    options.validated("read_back", read_back);
   }
 };
 
@@ -95,10 +95,10 @@ struct IoRanks {
   template <class Self, class Visitor>
   static void visit(Self& self, Visitor&& options) {
     auto& [choice, ranks, memory_bytes, joined] = self;
-    options.settled("choice", choice);
-    options.settled("ranks", ranks);
-    options.settled("memory_bytes", memory_bytes);
-    options.settled("joined", joined);
+    options.validated("choice", choice);
+    options.validated("ranks", ranks);
+    options.validated("memory_bytes", memory_bytes);
+    options.validated("joined", joined);
   }
 };
 
@@ -160,7 +160,7 @@ struct WriteOptions {
   static void visit(Self& self, Visitor&& options) {
     auto& [writer, mpi_io, io_ranks, direct_io, stripes, recycle, part_records, atomic_rename,
            chunk_bytes, storage_limit_seconds, owner_wait_seconds, file_system] = self;
-    options.settled("writer", writer);
+    options.validated("writer", writer);
     options.group("mpi_io", mpi_io);
     options.group("io_ranks", io_ranks);
     options.agreed("direct_io", direct_io);

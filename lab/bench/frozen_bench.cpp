@@ -1,8 +1,8 @@
 // What a save costs of which nine tenths are frozen (docs/frozen.md), beside a full save of the
-// same state in the same run: bytes written, and seconds. Turns of both follow each other; of each
-// the median counts. Frozen bytes are hashed in memory, so that what is gained depends on how much
-// slower than memory the disk is: it is measured on the disk as it is, and with each rank's writes
-// held to 0.5 GB/s.
+// same state in the same run: bytes written, and seconds. QuestionRounds of both follow each other;
+// of each the median counts. Frozen bytes are hashed in memory, so that what is gained depends on
+// how much slower than memory the disk is: it is measured on the disk as it is, and with each
+// rank's writes held to 0.5 GB/s.
 //
 //   mpirun -n 2 frozen_bench DIRECTORY [MIB OF EACH RANK [TURNS [FILE.json]]]      (256 5)
 #include <mpi.h>

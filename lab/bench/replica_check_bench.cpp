@@ -3,7 +3,7 @@
 //
 //   replica_check_bench DIRECTORY [--mib 64] [--ranks 2] [--repetitions 9]
 //
-// The three take turns within each repetition, in a new order each time, each over its own
+// The three take rounds within each repetition, in a new order each time, each over its own
 // checkpoint. A time runs from a barrier to the barrier after the slowest rank; the table has
 // medians, and their ratios to none; also of the processor time of all ranks together, which a busy
 // disk leaves alone. Holders read and checksum what is compared, but for the writer: the more ranks

@@ -52,12 +52,12 @@ struct Patches {
 };
 
 /// As they come to a planner: by sender.
-std::string boxes_letter(const Patches& patches, const Box& region) {
-  Packed<GivenSlice> letter;
+std::string boxes_message(const Patches& patches, const Box& region) {
+  Packed<GivenSlice> message;
   patches.each_in(region, [&](std::int64_t n) {
-    letter.add({patches.box(n), {static_cast<int>(n / each), static_cast<int>(n % each)}});
+    message.add({patches.box(n), {static_cast<int>(n / each), static_cast<int>(n % each)}});
   });
-  return letter.bytes;
+  return message.bytes;
 }
 
 StoredTensor entries_of(const Patches& patches, const std::vector<std::int64_t>& numbers) {
@@ -101,10 +101,10 @@ void spread_one_tensor(benchmark::State& state) {
       const auto mine = patches.of(rank);
       {
         const Clock clock(one);
-        std::map<int, Packed<GivenSlice>> letters;
+        std::map<int, Packed<GivenSlice>> outgoing;
         for (std::size_t n = 0; n < mine.size(); ++n) {
           division.regions.each_touched(mine[n], [&](int region) {
-            letters[division.region_planner(region, ranks)].add(
+            outgoing[division.region_planner(region, ranks)].add(
                 {mine[n], {0, static_cast<int>(n)}});
           });
           benchmark::DoNotOptimize(division.runs.of(mine[n]));
@@ -112,12 +112,12 @@ void spread_one_tensor(benchmark::State& state) {
       }
       sends = std::max(sends, one);
     }
-    std::size_t most_letter = 0;
+    std::size_t most_message = 0;
     for (int region = 0; region < division.regions.count(); ++region) {
-      const auto letter = boxes_letter(patches, division.regions.box(region));
-      most_letter = std::max(most_letter, letter.size());
+      const auto message = boxes_message(patches, division.regions.box(region));
+      most_message = std::max(most_message, message.size());
       const Clock clock(of(division.region_planner(region, ranks)));
-      auto slices = check_region(division.regions.box(region), unpack_all<GivenSlice>(letter));
+      auto slices = check_region(division.regions.box(region), unpack_all<GivenSlice>(message));
       if (!slices) return state.SkipWithError("a region is not proved");
       std::erase_if(*slices,
                     [&](const auto& one) { return division.regions.owner(one.box) != region; });
@@ -126,7 +126,7 @@ void spread_one_tensor(benchmark::State& state) {
       auto share = share_of({std::move(part)}, ranks, format);
       for (auto& [rank, order] : share.orders) benchmark::DoNotOptimize(order.to_write.bytes);
       // The merge proves it once more.
-      if (!check_region(division.regions.box(region), unpack_all<GivenSlice>(letter))) {
+      if (!check_region(division.regions.box(region), unpack_all<GivenSlice>(message))) {
         return state.SkipWithError("a region is not proved");
       }
     }
@@ -138,11 +138,11 @@ void spread_one_tensor(benchmark::State& state) {
     bench::RootMemory memory;
     JoinedEntries joined;
     for (int run = 0; run < division.runs.count(); ++run) {
-      const auto letter = pack(entries_of(patches, runs[static_cast<std::size_t>(run)]));
+      const auto message = pack(entries_of(patches, runs[static_cast<std::size_t>(run)]));
       std::string report;
       {
         const Clock clock(of(division.run_planner(run, ranks)));
-        auto tensor = unpack<StoredTensor>(letter);
+        auto tensor = unpack<StoredTensor>(message);
         std::sort(tensor.slices.begin(), tensor.slices.end(),
                   [](const auto& a, const auto& b) { return a.box < b.box; });
         report = pack(bundle::EntryEncoder().encode_part(tensor, run));
@@ -163,7 +163,7 @@ void spread_one_tensor(benchmark::State& state) {
     state.counters["census_ms"] = census * 1e3;
     state.counters["sends_ms"] = sends * 1e3;
     state.counters["planner_ms"] = most * 1e3;
-    state.counters["planner_MB_in"] = static_cast<double>(most_letter) / 1e6;
+    state.counters["planner_MB_in"] = static_cast<double>(most_message) / 1e6;
     state.counters["root_ms"] = root * 1e3;
     state.counters["index_ms"] = index * 1e3;
     state.counters["root_MiB"] = memory.mib();

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "session/save/measure.hpp"
+#include "session/save/save_log.hpp"
 
 namespace cairn::bench {
 namespace {
@@ -34,7 +34,7 @@ ScaleRecord::ScaleRecord(Machine& machine, std::int64_t (*take_most_memory)(int)
       take_most_memory_(take_most_memory),
       marks_(static_cast<std::size_t>(machine.ranks())) {
   listening = this;
-  Laps::listener = [](const char* stage, Trace::Thread thread) {
+  StageTimer::listener = [](const char* stage, Trace::Thread thread) {
     if (listening && Machine::owner >= 0) {
       listening->mark(Machine::owner, stage, thread == Trace::Thread::writer);
     }
@@ -42,7 +42,7 @@ ScaleRecord::ScaleRecord(Machine& machine, std::int64_t (*take_most_memory)(int)
 }
 
 ScaleRecord::~ScaleRecord() {
-  Laps::listener = nullptr;
+  StageTimer::listener = nullptr;
   listening = nullptr;
 }
 

@@ -38,19 +38,19 @@ Planners planners_of(int ranks) {
 
 /// What a planner gets of each rank. Made when it is its turn: those of all are too large.
 std::vector<std::string> declared(int ranks, const std::vector<int>& of, Storage storage) {
-  std::vector<std::string> letters;
+  std::vector<std::string> outgoing;
   for (int rank = 0; rank < ranks; ++rank) {
     std::vector<Declaration> mine;
     for (const int t : of) {
       mine.push_back({key_of(t), DType::float64, shape_of(ranks), rank, {box_of(rank)}, storage});
     }
-    letters.push_back(pack_each(mine));
+    outgoing.push_back(pack_each(mine));
   }
-  return letters;
+  return outgoing;
 }
 
 std::vector<std::string> written(int ranks, const std::vector<int>& of, bool sliced) {
-  std::vector<std::string> letters;
+  std::vector<std::string> outgoing;
   for (int rank = 0; rank < ranks; ++rank) {
     std::vector<StoredTensor> mine;
     for (const int t : of) {
@@ -60,15 +60,15 @@ std::vector<std::string> written(int ranks, const std::vector<int>& of, bool sli
       if (!sliced) slice.file = 0, slice.offset = (std::int64_t{t} * ranks + rank) * bytes;
       mine.push_back({key_of(t), DType::float64, shape_of(ranks), sliced, {slice}, ""});
     }
-    letters.push_back(pack_each(mine));
+    outgoing.push_back(pack_each(mine));
   }
-  return letters;
+  return outgoing;
 }
 
 template <class Item>
-std::vector<Item> decode(const std::vector<std::string>& letters) {
+std::vector<Item> decode(const std::vector<std::string>& outgoing) {
   std::vector<Item> all;
-  for (const auto& letter : letters) unpack_into(all, letter);
+  for (const auto& message : outgoing) unpack_into(all, message);
   return all;
 }
 
@@ -86,9 +86,9 @@ void spread_cover_merge_index(benchmark::State& state, Storage storage) {
       double took = 0;
       std::string report, merged;
       {
-        const auto letters = declared(ranks, of, storage);
+        const auto outgoing = declared(ranks, of, storage);
         const Clock clock(took);
-        auto share = share_of(check_coverage(decode<Declaration>(letters)), ranks, format);
+        auto share = share_of(check_coverage(decode<Declaration>(outgoing)), ranks, format);
         report = pack_each(share.dense);
         for (auto& [rank, order] : share.orders) {
           benchmark::DoNotOptimize(order.to_write.bytes);
@@ -96,9 +96,9 @@ void spread_cover_merge_index(benchmark::State& state, Storage storage) {
         }
       }
       {
-        const auto letters = written(ranks, of, sliced);
+        const auto outgoing = written(ranks, of, sliced);
         const Clock clock(took);
-        for (const auto& one : join_entries(decode<StoredTensor>(letters))) {
+        for (const auto& one : join_entries(decode<StoredTensor>(outgoing))) {
           pack_into(merged, bundle::encode_entry(one));
         }
       }

@@ -92,7 +92,7 @@ class Watch {
       const auto now = Clock::now();
       for (auto* rank : ranks_) {
         auto verdict = Patience::Verdict::none;
-        const auto wait = rank->look(now, verdict, limits_);
+        const auto wait = rank->check(now, verdict, limits_);
         if (!wait) continue;
         if (verdict == Patience::Verdict::tell) told.push_back(wait_text(*wait));
         if (verdict == Patience::Verdict::end && !end) end = wait_text(*wait);
@@ -154,7 +154,7 @@ std::string wait_text(const WaitTold& wait) {
 
 bool speaks_of_waits(int rank) { return (rank & (rank - 1)) == 0; }
 
-Patience::Verdict Patience::look(double seconds, const WaitLimits& limits, bool speaks) {
+Patience::Verdict Patience::judge(double seconds, const WaitLimits& limits, bool speaks) {
   // Those who do not speak leave the message to those who do; yet somebody has to end the job.
   const double end = limits.end_seconds + (speaks ? 0 : std::min(limits.end_seconds / 10, 10.0));
   if (limits.end_seconds > 0 && seconds >= end) return Verdict::end;
@@ -209,13 +209,13 @@ Waiting::~Waiting() {
 
 // A wait that ends while this looks may be told of with the next one's stage: no more than a
 // message.
-std::optional<WaitTold> WatchedRank::look(Clock::time_point now, Patience::Verdict& verdict,
-                                          const WaitLimits& limits) {
+std::optional<WaitTold> WatchedRank::check(Clock::time_point now, Patience::Verdict& verdict,
+                                           const WaitLimits& limits) {
   const auto since = since_.load(std::memory_order_acquire);
   if (since == 0) return std::nullopt;
   if (std::exchange(seen_, since) != since) patience_.begin_anew();
   const auto seconds = static_cast<double>(nanoseconds(now) - since) / 1e9;
-  verdict = patience_.look(seconds, limits, speaks_of_waits(rank_));
+  verdict = patience_.judge(seconds, limits, speaks_of_waits(rank_));
   if (verdict == Patience::Verdict::none) return std::nullopt;
   told_.store(since, std::memory_order_relaxed);
   return WaitTold{rank_,

@@ -37,7 +37,7 @@ bool speaks_of_waits(int rank);
 class Patience {
  public:
   enum class Verdict { none, tell, end };
-  Verdict look(double seconds, const WaitLimits&, bool speaks);
+  Verdict judge(double seconds, const WaitLimits&, bool speaks);
   void begin_anew() { told_ = 0; }
 
  private:
@@ -63,8 +63,8 @@ class WatchedRank {
   void end();
 
   /// For the watch: the wait that goes on; nothing where none does.
-  std::optional<WaitTold> look(std::chrono::steady_clock::time_point now, Patience::Verdict&,
-                               const WaitLimits&);
+  std::optional<WaitTold> check(std::chrono::steady_clock::time_point now, Patience::Verdict&,
+                                const WaitLimits&);
 
  private:
   const int rank_, ranks_;

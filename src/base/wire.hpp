@@ -191,18 +191,18 @@ struct Packed {
 };
 
 /// One message for each rank that there is something for.
-template <class Letters>
-std::vector<std::pair<int, std::string>> mail_of(Letters letters) {
-  std::vector<std::pair<int, std::string>> mail;
-  mail.reserve(letters.size());
-  for (auto& [rank, letter] : letters) {
-    if constexpr (requires(typename Letters::mapped_type one) { one.each(); }) {
-      mail.emplace_back(rank, std::move(letter.bytes));
+template <class Outgoing>
+std::vector<std::pair<int, std::string>> messages_of(Outgoing outgoing) {
+  std::vector<std::pair<int, std::string>> messages;
+  messages.reserve(outgoing.size());
+  for (auto& [rank, message] : outgoing) {
+    if constexpr (requires(typename Outgoing::mapped_type one) { one.each(); }) {
+      messages.emplace_back(rank, std::move(message.bytes));
     } else {
-      mail.emplace_back(rank, pack(std::exchange(letter, {})));
+      messages.emplace_back(rank, pack(std::exchange(message, {})));
     }
   }
-  return mail;
+  return messages;
 }
 
 }  // namespace cairn

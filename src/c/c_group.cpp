@@ -170,7 +170,7 @@ int cairn_group_size(const cairn_group* group) { return group ? group->group->si
 
 int cairn_agree(cairn_group* group, int code, const char* problem) {
   return c::call([&] {
-    together(c::given(group, "the group").group, [&] {
+    run_and_agree(c::given(group, "the group").group, [&] {
       if (code == CAIRN_OK) return;
       c::before_callback();
       cairn_set_error(code, problem, "", "");

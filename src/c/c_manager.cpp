@@ -16,9 +16,9 @@ using c::given;
 struct cairn_manager {
   CheckpointManager manager;
   std::string prefix = {};
-  std::unique_ptr<c::KeptReport> report = {};
-  std::unique_ptr<c::KeptSteps> steps = {};
-  std::unique_ptr<c::KeptReason> reason = {};
+  std::unique_ptr<c::OwnedReport> report = {};
+  std::unique_ptr<c::OwnedSteps> steps = {};
+  std::unique_ptr<c::OwnedReason> reason = {};
 };
 struct cairn_save {
   SaveHandle handle;
@@ -30,7 +30,7 @@ namespace {
 // on that rank only, and leave the others waiting. So the call begins, refreshes this state, and
 // fails on all ranks.
 struct NoState final : TensorSource {
-  void look(LocalTensor&) const override {
+  void refresh(LocalTensor&) const override {
     throw Error(Code::invalid_argument, "the state of this call is NULL");
   }
 };
@@ -50,7 +50,7 @@ auto options_or_default(const Handle* handle) {
 }
 
 const cairn_report* keep(cairn_manager& manager, RestoreReport report) {
-  manager.report = std::make_unique<c::KeptReport>(std::move(report));
+  manager.report = std::make_unique<c::OwnedReport>(std::move(report));
   return &manager.report->shown;
 }
 
@@ -62,7 +62,7 @@ int cairn_manager_create(cairn_group* group, const char* directory, const cairn_
                          cairn_manager** manager) {
   return call([&] {
     const auto& ranks = given(group, "the group").group;
-    together(ranks, [&] {
+    run_and_agree(ranks, [&] {
       given(directory, "the directory");
       given(manager, "the address for the manager");
     });
@@ -128,7 +128,7 @@ int cairn_manager_should_save(cairn_manager* manager, int64_t step, int* yes) {
 int cairn_manager_should_stop(cairn_manager* manager, const cairn_stop_reason** reason) {
   return call([&] {
     const auto found = of(manager).should_stop();
-    if (found && !manager->reason) manager->reason = std::make_unique<c::KeptReason>(*found);
+    if (found && !manager->reason) manager->reason = std::make_unique<c::OwnedReason>(*found);
     given(reason, "the address for the reason") = found ? &manager->reason->shown : nullptr;
   });
 }
@@ -160,7 +160,7 @@ int cairn_manager_restore(cairn_manager* manager, int64_t step, cairn_state* sta
 int cairn_manager_steps(cairn_manager* manager, size_t* count,
                         const cairn_step_info* const** infos) {
   return call([&] {
-    auto steps = std::make_unique<c::KeptSteps>(of(manager).steps());
+    auto steps = std::make_unique<c::OwnedSteps>(of(manager).steps());
     given(count, "the address for the count") = steps->shown.size();
     given(infos, "the address for the steps") = steps->shown.data();
     manager->steps = std::move(steps);
@@ -186,7 +186,7 @@ int cairn_restore_hdf5(cairn_group* group, const char* file, cairn_state* state,
                        const cairn_restore_options* options) {
   return call([&] {
     const auto& ranks = given(group, "the group").group;
-    together(ranks, [&] { given(file, "the file"); });
+    run_and_agree(ranks, [&] { given(file, "the file"); });
     State none;
     restore_hdf5(ranks, file, state_or_refused(state, none), options_or_default(options));
   });

@@ -202,12 +202,12 @@ const char* cairn_strings_at(const cairn_strings* list, size_t index, size_t* si
 namespace {
 
 // The tensor of a vector of strings, which keeps the vector.
-struct KeptStrings final : StringMemory, TensorSource {
-  explicit KeptStrings(std::shared_ptr<std::vector<std::string>> list) : values(std::move(list)) {}
+struct OwnedStrings final : StringMemory, TensorSource {
+  explicit OwnedStrings(std::shared_ptr<std::vector<std::string>> list) : values(std::move(list)) {}
   std::vector<std::string> get() const override { return *values; }
   void set(std::vector<std::string> restored) override { *values = std::move(restored); }
   Footprint footprint() const override { return footprint_of(*values); }
-  void look(LocalTensor& tensor) const override {
+  void refresh(LocalTensor& tensor) const override {
     tensor.shape = {static_cast<std::int64_t>(values->size())};
   }
   std::shared_ptr<std::vector<std::string>> values;
@@ -217,7 +217,7 @@ struct KeptStrings final : StringMemory, TensorSource {
 
 int cairn_state_add_strings(cairn_state* state, const char* key, cairn_strings* list) {
   return add(state, key, [&] {
-    const auto kept = std::make_shared<KeptStrings>(given(list, "the list of strings").values);
+    const auto kept = std::make_shared<OwnedStrings>(given(list, "the list of strings").values);
     auto tensor = nothing(DType::string, {static_cast<std::int64_t>(kept->values->size())});
     tensor.strings = kept;
     tensor.source = kept;

@@ -6,7 +6,7 @@
 
 namespace cairn::c {
 
-KeptReport::KeptReport(RestoreReport told)
+OwnedReport::OwnedReport(RestoreReport told)
     : report(std::move(told)),
       unused(pointers(report.unused_keys)),
       kept(pointers(report.kept_keys)),
@@ -16,7 +16,7 @@ KeptReport::KeptReport(RestoreReport told)
            skipped.size(), skipped.data()};
 }
 
-KeptSteps::KeptSteps(std::vector<StepInfo> told) : steps(std::move(told)) {
+OwnedSteps::OwnedSteps(std::vector<StepInfo> told) : steps(std::move(told)) {
   for (const auto& one : steps) {
     infos.push_back({one.step, one.sequence, one.newest, one.superseded, one.pinned,
                      one.metric.has_value(), one.metric.value_or(0), one.damage.c_str(),
@@ -25,7 +25,7 @@ KeptSteps::KeptSteps(std::vector<StepInfo> told) : steps(std::move(told)) {
   for (const auto& info : infos) shown.push_back(&info);
 }
 
-KeptReason::KeptReason(const StopReason& told) : text(told.text()) {
+OwnedReason::OwnedReason(const StopReason& told) : text(told.text()) {
   shown = {static_cast<int>(told.kind), told.rank, told.signal, told.exit_code(), text.c_str()};
 }
 

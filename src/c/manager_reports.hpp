@@ -9,30 +9,30 @@
 
 namespace cairn::c {
 
-struct KeptReport {
-  explicit KeptReport(RestoreReport told);
-  KeptReport(const KeptReport&) = delete;
-  KeptReport& operator=(const KeptReport&) = delete;
+struct OwnedReport {
+  explicit OwnedReport(RestoreReport told);
+  OwnedReport(const OwnedReport&) = delete;
+  OwnedReport& operator=(const OwnedReport&) = delete;
 
   RestoreReport report;
   std::vector<const char*> unused, kept, skipped;
   cairn_report shown{};
 };
 
-struct KeptSteps {
-  explicit KeptSteps(std::vector<StepInfo> told);
-  KeptSteps(const KeptSteps&) = delete;
-  KeptSteps& operator=(const KeptSteps&) = delete;
+struct OwnedSteps {
+  explicit OwnedSteps(std::vector<StepInfo> told);
+  OwnedSteps(const OwnedSteps&) = delete;
+  OwnedSteps& operator=(const OwnedSteps&) = delete;
 
   std::vector<StepInfo> steps;
   std::vector<cairn_step_info> infos;
   std::vector<const cairn_step_info*> shown;
 };
 
-struct KeptReason {
-  explicit KeptReason(const StopReason& told);
-  KeptReason(const KeptReason&) = delete;
-  KeptReason& operator=(const KeptReason&) = delete;
+struct OwnedReason {
+  explicit OwnedReason(const StopReason& told);
+  OwnedReason(const OwnedReason&) = delete;
+  OwnedReason& operator=(const OwnedReason&) = delete;
 
   std::string text;
   cairn_stop_reason shown{};

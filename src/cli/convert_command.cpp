@@ -34,12 +34,12 @@ struct ConvertArguments {
 std::string by_all(const Tool& tool, const ConvertArguments& options, const Progress& done) {
   const auto& group = options.convert.group();
   const auto destination =
-      together(group, [&] { return require_parent(tool.at(options.destination)); });
+      run_and_agree(group, [&] { return require_parent(tool.at(options.destination)); });
   const auto to_safetensors = is_safetensors(destination.path()),
              to_zarr = is_zarr(destination.path());
   const auto others = tool.here.at(io::local_path(options.source));
   const bool from_safetensors = is_safetensors(options.source);
-  const bool from_dcp = together(group, [&] { return is_dcp(others); });
+  const bool from_dcp = run_and_agree(group, [&] { return is_dcp(others); });
   if ((from_safetensors || from_dcp) && (to_safetensors || to_zarr)) refuse_copy();
   if (from_safetensors) {
     return import_safetensors(others, destination, options.under, options.convert, done);
@@ -53,11 +53,11 @@ std::string by_all(const Tool& tool, const ConvertArguments& options, const Prog
   }
   const auto read = [&] { return read_in_place(resolve_checkpoint(tool.at(options.source))); };
   if (to_safetensors) {
-    const auto source = together(group, read);
+    const auto source = run_and_agree(group, read);
     return export_safetensors(source, destination, options.under, options.convert, done);
   }
   // What one process does: the others wait for how it ends.
-  return together(group, [&]() -> std::string {
+  return run_and_agree(group, [&]() -> std::string {
     if (group->rank() != 0) return "";
     auto alone = options.convert;
     alone.ranks = nullptr;

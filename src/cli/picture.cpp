@@ -140,9 +140,9 @@ void show(Plane plane, Words words, const PictureOptions& options, double flatne
   const auto colours = terminal().colours;
   print_head(words);
   const auto [most_rows, most_columns] = screen();
-  const bool is_letters = colours == Colours::none;
-  const std::int64_t letters = is_letters && flatness < 2 ? 2 : 1;  // a cell
-  const auto lines = is_letters ? most_rows / 2 : most_rows;
+  const bool is_messages = colours == Colours::none;
+  const std::int64_t letters = is_messages && flatness < 2 ? 2 : 1;  // a cell
+  const auto lines = is_messages ? most_rows / 2 : most_rows;
   const auto times = std::clamp<std::int64_t>(
       std::min(lines / plane.rows, most_columns / (plane.columns * letters)), 1, 8);
   const auto right =

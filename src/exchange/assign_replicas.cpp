@@ -64,7 +64,7 @@ struct DealtSlice {
   Box box;
 };
 
-Mail offers_of(const SharedSlices& shared, const ReplicaDealers& dealers) {
+Messages offers_of(const SharedSlices& shared, const ReplicaDealers& dealers) {
   std::map<int, Offer> offers;
   std::map<int, std::map<int, std::int32_t>> numbers;  // of the sets of each dealer
   for (const auto& slice : shared.all()) {
@@ -77,16 +77,16 @@ Mail offers_of(const SharedSlices& shared, const ReplicaDealers& dealers) {
     if (is_new) offer.sets.add(runs_of(holders));
     offer.slices.add({set->second, slice.bytes, slice.may_be_cut, slice.box, slice.origin});
   }
-  return mail_of(std::move(offers));
+  return messages_of(std::move(offers));
 }
 
 // A dealer's part: from the offers of all planners to who writes what of them. `load`: of all that
 // this dealer does not deal.
 class Deal {
  public:
-  Deal(const Mail& offers, int ranks) : shared_(ranks) {
-    for (const auto& [planner, letter] : offers) {
-      const auto offer = unpack<Offer>(letter);
+  Deal(const Messages& offers, int ranks) : shared_(ranks) {
+    for (const auto& [planner, message] : offers) {
+      const auto offer = unpack<Offer>(message);
       std::vector<int> numbers;
       for (const auto& runs : offer.sets.each()) {
         numbers.push_back(shared_.add_holders(ranks_of(runs)));
@@ -101,13 +101,13 @@ class Deal {
 
   SharedSlices& shared() { return shared_; }
 
-  Mail answers() const {
-    std::map<int, Packed<DealtSlice>> letters;
+  Messages answers() const {
+    std::map<int, Packed<DealtSlice>> outgoing;
     for (const auto& slice : shared_.all()) {
       const auto& [planner, origin] = origins_[slice.origin];
-      letters[planner].add({origin, slice.writer, slice.box});
+      outgoing[planner].add({origin, slice.writer, slice.box});
     }
-    return mail_of(std::move(letters));
+    return messages_of(std::move(outgoing));
   }
 
  private:
@@ -115,10 +115,10 @@ class Deal {
   std::vector<std::pair<int, std::size_t>> origins_;  // the planner, and its number
 };
 
-std::vector<SharedSlice> pieces_of(const Mail& answers) {
+std::vector<SharedSlice> pieces_of(const Messages& answers) {
   std::vector<SharedSlice> pieces;
-  for (const auto& [dealer, letter] : answers) {
-    for (auto& dealt : unpack_each<DealtSlice>(letter)) {
+  for (const auto& [dealer, message] : answers) {
+    for (auto& dealt : unpack_each<DealtSlice>(message)) {
       auto& piece = pieces.emplace_back();
       piece.origin = dealt.origin;
       piece.writer = dealt.writer;
@@ -178,12 +178,12 @@ Writers assign_together(Group& group, std::vector<CoveredTensor>& tensors,
   const auto size = static_cast<std::size_t>(ranks);
   const auto dealers = ReplicaDealers::of(ranks, slices, planners.planners > 1);
   const bool several = dealers.dealers > 1;
-  KeptError error;
+  DeferredError error;
   // The bytes of all else that each rank writes; then, for several dealers, its fair shares. This
   // is all that is kept of every rank while ranks wait for each other.
   std::vector<std::int64_t> sums(std::move(load));
   if (several) sums.resize(2 * size);
-  Mail mail;
+  Messages messages;
   error.guard([&] {
     std::vector<double> own(size);
     const auto shared = shared_slices_of(tensors, ranks, own);
@@ -194,15 +194,15 @@ Writers assign_together(Group& group, std::vector<CoveredTensor>& tensors,
       std::transform(fair.begin(), fair.end(), sums.begin() + ranks,
                      [](double bytes) { return std::llround(bytes); });
     }
-    mail = offers_of(shared, dealers);
+    messages = offers_of(shared, dealers);
   });
   group.all_reduce(sums, Group::Op::sum);
   // What stays on one rank need not travel.
   const bool travels = planners.planners > 1;
-  if (travels) mail = all_to_all(group, std::move(mail));
+  if (travels) messages = all_to_all(group, std::move(messages));
   error.guard([&] {
-    if (mail.empty()) return;
-    Deal deal(mail, ranks);
+    if (messages.empty()) return;
+    Deal deal(messages, ranks);
     std::vector<double> others(sums.begin(), sums.begin() + ranks);
     if (several) {
       std::vector<double> mine(size), all(sums.begin() + ranks, sums.end());
@@ -210,11 +210,11 @@ Writers assign_together(Group& group, std::vector<CoveredTensor>& tensors,
       others = taken_as_load(others, all, mine);
     }
     deal.shared().deal(others);
-    mail = deal.answers();
+    messages = deal.answers();
   });
-  if (travels) mail = all_to_all(group, std::move(mail));
+  if (travels) messages = all_to_all(group, std::move(messages));
   Writers writers;
-  error.guard([&] { writers = take_pieces(tensors, pieces_of(mail)); });
+  error.guard([&] { writers = take_pieces(tensors, pieces_of(messages)); });
   agree(group, error.first());
   return writers;
 }

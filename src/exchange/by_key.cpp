@@ -35,14 +35,14 @@ KeyPlanners key_planners_for(const Group& group, std::int64_t all) {
 
 Answers ask_by_key(Group& group, const KeyPlanners& planners, const std::vector<KeyedText>& mine,
                    const Answer& answer) {
-  std::map<int, Packed<KeyedText>> letters;
+  std::map<int, Packed<KeyedText>> outgoing;
   std::map<int, std::vector<std::size_t>> order;  // of what goes to each planner
   for (std::size_t i = 0; i < mine.size(); ++i) {
     const int planner = planners.of(mine[i].key);
-    letters[planner].add(mine[i]);
+    outgoing[planner].add(mine[i]);
     order[planner].push_back(i);
   }
-  auto mail = all_to_all(group, mail_of(std::move(letters)));
+  auto messages = all_to_all(group, messages_of(std::move(outgoing)));
 
   struct Asked {
     std::vector<std::pair<int, std::string>> said;
@@ -50,16 +50,16 @@ Answers ask_by_key(Group& group, const KeyPlanners& planners, const std::vector<
   };
   std::map<std::string, Asked> by_key;
   std::map<int, std::vector<std::string>> replies;
-  for (const auto& [rank, letter] : mail) {
+  for (const auto& [rank, message] : messages) {
     auto& reply = replies[rank];
-    for (auto& [key, text] : unpack_each<KeyedText>(letter)) {
+    for (auto& [key, text] : unpack_each<KeyedText>(message)) {
       auto& asked = by_key[std::move(key)];
       asked.said.emplace_back(rank, std::move(text));
       asked.places.push_back(reply.size());
       reply.emplace_back();
     }
   }
-  KeptError error;
+  DeferredError error;
   for (const auto& [key, asked] : by_key) {
     error.guard([&, &key = key, &asked = asked] {
       auto answers = answer(key, asked.said);
@@ -68,10 +68,10 @@ Answers ask_by_key(Group& group, const KeyPlanners& planners, const std::vector<
       }
     });
   }
-  mail = all_to_all(group, mail_of(std::move(replies)));
+  messages = all_to_all(group, messages_of(std::move(replies)));
   Answers heard{std::vector<std::string>(mine.size()), error.first()};
-  for (const auto& [planner, letter] : mail) {
-    auto texts = unpack<std::vector<std::string>>(letter);
+  for (const auto& [planner, message] : messages) {
+    auto texts = unpack<std::vector<std::string>>(message);
     const auto& places = order.at(planner);
     for (std::size_t i = 0; i < places.size(); ++i) {
       heard.texts[places[i]] = std::move(texts.at(i));
@@ -115,7 +115,7 @@ void to_root(Group& group, std::string mine, const std::function<void(std::strin
     if (!mine.empty()) group.send(0, mine);
     mine.clear();
   }
-  KeptError error;
+  DeferredError error;
   for (std::size_t from = 0; rank == 0 && from < size; ++from) {
     if ((senders[from / bits] >> from % bits & 1) == 0) continue;
     auto message = from == 0 ? std::move(mine) : group.receive(static_cast<int>(from));

@@ -38,7 +38,7 @@ struct SentDivision {
 };
 
 // On a planner: the tensors of these samples that are worth it.
-std::string divisions_of(Mail samples) {
+std::string divisions_of(Messages samples) {
   struct Sampled {
     DType dtype;
     Dims shape;
@@ -46,8 +46,8 @@ std::string divisions_of(Mail samples) {
     bool sane = true;
   };
   std::map<std::string, Sampled> by_key;
-  for (auto& [rank, letter] : samples) {
-    for (auto& one : unpack_each<Declaration>(letter)) {
+  for (auto& [rank, message] : samples) {
+    for (auto& one : unpack_each<Declaration>(message)) {
       const auto [at, is_new] = by_key.try_emplace(one.key, Sampled{one.dtype, one.shape, {}});
       auto& all = at->second;
       all.sane = all.sane && all.dtype == one.dtype && all.shape == one.shape &&
@@ -56,7 +56,7 @@ std::string divisions_of(Mail samples) {
                  });
       std::move(one.boxes.begin(), one.boxes.end(), std::back_inserter(all.boxes));
     }
-    letter.clear();
+    message.clear();
   }
   Packed<SentDivision> divisions;
   for (auto& [key, all] : by_key) {
@@ -156,20 +156,20 @@ bool SliceCounts::any_may_be_many() const {
 Divisions divide(Group& group, const std::vector<Declaration>& mine, const SliceCounts& of_all,
                  const KeyPlanners& planners) {
   if (planners.planners == 1 || !of_all.any_may_be_many()) return {};
-  std::map<int, Packed<Declaration>> letters;
+  std::map<int, Packed<Declaration>> outgoing;
   for (const auto& one : mine) {
     if (one.dtype == DType::string || !of_all.may_be_many(one.key)) continue;
     Declaration some{one.key, one.dtype, one.shape, one.rank,
                      sample_slices(one.boxes, one.key, one.rank)};
-    if (!some.boxes.empty()) letters[planners.of(one.key)].add(some);
+    if (!some.boxes.empty()) outgoing[planners.of(one.key)].add(some);
   }
-  auto mail = all_to_all(group, mail_of(std::move(letters)));
-  auto report = together(group, [&] { return divisions_of(std::move(mail)); });
+  auto messages = all_to_all(group, messages_of(std::move(outgoing)));
+  auto report = run_and_agree(group, [&] { return divisions_of(std::move(messages)); });
   std::string all;
   to_root(group, std::move(report), [&](const std::string& some) { all += some; });
   group.broadcast(all, 0);
   Divisions divisions;
-  together(group, [&] {
+  run_and_agree(group, [&] {
     std::vector<Division> list;
     for (auto& [key, dtype, shape, cuts, firsts] : unpack_each<SentDivision>(all)) {
       Regions regions(shape, std::move(cuts));

@@ -74,7 +74,7 @@ bool is_indexed(const LocalTensor& tensor) {
   return tensor.unresolved && tensor.unresolved->kind == Unresolved::Kind::indexed;
 }
 
-AllSaid said_here(const SeenState& state, int rank) {
+AllSaid said_here(const RefreshedState& state, int rank) {
   std::map<const RowIds*, std::string> least;
   for (const auto& [key, tensor] : state.tensors()) {
     if (!is_indexed(tensor)) continue;
@@ -196,10 +196,10 @@ void RowPlans::keep_only(const std::vector<IdSet>& sets) {
   });
 }
 
-std::vector<IdSet> gather_id_sets(Group& group, const SeenState& state, bool sizes,
+std::vector<IdSet> gather_id_sets(Group& group, const RefreshedState& state, bool sizes,
                                   RowPlans* plans) {
   const int rank = group.rank();
-  auto message = together(group, [&] { return pack(said_here(state, rank)); });
+  auto message = run_and_agree(group, [&] { return pack(said_here(state, rank)); });
   message = reduce_to_root(group, std::move(message),
                            [](const std::string& low, const std::string& high) {
                              auto all = unpack<AllSaid>(low);
@@ -210,7 +210,7 @@ std::vector<IdSet> gather_id_sets(Group& group, const SeenState& state, bool siz
                              return pack(all);
                            });
   group.broadcast(message, 0);
-  auto sets = together(group, [&] {
+  auto sets = run_and_agree(group, [&] {
     std::map<std::string, IdSet> by_name;
     for (const auto& [key, said] : unpack<AllSaid>(message)) {
       auto& set = by_name[said.set];

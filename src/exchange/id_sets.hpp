@@ -11,7 +11,7 @@
 #include "cairn/indexed.hpp"
 #include "exchange/row_blocks.hpp"
 #include "exchange/row_plan.hpp"
-#include "model/seen_state.hpp"
+#include "model/refreshed_state.hpp"
 
 namespace cairn {
 
@@ -66,7 +66,7 @@ class RowPlans {
 /// shares ids, in dtypes, row shapes or options; invalid_argument for ids that are negative or 2^63
 /// and more, and where a tensor has another number of rows than ids (`sizes`: of those, too, that a
 /// restore resizes). The state outlives the result.
-std::vector<IdSet> gather_id_sets(Group&, const SeenState&, bool sizes, RowPlans* plans);
+std::vector<IdSet> gather_id_sets(Group&, const RefreshedState&, bool sizes, RowPlans* plans);
 
 /// How many of the fields from this one on travel together: short rows share messages, and no more
 /// is copied at a time than one long row takes.

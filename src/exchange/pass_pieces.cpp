@@ -65,7 +65,7 @@ void each_message(const std::vector<plan::Passed>& pieces, const Take& take) {
 const std::byte* run_in(const PieceSource& from, const Box& part) { return run_of(from, part); }
 std::byte* run_in(const PieceTarget& to, const Box& part) { return run_of(to, part); }
 
-PassingRoom room_to_pass(const plan::OwnPlan& plan, bool backwards) {
+PassingRoom room_to_pass(const plan::RankPlan& plan, bool backwards) {
   PassingRoom room;
   for (const auto& round : plan.rounds) {
     for (const auto& piece : round.local) room.out = std::max(room.out, piece.bytes);
@@ -77,7 +77,7 @@ PassingRoom room_to_pass(const plan::OwnPlan& plan, bool backwards) {
   return room;
 }
 
-PassingRoom room_to_pass_all(const plan::OwnPlan& plan, std::int64_t chunk_bytes) {
+PassingRoom room_to_pass_all(const plan::RankPlan& plan, std::int64_t chunk_bytes) {
   PassingRoom most, all;
   for (const auto& round : plan.rounds) {
     for (const auto& piece : round.local) most.kept = std::max(most.kept, piece.bytes);
@@ -210,7 +210,7 @@ void PiecePasser::end(Load& load) {
   place(load);
 }
 
-void PiecePasser::pass_all(const plan::OwnPlan& plan) {
+void PiecePasser::pass_all(const plan::RankPlan& plan) {
   std::int64_t gets = 0;
   for (const auto& round : plan.rounds) {
     gets += sum_of(round.local);

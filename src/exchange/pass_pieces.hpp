@@ -42,11 +42,11 @@ struct PassingRoom {
 };
 /// What each step of a plan needs at most. `backwards`: pieces go from where they are wanted to who
 /// acquires.
-PassingRoom room_to_pass(const plan::OwnPlan&, bool backwards = false);
+PassingRoom room_to_pass(const plan::RankPlan&, bool backwards = false);
 /// For pass_all(): what steps that go together need, twice. While one half is under way, the next
 /// is packed and the last is unpacked: waiting after each step would cost each time what the slower
 /// of two processes is late.
-PassingRoom room_to_pass_all(const plan::OwnPlan&, std::int64_t chunk_bytes);
+PassingRoom room_to_pass_all(const plan::RankPlan&, std::int64_t chunk_bytes);
 
 /// One rank's hands. Once rounds have begun, a rank that threw would leave the others waiting for
 /// its messages: so errors are kept until everybody has moved everything, and a piece that could
@@ -72,7 +72,7 @@ class PiecePasser {
   /// All of a plan whose chunks are in memory already. What needs no packing takes no room, so many
   /// steps go at once; while some are under way, others are packed and unpacked. The room is that
   /// of room_to_pass_all().
-  void pass_all(const plan::OwnPlan&);
+  void pass_all(const plan::RankPlan&);
 
   const std::optional<Error>& read_error() const { return read_.first(); }    ///< of `from`
   const std::optional<Error>& write_error() const { return write_.first(); }  ///< of `to`
@@ -107,7 +107,7 @@ class PiecePasser {
   PassingRoom room_;
   std::byte* where_ = nullptr;
   bool far_ = false;  // what arrives goes past the processor's caches
-  KeptError read_, write_;
+  DeferredError read_, write_;
 };
 
 }  // namespace cairn

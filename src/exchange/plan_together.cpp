@@ -4,45 +4,46 @@ namespace cairn {
 namespace {
 
 // From those who know what they are to acquire, to those who want it.
-plan::OwnPlan accept_and_finish(Group& group, plan::Spread& spread, KeptError error, Mail mail) {
-  mail = all_to_all(group, std::move(mail));
+plan::RankPlan accept_and_finish(Group& group, plan::Spread& spread, DeferredError error,
+                                 Messages messages) {
+  messages = all_to_all(group, std::move(messages));
   agree(group, error.first());
-  error.guard([&] { mail = spread.accept(mail); });
-  if (error) mail.clear();
-  mail = all_to_all(group, std::move(mail));
-  plan::OwnPlan plan;
-  if (!error) error.guard([&] { plan = spread.finish(mail); });
+  error.guard([&] { messages = spread.accept(messages); });
+  if (error) messages.clear();
+  messages = all_to_all(group, std::move(messages));
+  plan::RankPlan plan;
+  if (!error) error.guard([&] { plan = spread.finish(messages); });
   agree(group, error.first());
   return plan;
 }
 
 }  // namespace
 
-plan::OwnPlan plan_together(Group& group, plan::Spread& spread) {
+plan::RankPlan plan_together(Group& group, plan::Spread& spread) {
   const auto planners = spread.planners(all_reduce(group, spread.pieces(), Group::Op::sum));
-  // A rank that fails goes on with nothing to say: the others wait for its mail.
-  KeptError error;
-  Mail mail;
-  error.guard([&] { mail = spread.ask(planners); });
-  mail = all_to_all(group, std::move(mail));
+  // A rank that fails goes on with nothing to say: the others wait for its messages.
+  DeferredError error;
+  Messages messages;
+  error.guard([&] { messages = spread.ask(planners); });
+  messages = all_to_all(group, std::move(messages));
   std::vector<std::int64_t> sums;
-  error.guard([&] { sums = spread.weigh(mail); });
+  error.guard([&] { sums = spread.weigh(messages); });
   if (planners > 1) {
     sums.resize(2 * static_cast<std::size_t>(group.size()) + 1);
     group.all_reduce(sums, Group::Op::sum);
   } else {
     sums.clear();
   }
-  mail.clear();
-  if (!error) error.guard([&] { mail = spread.decide(sums); });
-  return accept_and_finish(group, spread, std::move(error), std::move(mail));
+  messages.clear();
+  if (!error) error.guard([&] { messages = spread.decide(sums); });
+  return accept_and_finish(group, spread, std::move(error), std::move(messages));
 }
 
-plan::OwnPlan order_together(Group& group, plan::Spread& spread) {
-  KeptError error;
-  Mail mail;
-  error.guard([&] { mail = spread.order(); });
-  return accept_and_finish(group, spread, std::move(error), std::move(mail));
+plan::RankPlan order_together(Group& group, plan::Spread& spread) {
+  DeferredError error;
+  Messages messages;
+  error.guard([&] { messages = spread.order(); });
+  return accept_and_finish(group, spread, std::move(error), std::move(messages));
 }
 
 }  // namespace cairn

@@ -6,8 +6,8 @@
 namespace cairn {
 
 /// Collective. What each rank wants is in its `spread`. Fails on all ranks alike.
-plan::OwnPlan plan_together(Group&, plan::Spread& spread);
+plan::RankPlan plan_together(Group&, plan::Spread& spread);
 /// The same where sources have holders.
-plan::OwnPlan order_together(Group&, plan::Spread& spread);
+plan::RankPlan order_together(Group&, plan::Spread& spread);
 
 }  // namespace cairn

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "exchange/row_letters.hpp"
+#include "exchange/row_messages.hpp"
 #include "group/collectives.hpp"
 
 namespace cairn {
@@ -14,7 +14,7 @@ namespace {
 using plan::Place;
 
 // Picked rows are sent before they leave the cache.
-constexpr std::int64_t letter_bytes = std::int64_t{1} << 20;
+constexpr std::int64_t message_bytes = std::int64_t{1} << 20;
 // Rows lie anywhere: memory is told some of them ahead.
 constexpr std::size_t ahead = 16;
 
@@ -111,12 +111,12 @@ void travel(Group& group, const Side& from, const Side& to, std::span<const RowM
   for (const auto& one : tensors) row_bytes += one.row_bytes;
   if (row_bytes == 0) return;
   const int rank = group.rank(), ranks = group.size();
-  const auto most = std::max<std::int64_t>(letter_bytes / row_bytes, 1);
-  std::vector<RowLetter> out, in;
+  const auto most = std::max<std::int64_t>(message_bytes / row_bytes, 1);
+  std::vector<RowMessage> out, in;
   std::unique_ptr<std::byte[]> sent, come;
-  together(group, [&] {
-    out = row_letters(from.parts, Direction::to_peers, rank, ranks, most);
-    in = row_letters(to.parts, Direction::from_peers, rank, ranks, most);
+  run_and_agree(group, [&] {
+    out = row_messages(from.parts, Direction::to_peers, rank, ranks, most);
+    in = row_messages(to.parts, Direction::from_peers, rank, ranks, most);
     const auto room = static_cast<std::size_t>(most * row_bytes);
     if (!out.empty()) sent = std::make_unique_for_overwrite<std::byte[]>(room);
     if (!in.empty()) come = std::make_unique_for_overwrite<std::byte[]>(room);
@@ -127,36 +127,36 @@ void travel(Group& group, const Side& from, const Side& to, std::span<const RowM
            from.of(mine->first, mine->count), one.row_bytes);
     }
   }
-  // In a letter the rows of one tensor follow those of the other.
-  const auto each = [&](const RowLetter& letter, const Side& side, std::byte*& at, auto&& take) {
+  // In a message the rows of one tensor follow those of the other.
+  const auto each = [&](const RowMessage& message, const Side& side, std::byte*& at, auto&& take) {
     for (const auto& one : tensors) {
-      take(at, one.*side.memory, side.of(letter.first, letter.count), one.row_bytes);
-      at += letter.count * one.row_bytes;
+      take(at, one.*side.memory, side.of(message.first, message.count), one.row_bytes);
+      at += message.count * one.row_bytes;
     }
   };
   in_groups(out, in, most,
-            [&](std::span<const RowLetter> going, std::span<const RowLetter> coming) {
+            [&](std::span<const RowMessage> going, std::span<const RowMessage> coming) {
               std::vector<Group::Send> sends;
               std::vector<Group::Receive> receives;
               auto* at = sent.get();
-              for (const auto& letter : going) {
+              for (const auto& message : going) {
                 const auto* begin = at;
-                each(letter, from, at,
+                each(message, from, at,
                      [](std::byte* packed, const std::byte* rows, auto places, auto bytes) {
                        pick(packed, rows, places, bytes);
                      });
-                sends.push_back({letter.peer, {begin, at}});
+                sends.push_back({message.peer, {begin, at}});
               }
               at = come.get();
-              for (const auto& letter : coming) {
-                const auto size = static_cast<std::size_t>(letter.count * row_bytes);
-                receives.push_back({letter.peer, {at, size}});
+              for (const auto& message : coming) {
+                const auto size = static_cast<std::size_t>(message.count * row_bytes);
+                receives.push_back({message.peer, {at, size}});
                 at += size;
               }
               group.exchange(sends, receives);
               at = come.get();
-              for (const auto& letter : coming) {
-                each(letter, to, at,
+              for (const auto& message : coming) {
+                each(message, to, at,
                      [](const std::byte* packed, std::byte* rows, auto places, auto bytes) {
                        put(rows, packed, places, bytes);
                      });

@@ -7,7 +7,7 @@
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/error.hpp"
-#include "exchange/row_letters.hpp"
+#include "exchange/row_messages.hpp"
 #include "group/collectives.hpp"
 
 namespace cairn {
@@ -16,7 +16,7 @@ namespace {
 using plan::Place;
 using plan::SortedIds;
 
-constexpr std::int64_t ids_a_letter = std::int64_t{1} << 17;  // a mebibyte
+constexpr std::int64_t ids_a_message = std::int64_t{1} << 17;  // a mebibyte
 // Blocks of large tensors begin at multiples of this, so that rows of any size begin on a page.
 constexpr std::int64_t aligned_rows = 4096;
 
@@ -76,15 +76,15 @@ std::vector<RowPlan::Part> deal(const std::vector<std::int64_t>& ids,
 
 // Collective. How many rows of this rank's block each rank has.
 std::vector<RowPlan::Part> hear_parts(Group& group, const std::vector<RowPlan::Part>& holding) {
-  Mail mail;
+  Messages messages;
   for (const auto& part : holding) {
-    mail.emplace_back(part.rank, pack(part.count));
+    messages.emplace_back(part.rank, pack(part.count));
   }
-  mail = all_to_all(group, std::move(mail));
+  messages = all_to_all(group, std::move(messages));
   std::vector<RowPlan::Part> holders;
   std::int64_t first = 0;
-  for (const auto& [rank, letter] : mail) {
-    const auto count = unpack<std::int64_t>(letter);
+  for (const auto& [rank, message] : messages) {
+    const auto count = unpack<std::int64_t>(message);
     holders.push_back({rank, first, count});
     first += count;
   }
@@ -108,18 +108,18 @@ int holder_of(const RowPlan& plan, std::int64_t row) {
 template <class Take>
 void send_ids(Group& group, const SortedIds& mine, const RowPlan& plan, const Take& take) {
   const int rank = group.rank(), ranks = group.size();
-  std::vector<RowLetter> out, in;
+  std::vector<RowMessage> out, in;
   std::vector<std::int64_t> come;
-  together(group, [&] {
-    out = row_letters(plan.holding, Direction::to_peers, rank, ranks, ids_a_letter);
-    in = row_letters(plan.holders, Direction::from_peers, rank, ranks, ids_a_letter);
-    if (!in.empty()) come.resize(static_cast<std::size_t>(ids_a_letter));
+  run_and_agree(group, [&] {
+    out = row_messages(plan.holding, Direction::to_peers, rank, ranks, ids_a_message);
+    in = row_messages(plan.holders, Direction::from_peers, rank, ranks, ids_a_message);
+    if (!in.empty()) come.resize(static_cast<std::size_t>(ids_a_message));
   });
   const auto of = [&](std::int64_t first, std::int64_t count) {
     return std::span(mine.ids).subspan(static_cast<std::size_t>(first),
                                        static_cast<std::size_t>(count));
   };
-  KeptError error;
+  DeferredError error;
   for (const auto& to_me : plan.holding) {
     if (to_me.rank != rank) continue;
     for (const auto& from_me : plan.holders) {
@@ -127,26 +127,26 @@ void send_ids(Group& group, const SortedIds& mine, const RowPlan& plan, const Ta
       error.guard([&] { take(of(to_me.first, to_me.count), from_me.first); });
     }
   }
-  in_groups(out, in, ids_a_letter, [&](auto going, auto coming) {
+  in_groups(out, in, ids_a_message, [&](auto going, auto coming) {
     std::vector<Group::Send> sends;
     std::vector<Group::Receive> receives;
-    for (const auto& letter : going) {
-      sends.push_back({letter.peer, std::as_bytes(of(letter.first, letter.count))});
+    for (const auto& message : going) {
+      sends.push_back({message.peer, std::as_bytes(of(message.first, message.count))});
     }
     std::size_t at = 0;
-    const auto room = [&](const RowLetter& letter) {
-      const auto part = std::span(come).subspan(at, static_cast<std::size_t>(letter.count));
+    const auto room = [&](const RowMessage& message) {
+      const auto part = std::span(come).subspan(at, static_cast<std::size_t>(message.count));
       at += part.size();
       return part;
     };
-    for (const auto& letter : coming) {
-      receives.push_back({letter.peer, std::as_writable_bytes(room(letter))});
+    for (const auto& message : coming) {
+      receives.push_back({message.peer, std::as_writable_bytes(room(message))});
     }
     group.exchange(sends, receives);
     at = 0;
-    for (const auto& letter : coming) {
-      const auto part = room(letter);
-      error.guard([&] { take(std::span<const std::int64_t>(part), letter.first); });
+    for (const auto& message : coming) {
+      const auto part = room(message);
+      error.guard([&] { take(std::span<const std::int64_t>(part), message.first); });
     }
   });
   agree(group, error.first());
@@ -158,7 +158,7 @@ RowPlan with_even_blocks(Group& group, const SortedIds& mine, std::int64_t first
   RowPlan plan;
   plan.rows = rows;
   plan.held = static_cast<std::int64_t>(mine.ids.size());
-  together(group, [&] {
+  run_and_agree(group, [&] {
     auto firsts = even_blocks(rows, group.size());
     const auto rank = static_cast<std::size_t>(group.rank());
     plan.begin = firsts[rank];
@@ -173,7 +173,7 @@ RowPlan with_even_blocks(Group& group, const SortedIds& mine, std::int64_t first
 // Collective. Each place is the id less that of the block's first row.
 void place_by_id(Group& group, const std::string& name, const SortedIds& mine, std::int64_t first,
                  RowPlan& plan) {
-  together(group, [&] {
+  run_and_agree(group, [&] {
     require_places(name, rows_of(plan.holders));
     require_places(name, plan.count);
     plan.places.resize(static_cast<std::size_t>(rows_of(plan.holders)));
@@ -213,7 +213,7 @@ struct Sample {
 std::vector<std::int64_t> split_by_samples(Group& group, const SortedIds& mine) {
   const auto ranks = static_cast<std::size_t>(group.size());
   std::string said;
-  together(group, [&] {
+  run_and_agree(group, [&] {
     const auto count = std::min(mine.ids.size(), std::clamp<std::size_t>(2 * ranks, 64, 256));
     std::vector<Sample> samples;
     for (std::size_t i = 0; i < count; ++i) {
@@ -269,7 +269,7 @@ RowPlan plan_all_rows(Group& group, const ListedIds& list, std::int64_t first, s
   const auto have = all_reduce(group, static_cast<std::int64_t>(list.ids.size()), Group::Op::sum);
   const bool as_many = rows < 0;
   if (as_many) rows = have;
-  auto mine = together(group, [&] {
+  auto mine = run_and_agree(group, [&] {
     if (as_many && have == 0) {
       throw Error(Code::invalid_argument, cat("no rank has a row of '", name, "'"),
                   "its ids are to be all numbers from the first on, and there is none",
@@ -286,8 +286,8 @@ RowPlan plan_all_rows(Group& group, const ListedIds& list, std::int64_t first, s
   auto plan = with_even_blocks(group, mine, first, rows);
   place_by_id(group, name, mine, first, plan);
   std::vector<bool> seen;
-  together(group, [&] { require_single(name, first, plan, seen); });
-  together(group, [&] {
+  run_and_agree(group, [&] { require_single(name, first, plan, seen); });
+  run_and_agree(group, [&] {
     const auto gap = std::find(seen.begin(), seen.end(), false);
     if (gap == seen.end()) return;
     throw wrong(name, first + plan.begin + (gap - seen.begin()), "is on no rank",
@@ -300,7 +300,7 @@ RowPlan plan_all_rows(Group& group, const ListedIds& list, std::int64_t first, s
 }
 
 RowPlan plan_rows_with_gaps(Group& group, const ListedIds& list) {
-  auto mine = together(group, [&] {
+  auto mine = run_and_agree(group, [&] {
     auto ids = sorted(list);
     require_distinct(list.name, ids, group.rank());
     return ids;
@@ -308,17 +308,17 @@ RowPlan plan_rows_with_gaps(Group& group, const ListedIds& list) {
   const auto firsts = split_by_samples(group, mine);
   RowPlan plan;
   plan.held = static_cast<std::int64_t>(mine.ids.size());
-  together(group, [&] { plan.holding = deal(mine.ids, firsts); });
+  run_and_agree(group, [&] { plan.holding = deal(mine.ids, firsts); });
   plan.holders = hear_parts(group, plan.holding);
   std::vector<std::int64_t> come;
-  together(group, [&] {
+  run_and_agree(group, [&] {
     require_places(list.name, rows_of(plan.holders));
     come.resize(static_cast<std::size_t>(rows_of(plan.holders)));
   });
   send_ids(group, mine, plan, [&](std::span<const std::int64_t> ids, std::int64_t at) {
     std::copy(ids.begin(), ids.end(), come.begin() + at);
   });
-  together(group, [&] {
+  run_and_agree(group, [&] {
     const auto all = plan::sort_ids(come);
     plan.places.resize(come.size());
     for (std::size_t i = 0; i < all.places.size(); ++i) {
@@ -348,7 +348,7 @@ RowPlan plan_rows_with_gaps(Group& group, const ListedIds& list) {
 
 RowPlan plan_wanted_rows(Group& group, const ListedIds& list, std::int64_t first,
                          std::int64_t rows) {
-  auto mine = together(group, [&] {
+  auto mine = run_and_agree(group, [&] {
     auto ids = sorted(list);
     require_range(list.name, ids, first, rows, group.rank(), cat("there are ", rows, " rows"));
     return ids;
@@ -357,7 +357,7 @@ RowPlan plan_wanted_rows(Group& group, const ListedIds& list, std::int64_t first
   place_by_id(group, list.name, mine, first, plan);
   plan.order = std::move(mine.places);
   // If each row is on one rank only, the plan serves a save, too.
-  const bool single = together(group, [&] {
+  const bool single = run_and_agree(group, [&] {
     if (rows_of(plan.holders) != plan.count) return false;
     std::vector<bool> seen(static_cast<std::size_t>(plan.count));
     for (const auto place : plan.places) {
@@ -372,7 +372,7 @@ RowPlan plan_wanted_rows(Group& group, const ListedIds& list, std::int64_t first
 
 RowPlan plan_found_rows(Group& group, const ListedIds& list, std::int64_t rows, std::int64_t begin,
                         std::span<const std::int64_t> stored) {
-  auto mine = together(group, [&] { return sorted(list); });
+  auto mine = run_and_agree(group, [&] { return sorted(list); });
   RowPlan plan;
   plan.rows = rows;
   plan.begin = begin;
@@ -383,13 +383,13 @@ RowPlan plan_found_rows(Group& group, const ListedIds& list, std::int64_t rows, 
   const auto none = std::numeric_limits<std::int64_t>::max();
   firsts[static_cast<std::size_t>(group.rank())] = stored.empty() ? none : stored.front();
   group.all_reduce(firsts, Group::Op::sum);
-  together(group, [&] {
+  run_and_agree(group, [&] {
     for (auto r = firsts.size() - 1; r-- > 0;) firsts[r] = std::min(firsts[r], firsts[r + 1]);
     firsts[0] = 0;  // what is less than all stored ones is looked for too
     plan.holding = deal(mine.ids, firsts);
   });
   plan.holders = hear_parts(group, plan.holding);
-  together(group, [&] {
+  run_and_agree(group, [&] {
     require_places(list.name, rows_of(plan.holders));
     plan.places.resize(static_cast<std::size_t>(rows_of(plan.holders)));
   });

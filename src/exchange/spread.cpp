@@ -48,38 +48,38 @@ struct Promised {
 };
 
 /// One message to each rank that there is something for.
-class Letters {
+class MessageWriter {
  public:
   /// `put_source`: as in a setting.
   using PutSource = std::function<void(std::string&, int)>;
-  explicit Letters(const PutSource& put_source = nullptr) : put_source_(put_source) {}
+  explicit MessageWriter(const PutSource& put_source = nullptr) : put_source_(put_source) {}
 
   std::string& to(int rank) { return all_[rank].text; }
   /// With a source, of which more is said where it is not the last one's.
   std::string& to(int rank, int source) {
-    auto& letter = all_[rank];
-    pack_into(letter.text, source);
-    if (put_source_ && letter.last != source) put_source_(letter.text, source);
-    letter.last = source;
-    return letter.text;
+    auto& message = all_[rank];
+    pack_into(message.text, source);
+    if (put_source_ && message.last != source) put_source_(message.text, source);
+    message.last = source;
+    return message.text;
   }
-  Mail take() {
-    Mail mail;
-    mail.reserve(all_.size());
-    for (auto& [rank, letter] : all_) mail.emplace_back(rank, std::move(letter.text));
-    return mail;
+  Messages take() {
+    Messages messages;
+    messages.reserve(all_.size());
+    for (auto& [rank, message] : all_) messages.emplace_back(rank, std::move(message.text));
+    return messages;
   }
 
  private:
-  struct Letter {
+  struct PieceMessage {
     std::string text;
     int last = -1;
   };
   const PutSource put_source_;
-  std::unordered_map<int, Letter> all_;
+  std::unordered_map<int, PieceMessage> all_;
 };
 
-/// The source at the front of what Letters::to() put.
+/// The source at the front of what Messages::to() put.
 class Sources {
  public:
   explicit Sources(const std::function<void(WireReader&, int)>& get) : get_(get) {}
@@ -139,10 +139,10 @@ void Spread::sort_asked() {
   });
 }
 
-Mail Spread::ask(int planners) {
+Messages Spread::ask(int planners) {
   planners_ = planners;
   sort_asked();
-  Letters letters(setting_.put_source);
+  MessageWriter outgoing(setting_.put_source);
   for (std::size_t i = 0; i < asked_.size();) {
     const int source = asked_[i].source;
     const auto count = static_cast<int>(chunks_of(source).count());
@@ -157,25 +157,25 @@ Mail Spread::ask(int planners) {
              asked_[i].chunk < block + chunks_a_planner;
            ++i) {
         const auto& one = asked_[i];
-        pack_into(letters.to(planner, source), Asking<const Box&>{one.chunk, one.id, one.box});
+        pack_into(outgoing.to(planner, source), Asking<const Box&>{one.chunk, one.id, one.box});
         any = true;
       }
       // Somebody acquires these all the same.
-      if (!any) pack_into(letters.to(planner, source), Asking<Box>{block, -1, {}});
+      if (!any) pack_into(outgoing.to(planner, source), Asking<Box>{block, -1, {}});
     }
   }
-  return letters.take();
+  return outgoing.take();
 }
 
-void Spread::hear(const Mail& asked) {
+void Spread::hear(const Messages& asked) {
   // The packed size of a request with one dimension, the smallest: so the list never has to grow.
   constexpr std::size_t asked_bytes = 3 * sizeof(int) + 4 * sizeof(std::int64_t);
   std::size_t bytes = 0;
-  for (const auto& [rank, letter] : asked) bytes += letter.size();
+  for (const auto& [rank, message] : asked) bytes += message.size();
   heard_.reserve(bytes / asked_bytes);
-  for (const auto& [rank, letter] : asked) {
+  for (const auto& [rank, message] : asked) {
     Sources sources(setting_.get_source);
-    for (WireReader in(letter); !in.empty();) {
+    for (WireReader in(message); !in.empty();) {
       const int source = sources.take(in);
       auto [chunk, id, box] = in.get<Asking<Box>>();
       heard_.push_back({source, chunk, rank, id, std::move(box)});
@@ -208,7 +208,7 @@ std::size_t Spread::offer(int source, int chunk, std::size_t i, int turn) {
   return i;
 }
 
-std::vector<std::int64_t> Spread::weigh(const Mail& asked) {
+std::vector<std::int64_t> Spread::weigh(const Messages& asked) {
   hear(asked);
   dealer_ = std::make_unique<Dealer>(setting_.ranks, setting_.served_by);
   for (std::size_t i = 0; i < heard_.size();) {
@@ -228,42 +228,42 @@ std::vector<std::int64_t> Spread::weigh(const Mail& asked) {
   return dealer_->known();
 }
 
-Mail Spread::decide(std::span<const std::int64_t> sums) {
+Messages Spread::decide(std::span<const std::int64_t> sums) {
   const auto chosen = dealer_->deal(sums);
-  Letters letters(setting_.put_source);
+  MessageWriter outgoing(setting_.put_source);
   for (std::size_t o = 0; o < offered_.size(); ++o) {
     const auto& [source, chunk, first, end] = offered_[o];
     std::uint64_t wanted = 0;
     for (auto i = first; i < end; ++i) wanted += heard_[i].id >= 0;
-    auto& letter = letters.to(chosen[o], source);
-    pack_into(letter, Decided{chunk, wanted});
+    auto& message = outgoing.to(chosen[o], source);
+    pack_into(message, Decided{chunk, wanted});
     for (auto i = first; i < end; ++i) {
       const auto& one = heard_[i];
-      if (one.id >= 0) pack_into(letter, DecidedPiece<const Box&>{one.rank, one.id, one.box});
+      if (one.id >= 0) pack_into(message, DecidedPiece<const Box&>{one.rank, one.id, one.box});
     }
   }
   heard_.clear();
   offered_.clear();
   dealer_.reset();
-  return letters.take();
+  return outgoing.take();
 }
 
 // Writes what decide() of a planner would write.
-Mail Spread::order() {
+Messages Spread::order() {
   sort_asked();
-  Letters letters(setting_.put_source);
+  MessageWriter outgoing(setting_.put_source);
   for (std::size_t i = 0; i < asked_.size();) {
     const auto [source, chunk] = std::pair(asked_[i].source, asked_[i].chunk);
     auto end = i;
     while (end < asked_.size() && asked_[end].source == source && asked_[end].chunk == chunk) ++end;
-    auto& letter = letters.to(setting_.holder(source), source);
-    pack_into(letter, Decided{chunk, end - i});
+    auto& message = outgoing.to(setting_.holder(source), source);
+    pack_into(message, Decided{chunk, end - i});
     for (; i < end; ++i) {
       const auto& one = asked_[i];
-      pack_into(letter, DecidedPiece<const Box&>{setting_.rank, one.id, one.box});
+      pack_into(message, DecidedPiece<const Box&>{setting_.rank, one.id, one.box});
     }
   }
-  return letters.take();
+  return outgoing.take();
 }
 
 // What several ranks order of one chunk comes together; pieces stay ascending by rank.
@@ -296,12 +296,12 @@ void Spread::in_order(std::vector<Mine>& mine) const {
                    [](const Mine& a, const Mine& b) { return a.nearest < b.nearest; });
 }
 
-Mail Spread::accept(const Mail& decided) {
+Messages Spread::accept(const Messages& decided) {
   std::vector<Mine> mine;
   std::size_t pieces = 0;
-  for (const auto& [planner, letter] : decided) {
+  for (const auto& [planner, message] : decided) {
     Sources sources(setting_.get_source);
-    for (WireReader in(letter); !in.empty();) {
+    for (WireReader in(message); !in.empty();) {
       auto& one = mine.emplace_back();
       one.source = sources.take(in);
       auto [chunk, left] = in.get<Decided>();
@@ -324,7 +324,7 @@ Mail Spread::accept(const Mail& decided) {
   deal_rounds();
   // As far as is known: to grow it costs more memory than it has in the end.
   travels_.reserve(pieces + asked_.size());
-  Letters letters;
+  MessageWriter outgoing;
   for (std::size_t c = 0; c < mine.size(); ++c) {
     int told = setting_.rank;  // the pieces of one rank are neighbours
     for (auto& piece : mine[c].pieces) {
@@ -334,18 +334,18 @@ Mail Spread::accept(const Mail& decided) {
       const auto round = round_of_[c];
       const int distance = (to - setting_.rank + setting_.ranks) % setting_.ranks;
       if (to != setting_.rank && to != told) {
-        pack_into(letters.to(to), Promised{mine[c].source, mine[c].chunk, round.number});
+        pack_into(outgoing.to(to), Promised{mine[c].source, mine[c].chunk, round.number});
         told = to;
       }
       kept_ += to == setting_.rank;
       travels_.push_back({round, distance, mine[c].chunk, false, std::move(piece)});
     }
   }
-  return letters.take();
+  return outgoing.take();
 }
 
 void Spread::deal_rounds() {
-  Turn round{0, 0};
+  RoundId round{0, 0};
   std::int64_t bytes = 0;
   for (const auto& chunk : plan_.chunks) {
     const auto group = setting_.source(chunk.source).group;
@@ -359,10 +359,10 @@ void Spread::deal_rounds() {
   }
 }
 
-OwnPlan Spread::finish(const Mail& accepted) {
-  for (const auto& [from, letter] : accepted) {
-    for (const auto& [source, chunk, number] : unpack_each<Promised>(letter)) {
-      const Turn round{setting_.source(source).group, number};
+RankPlan Spread::finish(const Messages& accepted) {
+  for (const auto& [from, message] : accepted) {
+    for (const auto& [source, chunk, number] : unpack_each<Promised>(message)) {
+      const RoundId round{setting_.source(source).group, number};
       const auto key = std::pair(source, chunk);
       auto one = std::lower_bound(
           asked_.begin(), asked_.end(), key,

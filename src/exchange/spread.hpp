@@ -41,11 +41,11 @@
 namespace cairn::plan {
 
 /// To or from a rank.
-using Mail = std::vector<std::pair<int, std::string>>;
+using Messages = std::vector<std::pair<int, std::string>>;
 
 /// A piece as one of its two ranks sees it.
 struct Passed {
-  int chunk = -1;  ///< index into OwnPlan::chunks; -1: another rank's
+  int chunk = -1;  ///< index into RankPlan::chunks; -1: another rank's
   int peer = 0;    ///< the other rank; this one, where the piece stays
   int source = 0;
   int id = 0;  ///< of the target, on the rank that wants it
@@ -71,7 +71,7 @@ struct OwnRound {
   std::vector<OwnStep> steps;
 };
 
-struct OwnPlan {
+struct RankPlan {
   std::vector<Chunk> chunks;  ///< of this rank, in the order in which it acquires them
   std::vector<OwnRound> rounds;
 };
@@ -115,14 +115,14 @@ class Spread {
 
   /// How many planners there are, from the pieces of all ranks. One deals as plan_exchange does.
   int planners(std::int64_t all_pieces) const;
-  Mail ask(int planners);
-  std::vector<std::int64_t> weigh(const Mail& asked);
+  Messages ask(int planners);
+  std::vector<std::int64_t> weigh(const Messages& asked);
   /// `sums`: of what weigh() gave on all ranks; empty with one planner.
-  Mail decide(std::span<const std::int64_t> sums);
+  Messages decide(std::span<const std::int64_t> sums);
   /// What this rank wants, to the ranks that have it.
-  Mail order();
-  Mail accept(const Mail& decided);
-  OwnPlan finish(const Mail& accepted);
+  Messages order();
+  Messages accept(const Messages& decided);
+  RankPlan finish(const Messages& accepted);
 
  private:
   struct Asked {
@@ -137,12 +137,12 @@ class Spread {
     int source, chunk;
     std::size_t first, end;  // of what was heard
   };
-  struct Turn {
+  struct RoundId {
     int group, number;
-    auto operator<=>(const Turn&) const = default;
+    auto operator<=>(const RoundId&) const = default;
   };
   struct Travel {
-    Turn round;
+    RoundId round;
     int distance, chunk;  // number within the source
     bool arrives;
     Passed piece;
@@ -156,7 +156,7 @@ class Spread {
   const ChunkCut& chunks_of(int source);
   int planner_of(int source, int chunk) const;
   void sort_asked();
-  void hear(const Mail& asked);
+  void hear(const Messages& asked);
   std::size_t offer(int source, int chunk, std::size_t i, int turn);
   void in_order(std::vector<Mine>&) const;
   void deal_rounds();
@@ -173,8 +173,8 @@ class Spread {
   int cut_source_ = -1;  // whose chunks these are
   std::int64_t cut_element_bytes_ = 0;
   ChunkCut cut_;
-  OwnPlan plan_;
-  std::vector<Turn> round_of_;  // of this rank's chunks
+  RankPlan plan_;
+  std::vector<RoundId> round_of_;  // of this rank's chunks
   std::vector<Travel> travels_;
   std::size_t kept_ = 0;  // of what this rank wants
 };

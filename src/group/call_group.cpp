@@ -78,49 +78,49 @@ std::string CallGroup::text_of(const char* call) const {
   return cat(call ? call : "a collective call", object_);
 }
 
-void CallGroup::meet(std::span<std::int64_t> values) {
-  if (!meeting_) meeting_ = std::make_unique<Meeting>(*this, nullptr);
-  meeting_->begin(values);
-  meeting_->end(values);
+void CallGroup::check_entry(std::span<std::int64_t> values) {
+  if (!entry_check_) entry_check_ = std::make_unique<EntryCheck>(*this, nullptr);
+  entry_check_->begin(values);
+  entry_check_->end(values);
 }
 
-CallGroup::Meeting::Meeting(CallGroup& group, const char* name)
+CallGroup::EntryCheck::EntryCheck(CallGroup& group, const char* name)
     : group_(group),
       call_(name),
       reduction_(group.inner_->reduction(Values().size(), Group::Op::sum)) {}
 
-void CallGroup::Meeting::begin(std::span<const std::int64_t> values) {
+void CallGroup::EntryCheck::begin(std::span<const std::int64_t> values) {
   Values mine = {};
   const char* const name = call_ ? call_ : group_.watched_.call();
   const std::uint64_t code = std::uint64_t{crc32c(name ? name : "")} << 32 | crc32c(group_.object_);
   mine[call] = static_cast<std::int64_t>(group_.weight_ * mixed_bits(code));
   if (call_) {
-    mine[turns] = 1;
-    mine[turn_ranks] = group_.rank_;
+    mine[rounds] = 1;
+    mine[round_ranks] = group_.rank_;
   }
   std::copy_n(values.begin(), std::min(values.size(), room), mine.begin() + payload);
   reduction_->begin(mine);
 }
 
-void CallGroup::Meeting::end(std::span<std::int64_t> values) {
+void CallGroup::EntryCheck::end(std::span<std::int64_t> values) {
   Values sum;
   {
     const Waiting waiting(group_.watched_, nullptr);
     reduction_->end(sum);
   }
   const auto size = group_.size_;
-  if (sum[call] != 0 || (sum[turns] != 0 && sum[turns] != size)) {
+  if (sum[call] != 0 || (sum[rounds] != 0 && sum[rounds] != size)) {
     differ(sum, call_ ? call_ : group_.watched_.call());
   }
   std::copy_n(sum.begin() + payload, std::min(values.size(), room), values.begin());
 }
 
-// All ranks of the meeting come here, but those in a turn only when they end it. So with these
+// All ranks of the entry check come here, but those in a round only when they end it. So with these
 // nobody can be asked any more, and the sum must do.
-void CallGroup::Meeting::differ(const Values& sum, const char* mine) const {
-  const std::int64_t size = group_.size_, in_turn = sum[turns], in_call = size - in_turn;
+void CallGroup::EntryCheck::differ(const Values& sum, const char* mine) const {
+  const std::int64_t size = group_.size_, in_round = sum[rounds], in_call = size - in_round;
   std::string who;
-  if (in_turn == 0) {
+  if (in_round == 0) {
     std::map<std::string, std::vector<int>> ranks;
     const auto calls = all_gather(*group_.inner_, group_.text_of(mine));
     for (int rank = 0; rank < group_.size_; ++rank) {
@@ -140,8 +140,8 @@ void CallGroup::Meeting::differ(const Values& sum, const char* mine) const {
     const auto some = [&](std::int64_t count, std::int64_t ranks) {
       return count == 1 ? cat("rank ", ranks) : cat(count, " ranks");
     };
-    who = cat(some(in_turn, sum[turn_ranks]), ": should_save or should_stop; ",
-              some(in_call, all_ranks - sum[turn_ranks]), ": ",
+    who = cat(some(in_round, sum[round_ranks]), ": should_save or should_stop; ",
+              some(in_call, all_ranks - sum[round_ranks]), ": ",
               call_ ? "another call" : group_.text_of(mine));
   }
   throw Error(Code::disagreement, cat("ranks are in different calls: ", who),

@@ -2,13 +2,13 @@
 /// Checks that all ranks make the same call of the public interface, and watches how long they wait
 /// in it.
 ///
-/// Every collective call begins with a *meeting*: a sum over ranks of one form, which says in which
-/// call each rank is. The form must be the same for all calls, since MPI says nothing of what
+/// Every collective call begins with a *entry check*: a sum over ranks of one form, which says in
+/// which call each rank is. The form must be the same for all calls, since MPI says nothing of what
 /// becomes of a reduction that meets a broadcast, or one of another length: so ranks in different
 /// calls find out instead of waiting for each other. What a call has to add up anyhow goes with it.
-/// The turns of should_save and should_stop are meetings too, begun in one call and ended in a
+/// The rounds of should_save and should_stop are entry checks too, begun in one call and ended in a
 /// later one: MPI takes blocking and non-blocking reductions for different operations, hence all
-/// meetings are of the second kind.
+/// entry checks are of the second kind.
 #include <sys/types.h>
 
 #include <array>
@@ -31,7 +31,7 @@ namespace cairn {
 /// A group whose ranks are known to be in the same call, and are watched when they wait.
 class CallGroup final : public Group, private WatchedCaller {
  public:
-  static constexpr std::size_t room = 24;  ///< values that a call may add to its meeting
+  static constexpr std::size_t room = 24;  ///< values that a call may add to its entry check
 
   /// The group itself where it is one already.
   static std::shared_ptr<CallGroup> of(std::shared_ptr<Group>);
@@ -43,19 +43,19 @@ class CallGroup final : public Group, private WatchedCaller {
 
   /// Collective. Adds up the values (at most `room`) over ranks. Throws disagreement, on all ranks,
   /// where they are in different calls.
-  void meet(std::span<std::int64_t> values = {});
+  void check_entry(std::span<std::int64_t> values = {});
 
-  /// In two halves, between which there may be other calls; for turns.
-  class Meeting {
+  /// In two halves, between which there may be other calls; for rounds.
+  class EntryCheck {
    public:
     /// `call` is a literal that names the call; null: the call that this rank is in.
-    Meeting(CallGroup& group, const char* call);
+    EntryCheck(CallGroup& group, const char* call);
     void begin(std::span<const std::int64_t> values);
     void end(std::span<std::int64_t> values);
     bool under_way() const { return reduction_->under_way(); }
 
    private:
-    enum Slot { call, turns, turn_ranks, payload };
+    enum Slot { call, rounds, round_ranks, payload };
     using Values = std::array<std::int64_t, payload + room>;
     [[noreturn]] void differ(const Values& sum, const char* mine) const;
 
@@ -123,7 +123,7 @@ class CallGroup final : public Group, private WatchedCaller {
   const char* alone_ = nullptr;           ///< its call that has no other one of these inside
   std::string object_;
   WatchedRank watched_;
-  std::unique_ptr<Meeting> meeting_;
+  std::unique_ptr<EntryCheck> entry_check_;
   std::unique_ptr<SharedFiles> shared_files_;    ///< null where the group has none
   std::unique_ptr<DatasetFiles> dataset_files_;  ///< likewise
 };
@@ -131,7 +131,7 @@ class CallGroup final : public Group, private WatchedCaller {
 /// Runs a collective call of the public interface, whose name is a literal. After a failed
 /// collective the ranks cannot agree on anything: ends the job then, rather than hang.
 template <class F, CallGroup::Inside inside = CallGroup::Inside::any>
-auto guarded(Group& group, const char* call, F&& function) {
+auto collective_call(Group& group, const char* call, F&& function) {
   const CallGroup::Call named(group, call, inside);
   try {
     return function();
@@ -146,8 +146,8 @@ auto guarded(Group& group, const char* call, F&& function) {
 
 /// The same of one that has no other of these inside.
 template <class F>
-auto guarded_alone(Group& group, const char* call, F&& function) {
-  return guarded<F, CallGroup::Inside::none>(group, call, std::forward<F>(function));
+auto exclusive_call(Group& group, const char* call, F&& function) {
+  return collective_call<F, CallGroup::Inside::none>(group, call, std::forward<F>(function));
 }
 
 }  // namespace cairn

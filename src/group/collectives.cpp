@@ -53,7 +53,7 @@ std::string reduce_along(Group& group, std::span<const int> nodes, std::string m
     try {
       mine = combine(std::move(mine), std::move(theirs));
     } catch (...) {
-      failure = error_in_flight();
+      failure = error_pending();
     }
   }
   if (place.parent >= 0) {
@@ -221,7 +221,7 @@ std::string scatter(Group& group, std::vector<std::string> parts) {
   return std::move(held.front());
 }
 
-Mail all_to_all(Group& group, Mail mine) {
+Messages all_to_all(Group& group, Messages mine) {
   struct Item {
     int from, to;
     std::string bytes;
@@ -264,7 +264,7 @@ Mail all_to_all(Group& group, Mail mine) {
   agree(group, failure);
   std::stable_sort(held.begin(), held.end(),
                    [](const Item& a, const Item& b) { return a.from < b.from; });
-  Mail come;
+  Messages come;
   come.reserve(held.size());
   for (auto& item : held) come.emplace_back(item.from, std::move(item.bytes));
   return come;
@@ -277,7 +277,7 @@ std::string from_root(Group& group, const std::function<std::string()>& function
       bytes = function();
       bytes.push_back(0);
     } catch (...) {
-      Error error = error_in_flight();
+      Error error = error_pending();
       if (error.rank() < 0) error.on_rank(0);
       bytes = encode(error);
       bytes.push_back(1);

@@ -30,7 +30,7 @@ Error application_error(std::string_view who);
 
 /// Calls code of the application, and names it in whatever it throws.
 template <class F>
-auto calling(std::string_view who, F&& function) {
+auto call_user_code(std::string_view who, F&& function) {
   try {
     return function();
   } catch (...) {
@@ -41,14 +41,14 @@ auto calling(std::string_view who, F&& function) {
 /// Runs a local part on each rank, then agrees; gives back what the function returned. The function
 /// may itself be collective as long as it fails on all ranks alike.
 template <class F>
-auto together(Group& group, F&& function) {
+auto run_and_agree(Group& group, F&& function) {
   using Result = std::invoke_result_t<F>;
   std::optional<Error> mine;
   if constexpr (std::is_void_v<Result>) {
     try {
       function();
     } catch (...) {
-      mine = error_in_flight();
+      mine = error_pending();
     }
     agree(group, mine);
   } else {
@@ -56,7 +56,7 @@ auto together(Group& group, F&& function) {
     try {
       result.emplace(function());
     } catch (...) {
-      mine = error_in_flight();
+      mine = error_pending();
     }
     agree(group, mine);
     return *std::move(result);
@@ -65,14 +65,14 @@ auto together(Group& group, F&& function) {
 
 /// The first error of work that must go on, because other ranks wait for this one's messages. What
 /// it kept goes to agree() when everybody has moved everything.
-class KeptError {
+class DeferredError {
  public:
   template <class F>
   void guard(F&& function) {
     try {
       function();
     } catch (...) {
-      const auto error = error_in_flight();
+      const auto error = error_pending();
       if (!first_) first_ = error;
     }
   }
@@ -99,12 +99,12 @@ std::vector<std::string> all_gather(Group& group, std::string_view mine);
 std::string scatter(Group& group, std::vector<std::string> parts);
 
 /// To or from a rank.
-using Mail = std::vector<std::pair<int, std::string>>;
+using Messages = std::vector<std::pair<int, std::string>>;
 
 /// Delivers messages of any rank to any rank, in a number of steps that grows as the logarithm of
 /// the ranks: each rank passes on what is not for itself, since a Group cannot tell who will write.
 /// Gives what has come for this rank, ascending by sender, and of one sender in its order.
-Mail all_to_all(Group& group, Mail mine);
+Messages all_to_all(Group& group, Messages mine);
 
 /// Runs a function on rank 0 and gives its result, or its failure, to all.
 std::string from_root(Group& group, const std::function<std::string()>& function);

@@ -26,7 +26,7 @@ std::vector<std::size_t> order_of(std::span<const int> nodes) {
 
 }  // namespace
 
-TreePlace place_in_tree(int rank, int size, std::span<const int> nodes) {
+TreePosition place_in_tree(int rank, int size, std::span<const int> nodes) {
   const auto node_of = [&](int r) {
     return nodes.empty() ? 0 : nodes[static_cast<std::size_t>(r)];
   };
@@ -45,7 +45,7 @@ TreePlace place_in_tree(int rank, int size, std::span<const int> nodes) {
     if (r == rank) place = static_cast<int>(neighbours.size());
     neighbours.push_back(r);
   }
-  TreePlace found;
+  TreePosition found;
   const auto add = [&](int other, int count) {
     found.branches.push_back({other, count});
     found.count += count;

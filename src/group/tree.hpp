@@ -9,7 +9,7 @@ namespace cairn {
 /// Where a rank stands in a tree that goes through the ranks of each node first and then through
 /// the first ranks of nodes: so one message goes from each node but the first to another one. A
 /// rank and all below it are neighbours in the order of the tree: by node, in a node by rank.
-struct TreePlace {
+struct TreePosition {
   struct Branch {
     int rank;
     int count;  ///< of ranks
@@ -21,7 +21,7 @@ struct TreePlace {
 };
 
 /// `nodes` as of Group::nodes(). Empty: all ranks are taken for one node.
-TreePlace place_in_tree(int rank, int size, std::span<const int> nodes);
+TreePosition place_in_tree(int rank, int size, std::span<const int> nodes);
 
 /// Are ranks in their own order also in that of the tree?
 bool is_in_rank_order(std::span<const int> nodes);

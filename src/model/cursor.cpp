@@ -17,13 +17,13 @@
 namespace cairn {
 namespace detail {
 
+using cursor::EpochPlan;
+using cursor::EpochPosition;
 using cursor::Piece;
-using cursor::Place;
-using cursor::Plan;
 
 class CursorData {
  public:
-  CursorData(Plan plan, int rank) : rank_(rank) { begin(std::move(plan), {}); }
+  CursorData(EpochPlan plan, int rank) : rank_(rank) { begin(std::move(plan), {}); }
 
   Cursor::Batch take(std::int64_t most) {
     const auto count = std::min(most, left());
@@ -42,8 +42,8 @@ class CursorData {
     const auto count = std::ssize(batch.samples);
     if (count == 0) return;
     const auto next = taken_.empty() ? drawn_ : taken_.front().place;
-    const bool is_next =
-        next == Place{batch.epoch, batch.first} && !taken_.empty() && count <= taken_.front().count;
+    const bool is_next = next == EpochPosition{batch.epoch, batch.first} && !taken_.empty() &&
+                         count <= taken_.front().count;
     if (!is_next) {
       throw Error(Code::invalid_argument,
                   cat("a batch is done that begins at ", batch.first, " of this rank's samples of ",
@@ -94,7 +94,7 @@ class CursorData {
     return count;
   }
   std::int64_t most_left() const { return most_left_; }
-  const Plan& plan() const { return plan_; }
+  const EpochPlan& plan() const { return plan_; }
   int rank() const { return rank_; }
 
   // -- what is saved and restored -----------------------------------------------------------------
@@ -114,7 +114,7 @@ class CursorData {
                   "samples that were used would be others now",
                   "Give the cursor as many samples as it had.");
     }
-    std::vector<Place> places;
+    std::vector<EpochPosition> places;
     for (const auto number : std::exchange(stored_places, {})) {
       places.push_back(cursor::place_of(number, stored.samples));
     }
@@ -127,18 +127,19 @@ class CursorData {
 
  private:
   struct Taken {
-    Place place;
+    EpochPosition place;
     std::int64_t count;
   };
 
   // `places`: of all ranks; empty: all begin.
-  void begin(Plan plan, std::vector<Place> places) {
+  void begin(EpochPlan plan, std::vector<EpochPosition> places) {
     plan_ = std::move(plan);
     begun_ = std::move(places);
     bytes_ = cursor::encoded(plan_);
     taken_.clear();
     order_.reset();
-    move_to(begun_.empty() ? Place{plan_.first, 0} : begun_[static_cast<std::size_t>(rank_)]);
+    move_to(begun_.empty() ? EpochPosition{plan_.first, 0}
+                           : begun_[static_cast<std::size_t>(rank_)]);
   }
 
   // Of its share of an epoch what a rank had when this began.
@@ -157,7 +158,7 @@ class CursorData {
   }
   std::int64_t all() const { return ends_.empty() ? 0 : ends_.back(); }
 
-  void move_to(Place place) {
+  void move_to(EpochPosition place) {
     const bool is_new = !order_ || place.epoch != drawn_.epoch;
     drawn_ = place;
     if (is_new) {
@@ -179,15 +180,15 @@ class CursorData {
     return plan_.shuffle ? (*order_)(position) : position;
   }
 
-  Place done_place() const { return taken_.empty() ? drawn_ : taken_.front().place; }
+  EpochPosition done_place() const { return taken_.empty() ? drawn_ : taken_.front().place; }
   void note() { number_ = cursor::number_of(done_place(), plan_.samples); }
 
   int rank_;
-  Plan plan_;
-  std::vector<Place> begun_;
+  EpochPlan plan_;
+  std::vector<EpochPosition> begun_;
   std::vector<std::uint8_t> bytes_;  // the plan's
   std::int64_t number_ = 0;          // of what is done
-  Place drawn_;
+  EpochPosition drawn_;
   std::deque<Taken> taken_;  // and not done: of each epoch one
   // Of the epoch that is drawn from.
   std::vector<Piece> pieces_;
@@ -243,7 +244,7 @@ class CursorSource final : public TensorSource {
  public:
   CursorSource(std::shared_ptr<const CursorData> data, bool places)
       : data_(std::move(data)), places_(places) {}
-  void look(LocalTensor& tensor) const override {
+  void refresh(LocalTensor& tensor) const override {
     if (!places_) {
       const auto& bytes = data_->saved_plan();
       tensor.shape = {std::ssize(bytes)};
@@ -265,12 +266,12 @@ class CursorSource final : public TensorSource {
 LocalTensor tensor_of(const std::shared_ptr<CursorData>& data, bool places) {
   auto tensor = nothing(places ? DType::int64 : DType::uint8, {0});
   tensor.source = std::make_shared<CursorSource>(data, places);
-  tensor.source->look(tensor);
+  tensor.source->refresh(tensor);
   tensor.resizes = std::make_shared<CursorRows>(data, places);
   return tensor;
 }
 
-cursor::Plan plan_of(std::int64_t samples, const CursorOptions& options) {
+cursor::EpochPlan plan_of(std::int64_t samples, const CursorOptions& options) {
   if (samples < 1 || samples > cursor::most_samples) {
     throw Error(Code::invalid_argument, cat("a cursor has ", samples, " samples"),
                 "there must be one at least, and at most 2^40");

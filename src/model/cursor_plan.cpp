@@ -82,8 +82,8 @@ class Reader {
 int width_of(std::int64_t samples) { return std::bit_width(static_cast<std::uint64_t>(samples)); }
 
 // Of one epoch, after each rank's place in it.
-std::vector<std::int64_t> taken_of(const Plan& plan, std::int64_t epoch,
-                                   std::span<const Place> places) {
+std::vector<std::int64_t> taken_of(const EpochPlan& plan, std::int64_t epoch,
+                                   std::span<const EpochPosition> places) {
   const auto all = count_of(plan.ranges_of(epoch));
   std::vector<std::int64_t> taken;
   for (int rank = 0; rank < plan.ranks; ++rank) {
@@ -97,21 +97,21 @@ std::vector<std::int64_t> taken_of(const Plan& plan, std::int64_t epoch,
 
 }  // namespace
 
-std::int64_t number_of(const Place& place, std::int64_t samples) {
+std::int64_t number_of(const EpochPosition& place, std::int64_t samples) {
   return place.epoch * (samples + 1) + place.count;
 }
 
-Place place_of(std::int64_t number, std::int64_t samples) {
+EpochPosition place_of(std::int64_t number, std::int64_t samples) {
   return {number / (samples + 1), number % (samples + 1)};
 }
 
-std::vector<Range> Plan::ranges_of(std::int64_t epoch) const {
+std::vector<Range> EpochPlan::ranges_of(std::int64_t epoch) const {
   const auto at = epoch - first;
   if (at >= std::ssize(open)) return {{0, samples}};
   return open[static_cast<std::size_t>(at)];
 }
 
-std::vector<std::uint8_t> encoded(const Plan& plan) {
+std::vector<std::uint8_t> encoded(const EpochPlan& plan) {
   Writer out;
   out.byte(version | (plan.shuffle ? shuffled : 0));
   for (int i = 0; i < 64; i += 8) out.byte(plan.seed >> i & 255);
@@ -129,7 +129,7 @@ std::vector<std::uint8_t> encoded(const Plan& plan) {
   return std::move(out).bytes();
 }
 
-Plan decoded(std::span<const std::uint8_t> bytes) {
+EpochPlan decoded(std::span<const std::uint8_t> bytes) {
   Reader in(bytes);
   const auto head = in.byte();
   if ((head & ~std::uint64_t{shuffled}) != version) {
@@ -137,7 +137,7 @@ Plan decoded(std::span<const std::uint8_t> bytes) {
                 cat("it is of version ", head & 127, ", and this library knows ", int{version}),
                 "Use a newer Cairn.");
   }
-  Plan plan;
+  EpochPlan plan;
   plan.shuffle = (head & shuffled) != 0;
   for (int i = 0; i < 64; i += 8) plan.seed |= in.byte() << i;
   plan.samples = in.varint(1, most_samples);
@@ -163,10 +163,10 @@ Plan decoded(std::span<const std::uint8_t> bytes) {
   return plan;
 }
 
-Plan next_plan(const Plan& plan, std::span<const Place> places, int ranks) {
-  const auto [low, high] =
-      std::minmax_element(places.begin(), places.end(),
-                          [](const Place& a, const Place& b) { return a.epoch < b.epoch; });
+EpochPlan next_plan(const EpochPlan& plan, std::span<const EpochPosition> places, int ranks) {
+  const auto [low, high] = std::minmax_element(
+      places.begin(), places.end(),
+      [](const EpochPosition& a, const EpochPosition& b) { return a.epoch < b.epoch; });
   auto next = plan;
   next.ranks = ranks;
   next.first = low->epoch;
@@ -185,7 +185,7 @@ Plan next_plan(const Plan& plan, std::span<const Place> places, int ranks) {
   return next;
 }
 
-void require_places(const Plan& plan, std::span<const Place> places) {
+void require_places(const EpochPlan& plan, std::span<const EpochPosition> places) {
   if (std::ssize(places) != plan.ranks) {
     refuse(cat("it is of ", plan.ranks, " ranks and has the places of ", places.size()));
   }

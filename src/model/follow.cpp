@@ -23,7 +23,7 @@ class FollowedVector : public TensorSource {
         first_(find()),
         memory_(memory_of(first_)) {}
 
-  void look(LocalTensor& tensor) const override {
+  void refresh(LocalTensor& tensor) const override {
     const auto now = find();
     const bool stays = now.data() == first_.data() && now.size() == first_.size();
     auto& slice = tensor.slices.at(0);
@@ -46,7 +46,7 @@ class FollowedVector : public TensorSource {
     return {static_cast<std::int64_t>(bytes.size() / dtype_size(dtype_))};
   }
   std::shared_ptr<SliceMemory> memory_of(Bytes bytes) const {
-    // The vector is not const; only the look at it is.
+    // The vector is not const; only the refresh at it is.
     auto* writable = may_write_ ? const_cast<std::byte*>(bytes.data()) : nullptr;
     return host_memory(dtype_, bytes.data(), writable, part_ ? part_->extent : extent_of(bytes),
                        part_ ? part_->strides : Dims{});
@@ -62,7 +62,7 @@ class FollowedVector : public TensorSource {
 
 LocalTensor of_vector(LocalTensor tensor, Box box, std::shared_ptr<FollowedVector> vector) {
   tensor.slices.push_back({std::move(box), nullptr});
-  vector->look(tensor);
+  vector->refresh(tensor);
   tensor.source = std::move(vector);
   return tensor;
 }
@@ -71,7 +71,7 @@ class Given : public TensorSource {
  public:
   explicit Given(std::function<LocalTensor()> give) : give_(std::move(give)) {}
 
-  void look(LocalTensor& tensor) const override {
+  void refresh(LocalTensor& tensor) const override {
     auto now = looked_at(give_());
     if (now.unresolved) {
       throw Error(
@@ -120,7 +120,7 @@ LocalTensor each_time(std::function<LocalTensor()> give) {
     if (!give) throw Error(Code::invalid_argument, "each_time was given no function");
     auto source = std::make_shared<Given>(std::move(give));
     LocalTensor tensor;
-    source->look(tensor);
+    source->refresh(tensor);
     tensor.source = std::move(source);
     return tensor;
   });
@@ -129,7 +129,7 @@ LocalTensor each_time(std::function<LocalTensor()> give) {
 LocalTensor looked_at(LocalTensor tensor) {
   if (!tensor.source) return tensor;
   const auto source = std::move(tensor.source);
-  source->look(tensor);
+  source->refresh(tensor);
   tensor.source = nullptr;
   return tensor;
 }

@@ -40,7 +40,7 @@ bool any_of_size(std::size_t size, std::uint64_t mask, std::span<const std::byte
 
 }  // namespace
 
-FiniteLook::FiniteLook(DType dtype) {
+FiniteCheck::FiniteCheck(DType dtype) {
   switch (dtype) {
     case DType::float64:
     case DType::complex128:
@@ -67,7 +67,7 @@ FiniteLook::FiniteLook(DType dtype) {
   }
 }
 
-void FiniteLook::add(std::span<const std::byte> bytes) {
+void FiniteCheck::add(std::span<const std::byte> bytes) {
   if (size_ == 0 || found_) return;
   if (have_ > 0) {
     const auto more = std::min(size_ - have_, bytes.size());

@@ -12,10 +12,10 @@
 namespace cairn {
 
 /// Looks for a NaN or an infinity among the elements of a tensor, whose bytes come in any pieces.
-class FiniteLook {
+class FiniteCheck {
  public:
-  FiniteLook() = default;
-  explicit FiniteLook(DType dtype);  ///< of what is no floating-point number: none is found
+  FiniteCheck() = default;
+  explicit FiniteCheck(DType dtype);  ///< of what is no floating-point number: none is found
 
   void add(std::span<const std::byte> bytes);
   bool found() const { return found_; }

@@ -10,7 +10,7 @@ namespace {
 class AllRows : public TensorSource {
  public:
   explicit AllRows(std::shared_ptr<Rows> rows) : rows_(std::move(rows)) {}
-  void look(LocalTensor& tensor) const override {
+  void refresh(LocalTensor& tensor) const override {
     tensor.shape[0] = rows_->count();
     tensor.slices = {{Box::whole(tensor.shape), rows_->memory()}};
   }
@@ -42,7 +42,7 @@ LocalTensor resizable(std::shared_ptr<Rows> rows, DType dtype, Dims row_shape) {
     auto tensor = nothing(dtype, std::move(row_shape));
     tensor.shape.insert(tensor.shape.begin(), 0);
     tensor.source = std::make_shared<AllRows>(rows);
-    tensor.source->look(tensor);
+    tensor.source->refresh(tensor);
     tensor.resizes = std::move(rows);
     return tensor;
   });

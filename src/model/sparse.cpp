@@ -27,10 +27,10 @@ class FillMemory : public SliceMemory {
   std::string element_;
 };
 
-class PartMemory : public SliceMemory {
+class BoxMemory : public SliceMemory {
  public:
-  PartMemory(std::shared_ptr<SliceMemory> memory, Box part, const Dims& extent,
-             std::size_t element_bytes)
+  BoxMemory(std::shared_ptr<SliceMemory> memory, Box part, const Dims& extent,
+            std::size_t element_bytes)
       : memory_(std::move(memory)), part_(std::move(part)) {
     // It is one run where all dimensions behind the first one of several are whole.
     std::size_t d = 0;
@@ -155,7 +155,7 @@ void write_fill(SliceMemory& memory, const Box& part, const std::string& element
 
 std::shared_ptr<SliceMemory> part_of(std::shared_ptr<SliceMemory> memory, Box part,
                                      const Dims& extent, std::size_t element_bytes) {
-  return std::make_shared<PartMemory>(std::move(memory), std::move(part), extent, element_bytes);
+  return std::make_shared<BoxMemory>(std::move(memory), std::move(part), extent, element_bytes);
 }
 
 }  // namespace cairn

@@ -21,7 +21,7 @@ class StringVector : public StringMemory, public TensorSource {
   std::vector<std::string> get() const override { return values_; }
   void set(std::vector<std::string> values) override { values_ = std::move(values); }
   Footprint footprint() const override { return footprint_of(values_); }
-  void look(LocalTensor& tensor) const override {
+  void refresh(LocalTensor& tensor) const override {
     if (tensor.shape.size() == 1) tensor.shape[0] = static_cast<std::int64_t>(values_.size());
   }
 

@@ -1,4 +1,4 @@
-// The stages of a save before its bytes (save.cpp): settle, plan, prepare.
+// The stages of a save before its bytes (save.cpp): advance, plan, prepare.
 #include "session/save_stages.hpp"
 
 #include <algorithm>
@@ -9,10 +9,10 @@
 #include "base/wire.hpp"
 #include "cairn/log.hpp"
 #include "group/collectives.hpp"
+#include "session/save/agree_on_save.hpp"
 #include "session/save/join_descriptions.hpp"
-#include "session/save/key_turns.hpp"
+#include "session/save/key_schedule.hpp"
 #include "session/save/save_steps.hpp"
-#include "session/save/settle_save.hpp"
 
 namespace cairn {
 
@@ -29,13 +29,13 @@ std::string metric_text(const std::optional<double>& metric) {
 
 // Deals with a save whose bytes are still being written. Returns whether a new one may begin.
 bool Planning::make_way() {
-  landing_.advance(false);
-  if (!flights.is_writing()) return true;
+  completion_.advance(false);
+  if (!pending_saves.is_writing()) return true;
   switch (job.options.async.when_busy) {
     case WhenBusy::wait:
-      while (flights.is_writing()) {
-        flights.wait_until_idle();
-        landing_.advance(false);
+      while (pending_saves.is_writing()) {
+        pending_saves.wait_until_idle();
+        completion_.advance(false);
       }
       return true;
     case WhenBusy::skip:
@@ -43,35 +43,36 @@ bool Planning::make_way() {
     case WhenBusy::replace:
       break;
   }
-  auto& flight = flights.last();
-  flight.cancelled = true;
-  flight.handle->idle.wait(false);
+  auto& pending = pending_saves.last();
+  pending.cancelled = true;
+  pending.handle->idle.wait(false);
   // A save that has failed need not give way: it ends as failures do.
-  if (any_of(*job.group, flight.failure != nullptr)) {
-    landing_.advance(true);
+  if (any_of(*job.group, pending.failure != nullptr)) {
+    completion_.advance(true);
     return true;
   }
   // The cancelled save must never be committed, whether or not it can be removed.
   const bool gone =
-      landing_.withdraw(&flight.prepared.value().draft, false, false) == Store::Withdrawn::gone;
-  if (gone) ledger.replaced();
-  const auto step = flight.asked.step;
+      completion_.withdraw(&pending.prepared.value().draft, false, false) == Store::Withdrawn::gone;
+  if (gone) save_log.replaced();
+  const auto step = pending.asked.step;
   const Error stays(
       Code::io, cat("step ", step, " was to give way to a later save, but could not be removed"),
       "", "Try again: until another save commits, a restart may still complete it.");
   if (!gone) {
-    ledger.failed();
-    flight.handle->fail(stays);
+    save_log.failed();
+    pending.handle->fail(stays);
   }
-  key_turns.begin_anew();
-  landing_.change(flight, gone ? SaveStage::replaced : SaveStage::failed);
-  flights.retire_last();
+  key_schedule.begin_anew();
+  completion_.change(pending, gone ? SaveStage::replaced : SaveStage::failed);
+  pending_saves.retire_last();
   if (!gone) throw Error(stays);
   return true;
 }
 
 // Whether all ranks can save with the plan of the last save; `quick`: without the directory, too.
-PlanSum Planning::ask_for_plan(const SaveRequest& request, const SeenState& state, bool quick) {
+PlanSum Planning::ask_for_plan(const SaveRequest& request, const RefreshedState& state,
+                               bool quick) {
   const auto kept = plans.kept();
   // An error on one rank counts as a miss: the long way meets the error again, and throws it on all
   // ranks.
@@ -79,28 +80,28 @@ PlanSum Planning::ask_for_plan(const SaveRequest& request, const SeenState& stat
   if (may && quick) try {
       may = is_quick(*kept, request.step);
     } catch (...) {
-      error_in_flight();
+      error_pending();
       may = false;
     }
   auto sum = plans.ask(request.step, state, request.options, may);
   if (quick && job.root() && sum.fits()) try {
       offer_draft(sum);
     } catch (...) {
-      error_in_flight();
+      error_pending();
       sum = {};
       sum[PlanSum::misses] = 1;
     }
   static_assert(PlanSum::slots <= CallGroup::room);
-  calls().meet(sum.values);
+  calls().check_entry(sum.values);
   return sum;
 }
 
-Planned Planning::plan(const SaveRequest& request, const SeenState& state) {
+PlannedSave Planning::plan(const SaveRequest& request, const RefreshedState& state) {
   const auto& [step, given, options, background, call] = request;
   const auto kept = plans.kept();
   const bool quick = background && kept && kept->again == SavePlan::Again::alone;
   auto sum = ask_for_plan(request, state, quick);
-  Planned planned;
+  PlannedSave planned;
   planned.again = sum.agreed();
   if (planned.again) planned.descriptions = plans.descriptions(state, options);
   if (planned.again) planned.resolved = plans.with_fills(state);
@@ -112,9 +113,9 @@ Planned Planning::plan(const SaveRequest& request, const SeenState& state) {
     return planned;
   }
   if (!planned.again) require_step(step, options);
-  if (flights.has(step)) {
-    landing_.advance(true);
-    flights.throw_earlier_failure_instead_of(step);
+  if (pending_saves.has(step)) {
+    completion_.advance(true);
+    pending_saves.throw_earlier_failure_instead_of(step);
     planned.again = planned.again && plans.kept();  // a failure has ended the plan, on all ranks
   }
   if (planned.again) {
@@ -122,7 +123,7 @@ Planned Planning::plan(const SaveRequest& request, const SeenState& state) {
     planned.plan = background ? std::make_shared<SavePlan>(*plans.kept()) : plans.kept();
     return planned;
   }
-  auto made = plans.make_anew(state, options, settle_policy(options));
+  auto made = plans.make_anew(state, options, agree_on_policy(options));
   if (options.policy) plans.forget();
   planned.plan = std::move(made.plan);
   planned.resolved = std::move(made.resolved);
@@ -135,7 +136,7 @@ Planned Planning::plan(const SaveRequest& request, const SeenState& state) {
 // leave a part record, or recovery could complete a save that rank 0 did not finish.
 bool Planning::is_quick(const SavePlan& plan, std::int64_t step) const {
   if (!job.options.hooks.savers.empty() || !plan.capture.made() ||
-      flights.pool().bytes() < plan.capture.layout().bytes || flights.has(step)) {
+      pending_saves.pool().bytes() < plan.capture.layout().bytes || pending_saves.has(step)) {
     return false;
   }
   return !job.root() || (plan.layout.writer >= 0 && store.is_simple(step, plan.layout.data_files));
@@ -151,10 +152,10 @@ void Planning::offer_draft(PlanSum& sum) {
 }
 
 // Collective. The policy of this save alone, or that of all.
-Sharding Planning::settle_policy(const SaveOptions& options) {
+Sharding Planning::agree_on_policy(const SaveOptions& options) {
   if (!options.policy) return job.sharding;
   Sharding sharding{options.policy};
-  const auto parameters = together(*job.group, [&] {
+  const auto parameters = run_and_agree(*job.group, [&] {
     sharding.description = options.policy->description();
     return options.policy->parameters().value_or("none that it states");
   });
@@ -180,29 +181,30 @@ void Planning::require_step(std::int64_t step, const SaveOptions& options) const
 // ancestor in the directory.
 std::int64_t Planning::parent() const {
   // A save on the nodes may be later than a pending one.
-  return flights.empty() ? store.history().head()
-                         : std::max(store.history().head(), flights.last().sequence);
+  return pending_saves.empty() ? store.history().head()
+                               : std::max(store.history().head(), pending_saves.last().sequence);
 }
 
 std::int64_t Planning::parent_at_home() const {
-  return flights.empty() ? store.history().parent_here()
-                         : std::max(store.history().parent_here(), flights.last().sequence);
+  return pending_saves.empty()
+             ? store.history().parent_here()
+             : std::max(store.history().parent_here(), pending_saves.last().sequence);
 }
 
-Prepared Planning::prepare(const Flight& flight, bool records, bool may_overwrite,
+Prepared Planning::prepare(const PendingSave& pending, bool records, bool may_overwrite,
                            const CheckpointMeta* origin) {
   std::optional<Draft> mine;  // rank 0
   const auto message = from_root(*job.group, [&] {
-    flights.drain();  // a tidying may still be filling what is looked at here
+    pending_saves.drain();  // a tidying may still be filling what is looked at here
     mine = store.begin_save(
-        {.step = flight.asked.step,
-         .data_files = flight.layout.data_files,
-         .bytes = flight.layout.total_bytes,
+        {.step = pending.asked.step,
+         .data_files = pending.layout.data_files,
+         .bytes = pending.layout.total_bytes,
          .records = records,
-         .alone = flights.empty(),
+         .alone = pending_saves.empty(),
          .sequence = origin ? origin->sequence : -1,
          .may_overwrite = may_overwrite,
-         .slot = flight.slot,
+         .slot = pending.slot,
          .shares = freezes(job) ? std::optional(frozen.sequence()) : std::nullopt});
     mine->descends_from(
         origin ? store.history().parent_here(origin->sequence, origin->parent) : parent_at_home(),
@@ -210,7 +212,7 @@ Prepared Planning::prepare(const Flight& flight, bool records, bool may_overwrit
     return pack(mine->id());
   });
   const auto id = unpack<DraftId>(message);
-  return {mine ? *std::move(mine) : store.join(id), meta_of_save(job, id, flight.plan->sharding)};
+  return {mine ? *std::move(mine) : store.join(id), meta_of_save(job, id, pending.plan->sharding)};
 }
 
 }  // namespace cairn

@@ -10,10 +10,10 @@
 #include "cairn/ragged.hpp"
 #include "group/collectives.hpp"
 #include "session/engine.hpp"
-#include "session/flights.hpp"
 #include "session/job/prefix.hpp"
 #include "session/objects.hpp"
 #include "session/on_mesh.hpp"
+#include "session/pending_saves.hpp"
 #include "session/restore/resolve_restore.hpp"
 #include "session/restore/restore.hpp"
 #include "session/shared_engines.hpp"
@@ -91,7 +91,7 @@ struct LoadStatus::Impl {
     if (all_reduce(*job.group, ours, Group::Op::max) == 0 && !first) return;
     if (!first) require_not_dealt(added);
     if (counter) {
-      together(*job.group, [&] { added.add(counter_key, *counter); });
+      run_and_agree(*job.group, [&] { added.add(counter_key, *counter); });
     }
     // Savers restore once: what they restored the application may have changed since.
     auto report = restore_state(job, index, added, fitting(added), {.savers = first});
@@ -126,7 +126,7 @@ struct LoadStatus::Impl {
       if (is_ragged(tensor)) message.add(key);
     }
     const auto all = all_gather(*job.group, message.bytes);
-    together(*job.group, [&] {
+    run_and_agree(*job.group, [&] {
       for (int rank = 0; rank < job.group->size(); ++rank) {
         for (const auto& key : unpack_each<std::string>(all[static_cast<std::size_t>(rank)])) {
           if (!dealt.count(key)) continue;
@@ -200,8 +200,8 @@ const std::shared_ptr<const ObjectGraph>& LoadStatus::graph() const {
 }
 
 const LoadStatus& LoadStatus::fill() const {
-  guarded(*impl_->job.group, "LoadStatus::fill", [&] {
-    impl_->calls->meet();
+  collective_call(*impl_->job.group, "LoadStatus::fill", [&] {
+    impl_->calls->check_entry();
     impl_->fill(false);
   });
   return *this;
@@ -262,7 +262,7 @@ struct Checkpoint::Impl {
   // Collective. Gives the next number to a save, which says whether it has used it up.
   template <class Save>
   void save_next(const std::filesystem::path& prefix, const Save& save) {
-    group->meet();
+    group->check_entry();
     const auto whole = checked_prefix(*group, prefix);
     require_same(*group, "the save counter", cat(counter));
     auto& engine = shared->use(numbered, user, whole, true, options);
@@ -270,7 +270,7 @@ struct Checkpoint::Impl {
     engine.call_before_save(counter + 1);
     ++counter;
     try {
-      const auto with_counter = together(*group, [&] {
+      const auto with_counter = run_and_agree(*group, [&] {
         auto all = *state;
         auto number = cairn::whole(&counter, {});
         number.made_by_save = true;
@@ -307,10 +307,10 @@ struct Checkpoint::Impl {
   }
 
   LoadStatus load(const io::Path& path, const RestoreOptions& restore, bool with_counter) {
-    return guarded_alone(*group, with_counter ? "Checkpoint::restore" : "Checkpoint::read", [&] {
-      group->meet();
-      if (auto* engine = saving()) {  // what is in flight may be what is asked for
-        engine->settle();
+    return exclusive_call(*group, with_counter ? "Checkpoint::restore" : "Checkpoint::read", [&] {
+      group->check_entry();
+      if (auto* engine = saving()) {  // what is pending may be what is asked for
+        engine->complete_pending();
         engine->throw_earlier_failure();
       }
       const auto whole = checked_prefix(*group, path.has_filename() ? path : path.parent_path());
@@ -323,8 +323,8 @@ struct Checkpoint::Impl {
       auto status = std::make_shared<LoadStatus::Impl>();
       status->job = make_job(group, whole.parent_path(), whole.filename().string(), options);
       status->calls = group;
-      settle_nodes(status->job);
-      settle_io_ranks(status->job);
+      agree_on_nodes(status->job);
+      agree_on_io_ranks(status->job);
       status->state = state;
       status->options = restore;
       const auto found = from_root(*group, [&] {
@@ -363,8 +363,8 @@ Checkpoint::Checkpoint(std::shared_ptr<Group> group, State& state, CheckpointOpt
 Checkpoint::Checkpoint(std::shared_ptr<Group> group, const Mesh& mesh, State& state,
                        CheckpointOptions options)
     : Checkpoint(std::move(group), state, std::move(options)) {
-  guarded(*impl_->group, "Checkpoint::Checkpoint", [&] {
-    impl_->group->meet();
+  collective_call(*impl_->group, "Checkpoint::Checkpoint", [&] {
+    impl_->group->check_entry();
     require_mesh(*impl_->group, mesh);
   });
 }
@@ -375,7 +375,7 @@ Checkpoint& Checkpoint::operator=(Checkpoint&&) noexcept = default;
 
 std::string Checkpoint::save(const std::filesystem::path& prefix, const SaveOptions& options) {
   auto& self = *impl_;
-  return guarded_alone(*self.group, "Checkpoint::save", [&] {
+  return exclusive_call(*self.group, "Checkpoint::save", [&] {
     std::string path;
     self.save_next(prefix, [&](Engine& engine, const State& state) {
       path = engine.save(self.counter, state, options);
@@ -387,7 +387,7 @@ std::string Checkpoint::save(const std::filesystem::path& prefix, const SaveOpti
 
 SaveHandle Checkpoint::save_async(const std::filesystem::path& prefix, const SaveOptions& options) {
   auto& self = *impl_;
-  return guarded_alone(*self.group, "Checkpoint::save_async", [&] {
+  return exclusive_call(*self.group, "Checkpoint::save_async", [&] {
     std::optional<SaveHandle> handle;
     self.save_next(prefix, [&](Engine& engine, const State& state) {
       handle = engine.save_async(self.counter, state, options);
@@ -399,29 +399,29 @@ SaveHandle Checkpoint::save_async(const std::filesystem::path& prefix, const Sav
 
 bool Checkpoint::poll() {
   auto& self = *impl_;
-  return guarded_alone(*self.group, "Checkpoint::poll", [&] {
+  return exclusive_call(*self.group, "Checkpoint::poll", [&] {
     auto* engine = self.saving();
     if (!engine) return true;
     engine->advance(false);
     engine->throw_earlier_failure();
-    return engine->parts().flights.empty();
+    return engine->parts().pending_saves.empty();
   });
 }
 
 void Checkpoint::wait() {
   auto& self = *impl_;
-  guarded_alone(*self.group, "Checkpoint::wait", [&] {
+  exclusive_call(*self.group, "Checkpoint::wait", [&] {
     auto* engine = self.saving();
     if (!engine) return;
-    engine->settle();
+    engine->complete_pending();
     engine->throw_earlier_failure();
   });
 }
 
 std::string Checkpoint::write(const std::filesystem::path& prefix, const SaveOptions& options) {
   auto& self = *impl_;
-  return guarded_alone(*self.group, "Checkpoint::write", [&] {
-    self.group->meet();
+  return exclusive_call(*self.group, "Checkpoint::write", [&] {
+    self.group->check_entry();
     const auto whole = checked_prefix(*self.group, prefix);
     auto& engine = self.shared->use(self.single, self.user, whole, false, self.options);
     engine.call_before_save(0);

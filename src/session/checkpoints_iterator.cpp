@@ -106,17 +106,18 @@ struct CheckpointsIterator::Impl {
 
   // Rank 0.
   bool ends(Clock::time_point& begun) const {
-    if (options.stop && calling("IteratorOptions::stop", options.stop)) return true;
+    if (options.stop && call_user_code("IteratorOptions::stop", options.stop)) return true;
     if (!options.timeout_seconds || elapsed(begun) < *options.timeout_seconds) return false;
     if (!options.on_timeout) return true;
     begun = Clock::now();
-    return calling("IteratorOptions::on_timeout", options.on_timeout);
+    return call_user_code("IteratorOptions::on_timeout", options.on_timeout);
   }
 
   // Collective: all ranks sleep, instead of waiting for one that does.
   void wait(double seconds) const {
     if (options.wait) {
-      together(*group, [&] { calling("IteratorOptions::wait", [&] { options.wait(seconds); }); });
+      run_and_agree(
+          *group, [&] { call_user_code("IteratorOptions::wait", [&] { options.wait(seconds); }); });
     } else {
       std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
     }
@@ -130,9 +131,9 @@ CheckpointsIterator::CheckpointsIterator(std::shared_ptr<Group> group,
   auto& self = *impl_;
   self.group = CallGroup::of(std::move(group));
   self.options = std::move(options);
-  guarded(*self.group, "CheckpointsIterator::CheckpointsIterator", [&] {
-    self.group->meet();
-    self.directory = together(*self.group, [&] {
+  collective_call(*self.group, "CheckpointsIterator::CheckpointsIterator", [&] {
+    self.group->check_entry();
+    self.directory = run_and_agree(*self.group, [&] {
       const auto& o = self.options;
       for (const auto& [name, value] : {std::pair("min_interval_seconds", o.min_interval_seconds),
                                         std::pair("timeout_seconds", o.timeout_seconds.value_or(0)),
@@ -159,15 +160,16 @@ CheckpointsIterator& CheckpointsIterator::operator=(CheckpointsIterator&&) noexc
 
 std::optional<std::string> CheckpointsIterator::next() {
   auto& self = *impl_;
-  return guarded(*self.group, "CheckpointsIterator::next", [&]() -> std::optional<std::string> {
-    for (auto begun = Clock::now();;) {
-      self.group->meet();
-      auto [found, path, seconds] = self.look_together(begun);
-      if (found == Found::end) return std::nullopt;
-      if (found == Found::found) return std::move(path);
-      self.wait(seconds);
-    }
-  });
+  return collective_call(*self.group, "CheckpointsIterator::next",
+                         [&]() -> std::optional<std::string> {
+                           for (auto begun = Clock::now();;) {
+                             self.group->check_entry();
+                             auto [found, path, seconds] = self.look_together(begun);
+                             if (found == Found::end) return std::nullopt;
+                             if (found == Found::found) return std::move(path);
+                             self.wait(seconds);
+                           }
+                         });
 }
 
 }  // namespace cairn

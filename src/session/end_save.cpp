@@ -18,9 +18,9 @@
 #include "group/collectives.hpp"
 #include "session/elsewhere.hpp"
 #include "session/save/formats/save_format.hpp"
-#include "session/save/key_turns.hpp"
+#include "session/save/key_schedule.hpp"
 #include "session/save/writers/writer.hpp"
-#include "session/schedule/turns.hpp"
+#include "session/schedule/question_rounds.hpp"
 #include "store/commit/names.hpp"
 #include "store/directory/retention.hpp"
 
@@ -31,7 +31,7 @@ std::optional<Error> error_of(const std::exception_ptr& failure) {
   try {
     std::rethrow_exception(failure);
   } catch (...) {
-    return error_in_flight();
+    return error_pending();
   }
 }
 
@@ -52,8 +52,8 @@ Error with_step(const Error& error, const Draft* draft) {
 }
 
 // Collective. What any rank has found, on rank 0.
-void gather_not_finite(const Job& job, Flight& flight) {
-  auto& notes = flight.result.notes;
+void gather_not_finite(const Job& job, PendingSave& pending) {
+  auto& notes = pending.result.notes;
   if (!notes.looks) return;
   const auto all = reduce_to_root(*job.group, pack(notes.not_finite), [](auto low, auto high) {
     auto both = unpack<NotFiniteKeys>(low);
@@ -81,38 +81,38 @@ NotFinite after(const std::optional<NotFinite>& before, const NotFiniteKeys& now
 }  // namespace
 
 // The entries of all ranks, on rank 0.
-void Landing::merge(Flight& flight) {
-  auto& figures = flight.figures;
-  figures.bytes = bytes_of(flight.result.entries) - flight.result.frozen.shared_bytes;
-  figures.recycled_files = flight.result.notes.recycled_files;
-  gather_not_finite(job, flight);
+void Completion::merge(PendingSave& pending) {
+  auto& figures = pending.figures;
+  figures.bytes = bytes_of(pending.result.entries) - pending.result.frozen.shared_bytes;
+  figures.recycled_files = pending.result.notes.recycled_files;
+  gather_not_finite(job, pending);
   figures.peak_resident_bytes = peak_resident_bytes();
-  flight.result.joined = save_format_of(job).merge(*job.group, std::move(flight.result.entries),
-                                                   *flight.plan, figures);
-  flight.result.merged = true;
+  pending.result.joined = save_format_of(job).merge(*job.group, std::move(pending.result.entries),
+                                                    *pending.plan, figures);
+  pending.result.merged = true;
 }
 
 // Each rank gives their final names to the data files that it alone has written. So rank 0's work
 // does not grow with the number of ranks.
-void Landing::name_data(Flight& flight, const Job& as_written) {
-  auto& draft = flight.prepared->draft;
+void Completion::name_data(PendingSave& pending, const Job& as_written) {
+  auto& draft = pending.prepared->draft;
   if (!draft.names_data() || writer_of(as_written).writes_together()) return;
-  together(*job.group, [&] { draft.name(flight.result.data_files); });
+  run_and_agree(*job.group, [&] { draft.name(pending.result.data_files); });
   // Behind these are the files of dense tensors and of savers, which several ranks write.
-  draft.was_named(flight.plan->layout.shard_files);
+  draft.was_named(pending.plan->layout.shard_files);
 }
 
 // Rank 0. Completes metadata and figures from the directory and the clock, just before the commit.
-void Landing::make_ready(Flight& flight) const {
-  auto& figures = flight.figures;
-  const auto& notes = flight.result.notes;
-  flight.result.replaced = store.history().copy_of(flight.asked.step);
-  figures.files = flight.layout.data_files;
-  figures.total_seconds = seconds_since(flight.asked.at);
-  auto& meta = flight.prepared->meta;
-  if (flight.asked.background) {
+void Completion::make_ready(PendingSave& pending) const {
+  auto& figures = pending.figures;
+  const auto& notes = pending.result.notes;
+  pending.result.replaced = store.history().copy_of(pending.asked.step);
+  figures.files = pending.layout.data_files;
+  figures.total_seconds = seconds_since(pending.asked.at);
+  auto& meta = pending.prepared->meta;
+  if (pending.asked.background) {
     // The pending save before this one may have failed since, so the parent is asked for now.
-    if (!flight.asked.is_flush) meta.parent = store.history().parent_here();
+    if (!pending.asked.is_flush) meta.parent = store.history().parent_here();
   } else {
     figures.blocked_seconds = figures.total_seconds;
   }
@@ -121,28 +121,28 @@ void Landing::make_ready(Flight& flight) const {
     meta.not_finite = after(before ? before->not_finite : std::nullopt, notes.not_finite);
   }
   meta.statistics = figures;
-  meta.run = {ledger.before(), text_of(job.options.keep)};
+  meta.run = {save_log.before(), text_of(job.options.keep)};
 }
 
 // The verdict on the commit. What follows on rank 0 (tidy) is up to the caller of a blocking save,
 // and begins here otherwise.
-void Landing::finish(Flight& flight) {
-  const auto& prepared = *flight.prepared;
-  auto mine = error_of(std::exchange(flight.failure, nullptr));
+void Completion::finish(PendingSave& pending) {
+  const auto& prepared = *pending.prepared;
+  auto mine = error_of(std::exchange(pending.failure, nullptr));
   const bool volatile_commit = mine && mine->code() == Code::durability_unknown;
   const bool counts = job.root() && (!mine || volatile_commit);
   if (counts) try {
       store.history().apply_tidied();
-      store.committed(prepared, volatile_commit, flight.result.index, !flight.asked.is_flush);
-      if (turns && !volatile_commit && !flight.asked.is_flush) turns->committed();
-      if (flight.asked.pins) pin_flushed(prepared.draft.step());
-      if (flight.asked.background) {
-        tidy_in_background(flight, !volatile_commit);
+      store.committed(prepared, volatile_commit, pending.result.index, !pending.asked.is_flush);
+      if (rounds && !volatile_commit && !pending.asked.is_flush) rounds->committed();
+      if (pending.asked.pins) pin_flushed(prepared.draft.step());
+      if (pending.asked.background) {
+        tidy_in_background(pending, !volatile_commit);
       } else {
         store.tell(prepared.draft);
       }
     } catch (...) {
-      const auto error = error_in_flight();
+      const auto error = error_pending();
       if (!mine) mine = error;
     }
   try {
@@ -154,105 +154,106 @@ void Landing::finish(Flight& flight) {
 }
 
 // All ranks' tasks are done: the verdict on them, and what comes next.
-void Landing::land(Flight& flight) {
-  if (flight.result.merged) {
-    finish(flight);
-    flight.figures.total_seconds = seconds_since(flight.asked.at);
-    enter(flight);
-    return change(flight, SaveStage::committed);
+void Completion::complete(PendingSave& pending) {
+  if (pending.result.merged) {
+    finish(pending);
+    pending.figures.total_seconds = seconds_since(pending.asked.at);
+    enter(pending);
+    return change(pending, SaveStage::committed);
   }
-  land_bytes(flight, job);
-  if (job.root()) writing_.work_in_background(flight);
+  complete_bytes(pending, job);
+  if (job.root()) writing_.work_in_background(pending);
 }
 
-void Landing::land_bytes(Flight& flight, const Job& as_written) {
-  auto mine = error_of(std::exchange(flight.failure, nullptr));
-  if (!flight.prepared) try {
-      writing_.take_name(flight);
+void Completion::complete_bytes(PendingSave& pending, const Job& as_written) {
+  auto mine = error_of(std::exchange(pending.failure, nullptr));
+  if (!pending.prepared) try {
+      writing_.take_name(pending);
     } catch (...) {
-      mine = error_in_flight();
+      mine = error_pending();
     }
   // If the directory is another owner's now, no rank touches it, not even to name its data.
   if (!mine) try {
       store.check_owner();
     } catch (...) {
-      mine = error_in_flight();
+      mine = error_pending();
     }
   try {
     agree(*job.group, mine);
-    const Laps laps(flight.figures, trace.get(), Trace::Thread::caller, &StageSeconds::merge);
-    merge(flight);
-    name_data(flight, as_written);
+    const StageTimer timer(pending.figures, trace.get(), Trace::Thread::caller,
+                           &StageSeconds::merge);
+    merge(pending);
+    name_data(pending, as_written);
   } catch (const Error& error) {
-    give_up(error, flight.prepared ? &flight.prepared->draft : nullptr, false);
+    give_up(error, pending.prepared ? &pending.prepared->draft : nullptr, false);
   }
   if (!job.root()) return;
   try {
-    make_ready(flight);
+    make_ready(pending);
   } catch (...) {
-    flight.failure = std::current_exception();
+    pending.failure = std::current_exception();
   }
 }
 
-void Landing::advance(bool wait) {
-  while (!flights.empty()) {
-    auto& flight = flights.first();
-    if (wait) flight.handle->idle.wait(false);
-    std::int64_t busy = flights.is_busy();
-    calls().meet({&busy, 1});
+void Completion::advance(bool wait) {
+  while (!pending_saves.empty()) {
+    auto& pending = pending_saves.first();
+    if (wait) pending.handle->idle.wait(false);
+    std::int64_t busy = pending_saves.is_busy();
+    calls().check_entry({&busy, 1});
     if (busy > 0) return;
     std::optional<Error> failed;
     try {
-      land(flight);
+      complete(pending);
     } catch (const Error& error) {
       if (error.code() == Code::communication) throw;
       failed = error;
     }
     if (failed) {
-      failed = room_.make_room_for_next(*failed, flight.asked.step);
-      flight.handle->fail(*failed);
-      change(flight, SaveStage::failed);
+      failed = room_.make_room_for_next(*failed, pending.asked.step);
+      pending.handle->fail(*failed);
+      change(pending, SaveStage::failed);
       if (job.root()) {
-        store.save_failed(flight.asked.step, *failed);
+        store.save_failed(pending.asked.step, *failed);
         log(LogLevel::error,
-            cat("the asynchronous save of step ", flight.asked.step, " failed: ", failed->what()));
+            cat("the asynchronous save of step ", pending.asked.step, " failed: ", failed->what()));
       }
-      ledger.failed();
-      if (turns) turns->failed(flight.asked.step);
-      if (job.options.async.throw_failures) flights.remember(flight.asked.step, *failed);
+      save_log.failed();
+      if (rounds) rounds->failed(pending.asked.step);
+      if (job.options.async.throw_failures) pending_saves.remember(pending.asked.step, *failed);
       plans.forget();  // the long way looks at more
-      key_turns.begin_anew();
+      key_schedule.begin_anew();
     }
-    if (failed || flight.handle->stage == SaveStage::committed) flights.retire_first();
+    if (failed || pending.handle->stage == SaveStage::committed) pending_saves.retire_first();
   }
-  if (wait) flights.drain();
+  if (wait) pending_saves.drain();
   store.history().apply_tidied();
 }
 
 // Rank 0.
-void Landing::tidy_in_background(const Flight& flight, bool durable) {
-  const auto& draft = flight.prepared->draft;
+void Completion::tidy_in_background(const PendingSave& pending, bool durable) {
+  const auto& draft = pending.prepared->draft;
   // The file of dense tensors is never a recycled one: it is the last.
-  const auto& layout = flight.layout;
+  const auto& layout = pending.layout;
   const auto data_files = layout.dense_file < 0 ? layout.data_files : layout.dense_file;
-  auto tidies =
-      store.tidy_later(draft, data_files, durable,
-                       {flights.steps_but(draft.step()), flights.any_takes_waiting(draft.step())});
-  auto task = [this, sequence = flight.prepared->meta.sequence, step = draft.step(),
+  auto tidies = store.tidy_later(
+      draft, data_files, durable,
+      {pending_saves.steps_but(draft.step()), pending_saves.any_takes_waiting(draft.step())});
+  auto task = [this, sequence = pending.prepared->meta.sequence, step = draft.step(),
                tidies = std::move(tidies)] {
     SaveStatistics figures;
     figures.step = step;
-    Laps laps(figures, trace.get(), Trace::Thread::writer, &StageSeconds::tidy);
+    StageTimer timer(figures, trace.get(), Trace::Thread::writer, &StageSeconds::tidy);
     try {
       if (!tidies()) return;
     } catch (...) {  // the end of a job that is played in a test: its ranks see it elsewhere
       return;
     }
-    laps.end();
-    ledger.tidied(sequence, figures.seconds.tidy);
+    timer.end();
+    save_log.tidied(sequence, figures.seconds.tidy);
   };
   try {
-    flights.later(std::move(task));
+    pending_saves.later(std::move(task));
   } catch (const std::exception& error) {  // the next save tidies
     log(LogLevel::warning,
         cat("older checkpoints stay after step ", draft.step(), ": ", error.what()));
@@ -261,20 +262,20 @@ void Landing::tidy_in_background(const Flight& flight, bool durable) {
 
 // After all ranks have failed alike. `draft` is null if there was no memory even for the save's
 // name: then rank 0 does not know what to remove.
-Store::Withdrawn Landing::withdraw(const Draft* draft, bool committed, bool failed) {
+Store::Withdrawn Completion::withdraw(const Draft* draft, bool committed, bool failed) {
   auto done = static_cast<std::int64_t>(Store::Withdrawn::gone);
   if (job.root() && !committed) {
-    flights.drain();  // others are in the same directory
+    pending_saves.drain();  // others are in the same directory
     done = static_cast<std::int64_t>(Store::Withdrawn::stays);
     if (draft) done = static_cast<std::int64_t>(store.withdraw(*draft));
-    if (failed) store.spoil(flights.is_alone(draft));
+    if (failed) store.spoil(pending_saves.is_alone(draft));
   }
   job.group->all_reduce({&done, 1}, Group::Op::max);
   return static_cast<Store::Withdrawn>(done);
 }
 
 // Throws the error of a save that failed, when as much of it is removed as can be.
-void Landing::give_up(const Error& given, const Draft* draft, bool committed) {
+void Completion::give_up(const Error& given, const Draft* draft, bool committed) {
   const auto error = with_step(given, draft);
   if (error.code() == Code::communication || error.code() == Code::durability_unknown) {
     throw Error(error);
@@ -302,7 +303,7 @@ void Landing::give_up(const Error& given, const Draft* draft, bool committed) {
 }
 
 // Before retention, which might remove it. A failure is logged; who asked for the pin throws it.
-void Landing::pin_flushed(std::int64_t step) {
+void Completion::pin_flushed(std::int64_t step) {
   try {
     store.pin(step);
   } catch (const Error& error) {
@@ -310,35 +311,36 @@ void Landing::pin_flushed(std::int64_t step) {
   }
 }
 
-void Landing::enter(Flight& flight) {
-  const auto& meta = flight.prepared->meta;
-  auto at = flight.asked.at;
-  const bool is_flush = flight.asked.is_flush;
+void Completion::enter(PendingSave& pending) {
+  const auto& meta = pending.prepared->meta;
+  auto at = pending.asked.at;
+  const bool is_flush = pending.asked.is_flush;
   if (is_flush) {  // no step of the run, and as old as it is
     const auto age = now_seconds() - seconds_since(at) - meta.wall_time_seconds;
     at -= std::chrono::duration_cast<SaveTime::duration>(
         std::chrono::duration<double>(std::max(0.0, age)));
   }
   if (elsewhere) elsewhere->committed(meta, is_flush);
-  if (freezes(job)) frozen.committed(meta.sequence, std::move(flight.result.frozen));
-  ledger.committed(meta, flight.figures, at);
-  if (job.root()) log(LogLevel::info, line_of(flight.figures));
+  if (freezes(job)) frozen.committed(meta.sequence, std::move(pending.result.frozen));
+  save_log.committed(meta, pending.figures, at);
+  if (job.root()) log(LogLevel::info, line_of(pending.figures));
 }
 
 // When the manager ends, ranks can no longer agree. Each knows its own part only, so each reports
 // what failed on it.
-void Landing::tell_unfinished(Flight& flight, LogLevel level, const char* what) const noexcept try {
-  if (flight.handle->process != ::getpid() || flight.cancelled) return;
-  const auto save = cat(what, " of step ", flight.asked.step);
-  if (const auto failure = error_of(std::exchange(flight.failure, nullptr))) {
+void Completion::tell_unfinished(PendingSave& pending, LogLevel level,
+                                 const char* what) const noexcept try {
+  if (pending.handle->process != ::getpid() || pending.cancelled) return;
+  const auto save = cat(what, " of step ", pending.asked.step);
+  if (const auto failure = error_of(std::exchange(pending.failure, nullptr))) {
     const auto error = with_way_out(*failure,
                                     "Until another save commits, a restart may still "
                                     "complete it.");
     log(level, cat(save, " failed on rank ", job.rank(),
                    " when no call was left to throw it: ", error.what()));
-    flight.handle->fail(error);
-    flight.handle->stage = SaveStage::failed;
-  } else if (job.root() && !flight.result.merged) {
+    pending.handle->fail(error);
+    pending.handle->stage = SaveStage::failed;
+  } else if (job.root() && !pending.result.merged) {
     log(level, cat(save, " is not committed: the manager ended before that, without wait(). The ",
                    "next manager that saves in ", job.directory.string(),
                    " completes it, if the bytes of all ranks were written."));
@@ -347,12 +349,12 @@ void Landing::tell_unfinished(Flight& flight, LogLevel level, const char* what) 
 }
 
 // The stage, for the application.
-void Landing::change(Flight& flight, SaveStage stage) const {
-  flight.handle->stage = stage;
-  tell(SaveHandle(flight.handle));
+void Completion::change(PendingSave& pending, SaveStage stage) const {
+  pending.handle->stage = stage;
+  tell(SaveHandle(pending.handle));
 }
 
-void Landing::tell(const SaveHandle& handle) const {
+void Completion::tell(const SaveHandle& handle) const {
   if (!job.options.async.on_change) return;
   try {
     job.options.async.on_change(handle);

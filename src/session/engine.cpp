@@ -7,9 +7,9 @@
 #include "group/collectives.hpp"
 #include "session/open.hpp"
 #include "session/restore_steps.hpp"
-#include "session/save/key_turns.hpp"
+#include "session/save/key_schedule.hpp"
 #include "session/save_stages.hpp"
-#include "session/schedule/turns.hpp"
+#include "session/schedule/question_rounds.hpp"
 
 namespace cairn {
 
@@ -21,32 +21,32 @@ struct Engine::Impl {
   Job job;
   std::unique_ptr<Store> store = make_store(job, job.options.write.file_system.get());
   Plans plans{job};
-  KeyTurns key_turns{job.options.keep.keys};
+  KeySchedule key_schedule{job.options.keep.keys};
   Frozen frozen;
   std::unique_ptr<Trace> trace;
-  Ledger ledger;
-  std::unique_ptr<Turns> turns;
+  SaveLog save_log;
+  std::unique_ptr<QuestionRounds> rounds;
   Elsewhere* elsewhere = nullptr;
-  EngineParts parts{job,   *store, plans, key_turns, frozen,
-                    trace, ledger, turns, elsewhere, flights};
+  EngineParts parts{job,   *store,   plans,  key_schedule, frozen,
+                    trace, save_log, rounds, elsewhere,    pending_saves};
   Opening opening{parts, job};
   SaveStages stages{parts};
   Saves saves{parts, opening, stages};
   Restorer restorer{parts};
-  Flights flights{job};  // ends first: its tasks use what is above
+  PendingSaves pending_saves{job};  // ends first: its tasks use what is above
 };
 
 Engine::Engine(Job job) : impl_(std::make_unique<Impl>(std::move(job))) {}
 
 Engine::~Engine() {
   const auto& job = impl_->job;
-  auto& flights = impl_->flights;
-  flights.drain();
-  for (const auto& flight : flights.all()) {
-    if (flight->asked.is_flush) continue;  // who brought it has told of it
-    impl_->stages.landing.tell_unfinished(*flight, LogLevel::error, "the asynchronous save");
+  auto& pending_saves = impl_->pending_saves;
+  pending_saves.drain();
+  for (const auto& pending : pending_saves.all()) {
+    if (pending->asked.is_flush) continue;  // who brought it has told of it
+    impl_->stages.completion.tell_unfinished(*pending, LogLevel::error, "the asynchronous save");
   }
-  impl_->store->leave(!flights.empty());
+  impl_->store->leave(!pending_saves.empty());
   if (!impl_->trace) return;
   try {
     write_trace();
@@ -63,8 +63,8 @@ const EngineParts& Engine::parts() const { return impl_->parts; }
 SaveStages& Engine::stages() { return impl_->stages; }
 void Engine::go_by(Elsewhere* elsewhere) { impl_->elsewhere = elsewhere; }
 
-void Engine::meet() const {
-  if (impl_->flights.empty()) impl_->parts.calls().meet();
+void Engine::check_entry() const {
+  if (impl_->pending_saves.empty()) impl_->parts.calls().check_entry();
 }
 
 void Engine::open(bool may_only_restore) { impl_->opening.open(may_only_restore); }
@@ -72,29 +72,29 @@ void Engine::require_writable(const char* what) const { impl_->opening.require_w
 
 void Engine::begin_turns() {
   auto& store = *impl_->store;
-  impl_->turns = std::make_unique<Turns>(impl_->job, store.history().catalog(),
-                                         [&store] { store.check_owner(); });
+  impl_->rounds = std::make_unique<QuestionRounds>(impl_->job, store.history().catalog(),
+                                                   [&store] { store.check_owner(); });
 }
 
-void Engine::take_turn(bool of_save) {
-  auto& turns = *impl_->turns;
-  const auto& flights = impl_->flights;
-  const auto& ledger = impl_->ledger;
-  turns.begin_turn(of_save);
-  if (turns.hear(!flights.empty())) advance(false);
-  if (!turns.asks() && flights.empty()) return;
-  const bool in_flight = !flights.empty();
-  const bool busy = flights.is_busy();
-  if (impl_->job.root() && turns.knows_of() != ledger.count()) {
-    turns.learn(ledger.count(), ledger.statistics().last);
+void Engine::take_round(bool of_save) {
+  auto& rounds = *impl_->rounds;
+  const auto& pending_saves = impl_->pending_saves;
+  const auto& save_log = impl_->save_log;
+  rounds.begin_round(of_save);
+  if (rounds.hear(!pending_saves.empty())) advance(false);
+  if (!rounds.asks() && pending_saves.empty()) return;
+  const bool has_pending = !pending_saves.empty();
+  const bool busy = pending_saves.is_busy();
+  if (impl_->job.root() && rounds.knows_of() != save_log.count()) {
+    rounds.learn(save_log.count(), save_log.statistics().last);
   }
-  turns.ask(in_flight, busy);
+  rounds.ask(has_pending, busy);
 }
 
 void Engine::call_before_save(std::int64_t step) const {
   const auto& callbacks = impl_->job.options.hooks.before_save;
   for (std::size_t i = 0; i < callbacks.size(); ++i) {
-    together(*impl_->job.group, [&] {
+    run_and_agree(*impl_->job.group, [&] {
       try {
         callbacks[i](step);
       } catch (...) {
@@ -105,7 +105,7 @@ void Engine::call_before_save(std::int64_t step) const {
 }
 
 std::optional<State> Engine::leave_out(const State& state) const {
-  return impl_->key_turns.leave_out(*impl_->job.group, state);
+  return impl_->key_schedule.leave_out(*impl_->job.group, state);
 }
 
 std::string Engine::save(std::int64_t step, const State& given, const SaveOptions& options) {
@@ -118,8 +118,8 @@ SaveHandle Engine::save_async(std::int64_t step, const State& given, const SaveO
   return impl_->saves.run({step, given, options, true, call});
 }
 
-void Engine::advance(bool wait) { impl_->stages.landing.advance(wait); }
-void Engine::throw_earlier_failure() { impl_->flights.throw_earlier_failure(); }
+void Engine::advance(bool wait) { impl_->stages.completion.advance(wait); }
+void Engine::throw_earlier_failure() { impl_->pending_saves.throw_earlier_failure(); }
 
 std::optional<RestoreReport> Engine::restore_latest(State& state, const RestoreOptions& options) {
   return impl_->restorer.restore_latest(state, options);

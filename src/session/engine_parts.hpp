@@ -10,25 +10,25 @@ namespace cairn {
 
 class Store;
 class Elsewhere;
-class Flights;
+class PendingSaves;
 class Frozen;
-class KeyTurns;
-class Ledger;
+class KeySchedule;
+class SaveLog;
 class Plans;
 class Trace;
-class Turns;
+class QuestionRounds;
 
 struct EngineParts {
   const Job& job;
   Store& store;  // rank 0's
   Plans& plans;
-  KeyTurns& key_turns;
+  KeySchedule& key_schedule;
   Frozen& frozen;
   const std::unique_ptr<Trace>& trace;  // null: none is wanted
-  Ledger& ledger;
-  const std::unique_ptr<Turns>& turns;  // a manager's only
-  Elsewhere* const& elsewhere;          // null: checkpoints are in the directory alone
-  Flights& flights;
+  SaveLog& save_log;
+  const std::unique_ptr<QuestionRounds>& rounds;  // a manager's only
+  Elsewhere* const& elsewhere;                    // null: checkpoints are in the directory alone
+  PendingSaves& pending_saves;
 
   CallGroup& calls() const { return static_cast<CallGroup&>(*job.group); }
 };

@@ -10,7 +10,7 @@
 #include "base/text.hpp"
 #include "cairn/log.hpp"
 #include "group/collectives.hpp"
-#include "session/flights.hpp"
+#include "session/pending_saves.hpp"
 #include "session/restore/restore.hpp"
 #include "session/restore_steps.hpp"
 #include "store/contents/contents_reader.hpp"
@@ -53,12 +53,12 @@ std::optional<Error> RoomMaker::prove(std::int64_t step) {
 std::size_t RoomMaker::remove_surplus(std::int64_t step) {
   Group& group = *job.group;
   std::vector<std::int64_t> saving{step};
-  for (const auto other : flights.steps_but(step)) saving.push_back(other);
+  for (const auto other : pending_saves.steps_but(step)) saving.push_back(other);
   std::set<std::int64_t> tried;
   for (;;) {
-    const auto mine = together(group, [&] {
+    const auto mine = run_and_agree(group, [&] {
       if (!job.root()) return std::int64_t{-1};
-      flights.drain();  // a tidying may still be under way
+      pending_saves.drain();  // a tidying may still be under way
       store.history().apply_tidied();
       return store.step_to_prove(saving, tried).value_or(-1);
     });
@@ -73,7 +73,7 @@ std::size_t RoomMaker::remove_surplus(std::int64_t step) {
       if (is_damage(*problem) && job.root()) store.remember_damage(proved, *problem);
       continue;
     }
-    return broadcast_value(group, together(group, [&] {
+    return broadcast_value(group, run_and_agree(group, [&] {
                              return job.root() ? store.remove_surplus(proved, saving)
                                                : std::size_t{0};
                            }));

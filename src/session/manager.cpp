@@ -6,7 +6,7 @@
 #include "session/engine.hpp"
 #include "session/nodes/node_checkpoints.hpp"
 #include "session/objects.hpp"
-#include "session/schedule/turns.hpp"
+#include "session/schedule/question_rounds.hpp"
 #include "store/directory/marks.hpp"
 
 namespace cairn {
@@ -23,8 +23,8 @@ struct CheckpointManager::Impl {
     const auto& options = job.options;
     // Callbacks may do what ranks do together: before them ranks must know that they are in one
     // call.
-    if (!options.hooks.before_save.empty() || options.store.object_graph) engine.meet();
-    if (parts.turns->stop()) clear_way_for_last_save();
+    if (!options.hooks.before_save.empty() || options.store.object_graph) engine.check_entry();
+    if (parts.rounds->stop()) clear_way_for_last_save();
     engine.call_before_save(step);
   }
 
@@ -40,8 +40,8 @@ struct CheckpointManager::Impl {
   // What failed earlier must not cost the last save before a stop: its handle and the log have told
   // of it.
   void clear_way_for_last_save() {
-    engine.settle();  // nor is the last one to be skipped
-    if (parts.flights.take_earlier_failure() && job.root()) {
+    engine.complete_pending();  // nor is the last one to be skipped
+    if (parts.pending_saves.take_earlier_failure() && job.root()) {
       log(LogLevel::warning,
           "the failure of an earlier save is not thrown: the job stops, and saves");
     }
@@ -58,11 +58,11 @@ CheckpointManager::CheckpointManager(std::shared_ptr<Group> group, std::filesyst
                                      ManagerOptions options)
     : impl_(std::make_unique<Impl>(make_job(std::move(group), directory, options.name, options))) {
   auto& self = *impl_;
-  guarded(*self.job.group, "CheckpointManager::CheckpointManager", [&] {
-    self.engine.meet();
+  collective_call(*self.job.group, "CheckpointManager::CheckpointManager", [&] {
+    self.engine.check_entry();
     self.engine.open(true);
     if (self.nodes) self.nodes->open();
-    together(*self.job.group, [&] { self.engine.begin_turns(); });
+    run_and_agree(*self.job.group, [&] { self.engine.begin_turns(); });
     self.parts.calls().describe(
         cat(" of '", self.job.naming.name, "' in ", self.job.directory.string()));
   });
@@ -85,11 +85,11 @@ std::string CheckpointManager::save(std::int64_t step, const State& state,
                                     const SaveOptions& options) {
   auto& self = *impl_;
   Group& group = *self.job.group;
-  return guarded_alone(group, "CheckpointManager::save", [&] {
+  return exclusive_call(group, "CheckpointManager::save", [&] {
     self.begin_save(step);
     const auto other = self.as_stored(step, state);
     auto prefix = self.engine.save(step, other ? *other : state, options);
-    self.parts.turns->saved(step, false);
+    self.parts.rounds->saved(step, false);
     return prefix;
   });
 }
@@ -98,13 +98,13 @@ SaveHandle CheckpointManager::save_async(std::int64_t step, const State& state,
                                          const SaveOptions& options) {
   auto& self = *impl_;
   Group& group = *self.job.group;
-  return guarded_alone(group, "CheckpointManager::save_async", [&] {
+  return exclusive_call(group, "CheckpointManager::save_async", [&] {
     self.begin_save(step);
     const auto other = self.as_stored(step, state);
     auto handle = self.engine.save_async(step, other ? *other : state, options);
     // Skipped on all ranks or on none.
     if (handle.stage() != SaveStage::skipped) {
-      self.parts.turns->saved(step, handle.blocked_because().empty());
+      self.parts.rounds->saved(step, handle.blocked_because().empty());
     }
     return handle;
   });
@@ -112,19 +112,19 @@ SaveHandle CheckpointManager::save_async(std::int64_t step, const State& state,
 
 bool CheckpointManager::poll() {
   auto& self = *impl_;
-  return guarded_alone(*self.job.group, "CheckpointManager::poll", [&] {
+  return exclusive_call(*self.job.group, "CheckpointManager::poll", [&] {
     self.engine.advance(false);
     if (self.nodes) self.nodes->advance(false);
     self.engine.throw_earlier_failure();
-    return self.parts.flights.empty();
+    return self.parts.pending_saves.empty();
   });
 }
 
 void CheckpointManager::wait(Reach reach) {
   auto& self = *impl_;
   Group& group = *self.job.group;
-  guarded_alone(group, "CheckpointManager::wait", [&] {
-    self.engine.settle();
+  exclusive_call(group, "CheckpointManager::wait", [&] {
+    self.engine.complete_pending();
     if (self.nodes) self.nodes->advance(true);
     self.engine.throw_earlier_failure();
     if (!self.nodes) return;
@@ -139,17 +139,17 @@ void CheckpointManager::wait(Reach reach) {
 
 bool CheckpointManager::should_save(std::int64_t step) {
   auto& self = *impl_;
-  return guarded(*self.job.group, turn_call, [&] {
-    if (self.parts.turns->turn_is_over_for_save()) self.engine.take_turn(true);
-    return self.parts.turns->should_save(step);
+  return collective_call(*self.job.group, round_call, [&] {
+    if (self.parts.rounds->round_is_over_for_save()) self.engine.take_round(true);
+    return self.parts.rounds->should_save(step);
   });
 }
 
 std::optional<StopReason> CheckpointManager::should_stop() {
   auto& self = *impl_;
-  return guarded(*self.job.group, turn_call, [&] {
-    if (self.parts.turns->turn_is_over_for_stop()) self.engine.take_turn(false);
-    return self.parts.turns->stop();
+  return collective_call(*self.job.group, round_call, [&] {
+    if (self.parts.rounds->round_is_over_for_stop()) self.engine.take_round(false);
+    return self.parts.rounds->stop();
   });
 }
 
@@ -158,9 +158,9 @@ std::optional<StopReason> CheckpointManager::should_stop() {
 std::optional<RestoreReport> CheckpointManager::restore_latest(State& state,
                                                                const RestoreOptions& options) {
   auto& self = *impl_;
-  return guarded_alone(*self.job.group, "CheckpointManager::restore_latest", [&] {
-    self.engine.meet();
-    self.engine.settle();
+  return exclusive_call(*self.job.group, "CheckpointManager::restore_latest", [&] {
+    self.engine.check_entry();
+    self.engine.complete_pending();
     if (self.nodes) self.nodes->make_way();
     return self.engine.restore_latest(state, options);
   });
@@ -170,9 +170,9 @@ RestoreReport CheckpointManager::restore(std::int64_t step, State& state,
                                          const RestoreOptions& options) {
   auto& self = *impl_;
   Group& group = *self.job.group;
-  return guarded_alone(group, "CheckpointManager::restore", [&] {
-    self.engine.meet();
-    self.engine.settle();
+  return exclusive_call(group, "CheckpointManager::restore", [&] {
+    self.engine.check_entry();
+    self.engine.complete_pending();
     require_same(group, "the step", cat(step));
     if (self.nodes) self.nodes->make_way();
     return self.engine.restore(step, state, options);
@@ -186,9 +186,9 @@ const std::filesystem::path& CheckpointManager::directory() const { return impl_
 CheckpointContents CheckpointManager::open(std::int64_t step) {
   auto& self = *impl_;
   Group& group = *self.job.group;
-  return guarded(group, "CheckpointManager::open", [&] {
-    self.engine.meet();
-    self.engine.settle();
+  return collective_call(group, "CheckpointManager::open", [&] {
+    self.engine.check_entry();
+    self.engine.complete_pending();
     require_same(group, "the step", cat(step));
     try {
       return tell_contents(self.job, self.job.prefix(step));
@@ -206,9 +206,9 @@ CheckpointContents CheckpointManager::open(std::int64_t step) {
 std::vector<StepInfo> CheckpointManager::steps() {
   auto& self = *impl_;
   const Job& job = self.job;
-  return guarded(*job.group, "CheckpointManager::steps", [&] {
-    self.engine.meet();
-    self.engine.settle();
+  return collective_call(*job.group, "CheckpointManager::steps", [&] {
+    self.engine.check_entry();
+    self.engine.complete_pending();
     const auto message = from_root(*job.group, [&] {
       self.store.look_again();
       auto& catalog = self.store.history().catalog();
@@ -233,14 +233,14 @@ std::vector<StepInfo> CheckpointManager::steps() {
 void CheckpointManager::pin(std::int64_t step) {
   auto& self = *impl_;
   Group& group = *self.job.group;
-  guarded(group, "CheckpointManager::pin", [&] {
-    self.engine.meet();
-    self.engine.settle();
+  collective_call(group, "CheckpointManager::pin", [&] {
+    self.engine.check_entry();
+    self.engine.complete_pending();
     self.engine.require_writable("pin");
     require_same(group, "the step", cat(step));
     if (self.nodes) self.nodes->bring_step_home(step);
-    self.engine.settle();  // whoever removes what is older holds the lock of the pins
-    together(group, [&] {
+    self.engine.complete_pending();  // whoever removes what is older holds the lock of the pins
+    run_and_agree(group, [&] {
       if (self.job.root()) self.store.pin(step);
     });
   });
@@ -249,12 +249,12 @@ void CheckpointManager::pin(std::int64_t step) {
 void CheckpointManager::unpin(std::int64_t step) {
   auto& self = *impl_;
   Group& group = *self.job.group;
-  guarded(group, "CheckpointManager::unpin", [&] {
-    self.engine.meet();
-    self.engine.settle();
+  collective_call(group, "CheckpointManager::unpin", [&] {
+    self.engine.check_entry();
+    self.engine.complete_pending();
     self.engine.require_writable("unpin");
     require_same(group, "the step", cat(step));
-    together(group, [&] {
+    run_and_agree(group, [&] {
       if (self.job.root()) self.store.unpin(step);
     });
   });
@@ -263,15 +263,15 @@ void CheckpointManager::unpin(std::int64_t step) {
 void CheckpointManager::mark(std::int64_t step, StepMark mark) {
   auto& self = *impl_;
   Group& group = *self.job.group;
-  guarded(group, "CheckpointManager::mark", [&] {
-    self.engine.meet();
-    self.engine.settle();
+  collective_call(group, "CheckpointManager::mark", [&] {
+    self.engine.check_entry();
+    self.engine.complete_pending();
     self.engine.require_writable("mark");
     require_same(group, "the step and its mark",
                  cat(step, " ", words(mark)[static_cast<std::size_t>(mark)]));
     if (self.nodes) self.nodes->bring_step_home(step);
-    self.engine.settle();
-    together(group, [&] {
+    self.engine.complete_pending();
+    run_and_agree(group, [&] {
       if (self.job.root()) self.store.mark(step, mark);
     });
   });
@@ -281,9 +281,9 @@ std::vector<RetentionDecision> CheckpointManager::preview_retention(
     std::optional<std::int64_t> next_step, const SaveOptions& next) {
   auto& self = *impl_;
   Group& group = *self.job.group;
-  return guarded(group, "CheckpointManager::preview_retention", [&] {
-    self.engine.meet();
-    self.engine.settle();
+  return collective_call(group, "CheckpointManager::preview_retention", [&] {
+    self.engine.check_entry();
+    self.engine.complete_pending();
     require_same(group, "the step", next_step ? cat(*next_step) : "none");
     const auto message = from_root(
         group, [&] { return pack(self.store.preview_retention(next_step, next.metric)); });
@@ -294,9 +294,9 @@ std::vector<RetentionDecision> CheckpointManager::preview_retention(
 // -- figures --------------------------------------------------------------------------------------
 
 Statistics CheckpointManager::statistics() const {
-  auto all = impl_->parts.ledger.statistics();
-  all.pool_bytes = impl_->parts.flights.pool().bytes();
-  all.pool_most_bytes = impl_->parts.flights.pool().most_bytes();
+  auto all = impl_->parts.save_log.statistics();
+  all.pool_bytes = impl_->parts.pending_saves.pool().bytes();
+  all.pool_most_bytes = impl_->parts.pending_saves.pool().most_bytes();
   return all;
 }
 

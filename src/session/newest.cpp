@@ -28,9 +28,9 @@ std::optional<std::string> latest_checkpoint(const std::shared_ptr<Group>& group
                                              std::shared_ptr<io::FileSystem> file_system) {
   if (!group) throw Error(Code::invalid_argument, "the group of latest_checkpoint is null");
   const auto calls = CallGroup::of(group);
-  return guarded(*calls, "latest_checkpoint", [&]() -> std::optional<std::string> {
-    calls->meet();
-    const auto whole = together(*calls, [&] { return checked_directory(directory); });
+  return collective_call(*calls, "latest_checkpoint", [&]() -> std::optional<std::string> {
+    calls->check_entry();
+    const auto whole = run_and_agree(*calls, [&] { return checked_directory(directory); });
     require_same(*calls, "the directory", whole.string());
     const auto found = from_root(*calls, [&] {
       return newest_by_state_file({file_system, whole});

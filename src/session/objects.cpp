@@ -15,7 +15,7 @@
 #include "model/graph_index.hpp"
 #include "model/keys.hpp"
 #include "model/object_path.hpp"
-#include "model/seen_state.hpp"
+#include "model/refreshed_state.hpp"
 #include "session/save/resolve_save.hpp"
 
 namespace cairn {
@@ -69,7 +69,7 @@ struct Keys {
 };
 
 // Rank-private items are nobody's objects: no TensorFlow program could bind them all.
-std::set<std::string> private_keys(const Group& group, const SeenState& state) {
+std::set<std::string> private_keys(const Group& group, const RefreshedState& state) {
   std::set<std::string> keys;
   for (const auto& [key, tensor] : state.tensors()) {
     if (tensor.unresolved && tensor.unresolved->kind == Unresolved::Kind::rank_private) {
@@ -80,7 +80,7 @@ std::set<std::string> private_keys(const Group& group, const SeenState& state) {
 }
 
 // Local: where each tensor of this rank goes. The keys of `outside` stay as they are.
-Keys choose_keys(const SeenState& state, const std::set<std::string>& outside) {
+Keys choose_keys(const RefreshedState& state, const std::set<std::string>& outside) {
   const auto& notes = state.objects();
   std::optional<GraphIndex> index;
   if (notes.graph) index.emplace(*notes.graph);
@@ -118,7 +118,7 @@ Keys choose_keys(const SeenState& state, const std::set<std::string>& outside) {
 
 // What is described goes with its tensor. Paths of groups stay; what this rank does not know is a
 // tensor of another one.
-Descriptions move_descriptions(const SeenState& given, const SeenState& state,
+Descriptions move_descriptions(const RefreshedState& given, const RefreshedState& state,
                                const std::vector<std::string>& stored) {
   Descriptions moved{given.descriptions().attributes, {}};
   if (given.descriptions().by_key.empty()) return moved;
@@ -206,7 +206,7 @@ struct Made {
   std::string counter_key;  // empty: no counter is added
 };
 
-Made make(const SeenState& state, Everything all, bool wants_counter) {
+Made make(const RefreshedState& state, Everything all, bool wants_counter) {
   Made made;
   if (const auto& carried = state.objects().graph) {
     std::set<std::string_view> attributes;
@@ -246,11 +246,11 @@ Made make(const SeenState& state, Everything all, bool wants_counter) {
 
 State with_object_graph(Group& group, const State& given, std::optional<std::int64_t> save_counter,
                         RowPlans* plans) {
-  const SeenState seen(given);
+  const RefreshedState seen(given);
   const auto resolved = resolve(group, seen, plans, nullptr);
   const auto& state = resolved ? *resolved : seen;
   Keys keys;
-  const auto carried = together(group, [&] {
+  const auto carried = run_and_agree(group, [&] {
     const auto& graph = state.objects().graph;
     const auto bytes = graph ? bundle::encode_object_graph(*graph) : "";
     keys = choose_keys(state, private_keys(group, seen));
@@ -259,7 +259,7 @@ State with_object_graph(Group& group, const State& given, std::optional<std::int
   });
   require_same(group, "the object graph that the state carries", carried);
   const auto all = reduce_to_root(group, std::move(keys.message), join_messages);
-  return together(group, [&] {
+  return run_and_agree(group, [&] {
     State stored;
     const auto& names = state.objects().names;
     stored.store(state.storage());
@@ -269,7 +269,7 @@ State with_object_graph(Group& group, const State& given, std::optional<std::int
       const auto named = names.find(key);
       if (named != names.end()) stored.name(keys.stored[i], named->second);
     }
-    SeenState::describe(stored, keys.descriptions);
+    RefreshedState::describe(stored, keys.descriptions);
     if (group.rank() != 0) return stored;
     auto made = make(state, read_messages(all), save_counter.has_value());
     if (!made.counter_key.empty()) {

@@ -7,8 +7,8 @@
 #include "base/text.hpp"
 #include "cairn/log.hpp"
 #include "group/collectives.hpp"
+#include "session/save/agree_on_save.hpp"
 #include "session/save/plans.hpp"
-#include "session/save/settle_save.hpp"
 #include "session/save_stages.hpp"
 #include "store/commit/sequences.hpp"
 #include "store/contents/format.hpp"
@@ -21,7 +21,7 @@ namespace {
 
 // How many comparisons of replicas have gone before. Each opening begins a block of sequences: it
 // counts as one turn, as each save does.
-std::int64_t replica_turns(const std::vector<CatalogEntry>& catalog) {
+std::int64_t replica_rounds(const std::vector<CatalogEntry>& catalog) {
   std::int64_t most = 0;
   for (const auto& entry : catalog) {
     most = std::max(most, entry.save.sequence / commit::sequence_block +
@@ -44,8 +44,8 @@ std::vector<std::string> tell_not_completed(const Job& job, const Error& why) {
 }  // namespace
 
 void Opening::open(bool may_only_restore) {
-  settle_options(job_);
-  settle_save(job_);
+  agree_on_options(job_);
+  agree_on_save(job_);
   try {
     enter_directory();
   } catch (const Error& error) {
@@ -58,7 +58,7 @@ void Opening::open(bool may_only_restore) {
 void Opening::enter_directory() {
   Group& group = *job.group;
   std::int64_t renames = 1;
-  together(group, [&] {
+  run_and_agree(group, [&] {
     store.set_policy(policy_of(job));
     if (job.root()) renames = store.take();
   });
@@ -75,15 +75,16 @@ void Opening::enter_directory() {
   Recovered found;
   if (writes) found = store.recover(job.readers());
   if (!writes && reads_only_) {
-    found.not_completed = together(group, [&] { return tell_not_completed(job, *reads_only_); });
+    found.not_completed =
+        run_and_agree(group, [&] { return tell_not_completed(job, *reads_only_); });
   }
   const auto sizes = find_sizes_of_steps(job, job.readers());
-  together(group, [&] {
+  run_and_agree(group, [&] {
     if (job.root()) {
       tell_removed(job, found);
       store.begin(std::move(found), sizes);
     }
-    plans.begin(replica_turns(store.history().catalog()));
+    plans.begin(replica_rounds(store.history().catalog()));
   });
 }
 
@@ -98,7 +99,7 @@ void Opening::become_reader(const Error& why) {
     if (error.code() == Code::not_found) throw Error(why);  // there is nothing to be restored
     throw;
   }
-  together(*job.group, [&] {
+  run_and_agree(*job.group, [&] {
     const auto there = store.history().choices();
     const bool any = !there.steps.empty() || !there.passed.empty() || elsewhere != nullptr;
     if (job.root() && !any) throw Error(why);

@@ -277,7 +277,7 @@ struct ByName {
     member(cat(group_name, name), value);
   }
   template <class T>
-  void settled(const char* name, T& value) {
+  void validated(const char* name, T& value) {
     member(cat(group_name, name), value);
   }
   template <class T>

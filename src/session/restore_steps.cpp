@@ -9,10 +9,10 @@
 #include "group/collectives.hpp"
 #include "session/restore/left_over.hpp"
 #include "session/restore/restore.hpp"
-#include "session/save/key_turns.hpp"
-#include "session/save/measure.hpp"
+#include "session/save/key_schedule.hpp"
+#include "session/save/save_log.hpp"
 #include "session/schedule/earlier_end.hpp"
-#include "session/schedule/turns.hpp"
+#include "session/schedule/question_rounds.hpp"
 #include "store/contents/contents_reader.hpp"
 #include "store/contents/format.hpp"
 #include "store/directory/marks.hpp"
@@ -27,7 +27,7 @@ bool is_damage(const Error& error) {
 // state and half of another is no state.
 void require_overwritten(const Job& job, const Touched& failed, const Touched& touched,
                          const RestoreReport& report) {
-  together(*job.group, [&] {
+  run_and_agree(*job.group, [&] {
     const auto refuse = [&](const std::string& what) {
       throw Error(Code::data_loss, cat(report.prefix, " has no ", what),
                   "a newer, damaged checkpoint had it, so that it now holds what was not proved",
@@ -108,10 +108,10 @@ RestoreReport Restorer::restore_step(std::int64_t step, State& state, const Rest
   }
   if (elsewhere) elsewhere->went_back_to(contents.meta ? contents.meta->sequence : -1);
   if (job.root() && contents.meta) {
-    ledger.went_back_to(*contents.meta, saved_after(store, contents.meta->sequence));
+    save_log.went_back_to(*contents.meta, saved_after(store, contents.meta->sequence));
   }
-  if (turns) turns->restored(step);
-  key_turns.begin_anew();
+  if (rounds) rounds->restored(step);
+  key_schedule.begin_anew();
   return report;
 }
 
@@ -225,13 +225,13 @@ RestoreChoices Restorer::choose() {
 // Which steps earlier runs have restored in vain. Of the owner; rank 0.
 void Restorer::look_at_earlier_runs() {
   const auto tries = job.options.restore.tries;
-  auto* runs = tries > 0 && turns ? turns->runs() : nullptr;
+  auto* runs = tries > 0 && rounds ? rounds->runs() : nullptr;
   if (!runs) return;
   auto& before = runs->before();
   auto& catalog = store.history().catalog();
   std::int64_t newest = 0;
   for (const auto& entry : catalog) newest = std::max(newest, entry.save.sequence);
-  if (!runs->is_under_way()) settle_restored(job, before, newest);
+  if (!runs->is_under_way()) resolve_restored(job, before, newest);
   for (const auto& entry : catalog) {
     if (entry.mark == StepMark::good) before.in_vain.erase(entry.save.sequence);
   }
@@ -245,7 +245,8 @@ void Restorer::look_at_earlier_runs() {
 
 // Adds checkpoints that were restored in vain and that only the nodes have. Rank 0.
 void Restorer::add_those_elsewhere(RestoreChoices& choices) {
-  const auto* runs = elsewhere && job.options.restore.tries > 0 && turns ? turns->runs() : nullptr;
+  const auto* runs =
+      elsewhere && job.options.restore.tries > 0 && rounds ? rounds->runs() : nullptr;
   if (!runs) return;
   for (const auto& [sequence, one] : runs->history().in_vain) {
     if (!one.passed_over || choices.whole.contains(sequence)) continue;
@@ -258,7 +259,7 @@ void Restorer::add_those_elsewhere(RestoreChoices& choices) {
 // Durable before the application goes on: a run that dies at once would otherwise leave no trace.
 // Whether the restore counts as in vain depends on how this run ends. Local.
 void Restorer::note_restored(std::int64_t step) {
-  auto* runs = job.options.restore.tries > 0 && turns ? turns->runs() : nullptr;
+  auto* runs = job.options.restore.tries > 0 && rounds ? rounds->runs() : nullptr;
   const auto& history = store.history();
   if (!runs || history.head() <= 0) return;  // another program's
   runs->restored({history.head(), step, history.last_number(), {}, slurm_start()});

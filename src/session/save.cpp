@@ -1,7 +1,7 @@
 // One save, from the call to the committed checkpoint: blocking or behind the application's back,
 // the first or one like the last.
 //
-//   settle    what is in flight moves on; before a blocking save it lands
+//   advance   pending saves move on; before a blocking save they complete
 //   plan      who writes what, and where: the last plan, where no rank's state has another form
 //   prepare   number, name, temp directory; where ranks have agreed on number and name by a sum,
 //             each writer makes the directory if it is not there
@@ -16,8 +16,8 @@
 //   tidy      what the save replaced and what retention lets go; in the background, the state file
 //
 // What ranks do together happens in calls of the application; what a rank does alone happens there
-// too, or in the queue of Flights. From the end of all ranks' records on, a restart completes the
-// save without any of these calls.
+// too, or in the queue of PendingSaves. From the end of all ranks' records on, a restart completes
+// the save without any of these calls.
 #include "session/save_stages.hpp"
 
 #include <utility>
@@ -28,9 +28,9 @@
 #include "io/limited.hpp"
 #include "session/elsewhere.hpp"
 #include "session/open.hpp"
-#include "session/save/key_turns.hpp"
+#include "session/save/key_schedule.hpp"
 #include "session/save/writers/writer.hpp"
-#include "session/schedule/turns.hpp"
+#include "session/schedule/question_rounds.hpp"
 
 namespace cairn {
 
@@ -51,11 +51,11 @@ SaveHandle Saves::run(const SaveRequest& request) {
     opening_.own_after_all();
     return run_as_asked(request);
   } catch (const Error& error) {
-    key_turns.begin_anew();
+    key_schedule.begin_anew();
     if (job.root() && error.code() != Code::communication) store.save_failed(request.step, error);
     throw;
   } catch (...) {
-    key_turns.begin_anew();
+    key_schedule.begin_anew();
     throw;
   }
 }
@@ -72,21 +72,21 @@ SaveHandle Saves::run_as_asked(const SaveRequest& request) {
     elsewhere->make_way();
   }
 
-  // settle
-  if (!background) stages_.landing.advance(true);
-  flights.throw_earlier_failure_instead_of(step);
+  // advance
+  if (!background) stages_.completion.advance(true);
+  pending_saves.throw_earlier_failure_instead_of(step);
   if (background && !stages_.planning.make_way()) {
-    ledger.skipped();
+    save_log.skipped();
     return done_handle(step, "", SaveStage::skipped);
   }
-  flights.throw_earlier_failure_instead_of(step);
-  Attempt attempt(ledger);
+  pending_saves.throw_earlier_failure_instead_of(step);
+  Attempt attempt(save_log);
   call.way = std::chrono::steady_clock::now();
   std::string why = background ? writer_of(job).why_blocking() : "";
   while (why.empty()) try {
       if (auto handle = try_save(request, attempt, why)) return *handle;
     } catch (const Error& error) {
-      if (error.code() != Code::no_space || flights.throws_earlier()) throw;
+      if (error.code() != Code::no_space || pending_saves.throws_earlier()) throw;
       deadline.reset();  // it says how long a save may take, not how long what it needs first
       if (const auto still = stages_.room.make_room(error, step)) throw Error(*still);
       deadline.emplace(job.options.write.storage_limit_seconds);
@@ -100,108 +100,109 @@ std::optional<SaveHandle> Saves::try_save(const SaveRequest& request, Attempt& a
                                           std::string& why) {
   const auto& [step, given, options, background, call] = request;
   // plan
-  const SeenState seen(given, seen_memory_);
+  const RefreshedState seen(given, seen_memory_);
   auto planned = stages_.planning.plan(request, seen);
   const auto& state = planned.resolved ? *planned.resolved : seen;
-  auto made = flights.make(step, background, call);
-  auto& flight = *made;
+  auto made = pending_saves.make(step, background, call);
+  auto& pending = *made;
   if (trace) trace->add("wait", step, Trace::Thread::caller, call.at, call.way);
-  Laps laps(flight.figures, trace.get(), Trace::Thread::caller, &StageSeconds::plan, call.way);
-  flight.plan = planned.plan;
-  flight.layout = planned.plan->layout;
-  flight.id = planned.id;
-  flight.asked.metric = options.metric;
-  flight.asked.left_out = key_turns.left_out();
-  flight.asked.descriptions = planned.descriptions;
-  flight.figures.plan_reused = planned.again;
-  flight.figures.replica_bytes = planned.plan->replica_bytes;
-  if (job.root()) flight.figures.gap_bytes = bytes_of_gaps(*planned.plan->gaps);
-  if (flight.id) {
-    flight.sequence = flight.id->sequence;
-    flights.reserve_again(flight);
+  StageTimer timer(pending.figures, trace.get(), Trace::Thread::caller, &StageSeconds::plan,
+                   call.way);
+  pending.plan = planned.plan;
+  pending.layout = planned.plan->layout;
+  pending.id = planned.id;
+  pending.asked.metric = options.metric;
+  pending.asked.left_out = key_schedule.left_out();
+  pending.asked.descriptions = planned.descriptions;
+  pending.figures.plan_reused = planned.again;
+  pending.figures.replica_bytes = planned.plan->replica_bytes;
+  if (job.root()) pending.figures.gap_bytes = bytes_of_gaps(*planned.plan->gaps);
+  if (pending.id) {
+    pending.sequence = pending.id->sequence;
+    pending_saves.reserve_again(pending);
   } else if (background) {
-    why = flights.reserve(flight, state);
+    why = pending_saves.reserve(pending, state);
     if (!why.empty()) return std::nullopt;
   }
-  if (!flight.id) prepare(flight, request);
+  if (!pending.id) prepare(pending, request);
 
-  const bool compares = flight.plan->replicas.any && !planned.again;
-  auto handle = background ? go_on_behind(std::move(made), state, compares, laps, attempt)
-                           : save_now(std::move(made), state, compares, laps, attempt);
-  key_turns.saved();
+  const bool compares = pending.plan->replicas.any && !planned.again;
+  auto handle = background ? go_on_behind(std::move(made), state, compares, timer, attempt)
+                           : save_now(std::move(made), state, compares, timer, attempt);
+  key_schedule.saved();
   return handle;
 }
 
-void Saves::prepare(Flight& flight, const SaveRequest& request) {
+void Saves::prepare(PendingSave& pending, const SaveRequest& request) {
   const bool may_overwrite = job.options.overwrite || request.options.overwrite;
-  auto& [draft, meta] = flight.prepared.emplace(
-      stages_.planning.prepare(flight, leaves_records(request), may_overwrite));
-  flight.sequence = meta.sequence;
-  stages_.writing.tell_meta(flight);
-  flight.result.notes.looks = job.options.restore.finite;
-  draft.note_into(flight.result.notes);
-  flight.handle->take(draft.prefix().string());
+  auto& [draft, meta] = pending.prepared.emplace(
+      stages_.planning.prepare(pending, leaves_records(request), may_overwrite));
+  pending.sequence = meta.sequence;
+  stages_.writing.tell_meta(pending);
+  pending.result.notes.looks = job.options.restore.finite;
+  draft.note_into(pending.result.notes);
+  pending.handle->take(draft.prefix().string());
   store.history().place(meta, job.naming.numbered);
 }
 
 // Copy and compare; the rest happens behind the application's back.
-SaveHandle Saves::go_on_behind(std::unique_ptr<Flight>&& made, const SeenState& state,
-                               bool compares, Laps& laps, Attempt& attempt) {
-  auto& [room, writing, landing, planning] = stages_;
-  auto& flight = *made;
+SaveHandle Saves::go_on_behind(std::unique_ptr<PendingSave>&& made, const RefreshedState& state,
+                               bool compares, StageTimer& timer, Attempt& attempt) {
+  auto& [room, writing, completion, planning] = stages_;
+  auto& pending = *made;
   try {
-    writing.copy(flight, state, compares, laps);
+    writing.copy(pending, state, compares, timer);
   } catch (const Error& error) {
-    if (flight.id) throw;  // nobody has made anything of it
-    landing.give_up(error, &flight.prepared->draft, false);
+    if (pending.id) throw;  // nobody has made anything of it
+    completion.give_up(error, &pending.prepared->draft, false);
   }
-  plans.end_turn();
-  SaveHandle handle(flight.handle);
-  flights.add(std::move(made));
-  laps.end();
+  plans.end_round();
+  SaveHandle handle(pending.handle);
+  pending_saves.add(std::move(made));
+  timer.end();
   attempt.done();
-  landing.change(flight, SaveStage::captured);
-  writing.work_in_background(flight);
-  flight.figures.blocked_seconds = seconds_since(flight.asked.at);
+  completion.change(pending, SaveStage::captured);
+  writing.work_in_background(pending);
+  pending.figures.blocked_seconds = seconds_since(pending.asked.at);
   return handle;
 }
 
-SaveHandle Saves::save_now(std::unique_ptr<Flight>&& made, const SeenState& state, bool compares,
-                           Laps& laps, Attempt& attempt) {
-  auto& [room, writing, landing, planning] = stages_;
-  auto& flight = *made;
+SaveHandle Saves::save_now(std::unique_ptr<PendingSave>&& made, const RefreshedState& state,
+                           bool compares, StageTimer& timer, Attempt& attempt) {
+  auto& [room, writing, completion, planning] = stages_;
+  auto& pending = *made;
   // write, compare, record, merge
-  laps.next(&StageSeconds::write);
+  timer.next(&StageSeconds::write);
   try {
-    writing.write(flight, state, compares);
-    plans.end_turn();
-    laps.next(&StageSeconds::merge);
-    landing.merge(flight);
-    landing.name_data(flight, job);
+    writing.write(pending, state, compares);
+    plans.end_round();
+    timer.next(&StageSeconds::merge);
+    completion.merge(pending);
+    completion.name_data(pending, job);
   } catch (const Error& error) {
-    landing.give_up(error, &flight.prepared->draft, false);
+    completion.give_up(error, &pending.prepared->draft, false);
   }
 
   // commit, tidy
-  laps.next(&StageSeconds::commit);
+  timer.next(&StageSeconds::commit);
   if (job.root()) {
     try {
-      landing.make_ready(flight);
-      writing.publish(flight);
+      completion.make_ready(pending);
+      writing.publish(pending);
     } catch (...) {
-      flight.failure = std::current_exception();
+      pending.failure = std::current_exception();
     }
   }
-  landing.finish(flight);
-  laps.next(&StageSeconds::tidy);
-  flight.figures.total_seconds = seconds_since(flight.asked.at);
-  if (job.root()) store.tidy(&flight.prepared->draft);
-  laps.end();
+  completion.finish(pending);
+  timer.next(&StageSeconds::tidy);
+  pending.figures.total_seconds = seconds_since(pending.asked.at);
+  if (job.root()) store.tidy(&pending.prepared->draft);
+  timer.end();
   attempt.done();
-  flight.figures.blocked_seconds = seconds_since(flight.asked.at);
-  landing.enter(flight);
-  SaveHandle handle(flight.handle);
-  flights.retire(std::move(made));
+  pending.figures.blocked_seconds = seconds_since(pending.asked.at);
+  completion.enter(pending);
+  SaveHandle handle(pending.handle);
+  pending_saves.retire(std::move(made));
   return handle;
 }
 
@@ -210,19 +211,19 @@ SaveHandle Saves::save_now(std::unique_ptr<Flight>&& made, const SeenState& stat
 // after the last one before a stop it would not be there to save again.
 bool Saves::leaves_records(const SaveRequest& request) const {
   return request.background || !request.call.why_blocking.empty() ||
-         job.options.write.part_records || !job.atomic_rename || (turns && turns->stop());
+         job.options.write.part_records || !job.atomic_rename || (rounds && rounds->stop());
 }
 
 // Blocking after all: asynchronous saves cannot serve this.
 SaveHandle Saves::run_blocking(const SaveRequest& request, const std::string& why) {
-  if (job.root() && flights.take_first_block()) {
+  if (job.root() && pending_saves.take_first_block()) {
     log(LogLevel::warning, cat("save_async saves before it returns: ", why));
   }
   request.call.why_blocking = why;
   auto call = request.call;
   auto prefix = run_as_asked({request.step, request.given, request.options, false, call}).prefix();
   auto handle = done_handle(request.step, std::move(prefix), SaveStage::committed, why);
-  stages_.landing.tell(handle);
+  stages_.completion.tell(handle);
   return handle;
 }
 

@@ -9,9 +9,9 @@
 #include "cairn/async.hpp"
 #include "cairn/log.hpp"
 #include "cairn/options.hpp"
-#include "model/seen_state.hpp"
+#include "model/refreshed_state.hpp"
 #include "session/engine_parts.hpp"
-#include "session/flights.hpp"
+#include "session/pending_saves.hpp"
 #include "session/save/plans.hpp"
 
 namespace cairn {
@@ -27,12 +27,12 @@ struct SaveRequest {
   SaveCall& call;
 };
 
-struct Planned {
+struct PlannedSave {
   std::shared_ptr<SavePlan> plan;
   std::shared_ptr<const Descriptions> descriptions = nullptr;
   bool again = false;  ///< it is the last save's
   std::optional<DraftId> id = std::nullopt;
-  std::optional<SeenState> resolved =
+  std::optional<RefreshedState> resolved =
       std::nullopt;  ///< nothing: the state is saved as it was given
 };
 
@@ -68,71 +68,72 @@ class Writing : EngineParts {
 
   // Collective, the caller's thread. Write, compare and record of a blocking save; and the copy of
   // one behind the application's back, with its comparison.
-  void write(Flight&, const SeenState&, bool compares);
-  void copy(Flight&, const SeenState&, bool compares, Laps&);
+  void write(PendingSave&, const RefreshedState&, bool compares);
+  void copy(PendingSave&, const RefreshedState&, bool compares, StageTimer&);
 
-  /// Local. Hands the flight's next task to the queue, unless it has failed already: either way it
-  /// becomes idle, and ranks find out together.
-  void work_in_background(Flight&);
+  /// Local. Hands the pending save's next task to the queue, unless it has failed already: either
+  /// way it becomes idle, and ranks find out together.
+  void work_in_background(PendingSave&);
 
   // Local, any thread.
   /// A save on whose numbers ranks have agreed gets its name.
-  void take_name(Flight&) const;
+  void take_name(PendingSave&) const;
   /// What the application says of the checkpoint.
-  void tell_meta(Flight&) const;
-  void record(Flight&) const;
-  void publish(Flight&);  ///< rank 0
+  void tell_meta(PendingSave&) const;
+  void record(PendingSave&) const;
+  void publish(PendingSave&);  ///< rank 0
 
  private:
-  void write_frozen(Flight&, const SeenState&);  // local
-  void work_on(Flight&);
-  void write_copy(Flight&) const;
+  void write_frozen(PendingSave&, const RefreshedState&);  // local
+  void work_on(PendingSave&);
+  void write_copy(PendingSave&) const;
 };
 
 /// Verdict, merge, commit, tidy (end_save.cpp); or the end of a save without these.
-class Landing : EngineParts {
+class Completion : EngineParts {
  public:
-  Landing(const EngineParts& parts, Writing& writing, RoomMaker& room)
+  Completion(const EngineParts& parts, Writing& writing, RoomMaker& room)
       : EngineParts(parts), writing_(writing), room_(room) {}
 
-  /// Moves saves in flight on as far as all ranks' tasks are done; or waits for these.
+  /// Moves pending saves on as far as all ranks' tasks are done; or waits for these.
   void advance(bool wait);
 
-  void merge(Flight&);
-  void name_data(Flight&, const Job& as_written);
-  void make_ready(Flight&) const;  ///< local, rank 0
+  void merge(PendingSave&);
+  void name_data(PendingSave&, const Job& as_written);
+  void make_ready(PendingSave&) const;  ///< local, rank 0
   /// All of these, of a save behind the application's back.
-  void land_bytes(Flight&, const Job& as_written);
-  void finish(Flight&);
-  void enter(Flight&);  ///< local: it counts
+  void complete_bytes(PendingSave&, const Job& as_written);
+  void finish(PendingSave&);
+  void enter(PendingSave&);  ///< local: it counts
 
   Store::Withdrawn withdraw(const Draft*, bool committed, bool failed = true);
   [[noreturn]] void give_up(const Error&, const Draft*, bool committed);
 
   // Local. For the application:
-  void change(Flight&, SaveStage) const;
+  void change(PendingSave&, SaveStage) const;
   void tell(const SaveHandle&) const;
-  void tell_unfinished(Flight&, LogLevel, const char* what) const noexcept;
+  void tell_unfinished(PendingSave&, LogLevel, const char* what) const noexcept;
 
  private:
-  void land(Flight&);
-  void tidy_in_background(const Flight&, bool durable);  // rank 0
-  void pin_flushed(std::int64_t step);                   // rank 0
+  void complete(PendingSave&);
+  void tidy_in_background(const PendingSave&, bool durable);  // rank 0
+  void pin_flushed(std::int64_t step);                        // rank 0
 
   Writing& writing_;
   RoomMaker& room_;
 };
 
-/// Settle, plan, prepare (begin_save.cpp).
+/// Advance, plan, prepare (begin_save.cpp).
 class Planning : EngineParts {
  public:
-  Planning(const EngineParts& parts, Landing& landing) : EngineParts(parts), landing_(landing) {}
+  Planning(const EngineParts& parts, Completion& completion)
+      : EngineParts(parts), completion_(completion) {}
 
   /// Deals with a save whose bytes are still on their way; whether a new one may begin.
   bool make_way();
-  Planned plan(const SaveRequest&, const SeenState&);
+  PlannedSave plan(const SaveRequest&, const RefreshedState&);
   /// `origin`: of a save that was elsewhere, whose number and place in the history it keeps.
-  Prepared prepare(const Flight&, bool records, bool may_overwrite,
+  Prepared prepare(const PendingSave&, bool records, bool may_overwrite,
                    const CheckpointMeta* origin = nullptr);
   /// Rank 0, local: the sequence of the checkpoint that a save which begins now goes on from, and
   /// of its ancestors in the directory the last.
@@ -140,23 +141,26 @@ class Planning : EngineParts {
   std::int64_t parent_at_home() const;
 
  private:
-  PlanSum ask_for_plan(const SaveRequest&, const SeenState&, bool quick);
+  PlanSum ask_for_plan(const SaveRequest&, const RefreshedState&, bool quick);
   bool is_quick(const SavePlan&, std::int64_t step) const;
   void offer_draft(PlanSum&);  // rank 0
-  Sharding settle_policy(const SaveOptions&);
+  Sharding agree_on_policy(const SaveOptions&);
   void require_step(std::int64_t step, const SaveOptions&) const;
 
-  Landing& landing_;
+  Completion& completion_;
 };
 
 /// For saves of the application, and for who brings one from elsewhere.
 struct SaveStages {
   explicit SaveStages(const EngineParts& parts)
-      : room(parts), writing(parts), landing(parts, writing, room), planning(parts, landing) {}
+      : room(parts),
+        writing(parts),
+        completion(parts, writing, room),
+        planning(parts, completion) {}
 
   RoomMaker room;
   Writing writing;
-  Landing landing;
+  Completion completion;
   Planning planning;
 };
 
@@ -171,18 +175,20 @@ class Saves : EngineParts {
  private:
   /// Nothing: it is to block, and why.
   std::optional<SaveHandle> try_save(const SaveRequest&, Attempt&, std::string& why);
-  void prepare(Flight&, const SaveRequest&);
-  // These take the flight when nothing can fail any more: until then their caller's laps are its.
-  SaveHandle go_on_behind(std::unique_ptr<Flight>&&, const SeenState&, bool compares, Laps&,
-                          Attempt&);
-  SaveHandle save_now(std::unique_ptr<Flight>&&, const SeenState&, bool compares, Laps&, Attempt&);
+  void prepare(PendingSave&, const SaveRequest&);
+  // These take the pending save when nothing can fail any more: until then their caller's stage
+  // timer are its.
+  SaveHandle go_on_behind(std::unique_ptr<PendingSave>&&, const RefreshedState&, bool compares,
+                          StageTimer&, Attempt&);
+  SaveHandle save_now(std::unique_ptr<PendingSave>&&, const RefreshedState&, bool compares,
+                      StageTimer&, Attempt&);
   SaveHandle run_as_asked(const SaveRequest&);
   SaveHandle run_blocking(const SaveRequest&, const std::string& why);
   bool leaves_records(const SaveRequest&) const;  // local
 
   Opening& opening_;
   SaveStages& stages_;
-  SeenState::Memory seen_memory_;
+  RefreshedState::Memory seen_memory_;
 };
 
 }  // namespace cairn

@@ -103,13 +103,13 @@ std::string sharded_save(const std::shared_ptr<Group>& given, const Mesh& mesh,
                          const std::vector<LocalTensor>& tensors, const ShardedOptions& options) {
   require_group(given);
   const auto group = CallGroup::of(given);
-  return guarded(*group, "sharded_save", [&] {
-    group->meet();
+  return collective_call(*group, "sharded_save", [&] {
+    group->check_entry();
     require_mesh(*group, mesh);
     const auto prefix = checked_prefix(*group, file_prefix);
     const auto state =
-        together(*group, [&] { return state_of(tensor_names, shape_and_slices, tensors); });
-    const auto all = together(*group, [&] { return engine_options(options); });
+        run_and_agree(*group, [&] { return state_of(tensor_names, shape_and_slices, tensors); });
+    const auto all = run_and_agree(*group, [&] { return engine_options(options); });
     std::string saved;
     {
       auto job = make_job(group, prefix.parent_path(),
@@ -135,17 +135,17 @@ RestoreReport sharded_restore(const std::shared_ptr<Group>& given, const Mesh& m
                               const ShardedOptions& options) {
   require_group(given);
   const auto group = CallGroup::of(given);
-  return guarded(*group, "sharded_restore", [&] {
-    group->meet();
+  return collective_call(*group, "sharded_restore", [&] {
+    group->check_entry();
     require_mesh(*group, mesh);
     const auto prefix = checked_prefix(*group, file_prefix);
     auto state =
-        together(*group, [&] { return state_of(tensor_names, shape_and_slices, tensors); });
-    const auto all = together(*group, [&] { return engine_options(options); });
+        run_and_agree(*group, [&] { return state_of(tensor_names, shape_and_slices, tensors); });
+    const auto all = run_and_agree(*group, [&] { return engine_options(options); });
     auto job = make_job(group, prefix.parent_path(),
                         commit::Naming(prefix.filename().string(), false), all);
-    settle_nodes(job);
-    settle_io_ranks(job);
+    agree_on_nodes(job);
+    agree_on_io_ranks(job);
     return restore_state(job, share_index(job, prefix), state, options.restore);
   });
 }

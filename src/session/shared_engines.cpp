@@ -7,7 +7,7 @@
 #include "base/mutex.hpp"
 #include "base/text.hpp"
 #include "group/collectives.hpp"
-#include "session/flights.hpp"
+#include "session/pending_saves.hpp"
 #include "session/save/plans.hpp"
 
 namespace cairn {
@@ -50,7 +50,7 @@ struct SettingsText {
     any(name, value);
   }
   template <class T>
-  void settled(const char* name, const T& value) {
+  void validated(const char* name, const T& value) {
     any(name, value);
   }
   template <class T>
@@ -99,15 +99,15 @@ Engine& SharedEngines::use(std::shared_ptr<EngineSlot>& held, std::uint64_t user
       cat(is_numbered ? "numbered " : "single ",
           static_cast<const void*>(options.write.file_system.get()), ' ', prefix.string());
   std::optional<Plans::Comparisons> before;
-  const auto settle = [&](Engine& engine) {
+  const auto complete = [&](Engine& engine) {
     before = engine.parts().plans.comparisons();
-    engine.settle();
-    engine.parts().flights.throw_earlier_failure_instead_of(-1);
+    engine.complete_pending();
+    engine.parts().pending_saves.throw_earlier_failure_instead_of(-1);
   };
   if (held && held->key != key) {
     const auto left = std::move(held);
     held.reset();
-    if (left->engine) settle(*left->engine);
+    if (left->engine) complete(*left->engine);
   }
   if (!held) held = slot(key);
   auto& slot = *held;
@@ -116,7 +116,7 @@ Engine& SharedEngines::use(std::shared_ptr<EngineSlot>& held, std::uint64_t user
   std::array<std::int64_t, 2> counts{!slot.engine, slot.settings != settings};
   group_->all_reduce(counts, Group::Op::sum);
   const auto [missing, differing] = counts;
-  if (missing == 0 && differing > 0) settle(*slot.engine);
+  if (missing == 0 && differing > 0) complete(*slot.engine);
   if (missing > 0 || differing > 0) {
     slot.engine.reset();
     group_->barrier();  // rank 0 has given the directory up

@@ -30,9 +30,9 @@ class SharedEngines {
   std::uint64_t new_user() { return ++users_; }
 
   /// Collective. The engine for checkpoints of this prefix, numbered or not, which `held` then
-  /// keeps; what it kept before is left, saves in flight landed. An engine that was opened with
-  /// other options is closed, and opened anew with these. Throws what opening throws, and the
-  /// failure of a save in flight.
+  /// keeps; what it kept before is left, after its pending saves completed. An engine that was
+  /// opened with other options is closed, and opened anew with these. Throws what opening throws,
+  /// and the failure of a pending save.
   Engine& use(std::shared_ptr<EngineSlot>& held, std::uint64_t user, const io::Path& prefix,
               bool is_numbered, const ManagerOptions&);
 

@@ -15,11 +15,11 @@ namespace cairn {
 namespace {
 
 // Whole files that this rank alone has written.
-void note_files(Flight& flight, const std::vector<StoredTensor>& entries) {
+void note_files(PendingSave& pending, const std::vector<StoredTensor>& entries) {
   int last = -1;  // they come file by file
   for (const auto& entry : entries) {
     const int file = entry.slices.front().file;
-    if (file != std::exchange(last, file)) flight.result.data_files.insert(file);
+    if (file != std::exchange(last, file)) pending.result.data_files.insert(file);
   }
 }
 
@@ -29,25 +29,25 @@ void append(std::vector<StoredTensor>& to, std::vector<StoredTensor>& from) {
 }
 
 // Whoever has the handle knows of a failure before ranks have met.
-void end_task(const Flight& flight) noexcept {
+void end_task(const PendingSave& pending) noexcept {
   try {
-    if (const auto error = error_of(flight.failure)) flight.handle->fail(*error);
-  } catch (...) {  // for those who land it
+    if (const auto error = error_of(pending.failure)) pending.handle->fail(*error);
+  } catch (...) {  // for those who complete it
   }
-  become_idle(flight);
+  become_idle(pending);
 }
 
 }  // namespace
 
 // Write, compare and record of a blocking save: bytes go from the application's memory, over
 // other ranks where these write them. Checksums of replicas come from writing.
-void Writing::write(Flight& flight, const SeenState& state, bool compares) {
+void Writing::write(PendingSave& pending, const RefreshedState& state, bool compares) {
   Group& group = *job.group;
   const auto& writer = writer_of(job);
-  auto& plan = *flight.plan;
-  const auto& layout = flight.layout;
-  auto& [draft, meta] = *flight.prepared;
-  auto begun = save_format_of(job).begin(job, state, draft, meta, plan, flight.layout);
+  auto& plan = *pending.plan;
+  const auto& layout = pending.layout;
+  auto& [draft, meta] = *pending.prepared;
+  auto begun = save_format_of(job).begin(job, state, draft, meta, plan, pending.layout);
   auto runs = write_dense(job, state, plan.dense, layout.dense_file, begun.structure, draft);
   std::vector<StoredTensor> entries;
   if (layout.shard_files > 0) {
@@ -57,16 +57,16 @@ void Writing::write(Flight& flight, const SeenState& state, bool compares) {
   const auto gather_and_record = [&] {
     append(entries, runs);
     append(entries, begun.entries);
-    flight.result.entries = std::move(entries);
-    record(flight);
+    pending.result.entries = std::move(entries);
+    record(pending);
   };
-  const auto checksums = together(group, [&, &draft = draft] {
+  const auto checksums = run_and_agree(group, [&, &draft = draft] {
     auto alone = writer.write_alone(job, state, plan.local, layout, draft);
-    note_files(flight, alone);
-    if (for_others) note_files(flight, entries);
+    note_files(pending, alone);
+    if (for_others) note_files(pending, entries);
     append(entries, alone);
-    write_frozen(flight, state);
-    append(entries, flight.result.entries);
+    write_frozen(pending, state);
+    append(entries, pending.result.entries);
     if (!compares) {
       gather_and_record();
       return std::vector<std::uint32_t>();
@@ -77,18 +77,18 @@ void Writing::write(Flight& flight, const SeenState& state, bool compares) {
   });
   if (!compares) return;
   plans.compare(state, plan.replicas, checksums, draft.prefix().string());
-  together(group, gather_and_record);
+  run_and_agree(group, gather_and_record);
 }
 
 // The files of this rank's frozen tensors, and their entries. No thread of ours has them to write:
 // most saves share them, and a copy of them would be the largest part of what is copied.
-void Writing::write_frozen(Flight& flight, const SeenState& state) {
-  const auto& plan = *flight.plan;
-  auto& result = flight.result;
+void Writing::write_frozen(PendingSave& pending, const RefreshedState& state) {
+  const auto& plan = *pending.plan;
+  auto& result = pending.result;
   result.frozen =
-      frozen.write(job, state, plan.frozen, flight.layout.first_frozen, flight.prepared->draft);
+      frozen.write(job, state, plan.frozen, pending.layout.first_frozen, pending.prepared->draft);
   for (const auto& file : result.frozen.files) {
-    note_files(flight, file.entries);
+    note_files(pending, file.entries);
     result.entries.insert(result.entries.end(), file.entries.begin(), file.entries.end());
   }
 }
@@ -96,143 +96,146 @@ void Writing::write_frozen(Flight& flight, const SeenState& state) {
 // The copy of an asynchronous save, and its comparison. Where nothing has been made of the save
 // yet, ranks exchange no message but dense tensors and what io ranks write for others: what goes
 // wrong waits for the verdict.
-void Writing::copy(Flight& flight, const SeenState& state, bool compares, Laps& laps) {
-  auto& plan = *flight.plan;
+void Writing::copy(PendingSave& pending, const RefreshedState& state, bool compares,
+                   StageTimer& timer) {
+  auto& plan = *pending.plan;
   const auto copy_dense = [&] {
     if (plan.dense.bytes == 0) return;
     const auto behind = static_cast<std::size_t>(plan.capture.layout().shard_bytes);
-    flight.copy.runs = capture_dense(job, state, plan.dense, flight.copy.memory.subspan(behind));
+    pending.copy.runs = capture_dense(job, state, plan.dense, pending.copy.memory.subspan(behind));
   };
   const auto copy_shards = [&] {
-    flight.copy.sent = plan.capture.copy(job, state, plan.local.strings, flight.copy.memory);
+    pending.copy.sent = plan.capture.copy(job, state, plan.local.strings, pending.copy.memory);
   };
-  if (flight.id) {
-    laps.next(&StageSeconds::capture);
+  if (pending.id) {
+    timer.next(&StageSeconds::capture);
     copy_dense();
     try {
       copy_shards();
     } catch (...) {
-      error_in_flight();  // what may not be told as an Error goes on
-      flight.failure = std::current_exception();
+      error_pending();  // what may not be told as an Error goes on
+      pending.failure = std::current_exception();
     }
     return;
   }
-  auto& [draft, meta] = *flight.prepared;
-  flight.result.entries =
-      save_format_of(job).begin(job, state, draft, meta, plan, flight.layout).entries;
-  laps.next(&StageSeconds::capture);
-  together(*job.group, [&] {
+  auto& [draft, meta] = *pending.prepared;
+  pending.result.entries =
+      save_format_of(job).begin(job, state, draft, meta, plan, pending.layout).entries;
+  timer.next(&StageSeconds::capture);
+  run_and_agree(*job.group, [&] {
     copy_shards();
-    write_frozen(flight, state);
+    write_frozen(pending, state);
   });
   copy_dense();
   if (!compares) return;
-  const auto checksums = together(
+  const auto checksums = run_and_agree(
       *job.group, [&] { return replica_checksums(state, plan.replicas, plan.local.strings, {}); });
   plans.compare(state, plan.replicas, checksums, draft.prefix().string());
 }
 
-// Hands the flight's next task to the queue, unless it has failed already: either way it becomes
-// idle, and ranks find out together.
-void Writing::work_in_background(Flight& flight) {
-  flight.handle->idle = false;
-  if (flight.failure) {
-    flight.copy.held = {};
-    return end_task(flight);
+// Hands the pending save's next task to the queue, unless it has failed already: either way it
+// becomes idle, and ranks find out together.
+void Writing::work_in_background(PendingSave& pending) {
+  pending.handle->idle = false;
+  if (pending.failure) {
+    pending.copy.held = {};
+    return end_task(pending);
   }
   try {
     // No more than a std::function holds without an allocation.
-    flights.later([this, &flight] {
+    pending_saves.later([this, &pending] {
       const io::Deadline deadline(job.options.write.storage_limit_seconds);
       try {
-        work_on(flight);
+        work_on(pending);
       } catch (...) {
-        flight.failure = std::current_exception();
+        pending.failure = std::current_exception();
       }
-      end_task(flight);
+      end_task(pending);
     });
   } catch (...) {  // not taken: other ranks wait for this one's verdict
-    flight.failure = std::current_exception();
-    flight.copy.held = {};
-    end_task(flight);
+    pending.failure = std::current_exception();
+    pending.copy.held = {};
+    end_task(pending);
   }
 }
 
-void Writing::work_on(Flight& flight) {
-  if (flight.result.merged) {
-    const Laps laps(flight.figures, trace.get(), Trace::Thread::writer, &StageSeconds::commit);
-    publish(flight);
+void Writing::work_on(PendingSave& pending) {
+  if (pending.result.merged) {
+    const StageTimer timer(pending.figures, trace.get(), Trace::Thread::writer,
+                           &StageSeconds::commit);
+    publish(pending);
   } else {
-    write_copy(flight);
+    write_copy(pending);
   }
 }
 
 // Any thread. Write and record of an asynchronous save.
-void Writing::write_copy(Flight& flight) const {
-  const Laps laps(flight.figures, trace.get(), Trace::Thread::writer, &StageSeconds::write);
-  const auto held = std::move(flight.copy.held);
-  const auto& layout = flight.layout;
-  if (!flight.prepared) {
-    take_name(flight);
+void Writing::write_copy(PendingSave& pending) const {
+  const StageTimer timer(pending.figures, trace.get(), Trace::Thread::writer, &StageSeconds::write);
+  const auto held = std::move(pending.copy.held);
+  const auto& layout = pending.layout;
+  if (!pending.prepared) {
+    take_name(pending);
     if (job.root()) {
-      store.look_before(flight.prepared->draft, layout.total_bytes);
+      store.look_before(pending.prepared->draft, layout.total_bytes);
     }
-    if (job.root() || layout.writer >= 0) flight.prepared->draft.make_place();
+    if (job.root() || layout.writer >= 0) pending.prepared->draft.make_place();
   }
-  const auto& draft = flight.prepared->draft;
+  const auto& draft = pending.prepared->draft;
   // Several ranks may write a file of dense tensors, which is made anew.
   if (job.root() && layout.dense_file >= 0) {
     store.remove_untaken(draft, layout.dense_file, layout.data_files);
   }
-  const auto& plan = *flight.plan;
-  auto out = plan.capture.outgoing(flight.copy.memory, plan.local.strings, flight.copy.sent);
-  write_files(draft, out, &flight.cancelled);
-  if (!flight.cancelled) plan.capture.check(out, flight.copy.sent);
-  note_files(flight, out.entries);
-  append(flight.result.entries, out.entries);
-  if (!flight.copy.runs.empty()) {
-    auto runs = write_runs(draft, plan.dense, flight.copy.runs, layout.dense_file);
-    append(flight.result.entries, runs);
+  const auto& plan = *pending.plan;
+  auto out = plan.capture.outgoing(pending.copy.memory, plan.local.strings, pending.copy.sent);
+  write_files(draft, out, &pending.cancelled);
+  if (!pending.cancelled) plan.capture.check(out, pending.copy.sent);
+  note_files(pending, out.entries);
+  append(pending.result.entries, out.entries);
+  if (!pending.copy.runs.empty()) {
+    auto runs = write_runs(draft, plan.dense, pending.copy.runs, layout.dense_file);
+    append(pending.result.entries, runs);
   }
-  if (flight.cancelled) return;
-  record(flight);
-  flight.handle->stage = SaveStage::written;
+  if (pending.cancelled) return;
+  record(pending);
+  pending.handle->stage = SaveStage::written;
 }
 
 // Any thread.
-void Writing::record(Flight& flight) const {
-  const auto& [draft, meta] = *flight.prepared;
-  if (draft.leaves_records()) leave_record(job, draft, meta, flight.layout, flight.result.entries);
+void Writing::record(PendingSave& pending) const {
+  const auto& [draft, meta] = *pending.prepared;
+  if (draft.leaves_records())
+    leave_record(job, draft, meta, pending.layout, pending.result.entries);
 }
 
 // Any thread: a save on whose numbers ranks have agreed gets its name.
-void Writing::take_name(Flight& flight) const {
-  auto id = flight.id.value();
-  id.slot = flight.slot;
-  Prepared prepared{store.join(id), meta_of_save(job, id, flight.plan->sharding)};
-  flight.result.notes.looks = job.options.restore.finite;
-  prepared.draft.note_into(flight.result.notes);
-  flight.handle->take(prepared.draft.prefix().string());
-  flight.prepared = std::move(prepared);
-  tell_meta(flight);
+void Writing::take_name(PendingSave& pending) const {
+  auto id = pending.id.value();
+  id.slot = pending.slot;
+  Prepared prepared{store.join(id), meta_of_save(job, id, pending.plan->sharding)};
+  pending.result.notes.looks = job.options.restore.finite;
+  prepared.draft.note_into(pending.result.notes);
+  pending.handle->take(prepared.draft.prefix().string());
+  pending.prepared = std::move(prepared);
+  tell_meta(pending);
 }
 
 // What the application says of the checkpoint. Descriptions may be long: who seals it has them, and
 // one of the records.
-void Writing::tell_meta(Flight& flight) const {
-  auto& meta = flight.prepared->meta;
-  meta.metric = flight.asked.metric;
-  meta.thinned = flight.asked.left_out;
-  if (flight.asked.application) meta.application = *flight.asked.application;
-  if (!job.root() && flight.layout.writer != 0) return;
-  meta.descriptions = *flight.asked.descriptions;
-  meta.gaps = *flight.plan->gaps;
+void Writing::tell_meta(PendingSave& pending) const {
+  auto& meta = pending.prepared->meta;
+  meta.metric = pending.asked.metric;
+  meta.thinned = pending.asked.left_out;
+  if (pending.asked.application) meta.application = *pending.asked.application;
+  if (!job.root() && pending.layout.writer != 0) return;
+  meta.descriptions = *pending.asked.descriptions;
+  meta.gaps = *pending.plan->gaps;
 }
 
 // Rank 0, any thread.
-void Writing::publish(Flight& flight) {
-  flight.result.index = store.publish(*flight.prepared, flight.layout.data_files,
-                                      std::move(flight.result.joined), flight.result.replaced);
+void Writing::publish(PendingSave& pending) {
+  pending.result.index = store.publish(*pending.prepared, pending.layout.data_files,
+                                       std::move(pending.result.joined), pending.result.replaced);
 }
 
 }  // namespace cairn

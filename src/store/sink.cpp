@@ -38,7 +38,7 @@ void Sink::begin(StoredTensor& entry) {
     end_ = 0;
   }
   crc_ = stored_crc_ = 0;
-  look_ = draft_->not_finite() ? FiniteLook(entry.dtype) : FiniteLook();
+  look_ = draft_->not_finite() ? FiniteCheck(entry.dtype) : FiniteCheck();
   encoding_ = encodes(entry) ? layout_encodes_ : nullptr;
   slice.codec = encoding_ ? encoding_->codec : Codec::none;
   slice.offset = encoding_ ? entry_begin(end_) : entry_begin(end_, slice.raw_bytes);

@@ -51,7 +51,7 @@ class Sink {
   std::vector<std::byte> gathered_;  // the last of it, not yet written
   std::size_t most_gathered_;
   std::uint32_t crc_ = 0;  // of what was appended to the piece
-  FiniteLook look_;        // at it
+  FiniteCheck look_;       // at it
   // Of a piece that is encoded; null: it is not.
   const Encoding* encoding_ = nullptr;
   std::vector<std::byte> encoded_;  // a chunk of it

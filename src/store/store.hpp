@@ -54,8 +54,8 @@ class Store {
   virtual void let_go() = 0;
   /// Throws busy when there is another owner by now. Any thread.
   virtual void check_owner() const = 0;
-  /// Before the end. What saves in flight need stays, for the next owner to complete them.
-  virtual void leave(bool in_flight) = 0;
+  /// Before the end. What pending saves need stays, for the next owner to complete them.
+  virtual void leave(bool has_pending) = 0;
 
   // -- what is there ------------------------------------------------------------------------------
   const History& history() const { return history_; }

@@ -55,7 +55,7 @@ class Fibres {
   /// Of the C++ runtime: exceptions that are being handled, and how many are in flight.
   struct Exceptions {
     void* caught;
-    unsigned int in_flight;
+    unsigned int has_pending;
   };
 
   static void begin(unsigned high, unsigned low);

@@ -139,7 +139,7 @@ std::string convert_checkpoint(const OpenCheckpoint& source, const Address& dest
     state.describe(source->meta->descriptions.attributes);
     for (const auto& [key, said] : source->meta->descriptions.by_key) state.describe(key, said);
   }
-  const auto access = together(*options.group(), [&] { return source.access(); });
+  const auto access = run_and_agree(*options.group(), [&] { return source.access(); });
   return store_state(state, source->meta.value_or(CheckpointMeta{}),
                      no_more_open(destination, access), options);
 }

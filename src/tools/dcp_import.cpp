@@ -123,7 +123,7 @@ class Archive {
  private:
   std::shared_ptr<io::File> file_;
   const torch::StoredArchive& place_;
-  torch::ArchivePlace directory_;
+  torch::ArchiveExtent directory_;
   std::vector<torch::ArchiveMember> members_;
 };
 
@@ -358,7 +358,7 @@ std::string import_dcp(const Address& source, const Address& destination, const 
   std::int64_t total = 0, done = 0;
   Mutex mutex;
   auto& group = *options.group();
-  const auto import = together(group, [&] {
+  const auto import = run_and_agree(group, [&] {
     return std::make_unique<const Import>(source, under, group, [&](std::int64_t bytes) {
       const MutexLock lock(mutex);
       done = std::min(total, done + bytes * group.size());
@@ -366,7 +366,7 @@ std::string import_dcp(const Address& source, const Address& destination, const 
     });
   });
   total = import->bytes();
-  const auto access = together(group, [&] {
+  const auto access = run_and_agree(group, [&] {
     std::vector<Address> all;
     for (const auto& name : source.list()) all.push_back(source / name);
     return access_of(all);

@@ -120,7 +120,7 @@ class NumberComparison {
 };
 
 // A slice or a gap of a sparse tensor.
-struct SparsePart {
+struct SparseBox {
   Box box;
   bool is_gap = false;
   std::string bytes = {};  // of a slice that was read; of a gap its element
@@ -140,12 +140,12 @@ class SparseReader {
     for (const auto& gap : tensor.gaps->boxes) parts_.push_back({gap, true, tensor.gaps->fill});
   }
 
-  std::vector<SparsePart>& parts() { return parts_; }
-  void read(SparsePart& part) {
+  std::vector<SparseBox>& parts() { return parts_; }
+  void read(SparseBox& part) {
     if (!part.bytes.empty()) return;
     part.bytes = read_numbers(side_.checkpoint, side_.tensor, part.box);
   }
-  std::string elements(const SparsePart& part, const Box& box) const {
+  std::string elements(const SparseBox& part, const Box& box) const {
     const auto dtype = side_.tensor.dtype;
     std::string out(static_cast<std::size_t>(box.count()) * dtype_size(dtype), '\0');
     auto* bytes = reinterpret_cast<std::byte*>(out.data());
@@ -160,7 +160,7 @@ class SparseReader {
 
  private:
   TensorAt side_;
-  std::vector<SparsePart> parts_;
+  std::vector<SparseBox> parts_;
 };
 
 // Memory is taken for what is stored. Where neither has anything, one element stands for all.

@@ -5,7 +5,7 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
-#include "session/nodes/part.hpp"
+#include "session/nodes/node_file.hpp"
 #include "store/nodes/home_id.hpp"
 #include "store/nodes/place.hpp"
 
@@ -63,7 +63,7 @@ std::vector<NodeSave> node_saves(const Address& home, const std::string& tier,
   }
   std::vector<NodeSave> all;
   for (auto& [name, saves] : by_name) {
-    tier::settle_saves(saves);
+    tier::resolve_saves(saves);
     for (const auto& save : saves) {
       const tier::Sets sets(save.map);
       NodeSave one{name, save.map.step, save.map.sequence, save.map.ranks(), save.map.nodes()};
@@ -96,7 +96,7 @@ NodeProof verify_node_saves(const Address& home, const std::string& tier,
           const int rank = tier::number_behind(file, "part-");
           if (rank < 0) continue;
           try {
-            const tier::Part part(save / file, map.uuid);
+            const tier::NodeFile part(save / file, map.uuid);
             if (part.rank() != rank) throw Error(Code::data_loss, "it is a part of another rank");
             part.verify();
             ++proof.parts;

@@ -49,7 +49,7 @@ std::vector<std::vector<WholeTensor>> cut(std::vector<WholeTensor> all, std::int
 
 // What is read as one and lies in one file in a row: a stored slice, or, where slices do not lie so
 // in their tensor, all of it.
-struct OutPart {
+struct OutputSlice {
   std::size_t file;
   const StoredTensor* tensor;
   const Piece* slice;  // null: the whole tensor
@@ -107,10 +107,10 @@ class Exporter {
         if (!index.empty()) require_free(index_path);
       });
       deal();
-      together(group_, [&] {
+      run_and_agree(group_, [&] {
         for (const auto i : made_) files_.create(out_[i].unfinished(token_))->close();
       });
-      together(group_, [&] { write_mine(); });
+      run_and_agree(group_, [&] { write_mine(); });
       root([&] {
         const auto unfinished = OutFile{index_path, ""}.unfinished(token_);
         if (!index.empty()) {
@@ -143,7 +143,7 @@ class Exporter {
   }
   template <class F>
   void root(F&& function) {
-    together(group_, [&] {
+    run_and_agree(group_, [&] {
       if (group_.rank() == 0) function();
     });
   }
@@ -175,7 +175,7 @@ class Exporter {
   void add_parts(const StoredTensor& tensor, std::int64_t begin) {
     const auto file = out_.size() - 1;
     const auto item = static_cast<std::int64_t>(dtype_size(tensor.dtype));
-    std::vector<OutPart> parts;
+    std::vector<OutputSlice> parts;
     for (const auto& slice : tensor.slices) {
       const auto run = run_in_box(slice.box, Dims(tensor.shape.size(), 0), tensor.shape);
       if (!run || slice.stored_bytes != slice.box.count() * item || slice.codec != Codec::none ||
@@ -253,7 +253,7 @@ class Exporter {
     reader_ = files_.read_ahead(std::move(paths), std::move(extents), DirectIo::automatic);
   }
 
-  void write_part(io::File& file, const OutPart& part) {
+  void write_part(io::File& file, const OutputSlice& part) {
     if (!part.slice) {
       const auto bytes = read_whole(source_, *part.tensor);
       file.write_at(part.offset, std::as_bytes(std::span(bytes)));
@@ -288,10 +288,10 @@ class Exporter {
   const Progress& progress_;
   std::string token_;
   std::vector<OutFile> out_;
-  std::vector<OutPart> parts_;
+  std::vector<OutputSlice> parts_;
   std::int64_t total_ = 0, done_ = 0;
   // This rank's.
-  std::vector<const OutPart*> mine_;
+  std::vector<const OutputSlice*> mine_;
   std::vector<std::size_t> made_;  // files
   std::string buffer_;
   std::unique_ptr<io::Reader> reader_;
@@ -317,7 +317,7 @@ std::string export_safetensors(const OpenCheckpoint& source, const Address& dest
                 "there this key is that of the file's metadata", "Choose others with --under PATH.")
         .of_tensor(one.tensor->key);
   }
-  const auto access = together(*options.group(), [&] { return source.access(); });
+  const auto access = run_and_agree(*options.group(), [&] { return source.access(); });
   const auto made = no_more_open(destination, access);
   Exporter exporter(source, made, options, progress);
   auto parts = cut(std::move(all), options.max_shard_bytes);

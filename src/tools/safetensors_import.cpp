@@ -177,7 +177,7 @@ std::string import_safetensors(const Address& source, const Address& destination
                                const Progress& progress) {
   auto& group = *options.group();
   OrderedReads reads;
-  const auto sources = together(group, [&] { return open_all(source, reads); });
+  const auto sources = run_and_agree(group, [&] { return open_all(source, reads); });
   std::int64_t total = 0, done = 0;
   for (const auto& [name, one] : sources) total += one.header.data_size();
   const auto told = [&](std::int64_t bytes) {
@@ -185,7 +185,7 @@ std::string import_safetensors(const Address& source, const Address& destination
     if (progress) progress(done, total);
   };
   State state;
-  together(group, [&] {
+  run_and_agree(group, [&] {
     Attributes attributes;
     Deal deal(total, group);
     for (const auto& [name, one] : sources) {
@@ -216,7 +216,7 @@ std::string import_safetensors(const Address& source, const Address& destination
   for (const auto& [name, one] : sources) {
     all.push_back(source.at(source.path().parent_path() / name));
   }
-  const auto access = together(group, [&] { return access_of(all); });
+  const auto access = run_and_agree(group, [&] { return access_of(all); });
   return store_state(state, CheckpointMeta{}, no_more_open(destination, access), options);
 }
 

@@ -42,12 +42,12 @@ struct Plane {
 
 // What is drawn, in this order: slices, then what no rank held, also where its fill value is
 // stored.
-struct MapPart {
+struct MapRegion {
   const Box* box;
   const Piece* slice;
 };
-std::vector<MapPart> parts_of(const StoredTensor& tensor) {
-  std::vector<MapPart> parts;
+std::vector<MapRegion> parts_of(const StoredTensor& tensor) {
+  std::vector<MapRegion> parts;
   for (const auto& slice : tensor.slices) parts.push_back({&slice.box, &slice});
   if (tensor.gaps) {
     for (const auto& box : tensor.gaps->boxes) parts.push_back({&box, nullptr});
@@ -60,7 +60,7 @@ std::vector<Plane> planes_of(const StoredTensor& tensor) {
   const auto parts = parts_of(tensor);
   const auto number = [](std::int64_t value) { return static_cast<double>(value); };
   // Of one dimension the only row.
-  const auto rectangle = [&](const MapPart& part) {
+  const auto rectangle = [&](const MapRegion& part) {
     const auto &start = part.box->start, &extent = part.box->extent;
     return Rectangle{rank == 1 ? 0 : number(start[rank - 2]),
                      number(start[rank - 1]),

@@ -49,7 +49,7 @@ std::string store(const State& state, const CheckpointMeta& origin, const Addres
   engine.open();
   const auto step = numbered ? numbered->step : 0;
   // Also what a manager would replace: a step that was left behind, or is damaged.
-  together(*group, [&] {
+  run_and_agree(*group, [&] {
     if (options.overwrite || !history.find(step)) return;  // rank 0's
     throw Error(Code::already_exists, cat("the checkpoint ", prefix.string(), " exists"),
                 "a prefix has one checkpoint, whichever its format",
@@ -65,7 +65,7 @@ std::string store_state(const State& state, const CheckpointMeta& origin,
                         const Address& destination, const ConvertOptions& options) {
   const auto own = destination.directory() / commit::private_directory_name;
   auto& group = *options.group();
-  const bool had_owner = together(group, [&] { return own.exists(); });
+  const bool had_owner = run_and_agree(group, [&] { return own.exists(); });
   try {
     return store(state, origin, destination, options);
   } catch (...) {

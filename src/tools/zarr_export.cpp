@@ -93,14 +93,14 @@ class NewDirectory {
     write(name, [bytes = std::move(bytes)] { return bytes; });
   }
   /// Until all of that is written.
-  void settle() { pool_->finish(); }
+  void finish() { pool_->finish(); }
   /// Durable, then under its name.
   void name(const io::Path& destination) {
-    settle();
+    finish();
     for (const auto& one : directories_) {
       pool_->add([&files = files_, path = path(one)] { files.sync_directory(path); });
     }
-    settle();
+    finish();
     files_.rename_new(root_, destination);
     whole_ = true;
     const auto above = destination.parent_path();
@@ -201,7 +201,7 @@ std::string export_zarr(const OpenCheckpoint& source, const Address& destination
     const auto& tensor = *one.tensor;
     held += one.bytes();
     if (held > read_bytes) {
-      out.settle();
+      out.finish();
       held = one.bytes();
     }
     const auto chunk = zarr::chunk_shape(tensor.shape, tensor.dtype, most);

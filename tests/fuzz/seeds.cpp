@@ -17,7 +17,7 @@
 #include "layout/hdf5/hdf5_seal.hpp"
 #include "layout/hdf5/holders.hpp"
 #include "model/descriptions.hpp"
-#include "session/nodes/part.hpp"
+#include "session/nodes/node_file.hpp"
 #include "session/schedule/run_history.hpp"
 #include "store/commit/ownership.hpp"
 #include "store/commit/state_file.hpp"

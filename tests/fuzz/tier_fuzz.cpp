@@ -6,7 +6,7 @@
 #include "base/text.hpp"
 #include "cairn/dtype.hpp"
 #include "fuzz/hostile.hpp"
-#include "session/nodes/part.hpp"
+#include "session/nodes/node_file.hpp"
 #include "store/commit/names.hpp"
 #include "store/nodes/home_id.hpp"
 #include "store/nodes/place.hpp"
@@ -36,7 +36,7 @@ void read_map(std::string_view text) {
   }
   const bool all = static_cast<int>(stocked.parts.size()) == map.ranks();
   tier::add_copies(saves, map, 0, std::move(stocked), 1);
-  tier::settle_saves(saves);
+  tier::resolve_saves(saves);
   const auto margin = saves.front().margin();
   if (all ? margin < 0 : map.parity == 0 && margin >= 0) fuzz::wrong("a margin");
   if (tier::encode(tier::decode_map(tier::encode(map))) != tier::encode(map)) {
@@ -63,7 +63,7 @@ void read_part(std::string_view text) {
   io::MemoryFileSystem disk;
   io::write_file(disk, "/part", bytes);
   fuzz::only_data_loss([&] {
-    const tier::Part part({disk, "/part"}, std::string(32, 'a'));
+    const tier::NodeFile part({disk, "/part"}, std::string(32, 'a'));
     for (const auto& tensor : part.record().tensors) {
       const auto& slice = tensor.slices.at(0);
       std::vector<std::byte> to(static_cast<std::size_t>(slice.stored_bytes));

@@ -70,7 +70,7 @@ TEST_P(Collectives, AllToAllDeliversEachMessageInOrder) {
       return std::string(static_cast<std::size_t>((from * 7 + to) % 5 * 1000), 'x') +
              (which ? cat(from, " to ", to) : "");
     };
-    Mail mine, expected;
+    Messages mine, expected;
     for (int other = size - 1; other >= 0; --other) {
       for (int which = 0; sends(me, other) && which < 2; ++which) {
         mine.emplace_back(other, text(me, other, which));
@@ -89,7 +89,7 @@ TEST_P(Collectives, AllToAllDeliversEachMessageInOrder) {
 TEST_P(Collectives, AllToAllRefusesRanksThatAreNoneOnAll) {
   on_ranks([&](auto group) {
     const int size = group->size();
-    Mail mine;
+    Messages mine;
     if (group->rank() == size - 1) mine.emplace_back(size, "?");
     expect_error([&] { all_to_all(*group, std::move(mine)); }, Code::internal,
                  HasSubstr(cat("mail goes to rank ", size)));
@@ -98,10 +98,10 @@ TEST_P(Collectives, AllToAllRefusesRanksThatAreNoneOnAll) {
 
 TEST_P(Collectives, TogetherReturnsValues) {
   on_ranks([&](auto group) {
-    EXPECT_EQ(together(*group, [&] { return cat("mine is ", group->rank()); }),
+    EXPECT_EQ(run_and_agree(*group, [&] { return cat("mine is ", group->rank()); }),
               cat("mine is ", group->rank()));
     bool called = false;
-    together(*group, [&] { called = true; });
+    run_and_agree(*group, [&] { called = true; });
     EXPECT_TRUE(called);
   });
 }
@@ -110,7 +110,7 @@ TEST_P(Collectives, TogetherTurnsForeignExceptionsIntoInternalOnes) {
   on_ranks([&](auto group) {
     const int me = group->rank(), last = group->size() - 1;
     const auto one = error_of([&] {
-      together(*group, [&] {
+      run_and_agree(*group, [&] {
         if (me == last) throw std::runtime_error("a policy gave up");
       });
     });
@@ -120,7 +120,7 @@ TEST_P(Collectives, TogetherTurnsForeignExceptionsIntoInternalOnes) {
     EXPECT_EQ(one->rank(), last);
     expect_error(
         [&] {
-          together(*group, [&]() -> int {
+          run_and_agree(*group, [&]() -> int {
             if (me == last) throw 17;
             return 1;
           });
@@ -129,16 +129,16 @@ TEST_P(Collectives, TogetherTurnsForeignExceptionsIntoInternalOnes) {
   });
 }
 
-// The application's own: together() of include/cairn/group.hpp.
+// The application's own: run_and_agree() of include/cairn/group.hpp.
 TEST_P(Collectives, WhatTheApplicationThrowsOnOneRankAllThrow) {
   on_ranks([&](std::shared_ptr<Group> group) {
     const int me = group->rank(), last = group->size() - 1;
-    EXPECT_EQ(together(group, [&] { return cat("mine is ", me); }), cat("mine is ", me));
+    EXPECT_EQ(run_and_agree(group, [&] { return cat("mine is ", me); }), cat("mine is ", me));
     std::string kept = "by reference";
     const std::string& given = kept;
-    EXPECT_EQ(together(group, [&]() -> const std::string& { return given; }), kept);
+    EXPECT_EQ(run_and_agree(group, [&]() -> const std::string& { return given; }), kept);
     const auto one = error_of([&] {
-      together(group, [&] {
+      run_and_agree(group, [&] {
         if (me == last) throw std::runtime_error("no such mesh");
       });
     });
@@ -147,7 +147,7 @@ TEST_P(Collectives, WhatTheApplicationThrowsOnOneRankAllThrow) {
     EXPECT_EQ(one->what(), test::wording("no such mesh"));
     EXPECT_EQ(one->rank(), last);
     const auto other = error_of([&] {
-      together(group, [&]() -> std::unique_ptr<int> {  // what cannot be copied, too
+      run_and_agree(group, [&]() -> std::unique_ptr<int> {  // what cannot be copied, too
         if (me == last) {
           throw Error(Code::not_found, "no mesh", "why", "Way out.").at("/x").of_tensor("t");
         }
@@ -160,23 +160,23 @@ TEST_P(Collectives, WhatTheApplicationThrowsOnOneRankAllThrow) {
     EXPECT_EQ(other->tensor(), "t");
     expect_error(
         [&] {
-          together(group, [&]() -> int {
+          run_and_agree(group, [&]() -> int {
             if (me == last) throw 17;
             return 1;
           });
         },
         Code::application, "the application threw what is no std::exception");
-    EXPECT_EQ(together(group, [] { return 4; }), 4);
+    EXPECT_EQ(run_and_agree(group, [] { return 4; }), 4);
   });
-  expect_error([] { together(std::shared_ptr<Group>(), [] {}); }, Code::invalid_argument,
+  expect_error([] { run_and_agree(std::shared_ptr<Group>(), [] {}); }, Code::invalid_argument,
                test::Says("group of together is null"));
 }
 
 TEST_P(Collectives, TogetherWithinTogether) {
   on_ranks([&](auto group) {
     const auto error = error_of([&] {
-      together(*group, [&] {
-        together(*group, [&] {
+      run_and_agree(*group, [&] {
+        run_and_agree(*group, [&] {
           if (group->rank() == group->size() - 1) throw Error(Code::coverage, "a gap");
         });
       });
@@ -192,7 +192,9 @@ TEST_P(Collectives, CommunicationErrorsAreNotAgreedOn) {
     // Each rank by itself: nobody else is asked.
     if (group->rank() == 0) {
       expect_error(
-          [&] { together(*group, [] { throw Error(Code::communication, "the wire is cut"); }); },
+          [&] {
+            run_and_agree(*group, [] { throw Error(Code::communication, "the wire is cut"); });
+          },
           Code::communication, "the wire is cut");
       expect_error([&] { agree(*group, Error(Code::communication, "cut again")); },
                    Code::communication, "cut again");
@@ -202,7 +204,8 @@ TEST_P(Collectives, CommunicationErrorsAreNotAgreedOn) {
 }
 
 TEST_P(Collectives, ACrashIsNoError) {
-  on_ranks([&](auto group) { EXPECT_THROW(together(*group, [] { throw Crashed{}; }), Crashed); });
+  on_ranks(
+      [&](auto group) { EXPECT_THROW(run_and_agree(*group, [] { throw Crashed{}; }), Crashed); });
 }
 
 TEST_P(Collectives, ReduceToRootCombinesNeighboursInRankOrder) {

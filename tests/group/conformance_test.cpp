@@ -279,11 +279,11 @@ TEST_P(GroupConformance, RandomTrafficArrives) {
     const int me = group->rank(), size = group->size();
     std::mt19937 common(4711);
     for (int round = 0; round < 30; ++round) {
-      struct Planned {
+      struct PlannedSave {
         int from, to;
         std::size_t length;
       };
-      std::vector<Planned> plan;
+      std::vector<PlannedSave> plan;
       for (unsigned i = 0, n = common() % 20; i < n; ++i) {
         const int from = static_cast<int>(common() % static_cast<unsigned>(size));
         const int to = static_cast<int>(common() % static_cast<unsigned>(size));

@@ -67,24 +67,24 @@ TEST(Patience, TellsWhenTheWaitHasDoubledAndEndsIt) {
   using Verdict = Patience::Verdict;
   const WaitLimits limits{.log_seconds = 60, .end_seconds = 300};
   Patience patience;
-  EXPECT_EQ(patience.look(59, limits, true), Verdict::none);
-  EXPECT_EQ(patience.look(61, limits, true), Verdict::tell);
-  EXPECT_EQ(patience.look(119, limits, true), Verdict::none);
-  EXPECT_EQ(patience.look(121, limits, true), Verdict::none);
-  EXPECT_EQ(patience.look(122, limits, true), Verdict::tell);
-  EXPECT_EQ(patience.look(243, limits, true), Verdict::none);
-  EXPECT_EQ(patience.look(244, limits, true), Verdict::tell);
-  EXPECT_EQ(patience.look(299, limits, true), Verdict::none);
-  EXPECT_EQ(patience.look(300, limits, true), Verdict::end);
+  EXPECT_EQ(patience.judge(59, limits, true), Verdict::none);
+  EXPECT_EQ(patience.judge(61, limits, true), Verdict::tell);
+  EXPECT_EQ(patience.judge(119, limits, true), Verdict::none);
+  EXPECT_EQ(patience.judge(121, limits, true), Verdict::none);
+  EXPECT_EQ(patience.judge(122, limits, true), Verdict::tell);
+  EXPECT_EQ(patience.judge(243, limits, true), Verdict::none);
+  EXPECT_EQ(patience.judge(244, limits, true), Verdict::tell);
+  EXPECT_EQ(patience.judge(299, limits, true), Verdict::none);
+  EXPECT_EQ(patience.judge(300, limits, true), Verdict::end);
   patience.begin_anew();
-  EXPECT_EQ(patience.look(60, limits, true), Verdict::tell);
+  EXPECT_EQ(patience.judge(60, limits, true), Verdict::tell);
   // Who does not speak comes last.
   Patience silent;
-  EXPECT_EQ(silent.look(299, limits, false), Verdict::none);
-  EXPECT_EQ(silent.look(309, limits, false), Verdict::none);
-  EXPECT_EQ(silent.look(310, limits, false), Verdict::end);
+  EXPECT_EQ(silent.judge(299, limits, false), Verdict::none);
+  EXPECT_EQ(silent.judge(309, limits, false), Verdict::none);
+  EXPECT_EQ(silent.judge(310, limits, false), Verdict::end);
   Patience endless;
-  EXPECT_EQ(endless.look(1e9, {.log_seconds = 0, .end_seconds = 0}, true), Verdict::none);
+  EXPECT_EQ(endless.judge(1e9, {.log_seconds = 0, .end_seconds = 0}, true), Verdict::none);
   std::vector<int> speakers;
   for (int rank = 0; rank < 40; ++rank) {
     if (speaks_of_waits(rank)) speakers.push_back(rank);
@@ -145,7 +145,7 @@ TEST(Waits, AreToldWithTheRanksThatAreMissing) {
   run_threads(3, [&](std::shared_ptr<Group> plain) {
     const auto group = CallGroup::of(plain);
     group->describe(" of 'ckpt' in /run");
-    const auto call = [&] { guarded(*group, "a save", [&] { group->meet(); }); };
+    const auto call = [&] { collective_call(*group, "a save", [&] { group->check_entry(); }); };
     if (group->rank() == 1) {
       EXPECT_THAT(heard.wait_for("rank 0 of 3 has waited"),
                   AllOf(test::Says(" in a save of 'ckpt' in /run for rank"),
@@ -165,7 +165,7 @@ TEST(Waits, ForOneRankNameItAndTheStage) {
     const auto hold_back = [&](int who, const char* until) {
       if (group->rank() == who) heard.wait_for(until);
     };
-    guarded(*group, "a save", [&] {
+    collective_call(*group, "a save", [&] {
       hold_back(1, "in a reduction, for rank 1, which is in this call too");
       all_of(*group, true);
       hold_back(2, "rank 0 of 3 has waited 0 s in a save, in a broadcast, for rank 2");
@@ -205,7 +205,7 @@ TEST(Waits, InsideOfOtherLibrariesAreToldToo) {
   set_wait_limits({.log_seconds = 0.01, .end_seconds = 0});
   run_threads(2, [&](std::shared_ptr<Group> plain) {
     const auto group = CallGroup::of(std::make_shared<WaitingFiles>(plain));
-    guarded(*group, "a save", [&] {
+    collective_call(*group, "a save", [&] {
       if (group->rank() == 1) heard.wait_for("in a save, in a collective call of MPI-IO, for");
       group->shared_files()->open("file", 0, {});
       if (group->rank() == 1) heard.wait_for("in a save, in a collective call of libhdf5, for");
@@ -229,7 +229,7 @@ TEST_F(WaitDeathTest, ForTooLongEndsTheJobThroughTheHandler) {
     run_threads(2, [&](std::shared_ptr<Group> plain) {
       const auto group = CallGroup::of(plain);
       if (group->rank() == 1) std::promise<void>().get_future().wait();
-      guarded(*group, "a save", [&] { group->meet(); });
+      collective_call(*group, "a save", [&] { group->check_entry(); });
     });
   };
   EXPECT_EXIT(wait_for_ever(), ::testing::ExitedWithCode(EXIT_FAILURE),
@@ -245,7 +245,8 @@ TEST_F(WaitDeathTest, AnAbortGoesThroughLogAndHandler) {
     set_fatal_handler([](std::string_view message) {
       std::fprintf(stderr, "handler: %s\n", std::string(message).c_str());
     });
-    guarded(*serial_group(), "a save", [] { throw Error(Code::communication, "wire cut"); });
+    collective_call(*serial_group(), "a save",
+                    [] { throw Error(Code::communication, "wire cut"); });
   };
   EXPECT_EXIT(abort(), ::testing::KilledBySignal(SIGABRT), "log: wire cut\nhandler: wire cut\n");
 }

@@ -32,6 +32,9 @@ DATELESS = ("README.md", "ARCHITECTURE.md", "docs/reliability.md", "docs/perform
 # Pages that everybody reads stay short; words, as wc -w counts them.
 MOST_WORDS = {"README.md": 1000, "CHANGELOG.md": 900, "docs/performance.md": 3000, "docs/reliability.md": 3000,
               "lab/lanes.md": 1200, "docs/decisions.md": 4000}
+MOST_WORDS_TOGETHER = 60000  # of README, ARCHITECTURE, CONTRIBUTING and docs/
+MOST_OWN_WORDS = 12  # that ARCHITECTURE.md has to explain
+OWN_WORD = re.compile(r"^- \*\*[^*]+\*\*:", re.MULTILINE)
 
 
 def lines_of(text):
@@ -114,6 +117,21 @@ def check_words(root):
             yield f"{page}: {words} words, at most {most} are allowed"
 
 
+def check_all_words(root):
+    """All pages together, and the words that the field does not have."""
+    pages = [root / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")]
+    pages += sorted((root / "docs").rglob("*.md"))
+    words = sum(len(page.read_text(encoding="utf-8").split()) for page in pages if page.is_file())
+    if words > MOST_WORDS_TOGETHER:
+        yield f"docs: {words} words, at most {MOST_WORDS_TOGETHER} are allowed in all pages together"
+    page = root / "ARCHITECTURE.md"
+    if page.is_file():
+        section = page.read_text(encoding="utf-8").partition("\n## Words\n")[2].partition("\n## ")[0]
+        own = len(OWN_WORD.findall(section))
+        if own > MOST_OWN_WORDS:
+            yield f"ARCHITECTURE.md: {own} words of its own, at most {MOST_OWN_WORDS} are allowed; use the field's"
+
+
 def check_docs(root):
     root = Path(root).resolve()
     pages = sorted(path.relative_to(root) for path in (root / "docs").rglob("*.md"))
@@ -124,7 +142,7 @@ def check_docs(root):
     faults += [fault for page in top + pages + lab for fault in check_links(root, page)]
     present = [page for page in top + pages if page.name != "CHANGELOG.md"]  # that tells of the past
     faults += [fault for page in present for fault in check_files(root, page)]
-    faults += [*check_dates(root), *check_words(root)]
+    faults += [*check_dates(root), *check_words(root), *check_all_words(root)]
     return faults + list(draw_rooms.check_drawing(root))
 
 

@@ -102,6 +102,17 @@ class CheckDocs(Pages):
         (self.root / "CHANGELOG.md").write_text("`io/gone.hpp`\n")
         self.assertEqual(self.faults(""), [])
 
+    def test_all_pages_together_stay_short(self):
+        (self.root / "docs" / "long.md").write_text("word " * check_docs.MOST_WORDS_TOGETHER)
+        self.assertRegex(self.faults("one more")[0], r"^docs: \d+ words, at most 60000 are allowed in all pages together$")
+
+    def test_words_of_its_own(self):
+        rest = "\n## Rooms\n- **x**: y.\n" + house(draw_rooms.block())
+        words = "# A\n\n## Words\n" + "- **a, b**: c.\n" * 12
+        self.assertEqual(self.faults("", words + rest), [])
+        self.assertEqual(self.faults("", words + "- **d**: e.\n" + rest),
+                         ["ARCHITECTURE.md: 13 words of its own, at most 12 are allowed; use the field's"])
+
 
 class Facts(Pages):
     def written(self, page, text):

@@ -53,7 +53,7 @@ OPEN_ROOMS = {"base", "model"}
 FACES = {
     "group": {"call_group", "collectives"},
     "io": {"content", "file_system", "limited", "local_path", "paced", "staging_pool", "system_error"},
-    "layout": {"bundle/index", "bundle/index_split", "bundle/kept_index", "bundle/key_text", "bundle/meta",
+    "layout": {"bundle/index", "bundle/index_split", "bundle/cached_index", "bundle/key_text", "bundle/meta",
         "bundle/numbers", "bundle/overlap", "bundle/part_record", "bundle/stored_gaps",
         "bundle/stored_graph", "bundle/stored_strings", "bundle/table", "codec", "hdf5/foreign",
         "hdf5/hdf5_seal", "hdf5/holders", "hdf5/lay_out", "hdf5/library", "offsets"},
@@ -73,7 +73,7 @@ FACES = {
         "directory/save_status", "directory/set_aside", "directory/thin", "directory/xdmf_file",
         "draft", "location", "nodes/flush_node", "nodes/home_id", "nodes/place", "nodes/save_map",
         "nodes/sets", "nodes/tidy_node", "sink", "store"},
-    "session": {"engine", "job/prefix", "nodes/part", "option_text", "restore/find_tensor",
+    "session": {"engine", "job/prefix", "nodes/node_file", "option_text", "restore/find_tensor",
         "schedule/run_history"},
     "tools": {"colours", "convert_checkpoint", "dcp_import", "diff", "diff_sample", "draw",
         "element_numbers", "image", "node_saves", "progress", "read_tensor", "repair", "run_report",

@@ -30,7 +30,7 @@ using cairn::test::Sample;
 constexpr int first_dtype = 1, last_dtype = 33;
 
 // A tensor, the pieces in which it is held, and who holds them.
-struct Planned {
+struct PlannedSave {
   Sample sample;
   std::vector<Box> pieces;
   std::vector<std::vector<Box>> held;  // by rank
@@ -112,11 +112,11 @@ class Plan {
       pieces({key, DType::uint8, {5 + rank}}, {Box::whole({5 + rank})}, false);
       tensors.back().held.assign(static_cast<std::size_t>(ranks), {});
       tensors.back().held[static_cast<std::size_t>(rank)] = tensors.back().pieces;
-      tensors.back().kind = Planned::rank_private;
+      tensors.back().kind = PlannedSave::rank_private;
     }
   }
 
-  std::vector<Planned> tensors;
+  std::vector<PlannedSave> tensors;
   const std::vector<std::pair<std::string, std::vector<std::string>>> strings{
       {"strings/words",
        {"cairn", "", "two words", "\xc3\xbc", std::string("\0nul", 4), "\xff\xfe"}},
@@ -128,8 +128,12 @@ class Plan {
  private:
   // Ragged: 3, 1, 4, 2, 0, … rows.
   void rows_by_rank() {
-    Planned one{
-        {"ragged rows", DType::float64, {0, 3}}, {}, {}, 0, Storage::automatic, Planned::ragged};
+    PlannedSave one{{"ragged rows", DType::float64, {0, 3}},
+                    {},
+                    {},
+                    0,
+                    Storage::automatic,
+                    PlannedSave::ragged};
     one.held.resize(static_cast<std::size_t>(ranks_));
     for (int rank = 0; rank < ranks_; ++rank) {
       const Box box{{one.sample.shape[0], 0}, {(rank + 1) * 3 % 5, 3}};
@@ -142,8 +146,8 @@ class Plan {
   }
   // Row by row on some rank, the last ones first.
   void rows_by_id() {
-    Planned one{
-        {"indexed rows", DType::float32, {57, 5}}, {}, {}, 0, Storage::dense, Planned::indexed};
+    PlannedSave one{
+        {"indexed rows", DType::float32, {57, 5}}, {}, {}, 0, Storage::dense, PlannedSave::indexed};
     one.held.resize(static_cast<std::size_t>(ranks_));
     for (std::int64_t id = 56; id >= 0; --id) {
       const Box box{{id, 0}, {1, 5}};
@@ -158,7 +162,7 @@ class Plan {
   }
   void pieces(Sample sample, std::vector<Box> boxes, bool dealt_at_random,
               Storage storage = Storage::automatic) {
-    Planned one{std::move(sample), std::move(boxes), {}, turn_ % 3, storage};
+    PlannedSave one{std::move(sample), std::move(boxes), {}, turn_ % 3, storage};
     if (dealt_at_random) {
       one.held = cairn::test::deal(one.pieces, ranks_, true, random_);
     } else {
@@ -194,7 +198,7 @@ std::string bytes_of(const Sample& sample, const Box& box, std::uint64_t version
   return bytes;
 }
 
-nlohmann::json expected_tensor(const Planned& one, std::uint64_t version) {
+nlohmann::json expected_tensor(const PlannedSave& one, std::uint64_t version) {
   const auto& sample = one.sample;
   const auto bytes = bytes_of(sample, Box::whole(sample.shape), version);
   nlohmann::json out{{"key", sample.key},
@@ -250,15 +254,15 @@ void save(cairn::CheckpointManager& manager, int rank, const Plan& plan, int ste
   std::vector<float> values;  // of the rows with these ids
   for (const auto& one : plan.tensors) {
     const auto& held = one.held[static_cast<std::size_t>(rank)];
-    if (one.kind == Planned::plain) {
+    if (one.kind == PlannedSave::plain) {
       mine.add(one.sample, held, one.style,
                [&](cairn::LocalTensor tensor) { return stored(one.storage, std::move(tensor)); });
-    } else if (one.kind == Planned::ragged) {
+    } else if (one.kind == PlannedSave::ragged) {
       const auto content = held.empty() ? "" : bytes_of(one.sample, held[0], version);
       rows.resize(content.size() / sizeof rows[0]);
       if (!rows.empty()) std::memcpy(rows.data(), content.data(), content.size());
       mine.state().add(one.sample.key, cairn::ragged(rows));
-    } else if (one.kind == Planned::indexed) {
+    } else if (one.kind == PlannedSave::indexed) {
       std::string content;
       for (const auto& box : held) {
         ids.push_back(box.start[0]);

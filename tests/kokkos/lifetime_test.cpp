@@ -105,7 +105,7 @@ TEST(Lifetime, TheCopyGoesWhenKokkosEndsAndNotBeforeItIsWritten) {
   EXPECT_EQ(manager.statistics().pool_bytes, 0);
   manager.wait();
 
-  // Host memory needs no Kokkos: the save in flight commits, and more can be saved.
+  // Host memory needs no Kokkos: the save pending commits, and more can be saved.
   std::vector<double> host(20);
   State on_host;
   on_host.add("u", whole(host.data(), {4, 5}));

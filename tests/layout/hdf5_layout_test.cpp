@@ -80,7 +80,7 @@ TEST_F(Hdf5Layout, IsWhereLibhdf5FindsIt) {
   H5Tclose(type);
   H5Dclose(meta);
   EXPECT_EQ(find_meta_place(whole(skeleton).substr(0, marker_reach)),
-            (MetaPlace{skeleton.blob_offset, 20, 0x1234567}));
+            (MetaExtent{skeleton.blob_offset, 20, 0x1234567}));
   for (const auto& [name, offset] : {std::pair("/_cairn/strings", skeleton.blob_offset),
                                      std::pair("/_cairn/slices", skeleton.slices_offset),
                                      std::pair("/_cairn/index", skeleton.table_offset)}) {

@@ -58,8 +58,8 @@ TEST(Hdf5Seal, OfAnotherLengthOrPlaceIsRefused) {
 }
 
 TEST(Hdf5Seal, MetadataAreFoundByTheirPlace) {
-  for (const MetaPlace place : {MetaPlace{0, 0, 0}, MetaPlace{8382, 196, 0xd1fd811e},
-                                MetaPlace{std::int64_t{1} << 62, std::int64_t{1} << 61, 1}}) {
+  for (const MetaExtent place : {MetaExtent{0, 0, 0}, MetaExtent{8382, 196, 0xd1fd811e},
+                                 MetaExtent{std::int64_t{1} << 62, std::int64_t{1} << 61, 1}}) {
     const auto text = encode_meta_place(place);
     EXPECT_EQ(find_meta_place(text), place) << text;
     EXPECT_EQ(find_meta_place("\1\2 metadata: " + text + std::string(5, '\0')), place) << text;

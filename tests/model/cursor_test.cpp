@@ -15,8 +15,8 @@
 namespace cairn {
 namespace {
 
-using cursor::Place;
-using cursor::Plan;
+using cursor::EpochPlan;
+using cursor::EpochPosition;
 using cursor::Range;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -135,18 +135,18 @@ TEST(Cursor, AddsBothOfItsTensorsOrNone) {
 
 // Checkpoints have these bytes: what this expects never changes.
 TEST(CursorPlan, IsAStableFormat) {
-  const Plan plan{300, 0x1122334455667788, true, 2, 5, {{{3, 7}, {255, 300}}, {}}};
+  const EpochPlan plan{300, 0x1122334455667788, true, 2, 5, {{{3, 7}, {255, 300}}, {}}};
   EXPECT_THAT(cursor::encoded(plan),
               ElementsAre(0x81, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11,  // version, seed
                           0xac, 0x02, 2, 5, 2, 2, 0,       // samples, ranks, first, two epochs
                           0x03, 0x0e, 0xfc, 0x63, 0x09));  // 3, 7, 255, 300 in 9 bits each
   EXPECT_EQ(cursor::decoded(cursor::encoded(plan)), plan);
   EXPECT_EQ(cursor::number_of({5, 20}, 300), 5 * 301 + 20);
-  EXPECT_EQ(cursor::place_of(5 * 301 + 20, 300), (Place{5, 20}));
+  EXPECT_EQ(cursor::place_of(5 * 301 + 20, 300), (EpochPosition{5, 20}));
 }
 
 TEST(CursorPlan, IsRefusedWhereItIsNoPlan) {
-  const Plan plan{300, 9, true, 2, 5, {{{3, 7}, {255, 300}}, {{0, 1}}}};
+  const EpochPlan plan{300, 9, true, 2, 5, {{{3, 7}, {255, 300}}, {{0, 1}}}};
   const auto bytes = cursor::encoded(plan);
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     EXPECT_THAT(error_of([&] { cursor::decoded(std::span(bytes).first(size)); }),
@@ -171,8 +171,8 @@ TEST(CursorPlan, IsRefusedWhereItIsNoPlan) {
 }
 
 TEST(CursorPlan, HoldsItsPlacesToIt) {
-  const Plan plan{10, 9, true, 2, 5, {{{3, 7}}}};
-  const auto refused = [&](std::vector<Place> places) {
+  const EpochPlan plan{10, 9, true, 2, 5, {{{3, 7}}}};
+  const auto refused = [&](std::vector<EpochPosition> places) {
     return error_of([&] { cursor::require_places(plan, places); });
   };
   EXPECT_EQ(refused({{5, 2}, {6, 5}}), "no error");
@@ -183,26 +183,27 @@ TEST(CursorPlan, HoldsItsPlacesToIt) {
 }
 
 TEST(CursorPlan, StaysTheSameOnAsManyRanksLessWhatIsOver) {
-  const Plan plan{10, 9, true, 2, 5, {{{3, 7}}, {{0, 9}}}};
-  const std::vector<Place> here{{5, 1}, {6, 0}}, later{{6, 1}, {7, 3}}, last{{8, 0}, {7, 3}};
+  const EpochPlan plan{10, 9, true, 2, 5, {{{3, 7}}, {{0, 9}}}};
+  const std::vector<EpochPosition> here{{5, 1}, {6, 0}}, later{{6, 1}, {7, 3}},
+      last{{8, 0}, {7, 3}};
   EXPECT_EQ(cursor::next_plan(plan, here, 2), plan);
-  EXPECT_EQ(cursor::next_plan(plan, later, 2), (Plan{10, 9, true, 2, 6, {{{0, 9}}}}));
-  EXPECT_EQ(cursor::next_plan(plan, last, 2), (Plan{10, 9, true, 2, 7, {}}));
+  EXPECT_EQ(cursor::next_plan(plan, later, 2), (EpochPlan{10, 9, true, 2, 6, {{{0, 9}}}}));
+  EXPECT_EQ(cursor::next_plan(plan, last, 2), (EpochPlan{10, 9, true, 2, 7, {}}));
 }
 
 TEST(CursorPlan, DealsAnewWhatIsLeftOfEachOpenEpoch) {
-  const Plan plan{10, 9, true, 2, 5, {}};
-  EXPECT_EQ(cursor::next_plan(plan, std::vector<Place>{{5, 1}, {7, 2}}, 3),
-            (Plan{10, 9, true, 3, 5, {{{1, 5}}, {{0, 5}}, {{0, 5}, {7, 10}}}}));
-  EXPECT_EQ(cursor::next_plan(plan, std::vector<Place>{{5, 5}, {5, 5}}, 3),
-            (Plan{10, 9, true, 3, 5, {{}}}))
+  const EpochPlan plan{10, 9, true, 2, 5, {}};
+  EXPECT_EQ(cursor::next_plan(plan, std::vector<EpochPosition>{{5, 1}, {7, 2}}, 3),
+            (EpochPlan{10, 9, true, 3, 5, {{{1, 5}}, {{0, 5}}, {{0, 5}, {7, 10}}}}));
+  EXPECT_EQ(cursor::next_plan(plan, std::vector<EpochPosition>{{5, 5}, {5, 5}}, 3),
+            (EpochPlan{10, 9, true, 3, 5, {{}}}))
       << "an epoch that nobody has left is not over";
-  const Plan open{10, 9, true, 2, 5, {{}, {{3, 7}}}};
-  EXPECT_EQ(cursor::next_plan(open, std::vector<Place>{{5, 0}, {5, 0}}, 3),
-            (Plan{10, 9, true, 3, 5, {{}, {{3, 7}}}}))
+  const EpochPlan open{10, 9, true, 2, 5, {{}, {{3, 7}}}};
+  EXPECT_EQ(cursor::next_plan(open, std::vector<EpochPosition>{{5, 0}, {5, 0}}, 3),
+            (EpochPlan{10, 9, true, 3, 5, {{}, {{3, 7}}}}))
       << "what is open stays so, also where nobody has come to it";
-  EXPECT_EQ(cursor::next_plan(plan, std::vector<Place>{{6, 0}, {6, 0}}, 3),
-            (Plan{10, 9, true, 3, 6, {}}));
+  EXPECT_EQ(cursor::next_plan(plan, std::vector<EpochPosition>{{6, 0}, {6, 0}}, 3),
+            (EpochPlan{10, 9, true, 3, 6, {}}));
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include "cairn/error.hpp"
 #include "cairn/mesh.hpp"
 #include "cairn/ragged.hpp"
-#include "model/seen_state.hpp"
+#include "model/refreshed_state.hpp"
 #include "support/says.hpp"
 
 namespace cairn {
@@ -15,13 +15,13 @@ using testing::ElementsAre;
 using testing::StartsWith;
 using testing::ThrowsMessage;
 
-SeenState look(const State& state) {
-  SeenState seen(state);
+RefreshedState refresh(const State& state) {
+  RefreshedState seen(state);
   if (seen.error()) throw Error(*seen.error());
   return seen;
 }
 
-const void* address(const SeenState& state, const std::string& key, std::size_t slice = 0) {
+const void* address(const RefreshedState& state, const std::string& key, std::size_t slice = 0) {
   return state.find(key)->slices.at(slice).memory->contiguous();
 }
 
@@ -30,14 +30,14 @@ TEST(Followed, AVectorIsWhatItIsAtEachLook) {
   const std::vector<float> constant(2);
   State state;
   state.add("u", u).add("constant", whole(&constant));
-  const auto first = look(state);
+  const auto first = refresh(state);
   EXPECT_EQ(first.find("u")->shape, Dims{3});
   EXPECT_EQ(address(first, "u"), u.data());
-  EXPECT_EQ(first.find("u")->slices[0].memory, look(state).find("u")->slices[0].memory)
+  EXPECT_EQ(first.find("u")->slices[0].memory, refresh(state).find("u")->slices[0].memory)
       << "nothing is made anew";
   const auto* before = u.data();
   std::swap(u, w);
-  const auto swapped = look(state);
+  const auto swapped = refresh(state);
   EXPECT_EQ(swapped.find("u")->shape, Dims{2});
   EXPECT_EQ(swapped.find("u")->slices[0].box, Box::whole({2}));
   EXPECT_EQ(address(swapped, "u"), u.data());
@@ -46,11 +46,11 @@ TEST(Followed, AVectorIsWhatItIsAtEachLook) {
   EXPECT_EQ(memory->contiguous_writable(), reinterpret_cast<std::byte*>(u.data()));
   EXPECT_FALSE(swapped.find("constant")->slices[0].memory->writable());
   u.assign(10'000, 7);
-  const auto grown = look(state);
+  const auto grown = refresh(state);
   EXPECT_EQ(grown.find("u")->shape, Dims{10'000});
   EXPECT_EQ(address(grown, "u"), u.data());
   u.clear();
-  EXPECT_EQ(look(state).find("u")->shape, Dims{0});
+  EXPECT_EQ(refresh(state).find("u")->shape, Dims{0});
   EXPECT_EQ(first.find("u")->shape, Dims{3}) << "a look finds nothing for another one";
   EXPECT_EQ(address(first, "u"), before);
   EXPECT_EQ(state.find("u")->shape, Dims{3}) << "nor for the state";
@@ -62,7 +62,7 @@ TEST(Followed, WhatIsGivenAsAPointerStays) {
   State state;
   state.add("u", whole(u.data(), {3}));
   u = std::vector<double>(5);
-  const auto seen = look(state);
+  const auto seen = refresh(state);
   EXPECT_EQ(seen.find("u")->shape, Dims{3});
   EXPECT_EQ(address(seen, "u"), before);
 }
@@ -73,7 +73,7 @@ TEST(Followed, WhatStaysIsTheStatesOwn) {
   State state;
   state.add("a", a).add("u", u).add("b", b).add("w", w);
   u.push_back(5), w = {};
-  const auto seen = look(state);
+  const auto seen = refresh(state);
   ASSERT_EQ(seen.tensors().size(), 4u);
   std::vector<std::string> keys;
   for (const auto& [key, tensor] : seen.tensors()) {
@@ -94,22 +94,22 @@ TEST(Followed, AVectorOfStringsMayGrow) {
   State state;
   state.add("words", words);
   words.insert(words.end(), 4, "b");
-  EXPECT_EQ(look(state).find("words")->shape, Dims{5});
+  EXPECT_EQ(refresh(state).find("words")->shape, Dims{5});
   words.push_back("c");
   auto table = strings(words);
   table.shape = {2, 3};
   state.add("table", table);
-  EXPECT_EQ(look(state).find("table")->shape, (Dims{2, 3}));
+  EXPECT_EQ(refresh(state).find("table")->shape, (Dims{2, 3}));
 }
 
 TEST(Followed, ASliceOfAVectorFitsAtEachLook) {
   std::vector<double> u(12), w(12);
   State state;
   state.add("u", slice(&u, {8, 5}, {2, 1}, {3, 2}, {4, 1}));
-  EXPECT_EQ(address(look(state), "u"), nullptr) << "it has gaps";
+  EXPECT_EQ(address(refresh(state), "u"), nullptr) << "it has gaps";
   double row[2] = {};
   const auto read_first = [&] {
-    const auto seen = look(state);
+    const auto seen = refresh(state);
     const auto& one = seen.find("u")->slices.at(0);
     EXPECT_EQ(one.box, (Box{{2, 1}, {3, 2}}));
     one.memory->read({{0, 0}, {1, 2}}, reinterpret_cast<std::byte*>(row));
@@ -119,7 +119,7 @@ TEST(Followed, ASliceOfAVectorFitsAtEachLook) {
   read_first();
   EXPECT_EQ(row[1], 5);
   u.resize(9);
-  EXPECT_THAT([&] { look(state); },
+  EXPECT_THAT([&] { refresh(state); },
               ThrowsMessage<Error>(StartsWith(
                   "tensor 'u': a slice of extent [3 2] does not fit its vector of 9 elements")));
   EXPECT_THAT(
@@ -150,18 +150,18 @@ TEST(Followed, AFunctionIsAskedAtEachLook) {
   EXPECT_EQ(calls, 1);
   EXPECT_EQ(state.find("u")->dtype, DType::float64);
   EXPECT_EQ(state.find("u")->storage, Storage::dense);
-  const auto first = look(state);
+  const auto first = refresh(state);
   EXPECT_EQ(address(first, "u"), a[0]);
   now = 1;
   *cuts = {0, 1, 4};
-  const auto second = look(state);
+  const auto second = refresh(state);
   EXPECT_EQ(calls, 3);
   ASSERT_EQ(second.find("u")->slices.size(), 2u);
   EXPECT_EQ(address(second, "u", 1), a[1] + 1);
   EXPECT_EQ(address(first, "u"), a[0]);
   EXPECT_TRUE(state.find("u")->slices.empty()) << "the state holds nothing of it";
   *cuts = {1, 6};
-  EXPECT_THAT([&] { look(state); },
+  EXPECT_THAT([&] { refresh(state); },
               ThrowsMessage<Error>(test::Says("tensor 'u' [4]: rows 1..5 is outside")));
 }
 
@@ -178,7 +178,7 @@ TEST(Followed, WhatAFunctionMayNotGive) {
     return whole(&rows);
   });
   fails = true;
-  EXPECT_THAT([&] { look(state); },
+  EXPECT_THAT([&] { refresh(state); },
               ThrowsMessage<Error>(AllOf(test::Says("what tensor 'u' is now cannot be told"),
                                          test::Says("no such level"))));
 }
@@ -196,7 +196,7 @@ TEST(Followed, PatchesLayoutsAndPrivateItemsFollow) {
   c = std::vector<double>(9);
   d = {1, 2, 3};
   for (const auto* one : {&state, &outer}) {
-    const auto seen = look(*one);
+    const auto seen = refresh(*one);
     const std::string part = one == &outer ? "part/" : "";
     EXPECT_EQ(address(seen, part + "u"), a.data());
     EXPECT_EQ(address(seen, part + "u", 1), b.data());

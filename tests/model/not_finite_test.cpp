@@ -12,7 +12,7 @@ namespace cairn {
 namespace {
 
 bool found(DType dtype, std::span<const std::byte> bytes, std::size_t piece) {
-  FiniteLook look(dtype);
+  FiniteCheck look(dtype);
   while (!bytes.empty()) {
     const auto now = bytes.first(std::min(piece, bytes.size()));
     look.add(now);

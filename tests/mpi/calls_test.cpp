@@ -36,7 +36,7 @@ class Calls : public ::testing::Test {
   Calls() { state.add("x", slice(&value, {group->size()}, {group->rank()}, {1})); }
 
   // The last rank calls `other`, the rest save; then all go on together.
-  void meet(const std::string& other, const std::function<void()>& call) {
+  void check_entry(const std::string& other, const std::function<void()>& call) {
     SCOPED_TRACE(other);
     const auto step = ++saved_;
     test::expect_error([&] { is_last ? call() : static_cast<void>(manager.save(step, state)); },
@@ -54,16 +54,16 @@ class Calls : public ::testing::Test {
 };
 
 TEST_F(Calls, OneRankRestoresOrLooksWhileOthersSave) {
-  meet("CheckpointManager::restore_latest", [&] { manager.restore_latest(state); });
-  meet("CheckpointManager::steps", [&] { manager.steps(); });
-  meet("CheckpointManager::open", [&] { manager.open(1); });
-  meet("CheckpointManager::save_async", [&] { manager.save_async(100, state); });
-  meet("together", [&] { together(group, [] {}); });
-  meet("CheckpointManager::CheckpointManager",
-       [&] { CheckpointManager(group, directory.path(), {.read_only = true}); });
+  check_entry("CheckpointManager::restore_latest", [&] { manager.restore_latest(state); });
+  check_entry("CheckpointManager::steps", [&] { manager.steps(); });
+  check_entry("CheckpointManager::open", [&] { manager.open(1); });
+  check_entry("CheckpointManager::save_async", [&] { manager.save_async(100, state); });
+  check_entry("together", [&] { run_and_agree(group, [] {}); });
+  check_entry("CheckpointManager::CheckpointManager",
+              [&] { CheckpointManager(group, directory.path(), {.read_only = true}); });
 }
 
-TEST_F(Calls, WhileASaveIsInFlight) {
+TEST_F(Calls, WhileASaveIsPending) {
   const auto start = [&](std::int64_t step) {
     manager.save_async(step, state).wait_written();
     group->barrier();
@@ -122,7 +122,7 @@ TEST_F(Calls, WhoIsMissingIsKnown) {
   until_told(" to make the same call", [&] { manager.save(1, state); });
   // As in a save that all ranks but one have written.
   until_told(", which is in this call too, at its part of it",
-             [&] { guarded(*calls, "a save", [&] { all_of(*calls, true); }); });
+             [&] { collective_call(*calls, "a save", [&] { all_of(*calls, true); }); });
   set_log_sink([](LogLevel, std::string_view) {});
 }
 

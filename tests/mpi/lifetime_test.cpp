@@ -83,7 +83,7 @@ TEST(Lifetime, FromBeforeInitToAfterFinalize) {
   refused([&] { manager->steps(); });
   refused([&] { manager->restore_latest(state); });
   refused([&] { CheckpointManager(group, directory.path()); });
-  refused([&] { together(group, [] {}); });
+  refused([&] { run_and_agree(group, [] {}); });
   EXPECT_NO_THROW(manager.reset());
   EXPECT_EQ(group->rank(), rank);
   EXPECT_NO_THROW(group.reset());

@@ -25,7 +25,7 @@ int main(int argc, char** argv) {
         std::make_unique<cairn::test::FailingCall>(argv[2], MPI_ERR_OTHER, std::atoi(argv[3]));
   }
   try {
-    cairn::guarded(*group, "a test", [&] {
+    cairn::collective_call(*group, "a test", [&] {
       std::int64_t value = 1;
       std::string text = "a text of several pieces";
       for (int time = 0; time < 3; ++time) {

@@ -69,7 +69,7 @@ class DatasetGroup : public SharingGroup {
     void write_all(const std::string& dataset, std::span<const Block> blocks,
                    const std::byte* bytes) override {
       require_same(group_, "the dataset", dataset);
-      KeptError error;
+      DeferredError error;
       error.guard([&] {
         const auto place = find(text_, dataset);
         for (const auto& [start, extent] : blocks) {
@@ -90,7 +90,7 @@ class DatasetGroup : public SharingGroup {
     void close() override {
       group_.barrier();
       const std::string nothing(static_cast<std::size_t>(hdf5::seal_bytes), '\0');
-      KeptError error;
+      DeferredError error;
       error.guard([&] {
         if (group_.rank() == 0) {
           file_->write_at(static_cast<std::int64_t>(text_.size() - nothing.size()),
@@ -114,7 +114,7 @@ class DatasetGroup : public SharingGroup {
         : group_(group), disk_(std::move(disk)) {}
     void check(const Hints&) const override {}
     std::unique_ptr<DatasetFile> open(const std::filesystem::path& path, const Hints&) override {
-      return together(group_, [&] { return std::make_unique<File>(group_, *disk_, path); });
+      return run_and_agree(group_, [&] { return std::make_unique<File>(group_, *disk_, path); });
     }
 
    private:

@@ -48,7 +48,7 @@ class SharingGroup : public GroupAround {
         : group_(group), file_(std::move(file)), ranks_(std::move(ranks)), name_(std::move(name)) {}
 
     void write_at_all(std::int64_t offset, std::span<const std::byte> bytes) override {
-      KeptError error;
+      DeferredError error;
       error.guard([&] {
         if (group_.write_fails > 0 && --group_.write_fails == 0) throw Error(Code::io, "no write");
         group_.writes.push_back({name_, offset, bytes.size()});
@@ -56,19 +56,19 @@ class SharingGroup : public GroupAround {
         if (!group_.loses_writes) file_->write_at(offset, bytes);
         if (group_.after_write) group_.after_write(*file_, offset, bytes.size());
       });
-      meet(error);
+      check_entry(error);
     }
     void sync() override {
-      meet({});
+      check_entry({});
       if (group_.rank() == ranks_.front()) file_->sync();
     }
     void close() override {
-      meet({});
+      check_entry({});
       file_->close();
     }
 
    private:
-    void meet(const KeptError& error) {
+    void check_entry(const DeferredError& error) {
       const auto first = ranks_.front();
       for (const auto rank : ranks_) {
         if (rank == first) continue;

@@ -248,7 +248,7 @@ TEST_P(ThreadRanks, CrashStopsEveryRank) {
     for (int i = 0;; ++i) {
       if (group->rank() == 1 && i == 5) crash();
       yield_point();
-      together(*group, [] { yield_point(); });
+      run_and_agree(*group, [] { yield_point(); });
     }
   };
   EXPECT_THROW(run(4, body), Crashed);
@@ -387,8 +387,8 @@ TEST(Scheduler, OneRankRunsAtATime) {
 }
 
 TEST(Scheduler, WithoutASeedRanksRunAtTheSameTime) {
-  std::barrier<> meet(4);  // would never open if ranks took turns
-  run_threads(4, [&](SharedGroup) { meet.arrive_and_wait(); });
+  std::barrier<> meeting(4);  // would never open if ranks took turns
+  run_threads(4, [&](SharedGroup) { meeting.arrive_and_wait(); });
 }
 
 TEST(Threads, AReductionThatARankNeverBeginsIsAnError) {

@@ -19,7 +19,7 @@ typedef struct cairn_manager cairn_manager;
  * another copy of the library in this process. */
 int cairn_manager_create(cairn_group* group, const char* directory, const cairn_options* options,
                          cairn_manager** manager);
-/** Not collective. Waits for this rank's bytes of saves in flight, and gives up the directory.
+/** Not collective. Waits for this rank's bytes of saves pending, and gives up the directory.
  * Before MPI_Finalize. */
 void cairn_manager_free(cairn_manager* manager);
 
@@ -34,9 +34,9 @@ typedef struct cairn_save cairn_save;
  * else it is freed by cairn_save_free. */
 int cairn_manager_save_async(cairn_manager* manager, int64_t step, const cairn_state* state,
                              const cairn_save_options* options, cairn_save** save);
-/** Commits what is ready, without waiting. `idle`: nothing is in flight; may be NULL. */
+/** Commits what is ready, without waiting. `idle`: nothing is pending; may be NULL. */
 int cairn_manager_poll(cairn_manager* manager, int* idle);
-/** Returns when nothing is in flight. */
+/** Returns when nothing is pending. */
 int cairn_manager_wait(cairn_manager* manager);
 /** ... and the newest save is in the directory, not on the nodes alone. */
 int cairn_manager_wait_home(cairn_manager* manager);

@@ -30,7 +30,7 @@ class FollowedView : public TensorSource {
         strides_(kokkos::strides(*view)),
         memory_(memory()) {}
 
-  void look(LocalTensor& tensor) const override {
+  void refresh(LocalTensor& tensor) const override {
     auto extent = extents(*view_);
     const bool stays =
         data_ == view_->data() && extent_ == extent && strides_ == kokkos::strides(*view_);

@@ -10,9 +10,9 @@ namespace cairn::kokkos {
 
 /// Memory that goes with its owner, such as a View of which the memory sees only the address.
 template <class Owner>
-class KeptMemory : public SliceMemory {
+class OwningMemory : public SliceMemory {
  public:
-  KeptMemory(std::shared_ptr<SliceMemory> memory, Owner owner)
+  OwningMemory(std::shared_ptr<SliceMemory> memory, Owner owner)
       : owner_(std::move(owner)), memory_(std::move(memory)) {}
   void read(const Box& part, std::byte* out) const override {
     std::as_const(*memory_).read(part, out);
@@ -32,7 +32,7 @@ class KeptMemory : public SliceMemory {
 template <class Owner>
 LocalTensor keeping(const Owner& owner, LocalTensor tensor) {
   for (auto& slice : tensor.slices) {
-    slice.memory = std::make_shared<KeptMemory<Owner>>(std::move(slice.memory), owner);
+    slice.memory = std::make_shared<OwningMemory<Owner>>(std::move(slice.memory), owner);
   }
   return tensor;
 }

@@ -19,7 +19,7 @@
 namespace cairn::kokkos {
 
 /// One for the process and space. What was taken is given back when Kokkos::finalize begins, which
-/// first waits until no save reads it any more (the bytes of a save in flight are written; nothing
+/// first waits until no save reads it any more (the bytes of a pending save are written; nothing
 /// else of it needs the memory). From then on taking is an error. Safe to use from several threads.
 template <class Space>
 class SpaceMemory : public StagingMemory {

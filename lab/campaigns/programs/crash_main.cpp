@@ -88,7 +88,7 @@ int run(const Options& options) {
   const auto without = parse_without(options.without);
   auto& ownership = commit::default_ownership();
   ownership.heartbeat_seconds = 1e6;  // nothing happens by itself
-  ownership.settle_seconds = 0;
+  ownership.overlap_seconds = 0;
   if (options.verbose) {
     set_log_sink(
         [](LogLevel, std::string_view message) { std::cout << cat("  log: ", message, "\n"); });

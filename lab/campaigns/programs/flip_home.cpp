@@ -14,7 +14,7 @@ using Bytes = std::string;
 struct Job {
   int ranks = 1, io_ranks = 0, saves = 1, keep = 0;
   Format format = Format::bundle;
-  bool dies = false, in_flight = false, pins = false, returns = false;
+  bool dies = false, has_pending = false, pins = false, returns = false;
 };
 
 Job choose_job(Random& random, bool direct, bool hdf5) {
@@ -25,7 +25,7 @@ Job choose_job(Random& random, bool direct, bool hdf5) {
   job.saves = random.between(1, 3);
   job.keep = random.one_in(3) ? 2 : 0;
   job.dies = random.one_in(3);
-  job.in_flight = job.dies && random.one_in(2);
+  job.has_pending = job.dies && random.one_in(2);
   job.pins = random.one_in(5);
   job.returns = random.one_in(5);
   return job;
@@ -35,7 +35,7 @@ std::string text_of(const Job& job) {
   return cat(job.ranks, " ranks, ", job.format == Format::hdf5 ? "hdf5" : "bundle",
              job.io_ranks ? ", io ranks" : "", ", ", job.saves, " saves, max_to_keep ", job.keep,
              job.returns ? ", goes back" : "", job.pins ? ", pins" : "", job.dies ? ", dies" : "",
-             job.in_flight ? " with a save in flight" : "");
+             job.has_pending ? " with a save in flight" : "");
 }
 
 // One rank of a job, to its end.
@@ -69,7 +69,7 @@ void run(const Job& job, Home& home, std::int64_t first_stamp, std::shared_ptr<G
   if (job.pins) manager.pin(step);
   steps = manager.steps();
   const auto newest = steps.back().step;
-  if (job.in_flight) {
+  if (job.has_pending) {
     mine.fill(++stamp);
     manager.save_async(pending = ++step, mine.state());
     stamps[step] = stamp;

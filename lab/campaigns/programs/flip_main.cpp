@@ -123,7 +123,7 @@ int run(const Options& options) {
 int main(int count, char** arguments) {
   // A damaged record of an owner may seem to be another host's, which is waited for.
   cairn::commit::default_ownership().lock_stale_seconds = 0;
-  cairn::commit::default_ownership().settle_seconds = 0;
+  cairn::commit::default_ownership().overlap_seconds = 0;
   try {
     return cairn::campaign::run(cairn::campaign::parse(count, arguments));
   } catch (const std::exception& error) {

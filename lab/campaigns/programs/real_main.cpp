@@ -110,8 +110,8 @@ class Job {
   void save_in_turns(const std::int64_t restored, const int saves) {
     int saved = 0;
     bool stopped = false;
-    std::vector<SaveHandle> in_flight;
-    for (auto step = restored + 1; !stopped || any(!in_flight.empty()); ++step) {
+    std::vector<SaveHandle> has_pending;
+    for (auto step = restored + 1; !stopped || any(!has_pending.empty()); ++step) {
       bool due = false;
       std::optional<StopReason> reason;
       again("asking", [&] {
@@ -120,13 +120,13 @@ class Job {
       });
       // Bytes may be under way during one question; then it does not depend on time how many more
       // there are until one of them commits.
-      for (const auto& one : in_flight) one.wait_written();
-      std::erase_if(in_flight, [&](const auto& one) { return has_ended(one); });
+      for (const auto& one : has_pending) one.wait_written();
+      std::erase_if(has_pending, [&](const auto& one) { return has_ended(one); });
       if (due && !stopped) {
         again("saving", [&] {
           mine_.fill(step * salts + salt);
           if (async) {
-            in_flight.push_back(manager_->save_async(step, mine_.state()));
+            has_pending.push_back(manager_->save_async(step, mine_.state()));
             mine_.spoil();
           } else {
             manager_->save(step, mine_.state());
@@ -300,7 +300,7 @@ void run(const std::vector<std::string>& arguments) {
       commit::default_ownership() = {.stale_seconds = 6,
                                      .lock_stale_seconds = 4,
                                      .heartbeat_seconds = 0.5,
-                                     .settle_seconds = 1};
+                                     .overlap_seconds = 1};
     }
     if (arguments[i] == "--limit")
       job.options.write.storage_limit_seconds = atof(arguments.at(++i).c_str());

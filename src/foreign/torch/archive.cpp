@@ -46,7 +46,7 @@ void widen(std::string_view extra, std::uint64_t& size, std::uint64_t& stored,
 
 }  // namespace
 
-ArchivePlace find_directory(std::string_view tail, std::int64_t archive_size) {
+ArchiveExtent find_directory(std::string_view tail, std::int64_t archive_size) {
   if (tail.size() < end_size || std::cmp_greater(tail.size(), archive_size)) {
     torch_damaged("it is shorter than an archive's end");
   }
@@ -74,7 +74,7 @@ ArchivePlace find_directory(std::string_view tail, std::int64_t archive_size) {
   return {static_cast<std::int64_t>(offset), static_cast<std::int64_t>(size)};
 }
 
-std::vector<ArchiveMember> parse_directory(std::string_view directory, const ArchivePlace& place) {
+std::vector<ArchiveMember> parse_directory(std::string_view directory, const ArchiveExtent& place) {
   std::vector<ArchiveMember> members;
   for (std::uint64_t at = 0; at < directory.size();) {
     if (number(directory, at, 4) != entry_sign) torch_damaged("its archive's directory is torn");
@@ -112,7 +112,7 @@ const ArchiveMember* find_member(const std::vector<ArchiveMember>& members, std:
 }
 
 std::int64_t member_bytes(std::string_view header, const ArchiveMember& member,
-                          const ArchivePlace& directory) {
+                          const ArchiveExtent& directory) {
   if (number(header, 0, 4) != header_sign) torch_damaged("a member of its archive has no header");
   const auto skipped = number(header, 26, 2) + number(header, 28, 2);
   const auto at = member.header + member_header_bytes + static_cast<std::int64_t>(skipped);

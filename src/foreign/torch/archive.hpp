@@ -17,7 +17,7 @@ inline constexpr std::int64_t member_header_bytes = 30;
 /// A directory is refused above this; torch's have less than 1 KiB for a tensor.
 inline constexpr std::int64_t longest_directory = 1 << 20;
 
-struct ArchivePlace {
+struct ArchiveExtent {
   std::int64_t offset = 0, size = 0;  ///< bytes; from the beginning of the archive
 };
 
@@ -29,12 +29,12 @@ struct ArchiveMember {
 };
 
 /// Where the directory is. Throws data_loss.
-ArchivePlace find_directory(std::string_view tail, std::int64_t archive_size);
+ArchiveExtent find_directory(std::string_view tail, std::int64_t archive_size);
 /// Throws data_loss; unsupported for members that are compressed or encrypted.
-std::vector<ArchiveMember> parse_directory(std::string_view directory, const ArchivePlace&);
+std::vector<ArchiveMember> parse_directory(std::string_view directory, const ArchiveExtent&);
 /// Null: there is none.
 const ArchiveMember* find_member(const std::vector<ArchiveMember>&, std::string_view name);
 /// Where the bytes of a member begin. Throws data_loss.
-std::int64_t member_bytes(std::string_view header, const ArchiveMember&, const ArchivePlace&);
+std::int64_t member_bytes(std::string_view header, const ArchiveMember&, const ArchiveExtent&);
 
 }  // namespace cairn::torch

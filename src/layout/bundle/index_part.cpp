@@ -17,7 +17,7 @@ using split::require;
 class RangeReader {
  public:
   RangeReader(const RangeOf& range, std::string_view list, int num_files, bool has_codecs,
-              IndexPart& part)
+              IndexRanges& part)
       : range_(range), num_files_(num_files), has_codecs_(has_codecs), part_(part) {
     scratch_.key = range.tensor->key;
     scratch_.dtype = range.tensor->dtype;
@@ -71,7 +71,7 @@ class RangeReader {
   const RangeOf range_;
   const int num_files_;
   const bool has_codecs_;
-  IndexPart& part_;
+  IndexRanges& part_;
   std::string front_, listed_key_;
   pb::Entry listed_, entry_;
   std::vector<KeyExtent> extents_;
@@ -81,13 +81,13 @@ class RangeReader {
 
 }  // namespace
 
-std::optional<IndexPart> read_part(std::string_view head, std::string_view entries,
-                                   const std::vector<RangeOf>& ranges, int num_files,
-                                   const Limits& limits) {
+std::optional<IndexRanges> read_part(std::string_view head, std::string_view entries,
+                                     const std::vector<RangeOf>& ranges, int num_files,
+                                     const Limits& limits) {
   return split::if_simple([&] {
     const auto told = unpack<split::PartHead>(head);
     WireReader lists(told.lists.bytes);
-    IndexPart part;
+    IndexRanges part;
     std::optional<RangeReader> range;
     auto next = ranges.begin();
     std::int64_t number = -static_cast<std::int64_t>(told.with_header);

@@ -41,7 +41,7 @@ std::vector<SliceRange> slice_ranges(const std::vector<std::int64_t>& slices_of_
                                      const std::vector<std::int64_t>& slices_of_parts);
 
 /// What a rank has read of a part: of each of its ranges the slices.
-struct IndexPart {
+struct IndexRanges {
   std::vector<std::vector<Piece>> slices;
   std::int64_t bytes = 0;  ///< that all of them take, each in its file or, if more, decoded
   /// Keys under which slices stand here; and keys that the entries of tensors list in their place,
@@ -54,8 +54,8 @@ struct RangeOf {
   const StoredTensor* tensor;
   std::int64_t all, count;
 };
-std::optional<IndexPart> read_part(std::string_view head, std::string_view entries,
-                                   const std::vector<RangeOf>& ranges, int num_files,
-                                   const Limits& = {});
+std::optional<IndexRanges> read_part(std::string_view head, std::string_view entries,
+                                     const std::vector<RangeOf>& ranges, int num_files,
+                                     const Limits& = {});
 
 }  // namespace cairn::bundle

@@ -22,7 +22,7 @@ EncodedStrings encode_strings(std::span<const std::string> values);
 std::vector<std::string> decode_strings(std::string_view bytes, std::int64_t count,
                                         std::uint32_t crc32c, bool big_endian = false);
 
-/// Turns the bytes of each run of `unit` bytes around (unit of a dtype: dtype_swap_unit).
+/// QuestionRounds the bytes of each run of `unit` bytes around (unit of a dtype: dtype_swap_unit).
 /// data.size() is a multiple of unit.
 void swap_bytes(std::span<std::byte> data, std::size_t unit);
 

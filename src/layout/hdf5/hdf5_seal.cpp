@@ -94,14 +94,14 @@ Seal decode_seal(std::string_view bytes, std::int64_t file_bytes) {
   return seal;
 }
 
-std::string encode_meta_place(const MetaPlace& place) {
+std::string encode_meta_place(const MetaExtent& place) {
   char text[longest_place];
   std::snprintf(text, sizeof text, place_format, static_cast<long long>(place.bytes),
                 static_cast<long long>(place.offset), static_cast<unsigned>(place.crc32c));
   return std::string(place_begins) + text;
 }
 
-std::optional<MetaPlace> find_meta_place(std::string_view first_bytes) {
+std::optional<MetaExtent> find_meta_place(std::string_view first_bytes) {
   const auto at = first_bytes.find(place_begins);
   if (at == first_bytes.npos) return std::nullopt;
   const std::string text(first_bytes.substr(at + place_begins.size(), longest_place));
@@ -111,7 +111,7 @@ std::optional<MetaPlace> find_meta_place(std::string_view first_bytes) {
       offset < 0) {
     return std::nullopt;
   }
-  return MetaPlace{offset, bytes, crc};
+  return MetaExtent{offset, bytes, crc};
 }
 
 bool may_be_whole(std::string_view first_bytes, std::int64_t file_bytes) {

@@ -43,13 +43,13 @@ bool may_be_whole(std::string_view first_bytes, std::int64_t file_bytes);
 /// Where the metadata of the save lies, also if the checksum table that says so is damaged: an
 /// attribute of the group /_cairn, within the first marker_reach bytes. So a damaged table does not
 /// take the checkpoint's place in the history along, and no second table is needed.
-struct MetaPlace {
+struct MetaExtent {
   std::int64_t offset = 0, bytes = 0;
   std::uint32_t crc32c = 0;  ///< as the table has it
-  bool operator==(const MetaPlace&) const = default;
+  bool operator==(const MetaExtent&) const = default;
 };
-std::string encode_meta_place(const MetaPlace&);
+std::string encode_meta_place(const MetaExtent&);
 /// Nothing if these bytes hold none.
-std::optional<MetaPlace> find_meta_place(std::string_view first_bytes);
+std::optional<MetaExtent> find_meta_place(std::string_view first_bytes);
 
 }  // namespace cairn::hdf5

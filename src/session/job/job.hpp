@@ -14,7 +14,7 @@ namespace cairn {
 class RowPlans;
 
 /// Where ranks are, and what they touch. By rank, but of what is this rank's own.
-struct Places {
+struct RankPlaces {
   std::vector<int> node_of = {};
   int rank_in_node = 0;             ///< this one: devices of a node are numbered by it
   std::vector<int> served_by = {};  ///< its io rank; empty: every rank is one
@@ -30,7 +30,7 @@ struct Sharding {
 struct Job : Location {
   std::shared_ptr<Group> group;
   ManagerOptions options;
-  Places places = {};
+  RankPlaces places = {};
   bool may_recycle = false;  ///< data files that are there: format, writer, options allow it
 
   bool keeps_state_file = true;  ///< what is newest in the directory is for this job to say
@@ -57,14 +57,14 @@ Policy policy_of(const Job&);
 Job make_job(std::shared_ptr<Group>, const io::Path& directory, commit::Naming, ManagerOptions);
 
 /// Collective. Who is on which node.
-void settle_nodes(Job&);
+void agree_on_nodes(Job&);
 /// Collective, after the nodes. Agrees on who the io ranks are, by the options.
-void settle_io_ranks(Job&);
+void agree_on_io_ranks(Job&);
 
 /// Collective. Nodes and io ranks, and that the options can be served and are the same on all
 /// ranks; says what differs, and on which rank. What format and writer ask for comes after it
-/// (session/save/settle_save.hpp).
-void settle_options(Job&);
+/// (session/save/agree_on_save.hpp).
+void agree_on_options(Job&);
 /// Collective. Throws invalid_argument for savers without a name or function, or of one name, and
 /// disagreement.
 void require_savers(Group&, const std::vector<RegisteredSaver>&);

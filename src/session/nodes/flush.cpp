@@ -44,18 +44,18 @@ Flusher::~Flusher() {
   flush_->pace.hurry();
   if (queue_) queue_->drain();
   // It is on the nodes still.
-  stages_.landing.tell_unfinished(*flush_->flight, LogLevel::warning,
-                                  "the way home from the nodes");
+  stages_.completion.tell_unfinished(*flush_->pending, LogLevel::warning,
+                                     "the way home from the nodes");
   try {
-    flights.add(std::move(flush_->flight));
+    pending_saves.add(std::move(flush_->pending));
   } catch (...) {  // then the engine's end removes it
   }
 }
 
 bool Flusher::is_due() const {
   const auto& tier = job.options.tier;
-  return tier.flush_bytes_per_second > 0 && tier.home_every > 0 && !flush_ && flights.empty() &&
-         since_home_ >= tier.home_every;
+  return tier.flush_bytes_per_second > 0 && tier.home_every > 0 && !flush_ &&
+         pending_saves.empty() && since_home_ >= tier.home_every;
 }
 
 void Flusher::begin() {
@@ -73,7 +73,7 @@ void Flusher::begin() {
 
 std::unique_ptr<Flush> Flusher::plan(tier::LocalSave save, int saves_before) {
   constexpr auto readers = tier::Tier::Readers::io_ranks;
-  auto made = together(*job.group, [&] {
+  auto made = run_and_agree(*job.group, [&] {
     return std::make_unique<Flush>(
         job, static_cast<double>(job.options.tier.flush_bytes_per_second) / nodes_.count(readers));
   });
@@ -83,118 +83,121 @@ std::unique_ptr<Flush> Flusher::plan(tier::LocalSave save, int saves_before) {
   const auto& origin = flush.from->meta();
   Plans plan_of(flush.job);
   plan_of.begin(0);
-  SeenState seen(flush.from->state());
+  RefreshedState seen(flush.from->state());
   auto planned = plan_of.make_anew(seen, {}, flush.job.sharding);
   flush.state.emplace(std::move(planned.resolved ? *planned.resolved : seen));
   SaveCall call;
   call.way = call.at;
-  flush.flight = flights.make(origin.step, true, call);
-  auto& flight = *flush.flight;
-  flight.asked.is_flush = true;
-  flight.asked.metric = origin.metric;
-  flight.asked.application = origin.application;
-  flight.asked.descriptions = planned.descriptions;
-  flight.plan = std::move(planned.plan);
-  flight.layout = flight.plan->layout;
-  flight.sequence = origin.sequence;
+  flush.pending = pending_saves.make(origin.step, true, call);
+  auto& pending = *flush.pending;
+  pending.asked.is_flush = true;
+  pending.asked.metric = origin.metric;
+  pending.asked.application = origin.application;
+  pending.asked.descriptions = planned.descriptions;
+  pending.plan = std::move(planned.plan);
+  pending.layout = pending.plan->layout;
+  pending.sequence = origin.sequence;
   prepare(flush);
   nodes_.hold(save.map.uuid);
-  flight.figures.blocked_seconds = seconds_since(call.at);
+  pending.figures.blocked_seconds = seconds_since(call.at);
   return made;
 }
 
 // Prepares the save, and puts together what is of several ranks.
 void Flusher::prepare(Flush& flush) {
   Group& group = *job.group;
-  auto& flight = *flush.flight;
+  auto& pending = *flush.pending;
   const auto& state = *flush.state;
-  const auto& plan = *flight.plan;
+  const auto& plan = *pending.plan;
   const auto& origin = flush.from->meta();
   // A checkpoint of this step that is at home is an older one: it may be overwritten.
-  flight.prepared.emplace(stages_.planning.prepare(flight, true, true, &origin));
-  auto& [draft, meta] = *flight.prepared;
+  pending.prepared.emplace(stages_.planning.prepare(pending, true, true, &origin));
+  auto& [draft, meta] = *pending.prepared;
   meta.wall_time_seconds = origin.wall_time_seconds;
   try {
-    stages_.writing.tell_meta(flight);
-    draft.note_into(flight.result.notes);
-    flight.result.entries = save_format_of(flush.job)
-                                .begin(flush.job, state, draft, meta, *flight.plan, flight.layout)
-                                .entries;
-    together(group, [&] {
-      flush.out = outgoing(state, plan.local, flight.layout.first_file);
+    stages_.writing.tell_meta(pending);
+    draft.note_into(pending.result.notes);
+    pending.result.entries =
+        save_format_of(flush.job)
+            .begin(flush.job, state, draft, meta, *pending.plan, pending.layout)
+            .entries;
+    run_and_agree(group, [&] {
+      flush.out = outgoing(state, plan.local, pending.layout.first_file);
       if (plan.dense.bytes > 0)
         flush.dense.resize(static_cast<std::size_t>(capture_bytes(plan.dense)));
     });
     if (plan.dense.bytes > 0) {
-      flight.copy.runs = capture_dense(flush.job, state, plan.dense, flush.dense);
+      pending.copy.runs = capture_dense(flush.job, state, plan.dense, flush.dense);
     }
   } catch (const Error& error) {
-    stages_.landing.give_up(error, &draft, false);
+    stages_.completion.give_up(error, &draft, false);
   }
 }
 
 // Any thread: the two tasks of a flush.
 void Flusher::write(Flush& flush) const {
-  auto& flight = *flush.flight;
-  const Laps laps(flight.figures, trace.get(), Trace::Thread::writer, &StageSeconds::write);
-  const auto draft = flight.prepared->draft.through(flush.pace);
-  if (job.root() && flight.layout.dense_file >= 0) {
-    store.remove_untaken(draft, flight.layout.dense_file, flight.layout.data_files);
+  auto& pending = *flush.pending;
+  const StageTimer timer(pending.figures, trace.get(), Trace::Thread::writer, &StageSeconds::write);
+  const auto draft = pending.prepared->draft.through(flush.pace);
+  if (job.root() && pending.layout.dense_file >= 0) {
+    store.remove_untaken(draft, pending.layout.dense_file, pending.layout.data_files);
   }
-  write_files(draft, flush.out, &flight.cancelled);
-  if (flight.cancelled) return;
-  auto& result = flight.result;
+  write_files(draft, flush.out, &pending.cancelled);
+  if (pending.cancelled) return;
+  auto& result = pending.result;
   for (auto& entry : flush.out.entries) {
     result.data_files.insert(entry.slices.front().file);
     result.entries.push_back(std::move(entry));
   }
-  if (!flight.copy.runs.empty()) {
-    auto runs = write_runs(draft, flight.plan->dense, flight.copy.runs, flight.layout.dense_file);
+  if (!pending.copy.runs.empty()) {
+    auto runs =
+        write_runs(draft, pending.plan->dense, pending.copy.runs, pending.layout.dense_file);
     for (auto& one : runs) result.entries.push_back(std::move(one));
   }
-  if (!flight.cancelled) stages_.writing.record(flight);
+  if (!pending.cancelled) stages_.writing.record(pending);
 }
 
 void Flusher::work() {
   auto& flush = *flush_;
-  flush.flight->handle->idle = false;
+  flush.pending->handle->idle = false;
   const auto work = [this, &flush] {
-    auto& flight = *flush.flight;
+    auto& pending = *flush.pending;
     try {
-      if (flight.result.merged) {
-        const Laps laps(flight.figures, trace.get(), Trace::Thread::writer, &StageSeconds::commit);
-        stages_.writing.publish(flight);
+      if (pending.result.merged) {
+        const StageTimer timer(pending.figures, trace.get(), Trace::Thread::writer,
+                               &StageSeconds::commit);
+        stages_.writing.publish(pending);
       } else {
         write(flush);
       }
     } catch (...) {
-      flight.failure = std::current_exception();
+      pending.failure = std::current_exception();
     }
-    become_idle(flight);
+    become_idle(pending);
   };
-  if (flush.flight->failure) return become_idle(*flush.flight);
+  if (flush.pending->failure) return become_idle(*flush.pending);
   try {
     if (!queue_) queue_ = job.options.async.queue ? job.options.async.queue : thread_queue();
     queue_->run(work);
   } catch (...) {
-    flush.flight->failure = std::current_exception();
-    become_idle(*flush.flight);
+    flush.pending->failure = std::current_exception();
+    become_idle(*flush.pending);
   }
 }
 
 void Flusher::advance(bool wait, bool throws) {
-  auto& landing = stages_.landing;
+  auto& completion = stages_.completion;
   while (flush_) {
-    auto& flight = *flush_->flight;
+    auto& pending = *flush_->pending;
     if (wait) {
       flush_->pace.hurry();
-      flight.handle->idle.wait(false);
+      pending.handle->idle.wait(false);
     }
-    if (any_of(*job.group, !flight.handle->idle)) return;
-    const bool was_merged = flight.result.merged;
-    const auto step = flight.asked.step;
+    if (any_of(*job.group, !pending.handle->idle)) return;
+    const bool was_merged = pending.result.merged;
+    const auto step = pending.asked.step;
     try {
-      was_merged ? landing.finish(flight) : landing.land_bytes(flight, flush_->job);
+      was_merged ? completion.finish(pending) : completion.complete_bytes(pending, flush_->job);
     } catch (const Error& error) {
       if (error.code() == Code::communication) throw;
       end();
@@ -206,20 +209,20 @@ void Flusher::advance(bool wait, bool throws) {
       if (job.root()) work();
       continue;
     }
-    flight.figures.total_seconds = seconds_since(flight.asked.at);
-    landing.enter(flight);
+    pending.figures.total_seconds = seconds_since(pending.asked.at);
+    completion.enter(pending);
     since_home_ -= flush_->saves_before;
     failed_ = false;
     end();
   }
   if (!wait) return;
-  flights.drain();  // the state file, too, names what has come
+  pending_saves.drain();  // the state file, too, names what has come
   store.history().apply_tidied();
 }
 
 void Flusher::flush_now(const tier::LocalSave& save, int saves_before, bool pins) {
   flush_ = plan(save, saves_before);
-  flush_->flight->asked.pins = pins;
+  flush_->pending->asked.pins = pins;
   work();
   advance(true, true);
 }
@@ -227,17 +230,17 @@ void Flusher::flush_now(const tier::LocalSave& save, int saves_before, bool pins
 void Flusher::cancel() {
   advance(false);
   if (!flush_) return;
-  auto& flight = *flush_->flight;
-  flight.cancelled = true;
+  auto& pending = *flush_->pending;
+  pending.cancelled = true;
   flush_->pace.hurry();
-  flight.handle->idle.wait(false);
+  pending.handle->idle.wait(false);
   // Once merged, the index may have its name by now, and the save counts: so it is brought to its
   // end.
-  if (flight.result.merged) return advance(true);
-  const auto step = flight.asked.step;
-  flight.failure = nullptr;
+  if (pending.result.merged) return advance(true);
+  const auto step = pending.asked.step;
+  pending.failure = nullptr;
   const bool gone =
-      stages_.landing.withdraw(&flight.prepared->draft, false, false) == Store::Withdrawn::gone;
+      stages_.completion.withdraw(&pending.prepared->draft, false, false) == Store::Withdrawn::gone;
   end();
   if (gone || !job.root()) return;
   log(LogLevel::warning, cat("step ", step,
@@ -249,7 +252,7 @@ void Flusher::cancel() {
 void Flusher::end() {
   nodes_.hold("");
   flush_->out = {};
-  flights.retire(std::move(flush_->flight));
+  pending_saves.retire(std::move(flush_->pending));
   flush_.reset();
 }
 

@@ -15,8 +15,8 @@ namespace cairn {
 
 /// One at a time, and never together with another save at home: two of them would make ownership,
 /// recycled files and retention answer for both. What the application itself sends home is newer,
-/// and takes its place. While the flight's handle is not idle, a task in a queue of its own works
-/// on it; else the thread that calls the manager does.
+/// and takes its place. While the pending save's handle is not idle, a task in a queue of its own
+/// works on it; else the thread that calls the manager does.
 ///
 /// Its parent is the last ancestor that is in the directory: numbers of saves on the nodes say
 /// nothing to somebody who has the directory alone. Dense tensors are put together when it begins,
@@ -27,8 +27,8 @@ struct Flush {
   Job job;  ///< each rank writes what it has
   io::Pace pace;
   std::unique_ptr<tier::Gathered> from;  ///< what is written
-  std::optional<SeenState> state;        ///< the same, of plain tensors
-  std::unique_ptr<Flight> flight;
+  std::optional<RefreshedState> state;   ///< the same, of plain tensors
+  std::unique_ptr<PendingSave> pending;
   Outgoing out;                  ///< slices, which are read from the nodes' files
   std::vector<std::byte> dense;  ///< what is to be one array, as it is to be written
   int saves_before = 0;          ///< on the nodes since the last one came home

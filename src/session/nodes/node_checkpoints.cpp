@@ -20,7 +20,7 @@
 #include "session/restore/adapt.hpp"
 #include "session/restore/left_over.hpp"
 #include "session/restore_steps.hpp"
-#include "session/schedule/turns.hpp"
+#include "session/schedule/question_rounds.hpp"
 #include "store/nodes/home_id.hpp"
 
 namespace cairn {
@@ -57,7 +57,7 @@ void make_from(Group& group, const tier::Gathered& gathered, State& state,
                const RestoreOptions& options) {
   const auto contents = contents_of(group, gathered);
   const TensorFinder finder(contents);
-  together(group, [&] { state.make(contents); });
+  run_and_agree(group, [&] { state.make(contents); });
   std::set<std::string_view> wanted;
   const auto want = [&](const std::string& key) {
     const auto renamed = options.rename.find(key);
@@ -101,16 +101,16 @@ bool NodeCheckpoints::takes(const SaveOptions& options) {
   const auto weight = rank_weight(job.rank(), job.group->size());
   std::int64_t sum[]{static_cast<std::int64_t>(
       weight * mixed_bits(static_cast<std::uint64_t>(options.reach) + 1))};
-  calls().meet(sum);
+  calls().check_entry(sum);
   if (sum[0] != 0) {
     require_same(*job.group, "SaveOptions::reach",
                  words(options.reach)[static_cast<std::size_t>(options.reach)]);
   }
   const auto every = job.options.tier.home_every;
-  if (options.reach == Reach::home || !has_home_ || (turns && turns->stop())) return false;
+  if (options.reach == Reach::home || !has_home_ || (rounds && rounds->stop())) return false;
   // No further save at home is due while one is pending.
   return every == 0 || job.options.tier.flush_bytes_per_second > 0 || since_home_ + 1 < every ||
-         !flights.empty();
+         !pending_saves.empty();
 }
 
 // Rank 0.
@@ -141,8 +141,8 @@ std::optional<SaveHandle> NodeCheckpoints::save(const SaveRequest& request) {
   if (!takes(request.options)) return std::nullopt;
   engine_.advance(false);
   flusher_.advance(false);
-  engine_.parts().flights.throw_earlier_failure_instead_of(request.step);
-  Attempt attempt(ledger);
+  engine_.parts().pending_saves.throw_earlier_failure_instead_of(request.step);
+  Attempt attempt(save_log);
   std::string why;
   SaveStatistics figures;
   figures.step = request.step;
@@ -168,12 +168,12 @@ std::optional<SaveHandle> NodeCheckpoints::save(const SaveRequest& request) {
   store.history().went_on_from(line_);
   figures.total_seconds = figures.blocked_seconds = seconds_since(request.call.at);
   figures.peak_resident_bytes = peak_resident_bytes();
-  ledger.committed(line_, figures, request.call.at);
-  if (turns) turns->committed();
+  save_log.committed(line_, figures, request.call.at);
+  if (rounds) rounds->committed();
   if (job.root()) log(LogLevel::info, line_of(figures));
   if (flusher_.is_due()) flusher_.begin();
   auto handle = done_handle(request.step, path->parent_path().string(), SaveStage::committed);
-  engine_.stages().landing.tell(handle);
+  engine_.stages().completion.tell(handle);
   return handle;
 }
 
@@ -329,7 +329,7 @@ RestoreReport NodeCheckpoints::go_on_from(const tier::LocalSave& save,
   store.history().went_back_elsewhere(save.map.step, save.map.sequence);
   line_ = save.map.sequence;
   since_home_ = save.map.sequence > newest.of_all_at_home ? save.map.since_home : 0;
-  if (turns) turns->restored(save.map.step);
+  if (rounds) rounds->restored(save.map.step);
   // A restore of an older step alone leaves no newer ones behind; the next save does.
   const bool may_bring = !job.options.read_only && save.map.sequence > newest.wanted &&
                          (!asked.step || save.map.sequence >= newest.of_all);

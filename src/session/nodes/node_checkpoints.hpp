@@ -33,7 +33,7 @@ class NodeCheckpoints final : public Elsewhere, EngineParts {
 
   /// Moves on what goes home, or brings it to its end.
   void advance(bool wait) { flusher_.advance(wait); }
-  /// The newest save of this run is at home, or an error says why not. Nothing is in flight.
+  /// The newest save of this run is at home, or an error says why not. Nothing is pending.
   void bring_newest_home();
   /// So is one of this step, if the nodes have a newer one than the directory; pinned.
   void bring_step_home(std::int64_t step);

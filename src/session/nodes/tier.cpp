@@ -85,7 +85,7 @@ void Tier::find_nodes() {
   auto& all = ranks_at_.emplace_back();  // who can read what was brought home
   for (int rank = 0; rank < group.size(); ++rank) all.push_back(rank);
   const auto text = home_.options.tier.directory.string();
-  directory_ = together(group, [&] { return node_directory(text, name); });
+  directory_ = run_and_agree(group, [&] { return node_directory(text, name); });
 }
 
 // Finds nodes that have one directory: they are lost together, and cannot protect each other.
@@ -94,10 +94,10 @@ std::string Tier::sharers() {
   const auto opening = from_root(group, [] { return commit::new_uuid(); });
   const auto prefix = cat("token-", opening, "-");
   const auto token = directory_ / cat(prefix, node_);
-  together(group, [&] {
+  run_and_agree(group, [&] {
     if (is_leader()) io::write_file(*files_, token, "");
   });
-  const auto shared = together(group, [&] {
+  const auto shared = run_and_agree(group, [&] {
     std::vector<std::string> seen;
     if (io::exists(*files_, directory_)) {
       for (const auto& name : files_->list(directory_)) {
@@ -118,7 +118,7 @@ std::string Tier::sharers() {
   const auto some =
       std::find_if(told.begin(), told.end(), [](const auto& one) { return !one.empty(); });
   const bool any = some != told.end();
-  together(group, [&] {
+  run_and_agree(group, [&] {
     if (!is_leader()) return;
     for (const auto& name : files_->list(directory_)) {
       // Also tokens of openings that were killed.
@@ -134,7 +134,7 @@ std::string Tier::sharers() {
 void Tier::make_directories() {
   Group& group = *home_.group;
   const bool reads = home_.options.read_only, is_posix = !home_.options.tier.file_system;
-  together(group, [&] {
+  run_and_agree(group, [&] {
     if (home_.root() && !reads) require_no_links(*home_.files, home_.directory);
   });
   const auto make_own = [&] {
@@ -142,14 +142,14 @@ void Tier::make_directories() {
     if (!reads) io::create_directories(*files_, directory_);
     if (is_posix) require_own(directory_);
   };
-  together(group, [&] {
+  run_and_agree(group, [&] {
     if (is_leader() && is_posix) require_way(directory_);
   });
-  together(group, make_own);
+  run_and_agree(group, make_own);
   directory_ /= home_id_;
-  together(group, make_own);
+  run_and_agree(group, make_own);
   directory_ /= home_.naming.name;
-  together(group, make_own);
+  run_and_agree(group, make_own);
   const auto shared = reads ? "" : sharers();
   if (shared.empty()) return;
   throw Error(Code::invalid_argument, "nodes share the directory of the tier",
@@ -180,7 +180,7 @@ void Tier::tell_of_home(const io::Path& given) const {
 
 // Whether these nodes can protect each other. If they protect less than was asked for, a warning
 // says so.
-void Tier::settle_protection() {
+void Tier::choose_protection() {
   const auto& options = home_.options.tier;
   const int lost = options.protection == Protection::reed_solomon ? options.lost_nodes : 1;
   const bool asked = options.protection != Protection::none;
@@ -199,7 +199,7 @@ void Tier::settle_protection() {
 }
 
 void Tier::open(const std::string& home_id) {
-  together(*home_.group, [&] { require_options(); });
+  run_and_agree(*home_.group, [&] { require_options(); });
   job_ = job_of_nodes(home_);
   find_nodes();
   files_ = files_or_posix(home_.options.tier.file_system);
@@ -207,7 +207,7 @@ void Tier::open(const std::string& home_id) {
   const auto given = directory_;
   make_directories();
   tell_of_home(given);
-  settle_protection();
+  choose_protection();
   plans_.begin(0);
   list();
 }
@@ -255,17 +255,17 @@ void Tier::join(const std::string& report, int node) {
 
 void Tier::list() {
   Group& group = *home_.group;
-  const auto mine = together(group, [&] {
+  const auto mine = run_and_agree(group, [&] {
     return is_leader() ? report({files_, directory_}) : std::string();
   });
   const auto at_home =
       from_root(group, [&] { return are_own(pieces()) ? report(pieces()) : std::string(); });
   const auto reports = all_gather(group, mine);
-  together(group, [&] {
+  run_and_agree(group, [&] {
     saves_.clear();
     join(at_home, home_place());
     for (std::size_t rank = 0; rank < reports.size(); ++rank) join(reports[rank], node_of_[rank]);
-    settle_saves(saves_);
+    resolve_saves(saves_);
   });
 }
 

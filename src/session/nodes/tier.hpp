@@ -10,9 +10,9 @@
 
 #include "cairn/state.hpp"
 #include "session/job/job.hpp"
-#include "session/nodes/part.hpp"
-#include "session/save/measure.hpp"
+#include "session/nodes/node_file.hpp"
 #include "session/save/plans.hpp"
+#include "session/save/save_log.hpp"
 #include "store/nodes/place.hpp"
 #include "store/nodes/save_map.hpp"
 
@@ -39,13 +39,13 @@ class Gathered {
 
  private:
   friend class Tier;
-  void add_part(std::shared_ptr<Part>);
+  void add_part(std::shared_ptr<NodeFile>);
   std::string said_by_first(Group&) const;
   void make_state();
   State state_;
   std::map<std::string, LocalTensor> tensors_;
   std::map<std::string, Strings> strings_;
-  std::vector<std::shared_ptr<Part>> parts_;
+  std::vector<std::shared_ptr<NodeFile>> parts_;
   CheckpointMeta meta_;
   io::Path path_;
 };
@@ -56,9 +56,9 @@ class Tier {
   /// Local. The job, of the manager's directory, outlives it.
   explicit Tier(const Job& home);
 
-  /// When options and nodes of the job are settled. `home_id` tells which directory the checkpoints
-  /// belong to; the same on all ranks. Makes the nodes' directories and looks what is in them.
-  /// Removes nothing.
+  /// When options and nodes of the job are agreed on. `home_id` tells which directory the
+  /// checkpoints belong to; the same on all ranks. Makes the nodes' directories and looks what is
+  /// in them. Removes nothing.
   void open(const std::string& home_id);
 
   /// Local. What is on the nodes, the newest first; the same on all ranks.
@@ -111,7 +111,7 @@ class Tier {
   void require_options() const;
   void make_directories();
   void tell_of_home(const io::Path& given) const;
-  void settle_protection();
+  void choose_protection();
   std::string sharers();  // the nodes that have one directory; empty: none
   void list();
   Address place_at(int node, const SaveMap&) const;  // this one, or home

@@ -20,7 +20,7 @@ namespace {
 Unusable look_at_part(const Address& at, const std::string& uuid, int rank,
                       std::int64_t block_bytes, LogLevel level = LogLevel::warning) {
   try {
-    const Part part(at, uuid);
+    const NodeFile part(at, uuid);
     if (part.rank() == rank) return {false, part.bad_blocks(block_bytes, level)};
   } catch (const Error& error) {
     log(level, error.what());
@@ -68,7 +68,7 @@ void copy_part(const Address& at, io::File& to, std::int64_t block_bytes,
 bool Tier::look_for_damage(LocalSave& save) const {
   const Sets sets(save.map);
   UnusableByRank bad;
-  together(*home_.group, [&] {
+  run_and_agree(*home_.group, [&] {
     for (const int at : {node_, home_place()}) {
       for (const int rank : my_parts(save, at)) {
         const auto place = place_at(at, save.map);
@@ -106,7 +106,7 @@ class Tier::Computation {
 
   // Returns false if a source of the computation cannot be used either; that is known from then on.
   bool begin_parts() {
-    together(group_, [&] {
+    run_and_agree(group_, [&] {
       // Memory first, too: a rank that had none would leave others waiting for its blocks.
       for (int number = 0; number < sets_.count(); ++number) {
         rooms_.push_back(protect::Room::to_compute(sets_.set(number)));
@@ -123,7 +123,7 @@ class Tier::Computation {
   // Ranks work for several sets, and an error in one of them must not keep others waiting in the
   // next. What could not be read is known by rank.
   bool compute_sets() {
-    KeptError error;
+    DeferredError error;
     for (int number = 0; number < sets_.count(); ++number) compute_set(number, error);
     if (tier_.learn(save_, bad_parts_, bad_parities_)) return false;
     agree(group_, error.first());
@@ -133,7 +133,7 @@ class Tier::Computation {
   // Whether what was computed is what was saved.
   bool is_proved() {
     bool whole = true;
-    together(group_, [&] {
+    run_and_agree(group_, [&] {
       const auto& ranks = tier_.ranks_at(tier_.node_);
       for (const auto& [node, change] : changes_) {
         if (change.target != tier_.node_) continue;
@@ -151,7 +151,7 @@ class Tier::Computation {
     auto& files = *tier_.files_;
     const bool sync = tier_.home_.options.tier.sync;
     const auto folder = tier_.place_of(map_);
-    together(group_, [&] {
+    run_and_agree(group_, [&] {
       for (const auto& [node, change] : changes_) {
         if (!is_mine(change)) continue;
         for (const int rank : change.ranks) {
@@ -252,7 +252,7 @@ class Tier::Computation {
     file->close();
   }
 
-  void compute_set(int number, KeptError& error) {
+  void compute_set(int number, DeferredError& error) {
     const auto& nodes = sets_.nodes_of(number);
     auto set = save_.as_it_is(sets_, number);
     std::vector<protect::Stock> stock(nodes.size());

@@ -12,7 +12,7 @@
 #include "cairn/sparse.hpp"
 #include "group/collectives.hpp"
 #include "layout/bundle/stored_strings.hpp"
-#include "model/seen_state.hpp"
+#include "model/refreshed_state.hpp"
 #include "session/nodes/tier.hpp"
 #include "store/nodes/place.hpp"
 
@@ -35,7 +35,7 @@ UnusableByRank on_all(Group& group, const UnusableByRank& mine) {
 }  // namespace
 
 // Adds a rank's slices to the state, as an application would give them to a save.
-void Gathered::add_part(std::shared_ptr<Part> part) {
+void Gathered::add_part(std::shared_ptr<NodeFile> part) {
   for (const auto& entry : part->record().tensors) {
     const auto& slice = entry.slices.at(0);
     if (entry.dtype == DType::string) {
@@ -84,7 +84,7 @@ void Gathered::make_state() {
     state_.add(key, std::move(tensor));
   }
   tensors_.clear();
-  SeenState::describe(state_, meta_.descriptions);
+  RefreshedState::describe(state_, meta_.descriptions);
   for (auto& [key, one] : strings_) {
     auto tensor = strings(one.values);
     tensor.shape = one.shape;  // a scalar is no list of one
@@ -142,7 +142,7 @@ UnusableByRank Tier::read_own_parts(const LocalSave& save, Readers readers,
   for (const int rank : mine) {
     try {
       const auto place = place_at(save.part_at[nth(rank)], save.map);
-      auto part = std::make_shared<Part>(place / cat("part-", rank), save.map.uuid);
+      auto part = std::make_shared<NodeFile>(place / cat("part-", rank), save.map.uuid);
       if (part->rank() != rank) throw Error(Code::data_loss, "a part of another rank");
       gathered.add_part(std::move(part));
     } catch (const Error& error) {
@@ -194,10 +194,10 @@ std::unique_ptr<Gathered> Tier::gather(LocalSave& save, Readers readers) {
     if (!save.is_complete() && !compute(save)) continue;
     auto gathered = std::make_unique<Gathered>();
     gathered->path_ = broadcast_text(group, place_of(save.map).string());
-    const auto bad = together(group, [&] { return read_own_parts(save, readers, *gathered); });
+    const auto bad = run_and_agree(group, [&] { return read_own_parts(save, readers, *gathered); });
     if (learn(save, bad)) continue;
     const auto said = gathered->said_by_first(group);
-    together(group, [&] {
+    run_and_agree(group, [&] {
       gathered->meta_ = bundle::decode_part_record(said).meta;
       gathered->make_state();
     });
@@ -220,7 +220,7 @@ std::unique_ptr<Gathered> Tier::gather(LocalSave& save, Readers readers) {
 bool Tier::learn_damage(LocalSave& save, const Gathered& gathered) {
   const Sets sets(save.map);
   UnusableByRank bad;
-  together(*home_.group, [&] {
+  run_and_agree(*home_.group, [&] {
     for (const auto& part : gathered.parts_) {
       const bool was_damaged = part->is_damaged();
       // All damage is found at once: nothing must be computed from other damaged bytes.

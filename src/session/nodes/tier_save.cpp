@@ -26,15 +26,15 @@ namespace cairn::tier {
 namespace {
 
 // The state to be stored slice by slice, whatever its tensors ask of the manager's directory.
-SeenState sliced(const SeenState& given) {
+RefreshedState sliced(const RefreshedState& given) {
   State state;
   state.store(Storage::sliced);
   for (const auto& [key, tensor] : given.tensors()) {
     state.add(key, tensor.strings ? tensor : stored(Storage::sliced, tensor));
   }
   for (const auto& [key, name] : given.objects().names) state.name(key, name);
-  SeenState::describe(state, given.descriptions());
-  return SeenState(std::move(state));
+  RefreshedState::describe(state, given.descriptions());
+  return RefreshedState(std::move(state));
 }
 
 // An upper bound for the size of a part.
@@ -82,7 +82,7 @@ class Tier::Saving {
         home_(tier.home_),
         group_(*home_.group),
         files_(tier.files_),
-        laps_(request.figures, request.trace, Trace::Thread::caller, &StageSeconds::plan),
+        timer_(request.figures, request.trace, Trace::Thread::caller, &StageSeconds::plan),
         seen_(request.given) {}
 
   std::optional<io::Path> run(const std::function<Numbers()>& numbers, std::string& why);
@@ -90,7 +90,7 @@ class Tier::Saving {
  private:
   bool plan(std::string& why);
   Plans::Made choose_plan();
-  const SeenState& state() const { return made_.resolved ? *made_.resolved : *given_; }
+  const RefreshedState& state() const { return made_.resolved ? *made_.resolved : *given_; }
   bool goes_home_for_room(std::string& why);
   void begin_map(std::vector<std::int64_t> part_bytes);
   void take_numbers(const std::function<Numbers()>&);
@@ -110,9 +110,9 @@ class Tier::Saving {
   const Job& home_;
   Group& group_;
   const std::shared_ptr<io::FileSystem>& files_;
-  Laps laps_;
-  SeenState seen_;
-  std::optional<SeenState> given_;  // as it goes to the nodes
+  StageTimer timer_;
+  RefreshedState seen_;
+  std::optional<RefreshedState> given_;  // as it goes to the nodes
   Plans::Made made_;
   bool again_ = false;  // the plan is the last save's
   Outgoing out_;
@@ -131,12 +131,12 @@ std::optional<io::Path> Tier::Saving::run(const std::function<Numbers()>& number
   if (goes_home_for_room(why)) return std::nullopt;
   take_numbers(numbers);
   try {
-    laps_.next(&StageSeconds::write);
+    timer_.next(&StageSeconds::write);
     write_parts();
-    laps_.next(&StageSeconds::protect);
+    timer_.next(&StageSeconds::protect);
     protect();
-    laps_.next(&StageSeconds::commit);
-    together(group_, [&] {
+    timer_.next(&StageSeconds::commit);
+    run_and_agree(group_, [&] {
       if (tier_.is_leader()) write_map();
     });
   } catch (const Error& error) {
@@ -150,14 +150,14 @@ std::optional<io::Path> Tier::Saving::run(const std::function<Numbers()>& number
   saved.part_at = saved.parity_at = tier_.node_of_;
   tier_.saves_.insert(tier_.saves_.begin(), std::move(saved));
   tier_.committed(map_.parent, map_.sequence);
-  laps_.next(&StageSeconds::tidy);
+  timer_.next(&StageSeconds::tidy);
   tier_.prune(map_.uuid);
   return tier_.own_part(map_);
 }
 
 // Whether this save can be on the nodes.
 bool Tier::Saving::plan(std::string& why) {
-  given_ = together(group_, [&] {
+  given_ = run_and_agree(group_, [&] {
     if (seen_.error()) throw Error(*seen_.error());
     return sliced(seen_);
   });
@@ -168,7 +168,7 @@ bool Tier::Saving::plan(std::string& why) {
     why = "some tensors can only be stored as one array";
     return false;
   }
-  out_ = together(group_, [&] { return outgoing(state(), made_.plan->local, 0, true); });
+  out_ = run_and_agree(group_, [&] { return outgoing(state(), made_.plan->local, 0, true); });
   return true;
 }
 
@@ -252,14 +252,14 @@ void Tier::Saving::take_numbers(const std::function<Numbers()>& numbers) {
 void Tier::Saving::write_parts() {
   request_.figures.plan_reused = again_;
   const auto began = Clock::now();
-  together(group_, [&] {
+  run_and_agree(group_, [&] {
     if (tier_.is_leader()) files_->create_directory(tier_.place_of(map_));
   });
-  const auto bytes = together(group_, [&] {
+  const auto bytes = run_and_agree(group_, [&] {
     return write_part({files_, tier_.own_part(map_)}, record(), out_, home_.options.tier.sync);
   });
   if (made_.plan->replicas.any && !again_) compare();
-  tier_.plans_.end_turn();
+  tier_.plans_.end_round();
   const auto written = all_numbers(group_, {bytes, microseconds_since(began)});
   for (std::size_t i = 0; i < written.size(); i += 2) {
     map_.part_bytes[i / 2] = written[i];
@@ -270,7 +270,7 @@ void Tier::Saving::write_parts() {
 
 void Tier::Saving::compare() {
   const auto& plan = *made_.plan;
-  const auto checksums = together(
+  const auto checksums = run_and_agree(
       group_, [&] { return replica_checksums(state(), plan.replicas, plan.local.strings, {}); });
   tier_.plans_.compare(state(), plan.replicas, checksums, tier_.place_of(map_).string());
 }
@@ -306,8 +306,8 @@ void Tier::Saving::protect() {
   const bool works = set.code.parity > 0 && set.cycles() > 0;
   // Memory first: a rank that had none would leave others waiting for its blocks.
   auto room =
-      together(group_, [&] { return works ? protect::Room::to_make(set) : protect::Room(); });
-  together(group_, [&] {
+      run_and_agree(group_, [&] { return works ? protect::Room::to_make(set) : protect::Room(); });
+  run_and_agree(group_, [&] {
     if (works) make_parity(sets, room);
   });
   map_.protect_seconds = 1e-6 * static_cast<double>(microseconds_since(began));

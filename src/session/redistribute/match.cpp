@@ -40,7 +40,7 @@ int choose_holder(const std::vector<HeldSlice::Holder>& holders, int rank,
 }
 
 // Of what a rank has, and the keys that it asks for.
-struct HeldLetter {
+struct HeldMessage {
   std::vector<Declaration> declarations;
   std::vector<int> firsts;
   std::vector<std::string> keys;
@@ -56,7 +56,7 @@ struct WantedBox {
   int id = 0;
   Box box;
 };
-struct WantedLetter {
+struct WantedMessage {
   std::string key;
   Packed<WantedBox> boxes;
 };
@@ -64,7 +64,7 @@ struct FoundSlice {
   int id = 0, source = 0;
   Box box;
 };
-struct FoundLetter {
+struct FoundMessage {
   std::string key;
   int from = -1;
   Packed<FoundSlice> slices;
@@ -72,7 +72,7 @@ struct FoundLetter {
 
 }  // namespace
 
-HeldSlices::HeldSlices(Group& group, const SeenState& mine) : rank_(group.rank()) {
+HeldSlices::HeldSlices(Group& group, const RefreshedState& mine) : rank_(group.rank()) {
   std::int64_t slices = 0;
   for (const auto& [key, tensor] : mine.tensors()) {
     slices += static_cast<std::int64_t>(tensor.slices.size());
@@ -100,27 +100,27 @@ int HeldSlices::holder_of(int number) const {
   return static_cast<int>(after - begins_.begin()) - 1;
 }
 
-Matching::Matching(Group& group, const SeenState& plain, const HeldSlices& held,
+Matching::Matching(Group& group, const RefreshedState& plain, const HeldSlices& held,
                    const std::vector<std::string>& keys) {
   const auto nodes = group.nodes();
   nodes_.assign(nodes.begin(), nodes.end());
   std::size_t slices = 0;
   for (const auto& [key, tensor] : plain.tensors()) slices += tensor.slices.size() + 1;
   planners_ = key_planners(group, slices);
-  std::unordered_map<int, HeldLetter> letters;
+  std::unordered_map<int, HeldMessage> outgoing;
   for (std::size_t t = 0; t < plain.tensors().size(); ++t) {
     const auto& [key, tensor] = plain.tensors()[t];
-    auto& letter = letters[planners_.of(key)];
-    letter.declarations.push_back(declaration_of(key, tensor, group.rank()));
-    letter.firsts.push_back(held.first_of(t));
+    auto& message = outgoing[planners_.of(key)];
+    message.declarations.push_back(declaration_of(key, tensor, group.rank()));
+    message.firsts.push_back(held.first_of(t));
   }
-  for (const auto& key : keys) letters[planners_.of(key)].keys.push_back(key);
-  Mail answers, mail = all_to_all(group, mail_of(std::move(letters)));
-  KeptError error;
-  error.guard([&] { answers = hear(mail); });
+  for (const auto& key : keys) outgoing[planners_.of(key)].keys.push_back(key);
+  Messages answers, messages = all_to_all(group, messages_of(std::move(outgoing)));
+  DeferredError error;
+  error.guard([&] { answers = hear(messages); });
   agree_on_least(group, error.first());
-  mail = all_to_all(group, std::move(answers));
-  for (const auto& [rank, answer] : mail) {
+  messages = all_to_all(group, std::move(answers));
+  for (const auto& [rank, answer] : messages) {
     for (auto& found : unpack_each<FoundTensor>(answer)) {
       auto& tensor = contents_.tensors.emplace_back();
       tensor.key = std::move(found.key);
@@ -149,24 +149,24 @@ void Matching::note_gaps(const GapsByKey& gaps) {
   }
 }
 
-Mail Matching::hear(const Mail& mail) {
+Messages Matching::hear(const Messages& messages) {
   std::vector<Declaration> declarations;
   std::map<std::string, std::map<int, int>> firsts;
   std::vector<std::pair<int, std::vector<std::string>>> asked;
-  for (const auto& [rank, message] : mail) {
-    auto letter = unpack<HeldLetter>(message);
-    for (std::size_t i = 0; i < letter.declarations.size(); ++i) {
-      auto& one = letter.declarations[i];
-      firsts[one.key][rank] = letter.firsts.at(i);
+  for (const auto& [rank, bytes] : messages) {
+    auto message = unpack<HeldMessage>(bytes);
+    for (std::size_t i = 0; i < message.declarations.size(); ++i) {
+      auto& one = message.declarations[i];
+      firsts[one.key][rank] = message.firsts.at(i);
       declarations.push_back(std::move(one));
     }
-    asked.emplace_back(rank, std::move(letter.keys));
+    asked.emplace_back(rank, std::move(message.keys));
   }
   for (auto& tensor : check_coverage(std::move(declarations))) {
     const auto key = tensor.key;
     answered_[key] = {std::move(tensor), std::move(firsts[key])};
   }
-  std::unordered_map<int, Packed<FoundTensor>> letters;
+  std::unordered_map<int, Packed<FoundTensor>> outgoing;
   std::set<std::string_view> wanted;
   for (const auto& [rank, keys] : asked) {
     for (const auto& key : keys) {
@@ -174,13 +174,13 @@ Mail Matching::hear(const Mail& mail) {
       if (found == answered_.end()) continue;
       wanted.insert(found->first);
       const auto& tensor = found->second.tensor;
-      letters[rank].add({key, tensor.dtype, tensor.shape});
+      outgoing[rank].add({key, tensor.dtype, tensor.shape});
     }
   }
   for (const auto& [key, tensor] : answered_) {
     if (!wanted.count(key) && key != object_graph_key) unasked_.push_back(key);
   }
-  return mail_of(std::move(letters));
+  return messages_of(std::move(outgoing));
 }
 
 // What one tensor's slices are to those who want it.
@@ -194,8 +194,8 @@ class Matching::Finder {
     index_.emplace(boxes);
   }
 
-  FoundLetter find(int rank, const WantedLetter& asked) const {
-    FoundLetter found{asked.key, -1, {}};
+  FoundMessage find(int rank, const WantedMessage& asked) const {
+    FoundMessage found{asked.key, -1, {}};
     const bool is_text = tensor_.dtype == DType::string;
     const auto& any = tensor_.slices.front();
     if (is_text) found.from = choose_holder(any.holders, rank, nodes_);
@@ -222,23 +222,23 @@ class Matching::Finder {
 };
 
 Matched Matching::match(Group& group, const WantedState& wanted) const {
-  std::unordered_map<int, Packed<WantedLetter>> letters;
+  std::unordered_map<int, Packed<WantedMessage>> outgoing;
   int id = 0;
   for (const auto& one : wanted.tensors) {
     const auto& key = contents_.tensors[nth(one.stored)].key;
     const auto& slices = one.tensor.slices;
     if (slices.empty() && !one.tensor.strings) continue;
-    WantedLetter asked{key, {}};
+    WantedMessage asked{key, {}};
     for (const auto& slice : slices) asked.boxes.add({id++, slice.box});
-    letters[planners_.of(key)].add(asked);
+    outgoing[planners_.of(key)].add(asked);
   }
-  auto mail = all_to_all(group, mail_of(std::move(letters)));
-  std::unordered_map<int, Packed<FoundLetter>> answers;
-  std::map<std::string, std::vector<std::pair<int, WantedLetter>>> by_key;
-  KeptError error;
+  auto messages = all_to_all(group, messages_of(std::move(outgoing)));
+  std::unordered_map<int, Packed<FoundMessage>> answers;
+  std::map<std::string, std::vector<std::pair<int, WantedMessage>>> by_key;
+  DeferredError error;
   error.guard([&] {
-    for (const auto& [rank, letter] : mail) {
-      for (auto& asked : unpack_each<WantedLetter>(letter)) {
+    for (const auto& [rank, message] : messages) {
+      for (auto& asked : unpack_each<WantedMessage>(message)) {
         auto& all = by_key[asked.key];
         all.emplace_back(rank, std::move(asked));
       }
@@ -249,10 +249,10 @@ Matched Matching::match(Group& group, const WantedState& wanted) const {
     }
   });
   agree(group, error.first());
-  mail = all_to_all(group, mail_of(std::move(answers)));
+  messages = all_to_all(group, messages_of(std::move(answers)));
   Matched matched;
-  for (const auto& [rank, letter] : mail) {
-    for (const auto& [key, from, slices] : unpack_each<FoundLetter>(letter)) {
+  for (const auto& [rank, message] : messages) {
+    for (const auto& [key, from, slices] : unpack_each<FoundMessage>(message)) {
       if (from >= 0) matched.strings_from[key] = from;
       for (auto& [wanted_id, source, box] : slices.each()) {
         matched.parts.push_back({source, wanted_id});
@@ -276,7 +276,7 @@ static std::vector<std::int64_t> corners_of(const std::vector<LocalSlice>& slice
   return corners;
 }
 
-std::string structure_of(const SeenState& plain) {
+std::string structure_of(const RefreshedState& plain) {
   std::string out;
   for (const auto& [key, tensor] : plain.tensors()) {
     pack_into(out, std::tuple(std::tie(key, tensor.dtype, tensor.shape), tensor.strings != nullptr,

@@ -11,7 +11,7 @@
 #include "exchange/by_key.hpp"
 #include "exchange/coverage.hpp"
 #include "exchange/spread.hpp"
-#include "model/seen_state.hpp"
+#include "model/refreshed_state.hpp"
 #include "session/restore/resolve_restore.hpp"
 
 namespace cairn {
@@ -22,7 +22,7 @@ class HeldSlices {
  public:
   HeldSlices() = default;
   /// Collective. `mine` is a state of plain tensors. Throws unsupported for 2^31 slices.
-  HeldSlices(Group&, const SeenState& mine);
+  HeldSlices(Group&, const RefreshedState& mine);
 
   int holder_of(int number) const;
   bool is_mine(int number) const { return holder_of(number) == rank_; }
@@ -38,12 +38,12 @@ class HeldSlices {
 };
 
 /// A slice that a wanted box has elements of.
-struct MatchedPart {
+struct MatchedSlice {
   int source;  ///< number of the slice
   int id;      ///< of the wanted box
 };
 struct Matched {
-  std::vector<MatchedPart> parts;
+  std::vector<MatchedSlice> parts;
   std::map<int, Box> boxes;                 ///< of the slices of other ranks in `parts`
   std::map<std::string, int> strings_from;  ///< wanted string tensors, by key: who has one
 };
@@ -52,7 +52,8 @@ struct Matched {
 class Matching {
  public:
   /// Collective. Throws coverage and disagreement, as a save does. `keys`: what this rank asks for.
-  Matching(Group&, const SeenState& plain, const HeldSlices&, const std::vector<std::string>& keys);
+  Matching(Group&, const RefreshedState& plain, const HeldSlices&,
+           const std::vector<std::string>& keys);
 
   /// Those of the keys that are there, ascending, without slices.
   const CheckpointContents& contents() const { return contents_; }
@@ -69,7 +70,7 @@ class Matching {
     std::map<int, int> first;  // number of the first slice of each rank that declares it
   };
   class Finder;
-  Mail hear(const Mail&);
+  Messages hear(const Messages&);
 
   KeyPlanners planners_;
   std::map<std::string, Answered> answered_;
@@ -79,7 +80,7 @@ class Matching {
 };
 
 /// As text that is the same while keys, dtypes, shapes and boxes are.
-std::string structure_of(const SeenState& plain);
+std::string structure_of(const RefreshedState& plain);
 std::string structure_of(const CheckpointContents&, const WantedState&);
 
 }  // namespace cairn

@@ -16,8 +16,8 @@ std::shared_ptr<CallGroup> required(const std::shared_ptr<Group>& group) {
 Redistribution::Redistribution(const std::shared_ptr<Group>& group, const State& from, State& to,
                                RedistributeOptions options)
     : work_(std::make_unique<Redistributor>(required(group), from, to, std::move(options))) {
-  guarded(work_->group(), "Redistribution", [&] {
-    work_->group().meet();
+  collective_call(work_->group(), "Redistribution", [&] {
+    work_->group().check_entry();
     work_->plan();
   });
 }
@@ -27,8 +27,8 @@ Redistribution::Redistribution(Redistribution&&) noexcept = default;
 Redistribution& Redistribution::operator=(Redistribution&&) noexcept = default;
 
 RedistributeReport Redistribution::run() {
-  return guarded(work_->group(), "Redistribution::run", [&] {
-    work_->group().meet();
+  return collective_call(work_->group(), "Redistribution::run", [&] {
+    work_->group().check_entry();
     return work_->run();
   });
 }
@@ -38,8 +38,8 @@ int Redistribution::plans() const { return work_->plans(); }
 RedistributeReport redistribute(const std::shared_ptr<Group>& group, const State& from, State& to,
                                 const RedistributeOptions& options) {
   const auto own = required(group);
-  return guarded(*own, "redistribute", [&] {
-    own->meet();
+  return collective_call(*own, "redistribute", [&] {
+    own->check_entry();
     return Redistributor(own, from, to, options).run();
   });
 }

@@ -39,7 +39,7 @@ struct StoredKeys {
   bool objects = false;  // values of objects
 };
 
-StoredKeys stored_keys(Group& group, const SeenState& plain) {
+StoredKeys stored_keys(Group& group, const RefreshedState& plain) {
   static const std::string value = object_key("x").substr(1);
   std::int64_t most = 0, objects = 0;
   for (const auto& [key, tensor] : plain.tensors()) {
@@ -65,7 +65,7 @@ std::string asked_private_key(const Group& group, const std::string& name,
 }
 
 // What a rank asks of others: the keys that its state is filled from.
-std::vector<std::string> asked_keys(const Group& group, const SeenState& to,
+std::vector<std::string> asked_keys(const Group& group, const RefreshedState& to,
                                     const RestoreOptions& options, const StoredKeys& stored) {
   std::vector<std::string> keys;
   for (const auto& [key, tensor] : to.tensors()) {
@@ -92,7 +92,7 @@ std::vector<std::string> asked_keys(const Group& group, const SeenState& to,
 
 // Collective. All ranks find rows by id together, also those that want none. So all of them must
 // know the same tensors under the same numbers.
-void share_keys_for_rows(Group& group, const SeenState& to, std::vector<std::string>& keys) {
+void share_keys_for_rows(Group& group, const RefreshedState& to, std::vector<std::string>& keys) {
   const auto is_indexed = [](const auto& one) {
     const auto& what = one.second.unresolved;
     return what && what->kind == Unresolved::Kind::indexed;
@@ -107,7 +107,7 @@ void share_keys_for_rows(Group& group, const SeenState& to, std::vector<std::str
 }
 
 // All slices in their order: numbers of sources less that of the rank's first one.
-std::vector<PieceSource> sources_of(const SeenState& plain) {
+std::vector<PieceSource> sources_of(const RefreshedState& plain) {
   std::vector<PieceSource> all;
   for (const auto& [key, tensor] : plain.tensors()) {
     for (const auto& slice : tensor.slices) {
@@ -135,21 +135,21 @@ std::vector<PieceTarget> targets_of(const WantedState& wanted) {
 
 void Redistributor::plan() {
   BothStates now(from_, to_);
-  look(now);
+  refresh(now);
 }
 
 RedistributeReport Redistributor::run() {
   BothStates now(from_, to_);
-  look(now);
+  refresh(now);
   const auto strings = pass_strings(*group_, routes_, now.plain());
   if (now.wanted.any_ties) prove_ties(now, strings);
   // From here on the application's memory changes.
-  together(*group_, [&] { make_room(now, strings); });
+  run_and_agree(*group_, [&] { make_room(now, strings); });
   move(now);
   return report_;
 }
 
-void Redistributor::look(BothStates& now) {
+void Redistributor::refresh(BothStates& now) {
   require_options(*group_, options_);
   GapsByKey gaps;
   now.resolved = resolve(*group_, now.from, &held_rows_, &gaps);
@@ -157,7 +157,7 @@ void Redistributor::look(BothStates& now) {
   auto structure = structure_of(now.plain());
   const auto stored = stored_keys(*group_, now.plain());
   auto keys =
-      together(*group_, [&] { return asked_keys(*group_, now.to, options_.restore, stored); });
+      run_and_agree(*group_, [&] { return asked_keys(*group_, now.to, options_.restore, stored); });
   share_keys_for_rows(*group_, now.to, keys);
   const bool is_new = any_of(*group_, !matching_ || structure != from_structure_ || keys != keys_);
   if (is_new) {
@@ -183,7 +183,7 @@ void Redistributor::look(BothStates& now) {
     planned_ = true;
     ++plans_;
   }
-  together(*group_, [&] { require_apart(now); });
+  run_and_agree(*group_, [&] { require_apart(now); });
 }
 
 void Redistributor::plan_for(const BothStates& now) {
@@ -194,8 +194,8 @@ void Redistributor::plan_for(const BothStates& now) {
   count(now);
 }
 
-plan::OwnPlan Redistributor::plan_moves(const SeenState& plain, const WantedState& wanted,
-                                        const Matched& matched) {
+plan::RankPlan Redistributor::plan_moves(const RefreshedState& plain, const WantedState& wanted,
+                                         const Matched& matched) {
   const auto sources = sources_of(plain);
   const auto targets = targets_of(wanted);
   std::map<int, std::int64_t> element_bytes;  // of slices of other ranks
@@ -216,7 +216,7 @@ plan::OwnPlan Redistributor::plan_moves(const SeenState& plain, const WantedStat
                        .before = [](int a, int b) { return a < b; },
                        .only_wanted = true,
                        .holder = [&](int source) { return held_.holder_of(source); }});
-  together(*group_, [&] {
+  run_and_agree(*group_, [&] {
     spread.expect(matched.parts.size());
     for (const auto& [source, id] : matched.parts) {
       spread.want(source, id, *targets[place_of(id)].box);
@@ -333,17 +333,17 @@ void Redistributor::make_room(BothStates& now,
 void Redistributor::move(const BothStates& now) {
   move(now.plain(), now.wanted, plan_, room_, buffer_.get());
   if (now.wanted.indexed) now.wanted.indexed->deliver(*group_);
-  together(*group_, [&] {
+  run_and_agree(*group_, [&] {
     write_fills(now.wanted);
     tell_filled(now.to, now.wanted);
   });
 }
 
-void Redistributor::move(const SeenState& plain, const WantedState& wanted,
-                         const plan::OwnPlan& plan, const PassingRoom& room, std::byte* buffer) {
+void Redistributor::move(const RefreshedState& plain, const WantedState& wanted,
+                         const plan::RankPlan& plan, const PassingRoom& room, std::byte* buffer) {
   std::vector<PieceSource> sources;
   std::vector<PieceTarget> targets;
-  together(*group_, [&] {
+  run_and_agree(*group_, [&] {
     sources = sources_of(plain);
     targets = targets_of(wanted);
   });
@@ -362,15 +362,15 @@ void Redistributor::move(const SeenState& plain, const WantedState& wanted,
 void Redistributor::prove_ties(const BothStates& now,
                                const std::map<std::string, std::vector<std::string>>& strings) {
   const auto& contents = matching_->contents();
-  const auto probe = together(*group_, [&] { return TieProbe(contents, now.wanted.ties); });
+  const auto probe = run_and_agree(*group_, [&] { return TieProbe(contents, now.wanted.ties); });
   const auto& tied = probe.wanted();
   const auto plan = plan_moves(now.plain(), tied, matching_->match(*group_, tied));
   const auto room = room_to_pass_all(plan, options_.chunk_bytes);
-  const auto buffer = together(*group_, [&] {
+  const auto buffer = run_and_agree(*group_, [&] {
     return std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(room.bytes()));
   });
   move(now.plain(), tied, plan, room, buffer.get());
-  together(*group_, [&] {
+  run_and_agree(*group_, [&] {
     const auto said = [&](int number) {
       return strings.at(contents.tensors[place_of(number)].key);
     };

@@ -11,7 +11,7 @@
 #include "exchange/id_sets.hpp"
 #include "exchange/pass_pieces.hpp"
 #include "group/call_group.hpp"
-#include "model/seen_state.hpp"
+#include "model/refreshed_state.hpp"
 #include "session/redistribute/match.hpp"
 #include "session/redistribute/string_exchange.hpp"
 #include "session/restore/resolve_restore.hpp"
@@ -21,10 +21,10 @@ namespace cairn {
 /// Both states while one call runs.
 struct BothStates {
   BothStates(const State& from, const State& to) : from(from), to(to) {}
-  const SeenState& plain() const { return resolved ? *resolved : from; }
+  const RefreshedState& plain() const { return resolved ? *resolved : from; }
 
-  SeenState from, to;
-  std::optional<SeenState> resolved;  ///< `from` as plain tensors, if it is not one already
+  RefreshedState from, to;
+  std::optional<RefreshedState> resolved;  ///< `from` as plain tensors, if it is not one already
   WantedState wanted;
 };
 
@@ -45,17 +45,17 @@ class Redistributor {
   RedistributeReport run();
 
  private:
-  void look(BothStates&);
+  void refresh(BothStates&);
   void plan_for(const BothStates&);
-  plan::OwnPlan plan_moves(const SeenState& plain, const WantedState&, const Matched&);
+  plan::RankPlan plan_moves(const RefreshedState& plain, const WantedState&, const Matched&);
   void count(const BothStates&);
   template <class Visit>
   void each_laid(const BothStates&, const Visit& visit) const;
   void require_apart(const BothStates&);
   void make_room(BothStates&, const std::map<std::string, std::vector<std::string>>& strings);
   void move(const BothStates&);
-  void move(const SeenState& plain, const WantedState&, const plan::OwnPlan&, const PassingRoom&,
-            std::byte* buffer);
+  void move(const RefreshedState& plain, const WantedState&, const plan::RankPlan&,
+            const PassingRoom&, std::byte* buffer);
   void prove_ties(const BothStates&,
                   const std::map<std::string, std::vector<std::string>>& strings);
 
@@ -81,7 +81,7 @@ class Redistributor {
   std::vector<Laid> laid_;
   RowPlans held_rows_{true}, wanted_rows_{true};  // of rows by id
   bool planned_ = false;
-  plan::OwnPlan plan_;  // sources are slices by number, ids those of targets in their order
+  plan::RankPlan plan_;  // sources are slices by number, ids those of targets in their order
   PassingRoom room_;
   std::unique_ptr<std::byte[]> buffer_;
   std::int64_t has_room_ = 0;

@@ -9,21 +9,22 @@ StringRoutes route_strings(Group& group, std::map<std::string, int> from) {
   routes.any = any_of(group, !from.empty());
   routes.from = std::move(from);
   if (!routes.any) return routes;
-  std::map<int, Packed<std::string>> letters;
-  for (const auto& [key, rank] : routes.from) letters[rank].add(key);
-  for (const auto& [rank, letter] : all_to_all(group, mail_of(std::move(letters)))) {
-    for (auto& key : unpack_each<std::string>(letter)) routes.to.emplace_back(rank, std::move(key));
+  std::map<int, Packed<std::string>> outgoing;
+  for (const auto& [key, rank] : routes.from) outgoing[rank].add(key);
+  for (const auto& [rank, message] : all_to_all(group, messages_of(std::move(outgoing)))) {
+    for (auto& key : unpack_each<std::string>(message))
+      routes.to.emplace_back(rank, std::move(key));
   }
   return routes;
 }
 
 std::map<std::string, std::vector<std::string>> pass_strings(Group& group,
                                                              const StringRoutes& routes,
-                                                             const SeenState& plain) {
+                                                             const RefreshedState& plain) {
   std::map<std::string, std::vector<std::string>> values;
   if (!routes.any) return values;
   using Valued = std::pair<std::string, std::vector<std::string>>;
-  auto letters = together(group, [&] {
+  auto outgoing = run_and_agree(group, [&] {
     std::map<int, std::string> out;  // Valued, one after the other
     for (const auto& [rank, key] : routes.to) {
       pack_into(out[rank], key);
@@ -32,8 +33,8 @@ std::map<std::string, std::vector<std::string>> pass_strings(Group& group,
     return std::vector<std::pair<int, std::string>>(std::make_move_iterator(out.begin()),
                                                     std::make_move_iterator(out.end()));
   });
-  for (const auto& [rank, letter] : all_to_all(group, std::move(letters))) {
-    for (auto& one : unpack_each<Valued>(letter)) values.insert(std::move(one));
+  for (const auto& [rank, message] : all_to_all(group, std::move(outgoing))) {
+    for (auto& one : unpack_each<Valued>(message)) values.insert(std::move(one));
   }
   return values;
 }

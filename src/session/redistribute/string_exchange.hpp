@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "group/collectives.hpp"
-#include "model/seen_state.hpp"
+#include "model/refreshed_state.hpp"
 
 namespace cairn {
 
@@ -21,6 +21,6 @@ StringRoutes route_strings(Group&, std::map<std::string, int> from);
 
 /// Collective. The values that this rank wants, by key.
 std::map<std::string, std::vector<std::string>> pass_strings(Group&, const StringRoutes&,
-                                                             const SeenState& plain);
+                                                             const RefreshedState& plain);
 
 }  // namespace cairn

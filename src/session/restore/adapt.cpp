@@ -55,7 +55,7 @@ void require_accepted(const Job& job, const std::string& prefix, const Applicati
   };
   const auto says = cat("it was saved by ", text_of(from));
   if (accept.predicate) {
-    if (calling("RestoreOptions::accept", [&] { return accept.predicate(from); })) return;
+    if (call_user_code("RestoreOptions::accept", [&] { return accept.predicate(from); })) return;
     refuse(cat(says, ", which RestoreOptions::accept does not take"),
            "Restore a checkpoint of a version that it takes.");
   } else if (!accept.versions.empty()) {
@@ -95,13 +95,13 @@ Adapted::Adapted(const Job& job, const std::string& prefix, const CheckpointMeta
   const auto& hook = job.options.hooks.migrate;
   const auto from = meta ? meta->application : Application{};
   migrates_ = meta && hook && from.version != own.version;
-  together(*job.group, [&] {
+  run_and_agree(*job.group, [&] {
     require_accepted(job, prefix, from, options.accept);
     if (!migrates_) return;
     state_ = state;
     options_ = options;
     Migration migration{*state_, *options_};
-    calling("Hooks::migrate", [&] { hook(from, migration); });
+    call_user_code("Hooks::migrate", [&] { hook(from, migration); });
     finish_ = std::move(migration.finish);
   });
   if (!from.version.empty() && !own.version.empty() && from.version != own.version) {
@@ -126,8 +126,8 @@ Error Adapted::with_versions(const Error& error) const {
 
 void Adapted::finish(Group& group) const {
   if (!migrates_) return;
-  together(group, [&] {
-    if (finish_) calling("the end of Hooks::migrate", finish_);
+  run_and_agree(group, [&] {
+    if (finish_) call_user_code("the end of Hooks::migrate", finish_);
   });
 }
 

@@ -46,7 +46,7 @@ Box bounds_of(const std::vector<Piece>& slices) {
   return bounds;
 }
 
-bool meet(const Box& a, const Box& b) {
+bool check_entry(const Box& a, const Box& b) {
   if (a.rank() == 0 || b.rank() == 0) return false;
   const auto common = intersect(a, b);
   return common && !common->empty();
@@ -119,7 +119,7 @@ class IndexDealer {
   // A rank that fails goes on with empty messages, since others wait for them.
   template <class F>
   void guard(F&& function) {
-    KeptError error;
+    DeferredError error;
     error.guard(function);
     failed_ |= bool(error);
   }
@@ -299,20 +299,20 @@ class IndexDealer {
 
   // Boxes that may overlap those of another range go to the holder of that range, and listed keys
   // to the holder that should have their slice.
-  Mail questions() {
-    Mail mail;
+  Messages questions() {
+    Messages messages;
     guard([&] {
-      std::map<int, Packed<Question>> letters;
+      std::map<int, Packed<Question>> outgoing;
       const auto& ranges = shared_->ranges_;
       std::size_t sent = 0, mine = 0;
       for (const auto& [range, slices] : held_) {
         mine += slices.size();
         for (auto r = range + 1; r < ranges.size() && ranges[r].tensor == ranges[range].tensor;
              ++r) {
-          if (!meet(ranges[range].bounds, ranges[r].bounds)) continue;
+          if (!check_entry(ranges[range].bounds, ranges[r].bounds)) continue;
           for (const auto& slice : slices) {
-            if (slice.box.empty() || !meet(slice.box, ranges[r].bounds)) continue;
-            letters[ranges[r].holder].add({r, "", slice.box});
+            if (slice.box.empty() || !check_entry(slice.box, ranges[r].bounds)) continue;
+            outgoing[ranges[r].holder].add({r, "", slice.box});
             // No writer cuts tensors so that a slice is near many others whose keys are far away.
             failed_ |= ++sent > 8 * mine + 4096;
             if (failed_) return;
@@ -322,19 +322,19 @@ class IndexDealer {
       for (const auto& key : displaced_) {
         const auto after = std::upper_bound(first_keys_.begin(), first_keys_.end(), key);
         const auto part = static_cast<std::size_t>(after - first_keys_.begin());
-        letters[holder_of(part - std::min<std::size_t>(part, 1))].add({~std::size_t{0}, key, {}});
+        outgoing[holder_of(part - std::min<std::size_t>(part, 1))].add({~std::size_t{0}, key, {}});
       }
-      mail = mail_of(std::move(letters));
+      messages = messages_of(std::move(outgoing));
     });
-    return mail;
+    return messages;
   }
 
-  void compare(const Mail& asked) {
+  void compare(const Messages& asked) {
     guard([&] {
       std::map<std::size_t, std::vector<Box>> others;
       std::vector<std::string> listed;
-      for (const auto& [rank, letter] : asked) {
-        for (auto& [range, key, box] : unpack_each<Question>(letter)) {
+      for (const auto& [rank, message] : asked) {
+        for (auto& [range, key, box] : unpack_each<Question>(message)) {
           if (key.empty()) {
             others[range].push_back(std::move(box));
           } else {

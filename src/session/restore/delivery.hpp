@@ -11,22 +11,22 @@ namespace cairn {
 
 class Delivery {
  public:
-  std::string& to(int rank) { return letters_[rank]; }
+  std::string& to(int rank) { return messages_[rank]; }
   std::string& to_all() {
     any_ = true;
     return for_all_;
   }
 
   struct Delivered {
-    Mail mail;            ///< for this rank
+    Messages messages;    ///< for this rank
     std::string for_all;  ///< of all ranks, one after the other
   };
   /// Collective.
   Delivered deliver(Group& group) {
     Delivered come;
-    for (auto& [rank, letter] : letters_) come.mail.emplace_back(rank, std::move(letter));
-    letters_.clear();
-    come.mail = all_to_all(group, std::move(come.mail));
+    for (auto& [rank, message] : messages_) come.messages.emplace_back(rank, std::move(message));
+    messages_.clear();
+    come.messages = all_to_all(group, std::move(come.messages));
     if (!any_of(group, any_)) return come;
     come.for_all = reduce_to_root(group, std::move(for_all_),
                                   [](std::string low, std::string high) { return low += high; });
@@ -35,7 +35,7 @@ class Delivery {
   }
 
  private:
-  std::map<int, std::string> letters_;
+  std::map<int, std::string> messages_;
   std::string for_all_;
   bool any_ = false;
 };

@@ -68,7 +68,7 @@ std::int64_t IndexedWants::Block::row_bytes() const {
   return element_count(field.row_shape) * static_cast<std::int64_t>(dtype_size(stored));
 }
 
-IndexedWants::IndexedWants(Group& group, const Matcher& matcher, const SeenState& state,
+IndexedWants::IndexedWants(Group& group, const Matcher& matcher, const RefreshedState& state,
                            Matched matched, RowPlans* plans, WantedState& wanted) {
   auto sets = gather_id_sets(group, state, false, plans);
   // Which stored tensor a field is filled from, those know that have it in their state.
@@ -97,7 +97,7 @@ void IndexedWants::add_set(Group& group, const Matcher& matcher, IdSet set,
   const auto& [first, rows, ids_key] = set.options;
   const StoredTensor* ids = nullptr;
   Wanted one;
-  together(group, [&, &rows = rows, &ids_key = ids_key] {
+  run_and_agree(group, [&, &rows = rows, &ids_key = ids_key] {
     require_same_rows(contents, set, stored);
     one.rows = contents.tensors[static_cast<std::size_t>(*any)].shape[0];
     if (!ids_key.empty()) ids = &stored_ids_of(matcher, set, one.rows);
@@ -125,7 +125,7 @@ void IndexedWants::add_set(Group& group, const Matcher& matcher, IdSet set,
   }
   RowBlocks of_this_call(false);
   auto& blocks = plans ? plans->blocks() : of_this_call;
-  together(group, [&] {
+  run_and_agree(group, [&] {
     for (std::size_t f = 0; f < set.fields.size(); ++f) {
       if (stored[f] < 0) continue;
       const auto number = static_cast<int>(stored[f]);
@@ -155,7 +155,7 @@ void IndexedWants::deliver(Group& group) {
     one.plan = std::make_shared<const RowPlan>(
         plan_found_rows(group, one.set.listed(), one.rows, one.begin, stored));
   }
-  together(group, [&] {
+  run_and_agree(group, [&] {
     for (const auto& one : wanted_) {
       for (const auto& block : one.blocks) {
         const auto* given = block.field.given;
@@ -177,7 +177,7 @@ void IndexedWants::deliver(Group& group, const RowPlan& plan, std::vector<Block>
     const auto end = first + batch_of(fields, first);
     std::vector<RunOfRows> runs;
     std::vector<RowMemory> memories;
-    together(group, [&] {
+    run_and_agree(group, [&] {
       for (auto i = first; i < end; ++i) {
         const auto& block = blocks[i];
         Dims extent = block.field.row_shape;
@@ -195,7 +195,7 @@ void IndexedWants::deliver(Group& group, const RowPlan& plan, std::vector<Block>
       }
     });
     blocks_to_rows(group, plan, memories);
-    together(group, [&] {
+    run_and_agree(group, [&] {
       for (auto i = first; i < end; ++i) {
         runs[i - first].write_back();
         blocks[i].bytes = nullptr;

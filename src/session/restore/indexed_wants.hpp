@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "exchange/id_sets.hpp"
-#include "model/seen_state.hpp"
+#include "model/refreshed_state.hpp"
 #include "session/restore/matcher.hpp"
 
 namespace cairn {
@@ -21,7 +21,7 @@ class IndexedWants {
   /// Collective. Adds this rank's blocks to `wanted`. The state outlives this. Throws what
   /// gather_id_sets() throws; invalid_argument for ids that are not stored, as far as that is known
   /// without data, and for tensors that share ids and have unlike numbers of rows.
-  IndexedWants(Group&, const Matcher&, const SeenState&, Matched, RowPlans* plans,
+  IndexedWants(Group&, const Matcher&, const RefreshedState&, Matched, RowPlans* plans,
                WantedState& wanted);
 
   /// Collective, once, when all blocks are filled. Resizes the application's memory and fills it.

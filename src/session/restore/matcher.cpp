@@ -53,7 +53,7 @@ void require_writable(const std::string& key, bool writable) {
 
 // What is in the checkpoint and not in the state.
 std::vector<std::string> names_of_others(const CheckpointContents& contents,
-                                         const SeenState& state) {
+                                         const RefreshedState& state) {
   std::vector<std::string> names;
   for (const auto& tensor : contents.tensors) {
     if (tensor.key == object_graph_key || state.find(tensor.key)) continue;
@@ -63,7 +63,7 @@ std::vector<std::string> names_of_others(const CheckpointContents& contents,
   return names;
 }
 
-std::string others_text(const CheckpointContents& contents, const SeenState& state) {
+std::string others_text(const CheckpointContents& contents, const RefreshedState& state) {
   constexpr std::size_t most_told = 8;
   const auto names = names_of_others(contents, state);
   if (names.empty()) return "";

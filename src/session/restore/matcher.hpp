@@ -7,7 +7,7 @@
 
 #include "cairn/contents.hpp"
 #include "cairn/restore_options.hpp"
-#include "model/seen_state.hpp"
+#include "model/refreshed_state.hpp"
 #include "session/restore/resolve_restore.hpp"
 
 namespace cairn {
@@ -23,7 +23,7 @@ class Matcher {
  public:
   /// All must outlive this.
   Matcher(const CheckpointContents& contents, const TensorFinder& finder,
-          const RestoreOptions& options, const SeenState& state)
+          const RestoreOptions& options, const RefreshedState& state)
       : contents_(contents), finder_(finder), options_(options), state_(state) {}
 
   const CheckpointContents& contents() const { return contents_; }
@@ -59,7 +59,7 @@ class Matcher {
   const CheckpointContents& contents_;
   const TensorFinder& finder_;
   const RestoreOptions& options_;
-  const SeenState& state_;
+  const RefreshedState& state_;
 };
 
 }  // namespace cairn

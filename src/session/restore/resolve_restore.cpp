@@ -57,7 +57,7 @@ std::vector<Setting> settings_of(const RestoreOptions& options) {
 }
 
 // `*` at the end stands for whatever follows, where an option takes that.
-bool has(const SeenState& state, std::string_view key) {
+bool has(const RefreshedState& state, std::string_view key) {
   if (state.find(key)) return true;
   if (!key.ends_with('*')) return false;
   key.remove_suffix(1);
@@ -67,7 +67,7 @@ bool has(const SeenState& state, std::string_view key) {
 }
 
 // Collective. Each key that the options name is in the state of some rank.
-void require_known(Group& group, const TensorFinder& finder, const SeenState& state,
+void require_known(Group& group, const TensorFinder& finder, const RefreshedState& state,
                    const RestoreOptions& options) {
   std::vector<std::pair<const char*, std::string_view>> named;
   for (const auto& [key, stored] : options.rename) named.emplace_back("rename", key);
@@ -173,7 +173,7 @@ void deal_rows(Group& group, const Matcher& matcher, WantedState& wanted,
     asked.push_back({want.key, pack(WantedRows{total, want.rows})});
   }
   auto heard = ask_by_key(group, key_planners_for(group, all), asked, deal);
-  together(group, [&] {
+  run_and_agree(group, [&] {
     if (heard.error && heard.error->rank() < 0) heard.error->on_rank(0);
     if (heard.error) throw Error(*heard.error);
     for (std::size_t i = 0; i < mine.size(); ++i) {
@@ -298,7 +298,7 @@ class StateWants {
   }
 
   // When all tensors of the state have been added.
-  void finish(const SeenState& given) {
+  void finish(const RefreshedState& given) {
     if (!missing_.empty()) matcher_.refuse_missing(missing_);
     for (const auto& one : state.tensors) {
       taken.insert(matcher_.contents().tensors[static_cast<std::size_t>(one.stored)].key);
@@ -357,14 +357,14 @@ Rows* rows_to_tell(const LocalTensor& tensor) {
 
 }  // namespace
 
-bool has_rows(const SeenState& state) {
+bool has_rows(const RefreshedState& state) {
   for (const auto& [key, tensor] : state.tensors()) {
     if (rows_to_tell(tensor)) return true;
   }
   return false;
 }
 
-void tell_filled(const SeenState& state, const WantedState& wanted) {
+void tell_filled(const RefreshedState& state, const WantedState& wanted) {
   const std::set<std::string_view> kept(wanted.kept.begin(), wanted.kept.end());
   for (const auto& [key, tensor] : state.tensors()) {
     auto* rows = rows_to_tell(tensor);
@@ -382,11 +382,11 @@ void require_same_options(Group& group, const RestoreOptions& options) {
 }
 
 WantedState resolve(Group& group, const CheckpointContents& contents, const TensorFinder& finder,
-                    const SeenState& state, const RestoreOptions& options, RowPlans* plans) {
+                    const RefreshedState& state, const RestoreOptions& options, RowPlans* plans) {
   require_same_options(group, options);
   require_known(group, finder, state, options);
   const Matcher matcher(contents, finder, options, state);
-  auto mine = together(group, [&] {
+  auto mine = run_and_agree(group, [&] {
     if (state.error()) throw Error(*state.error());
     StateWants wants(group, matcher);
     const auto& names = state.objects().names;

@@ -10,7 +10,7 @@
 #include "cairn/group.hpp"
 #include "cairn/restore_options.hpp"
 #include "exchange/id_sets.hpp"
-#include "model/seen_state.hpp"
+#include "model/refreshed_state.hpp"
 #include "session/restore/find_tensor.hpp"
 
 namespace cairn {
@@ -31,14 +31,14 @@ struct WantedFill {
 };
 
 /// Where memory is filled from.
-struct TiedPart {
+struct FillSource {
   std::string key;  ///< of the state
   int stored = 0;   ///< index into contents.tensors
   Box box;          ///< of the stored tensor
 };
 /// Two parts for one memory, of one dtype and extent (ties.hpp).
 struct Tie {
-  TiedPart first, second;
+  FillSource first, second;
   bool strings = false;
 };
 
@@ -63,14 +63,14 @@ void require_same_options(Group&, const RestoreOptions&);
 /// Collective. Every check that needs no data; nothing is touched. Throws disagreement if options
 /// differ between ranks, not_found for a key that is not there and must be, invalid_argument for
 /// dtypes, shapes, offsets and ids that do not fit, for const memory and memory that would be
-/// filled from two places (but for ties), and the error of the look. `plans`: of earlier saves and
-/// restores; may be null.
-WantedState resolve(Group&, const CheckpointContents&, const TensorFinder&, const SeenState&,
+/// filled from two places (but for ties), and the error of the refresh. `plans`: of earlier saves
+/// and restores; may be null.
+WantedState resolve(Group&, const CheckpointContents&, const TensorFinder&, const RefreshedState&,
                     const RestoreOptions&, RowPlans* plans);
 
 /// Whether any of it has rows, which are to be told when they are filled.
-bool has_rows(const SeenState&);
+bool has_rows(const RefreshedState&);
 /// Local, when all is filled: Rows::filled of those that were.
-void tell_filled(const SeenState&, const WantedState&);
+void tell_filled(const RefreshedState&, const WantedState&);
 
 }  // namespace cairn

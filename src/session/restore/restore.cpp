@@ -75,7 +75,7 @@ Wanted gather_wants(const Job& job, const SharedIndex& index, const WantedState&
   auto found = index.find(*job.group, wishes);
   Wanted wanted;
   wanted.tensors.resize((tensors.size() + 7) / 8);
-  together(*job.group, [&] {
+  run_and_agree(*job.group, [&] {
     wanted.kept.insert(mine.kept.begin(), mine.kept.end());
     std::size_t next = 0;
     for (const auto& one : mine.tensors) {
@@ -117,10 +117,11 @@ void require_savers_known(const Job& job, const CheckpointContents& contents) {
 // Collective. Reads what is tied, once more than the rest.
 std::int64_t prove_ties(const Job& job, const SharedIndex& index, const WantedState& mine,
                         const std::map<int, std::string>& strings, DirectIo direct_io) {
-  const auto probe = together(*job.group, [&] { return TieProbe(index.contents(), mine.ties); });
+  const auto probe =
+      run_and_agree(*job.group, [&] { return TieProbe(index.contents(), mine.ties); });
   const auto tied = gather_wants(job, index, probe.wanted());
   const auto bytes = restore_tensors(job, index, tied.slices, tied.memories, true, direct_io);
-  together(*job.group, [&] {
+  run_and_agree(*job.group, [&] {
     probe.require_equal([&](int a, int b) { return strings.at(a) == strings.at(b); });
   });
   return bytes;
@@ -152,7 +153,7 @@ void end_with_savers(const Job& job, const CheckpointContents& contents, Touched
 }
 
 WantedState resolve_adapted(const Job& job, const CheckpointContents& contents,
-                            const TensorFinder& finder, const SeenState& state,
+                            const TensorFinder& finder, const RefreshedState& state,
                             const Adapted& adapted) try {
   return resolve(*job.group, contents, finder, state, adapted.options(), job.row_plans.get());
 } catch (const Error& error) {
@@ -221,7 +222,7 @@ RestoreReport restore_state(const Job& job, const SharedIndex& index, State& giv
   const auto& options = adapted.options();
   if (extras.savers) require_savers_known(job, contents);
   const TensorFinder finder(contents);
-  const SeenState seen(state, contents);
+  const RefreshedState seen(state, contents);
   auto mine = resolve_adapted(job, contents, finder, seen, adapted);
   const auto wanted = gather_wants(job, index, mine);
   if (extras.may_be_older) require_not_let_go(contents, wanted.kept, options);
@@ -239,7 +240,7 @@ RestoreReport restore_state(const Job& job, const SharedIndex& index, State& giv
   if (mine.any_ties) bytes += prove_ties(job, index, mine, strings, options.direct_io);
   // From here on the application's memory changes.
   if (extras.touched) extras.touched->keys.merge(touched_keys(state, wanted.kept));
-  together(*job.group, [&] { fill_what_grows(mine, strings, contents); });
+  run_and_agree(*job.group, [&] { fill_what_grows(mine, strings, contents); });
   bytes += restore_tensors(job, index, wanted.slices, wanted.memories, true, options.direct_io);
   if (mine.indexed) mine.indexed->deliver(*job.group);
   std::array<std::int64_t, 3> sums{bytes, mine.gap_elements, !mine.fills.empty() || has_rows(seen)};
@@ -247,7 +248,7 @@ RestoreReport restore_state(const Job& job, const SharedIndex& index, State& giv
   report.bytes_read = sums[0];
   report.gap_elements = sums[1];
   if (sums[2] > 0) {
-    together(*job.group, [&] {
+    run_and_agree(*job.group, [&] {
       write_fills(mine);
       tell_filled(seen, mine);
     });

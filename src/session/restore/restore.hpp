@@ -11,7 +11,7 @@
 
 namespace cairn {
 
-/// Collective, after the io ranks are settled. What a checkpoint holds. Rank 0 reads the index,
+/// Collective, after ranks agreed on the io ranks. What a checkpoint holds. Rank 0 reads the index,
 /// since other nodes may not see the directory as it is now; each io rank looks whether its share
 /// of the data files is there. Throws not_found or data_loss.
 CheckpointContents tell_contents(const Job&, const io::Path& prefix);

@@ -140,11 +140,11 @@ RestoreReport restore_hdf5(const std::shared_ptr<Group>& shared, const std::file
   const auto calls = CallGroup::of(shared);
   Group& group = *calls;
   const auto files = files_or_posix(std::move(file_system));
-  return guarded(group, "restore_hdf5", [&] {
-    calls->meet();
+  return collective_call(group, "restore_hdf5", [&] {
+    calls->check_entry();
     require_same(group, "the HDF5 file", given.string());
-    const auto path = together(group, [&] { return io::local_path(given); });
-    const auto file = together(group, [&] {
+    const auto path = run_and_agree(group, [&] { return io::local_path(given); });
+    const auto file = run_and_agree(group, [&] {
       return at_file(path, [&] {
         hdf5::require_available();
         return std::make_shared<hdf5::ForeignFile>(
@@ -153,18 +153,18 @@ RestoreReport restore_hdf5(const std::shared_ptr<Group>& shared, const std::file
     });
     const auto contents = find_datasets(group, path, *file, state, options);
     const TensorFinder finder(contents);
-    const SeenState seen(state);
+    const RefreshedState seen(state);
     auto mine = resolve(group, contents, finder, seen, options, nullptr);
     RestoreReport report;
     report.prefix = path.string();
     report.unchecked = true;
-    report.bytes_read = together(group, [&] {
+    report.bytes_read = run_and_agree(group, [&] {
       return at_file(path, [&] {
         std::vector<std::byte> buffer;
         return read_tied(*file, contents, mine.ties, buffer);
       });
     });
-    report.bytes_read += together(group, [&] {
+    report.bytes_read += run_and_agree(group, [&] {
       return at_file(path, [&] {
         std::vector<std::byte> buffer;
         std::int64_t bytes = 0;

@@ -11,9 +11,9 @@ void restore_savers(const Job& job, const CheckpointContents& contents, Touched*
   for (const auto& saver : job.options.hooks.savers) {
     if (!contents.meta->savers.count(saver.name)) continue;
     if (touched) touched->savers.insert(saver.name);
-    together(*job.group, [&] {
+    run_and_agree(*job.group, [&] {
       try {
-        calling(cat("saver '", saver.name, "'"), [&] { saver.restore(contents.prefix); });
+        call_user_code(cat("saver '", saver.name, "'"), [&] { saver.restore(contents.prefix); });
       } catch (const Error& error) {
         if (error.code() == Code::data_loss || error.code() == Code::communication) throw;
         // What it meets in other files is no damage of this checkpoint.

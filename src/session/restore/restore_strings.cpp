@@ -26,8 +26,8 @@ std::map<int, std::vector<int>> tell_readers(const Job& job, const std::set<int>
   }
   std::map<int, std::vector<int>> asked;
   const auto come = questions.deliver(*job.group);
-  for (const auto& [rank, letter] : come.mail) {
-    for (const int tensor : unpack_each<int>(letter)) asked[tensor].push_back(rank);
+  for (const auto& [rank, message] : come.messages) {
+    for (const int tensor : unpack_each<int>(message)) asked[tensor].push_back(rank);
   }
   return asked;
 }
@@ -47,7 +47,7 @@ std::map<int, std::string> restore_strings(const Job& job, const SharedIndex& in
   }
   auto places = index.find(*job.group, wishes);
   Delivery answers;
-  KeptError error;
+  DeferredError error;
   std::size_t next = 0;
   for (const auto& [number, ranks] : asked) {
     auto tensor = contents.tensors[static_cast<std::size_t>(number)];
@@ -74,7 +74,7 @@ std::map<int, std::string> restore_strings(const Job& job, const SharedIndex& in
       if (wanted.count(number)) values[number] = values_of;
     }
   };
-  for (const auto& [reader, letter] : come.mail) take(letter);
+  for (const auto& [reader, message] : come.messages) take(message);
   take(come.for_all);
   return values;
 }

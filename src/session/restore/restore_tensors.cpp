@@ -78,7 +78,7 @@ struct Run {
   std::uint32_t crc;
 };
 // To the rank that compares the checksums of these sources.
-struct CheckLetter {
+struct CheckMessage {
   std::vector<int> sources;
   std::vector<Run> runs;
   std::string slices;  // of the sources, as StoredPieces puts them
@@ -105,7 +105,7 @@ class Restore {
       setting.get_source = [this](WireReader& in, int source) { stored_.learn(in, source); };
     }
     plan::Spread spread(std::move(setting));
-    together(*job.group, [&] {
+    run_and_agree(*job.group, [&] {
       for (const auto& [tensor, one] : wants.found) {
         stored_.learn(stored_.number(tensor, static_cast<int>(one.number)), one.slice);
       }
@@ -123,7 +123,7 @@ class Restore {
   }
 
   std::int64_t run() {
-    together(*job_.group, [&] { allocate(); });
+    run_and_agree(*job_.group, [&] { allocate(); });
     for (const auto& round : plan_.rounds) {
       for (auto c = round.first; c < round.end; ++c) acquire(c);
       for (const auto& piece : round.local) passer_.keep(piece);
@@ -270,24 +270,24 @@ class Restore {
   // Collective. The checksums of each slice go to one rank, which compares them with the stored
   // one. It knows which to expect from the ranks that want the slice.
   void check_runs() {
-    std::map<int, CheckLetter> letters;
+    std::map<int, CheckMessage> outgoing;
     const auto size = job_.group->size();
     std::sort(touched_.begin(), touched_.end());
     touched_.erase(std::unique(touched_.begin(), touched_.end()), touched_.end());
-    for (const auto source : touched_) letters[source % size].sources.push_back(source);
-    for (const auto& run : runs_) letters[run.source % size].runs.push_back(run);
-    for (auto& [rank, letter] : letters) {
-      for (const auto source : letter.sources) stored_.put(letter.slices, source);
+    for (const auto source : touched_) outgoing[source % size].sources.push_back(source);
+    for (const auto& run : runs_) outgoing[run.source % size].runs.push_back(run);
+    for (auto& [rank, message] : outgoing) {
+      for (const auto source : message.sources) stored_.put(message.slices, source);
     }
-    const auto mail = all_to_all(*job_.group, mail_of(std::move(letters)));
+    const auto messages = all_to_all(*job_.group, messages_of(std::move(outgoing)));
     std::vector<int> expected;
     std::vector<Run> runs;
-    for (const auto& [rank, message] : mail) {
-      const auto letter = unpack<CheckLetter>(message);
-      runs.insert(runs.end(), letter.runs.begin(), letter.runs.end());
-      WireReader slices(letter.slices);
-      for (const auto source : letter.sources) stored_.learn(slices, source);
-      expected.insert(expected.end(), letter.sources.begin(), letter.sources.end());
+    for (const auto& [rank, bytes] : messages) {
+      const auto message = unpack<CheckMessage>(bytes);
+      runs.insert(runs.end(), message.runs.begin(), message.runs.end());
+      WireReader slices(message.slices);
+      for (const auto source : message.sources) stored_.learn(slices, source);
+      expected.insert(expected.end(), message.sources.begin(), message.sources.end());
     }
     // Of several damaged slices the first in the index is named.
     constexpr auto none = std::numeric_limits<std::int64_t>::max();
@@ -296,7 +296,7 @@ class Restore {
     try {
       compare(std::move(expected), std::move(runs), damaged);
     } catch (...) {
-      error = error_in_flight();
+      error = error_pending();
     }
     const auto first = all_reduce(*job_.group, damaged, Group::Op::min);
     if (first != none && damaged != first) error.reset();
@@ -337,7 +337,7 @@ class Restore {
   const DirectIo direct_io_;
   StoredPieces stored_;
   std::vector<int> touched_;  // sources that this rank wants a part of
-  plan::OwnPlan plan_;
+  plan::RankPlan plan_;
 
   std::vector<std::byte*> places_;  // of the memories that are one run of bytes; else null
   std::vector<Held> held_;          // by chunk
@@ -347,14 +347,14 @@ class Restore {
   std::string decoded_;  // its bytes
   std::vector<Run> runs_;
   std::int64_t bytes_read_ = 0;
-  KeptError error_;  // of reading
+  DeferredError error_;  // of reading
   PiecePasser passer_{*job_.group, [this](const plan::Passed& piece) { return source_of(piece); },
                       [this](const plan::Passed& piece) { return target_of(piece); }};
 };
 
 }  // namespace
 
-void Wants::add(int tensor, const std::vector<Box>& more, const std::vector<StoredPart>& stored) {
+void Wants::add(int tensor, const std::vector<Box>& more, const std::vector<SliceMatch>& stored) {
   const auto first = static_cast<int>(boxes.size());
   boxes.insert(boxes.end(), more.begin(), more.end());
   for (const auto& [slice, box] : stored) {

@@ -25,7 +25,7 @@ struct Wants {
   std::vector<std::pair<int, NumberedSlice>> found;
 
   /// More boxes, all of one tensor, and where they are stored.
-  void add(int tensor, const std::vector<Box>& more, const std::vector<StoredPart>& stored);
+  void add(int tensor, const std::vector<Box>& more, const std::vector<SliceMatch>& stored);
   /// The same of a tensor that is dealt, of whose slices these have been found. Throws not_found if
   /// they do not cover the boxes.
   void add(int tensor, const StoredTensor&, const std::vector<Box>& more,

@@ -62,10 +62,10 @@ std::vector<std::vector<NumberedSlice>> SharedIndex::find(Group& group,
       pack_into(questions.to(ranges_[r].holder), question);
     }
   }
-  answer(questions.deliver(group).mail, group.size(), answers);
+  answer(questions.deliver(group).messages, group.size(), answers);
   const auto come = answers.deliver(group);
-  for (const auto& [holder, letter] : come.mail) {
-    for (auto& [w, slices] : unpack_each<SliceAnswer>(letter)) {
+  for (const auto& [holder, message] : come.messages) {
+    for (auto& [w, slices] : unpack_each<SliceAnswer>(message)) {
       auto& all = found.at(w);
       std::move(slices.begin(), slices.end(), std::back_inserter(all));
     }
@@ -83,7 +83,7 @@ std::vector<std::vector<NumberedSlice>> SharedIndex::find(Group& group,
 }
 
 // A rank gets what it asked for; or all get the range, where that is less.
-void SharedIndex::answer(const Mail& asked, int ranks, Delivery& answers) const {
+void SharedIndex::answer(const Messages& asked, int ranks, Delivery& answers) const {
   struct Asked {
     int rank;
     std::uint64_t wish;
@@ -94,8 +94,8 @@ void SharedIndex::answer(const Mail& asked, int ranks, Delivery& answers) const 
     return *std::lower_bound(held_.begin(), held_.end(), range,
                              [](const Held& a, std::size_t b) { return a.range < b; });
   };
-  for (const auto& [rank, letter] : asked) {
-    for (const auto& [range, wish, boxes] : unpack_each<SliceQuestion>(letter)) {
+  for (const auto& [rank, message] : asked) {
+    for (const auto& [range, wish, boxes] : unpack_each<SliceQuestion>(message)) {
       auto& one = by_range[range].emplace_back(Asked{rank, wish, {}});
       for (const auto& box : boxes) {
         for (const auto slice : held(range).boxes.query(box)) one.slices.push_back(slice);

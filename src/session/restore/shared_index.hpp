@@ -63,7 +63,7 @@ class SharedIndex {
     BoxIndex boxes;
   };
   bool may_have(const Range&, const Box&) const;
-  void answer(const Mail& asked, int ranks, Delivery&) const;
+  void answer(const Messages& asked, int ranks, Delivery&) const;
 
   CheckpointContents contents_;
   std::vector<std::int64_t> dealt_of_;    // of each tensor: the how manyeth dealt one; -1: none

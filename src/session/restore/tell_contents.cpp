@@ -19,7 +19,7 @@ namespace cairn {
 FoundSizes find_sizes(const Job& job, const io::Path& prefix, Format format, int num_files,
                       bool& told) {
   FoundSizes sizes(static_cast<std::size_t>(num_files) + 1);  // and 1 more, as 0 is none
-  KeptError unseen;
+  DeferredError unseen;
   unseen.guard([&] {
     const auto ranks = job.io_ranks();
     const auto step = static_cast<int>(ranks.size());
@@ -48,7 +48,7 @@ CheckpointContents tell(const Job& job, const io::Path& prefix,
     loaded = read();
     return pack(loaded);
   });
-  return together(*job.group, [&] {
+  return run_and_agree(*job.group, [&] {
     if (!job.root()) loaded = unpack<IndexFile>(message);
     auto contents = parse_contents(loaded, prefix);
     require_in_place(loaded, contents);
@@ -77,7 +77,7 @@ CheckpointContents tell_contents(const Job& job, const io::Path& prefix) {
   std::optional<IndexFile> index;
   int num_files = 0;
   if (job.root()) {
-    KeptError error;
+    DeferredError error;
     error.guard([&] {
       index = read_only_index(*job.files, prefix);
       if (!index) return;

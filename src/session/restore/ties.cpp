@@ -23,7 +23,7 @@ std::uint64_t mixed(std::uint64_t x) {  // SplitMix64's
   return x ^ x >> 31;
 }
 
-Error same_memory(const TiedPart& first, const TiedPart& second, std::string reason) {
+Error same_memory(const FillSource& first, const FillSource& second, std::string reason) {
   const auto& [key, stored, box] = first;
   return Error(Code::invalid_argument,
                key == second.key
@@ -143,7 +143,7 @@ bool TieFinder::are_harmless(std::size_t first, std::size_t second) const {
 void TieFinder::refuse(std::size_t first, std::size_t second) const {
   const auto &a = items_[first], &b = items_[second];
   const auto part = [](const Item& item) {
-    return TiedPart{*item.key, item.stored, item.box.value_or(Box{})};
+    return FillSource{*item.key, item.stored, item.box.value_or(Box{})};
   };
   const auto text = [&](const Item& item) {
     const auto& tensor = contents_.tensors[static_cast<std::size_t>(item.stored)];
@@ -261,7 +261,7 @@ TieProbe::TieProbe(const CheckpointContents& contents, const std::vector<Tie>& t
   }
 }
 
-std::shared_ptr<const TieProbe::Fingerprint> TieProbe::add(const TiedPart& part) {
+std::shared_ptr<const TieProbe::Fingerprint> TieProbe::add(const FillSource& part) {
   const auto& stored = contents_.tensors[static_cast<std::size_t>(part.stored)];
   const auto print = std::make_shared<Fingerprint>(part.box.extent, dtype_size(stored.dtype));
   auto& wanted =

@@ -61,7 +61,7 @@ class TieProbe {
 
  private:
   class Fingerprint;
-  std::shared_ptr<const Fingerprint> add(const TiedPart&);
+  std::shared_ptr<const Fingerprint> add(const FillSource&);
 
   const CheckpointContents& contents_;
   const std::vector<Tie>& ties_;

@@ -35,7 +35,7 @@ CaptureLayout capture_layout(const std::vector<StoredTensor>& entries, std::int6
   return layout;
 }
 
-CaptureForm::CaptureForm(const SeenState& state, const Outgoing& out, std::int64_t dense_bytes)
+CaptureForm::CaptureForm(const RefreshedState& state, const Outgoing& out, std::int64_t dense_bytes)
     : made_(true), layout_(capture_layout(out.entries, dense_bytes)), entries_(out.entries) {
   for (std::size_t i = 0; i < out.entries.size(); ++i) {
     const auto& at = out.bytes[i];
@@ -52,11 +52,11 @@ CaptureForm::CaptureForm(const SeenState& state, const Outgoing& out, std::int64
   }
 }
 
-void CaptureForm::meet(const Job& job) {
+void CaptureForm::check_entry(const Job& job) {
   if (job.places.served_by.empty()) return;
   Group& group = *job.group;
   const auto me = rank_ = job.rank();
-  const auto list = together(group, [&] { return pack_each(entries_); });
+  const auto list = run_and_agree(group, [&] { return pack_each(entries_); });
   std::vector<std::pair<int, std::string>> lists;
   if (job.is_io_rank()) {
     for (int rank = 0; rank < group.size(); ++rank) {
@@ -65,7 +65,7 @@ void CaptureForm::meet(const Job& job) {
   } else {
     group.send(job.io_rank_of(me), list);
   }
-  together(group, [&] {
+  run_and_agree(group, [&] {
     const auto limit = job.options.write.chunk_bytes;
     const auto dense_bytes = layout_.bytes - layout_.shard_bytes;
     if (!job.is_io_rank()) {
@@ -85,14 +85,14 @@ void CaptureForm::meet(const Job& job) {
   });
 }
 
-std::vector<SentEntry> CaptureForm::copy(const Job& job, const SeenState& state,
+std::vector<SentEntry> CaptureForm::copy(const Job& job, const RefreshedState& state,
                                          const StringStore& strings,
                                          std::span<std::byte> memory) const {
   if (stream_) {
     send(job, state, strings, memory);
     return {};
   }
-  KeptError error;
+  DeferredError error;
   error.guard([&] { copy_own(state, strings, memory); });
   std::vector<SentEntry> sent;
   if (!served_.empty()) sent = receive(*job.group, memory);
@@ -100,7 +100,7 @@ std::vector<SentEntry> CaptureForm::copy(const Job& job, const SeenState& state,
   return sent;
 }
 
-void CaptureForm::copy_own(const SeenState& state, const StringStore& strings,
+void CaptureForm::copy_own(const RefreshedState& state, const StringStore& strings,
                            std::span<std::byte> memory) const {
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     const auto& piece = pieces_[i];
@@ -122,8 +122,9 @@ void CaptureForm::copy_own(const SeenState& state, const StringStore& strings,
 }
 
 // The bytes of a part of an entry of this rank: where they lie, or packed.
-std::span<const std::byte> CaptureForm::fetch(const SeenState& state, const StringStore& strings,
-                                              const Frames::Part& part, std::byte* packing) const {
+std::span<const std::byte> CaptureForm::fetch(const RefreshedState& state,
+                                              const StringStore& strings, const Frames::Part& part,
+                                              std::byte* packing) const {
   const auto& piece = pieces_[part.entry];
   const auto& tensor = state.tensors()[piece.tensor].second;
   const auto size = static_cast<std::size_t>(part.bytes);
@@ -142,10 +143,10 @@ std::span<const std::byte> CaptureForm::fetch(const SeenState& state, const Stri
 
 // Frames as they will lie there. What a rank could not read it sends nevertheless, since its io
 // rank waits for it; its error reaches all.
-void CaptureForm::send(const Job& job, const SeenState& state, const StringStore& strings,
+void CaptureForm::send(const Job& job, const RefreshedState& state, const StringStore& strings,
                        std::span<std::byte> memory) const {
   const auto io_rank = job.io_rank_of(job.rank());
-  KeptError error;
+  DeferredError error;
   std::vector<SentEntry> sent(entries_.size());
   for (const auto& frame : stream_->frames) {
     if (frame.bytes == 0) continue;
@@ -202,7 +203,7 @@ std::vector<SentEntry> CaptureForm::receive(Group& group, std::span<std::byte> m
     if (!receives.empty()) group.exchange({}, receives);
   }
   std::vector<SentEntry> sent;
-  KeptError error;
+  DeferredError error;
   for (const auto& from : served_) {
     const auto sums = group.receive(from.rank);
     error.guard([&] {

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "model/seen_state.hpp"
+#include "model/refreshed_state.hpp"
 #include "session/save/dense.hpp"
 #include "session/save/frames.hpp"
 #include "session/save/shard_files.hpp"
@@ -33,9 +33,9 @@ class CaptureForm {
  public:
   CaptureForm() = default;
   /// `dense_bytes`: of the runs of dense tensors.
-  CaptureForm(const SeenState&, const Outgoing&, std::int64_t dense_bytes);
+  CaptureForm(const RefreshedState&, const Outgoing&, std::int64_t dense_bytes);
   /// Collective: ranks tell their io ranks what they will send.
-  void meet(const Job&);
+  void check_entry(const Job&);
 
   bool made() const { return made_; }
   /// Whose copies lie in the memory.
@@ -44,7 +44,7 @@ class CaptureForm {
   /// The caller's thread; collective for ranks that io ranks serve and for these. Allocates nothing
   /// for what is one run of bytes and stays on its rank. What fails is thrown when all messages
   /// have been exchanged. Gives what others have sent.
-  std::vector<SentEntry> copy(const Job&, const SeenState&, const StringStore&,
+  std::vector<SentEntry> copy(const Job&, const RefreshedState&, const StringStore&,
                               std::span<std::byte> memory) const;
   /// Any thread. What to write of the copy; strings have the checksums of this store, or those that
   /// were sent.
@@ -67,10 +67,11 @@ class CaptureForm {
     std::int64_t begin;   // of its copy, in memory
     Frames stream;
   };
-  void copy_own(const SeenState&, const StringStore&, std::span<std::byte> memory) const;
-  void send(const Job&, const SeenState&, const StringStore&, std::span<std::byte> memory) const;
+  void copy_own(const RefreshedState&, const StringStore&, std::span<std::byte> memory) const;
+  void send(const Job&, const RefreshedState&, const StringStore&,
+            std::span<std::byte> memory) const;
   std::vector<SentEntry> receive(Group&, std::span<std::byte> memory) const;
-  std::span<const std::byte> fetch(const SeenState&, const StringStore&, const Frames::Part&,
+  std::span<const std::byte> fetch(const RefreshedState&, const StringStore&, const Frames::Part&,
                                    std::byte* packing) const;
 
   bool made_ = false;

@@ -20,7 +20,7 @@
 namespace cairn {
 namespace {
 
-std::vector<Declaration> declare(const SeenState& state, int rank) {
+std::vector<Declaration> declare(const RefreshedState& state, int rank) {
   std::vector<Declaration> declarations;
   declarations.reserve(state.tensors().size());
   for (const auto& [key, tensor] : state.tensors()) {
@@ -61,16 +61,16 @@ std::vector<CoveredTensor> as_held(const std::vector<CoveredTensor>& tensors) {
 // compares. Collective but for what is added to the share and the comparisons.
 void assign_replicated(Group& group, CoverShare& share, std::int64_t all_slices,
                        const KeyPlanners& planners, const SaveFormat& format,
-                       const ReplicaTurn& turn, std::vector<Comparison>& comparisons) {
+                       const ReplicaRound& round, std::vector<Comparison>& comparisons) {
   auto tensors = std::move(share.replicated);
   const auto held =
-      turn.check == ReplicaCheck::sample ? as_held(tensors) : std::vector<CoveredTensor>();
+      round.check == ReplicaCheck::sample ? as_held(tensors) : std::vector<CoveredTensor>();
   const auto writers = assign_together(group, tensors, std::move(share.load), all_slices, planners);
   // Planners begin at different parts of slices, and with different weights.
   const auto first = static_cast<std::uint64_t>(group.rank());
   auto& orders = share.orders;
-  together(group, [&] {
-    comparisons = choose_comparisons(held, tensors, writers, turn, first);
+  run_and_agree(group, [&] {
+    comparisons = choose_comparisons(held, tensors, writers, round, first);
     for (std::size_t t = 0; t < tensors.size(); ++t) {
       assign(tensors[t], writers[t], format, orders, share.dense);
     }
@@ -79,7 +79,7 @@ void assign_replicated(Group& group, CoverShare& share, std::int64_t all_slices,
         orders[holder.rank].to_compare.add({one.key, holder.box, one.box});
       }
     }
-    for (const auto& one : choose_watches(held, tensors, turn.check, first)) {
+    for (const auto& one : choose_watches(held, tensors, round.check, first)) {
       orders[one.holder.rank].to_watch.add(
           {{one.key, one.holder.box, one.box}, one.ordinal, one.weight});
     }
@@ -88,33 +88,33 @@ void assign_replicated(Group& group, CoverShare& share, std::int64_t all_slices,
 
 }  // namespace
 
-Covered cover(const Job& job, const SeenState& state, const ReplicaTurn& turn,
+Covered cover(const Job& job, const RefreshedState& state, const ReplicaRound& round,
               const Sharding& sharding) {
   Group& group = *job.group;
   const auto& format = save_format_of(job);
-  auto declared = together(group, [&] { return declare(state, group.rank()); });
+  auto declared = run_and_agree(group, [&] { return declare(state, group.rank()); });
   auto proved = prove_together(group, std::move(declared), format);
   Covered covered;
   covered.divided = std::move(proved.divided);
-  KeptError error;
+  DeferredError error;
   CoverShare share;
   share.load.resize(static_cast<std::size_t>(group.size()));
   error.guard([&] { share = share_of(std::move(proved.tensors), group.size(), format); });
   std::array<std::int64_t, 3> sums{error.first().has_value(), share.replicated_slices,
-                                   group.rank() == 0 ? turn.turn : 0};
+                                   group.rank() == 0 ? round.round : 0};
   group.all_reduce(sums, Group::Op::sum);
   if (sums[0] > 0) agree(group, error.first());
-  covered.replicas.turn = sums[2];
+  covered.replicas.round = sums[2];
   if (sums[1] > 0) {
     assign_replicated(group, share, sums[1], proved.planners, format,
-                      {turn.check, turn.sample_of, sums[2]}, covered.replicas.all);
+                      {round.check, round.sample_of, sums[2]}, covered.replicas.all);
     covered.replicas.any = any_of(group, !covered.replicas.all.empty());
   }
   std::vector<DenseTensor> all_dense;
   to_root(group, pack_each(share.dense),
           [&](const std::string& message) { unpack_into(all_dense, message); });
   std::string dense;
-  together(group, [&] {
+  run_and_agree(group, [&] {
     if (group.rank() != 0) return;
     std::sort(all_dense.begin(), all_dense.end(),
               [](const auto& a, const auto& b) { return a.key < b.key; });
@@ -125,7 +125,7 @@ Covered cover(const Job& job, const SeenState& state, const ReplicaTurn& turn,
     group.broadcast(dense, 0);
     covered.dense = unpack_all<DenseTensor>(dense);
   }
-  const auto orders = all_to_all(group, mail_of(std::move(share.orders)));
+  const auto orders = all_to_all(group, messages_of(std::move(share.orders)));
 
   std::unordered_map<std::string_view, std::size_t> index_of;
   for (std::size_t i = 0; i < state.tensors().size(); ++i) index_of[state.tensors()[i].first] = i;

@@ -97,7 +97,7 @@ DensePlan plan_dense(Group& group, std::vector<DenseTensor> tensors, std::int64_
                        .source = runs_of,
                        .before = [](int a, int b) { return a < b; },
                        .only_wanted = true});
-  together(group, [&] {
+  run_and_agree(group, [&] {
     std::size_t parts = 0;
     for (const auto& tensor : plan.tensors) parts += tensor.parts.size();
     spread.expect(parts);

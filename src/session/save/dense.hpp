@@ -12,7 +12,7 @@
 #include "base/wire.hpp"
 #include "cairn/contents.hpp"
 #include "exchange/spread.hpp"
-#include "model/seen_state.hpp"
+#include "model/refreshed_state.hpp"
 #include "session/job/job.hpp"
 #include "store/commit/protocol.hpp"
 #include "store/draft.hpp"
@@ -38,7 +38,7 @@ inline constexpr auto travels<DenseTensor> =
 
 /// Rank 0 of a bundle's save. Asks the sharding policy which file each goes to, puts the tensors in
 /// the order of the files and numbers these from 0. Throws sharding for what is no answer.
-void choose_dense_files(const Sharding&, const SeenState&, std::vector<DenseTensor>&);
+void choose_dense_files(const Sharding&, const RefreshedState&, std::vector<DenseTensor>&);
 
 /// Who writes what, and how it gets there, as far as this rank has to do with it. The exchange
 /// runs backwards: its sources are the tensors, whose chunks are the runs, "acquired" by their
@@ -61,7 +61,7 @@ struct DensePlan {
   std::vector<DenseTensor> tensors;      ///< ascending by file
   std::vector<std::int64_t> begins;      ///< of the tensors, in their data file
   std::vector<Slice> slices;             ///< of this rank: `id` of the pieces
-  plan::OwnPlan exchange;                ///< of this rank: groups are files, sources are tensors
+  plan::RankPlan exchange;               ///< of this rank: groups are files, sources are tensors
   std::vector<Round> rounds;             ///< of all ranks
   std::vector<std::int64_t> file_bytes;  ///< lengths of the data files
   std::int64_t bytes = 0;                ///< of them all; 0: there is no dense tensor
@@ -96,7 +96,7 @@ using MadeFile = std::optional<std::vector<commit::Patch>>;
 /// the one that there is, and writes one after the other, as the job's writer does; each rank syncs
 /// what it wrote. Returns the runs of this rank as entries that are not `sliced`. A rank takes at
 /// most three chunks of memory.
-std::vector<StoredTensor> write_dense(const Job&, const SeenState&, const DensePlan&,
+std::vector<StoredTensor> write_dense(const Job&, const RefreshedState&, const DensePlan&,
                                       int first_file, const MadeFile&, const Draft&);
 
 /// A run of this rank, whole in memory.
@@ -108,7 +108,7 @@ struct CapturedRun {
 /// The memory that capture_dense takes on this rank.
 std::int64_t capture_bytes(const DensePlan&);
 /// Collective. This rank's runs, kept in `where`: nothing refers to the application's memory.
-std::vector<CapturedRun> capture_dense(const Job&, const SeenState&, const DensePlan&,
+std::vector<CapturedRun> capture_dense(const Job&, const RefreshedState&, const DensePlan&,
                                        std::span<std::byte> where);
 /// Local, any thread. Writes captured runs, into files that whoever comes first makes, and syncs
 /// them. Returns what write_dense returns.

@@ -7,7 +7,7 @@
 namespace cairn {
 namespace {
 
-std::vector<ShardableTensor> as_policies_see(const SeenState& state,
+std::vector<ShardableTensor> as_policies_see(const RefreshedState& state,
                                              const std::vector<DenseTensor>& dense) {
   const auto& names = state.objects().names;
   std::vector<ShardableTensor> tensors;
@@ -42,7 +42,7 @@ void check(const std::vector<int>& files, const std::vector<DenseTensor>& dense,
 
 }  // namespace
 
-void choose_dense_files(const Sharding& sharding, const SeenState& state,
+void choose_dense_files(const Sharding& sharding, const RefreshedState& state,
                         std::vector<DenseTensor>& dense) {
   if (dense.empty()) return;
   const auto& policy = policy_of(sharding.policy);

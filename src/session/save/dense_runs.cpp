@@ -27,7 +27,7 @@ void write_run(const DensePlan& plan, int number, const std::byte* bytes, int fi
   stored.file = first_file + tensor.file;
   stored.offset = plan.offset_of(run);
   stored.stored_bytes = stored.raw_bytes = run.bytes;
-  auto look = not_finite ? FiniteLook(tensor.dtype) : FiniteLook();
+  auto look = not_finite ? FiniteCheck(tensor.dtype) : FiniteCheck();
   for (auto at = stored.offset; !rest.empty();) {
     const auto piece = rest.first(std::min<std::size_t>(cached_bytes, rest.size()));
     stored.crc32c = crc32c(piece, stored.crc32c);

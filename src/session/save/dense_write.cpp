@@ -18,7 +18,7 @@ namespace {
 
 class DenseWrite {
  public:
-  DenseWrite(const Job& job, const SeenState& state, const DensePlan& plan, int first_file)
+  DenseWrite(const Job& job, const RefreshedState& state, const DensePlan& plan, int first_file)
       : job_(job), plan_(plan), first_file_(first_file) {
     std::unordered_map<std::string_view, const LocalTensor*> by_key;
     for (const auto& [key, tensor] : state.tensors()) by_key[key] = &tensor;
@@ -28,13 +28,13 @@ class DenseWrite {
   std::vector<StoredTensor> run(const Draft& draft, const MadeFile& made) {
     const auto& writer = writer_of(job_);
     in_hand_.not_finite = draft.not_finite();
-    together(*job_.group, [&] {
+    run_and_agree(*job_.group, [&] {
       allocate();
       look_at_files(draft, made);
       for (const auto& place : places_) writer.make_runs(job_, plan_, place, first_file_, draft);
     });
     std::unique_ptr<RunsFile> file;
-    const RunsPlace* open = nullptr;
+    const RunsTarget* open = nullptr;
     for (const auto& round : plan_.rounds) {
       const auto& next = places_[static_cast<std::size_t>(round.file)];
       if (&next != open) {
@@ -51,7 +51,7 @@ class DenseWrite {
 
   // All runs of this rank, kept in this memory. Nothing is written.
   std::vector<CapturedRun> capture(std::span<std::byte> where) {
-    together(*job_.group, [&] { allocate(where); });
+    run_and_agree(*job_.group, [&] { allocate(where); });
     std::vector<CapturedRun> captured;
     for (const auto& round : plan_.rounds) {
       complete(round);
@@ -86,7 +86,7 @@ class DenseWrite {
   }
 
   // The last one's is collective in any case.
-  void close(RunsFile& file, const RunsPlace& place, bool last) {
+  void close(RunsFile& file, const RunsTarget& place, bool last) {
     file.close(error_);
     const auto& writer = writer_of(job_);
     if (last || writer.writes_together()) agree(*job_.group, error_.first());
@@ -176,22 +176,23 @@ class DenseWrite {
   std::byte* hand_ = nullptr;                    // in it, or in a pool: the runs of this round
   RunsInHand in_hand_;                           // of this round
   std::size_t next_ = 0;                         // of this rank's rounds
-  std::vector<RunsPlace> places_;                // of the files
+  std::vector<RunsTarget> places_;               // of the files
   std::vector<StoredTensor> entries_, written_;  // of the open file, of those before
-  KeptError error_;
+  DeferredError error_;
   PiecePasser passer_{*job_.group, [this](const plan::Passed& piece) { return source_of(piece); },
                       [this](const plan::Passed& piece) { return target_of(piece); }};
 };
 
 }  // namespace
 
-std::vector<StoredTensor> write_dense(const Job& job, const SeenState& state, const DensePlan& plan,
-                                      int first_file, const MadeFile& made, const Draft& draft) {
+std::vector<StoredTensor> write_dense(const Job& job, const RefreshedState& state,
+                                      const DensePlan& plan, int first_file, const MadeFile& made,
+                                      const Draft& draft) {
   if (plan.bytes == 0) return {};
   return DenseWrite(job, state, plan, first_file).run(draft, made);
 }
 
-std::vector<CapturedRun> capture_dense(const Job& job, const SeenState& state,
+std::vector<CapturedRun> capture_dense(const Job& job, const RefreshedState& state,
                                        const DensePlan& plan, std::span<std::byte> where) {
   if (plan.bytes == 0) return {};
   std::byte none[1];  // a rank without runs needs no memory

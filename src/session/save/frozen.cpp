@@ -37,7 +37,8 @@ namespace {
 constexpr std::int64_t read_bytes = std::int64_t{4} << 20;
 
 // What this rank has for each of its files, with the places where it is written.
-std::vector<Outgoing> by_file(const SeenState& state, const LocalShards& shards, int first_file) {
+std::vector<Outgoing> by_file(const RefreshedState& state, const LocalShards& shards,
+                              int first_file) {
   auto all = outgoing(state, shards, first_file);
   std::vector<Outgoing> files(shards.shards.size());
   for (std::size_t i = 0; i < all.entries.size(); ++i) {
@@ -155,7 +156,7 @@ const FrozenFile* Frozen::known(const Draft& draft,
   return found == known_.files.end() ? nullptr : &*found;
 }
 
-void Frozen::committed(std::int64_t sequence, FrozenPart&& part) {
+void Frozen::committed(std::int64_t sequence, FrozenResult&& part) {
   known_ = {sequence, std::move(part.files)};
 }
 
@@ -271,9 +272,9 @@ class Candidate {
 
 }  // namespace
 
-FrozenPart Frozen::write(const Job& job, const SeenState& state, const LocalShards& shards,
-                         int first_file, const Draft& draft) {
-  FrozenPart part;
+FrozenResult Frozen::write(const Job& job, const RefreshedState& state, const LocalShards& shards,
+                           int first_file, const Draft& draft) {
+  FrozenResult part;
   if (shards.shards.empty()) return part;
   if (!key_) key_ = KeyedHash::Key::random();
   constexpr int most_without_links = 3;

@@ -35,7 +35,7 @@ struct FrozenFiles {
 };
 
 /// What this rank has made of its frozen tensors in one save.
-struct FrozenPart {
+struct FrozenResult {
   std::vector<FrozenFile> files;  ///< complete, with the final file numbers
   std::int64_t shared_bytes = 0;  ///< of these files, that were not written
 };
@@ -46,9 +46,10 @@ class Frozen {
   /// Local, and of the caller's thread: `state` is not to change meanwhile. All files are durable
   /// on return; names of shared ones become so with the temp directory, as those of new ones do.
   /// After three saves that could link nothing none tries it any more.
-  FrozenPart write(const Job&, const SeenState&, const LocalShards&, int first_file, const Draft&);
+  FrozenResult write(const Job&, const RefreshedState&, const LocalShards&, int first_file,
+                     const Draft&);
   /// A save has been committed on all ranks.
-  void committed(std::int64_t sequence, FrozenPart&&);
+  void committed(std::int64_t sequence, FrozenResult&&);
   std::int64_t sequence() const { return known_.sequence; }
 
  private:

@@ -22,7 +22,7 @@ namespace {
 // What a state has under a key or path; ranks' answers are compared, and the greatest counts.
 enum class Found : std::int64_t { nothing, group, tensor };
 
-Found find(const SeenState& state, const std::string& key) {
+Found find(const RefreshedState& state, const std::string& key) {
   if (state.find(key)) return Found::tensor;
   const auto path = key + '/';
   auto found = Found::nothing;
@@ -34,7 +34,7 @@ Found find(const SeenState& state, const std::string& key) {
   return found;
 }
 
-void require_fitting(const SeenState& state, const std::string& key, const Description& said) {
+void require_fitting(const RefreshedState& state, const std::string& key, const Description& said) {
   const auto* tensor = state.find(key);
   if (!tensor || said.dimensions.empty()) return;
   const auto names = said.dimensions.size(), dimensions = tensor->shape.size();
@@ -104,7 +104,8 @@ Descriptions descriptions_of(const Sayings& all) {
 }
 
 // Collective. Each rank has a guess, by its own keys, what was meant; rank 0's counts.
-[[noreturn]] void refuse_unknown(Group& group, const SeenState& state, const std::string& key) {
+[[noreturn]] void refuse_unknown(Group& group, const RefreshedState& state,
+                                 const std::string& key) {
   Nearest nearest(key);
   for (const auto& [there, tensor] : state.tensors()) nearest.offer(there);
   const auto error =
@@ -117,9 +118,9 @@ Descriptions descriptions_of(const Sayings& all) {
 }
 
 // Collective, if ranks say different things or describe tensors that only others have.
-Descriptions gather(Group& group, const SeenState& state) {
+Descriptions gather(Group& group, const RefreshedState& state) {
   const auto mine =
-      together(group, [&] { return pack(sayings_of(state.descriptions(), group.rank())); });
+      run_and_agree(group, [&] { return pack(sayings_of(state.descriptions(), group.rank())); });
   const auto joined = reduce_to_root(group, mine, join);
   const auto message = from_root(group, [&] {
     descriptions::encode_new(descriptions_of(unpack<Sayings>(joined)));  // is it too much?
@@ -127,7 +128,7 @@ Descriptions gather(Group& group, const SeenState& state) {
   });
   auto all = descriptions_of(unpack<Sayings>(message));
   std::vector<std::int64_t> found;
-  together(group, [&] {
+  run_and_agree(group, [&] {
     for (const auto& [key, said] : all.by_key) {
       require_fitting(state, key, said);
       found.push_back(static_cast<std::int64_t>(find(state, key)));
@@ -155,7 +156,7 @@ std::string text_of(const Attributes& of_save) {
 
 }  // namespace
 
-bool check_descriptions(const SeenState& state) {
+bool check_descriptions(const RefreshedState& state) {
   const auto& said = state.descriptions();
   if (said.empty()) return true;
   descriptions::encode_new(said);
@@ -186,7 +187,7 @@ std::shared_ptr<const Descriptions> with_attributes(std::shared_ptr<const Descri
   return std::make_shared<const Descriptions>(std::move(both));
 }
 
-std::shared_ptr<const Descriptions> agree_on_descriptions(Group& group, const SeenState& state,
+std::shared_ptr<const Descriptions> agree_on_descriptions(Group& group, const RefreshedState& state,
                                                           const Attributes& of_save) {
   std::optional<Error> mine;
   bool all_here = true;
@@ -196,7 +197,7 @@ std::shared_ptr<const Descriptions> agree_on_descriptions(Group& group, const Se
     of_state = fingerprint(state.descriptions());
     of_options = fingerprint(of_save);
   } catch (...) {
-    mine = error_in_flight();
+    mine = error_pending();
   }
   const auto weight = rank_weight(group.rank(), group.size());
   const auto weighed = [&](std::uint64_t value) {

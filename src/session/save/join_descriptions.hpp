@@ -9,14 +9,14 @@
 
 #include "cairn/group.hpp"
 #include "cairn/options.hpp"
-#include "model/seen_state.hpp"
+#include "model/refreshed_state.hpp"
 
 namespace cairn {
 
 /// Local. Throws invalid_argument for what cannot be stored, and for names of dimensions that do
 /// not fit a tensor of this rank. True: all tensors that are described are of this rank, or are
 /// groups of which it has one.
-bool check_descriptions(const SeenState&);
+bool check_descriptions(const RefreshedState&);
 
 /// Local. Two ranks that say the same, and are given the same options, have the same number; others
 /// hardly ever.
@@ -27,7 +27,7 @@ std::uint64_t fingerprint(const Attributes&);
 /// where all say the same of tensors that they have. Throws what check_descriptions throws, also
 /// for the attributes of this save; disagreement where two ranks describe something in two ways, or
 /// have other attributes of the save; not_found for a description of what no rank has.
-std::shared_ptr<const Descriptions> agree_on_descriptions(Group&, const SeenState&,
+std::shared_ptr<const Descriptions> agree_on_descriptions(Group&, const RefreshedState&,
                                                           const Attributes& of_save);
 
 /// With the attributes of one save, which replace those of the same names. Throws invalid_argument

@@ -56,7 +56,7 @@ void fold_figures(Group& group, SaveStatistics& measured) {
 }
 
 // Of a divided tensor, a rank's slices of a run, and a box that it writes of a region.
-struct PartOfRun {
+struct RunShare {
   int division = 0, run = 0;
   StoredTensor entry;
 };
@@ -66,24 +66,24 @@ struct BoxOfRegion {
 };
 // For one rank: entries of whole tensors, of runs of divided ones, and boxes that are written of
 // their regions.
-struct Letter {
+struct EntryMessage {
   std::vector<StoredTensor> whole;
-  Packed<PartOfRun> runs;
+  Packed<RunShare> runs;
   Packed<BoxOfRegion> boxes;
 };
 
-void add_divided(std::map<int, Letter>& letters, StoredTensor& tensor, const Divisions& divided,
-                 int number, int ranks) {
+void add_divided(std::map<int, EntryMessage>& outgoing, StoredTensor& tensor,
+                 const Divisions& divided, int number, int ranks) {
   const auto& division = divided[number];
   std::map<int, std::vector<Piece>> runs;
   for (auto& slice : tensor.slices) {
     division.regions.each_touched(slice.box, [&](int region) {
-      letters[division.region_planner(region, ranks)].boxes.add({number, region, slice.box});
+      outgoing[division.region_planner(region, ranks)].boxes.add({number, region, slice.box});
     });
     runs[division.runs.of(slice.box, slice.dash)].push_back(std::move(slice));
   }
   for (auto& [run, slices] : runs) {
-    letters[division.run_planner(run, ranks)].runs.add(
+    outgoing[division.run_planner(run, ranks)].runs.add(
         {number, run, {tensor.key, tensor.dtype, tensor.shape, true, std::move(slices), ""}});
   }
 }
@@ -102,19 +102,19 @@ struct Come {
   std::map<std::pair<int, int>, std::vector<Box>> boxes;  // by division and region
 };
 
-// Whole tensors that this rank joins itself need no letter: they are left in `here`.
-Mail to_planners(int rank, std::vector<StoredTensor> mine, const KeyPlanners& planners,
-                 const Divisions& divided, std::vector<StoredTensor>& here) {
+// Whole tensors that this rank joins itself need no message: they are left in `here`.
+Messages to_planners(int rank, std::vector<StoredTensor> mine, const KeyPlanners& planners,
+                     const Divisions& divided, std::vector<StoredTensor>& here) {
   if (planners.ranks == 1 && divided.empty()) {
     here = std::move(mine);  // there may be very many: they lie in memory once
     return {};
   }
-  std::map<int, Letter> letters;
+  std::map<int, EntryMessage> outgoing;
   for (auto& one : mine) {
     const int division = divided.find(one.key);
     if (division < 0 || divided[division].dense) {
       const int planner = planners.of(one.key);
-      auto& place = planner == rank ? here : letters[planner].whole;
+      auto& place = planner == rank ? here : outgoing[planner].whole;
       place.push_back(std::move(one));
       continue;
     }
@@ -122,9 +122,9 @@ Mail to_planners(int rank, std::vector<StoredTensor> mine, const KeyPlanners& pl
       throw Error(Code::internal, cat("an entry of tensor '", one.key, "' lies outside of it"))
           .of_tensor(one.key);
     }
-    add_divided(letters, one, divided, division, planners.ranks);
+    add_divided(outgoing, one, divided, division, planners.ranks);
   }
-  return mail_of(std::move(letters));
+  return messages_of(std::move(outgoing));
 }
 
 // Frees the tensor, since its slices take more memory than their encoded entries.
@@ -134,11 +134,11 @@ bundle::IndexEntry encode_and_free(bundle::EntryEncoder& encoder, StoredTensor& 
   return entry;
 }
 
-void read(Mail mail, Come& come) {
-  for (auto& [rank, bytes] : mail) {
-    auto letter = unpack<Letter>(std::exchange(bytes, {}));
-    std::move(letter.whole.begin(), letter.whole.end(), std::back_inserter(come.whole));
-    for (auto& [division, run, entry] : letter.runs.each()) {
+void read(Messages messages, Come& come) {
+  for (auto& [rank, bytes] : messages) {
+    auto message = unpack<EntryMessage>(std::exchange(bytes, {}));
+    std::move(message.whole.begin(), message.whole.end(), std::back_inserter(come.whole));
+    for (auto& [division, run, entry] : message.runs.each()) {
       const auto [at, is_new] = come.runs.try_emplace({division, run});
       if (is_new) {
         at->second = std::move(entry);
@@ -146,7 +146,7 @@ void read(Mail mail, Come& come) {
         std::move(entry.slices.begin(), entry.slices.end(), std::back_inserter(at->second.slices));
       }
     }
-    for (auto& [division, region, box] : letter.boxes.each()) {
+    for (auto& [division, region, box] : message.boxes.each()) {
       come.boxes[{division, region}].push_back(std::move(box));
     }
   }
@@ -208,7 +208,7 @@ void encode(Come come, const GapsByKey& gaps, const std::function<void(bundle::I
 
 JoinedEntries merge_entries(Group& group, std::vector<StoredTensor> mine, bool encode_them,
                             SaveStatistics* measured, const Divisions& divided,
-                            const GapsByKey& gaps, KeptMerge* kept) {
+                            const GapsByKey& gaps, CachedMerge* kept) {
   if (measured) fold_figures(group, *measured);
   JoinedEntries all;
   std::array<std::int64_t, 2> sum = {};  // slices, ranks that miss what is kept
@@ -218,20 +218,20 @@ JoinedEntries merge_entries(Group& group, std::vector<StoredTensor> mine, bool e
   if (kept && sum[1] == 0) return all;
   all.kept = nullptr;
   if (kept) kept->forget();
-  const bool keeps = kept && sum[0] <= KeptMerge::most_slices;
+  const bool keeps = kept && sum[0] <= CachedMerge::most_slices;
   const auto planners = key_planners_for(group, sum[0]);
   std::vector<StoredTensor> copy;
-  KeptError error;
-  Mail mail;
+  DeferredError error;
+  Messages messages;
   Come come;
   error.guard([&] {
     if (keeps) copy = mine;
-    mail = to_planners(group.rank(), std::move(mine), planners, divided, come.whole);
+    messages = to_planners(group.rank(), std::move(mine), planners, divided, come.whole);
   });
-  mail = all_to_all(group, std::move(mail));
+  messages = all_to_all(group, std::move(messages));
   std::string report;  // rank 0 keeps what it has joined
   error.guard([&] {
-    read(std::move(mail), come);
+    read(std::move(messages), come);
     add_gaps(come.boxes, divided, gaps, group.rank(), group.size());
     prove_regions(std::move(come.boxes), divided, group.rank(), group.size());
     if (encode_them) {

@@ -7,7 +7,7 @@
 namespace cairn {
 namespace {
 
-std::int64_t replica_bytes(const Job& job, const SeenState& state, const Covered& covered) {
+std::int64_t replica_bytes(const Job& job, const RefreshedState& state, const Covered& covered) {
   std::int64_t bytes = 0;
   for (const auto& [key, tensor] : state.tensors()) {
     if (tensor.strings) continue;
@@ -30,11 +30,11 @@ std::int64_t replica_bytes(const Job& job, const SeenState& state, const Covered
 
 }  // namespace
 
-SavePlan plan_save(const Job& job, const SeenState& state, const ReplicaTurn& turn,
+SavePlan plan_save(const Job& job, const RefreshedState& state, const ReplicaRound& round,
                    const Sharding& sharding) {
   SavePlan plan;
   plan.sharding = sharding;
-  auto covered = cover(job, state, turn, sharding);
+  auto covered = cover(job, state, round, sharding);
   plan.replica_bytes = replica_bytes(job, state, covered);
   plan.replicas = std::move(covered.replicas);
   plan.divided = std::move(covered.divided);

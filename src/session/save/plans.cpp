@@ -23,7 +23,7 @@ std::size_t bytes_of(const std::vector<std::string>& values) {
 }
 
 // Of tensors that are dense: of others no byte of a fill is written.
-std::map<std::size_t, std::vector<LocalSlice>> fills_of(const SeenState& resolved,
+std::map<std::size_t, std::vector<LocalSlice>> fills_of(const RefreshedState& resolved,
                                                         const DensePlan& dense) {
   std::map<std::size_t, std::vector<LocalSlice>> fills;
   for (std::size_t i = 0; i < resolved.tensors().size(); ++i) {
@@ -72,7 +72,7 @@ void tell(const std::string& key, const LocalTensor& tensor, Out& out) {
 }
 
 template <class Out>
-void tell(const SeenState& state, Out& out) {
+void tell(const RefreshedState& state, Out& out) {
   out.word(static_cast<std::int64_t>(state.storage()));
   const auto& names = state.objects().names;  // which policies see
   out.word(std::ssize(names));
@@ -109,7 +109,7 @@ struct Compares {
   bool is_over() const { return going && next == words.size() && texts.empty(); }
 };
 
-bool has_unresolved(const SeenState& state) {
+bool has_unresolved(const RefreshedState& state) {
   const auto tensors = state.tensors();
   return std::any_of(tensors.begin(), tensors.end(),
                      [](const auto& one) { return one.second.unresolved != nullptr; });
@@ -117,7 +117,7 @@ bool has_unresolved(const SeenState& state) {
 
 }  // namespace
 
-std::optional<StateForm> StateForm::of(const SeenState& state) {
+std::optional<StateForm> StateForm::of(const RefreshedState& state) {
   if (has_unresolved(state)) return std::nullopt;
   StateForm form;
   Keeps out{form.words_, form.texts_};
@@ -127,18 +127,18 @@ std::optional<StateForm> StateForm::of(const SeenState& state) {
   return form;
 }
 
-bool StateForm::fits(const SeenState& state) const {
+bool StateForm::fits(const RefreshedState& state) const {
   Compares out{words_, texts_};
   tell(state, out);
   return out.is_over() && !has_unresolved(state);
 }
 
-void Plans::begin(std::int64_t turn) {
+void Plans::begin(std::int64_t round) {
   const auto& options = job_.options;
   weight_ = rank_weight(job_.rank(), job_.group->size());
   policy_is_known_ = !options.store.device_of &&
                      (!job_.sharding.policy || job_.sharding.policy->parameters().has_value());
-  comparisons_.count = turn;
+  comparisons_.count = round;
 }
 
 void Plans::go_on_from(const Comparisons& before) {
@@ -146,16 +146,16 @@ void Plans::go_on_from(const Comparisons& before) {
   comparisons_.suspect = before.suspect;
 }
 
-std::shared_ptr<SavePlan> Plans::make(const SeenState& given, const SeenState& resolved,
+std::shared_ptr<SavePlan> Plans::make(const RefreshedState& given, const RefreshedState& resolved,
                                       const Sharding& sharding) {
   forget();
-  const auto now = turn();
+  const auto now = round();
   const auto plan = std::make_shared<SavePlan>(plan_save(job_, resolved, now, sharding));
-  comparisons_.count = plan->replicas.turn;
+  comparisons_.count = plan->replicas.round;
   const auto& replicas = job_.options.store.replicas;
   if (!policy_is_known_ || now.check != replicas.check) return plan;
   if (plan->again == SavePlan::Again::never) return plan;
-  auto made = together(*job_.group, [&]() -> std::optional<Kept> {
+  auto made = run_and_agree(*job_.group, [&]() -> std::optional<Kept> {
     auto form = StateForm::of(given);
     if (!form) return std::nullopt;
     return Kept{std::move(*form), given.descriptions(), plan,
@@ -166,7 +166,7 @@ std::shared_ptr<SavePlan> Plans::make(const SeenState& given, const SeenState& r
   return plan;
 }
 
-Plans::Made Plans::make_anew(const SeenState& state, const SaveOptions& options,
+Plans::Made Plans::make_anew(const RefreshedState& state, const SaveOptions& options,
                              const Sharding& sharding) {
   Made made;
   GapsByKey gaps;
@@ -180,7 +180,7 @@ Plans::Made Plans::make_anew(const SeenState& state, const SaveOptions& options,
 }
 
 // Whether this rank could save so; strings are encoded anew then.
-bool Plans::fits(std::int64_t step, const SeenState& state) {
+bool Plans::fits(std::int64_t step, const RefreshedState& state) {
   if (!kept_ || !commit::may_be_saved(step) || comparisons_.suspect || !kept_->form.fits(state)) {
     return false;
   }
@@ -194,14 +194,14 @@ bool Plans::fits(std::int64_t step, const SeenState& state) {
 }
 
 // What is new in it, on this rank; 0: nothing. Throws where the long way is to look at it.
-std::uint64_t Plans::change_of_descriptions(const SeenState& state) const {
+std::uint64_t Plans::change_of_descriptions(const RefreshedState& state) const {
   const auto& now = state.descriptions();
   if (now == kept_->descriptions) return 0;
   if (check_descriptions(state)) return fingerprint(now) | 1;
   throw Error(Code::internal, "tensors of other ranks are described anew");
 }
 
-std::shared_ptr<const Descriptions> Plans::descriptions(const SeenState& state,
+std::shared_ptr<const Descriptions> Plans::descriptions(const RefreshedState& state,
                                                         const SaveOptions& options) {
   auto& plan = *kept_->plan;
   if (state.descriptions() != kept_->descriptions) {
@@ -211,7 +211,7 @@ std::shared_ptr<const Descriptions> Plans::descriptions(const SeenState& state,
   return with_attributes(plan.descriptions, options.attributes);
 }
 
-std::optional<SeenState> Plans::with_fills(const SeenState& state) const {
+std::optional<RefreshedState> Plans::with_fills(const RefreshedState& state) const {
   if (kept_->fills.empty()) return std::nullopt;
   State filled;
   filled.store(state.storage());
@@ -225,19 +225,19 @@ std::optional<SeenState> Plans::with_fills(const SeenState& state) const {
     }
     filled.add(key, std::move(tensor));
   }
-  return SeenState(std::move(filled));
+  return RefreshedState(std::move(filled));
 }
 
-PlanSum Plans::ask(std::int64_t step, const SeenState& state, const SaveOptions& options,
+PlanSum Plans::ask(std::int64_t step, const RefreshedState& state, const SaveOptions& options,
                    bool may) {
   PlanSum mine;
   std::uint64_t replicas = 0, said = 0;
   try {
     may = may && !state.error() && fits(step, state);
     if (may) said = fingerprint(options.attributes) ^ mixed_bits(change_of_descriptions(state));
-    if (may) replicas = kept_->watch.look(state, comparisons_.count);
+    if (may) replicas = kept_->watch.choose(state, comparisons_.count);
   } catch (...) {
-    error_in_flight();  // whatever it is, the long way meets it again, and says so on all ranks
+    error_pending();  // whatever it is, the long way meets it again, and says so on all ranks
     may = false;
   }
   mine[PlanSum::misses] = !may;
@@ -254,7 +254,7 @@ PlanSum Plans::ask(std::int64_t step, const SeenState& state, const SaveOptions&
   return mine;
 }
 
-ReplicaTurn Plans::turn() const {
+ReplicaRound Plans::round() const {
   const auto& replicas = job_.options.store.replicas;
   const auto check = comparisons_.suspect && replicas.check == ReplicaCheck::sample
                          ? ReplicaCheck::all
@@ -262,7 +262,7 @@ ReplicaTurn Plans::turn() const {
   return {check, replicas.sample_of, comparisons_.count};
 }
 
-void Plans::compare(const SeenState& state, const ReplicaPlan& plan,
+void Plans::compare(const RefreshedState& state, const ReplicaPlan& plan,
                     const std::vector<std::uint32_t>& checksums, const std::string& prefix) {
   comparisons_.suspect = job_.options.store.replicas.divergence_is_error;
   compare_replicas(job_, state, plan, checksums, prefix);

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "cairn/options.hpp"
-#include "model/seen_state.hpp"
+#include "model/refreshed_state.hpp"
 #include "session/save/save_plan.hpp"
 #include "store/draft.hpp"
 
@@ -22,10 +22,10 @@ namespace cairn {
 class StateForm {
  public:
   /// Nothing where that is not known before all ranks meet: ragged and rank-private tensors.
-  static std::optional<StateForm> of(const SeenState&);
+  static std::optional<StateForm> of(const RefreshedState&);
   /// Allocates nothing, except that strings are looked at.
   /// What is said of tensors is left out: it may change as long as all ranks say the same.
-  bool fits(const SeenState&) const;
+  bool fits(const RefreshedState&) const;
 
  private:
   // One behind the other: of 100,000 tensors a copy of each takes 60 MiB.
@@ -74,23 +74,24 @@ class Plans {
   /// The job outlives it.
   explicit Plans(const Job& job) : job_(job) {}
 
-  /// When the options are settled. `turn`: of comparisons of replicas, as rank 0 counts them.
-  void begin(std::int64_t turn);
+  /// When ranks have agreed on the options. `round`: of comparisons of replicas, as rank 0 counts
+  /// them.
+  void begin(std::int64_t round);
 
   /// Collective: describe, prove that the slices cover each tensor, shard, lay out. The plan is
   /// kept where a later save may use it: with a policy that states its parameters, and no strings
   /// in an HDF5 file. `given`: the state; `resolved`: the same, of plain tensors.
-  std::shared_ptr<SavePlan> make(const SeenState& given, const SeenState& resolved,
+  std::shared_ptr<SavePlan> make(const RefreshedState& given, const RefreshedState& resolved,
                                  const Sharding&);
 
   /// The same of a state as the application gave it, once it is resolved and what ranks say of it
   /// is joined.
   struct Made {
     std::shared_ptr<SavePlan> plan;
-    std::optional<SeenState> resolved;  ///< nothing: the state is saved as it was given
+    std::optional<RefreshedState> resolved;  ///< nothing: the state is saved as it was given
     std::shared_ptr<const Descriptions> descriptions;
   };
-  Made make_anew(const SeenState&, const SaveOptions&, const Sharding&);
+  Made make_anew(const RefreshedState&, const SaveOptions&, const Sharding&);
 
   /// The plan that is kept, or null.
   std::shared_ptr<SavePlan> kept() const { return kept_ ? kept_->plan : nullptr; }
@@ -98,23 +99,23 @@ class Plans {
 
   /// Local; what fails counts as a miss: what this rank says of using the kept plan for this save.
   /// `may`: what else this rank knows does not forbid it. Strings of the plan are encoded anew.
-  PlanSum ask(std::int64_t step, const SeenState&, const SaveOptions&, bool may);
+  PlanSum ask(std::int64_t step, const RefreshedState&, const SaveOptions&, bool may);
   /// Local, when all ranks have agreed on the kept plan for this save: what the checkpoint says of
   /// its tensors and of itself.
-  std::shared_ptr<const Descriptions> descriptions(const SeenState&, const SaveOptions&);
+  std::shared_ptr<const Descriptions> descriptions(const RefreshedState&, const SaveOptions&);
 
   /// Local, then too: the state as the kept plan knows it, with the fill values of the gaps of
   /// sparse tensors that are stored as one array; nothing where it is as it was given.
-  std::optional<SeenState> with_fills(const SeenState&) const;
+  std::optional<RefreshedState> with_fills(const RefreshedState&) const;
 
   /// Which replicas a save that begins now compares.
-  ReplicaTurn turn() const;
+  ReplicaRound round() const;
   /// Collective. Throws disagreement, if the options say so, and then compares everything until
   /// replicas agree.
-  void compare(const SeenState&, const ReplicaPlan&, const std::vector<std::uint32_t>& checksums,
-               const std::string& prefix);
+  void compare(const RefreshedState&, const ReplicaPlan&,
+               const std::vector<std::uint32_t>& checksums, const std::string& prefix);
   /// A save has come as far as its comparison.
-  void end_turn() { ++comparisons_.count; }
+  void end_round() { ++comparisons_.count; }
   /// For the plans of another name, under which the same state is saved next.
   struct Comparisons {
     std::int64_t count = 0;  ///< which sample of replicas is the next; rank 0's counts
@@ -124,8 +125,8 @@ class Plans {
   void go_on_from(const Comparisons& before);
 
  private:
-  bool fits(std::int64_t step, const SeenState&);
-  std::uint64_t change_of_descriptions(const SeenState&) const;
+  bool fits(std::int64_t step, const RefreshedState&);
+  std::uint64_t change_of_descriptions(const RefreshedState&) const;
 
   const Job& job_;
   std::uint64_t weight_ = 0;     // of this rank, in sums that tell whether ranks agree

@@ -17,25 +17,25 @@ namespace {
 using GivenByRegion = std::map<std::pair<int, int>, std::vector<GivenSlice>>;
 
 // Of a divided tensor, one slice of the rank that says so.
-struct GivenPart {
+struct DivisionSlice {
   int division = 0, region = 0, number = 0;
   bool fill = false;
   Box box;
 };
-struct ProofLetter {
+struct ProofMessage {
   std::vector<Declaration> whole;
-  Packed<GivenPart> parts;
+  Packed<DivisionSlice> parts;
 };
 
 // Each tensor's declaration to whoever proves it, and of divided ones each slice to all whose
 // regions it touches.
-Mail to_planners(std::vector<Declaration>& mine, const KeyPlanners& planners,
-                 const Divisions& divided) {
-  std::map<int, ProofLetter> letters;
+Messages to_planners(std::vector<Declaration>& mine, const KeyPlanners& planners,
+                     const Divisions& divided) {
+  std::map<int, ProofMessage> outgoing;
   for (auto& one : mine) {
     const int division = divided.find(one.key);
     if (division < 0) {
-      letters[planners.of(one.key)].whole.push_back(std::move(one));
+      outgoing[planners.of(one.key)].whole.push_back(std::move(one));
       continue;
     }
     const auto& regions = divided[division].regions;
@@ -44,20 +44,20 @@ Mail to_planners(std::vector<Declaration>& mine, const KeyPlanners& planners,
       const auto& box = one.boxes[number];
       if (box.empty()) continue;
       regions.each_touched(box, [&](int region) {
-        letters[divided[division].region_planner(region, planners.ranks)].parts.add(
+        outgoing[divided[division].region_planner(region, planners.ranks)].parts.add(
             {division, region, static_cast<int>(number), number >= held, box});
       });
     }
   }
-  return mail_of(std::move(letters));
+  return messages_of(std::move(outgoing));
 }
 
-std::vector<Declaration> take_declarations(const Mail& mail, GivenByRegion& given) {
+std::vector<Declaration> take_declarations(const Messages& messages, GivenByRegion& given) {
   std::vector<Declaration> all;
-  for (const auto& [rank, message] : mail) {
-    auto letter = unpack<ProofLetter>(message);
-    std::move(letter.whole.begin(), letter.whole.end(), std::back_inserter(all));
-    for (auto& [division, region, number, fill, box] : letter.parts.each()) {
+  for (const auto& [rank, bytes] : messages) {
+    auto message = unpack<ProofMessage>(bytes);
+    std::move(message.whole.begin(), message.whole.end(), std::back_inserter(all));
+    for (auto& [division, region, number, fill, box] : message.parts.each()) {
       given[{division, region}].push_back({std::move(box), {rank, number, fill}});
     }
   }
@@ -96,14 +96,14 @@ std::vector<CoveredTensor> prove_regions(GivenByRegion given, const Divisions& d
 // Collective. What is wrong with divided tensors is told by a rank that looks at all of the first
 // of them, as it would be if it were not divided. `error`: of the tensors that are not divided.
 void refuse(Group& group, std::vector<Declaration> mine, const KeyPlanners& planners,
-            const std::string& key, KeptError& error) {
+            const std::string& key, DeferredError& error) {
   std::erase_if(mine, [&](const auto& one) { return one.key != key; });
-  auto mail = all_to_all(group, to_planners(mine, planners, {}));
-  KeptError refused;
+  auto messages = all_to_all(group, to_planners(mine, planners, {}));
+  DeferredError refused;
   refused.guard([&] {
     if (planners.of(key) != group.rank()) return;
     GivenByRegion none;
-    check_coverage(take_declarations(mail, none));
+    check_coverage(take_declarations(messages, none));
     throw Error(Code::internal,
                 cat("tensor '", key, "' is made up by its slices, but not all of its regions are"))
         .of_tensor(key);
@@ -123,14 +123,14 @@ Proved prove_together(Group& group, std::vector<Declaration> mine, const SaveFor
   divided = divide(group, mine, counts, planners);
   auto sent = to_planners(mine, planners, divided);
   if (divided.empty()) mine.clear();
-  auto mail = all_to_all(group, std::move(sent));
+  auto messages = all_to_all(group, std::move(sent));
   std::vector<CoveredTensor> parts;
   std::vector<std::int64_t> found(2 * divided.all().size());
-  KeptError error;
+  DeferredError error;
   error.guard([&, &divided = divided, &tensors = tensors] {
     GivenByRegion given;
-    auto declarations = take_declarations(mail, given);
-    mail.clear();
+    auto declarations = take_declarations(messages, given);
+    messages.clear();
     parts = prove_regions(std::move(given), divided, group.rank(), group.size(), found);
     tensors = check_coverage(std::move(declarations));
   });

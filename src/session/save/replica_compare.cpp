@@ -51,7 +51,7 @@ std::vector<plan::Chunk> detail_chunks(const Box& box, DType dtype) {
   return plan::cut_into_chunks(box, item, std::min(size, std::max(most_detail_bytes, item)));
 }
 
-std::vector<std::uint32_t> details_of(const SeenState& state, const ReplicaPlan::Mine& one) {
+std::vector<std::uint32_t> details_of(const RefreshedState& state, const ReplicaPlan::Mine& one) {
   const auto& [key, tensor] = state.tensors()[one.tensor];
   std::vector<std::uint32_t> checksums;
   std::vector<std::byte> buffer;
@@ -71,10 +71,11 @@ std::vector<std::uint32_t> details_of(const SeenState& state, const ReplicaPlan:
 }
 
 // On a planner, from the checksums of its slices: the first ones that differ, and how many do.
-std::vector<Divergence> find_divergences(const std::vector<Comparison>& all, const Mail& mail,
-                                         int planner, std::int64_t& count) {
+std::vector<Divergence> find_divergences(const std::vector<Comparison>& all,
+                                         const Messages& messages, int planner,
+                                         std::int64_t& count) {
   std::map<int, std::vector<std::uint32_t>> checksums;
-  for (const auto& [rank, message] : mail) {
+  for (const auto& [rank, message] : messages) {
     checksums[rank] = unpack<Checksums>(message);
   }
   std::map<int, std::size_t> next;
@@ -116,17 +117,17 @@ std::vector<Divergence> first_of_all(Group& group, const std::vector<Divergence>
 }
 
 // The checksums of this rank, to the planners that compare them.
-Mail to_planners(const ReplicaPlan& plan, const std::vector<std::uint32_t>& checksums) {
-  Mail mail;
+Messages to_planners(const ReplicaPlan& plan, const std::vector<std::uint32_t>& checksums) {
+  Messages messages;
   for (std::size_t i = 0; i < plan.mine.size();) {
     const int planner = plan.mine[i].planner;
     std::vector<std::uint32_t> some;
     for (; i < plan.mine.size() && plan.mine[i].planner == planner; ++i) {
       some.push_back(checksums.at(i));
     }
-    mail.emplace_back(planner, pack(some));
+    messages.emplace_back(planner, pack(some));
   }
-  return mail;
+  return messages;
 }
 
 template <class F>
@@ -245,14 +246,15 @@ struct SentDetails {
 
 }  // namespace
 
-void compare_replicas(const Job& job, const SeenState& state, const ReplicaPlan& plan,
+void compare_replicas(const Job& job, const RefreshedState& state, const ReplicaPlan& plan,
                       const std::vector<std::uint32_t>& checksums, const std::string& prefix) {
   Group& group = *job.group;
   const int rank = group.rank();
-  auto mail = together(group, [&] { return to_planners(plan, checksums); });
-  mail = all_to_all(group, std::move(mail));
+  auto messages = run_and_agree(group, [&] { return to_planners(plan, checksums); });
+  messages = all_to_all(group, std::move(messages));
   std::int64_t count = 0;
-  auto divergences = together(group, [&] { return find_divergences(plan.all, mail, rank, count); });
+  auto divergences =
+      run_and_agree(group, [&] { return find_divergences(plan.all, messages, rank, count); });
   count = all_reduce(group, count, Group::Op::sum);
   if (count == 0) return;
 
@@ -264,7 +266,7 @@ void compare_replicas(const Job& job, const SeenState& state, const ReplicaPlan&
     });
     return std::move(wanted.bytes);
   });
-  auto mine = together(group, [&] {
+  auto mine = run_and_agree(group, [&] {
     SentDetails sent{rank, {}};
     for (const auto& wanted : unpack_each<Wanted>(request)) {
       if (wanted.rank != rank) continue;

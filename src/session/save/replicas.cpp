@@ -14,19 +14,19 @@
 namespace cairn {
 namespace {
 
-/// The part that this turn compares, if any: one of at most turn.sample_of that make up the box.
-std::optional<Box> part_of(const Box& box, double bytes, const ReplicaTurn& turn,
+/// The part that this round compares, if any: one of at most round.sample_of that make up the box.
+std::optional<Box> part_of(const Box& box, double bytes, const ReplicaRound& round,
                            std::int64_t ordinal) {
   std::int64_t parts =
-      std::min(static_cast<double>(turn.sample_of), bytes / small_replica_bytes + 1);
+      std::min(static_cast<double>(round.sample_of), bytes / small_replica_bytes + 1);
   std::size_t dim = 0;  // the first one that is long enough, else the longest
   for (std::size_t d = 0; d < box.rank() && box.extent[dim] < parts; ++d) {
     if (box.extent[d] > box.extent[dim]) dim = d;
   }
   const auto extent = box.extent[dim];
   parts = std::min(parts, extent);
-  // Slices begin in different turns, so that each has about as much to do.
-  const auto part = (turn.turn % turn.sample_of + ordinal % turn.sample_of) % turn.sample_of;
+  // Slices begin in different rounds, so that each has about as much to do.
+  const auto part = (round.round % round.sample_of + ordinal % round.sample_of) % round.sample_of;
   if (part >= parts) return std::nullopt;
   Box cut = box;
   cut.start[dim] += extent / parts * part + std::min(part, extent % parts);
@@ -75,10 +75,10 @@ class Written {
 
 std::vector<Comparison> choose_comparisons(const std::vector<CoveredTensor>& held,
                                            const std::vector<CoveredTensor>& written,
-                                           const Writers& writers, const ReplicaTurn& turn,
+                                           const Writers& writers, const ReplicaRound& round,
                                            std::uint64_t planner) {
   std::vector<Comparison> all;
-  if (turn.check == ReplicaCheck::none) return all;
+  if (round.check == ReplicaCheck::none) return all;
   auto ordinal = static_cast<std::int64_t>(planner);
   for (std::size_t t = 0; t < written.size(); ++t) {
     const auto& tensor = written[t];
@@ -90,7 +90,7 @@ std::vector<Comparison> choose_comparisons(const std::vector<CoveredTensor>& hel
           Comparison{tensor.key, tensor.dtype, tensor.shape, box, slice.holders, {}});
     };
     // As they are written, so that writers need not look at them twice.
-    if (turn.check == ReplicaCheck::all) {
+    if (round.check == ReplicaCheck::all) {
       for (std::size_t s = 0; s < written[t].slices.size(); ++s) {
         const auto& slice = written[t].slices[s];
         if (slice.holders.size() > 1) add(slice, slice.box).stored = {{slice.box, writer(s)}};
@@ -110,7 +110,7 @@ std::vector<Comparison> choose_comparisons(const std::vector<CoveredTensor>& hel
       std::optional<Box> part = slice.box;
       // Strings are read by every rank in any case.
       if (tensor.dtype != DType::string && bytes > small_replica_bytes) {
-        part = part_of(slice.box, bytes, turn, ordinal++);
+        part = part_of(slice.box, bytes, round, ordinal++);
       }
       if (!part) continue;
       auto& one = add(slice, *part);
@@ -148,19 +148,19 @@ std::vector<WatchOrder> choose_watches(const std::vector<CoveredTensor>& held,
   return all;
 }
 
-ReplicaWatch::ReplicaWatch(const SeenState& state, const std::vector<Watch>& watches,
+ReplicaWatch::ReplicaWatch(const RefreshedState& state, const std::vector<Watch>& watches,
                            int sample_of) {
   for (const auto& watch : watches) {
     const auto& tensor = state.tensors()[watch.tensor].second;
     auto& one = all_.emplace_back(Watched{watch.tensor, watch.slice, watch.weight, {}});
     const auto item = static_cast<std::int64_t>(dtype_size(tensor.dtype));
-    for (int turn = 0; turn < (watch.ordinal < 0 ? 1 : sample_of); ++turn) {
+    for (int round = 0; round < (watch.ordinal < 0 ? 1 : sample_of); ++round) {
       auto& part = one.parts.emplace_back();
       if (tensor.strings) continue;
       std::optional<Box> box = watch.box;
       if (watch.ordinal >= 0) {
         const auto bytes = static_cast<double>(watch.box.count() * item);
-        box = part_of(watch.box, bytes, {ReplicaCheck::sample, sample_of, turn}, watch.ordinal);
+        box = part_of(watch.box, bytes, {ReplicaCheck::sample, sample_of, round}, watch.ordinal);
       }
       if (!box || box->empty()) continue;
       const auto& slice = tensor.slices[static_cast<std::size_t>(watch.slice)];
@@ -172,7 +172,7 @@ ReplicaWatch::ReplicaWatch(const SeenState& state, const std::vector<Watch>& wat
   }
 }
 
-std::uint64_t ReplicaWatch::look(const SeenState& state, std::int64_t turn) {
+std::uint64_t ReplicaWatch::choose(const RefreshedState& state, std::int64_t round) {
   std::uint64_t sum = 0;
   for (const auto& one : all_) {
     const auto& [key, tensor] = state.tensors()[one.tensor];
@@ -180,7 +180,7 @@ std::uint64_t ReplicaWatch::look(const SeenState& state, std::int64_t turn) {
       sum += one.weight * bundle::encode_strings(string_values(key, tensor)).crc32c;
       continue;
     }
-    const auto& part = one.parts[static_cast<std::size_t>(turn) % one.parts.size()];
+    const auto& part = one.parts[static_cast<std::size_t>(round) % one.parts.size()];
     if (part.bytes == 0) continue;
     const auto& slice = tensor.slices[static_cast<std::size_t>(one.slice)];
     const auto* base = part.run ? slice.memory->contiguous() : nullptr;
@@ -223,7 +223,7 @@ std::uint32_t checksum_of(const LocalSlice& slice, const Box& box, std::int64_t 
   return crc;
 }
 
-std::vector<std::uint32_t> replica_checksums(const SeenState& state, const ReplicaPlan& plan,
+std::vector<std::uint32_t> replica_checksums(const RefreshedState& state, const ReplicaPlan& plan,
                                              const StringStore& stored_strings,
                                              const std::vector<StoredTensor>& written) {
   std::vector<std::uint32_t> checksums;

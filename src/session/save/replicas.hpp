@@ -17,17 +17,17 @@
 #include "cairn/contents.hpp"
 #include "exchange/coverage.hpp"
 #include "layout/bundle/stored_strings.hpp"
-#include "model/seen_state.hpp"
+#include "model/refreshed_state.hpp"
 #include "session/job/job.hpp"
 
 namespace cairn {
 
 /// How much one save compares. In `sample`, what is larger than small_replica_bytes is cut in
-/// `sample_of` parts, of which each turn has one; any sample_of turns in a row have all of them.
-struct ReplicaTurn {
+/// `sample_of` parts, of which each round has one; any sample_of rounds in a row have all of them.
+struct ReplicaRound {
   ReplicaCheck check = ReplicaCheck::all;
   int sample_of = 1;
-  std::int64_t turn = 0;
+  std::int64_t round = 0;
 };
 constexpr std::int64_t small_replica_bytes = std::int64_t{64} << 10;
 
@@ -47,7 +47,7 @@ struct Watch {
   std::size_t tensor;  ///< index in the state
   int slice;           ///< index of the slice; of no meaning for strings
   Box box;
-  std::int64_t ordinal;  ///< among those of which each turn has a part; -1: compared at each turn
+  std::int64_t ordinal;  ///< among those of which each round has a part; -1: compared at each round
   std::uint64_t weight;
 };
 
@@ -58,8 +58,8 @@ struct ReplicaPlan {
     Box box;
     int planner;  ///< the rank that compares it
   };
-  std::int64_t turn = 0;        ///< that of rank 0
-  std::vector<Watch> watches;   ///< of this rank, for all turns
+  std::int64_t round = 0;       ///< that of rank 0
+  std::vector<Watch> watches;   ///< of this rank, for all rounds
   bool any = false;             ///< whether any rank has something to compare
   std::vector<Mine> mine;       ///< ascending by planner, those of one in the order of its `all`
   std::vector<Comparison> all;  ///< of this rank as a planner
@@ -70,7 +70,7 @@ struct ReplicaPlan {
 /// writers of these.
 std::vector<Comparison> choose_comparisons(const std::vector<CoveredTensor>& held,
                                            const std::vector<CoveredTensor>& written,
-                                           const Writers& writers, const ReplicaTurn&,
+                                           const Writers& writers, const ReplicaRound&,
                                            std::uint64_t planner = 0);
 
 /// From the same: what each rank watches.
@@ -90,13 +90,13 @@ std::vector<WatchOrder> choose_watches(const std::vector<CoveredTensor>& held,
 class ReplicaWatch {
  public:
   ReplicaWatch() = default;
-  ReplicaWatch(const SeenState&, const std::vector<Watch>&, int sample_of);
+  ReplicaWatch(const RefreshedState&, const std::vector<Watch>&, int sample_of);
   /// Local. This rank's part of a sum that is 0 over all ranks where replicas agree.
-  std::uint64_t look(const SeenState&, std::int64_t turn);
+  std::uint64_t choose(const RefreshedState&, std::int64_t round);
 
  private:
   struct Part {
-    Box box;                          // empty of elements: none at this turn
+    Box box;                          // empty of elements: none at this round
     std::optional<std::int64_t> run;  // its first byte in the slice, if it is one run
     std::int64_t bytes = 0;
   };
@@ -104,7 +104,7 @@ class ReplicaWatch {
     std::size_t tensor;
     int slice;
     std::uint64_t weight;
-    std::vector<Part> parts;  // by turn; one: of each turn
+    std::vector<Part> parts;  // by round; one: of each round
   };
   std::vector<Watched> all_;
   std::vector<std::byte> buffer_;
@@ -116,7 +116,7 @@ using StringStore = std::map<std::size_t, bundle::EncodedStrings>;
 /// Local: a checksum for each of plan.mine. Those of boxes that this rank wrote itself, as a whole
 /// or in pieces that follow each other, come from its entries (not those of dense tensors, whose
 /// bytes may be another rank's); all else is read once, a megabyte at a time.
-std::vector<std::uint32_t> replica_checksums(const SeenState&, const ReplicaPlan&,
+std::vector<std::uint32_t> replica_checksums(const RefreshedState&, const ReplicaPlan&,
                                              const StringStore&,
                                              const std::vector<StoredTensor>& written);
 
@@ -126,7 +126,7 @@ std::uint32_t checksum_of(const LocalSlice&, const Box&, std::int64_t element_by
 
 /// Collective, where plan.any. Throws disagreement on all ranks, or logs a warning on rank 0, if
 /// there are differences; what differs is then looked at once more, for the ranges.
-void compare_replicas(const Job&, const SeenState&, const ReplicaPlan&,
+void compare_replicas(const Job&, const RefreshedState&, const ReplicaPlan&,
                       const std::vector<std::uint32_t>& checksums, const std::string& prefix);
 
 /// The strings of a tensor, as many as its shape says. Throws invalid_argument otherwise.

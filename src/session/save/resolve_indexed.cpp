@@ -77,7 +77,7 @@ void move_fields(Group& group, const RowPlan& plan, const std::vector<IdSet::Fie
     const auto end = first + batch_of(fields, first);
     std::vector<Moving> moving;
     std::vector<RowMemory> memories;
-    together(group, [&] {
+    run_and_agree(group, [&] {
       for (auto i = first; i < end; ++i) {
         const auto& one = moving.emplace_back(begin_moving(fields[i], plan, blocks));
         if (fields[i].row_bytes() == 0) continue;
@@ -85,7 +85,7 @@ void move_fields(Group& group, const RowPlan& plan, const std::vector<IdSet::Fie
       }
     });
     rows_to_blocks(group, plan, memories);
-    together(group, [&] {
+    run_and_agree(group, [&] {
       for (auto i = first; i < end; ++i) {
         auto& block = moving[i - first].block;
         plain.add(fields[i].key, block_of(fields[i], plan, storage, std::move(block)));
@@ -97,7 +97,7 @@ void move_fields(Group& group, const RowPlan& plan, const std::vector<IdSet::Fie
 
 }  // namespace
 
-void add_indexed(Group& group, const SeenState& state, RowPlans* plans, State& plain) {
+void add_indexed(Group& group, const RefreshedState& state, RowPlans* plans, State& plain) {
   auto sets = gather_id_sets(group, state, true, plans);
   RowBlocks of_this_save(false);
   auto& blocks = plans ? plans->blocks() : of_this_save;
@@ -113,7 +113,7 @@ void add_indexed(Group& group, const SeenState& state, RowPlans* plans, State& p
     auto fields = set.fields;
     LocalTensor list;
     if (const auto& key = set.options.ids_key; !key.empty()) {
-      together(group, [&] {
+      run_and_agree(group, [&] {
         const bool is_own = std::any_of(fields.begin(), fields.end(),
                                         [&](const auto& field) { return field.key == key; });
         if (is_own || plain.find(key)) {

@@ -6,13 +6,13 @@
 /// know the runs of all others in each round.
 #include "cairn/group.hpp"
 #include "exchange/id_sets.hpp"
-#include "model/seen_state.hpp"
+#include "model/refreshed_state.hpp"
 
 namespace cairn {
 
 /// Collective: some rank's state has indexed tensors. Adds a slice of each to `plain`, of which the
 /// memory is a copy. `plans` may be null. Throws what gather_id_sets() throws, and for ids that are
 /// doubled or missing.
-void add_indexed(Group&, const SeenState&, RowPlans* plans, State& plain);
+void add_indexed(Group&, const RefreshedState&, RowPlans* plans, State& plain);
 
 }  // namespace cairn

@@ -78,10 +78,10 @@ std::vector<std::string> count_rows(const std::string& key,
 
 // Collective. The rows of each ragged tensor are counted by a rank that its key chooses. Nothing
 // is known of a tensor whose ranks disagree, which `error` says on that rank.
-std::map<std::string, CountedRows> gather_rows(Group& group, const SeenState& state,
+std::map<std::string, CountedRows> gather_rows(Group& group, const RefreshedState& state,
                                                std::int64_t ragged, std::optional<Error>& error) {
   std::vector<KeyedText> mine;
-  together(group, [&] {
+  run_and_agree(group, [&] {
     for (const auto& [key, tensor] : state.tensors()) {
       if (!tensor.unresolved || tensor.unresolved->kind != Unresolved::Kind::ragged) continue;
       SaidRows said{tensor.dtype, tensor.shape};
@@ -120,7 +120,7 @@ LocalTensor with_fills(LocalTensor tensor, const std::vector<LocalSlice>& fills,
 }
 
 // What is said of tensors and objects, without the tensors.
-State notes_of(const Group& group, const SeenState& state) {
+State notes_of(const Group& group, const RefreshedState& state) {
   State plain;
   plain.store(state.storage());
   const auto& notes = state.objects();
@@ -136,7 +136,7 @@ State notes_of(const Group& group, const SeenState& state) {
 }
 
 // Whether this look has failed; tensors that are unresolved, ragged, indexed, sparse.
-std::array<std::int64_t, 5> count_kinds(const SeenState& state, bool with_gaps) {
+std::array<std::int64_t, 5> count_kinds(const RefreshedState& state, bool with_gaps) {
   std::array<std::int64_t, 5> counts{state.error().has_value(), 0, 0, 0, 0};
   auto& [failed, unresolved, ragged, indexed, sparse] = counts;
   for (const auto& [key, tensor] : state.tensors()) {
@@ -151,8 +151,8 @@ std::array<std::int64_t, 5> count_kinds(const SeenState& state, bool with_gaps) 
 
 }  // namespace
 
-std::optional<SeenState> resolve(Group& group, const SeenState& state, RowPlans* plans,
-                                 GapsByKey* gaps) {
+std::optional<RefreshedState> resolve(Group& group, const RefreshedState& state, RowPlans* plans,
+                                      GapsByKey* gaps) {
   auto counts = count_kinds(state, gaps != nullptr);
   group.all_reduce(counts, Group::Op::sum);
   const auto& [failed, unresolved, ragged, indexed, sparse] = counts;
@@ -163,7 +163,7 @@ std::optional<SeenState> resolve(Group& group, const SeenState& state, RowPlans*
   if (ragged > 0) gathered = gather_rows(group, state, ragged, disagreement);
   FillsByKey fills;
   if (sparse > 0) fills = fill_gaps(group, state, sparse, *gaps);
-  auto plain = together(group, [&] {
+  auto plain = run_and_agree(group, [&] {
     if (disagreement) throw Error(*disagreement);
     State plain = notes_of(group, state);
     for (const auto& [key, given] : state.tensors()) {
@@ -193,7 +193,7 @@ std::optional<SeenState> resolve(Group& group, const SeenState& state, RowPlans*
     return plain;
   });
   if (indexed > 0) add_indexed(group, state, plans, plain);
-  return SeenState(std::move(plain));
+  return RefreshedState(std::move(plain));
 }
 
 }  // namespace cairn

@@ -8,14 +8,15 @@
 #include "cairn/group.hpp"
 #include "cairn/state.hpp"
 #include "exchange/id_sets.hpp"
-#include "model/seen_state.hpp"
+#include "model/refreshed_state.hpp"
 
 namespace cairn {
 
 /// Collective. The state of a save as plain tensors; nothing if it is one of plain tensors on all
 /// ranks already. Throws disagreement where ranks have rows of different dtypes or shapes, what is
-/// wrong with ids, and the error of the look. `plans`: of earlier saves; may be null. `gaps`: gets
-/// those of sparse tensors, which are plain ones then; null: these stay sparse.
-std::optional<SeenState> resolve(Group&, const SeenState&, RowPlans* plans, GapsByKey* gaps);
+/// wrong with ids, and the error of the refresh. `plans`: of earlier saves; may be null. `gaps`:
+/// gets those of sparse tensors, which are plain ones then; null: these stay sparse.
+std::optional<RefreshedState> resolve(Group&, const RefreshedState&, RowPlans* plans,
+                                      GapsByKey* gaps);
 
 }  // namespace cairn

@@ -130,8 +130,8 @@ void decode(const std::string& message, GapsByKey& gaps) {
 
 }  // namespace
 
-FillsByKey fill_gaps(Group& group, const SeenState& state, std::int64_t all, GapsByKey& gaps) {
-  auto mine = together(group, [&] {
+FillsByKey fill_gaps(Group& group, const RefreshedState& state, std::int64_t all, GapsByKey& gaps) {
+  auto mine = run_and_agree(group, [&] {
     std::vector<KeyedText> said;
     for (const auto& [key, tensor] : state.tensors()) {
       if (tensor.sparse) said.push_back({key, pack(said_of(group.rank(), tensor))});
@@ -146,7 +146,7 @@ FillsByKey fill_gaps(Group& group, const SeenState& state, std::int64_t all, Gap
   std::string everywhere;
   to_root(group, encode(found), [&](const std::string& some) { everywhere += some; });
   group.broadcast(everywhere, 0);
-  return together(group, [&] {
+  return run_and_agree(group, [&] {
     decode(everywhere, gaps);
     FillsByKey fills;
     for (std::size_t i = 0; i < mine.size(); ++i) {

@@ -12,7 +12,7 @@
 
 #include "cairn/contents.hpp"
 #include "cairn/group.hpp"
-#include "model/seen_state.hpp"
+#include "model/refreshed_state.hpp"
 
 namespace cairn {
 
@@ -23,6 +23,6 @@ using FillsByKey = std::map<std::string, std::vector<LocalSlice>>;
 /// and slices and fills of all ranks make up each tensor. `gaps` gets those of all tensors that
 /// have some, on all ranks. Throws disagreement where fill values differ, coverage for a tensor of
 /// which no rank holds any part.
-FillsByKey fill_gaps(Group&, const SeenState&, std::int64_t all, GapsByKey& gaps);
+FillsByKey fill_gaps(Group&, const RefreshedState&, std::int64_t all, GapsByKey& gaps);
 
 }  // namespace cairn

@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "model/seen_state.hpp"
+#include "model/refreshed_state.hpp"
 #include "session/save/capture.hpp"
 #include "session/save/formats/hdf5_file.hpp"
 #include "session/save/save_steps.hpp"
@@ -32,10 +32,10 @@ struct SavePlan {
   };
   Again again = Again::never;
   CaptureForm capture;  ///< none before the first asynchronous save
-  std::shared_ptr<KeptMerge> merged = std::make_shared<KeptMerge>();  ///< of its last save
+  std::shared_ptr<CachedMerge> merged = std::make_shared<CachedMerge>();  ///< of its last save
 };
 
 /// Collective: describe, cover, shard, lay out.
-SavePlan plan_save(const Job&, const SeenState&, const ReplicaTurn&, const Sharding&);
+SavePlan plan_save(const Job&, const RefreshedState&, const ReplicaRound&, const Sharding&);
 
 }  // namespace cairn

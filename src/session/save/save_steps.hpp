@@ -6,12 +6,12 @@
 
 #include "cairn/contents.hpp"
 #include "exchange/divisions.hpp"
-#include "model/seen_state.hpp"
+#include "model/refreshed_state.hpp"
 #include "session/job/job.hpp"
+#include "session/save/cached_merge.hpp"
 #include "session/save/dense.hpp"
-#include "session/save/kept_merge.hpp"
-#include "session/save/measure.hpp"
 #include "session/save/replicas.hpp"
+#include "session/save/save_log.hpp"
 #include "store/contents/seal.hpp"
 #include "store/draft.hpp"
 
@@ -33,7 +33,7 @@ struct Covered {
   Divisions divided;  ///< the same on all ranks
 };
 /// The turn of rank 0 counts.
-Covered cover(const Job&, const SeenState&, const ReplicaTurn&, const Sharding&);
+Covered cover(const Job&, const RefreshedState&, const ReplicaRound&, const Sharding&);
 
 /// Where a slice of a tensor of this rank lives; -1: a tensor that has none.
 DeviceTask device_of(const Job&, const LocalTensor&, int slice);
@@ -44,7 +44,7 @@ struct LocalShards {
   StringStore strings;
   std::int64_t bytes = 0;
 };
-LocalShards shard(const Job&, const SeenState&, const std::vector<Task>&, const Sharding&);
+LocalShards shard(const Job&, const RefreshedState&, const std::vector<Task>&, const Sharding&);
 
 /// Lay out (collective): data files are numbered over ranks in rank order, shared ones as they were
 /// dealt, less those that nobody has anything for.
@@ -79,6 +79,6 @@ void leave_record(const Job&, const Draft&, const CheckpointMeta&, const FileLay
 /// the save's plan. `kept`: of that plan, too, which has served before; null: nothing is kept.
 JoinedEntries merge_entries(Group&, std::vector<StoredTensor> mine, bool encode,
                             SaveStatistics* measured = nullptr, const Divisions& divided = {},
-                            const GapsByKey& gaps = {}, KeptMerge* kept = nullptr);
+                            const GapsByKey& gaps = {}, CachedMerge* kept = nullptr);
 
 }  // namespace cairn

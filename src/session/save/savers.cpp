@@ -95,7 +95,7 @@ Told tell(Group& group, const std::vector<Bundle>& mine, int files, bool record)
 
 // Local: against what this rank's state holds.
 void require_new(const std::vector<RegisteredSaver>& savers, const std::vector<Held>& all,
-                 const SeenState& state) {
+                 const RefreshedState& state) {
   std::map<std::string, const Held*> whole, any;
   std::set<std::string> prefixes;
   for (const auto& held : all) {
@@ -180,7 +180,7 @@ int files_of(const std::vector<Bundle>& bundles) {
 
 }  // namespace
 
-std::vector<StoredTensor> run_savers(const Job& job, const SeenState& state, Draft& draft,
+std::vector<StoredTensor> run_savers(const Job& job, const RefreshedState& state, Draft& draft,
                                      FileLayout& layout, CheckpointMeta& meta) {
   Group& group = *job.group;
   const auto& savers = job.options.hooks.savers;
@@ -188,15 +188,16 @@ std::vector<StoredTensor> run_savers(const Job& job, const SeenState& state, Dra
   std::vector<Bundle> mine;
   for (std::size_t i = 0; i < savers.size(); ++i) {
     const auto prefix = draft.saver_prefix(static_cast<int>(i)).string();
-    const auto returned = together(
-        group, [&] { return calling(whose(savers[i]), [&] { return savers[i].save(prefix); }); });
+    const auto returned = run_and_agree(group, [&] {
+      return call_user_code(whose(savers[i]), [&] { return savers[i].save(prefix); });
+    });
     // Only now: every rank's bundles are written.
-    together(group, [&] {
+    run_and_agree(group, [&] {
       for (const auto& one : returned) mine.push_back(open_bundle(job, i, prefix, one));
     });
   }
   const auto told = tell(group, mine, files_of(mine), layout.writer >= 0 || !mine.empty());
-  together(group, [&] { require_new(savers, told.bundles, state); });
+  run_and_agree(group, [&] { require_new(savers, told.bundles, state); });
   for (const auto& saver : savers) meta.savers[saver.name];
   for (const auto& held : told.bundles) {
     auto& keys = meta.savers[savers[held.saver].name];
@@ -217,7 +218,7 @@ std::vector<StoredTensor> run_savers(const Job& job, const SeenState& state, Dra
   }
   draft.set_num_files(
       std::stoi(from_root(group, [&] { return cat(draft.count_with(layout.data_files)); })));
-  return together(group, [&] { return adopt(mine, first, draft); });
+  return run_and_agree(group, [&] { return adopt(mine, first, draft); });
 }
 
 }  // namespace cairn

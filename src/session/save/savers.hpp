@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "cairn/contents.hpp"
-#include "model/seen_state.hpp"
+#include "model/refreshed_state.hpp"
 #include "session/job/job.hpp"
 #include "session/save/save_steps.hpp"
 
@@ -15,7 +15,7 @@ namespace cairn {
 /// this rank's bundles hold. Throws invalid_argument, naming the saver, for what is no readable
 /// bundle under the prefix, for keys that come twice or that the state has, and for slices that do
 /// not make up their tensor.
-std::vector<StoredTensor> run_savers(const Job&, const SeenState&, Draft&, FileLayout&,
+std::vector<StoredTensor> run_savers(const Job&, const RefreshedState&, Draft&, FileLayout&,
                                      CheckpointMeta&);
 
 }  // namespace cairn

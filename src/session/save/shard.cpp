@@ -42,7 +42,7 @@ std::size_t rule_of(const Job& job, const std::string& key) {
 // Where the tensors are in the state that a save has added to it: policies see them without.
 using OwnTensors = std::map<std::string_view, std::size_t>;
 
-ShardableTensor as_policies_see(const Job& job, const SeenState& state, const Task& task) {
+ShardableTensor as_policies_see(const Job& job, const RefreshedState& state, const Task& task) {
   const auto& [key, tensor] = state.tensors()[task.tensor];
   const auto& names = state.objects().names;
   const auto named = names.empty() ? names.end() : names.find(key);
@@ -89,7 +89,7 @@ DeviceTask device_of(const Job& job, const LocalTensor& tensor, int slice) {
   return task;
 }
 
-LocalShards shard(const Job& job, const SeenState& state, const std::vector<Task>& tasks,
+LocalShards shard(const Job& job, const RefreshedState& state, const std::vector<Task>& tasks,
                   const Sharding& sharding) {
   LocalShards local;
   ByTask by_task;

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "model/seen_state.hpp"
+#include "model/refreshed_state.hpp"
 #include "session/save/save_steps.hpp"
 #include "store/sink.hpp"
 
@@ -25,7 +25,7 @@ struct Outgoing {
 };
 
 /// `state` and `local` outlive the result. All entries are of the first file if ranks share it.
-Outgoing outgoing(const SeenState& state, const LocalShards& local, int first_file,
+Outgoing outgoing(const RefreshedState& state, const LocalShards& local, int first_file,
                   bool one_file = false);
 
 /// Local. Writes all of it, and completes the entries; or stops half-way when `cancelled` is set.

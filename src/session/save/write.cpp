@@ -17,7 +17,8 @@ std::vector<bool> spelling(std::vector<bool> dash, const Box& box, const Dims& s
 
 }  // namespace
 
-Outgoing outgoing(const SeenState& state, const LocalShards& local, int first_file, bool one_file) {
+Outgoing outgoing(const RefreshedState& state, const LocalShards& local, int first_file,
+                  bool one_file) {
   Outgoing out;
   std::size_t most = 0;
   for (const auto& shard : local.shards) {

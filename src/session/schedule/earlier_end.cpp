@@ -165,7 +165,7 @@ bool ended_from_outside(std::string_view state) {
   return std::find(outside.begin(), outside.end(), state) != outside.end();
 }
 
-void settle_restored(const Location& at, RunHistory& history, std::int64_t newest) {
+void resolve_restored(const Location& at, RunHistory& history, std::int64_t newest) {
   using End = RunHistory::Restored::End;
   const auto record = read_record(at);
   const bool is_new = record && record->id != history.heard;

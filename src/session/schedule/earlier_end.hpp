@@ -37,6 +37,6 @@ bool ended_from_outside(std::string_view state);
 
 /// Rank 0. What the run before restored is counted, or excused. `newest`: the highest sequence that
 /// is there. Asks Slurm where nothing else tells, and waits some seconds for an answer at most.
-void settle_restored(const Location&, RunHistory&, std::int64_t newest);
+void resolve_restored(const Location&, RunHistory&, std::int64_t newest);
 
 }  // namespace cairn

@@ -60,7 +60,7 @@ bool take_run(RunHistory& history, const std::vector<std::string_view>& line) {
   const auto end = place_of(end_names, line[3]);
   if (!start || !lived || !end) return false;
   history.runs.push_back({static_cast<double>(*start), static_cast<double>(*lived),
-                          static_cast<RunHistory::Run::End>(*end)});
+                          static_cast<RunHistory::JobRun::End>(*end)});
   return true;
 }
 bool take_in_vain(RunHistory& history, const std::vector<std::string_view>& line) {
@@ -90,8 +90,8 @@ bool take_heard(RunHistory& history, const std::vector<std::string_view>& line) 
 
 void RunHistory::begin(double now, double newest_checkpoint) {
   for (auto& run : runs) {
-    if (run.end != Run::End::open) continue;
-    run.end = Run::End::failed;
+    if (run.end != JobRun::End::open) continue;
+    run.end = JobRun::End::failed;
     run.lived = std::max(run.lived, std::min(now, newest_checkpoint) - run.start);
   }
   runs.push_back({now});
@@ -103,8 +103,8 @@ void RunHistory::begin(double now, double newest_checkpoint) {
 }
 
 void RunHistory::end_well(double now) {
-  if (runs.empty() || runs.back().end != Run::End::open) return;
-  runs.back().end = Run::End::well;
+  if (runs.empty() || runs.back().end != JobRun::End::open) return;
+  runs.back().end = JobRun::End::well;
   runs.back().lived = std::max(0.0, now - runs.back().start);
 }
 

@@ -23,11 +23,11 @@ namespace cairn {
 /// At most so many runs one by one; older ones are added up. The file stays below 8 KiB.
 struct RunHistory {
   static constexpr std::size_t most_runs = 64;
-  struct Run {
+  struct JobRun {
     double start = 0, lived = 0;  ///< seconds since 1970; seconds
     enum class End { open, well, failed } end = End::open;
     bool counts_as_failure() const { return end == End::failed && lived > 0; }
-    bool operator==(const Run&) const = default;
+    bool operator==(const JobRun&) const = default;
   };
   /// What a run goes on from, until it has a newer commit.
   struct Restored {
@@ -48,7 +48,7 @@ struct RunHistory {
 
   double earlier_seconds = 0;
   std::int64_t earlier_failures = 0;
-  std::vector<Run> runs;                   ///< oldest first
+  std::vector<JobRun> runs;                ///< oldest first
   std::optional<Restored> restored;        ///< by the run that is under way, or was the last
   std::map<std::int64_t, InVain> in_vain;  ///< by sequence
   std::string heard;  ///< which record of cairn-job has been looked at (earlier_end.hpp)

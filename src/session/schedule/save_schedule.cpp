@@ -27,9 +27,9 @@ std::optional<SaveCost> cost_of(const std::vector<SaveStatistics>& last) {
   return cost;
 }
 
-void SlowDown::step(double seconds, bool in_flight) {
-  (in_flight ? busy_seconds_ : quiet_seconds_) += seconds;
-  (in_flight ? busy_steps_ : quiet_steps_) += 1;
+void SlowDown::step(double seconds, bool has_pending) {
+  (has_pending ? busy_seconds_ : quiet_seconds_) += seconds;
+  (has_pending ? busy_steps_ : quiet_steps_) += 1;
 }
 
 void SlowDown::save_begins() {

@@ -17,11 +17,11 @@ struct SaveCost {
 /// Of the last ones, 8 at most; nothing if there are none.
 std::optional<SaveCost> cost_of(const std::vector<SaveStatistics>& last);
 
-/// How much longer steps take while an asynchronous save is in flight. Steps without one tell what
+/// How much longer steps take while an asynchronous save is pending. Steps without one tell what
 /// a step takes; what the others took beyond that is the cost of the saves. Older ones fade.
 class SlowDown {
  public:
-  void step(double seconds, bool in_flight);
+  void step(double seconds, bool has_pending);
   void save_begins();
   double seconds_a_save() const;  ///< ≥ 0; 0 as long as nothing is known
 

@@ -100,7 +100,7 @@ void put_back(io::FileSystem& fs, const Transaction& save) {
   fs.sync_directory(save.directory);
 }
 
-void settle(io::FileSystem& fs, const Transaction& save) {
+void finish_direct(io::FileSystem& fs, const Transaction& save) {
   for (const auto& file : fs.list(save.temp())) {
     if (parse_temp_name(file).kind == ParsedName::Kind::record) {
       fs.open_read(save.temp() / file)->sync();

@@ -276,7 +276,7 @@ struct Ownership::Impl {
     publish_record();
     if (locks_work && (!owner || proves_it(*owner))) return true;
     // Another may take over at the same time, and a little later.
-    std::this_thread::sleep_for(Seconds(options.settle_seconds));
+    std::this_thread::sleep_for(Seconds(options.overlap_seconds));
     return is_ours();
   }
 
@@ -374,7 +374,7 @@ struct Ownership::Impl {
         .at(directory.string());
   }
 
-  // Another process may have become the owner since the look, so the record first gets a name of
+  // Another process may have become the owner since the refresh, so the record first gets a name of
   // our own.
   void remove_record() {
     const auto owner = private_directory / owner_name;

@@ -57,7 +57,7 @@ struct OwnershipOptions {
   double stale_seconds = 120;      ///< without locks: a record this old may be taken over
   double lock_stale_seconds = 60;  ///< the same with the lock, of an owner on another host
   double heartbeat_seconds = 10;   ///< how often the record is renewed
-  double settle_seconds = 2;  ///< how long two that take over without a proof by locks may overlap
+  double overlap_seconds = 2;  ///< how long two that take over without a proof by locks may overlap
   bool may_lack_record = false;  ///< without room for a record, where nobody's is there: for a tool
                                  ///< that makes room
 };

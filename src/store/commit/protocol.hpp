@@ -119,7 +119,7 @@ void take_over_part(io::FileSystem&, const Transaction&);
 
 /// Makes durable what a dead process left of a direct save (its records, and the index of its
 /// step): so far it may only be visible.
-void settle(io::FileSystem&, const Transaction&);
+void finish_direct(io::FileSystem&, const Transaction&);
 
 /// Removes a temp directory that nobody has put anything into, if that can be.
 bool discard_empty(io::FileSystem&, const io::Path& temp);

@@ -22,7 +22,7 @@ struct LeftData {
 };
 
 /// A committed checkpoint that is on disk, whose data files a save may share.
-struct SharedData {
+struct ReusableData {
   std::int64_t step = -1;
   int num_files = 0;
   std::int64_t sequence = -1;  ///< of its commit
@@ -34,7 +34,7 @@ struct DataFiles {
   /// temp directory was made, and then the ownership asked for.
   std::optional<LeftData> takes = std::nullopt;
   /// Files of frozen tensors may be names of files of this one (share_part).
-  std::optional<SharedData> shares = std::nullopt;
+  std::optional<ReusableData> shares = std::nullopt;
   bool recycle = false;  ///< data files of checkpoints that are gone are overwritten (recycled.hpp)
   DirectIo direct_io = DirectIo::automatic;
   /// Devices that new files are laid over (io::FileSystem::spread); 0: as the directory says.

@@ -446,10 +446,10 @@ std::int64_t gap_elements(const StoredGaps& gaps, const Box& wanted) {
 
 }  // namespace
 
-std::vector<StoredPart> stored_parts(const StoredTensor& tensor, const std::vector<Box>& wanted) {
+std::vector<SliceMatch> stored_parts(const StoredTensor& tensor, const std::vector<Box>& wanted) {
   // A dense tensor is one slice: to look through a few takes less than an index.
   constexpr std::size_t few_slices = 8;
-  std::vector<StoredPart> found;
+  std::vector<SliceMatch> found;
   std::vector<std::int64_t> covered(wanted.size());
   std::size_t number = 0;
   const std::function<bool(std::size_t)> note = [&](std::size_t i) {

@@ -113,13 +113,13 @@ std::vector<std::string> read_strings(io::FileSystem&, const CheckpointContents&
                                       const StoredTensor&);
 
 /// A stored slice that has elements of a box; both by number.
-struct StoredPart {
+struct SliceMatch {
   std::size_t slice, box;
 };
 
 /// Throws not_found if the stored slices do not cover each of these boxes. Gives those that do,
 /// ascending by slice.
-std::vector<StoredPart> stored_parts(const StoredTensor&, const std::vector<Box>& wanted);
+std::vector<SliceMatch> stored_parts(const StoredTensor&, const std::vector<Box>& wanted);
 void require_stored(const StoredTensor&, const std::vector<Box>& wanted);
 
 /// The error for bytes of a slice that do not have the stored checksum.

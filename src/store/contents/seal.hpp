@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "cairn/contents.hpp"
+#include "layout/bundle/cached_index.hpp"
 #include "layout/bundle/index.hpp"
-#include "layout/bundle/kept_index.hpp"
 #include "store/commit/protocol.hpp"
 
 namespace cairn {
@@ -25,7 +25,7 @@ struct JoinedEntries {
   std::vector<StoredTensor> tensors;
   std::vector<bundle::IndexEntry> encoded;  ///< of other keys
   /// With checksums of this save: what the last one had, in the place of `encoded`.
-  std::shared_ptr<bundle::KeptIndex> kept = nullptr;
+  std::shared_ptr<bundle::CachedIndex> kept = nullptr;
 };
 
 /// The index of a checkpoint, and the data files that rank 0 writes itself: metadata with a spare

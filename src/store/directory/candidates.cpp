@@ -280,7 +280,7 @@ class Search {
     save.keeper = parsed.keeper;
     bool reached = parsed.keeper.empty() && !save.direct;
     try {
-      if (save.direct) commit::settle(files, save);
+      if (save.direct) commit::finish_direct(files, save);
       if (has_checkpoint({place_.files, save.prefix()})) {
         const auto there = try_summary(place_, save.step);
         if (there && there->meta && there->meta->uuid == save.uuid) return;  // but for the tidying
@@ -362,7 +362,7 @@ std::optional<Error> check_share(const Location& place, const Readers& readers,
       }
     }
   } catch (...) {
-    return error_in_flight();
+    return error_pending();
   }
   return std::nullopt;
 }

@@ -38,8 +38,8 @@ class Directory final : public Store {
   void check_owner() const override {
     if (owned_.name) owned_.name->check();
   }
-  void leave(bool in_flight) override {
-    if (owned_.staging && (in_flight || unwithdrawn_ || history_.any_volatile()))
+  void leave(bool has_pending) override {
+    if (owned_.staging && (has_pending || unwithdrawn_ || history_.any_volatile()))
       owned_.staging->leave();
   }
 

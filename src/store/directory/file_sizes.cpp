@@ -50,7 +50,7 @@ struct DataFile {
 
 SizesOfSteps find_sizes_of_steps(const Location& place, const Readers& readers) {
   std::vector<Bundle> bundles;
-  KeptError unseen;
+  DeferredError unseen;
   if (readers.root()) unseen.guard([&] { bundles = whole_bundles(place); });
   std::string message(reinterpret_cast<const char*>(bundles.data()),
                       bundles.size() * sizeof(Bundle));

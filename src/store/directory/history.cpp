@@ -81,7 +81,7 @@ bool History::is_taken(std::int64_t step) const {
          !there->volatile_commit && !(restored_step_ && step > *restored_step_);
 }
 
-std::optional<commit::SharedData> History::shares(std::int64_t sequence) const {
+std::optional<commit::ReusableData> History::shares(std::int64_t sequence) const {
   const CatalogEntry* found = nullptr;
   for (const auto& entry : catalog_) {
     const bool sound = entry.ours && entry.damage.empty() && !entry.volatile_commit &&
@@ -92,7 +92,7 @@ std::optional<commit::SharedData> History::shares(std::int64_t sequence) const {
     }
   }
   if (!found) return std::nullopt;
-  return commit::SharedData{found->step, found->num_files, found->save.sequence};
+  return commit::ReusableData{found->step, found->num_files, found->save.sequence};
 }
 
 void History::committed(CatalogEntry entry, bool is_new) {

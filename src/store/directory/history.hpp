@@ -63,7 +63,7 @@ class History {
   /// place.
   bool is_taken(std::int64_t step) const;
   /// Whose frozen files a save may share: the checkpoint of this sequence, or else the newest.
-  std::optional<commit::SharedData> shares(std::int64_t sequence) const;
+  std::optional<commit::ReusableData> shares(std::int64_t sequence) const;
   /// A checkpoint has come. `is_new`: the state is that of the checkpoint, or descends from it;
   /// else it was elsewhere, and comes from there.
   void committed(CatalogEntry, bool is_new);

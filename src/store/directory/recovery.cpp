@@ -306,7 +306,7 @@ Recovered recover(const Location& place, const Readers& readers, const commit::O
   Undecided undecided;
   std::int64_t count = 0;
   bool any_aside = false;
-  together(group, [&] {
+  run_and_agree(group, [&] {
     if (!readers.root()) return;
     // Renames of the last process may not be durable yet, and nothing may rely on them before.
     place.files->sync_directory(place.directory);
@@ -323,7 +323,7 @@ Recovered recover(const Location& place, const Readers& readers, const commit::O
     const auto& candidate = readers.root() ? candidates[static_cast<std::size_t>(i)] : none;
     std::string why;
     const auto finding = examine(place, readers, candidate, why);
-    together(group, [&] {
+    run_and_agree(group, [&] {
       if (!readers.root()) return;
       const auto leave = [&] {
         undecided.temps.insert(candidate.save.temp().filename().string());
@@ -350,7 +350,7 @@ Recovered recover(const Location& place, const Readers& readers, const commit::O
     });
   }
   std::vector<std::string> listing;
-  together(group, [&] {
+  run_and_agree(group, [&] {
     if (!readers.root()) return;
     listing = place.files->list(place.directory);
     for (const auto& reversal : find_reversals(place, listing, {}, undecided)) try {
@@ -364,7 +364,7 @@ Recovered recover(const Location& place, const Readers& readers, const commit::O
       }
   });
   auto two = find_two_formats(place, readers, listing);
-  together(group, [&] {
+  run_and_agree(group, [&] {
     if (!readers.root()) return;
     finish_thinning(place, *owner);
     found.removed = collect_debris(place, undecided, std::move(two), any_aside, *owner);

@@ -102,7 +102,7 @@ TwoFormats find_two_formats(const Location& place, const Readers& readers,
   TwoFormats two;
   std::vector<Found> found;
   std::int64_t count = 0;
-  together(group, [&] {
+  run_and_agree(group, [&] {
     if (!readers.root()) return;
     for (const auto& name : listing) {
       if (auto one = look_at(place, name, two.kept)) found.push_back(*std::move(one));

@@ -20,7 +20,7 @@ std::int64_t blocks_of(std::int64_t bytes, std::int64_t block_bytes) {
 }
 
 // Where a data block of a piece lies.
-struct PartBlock {
+struct BlockAddress {
   int part = -1;  // behind the piece's end
   std::int64_t offset = 0, bytes = 0;
 };
@@ -37,7 +37,7 @@ class PieceBlocks {
   }
   std::int64_t all() const { return all_; }
   bool has(std::int64_t number) const { return number < all_; }
-  PartBlock find(std::int64_t number) const {
+  BlockAddress find(std::int64_t number) const {
     if (!has(number)) return {};
     // The last part that begins there or before, and has blocks.
     const auto next = std::upper_bound(begins_.begin(), begins_.end(), number);
@@ -66,7 +66,7 @@ std::vector<PieceBlocks> pieces_of(const Set& set) {
 
 // Zeros alone if it cannot be read.
 template <class Read>
-void read_or_zero(std::span<std::byte> to, KeptError& error, Read&& read) {
+void read_or_zero(std::span<std::byte> to, DeferredError& error, Read&& read) {
   bool done = false;
   error.guard([&] {
     read();
@@ -77,7 +77,7 @@ void read_or_zero(std::span<std::byte> to, KeptError& error, Read&& read) {
 
 // Reads a data block, and zeros behind it.
 void read_block(const PieceBlocks& piece, std::int64_t number, const ReadPart& read,
-                std::span<std::byte> to, KeptError& error) {
+                std::span<std::byte> to, DeferredError& error) {
   const auto at = piece.find(number);
   zero(to.subspan(nth(at.bytes)));
   read_or_zero(to, error, [&] { read(at.part, at.offset, to.first(nth(at.bytes))); });
@@ -129,7 +129,7 @@ void make_parity(Group& group, const Set& set, int member, const ReadPart& read,
   const auto pieces = pieces_of(set);
   std::vector<Transform> transforms;
   for (int j = 0; j < code.parity; ++j) transforms.push_back(Transform::encode(code, j));
-  KeptError error;
+  DeferredError error;
   std::vector<Group::Send> sends;
   std::vector<Group::Receive> receives;
   const auto cycles = set.cycles();
@@ -350,7 +350,7 @@ class Computation {
   const std::vector<Stock>& stock_;
   const Room& room_;
   const std::vector<PieceBlocks> pieces_;
-  KeptError error_;
+  DeferredError error_;
   std::map<std::pair<std::vector<int>, int>, Transform>
       transforms_;  // by what is there, and wanted
   std::vector<Group::Send> sends_;

@@ -247,7 +247,7 @@ void supersede(std::vector<LocalSave>& saves, std::int64_t parent, std::int64_t 
   }
 }
 
-void settle_saves(std::vector<LocalSave>& saves) {
+void resolve_saves(std::vector<LocalSave>& saves) {
   for (auto& save : saves) save.choose_copies();
   std::sort(saves.begin(), saves.end(),
             [](const auto& a, const auto& b) { return a.map.sequence > b.map.sequence; });

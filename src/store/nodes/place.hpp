@@ -73,7 +73,7 @@ Stocked look_at_save(const Address& folder, const SaveMap&);
 void add_copies(std::vector<LocalSave>&, SaveMap, int node, Stocked, int home);
 /// When all places have been added: chooses copies, marks what is superseded by another of them,
 /// and sorts, the newest first.
-void settle_saves(std::vector<LocalSave>&);
+void resolve_saves(std::vector<LocalSave>&);
 /// A save was committed that goes on from this parent: what lies between the two is superseded.
 void supersede(std::vector<LocalSave>&, std::int64_t parent, std::int64_t sequence);
 

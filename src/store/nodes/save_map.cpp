@@ -151,7 +151,7 @@ Sets::Sets(const SaveMap& map) : ranks_(nth(map.nodes())), where_(nth(map.nodes(
   }
 }
 
-ParityPlace find_parity(const protect::Set& set, int member, std::int64_t number) {
+ParityExtent find_parity(const protect::Set& set, int member, std::int64_t number) {
   const auto& ranks = set.members[nth(member)].ranks;
   const auto all = static_cast<std::int64_t>(ranks.size());
   const auto cycle = number / set.code.parity;
@@ -159,7 +159,7 @@ ParityPlace find_parity(const protect::Set& set, int member, std::int64_t number
           cycle / all * set.code.parity + number % set.code.parity};
 }
 
-std::int64_t parity_number(const protect::Set& set, int member, const ParityPlace& at) {
+std::int64_t parity_number(const protect::Set& set, int member, const ParityExtent& at) {
   const auto& ranks = set.members[nth(member)].ranks;
   const auto place = std::find(ranks.begin(), ranks.end(), at.rank) - ranks.begin();
   const auto cycle = at.block / set.code.parity * std::ssize(ranks) + place;

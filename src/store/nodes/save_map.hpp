@@ -66,13 +66,13 @@ class Sets {
 };
 
 /// Parity blocks of a node, as its ranks have them in files of their own.
-struct ParityPlace {
+struct ParityExtent {
   int rank;            ///< of the job that saved
   std::int64_t block;  ///< in its file
 };
-ParityPlace find_parity(const protect::Set&, int member, std::int64_t number);
+ParityExtent find_parity(const protect::Set&, int member, std::int64_t number);
 /// The other way: the number of such a block.
-std::int64_t parity_number(const protect::Set&, int member, const ParityPlace&);
+std::int64_t parity_number(const protect::Set&, int member, const ParityExtent&);
 /// Such a rank's file: the blocks, then a CRC-32C of each. Its bytes, and blocks; 0: it has none.
 std::int64_t parity_bytes(const protect::Set&, int member, int rank);
 std::int64_t parity_blocks(const protect::Set&, int member, int rank);

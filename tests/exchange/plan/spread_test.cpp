@@ -21,11 +21,11 @@ using problems::random_problem;
 std::size_t nth(int i) { return static_cast<std::size_t>(i); }
 
 /// What an all_to_all does.
-std::vector<Mail> deliver(std::vector<Mail> sent) {
-  std::vector<Mail> come(sent.size());
+std::vector<Messages> deliver(std::vector<Messages> sent) {
+  std::vector<Messages> come(sent.size());
   for (std::size_t from = 0; from < sent.size(); ++from) {
-    for (auto& [to, letter] : sent[from]) {
-      come.at(nth(to)).emplace_back(static_cast<int>(from), std::move(letter));
+    for (auto& [to, message] : sent[from]) {
+      come.at(nth(to)).emplace_back(static_cast<int>(from), std::move(message));
     }
   }
   return come;
@@ -50,7 +50,7 @@ void want_all(const Problem& problem, std::vector<Spread>& ranks) {
   }
 }
 
-std::vector<OwnPlan> plan_on_all(const Problem& problem, std::int64_t pieces_a_planner) {
+std::vector<RankPlan> plan_on_all(const Problem& problem, std::int64_t pieces_a_planner) {
   std::vector<Spread> ranks;
   std::int64_t pieces = 0;
   for (int rank = 0; rank < problem.ranks; ++rank) {
@@ -65,22 +65,22 @@ std::vector<OwnPlan> plan_on_all(const Problem& problem, std::int64_t pieces_a_p
   for (const auto& rank : ranks) pieces += rank.pieces();
   const auto planners = ranks[0].planners(pieces);
   const auto each = [&](const auto& step) {
-    std::vector<Mail> sent;
+    std::vector<Messages> sent;
     for (std::size_t r = 0; r < ranks.size(); ++r) sent.push_back(step(r));
     return deliver(std::move(sent));
   };
-  auto mail = each([&](std::size_t r) { return ranks[r].ask(planners); });
+  auto messages = each([&](std::size_t r) { return ranks[r].ask(planners); });
   std::vector<std::int64_t> sums;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
-    const auto known = ranks[r].weigh(mail[r]);
+    const auto known = ranks[r].weigh(messages[r]);
     sums.resize(std::max(sums.size(), known.size()));
     for (std::size_t i = 0; i < known.size(); ++i) sums[i] += known[i];
   }
   if (planners == 1) sums.clear();
-  mail = each([&](std::size_t r) { return ranks[r].decide(sums); });
-  mail = each([&](std::size_t r) { return ranks[r].accept(mail[r]); });
-  std::vector<OwnPlan> plans;
-  for (std::size_t r = 0; r < ranks.size(); ++r) plans.push_back(ranks[r].finish(mail[r]));
+  messages = each([&](std::size_t r) { return ranks[r].decide(sums); });
+  messages = each([&](std::size_t r) { return ranks[r].accept(messages[r]); });
+  std::vector<RankPlan> plans;
+  for (std::size_t r = 0; r < ranks.size(); ++r) plans.push_back(ranks[r].finish(messages[r]));
   return plans;
 }
 
@@ -88,7 +88,7 @@ std::vector<OwnPlan> plan_on_all(const Problem& problem, std::int64_t pieces_a_p
 /// `arrived` gets (target, element) once for each element that comes.
 class Play {
  public:
-  Play(const Problem& problem, const std::vector<OwnPlan>& plans)
+  Play(const Problem& problem, const std::vector<RankPlan>& plans)
       : problem_(problem), plans_(plans), ranks_(plans.size()) {}
 
   void run() {
@@ -165,14 +165,14 @@ class Play {
   }
 
   const Problem& problem_;
-  const std::vector<OwnPlan>& plans_;
+  const std::vector<RankPlan>& plans_;
   std::vector<Rank> ranks_;
   std::map<std::pair<int, int>, std::deque<const Passed*>> under_way_;
   std::map<std::pair<int, Dims>, int> arrived_;
 };
 
 /// Bytes that each rank acquires.
-std::vector<std::int64_t> check(const Problem& problem, const std::vector<OwnPlan>& plans,
+std::vector<std::int64_t> check(const Problem& problem, const std::vector<RankPlan>& plans,
                                 bool only_wanted = false) {
   std::map<int, std::map<std::int64_t, std::int64_t>> acquired;  // source: offset, bytes
   std::vector<std::int64_t> bytes(plans.size());
@@ -268,7 +268,7 @@ TEST(Spread, OnePlannerDealsAsAPlanAtOnePlaceDoes) {
 }
 
 /// Sources of this problem lie on these ranks.
-std::vector<OwnPlan> order_on_all(const Problem& problem, const std::vector<int>& holders) {
+std::vector<RankPlan> order_on_all(const Problem& problem, const std::vector<int>& holders) {
   std::vector<Spread> ranks;
   for (int rank = 0; rank < problem.ranks; ++rank) {
     ranks.emplace_back(Spread::Setting{.rank = rank,
@@ -286,14 +286,14 @@ std::vector<OwnPlan> order_on_all(const Problem& problem, const std::vector<int>
   }
   want_all(problem, ranks);
   const auto each = [&](const auto& step) {
-    std::vector<Mail> sent;
+    std::vector<Messages> sent;
     for (std::size_t r = 0; r < ranks.size(); ++r) sent.push_back(step(r));
     return deliver(std::move(sent));
   };
-  auto mail = each([&](std::size_t r) { return ranks[r].order(); });
-  mail = each([&](std::size_t r) { return ranks[r].accept(mail[r]); });
-  std::vector<OwnPlan> plans;
-  for (std::size_t r = 0; r < ranks.size(); ++r) plans.push_back(ranks[r].finish(mail[r]));
+  auto messages = each([&](std::size_t r) { return ranks[r].order(); });
+  messages = each([&](std::size_t r) { return ranks[r].accept(messages[r]); });
+  std::vector<RankPlan> plans;
+  for (std::size_t r = 0; r < ranks.size(); ++r) plans.push_back(ranks[r].finish(messages[r]));
   return plans;
 }
 

@@ -80,11 +80,12 @@ TEST_P(Calls, OfAManagerThatDifferAreAnErrorOnAllRanks) {
       manager_calls(), [](Rank&) {}, 100);
 }
 
-TEST_P(Calls, WhileASaveIsInFlight) {
+TEST_P(Calls, WhileASaveIsPending) {
   auto table = manager_calls();
   table["CheckpointManager::poll"] = [](Rank& rank) { rank.manager.poll(); };
   table["CheckpointManager::wait"] = [](Rank& rank) { rank.manager.wait(); };
-  // Its first stage is over on all ranks alike, or the calls would find out at different meetings.
+  // Its first stage is over on all ranks alike, or the calls would find out at different entry
+  // checks.
   options_.keep.last = 3;
   std::int64_t asynchronous = 0;
   every_pair(
@@ -227,7 +228,7 @@ TEST_P(Calls, OfOtherObjectsOfTheInterface) {
       CheckpointManager(group, "/run", reading);
     };
     table["CheckpointManager::steps of 'ckpt' in /run"] = [&] { rank.manager.steps(); };
-    table["together"] = [&] { together(group, [] {}); };
+    table["together"] = [&] { run_and_agree(group, [] {}); };
     const int last = group->size() - 1;
     for (const auto& [one, call] : table) {
       for (const auto& [other, other_call] : table) {
@@ -246,22 +247,22 @@ TEST_P(Calls, OfOtherObjectsOfTheInterface) {
   });
 }
 
-// Two meetings at once: a turn's goes on while a call has its own.
+// Two entry checks at once: a turn's goes on while a call has its own.
 TEST_P(Calls, AreKnownByTheWholeSum) {
   run_threads(GetParam(), [&](std::shared_ptr<Group> plain) {
     const auto group = CallGroup::of(plain);
     EXPECT_EQ(CallGroup::of(group), group);
-    CallGroup::Meeting turn(*group, "a turn");
+    CallGroup::EntryCheck turn(*group, "a turn");
     std::vector<std::int64_t> ones(CallGroup::room, 1), more(ones);
     turn.begin(ones);
-    guarded(*group, "a call", [&] { group->meet(more); });
+    collective_call(*group, "a call", [&] { group->check_entry(more); });
     EXPECT_EQ(more, std::vector<std::int64_t>(CallGroup::room, GetParam()));
     turn.end(ones);
     EXPECT_EQ(ones, more);
     // One that is in no call of a name is in none of the others'.
     test::expect_error(Code::disagreement, test::Says("rank 0: a collective call"), [&] {
-      if (group->rank() == 0) return group->meet();
-      guarded(*group, "a call", [&] { group->meet(); });
+      if (group->rank() == 0) return group->check_entry();
+      collective_call(*group, "a call", [&] { group->check_entry(); });
     });
   });
 }

@@ -51,7 +51,7 @@ class FullDisk : public test::MemoryRun {
     rank.group->barrier();
   }
   void expect_no_job();
-  // A save of step 30 that was written, in flight, when its job died.
+  // A save of step 30 that was written, pending, when its job died.
   void die_before_the_commit() {
     std::shared_ptr<io::MemoryFileSystem> after;
     job([&](Rank& rank) {

@@ -166,7 +166,7 @@ TEST_P(Habits, AsynchronousSaves) {
     EXPECT_TRUE(handle.committed());
     EXPECT_EQ(latest_checkpoint(group, "/run", files_), "/run/ckpt-2");
     EXPECT_EQ(saved("/run/ckpt-2")[1], 2);
-    // A restore and a blocking save end what is in flight.
+    // A restore and a blocking save end what is pending.
     rows.row[1] = 3;
     checkpoint.save_async("/run/ckpt");
     rows.row[1] = -1;

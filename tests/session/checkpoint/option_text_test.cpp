@@ -24,7 +24,7 @@ struct Walk {
     names.push_back(group_name + name);
   }
   template <class T>
-  void settled(const char* name, const T& value) {
+  void validated(const char* name, const T& value) {
     agreed(name, value);
   }
   template <class T>

@@ -29,7 +29,7 @@ struct AgreedNames {
     T::visit(options, AgreedNames{found, inside + name + "."});
   }
   template <class T>
-  void settled(const char*, const T&) {}
+  void validated(const char*, const T&) {}
   template <class T>
   void own(const char*, const T&) {}
 };
@@ -71,7 +71,7 @@ struct Change {
     T::visit(options, Change{wanted, inside + name + "."});
   }
   template <class T>
-  void settled(const char*, T&) {}
+  void validated(const char*, T&) {}
   template <class T>
   void own(const char*, T&) {}
 };
@@ -124,7 +124,7 @@ struct Set {
     }
   }
   template <class T>
-  void settled(const char* name, T& value) {
+  void validated(const char* name, T& value) {
     agreed(name, value);
   }
   template <class T>

@@ -149,7 +149,7 @@ TEST_P(Room, WhatIsSurplusGoesBeforeASaveGivesUp) {
 }
 
 // What has failed in the background is not there to be tried again: the next one finds room.
-TEST_P(Room, AfterASaveInFlightHasFailedTheNextOneFindsRoom) {
+TEST_P(Room, AfterASavePendingHasFailedTheNextOneFindsRoom) {
   options_.keep.last = 1;
   fill(slack_bytes + too_little);
   job([&](Rank& rank) {  // as far as the disk tells it is not begun before

@@ -9,7 +9,7 @@
 
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/ragged.hpp"
-#include "session/nodes/part.hpp"
+#include "session/nodes/node_file.hpp"
 #include "session/nodes/tier_kit.hpp"
 #include "store/nodes/flush_node.hpp"
 #include "store/nodes/place.hpp"
@@ -62,7 +62,7 @@ TEST_F(TierTest, NothingIsComputedFromBytesThatNoTensorHas) {
   const auto path = find("/nodes/n0", "part-").front();
   flip(path, 4095);
   const auto map = io::read_file(*files_, path.parent_path() / tier::map_name, 10000);
-  const tier::Part part({*files_, path}, tier::decode_map(map).uuid);  // whose record is whole
+  const tier::NodeFile part({*files_, path}, tier::decode_map(map).uuid);  // whose record is whole
   EXPECT_EQ(restore(one, 4, 1), 2);
 }
 

@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "cairn/sparse.hpp"
-#include "session/nodes/part.hpp"
+#include "session/nodes/node_file.hpp"
 #include "session/nodes/tier_kit.hpp"
 #include "store/nodes/home_id.hpp"
 #include "store/nodes/place.hpp"
@@ -58,7 +58,7 @@ class Hostile : public TierTest {
     const auto folder = path.parent_path().parent_path();
     auto map = tier::list_maps({*files_, folder}).at(0);
     Outgoing out;
-    auto record = tier::Part({*files_, path}, map.uuid).record();
+    auto record = tier::NodeFile({*files_, path}, map.uuid).record();
     change(record);
     const std::vector<std::byte> bytes(1 << 16);
     for (auto& tensor : record.tensors) {
@@ -134,7 +134,7 @@ TEST_F(Hostile, AMapOfMoreThanAnyDiskCostsNothing) {
     map.parity = parity;
     std::vector<tier::LocalSave> saves;
     tier::add_copies(saves, tier::decode_map(encode(map)), 0, {{0, 2, 3, 4}, {}}, 9);
-    tier::settle_saves(saves);
+    tier::resolve_saves(saves);
     EXPECT_EQ(saves.at(0).margin(), -1) << parity;
   }
 }

@@ -1,7 +1,7 @@
 // Which node it is: names in what is said of full, lost and damaged ones.
 #include <mutex>
 
-#include "session/nodes/part.hpp"
+#include "session/nodes/node_file.hpp"
 #include "store/nodes/place.hpp"
 #include "store/nodes/save_map.hpp"
 #include "support/says.hpp"

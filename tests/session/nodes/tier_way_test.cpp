@@ -31,7 +31,7 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::SizeIs;
 
-TEST_F(TierTest, ASaveInFlightIsNoParentOfLaterOnes) {
+TEST_F(TierTest, ASavePendingIsNoParentOfLaterOnes) {
   run_threads(2, [&](std::shared_ptr<Group> group) {
     double value = group->rank();
     State state;

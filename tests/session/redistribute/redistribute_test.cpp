@@ -86,7 +86,7 @@ TEST_P(Redistribute, APlanServesWhileNothingChanges) {
   });
 }
 
-TEST_P(Redistribute, WhatIsGivenByReferenceIsLookedAtAnew) {
+TEST_P(Redistribute, WhatIsGivenByReferenceIsRefreshed) {
   on_ranks([&](std::shared_ptr<Group> group) {
     const std::int64_t ranks = group->size(), rank = group->rank(), rows = 6 * ranks;
     std::vector<std::int64_t> block(6), all(nth(static_cast<int>(rows)));

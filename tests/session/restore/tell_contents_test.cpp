@@ -149,8 +149,8 @@ TEST_P(DealtIndex, RanksKnowTheSlicesThatTheyAskFor) {
   save();
   run_threads(GetParam() + 1, [&](auto group) {
     auto job = make_job(group, "/run", {"ckpt"}, options_);
-    settle_nodes(job);
-    settle_io_ranks(job);
+    agree_on_nodes(job);
+    agree_on_io_ranks(job);
     const auto index = share_index(job, "/run/ckpt-1");
     ASSERT_TRUE(index.is_dealt());
     const auto whole = contents();
@@ -178,8 +178,8 @@ TEST_P(DealtIndex, RangeThatManyRanksWantGoesToAll) {
   save();
   run_threads(GetParam() + 1, [&](auto group) {
     auto job = make_job(group, "/run", {"ckpt"}, options_);
-    settle_nodes(job);
-    settle_io_ranks(job);
+    agree_on_nodes(job);
+    agree_on_io_ranks(job);
     const auto index = share_index(job, "/run/ckpt-1");
     const auto u = static_cast<int>(index.contents().find("u") - index.contents().tensors.data());
     const auto found = index.find(*group, {{u, {{{0, 0}, {Rows::rows, 3}}}}});
@@ -219,8 +219,8 @@ TEST_P(DealtIndex, WhatIsDecodedCounts) {
   put_index(changed);
   run_threads(GetParam() + 1, [&](auto group) {
     auto job = make_job(group, "/run", {"ckpt"}, options_);
-    settle_nodes(job);
-    settle_io_ranks(job);
+    agree_on_nodes(job);
+    agree_on_io_ranks(job);
     const auto index = share_index(job, "/run/ckpt-1");
     EXPECT_FALSE(index.is_dealt());
     EXPECT_THAT(index.contents().find("x")->problem, test::Says("2^63 bytes or more"));

@@ -37,7 +37,7 @@ class AsyncEnd : public Manager {
 
   // So many saves are committed, and a last one is begun when this rank's bytes cannot be written;
   // -1: all can. Returns what the last one's handle says afterwards on that rank.
-  SaveStage end_in_flight(int committed, int fails_on) {
+  SaveStage end_pending(int committed, int fails_on) {
     SaveStage stage{};
     job([&](Rank& rank) {
       for (int i = 1; i <= committed; ++i) {
@@ -85,7 +85,7 @@ TEST_P(AsyncEnd, AFailureThatNoCallThrowsIsToldByTheRankThatKnowsIt) {
     for (int who = 0; who < GetParam(); ++who) {
       SCOPED_TRACE(cat(committed, " saves before, fails on rank ", who));
       fresh_disk();
-      EXPECT_EQ(end_in_flight(committed, who), SaveStage::failed);
+      EXPECT_EQ(end_pending(committed, who), SaveStage::failed);
       EXPECT_EQ(handle_->error()->code(), Code::no_space);
       const auto failed =
           AllOf(HasSubstr(cat("the asynchronous save of step 1234567 failed on rank ", who,
@@ -115,7 +115,7 @@ TEST_P(AsyncEnd, WhatOnlyARestartCompletesIsTold) {
   for (const int committed : {0, 1, 3}) {
     SCOPED_TRACE(cat(committed, " saves before"));
     fresh_disk();
-    EXPECT_EQ(end_in_flight(committed, -1), SaveStage::written);
+    EXPECT_EQ(end_pending(committed, -1), SaveStage::written);
     EXPECT_THAT(errors_, ElementsAre(only_by_a_restart));
     forget();
     EXPECT_EQ(latest(), last_);

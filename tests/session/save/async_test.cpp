@@ -1,4 +1,4 @@
-// Saves in flight: what is captured, when it counts, who hears of failures, and what a restart
+// Saves pending: what is captured, when it counts, who hears of failures, and what a restart
 // makes of one whose job has ended.
 #include <atomic>
 #include <condition_variable>
@@ -181,7 +181,7 @@ TEST_P(Async, ManySavesInARow) {
   for (const auto& name : files_->list("/run")) EXPECT_EQ(name.find("_temp_"), name.npos) << name;
 }
 
-TEST_P(Async, EachGoesOnFromTheOneInFlightBeforeIt) {
+TEST_P(Async, EachGoesOnFromTheOnePendingBeforeIt) {
   gated_job([&](Rank& rank, GatedQueue& gate) {
     const auto first = start(rank, 10);
     gate.allow(1);
@@ -195,7 +195,7 @@ TEST_P(Async, EachGoesOnFromTheOneInFlightBeforeIt) {
   });
 }
 
-TEST_P(Async, ABlockingSaveComesAfterTheOneInFlight) {
+TEST_P(Async, ABlockingSaveComesAfterTheOnePending) {
   job([&](Rank& rank) {
     const auto handle = start(rank, 10);
     rank.save(20);
@@ -315,7 +315,7 @@ TEST_P(Async, WhatIsWrongWithTheStateIsThrownAtOnce) {
   });
 }
 
-TEST_P(Async, AStepInFlightExists) {
+TEST_P(Async, AStepPendingExists) {
   job([&](Rank& rank) {
     start(rank, 10);
     expect_error(rank, Code::already_exists, "step 10", [&] { start(rank, 10); });
@@ -340,7 +340,7 @@ TEST_P(Async, ACommitOfUnknownDurabilityRemovesNothing) {
   });
 }
 
-TEST_P(Async, AReplacedSaveThatCannotBeRemovedNeverLands) {
+TEST_P(Async, AReplacedSaveThatCannotBeRemovedNeverCompletes) {
   options_.async.when_busy = WhenBusy::replace;
   job([&](Rank& rank) { rank.save(10); });
   gated_job([&](Rank& rank, GatedQueue& gate) {
@@ -409,8 +409,8 @@ TEST_P(Async, EachGoesOnFromTheLastThatCommitted) {
   });
 }
 
-// Without renames the bytes in flight have their last names already, beside the old index.
-TEST_P(Async, RetentionLeavesTheStepsInFlightAlone) {
+// Without renames the bytes pending have their last names already, beside the old index.
+TEST_P(Async, RetentionLeavesTheStepsPendingAlone) {
   options_.write.atomic_rename = false;
   options_.overwrite = true;
   options_.keep.last = 2;

@@ -5,7 +5,7 @@
 
 #include "cairn/cairn.hpp"
 #include "group/call_group.hpp"
-#include "session/save/settle_save.hpp"
+#include "session/save/agree_on_save.hpp"
 #include "support/memory_run.hpp"
 
 namespace cairn {
@@ -19,18 +19,18 @@ class PlansAlone : public ::testing::TestWithParam<int> {
     Plans plans;
     explicit Rank(std::shared_ptr<Group> group, const ManagerOptions& options)
         : job(make_job(std::move(group), "/run", "ckpt", options)), plans(job) {
-      settle_options(job);
-      settle_save(job);
+      agree_on_options(job);
+      agree_on_save(job);
       plans.begin(0);
     }
     std::shared_ptr<SavePlan> make(const State& state) {
-      const SeenState seen(state);
+      const RefreshedState seen(state);
       return plans.make(seen, seen, job.sharding);
     }
     // Whether all ranks would use the kept plan again.
     bool again(std::int64_t step, const State& state, const SaveOptions& options = {},
                bool may = true) {
-      auto sum = plans.ask(step, SeenState(state), options, may);
+      auto sum = plans.ask(step, RefreshedState(state), options, may);
       job.group->all_reduce(sum.values, Group::Op::sum);
       return sum.agreed();
     }
@@ -116,12 +116,12 @@ TEST_P(PlansAlone, APolicyThatStatesNoParametersHasNoPlanForLater) {
 
 TEST_P(PlansAlone, AfterADifferenceEverythingIsCompared) {
   run([](Rank& rank) {
-    EXPECT_EQ(rank.plans.turn().check, ReplicaCheck::sample);
+    EXPECT_EQ(rank.plans.round().check, ReplicaCheck::sample);
     Plans::Comparisons suspect{.count = 40, .suspect = true};
-    rank.plans.end_turn();
+    rank.plans.end_round();
     rank.plans.go_on_from(suspect);
     EXPECT_EQ(rank.plans.comparisons().count, 40);
-    EXPECT_EQ(rank.plans.turn().check, ReplicaCheck::all);
+    EXPECT_EQ(rank.plans.round().check, ReplicaCheck::all);
     Sample sample(rank);
     rank.make(sample.state);
     EXPECT_FALSE(rank.plans.kept()) << "made for another comparison";

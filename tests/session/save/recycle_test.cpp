@@ -166,9 +166,9 @@ TEST_F(Recycle, NothingWaitsWhereItIsOffOrCannotBe) {
   never("no-rename", options);
 }
 
-// Whichever rank comes first makes the file of dense tensors of a save in flight. A recycled one
+// Whichever rank comes first makes the file of dense tensors of a save pending. A recycled one
 // would take its name from under a rank that is quicker.
-TEST_F(Recycle, InFlightTheFileOfDenseTensorsIsNew) {
+TEST_F(Recycle, PendingTheFileOfDenseTensorsIsNew) {
   run_threads(3, [&](std::shared_ptr<Group> group) {
     CheckpointManager manager(group, "/run", keep_one(disk_));
     std::vector<double> sliced(values_a_row), dense(values_a_row);

@@ -121,7 +121,7 @@ TEST_F(ReplicaReads, AnyRowOfSamplesComparesEverything) {
     const auto t = static_cast<std::size_t>(round) % 3;
     const auto at = random() % static_cast<std::size_t>(element_count(shapes[t]));
     int found = 0;
-    for (int turn = 0; turn < 4; ++turn) {
+    for (int round = 0; round < 4; ++round) {
       warnings_.clear();
       // Another manager each time: the count goes on after a restart.
       EXPECT_EQ(save(3,
@@ -191,9 +191,9 @@ TEST(ReplicaSamples, OfSomeTurnsMakeUpEachSliceOnce) {
     const int sample_of = 1 + static_cast<int>(random() % 20);
     const auto first = static_cast<std::int64_t>(random() % 1000);
     std::map<std::string, std::vector<Box>> boxes;
-    for (auto turn = first; turn < first + sample_of; ++turn) {
-      for (const auto& one :
-           choose_comparisons(tensors, tensors, writers, {ReplicaCheck::sample, sample_of, turn})) {
+    for (auto round = first; round < first + sample_of; ++round) {
+      for (const auto& one : choose_comparisons(tensors, tensors, writers,
+                                                {ReplicaCheck::sample, sample_of, round})) {
         EXPECT_THAT(one.stored, ElementsAre(std::pair(Box::whole(one.shape), 1)));
         boxes[one.key].push_back(one.box);
       }

@@ -49,7 +49,7 @@ TEST(RowBlocks, ComeBackAfterTheirEnd) {
     RowBlocks blocks(true);
     memory = blocks.take(mib);
   }
-  use(memory, mib);  // a save in flight has it still
+  use(memory, mib);  // a save pending has it still
 }
 
 }  // namespace

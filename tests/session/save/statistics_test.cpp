@@ -8,7 +8,7 @@
 #include "layout/bundle/meta.hpp"
 #include "layout/hdf5/lay_out.hpp"
 #include "session/save/formats/hdf5_file.hpp"
-#include "session/save/measure.hpp"
+#include "session/save/save_log.hpp"
 #include "store/commit/names.hpp"
 #include "store/contents/contents_reader.hpp"
 #include "store/contents/seal.hpp"
@@ -330,28 +330,28 @@ CheckpointMeta meta_of(std::int64_t sequence) {
   return meta;
 }
 
-TEST(Ledger, KnowsWhatTheNextSaveFollows) {
-  Ledger ledger;
+TEST(SaveLog, KnowsWhatTheNextSaveFollows) {
+  SaveLog save_log;
   SaveStatistics save;
   save.bytes = 7;
-  for (std::int64_t i = 1; i <= 200; ++i) ledger.committed(meta_of(i), save, {});
-  ASSERT_EQ(ledger.before().size(), 128u);
-  EXPECT_EQ(ledger.before().front().sequence, 73);
-  EXPECT_EQ(ledger.before().back().sequence, 200);
-  EXPECT_EQ(ledger.before().back().parent, 199);
-  EXPECT_EQ(ledger.before().back().step, 2000);
-  EXPECT_EQ(ledger.before().back().bytes, 7);
+  for (std::int64_t i = 1; i <= 200; ++i) save_log.committed(meta_of(i), save, {});
+  ASSERT_EQ(save_log.before().size(), 128u);
+  EXPECT_EQ(save_log.before().front().sequence, 73);
+  EXPECT_EQ(save_log.before().back().sequence, 200);
+  EXPECT_EQ(save_log.before().back().parent, 199);
+  EXPECT_EQ(save_log.before().back().step, 2000);
+  EXPECT_EQ(save_log.before().back().bytes, 7);
   auto old = meta_of(5);
   old.run.before = {{3, 2, 30}, {4, 3, 40}};
-  Ledger next;
+  SaveLog next;
   next.went_back_to(old, {{5, 4, 1}, {7, 6, 70}, {6, 5, 60}});
   std::vector<std::int64_t> steps;
   for (const auto& one : next.before()) steps.push_back(one.step);
   EXPECT_EQ(steps, (std::vector<std::int64_t>{30, 40, 50, 60, 70}));
   // In the run itself: what it saved since is left behind, and stays known.
-  ledger.went_back_to(old, {});
-  EXPECT_EQ(ledger.before().size(), 128u);
-  EXPECT_EQ(ledger.before().back().bytes, 7);
+  save_log.went_back_to(old, {});
+  EXPECT_EQ(save_log.before().size(), 128u);
+  EXPECT_EQ(save_log.before().back().bytes, 7);
 }
 
 TEST(RankShares, ThereAreAtMost256SharesOfRanks) {
@@ -362,14 +362,14 @@ TEST(RankShares, ThereAreAtMost256SharesOfRanks) {
   }
 }
 
-TEST(Ledger, TidyingMayEndBeforeOrAfterTheCommitIsKnown) {
-  Ledger ledger;
+TEST(SaveLog, TidyingMayEndBeforeOrAfterTheCommitIsKnown) {
+  SaveLog save_log;
   SaveStatistics save;
-  ledger.tidied(1, 7);
-  ledger.committed(meta_of(1), save, {});
-  ledger.committed(meta_of(2), save, {});
-  ledger.tidied(2, 8);
-  const auto all = ledger.statistics();
+  save_log.tidied(1, 7);
+  save_log.committed(meta_of(1), save, {});
+  save_log.committed(meta_of(2), save, {});
+  save_log.tidied(2, 8);
+  const auto all = save_log.statistics();
   EXPECT_EQ(all.last.at(0).seconds.tidy, 7);
   EXPECT_EQ(all.last.at(1).seconds.tidy, 8);
 }

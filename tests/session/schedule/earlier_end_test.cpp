@@ -135,9 +135,9 @@ TEST(SlurmStates, AreThoseOfOneStart) {
   }
 }
 
-class SettleRestored : public testing::Test {
+class ResolveRestored : public testing::Test {
  protected:
-  SettleRestored() {
+  ResolveRestored() {
     set_log_sink({});
     ::unsetenv("SLURM_JOB_ID");
     disk_->create_directory("/run");
@@ -147,7 +147,7 @@ class SettleRestored : public testing::Test {
   std::int64_t count_after(End end, std::int64_t newest = 9) {
     RunHistory history;
     history.restored = {7, 30, 9, end, "-"};
-    settle_restored({disk_, "/run", "ckpt", true}, history, newest);
+    resolve_restored({disk_, "/run", "ckpt", true}, history, newest);
     EXPECT_FALSE(history.restored);
     heard_ = history.heard;
     return history.in_vain[7].count;
@@ -159,21 +159,21 @@ class SettleRestored : public testing::Test {
   std::string heard_;
 };
 
-TEST_F(SettleRestored, WhatNobodyKnowsOfCounts) {
+TEST_F(ResolveRestored, WhatNobodyKnowsOfCounts) {
   EXPECT_EQ(count_after(End::open), 1);
   EXPECT_EQ(count_after(End::well), 0);
   EXPECT_EQ(count_after(End::stopped), 0);
   EXPECT_EQ(count_after(End::open, 10), 0) << "there is a newer commit";
 }
 
-TEST_F(SettleRestored, ARecordOfCairnJobDecidesOnce) {
+TEST_F(ResolveRestored, ARecordOfCairnJobDecidesOnce) {
   note("cairn-job 1\nid one\nstatus 137\nsignals USR1\nlost-nodes 0\n");
   EXPECT_EQ(count_after(End::open), 0);
   EXPECT_EQ(heard_, "one");
   RunHistory again;
   again.heard = "one";
   again.restored = {7, 30, 9, End::open, "-"};
-  settle_restored({disk_, "/run", "ckpt", true}, again, 9);
+  resolve_restored({disk_, "/run", "ckpt", true}, again, 9);
   EXPECT_EQ(again.in_vain[7].count, 1) << "that record is of an earlier end";
   note("cairn-job 1\nid two\nstatus 1\nsignals \nlost-nodes 0\n");
   EXPECT_EQ(count_after(End::open), 1);

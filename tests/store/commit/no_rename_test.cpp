@@ -79,7 +79,7 @@ class WithoutEither : public ::testing::Test {
   std::atomic<double> clock = 1000;
   std::shared_ptr<io::MemoryFileSystem> files = std::make_shared<io::MemoryFileSystem>();
   OwnershipOptions options{
-      .atomic_rename = false, .stale_seconds = 120, .heartbeat_seconds = 1e6, .settle_seconds = 0};
+      .atomic_rename = false, .stale_seconds = 120, .heartbeat_seconds = 1e6, .overlap_seconds = 0};
 };
 
 // In place, and never unreadable.

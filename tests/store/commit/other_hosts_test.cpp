@@ -36,7 +36,7 @@ class LockFromElsewhere : public testing::Test {
   std::string logged;
   std::shared_ptr<io::MemoryFileSystem> files;
   OwnershipOptions options{
-      .lock_stale_seconds = 60, .heartbeat_seconds = 0.01, .settle_seconds = 0};
+      .lock_stale_seconds = 60, .heartbeat_seconds = 0.01, .overlap_seconds = 0};
 };
 
 TEST_F(LockFromElsewhere, IsTakenWhenTheOwnerGaveNoSignOfLife) {

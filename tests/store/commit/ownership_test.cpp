@@ -315,7 +315,7 @@ class WithoutLocks : public ::testing::Test {
 
   std::atomic<double> clock = 1000;
   std::shared_ptr<io::MemoryFileSystem> files;
-  OwnershipOptions options{.stale_seconds = 120, .heartbeat_seconds = 1e6, .settle_seconds = 0};
+  OwnershipOptions options{.stale_seconds = 120, .heartbeat_seconds = 1e6, .overlap_seconds = 0};
 };
 
 TEST_F(WithoutLocks, TheRecordDecides) {

@@ -27,7 +27,7 @@ inline std::vector<Story> room_stories() {
   std::vector<Story> all;
   for (const auto& one : {blocking, async}) {
     for (const bool renames : {true, false}) {
-      if (!renames && !one.async) continue;  // seen in flight
+      if (!renames && !one.async) continue;  // seen pending
       all.push_back(one);
       if (!renames) all.back().name += "WithoutRename";
       all.back().renames = renames;

@@ -136,7 +136,7 @@ inline std::vector<Story> stories() {
   return all;
 }
 
-// Saves in flight, behind each other.
+// Saves pending, behind each other.
 inline std::vector<Story> async_stories() {
   const auto first = [](StoryJob& job) { job.save(10, 1); };
   const auto two = [](StoryJob& job) {

@@ -34,7 +34,7 @@ class Older : public testing::TestWithParam<const char*> {
   Older() : saved_(commit::default_ownership()) {
     set_log_sink([](LogLevel, std::string_view) {});
     commit::default_ownership().lock_stale_seconds = 0;
-    commit::default_ownership().settle_seconds = 0;
+    commit::default_ownership().overlap_seconds = 0;
     commit::default_ownership().heartbeat_seconds = 1e6;
   }
   ~Older() override {

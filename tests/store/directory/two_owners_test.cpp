@@ -43,7 +43,7 @@ class TwoOwners : public testing::TestWithParam<std::tuple<Play, OtherHost::Lock
   TwoOwners() : saved_(commit::default_ownership()) {
     set_log_sink([](LogLevel, std::string_view) {});
     auto& options = commit::default_ownership();
-    options.settle_seconds = 0;
+    options.overlap_seconds = 0;
     options.heartbeat_seconds = 1e6;
   }
   ~TwoOwners() override {

@@ -164,8 +164,9 @@ class NewHdf5 {
 
 }  // namespace
 
-Gathered gather_for_hdf5(const Job& job, const SeenState& state, const std::vector<Task>& tasks,
-                         const std::vector<DenseTensor>& dense, StringStore& mine) {
+Gathered gather_for_hdf5(const Job& job, const RefreshedState& state,
+                         const std::vector<Task>& tasks, const std::vector<DenseTensor>& dense,
+                         StringStore& mine) {
   struct Small {
     SmallTensor tensor;
     std::string task;
@@ -174,7 +175,7 @@ Gathered gather_for_hdf5(const Job& job, const SeenState& state, const std::vect
     RankHolding holding;
     Packed<Small> small;
   };
-  auto message = together(*job.group, [&] {
+  auto message = run_and_agree(*job.group, [&] {
     OfRank said{holding_of(job, state, dense), {}};
     for (const auto& task : tasks) {
       const auto& [key, tensor] = state.tensors()[task.tensor];
@@ -192,7 +193,7 @@ Gathered gather_for_hdf5(const Job& job, const SeenState& state, const std::vect
       reduce_to_root(*job.group, std::move(message),
                      [](std::string low, std::string high) { return std::move(low) + high; });
   Gathered gathered;
-  together(*job.group, [&] {
+  run_and_agree(*job.group, [&] {
     Holding holding;
     for (auto& said : unpack_each<OfRank>(all)) {
       holding.take_rank(std::move(said.holding));

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "layout/hdf5/holders.hpp"
-#include "model/seen_state.hpp"
+#include "model/refreshed_state.hpp"
 #include "session/save/save_steps.hpp"
 
 namespace cairn {
@@ -28,7 +28,7 @@ struct Gathered {
 };
 
 /// Collective. Each rank's own strings go to `mine` too.
-Gathered gather_for_hdf5(const Job&, const SeenState&, const std::vector<Task>&,
+Gathered gather_for_hdf5(const Job&, const RefreshedState&, const std::vector<Task>&,
                          const std::vector<DenseTensor>&, StringStore& mine);
 
 /// Collective. One data file; rank 0 and the writers of runs leave records.

@@ -36,7 +36,7 @@ HeldByTask held_by_task(const Job& job, const TensorsByKey& by_key,
 
 }  // namespace
 
-RankHolding holding_of(const Job& job, const SeenState& state,
+RankHolding holding_of(const Job& job, const RefreshedState& state,
                        const std::vector<DenseTensor>& dense) {
   TensorsByKey by_key;
   for (const auto& [key, tensor] : state.tensors()) by_key[key] = &tensor;

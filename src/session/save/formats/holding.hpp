@@ -7,7 +7,7 @@
 
 #include "base/wire.hpp"
 #include "layout/hdf5/holders.hpp"
-#include "model/seen_state.hpp"
+#include "model/refreshed_state.hpp"
 #include "session/save/save_steps.hpp"
 
 namespace cairn {
@@ -26,7 +26,7 @@ struct RankHolding {
   std::vector<Part> parts;
   std::vector<OnTask> tasks;  ///< the first has all that is not said of others
 };
-RankHolding holding_of(const Job&, const SeenState&, const std::vector<DenseTensor>&);
+RankHolding holding_of(const Job&, const RefreshedState&, const std::vector<DenseTensor>&);
 
 /// Collects the messages of all ranks.
 class Holding {

@@ -24,7 +24,7 @@ bool BundleSave::stores_dense(const CoveredTensor& tensor, std::size_t slices) c
   return !dtype_assembles_in_tensorflow(tensor.dtype) || slices > most_slices;
 }
 
-void BundleSave::settle(Job& job) const {
+void BundleSave::validate(Job& job) const {
   // What an MPI library writes is new, so that a hole in it tells what was lost.
   job.may_recycle = job.options.write.recycle && !writer_of(job).writes_together();
 }
@@ -37,12 +37,12 @@ std::string BundleSave::limits_policy(const Job& job) const {
              "they are.");
 }
 
-void BundleSave::choose_files(const Sharding& sharding, const SeenState& state,
+void BundleSave::choose_files(const Sharding& sharding, const RefreshedState& state,
                               std::vector<DenseTensor>& dense) const {
   choose_dense_files(sharding, state, dense);
 }
 
-void BundleSave::lay_out(const Job& job, const SeenState& state, Covered&& covered,
+void BundleSave::lay_out(const Job& job, const RefreshedState& state, Covered&& covered,
                          SavePlan& plan) const {
   std::vector<Task> frozen;
   if (freezes(job)) {
@@ -54,7 +54,7 @@ void BundleSave::lay_out(const Job& job, const SeenState& state, Covered&& cover
     frozen.assign(std::make_move_iterator(first), std::make_move_iterator(covered.tasks.end()));
     covered.tasks.erase(first, covered.tasks.end());
   }
-  plan.local = together(*job.group, [&] {
+  plan.local = run_and_agree(*job.group, [&] {
     plan.frozen = shard(job, state, frozen, plan.sharding);
     return shard(job, state, covered.tasks, plan.sharding);
   });
@@ -65,7 +65,7 @@ void BundleSave::lay_out(const Job& job, const SeenState& state, Covered&& cover
   plan.again = freezes(job) ? SavePlan::Again::told : SavePlan::Again::alone;
 }
 
-SaveFormat::Begun BundleSave::begin(const Job& job, const SeenState& state, Draft& draft,
+SaveFormat::Begun BundleSave::begin(const Job& job, const RefreshedState& state, Draft& draft,
                                     CheckpointMeta& meta, SavePlan&, FileLayout& layout) const {
   return {run_savers(job, state, draft, layout, meta)};
 }

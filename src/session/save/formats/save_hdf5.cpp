@@ -8,7 +8,7 @@
 namespace cairn {
 
 // Nothing is recycled: the file has holes.
-void Hdf5Save::settle(Job& job) const {
+void Hdf5Save::validate(Job& job) const {
   hdf5::require_available();
   if (job.options.hooks.savers.empty()) return;
   throw Error(Code::unsupported, "registered savers cannot take part in a save as HDF5",
@@ -20,12 +20,12 @@ std::string Hdf5Save::limits_policy(const Job&) const {
   return "is never called: a checkpoint as HDF5 is one file, which holds each tensor whole.";
 }
 
-void Hdf5Save::choose_files(const Sharding&, const SeenState&,
+void Hdf5Save::choose_files(const Sharding&, const RefreshedState&,
                             std::vector<DenseTensor>& all) const {
   for (auto& one : all) one.file = 0;
 }
 
-void Hdf5Save::lay_out(const Job& job, const SeenState& state, Covered&& covered,
+void Hdf5Save::lay_out(const Job& job, const RefreshedState& state, Covered&& covered,
                        SavePlan& plan) const {
   plan.gathered = gather_for_hdf5(job, state, covered.tasks, covered.dense, plan.local.strings);
   plan.dense = plan_dense(*job.group, std::move(covered.dense), job.options.write.chunk_bytes,
@@ -36,7 +36,7 @@ void Hdf5Save::lay_out(const Job& job, const SeenState& state, Covered&& covered
   plan.again = any_strings ? SavePlan::Again::never : SavePlan::Again::told;
 }
 
-SaveFormat::Begun Hdf5Save::begin(const Job& job, const SeenState&, Draft& draft,
+SaveFormat::Begun Hdf5Save::begin(const Job& job, const RefreshedState&, Draft& draft,
                                   CheckpointMeta& meta, SavePlan& plan, FileLayout&) const {
   Begun begun;
   begun.entries = make_hdf5(job, draft, meta, plan.gathered, plan.dense, begun.structure.emplace());

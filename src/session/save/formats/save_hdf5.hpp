@@ -8,12 +8,13 @@ namespace cairn {
 class Hdf5Save final : public SaveFormat {
  public:
   Format id() const override { return Format::hdf5; }
-  void settle(Job&) const override;
+  void validate(Job&) const override;
   std::string limits_policy(const Job&) const override;
   bool stores_dense(const CoveredTensor&, std::size_t) const override { return true; }
-  void choose_files(const Sharding&, const SeenState&, std::vector<DenseTensor>&) const override;
-  void lay_out(const Job&, const SeenState&, Covered&&, SavePlan&) const override;
-  Begun begin(const Job&, const SeenState&, Draft&, CheckpointMeta&, SavePlan&,
+  void choose_files(const Sharding&, const RefreshedState&,
+                    std::vector<DenseTensor>&) const override;
+  void lay_out(const Job&, const RefreshedState&, Covered&&, SavePlan&) const override;
+  Begun begin(const Job&, const RefreshedState&, Draft&, CheckpointMeta&, SavePlan&,
               FileLayout&) const override;
   JoinedEntries merge(Group&, std::vector<StoredTensor>, const SavePlan&,
                       SaveStatistics&) const override;

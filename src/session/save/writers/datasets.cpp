@@ -38,13 +38,13 @@ class DatasetRuns final : public RunsFile {
     Group& group = *job.group;
     // Each rank opens the file by itself, too: to sync it at the end, and because HDF5, where that
     // fails on one rank, may leave the others waiting.
-    together(group, [&] { file_ = job.files->open_write(path); });
-    datasets_ = together(
+    run_and_agree(group, [&] { file_ = job.files->open_write(path); });
+    datasets_ = run_and_agree(
         group, [&] { return group.dataset_files()->open(path, job.options.write.mpi_io.hints); });
   }
 
   // All ranks' runs of a tensor in one transfer, tensors in order.
-  void write(RunsInHand& hand, std::vector<StoredTensor>& entries, KeptError& error) override {
+  void write(RunsInHand& hand, std::vector<StoredTensor>& entries, DeferredError& error) override {
     std::map<int, std::vector<int>> tensors;  // of any rank; and the runs of this one
     for (auto t = hand.round->first_tensor; t <= hand.round->last_tensor; ++t) tensors[t];
     for (const auto& one : hand.runs) {
@@ -77,7 +77,7 @@ class DatasetRuns final : public RunsFile {
     }
   }
 
-  void close(KeptError& error) override {
+  void close(DeferredError& error) override {
     error.guard([&] { datasets_->flush(); });
     error.guard([&] { datasets_->close(); });
     error.guard([&] {
@@ -117,7 +117,7 @@ class DatasetRuns final : public RunsFile {
 
 // Rank 0. HDF5 cuts off the seal of the unfinished save, without which no recovery could complete
 // it.
-void put_back(io::FileSystem& files, const RunsPlace& place) {
+void put_back(io::FileSystem& files, const RunsTarget& place) {
   const auto file = files.open_write(place.path);
   for (const auto& [offset, bytes] : *place.made) {
     file->write_at(offset, std::as_bytes(std::span(bytes)));
@@ -136,8 +136,8 @@ std::string CollectiveDatasets::description(const ManagerOptions& options) const
   return cat("hdf5_collective, ", mpi_io_text(options.write.mpi_io));
 }
 
-void CollectiveDatasets::settle(Job& job) const {
-  together(*job.group, [&] {
+void CollectiveDatasets::validate(Job& job) const {
+  run_and_agree(*job.group, [&] {
     const auto& options = job.options;
     if (options.store.format != Format::hdf5) {
       throw Error(Code::invalid_argument, cat(name(), " cannot write bundles"),
@@ -156,15 +156,15 @@ void CollectiveDatasets::settle(Job& job) const {
 }
 
 std::unique_ptr<RunsFile> CollectiveDatasets::open_runs(const Job& job, const DensePlan& plan,
-                                                        const RunsPlace& place, int first_file,
-                                                        KeptError&) const {
+                                                        const RunsTarget& place, int first_file,
+                                                        DeferredError&) const {
   return std::make_unique<DatasetRuns>(job, plan, place.path, first_file);
 }
 
-void CollectiveDatasets::check_runs(const Job& job, const RunsPlace& place,
+void CollectiveDatasets::check_runs(const Job& job, const RunsTarget& place,
                                     const std::vector<StoredTensor>& entries) const {
   read_runs_back(job, place.path, entries);
-  together(*job.group, [&] {
+  run_and_agree(*job.group, [&] {
     if (job.root()) put_back(*job.files, place);
   });
 }

@@ -22,12 +22,12 @@ class CollectiveDatasets final : public DataWriter {
   bool serves(const Job&) const override;
   std::string name() const override { return "Writer::hdf5_collective"; }
   std::string description(const ManagerOptions&) const override;
-  void settle(Job&) const override;
+  void validate(Job&) const override;
   std::string why_blocking() const override { return "HDF5 writes all ranks' datasets together"; }
   bool writes_together() const override { return true; }
-  std::unique_ptr<RunsFile> open_runs(const Job&, const DensePlan&, const RunsPlace&,
-                                      int first_file, KeptError&) const override;
-  void check_runs(const Job&, const RunsPlace&, const std::vector<StoredTensor>&) const override;
+  std::unique_ptr<RunsFile> open_runs(const Job&, const DensePlan&, const RunsTarget&,
+                                      int first_file, DeferredError&) const override;
+  void check_runs(const Job&, const RunsTarget&, const std::vector<StoredTensor>&) const override;
 };
 
 }  // namespace cairn

@@ -32,7 +32,7 @@ class Forward {
       : job_(job), group_(*job.group), draft_(draft), out_(std::move(out)), one_file_(one_file) {}
 
   std::vector<StoredTensor> run() {
-    meet();
+    check_entry();
     if (job_.is_io_rank()) {
       error_.guard([&] { joined_ ? write_entries(*joined_, out_) : write_files(draft_, out_); });
       receive_all();
@@ -63,10 +63,10 @@ class Forward {
 
   // Collective. Io ranks hear what will come, and all memory is taken: once frames move, a rank
   // that threw would leave the others waiting for its messages, and errors are kept to the end.
-  void meet() {
+  void check_entry() {
     const auto me = job_.rank();
     std::vector<std::pair<int, std::string>> lists;
-    const auto list = together(group_, [&] { return pack_each(out_.entries); });
+    const auto list = run_and_agree(group_, [&] { return pack_each(out_.entries); });
     if (!job_.is_io_rank()) {
       group_.send(job_.io_rank_of(me), list);
     } else {
@@ -75,7 +75,7 @@ class Forward {
           lists.emplace_back(rank, group_.receive(rank));
       }
     }
-    together(group_, [&] {
+    run_and_agree(group_, [&] {
       const auto limit = job_.options.write.chunk_bytes;
       if (!job_.is_io_rank()) {
         stream_ = Frames(out_.entries, limit);
@@ -219,7 +219,7 @@ class Forward {
   Frames stream_;                         // of the others
   std::vector<std::uint32_t> checksums_;  // of the others: by entry
   std::vector<Buffer> buffers_;
-  KeptError error_;
+  DeferredError error_;
 };
 
 }  // namespace
@@ -251,12 +251,13 @@ DataWriter::Files ForwardedFiles::number(const Job& job, const std::vector<int>&
   return files;
 }
 
-std::vector<StoredTensor> ForwardedFiles::write_with_others(const Job& job, const SeenState& state,
+std::vector<StoredTensor> ForwardedFiles::write_with_others(const Job& job,
+                                                            const RefreshedState& state,
                                                             const LocalShards& local,
                                                             const FileLayout& layout,
                                                             const Draft& draft) const {
-  auto out = together(*job.group,
-                      [&] { return outgoing(state, local, layout.first_file, layout.one_file); });
+  auto out = run_and_agree(
+      *job.group, [&] { return outgoing(state, local, layout.first_file, layout.one_file); });
   return Forward(job, draft, std::move(out), layout.one_file).run();
 }
 

@@ -11,9 +11,9 @@ class ForwardedFiles final : public OwnFiles {
   bool serves(const Job&) const override;
   bool one_file(const Job&, const Sharding&) const override;
   Files number(const Job&, const std::vector<int>& shards, bool one_file) const override;
-  std::vector<StoredTensor> write_with_others(const Job&, const SeenState&, const LocalShards&,
+  std::vector<StoredTensor> write_with_others(const Job&, const RefreshedState&, const LocalShards&,
                                               const FileLayout&, const Draft&) const override;
-  std::vector<StoredTensor> write_alone(const Job&, const SeenState&, const LocalShards&,
+  std::vector<StoredTensor> write_alone(const Job&, const RefreshedState&, const LocalShards&,
                                         const FileLayout&, const Draft&) const override {
     return {};
   }

@@ -12,7 +12,7 @@ class OwnRuns final : public RunsFile {
   OwnRuns(const DensePlan& plan, int first_file, std::unique_ptr<io::File> file)
       : plan_(plan), first_file_(first_file), file_(std::move(file)) {}
 
-  void write(RunsInHand& hand, std::vector<StoredTensor>& entries, KeptError& error) override {
+  void write(RunsInHand& hand, std::vector<StoredTensor>& entries, DeferredError& error) override {
     for (const auto& one : hand.runs) {
       if (error) return;
       error.guard([&] {
@@ -22,7 +22,7 @@ class OwnRuns final : public RunsFile {
     }
   }
 
-  void close(KeptError& error) override {
+  void close(DeferredError& error) override {
     if (!file_) return;
     error.guard([&] {
       file_->sync();
@@ -42,7 +42,7 @@ bool OwnFiles::serves(const Job& job) const {
   return job.options.write.writer == Writer::posix && job.places.served_by.empty();
 }
 
-std::vector<StoredTensor> OwnFiles::write_alone(const Job&, const SeenState& state,
+std::vector<StoredTensor> OwnFiles::write_alone(const Job&, const RefreshedState& state,
                                                 const LocalShards& local, const FileLayout& layout,
                                                 const Draft& draft) const {
   auto out = outgoing(state, local, layout.first_file);
@@ -50,15 +50,15 @@ std::vector<StoredTensor> OwnFiles::write_alone(const Job&, const SeenState& sta
   return std::move(out.entries);
 }
 
-void OwnFiles::make_runs(const Job&, const DensePlan& plan, const RunsPlace& place, int first_file,
+void OwnFiles::make_runs(const Job&, const DensePlan& plan, const RunsTarget& place, int first_file,
                          const Draft& draft) const {
   if (!place.makes_it) return;
   make_dense_file(draft, plan, place.file, first_file)->close();
 }
 
 std::unique_ptr<RunsFile> OwnFiles::open_runs(const Job& job, const DensePlan& plan,
-                                              const RunsPlace& place, int first_file,
-                                              KeptError& error) const {
+                                              const RunsTarget& place, int first_file,
+                                              DeferredError& error) const {
   std::unique_ptr<io::File> file;
   if (place.has_runs) {
     error.guard([&] {

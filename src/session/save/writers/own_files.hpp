@@ -10,12 +10,12 @@ class OwnFiles : public DataWriter {
   std::string name() const override { return "Writer::posix"; }
   std::string why_blocking() const override { return ""; }
   std::string description(const ManagerOptions&) const override { return "posix"; }
-  std::vector<StoredTensor> write_alone(const Job&, const SeenState&, const LocalShards&,
+  std::vector<StoredTensor> write_alone(const Job&, const RefreshedState&, const LocalShards&,
                                         const FileLayout&, const Draft&) const override;
-  void make_runs(const Job&, const DensePlan&, const RunsPlace&, int first_file,
+  void make_runs(const Job&, const DensePlan&, const RunsTarget&, int first_file,
                  const Draft&) const override;
-  std::unique_ptr<RunsFile> open_runs(const Job&, const DensePlan&, const RunsPlace&,
-                                      int first_file, KeptError&) const override;
+  std::unique_ptr<RunsFile> open_runs(const Job&, const DensePlan&, const RunsTarget&,
+                                      int first_file, DeferredError&) const override;
 };
 
 }  // namespace cairn

@@ -84,7 +84,7 @@ void read_back(const Job& job, const io::Path& path, const std::vector<StoredTen
 
 void read_runs_back(const Job& job, const io::Path& path,
                     const std::vector<StoredTensor>& entries) {
-  together(*job.group, [&] {
+  run_and_agree(*job.group, [&] {
     std::vector<std::uint32_t> checksums;
     for (const auto& entry : entries) {
       for (const auto& slice : entry.slices) checksums.push_back(slice.crc32c);

@@ -62,18 +62,18 @@ void make_shared(const Job& job, const io::Path& path, std::int64_t bytes) {
 
 // Collective, when it is made, among those that give the same number. Null for -1.
 std::unique_ptr<SharedFile> open_shared(const Job& job, const io::Path& path, int number) {
-  return together(*job.group, [&] {
+  return run_and_agree(*job.group, [&] {
     return job.group->shared_files()->open(path, number, job.options.write.mpi_io.hints);
   });
 }
 
 class SharedRuns final : public RunsFile {
  public:
-  SharedRuns(const Job& job, const DensePlan& plan, const RunsPlace& place, int first_file)
+  SharedRuns(const Job& job, const DensePlan& plan, const RunsTarget& place, int first_file)
       : plan_(plan), first_file_(first_file), file_(open_shared(job, place.path, 0)) {}
 
   // All ranks take part in as many writes as the busiest has.
-  void write(RunsInHand& hand, std::vector<StoredTensor>& entries, KeptError& error) override {
+  void write(RunsInHand& hand, std::vector<StoredTensor>& entries, DeferredError& error) override {
     for (const auto& one : hand.runs) {
       const auto& run = plan_.run(one.first);
       const auto offset = plan_.offset_of(run);
@@ -91,7 +91,7 @@ class SharedRuns final : public RunsFile {
     }
   }
 
-  void close(KeptError& error) override {
+  void close(DeferredError& error) override {
     error.guard([&] { file_->sync(); });
     error.guard([&] { file_->close(); });
   }
@@ -113,9 +113,9 @@ std::string SharedByRanks::description(const ManagerOptions& options) const {
   return cat("mpi_io, ", mpi_io.files, " files, ", mpi_io_text(mpi_io));
 }
 
-void SharedByRanks::settle(Job& job) const {
+void SharedByRanks::validate(Job& job) const {
   Group& group = *job.group;
-  job.places.file_of = together(group, [&] {
+  job.places.file_of = run_and_agree(group, [&] {
     const auto& options = job.options;
     const auto* shared = group.shared_files();
     if (!shared) {
@@ -142,24 +142,25 @@ DataWriter::Files SharedByRanks::number(const Job& job, const std::vector<int>& 
   return files;
 }
 
-std::vector<StoredTensor> SharedByRanks::write_with_others(const Job& job, const SeenState& state,
+std::vector<StoredTensor> SharedByRanks::write_with_others(const Job& job,
+                                                           const RefreshedState& state,
                                                            const LocalShards& local,
                                                            const FileLayout& layout,
                                                            const Draft& draft) const {
   Group& group = *job.group;
-  auto range = together(group, [&] {
+  auto range = run_and_agree(group, [&] {
     return SharedRange(outgoing(state, local, layout.first_file, layout.one_file),
                        job.options.write.chunk_bytes, draft.not_finite());
   });
   const auto place = find_place(job, range, !local.shards.empty());
   const auto path = draft.path(layout.first_file);
-  together(group, [&] {
-    range.settle(place.begin);
+  run_and_agree(group, [&] {
+    range.set_begin(place.begin);
     if (place.makes_it) make_shared(job, path, place.end);
   });
   auto file = open_shared(job, path, place.number);
   // Once rounds have begun, a rank that threw would leave the others waiting: errors are kept.
-  KeptError error;
+  DeferredError error;
   if (file) {
     for (std::size_t round = 0; round < place.rounds; ++round) {
       SharedRange::Bytes frame;
@@ -173,25 +174,25 @@ std::vector<StoredTensor> SharedByRanks::write_with_others(const Job& job, const
   }
   // Also because the bytes of one rank may have been another's to sync.
   agree(group, error.first());
-  return together(group, [&] {
+  return run_and_agree(group, [&] {
     auto entries = range.take_entries();
     read_back(job, path, entries, range.checksums());
     return entries;
   });
 }
 
-void SharedByRanks::make_runs(const Job& job, const DensePlan&, const RunsPlace& place, int,
+void SharedByRanks::make_runs(const Job& job, const DensePlan&, const RunsTarget& place, int,
                               const Draft&) const {
   if (place.makes_it) make_shared(job, place.path, place.bytes);
 }
 
 std::unique_ptr<RunsFile> SharedByRanks::open_runs(const Job& job, const DensePlan& plan,
-                                                   const RunsPlace& place, int first_file,
-                                                   KeptError&) const {
+                                                   const RunsTarget& place, int first_file,
+                                                   DeferredError&) const {
   return std::make_unique<SharedRuns>(job, plan, place, first_file);
 }
 
-void SharedByRanks::check_runs(const Job& job, const RunsPlace& place,
+void SharedByRanks::check_runs(const Job& job, const RunsTarget& place,
                                const std::vector<StoredTensor>& entries) const {
   read_runs_back(job, place.path, entries);
 }

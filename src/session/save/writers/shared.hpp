@@ -13,20 +13,20 @@ class SharedByRanks final : public DataWriter {
   bool serves(const Job&) const override;
   std::string name() const override { return "Writer::mpi_io"; }
   std::string description(const ManagerOptions&) const override;
-  void settle(Job&) const override;
+  void validate(Job&) const override;
   std::string why_blocking() const override {
     return "ranks share files, which they write together";
   }
   bool writes_together() const override { return true; }
   bool one_file(const Job&, const Sharding&) const override { return true; }
   Files number(const Job&, const std::vector<int>& shards, bool one_file) const override;
-  std::vector<StoredTensor> write_with_others(const Job&, const SeenState&, const LocalShards&,
+  std::vector<StoredTensor> write_with_others(const Job&, const RefreshedState&, const LocalShards&,
                                               const FileLayout&, const Draft&) const override;
-  void make_runs(const Job&, const DensePlan&, const RunsPlace&, int first_file,
+  void make_runs(const Job&, const DensePlan&, const RunsTarget&, int first_file,
                  const Draft&) const override;
-  std::unique_ptr<RunsFile> open_runs(const Job&, const DensePlan&, const RunsPlace&,
-                                      int first_file, KeptError&) const override;
-  void check_runs(const Job&, const RunsPlace&, const std::vector<StoredTensor>&) const override;
+  std::unique_ptr<RunsFile> open_runs(const Job&, const DensePlan&, const RunsTarget&,
+                                      int first_file, DeferredError&) const override;
+  void check_runs(const Job&, const RunsTarget&, const std::vector<StoredTensor>&) const override;
 };
 
 }  // namespace cairn

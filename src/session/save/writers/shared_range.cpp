@@ -53,7 +53,7 @@ void SharedRange::append(Part part, std::int64_t limit) {
   frames_.back().bytes = end - frames_.back().begin;
 }
 
-void SharedRange::settle(std::int64_t begin) {
+void SharedRange::set_begin(std::int64_t begin) {
   begin_ = begin;
   for (auto& entry : out_.entries) move_by(begin, entry.slices.front());
   // Not initialised: what is never used is never touched.

@@ -20,7 +20,7 @@ class SharedRange {
   std::int64_t bytes() const { return bytes_; }
   std::size_t frames() const { return frames_.size(); }
   /// Takes the buffer, and moves the range to its place in the file.
-  void settle(std::int64_t begin);
+  void set_begin(std::int64_t begin);
 
   struct Bytes {
     std::int64_t offset = 0;
@@ -59,7 +59,7 @@ class SharedRange {
   std::unique_ptr<std::byte[]> buffer_;
   std::vector<std::uint32_t> checksums_;
   NotFiniteKeys* not_finite_;
-  std::vector<FiniteLook> looks_;  // by entry; none where numbers are not looked at
+  std::vector<FiniteCheck> looks_;  // by entry; none where numbers are not looked at
 };
 
 }  // namespace cairn

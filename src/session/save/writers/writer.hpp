@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "group/collectives.hpp"
-#include "model/seen_state.hpp"
+#include "model/refreshed_state.hpp"
 #include "session/job/job.hpp"
 #include "session/save/dense.hpp"
 #include "session/save/save_steps.hpp"
@@ -16,7 +16,7 @@
 namespace cairn {
 
 /// A data file of dense tensors, as one rank sees it.
-struct RunsPlace {
+struct RunsTarget {
   int file = 0;  ///< among those of dense tensors
   io::Path path;
   std::int64_t bytes = 0;
@@ -44,9 +44,9 @@ class RunsFile {
  public:
   virtual ~RunsFile() = default;
   /// Checksums the runs of this rank, writes them, and adds them to the entries.
-  virtual void write(RunsInHand&, std::vector<StoredTensor>& entries, KeptError&) = 0;
+  virtual void write(RunsInHand&, std::vector<StoredTensor>& entries, DeferredError&) = 0;
   /// Durable, then closed.
-  virtual void close(KeptError&) = 0;
+  virtual void close(DeferredError&) = 0;
 };
 
 /// Has no state: all members are const.
@@ -63,7 +63,7 @@ class DataWriter {
   virtual std::string name() const = 0;
   /// Collective. Throws invalid_argument or unsupported for what format, options and group do not
   /// allow. Not called for a job that only reads.
-  virtual void settle(Job&) const {}
+  virtual void validate(Job&) const {}
 
   // -- of a save ---------------------------------------------------------------------------------
   /// Why an asynchronous save blocks with it; "" for a writer whose files the background writes: a
@@ -86,26 +86,27 @@ class DataWriter {
 
   /// Shards become bytes in data files, synced, in the temp directory; entries come back. A writer
   /// does it in one of two ways: collectively, called if any rank has a shard, or locally.
-  virtual std::vector<StoredTensor> write_with_others(const Job&, const SeenState&,
+  virtual std::vector<StoredTensor> write_with_others(const Job&, const RefreshedState&,
                                                       const LocalShards&, const FileLayout&,
                                                       const Draft&) const {
     return {};
   }
-  virtual std::vector<StoredTensor> write_alone(const Job&, const SeenState&, const LocalShards&,
-                                                const FileLayout&, const Draft&) const {
+  virtual std::vector<StoredTensor> write_alone(const Job&, const RefreshedState&,
+                                                const LocalShards&, const FileLayout&,
+                                                const Draft&) const {
     return {};
   }
 
   /// Local, before any rank opens one. Makes the file of dense tensors if this rank is to, and the
   /// writer makes it so early.
-  virtual void make_runs(const Job&, const DensePlan&, const RunsPlace&, int /*first_file*/,
+  virtual void make_runs(const Job&, const DensePlan&, const RunsTarget&, int /*first_file*/,
                          const Draft&) const {}
   /// Collective where ranks write together. Never null.
-  virtual std::unique_ptr<RunsFile> open_runs(const Job&, const DensePlan&, const RunsPlace&,
-                                              int first_file, KeptError&) const = 0;
+  virtual std::unique_ptr<RunsFile> open_runs(const Job&, const DensePlan&, const RunsTarget&,
+                                              int first_file, DeferredError&) const = 0;
   /// Collective where ranks write together, when all have closed the file. Throws what is wrong
   /// with these runs of this rank, and leaves what the format has put there as it was.
-  virtual void check_runs(const Job&, const RunsPlace&, const std::vector<StoredTensor>&) const {}
+  virtual void check_runs(const Job&, const RunsTarget&, const std::vector<StoredTensor>&) const {}
 };
 
 /// The one that serves the job.

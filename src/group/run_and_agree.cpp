@@ -1,0 +1,26 @@
+#include "cairn/group.hpp"
+
+#include "group/call_group.hpp"
+#include "group/collectives.hpp"
+
+namespace cairn::detail {
+
+void agree_on(const std::shared_ptr<Group>& group, const std::exception_ptr& mine) {
+  if (!group) throw Error(Code::invalid_argument, "the group of together is null");
+  const auto calls = CallGroup::of(group);
+  collective_call(*calls, "together", [&] {
+    std::optional<Error> error;
+    if (mine) {
+      try {
+        std::rethrow_exception(mine);
+      } catch (...) {
+        error = application_error("");
+      }
+    }
+    std::int64_t failed = error.has_value();
+    calls->check_entry({&failed, 1});
+    if (failed > 0) agree(*calls, error);
+  });
+}
+
+}  // namespace cairn::detail

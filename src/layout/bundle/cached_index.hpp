@@ -1,0 +1,73 @@
+#pragma once
+/// An index that serves several saves, between which little but checksums changes. No I/O.
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "layout/bundle/index.hpp"
+
+namespace cairn::bundle {
+
+/// Bytes in a data file.
+struct Extent {
+  std::int32_t file = 0;
+  std::int64_t offset = 0, size = 0;
+};
+
+class CachedIndex {
+ public:
+  /// `pieces`: the places of all bytes that the entries refer to, in any order. Nothing where the
+  /// bytes of an entry are not made of whole pieces, or where a piece is not of exactly one entry.
+  static std::optional<CachedIndex> of(std::vector<IndexEntry> entries,
+                                       const std::vector<Extent>& pieces);
+
+  /// Checksums of all pieces from now on, in the order in which these were given.
+  void put(std::vector<std::uint32_t> crc32c);
+  std::size_t pieces() const { return pieces_; }
+
+  /// The bytes of EncodedIndex of these and of `more`, plain entries of other keys. As long as
+  /// nothing of `more` changes its length, they are those of the last time with new checksums.
+  const std::string& write(int num_files, std::vector<IndexEntry> more);
+
+ private:
+  struct Part {
+    std::uint32_t piece;
+    std::int64_t size;
+  };
+  // Where one is.
+  struct Checksum {
+    std::uint32_t entry;
+    bool of_slice;             // in IndexEntry::slices, else in its value
+    std::size_t at;            // there
+    std::uint32_t first_part;  // in parts_
+    std::uint32_t parts;
+    std::size_t in_text = 0;
+  };
+  // What was written last.
+  struct Text {
+    std::string bytes;
+    int num_files = 0;
+    std::vector<IndexEntry> more;
+    std::vector<std::size_t> values_of_more;  // where their values are
+    std::size_t block_bytes = 0;              // of the only data block
+  };
+
+  bool add(std::uint32_t entry, bool of_slice, std::string_view text, std::string_view value,
+           const std::vector<Extent>& pieces, const std::vector<std::uint32_t>& ascending);
+  std::uint32_t masked(const Checksum&) const;
+  void write_anew(int num_files, std::vector<IndexEntry> more);
+  bool find_in(Text&);  // where everything is
+
+  std::vector<IndexEntry> entries_;  // ascending; checksums may be older ones
+  std::vector<Checksum> checksums_;
+  std::vector<Part> parts_;
+  std::size_t pieces_ = 0;
+  std::vector<std::uint32_t> crc32c_;  // of the pieces
+  std::optional<Text> text_;           // nothing: it cannot serve again
+  std::string once_;                   // then
+};
+
+}  // namespace cairn::bundle

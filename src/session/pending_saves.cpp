@@ -1,0 +1,242 @@
+#include "session/pending_saves.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "group/collectives.hpp"
+#include "session/save/writers/writer.hpp"
+
+namespace cairn {
+
+std::int64_t SaveHandle::step() const { return shared_->step; }
+SaveStage SaveHandle::stage() const { return shared_->stage; }
+void SaveHandle::wait_written() const {
+  if (!shared_->rank_is_done && ::getpid() != shared_->process) {
+    throw Error(Code::invalid_argument, cat("a forked process waits for the save of step ", step()),
+                "what writes it belongs to the process that was forked", "Wait there only.");
+  }
+  shared_->rank_is_done.wait(false);
+  if (const auto failed = error()) throw Error(*failed);
+}
+std::optional<Error> SaveHandle::error() const {
+  const MutexLock guard(shared_->mutex);
+  return shared_->error;
+}
+std::string SaveHandle::prefix() const {
+  const MutexLock guard(shared_->mutex);
+  return shared_->prefix;
+}
+std::string SaveHandle::blocked_because() const {
+  const MutexLock guard(shared_->mutex);
+  return shared_->blocked_because;
+}
+
+SaveHandle done_handle(std::int64_t step, std::string prefix, SaveStage stage,
+                       std::string because) {
+  auto shared = std::make_shared<SaveHandle::Shared>(step);
+  const MutexLock guard(shared->mutex);
+  shared->prefix = std::move(prefix);
+  shared->blocked_because = std::move(because);
+  shared->stage = stage;
+  shared->end_of_writing();
+  return SaveHandle(std::move(shared));
+}
+
+void become_idle(const PendingSave& pending) {
+  const auto handle = pending.handle;
+  handle->end_of_writing();
+  handle->idle = true;
+  handle->idle.notify_all();
+}
+
+PendingSaves::PendingSaves(const Job& job)
+    : job_(job), pool_(job.options.async.memory ? job.options.async.memory : page_memory()) {}
+
+PendingSaves::~PendingSaves() { drain(); }
+
+bool PendingSaves::has(std::int64_t step) const {
+  return std::any_of(pending_saves_.begin(), pending_saves_.end(),
+                     [&](const auto& pending) { return pending->asked.step == step; });
+}
+
+bool PendingSaves::is_alone(const Draft* draft) const {
+  if (!draft) return pending_saves_.size() <= 1;
+  return std::all_of(pending_saves_.begin(), pending_saves_.end(), [&](const auto& pending) {
+    return pending->prepared && pending->prepared->draft.uuid() == draft->uuid();
+  });
+}
+
+bool PendingSaves::any_takes_waiting(std::int64_t but_step) const {
+  return std::any_of(pending_saves_.begin(), pending_saves_.end(), [&](const auto& pending) {
+    if (pending->asked.step == but_step || pending->result.merged) return false;
+    if (pending->id)
+      return pending->id->files.recycled_bytes >= 0 && pending->id->files.left_step < 0;
+    return pending->prepared->draft.takes_waiting();
+  });
+}
+
+std::vector<std::int64_t> PendingSaves::steps_but(std::int64_t step) const {
+  std::vector<std::int64_t> steps;
+  for (const auto& pending : pending_saves_) {
+    if (pending->asked.step != step) steps.push_back(pending->asked.step);
+  }
+  return steps;
+}
+
+std::optional<Error> PendingSaves::take_earlier_failure() {
+  if (auto failed = std::exchange(earlier_failure_, std::nullopt)) return std::move(failed->second);
+  return std::nullopt;
+}
+
+void PendingSaves::throw_earlier_failure() {
+  const auto error = take_earlier_failure();
+  throws_earlier_ = error.has_value();
+  if (error) throw Error(*error);
+}
+
+// Checkpoints under names of their own have no steps that the application knows.
+void PendingSaves::throw_earlier_failure_instead_of(std::int64_t step) {
+  if (!earlier_failure_) return throw_earlier_failure();
+  const auto before = earlier_failure_->first;
+  const auto& error = earlier_failure_->second;
+  const auto unsaved =
+      !job_.naming.numbered || step < 0 ? std::string("nothing was saved: an earlier save")
+      : before == step ? cat("step ", step, " was not saved: an earlier save of it")
+                       : cat("step ", step, " was not saved: the save of step ", before);
+  earlier_failure_->second =
+      Error(error.code(), cat(unsaved, " failed: ", error.problem()), error.reason(),
+            error.way_out().empty() ? "Save this one again."
+                                    : cat(error.way_out(), " Then save this one again."))
+          .at(error.path())
+          .of_tensor(error.tensor())
+          .on_rank(error.rank());
+  throw_earlier_failure();
+}
+
+void PendingSaves::wait_until_idle() const {
+  for (const auto& pending : pending_saves_) pending->handle->idle.wait(false);
+}
+
+std::unique_ptr<PendingSave> PendingSaves::make(std::int64_t step, bool background,
+                                                const SaveCall& call) {
+  std::unique_ptr<PendingSave> pending;
+  if (completed_.empty()) {
+    pending = std::make_unique<PendingSave>();
+    pending_saves_.reserve(2);
+    completed_.reserve(3);
+  } else {
+    pending = std::move(completed_.back());
+    completed_.pop_back();
+    pending->id.reset();
+    pending->copy.memory = {};
+    pending->copy.held = {};
+    pending->result.merged = pending->cancelled = false;
+    pending->result.index.reset();
+    pending->failure = nullptr;
+  }
+  if (!pending->handle || pending->handle.use_count() > 1) {
+    pending->handle = std::make_shared<SaveHandle::Shared>(step);
+  } else {
+    auto& shared = *pending->handle;
+    const MutexLock guard(shared.mutex);
+    shared.step = step;
+    shared.stage = SaveStage::captured;
+    shared.rank_is_done = false;
+    shared.error.reset();
+    shared.prefix.clear();
+  }
+  pending->slot = !empty() && first().slot == 0;
+  pending->asked.step = step;
+  pending->asked.background = background;
+  pending->asked.is_flush = pending->asked.pins = false;
+  pending->asked.metric.reset();
+  pending->asked.descriptions.reset();
+  pending->asked.at = call.at;
+  pending->result.notes = {};
+  pending->figures = {};
+  pending->figures.step = step;
+  pending->figures.asynchronous = background;
+  pending->figures.blocking_because = call.why_blocking;
+  pending->figures.seconds.wait = std::chrono::duration<double>(call.way - call.at).count();
+  return pending;
+}
+
+void PendingSaves::add(std::unique_ptr<PendingSave> pending) {
+  pending_saves_.push_back(std::move(pending));
+}
+
+void PendingSaves::retire(std::unique_ptr<PendingSave> pending) {
+  pending->copy.held = {};
+  pending->plan.reset();
+  pending->prepared.reset();
+  pending->result.replaced.reset();
+  pending->result.data_files.clear();
+  pending->copy.runs.clear();
+  pending->copy.sent.clear();
+  pending->result.entries.clear();
+  pending->result.joined = {};
+  pending->result.frozen = {};
+  completed_.push_back(std::move(pending));
+}
+
+void PendingSaves::retire_first() {
+  retire(std::move(pending_saves_.front()));
+  pending_saves_.erase(pending_saves_.begin());
+}
+
+void PendingSaves::retire_last() {
+  retire(std::move(pending_saves_.back()));
+  pending_saves_.pop_back();
+}
+
+// The memory that slices ask for. A state without such slices takes what there is.
+void PendingSaves::choose_memory(const RefreshedState& state) {
+  for (const auto& [key, tensor] : state.tensors()) {
+    for (const auto& slice : tensor.slices) {
+      if (auto memory = slice.memory->staging()) return pool_.take_from(std::move(memory));
+    }
+  }
+  if (!pool_.intact()) pool_.take_from(page_memory());
+}
+
+std::string PendingSaves::reserve(PendingSave& pending, const RefreshedState& state) {
+  Group& group = *job_.group;
+  auto& plan = *pending.plan;
+  std::int64_t lacking = 0;
+  run_and_agree(group, [&] {
+    const auto out = outgoing(state, plan.local, plan.layout.first_file, plan.layout.one_file);
+    plan.capture = CaptureForm(state, out, plan.dense.bytes > 0 ? capture_bytes(plan.dense) : 0);
+  });
+  plan.capture.check_entry(job_);
+  run_and_agree(group, [&] {
+    const auto bytes = plan.capture.layout().bytes;
+    if (!job_.options.async.memory) choose_memory(state);
+    auto most = job_.options.async.pool_bytes;
+    if (bytes > pool_.bytes() && most == 0) {
+      const auto ranks = std::count(job_.places.node_of.begin(), job_.places.node_of.end(),
+                                    job_.places.node_of[static_cast<std::size_t>(job_.rank())]);
+      // A rank that others serve needs next to nothing, and its share is theirs.
+      most = (io::available_memory() + pool_.bytes()) / 2 / ranks * plan.capture.ranks();
+    }
+    if (most > 0 && bytes > most) {
+      lacking = bytes;
+    } else {
+      pending.copy.memory = pool_.reserve(bytes);
+      pending.copy.held = pool_.hold();
+      if (bytes > 0 && pending.copy.memory.empty()) lacking = bytes;
+    }
+  });
+  lacking = all_reduce(group, lacking, Group::Op::max);
+  if (lacking > 0) {
+    return cat("a rank's copy of ", bytes_text(static_cast<double>(lacking)),
+               " does not fit its memory");
+  }
+  return "";
+}
+
+void PendingSaves::reserve_again(PendingSave& pending) {
+  pending.copy.memory = pool_.reserve(pending.plan->capture.layout().bytes);
+  pending.copy.held = pool_.hold();
+}
+
+}  // namespace cairn

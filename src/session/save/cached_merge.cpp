@@ -1,0 +1,104 @@
+#include "session/save/cached_merge.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/wire.hpp"
+#include "cairn/error.hpp"
+
+namespace cairn {
+namespace {
+
+std::string joined(std::string low, const std::string& high) {
+  low += high;
+  return low;
+}
+
+std::string checksums_of(const std::vector<StoredTensor>& entries) {
+  std::size_t slices = 0;
+  for (const auto& entry : entries) slices += entry.slices.size();
+  std::string bytes(slices * sizeof(std::uint32_t), '\0');
+  auto* at = bytes.data();
+  for (const auto& entry : entries) {
+    for (const auto& slice : entry.slices) {
+      std::memcpy(at, &slice.crc32c, sizeof slice.crc32c);
+      at += sizeof slice.crc32c;
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
+void CachedMerge::forget() {
+  is_there_ = false;
+  mine_.clear();
+  index_.reset();
+}
+
+// Takes the checksums over, and then all that there is of an entry must be the same.
+bool CachedMerge::fits(const std::vector<StoredTensor>& mine) {
+  if (!is_there_ || mine.size() != mine_.size()) return false;
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    const auto& now = mine[i].slices;
+    auto& kept = mine_[i].slices;
+    if (now.size() != kept.size()) return false;
+    for (std::size_t s = 0; s < now.size(); ++s) kept[s].crc32c = now[s].crc32c;
+    if (!(mine[i] == mine_[i])) return false;
+  }
+  return true;
+}
+
+bool CachedMerge::put(const std::string& checksums) {
+  std::vector<std::uint32_t> all(checksums.size() / sizeof(std::uint32_t));
+  if (!index_ || all.size() != index_->pieces()) return false;
+  std::memcpy(all.data(), checksums.data(), checksums.size());
+  // The last save may still be read from it.
+  if (index_.use_count() > 1) index_ = std::make_shared<bundle::CachedIndex>(*index_);
+  index_->put(std::move(all));
+  return true;
+}
+
+bool CachedMerge::misses(Group& group, const std::vector<StoredTensor>& mine,
+                         std::shared_ptr<bundle::CachedIndex>& index) {
+  bool fit = false;
+  std::string checksums;
+  DeferredError error;  // a miss: the long way meets it again
+  error.guard([&] {
+    fit = fits(mine);
+    if (fit) checksums = checksums_of(mine);
+  });
+  checksums = reduce_to_root(group, std::move(checksums), joined);
+  if (group.rank() == 0) {
+    error.guard([&] {
+      fit = fit && put(checksums);
+      if (fit) index = index_;
+    });
+  }
+  return error || !fit;
+}
+
+void CachedMerge::keep(Group& group, std::vector<StoredTensor> mine,
+                       const std::vector<bundle::IndexEntry>& all) {
+  DeferredError error;  // without what is kept the next merge is a long one
+  Packed<bundle::Extent> places;
+  error.guard([&] {
+    for (const auto& entry : mine) {
+      for (const auto& slice : entry.slices)
+        places.add({slice.file, slice.offset, slice.stored_bytes});
+    }
+  });
+  const auto message = reduce_to_root(group, error ? "" : std::move(places.bytes), joined);
+  if (group.rank() == 0) {
+    error.guard([&] {
+      auto index = bundle::CachedIndex::of(all, unpack_all<bundle::Extent>(message));
+      if (index) index_ = std::make_shared<bundle::CachedIndex>(*std::move(index));
+    });
+  }
+  if (error || (group.rank() == 0 && !index_)) return;
+  mine_ = std::move(mine);
+  is_there_ = true;
+}
+
+}  // namespace cairn
