@@ -1,10 +1,13 @@
 #include "exchange/coverage.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/text.hpp"
+#include "base/wire.hpp"
 #include "cairn/error.hpp"
 #include "exchange/box_check.hpp"
+#include "exchange/messages.hpp"
 
 namespace cairn {
 namespace {
@@ -61,8 +64,8 @@ std::vector<HeldSlice> join_holders(std::vector<GivenSlice> given,
 /// Checks the declarations of one key, which come ascending by rank.
 class TensorCheck {
  public:
-  explicit TensorCheck(std::vector<Declaration*> declarations)
-      : declarations_(std::move(declarations)), first_(*declarations_.front()) {}
+  explicit TensorCheck(std::vector<Declaration>& declarations)
+      : declarations_(declarations), first_(declarations.front()) {}
 
   CoveredTensor run() {
     agree();
@@ -102,28 +105,28 @@ class TensorCheck {
   }
 
   std::int64_t string_bytes() const {
-    for (const auto* declaration : declarations_) {
-      if (!declaration->boxes.empty()) return declaration->string_bytes;
+    for (const auto& declaration : declarations_) {
+      if (!declaration.boxes.empty()) return declaration.string_bytes;
     }
     return 0;
   }
 
   void agree() const {
-    for (const auto* other : declarations_) {
-      if (other->dtype == first_.dtype && other->shape == first_.shape) continue;
-      const bool dtype = other->dtype != first_.dtype;
-      const bool shape = other->shape != first_.shape;
+    for (const auto& other : declarations_) {
+      if (other.dtype == first_.dtype && other.shape == first_.shape) continue;
+      const bool dtype = other.dtype != first_.dtype;
+      const bool shape = other.shape != first_.shape;
       fail(Code::disagreement,
            cat("tensor '", first_.key, "' has differing ",
                dtype && shape ? "dtypes and shapes"
                : dtype        ? "dtypes"
                               : "shapes",
                ": ", dtype_name(first_.dtype), " ", shape_text(first_.shape), " on rank ",
-               first_.rank, ", ", dtype_name(other->dtype), " ", shape_text(other->shape),
-               " on rank ", other->rank),
+               first_.rank, ", ", dtype_name(other.dtype), " ", shape_text(other.shape),
+               " on rank ", other.rank),
            "a tensor has one dtype and one global shape in the whole job",
            cat("The shape to give is that of the whole tensor, not of a rank's slice.",
-               shape && !dtype && differs_in_rows(first_.shape, other->shape)
+               shape && !dtype && differs_in_rows(first_.shape, other.shape)
                    ? " Rows whose number differs from rank to rank are given with cairn::ragged, "
                      "what is each rank's own with cairn::rank_private."
                    : ""));
@@ -132,33 +135,33 @@ class TensorCheck {
 
   Storage agree_on_storage() const {
     const Declaration* said = nullptr;
-    for (const auto* one : declarations_) {
-      if (one->storage == Storage::automatic) continue;
-      if (said && said->storage != one->storage) {
+    for (const auto& one : declarations_) {
+      if (one.storage == Storage::automatic) continue;
+      if (said && said->storage != one.storage) {
         fail(Code::disagreement,
              cat("tensor '", first_.key, "' is to be stored in two ways: ranks ", said->rank,
-                 " and ", one->rank, " disagree on its Storage"),
+                 " and ", one.rank, " disagree on its Storage"),
              "it is stored either sliced or dense", "Say the same on all ranks that hold it.");
       }
-      said = one;
+      said = &one;
     }
     return said ? said->storage : Storage::automatic;
   }
 
   std::vector<GivenSlice> collect() {
     std::size_t total = 0;
-    for (const auto* declaration : declarations_) total += declaration->boxes.size();
+    for (const auto& declaration : declarations_) total += declaration.boxes.size();
     std::vector<GivenSlice> given;
     given.reserve(total);
     const Box whole = Box::whole(first_.shape);
     int number = 0, rank = first_.rank;
-    for (auto* declaration : declarations_) {
+    for (auto& declaration : declarations_) {
       // A rank that speaks twice of one tensor goes on counting its boxes.
-      if (declaration->rank != rank) number = 0;
-      rank = declaration->rank;
-      const auto held = declaration->boxes.size() - declaration->fills;
-      for (std::size_t i = 0; i < declaration->boxes.size(); ++i) {
-        auto& box = declaration->boxes[i];
+      if (declaration.rank != rank) number = 0;
+      rank = declaration.rank;
+      const auto held = declaration.boxes.size() - declaration.fills;
+      for (std::size_t i = 0; i < declaration.boxes.size(); ++i) {
+        auto& box = declaration.boxes[i];
         if (!lies_inside(box, first_.shape)) {
           fail(Code::coverage,
                cat(name(), any_box_text(box), " of rank ", rank, " ", verb("is", "are"),
@@ -241,7 +244,7 @@ class TensorCheck {
          "an element that two slices hold would be stored twice", disjoint_advice);
   }
 
-  std::vector<Declaration*> declarations_;
+  std::vector<Declaration>& declarations_;
   const Declaration& first_;
   std::int64_t count_ = 0;
 };
@@ -267,21 +270,50 @@ std::optional<std::vector<HeldSlice>> check_region(const Box& region,
 }
 
 std::vector<CoveredTensor> check_coverage(std::vector<Declaration> declarations) {
-  std::vector<Declaration*> order;
-  order.reserve(declarations.size());
-  for (auto& declaration : declarations) order.push_back(&declaration);
-  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
-    const auto by_key = a->key.compare(b->key);
-    return by_key != 0 ? by_key < 0 : a->rank < b->rank;
-  });
-  std::vector<CoveredTensor> tensors;
-  for (auto from = order.begin(); from != order.end();) {
-    const auto to = std::find_if(from, order.end(),
-                                 [&](const auto* other) { return other->key != (*from)->key; });
-    tensors.push_back(TensorCheck({from, to}).run());
-    from = to;
+  PackedDeclarations all;
+  std::vector<std::string> packed;
+  packed.reserve(declarations.size());
+  for (const auto& one : declarations) {
+    packed.push_back(PackedDeclarations::pack_one(one));
+    all.add(one.rank, packed.back());
   }
-  return tensors;
+  return all.check();
+}
+
+std::string PackedDeclarations::pack_one(const Declaration& one) { return pack(one); }
+
+void PackedDeclarations::add(int rank, std::string_view packed) {
+  all_.push_back({WireReader(packed).get<std::string_view>(), packed, rank});
+}
+
+std::vector<CoveredTensor> PackedDeclarations::check(std::vector<std::uint32_t>* tensor_of) const {
+  std::vector<std::uint32_t> order(all_.size());
+  std::iota(order.begin(), order.end(), std::uint32_t{0});
+  std::sort(order.begin(), order.end(), [&](auto i, auto j) {
+    const auto &a = all_[i], &b = all_[j];
+    const auto by_key = a.key.compare(b.key);
+    if (by_key != 0) return by_key < 0;
+    return a.rank != b.rank ? a.rank < b.rank : i < j;
+  });
+  std::vector<std::uint32_t> tensors(all_.size());
+  std::uint32_t keys = 0;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    keys += i == 0 || all_[order[i]].key != all_[order[i - 1]].key;
+    tensors[order[i]] = keys - 1;
+  }
+  std::vector<CoveredTensor> covered;
+  covered.reserve(keys);
+  std::vector<Declaration> of_key;
+  for (std::size_t i = 0; i < order.size();) {
+    of_key.clear();
+    for (const auto tensor = tensors[order[i]]; i < order.size() && tensors[order[i]] == tensor;
+         ++i) {
+      of_key.push_back(unpack<Declaration>(all_[order[i]].packed));
+    }
+    covered.push_back(TensorCheck(of_key).run());
+  }
+  if (tensor_of) *tensor_of = std::move(tensors);
+  return covered;
 }
 
 }  // namespace cairn

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -61,6 +62,28 @@ struct CoveredTensor {
 /// held by the lowest rank that declares it, as its box 0 or, if it gave no box, -1. A string
 /// tensor has one slice, the whole of it.
 std::vector<CoveredTensor> check_coverage(std::vector<Declaration> declarations);
+
+/// Declarations as they travel: all of them, not packed, take several times the memory. They are
+/// checked as by check_coverage, those of one key at a time.
+class PackedDeclarations {
+ public:
+  /// As add() takes it. The key comes first.
+  static std::string pack_one(const Declaration&);
+
+  void expect(std::size_t declarations) { all_.reserve(declarations); }
+  /// By this rank; those of higher ranks follow. The bytes outlive this.
+  void add(int rank, std::string_view packed);
+  /// Throws what check_coverage throws. `tensor_of`: of each that was added, which of these it is
+  /// of.
+  std::vector<CoveredTensor> check(std::vector<std::uint32_t>* tensor_of = nullptr) const;
+
+ private:
+  struct One {
+    std::string_view key, packed;
+    int rank;
+  };
+  std::vector<One> all_;
+};
 
 /// A box as one rank gave it.
 struct GivenSlice {

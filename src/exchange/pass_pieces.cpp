@@ -52,11 +52,11 @@ std::int64_t sum_of(std::span<const plan::Passed> pieces) {
 
 // Calls with the pieces of each message.
 template <class Take>
-void each_message(const std::vector<plan::Passed>& pieces, const Take& take) {
+void each_message(std::span<const plan::Passed> pieces, const Take& take) {
   for (std::size_t first = 0, end = 0; first < pieces.size(); first = end) {
     end = first + 1;
     while (end < pieces.size() && pieces[end].joins) ++end;
-    take(std::span(pieces).subspan(first, end - first));
+    take(pieces.subspan(first, end - first));
   }
 }
 
@@ -166,8 +166,8 @@ void PiecePasser::expect(Load& load, std::span<const plan::Passed> message) {
   load.in += static_cast<std::int64_t>(bytes);
 }
 
-void PiecePasser::add(Load& load, const std::vector<plan::Passed>& sends,
-                      const std::vector<plan::Passed>& receives) {
+void PiecePasser::add(Load& load, std::span<const plan::Passed> sends,
+                      std::span<const plan::Passed> receives) {
   each_message(sends, [&](std::span<const plan::Passed> message) { pack(load, message); });
   each_message(receives, [&](std::span<const plan::Passed> message) { expect(load, message); });
 }
@@ -182,8 +182,8 @@ void PiecePasser::place(Load& load) {
   }
 }
 
-void PiecePasser::pass(const std::vector<plan::Passed>& sends,
-                       const std::vector<plan::Passed>& receives) {
+void PiecePasser::pass(std::span<const plan::Passed> sends,
+                       std::span<const plan::Passed> receives) {
   if (sends.empty() && receives.empty()) return;
   Load load{.packed = where_, .arrived = where_ + room_.out};
   add(load, sends, receives);

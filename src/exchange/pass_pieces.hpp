@@ -68,7 +68,7 @@ class PiecePasser {
   /// A piece that stays on this rank. Nothing happens to one that lies where it is to go.
   void keep(const plan::Passed&);
   /// The pieces of a step. No call of the group where there are none.
-  void pass(const std::vector<plan::Passed>& sends, const std::vector<plan::Passed>& receives);
+  void pass(std::span<const plan::Passed> sends, std::span<const plan::Passed> receives);
   /// All of a plan whose chunks are in memory already. What needs no packing takes no room, so many
   /// steps go at once; while some are under way, others are packed and unpacked. The room is that
   /// of room_to_pass_all().
@@ -94,8 +94,7 @@ class PiecePasser {
   };
   void pack(Load&, std::span<const plan::Passed> message);
   void expect(Load&, std::span<const plan::Passed> message);
-  void add(Load&, const std::vector<plan::Passed>& sends,
-           const std::vector<plan::Passed>& receives);
+  void add(Load&, std::span<const plan::Passed> sends, std::span<const plan::Passed> receives);
   PassingRoom need(const plan::OwnStep&) const;
   void place(Load&);
   void end(Load&);

@@ -1,5 +1,7 @@
 #include "exchange/plan_together.hpp"
 
+#include <utility>
+
 namespace cairn {
 namespace {
 
@@ -8,7 +10,7 @@ plan::RankPlan accept_and_finish(Group& group, plan::Spread& spread, DeferredErr
                                  Messages messages) {
   messages = all_to_all(group, std::move(messages));
   agree(group, error.first());
-  error.guard([&] { messages = spread.accept(messages); });
+  error.guard([&] { messages = spread.accept(std::move(messages)); });
   if (error) messages.clear();
   messages = all_to_all(group, std::move(messages));
   plan::RankPlan plan;

@@ -5,8 +5,10 @@
 #include <iterator>
 #include <map>
 #include <unordered_map>
+#include <utility>
 
 #include "base/checksum.hpp"
+#include "base/let_go.hpp"
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/error.hpp"
@@ -19,11 +21,6 @@ std::size_t nth(int i) { return static_cast<std::size_t>(i); }
 
 /// So many neighbouring chunks of a source are dealt by one planner.
 constexpr int chunks_a_planner = 64;
-
-/// Smaller pieces travel with their neighbours: a message costs about as much as copying this.
-constexpr std::int64_t small_piece_bytes = std::int64_t{32} << 10;
-/// The most bytes of a message of small pieces.
-constexpr std::int64_t joined_bytes = std::int64_t{512} << 10;
 
 // To a planner, behind the source: a box that is wanted of a chunk. `id` -1: it is a chunk of the
 // source that somebody has to acquire.
@@ -164,7 +161,14 @@ Messages Spread::ask(int planners) {
       if (!any) pack_into(outgoing.to(planner, source), Asking<Box>{block, -1, {}});
     }
   }
+  end_asking();
   return outgoing.take();
+}
+
+// What is found again by it comes from other ranks.
+void Spread::end_asking() {
+  wanted_ = asked_.size();
+  if (setting_.ranks == 1) let_go(asked_);
 }
 
 void Spread::hear(const Messages& asked) {
@@ -242,8 +246,8 @@ Messages Spread::decide(std::span<const std::int64_t> sums) {
       if (one.id >= 0) pack_into(message, DecidedPiece<const Box&>{one.rank, one.id, one.box});
     }
   }
-  heard_.clear();
-  offered_.clear();
+  let_go(heard_);
+  let_go(offered_);
   dealer_.reset();
   return outgoing.take();
 }
@@ -263,82 +267,90 @@ Messages Spread::order() {
       pack_into(message, DecidedPiece<const Box&>{setting_.rank, one.id, one.box});
     }
   }
+  end_asking();
   return outgoing.take();
 }
 
-// What several ranks order of one chunk comes together; pieces stay ascending by rank.
+// What several ranks order of one chunk comes together, in the order of these ranks.
 void Spread::in_order(std::vector<Mine>& mine) const {
   std::stable_sort(mine.begin(), mine.end(), [&](const Mine& a, const Mine& b) {
     if (a.source != b.source) return setting_.before(a.source, b.source);
     return a.chunk < b.chunk;
   });
   if (!setting_.holder) return;
-  std::vector<Mine> joined;
-  for (auto& one : mine) {
-    const bool again =
-        !joined.empty() && joined.back().source == one.source && joined.back().chunk == one.chunk;
-    if (!again) {
-      joined.push_back(std::move(one));
-      continue;
+  for (auto first = mine.begin(); first != mine.end();) {
+    const auto end =
+        std::find_if(first, mine.end(), [&](const auto& one) { return !one.is_of(*first); });
+    int nearest = setting_.ranks;
+    for (auto one = first; one != end; ++one) {
+      for (auto i = one->first; i < one->end; ++i) {
+        nearest = std::min(nearest, distance_to(plan_.pieces[i].peer));
+      }
     }
-    auto& pieces = joined.back().pieces;
-    std::move(one.pieces.begin(), one.pieces.end(), std::back_inserter(pieces));
-  }
-  mine = std::move(joined);
-  for (auto& one : mine) {
-    one.nearest = setting_.ranks;
-    for (const auto& piece : one.pieces) {
-      const int distance = (piece.peer - setting_.rank + setting_.ranks) % setting_.ranks;
-      one.nearest = std::min(one.nearest, distance);
-    }
+    for (; first != end; ++first) first->nearest = nearest;
   }
   std::stable_sort(mine.begin(), mine.end(),
                    [](const Mine& a, const Mine& b) { return a.nearest < b.nearest; });
 }
 
-Messages Spread::accept(const Messages& decided) {
+std::vector<Spread::Mine> Spread::read(Messages decided) {
+  // As in hear(): a list that grows takes twice its memory, and room that is not used takes none.
+  constexpr std::size_t piece_bytes = 2 * sizeof(int) + 4 * sizeof(std::int64_t);
+  std::size_t bytes = 0;
+  for (const auto& [planner, message] : decided) bytes += message.size();
+  plan_.pieces.reserve(bytes / piece_bytes + asked_.size());
   std::vector<Mine> mine;
-  std::size_t pieces = 0;
-  for (const auto& [planner, message] : decided) {
+  for (auto& [planner, text] : decided) {
+    const auto message = std::exchange(text, {});
     Sources sources(setting_.get_source);
     for (WireReader in(message); !in.empty();) {
-      auto& one = mine.emplace_back();
-      one.source = sources.take(in);
+      const int source = sources.take(in);
       auto [chunk, left] = in.get<Decided>();
-      one.chunk = chunk;
-      one.pieces.reserve(in.room_for(left));
-      pieces += one.pieces.capacity();
+      const auto first = plan_.pieces.size();
       for (; left > 0; --left) {
         auto [from, id, box] = in.get<DecidedPiece<Box>>();
-        one.pieces.push_back({-1, from, one.source, id, std::move(box)});
+        kept_ += from == setting_.rank;
+        plan_.pieces.push_back({-1, from, source, id, std::move(box)});
       }
+      mine.push_back({source, chunk, first, plan_.pieces.size()});
     }
   }
+  if (kept_ == wanted_) let_go(asked_);  // nothing comes from others
+  return mine;
+}
+
+Messages Spread::accept(Messages decided) {
+  auto mine = read(std::move(decided));
   in_order(mine);
-  for (const auto& one : mine) {
+  plan_.chunks.reserve(mine.size());
+  for (std::size_t m = 0; m < mine.size(); ++m) {
+    const auto& one = mine[m];
+    if (m > 0 && one.is_of(mine[m - 1])) continue;
     if (one.chunk < 0 || one.chunk >= chunks_of(one.source).count()) lost("a chunk", one.source);
     plan_.chunks.push_back(chunks_of(one.source).chunk(one.chunk));
     plan_.chunks.back().source = one.source;
     plan_.chunks.back().rank = setting_.rank;
   }
   deal_rounds();
-  // As far as is known: to grow it costs more memory than it has in the end.
-  travels_.reserve(pieces + asked_.size());
+  // As far as is known.
+  travels_.reserve(plan_.pieces.size() + asked_.size());
   MessageWriter outgoing;
-  for (std::size_t c = 0; c < mine.size(); ++c) {
-    int told = setting_.rank;  // the pieces of one rank are neighbours
-    for (auto& piece : mine[c].pieces) {
+  int told = setting_.rank;  // the pieces of one rank are neighbours
+  std::size_t c = 0;
+  for (std::size_t m = 0; m < mine.size(); ++m) {
+    const auto& one = mine[m];
+    if (m > 0 && !one.is_of(mine[m - 1])) ++c, told = setting_.rank;
+    for (auto i = one.first; i < one.end; ++i) {
+      auto& piece = plan_.pieces[i];
       piece.chunk = static_cast<int>(c);
       piece.bytes = piece.box.count() * setting_.source(piece.source).element_bytes;
       const int to = piece.peer;
       const auto round = round_of_[c];
-      const int distance = (to - setting_.rank + setting_.ranks) % setting_.ranks;
       if (to != setting_.rank && to != told) {
-        pack_into(outgoing.to(to), Promised{mine[c].source, mine[c].chunk, round.number});
+        pack_into(outgoing.to(to), Promised{one.source, one.chunk, round.number});
         told = to;
       }
-      kept_ += to == setting_.rank;
-      travels_.push_back({round, distance, mine[c].chunk, false, std::move(piece)});
+      travels_.push_back({round, distance_to(to), one.chunk, false, static_cast<std::uint32_t>(i)});
     }
   }
   return outgoing.take();
@@ -360,6 +372,7 @@ void Spread::deal_rounds() {
 }
 
 RankPlan Spread::finish(const Messages& accepted) {
+  auto& pieces = plan_.pieces;
   for (const auto& [from, message] : accepted) {
     for (const auto& [source, chunk, number] : unpack_each<Promised>(message)) {
       const RoundId round{setting_.source(source).group, number};
@@ -370,21 +383,22 @@ RankPlan Spread::finish(const Messages& accepted) {
       for (; one != asked_.end() && std::pair(one->source, one->chunk) == key; ++one) {
         const auto bytes = one->box.count() * setting_.source(source).element_bytes;
         const int distance = (setting_.rank - from + setting_.ranks) % setting_.ranks;
-        travels_.push_back({round,
-                            distance,
-                            chunk,
-                            true,
-                            {-1, from, source, one->id, std::move(one->box), bytes}});
+        travels_.push_back(
+            {round, distance, chunk, true, static_cast<std::uint32_t>(pieces.size())});
+        pieces.push_back({-1, from, source, one->id, std::move(one->box), bytes});
         ++kept_;
       }
     }
   }
-  if (kept_ != asked_.size()) lost(cat(asked_.size() - kept_, " pieces").c_str(), -1);
-  sort_by(travels_, [](const Travel& one) {
+  if (kept_ != wanted_) lost(cat(wanted_ - kept_, " pieces").c_str(), -1);
+  let_go(asked_);
+  sort_by(travels_, [&](const Travel& one) {
     return std::array{joined_key(one.round.group, one.round.number),
-                      joined_key(one.distance, one.piece.source),
-                      joined_key(one.chunk, one.piece.id)};
+                      joined_key(one.distance, pieces[one.piece].source),
+                      joined_key(one.chunk, pieces[one.piece].id)};
   });
+  std::vector<std::uint32_t> order;  // of the pieces, as rounds have them
+  order.reserve(pieces.size());
   std::size_t chunk = 0;
   for (std::size_t t = 0; t < travels_.size() || chunk < plan_.chunks.size();) {
     auto round = t < travels_.size() ? travels_[t].round : round_of_[chunk];
@@ -397,80 +411,17 @@ RankPlan Spread::finish(const Messages& accepted) {
     one.end = chunk;
     const auto first = t;
     while (t < travels_.size() && travels_[t].round == round) ++t;
-    fill_steps(one, std::span(travels_).subspan(first, t - first));
+    fill_steps(one, std::span(travels_).subspan(first, t - first), order);
   }
-  asked_.clear();
-  travels_.clear();
+  let_go(travels_);
+  std::vector<std::uint32_t> place_of(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    place_of[order[i]] = static_cast<std::uint32_t>(i);
+  }
+  sort_by(pieces, [&](const Passed& one) {
+    return std::array{place_of[static_cast<std::size_t>(&one - pieces.data())]};
+  });
   return std::move(plan_);
-}
-
-// Joins small pieces of a round. The pieces from one rank to another stand in the same order on
-// both, so both ranks join the same ones, whatever else they do in between.
-void Spread::join_small(std::span<Travel> travels) const {
-  const auto most = std::min(joined_bytes, setting_.chunk_bytes);
-  Travel* last[2]{};  // first pieces of the messages that go out and come in
-  for (auto& travel : travels) {
-    const auto bytes = travel.piece.bytes;
-    if (travel.piece.peer == setting_.rank) continue;
-    auto*& head = last[travel.arrives];
-    if (bytes < small_piece_bytes && head && head->distance == travel.distance &&
-        head->message_bytes <= most - bytes) {
-      travel.piece.joins = true;
-      head->message_bytes += bytes;
-      continue;
-    }
-    travel.message_bytes = bytes;
-    head = bytes < small_piece_bytes ? &travel : nullptr;
-  }
-}
-
-void Spread::fill_steps(OwnRound& round, std::span<Travel> travels) const {
-  join_small(travels);
-  struct Counts {
-    std::size_t sends = 0, receives = 0;
-  };
-  std::vector<Counts> counts;                         // of the steps
-  std::vector<std::uint32_t> places(travels.size());  // the step of each piece
-  std::int64_t sent = 0, received = 0;
-  std::uint32_t place_of[2]{};  // of the last message out, and in
-  std::size_t local = 0;
-  for (std::size_t i = 0; i < travels.size(); ++i) {
-    const auto& travel = travels[i];
-    if (travel.piece.peer == setting_.rank) {
-      ++local;
-      continue;
-    }
-    auto& bytes = travel.arrives ? received : sent;
-    const bool begins = !travel.piece.joins;
-    if (begins &&
-        (counts.empty() || (bytes > 0 && bytes > setting_.chunk_bytes - travel.message_bytes))) {
-      counts.emplace_back();
-      sent = received = 0;
-    }
-    // All of a message goes in one step, even if the other direction has begun a new step
-    // meanwhile.
-    auto& place = place_of[travel.arrives];
-    if (begins) {
-      bytes += travel.message_bytes;
-      place = static_cast<std::uint32_t>(counts.size() - 1);
-    }
-    places[i] = place;
-    ++(travel.arrives ? counts[place].receives : counts[place].sends);
-  }
-  // The lists get their final length at once: to grow them would take twice the memory.
-  round.local.reserve(local);
-  round.steps.resize(counts.size());
-  for (std::size_t s = 0; s < counts.size(); ++s) {
-    round.steps[s].sends.reserve(counts[s].sends);
-    round.steps[s].receives.reserve(counts[s].receives);
-  }
-  for (std::size_t i = 0; i < travels.size(); ++i) {
-    auto& [round_of, distance, chunk, arrives, piece, bytes] = travels[i];
-    auto& step_or_local = piece.peer == setting_.rank ? round.local
-                          : arrives                   ? round.steps[places[i]].receives
-                                                      : round.steps[places[i]].sends;
-    step_or_local.push_back(std::move(piece));
-  }
 }
 
 }  // namespace cairn::plan

@@ -61,18 +61,24 @@ struct Passed {
 /// In a step no more than the chunk limit is sent, nor received (a single element that is larger
 /// travels alone).
 struct OwnStep {
-  std::vector<Passed> sends, receives;
+  std::span<const Passed> sends, receives;
 };
 
 struct OwnRound {
   int group = 0, number = 0;       ///< of the sources; the round in it, the same on all ranks
   std::size_t first = 0, end = 0;  ///< chunks that this rank acquires before the steps
-  std::vector<Passed> local;
+  std::span<const Passed> local;
   std::vector<OwnStep> steps;
 };
 
 struct RankPlan {
-  std::vector<Chunk> chunks;  ///< of this rank, in the order in which it acquires them
+  RankPlan() = default;
+  RankPlan(const RankPlan&);  // rounds of the copy lead to its own pieces
+  RankPlan(RankPlan&&) noexcept = default;
+  RankPlan& operator=(RankPlan&&) noexcept = default;
+
+  std::vector<Chunk> chunks;   ///< of this rank, in the order in which it acquires them
+  std::vector<Passed> pieces;  ///< of the rounds, which have parts of it
   std::vector<OwnRound> rounds;
 };
 
@@ -121,7 +127,8 @@ class Spread {
   Messages decide(std::span<const std::int64_t> sums);
   /// What this rank wants, to the ranks that have it.
   Messages order();
-  Messages accept(const Messages& decided);
+  /// Messages go as soon as they are read.
+  Messages accept(Messages decided);
   RankPlan finish(const Messages& accepted);
 
  private:
@@ -145,23 +152,29 @@ class Spread {
     RoundId round;
     int distance, chunk;  // number within the source
     bool arrives;
-    Passed piece;
+    std::uint32_t piece;             // of the plan's, in the order in which they came
     std::int64_t message_bytes = 0;  // of the message that begins with it
   };
   struct Mine {
     int source, chunk;
-    std::vector<Passed> pieces;
-    int nearest = 0;  // distance to who wants it
+    std::size_t first, end;  // of the plan's pieces
+    int nearest = 0;         // distance to who wants it
+    bool is_of(const Mine& other) const { return source == other.source && chunk == other.chunk; }
   };
   const ChunkCut& chunks_of(int source);
   int planner_of(int source, int chunk) const;
   void sort_asked();
+  void end_asking();
   void hear(const Messages& asked);
   std::size_t offer(int source, int chunk, std::size_t i, int turn);
+  std::vector<Mine> read(Messages decided);
   void in_order(std::vector<Mine>&) const;
   void deal_rounds();
-  void join_small(std::span<Travel>) const;
-  void fill_steps(OwnRound&, std::span<Travel>) const;
+  void join_small(std::span<Travel>);
+  void fill_steps(OwnRound&, std::span<Travel>, std::vector<std::uint32_t>& order);
+  int distance_to(int rank) const {
+    return (rank - setting_.rank + setting_.ranks) % setting_.ranks;
+  }
 
   const Setting setting_;
   int planners_ = 1;
@@ -176,7 +189,7 @@ class Spread {
   RankPlan plan_;
   std::vector<RoundId> round_of_;  // of this rank's chunks
   std::vector<Travel> travels_;
-  std::size_t kept_ = 0;  // of what this rank wants
+  std::size_t wanted_ = 0, kept_ = 0;  // of what this rank wants: all, and what has its place
 };
 
 }  // namespace cairn::plan

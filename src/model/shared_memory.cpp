@@ -80,25 +80,24 @@ class Sums {
   int looks_ = 0;
 };
 
-bool is_somewhere(const Laid& laid) {
-  return laid.where.first &&
-         std::find(laid.extent.begin(), laid.extent.end(), 0) == laid.extent.end();
+std::int64_t address(const Footprint& where) {
+  return static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(where.first));
 }
+std::int64_t address(const Laid& laid) { return address(laid.where); }
 
-std::int64_t address(const Laid& laid) {
-  return static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(laid.where.first));
+bool is_somewhere(const Footprint& where, const Dims& extent) {
+  return where.first && std::find(extent.begin(), extent.end(), 0) == extent.end();
 }
+bool is_somewhere(const Laid& laid) { return is_somewhere(laid.where, laid.extent); }
 
-// From the lowest byte to the one after the highest.
-struct Range {
-  std::int64_t begin, end;
+struct Range : ByteRange {
   std::size_t place;
 };
 
-Range range_of(const Laid& laid, std::size_t place) {
-  Range range{address(laid), address(laid) + laid.where.element_bytes, place};
-  for (std::size_t d = 0; d < laid.extent.size(); ++d) {
-    const auto reach = (laid.extent[d] - 1) * laid.where.strides[d];
+ByteRange range_of(const Footprint& where, const Dims& extent) {
+  ByteRange range{address(where), address(where) + where.element_bytes};
+  for (std::size_t d = 0; d < extent.size(); ++d) {
+    const auto reach = (extent[d] - 1) * where.strides[d];
     (reach < 0 ? range.begin : range.end) += reach;
   }
   return range;
@@ -243,11 +242,28 @@ bool share(const Laid& a, const Laid& b) {
       .any(Wide{address(b)} - address(a));
 }
 
+std::optional<ByteRange> byte_range(const Footprint& where, const Dims& extent) {
+  if (!is_somewhere(where, extent)) return std::nullopt;
+  return range_of(where, extent);
+}
+
+bool are_apart(const std::vector<Laid>& all) {
+  std::vector<ByteRange> ranges;
+  ranges.reserve(all.size());
+  for (const auto& laid : all) {
+    if (is_somewhere(laid)) ranges.push_back(range_of(laid.where, laid.extent));
+  }
+  std::sort(ranges.begin(), ranges.end(),
+            [](const auto& a, const auto& b) { return a.begin < b.begin; });
+  const auto shares = [](const auto& a, const auto& next) { return next.begin < a.end; };
+  return std::adjacent_find(ranges.begin(), ranges.end(), shares) == ranges.end();
+}
+
 void each_sharing(const std::vector<Laid>& all,
                   const std::function<void(std::size_t, std::size_t)>& visit) {
   std::vector<Range> ranges;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (is_somewhere(all[i])) ranges.push_back(range_of(all[i], i));
+    if (is_somewhere(all[i])) ranges.push_back({range_of(all[i].where, all[i].extent), i});
   }
   std::sort(ranges.begin(), ranges.end(),
             [](const Range& a, const Range& b) { return a.begin < b.begin; });

@@ -1,7 +1,9 @@
 #pragma once
 /// Whether elements share memory.
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "cairn/slice_memory.hpp"
@@ -19,6 +21,13 @@ struct Laid {
 bool folds(const Laid&);
 /// Whether an element of one shares a byte with an element of the other.
 bool share(const Laid&, const Laid&);
+/// Whether no two share a byte, told quickly from where each begins and ends. False says nothing.
+bool are_apart(const std::vector<Laid>&);
+/// From the lowest byte to the one after the highest; none: of what has no address or no element.
+struct ByteRange {
+  std::int64_t begin = 0, end = 0;
+};
+std::optional<ByteRange> byte_range(const Footprint&, const Dims& extent);
 /// Calls with the places in the list of each two that share a byte, in no particular order. About
 /// n log n if there are none, also of many parts of one array.
 void each_sharing(const std::vector<Laid>&, const std::function<void(std::size_t, std::size_t)>&);

@@ -204,8 +204,8 @@ std::string PendingSaves::reserve(PendingSave& pending, const RefreshedState& st
   auto& plan = *pending.plan;
   std::int64_t lacking = 0;
   run_and_agree(group, [&] {
-    const auto out = outgoing(state, plan.local, plan.layout.first_file, plan.layout.one_file);
-    plan.capture = CaptureForm(state, out, plan.dense.bytes > 0 ? capture_bytes(plan.dense) : 0);
+    plan.capture = CaptureForm(state, plan.local, plan.layout.first_file, plan.layout.one_file,
+                               plan.dense.bytes > 0 ? capture_bytes(plan.dense) : 0);
   });
   plan.capture.check_entry(job_);
   run_and_agree(group, [&] {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "base/text.hpp"
 #include "bundle.pb.h"
@@ -27,10 +28,17 @@ class Assembler {
     hidden_.resize(entries.size());
     for (std::size_t i = 1; i < entries.size(); ++i) read_entry(i);
     for (const auto i : sliced_) assemble(i);
+    // In their place: there may be very many.
     std::int64_t bytes = 0;
+    std::size_t kept = 0;
     for (std::size_t i = 1; i < entries.size(); ++i) {
-      if (!hidden_[i]) finish(tensors_[i], bytes);
+      if (hidden_[i]) continue;
+      finish(tensors_[i], bytes);
+      tensors_[kept++] = std::move(tensors_[i]);
     }
+    tensors_.resize(kept);
+    if (kept < entries.size() / 4 * 3) tensors_.shrink_to_fit();
+    contents_.tensors = std::move(tensors_);
   }
 
  private:
@@ -86,7 +94,7 @@ class Assembler {
     }
   }
 
-  void finish(StoredTensor& tensor, std::int64_t& bytes) {
+  static void finish(StoredTensor& tensor, std::int64_t& bytes) {
     if (tensor.key[0] == '\0') {
       if (const auto orphan = decode_slice_key(tensor.key)) {
         tensor.problem = cat("it is the slice ", extents_text(orphan->extents), " of ",
@@ -106,7 +114,6 @@ class Assembler {
     } else {
       tensor.slices.clear();
     }
-    contents_.tensors.push_back(std::move(tensor));
   }
 
   const Table& table_;

@@ -1,12 +1,15 @@
 #include "session/redistribute/match.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <optional>
-#include <set>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
+#include "base/let_go.hpp"
+#include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/error.hpp"
 #include "cairn/object_graph.hpp"
@@ -40,10 +43,19 @@ int choose_holder(const std::vector<HeldSlice::Holder>& holders, int rank,
 }
 
 // Of what a rank has, and the keys that it asks for.
+struct Held {
+  int first = 0;                 // number of its first slice
+  std::string_view declaration;  // PackedDeclarations
+};
 struct HeldMessage {
-  std::vector<Declaration> declarations;
-  std::vector<int> firsts;
-  std::vector<std::string> keys;
+  std::uint64_t count = 0;
+  Packed<Held> held;
+  Packed<std::string> keys;
+};
+// The same, where it came.
+struct HeldCome {
+  std::uint64_t count = 0;
+  std::string_view held, keys;
 };
 struct FoundTensor {
   std::string key;
@@ -57,17 +69,25 @@ struct WantedBox {
   Box box;
 };
 struct WantedMessage {
-  std::string key;
+  std::string_view key;
   Packed<WantedBox> boxes;
+};
+struct WantedCome {
+  std::string_view key, boxes;
 };
 struct FoundSlice {
   int id = 0, source = 0;
   Box box;
 };
 struct FoundMessage {
-  std::string key;
+  std::string_view key;
   int from = -1;
   Packed<FoundSlice> slices;
+};
+struct FoundCome {
+  std::string_view key;
+  int from = -1;
+  std::string_view slices;
 };
 
 }  // namespace
@@ -111,15 +131,17 @@ Matching::Matching(Group& group, const RefreshedState& plain, const HeldSlices& 
   for (std::size_t t = 0; t < plain.tensors().size(); ++t) {
     const auto& [key, tensor] = plain.tensors()[t];
     auto& message = outgoing[planners_.of(key)];
-    message.declarations.push_back(declaration_of(key, tensor, group.rank()));
-    message.firsts.push_back(held.first_of(t));
+    ++message.count;
+    const auto packed = PackedDeclarations::pack_one(declaration_of(key, tensor, group.rank()));
+    message.held.add({held.first_of(t), packed});
   }
-  for (const auto& key : keys) outgoing[planners_.of(key)].keys.push_back(key);
+  for (const auto& key : keys) outgoing[planners_.of(key)].keys.add(key);
   Messages answers, messages = all_to_all(group, messages_of(std::move(outgoing)));
   DeferredError error;
   error.guard([&] { answers = hear(messages); });
   agree_on_least(group, error.first());
   messages = all_to_all(group, std::move(answers));
+  contents_.tensors.reserve(keys.size());
   for (const auto& [rank, answer] : messages) {
     for (auto& found : unpack_each<FoundTensor>(answer)) {
       auto& tensor = contents_.tensors.emplace_back();
@@ -149,36 +171,57 @@ void Matching::note_gaps(const GapsByKey& gaps) {
   }
 }
 
+const CoveredTensor* Matching::find_answered(std::string_view key) const {
+  const auto at =
+      std::lower_bound(answered_.begin(), answered_.end(), key,
+                       [](const CoveredTensor& a, std::string_view b) { return a.key < b; });
+  return at == answered_.end() || at->key != key ? nullptr : &*at;
+}
+
+int Matching::first_of(const CoveredTensor& tensor, int rank) const {
+  const First begin{static_cast<std::uint32_t>(&tensor - answered_.data()), rank, 0};
+  const auto at = std::lower_bound(firsts_.begin(), firsts_.end(), begin);
+  if (at != firsts_.end() && at->tensor == begin.tensor && at->rank == rank) return at->number;
+  throw Error(Code::internal, cat("rank ", rank, " has no slice of it")).of_tensor(tensor.key);
+}
+
+void Matching::forget_slices() {
+  let_go(answered_);
+  let_go(firsts_);
+}
+
 Messages Matching::hear(const Messages& messages) {
-  std::vector<Declaration> declarations;
-  std::map<std::string, std::map<int, int>> firsts;
-  std::vector<std::pair<int, std::vector<std::string>>> asked;
-  for (const auto& [rank, bytes] : messages) {
-    auto message = unpack<HeldMessage>(bytes);
-    for (std::size_t i = 0; i < message.declarations.size(); ++i) {
-      auto& one = message.declarations[i];
-      firsts[one.key][rank] = message.firsts.at(i);
-      declarations.push_back(std::move(one));
+  PackedDeclarations declarations;
+  std::vector<std::pair<int, std::string_view>> asked;
+  std::size_t count = 0;
+  for (const auto& [rank, text] : messages) count += unpack<std::uint64_t>(text);
+  declarations.expect(count);
+  firsts_.reserve(count);
+  for (const auto& [rank, text] : messages) {
+    const auto message = unpack<HeldCome>(text);
+    for (const auto& [first, declaration] : unpack_each<Held>(message.held)) {
+      firsts_.push_back({0, rank, first});
+      declarations.add(rank, declaration);
     }
-    asked.emplace_back(rank, std::move(message.keys));
+    asked.emplace_back(rank, message.keys);
   }
-  for (auto& tensor : check_coverage(std::move(declarations))) {
-    const auto key = tensor.key;
-    answered_[key] = {std::move(tensor), std::move(firsts[key])};
-  }
+  std::vector<std::uint32_t> tensors;
+  answered_ = declarations.check(&tensors);
+  for (std::size_t i = 0; i < tensors.size(); ++i) firsts_[i].tensor = tensors[i];
+  std::sort(firsts_.begin(), firsts_.end());
   std::unordered_map<int, Packed<FoundTensor>> outgoing;
-  std::set<std::string_view> wanted;
+  std::vector<bool> wanted(answered_.size());
   for (const auto& [rank, keys] : asked) {
-    for (const auto& key : keys) {
-      const auto found = answered_.find(key);
-      if (found == answered_.end()) continue;
-      wanted.insert(found->first);
-      const auto& tensor = found->second.tensor;
-      outgoing[rank].add({key, tensor.dtype, tensor.shape});
+    for (const auto& key : unpack_each<std::string_view>(keys)) {
+      const auto* found = find_answered(key);
+      if (!found) continue;
+      wanted[nth(static_cast<int>(found - answered_.data()))] = true;
+      outgoing[rank].add({found->key, found->dtype, found->shape});
     }
   }
-  for (const auto& [key, tensor] : answered_) {
-    if (!wanted.count(key) && key != object_graph_key) unasked_.push_back(key);
+  for (std::size_t t = 0; t < answered_.size(); ++t) {
+    const auto& key = answered_[t].key;
+    if (!wanted[t] && key != object_graph_key) unasked_.push_back(key);
   }
   return messages_of(std::move(outgoing));
 }
@@ -186,77 +229,91 @@ Messages Matching::hear(const Messages& messages) {
 // What one tensor's slices are to those who want it.
 class Matching::Finder {
  public:
-  Finder(const Answered& answered, const std::vector<int>& nodes)
-      : tensor_(answered.tensor), first_(answered.first), nodes_(nodes) {
+  Finder(const Matching& of, const CoveredTensor& tensor) : of_(of), tensor_(tensor) {
     if (tensor_.slices.size() < 2) return;
     std::vector<Box> boxes;
     for (const auto& slice : tensor_.slices) boxes.push_back(slice.box);
     index_.emplace(boxes);
   }
 
-  FoundMessage find(int rank, const WantedMessage& asked) const {
-    FoundMessage found{asked.key, -1, {}};
+  FoundMessage find(int rank, std::string_view asked) const {
+    FoundMessage found{tensor_.key, -1, {}};
     const bool is_text = tensor_.dtype == DType::string;
     const auto& any = tensor_.slices.front();
-    if (is_text) found.from = choose_holder(any.holders, rank, nodes_);
+    if (is_text) found.from = choose_holder(any.holders, rank, of_.nodes_);
     if (is_text || any.box.empty()) return found;
-    for (const auto& [id, box] : asked.boxes.each()) {
+    for (const auto& [id, box] : unpack_each<WantedBox>(asked)) {
       if (box.empty()) continue;
       const auto touched = index_ ? index_->query(box) : std::vector<std::size_t>{0};
       for (const auto s : touched) {
         const auto& slice = tensor_.slices[s];
-        const int holder = choose_holder(slice.holders, rank, nodes_);
+        const int holder = choose_holder(slice.holders, rank, of_.nodes_);
         const auto its = std::find_if(slice.holders.begin(), slice.holders.end(),
                                       [&](const auto& one) { return one.rank == holder; });
-        found.slices.add({id, first_.at(holder) + its->box, slice.box});
+        found.slices.add({id, of_.first_of(tensor_, holder) + its->box, slice.box});
       }
     }
     return found;
   }
 
  private:
+  const Matching& of_;
   const CoveredTensor& tensor_;
-  const std::map<int, int>& first_;
-  const std::vector<int>& nodes_;
   std::optional<BoxIndex> index_;
 };
 
-Matched Matching::match(Group& group, const WantedState& wanted) const {
+// To those who want something of these tensors.
+Messages Matching::answer(const Messages& messages) const {
+  std::unordered_map<int, Packed<FoundMessage>> answers;
+  struct Asked {
+    const CoveredTensor* tensor;
+    int rank;
+    std::string_view boxes;
+  };
+  std::vector<Asked> all;
+  for (const auto& [rank, message] : messages) {
+    for (const auto& [key, boxes] : unpack_each<WantedCome>(message)) {
+      const auto* tensor = find_answered(key);
+      if (!tensor) throw Error(Code::internal, cat("nobody has '", key, "'"));
+      all.push_back({tensor, rank, boxes});
+    }
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Asked& a, const Asked& b) { return a.tensor < b.tensor; });
+  std::optional<Finder> finder;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto& one = all[i];
+    if (i == 0 || one.tensor != all[i - 1].tensor) finder.emplace(*this, *one.tensor);
+    answers[one.rank].add(finder->find(one.rank, one.boxes));
+  }
+  return messages_of(std::move(answers));
+}
+
+Matched Matching::match(Group& group, const HeldSlices& held, const WantedState& wanted) const {
   std::unordered_map<int, Packed<WantedMessage>> outgoing;
   int id = 0;
   for (const auto& one : wanted.tensors) {
     const auto& key = contents_.tensors[nth(one.stored)].key;
-    const auto& slices = one.tensor.slices;
-    if (slices.empty() && !one.tensor.strings) continue;
+    const auto& slices = one.tensor().slices;
+    if (slices.empty() && !one.tensor().strings) continue;
     WantedMessage asked{key, {}};
     for (const auto& slice : slices) asked.boxes.add({id++, slice.box});
     outgoing[planners_.of(key)].add(asked);
   }
   auto messages = all_to_all(group, messages_of(std::move(outgoing)));
-  std::unordered_map<int, Packed<FoundMessage>> answers;
-  std::map<std::string, std::vector<std::pair<int, WantedMessage>>> by_key;
   DeferredError error;
-  error.guard([&] {
-    for (const auto& [rank, message] : messages) {
-      for (auto& asked : unpack_each<WantedMessage>(message)) {
-        auto& all = by_key[asked.key];
-        all.emplace_back(rank, std::move(asked));
-      }
-    }
-    for (const auto& [key, asked] : by_key) {
-      const Finder finder(answered_.at(key), nodes_);
-      for (const auto& [rank, one] : asked) answers[rank].add(finder.find(rank, one));
-    }
-  });
+  Messages answers;
+  error.guard([&] { answers = answer(messages); });
   agree(group, error.first());
-  messages = all_to_all(group, messages_of(std::move(answers)));
+  messages = all_to_all(group, std::move(answers));
   Matched matched;
+  matched.parts.reserve(nth(id));
   for (const auto& [rank, message] : messages) {
-    for (const auto& [key, from, slices] : unpack_each<FoundMessage>(message)) {
-      if (from >= 0) matched.strings_from[key] = from;
-      for (auto& [wanted_id, source, box] : slices.each()) {
+    for (const auto& [key, from, slices] : unpack_each<FoundCome>(message)) {
+      if (from >= 0) matched.strings_from[std::string(key)] = from;
+      for (auto& [wanted_id, source, box] : unpack_each<FoundSlice>(slices)) {
         matched.parts.push_back({source, wanted_id});
-        matched.boxes.emplace(source, std::move(box));
+        if (!held.is_mine(source)) matched.boxes.emplace(source, std::move(box));
       }
     }
   }
@@ -289,8 +346,8 @@ std::string structure_of(const CheckpointContents& contents, const WantedState& 
   std::string out;
   for (const auto& one : wanted.tensors) {
     pack_into(out, std::tuple(std::tie(contents.tensors[nth(one.stored)].key),
-                              one.tensor.strings != nullptr, one.tensor.slices.size(),
-                              corners_of(one.tensor.slices)));
+                              one.tensor().strings != nullptr, one.tensor().slices.size(),
+                              corners_of(one.tensor().slices)));
   }
   return out;
 }

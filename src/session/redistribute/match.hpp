@@ -2,9 +2,11 @@
 /// Who has what of what is wanted: the coverage of a state, proved as at a save, and for each box
 /// that a rank wants the slices that it is in. The rank that proves the coverage of a key has all
 /// its boxes in its hands, so it answers. No rank learns of slices that it has nothing to do with.
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cairn/contents.hpp"
@@ -62,19 +64,27 @@ class Matching {
   /// Of sparse tensors, what no rank holds.
   void note_gaps(const GapsByKey&);
   /// Collective. `wanted` is of these contents.
-  Matched match(Group&, const WantedState& wanted) const;
+  Matched match(Group&, const HeldSlices&, const WantedState& wanted) const;
+  /// Nothing will be matched any more.
+  void forget_slices();
 
  private:
-  struct Answered {
-    CoveredTensor tensor;
-    std::map<int, int> first;  // number of the first slice of each rank that declares it
+  // Number of the first slice of a rank that declares a tensor.
+  struct First {
+    std::uint32_t tensor;  // of answered_
+    int rank, number;
+    auto operator<=>(const First&) const = default;
   };
   class Finder;
   Messages hear(const Messages&);
+  Messages answer(const Messages&) const;
+  const CoveredTensor* find_answered(std::string_view key) const;
+  int first_of(const CoveredTensor&, int rank) const;
 
   KeyPlanners planners_;
-  std::map<std::string, Answered> answered_;
-  std::vector<std::string> unasked_;  // of answered_
+  std::vector<CoveredTensor> answered_;  // ascending by key
+  std::vector<First> firsts_;            // ascending
+  std::vector<std::string> unasked_;     // of answered_
   CheckpointContents contents_;
   std::vector<int> nodes_;  // of the ranks; empty: not known
 };

@@ -15,7 +15,8 @@ std::shared_ptr<CallGroup> required(const std::shared_ptr<Group>& group) {
 
 Redistribution::Redistribution(const std::shared_ptr<Group>& group, const State& from, State& to,
                                RedistributeOptions options)
-    : work_(std::make_unique<Redistributor>(required(group), from, to, std::move(options))) {
+    : work_(std::make_unique<Redistributor>(required(group), from, to, std::move(options),
+                                            Redistributor::Calls::many)) {
   collective_call(work_->group(), "Redistribution", [&] {
     work_->group().check_entry();
     work_->plan();
@@ -40,7 +41,7 @@ RedistributeReport redistribute(const std::shared_ptr<Group>& group, const State
   const auto own = required(group);
   return collective_call(*own, "redistribute", [&] {
     own->check_entry();
-    return Redistributor(own, from, to, options).run();
+    return Redistributor(own, from, to, options, Redistributor::Calls::single).run();
   });
 }
 

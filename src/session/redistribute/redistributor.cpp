@@ -3,8 +3,13 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
+#include <optional>
 #include <set>
+#include <utility>
+#include <vector>
 
+#include "base/let_go.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/object_graph.hpp"
@@ -12,6 +17,7 @@
 #include "exchange/plan_together.hpp"
 #include "group/collectives.hpp"
 #include "model/keys.hpp"
+#include "model/shared_memory.hpp"
 #include "session/redistribute/apart.hpp"
 #include "session/restore/indexed_wants.hpp"
 #include "session/restore/left_over.hpp"
@@ -68,6 +74,7 @@ std::string asked_private_key(const Group& group, const std::string& name,
 std::vector<std::string> asked_keys(const Group& group, const RefreshedState& to,
                                     const RestoreOptions& options, const StoredKeys& stored) {
   std::vector<std::string> keys;
+  keys.reserve(to.tensors().size());
   for (const auto& [key, tensor] : to.tensors()) {
     const auto stored_name = [&](const std::string& asked) {
       const auto renamed = options.rename.find(asked);
@@ -109,6 +116,9 @@ void share_keys_for_rows(Group& group, const RefreshedState& to, std::vector<std
 // All slices in their order: numbers of sources less that of the rank's first one.
 std::vector<PieceSource> sources_of(const RefreshedState& plain) {
   std::vector<PieceSource> all;
+  std::size_t slices = 0;
+  for (const auto& [key, tensor] : plain.tensors()) slices += tensor.slices.size();
+  all.reserve(slices);
   for (const auto& [key, tensor] : plain.tensors()) {
     for (const auto& slice : tensor.slices) {
       const SliceMemory& memory = *slice.memory;
@@ -121,11 +131,14 @@ std::vector<PieceSource> sources_of(const RefreshedState& plain) {
 // By id. Rows have no memory before there is room for them.
 std::vector<PieceTarget> targets_of(const WantedState& wanted) {
   std::vector<PieceTarget> all;
+  std::size_t slices = 0;
+  for (const auto& one : wanted.tensors) slices += one.tensor().slices.size();
+  all.reserve(slices);
   for (const auto& one : wanted.tensors) {
-    for (const auto& slice : one.tensor.slices) {
+    for (const auto& slice : one.tensor().slices) {
       auto* memory = slice.memory.get();
-      all.push_back(
-          {&slice.box, one.tensor.dtype, memory ? memory->contiguous_writable() : nullptr, memory});
+      all.push_back({&slice.box, one.tensor().dtype,
+                     memory ? memory->contiguous_writable() : nullptr, memory});
     }
   }
   return all;
@@ -154,7 +167,7 @@ void Redistributor::refresh(BothStates& now) {
   GapsByKey gaps;
   now.resolved = resolve(*group_, now.from, &held_rows_, &gaps);
   agree(*group_, now.to.error());
-  auto structure = structure_of(now.plain());
+  auto structure = keeps_ ? structure_of(now.plain()) : std::string();
   const auto stored = stored_keys(*group_, now.plain());
   auto keys =
       run_and_agree(*group_, [&] { return asked_keys(*group_, now.to, options_.restore, stored); });
@@ -168,26 +181,29 @@ void Redistributor::refresh(BothStates& now) {
     unused_keys_ = proved.find_unused(*group_);
     matching_ = std::move(proved);
     from_structure_ = std::move(structure);
-    keys_ = std::move(keys);
+    if (keeps_) keys_ = std::move(keys);
   }
+  let_go(keys);
   const auto& contents = matching_->contents();
   require_all_used(options_.restore, "what is redistributed", unused_keys_);
   now.wanted =
       resolve(*group_, contents, TensorFinder(contents), now.to, options_.restore, &wanted_rows_);
-  auto wanted = structure_of(contents, now.wanted);
+  auto wanted = keeps_ ? structure_of(contents, now.wanted) : std::string();
   if (any_of(*group_, is_new || !planned_ || wanted != to_structure_)) {
     planned_ = false;
     laid_.clear();
+    if (!keeps_) run_and_agree(*group_, [&] { require_apart(now); });  // while there is no plan yet
     plan_for(now);
     to_structure_ = std::move(wanted);
     planned_ = true;
     ++plans_;
   }
-  run_and_agree(*group_, [&] { require_apart(now); });
+  if (keeps_) run_and_agree(*group_, [&] { require_apart(now); });
 }
 
 void Redistributor::plan_for(const BothStates& now) {
-  auto matched = matching_->match(*group_, now.wanted);
+  auto matched = matching_->match(*group_, held_, now.wanted);
+  if (!keeps_ && !now.wanted.any_ties) matching_->forget_slices();
   routes_ = route_strings(*group_, std::move(matched.strings_from));
   plan_ = plan_moves(now.plain(), now.wanted, matched);
   room_ = room_to_pass_all(plan_, options_.chunk_bytes);
@@ -200,6 +216,7 @@ plan::RankPlan Redistributor::plan_moves(const RefreshedState& plain, const Want
   const auto targets = targets_of(wanted);
   std::map<int, std::int64_t> element_bytes;  // of slices of other ranks
   for (const auto& [source, id] : matched.parts) {
+    if (held_.is_mine(source)) continue;
     element_bytes[source] = static_cast<std::int64_t>(dtype_size(targets[place_of(id)].dtype));
   }
   const auto source_box = [&](int source) -> plan::Spread::SourceBox {
@@ -259,9 +276,9 @@ void Redistributor::each_laid(const BothStates& now, const Visit& visit) const {
   }
   for (const auto& one : now.wanted.tensors) {
     const auto& key = matching_->contents().tensors[place_of(one.stored)].key;
-    for (const auto& slice : one.tensor.slices) {
+    for (const auto& slice : one.tensor().slices) {
       if (!slice.memory) continue;
-      visit(true, key, one.tensor.dtype, slice.box, slice.memory->footprint(), !one.converts);
+      visit(true, key, one.tensor().dtype, slice.box, slice.memory->footprint(), !one.converts);
     }
   }
   // What rows have now, before they are resized. Rows by id that are read are copies already.
@@ -280,8 +297,9 @@ void Redistributor::each_laid(const BothStates& now, const Visit& visit) const {
   }
 }
 
-// The proof sorts all slices. If all lie where they lay at the last proof, it need not be repeated.
-void Redistributor::require_apart(const BothStates& now) {
+// The proof sorts all slices. If all lie where they lay at the last proof, it need not be repeated:
+// this compares each slice once.
+bool Redistributor::are_where_they_were(const BothStates& now) const {
   bool same = !laid_.empty();
   std::size_t next = 0;
   each_laid(now, [&](bool, const auto&, DType dtype, const Box& box, const Footprint& where,
@@ -292,12 +310,44 @@ void Redistributor::require_apart(const BothStates& now) {
            was->where.element_bytes == where.element_bytes && was->extent == box.extent &&
            was->dtype == dtype && was->may_stay == may_stay;
   });
-  if (same && next == laid_.size()) return;
-  laid_ = {};
+  return same && next == laid_.size();
+}
+
+// By where each slice begins and ends; else the proof has to look closer.
+bool Redistributor::are_quickly_apart(const BothStates& now) const {
+  struct Range : ByteRange {
+    bool is_written;
+  };
+  std::vector<Range> ranges;
+  std::size_t count = 0;
+  each_laid(now, [&](bool, const auto&...) { ++count; });
+  ranges.reserve(count);
+  each_laid(now,
+            [&](bool is_written, const auto&, DType, const Box& box, const Footprint& where, bool) {
+              const bool is_one = where.strides.empty();
+              if (auto range = byte_range(where, is_one ? Dims{} : box.extent)) {
+                ranges.push_back({*range, is_written});
+              }
+            });
+  std::sort(ranges.begin(), ranges.end(),
+            [](const auto& a, const auto& b) { return a.begin < b.begin; });
+  std::optional<std::int64_t> ends[2];  // of what is read, and written, so far
+  for (const auto& range : ranges) {
+    const auto& other = ends[range.is_written ? 0 : 1];
+    if (other && range.begin < *other) return false;
+    auto& own = ends[range.is_written ? 1 : 0];
+    own = own ? std::max(*own, range.end) : range.end;
+  }
+  return true;
+}
+
+void Redistributor::require_apart(const BothStates& now) {
+  if (are_where_they_were(now)) return;
+  let_go(laid_);
   // There may be very many slices: lists that need not grow, and one after the other.
   std::size_t counts[2] = {};
   each_laid(now, [&](bool is_written, const auto&...) { ++counts[is_written ? 1 : 0]; });
-  {
+  if (!are_quickly_apart(now)) {
     std::vector<LaidSlice> read, written;
     read.reserve(counts[0]);
     written.reserve(counts[1]);
@@ -307,6 +357,7 @@ void Redistributor::require_apart(const BothStates& now) {
     });
     cairn::require_apart(read, written);
   }
+  if (!keeps_) return;
   std::vector<Laid> laid;
   laid.reserve(counts[0] + counts[1]);
   each_laid(now, [&](bool, const auto&, DType dtype, const Box& box, const Footprint& where,
@@ -319,11 +370,11 @@ void Redistributor::require_apart(const BothStates& now) {
 void Redistributor::make_room(BothStates& now,
                               const std::map<std::string, std::vector<std::string>>& strings) {
   for (auto& one : now.wanted.tensors) {
-    if (one.make_room) one.make_room(one.tensor);
+    if (one.make_room) one.make_room(one.change());
   }
   for (const auto& one : now.wanted.tensors) {
-    if (!one.tensor.strings) continue;
-    one.tensor.strings->set(strings.at(matching_->contents().tensors[place_of(one.stored)].key));
+    if (!one.tensor().strings) continue;
+    one.tensor().strings->set(strings.at(matching_->contents().tensors[place_of(one.stored)].key));
   }
   if (has_room_ >= room_.bytes()) return;
   buffer_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(room_.bytes()));
@@ -364,7 +415,7 @@ void Redistributor::prove_ties(const BothStates& now,
   const auto& contents = matching_->contents();
   const auto probe = run_and_agree(*group_, [&] { return TieProbe(contents, now.wanted.ties); });
   const auto& tied = probe.wanted();
-  const auto plan = plan_moves(now.plain(), tied, matching_->match(*group_, tied));
+  const auto plan = plan_moves(now.plain(), tied, matching_->match(*group_, held_, tied));
   const auto room = room_to_pass_all(plan, options_.chunk_bytes);
   const auto buffer = run_and_agree(*group_, [&] {
     return std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(room.bytes()));

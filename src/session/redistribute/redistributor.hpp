@@ -31,10 +31,17 @@ struct BothStates {
 /// All members that are not const are collective.
 class Redistributor {
  public:
+  /// Nothing of a single one is kept for a next one.
+  enum class Calls { single, many };
+
   /// Local. The states outlive it.
   Redistributor(std::shared_ptr<CallGroup> group, const State& from, State& to,
-                RedistributeOptions options)
-      : group_(std::move(group)), from_(from), to_(to), options_(std::move(options)) {}
+                RedistributeOptions options, Calls calls)
+      : group_(std::move(group)),
+        from_(from),
+        to_(to),
+        options_(std::move(options)),
+        keeps_(calls == Calls::many) {}
 
   CallGroup& group() { return *group_; }
   int plans() const { return plans_; }
@@ -51,6 +58,8 @@ class Redistributor {
   void count(const BothStates&);
   template <class Visit>
   void each_laid(const BothStates&, const Visit& visit) const;
+  bool are_where_they_were(const BothStates&) const;
+  bool are_quickly_apart(const BothStates&) const;
   void require_apart(const BothStates&);
   void make_room(BothStates&, const std::map<std::string, std::vector<std::string>>& strings);
   void move(const BothStates&);
@@ -63,6 +72,7 @@ class Redistributor {
   const State& from_;
   State& to_;
   const RedistributeOptions options_;
+  const bool keeps_;
   // What the plan was made for, on this rank.
   std::string from_structure_, to_structure_;
   std::vector<std::string> keys_;

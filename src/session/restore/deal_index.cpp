@@ -9,6 +9,8 @@
 #include <optional>
 #include <utility>
 
+#include "base/error_of.hpp"
+#include "base/let_go.hpp"
 #include "base/wire.hpp"
 #include "exchange/messages.hpp"
 #include "group/collectives.hpp"
@@ -87,11 +89,24 @@ class IndexDealer {
 
   // Collective. Returns nothing, on all ranks, if rank 0 has to read the index whole.
   std::optional<SharedIndex> run() {
+    std::optional<ToldIndex> told_all;
     std::string said;
-    if (job_.root()) said = describe();
-    group_.broadcast(said, 0);
-    if (said.empty() || !hear(said)) return std::nullopt;
-    said.clear();
+    if (job_.root()) {
+      try {
+        told_all = describe();
+        if (told_all && group_.size() > 1) said = pack(*told_all);
+      } catch (...) {
+        error_pending();  // tell_whole() meets it again
+        told_all.reset();
+        said.clear();
+      }
+    }
+    if (group_.size() > 1) {
+      group_.broadcast(said, 0);
+      if (!job_.root() && !said.empty()) told_all = unpack<ToldIndex>(said);
+      let_go(said);
+    }
+    if (!told_all || !hear(*std::exchange(told_all, std::nullopt))) return std::nullopt;
     const auto entries = hand_out();
     guard([&] { read_parts(entries); });
     const auto& contents = shared_->contents_;
@@ -124,45 +139,38 @@ class IndexDealer {
     failed_ |= bool(error);
   }
 
-  // Rank 0. What all are told; "": the index is for tell_whole().
-  std::string describe() {
-    std::string said;
-    guard([&] {
-      index_ = read_only_index(*job_.files, prefix_);
-      if (!index_) return;
-      ToldIndex all;
-      auto& told = all.file;
-      told.format = index_->format;
-      told.table_offset = index_->table_offset;
-      told.table_room = index_->table_room;
-      if (group_.size() > 1 && index_->bytes.size() >= index_sharing().least_bytes) {
-        split_ = bundle::split_index(index_->bytes, index_sharing().slices_a_part);
-      }
-      told.parsed = split_ ? std::move(split_->contents) : bundle::parse_index(index_->bytes);
-      auto& contents = *told.parsed;
-      auto slices = slices_of(contents);
-      all.is_split = split_.has_value();
-      if (split_) {
-        for (const auto count : split_->slices) slices += count;
-        all.slices = split_->slices;
-        for (const auto& part : split_->parts) all.parts.push_back({part.slices, part.first_key});
-      }
-      if (!is_credible(contents.num_files, slices)) return;
-      read_metadata(*job_.files, prefix_, told, Graph::read);
-      all.num_files = contents.num_files;
-      all.big_endian = contents.big_endian;
-      for (const auto& tensor : contents.tensors) all.problems.push_back(tensor.problem);
-      all.tensors = std::move(contents.tensors);
-      said = pack(all);
-    });
-    if (failed_) said.clear();
-    failed_ = false;  // tell_whole() meets it again
-    return said;
+  // Rank 0. What all are told; nothing: the index is for tell_whole().
+  std::optional<ToldIndex> describe() {
+    index_ = read_only_index(*job_.files, prefix_);
+    if (!index_) return std::nullopt;
+    ToldIndex all;
+    auto& told = all.file;
+    told.format = index_->format;
+    told.table_offset = index_->table_offset;
+    told.table_room = index_->table_room;
+    if (group_.size() > 1 && index_->bytes.size() >= index_sharing().least_bytes) {
+      split_ = bundle::split_index(index_->bytes, index_sharing().slices_a_part);
+    }
+    told.parsed = split_ ? std::move(split_->contents) : bundle::parse_index(index_->bytes);
+    auto& contents = *told.parsed;
+    auto slices = slices_of(contents);
+    all.is_split = split_.has_value();
+    if (split_) {
+      for (const auto count : split_->slices) slices += count;
+      all.slices = split_->slices;
+      for (const auto& part : split_->parts) all.parts.push_back({part.slices, part.first_key});
+    }
+    if (!is_credible(contents.num_files, slices)) return std::nullopt;
+    read_metadata(*job_.files, prefix_, told, Graph::read);
+    all.num_files = contents.num_files;
+    all.big_endian = contents.big_endian;
+    for (const auto& tensor : contents.tensors) all.problems.push_back(tensor.problem);
+    all.tensors = std::move(contents.tensors);
+    return all;
   }
 
   // False, on all ranks alike, where rank 0 has to look closer.
-  bool hear(const std::string& said) {
-    auto all = unpack<ToldIndex>(said);
+  bool hear(ToldIndex all) {
     auto& told = all.file;
     auto& contents = told.parsed.emplace();
     contents.num_files = all.num_files;

@@ -15,14 +15,14 @@ namespace {
 WantedTensor wanted_block(int number, const StoredTensor& stored, std::int64_t begin,
                           std::int64_t count, RowBlocks& blocks,
                           std::shared_ptr<std::byte>& bytes) {
-  WantedTensor wanted{number, nothing(stored.dtype, stored.shape)};
+  WantedTensor wanted(number, nothing(stored.dtype, stored.shape));
   Box box = Box::whole(stored.shape);
   box.start[0] = begin;
   box.extent[0] = count;
   if (box.empty()) return wanted;
   bytes = blocks.take(box.count() * static_cast<std::int64_t>(dtype_size(stored.dtype)));
   auto memory = host_memory(stored.dtype, bytes.get(), bytes.get(), box.extent, {});
-  wanted.tensor.slices.push_back({std::move(box), std::move(memory)});
+  wanted.change().slices.push_back({std::move(box), std::move(memory)});
   return wanted;
 }
 

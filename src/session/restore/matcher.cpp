@@ -191,13 +191,14 @@ WantedTensor Matcher::match(const std::string& key, const StoredTensor& stored,
   }
   check_dtypes(key, stored.dtype, tensor.dtype);
   for (const auto& slice : tensor.slices) require_writable(key, slice.memory->writable());
-  WantedTensor wanted{.stored = number_of(stored), .tensor = tensor};
-  wanted.tensor.unresolved = nullptr;
-  if (offset != options_.offset.end()) move_into(key, stored, offset->second, wanted.tensor);
+  WantedTensor wanted(number_of(stored), tensor);
+  if (tensor.unresolved) wanted.change().unresolved = nullptr;
+  if (offset != options_.offset.end()) move_into(key, stored, offset->second, wanted.change());
   if (stored.dtype != tensor.dtype) {
-    wanted.tensor.dtype = stored.dtype;
+    auto& own = wanted.change();
+    own.dtype = stored.dtype;
     wanted.converts = true;
-    for (auto& slice : wanted.tensor.slices) {
+    for (auto& slice : own.slices) {
       slice.memory = converting_memory(key, stored.dtype, tensor.dtype, how, slice.box.start,
                                        std::move(slice.memory));
     }
@@ -235,20 +236,21 @@ WantedTensor Matcher::match_rows(const std::string& key, const StoredTensor& sto
   } else {
     for (const auto& slice : tensor.slices) require_writable(key, slice.memory->writable());
   }
-  WantedTensor wanted{.stored = number_of(stored), .tensor = tensor};
-  wanted.tensor.unresolved = nullptr;
-  wanted.tensor.slices.clear();
-  wanted.tensor.dtype = stored.dtype;
-  wanted.tensor.shape = stored.shape;
+  WantedTensor wanted(number_of(stored), tensor);
+  auto& own = wanted.change();
+  own.unresolved = nullptr;
+  own.slices.clear();
+  own.dtype = stored.dtype;
+  own.shape = stored.shape;
   return wanted;
 }
 
 void Matcher::place_rows(const std::string& key, WantedTensor& wanted, const LocalTensor& given,
                          std::int64_t start, std::int64_t count) const {
-  Box box = Box::whole(wanted.tensor.shape);
+  Box box = Box::whole(wanted.tensor().shape);
   box.start[0] = start;
   box.extent[0] = count;
-  if (!box.empty()) wanted.tensor.slices = {{std::move(box), nullptr}};
+  if (!box.empty()) wanted.change().slices = {{std::move(box), nullptr}};
   wanted.make_room = [=, rows = rows_of(given), to = given.dtype,
                       how = conversion_of(key)](LocalTensor& tensor) {
     rows->resize(count);

@@ -2,8 +2,10 @@
 #include <array>
 #include <charconv>
 #include <map>
+#include <optional>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "base/text.hpp"
 #include "base/wire.hpp"
@@ -169,7 +171,7 @@ void deal_rows(Group& group, const Matcher& matcher, WantedState& wanted,
                const std::vector<RaggedWant>& mine, std::int64_t all) {
   std::vector<KeyedText> asked;
   for (const auto& want : mine) {
-    const auto total = wanted.tensors[want.index].tensor.shape[0];
+    const auto total = wanted.tensors[want.index].tensor().shape[0];
     asked.push_back({want.key, pack(WantedRows{total, want.rows})});
   }
   auto heard = ask_by_key(group, key_planners_for(group, all), asked, deal);
@@ -278,8 +280,11 @@ const StoredTensor* find_ids(const Matcher& matcher, const Unresolved& indexed) 
 // What this rank wants, tensor by tensor. Local.
 class StateWants {
  public:
-  StateWants(Group& group, const Matcher& matcher)
-      : group_(group), matcher_(matcher), ties_(matcher.contents()) {}
+  StateWants(Group& group, const Matcher& matcher, std::size_t tensors)
+      : group_(group), matcher_(matcher), ties_(std::in_place, matcher.contents()) {
+    state.tensors.reserve(tensors);
+    ties_->expect(tensors);
+  }
 
   void add(const std::string& key, const LocalTensor& tensor, const std::string& object) {
     const auto* what = tensor.unresolved.get();
@@ -300,27 +305,33 @@ class StateWants {
   // When all tensors of the state have been added.
   void finish(const RefreshedState& given) {
     if (!missing_.empty()) matcher_.refuse_missing(missing_);
-    for (const auto& one : state.tensors) {
-      taken.insert(matcher_.contents().tensors[static_cast<std::size_t>(one.stored)].key);
-    }
     const auto& maker = given.maker();
     if (maker) state.kept.insert(state.kept.end(), maker->kept.begin(), maker->kept.end());
-    state.ties = ties_.ties();
+    state.ties = ties_->ties();
+    ties_.reset();
+  }
+
+  // Stored keys.
+  std::set<std::string_view> taken() const {
+    auto all = of_rows_;
+    for (const auto& one : state.tensors) {
+      all.insert(matcher_.contents().tensors[static_cast<std::size_t>(one.stored)].key);
+    }
+    return all;
   }
 
   WantedState state;
   std::vector<RaggedWant> ragged;
   IndexedWants::Matched indexed;
   bool any_indexed = false;
-  std::set<std::string_view> taken;  // stored keys
 
  private:
   void add_indexed(const std::string& key, const LocalTensor& tensor, const StoredTensor& stored) {
     if (stored.gaps) refuse_gaps(key, stored, stored.gaps->boxes.front());
-    taken.insert(stored.key);
-    if (const auto* ids = find_ids(matcher_, *tensor.unresolved)) taken.insert(ids->key);
+    of_rows_.insert(stored.key);
+    if (const auto* ids = find_ids(matcher_, *tensor.unresolved)) of_rows_.insert(ids->key);
     const auto& rows = indexed.emplace(key, matcher_.match_rows(key, stored, tensor));
-    ties_.add_rows(key, tensor, rows.first->second.stored);
+    ties_->add_rows(key, tensor, rows.first->second.stored);
   }
 
   void add_tensor(const std::string& key, const LocalTensor& tensor, const StoredTensor& stored,
@@ -332,21 +343,22 @@ class StateWants {
     const auto fills = state.fills.size();
     if (stored.gaps) leave_gaps_out(key, stored, tensor, state);
     for (auto i = fills; i < state.fills.size(); ++i) {
-      ties_.add(key, tensor, state.fills[i], last.stored);
+      ties_->add(key, tensor, state.fills[i], last.stored);
     }
     if (has_rows && is_private) matcher_.place_rows(key, last, tensor, 0, stored.shape[0]);
     if (!has_rows || is_private) {
-      ties_.add(key, tensor, last);
+      ties_->add(key, tensor, last);
     } else {
-      ties_.add_rows(key, tensor, last.stored);
+      ties_->add_rows(key, tensor, last.stored);
       ragged.push_back(want_rows(group_, key, tensor, stored.shape, state.tensors.size() - 1));
     }
   }
 
   Group& group_;
   const Matcher& matcher_;
-  TieFinder ties_;
+  std::optional<TieFinder> ties_;  // until they are found
   std::vector<std::string> missing_;
+  std::set<std::string_view> of_rows_;  // stored keys, of rows by id
 };
 
 Rows* rows_to_tell(const LocalTensor& tensor) {
@@ -388,7 +400,7 @@ WantedState resolve(Group& group, const CheckpointContents& contents, const Tens
   const Matcher matcher(contents, finder, options, state);
   auto mine = run_and_agree(group, [&] {
     if (state.error()) throw Error(*state.error());
-    StateWants wants(group, matcher);
+    StateWants wants(group, matcher, state.tensors().size());
     const auto& names = state.objects().names;
     for (const auto& [key, tensor] : state.tensors()) {
       const auto name = names.find(key);
@@ -404,7 +416,8 @@ WantedState resolve(Group& group, const CheckpointContents& contents, const Tens
   wanted.any_ties = counts[2] > 0;
   // What is redistributed has none but the keys that were asked for.
   if (counts[3] > 0 && !contents.prefix.empty() && options.unused == Unused::automatic) {
-    refuse_left_over(group, contents, finder, state.maker().get(), mine.taken);
+    refuse_left_over(group, contents, finder, state.maker().get(),
+                     run_and_agree(group, [&] { return mine.taken(); }));
   }
   if (counts[0] > 0) deal_rows(group, matcher, wanted, mine.ragged, counts[0]);
   if (counts[1] > 0) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cairn/contents.hpp"
@@ -15,12 +16,31 @@
 
 namespace cairn {
 
-struct WantedTensor {
-  int stored = 0;         ///< index into contents.tensors
-  LocalTensor tensor;     ///< slices in coordinates of the stored tensor
+/// A tensor with slices in coordinates of the stored one. Most are the state's as they are, of
+/// which no copy is made: there may be very many.
+class WantedTensor {
+ public:
+  /// `given`: of the state, which outlives this.
+  WantedTensor(int stored_number, const LocalTensor& given)
+      : stored(stored_number), given_(&given) {}
+  WantedTensor(int stored_number, LocalTensor&& own)
+      : stored(stored_number), own_(std::make_unique<LocalTensor>(std::move(own))) {}
+
+  const LocalTensor& tensor() const { return own_ ? *own_ : *given_; }
+  /// Its own from now on: what was taken from it before, may be no more.
+  LocalTensor& change() {
+    if (!own_) own_ = std::make_unique<LocalTensor>(*given_);
+    return *own_;
+  }
+
+  int stored;             ///< index into contents.tensors
   bool converts = false;  ///< the application's memory is of another dtype
   /// Resizes the application's memory and gives it to the slices, which have none before.
   std::function<void(LocalTensor&)> make_room = nullptr;
+
+ private:
+  const LocalTensor* given_ = nullptr;
+  std::unique_ptr<LocalTensor> own_;
 };
 
 /// What the checkpoint does not hold of a sparse tensor, in the application's memory.

@@ -37,9 +37,8 @@ struct WantedByAny {
 
 // What is wanted of the checkpoint.
 struct Wanted : WantedByAny {
-  Wants slices;                             // of this rank
-  std::vector<const LocalSlice*> memories;  // of this rank
-  std::set<int> strings;                    // of this rank: indices into the tensors
+  Wants slices;           // of this rank
+  std::set<int> strings;  // of this rank: indices into the tensors
 
   bool has(std::size_t tensor) const {
     return (static_cast<unsigned char>(tensors[tensor / 8]) >> tensor % 8 & 1) != 0;
@@ -59,36 +58,32 @@ void add_common(WantedByAny& wanted, const std::string& message) {
   wanted.kept.merge(more.kept);
 }
 
-std::vector<Box> boxes_of(const LocalTensor& tensor) {
-  std::vector<Box> boxes;
-  for (const auto& slice : tensor.slices) boxes.push_back(slice.box);
-  return boxes;
-}
-
 // Collective. `mine` outlives the result.
 Wanted gather_wants(const Job& job, const SharedIndex& index, const WantedState& mine) {
   const auto& tensors = index.contents().tensors;
   std::vector<SharedIndex::Wish> wishes;
   for (const auto& one : mine.tensors) {
-    if (index.is_dealt(one.stored)) wishes.push_back({one.stored, boxes_of(one.tensor)});
+    if (index.is_dealt(one.stored)) wishes.push_back({one.stored, boxes_of(one.tensor().slices)});
   }
   auto found = index.find(*job.group, wishes);
   Wanted wanted;
   wanted.tensors.resize((tensors.size() + 7) / 8);
   run_and_agree(*job.group, [&] {
     wanted.kept.insert(mine.kept.begin(), mine.kept.end());
-    std::size_t next = 0;
+    std::size_t next = 0, all = 0;
+    for (const auto& one : mine.tensors) all += one.tensor().slices.size();
+    wanted.slices.slices.reserve(all);
+    wanted.slices.parts.reserve(all);
     for (const auto& one : mine.tensors) {
       const auto& stored = tensors[static_cast<std::size_t>(one.stored)];
-      const auto boxes = boxes_of(one.tensor);
+      const auto& slices = one.tensor().slices;
       if (index.is_dealt(one.stored)) {
-        wanted.slices.add(one.stored, stored, boxes, std::move(found[next++]));
+        wanted.slices.add(one.stored, stored, slices, std::move(found[next++]));
       } else {
-        wanted.slices.add(one.stored, boxes, stored_parts(stored, boxes));
+        wanted.slices.add(one.stored, stored, slices);
       }
-      for (const auto& slice : one.tensor.slices) wanted.memories.push_back(&slice);
       wanted.add(static_cast<std::size_t>(one.stored));
-      if (one.tensor.strings) wanted.strings.insert(one.stored);
+      if (one.tensor().strings) wanted.strings.insert(one.stored);
     }
     wanted.any_strings = !wanted.strings.empty();
   });
@@ -120,7 +115,7 @@ std::int64_t prove_ties(const Job& job, const SharedIndex& index, const WantedSt
   const auto probe =
       run_and_agree(*job.group, [&] { return TieProbe(index.contents(), mine.ties); });
   const auto tied = gather_wants(job, index, probe.wanted());
-  const auto bytes = restore_tensors(job, index, tied.slices, tied.memories, true, direct_io);
+  const auto bytes = restore_tensors(job, index, tied.slices, true, direct_io);
   run_and_agree(*job.group, [&] {
     probe.require_equal([&](int a, int b) { return strings.at(a) == strings.at(b); });
   });
@@ -131,12 +126,12 @@ std::int64_t prove_ties(const Job& job, const SharedIndex& index, const WantedSt
 void fill_what_grows(WantedState& mine, const std::map<int, std::string>& strings,
                      const CheckpointContents& contents) {
   for (auto& one : mine.tensors) {
-    if (one.make_room) one.make_room(one.tensor);
+    if (one.make_room) one.make_room(one.change());
   }
   for (const auto& one : mine.tensors) {
-    if (!one.tensor.strings) continue;
+    if (!one.tensor().strings) continue;
     try {
-      one.tensor.strings->set(unpack<std::vector<std::string>>(strings.at(one.stored)));
+      one.tensor().strings->set(unpack<std::vector<std::string>>(strings.at(one.stored)));
     } catch (Error& error) {
       if (error.tensor().empty())
         error.of_tensor(contents.tensors[static_cast<std::size_t>(one.stored)].key);
@@ -233,15 +228,24 @@ RestoreReport restore_state(const Job& job, const SharedIndex& index, State& giv
   require_all_used(options, report.prefix, report.unused_keys);
   std::int64_t bytes = 0;
   if (job.options.restore.verify_first || options.verify_first) {
-    bytes += restore_tensors(job, index, wanted.slices, {}, false, options.direct_io);
+    bytes += restore_tensors(job, index, wanted.slices, false, options.direct_io);
   }
   std::map<int, std::string> strings;
   if (wanted.any_strings) strings = restore_strings(job, index, wanted.strings, bytes);
   if (mine.any_ties) bytes += prove_ties(job, index, mine, strings, options.direct_io);
-  // From here on the application's memory changes.
-  if (extras.touched) extras.touched->keys.merge(touched_keys(state, wanted.kept));
-  run_and_agree(*job.group, [&] { fill_what_grows(mine, strings, contents); });
-  bytes += restore_tensors(job, index, wanted.slices, wanted.memories, true, options.direct_io);
+  // From here on the application's memory changes. The keys take more memory than there is to spare
+  // while it is filled.
+  const auto touch = [&] {
+    if (extras.touched) extras.touched->keys.merge(touched_keys(state, wanted.kept));
+  };
+  try {
+    run_and_agree(*job.group, [&] { fill_what_grows(mine, strings, contents); });
+    bytes += restore_tensors(job, index, wanted.slices, true, options.direct_io);
+  } catch (...) {
+    touch();
+    throw;
+  }
+  touch();
   if (mine.indexed) mine.indexed->deliver(*job.group);
   std::array<std::int64_t, 3> sums{bytes, mine.gap_elements, !mine.fills.empty() || has_rows(seen)};
   job.group->all_reduce(sums, Group::Op::sum);

@@ -120,7 +120,7 @@ std::int64_t read_tied(hdf5::ForeignFile& file, const CheckpointContents& conten
   };
   std::int64_t bytes = 0;
   for (const auto& one : probe.wanted().tensors) {
-    for (const auto& slice : one.tensor.slices) {
+    for (const auto& slice : one.tensor().slices) {
       bytes += read_slice(file, stored(one.stored), slice, buffer);
     }
   }
@@ -170,11 +170,11 @@ RestoreReport restore_hdf5(const std::shared_ptr<Group>& shared, const std::file
         std::int64_t bytes = 0;
         for (auto& one : mine.tensors) {
           const auto& stored = contents.tensors[static_cast<std::size_t>(one.stored)];
-          if (one.make_room) one.make_room(one.tensor);
-          if (one.tensor.strings) {
-            one.tensor.strings->set(file->read_strings(stored.key, {stored.dtype, stored.shape}));
+          if (one.make_room) one.make_room(one.change());
+          if (one.tensor().strings) {
+            one.tensor().strings->set(file->read_strings(stored.key, {stored.dtype, stored.shape}));
           }
-          for (const auto& slice : one.tensor.slices) {
+          for (const auto& slice : one.tensor().slices) {
             bytes += read_slice(*file, stored, slice, buffer);
           }
         }

@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "base/checksum.hpp"
+#include "base/let_go.hpp"
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "exchange/messages.hpp"
@@ -86,11 +87,11 @@ struct CheckMessage {
 
 class Restore {
  public:
-  Restore(const Job& job, const SharedIndex& index, const Wants& wants,
-          const std::vector<const LocalSlice*>& memories, bool place, DirectIo direct_io)
+  Restore(const Job& job, const SharedIndex& index, const Wants& wants, bool place,
+          DirectIo direct_io)
       : job_(job),
         contents_(index.contents()),
-        memories_(memories),
+        memories_(wants.slices),
         place_(place),
         direct_io_(direct_io),
         stored_(index) {
@@ -113,13 +114,14 @@ class Restore {
       touched_.reserve(wants.parts.size());
       for (const auto& [tensor, slice, id] : wants.parts) {
         const auto source = stored_.number(tensor, slice);
-        spread.want(source, id, wants.boxes[at(id)]);
+        spread.want(source, id, wants.slices[at(id)]->box);
         touched_.push_back(source);
       }
     });
     plan_ = plan_together(*job.group, spread);
     if (place) return;
-    for (auto& round : plan_.rounds) round.local.clear(), round.steps.clear();
+    for (auto& round : plan_.rounds) round.local = {}, round.steps.clear();
+    let_go(plan_.pieces);
   }
 
   std::int64_t run() {
@@ -130,6 +132,9 @@ class Restore {
       for (const auto& step : round.steps) passer_.pass(step.sends, step.receives);
     }
     reader_.reset();
+    let_go(plan_);
+    let_go(held_);
+    let_go(places_);
     agree(*job_.group, error_.first());
     check_runs();
     // Reported after the checksums: a value that its memory cannot hold may be a damaged one.
@@ -167,7 +172,10 @@ class Restore {
 
   // All memory is taken before rounds begin, and errors are kept: see PiecePasser.
   void allocate() {
-    for (const auto* slice : memories_) places_.push_back(slice->memory->contiguous_writable());
+    places_.reserve(place_ ? memories_.size() : 0);
+    for (std::size_t i = 0; i < places_.capacity(); ++i) {
+      places_.push_back(memories_[i]->memory->contiguous_writable());
+    }
     std::int64_t staged = 0;
     for (const auto& round : plan_.rounds) staged = std::max(staged, place_chunks(round));
     // Not initialised, so that pages that are never used take no memory.
@@ -354,28 +362,37 @@ class Restore {
 
 }  // namespace
 
-void Wants::add(int tensor, const std::vector<Box>& more, const std::vector<SliceMatch>& stored) {
-  const auto first = static_cast<int>(boxes.size());
-  boxes.insert(boxes.end(), more.begin(), more.end());
-  for (const auto& [slice, box] : stored) {
+std::vector<Box> boxes_of(const std::vector<LocalSlice>& slices) {
+  std::vector<Box> boxes;
+  boxes.reserve(slices.size());
+  for (const auto& slice : slices) boxes.push_back(slice.box);
+  return boxes;
+}
+
+void Wants::add(int tensor, const StoredTensor& stored, const std::vector<LocalSlice>& more) {
+  const auto first = static_cast<int>(slices.size());
+  for (const auto& slice : more) slices.push_back(&slice);
+  for (const auto& [slice, box] : stored_parts(stored, boxes_of(more))) {
     parts.push_back({tensor, static_cast<int>(slice), first + static_cast<int>(box)});
   }
 }
 
-void Wants::add(int tensor, const StoredTensor& stored, const std::vector<Box>& more,
-                std::vector<NumberedSlice> slices) {
+void Wants::add(int tensor, const StoredTensor& stored, const std::vector<LocalSlice>& more,
+                std::vector<NumberedSlice> there) {
   StoredTensor known{stored.key, stored.dtype, stored.shape, true, {}, ""};
-  for (const auto& one : slices) known.slices.push_back(one.slice);
-  auto there = stored_parts(known, more);
-  for (auto& one : there) one.slice = static_cast<std::size_t>(slices[one.slice].number);
-  add(tensor, more, there);
-  for (auto& one : slices) found.emplace_back(tensor, std::move(one));
+  for (const auto& one : there) known.slices.push_back(one.slice);
+  const auto first = parts.size();
+  add(tensor, known, more);
+  for (auto i = first; i < parts.size(); ++i) {
+    auto& slice = parts[i].slice;
+    slice = static_cast<int>(there[static_cast<std::size_t>(slice)].number);
+  }
+  for (auto& one : there) found.emplace_back(tensor, std::move(one));
 }
 
 std::int64_t restore_tensors(const Job& job, const SharedIndex& index, const Wants& wants,
-                             const std::vector<const LocalSlice*>& memories, bool place,
-                             DirectIo direct_io) {
-  return Restore(job, index, wants, memories, place, direct_io).run();
+                             bool place, DirectIo direct_io) {
+  return Restore(job, index, wants, place, direct_io).run();
 }
 
 }  // namespace cairn

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cairn/state.hpp"
 #include "session/job/job.hpp"
 #include "session/restore/shared_index.hpp"
 #include "store/contents/contents_reader.hpp"
@@ -17,25 +18,27 @@ struct Wants {
   struct Part {
     int tensor;  ///< index into contents.tensors
     int slice;
-    int id;  ///< of the box
+    int id;  ///< of the wanted slice
   };
-  std::vector<Box> boxes;  ///< by id: which slice memory
+  std::vector<const LocalSlice*> slices;  ///< by id
   std::vector<Part> parts;
   /// The slices among these that only some ranks know (SharedIndex), with their tensors.
   std::vector<std::pair<int, NumberedSlice>> found;
 
-  /// More boxes, all of one tensor, and where they are stored.
-  void add(int tensor, const std::vector<Box>& more, const std::vector<SliceMatch>& stored);
-  /// The same of a tensor that is dealt, of whose slices these have been found. Throws not_found if
-  /// they do not cover the boxes.
-  void add(int tensor, const StoredTensor&, const std::vector<Box>& more,
-           std::vector<NumberedSlice> slices);
+  /// The slices of a tensor, which outlive this. Throws not_found if what is stored does not cover
+  /// them.
+  void add(int tensor, const StoredTensor&, const std::vector<LocalSlice>& more);
+  /// The same of a tensor that is dealt, of whose slices these have been found.
+  void add(int tensor, const StoredTensor&, const std::vector<LocalSlice>& more,
+           std::vector<NumberedSlice> there);
 };
 
-/// Collective. `wants` and `memories`, by id, are this rank's. Without `place` the wanted slices
-/// are read and checked, and no memory is touched. Returns the bytes that this rank read.
-std::int64_t restore_tensors(const Job&, const SharedIndex&, const Wants& wants,
-                             const std::vector<const LocalSlice*>& memories, bool place, DirectIo);
+std::vector<Box> boxes_of(const std::vector<LocalSlice>&);
+
+/// Collective. `wants` are this rank's. Without `place` the wanted slices are read and checked, and
+/// no memory is touched. Returns the bytes that this rank read.
+std::int64_t restore_tensors(const Job&, const SharedIndex&, const Wants& wants, bool place,
+                             DirectIo);
 
 /// Collective. The string tensors (indices into contents().tensors) that this rank wants, each as a
 /// message of its elements. Adds the bytes that this rank has read. Throws data_loss for the least

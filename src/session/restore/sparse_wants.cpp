@@ -29,11 +29,11 @@ void refuse_gaps(const std::string& key, const StoredTensor& stored, const Box& 
 void leave_gaps_out(const std::string& key, const StoredTensor& stored, const LocalTensor& given,
                     WantedState& wanted) {
   const auto& gaps = stored.gaps->boxes;
-  auto& tensor = wanted.tensors.back().tensor;
   if (given.unresolved) {  // which rows this rank gets is not known yet
     if (!gaps.empty()) refuse_gaps(key, stored, gaps.front());
     return;
   }
+  auto& tensor = wanted.tensors.back().change();
   const BoxIndex index(gaps);
   std::vector<LocalSlice> held;
   for (std::size_t s = 0; s < tensor.slices.size(); ++s) {

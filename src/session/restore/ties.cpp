@@ -57,20 +57,20 @@ void TieFinder::add(Item item, Footprint where, Dims extent) {
 }
 
 void TieFinder::add(const std::string& key, const LocalTensor& given, const WantedTensor& wanted) {
-  const auto item = [&](Item::Kind kind, std::optional<Box> box) {
-    return Item{kind, &key, given.dtype, wanted.stored, std::move(box)};
+  const auto item = [&](Item::Kind kind, const Box* box) {
+    return Item{kind, &key, given.dtype, wanted.stored, box};
   };
   if (given.strings) {
     auto where = given.strings->footprint();
     auto extent = where.strides.empty() ? Dims{} : given.shape;
-    return add(item(Item::Kind::strings, std::nullopt), std::move(where), std::move(extent));
+    return add(item(Item::Kind::strings, nullptr), std::move(where), std::move(extent));
   }
   if (wanted.make_room) {  // as many rows as there are stored
-    auto rows = item(Item::Kind::rows, Box::whole(wanted.tensor.shape));
+    auto rows = item(Item::Kind::rows, &boxes_.emplace_back(Box::whole(wanted.tensor().shape)));
     return add_owner(std::move(rows), given);
   }
-  for (const auto& slice : wanted.tensor.slices) {
-    add(item(Item::Kind::slice, slice.box), slice.memory->footprint(), slice.box.extent);
+  for (const auto& slice : wanted.tensor().slices) {
+    add(item(Item::Kind::slice, &slice.box), slice.memory->footprint(), slice.box.extent);
     if (laid_.empty() || items_.back().key != &key || !folds(laid_.back())) continue;
     throw Error(Code::invalid_argument,
                 cat("tensor '", key, "': elements of its ", box_text(slice.box),
@@ -90,8 +90,9 @@ void TieFinder::add(const std::string& key, const LocalTensor& given, const Want
   for (std::size_t d = 0; d < fill.part.rank(); ++d) {
     where.first += fill.part.start[d] * where.strides[d];
   }
-  add(Item{Item::Kind::fill, &key, given.dtype, stored, fill.part, fill.element}, std::move(where),
-      fill.part.extent);
+  add(Item{Item::Kind::fill, &key, given.dtype, stored, &boxes_.emplace_back(fill.part),
+           &fills_.emplace_back(fill.element)},
+      std::move(where), fill.part.extent);
 }
 
 void TieFinder::add_rows(const std::string& key, const LocalTensor& given, int stored) {
@@ -120,7 +121,7 @@ void TieFinder::add_owner(Item item, const LocalTensor& given) {
   }
   if (!memory || !memory->writable()) return;
   if (is_known) item.kind = Item::Kind::memory_of_rows;
-  item.box.reset();
+  item.box = nullptr;
   add(std::move(item), memory->footprint(), std::move(extent));
 }
 
@@ -137,13 +138,13 @@ bool TieFinder::are_harmless(std::size_t first, std::size_t second) const {
     return false;
   }
   if (a.kind == Item::Kind::strings) return from.shape == to.shape;
-  return a.box && b.box && a.box->extent == b.box->extent && a.fill == b.fill;
+  return a.box && b.box && a.box->extent == b.box->extent && (!a.fill || *a.fill == *b.fill);
 }
 
 void TieFinder::refuse(std::size_t first, std::size_t second) const {
   const auto &a = items_[first], &b = items_[second];
   const auto part = [](const Item& item) {
-    return FillSource{*item.key, item.stored, item.box.value_or(Box{})};
+    return FillSource{*item.key, item.stored, item.box ? *item.box : Box{}};
   };
   const auto text = [&](const Item& item) {
     const auto& tensor = contents_.tensors[static_cast<std::size_t>(item.stored)];
@@ -161,6 +162,7 @@ void TieFinder::refuse(std::size_t first, std::size_t second) const {
 }
 
 std::vector<Tie> TieFinder::ties() const {
+  if (are_apart(laid_)) return {};  // as nearly always
   std::vector<std::size_t> order(items_.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
@@ -179,8 +181,8 @@ std::vector<Tie> TieFinder::ties() const {
     const auto &a = items_[first], &b = items_[next];
     if (a.kind == Item::Kind::fill || a.kind == Item::Kind::memory_of_rows) continue;
     if (a.stored == b.stored && a.box == b.box) continue;
-    ties.push_back({{*a.key, a.stored, a.box.value_or(Box{})},
-                    {*b.key, b.stored, b.box.value_or(Box{})},
+    ties.push_back({{*a.key, a.stored, a.box ? *a.box : Box{}},
+                    {*b.key, b.stored, b.box ? *b.box : Box{}},
                     a.kind == Item::Kind::strings});
   }
   each_sharing(laid, [&](std::size_t a, std::size_t b) {
@@ -264,9 +266,8 @@ TieProbe::TieProbe(const CheckpointContents& contents, const std::vector<Tie>& t
 std::shared_ptr<const TieProbe::Fingerprint> TieProbe::add(const FillSource& part) {
   const auto& stored = contents_.tensors[static_cast<std::size_t>(part.stored)];
   const auto print = std::make_shared<Fingerprint>(part.box.extent, dtype_size(stored.dtype));
-  auto& wanted =
-      wanted_.tensors.emplace_back(WantedTensor{part.stored, nothing(stored.dtype, stored.shape)});
-  if (!part.box.empty()) wanted.tensor.slices.push_back({part.box, print});
+  auto& wanted = wanted_.tensors.emplace_back(part.stored, nothing(stored.dtype, stored.shape));
+  if (!part.box.empty()) wanted.change().slices.push_back({part.box, print});
   return print;
 }
 

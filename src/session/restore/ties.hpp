@@ -2,6 +2,7 @@
 /// Memory that a restore would fill from two places. That is an error, unless both have the same
 /// bytes for it: tied weights.
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -15,11 +16,13 @@
 
 namespace cairn {
 
-/// Finds the ties of one rank. What is added outlives it.
+/// Finds the ties of one rank. What is added outlives it, and stays as it is.
 class TieFinder {
  public:
   explicit TieFinder(const CheckpointContents& contents) : contents_(contents) {}
 
+  /// About so many slices will be added: lists that grow take twice their memory.
+  void expect(std::size_t slices) { items_.reserve(slices), laid_.reserve(slices); }
   /// Throws invalid_argument where elements of one slice share memory.
   void add(const std::string& key, const LocalTensor& given, const WantedTensor&);
   void add(const std::string& key, const LocalTensor& given, const WantedFill&, int stored);
@@ -36,8 +39,8 @@ class TieFinder {
     const std::string* key;
     DType dtype;  // in memory
     int stored;
-    std::optional<Box> box = {};  // none: not known yet
-    std::string fill = {};        // its element
+    const Box* box = nullptr;           // of the wanted slice, or of boxes_; null: not known yet
+    const std::string* fill = nullptr;  // its element, of fills_
   };
   void add(Item, Footprint, Dims extent);
   void add_owner(Item, const LocalTensor& given);
@@ -46,6 +49,8 @@ class TieFinder {
 
   const CheckpointContents& contents_;
   std::vector<Item> items_;
+  std::deque<Box> boxes_;
+  std::deque<std::string> fills_;
   std::vector<Laid> laid_;  // of each
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/checksum.hpp"
 #include "base/copy.hpp"
@@ -14,72 +15,81 @@
 
 namespace cairn {
 
-CaptureLayout capture_layout(const std::vector<StoredTensor>& entries, std::int64_t dense_bytes) {
-  CaptureLayout layout;
-  layout.at.reserve(entries.size());
-  int file = -1;
-  std::int64_t begin = 0, end = 0;  // of the file, in memory; of its entries, in the file
-  for (const auto& entry : entries) {
-    const auto& slice = entry.slices.front();
-    if (slice.file != file) {
-      file = slice.file;
-      begin = next_page(begin + end);
-      end = 0;
-    }
-    end = entry_begin(end, slice.raw_bytes);
-    layout.at.push_back(begin + end);
-    end += slice.raw_bytes;
+void CaptureLayouter::add(const StoredTensor& entry) {
+  const auto& slice = entry.slices.front();
+  if (slice.file != file_) {
+    file_ = slice.file;
+    begin_ = next_page(begin_ + end_);
+    end_ = 0;
   }
-  layout.shard_bytes = next_page(begin + end);
-  layout.bytes = layout.shard_bytes + dense_bytes;
-  return layout;
+  end_ = entry_begin(end_, slice.raw_bytes);
+  layout_.at.push_back(begin_ + end_);
+  end_ += slice.raw_bytes;
 }
 
-CaptureForm::CaptureForm(const RefreshedState& state, const Outgoing& out, std::int64_t dense_bytes)
-    : made_(true), layout_(capture_layout(out.entries, dense_bytes)), entries_(out.entries) {
-  for (std::size_t i = 0; i < out.entries.size(); ++i) {
-    const auto& at = out.bytes[i];
-    auto& piece = pieces_.emplace_back(Piece{at.tensor, at.slice_index, {}, {}, 0});
+CaptureLayout CaptureLayouter::end(std::int64_t dense_bytes) {
+  layout_.shard_bytes = next_page(begin_ + end_);
+  layout_.bytes = layout_.shard_bytes + dense_bytes;
+  return std::move(layout_);
+}
+
+CaptureForm::CaptureForm(const RefreshedState& state, const LocalShards& local, int first_file,
+                         bool one_file, std::int64_t dense_bytes)
+    : made_(true), entries_(count_of(local)) {
+  pieces_.reserve(entries_);
+  CaptureLayouter layouter(entries_);
+  StoredTensor entry;
+  const auto make = [&]() -> auto& { return entry = {}; };
+  each_outgoing(state, local, first_file, one_file, make, [&](const Outgoing::Bytes& at) {
+    auto& piece = pieces_.emplace_back(Piece{at.tensor, at.slice_index});
+    layouter.add(entry);
+    packed_.add(entry);
     const auto& tensor = state.tensors()[at.tensor].second;
-    if (tensor.strings || tensor.slices.empty()) continue;
-    const auto& stored = out.entries[i].slices.front();
+    if (tensor.strings || tensor.slices.empty()) return;
+    const auto& stored = entry.slices.front();
     const auto& slice = tensor.slices[at.slice_index];
     piece.bytes = stored.raw_bytes;
-    if (piece.bytes == 0) continue;
-    piece.part = stored.box.relative_to(slice.box.start);
-    piece.run = run_at(piece.part, slice.box.extent);
-    if (piece.run) *piece.run *= static_cast<std::int64_t>(dtype_size(tensor.dtype));
-  }
+    if (piece.bytes == 0) return;
+    auto part = stored.box.relative_to(slice.box.start);
+    if (const auto run = run_at(part, slice.box.extent)) {
+      piece.run = *run * static_cast<std::int64_t>(dtype_size(tensor.dtype));
+    }
+    if (!part.is_whole(slice.box.extent)) parts_.emplace(pieces_.size() - 1, std::move(part));
+  });
+  packed_.bytes.shrink_to_fit();
+  layout_ = layouter.end(dense_bytes);
 }
 
 void CaptureForm::check_entry(const Job& job) {
   if (job.places.served_by.empty()) return;
   Group& group = *job.group;
   const auto me = rank_ = job.rank();
-  const auto list = run_and_agree(group, [&] { return pack_each(entries_); });
   std::vector<std::pair<int, std::string>> lists;
   if (job.is_io_rank()) {
     for (int rank = 0; rank < group.size(); ++rank) {
       if (rank != me && job.io_rank_of(rank) == me) lists.emplace_back(rank, group.receive(rank));
     }
   } else {
-    group.send(job.io_rank_of(me), list);
+    group.send(job.io_rank_of(me), packed_.bytes);
   }
   run_and_agree(group, [&] {
     const auto limit = job.options.write.chunk_bytes;
     const auto dense_bytes = layout_.bytes - layout_.shard_bytes;
     if (!job.is_io_rank()) {
-      stream_.emplace(entries_, limit, layout_.at);
+      stream_.emplace(unpack_all<StoredTensor>(packed_.bytes), limit, layout_.at);
       layout_ = {{}, next_page(stream_->largest), 0};
     }
     for (const auto& [rank, bytes] : lists) {
-      auto entries = unpack_all<StoredTensor>(bytes);
-      const auto own = capture_layout(entries, 0);
+      const auto entries = unpack_all<StoredTensor>(bytes);
+      CaptureLayouter layouter(entries.size());
+      for (const auto& entry : entries) layouter.add(entry);
+      const auto own = layouter.end(0);
       const auto begin = layout_.shard_bytes;
       served_.push_back({rank, entries.size(), begin, Frames(entries, limit, own.at)});
       for (const auto at : own.at) layout_.at.push_back(begin + at);
       layout_.shard_bytes += own.shard_bytes;
-      std::move(entries.begin(), entries.end(), std::back_inserter(entries_));
+      entries_ += entries.size();
+      packed_.bytes += bytes;
     }
     layout_.bytes = layout_.shard_bytes + dense_bytes;
   });
@@ -100,6 +110,13 @@ std::vector<SentEntry> CaptureForm::copy(const Job& job, const RefreshedState& s
   return sent;
 }
 
+// Of its slice.
+Box CaptureForm::part_of(std::size_t piece, const LocalTensor& tensor) const {
+  const auto found = parts_.find(piece);
+  if (found != parts_.end()) return found->second;
+  return Box::whole(tensor.slices[pieces_[piece].slice].box.extent);
+}
+
 void CaptureForm::copy_own(const RefreshedState& state, const StringStore& strings,
                            std::span<std::byte> memory) const {
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
@@ -111,11 +128,11 @@ void CaptureForm::copy_own(const RefreshedState& state, const StringStore& strin
       std::memcpy(to, bytes.data(), bytes.size());
     } else if (piece.bytes > 0) {
       const auto& from = *tensor.slices[piece.slice].memory;
-      const auto* base = piece.run ? from.contiguous() : nullptr;
-      if (base) {
-        copy_past_caches(to, base + *piece.run, static_cast<std::size_t>(piece.bytes));
+      const auto* base = from.contiguous();
+      if (base && piece.run != no_run) {
+        copy_past_caches(to, base + piece.run, static_cast<std::size_t>(piece.bytes));
       } else {
-        from.read(piece.part, to);
+        from.read(part_of(i, tensor), to);
       }
     }
   }
@@ -134,9 +151,8 @@ std::span<const std::byte> CaptureForm::fetch(const RefreshedState& state,
     return std::as_bytes(std::span(bytes)).subspan(static_cast<std::size_t>(part.offset), size);
   }
   const auto& slice = tensor.slices[piece.slice];
-  if (const auto* base = piece.run ? slice.memory->contiguous() : nullptr) {
-    return {base + *piece.run + part.offset, size};
-  }
+  const auto* base = slice.memory->contiguous();
+  if (base && piece.run != no_run) return {base + piece.run + part.offset, size};
   slice.memory->read(part.box.relative_to(slice.box.start), packing);
   return {packing, size};
 }
@@ -147,7 +163,7 @@ void CaptureForm::send(const Job& job, const RefreshedState& state, const String
                        std::span<std::byte> memory) const {
   const auto io_rank = job.io_rank_of(job.rank());
   DeferredError error;
-  std::vector<SentEntry> sent(entries_.size());
+  std::vector<SentEntry> sent(entries_);
   for (const auto& frame : stream_->frames) {
     if (frame.bytes == 0) continue;
     auto bytes = memory.first(static_cast<std::size_t>(frame.bytes));
@@ -221,9 +237,10 @@ Outgoing CaptureForm::outgoing(std::span<std::byte> memory, const StringStore& s
                                std::span<const SentEntry> sent) const {
   Outgoing out;
   if (stream_) return out;
-  out.entries = entries_;
-  out.bytes.resize(entries_.size());
-  for (std::size_t i = 0; i < entries_.size(); ++i) {
+  out.entries.reserve(entries_);
+  unpack_into(out.entries, packed_.bytes);
+  out.bytes.resize(entries_);
+  for (std::size_t i = 0; i < entries_; ++i) {
     auto& entry = out.entries[i];
     auto& stored = entry.slices.front();
     if (i >= pieces_.size()) {

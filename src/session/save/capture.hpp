@@ -1,9 +1,11 @@
 #pragma once
 /// Capture: what a save will write, copied into memory of its own.
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "base/wire.hpp"
 #include "model/refreshed_state.hpp"
 #include "session/save/dense.hpp"
 #include "session/save/frames.hpp"
@@ -18,7 +20,18 @@ struct CaptureLayout {
   std::int64_t shard_bytes = 0;
   std::int64_t bytes = 0;  ///< of shards, and behind them of the runs of dense tensors
 };
-CaptureLayout capture_layout(const std::vector<StoredTensor>& entries, std::int64_t dense_bytes);
+/// Of entries that come one by one, file by file.
+class CaptureLayouter {
+ public:
+  explicit CaptureLayouter(std::size_t entries) { layout_.at.reserve(entries); }
+  void add(const StoredTensor&);
+  CaptureLayout end(std::int64_t dense_bytes);
+
+ private:
+  CaptureLayout layout_;
+  int file_ = -1;
+  std::int64_t begin_ = 0, end_ = 0;  // of the file, in memory; of its entries, in the file
+};
 
 /// Of an entry that another rank has sent: the checksum of its bytes there, and the one that the
 /// entry has if it is of strings.
@@ -33,7 +46,8 @@ class CaptureForm {
  public:
   CaptureForm() = default;
   /// `dense_bytes`: of the runs of dense tensors.
-  CaptureForm(const RefreshedState&, const Outgoing&, std::int64_t dense_bytes);
+  CaptureForm(const RefreshedState&, const LocalShards&, int first_file, bool one_file,
+              std::int64_t dense_bytes);
   /// Collective: ranks tell their io ranks what they will send.
   void check_entry(const Job&);
 
@@ -54,11 +68,11 @@ class CaptureForm {
   void check(const Outgoing& written, std::span<const SentEntry> sent) const;
 
  private:
+  static constexpr std::int64_t no_run = -1;
   struct Piece {
     std::size_t tensor, slice;
-    Box part;                         // of the slice
-    std::optional<std::int64_t> run;  // its first byte in the slice, if it is one run
-    std::int64_t bytes;
+    std::int64_t bytes = 0;
+    std::int64_t run = no_run;  // its first byte in the slice
   };
   /// A rank that this one serves.
   struct Served {
@@ -67,6 +81,7 @@ class CaptureForm {
     std::int64_t begin;   // of its copy, in memory
     Frames stream;
   };
+  Box part_of(std::size_t piece, const LocalTensor&) const;
   void copy_own(const RefreshedState&, const StringStore&, std::span<std::byte> memory) const;
   void send(const Job&, const RefreshedState&, const StringStore&,
             std::span<std::byte> memory) const;
@@ -76,9 +91,11 @@ class CaptureForm {
 
   bool made_ = false;
   CaptureLayout layout_;
-  std::vector<Piece> pieces_;          // of each entry of this rank
-  std::vector<StoredTensor> entries_;  // and of those that it serves, behind them
-  std::optional<Frames> stream_;       // of a rank that is served: how its entries travel
+  std::vector<Piece> pieces_;         // of each entry of this rank
+  std::map<std::size_t, Box> parts_;  // by piece, of its slice: where that is not all of it
+  std::size_t entries_ = 0;           // of this rank, and behind them of those that it serves
+  Packed<StoredTensor> packed_;       // these
+  std::optional<Frames> stream_;      // of a rank that is served: how its entries travel
   std::vector<Served> served_;
   int rank_ = -1;  // of an io rank
 };

@@ -235,6 +235,7 @@ JoinedEntries merge_entries(Group& group, std::vector<StoredTensor> mine, bool e
     add_gaps(come.boxes, divided, gaps, group.rank(), group.size());
     prove_regions(std::move(come.boxes), divided, group.rank(), group.size());
     if (encode_them) {
+      if (group.rank() == 0) all.encoded.reserve(come.whole.size() + come.runs.size());
       return encode(std::move(come), gaps, [&](bundle::IndexEntry entry) {
         if (group.rank() == 0) return all.encoded.push_back(std::move(entry));
         pack_into(report, entry);

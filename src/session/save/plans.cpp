@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdint>
 #include <string_view>
 
 #include "base/checksum.hpp"
@@ -84,29 +85,41 @@ void tell(const RefreshedState& state, Out& out) {
   }
 }
 
+// Of a number the bytes of seven bits each, the low ones first: most have one.
+template <class Take>
+void each_byte(std::int64_t value, const Take& take) {
+  auto left = static_cast<std::uint64_t>(value) << 1 ^ static_cast<std::uint64_t>(value >> 63);
+  for (; left >= 0x80; left >>= 7) take(static_cast<char>(left | 0x80));
+  take(static_cast<char>(left));
+}
+
 struct Keeps {
   static constexpr bool going = true;
-  std::vector<std::int64_t>& words;
-  std::string& texts;
-  void word(std::int64_t value) { words.push_back(value); }
+  std::string& bytes;
+  void word(std::int64_t value) {
+    each_byte(value, [&](char byte) { bytes += byte; });
+  }
   void text(std::string_view value) {
     word(std::ssize(value));
-    texts += value;
+    bytes += value;
   }
 };
 
 struct Compares {
-  const std::vector<std::int64_t>& words;
-  std::string_view texts;  // what is left of them
-  std::size_t next = 0;
+  std::string_view left;
   bool going = true;
-  void word(std::int64_t value) { going = going && next < words.size() && words[next++] == value; }
+  void word(std::int64_t value) {
+    each_byte(value, [&](char byte) {
+      going = going && !left.empty() && left.front() == byte;
+      if (going) left.remove_prefix(1);
+    });
+  }
   void text(std::string_view value) {
     word(std::ssize(value));
-    going = going && texts.starts_with(value);
-    if (going) texts.remove_prefix(value.size());
+    going = going && left.starts_with(value);
+    if (going) left.remove_prefix(value.size());
   }
-  bool is_over() const { return going && next == words.size() && texts.empty(); }
+  bool is_over() const { return going && left.empty(); }
 };
 
 bool has_unresolved(const RefreshedState& state) {
@@ -120,15 +133,14 @@ bool has_unresolved(const RefreshedState& state) {
 std::optional<StateForm> StateForm::of(const RefreshedState& state) {
   if (has_unresolved(state)) return std::nullopt;
   StateForm form;
-  Keeps out{form.words_, form.texts_};
+  Keeps out{form.bytes_};
   tell(state, out);
-  form.words_.shrink_to_fit();
-  form.texts_.shrink_to_fit();
+  form.bytes_.shrink_to_fit();
   return form;
 }
 
 bool StateForm::fits(const RefreshedState& state) const {
-  Compares out{words_, texts_};
+  Compares out{bytes_};
   tell(state, out);
   return out.is_over() && !has_unresolved(state);
 }

@@ -28,9 +28,8 @@ class StateForm {
   bool fits(const RefreshedState&) const;
 
  private:
-  // One behind the other: of 100,000 tensors a copy of each takes 60 MiB.
-  std::vector<std::int64_t> words_;
-  std::string texts_;
+  // Numbers and texts, one behind the other: of 100,000 tensors a copy of each takes 60 MiB.
+  std::string bytes_;
 };
 
 /// What a rank says of a save that would use the last plan again; added up over ranks. Ranks add

@@ -1,9 +1,12 @@
 #include "session/save/prove.hpp"
 
+#include <cstdint>
 #include <iterator>
 #include <map>
+#include <string_view>
 #include <utility>
 
+#include "base/let_go.hpp"
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/error.hpp"
@@ -23,8 +26,14 @@ struct DivisionSlice {
   Box box;
 };
 struct ProofMessage {
-  std::vector<Declaration> whole;
+  std::uint64_t declarations = 0;
+  Packed<std::string> whole;  // PackedDeclarations
   Packed<DivisionSlice> parts;
+};
+// The same, where it came.
+struct ProofCome {
+  std::uint64_t declarations = 0;
+  std::string_view whole, parts;
 };
 
 // Each tensor's declaration to whoever proves it, and of divided ones each slice to all whose
@@ -35,7 +44,10 @@ Messages to_planners(std::vector<Declaration>& mine, const KeyPlanners& planners
   for (auto& one : mine) {
     const int division = divided.find(one.key);
     if (division < 0) {
-      outgoing[planners.of(one.key)].whole.push_back(std::move(one));
+      auto& message = outgoing[planners.of(one.key)];
+      ++message.declarations;
+      message.whole.add(PackedDeclarations::pack_one(one));
+      one = {};  // there may be very many: they are never there twice
       continue;
     }
     const auto& regions = divided[division].regions;
@@ -52,12 +64,16 @@ Messages to_planners(std::vector<Declaration>& mine, const KeyPlanners& planners
   return messages_of(std::move(outgoing));
 }
 
-std::vector<Declaration> take_declarations(const Messages& messages, GivenByRegion& given) {
-  std::vector<Declaration> all;
-  for (const auto& [rank, bytes] : messages) {
-    auto message = unpack<ProofMessage>(bytes);
-    std::move(message.whole.begin(), message.whole.end(), std::back_inserter(all));
-    for (auto& [division, region, number, fill, box] : message.parts.each()) {
+// The messages outlives them.
+PackedDeclarations take_declarations(const Messages& messages, GivenByRegion& given) {
+  PackedDeclarations all;
+  std::size_t count = 0;
+  for (const auto& [rank, text] : messages) count += unpack<std::uint64_t>(text);
+  all.expect(count);
+  for (const auto& [rank, text] : messages) {
+    const auto message = unpack<ProofCome>(text);
+    for (const auto& one : unpack_each<std::string_view>(message.whole)) all.add(rank, one);
+    for (auto& [division, region, number, fill, box] : unpack_each<DivisionSlice>(message.parts)) {
       given[{division, region}].push_back({std::move(box), {rank, number, fill}});
     }
   }
@@ -103,7 +119,7 @@ void refuse(Group& group, std::vector<Declaration> mine, const KeyPlanners& plan
   refused.guard([&] {
     if (planners.of(key) != group.rank()) return;
     GivenByRegion none;
-    check_coverage(take_declarations(messages, none));
+    take_declarations(messages, none).check();
     throw Error(Code::internal,
                 cat("tensor '", key, "' is made up by its slices, but not all of its regions are"))
         .of_tensor(key);
@@ -122,17 +138,17 @@ Proved prove_together(Group& group, std::vector<Declaration> mine, const SaveFor
   planners = key_planners_for(group, counts.all());
   divided = divide(group, mine, counts, planners);
   auto sent = to_planners(mine, planners, divided);
-  if (divided.empty()) mine.clear();
+  if (divided.empty()) let_go(mine);
   auto messages = all_to_all(group, std::move(sent));
   std::vector<CoveredTensor> parts;
   std::vector<std::int64_t> found(2 * divided.all().size());
   DeferredError error;
   error.guard([&, &divided = divided, &tensors = tensors] {
     GivenByRegion given;
-    auto declarations = take_declarations(messages, given);
-    messages.clear();
+    const auto declarations = take_declarations(messages, given);
     parts = prove_regions(std::move(given), divided, group.rank(), group.size(), found);
-    tensors = check_coverage(std::move(declarations));
+    tensors = declarations.check();
+    messages.clear();
   });
   if (!divided.empty()) {
     group.all_reduce(found, Group::Op::sum);

@@ -40,11 +40,14 @@ DeviceTask device_of(const Job&, const LocalTensor&, int slice);
 
 /// Shard (local): the policy, once for each task of the rank, and its validation.
 struct LocalShards {
-  std::vector<Shard> shards;
+  std::vector<std::vector<Task>> shards;  ///< each ascending by key, then by box; none is empty
   StringStore strings;
   std::int64_t bytes = 0;
 };
-LocalShards shard(const Job&, const RefreshedState&, const std::vector<Task>&, const Sharding&);
+LocalShards shard(const Job&, const RefreshedState&, std::vector<Task>, const Sharding&);
+
+/// How many bytes it has in its file, before they are encoded; of strings, as they are encoded.
+std::int64_t bytes_of(const RefreshedState&, const StringStore&, const Task&);
 
 /// Lay out (collective): data files are numbered over ranks in rank order, shared ones as they were
 /// dealt, less those that nobody has anything for.

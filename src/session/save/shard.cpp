@@ -3,8 +3,11 @@
 #include <map>
 #include <string_view>
 #include <tuple>
+#include <typeinfo>
 #include <utility>
+#include <vector>
 
+#include "base/let_go.hpp"
 #include "base/text.hpp"
 #include "group/collectives.hpp"
 #include "model/key_pattern.hpp"
@@ -30,7 +33,11 @@ struct Apart {
 };
 // Of a task what one rule lets go (the number of rules: none does), for it lies in files of its
 // own.
-using ByTask = std::map<std::pair<DeviceTask, std::size_t>, std::vector<ShardableTensor>, Apart>;
+struct OfTask {
+  std::vector<Task> tasks;
+  std::vector<DeviceTask> devices;  // of each, for a policy to see
+};
+using ByTask = std::map<std::pair<DeviceTask, std::size_t>, OfTask, Apart>;
 
 std::size_t rule_of(const Job& job, const std::string& key) {
   const auto& rules = job.options.keep.keys;
@@ -42,7 +49,8 @@ std::size_t rule_of(const Job& job, const std::string& key) {
 // Where the tensors are in the state that a save has added to it: policies see them without.
 using OwnTensors = std::map<std::string_view, std::size_t>;
 
-ShardableTensor as_policies_see(const Job& job, const RefreshedState& state, const Task& task) {
+ShardableTensor as_policies_see(const RefreshedState& state, const StringStore& strings,
+                                const Task& task, DeviceTask device) {
   const auto& [key, tensor] = state.tensors()[task.tensor];
   const auto& names = state.objects().names;
   const auto named = names.empty() ? names.end() : names.find(key);
@@ -54,18 +62,49 @@ ShardableTensor as_policies_see(const Job& job, const RefreshedState& state, con
   if (!tensor.made_by_save) one.owner = task.tensor;
   if (task.slice >= 0) one.owner_slice = static_cast<std::size_t>(task.slice);
   one.slice = task.box;
-  one.bytes = one.slice.count() * static_cast<std::int64_t>(dtype_size(one.dtype));
-  one.task = device_of(job, tensor, task.slice);
+  one.bytes = bytes_of(state, strings, task);
+  one.task = std::move(device);
   return one;
 }
 
-// As it is written: with the size of the box, which callbacks that cut need not keep count of, and
-// its place in the state.
-void complete(ShardableTensor& tensor, const OwnTensors& own) {
-  if (tensor.dtype != DType::string) {
-    tensor.bytes = tensor.slice.count() * static_cast<std::int64_t>(dtype_size(tensor.dtype));
+// What the policy makes of one task's, as tasks: what it sees takes several times the memory.
+void call(const ShardingCallback& policy, const RefreshedState& state, OfTask its,
+          LocalShards& local) {
+  std::vector<ShardableTensor> tensors;
+  tensors.reserve(its.tasks.size());
+  OwnTensors own;
+  for (std::size_t i = 0; i < its.tasks.size(); ++i) {
+    const auto& task = its.tasks[i];
+    const auto& one = tensors.emplace_back(
+        as_policies_see(state, local.strings, task, std::move(its.devices[i])));
+    if (!one.owner) own.emplace(state.tensors()[task.tensor].first, task.tensor);
   }
-  if (!tensor.owner) tensor.owner = own.at(tensor.key);
+  its = {};
+  const auto description = policy.description();
+  const auto what = cat("the ", tensors.size(), " slices of ", to_string(tensors.front().task));
+  auto shards = call_policy(description, what, [&] { return policy(tensors); });
+  validate_shards(shards, tensors, description);
+  let_go(tensors);
+  for (auto& shard : shards) {
+    std::vector<Task> one;
+    for (const auto& [key, slices] : shard) {
+      for (const auto& [box, tensor] : slices) {
+        const auto owner = tensor.owner ? *tensor.owner : own.at(key);
+        one.push_back({owner, static_cast<int>(tensor.owner_slice), box});
+      }
+    }
+    shard.clear();
+    if (!one.empty()) local.shards.push_back(std::move(one));
+  }
+}
+
+// The same for all of a task in one shard, without what a policy would be shown and return.
+void take_as_one(const RefreshedState& state, std::vector<Task> tasks, LocalShards& local) {
+  std::sort(tasks.begin(), tasks.end(), [&](const Task& a, const Task& b) {
+    if (a.tensor == b.tensor) return a.box < b.box;
+    return state.tensors()[a.tensor].first < state.tensors()[b.tensor].first;
+  });
+  local.shards.push_back(std::move(tasks));
 }
 
 }  // namespace
@@ -89,38 +128,36 @@ DeviceTask device_of(const Job& job, const LocalTensor& tensor, int slice) {
   return task;
 }
 
-LocalShards shard(const Job& job, const RefreshedState& state, const std::vector<Task>& tasks,
+std::int64_t bytes_of(const RefreshedState& state, const StringStore& strings, const Task& task) {
+  const auto& tensor = state.tensors()[task.tensor].second;
+  if (tensor.strings) return static_cast<std::int64_t>(strings.at(task.tensor).bytes.size());
+  return task.box.count() * static_cast<std::int64_t>(dtype_size(tensor.dtype));
+}
+
+LocalShards shard(const Job& job, const RefreshedState& state, std::vector<Task> tasks,
                   const Sharding& sharding) {
+  const auto& policy = policy_of(sharding.policy);
+  const bool is_one = typeid(policy) == typeid(ShardByTaskPolicy);
   LocalShards local;
   ByTask by_task;
-  OwnTensors own;
-  for (const auto& task : tasks) {
+  for (auto& task : tasks) {
     const auto& [key, tensor] = state.tensors()[task.tensor];
-    auto one = as_policies_see(job, state, task);
     if (tensor.strings) {
-      auto encoded = bundle::encode_strings(string_values(key, tensor));
-      one.bytes = static_cast<std::int64_t>(encoded.bytes.size());
-      local.strings[task.tensor] = std::move(encoded);
+      local.strings[task.tensor] = bundle::encode_strings(string_values(key, tensor));
     }
-    local.bytes += one.bytes;
-    if (!one.owner) own.emplace(key, task.tensor);
-    const auto rule = rule_of(job, key);
-    by_task[{one.task, rule}].push_back(std::move(one));
+    local.bytes += bytes_of(state, local.strings, task);
+    auto device = device_of(job, tensor, task.slice);
+    auto& its = by_task[{device, rule_of(job, key)}];
+    if (by_task.size() == 1 && its.tasks.empty()) its.tasks.reserve(tasks.size());  // all of them
+    its.tasks.push_back(std::move(task));
+    if (!is_one) its.devices.push_back(std::move(device));
   }
-  const auto& policy = policy_of(sharding.policy);
-  const auto description = by_task.empty() ? std::string() : policy.description();
-  for (const auto& of_task : by_task) {
-    const auto& tensors = of_task.second;
-    const auto what = cat("the ", tensors.size(), " slices of ", to_string(tensors.front().task));
-    auto shards = call_policy(description, what, [&] { return policy(tensors); });
-    validate_shards(shards, tensors, description);
-    for (auto& one : shards) {
-      std::erase_if(one, [](const auto& slices) { return slices.second.empty(); });
-      if (one.empty()) continue;
-      for (auto& [key, slices] : one) {
-        for (auto& [box, tensor] : slices) complete(tensor, own);
-      }
-      local.shards.push_back(std::move(one));
+  let_go(tasks);
+  for (auto& [of_task, its] : by_task) {
+    if (is_one) {
+      take_as_one(state, std::move(its.tasks), local);
+    } else {
+      call(policy, state, std::move(its), local);
     }
   }
   return local;

@@ -1,6 +1,9 @@
 #pragma once
 /// Shards on their way into data files, on the rank that has them or on an io rank.
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -27,6 +30,12 @@ struct Outgoing {
 /// `state` and `local` outlive the result. All entries are of the first file if ranks share it.
 Outgoing outgoing(const RefreshedState& state, const LocalShards& local, int first_file,
                   bool one_file = false);
+
+/// The same one by one, without a list: asks for an entry to fill, and then takes its bytes.
+void each_outgoing(const RefreshedState& state, const LocalShards& local, int first_file,
+                   bool one_file, const std::function<StoredTensor&()>& make,
+                   const std::function<void(const Outgoing::Bytes&)>& take);
+std::size_t count_of(const LocalShards&);
 
 /// Local. Writes all of it, and completes the entries; or stops half-way when `cancelled` is set.
 /// Memory that is written from where it lies is to stay as it is until the files are finished.

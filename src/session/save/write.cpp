@@ -17,53 +17,60 @@ std::vector<bool> spelling(std::vector<bool> dash, const Box& box, const Dims& s
 
 }  // namespace
 
+void each_outgoing(const RefreshedState& state, const LocalShards& local, int first_file,
+                   bool one_file, const std::function<StoredTensor&()>& make,
+                   const std::function<void(const Outgoing::Bytes&)>& take) {
+  for (std::size_t i = 0; i < local.shards.size(); ++i) {
+    for (const auto& task : local.shards[i]) {
+      const auto& [key, source] = state.tensors()[task.tensor];
+      const auto& box = task.box;
+      // Made where it stays: there may be very many.
+      auto& entry = make();
+      entry.key = key;
+      entry.dtype = source.dtype;
+      entry.shape = source.shape;
+      entry.sliced = !box.is_whole(source.shape);
+      auto& stored = entry.slices.emplace_back();
+      stored.box = box;
+      stored.file = one_file ? first_file : first_file + static_cast<int>(i);
+      stored.stored_bytes = stored.raw_bytes = bytes_of(state, local.strings, task);
+      Outgoing::Bytes bytes;
+      bytes.tensor = task.tensor;
+      bytes.slice_index = task.slice < 0 ? 0 : static_cast<std::size_t>(task.slice);
+      if (source.strings) {
+        const auto& encoded = local.strings.at(task.tensor);
+        bytes.run = std::as_bytes(std::span(encoded.bytes));
+        stored.crc32c = encoded.crc32c;
+      } else if (!source.slices.empty()) {
+        const auto& slice = source.slices[bytes.slice_index];
+        stored.dash = spelling(slice.dash, box, source.shape);
+        bytes.slice = &slice;
+        const auto at =
+            box.empty() ? std::nullopt : run_in_box(box, slice.box.start, slice.box.extent);
+        if (const auto* base = at ? slice.memory->contiguous() : nullptr) {
+          const auto item = static_cast<std::int64_t>(dtype_size(source.dtype));
+          bytes.run = {base + *at * item, static_cast<std::size_t>(stored.raw_bytes)};
+        }
+      }
+      take(bytes);
+    }
+  }
+}
+
+std::size_t count_of(const LocalShards& local) {
+  std::size_t count = 0;
+  for (const auto& shard : local.shards) count += shard.size();
+  return count;
+}
+
 Outgoing outgoing(const RefreshedState& state, const LocalShards& local, int first_file,
                   bool one_file) {
   Outgoing out;
-  std::size_t most = 0;
-  for (const auto& shard : local.shards) {
-    for (const auto& one : shard) most += one.second.size();
-  }
-  out.entries.reserve(most);
-  out.bytes.reserve(most);
-  for (std::size_t i = 0; i < local.shards.size(); ++i) {
-    for (const auto& [key, slices] : local.shards[i]) {
-      for (const auto& [box, tensor] : slices) {
-        const auto owner = tensor.owner.value();
-        const auto& source = state.tensors()[owner].second;
-        // Made where it stays: there may be very many.
-        auto& entry = out.entries.emplace_back();
-        entry.key = key;
-        entry.dtype = tensor.dtype;
-        entry.shape = tensor.shape;
-        entry.sliced = !box.is_whole(tensor.shape);
-        auto& stored = entry.slices.emplace_back();
-        stored.box = box;
-        stored.file = one_file ? first_file : first_file + static_cast<int>(i);
-        stored.stored_bytes = stored.raw_bytes = tensor.bytes;
-        Outgoing::Bytes bytes;
-        bytes.tensor = owner;
-        bytes.slice_index = tensor.owner_slice;
-        if (source.strings) {
-          const auto& encoded = local.strings.at(owner);
-          bytes.run = std::as_bytes(std::span(encoded.bytes));
-          stored.stored_bytes = stored.raw_bytes = static_cast<std::int64_t>(encoded.bytes.size());
-          stored.crc32c = encoded.crc32c;
-        } else if (!source.slices.empty()) {
-          const auto& slice = source.slices[tensor.owner_slice];
-          stored.dash = spelling(slice.dash, box, tensor.shape);
-          bytes.slice = &slice;
-          const auto at =
-              box.empty() ? std::nullopt : run_in_box(box, slice.box.start, slice.box.extent);
-          if (const auto* base = at ? slice.memory->contiguous() : nullptr) {
-            const auto item = static_cast<std::int64_t>(dtype_size(tensor.dtype));
-            bytes.run = {base + *at * item, static_cast<std::size_t>(stored.raw_bytes)};
-          }
-        }
-        out.bytes.push_back(bytes);
-      }
-    }
-  }
+  out.entries.reserve(count_of(local));
+  out.bytes.reserve(count_of(local));
+  each_outgoing(
+      state, local, first_file, one_file, [&]() -> auto& { return out.entries.emplace_back(); },
+      [&](const Outgoing::Bytes& bytes) { out.bytes.push_back(bytes); });
   return out;
 }
 

@@ -285,12 +285,11 @@ CheckpointContents parse_contents(IndexFile& loaded, const io::Path& prefix) {
   auto contents = *std::exchange(loaded.parsed, std::nullopt);
   contents.prefix = prefix.string();
   contents.format = loaded.format;
-  const auto own = std::stable_partition(
-      contents.tensors.begin(), contents.tensors.end(),
-      [](const auto& tensor) { return !tensor.key.starts_with(own_key_prefix); });
-  contents.own.assign(std::make_move_iterator(own),
-                      std::make_move_iterator(contents.tensors.end()));
-  contents.tensors.erase(own, contents.tensors.end());
+  const auto is_own = [](const auto& tensor) { return tensor.key.starts_with(own_key_prefix); };
+  for (auto& tensor : contents.tensors) {
+    if (is_own(tensor)) contents.own.push_back(tensor);
+  }
+  std::erase_if(contents.tensors, is_own);
   if (!contents.meta && !loaded.meta.empty()) contents.meta = bundle::decode_meta(loaded.meta);
   bundle::fit_gaps(contents);
   contents.graph_problem = loaded.graph_problem;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/checksum.hpp"
+#include "base/let_go.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "exchange/coverage.hpp"
@@ -101,9 +102,11 @@ std::vector<StoredTensor*> by_key(std::vector<StoredTensor>& entries) {
   return order;
 }
 
-}  // namespace
-
-std::vector<StoredTensor> join_entries(std::vector<StoredTensor> entries, const GapsByKey& gaps) {
+// Tensors, each with the slices of all its entries.
+std::vector<StoredTensor> one_of_each(std::vector<StoredTensor> entries) {
+  const auto not_before = [](const auto& a, const auto& b) { return a.key >= b.key; };
+  const auto again = std::adjacent_find(entries.begin(), entries.end(), not_before);
+  if (again == entries.end()) return entries;
   std::vector<StoredTensor> joined;
   joined.reserve(entries.size());
   for (auto* next : by_key(entries)) {
@@ -123,6 +126,13 @@ std::vector<StoredTensor> join_entries(std::vector<StoredTensor> entries, const 
     }
     for (auto& slice : entry.slices) tensor.slices.push_back(std::move(slice));
   }
+  return joined;
+}
+
+}  // namespace
+
+std::vector<StoredTensor> join_entries(std::vector<StoredTensor> entries, const GapsByKey& gaps) {
+  auto joined = one_of_each(std::move(entries));
   for (auto& tensor : joined) {
     std::sort(tensor.slices.begin(), tensor.slices.end(),
               [](const auto& a, const auto& b) { return a.box < b.box; });
@@ -153,7 +163,7 @@ Sealed seal_index(JoinedEntries joined, const CheckpointMeta& meta, int data_fil
   }
   auto entries = std::move(joined.encoded);
   for (const auto& tensor : joined.tensors) entries.push_back(bundle::encode_entry(tensor));
-  joined.tensors = {};
+  let_go(joined.tensors);
   // Neither copy of a large index is ever in memory as a whole. A small one is made once.
   constexpr std::size_t large_bytes = std::size_t{8} << 20;
   std::shared_ptr<const bundle::EncodedIndex> made;

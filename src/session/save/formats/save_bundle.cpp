@@ -55,8 +55,8 @@ void BundleSave::lay_out(const Job& job, const RefreshedState& state, Covered&& 
     covered.tasks.erase(first, covered.tasks.end());
   }
   plan.local = run_and_agree(*job.group, [&] {
-    plan.frozen = shard(job, state, frozen, plan.sharding);
-    return shard(job, state, covered.tasks, plan.sharding);
+    plan.frozen = shard(job, state, std::move(frozen), plan.sharding);
+    return shard(job, state, std::move(covered.tasks), plan.sharding);
   });
   plan.dense = plan_dense(*job.group, std::move(covered.dense), job.options.write.chunk_bytes,
                           job.places.served_by);
