@@ -176,8 +176,9 @@ void add_verify(Tool& tool) {
   command->footer(
       "Exit status: 0 whole, 1 damaged, 2 cannot tell (missing, unreadable, or with variants,\n"
       "which are not decoded); of a directory 1 if any is damaged, else 2 if any cannot be\n"
-      "told. In Cairn's checkpoints every byte is checked, gaps and the spare index too; in\n"
-      "others', unused bytes and partly stored tensors are notes.\n"
+      "told; what a job removes meanwhile does not count. In Cairn's checkpoints every byte\n"
+      "is checked, gaps and the spare index too; in others', unused bytes and partly stored\n"
+      "tensors are notes.\n"
       "--repair, of Cairn's checkpoints: the index is restored from its spare copy, a data\n"
       "file from another checkpoint with the same slices and checksums; lost metadata are\n"
       "written anew. Sound parts stay, and replaced ones return if the result is not whole.\n"
