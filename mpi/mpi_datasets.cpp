@@ -65,7 +65,7 @@ struct EntryCheck {
   }
 
   /// Throws the error of this rank, if any.
-  void check_entry(const std::optional<Error>& failed) const {
+  void agree_on(const std::optional<Error>& failed) const {
     went_well(failed);
     if (failed) throw Error(*failed);
   }
@@ -94,14 +94,14 @@ class MpiDatasetFile final : public DatasetFile {
                  blocks.empty() ? &nothing : bytes) < 0) {
       failed = ranks_.placed(failure(what, Code::io));
     }
-    ranks_.check_entry(failed);
+    ranks_.agree_on(failed);
   }
 
   void flush() override {
     const Session session;
     std::optional<Error> failed;
     if (H5Fflush(file_, H5F_SCOPE_GLOBAL) < 0) failed = failure_to("flushed");
-    ranks_.check_entry(failed);
+    ranks_.agree_on(failed);
   }
 
   void close() override {
@@ -110,7 +110,7 @@ class MpiDatasetFile final : public DatasetFile {
     collective_ = {};
     std::optional<Error> failed;
     if (H5Fclose(std::exchange(file_, H5I_INVALID_HID)) < 0) failed = failure_to("closed");
-    ranks_.check_entry(failed);
+    ranks_.agree_on(failed);
   }
 
  private:

@@ -59,7 +59,8 @@ void require_usable(MPI_Comm communicator) {
 }
 
 // All ranks wait for each other here, for the first time.
-std::shared_ptr<OwnCommunicator> check_entry(MPI_Comm original, std::optional<int> pretended_node) {
+std::shared_ptr<OwnCommunicator> own_communicator(MPI_Comm original,
+                                                  std::optional<int> pretended_node) {
   require_usable(original);
   const int rank = rank_in(original);
   WatchedRank watched(rank, size_of(original, rank), [] { return std::vector<int>(); });
@@ -136,7 +137,7 @@ void MpiGroup::Requests::wait(const MpiGroup& group) {
 }
 
 MpiGroup::MpiGroup(MPI_Comm original, std::size_t piece, std::optional<int> pretended_node)
-    : communicator_(check_entry(original, pretended_node)),
+    : communicator_(own_communicator(original, pretended_node)),
       piece_(std::max<std::size_t>(piece, 1)),
       rank_(rank_in(communicator_->get())),
       size_(size_of(communicator_->get(), rank_)),

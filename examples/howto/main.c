@@ -147,7 +147,7 @@ static void particles(const char* directory, int64_t total) {
 }
 
 static void look(const char* prefix) {
-  cairn_contents* contents; /* of any origin, in either format; no ranks are needed */
+  cairn_contents* contents; /* of a bundle or HDF5, by Cairn or TensorFlow */
   ok(cairn_open(prefix, &contents));
   for (size_t i = 0; i < cairn_contents_count(contents); ++i) {
     const cairn_tensor* tensor = cairn_contents_at(contents, i);

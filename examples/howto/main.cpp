@@ -49,7 +49,7 @@ std::int64_t restore(const Ranks& ranks, const std::string& directory) {
   state.add("u", cairn::slice(&u, {height, width}, {first, 0}, {rows, width}));
 
   cairn::CheckpointManager manager(ranks, directory);
-  const auto report = manager.restore_latest(state);  // nothing there is not an error
+  const auto report = manager.restore_latest(state);  // returns nothing without a checkpoint
   if (report && ranks->rank() == 0) std::printf("goes on after step %ld\n", long(report->step));
 
   check(!report || report->step == step, "another step was restored");
@@ -105,7 +105,7 @@ void particles(const Ranks& ranks, const std::string& directory, std::int64_t to
 }
 
 void look(const std::string& prefix) {
-  const cairn::BundleReader checkpoint(prefix);  // of any origin, in either format; no ranks
+  const cairn::BundleReader checkpoint(prefix);  // a bundle or HDF5, by Cairn or TensorFlow
   for (const auto& tensor : checkpoint.contents().tensors) {
     std::printf("%s: %zu dimensions\n", tensor.key.c_str(), tensor.shape.size());
   }

@@ -149,7 +149,7 @@ contains
     character(len=*), intent(in) :: prefix
     real(real64), target :: columns(nx, 3)
 
-    call cairn_read(prefix, "u", columns, [1, 3])  ! columns 3, 4 and 5; no ranks are needed
+    call cairn_read(prefix, "u", columns, [1, 3])  ! columns 3, 4 and 5
   end subroutine
 
   subroutine convert(directory, form)

@@ -71,7 +71,7 @@ def particles(directory, total):
 
 
 def look(prefix):
-    checkpoint = cairn.open(prefix)  # of any origin, in either format; no ranks are needed
+    checkpoint = cairn.open(prefix)  # a bundle or HDF5, by Cairn or TensorFlow
     for key, tensor in checkpoint.items():
         print(f"{key}: {tensor.dtype_name} {tensor.shape}")
     rows = checkpoint["u"][2:5]  # reads and checks what it needs

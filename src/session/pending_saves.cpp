@@ -207,7 +207,7 @@ std::string PendingSaves::reserve(PendingSave& pending, const RefreshedState& st
     plan.capture = CaptureForm(state, plan.local, plan.layout.first_file, plan.layout.one_file,
                                plan.dense.bytes > 0 ? capture_bytes(plan.dense) : 0);
   });
-  plan.capture.check_entry(job_);
+  plan.capture.tell_io_ranks(job_);
   run_and_agree(group, [&] {
     const auto bytes = plan.capture.layout().bytes;
     if (!job_.options.async.memory) choose_memory(state);

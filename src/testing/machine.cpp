@@ -118,7 +118,7 @@ double Machine::tree(std::size_t bytes, bool both_ways) const {
   return (both_ways ? 2 : 1) * in_node + between;
 }
 
-void Machine::check_entry(int rank, const Time& last, std::size_t bytes) {
+void Machine::synchronise(int rank, const Time& last, std::size_t bytes) {
   auto& figures = of(rank);
   auto done = last;
   done.add(Time::messages, tree(bytes, true));

@@ -105,7 +105,7 @@ class Machine {
   Time send(int from, int to, std::size_t bytes);
   void receive(int to, int from, std::size_t bytes, const Time& left);
   /// All ranks leave a collective call at once; `last` is the time of the last one that came.
-  void check_entry(int rank, const Time& last, std::size_t bytes);
+  void synchronise(int rank, const Time& last, std::size_t bytes);
   void hear(int rank, const Time& root, std::size_t bytes);  ///< a broadcast
 
   // The same, of files.

@@ -168,7 +168,7 @@ void ThreadWorld::barrier(int rank) {
   std::uint64_t number;
   const Round& round = arrive(rank, {"barrier"}, number);
   wait_for_all(lock, rank, round, number);
-  if (machine_) machine_->check_entry(rank, round.last, 0);
+  if (machine_) machine_->synchronise(rank, round.last, 0);
   finish(number);
 }
 
@@ -180,7 +180,7 @@ void ThreadWorld::all_reduce(int rank, std::span<std::int64_t> values, Group::Op
   add(round, values, op);
   wait_for_all(lock, rank, round, number);
   std::copy(round.values.begin(), round.values.end(), values.begin());
-  if (machine_) machine_->check_entry(rank, round.last, values.size_bytes());
+  if (machine_) machine_->synchronise(rank, round.last, values.size_bytes());
   finish(number);
 }
 
@@ -209,7 +209,7 @@ void ThreadWorld::end_reduction(int rank, std::uint64_t number, std::span<std::i
   const Round& round = rounds_.at(number);
   wait_for_all(lock, rank, round, number);
   std::copy(round.values.begin(), round.values.end(), values.begin());
-  if (machine_) machine_->check_entry(rank, round.last, values.size_bytes());
+  if (machine_) machine_->synchronise(rank, round.last, values.size_bytes());
   finish(number);
 }
 

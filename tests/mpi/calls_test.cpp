@@ -36,7 +36,7 @@ class Calls : public ::testing::Test {
   Calls() { state.add("x", slice(&value, {group->size()}, {group->rank()}, {1})); }
 
   // The last rank calls `other`, the rest save; then all go on together.
-  void check_entry(const std::string& other, const std::function<void()>& call) {
+  void meet(const std::string& other, const std::function<void()>& call) {
     SCOPED_TRACE(other);
     const auto step = ++saved_;
     test::expect_error([&] { is_last ? call() : static_cast<void>(manager.save(step, state)); },
@@ -54,12 +54,12 @@ class Calls : public ::testing::Test {
 };
 
 TEST_F(Calls, OneRankRestoresOrLooksWhileOthersSave) {
-  check_entry("CheckpointManager::restore_latest", [&] { manager.restore_latest(state); });
-  check_entry("CheckpointManager::steps", [&] { manager.steps(); });
-  check_entry("CheckpointManager::open", [&] { manager.open(1); });
-  check_entry("CheckpointManager::save_async", [&] { manager.save_async(100, state); });
-  check_entry("together", [&] { run_and_agree(group, [] {}); });
-  check_entry("CheckpointManager::CheckpointManager",
+  meet("CheckpointManager::restore_latest", [&] { manager.restore_latest(state); });
+  meet("CheckpointManager::steps", [&] { manager.steps(); });
+  meet("CheckpointManager::open", [&] { manager.open(1); });
+  meet("CheckpointManager::save_async", [&] { manager.save_async(100, state); });
+  meet("run_and_agree", [&] { run_and_agree(group, [] {}); });
+  meet("CheckpointManager::CheckpointManager",
               [&] { CheckpointManager(group, directory.path(), {.read_only = true}); });
 }
 

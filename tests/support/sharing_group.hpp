@@ -56,19 +56,19 @@ class SharingGroup : public GroupAround {
         if (!group_.loses_writes) file_->write_at(offset, bytes);
         if (group_.after_write) group_.after_write(*file_, offset, bytes.size());
       });
-      check_entry(error);
+      agree_on(error);
     }
     void sync() override {
-      check_entry({});
+      agree_on({});
       if (group_.rank() == ranks_.front()) file_->sync();
     }
     void close() override {
-      check_entry({});
+      agree_on({});
       file_->close();
     }
 
    private:
-    void check_entry(const DeferredError& error) {
+    void agree_on(const DeferredError& error) {
       const auto first = ranks_.front();
       for (const auto rank : ranks_) {
         if (rank == first) continue;

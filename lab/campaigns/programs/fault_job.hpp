@@ -37,7 +37,7 @@ class FaultRank {
   void mend();
   /// Opens the directory if that has failed, restores the newest and saves once more.
   void go_on();
-  void check_entry() { group_->barrier(); }
+  void meet() { group_->barrier(); }
   bool root() const { return group_->rank() == 0; }
 
  private:

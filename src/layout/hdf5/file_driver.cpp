@@ -26,7 +26,7 @@ const OpenFile* of(const H5FD_t* file) { return reinterpret_cast<const OpenFile*
 
 // Nothing may be thrown through HDF5, which is C.
 template <class F>
-herr_t collective_call(FileDriver::Link& link, F&& function) noexcept {
+herr_t without_throwing(FileDriver::Link& link, F&& function) noexcept {
   try {
     function(*link.file);
     return 0;
@@ -80,15 +80,15 @@ herr_t set_eoa(H5FD_t* file, H5FD_mem_t, haddr_t address) noexcept {
 }
 haddr_t get_eof(const H5FD_t* file, H5FD_mem_t) noexcept {
   haddr_t size = HADDR_UNDEF;
-  collective_call(*of(file)->link,
-                  [&](ByteFile& bytes) { size = static_cast<haddr_t>(bytes.size()); });
+  without_throwing(*of(file)->link,
+                   [&](ByteFile& bytes) { size = static_cast<haddr_t>(bytes.size()); });
   return size;
 }
 herr_t get_handle(H5FD_t*, hid_t, void**) noexcept { return -1; }
 
 herr_t read(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t address, std::size_t size,
             void* buffer) noexcept {
-  return collective_call(*of(file)->link, [&](ByteFile& bytes) {
+  return without_throwing(*of(file)->link, [&](ByteFile& bytes) {
     if (address > largest_address || size > largest_address - address) {
       throw Error(Code::data_loss, "the HDF5 file refers to an address that no file has");
     }
@@ -103,16 +103,16 @@ herr_t read(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t address, std::size_t size,
 }
 herr_t write(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t address, std::size_t size,
              const void* buffer) noexcept {
-  return collective_call(*of(file)->link, [&](ByteFile& bytes) {
+  return without_throwing(*of(file)->link, [&](ByteFile& bytes) {
     bytes.write(static_cast<std::int64_t>(address),
                 std::span(static_cast<const std::byte*>(buffer), size));
   });
 }
 herr_t flush(H5FD_t* file, hid_t, hbool_t) noexcept {
-  return collective_call(*of(file)->link, [](ByteFile& bytes) { bytes.flush(); });
+  return without_throwing(*of(file)->link, [](ByteFile& bytes) { bytes.flush(); });
 }
 herr_t truncate(H5FD_t* file, hid_t, hbool_t) noexcept {
-  return collective_call(*of(file)->link, [&](ByteFile& bytes) {
+  return without_throwing(*of(file)->link, [&](ByteFile& bytes) {
     const auto size = static_cast<std::int64_t>(of(file)->end_of_allocation);
     if (bytes.size() != size) bytes.truncate(size);
   });

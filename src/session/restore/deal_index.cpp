@@ -48,7 +48,7 @@ Box bounds_of(const std::vector<Piece>& slices) {
   return bounds;
 }
 
-bool check_entry(const Box& a, const Box& b) {
+bool share_elements(const Box& a, const Box& b) {
   if (a.rank() == 0 || b.rank() == 0) return false;
   const auto common = intersect(a, b);
   return common && !common->empty();
@@ -317,9 +317,9 @@ class IndexDealer {
         mine += slices.size();
         for (auto r = range + 1; r < ranges.size() && ranges[r].tensor == ranges[range].tensor;
              ++r) {
-          if (!check_entry(ranges[range].bounds, ranges[r].bounds)) continue;
+          if (!share_elements(ranges[range].bounds, ranges[r].bounds)) continue;
           for (const auto& slice : slices) {
-            if (slice.box.empty() || !check_entry(slice.box, ranges[r].bounds)) continue;
+            if (slice.box.empty() || !share_elements(slice.box, ranges[r].bounds)) continue;
             outgoing[ranges[r].holder].add({r, "", slice.box});
             // No writer cuts tensors so that a slice is near many others whose keys are far away.
             failed_ |= ++sent > 8 * mine + 4096;

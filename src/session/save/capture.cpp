@@ -60,7 +60,7 @@ CaptureForm::CaptureForm(const RefreshedState& state, const LocalShards& local, 
   layout_ = layouter.end(dense_bytes);
 }
 
-void CaptureForm::check_entry(const Job& job) {
+void CaptureForm::tell_io_ranks(const Job& job) {
   if (job.places.served_by.empty()) return;
   Group& group = *job.group;
   const auto me = rank_ = job.rank();

@@ -49,7 +49,7 @@ class CaptureForm {
   CaptureForm(const RefreshedState&, const LocalShards&, int first_file, bool one_file,
               std::int64_t dense_bytes);
   /// Collective: ranks tell their io ranks what they will send.
-  void check_entry(const Job&);
+  void tell_io_ranks(const Job&);
 
   bool made() const { return made_; }
   /// Whose copies lie in the memory.

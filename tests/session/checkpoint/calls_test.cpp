@@ -228,7 +228,7 @@ TEST_P(Calls, OfOtherObjectsOfTheInterface) {
       CheckpointManager(group, "/run", reading);
     };
     table["CheckpointManager::steps of 'ckpt' in /run"] = [&] { rank.manager.steps(); };
-    table["together"] = [&] { run_and_agree(group, [] {}); };
+    table["run_and_agree"] = [&] { run_and_agree(group, [] {}); };
     const int last = group->size() - 1;
     for (const auto& [one, call] : table) {
       for (const auto& [other, other_call] : table) {

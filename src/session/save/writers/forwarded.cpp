@@ -32,7 +32,7 @@ class Forward {
       : job_(job), group_(*job.group), draft_(draft), out_(std::move(out)), one_file_(one_file) {}
 
   std::vector<StoredTensor> run() {
-    check_entry();
+    announce();
     if (job_.is_io_rank()) {
       error_.guard([&] { joined_ ? write_entries(*joined_, out_) : write_files(draft_, out_); });
       receive_all();
@@ -63,7 +63,7 @@ class Forward {
 
   // Collective. Io ranks hear what will come, and all memory is taken: once frames move, a rank
   // that threw would leave the others waiting for its messages, and errors are kept to the end.
-  void check_entry() {
+  void announce() {
     const auto me = job_.rank();
     std::vector<std::pair<int, std::string>> lists;
     const auto list = run_and_agree(group_, [&] { return pack_each(out_.entries); });
