@@ -136,8 +136,8 @@ void add_cat(Tool& tool) {
       command->add_option("--key-hex", options->key_hex, "Key in hexadecimal digits, if not text");
   key->excludes(hex);
   command->add_option("--slice", options->slice,
-                      "Part in TensorFlow's form: start,length or - for each dimension, optionally "
-                      "after the full shape");
+                      "Part in TensorFlow's syntax: start,length or - for each dimension, "
+                      "optionally after the full shape");
   command
       ->add_option("--format", options->format,
                    "text (a row a line), raw (row-major, little-endian; strings: length in 8 "
@@ -147,9 +147,9 @@ void add_cat(Tool& tool) {
   command->add_option("--output,-o", options->output, "File instead of standard output");
   command->footer(
       "Stored slices are read whole and checked before anything is written. Variants are not\n"
-      "decoded. npy: half is '<f2', quantised integers are integers, bfloat16 is '<u2',\n"
-      "float8 and 4- and 2-bit types are '|u1' with their stored bits (a byte an element);\n"
-      "strings have none.\n\n"
+      "decoded. In npy, half is '<f2', quantised integers are integers, bfloat16 is '<u2', and\n"
+      "float8 and 4- and 2-bit types are '|u1', their stored bits. Strings cannot be written as\n"
+      "npy.\n\n"
       "Examples:\n"
       "  cairn cat run/ckpt step\n"
       "  cairn cat run/ckpt/ckpt-100 u --slice '40 30 0,20:-' --format raw -o u.bin\n"

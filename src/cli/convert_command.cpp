@@ -106,23 +106,24 @@ void add_convert(Tool& tool) {
       ->required();
   command
       ->add_option("--max-shard-size", options->convert.max_shard_bytes,
-                   "Cut slices so that no data file holds more (64MiB)")
+                   "Cut slices so that no data file holds more (e.g. 64MiB)")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::PositiveNumber);
   command->add_flag("--overwrite", options->convert.overwrite,
                     "Replace what is at B, in either format");
   command->add_option(
       "--under", options->under,
-      "To safetensors and Zarr: only PATH/KEY, as KEY; from others: KEY as PATH/KEY");
+      "Writing safetensors or Zarr: take only PATH/KEY and call it KEY. Reading others' files: "
+      "store KEY as PATH/KEY");
   command->add_flag("--alone", options->alone,
                     "One process, even in the environment of several ranks");
   add_json(*command, tool);
   command->footer(
-      "All that is read is checked, and written with checksums; values stay the same bit by\n"
-      "bit. Step, time, metric and place among other steps are kept. Memory: the largest\n"
-      "stored slice; to safetensors, the largest tensor whose slices are not runs of rows.\n"
-      "Under mpirun all ranks convert from DCP and from and to safetensors; rank 0 does the\n"
-      "rest. An existing Zarr directory is never replaced. More: docs/other-files.md.\n\n"
+      "What has a checksum is checked; values stay the same bit by bit. Checkpoints get\n"
+      "checksums, and keep step, time, metric and place among other steps. Memory holds the\n"
+      "largest stored slice, or tensor (Zarr; safetensors, if its slices are not runs of rows).\n"
+      "Under mpirun all ranks convert DCP and safetensors; rank 0 does the rest. An existing\n"
+      "Zarr directory is never replaced. More: docs/other-files.md.\n\n"
       "Examples:\n"
       "  cairn convert run/ckpt/ckpt-100 export/ckpt-100.h5\n"
       "  cairn convert run/ckpt export/model.safetensors --under model\n"

@@ -283,11 +283,10 @@ void add_diff(Tool& tool) {
       command->add_option("KEY", options->key, "One tensor: key, or variable's path or name");
   command
       ->add_option("--tolerance", options->tolerance.relative,
-                   "Numbers are equal up to this part of the larger one")
+                   "Largest difference of equal numbers, as part of the larger one")
       ->check(number);
   command
-      ->add_option("--absolute", options->tolerance.absolute,
-                   "Numbers are equal up to this difference")
+      ->add_option("--absolute", options->tolerance.absolute, "Largest difference of equal numbers")
       ->check(number);
   command->add_flag("--json", options->json, "Print JSON");
   auto* picture = command->add_option("--picture", options->picture,
@@ -295,7 +294,8 @@ void add_diff(Tool& tool) {
   picture->needs(key);
   command
       ->add_option("--slice", options->slice,
-                   "Part to draw, as in NumPy; default: the plane of the largest difference")
+                   "Part to draw, in NumPy's syntax; default: the plane of the largest "
+                   "difference")
       ->needs(picture);
   command->add_flag("--log", options->is_log, "Logarithmic colours")->needs(picture);
   command->footer(

@@ -40,13 +40,14 @@ void add_flush(Tool& tool) {
   auto* command =
       tool.app.add_subcommand("flush", "Copy this node's checkpoint files to the run's directory");
   command->add_option("DIR", options->directory, "Checkpoint directory")->required();
-  command->add_option("--tier", options->tier, "Nodes' directory, as given to the job")->required();
+  command->add_option("--tier", options->tier, "Directory of the nodes (the job's tier)")
+      ->required();
   command->add_option("--node", options->node, "This node's name in the job (CAIRN_NODE)");
   add_json(*command, tool);
   command->footer(
-      "Run one process on each node before the job ends: many sites then empty the nodes. The\n"
-      "next job that opens DIR with a tier restores from this, computes what lost nodes had,\n"
-      "and makes a checkpoint of it. cairn-job --tier does this by itself.\n\n"
+      "Run one process on each node before the job ends, as many sites then empty the nodes.\n"
+      "The next job that opens DIR with a tier restores from the copies, computes what lost\n"
+      "nodes had, and makes a checkpoint. cairn-job --tier copies by itself.\n\n"
       "Example:\n"
       "  srun --ntasks-per-node=1 cairn flush run/ckpt --tier /dev/shm/$USER/cairn");
   command->callback([&tool, options] { run(tool, *options); });

@@ -218,7 +218,8 @@ void add_gc(Tool& tool) {
   auto* command = tool.app.add_subcommand("gc", "Clean up after saves that did not finish");
   auto* where = command->add_option("DIR", options->directory, "Checkpoint directory");
   auto* tier = command->add_option("--local", options->tier,
-                                   "Clean this node's TIER_DIR, as given to the job, instead");
+                                   "Clean this node's TIER_DIR instead (--tier of other "
+                                   "commands)");
   tier->type_name("TIER_DIR")->excludes(where);
   command->add_option("--node", options->node, "This node's name in the job (CAIRN_NODE)")
       ->needs(tier);
@@ -226,7 +227,7 @@ void add_gc(Tool& tool) {
   command->add_option("--name", options->name,
                       "Only checkpoints NAME-STEP; default: all that Cairn saved");
   auto* most = command->add_option("--max-to-keep", options->max_to_keep,
-                                   "Keep only so many of the last (0: all)");
+                                   "Keep only so many of the newest (0: all)");
   most->check(whole_number());
   command
       ->add_option("--keep-every-steps", options->keep.every_steps, "Multiples of this step stay")
@@ -244,12 +245,13 @@ void add_gc(Tool& tool) {
   add_json(*command, tool);
   command->footer(
       "Completes a save whose job died after all its bytes were durable, and removes what\n"
-      "others left, as a job does when it opens the directory. It refuses while a job saves\n"
-      "there, and works on a full disk. Committed checkpoints and other programs' files stay.\n"
+      "unfinished saves left, as a job does when it opens the directory. It refuses while a job\n"
+      "saves there, and works on a full disk. Committed checkpoints and files of other programs\n"
+      "stay.\n"
       "With --max-to-keep it removes committed checkpoints as a job with these options would,\n"
       "but not the newest and pinned ones.\n"
-      "--local removes what a node has of dead saves, and of runs whose directory was removed\n"
-      "or made anew.\n\n"
+      "--local removes this node's files of unfinished saves, and of runs whose directory was\n"
+      "removed or made anew.\n\n"
       "Examples:\n"
       "  cairn gc run/ckpt --dry-run\n"
       "  cairn gc run/ckpt --max-to-keep 3 --keep-every-steps 1000 --dry-run\n"

@@ -360,7 +360,9 @@ void add_ls(Tool& tool) {
   auto* command = tool.app.add_subcommand("ls", "List the checkpoints of a directory");
   command->add_option("DIR", options->directory, "Checkpoint directory")->required();
   command->add_option("--name", options->name, "Only the checkpoints NAME-STEP and NAME");
-  add_tier(*command, options->tier, "Nodes' directory, as given to the job: list it too");
+  add_tier(*command, options->tier,
+           "Also list the checkpoints in this directory of the nodes "
+           "(the job's tier)");
   command
       ->add_option("--max-age", options->max_age,
                    "Exit with 1 unless a whole checkpoint is this new: 90s, 30m, 2h, 1d")
@@ -370,14 +372,14 @@ void add_ls(Tool& tool) {
   add_json(*command, tool);
   command->footer(
       "In commit order, newest last. \"whole\": index and file lengths are sound, and no\n"
-      "restore found damage; cairn verify reads every byte. \"superseded\": a restore went back\n"
-      "behind it and saved again. \"twice\": in two formats, of which the later commit is read,\n"
-      "else the bundle; both stay until the step is saved again or removed. \"its removal did\n"
-      "not finish\": not restored until the next owner (a job or cairn gc) gives it back.\n"
-      "\"shares\": bytes in files with other names, such as frozen tensors. \"by\": the program\n"
-      "that saved, its version and commit. \"-\": unknown, or no step in the name. --tier adds\n"
-      "checkpoints on nodes, newest first, seen from here or brought home by cairn flush. The\n"
-      "last line reports failed saves.\n\n"
+      "restore found damage; cairn verify reads every byte. \"superseded\": a run restored an\n"
+      "older one and saved again. \"twice\": in both formats; the one committed later is read,\n"
+      "or the bundle if that is unknown; both stay until the step is saved again or removed.\n"
+      "\"its removal did not finish\": no restore takes it until the next owner (a job or cairn\n"
+      "gc) puts it back. \"shares\": bytes in files with other names, such as frozen tensors.\n"
+      "\"by\": the program, its version and commit. \"-\": unknown, or no step in the name.\n"
+      "--tier adds checkpoints on nodes, newest first, seen from here or copied to DIR by\n"
+      "cairn flush. The last line reports failed saves.\n\n"
       "Examples:\n"
       "  cairn ls run/ckpt\n"
       "  cairn ls run/ckpt --max-age 2h || mail -s 'no new checkpoint' me </dev/null\n"

@@ -39,10 +39,10 @@ void add_map(Tool& tool) {
   command->add_option("KEY", options->key, "Tensor: key, or variable's path or name")->required();
   command->add_option("--output,-o", options->output, "SVG file instead of standard output");
   command->footer(
-      "Tensors of 1 to 3 dimensions. Colours are data files, one for each writing rank in\n"
-      "rank order; in HDF5, the device tasks that held the slices. Of three dimensions, a\n"
-      "plane is drawn for each run of first indices with the same cuts. Gaps are grey. A\n"
-      "browser shows box, file and bytes of the slice under the pointer.\n\n"
+      "Draws tensors of 1 to 3 dimensions. Colours are data files, one for each writing rank in\n"
+      "rank order; in HDF5, the device tasks that held the slices. With three dimensions,\n"
+      "neighbouring first indices that are cut alike share one plane. Gaps are grey. A browser\n"
+      "shows box, file and bytes of the slice under the pointer.\n\n"
       "Examples:\n"
       "  cairn map run/ckpt u --output u.svg\n"
       "  cairn map run/ckpt/ckpt-100 layers/0/kernel > kernel.svg");

@@ -45,12 +45,12 @@ void add_mark(Tool& tool) {
   command->add_option("MARK", options->mark, "bad, or good")
       ->required()
       ->check(CLI::IsMember({"bad", "good"}));
-  command->add_option("--name", options->name, "NAME, where there are several");
+  command->add_option("--name", options->name, "NAME of NAME-STEP, if DIR has several");
   add_json(*command, tool);
   command->footer(
-      "A restart skips checkpoints marked bad. good undoes this, and forgets how many runs\n"
-      "restored the checkpoint and ended without a newer one. A job may save meanwhile. cairn\n"
-      "ls shows marks.\n\n"
+      "A restart skips checkpoints marked bad. good undoes this and resets the count of runs\n"
+      "that restored the checkpoint and ended without a newer one. A job may save meanwhile.\n"
+      "cairn ls shows marks.\n\n"
       "Examples:\n"
       "  cairn mark run/ckpt 1200 bad\n"
       "  cairn mark run/ckpt 1200 good");

@@ -47,7 +47,7 @@ void add_pin(Tool& tool) {
   auto* command = tool.app.add_subcommand("pin", "Keep a checkpoint until it is unpinned");
   command->add_option("DIR", options->directory, "Checkpoint directory")->required();
   command->add_option("STEP", options->step, "Its step")->required()->check(whole_number());
-  command->add_option("--name", options->name, "NAME, where there are several");
+  command->add_option("--name", options->name, "NAME of NAME-STEP, if DIR has several");
   command->add_flag("--remove", options->remove, "Unpin it");
   add_json(*command, tool);
   command->footer(

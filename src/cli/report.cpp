@@ -122,9 +122,9 @@ void add_report(Tool& tool) {
   command->add_option("--key", options->key, "Tensor whose slices are drawn; default: the largest");
   add_json(*command, tool);
   command->footer(
-      "Shows what each save took, slow ranks, the run's line of saves, what stays and why,\n"
-      "who holds what, and damage. The page needs no network or script. It may be made while\n"
-      "a job runs. Above 200 saves it shows the newest, FILE.all.html all.\n\n"
+      "Shows how long saves took, slow ranks, which save continued which, what stays and why,\n"
+      "who holds what, and damage. The page needs no network or script, and may be made while a\n"
+      "job runs. Above 200 saves it shows the newest; FILE.all.html (with -o) shows all.\n\n"
       "Examples:\n"
       "  cairn report run/ckpt -o report.html");
   command->callback([&tool, options] { run(tool, *options); });

@@ -101,8 +101,7 @@ int run_tool(int argc, char** argv, const Address& here) {
     tool.app
         .add_flag_callback(
             "--verbose", [] { ::setenv("CAIRN_LOG", "info", 1); },
-            "Also say what is not worth a warning, such as the line of each save (or "
-            "CAIRN_LOG=info)")
+            "Also print log lines of level info (or CAIRN_LOG=info)")
         ->trigger_on_parse();
     tool.app.require_subcommand(1);
     keep_footers(*tool.app.get_formatter());

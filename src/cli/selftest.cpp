@@ -149,11 +149,11 @@ void add_selftest(Tool& tool) {
   auto directory = std::make_shared<std::string>();
   auto* command = tool.app.add_subcommand("selftest", "Try this installation, in a second");
   command->add_option("DIRECTORY", *directory,
-                      "Where to make its directory; default: for temporary files");
+                      "Where to make its directory; default: the directory for temporary files");
   add_json(*command, tool);
   command->footer(
-      "Saves, damages, falls back and restores in a directory of its own, in both formats,\n"
-      "and removes it unless something fails. Exit status: 0 success, 2 failure.\n\n"
+      "Saves in both formats, damages the newest checkpoint and restores the one before, in a\n"
+      "directory of its own, removed unless something fails. Exit status: 0 success, 2 failure.\n\n"
       "Examples:\n"
       "  cairn selftest\n"
       "  cairn selftest /scratch/$USER      also tries that file system");

@@ -375,7 +375,7 @@ void add_show(Tool& tool) {
   auto* values = command->add_option(
       "--values", options->values,
       "Read and check all tensors, or KEY; show minimum, maximum, mean and deviation of finite "
-      "elements, counts of NaN, infinite and zero ones, and of KEY a histogram");
+      "elements, counts of NaN, infinite and zero ones; with KEY also a histogram");
   values->expected(0, 1)->type_name("[KEY]");
   command->footer(
       "Without --values only the index and file lengths are read.\n\n"

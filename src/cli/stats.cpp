@@ -237,18 +237,20 @@ void add_stats(Tool& tool) {
   auto options = std::make_shared<Options>();
   auto* command = tool.app.add_subcommand("stats", "Show what the saves of a directory cost");
   command->add_option("DIR", options->directory, "Checkpoint directory")->required();
-  add_tier(*command, options->tier, "Nodes' directory, as given to the job: show it too");
+  add_tier(*command, options->tier,
+           "Also list the checkpoints in this directory of the nodes "
+           "(the job's tier)");
   command
       ->add_flag("--openmetrics", options->open_metrics, "For Prometheus, or a textfile collector")
       ->excludes(add_json(*command, tool));
   command->footer(
-      "In commit order. Times end when the index was sealed: \"s\" runs from the call (the\n"
-      "bars), \"blocked\" is the application's wait, \"write\" the longest of any rank and by how\n"
-      "much it exceeds the first. \"peak\" is the most RAM of any rank's process so far. \"not\n"
-      "noted\": saved by an older version or completed by a recovery. --tier adds saves on\n"
-      "nodes, as seen from here: \"write\", \"protect\" (parity), and what would be lost now. The\n"
-      "last line reports failed saves. --openmetrics prints each name's newest checkpoint,\n"
-      "its save, failures and what would be lost now.\n\n"
+      "In commit order. Times end when the index was sealed. \"s\" (the bars) runs from the\n"
+      "call; \"blocked\" is the application's wait. \"write\": the longest of any rank; \"waited\n"
+      "for\": that rank, and by how much it exceeds the first. \"peak\" is the most RAM of any\n"
+      "rank so far. \"not noted\": saved by an older version or completed by recovery. --tier\n"
+      "adds saves on nodes: \"write\", \"protect\" (parity) and work at risk. The last line\n"
+      "reports failed saves. --openmetrics prints each name's newest checkpoint, its save,\n"
+      "failures and work at risk.\n\n"
       "Examples:\n"
       "  cairn stats run/ckpt\n"
       "  cairn stats run/ckpt --json | jq '.checkpoints[].statistics.total_seconds'\n"

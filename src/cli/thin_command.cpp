@@ -224,7 +224,7 @@ void add_thin(Tool& tool) {
   command->add_option("DIR", options->directory, "Checkpoint directory")->required();
   command
       ->add_option("--drop", options->keys,
-                   "Keys to remove: * is any characters, ? one; repeatable")
+                   "Keys to remove; * stands for any characters, ? for one; repeatable")
       ->required()
       ->type_name("KEYS")
       ->expected(1)
@@ -233,20 +233,21 @@ void add_thin(Tool& tool) {
   command
       ->add_option(
           "--keep-newest", options->keep_newest,
-          "So many of the newest keep all; they are read first, and damaged ones do not count")
+          "So many of the newest keep all tensors; these are read first; damaged ones do not "
+          "count")
       ->check(whole_number())
       ->capture_default_str();
   command->add_option("--steps", options->steps, "Only these steps, between commas")
       ->delimiter(',')
       ->type_name("STEPS");
-  command->add_flag("--pinned", options->pinned, "Pinned steps, too");
+  command->add_flag("--pinned", options->pinned, "Thin pinned steps, too");
   command->add_option("--name", options->name, "Only checkpoints NAME-STEP");
   command->add_flag("--dry-run", options->dry_run, "Only say what would go");
   add_json(*command, tool);
   command->footer(
-      "The rest is a whole checkpoint: verify finds nothing wrong, ls and show say what went,\n"
-      "and a restore that wants it names the newest step that has it. thin refuses while a\n"
-      "job saves there; a job thins with keep.keys. More: docs/thinning.md.\n\n"
+      "The rest is a whole checkpoint: verify finds nothing wrong, ls and show list removed\n"
+      "tensors. A restore that wants one names the newest step that has it. thin refuses while\n"
+      "a job saves there; a job thins with keep.keys. More: docs/thinning.md.\n\n"
       "Examples:\n"
       "  cairn thin run/ckpt --drop 'optimizer/*' --dry-run\n"
       "  cairn thin run/ckpt --drop 'optimizer/*' --drop 'ema/*' --steps 100,200");

@@ -172,18 +172,17 @@ void add_verify(Tool& tool) {
   command->add_flag("--json", options->json, "Print JSON, an array");
   command->add_flag("--repair", options->repair,
                     "Restore damaged parts from equal bytes elsewhere");
-  add_tier(*command, options->tier, "Verify node files here of the run in PREFIX");
+  add_tier(*command, options->tier, "Verify this node's files of the run in PREFIX");
   command->footer(
-      "Exit status: 0 whole, 1 damaged, 2 cannot tell (missing, unreadable, or with variants,\n"
-      "which are not decoded); of a directory 1 if any is damaged, else 2 if any cannot be\n"
-      "told; what a job removes meanwhile does not count. In Cairn's checkpoints every byte\n"
-      "is checked, gaps and the spare index too; in others', unused bytes and partly stored\n"
-      "tensors are notes.\n"
-      "--repair, of Cairn's checkpoints: the index is restored from its spare copy, a data\n"
-      "file from another checkpoint with the same slices and checksums; lost metadata are\n"
-      "written anew. Sound parts stay, and replaced ones return if the result is not whole.\n"
-      "What retention or a save removed does not come back. It refuses while a job saves\n"
-      "there. The exit status is the result's.\n\n"
+      "Exit status: 0 if the checkpoint, or each in the directory, is whole; 1 if any is\n"
+      "damaged; else 2: cannot tell (missing, unreadable, or with variants, which are not\n"
+      "decoded). What a job removes meanwhile does not count. In Cairn's checkpoints every byte\n"
+      "is checked; in others', unused bytes and partly stored tensors are notes.\n"
+      "--repair (Cairn's checkpoints only) restores the index from its spare copy, a data file\n"
+      "from another checkpoint with the same slices and checksums, and writes lost metadata\n"
+      "anew. If the result is not whole, the replaced parts are put back, except an unreadable\n"
+      "index. What retention or a save removed does not come back. --repair refuses while a job\n"
+      "saves there. The exit status is the result's.\n\n"
       "Examples:\n"
       "  cairn verify run/ckpt && echo all whole\n"
       "  cairn verify run/ckpt --repair");

@@ -133,27 +133,26 @@ void add_view(Tool& tool) {
       ->required();
   command->add_option("KEY", options->key, "Tensor: key, or variable's path or name")->required();
   command->add_option("--slice", options->slice,
-                      "Part as in NumPy: index or start:stop:step of each dimension, between "
-                      "commas; ... for omitted ones");
+                      "Part in NumPy's syntax: index or start:stop:step of each dimension, "
+                      "between commas; ... for omitted ones");
   command->add_flag("--log", options->picture.is_log, "Logarithmic colours, or heights");
   command->add_option("--range", options->picture.range,
-                      "First and last colour's numbers, A:B, instead of minimum and maximum");
+                      "A:B, first and last colour's numbers; default: minimum and maximum");
   command
       ->add_option("--reduce", options->reduce,
                    "A cell of several elements shows their mean or first (stride). automatic: mean "
                    "up to 512 MiB")
       ->check(CLI::IsMember({"automatic", "mean", "stride"}))
       ->capture_default_str();
-  command->add_flag("--check", options->check,
-                    "Check all that is drawn, however much must be read");
+  command->add_flag("--check", options->check, "Check all, however much must be read");
   command->add_option("--output,-o", options->picture.output,
                       "FILE.png or .ppm, instead of the terminal");
   command->footer(
-      "Two dimensions are a plane, the first one downwards; one is a curve. Of more, the\n"
-      "first ones are fixed at their middle. Complex numbers are drawn by absolute value, NaN\n"
-      "in two greys.\n"
-      "Stored slices are read whole and checked. Where they exceed 512 MiB and four times\n"
-      "what is drawn, only that is read, and the picture says NOT CHECKED.\n"
+      "Two dimensions are a plane, the first downwards; one is a curve. With more dimensions,\n"
+      "the first are fixed at their middle. Complex numbers are drawn by absolute value, NaN in\n"
+      "two greys.\n"
+      "Stored slices are read whole and checked. Where they exceed 512 MiB and four times what\n"
+      "is drawn, only needed 64 KiB blocks are read, and the picture says NOT CHECKED.\n"
       "Colours follow COLORTERM and TERM; with NO_COLOR, or without a terminal, letters are\n"
       "printed.\n\n"
       "Examples:\n"

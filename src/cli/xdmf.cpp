@@ -179,7 +179,7 @@ void add_xdmf(Tool& tool) {
       tool.app.add_subcommand("xdmf", "Write a file with which ParaView shows checkpoints");
   command->add_option("PREFIX", options->target, "Checkpoint or directory (all in it)")->required();
   command->add_option("--spacing", options->spacing,
-                      "Cell size: a number, or one a dimension between commas, slowest first");
+                      "Cell size: a number, or one per dimension between commas, slowest first");
   command->add_option("--origin", options->origin, "Corner of the first cell, likewise");
   command->add_option("--points", options->xdmf.points, "Keys of positions, [N 2] or [N 3]");
   command->add_option("--time", options->xdmf.time,
@@ -188,11 +188,11 @@ void add_xdmf(Tool& tool) {
                       "File; default: DIRECTORY/NAME.xdmf or PREFIX.xdmf");
   add_json(*command, tool);
   command->footer(
-      "The file refers to the checkpoints' files. Tensors of 1 to 3 dimensions are cell\n"
-      "values; a last dimension of components makes vectors. Positions (--points, or keys\n"
-      "named position, positions, coordinates, coords, points, xyz) are points, with values\n"
-      "from tensors of as many rows. What cannot be shown is named. A manager updates the\n"
-      "file with StoreOptions::xdmf (docs/look.md).\n\n"
+      "The file refers to the checkpoints' files. Tensors of 1 to 3 dimensions are cell values;\n"
+      "a last dimension of components makes vectors. Positions (--points, or keys named\n"
+      "position, positions, coordinates, coords, points, xyz) are points, with values from\n"
+      "tensors of as many rows. The command lists tensors that it cannot show. With\n"
+      "StoreOptions::xdmf a manager updates the file (docs/look.md).\n\n"
       "Examples:\n"
       "  cairn xdmf run/ckpt --spacing 0.01 --origin -0.5,-0.5 --time time\n"
       "  cairn xdmf run/ckpt/ckpt-100 --points particles/x -o look/at.xdmf");
