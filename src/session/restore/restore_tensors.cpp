@@ -172,9 +172,9 @@ class Restore {
 
   // All memory is taken before rounds begin, and errors are kept: see PiecePasser.
   void allocate() {
-    places_.reserve(place_ ? memories_.size() : 0);
-    for (std::size_t i = 0; i < places_.capacity(); ++i) {
-      places_.push_back(memories_[i]->memory->contiguous_writable());
+    if (place_) {
+      places_.reserve(memories_.size());
+      for (const auto* slice : memories_) places_.push_back(slice->memory->contiguous_writable());
     }
     std::int64_t staged = 0;
     for (const auto& round : plan_.rounds) staged = std::max(staged, place_chunks(round));
