@@ -13,7 +13,7 @@
 namespace cairn {
 namespace {
 
-// Why tensors cannot be let go of the checkpoints of this job; "": they can.
+// Returns why rules by key cannot remove tensors from the checkpoints of this job; "": they can.
 std::string why_not_by_key(const Job& job) {
   const auto& options = job.options;
   if (!format_of(options.store.format).has_data_files()) return "an HDF5 file is one file";
@@ -59,7 +59,8 @@ void require_options(Job& job) {
 
 }  // namespace
 
-// Files are the writer's to choose: what a policy is promised of their sizes does not hold then.
+// The format or the writer decides which files there are, so a promise of the policy about file
+// sizes does not hold.
 void warn_of_policy(const Job& job, const Sharding& sharding) {
   const auto* policy = sharding.policy.get();
   if (!policy || dynamic_cast<const ShardByTaskPolicy*>(policy)) return;
@@ -76,7 +77,7 @@ void agree_on_save(Job& job) {
   const auto& writer = writer_of(job);
   require_same(group, "the writer", writer.description(options));
   run_and_agree(group, [&] { require_options(job); });
-  if (writer.writes_together()) job.places.served_by.clear();  // automatic ones
+  if (writer.writes_together()) job.places.served_by.clear();  // io ranks chosen automatically
   if (options.read_only) return;
   if (job.root()) warn_of_policy(job, job.sharding);
   if (job.root() && !options.frozen.keys.empty() && !freezes(job)) {

@@ -37,7 +37,8 @@ void CachedMerge::forget() {
   index_.reset();
 }
 
-// Takes the checksums over, and then all that there is of an entry must be the same.
+// Copies the new checksums into the kept entries. After that everything in the entries must be
+// equal.
 bool CachedMerge::fits(const std::vector<StoredTensor>& mine) {
   if (!is_there_ || mine.size() != mine_.size()) return false;
   for (std::size_t i = 0; i < mine.size(); ++i) {
@@ -54,7 +55,7 @@ bool CachedMerge::put(const std::string& checksums) {
   std::vector<std::uint32_t> all(checksums.size() / sizeof(std::uint32_t));
   if (!index_ || all.size() != index_->pieces()) return false;
   std::memcpy(all.data(), checksums.data(), checksums.size());
-  // The last save may still be read from it.
+  // The previous save may still be reading the index, so it is copied.
   if (index_.use_count() > 1) index_ = std::make_shared<bundle::CachedIndex>(*index_);
   index_->put(std::move(all));
   return true;
@@ -64,7 +65,7 @@ bool CachedMerge::misses(Group& group, const std::vector<StoredTensor>& mine,
                          std::shared_ptr<bundle::CachedIndex>& index) {
   bool fit = false;
   std::string checksums;
-  DeferredError error;  // a miss: the long way meets it again
+  DeferredError error;  // counts as a miss: the full merge finds the same error and reports it
   error.guard([&] {
     fit = fits(mine);
     if (fit) checksums = checksums_of(mine);
@@ -81,7 +82,7 @@ bool CachedMerge::misses(Group& group, const std::vector<StoredTensor>& mine,
 
 void CachedMerge::keep(Group& group, std::vector<StoredTensor> mine,
                        const std::vector<bundle::IndexEntry>& all) {
-  DeferredError error;  // without what is kept the next merge is a long one
+  DeferredError error;  // if nothing can be kept, the next merge is a full one
   Packed<bundle::Extent> places;
   error.guard([&] {
     for (const auto& entry : mine) {

@@ -1,7 +1,7 @@
 #pragma once
-/// What a merge leaves for the next one of the same plan. Where no rank's entries differ from the
-/// last ones in anything but checksums, only checksums travel, and rank 0 puts them into the index
-/// that it has.
+/// What one merge keeps for the next one of the same plan. If on every rank only the checksums
+/// differ from the last merge, ranks send only checksums, and rank 0 puts them into the index that
+/// it kept.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -13,23 +13,23 @@
 
 namespace cairn {
 
-/// Each long merge that may keep something begins with forget(), on all ranks: so what ranks have
-/// is of the same merge, or nothing. All entries are compared field by field with the last ones;
-/// the plan is not trusted for that. The first save of a plan keeps nothing, since there may be no
+/// A full merge that may keep something begins with forget() on all ranks. So what the ranks keep
+/// always comes from one merge. All entries are compared field by field with the last ones; the
+/// plan is not trusted for that. The first save of a plan keeps nothing, since there may be no
 /// second one.
 class CachedMerge {
  public:
-  /// Of all ranks. Above, rank 0 would hold and be told too much.
+  /// The most slices of all ranks together. With more, rank 0 would receive and keep too much.
   static constexpr std::int64_t most_slices = std::int64_t{1} << 16;
 
-  /// Collective. Returns whether `mine` are not the last ones but for checksums, on this rank; an
-  /// error counts as that. Where it is so on no rank, which the caller has to find out, `index` has
-  /// the entries of all ranks, on rank 0.
+  /// Collective. Returns true if on this rank `mine` differs from the last entries in more than
+  /// checksums; an error counts as a difference. The caller must find out whether any rank returned
+  /// true. If none did, `index` on rank 0 has the entries of all ranks.
   bool misses(Group&, const std::vector<StoredTensor>& mine,
               std::shared_ptr<bundle::CachedIndex>& index);
 
   void forget();
-  /// Collective, behind a long merge of `mine`, whose entries rank 0 has encoded: `all`.
+  /// Collective, after a full merge of `mine`. `all`: the entries that rank 0 has encoded.
   void keep(Group&, std::vector<StoredTensor> mine, const std::vector<bundle::IndexEntry>& all);
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-/// Calls of a sharding policy: code of the application's.
+/// Calls a sharding policy, which is the application's code.
 #include <exception>
 #include <string>
 
@@ -10,8 +10,8 @@
 
 namespace cairn {
 
-/// What `call` returns. What the policy throws that is no Error becomes one that names it, and says
-/// for what it was called.
+/// Returns what `call` returns. If the policy throws something other than an Error, throws an Error
+/// that names the policy and says for what it was called.
 template <class Call>
 auto call_policy(const std::string& description, const std::string& for_what, Call&& call) {
   const auto failed = [&](const std::string& why) {
@@ -31,7 +31,7 @@ auto call_policy(const std::string& description, const std::string& for_what, Ca
   }
 }
 
-/// The job's, or the one that it has without.
+/// The given policy; if it is null, ShardByTaskPolicy.
 inline const ShardingCallback& policy_of(const std::shared_ptr<const ShardingCallback>& policy) {
   static const ShardByTaskPolicy by_default;
   return policy ? *policy : by_default;

@@ -110,7 +110,7 @@ std::vector<SentEntry> CaptureForm::copy(const Job& job, const RefreshedState& s
   return sent;
 }
 
-// Of its slice.
+// The piece's box, relative to its slice.
 Box CaptureForm::part_of(std::size_t piece, const LocalTensor& tensor) const {
   const auto found = parts_.find(piece);
   if (found != parts_.end()) return found->second;
@@ -138,7 +138,8 @@ void CaptureForm::copy_own(const RefreshedState& state, const StringStore& strin
   }
 }
 
-// The bytes of a part of an entry of this rank: where they lie, or packed.
+// The bytes of a part of one of this rank's entries. Points into the application's memory if they
+// are contiguous there; otherwise packs them into `packing`.
 std::span<const std::byte> CaptureForm::fetch(const RefreshedState& state,
                                               const StringStore& strings, const Frames::Part& part,
                                               std::byte* packing) const {
@@ -157,8 +158,8 @@ std::span<const std::byte> CaptureForm::fetch(const RefreshedState& state,
   return {packing, size};
 }
 
-// Frames as they will lie there. What a rank could not read it sends nevertheless, since its io
-// rank waits for it; its error reaches all.
+// Sends frames as they will lie in the io rank's memory. If this rank cannot read something, it
+// still sends the frame, since its io rank waits for it. Its error reaches all ranks later.
 void CaptureForm::send(const Job& job, const RefreshedState& state, const StringStore& strings,
                        std::span<std::byte> memory) const {
   const auto io_rank = job.io_rank_of(job.rank());
@@ -169,7 +170,7 @@ void CaptureForm::send(const Job& job, const RefreshedState& state, const String
     auto bytes = memory.first(static_cast<std::size_t>(frame.bytes));
     std::span<const std::byte> message = bytes;
     error.guard([&] {
-      auto end = frame.begin;  // of what is filled
+      auto end = frame.begin;  // of the bytes that are filled
       for (auto p = frame.first; p < frame.end; ++p) {
         const auto& part = stream_->parts[p];
         const auto found = fetch(state, strings, part, bytes.data() + (part.at - frame.begin));

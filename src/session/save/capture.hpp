@@ -1,5 +1,5 @@
 #pragma once
-/// Capture: what a save will write, copied into memory of its own.
+/// Capture: copies what a save will write into memory of its own.
 #include <map>
 #include <optional>
 #include <span>
@@ -13,14 +13,14 @@
 
 namespace cairn {
 
-/// Where the copy of a rank's part lies. Entries lie as in their files, from page to page, so that
-/// files can be written without another copy.
+/// Where the copy of a rank's data lies. Entries have the same positions as in their files, and
+/// each file begins on a page, so that files can be written without another copy.
 struct CaptureLayout {
   std::vector<std::int64_t> at;  ///< of each entry
   std::int64_t shard_bytes = 0;
-  std::int64_t bytes = 0;  ///< of shards, and behind them of the runs of dense tensors
+  std::int64_t bytes = 0;  ///< shards, followed by the runs of dense tensors
 };
-/// Of entries that come one by one, file by file.
+/// Makes the layout of entries that are given one by one, file by file.
 class CaptureLayouter {
  public:
   explicit CaptureLayouter(std::size_t entries) { layout_.at.reserve(entries); }
@@ -30,41 +30,41 @@ class CaptureLayouter {
  private:
   CaptureLayout layout_;
   int file_ = -1;
-  std::int64_t begin_ = 0, end_ = 0;  // of the file, in memory; of its entries, in the file
+  std::int64_t begin_ = 0, end_ = 0;  // the file's, in memory; of its entries, within the file
 };
 
-/// Of an entry that another rank has sent: the checksum of its bytes there, and the one that the
-/// entry has if it is of strings.
+/// For an entry that another rank has sent: the checksum of the bytes that were sent, and, for a
+/// string tensor, the checksum that its index entry will have.
 struct SentEntry {
   std::uint32_t bytes_crc32c = 0, entry_crc32c = 0;
-  bool is_known = false;  ///< not if that rank has failed
+  bool is_known = false;  ///< false if that rank has failed
 };
 
-/// How to copy a state, and every other one of the same structure. With io ranks the copy of a rank
-/// that is served lies in the memory of its io rank, behind that rank's own.
+/// Says how to copy a state, and every other state of the same structure. With io ranks, the copy
+/// of a served rank's data lies in the memory of its io rank, after the io rank's own.
 class CaptureForm {
  public:
   CaptureForm() = default;
-  /// `dense_bytes`: of the runs of dense tensors.
+  /// `dense_bytes`: the size of the runs of dense tensors.
   CaptureForm(const RefreshedState&, const LocalShards&, int first_file, bool one_file,
               std::int64_t dense_bytes);
-  /// Collective: ranks tell their io ranks what they will send.
+  /// Collective. Ranks tell their io ranks what they will send.
   void tell_io_ranks(const Job&);
 
   bool made() const { return made_; }
-  /// Whose copies lie in the memory.
+  /// The number of ranks whose copies lie in this rank's memory.
   std::int64_t ranks() const { return 1 + static_cast<std::int64_t>(served_.size()); }
   const CaptureLayout& layout() const { return layout_; }
-  /// The caller's thread; collective for ranks that io ranks serve and for these. Allocates nothing
-  /// for what is one run of bytes and stays on its rank. What fails is thrown when all messages
-  /// have been exchanged. Gives what others have sent.
+  /// Collective among io ranks and the ranks that they serve; called by the caller's thread. Does
+  /// not allocate for contiguous data that stays on its rank. Errors are thrown after all messages
+  /// have been exchanged. Returns the checksums of the entries that other ranks have sent.
   std::vector<SentEntry> copy(const Job&, const RefreshedState&, const StringStore&,
                               std::span<std::byte> memory) const;
-  /// Any thread. What to write of the copy; strings have the checksums of this store, or those that
-  /// were sent.
+  /// Any thread. Returns what is to be written from the copy. Strings get their checksums from the
+  /// StringStore or from `sent`.
   Outgoing outgoing(std::span<std::byte> memory, const StringStore&,
                     std::span<const SentEntry> sent) const;
-  /// Any thread. Throws data_loss if the bytes that were written are not those that were sent.
+  /// Any thread. Throws data_loss if the bytes that were written differ from those that were sent.
   void check(const Outgoing& written, std::span<const SentEntry> sent) const;
 
  private:
@@ -72,13 +72,13 @@ class CaptureForm {
   struct Piece {
     std::size_t tensor, slice;
     std::int64_t bytes = 0;
-    std::int64_t run = no_run;  // its first byte in the slice
+    std::int64_t run = no_run;  // offset of its first byte in the slice, if it is contiguous there
   };
   /// A rank that this one serves.
   struct Served {
     int rank;
-    std::size_t entries;  // it has sent
-    std::int64_t begin;   // of its copy, in memory
+    std::size_t entries;  // that it has sent
+    std::int64_t begin;   // of its copy, in this rank's memory
     Frames stream;
   };
   Box part_of(std::size_t piece, const LocalTensor&) const;
@@ -91,13 +91,13 @@ class CaptureForm {
 
   bool made_ = false;
   CaptureLayout layout_;
-  std::vector<Piece> pieces_;         // of each entry of this rank
-  std::map<std::size_t, Box> parts_;  // by piece, of its slice: where that is not all of it
-  std::size_t entries_ = 0;           // of this rank, and behind them of those that it serves
-  Packed<StoredTensor> packed_;       // these
-  std::optional<Frames> stream_;      // of a rank that is served: how its entries travel
+  std::vector<Piece> pieces_;         // one per entry of this rank
+  std::map<std::size_t, Box> parts_;  // piece → its box in the slice, if it is not the whole slice
+  std::size_t entries_ = 0;           // of this rank, then of the ranks that it serves
+  Packed<StoredTensor> packed_;       // these entries
+  std::optional<Frames> stream_;      // on a served rank: how its entries travel
   std::vector<Served> served_;
-  int rank_ = -1;  // of an io rank
+  int rank_ = -1;  // of an io rank: its own number
 };
 
 }  // namespace cairn

@@ -1,5 +1,5 @@
-// Describe and cover: what all ranks hold, proved whole, each tensor on one rank, and dealt out for
-// writing.
+// Describe and cover. For each tensor one rank proves that the slices of all ranks cover it, and
+// each slice gets a writer.
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -31,7 +31,7 @@ std::vector<Declaration> declare(const RefreshedState& state, int rank) {
     Declaration one{key, tensor.dtype, tensor.shape, rank, {}, storage};
     if (tensor.strings) {
       one.boxes.push_back(Box::whole(tensor.shape));
-      // Nearly what is stored: the lengths before them take a byte or a few each.
+      // Approximately what is stored: each length takes one byte or a few.
       for (const auto& value : tensor.strings->get())
         one.string_bytes += static_cast<std::int64_t>(value.size()) + 1;
     }
@@ -44,7 +44,8 @@ std::vector<Declaration> declare(const RefreshedState& state, int rank) {
   return declarations;
 }
 
-// Those of which there are replicas, before any is cut; the others stay empty in their places.
+// The tensors that have replicas, before any slice is cut. The others stay in the list, empty, so
+// that indices agree.
 std::vector<CoveredTensor> as_held(const std::vector<CoveredTensor>& tensors) {
   std::vector<CoveredTensor> held(tensors.size());
   for (std::size_t t = 0; t < tensors.size(); ++t) {
@@ -57,8 +58,8 @@ std::vector<CoveredTensor> as_held(const std::vector<CoveredTensor>& tensors) {
   return held;
 }
 
-// Of tensors of which several ranks hold a slice, that this rank has proved: who writes and who
-// compares. Collective but for what is added to the share and the comparisons.
+// Collective. For the replicated tensors that this rank has proved: chooses which ranks write and
+// which compare. Adds the result to `share` and `comparisons`.
 void assign_replicated(Group& group, CoverShare& share, std::int64_t all_slices,
                        const KeyPlanners& planners, const SaveFormat& format,
                        const ReplicaRound& round, std::vector<Comparison>& comparisons) {
@@ -66,7 +67,7 @@ void assign_replicated(Group& group, CoverShare& share, std::int64_t all_slices,
   const auto held =
       round.check == ReplicaCheck::sample ? as_held(tensors) : std::vector<CoveredTensor>();
   const auto writers = assign_together(group, tensors, std::move(share.load), all_slices, planners);
-  // Planners begin at different parts of slices, and with different weights.
+  // Planners begin at different parts of slices, and use different weights.
   const auto first = static_cast<std::uint64_t>(group.rank());
   auto& orders = share.orders;
   run_and_agree(group, [&] {

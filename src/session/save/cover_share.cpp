@@ -19,7 +19,7 @@ void assign(const CoveredTensor& tensor, std::span<const int> writers, const Sav
   for (std::size_t s = 0; s < tensor.slices.size(); ++s) {
     const auto& slice = tensor.slices[s];
     const auto& holder = slice.holders[static_cast<std::size_t>(writers[s])];
-    if (holder.fill && !whole) continue;  // a gap between slices
+    if (holder.fill && !whole) continue;  // the fill of a gap is not written if slices are stored
     auto& order = orders[holder.rank];
     (whole ? order.to_bring : order.to_write).add({tensor.key, holder.box, slice.box});
   }

@@ -1,5 +1,6 @@
 #pragma once
-/// Coverage, spread over ranks: what one of those does that prove some of the tensors.
+/// The coverage proof is spread over ranks. This is what one rank does with the tensors that it
+/// proves.
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,7 +14,7 @@
 
 namespace cairn {
 
-/// A slice of the rank that is told so, or a part of it.
+/// A slice, or a part of one, that the receiving rank holds.
 struct OrderedSlice {
   std::string_view key;
   int slice = 0;
@@ -24,26 +25,27 @@ struct OrderedWatch {
   std::int64_t ordinal = 0;
   std::uint64_t weight = 0;
 };
-/// For one rank: what it writes, brings to a dense tensor, and compares.
+/// What one rank is told to write, to bring to a dense tensor, to compare and to watch.
 struct Order {
   Packed<OrderedSlice> to_write, to_bring, to_compare;
   Packed<OrderedWatch> to_watch;
 };
-using Orders = std::unordered_map<int, Order>;  // by rank
+using Orders = std::unordered_map<int, Order>;  // by the rank that they are for
 
 bool is_dense(const CoveredTensor&, const SaveFormat&);
-/// Who writes this tensor, or brings what of it if it is dense; then it is one of the list, too.
+/// Adds to the orders which ranks write this tensor. If it is dense, adds which parts ranks bring,
+/// and adds the tensor to the list.
 void assign(const CoveredTensor&, std::span<const int> writers, const SaveFormat&, Orders&,
             std::vector<DenseTensor>&);
 
-/// Some of the tensors. Those that no two ranks hold a slice of are dealt with; who writes the
-/// others depends on what each rank writes of all.
+/// The tensors that this rank has proved. Those without replicas already have their writers. Who
+/// writes the replicated ones depends on how many bytes each rank writes in all.
 struct CoverShare {
   Orders orders;
   std::vector<DenseTensor> dense;
   std::vector<CoveredTensor> replicated;
-  std::int64_t replicated_slices = 0;  ///< those that several ranks hold
-  std::vector<std::int64_t> load;      ///< bytes of the orders and dense tensors, by rank
+  std::int64_t replicated_slices = 0;  ///< slices that several ranks hold
+  std::vector<std::int64_t> load;      ///< by rank: the bytes of its orders and dense tensors
 };
 CoverShare share_of(std::vector<CoveredTensor>, int ranks, const SaveFormat&);
 

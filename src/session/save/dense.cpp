@@ -10,12 +10,12 @@
 namespace cairn {
 namespace {
 
-// Below this a run is not worth another file operation.
+// A smaller run is not worth another file operation.
 constexpr std::int64_t small_bytes = std::int64_t{64} << 10;
-// Runs a rank: what a rank writes of another's is about one run.
+// With so many runs per rank, a rank writes about one run's worth of another rank's bytes.
 constexpr std::int64_t runs_a_rank = 8;
 
-// Where the tensors lie in their files.
+// Computes where each tensor begins in its file.
 void lay_out_files(DensePlan& plan) {
   int file = -1;
   std::int64_t end = 0;  // of the last tensor, in its file
@@ -37,7 +37,8 @@ void lay_out_files(DensePlan& plan) {
   close();
 }
 
-// What ranks that write together are to know of each other's rounds.
+// Ranks that write together must all go through the same rounds, so each learns what the others do
+// in them.
 std::vector<DensePlan::Round> rounds_of_all(Group& group, const DensePlan& plan) {
   std::vector<std::int64_t> counts(plan.file_bytes.size());
   for (const auto& round : plan.exchange.rounds) {

@@ -1,7 +1,8 @@
 #pragma once
-/// Dense tensors: one plain row-major entry each, though several slices make them up. Slices travel
-/// to the ranks that write the runs of bytes that they belong to. Dense tensors have data files of
-/// their own, one or as many as the sharding policy asks for; all runs of a tensor lie in one.
+/// Dense tensors. Each is stored as one plain row-major entry, though many slices make it up.
+/// Pieces of slices travel to the ranks that write the runs that they belong to. Dense tensors have
+/// data files of their own: one, or as many as the sharding policy asks for. All runs of a tensor
+/// lie in one file.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -20,7 +21,7 @@
 namespace cairn {
 
 struct DenseTensor {
-  /// A slice, or a part of one, that this rank brings.
+  /// A slice, or a part of one, that this rank contributes.
   struct Part {
     Box box;
     int slice;  ///< index in its LocalTensor
@@ -28,43 +29,46 @@ struct DenseTensor {
   std::string key;
   DType dtype{};
   Dims shape;
-  std::vector<Part> parts;  ///< of this rank; those of all make up the tensor
-  int file = 0;             ///< among those of dense tensors
+  std::vector<Part> parts;  ///< this rank's; those of all ranks make up the tensor
+  int file = 0;             ///< index among the files of dense tensors
 };
 
 template <>
 inline constexpr auto travels<DenseTensor> =
     std::tuple{&DenseTensor::key, &DenseTensor::dtype, &DenseTensor::shape, &DenseTensor::file};
 
-/// Rank 0 of a bundle's save. Asks the sharding policy which file each goes to, puts the tensors in
-/// the order of the files and numbers these from 0. Throws sharding for what is no answer.
+/// Rank 0, in a save of a bundle. Asks the sharding policy which file each tensor goes to, sorts
+/// the tensors by file and numbers the files from 0. Throws sharding if the policy's answer is not
+/// valid.
 void choose_dense_files(const Sharding&, const RefreshedState&, std::vector<DenseTensor>&);
 
-/// Who writes what, and how it gets there, as far as this rank has to do with it. The exchange
-/// runs backwards: its sources are the tensors, whose chunks are the runs, "acquired" by their
-/// writers; what ranks "want" are their slices, and each piece goes from where it is wanted to
-/// where the run is. So a writer completes the runs of one round before the next begins, in the
-/// memory of three chunks. Runs are numbered by ChunkCut, which every rank can compute. No round
-/// has runs of two files, so that each rank has one file open at a time.
+/// Who writes which run, and how its bytes get there, as far as this rank is concerned. It uses an
+/// exchange plan in the opposite direction. In a restore, a chunk is acquired by one rank and
+/// travels to the ranks that want it. Here the sources are the tensors, their chunks are the runs,
+/// the ranks that "acquire" a run are its writers, and what ranks "want" are their slices: each
+/// piece travels from the slice to the run. So a writer completes the runs of one round before the
+/// next round begins, and needs the memory of three chunks. ChunkCut numbers the runs, so that
+/// every rank can compute the numbers. No round has runs of two files, so that each rank has one
+/// file open at a time.
 struct DensePlan {
   struct Slice {
     int tensor;
     Box box;
     int slice;  ///< index in the LocalTensor
   };
-  /// What all ranks do in a round; files ascend over rounds.
+  /// What all ranks do in one round. Rounds are sorted by file.
   struct Round {
-    int file, number;               ///< the number in the file
-    int most_runs;                  ///< that a rank has
-    int first_tensor, last_tensor;  ///< that any rank has a run of
+    int file, number;               ///< its number within the file
+    int most_runs;                  ///< the largest number of runs that a rank has
+    int first_tensor, last_tensor;  ///< the first and the last of which any rank has a run
   };
-  std::vector<DenseTensor> tensors;      ///< ascending by file
-  std::vector<std::int64_t> begins;      ///< of the tensors, in their data file
-  std::vector<Slice> slices;             ///< of this rank: `id` of the pieces
-  plan::RankPlan exchange;               ///< of this rank: groups are files, sources are tensors
-  std::vector<Round> rounds;             ///< of all ranks
+  std::vector<DenseTensor> tensors;      ///< sorted by file
+  std::vector<std::int64_t> begins;      ///< where each tensor begins in its data file
+  std::vector<Slice> slices;             ///< this rank's; a piece's `id` is an index here
+  plan::RankPlan exchange;               ///< this rank's; groups are files, sources are tensors
+  std::vector<Round> rounds;             ///< the same on all ranks
   std::vector<std::int64_t> file_bytes;  ///< lengths of the data files
-  std::int64_t bytes = 0;                ///< of them all; 0: there is no dense tensor
+  std::int64_t bytes = 0;                ///< of all data files; 0: there are no dense tensors
 
   bool writes() const { return !exchange.chunks.empty(); }  ///< whether this rank has a run
   const plan::Chunk& run(int chunk) const {
@@ -73,45 +77,47 @@ struct DensePlan {
   const DenseTensor& tensor_of(const plan::Chunk& run) const {
     return tensors[static_cast<std::size_t>(run.source)];
   }
-  /// In its data file.
+  /// The run's offset in its data file.
   std::int64_t offset_of(const plan::Chunk& run) const {
     return begins[static_cast<std::size_t>(run.source)] + run.offset;
   }
 };
 
-/// Collective; all ranks give the same tensors, each with its own parts. Runs begin and end on
-/// pages where a tensor's extents allow it, so that no two ranks write to one page, and are small
-/// against a rank's share, so that most bytes stay on a rank that has them. `served_by` as in
-/// plan_exchange: only io ranks write.
+/// Collective. All ranks give the same tensors, each with its own parts. Runs begin and end at page
+/// boundaries where a tensor's extents allow it, so that no two ranks write to one page. Runs are
+/// small compared with a rank's share, so that most bytes stay on a rank that has them.
+/// `served_by`: as in plan_exchange; if it is given, only io ranks write.
 DensePlan plan_dense(Group&, std::vector<DenseTensor>, std::int64_t chunk_bytes,
                      const std::vector<int>& served_by = {});
 
-/// Moves the tensors to these places in their data file.
+/// Moves the tensors to these offsets in their data file.
 void place_dense(DensePlan&, const std::vector<std::int64_t>& begins);
 
-/// What a format has put into the file of dense tensors, if it makes that itself, as rank 0 knows.
+/// If the format makes the file of dense tensors itself: what it has written there. Only rank 0
+/// knows it.
 using MadeFile = std::optional<std::vector<commit::Patch>>;
 
-/// Collective. Makes the data files, of which `first_file` is the first, unless the format has made
-/// the one that there is, and writes one after the other, as the job's writer does; each rank syncs
-/// what it wrote. Returns the runs of this rank as entries that are not `sliced`. A rank takes at
-/// most three chunks of memory.
+/// Collective. Makes the data files, numbered from `first_file`, unless the format has already made
+/// the one file. Writes one file after the other in the way of the job's writer; each rank syncs
+/// what it wrote. Returns this rank's runs as entries that are not `sliced`. A rank needs at most
+/// the memory of three chunks.
 std::vector<StoredTensor> write_dense(const Job&, const RefreshedState&, const DensePlan&,
                                       int first_file, const MadeFile&, const Draft&);
 
-/// A run of this rank, whole in memory.
+/// A run that this rank writes, complete in its memory.
 struct CapturedRun {
-  int chunk;  ///< of plan.exchange
+  int chunk;  ///< index in plan.exchange.chunks
   const std::byte* bytes;
 };
 
-/// The memory that capture_dense takes on this rank.
+/// How much memory capture_dense needs on this rank, in bytes.
 std::int64_t capture_bytes(const DensePlan&);
-/// Collective. This rank's runs, kept in `where`: nothing refers to the application's memory.
+/// Collective. Copies this rank's runs to `where`. The result does not refer to the application's
+/// memory.
 std::vector<CapturedRun> capture_dense(const Job&, const RefreshedState&, const DensePlan&,
                                        std::span<std::byte> where);
-/// Local, any thread. Writes captured runs, into files that whoever comes first makes, and syncs
-/// them. Returns what write_dense returns.
+/// Local, any thread. Writes captured runs and syncs them. The first rank that comes to a file
+/// makes it. Returns what write_dense returns.
 std::vector<StoredTensor> write_runs(const Draft&, const DensePlan&,
                                      const std::vector<CapturedRun>&, int first_file);
 

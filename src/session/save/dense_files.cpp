@@ -1,4 +1,4 @@
-// Which data files dense tensors go to: what the sharding policy makes of them.
+// Asks the sharding policy which data files dense tensors go to.
 #include <algorithm>
 
 #include "session/save/call_policy.hpp"

@@ -1,4 +1,4 @@
-// What a rank does with the runs of dense tensors that are whole in its memory.
+// What a rank does with the runs of dense tensors that are complete in its memory.
 #include "session/save/dense_runs.hpp"
 
 #include <algorithm>

@@ -10,8 +10,8 @@
 
 namespace cairn {
 
-/// What a rank needs while the rounds go: for its runs (of one round, or of all, if it keeps them),
-/// and for pieces on their way.
+/// The memory that a rank needs during the rounds: for its runs (of one round, or of all rounds if
+/// it keeps them), and for pieces that it sends or receives.
 struct DenseMemory {
   std::int64_t hand = 0;
   PassingRoom pass = {};
@@ -24,8 +24,9 @@ DenseMemory dense_memory(const DensePlan&, bool keeps_all);
 void write_run(const DensePlan&, int chunk, const std::byte* bytes, int first_file, io::File*,
                std::vector<StoredTensor>& entries, NotFiniteKeys* not_finite);
 
-/// One rank. A data file of dense tensors (`file` among these), recycled or new, of the right size,
-/// and zeros between the tensors; before any other rank opens it.
+/// Called on one rank, before any other rank opens the file. Makes a data file of dense tensors,
+/// new or recycled, of the right size, with zeros between the tensors. `file`: its index among
+/// these files.
 std::unique_ptr<io::File> make_dense_file(const Draft&, const DensePlan&, int file, int first_file);
 
 }  // namespace cairn

@@ -1,4 +1,5 @@
-// The dense half of a save: rounds in which pieces of slices travel to the writers of runs.
+// Writes the dense tensors of a save: in rounds, pieces of slices travel to the ranks that write
+// the runs.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -49,7 +50,7 @@ class DenseWrite {
     return std::move(written_);
   }
 
-  // All runs of this rank, kept in this memory. Nothing is written.
+  // Copies all runs of this rank to this memory. Nothing is written.
   std::vector<CapturedRun> capture(std::span<std::byte> where) {
     run_and_agree(*job_.group, [&] { allocate(where); });
     std::vector<CapturedRun> captured;
@@ -71,7 +72,7 @@ class DenseWrite {
   }
 
  private:
-  // Who makes each file, and which of them this rank writes to.
+  // Finds out which rank makes each file, and which files this rank writes to.
   void look_at_files(const Draft& draft, const MadeFile& made) {
     for (std::size_t f = 0; f < plan_.file_bytes.size(); ++f) {
       const auto number = static_cast<int>(f);
@@ -80,12 +81,12 @@ class DenseWrite {
     for (const auto& run : plan_.exchange.chunks) {
       auto& place = places_[static_cast<std::size_t>(plan_.tensor_of(run).file)];
       place.has_runs = true;
-      // The first run of the file is of a tensor that begins it.
+      // The rank that has the first run of a file makes the file.
       if (plan_.offset_of(run) == 0) place.makes_it = !made;
     }
   }
 
-  // The last one's is collective in any case.
+  // Closing the last file is always collective, since all ranks then agree on success.
   void close(RunsFile& file, const RunsTarget& place, bool last) {
     file.close(error_);
     const auto& writer = writer_of(job_);
@@ -95,7 +96,7 @@ class DenseWrite {
     entries_.clear();
   }
 
-  // The runs of a round, whole in this rank's memory.
+  // Completes the runs of one round in this rank's memory.
   void complete(const DensePlan::Round& round) {
     in_hand_.round = &round;
     in_hand_.runs.clear();
@@ -123,7 +124,7 @@ class DenseWrite {
   DType dtype_of(const plan::Passed& piece) const {
     return plan_.tensors[static_cast<std::size_t>(piece.source)].dtype;
   }
-  // Of the application.
+  // Where a piece comes from: the application's memory.
   PieceSource source_of(const plan::Passed& piece) const {
     const auto& target = plan_.slices[static_cast<std::size_t>(piece.id)];
     const auto tensor = static_cast<std::size_t>(target.tensor);
@@ -131,13 +132,14 @@ class DenseWrite {
     const auto& slice = tensors_[tensor]->slices[number];
     return {&slice.box, dtype_of(piece), bases_[tensor][number], slice.memory.get()};
   }
-  // A run in the buffer.
+  // Where a piece goes: a run in the buffer.
   PieceTarget target_of(const plan::Passed& piece) const {
     return {&plan_.run(piece.chunk).box, dtype_of(piece), in_hand_.runs.at(piece.chunk).buffer,
             nullptr};
   }
 
-  // All memory is taken before rounds begin, and errors are kept: see PiecePasser.
+  // All memory is allocated before the rounds begin, and errors are kept until their end: see
+  // PiecePasser.
   void allocate(std::span<std::byte> where = {}) {
     for (const auto* tensor : tensors_) {
       auto& bases = bases_.emplace_back();
@@ -146,7 +148,7 @@ class DenseWrite {
     }
     const auto need = dense_memory(plan_, !where.empty());
     if (where.empty()) {
-      // Not initialised: what is never used is never touched.
+      // Not initialised, so that pages that are never used are never touched.
       own_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(need.bytes()));
       where = {own_.get(), static_cast<std::size_t>(need.bytes())};
     }
@@ -170,14 +172,14 @@ class DenseWrite {
   const Job& job_;
   const DensePlan& plan_;
   const int first_file_;
-  std::vector<const LocalTensor*> tensors_;           // of this rank; null where it has none
-  std::vector<std::vector<const std::byte*>> bases_;  // of their slices; null: not one run of bytes
+  std::vector<const LocalTensor*> tensors_;           // this rank's; null if it holds nothing of it
+  std::vector<std::vector<const std::byte*>> bases_;  // start of each slice; null: not contiguous
   std::unique_ptr<std::byte[]> own_;
-  std::byte* hand_ = nullptr;                    // in it, or in a pool: the runs of this round
+  std::byte* hand_ = nullptr;                    // in own_ or in a pool: the runs of this round
   RunsInHand in_hand_;                           // of this round
-  std::size_t next_ = 0;                         // of this rank's rounds
-  std::vector<RunsTarget> places_;               // of the files
-  std::vector<StoredTensor> entries_, written_;  // of the open file, of those before
+  std::size_t next_ = 0;                         // index of this rank's next round
+  std::vector<RunsTarget> places_;               // one per file
+  std::vector<StoredTensor> entries_, written_;  // of the open file; of the files before it
   DeferredError error_;
   PiecePasser passer_{*job_.group, [this](const plan::Passed& piece) { return source_of(piece); },
                       [this](const plan::Passed& piece) { return target_of(piece); }};

@@ -1,5 +1,5 @@
 #pragma once
-/// How the bytes of shards travel between ranks: in frames of bounded size.
+/// The bytes of shards travel between ranks in frames of bounded size.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -10,19 +10,19 @@
 
 namespace cairn {
 
-/// Frames of entries that have one slice each. Sender and receiver cut alike, since everything
-/// follows from the entries.
+/// Cuts entries that have one slice each into frames. Sender and receiver compute the same frames,
+/// since they depend on the entries only.
 struct Frames {
-  /// A part of an entry that is contiguous in it.
+  /// A contiguous part of an entry.
   struct Part {
     std::size_t entry;
-    Box box;  ///< of numbers, in global coordinates
+    Box box;  ///< in global coordinates; for tensors of numbers only
     std::int64_t offset, bytes;
-    std::int64_t at;  ///< where it lies in all that travels
+    std::int64_t at;  ///< its position among all bytes that travel
   };
-  /// Consecutive parts that travel in one message; none where they have no bytes.
+  /// Consecutive parts that travel in one message. A frame without bytes is not sent.
   struct Frame {
-    std::size_t first, end;  ///< parts
+    std::size_t first, end;  ///< indices of parts
     std::int64_t begin, bytes;
   };
   std::vector<Part> parts;
@@ -30,8 +30,9 @@ struct Frames {
   std::int64_t largest = 0;
 
   Frames() = default;
-  /// `at`: where each entry lies in what travels, ascending; none: one behind the other. No frame
-  /// has more bytes than the limit, those between entries included.
+  /// `at`: the position of each entry among the bytes that travel, ascending; if it is empty,
+  /// entries follow each other. No frame has more than `limit` bytes, including the gaps between
+  /// entries.
   Frames(const std::vector<StoredTensor>& entries, std::int64_t limit,
          std::span<const std::int64_t> at = {});
 
@@ -39,7 +40,7 @@ struct Frames {
   void cut(const StoredTensor& entry, std::size_t e, std::int64_t at, std::int64_t limit);
 };
 
-/// data_loss of bytes that a rank has sent to its io rank, with both checksums.
+/// The data_loss error for bytes that changed between a rank and its io rank; names both checksums.
 Error changed_on_the_way(const std::string& key, int sender, int io_rank, std::uint32_t sent,
                          std::uint32_t arrived);
 

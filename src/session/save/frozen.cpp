@@ -1,18 +1,20 @@
-// A frozen file is shared if three things agree: what this rank has in memory, what it knows of the
-// file, and, from time to time, what the disk has. It is known by a hash of its bytes with a key of
-// this process, so that no state can have been made to be taken for another. A restarted job has
-// another key: it first reads what it shares, and compares it with its own bytes at their places,
-// not with that checkpoint's index, so that no error in the index can matter.
+// The last save's file of frozen tensors is used again if three things agree: the bytes that this
+// rank has in memory, what this rank knows of the file, and, from time to time, the bytes on disk.
+// The rank knows the file by a hash of its bytes, with a random key of this process, so that nobody
+// can construct a state whose hash equals another's. A restarted job has another key. Therefore it
+// first reads a file before it shares it, and compares the file with its own bytes at their
+// offsets. It does not compare with the index of that checkpoint, so that an error in that index
+// cannot matter.
 //
-// Each rank decides for each of its files, without an agreement: index entries name files, and do
-// not ask whose they were. All later steps of the commit are those of a new file. Bytes are
-// overwritten in one place only, which opens a file by open_sole and so refuses one with a second
-// name.
+// Each rank decides for each of its files alone, without an agreement: an index entry names a file,
+// and it does not matter which save made it. All later steps of the commit are the same as for a
+// new file. Only one place overwrites bytes of existing files. It opens them with open_sole, which
+// refuses a file that has a second name.
 //
-// Links are made in the application's call, on ranks that rank 0 has just told which checkpoint is
-// there. So nothing that this manager removes later comes before a link. A file that has changed is
-// also written in the call: a copy for the writing thread would double the memory of what is by far
-// the largest part of the state, for what seldom happens.
+// Links are made in the application's call, after rank 0 has told the ranks which checkpoint
+// exists. So this manager cannot remove that checkpoint before the link is made. A file that has
+// changed is also written in the call. A copy for the writing thread would double the memory of the
+// largest part of the state, and such changes are rare.
 #include "session/save/frozen.hpp"
 
 #include <algorithm>
@@ -36,7 +38,7 @@ namespace {
 
 constexpr std::int64_t read_bytes = std::int64_t{4} << 20;
 
-// What this rank has for each of its files, with the places where it is written.
+// For each of this rank's files: its entries and their bytes, with their offsets in the file.
 std::vector<Outgoing> by_file(const RefreshedState& state, const LocalShards& shards,
                               int first_file) {
   auto all = outgoing(state, shards, first_file);
@@ -79,7 +81,7 @@ void each_piece(const Outgoing::Bytes& bytes, const StoredTensor& entry,
   }
 }
 
-// Of what is in memory; sets the checksums, if they are wanted.
+// The hash of what is in memory. Sets the checksums of the entries if they are wanted.
 KeyedHash::Digest digest_of(const KeyedHash::Key& key, Outgoing& file, bool checksums) {
   KeyedHash hash(key);
   std::vector<std::byte> buffer;
@@ -94,8 +96,8 @@ KeyedHash::Digest digest_of(const KeyedHash::Key& key, Outgoing& file, bool chec
   return hash.end();
 }
 
-// Of what a file has in their places. Past the page cache, where that can be: what is asked is what
-// the disk has.
+// The hash of what the file holds at the places of these entries. Reads past the page cache if that
+// is possible, since the question is what the disk holds.
 KeyedHash::Digest digest_on_disk(const KeyedHash::Key& key, const Job& job, const io::Path& path,
                                  const std::vector<StoredTensor>& entries) {
   std::vector<std::byte> buffer(static_cast<std::size_t>(read_bytes));
@@ -162,15 +164,15 @@ void Frozen::committed(std::int64_t sequence, FrozenResult&& part) {
 
 namespace {
 
-// One file of a save, and the file of the checkpoint before that may hold the same.
+// One file of a save, and the file of the previous checkpoint that may hold the same bytes.
 class Candidate {
  public:
   Candidate(const Job& job, const Draft& draft, const KeyedHash::Key& key, Outgoing& out,
             const FrozenFile* known)
       : job_(job), draft_(draft), key_(key), out_(out), known_(known) {}
 
-  // Makes the save's file a name of the earlier one; nothing where that may not be. Throws what
-  // reading this rank's memory throws.
+  // Makes the save's file another name of the earlier file. Returns nothing if it may not be
+  // shared. Throws what reading this rank's memory throws.
   std::optional<FrozenFile> share() {
     const bool may = find();
     digest_ = digest_of(key_, out_, !known_ && may);
@@ -184,7 +186,7 @@ class Candidate {
     return std::nullopt;
   }
 
-  // After share(): whether the file system has refused the name.
+  // After share(): whether the file system refused the second name.
   bool cannot_link() const { return cannot_link_; }
   const io::Path& path() const { return path_; }
 
@@ -201,7 +203,7 @@ class Candidate {
   io::Path part() const { return draft_.path(number()); }
   FrozenFile made(int unread) { return {out_.entries, digest_, size_of(out_), id_, unread}; }
 
-  // Whether there is a file of this size, which may have one more name.
+  // Whether there is a file of this size that may have one more name.
   bool find() {
     const int file = known_ ? known_->entries.front().slices.front().file : number();
     const auto path = draft_.shared_path(file);
@@ -214,7 +216,7 @@ class Candidate {
       const auto most = job_.options.frozen.most_names;
       id_ = status->id;
       return most == 0 || status->names < most;
-    } catch (const Error&) {  // who writes it anew has no need of it
+    } catch (const Error&) {  // the file is then written anew, so this error does not matter
       return false;
     }
   }
@@ -234,7 +236,7 @@ class Candidate {
       }
       return false;
     }
-    // Whoever has made it may not have synced it; any descriptor will do.
+    // Whoever made the file may not have synced it. A sync through any descriptor serves.
     if (!known_) job_.files->open_read(path_)->sync();
     return take_checksums();
   }
@@ -246,7 +248,7 @@ class Candidate {
     return true;
   }
 
-  // What is there now may be another file than the one that was looked at.
+  // The path may by now name another file than the one that was compared, so its id is checked.
   bool link() {
     if (!draft_.share(number(), path_)) {
       cannot_link_ = true;

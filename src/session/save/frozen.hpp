@@ -1,5 +1,5 @@
 #pragma once
-/// Data files of frozen tensors: shared with the checkpoint before, or written.
+/// Data files of frozen tensors: shared with the previous checkpoint, or written.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,45 +10,46 @@
 
 namespace cairn {
 
-/// Why frozen tensors of this job are written in full each time; "": they are not.
+/// Returns why frozen tensors of this job are written in full each time; "": they are shared.
 std::string why_not_frozen(const Job&);
 /// Whether saves of this job share data files; the same on all ranks.
 inline bool freezes(const Job& job) {
   return !job.options.frozen.keys.empty() && why_not_frozen(job).empty();
 }
-/// Whether the tensor is one of those, by its key and what it holds.
+/// Whether the tensor is a frozen one, by its key and dtype.
 bool is_frozen(const Job&, const std::string& key, const LocalTensor&);
 
 /// A data file of frozen tensors, as it is in a committed checkpoint.
 struct FrozenFile {
   std::vector<StoredTensor> entries;
-  KeyedHash::Digest digest;  ///< of their bytes, one after the other
+  KeyedHash::Digest digest;  ///< of all its bytes, in the order of the entries
   std::int64_t size = 0;     ///< of the file
   io::FileId id;
-  int unread = 0;  ///< so many saves have shared it since its bytes were written or read
+  int unread = 0;  ///< how many saves have shared it since its bytes were written or read
 };
 
-/// What a rank knows of the frozen files of the last save that it took part in.
+/// What a rank knows of the frozen files of the last save that it took part in. `files` are of one
+/// commit.
 struct FrozenFiles {
   std::int64_t sequence = -1;  ///< of its commit; -1: none is known
   std::vector<FrozenFile> files;
 };
 
-/// What this rank has made of its frozen tensors in one save.
+/// The files of this rank's frozen tensors in one save.
 struct FrozenResult {
   std::vector<FrozenFile> files;  ///< complete, with the final file numbers
-  std::int64_t shared_bytes = 0;  ///< of these files, that were not written
+  std::int64_t shared_bytes = 0;  ///< bytes of those files that were shared, not written
 };
 
-/// Shares and writes files of frozen tensors. One a rank, for all its saves.
+/// Shares and writes files of frozen tensors. Each rank has one object for all its saves.
 class Frozen {
  public:
-  /// Local, and of the caller's thread: `state` is not to change meanwhile. All files are durable
-  /// on return; names of shared ones become so with the temp directory, as those of new ones do.
-  /// After three saves that could link nothing none tries it any more.
+  /// Local; called by the caller's thread, since `state` must not change meanwhile. All files are
+  /// durable on return; the names of shared files become durable with the temp directory, as those
+  /// of new files do. After three saves in a row that could not link a file, no further save tries.
   FrozenResult write(const Job&, const RefreshedState&, const LocalShards&, int first_file,
                      const Draft&);
-  /// A save has been committed on all ranks.
+  /// Tells that all ranks have committed the save.
   void committed(std::int64_t sequence, FrozenResult&&);
   std::int64_t sequence() const { return known_.sequence; }
 
@@ -57,7 +58,7 @@ class Frozen {
 
   std::optional<KeyedHash::Key> key_;
   FrozenFiles known_;
-  int without_links_ = 0;  // so many saves in a row could not link what they would
+  int without_links_ = 0;  // how many saves in a row could not make the links that they wanted
 };
 
 }  // namespace cairn

@@ -19,7 +19,7 @@
 namespace cairn {
 namespace {
 
-// What a state has under a key or path; ranks' answers are compared, and the greatest counts.
+// What a state has under a key or path. Ranks' answers are compared, and the greatest counts.
 enum class Found : std::int64_t { nothing, group, tensor };
 
 Found find(const RefreshedState& state, const std::string& key) {
@@ -55,12 +55,13 @@ void require_no_group(const std::string& key, const Description& said) {
       .of_tensor(key);
 }
 
-// One thing that is said, as JSON, and the least rank that says it.
+// One statement, as JSON, and the lowest rank that makes it.
 struct Saying {
   std::string json;
   int rank = 0;
 };
-// By key, "" being the checkpoint, and name of an attribute of the checkpoint.
+// By key and attribute name. Key "": an attribute of the checkpoint. Name "": all that is said of a
+// tensor.
 using Sayings = std::map<std::pair<std::string, std::string>, Saying>;
 
 Sayings sayings_of(const Descriptions& said, int rank) {
@@ -98,12 +99,12 @@ Descriptions descriptions_of(const Sayings& all) {
     auto decoded = descriptions::decode(one.json);
     said.attributes.merge(decoded.attributes);
     said.by_key.merge(decoded.by_key);
-    if (!what.first.empty()) said.by_key[what.first];  // of which nothing is said
+    if (!what.first.empty()) said.by_key[what.first];  // an empty description stays in the list
   }
   return said;
 }
 
-// Collective. Each rank has a guess, by its own keys, what was meant; rank 0's counts.
+// Collective. Each rank guesses from its own keys which key was meant; rank 0's guess is used.
 [[noreturn]] void refuse_unknown(Group& group, const RefreshedState& state,
                                  const std::string& key) {
   Nearest nearest(key);
@@ -117,13 +118,13 @@ Descriptions descriptions_of(const Sayings& all) {
   throw Error(error);
 }
 
-// Collective, if ranks say different things or describe tensors that only others have.
+// Collective. Called if ranks say different things, or describe tensors that only other ranks hold.
 Descriptions gather(Group& group, const RefreshedState& state) {
   const auto mine =
       run_and_agree(group, [&] { return pack(sayings_of(state.descriptions(), group.rank())); });
   const auto joined = reduce_to_root(group, mine, join);
   const auto message = from_root(group, [&] {
-    descriptions::encode_new(descriptions_of(unpack<Sayings>(joined)));  // is it too much?
+    descriptions::encode_new(descriptions_of(unpack<Sayings>(joined)));  // throws if too large
     return joined;
   });
   auto all = descriptions_of(unpack<Sayings>(message));
@@ -183,7 +184,7 @@ std::shared_ptr<const Descriptions> with_attributes(std::shared_ptr<const Descri
   if (of_save.empty()) return all;
   auto both = *all;
   for (const auto& [name, value] : of_save) both.attributes.insert_or_assign(name, value);
-  descriptions::encode_new(both);  // is it too much?
+  descriptions::encode_new(both);  // throws if it is too large
   return std::make_shared<const Descriptions>(std::move(both));
 }
 

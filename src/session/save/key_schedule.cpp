@@ -18,7 +18,7 @@ bool is_below(const std::string& key, const std::string& group) {
   return key.size() > group.size() && key[group.size()] == '/' && key.starts_with(group);
 }
 
-// Whether something of the group is among these keys.
+// Whether one of these keys belongs to the group.
 bool has_below(const std::set<std::string>& keys, const std::string& group) {
   const auto at = keys.upper_bound(group + '/');
   return at != keys.end() && is_below(*at, group);
@@ -51,8 +51,8 @@ struct KeySplit {
   }
 };
 
-// Leaves out the description of a group of which nothing is left: a program that found it would
-// take the group for one that was saved empty.
+// Leaves out the description of a group of which nothing is left. Otherwise a program would take it
+// for a group that was saved empty.
 Descriptions without(Descriptions said, const KeySplit& parted, const std::vector<KeyRule>& rules) {
   std::erase_if(said.by_key, [&](const auto& one) {
     const auto& key = one.first;
@@ -65,7 +65,7 @@ Descriptions without(Descriptions said, const KeySplit& parted, const std::vecto
   return said;
 }
 
-// `any`: rules that meant something of it, as 1.
+// `any`: set to 1 for each rule that matched a tensor of this state.
 State without(const State& given, const std::vector<KeyRule>& rules,
               std::vector<std::int64_t>& any) {
   State state;
@@ -97,7 +97,7 @@ State without(const State& given, const std::vector<KeyRule>& rules,
 
 }  // namespace
 
-// Warns of a rule that fits no key: it lets nothing go, and the disk fills.
+// Warns of a rule that matches no key. Such a rule lets nothing go, and the disk fills.
 void KeySchedule::warn_of_rules(Group& group, const State& state) {
   std::vector<std::int64_t> fits(rules_.size());
   for (const auto& one : state.tensors()) {
@@ -138,7 +138,8 @@ std::optional<State> KeySchedule::leave_out(Group& group, const State& given) {
 
 void KeySchedule::saved() {
   left_out_.clear();
-  // The count began anew while a save that left something out was pending: the next save has all.
+  // begin_anew() was called while a save that left something out was pending. The next save must
+  // have all, so the count stays empty.
   if (is_less_ && since_.empty()) return;
   since_.resize(rules_.size());
   for (std::size_t i = 0; i < since_.size(); ++i) since_[i] = (since_[i] + 1) % rules_[i].every;

@@ -1,4 +1,5 @@
-// The last step of a rank's writing: what a recovery needs to complete the save without it.
+// Record, the last step of a rank's writing: leaves what a recovery needs to complete the save
+// without this rank.
 #include <string>
 
 #include "base/checksum.hpp"

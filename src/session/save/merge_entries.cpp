@@ -21,7 +21,7 @@ namespace {
 struct ToldFigures {
   RankFigures figures;
   int first_share = 0;
-  std::vector<RankShare> shares;  // of ranks that follow each other
+  std::vector<RankShare> shares;  // of consecutive groups of ranks
 
   void fold(const ToldFigures& of_higher_ranks) {
     figures.fold(of_higher_ranks.figures);
@@ -36,9 +36,8 @@ struct ToldFigures {
   }
 };
 
-// Joins the ranks' figures on the way to rank 0: one set travels with the merge, without another
-// collective. They are no part of a part record: a save that is rolled forward has none of them,
-// and is otherwise the same.
+// Combines the ranks' figures on the way to rank 0: one message travels with the merge, without
+// another collective. Part records do not have figures, so a save that is rolled forward has none.
 void fold_figures(Group& group, SaveStatistics& measured) {
   const ToldFigures mine{RankFigures::of(measured, group.rank()),
                          group.rank() / ranks_a_share(group.size()),
@@ -55,7 +54,7 @@ void fold_figures(Group& group, SaveStatistics& measured) {
   measured.shares = std::move(told.shares);
 }
 
-// Of a divided tensor, a rank's slices of a run, and a box that it writes of a region.
+// For a divided tensor: a rank's slices of one run, and a box that the rank writes in one region.
 struct RunShare {
   int division = 0, run = 0;
   StoredTensor entry;
@@ -64,8 +63,8 @@ struct BoxOfRegion {
   int division = 0, region = 0;
   Box box;
 };
-// For one rank: entries of whole tensors, of runs of divided ones, and boxes that are written of
-// their regions.
+// What is sent to one rank: entries of whole tensors, entries of runs of divided tensors, and boxes
+// that are written in their regions.
 struct EntryMessage {
   std::vector<StoredTensor> whole;
   Packed<RunShare> runs;
@@ -95,18 +94,18 @@ bool fits(const StoredTensor& tensor, const Division& division) {
          });
 }
 
-// What has come to this rank.
+// What this rank has received.
 struct Come {
   std::vector<StoredTensor> whole;
   std::map<std::pair<int, int>, StoredTensor> runs;       // by division and run
   std::map<std::pair<int, int>, std::vector<Box>> boxes;  // by division and region
 };
 
-// Whole tensors that this rank joins itself need no message: they are left in `here`.
+// Whole tensors that this rank itself joins need no message: they go to `here`.
 Messages to_planners(int rank, std::vector<StoredTensor> mine, const KeyPlanners& planners,
                      const Divisions& divided, std::vector<StoredTensor>& here) {
   if (planners.ranks == 1 && divided.empty()) {
-    here = std::move(mine);  // there may be very many: they lie in memory once
+    here = std::move(mine);  // there may be very many, so they are not copied
     return {};
   }
   std::map<int, EntryMessage> outgoing;
@@ -152,7 +151,7 @@ void read(Messages messages, Come& come) {
   }
 }
 
-// Gaps of divided tensors, in this rank's regions.
+// Adds the gaps of divided tensors to the boxes in this rank's regions.
 void add_gaps(std::map<std::pair<int, int>, std::vector<Box>>& boxes, const Divisions& divided,
               const GapsByKey& gaps, int rank, int ranks) {
   for (int d = 0; d < static_cast<int>(divided.all().size()); ++d) {
@@ -167,7 +166,7 @@ void add_gaps(std::map<std::pair<int, int>, std::vector<Box>>& boxes, const Divi
   }
 }
 
-// Each region of this rank is written, once.
+// Checks that the boxes cover each region of this rank exactly once.
 void prove_regions(std::map<std::pair<int, int>, std::vector<Box>> boxes, const Divisions& divided,
                    int rank, int ranks) {
   for (int d = 0; d < static_cast<int>(divided.all().size()); ++d) {
@@ -195,7 +194,7 @@ void prove_regions(std::map<std::pair<int, int>, std::vector<Box>> boxes, const 
 void encode(Come come, const GapsByKey& gaps, const std::function<void(bundle::IndexEntry)>& take) {
   bundle::EntryEncoder encoder;
   for (auto& [where, tensor] : come.runs) {
-    // Listed as a whole tensor's are.
+    // In the same order as the slices of a whole tensor.
     std::sort(tensor.slices.begin(), tensor.slices.end(),
               [](const auto& a, const auto& b) { return a.box < b.box; });
     take(encoder.encode_part(tensor, where.second));
@@ -211,7 +210,7 @@ JoinedEntries merge_entries(Group& group, std::vector<StoredTensor> mine, bool e
                             const GapsByKey& gaps, CachedMerge* kept) {
   if (measured) fold_figures(group, *measured);
   JoinedEntries all;
-  std::array<std::int64_t, 2> sum = {};  // slices, ranks that miss what is kept
+  std::array<std::int64_t, 2> sum = {};  // slices; ranks that miss the cache
   for (const auto& one : mine) sum[0] += static_cast<std::int64_t>(one.slices.size());
   if (kept) sum[1] = kept->misses(group, mine, all.kept);
   group.all_reduce(sum, Group::Op::sum);
@@ -229,7 +228,7 @@ JoinedEntries merge_entries(Group& group, std::vector<StoredTensor> mine, bool e
     messages = to_planners(group.rank(), std::move(mine), planners, divided, come.whole);
   });
   messages = all_to_all(group, std::move(messages));
-  std::string report;  // rank 0 keeps what it has joined
+  std::string report;  // for rank 0, which keeps its own part here
   error.guard([&] {
     read(std::move(messages), come);
     add_gaps(come.boxes, divided, gaps, group.rank(), group.size());

@@ -1,4 +1,4 @@
-// Plan: from what all ranks hold to what each of them writes, and where.
+// Plan: from what all ranks hold, finds out what each of them writes, and where.
 #include "session/save/save_plan.hpp"
 
 #include "model/sparse.hpp"

@@ -23,7 +23,7 @@ std::size_t bytes_of(const std::vector<std::string>& values) {
   return bytes;
 }
 
-// Of tensors that are dense: of others no byte of a fill is written.
+// Only for dense tensors, since fills of other tensors are not written.
 std::map<std::size_t, std::vector<LocalSlice>> fills_of(const RefreshedState& resolved,
                                                         const DensePlan& dense) {
   std::map<std::size_t, std::vector<LocalSlice>> fills;
@@ -40,8 +40,8 @@ std::map<std::size_t, std::vector<LocalSlice>> fills_of(const RefreshedState& re
   return fills;
 }
 
-// All that a plan depends on, as words and texts, but for memory; `out` takes them until it is no
-// more `going`.
+// Gives `out` all that a plan depends on, as numbers and texts, except addresses of memory. Stops
+// when `out` is no longer `going`.
 template <class Out>
 void tell(const LocalSlice& slice, Out& out) {
   out.word(std::ssize(slice.box.start));
@@ -75,7 +75,7 @@ void tell(const std::string& key, const LocalTensor& tensor, Out& out) {
 template <class Out>
 void tell(const RefreshedState& state, Out& out) {
   out.word(static_cast<std::int64_t>(state.storage()));
-  const auto& names = state.objects().names;  // which policies see
+  const auto& names = state.objects().names;  // policies see these names
   out.word(std::ssize(names));
   for (const auto& [key, name] : names) out.text(key), out.text(name);
   out.word(static_cast<std::int64_t>(state.tensors().size()));
@@ -85,7 +85,7 @@ void tell(const RefreshedState& state, Out& out) {
   }
 }
 
-// Of a number the bytes of seven bits each, the low ones first: most have one.
+// Gives a number as bytes of seven bits each, low ones first, since most numbers fit in one byte.
 template <class Take>
 void each_byte(std::int64_t value, const Take& take) {
   auto left = static_cast<std::uint64_t>(value) << 1 ^ static_cast<std::uint64_t>(value >> 63);
@@ -191,7 +191,7 @@ Plans::Made Plans::make_anew(const RefreshedState& state, const SaveOptions& opt
   return made;
 }
 
-// Whether this rank could save so; strings are encoded anew then.
+// Whether this rank could use the kept plan for this save. Encodes the plan's strings anew.
 bool Plans::fits(std::int64_t step, const RefreshedState& state) {
   if (!kept_ || !commit::may_be_saved(step) || comparisons_.suspect || !kept_->form.fits(state)) {
     return false;
@@ -199,13 +199,14 @@ bool Plans::fits(std::int64_t step, const RefreshedState& state) {
   for (auto& [tensor, encoded] : kept_->plan->local.strings) {
     const auto& [key, now] = state.tensors()[tensor];
     auto again = bundle::encode_strings(string_values(key, now));
-    if (again.bytes.size() != encoded.bytes.size()) return false;  // lengths take bytes, too
+    if (again.bytes.size() != encoded.bytes.size()) return false;  // lengths are encoded too
     encoded = std::move(again);
   }
   return true;
 }
 
-// What is new in it, on this rank; 0: nothing. Throws where the long way is to look at it.
+// A number for what is described differently from the last save, on this rank; 0: nothing. Throws
+// if the full plan has to check it.
 std::uint64_t Plans::change_of_descriptions(const RefreshedState& state) const {
   const auto& now = state.descriptions();
   if (now == kept_->descriptions) return 0;
@@ -249,7 +250,7 @@ PlanSum Plans::ask(std::int64_t step, const RefreshedState& state, const SaveOpt
     if (may) said = fingerprint(options.attributes) ^ mixed_bits(change_of_descriptions(state));
     if (may) replicas = kept_->watch.choose(state, comparisons_.count);
   } catch (...) {
-    error_pending();  // whatever it is, the long way meets it again, and says so on all ranks
+    error_pending();  // the full plan finds the same error, and reports it on all ranks
     may = false;
   }
   mine[PlanSum::misses] = !may;

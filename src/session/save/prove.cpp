@@ -19,7 +19,7 @@ namespace {
 // By division and region.
 using GivenByRegion = std::map<std::pair<int, int>, std::vector<GivenSlice>>;
 
-// Of a divided tensor, one slice of the rank that says so.
+// One slice of the sending rank, of a divided tensor.
 struct DivisionSlice {
   int division = 0, region = 0, number = 0;
   bool fill = false;
@@ -30,14 +30,14 @@ struct ProofMessage {
   Packed<std::string> whole;  // PackedDeclarations
   Packed<DivisionSlice> parts;
 };
-// The same, where it came.
+// The same message as it is received.
 struct ProofCome {
   std::uint64_t declarations = 0;
   std::string_view whole, parts;
 };
 
-// Each tensor's declaration to whoever proves it, and of divided ones each slice to all whose
-// regions it touches.
+// Sends each tensor's declaration to the rank that proves it. Of a divided tensor, sends each slice
+// to all ranks whose regions it touches.
 Messages to_planners(std::vector<Declaration>& mine, const KeyPlanners& planners,
                      const Divisions& divided) {
   std::map<int, ProofMessage> outgoing;
@@ -47,7 +47,7 @@ Messages to_planners(std::vector<Declaration>& mine, const KeyPlanners& planners
       auto& message = outgoing[planners.of(one.key)];
       ++message.declarations;
       message.whole.add(PackedDeclarations::pack_one(one));
-      one = {};  // there may be very many: they are never there twice
+      one = {};  // freed at once: there may be very many
       continue;
     }
     const auto& regions = divided[division].regions;
@@ -64,7 +64,7 @@ Messages to_planners(std::vector<Declaration>& mine, const KeyPlanners& planners
   return messages_of(std::move(outgoing));
 }
 
-// The messages outlives them.
+// The messages must outlive the result.
 PackedDeclarations take_declarations(const Messages& messages, GivenByRegion& given) {
   PackedDeclarations all;
   std::size_t count = 0;
@@ -80,8 +80,8 @@ PackedDeclarations take_declarations(const Messages& messages, GivenByRegion& gi
   return all;
 }
 
-// Of the regions of this rank, what begins in them. `found`: of each division how many of its
-// regions cannot be proved, and how many slices begin in the others.
+// Proves this rank's regions. Returns the slices that begin in them. `found`: for each division,
+// how many of its regions cannot be proved, and how many slices begin in the others.
 std::vector<CoveredTensor> prove_regions(GivenByRegion given, const Divisions& divided, int rank,
                                          int ranks, std::vector<std::int64_t>& found) {
   std::vector<CoveredTensor> parts;
@@ -109,8 +109,9 @@ std::vector<CoveredTensor> prove_regions(GivenByRegion given, const Divisions& d
   return parts;
 }
 
-// Collective. What is wrong with divided tensors is told by a rank that looks at all of the first
-// of them, as it would be if it were not divided. `error`: of the tensors that are not divided.
+// Collective. Reports what is wrong with a divided tensor: one rank gets all declarations of the
+// first such tensor, and checks it as if it were not divided. `error`: that of the tensors that are
+// not divided.
 void refuse(Group& group, std::vector<Declaration> mine, const KeyPlanners& planners,
             const std::string& key, DeferredError& error) {
   std::erase_if(mine, [&](const auto& one) { return one.key != key; });

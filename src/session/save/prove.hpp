@@ -1,6 +1,6 @@
 #pragma once
-/// The proof that the slices of all ranks make up each tensor, by all ranks: each tensor on the
-/// rank that its key chooses, and each region of a divided one.
+/// All ranks together prove that their slices cover each tensor. The key of a tensor chooses the
+/// rank that proves it; a large tensor is divided into regions, each proved by one rank.
 #include <vector>
 
 #include "exchange/divisions.hpp"
@@ -9,11 +9,12 @@
 namespace cairn {
 
 struct Proved {
-  std::vector<CoveredTensor> tensors;  ///< by this rank; of divided ones what begins in its regions
+  std::vector<CoveredTensor> tensors;  ///< that this rank has proved; of divided ones, the slices
+                                       ///< that begin in its regions
   Divisions divided;
   KeyPlanners planners;
 };
-/// Collective. Throws as check_coverage would if it looked at all.
+/// Collective. Throws what check_coverage would throw if one rank had all declarations.
 Proved prove_together(Group&, std::vector<Declaration> mine, const SaveFormat&);
 
 }  // namespace cairn

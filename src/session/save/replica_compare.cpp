@@ -1,6 +1,6 @@
-// The comparison of replicas. Each holder sends one checksum a slice to the rank that has proved
-// the tensor. For the first slices that differ, rank 0 asks one holder of each kind for finer
-// checksums.
+// Compares replicas. Each holder of a slice sends a checksum of it to the rank that has proved the
+// tensor. For the first slices that differ, rank 0 then asks one holder of each version for
+// checksums of smaller parts.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -18,33 +18,33 @@
 namespace cairn {
 namespace {
 
-// How many differences an error names.
+// The most differences that an error message names.
 constexpr std::size_t told_slices = 4, told_sides = 8, told_boxes = 3, told_spans = 10;
 
-// A slice that differs is compared in so many parts, none of them larger than this.
+// For a message, a slice that differs is compared in about this many parts, none larger than this.
 constexpr std::int64_t detail_parts = 1024, most_detail_bytes = std::int64_t{1} << 20;
 
 using Checksums = std::vector<std::uint32_t>;
 
-/// Holders with the same checksum.
+/// All holders of a slice that have the same checksum.
 struct Side {
   std::vector<int> ranks;    ///< ascending
-  std::size_t position = 0;  ///< of the slice in what the first of them has sent to the planner
+  std::size_t position = 0;  ///< of the slice among those that ranks[0] sent to the planner
   std::vector<std::uint32_t> details;
 };
 
 struct Divergence {
   int planner = 0;
-  Comparison what;  ///< but for the holders
+  Comparison what;  ///< without the holders
   std::size_t holders = 0;
-  std::vector<Side> sides;  ///< most ranks first, then lowest
+  std::vector<Side> sides;  ///< those with most ranks first, then those with the lowest rank
 };
 
 std::int64_t item_bytes(DType dtype) {
   return dtype == DType::string ? 1 : static_cast<std::int64_t>(dtype_size(dtype));
 }
 
-// What is compared in detail; strings count as one byte each.
+// The parts that are compared in detail. A string counts as one byte.
 std::vector<plan::Chunk> detail_chunks(const Box& box, DType dtype) {
   const auto item = item_bytes(dtype);
   const auto size = (box.count() - 1) / detail_parts * item + item;
@@ -70,7 +70,7 @@ std::vector<std::uint32_t> details_of(const RefreshedState& state, const Replica
   return checksums;
 }
 
-// On a planner, from the checksums of its slices: the first ones that differ, and how many do.
+// On a planner: the first slices whose checksums differ; adds to `count` how many differ.
 std::vector<Divergence> find_divergences(const std::vector<Comparison>& all,
                                          const Messages& messages, int planner,
                                          std::int64_t& count) {
@@ -102,7 +102,7 @@ std::vector<Divergence> find_divergences(const std::vector<Comparison>& all,
   return found;
 }
 
-// Collective. On rank 0 the first of what all planners have found, ascending by tensor.
+// Collective. On rank 0: the first differences that all planners have found, ascending by tensor.
 std::vector<Divergence> first_of_all(Group& group, const std::vector<Divergence>& mine) {
   std::vector<Divergence> all;
   to_root(group, pack_each(mine), [&](const std::string& message) {
@@ -116,7 +116,7 @@ std::vector<Divergence> first_of_all(Group& group, const std::vector<Divergence>
   return all;
 }
 
-// The checksums of this rank, to the planners that compare them.
+// Messages with this rank's checksums for the planners that compare them.
 Messages to_planners(const ReplicaPlan& plan, const std::vector<std::uint32_t>& checksums) {
   Messages messages;
   for (std::size_t i = 0; i < plan.mine.size();) {
@@ -154,7 +154,8 @@ std::string ranks_text(const std::vector<int>& ranks) {
   return text;
 }
 
-// The second box goes on where the first ends, in one dimension.
+// Joins two boxes if the second begins where the first ends, in one dimension. Returns whether it
+// did.
 bool join(Box& box, const Box& next) {
   std::size_t differing = box.rank();
   for (std::size_t d = 0; d < box.rank(); ++d) {
@@ -234,7 +235,7 @@ Error error_of(const std::vector<Divergence>& divergences, std::int64_t count, b
   return error;
 }
 
-// What rank 0 asks for: of which rank, which of the slices that it has sent to a planner.
+// What rank 0 asks of a rank: details of one of the slices whose checksum it has sent to a planner.
 struct Wanted {
   int rank = 0, planner = 0;
   std::size_t position = 0;

@@ -1,4 +1,4 @@
-// Which replicas a save compares, and their checksums.
+// Chooses which replicas a save compares, and computes their checksums.
 #include "session/save/replicas.hpp"
 
 #include <algorithm>
@@ -14,18 +14,18 @@
 namespace cairn {
 namespace {
 
-/// The part that this round compares, if any: one of at most round.sample_of that make up the box.
+/// The part of the box that this round compares, if any. The box has at most round.sample_of parts.
 std::optional<Box> part_of(const Box& box, double bytes, const ReplicaRound& round,
                            std::int64_t ordinal) {
   std::int64_t parts =
       std::min(static_cast<double>(round.sample_of), bytes / small_replica_bytes + 1);
-  std::size_t dim = 0;  // the first one that is long enough, else the longest
+  std::size_t dim = 0;  // the first one that is long enough, or else the longest
   for (std::size_t d = 0; d < box.rank() && box.extent[dim] < parts; ++d) {
     if (box.extent[d] > box.extent[dim]) dim = d;
   }
   const auto extent = box.extent[dim];
   parts = std::min(parts, extent);
-  // Slices begin in different rounds, so that each has about as much to do.
+  // Slices begin in different rounds, so that each round has about the same work.
   const auto part = (round.round % round.sample_of + ordinal % round.sample_of) % round.sample_of;
   if (part >= parts) return std::nullopt;
   Box cut = box;
@@ -34,19 +34,19 @@ std::optional<Box> part_of(const Box& box, double bytes, const ReplicaRound& rou
   return cut;
 }
 
-/// What this rank wrote, by key and box.
+/// The slices that this rank has written, by key and box.
 class Written {
  public:
   explicit Written(const std::vector<StoredTensor>& entries) {
     for (const auto& entry : entries) {
       for (const auto& slice : entry.slices) {
-        // Of what is encoded the checksum is another one than the holders'.
+        // The checksum of encoded bytes cannot be compared with the holders' checksums.
         if (slice.codec == Codec::none) by_key_[entry.key][slice.box] = &slice;
       }
     }
   }
 
-  /// The checksum of a box, if it was written in runs that follow each other.
+  /// The checksum of a box, if this rank has written it in consecutive contiguous pieces.
   std::optional<std::uint32_t> checksum(const std::string& key, const Box& box) const {
     const auto tensor = by_key_.find(key);
     if (tensor == by_key_.end()) return std::nullopt;
@@ -89,7 +89,7 @@ std::vector<Comparison> choose_comparisons(const std::vector<CoveredTensor>& hel
       return all.emplace_back(
           Comparison{tensor.key, tensor.dtype, tensor.shape, box, slice.holders, {}});
     };
-    // As they are written, so that writers need not look at them twice.
+    // Compared in the pieces in which they are written, so that writers need not read them twice.
     if (round.check == ReplicaCheck::all) {
       for (std::size_t s = 0; s < written[t].slices.size(); ++s) {
         const auto& slice = written[t].slices[s];
@@ -97,8 +97,8 @@ std::vector<Comparison> choose_comparisons(const std::vector<CoveredTensor>& hel
       }
       continue;
     }
-    // As they are held: how they are cut for writing may change from save to save. Pieces are found
-    // again by their first holder.
+    // Compared as ranks hold them, since slices may be cut differently for each save. The pieces
+    // that were cut from a slice are found by its first holder.
     std::map<std::pair<int, int>, std::vector<std::size_t>> pieces;
     for (std::size_t s = 0; s < written[t].slices.size(); ++s) {
       const auto& holders = written[t].slices[s].holders;
@@ -108,7 +108,7 @@ std::vector<Comparison> choose_comparisons(const std::vector<CoveredTensor>& hel
       if (slice.holders.size() < 2) continue;
       const auto bytes = bytes_to_write(tensor, slice);
       std::optional<Box> part = slice.box;
-      // Strings are read by every rank in any case.
+      // Strings are always compared whole, since every rank reads them in any case.
       if (tensor.dtype != DType::string && bytes > small_replica_bytes) {
         part = part_of(slice.box, bytes, round, ordinal++);
       }

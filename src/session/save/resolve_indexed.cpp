@@ -10,7 +10,7 @@
 namespace cairn {
 namespace {
 
-// A block that the slice owns.
+// A block of rows, as the memory of a slice that owns it.
 class BlockMemory : public SliceMemory {
  public:
   BlockMemory(std::shared_ptr<std::byte> bytes, DType dtype, Dims extent)
@@ -34,7 +34,7 @@ std::shared_ptr<const RowPlan> plan_of(Group& group, const IdSet& set) {
                                              : plan_rows_with_gaps(group, set.listed()));
 }
 
-// This rank's rows of a field, of which each has a place in its block.
+// This rank's rows of a field, and the block in which each of them has its place.
 struct Moving {
   RunOfRows rows;
   std::shared_ptr<std::byte> block;
@@ -124,7 +124,7 @@ void add_indexed(Group& group, const RefreshedState& state, RowPlans* plans, Sta
                       "Choose another key. Tensors with the same ids share one cairn::ids().")
               .of_tensor(key);
         }
-        // The ids are one more field, of rows of one number.
+        // The ids are stored as one more field, whose rows have one number each.
         const auto held = static_cast<std::int64_t>(set.ids.size());
         list = indexed(std::make_shared<const RowIds>(), whole(set.ids.data(), {held}));
         fields.push_back({key, DType::int64, {}, Storage::automatic, &list});

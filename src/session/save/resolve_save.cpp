@@ -1,4 +1,4 @@
-// Ragged, rank-private and indexed tensors of a save, as the plain ones that are stored.
+// Turns ragged, rank-private, sparse and indexed tensors of a save into plain ones.
 #include <array>
 #include <map>
 
@@ -18,14 +18,14 @@
 namespace cairn {
 namespace {
 
-// Of one ragged tensor, whose rows all ranks together have.
+// One rank's message on a ragged tensor, whose rows are spread over all ranks.
 struct SaidRows {
   DType dtype{};
-  Dims shape;  // [0]: of this rank
+  Dims shape;  // [0]: this rank's rows
 };
 struct CountedRows {
-  Dims shape;              // of the whole
-  std::int64_t start = 0;  // of this rank's rows
+  Dims shape;              // of the whole tensor
+  std::int64_t start = 0;  // where this rank's rows begin
 };
 
 std::int64_t rows_of(const std::string& key, const Rows& rows) {
@@ -39,11 +39,12 @@ std::int64_t rows_of(const std::string& key, const Rows& rows) {
   }
 }
 
-// What ranks say of their rows: for each where its own begin, and the shape of the whole.
+// From what ranks say of their rows, computes for each rank where its rows begin, and the shape of
+// the whole tensor.
 std::vector<std::string> count_rows(const std::string& key,
                                     const std::vector<std::pair<int, std::string>>& said) {
   DType dtype{};
-  Dims whole;  // [0] grows
+  Dims whole;  // [0]: the rows so far
   std::vector<std::int64_t> starts;
   for (const auto& [rank, text] : said) {
     auto [its_dtype, shape] = unpack<SaidRows>(text);
@@ -76,8 +77,8 @@ std::vector<std::string> count_rows(const std::string& key,
   return answers;
 }
 
-// Collective. The rows of each ragged tensor are counted by a rank that its key chooses. Nothing
-// is known of a tensor whose ranks disagree, which `error` says on that rank.
+// Collective. The key of each ragged tensor chooses a rank that counts its rows. If ranks disagree
+// on a tensor, the result lacks it, and `error` on the counting rank says so.
 std::map<std::string, CountedRows> gather_rows(Group& group, const RefreshedState& state,
                                                std::int64_t ragged, std::optional<Error>& error) {
   std::vector<KeyedText> mine;
@@ -91,7 +92,7 @@ std::map<std::string, CountedRows> gather_rows(Group& group, const RefreshedStat
   });
   const auto heard = ask_by_key(group, key_planners_for(group, ragged), mine, count_rows);
   error = heard.error;
-  if (error && error->rank() < 0) error->on_rank(0);  // whoever looked at it says nothing of it
+  if (error && error->rank() < 0) error->on_rank(0);  // not the rank that compared them
   std::map<std::string, CountedRows> tensors;
   for (std::size_t i = 0; i < mine.size(); ++i) {
     if (heard.texts[i].empty()) continue;
@@ -100,7 +101,7 @@ std::map<std::string, CountedRows> gather_rows(Group& group, const RefreshedStat
   return tensors;
 }
 
-// All of these rows, as a slice of the tensor that begins there.
+// All of these rows, as one slice that begins at row `start` of the tensor.
 LocalTensor with_rows(LocalTensor tensor, const Rows& rows, Dims shape, std::int64_t start) {
   tensor.shape = std::move(shape);
   Box box = Box::whole(tensor.shape);
@@ -110,8 +111,8 @@ LocalTensor with_rows(LocalTensor tensor, const Rows& rows, Dims shape, std::int
   return tensor;
 }
 
-// Behind this rank's own slices, as a plan for a state without them expects.
-// `sliced`: nobody has asked for one array, and gaps are none that is worth writing.
+// Adds fills after this rank's own slices, as a plan for a state without fills expects. `sliced`:
+// no program has asked for one array, so that fills are not written.
 LocalTensor with_fills(LocalTensor tensor, const std::vector<LocalSlice>& fills, bool sliced) {
   tensor.sparse = nullptr;
   tensor.slices.insert(tensor.slices.end(), fills.begin(), fills.end());
@@ -119,7 +120,7 @@ LocalTensor with_fills(LocalTensor tensor, const std::vector<LocalSlice>& fills,
   return tensor;
 }
 
-// What is said of tensors and objects, without the tensors.
+// Descriptions and notes on objects, without the tensors.
 State notes_of(const Group& group, const RefreshedState& state) {
   State plain;
   plain.store(state.storage());
@@ -135,7 +136,7 @@ State notes_of(const Group& group, const RefreshedState& state) {
   return plain;
 }
 
-// Whether this look has failed; tensors that are unresolved, ragged, indexed, sparse.
+// Counts: whether the refresh has failed; tensors that are unresolved, ragged, indexed, sparse.
 std::array<std::int64_t, 5> count_kinds(const RefreshedState& state, bool with_gaps) {
   std::array<std::int64_t, 5> counts{state.error().has_value(), 0, 0, 0, 0};
   auto& [failed, unresolved, ragged, indexed, sparse] = counts;
@@ -178,7 +179,7 @@ std::optional<RefreshedState> resolve(Group& group, const RefreshedState& state,
         plain.add(key, std::move(tensor));
       } else if (what->kind == Unresolved::Kind::ragged) {
         const auto found = gathered.find(key);
-        if (found == gathered.end()) continue;  // the verdict will tell
+        if (found == gathered.end()) continue;  // another rank has the error
         const auto& all = found->second;
         plain.add(key, with_rows(std::move(tensor), *what->rows, all.shape, all.start));
       } else if (what->kind == Unresolved::Kind::rank_private) {

@@ -1,7 +1,7 @@
 #pragma once
-/// From what a state says to what the exchange knows: plain tensors. Ragged, rank-private and
-/// indexed tensors may lack key, shape and slices until all ranks have met. They are resolved
-/// first, so that no later stage knows of them.
+/// Turns the state of a save into plain tensors, which are all that the exchange knows. The key,
+/// shape or slices of ragged, rank-private and indexed tensors may depend on other ranks. They are
+/// resolved first, so that later stages need not know these kinds.
 #include <optional>
 
 #include "cairn/contents.hpp"
@@ -12,10 +12,10 @@
 
 namespace cairn {
 
-/// Collective. The state of a save as plain tensors; nothing if it is one of plain tensors on all
-/// ranks already. Throws disagreement where ranks have rows of different dtypes or shapes, what is
-/// wrong with ids, and the error of the refresh. `plans`: of earlier saves; may be null. `gaps`:
-/// gets those of sparse tensors, which are plain ones then; null: these stay sparse.
+/// Collective. Returns the state as plain tensors; nothing if all ranks have only plain tensors
+/// already. Throws disagreement if ranks have rows of different dtypes or shapes, errors in ids,
+/// and the error of the refresh. `plans`: of earlier saves; may be null. `gaps`: receives the gaps
+/// of sparse tensors, which become plain; null: sparse tensors stay sparse.
 std::optional<RefreshedState> resolve(Group&, const RefreshedState&, RowPlans* plans,
                                       GapsByKey* gaps);
 

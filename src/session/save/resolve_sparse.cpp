@@ -48,7 +48,8 @@ void require_same_fill(const std::string& key, const Said& first, const Said& ot
       .of_tensor(key);
 }
 
-// Shares of about as many elements, cut along the slowest dimension of several.
+// Divides the gaps into shares of about the same number of elements. Boxes are cut along the
+// slowest dimension that is longer than one.
 std::vector<std::vector<Box>> deal(const std::vector<Box>& gaps, std::size_t ranks) {
   std::int64_t all = 0;
   for (const auto& box : gaps) all += box.count();
@@ -82,8 +83,8 @@ std::vector<std::vector<Box>> deal(const std::vector<Box>& gaps, std::size_t ran
   return dealt;
 }
 
-// Of a key: the gaps, and what of them each rank that speaks of it is to have. Ranks that disagree
-// on dtype or shape get none: the proof of coverage says so.
+// For one key: finds the gaps, and deals them to the ranks that have the key. If ranks disagree on
+// dtype or shape there is no result; the coverage proof reports that.
 std::vector<std::string> gaps_of(const std::string& key,
                                  const std::vector<std::pair<int, std::string>>& texts,
                                  GapsByKey& gaps) {
@@ -138,7 +139,7 @@ FillsByKey fill_gaps(Group& group, const RefreshedState& state, std::int64_t all
     }
     return said;
   });
-  GapsByKey found;  // on the ranks that look for them
+  GapsByKey found;  // of the tensors whose gaps this rank finds
   const auto heard =
       ask_by_key(group, key_planners_for(group, all), mine,
                  [&](const auto& key, const auto& said) { return gaps_of(key, said, found); });

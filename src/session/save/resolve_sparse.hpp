@@ -1,11 +1,13 @@
 #pragma once
-/// Sparse tensors of a save: what no rank holds of them, and who has the fill value for it.
+/// Sparse tensors of a save: finds the gaps that no rank holds, and gives each of them to a rank as
+/// a fill value.
 ///
-/// Gaps are filled before coverage is proved, so that the proof needs no exception: it still finds
-/// a slice that overlaps another one. Where slices are stored, fills are not written. Where one
-/// array is stored (HDF5, dense), they travel like other slices: else the array would hold what an
-/// older file left there. The metadata note the gaps, since slices alone cannot tell a gap from a
-/// slice that was lost. A tensor without any part is refused: a misspelt key looks the same.
+/// Gaps are filled before coverage is proved, so that the proof needs no exception and still finds
+/// slices that overlap. If slices are stored, fills are not written. If one array is stored (HDF5,
+/// dense), fills travel like other slices; otherwise the array would keep the bytes of an older,
+/// recycled file. The metadata list the gaps, since slices alone cannot tell a gap from a slice
+/// that was lost. A tensor of which no rank has any part is an error, since a misspelt key would
+/// look the same.
 #include <map>
 #include <string>
 #include <vector>
@@ -18,11 +20,11 @@ namespace cairn {
 
 using FillsByKey = std::map<std::string, std::vector<LocalSlice>>;
 
-/// Collective. `all`: how many sparse tensors all ranks' states have. Finds the gaps of each, which
-/// become slices of fill value, dealt to the ranks that have the key: the result is this rank's,
-/// and slices and fills of all ranks make up each tensor. `gaps` gets those of all tensors that
-/// have some, on all ranks. Throws disagreement where fill values differ, coverage for a tensor of
-/// which no rank holds any part.
+/// Collective. `all`: the number of sparse tensors in all ranks' states together. Finds the gaps of
+/// each and deals them, as slices of the fill value, to the ranks that have the key. Returns this
+/// rank's fills; the slices and fills of all ranks cover each tensor. `gaps`: receives the gaps of
+/// all tensors that have any, on all ranks. Throws disagreement if fill values differ, and coverage
+/// for a tensor of which no rank holds any part.
 FillsByKey fill_gaps(Group&, const RefreshedState&, std::int64_t all, GapsByKey& gaps);
 
 }  // namespace cairn

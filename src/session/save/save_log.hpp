@@ -1,5 +1,5 @@
 #pragma once
-/// Where the time of a save goes. Nothing here allocates while a save is measured.
+/// Measures where the time of a save goes. Allocates nothing while a save is measured.
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -19,7 +19,7 @@ inline double seconds_since(SaveTime begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// Since 1970.
+/// Seconds since 1970.
 inline double now_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
@@ -28,11 +28,11 @@ inline double now_seconds() {
 struct SaveCall {
   SaveTime at = std::chrono::steady_clock::now();
   std::string why_blocking = "";
-  SaveTime way = {};  ///< when no earlier save was in the way any more
+  SaveTime way = {};  ///< when no earlier save had to be waited for any more
 };
 
-/// Measures stages of a save that follow each other on one thread, and adds the seconds of each to
-/// its member of StageSeconds.
+/// Measures consecutive stages of a save on one thread. Adds the seconds of each to its member of
+/// StageSeconds.
 class StageTimer {
  public:
   using Stage = double StageSeconds::*;
@@ -47,8 +47,9 @@ class StageTimer {
     stage_ = stage;
   }
   void end();
-  /// Told of the end of each stage, by its name, on the thread that ends it; null: nobody. Set
-  /// while no save is measured: for simulations, where clocks are others than the system's.
+  /// Called at the end of each stage, with its name, on the thread that ends it; null: nobody is
+  /// told. For simulations, whose clocks are not the system's. Set it only while no save is
+  /// measured.
   static inline void (*listener)(const char* stage, Trace::Thread) = nullptr;
 
  private:
@@ -59,10 +60,11 @@ class StageTimer {
   SaveTime begin_;
 };
 
-/// How many ranks make up one of SaveStatistics::shares, so that there are at most 256.
+/// How many ranks share one element of SaveStatistics::shares, so that there are at most 256
+/// elements.
 int ranks_a_share(int ranks);
 
-/// What ranks tell of a save at the merge, beside their entries and their shares.
+/// What ranks report of a save during the merge, beside their entries and their shares.
 struct RankFigures {
   std::int64_t bytes = 0, replica_bytes = 0, recycled_files = 0, peak_resident_bytes = 0;
   double wait = 0, plan = 0, capture = 0, write = 0, blocked = 0;
@@ -76,28 +78,28 @@ struct RankFigures {
 
 std::int64_t bytes_of(const std::vector<StoredTensor>&);
 
-/// The line for the log.
+/// The line that the log gets for a save.
 std::string line_of(const SaveStatistics&);
 
 /// Keeps the figures of a manager's saves.
 class SaveLog {
  public:
-  /// `began`: when the state was looked at.
+  /// `began`: when the save read the state.
   void committed(const CheckpointMeta&, const SaveStatistics&, SaveTime began);
-  /// One that is not in the directory, whose later checkpoints do not tell of it.
+  /// For a save on the nodes. Later checkpoints in the directory do not list it.
   void committed(std::int64_t sequence, const SaveStatistics&, SaveTime began);
-  /// Rank 0: the run goes on from this checkpoint, and leaves these behind, of which less may be
-  /// known.
+  /// Rank 0: the run continues from this checkpoint and leaves `left_behind`, of which fewer
+  /// figures may be known.
   void went_back_to(const CheckpointMeta&, const std::vector<PastSave>& left_behind);
-  /// Rank 0: what the next save follows. The caller's thread.
+  /// Rank 0, the caller's thread: the earlier saves that the next checkpoint lists.
   const std::vector<PastSave>& before() const { return before_; }
-  /// Any thread, before or after committed().
+  /// Any thread, before or after committed(): how long the tidying of this save took.
   void tidied(std::int64_t sequence, double seconds);
   void failed() { ++counts_.failed; }
   void skipped() { ++counts_.skipped; }
   void replaced() { ++counts_.replaced; }
   Statistics statistics() const;
-  std::int64_t count() const { return counts_.committed; }  ///< of the committed ones
+  std::int64_t count() const { return counts_.committed; }  ///< how many saves were committed
 
  private:
   struct Entry {
@@ -106,14 +108,14 @@ class SaveLog {
   };
   Statistics counts_;  // `last` stays empty
   std::vector<PastSave> before_;
-  std::optional<SaveTime> last_, last_home_;  // when they began
+  std::optional<SaveTime> last_, last_home_;  // when the last began: any; in the directory
   mutable Mutex mutex_;
   std::array<Entry, 16> ring_ CAIRN_GUARDED_BY(mutex_);
-  std::int64_t tidied_ CAIRN_GUARDED_BY(mutex_) = -1;  // not entered yet
+  std::int64_t tidied_ CAIRN_GUARDED_BY(mutex_) = -1;  // until committed() enters it
   double tidy_seconds_ CAIRN_GUARDED_BY(mutex_) = 0;
 };
 
-/// A save that ends otherwise than by done() has failed.
+/// Counts a save as failed unless done() is called.
 class Attempt {
  public:
   explicit Attempt(SaveLog& save_log) : save_log_(save_log) {}

@@ -1,5 +1,5 @@
 #pragma once
-/// Who writes what in a save, and where.
+/// Which rank writes what in a save, and where.
 #include <memory>
 #include <vector>
 
@@ -15,27 +15,29 @@ struct SavePlan {
   ReplicaPlan replicas;
   Divisions divided;
   LocalShards local;   ///< of a bundle
-  LocalShards frozen;  ///< of a bundle, behind these; none where no files are shared (frozen.hpp)
+  LocalShards frozen;  ///< of a bundle; their files follow those of `local`; empty if no files are
+                       ///< shared (frozen.hpp)
   Gathered gathered;   ///< of an HDF5 file
   DensePlan dense;
   FileLayout layout;
-  /// Of numeric tensors: what this rank holds less what it is to write; rank 0 less dense ones,
-  /// too. The sum over ranks is what is held more than once.
+  /// For numeric tensors: the bytes that this rank holds minus those that it writes; on rank 0 also
+  /// minus those of dense tensors. The sum over all ranks is the number of bytes that are held more
+  /// than once.
   std::int64_t replica_bytes = 0;
-  std::shared_ptr<const Descriptions> descriptions;  ///< what the states of all ranks say
-  std::shared_ptr<const GapsByKey> gaps;             ///< of sparse tensors, of all ranks
-  /// How a later save of a state of the same form goes by this plan.
+  std::shared_ptr<const Descriptions> descriptions;  ///< joined from the states of all ranks
+  std::shared_ptr<const GapsByKey> gaps;             ///< of sparse tensors; the same on all ranks
+  /// How a later save of a state of the same form can use this plan.
   enum class Again {
     never,
-    told,  ///< with what rank 0 does first, and tells
-    alone  ///< an asynchronous one without a message
+    told,  ///< rank 0 begins the save, and tells the others
+    alone  ///< an asynchronous save needs no message
   };
   Again again = Again::never;
-  CaptureForm capture;  ///< none before the first asynchronous save
+  CaptureForm capture;  ///< empty before the first asynchronous save
   std::shared_ptr<CachedMerge> merged = std::make_shared<CachedMerge>();  ///< of its last save
 };
 
-/// Collective: describe, cover, shard, lay out.
+/// Collective. Describes, covers, shards and lays out.
 SavePlan plan_save(const Job&, const RefreshedState&, const ReplicaRound&, const Sharding&);
 
 }  // namespace cairn

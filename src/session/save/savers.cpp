@@ -46,7 +46,7 @@ Bundle open_bundle(const Job& job, std::size_t number, const std::string& given,
     if (bundle.contents.big_endian) throw Error(Code::unsupported, "it is big-endian");
     return bundle;
   } catch (const Error& error) {
-    // What the storage does is no fault of the saver's.
+    // An error of the storage is not the saver's fault.
     if (error.code() == Code::io || error.code() == Code::no_space) {
       throw Error(error.code(), cat(whose(saver), ": ", returned, " cannot be read"), error.what(),
                   error.way_out())
@@ -56,14 +56,14 @@ Bundle open_bundle(const Job& job, std::size_t number, const std::string& given,
   }
 }
 
-// What all ranks' bundles hold.
+// What a saver's bundles hold.
 struct Held {
   std::size_t saver;
   std::string prefix;
   std::vector<std::string> whole, sliced;  // keys
 };
 
-// Collective, of what all ranks' savers wrote.
+// On all ranks: what all ranks' savers have written.
 struct Told {
   std::vector<Held> bundles;
   std::vector<int> files;     // by rank: data files
@@ -93,7 +93,7 @@ Told tell(Group& group, const std::vector<Bundle>& mine, int files, bool record)
   return told;
 }
 
-// Local: against what this rank's state holds.
+// Local. Checks the savers' keys against this rank's state.
 void require_new(const std::vector<RegisteredSaver>& savers, const std::vector<Held>& all,
                  const RefreshedState& state) {
   std::map<std::string, const Held*> whole, any;
@@ -121,7 +121,7 @@ void require_new(const std::vector<RegisteredSaver>& savers, const std::vector<H
   }
 }
 
-// Collective. Slices of a tensor, of all bundles together, make it up.
+// Collective. Checks that the slices of each tensor, from all bundles together, cover it.
 void require_complete(Group& group, const std::vector<Bundle>& mine, const CheckpointMeta& meta) {
   std::vector<StoredTensor> sliced;
   for (const auto& bundle : mine) {
@@ -147,7 +147,8 @@ void require_complete(Group& group, const std::vector<Bundle>& mine, const Check
   }
 }
 
-// The files of this rank's bundles under their numbers in the save, and the entries for them.
+// Takes the data files of this rank's bundles under their new numbers in the save. Returns their
+// entries.
 std::vector<StoredTensor> adopt(const std::vector<Bundle>& bundles, int first_file,
                                 const Draft& draft) {
   std::vector<StoredTensor> entries;
@@ -191,7 +192,7 @@ std::vector<StoredTensor> run_savers(const Job& job, const RefreshedState& state
     const auto returned = run_and_agree(group, [&] {
       return call_user_code(whose(savers[i]), [&] { return savers[i].save(prefix); });
     });
-    // Only now: every rank's bundles are written.
+    // Bundles are opened only now, when every rank has written its own.
     run_and_agree(group, [&] {
       for (const auto& one : returned) mine.push_back(open_bundle(job, i, prefix, one));
     });

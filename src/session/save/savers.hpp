@@ -1,5 +1,5 @@
 #pragma once
-/// What registered savers write beside the state, and how it becomes part of the checkpoint.
+/// Makes what registered savers write beside the state a part of the checkpoint.
 #include <vector>
 
 #include "cairn/contents.hpp"
@@ -9,12 +9,12 @@
 
 namespace cairn {
 
-/// Collective, in the temp directory of a save. Calls the savers; takes the data files of their
-/// bundles under the next numbers of the save, durable; raises the layout's and the transaction's
-/// numbers of files, and names the savers and their keys in the metadata. Returns the entries that
-/// this rank's bundles hold. Throws invalid_argument, naming the saver, for what is no readable
-/// bundle under the prefix, for keys that come twice or that the state has, and for slices that do
-/// not make up their tensor.
+/// Collective; works in the temp directory of a save. Calls the savers, and takes the data files of
+/// their bundles as the next numbered files of the save, durable. Raises the numbers of files of
+/// the layout and the draft, and names the savers and their keys in the metadata. Returns the
+/// entries of this rank's bundles. Throws invalid_argument, naming the saver, if it returned a
+/// prefix without a readable bundle, if a key occurs twice or is in the state, and if slices do not
+/// cover their tensor.
 std::vector<StoredTensor> run_savers(const Job&, const RefreshedState&, Draft&, FileLayout&,
                                      CheckpointMeta&);
 

@@ -1,4 +1,4 @@
-// Shard: each task's tensors through the policy; then files are numbered over all ranks.
+// Shard: gives each task's tensors to the policy. Then files are numbered over all ranks.
 #include <algorithm>
 #include <map>
 #include <string_view>
@@ -18,7 +18,7 @@
 namespace cairn {
 namespace {
 
-// A task, whatever the device.
+// Orders by task; the device does not matter.
 struct TaskOrder {
   bool operator()(const DeviceTask& a, const DeviceTask& b) const {
     return std::tie(a.job, a.replica, a.task) < std::tie(b.job, b.replica, b.task);
@@ -31,11 +31,11 @@ struct Apart {
     return a.second < b.second;
   }
 };
-// Of a task what one rule lets go (the number of rules: none does), for it lies in files of its
-// own.
+// What a task has for one rule of Retention::keys, since what a rule lets go must be in files of
+// its own. The second part of the key is the index of the rule; the number of rules: no rule.
 struct OfTask {
   std::vector<Task> tasks;
-  std::vector<DeviceTask> devices;  // of each, for a policy to see
+  std::vector<DeviceTask> devices;  // by task; only for a policy to see
 };
 using ByTask = std::map<std::pair<DeviceTask, std::size_t>, OfTask, Apart>;
 
@@ -46,7 +46,7 @@ std::size_t rule_of(const Job& job, const std::string& key) {
   return static_cast<std::size_t>(at - rules.begin());
 }
 
-// Where the tensors are in the state that a save has added to it: policies see them without.
+// Tensors that the save itself added to the state, by key: a policy sees them without an owner.
 using OwnTensors = std::map<std::string_view, std::size_t>;
 
 ShardableTensor as_policies_see(const RefreshedState& state, const StringStore& strings,
@@ -67,7 +67,8 @@ ShardableTensor as_policies_see(const RefreshedState& state, const StringStore& 
   return one;
 }
 
-// What the policy makes of one task's, as tasks: what it sees takes several times the memory.
+// Calls the policy for one task, and turns its answer into tasks again, since what a policy sees
+// takes several times the memory.
 void call(const ShardingCallback& policy, const RefreshedState& state, OfTask its,
           LocalShards& local) {
   std::vector<ShardableTensor> tensors;
@@ -98,7 +99,7 @@ void call(const ShardingCallback& policy, const RefreshedState& state, OfTask it
   }
 }
 
-// The same for all of a task in one shard, without what a policy would be shown and return.
+// All of a task in one shard, without making what a policy would see and return.
 void take_as_one(const RefreshedState& state, std::vector<Task> tasks, LocalShards& local) {
   std::sort(tasks.begin(), tasks.end(), [&](const Task& a, const Task& b) {
     if (a.tensor == b.tensor) return a.box < b.box;
@@ -122,7 +123,8 @@ DeviceTask device_of(const Job& job, const LocalTensor& tensor, int slice) {
   DeviceTask task;
   task.task = job.rank();
   task.device_type = tensor.device_type;
-  // A rank's own device, unless the memory names one: ranks of a node share its devices in turn.
+  // Without a device index, the memory belongs to the rank's own device: the ranks of a node are
+  // assigned its devices in order.
   task.device_index =
       tensor.device_index.value_or(tensor.device_type == "CPU" ? 0 : job.places.rank_in_node);
   return task;
@@ -166,8 +168,9 @@ LocalShards shard(const Job& job, const RefreshedState& state, std::vector<Task>
 FileLayout lay_out(const Job& job, const LocalShards& local, const LocalShards& frozen,
                    const DensePlan& dense, const Sharding& sharding) {
   Group& group = *job.group;
-  // A sum in which each rank fills its own place: less than gathered texts, and no rank gets more
-  // than its share of the messages. Behind the ranks are the bytes of all.
+  // A sum in which each rank fills its own element. This takes fewer bytes than gathered texts, and
+  // no rank receives more than its share of the messages. The last element is the number of bytes
+  // of all ranks.
   const auto ranks = static_cast<std::size_t>(group.size());
   std::vector<std::int64_t> all(ranks + 1);
   const auto own = local.shards.size() + frozen.shards.size();

@@ -1,5 +1,5 @@
 #pragma once
-/// What a rank's caller and writer did when, in the JSON that trace viewers read.
+/// Records when a rank's caller and writer did what, in the JSON that trace viewers read.
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -16,10 +16,10 @@ class Trace {
   enum class Thread { caller, writer };
 
   explicit Trace(int rank);
-  /// `name` outlives the trace. Any thread.
+  /// Any thread. `name` must outlive the trace.
   void add(const char* name, std::int64_t step, Thread, Time begin, Time end);
-  /// An object with "traceEvents": one process line a rank, one thread line each for its caller and
-  /// its writer. Times are microseconds since 1970, so that the files of all ranks fit together.
+  /// An object with "traceEvents". Each rank is a process, its caller and its writer are threads.
+  /// Times are microseconds since 1970, so that files of several ranks can be combined.
   std::string json() const;
 
  private:

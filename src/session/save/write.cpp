@@ -1,4 +1,4 @@
-// Write: a shard becomes a data file; each slice is contiguous in it and has its checksum.
+// Write: a shard becomes a data file. Each slice is contiguous in it and has its checksum.
 #include <algorithm>
 
 #include "base/checksum.hpp"
@@ -9,7 +9,8 @@
 namespace cairn {
 namespace {
 
-// What a policy has cut further is no longer whole in every dimension that its slice was.
+// The dimensions that the slice's spec writes as "-" (whole). A policy may have cut the slice
+// further, so that some of them are no longer whole.
 std::vector<bool> spelling(std::vector<bool> dash, const Box& box, const Dims& shape) {
   for (std::size_t d = 0; d < dash.size(); ++d) dash[d] = dash[d] && box.extent[d] == shape[d];
   return dash;
@@ -24,7 +25,7 @@ void each_outgoing(const RefreshedState& state, const LocalShards& local, int fi
     for (const auto& task : local.shards[i]) {
       const auto& [key, source] = state.tensors()[task.tensor];
       const auto& box = task.box;
-      // Made where it stays: there may be very many.
+      // Filled in place, since there may be very many entries.
       auto& entry = make();
       entry.key = key;
       entry.dtype = source.dtype;

@@ -22,7 +22,8 @@
 namespace cairn {
 namespace {
 
-// HDF5's strings are of less than 4 GiB.
+// Strings in HDF5 must be smaller than 4 GiB. If the list of holders is larger than this, it is
+// left out.
 constexpr std::size_t most_slices_bytes = std::size_t{1} << 30;
 std::int64_t open_seal_offset(std::int64_t hdf5_bytes) {
   return (hdf5_bytes + hdf5::seal_bytes - 1) / hdf5::seal_bytes * hdf5::seal_bytes;
@@ -35,7 +36,7 @@ StoredTensor structure_entry(std::size_t number, const hdf5::Extent& extent) {
   return whole_entry(key, DType::uint8, {size}, extent.offset, size, crc32c(extent.bytes));
 }
 
-// The file as HDF5 makes it, and the strings that go into it.
+// The file as HDF5 makes it, and the strings that are written into it.
 class NewHdf5 {
  public:
   NewHdf5(const CheckpointMeta& meta, const Gathered& gathered,
@@ -65,7 +66,7 @@ class NewHdf5 {
                                                       one.strings.crc32c)});
     }
     file_.blob_bytes = static_cast<std::int64_t>(blob_.size());
-    // How many pieces HDF5 writes is known only when it has done it.
+    // Only HDF5 itself knows how many pieces it writes, so the table gets more room until it fits.
     for (file_.table_room = table_bytes() + 10 * entry_count() + (24 << 10);;
          file_.table_room *= 2) {
       layout_ = hdf5::lay_out(file_);
@@ -108,8 +109,8 @@ class NewHdf5 {
     return all;
   }
 
-  // With `reserve`, the space of all of it is taken: a full disk is found by a call that says so,
-  // since an MPI library may not, or hang.
+  // `reserve`: takes the space of the whole file. This call reports a full disk, while an MPI
+  // library may report nothing, or hang.
   void write(io::FileSystem& files, const io::Path& path, bool reserve) const {
     const auto file = files.create(path);
     const auto put = [&](std::int64_t offset, std::string_view bytes) {
@@ -141,7 +142,7 @@ class NewHdf5 {
     return static_cast<std::int64_t>(dense_.size() + small_.size()) + 1;
   }
 
-  // As it will be, but for the checksums of dense tensors.
+  // The size of the table, which will differ only in the checksums of dense tensors.
   std::int64_t table_bytes() const {
     auto all = entries();
     for (std::size_t i = 0; i < dense_.size(); ++i) {
@@ -155,7 +156,7 @@ class NewHdf5 {
 
   const std::vector<SmallTensor>& small_;
   const std::vector<DenseTensor>& dense_;
-  std::string slices_;  // who held them
+  std::string slices_;  // encoded holders of the slices
   hdf5::NewFile file_;
   bundle::EncodedStrings meta_;
   std::string blob_;
@@ -218,7 +219,7 @@ FileLayout lay_out_hdf5(const Job& job, const std::vector<SmallTensor>& small,
   for (const auto& one : small) {
     layout.total_bytes += static_cast<std::int64_t>(one.strings.bytes.size());
   }
-  // A sum in which each rank fills its own place, as lay_out().
+  // A sum in which each rank fills its own element, as in lay_out().
   std::vector<std::int64_t> records(static_cast<std::size_t>(job.group->size()));
   records[static_cast<std::size_t>(job.rank())] = job.root() || dense.writes();
   job.group->all_reduce(records, Group::Op::sum);

@@ -12,7 +12,7 @@ namespace cairn {
 namespace {
 
 using TensorsByKey = std::unordered_map<std::string_view, const LocalTensor*>;
-// Tensor, slice; -1: all that are not named.
+// For each task pairs of tensor and slice. Slice -1: all slices of the tensor that are not named.
 using HeldByTask = std::map<DeviceTask, std::vector<int>>;
 
 HeldByTask held_by_task(const Job& job, const TensorsByKey& by_key,

@@ -13,7 +13,8 @@
 namespace cairn {
 namespace {
 
-// TensorFlow's time grows with the square of the slices of one tensor; 10,000 take half a second.
+// TensorFlow's time to read a tensor grows with the square of the number of its slices: 10,000
+// slices take half a second.
 constexpr std::size_t most_slices = 8000;
 
 }  // namespace
@@ -25,7 +26,8 @@ bool BundleSave::stores_dense(const CoveredTensor& tensor, std::size_t slices) c
 }
 
 void BundleSave::validate(Job& job) const {
-  // What an MPI library writes is new, so that a hole in it tells what was lost.
+  // Files that an MPI library writes are new ones, so that a hole in the file shows which bytes
+  // were lost.
   job.may_recycle = job.options.write.recycle && !writer_of(job).writes_together();
 }
 
@@ -61,7 +63,7 @@ void BundleSave::lay_out(const Job& job, const RefreshedState& state, Covered&& 
   plan.dense = plan_dense(*job.group, std::move(covered.dense), job.options.write.chunk_bytes,
                           job.places.served_by);
   plan.layout = cairn::lay_out(job, plan.local, plan.frozen, plan.dense, plan.sharding);
-  // Which files are there to be shared is rank 0's to tell.
+  // If files are shared, only rank 0 can tell which ones are there.
   plan.again = freezes(job) ? SavePlan::Again::told : SavePlan::Again::alone;
 }
 
@@ -70,7 +72,7 @@ SaveFormat::Begun BundleSave::begin(const Job& job, const RefreshedState& state,
   return {run_savers(job, state, draft, layout, meta)};
 }
 
-// A plan that does not serve again leaves nothing to keep for, nor do sizes that change.
+// Nothing is cached for a plan that will not be used again, or if sizes change.
 JoinedEntries BundleSave::merge(Group& group, std::vector<StoredTensor> mine, const SavePlan& plan,
                                 SaveStatistics& figures) const {
   const bool keeps = figures.plan_reused && !encoding_of(Format::bundle);

@@ -1,5 +1,5 @@
 #pragma once
-/// TensorFlow's bundles: slices in data files, beside them an index.
+/// TensorFlow's bundles: slices in data files, and an index beside them.
 #include "session/save/formats/save_format.hpp"
 
 namespace cairn {

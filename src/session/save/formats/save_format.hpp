@@ -1,7 +1,8 @@
 #pragma once
-/// The half of a format that saves need: what is laid out before any bytes, and what is written
-/// beside the bytes of the state. Each format is one source in save/formats/ and one line in the
-/// table there. The other half, which all readers need, is in store/contents/format.hpp.
+/// The half of a format that saves need: it lays out the data before any bytes are written, and
+/// writes what belongs to the format beside the state's own bytes. Each format has a source in
+/// save/formats/ and a line in the table there. The other half, which all readers need, is in
+/// store/contents/format.hpp.
 #include <string>
 #include <vector>
 
@@ -19,36 +20,36 @@ class SaveFormat {
   virtual Format id() const = 0;
 
   // -- at the opening ----------------------------------------------------------------------------
-  /// Local. What the format makes of the options: whether data files are recycled. Throws
-  /// unsupported where this build or these options cannot save in it.
+  /// Local. Checks the options, and decides whether data files are recycled. Throws unsupported if
+  /// this build or these options cannot save in the format.
   virtual void validate(Job&) const = 0;
-  /// Behind "the sharding policy X", why it is not obeyed; "": it is.
+  /// Why the format does not obey the policy, to follow "the sharding policy X"; "": it obeys.
   virtual std::string limits_policy(const Job&) const = 0;
 
   // -- plan --------------------------------------------------------------------------------------
-  /// Whether a tensor that has elements becomes one row-major array, though so many slices make it
-  /// up. The tensor may be a part of what is divided.
+  /// Whether a tensor with elements is stored as one row-major array, though it has so many slices.
+  /// If the tensor is divided, it may be a part of it.
   virtual bool stores_dense(const CoveredTensor&, std::size_t slices) const = 0;
-  /// Rank 0. Which data files dense tensors go to.
+  /// Rank 0. Chooses the data files of dense tensors.
   virtual void choose_files(const Sharding&, const RefreshedState&,
                             std::vector<DenseTensor>&) const = 0;
-  /// Collective. From who writes which slice to the plan's shards, dense runs and layout, and how a
-  /// later save goes by it.
+  /// Collective. From who writes which slice, makes the plan's shards, dense runs and layout, and
+  /// decides how a later save can use the plan.
   virtual void lay_out(const Job&, const RefreshedState&, Covered&&, SavePlan&) const = 0;
 
   // -- write -------------------------------------------------------------------------------------
-  /// What is there before the state's own bytes.
+  /// What begin() has written before the state's own bytes.
   struct Begun {
     std::vector<StoredTensor> entries;
     MadeFile structure = {};  ///< nothing: writers make the files of dense tensors
   };
-  /// Collective. May move the plan's dense tensors to where they belong, and add files and names
-  /// to the save that is being made and to its layout (not to the plan's, which serves other
-  /// saves). Not called for an asynchronous save that goes by an earlier plan without a message.
+  /// Collective. May move the plan's dense tensors to their final places. May add files and names
+  /// to this save and to its layout, but not to the plan's layout, which serves other saves. Not
+  /// called for an asynchronous save that uses an earlier plan without a message.
   virtual Begun begin(const Job&, const RefreshedState&, Draft&, CheckpointMeta&, SavePlan&,
                       FileLayout&) const = 0;
-  /// Collective. The entries of all ranks on rank 0, as the other half publishes them. Ranks'
-  /// figures are joined, too.
+  /// Collective. Returns the entries of all ranks on rank 0, in the form in which the other half
+  /// publishes them. Joins the ranks' figures, too.
   virtual JoinedEntries merge(Group&, std::vector<StoredTensor> mine, const SavePlan&,
                               SaveStatistics&) const = 0;
 };

@@ -7,7 +7,7 @@
 
 namespace cairn {
 
-// Nothing is recycled: the file has holes.
+// Data files are never recycled, since an HDF5 file has holes.
 void Hdf5Save::validate(Job& job) const {
   hdf5::require_available();
   if (job.options.hooks.savers.empty()) return;
@@ -31,7 +31,8 @@ void Hdf5Save::lay_out(const Job& job, const RefreshedState& state, Covered&& co
   plan.dense = plan_dense(*job.group, std::move(covered.dense), job.options.write.chunk_bytes,
                           job.places.served_by);
   plan.layout = lay_out_hdf5(job, plan.gathered.small, plan.dense);
-  // Rank 0 has all ranks' strings, as they were. Without any it lays the file out anew each time.
+  // Rank 0 keeps all ranks' strings of this save, so a plan with strings cannot be used again.
+  // Without strings, rank 0 lays the file out anew for each save.
   const bool any_strings = any_of(*job.group, !plan.local.strings.empty());
   plan.again = any_strings ? SavePlan::Again::never : SavePlan::Again::told;
 }
@@ -43,7 +44,8 @@ SaveFormat::Begun Hdf5Save::begin(const Job& job, const RefreshedState&, Draft& 
   return begun;
 }
 
-// Its table is made of tensors, when all places in the file are known.
+// Entries are not encoded yet, since the table is made of tensors when all places in the file are
+// known.
 JoinedEntries Hdf5Save::merge(Group& group, std::vector<StoredTensor> mine, const SavePlan& plan,
                               SaveStatistics& figures) const {
   return merge_entries(group, std::move(mine), false, &figures, plan.divided, *plan.gaps);

@@ -1,5 +1,5 @@
 #pragma once
-/// One HDF5 file, in which each tensor is a dataset: rank 0 lays it out, all numeric tensors are
+/// One HDF5 file, in which each tensor is a dataset. Rank 0 lays it out; all numeric tensors are
 /// dense ones in it.
 #include "session/save/formats/save_format.hpp"
 

@@ -12,8 +12,8 @@
 namespace cairn {
 namespace {
 
-// A box that begins where the last one ends, in one dimension and alike in the others, makes it
-// longer: HDF5 is quicker with few boxes.
+// Joins a box to the last one if it begins where that one ends, in one dimension, and is equal in
+// the others. HDF5 is faster with few boxes.
 void add_joined(std::vector<Box>& boxes, const Box& box) {
   if (!boxes.empty() && !box.start.empty()) {
     auto& last = boxes.back();
@@ -36,16 +36,16 @@ class DatasetRuns final : public RunsFile {
   DatasetRuns(const Job& job, const DensePlan& plan, const io::Path& path, int first_file)
       : plan_(plan), first_file_(first_file) {
     Group& group = *job.group;
-    // Each rank opens the file by itself, too: to sync it at the end, and because HDF5, where that
-    // fails on one rank, may leave the others waiting.
+    // Each rank also opens the file by itself, to sync it at the end, and because HDF5 may leave
+    // the other ranks waiting if its open fails on one rank.
     run_and_agree(group, [&] { file_ = job.files->open_write(path); });
     datasets_ = run_and_agree(
         group, [&] { return group.dataset_files()->open(path, job.options.write.mpi_io.hints); });
   }
 
-  // All ranks' runs of a tensor in one transfer, tensors in order.
+  // Writes all ranks' runs of a tensor in one transfer, tensor by tensor.
   void write(RunsInHand& hand, std::vector<StoredTensor>& entries, DeferredError& error) override {
-    std::map<int, std::vector<int>> tensors;  // of any rank; and the runs of this one
+    std::map<int, std::vector<int>> tensors;  // of all ranks → this rank's runs
     for (auto t = hand.round->first_tensor; t <= hand.round->last_tensor; ++t) tensors[t];
     for (const auto& one : hand.runs) {
       tensors[plan_.run(one.first).source].push_back(one.first);
@@ -87,8 +87,8 @@ class DatasetRuns final : public RunsFile {
   }
 
  private:
-  // Several runs of a tensor are neighbours in the buffer. Where they lie elsewhere, and are no
-  // neighbours there, they go to the buffer.
+  // Returns the runs of a tensor as contiguous memory. They are contiguous in the buffer. If they
+  // lie in the application's memory and are not contiguous there, they are copied to the buffer.
   const std::byte* in_a_row(RunsInHand& hand, std::span<const int> runs) const {
     const auto size = [&](int number) { return plan_.run(number).bytes; };
     const auto* first = hand.runs.at(runs.front()).bytes;
@@ -115,8 +115,8 @@ class DatasetRuns final : public RunsFile {
   std::unique_ptr<DatasetFile> datasets_;
 };
 
-// Rank 0. HDF5 cuts off the seal of the unfinished save, without which no recovery could complete
-// it.
+// Rank 0. HDF5 cuts off the seal of the unfinished save. Without that seal no recovery could
+// complete the save.
 void put_back(io::FileSystem& files, const RunsTarget& place) {
   const auto file = files.open_write(place.path);
   for (const auto& [offset, bytes] : *place.made) {

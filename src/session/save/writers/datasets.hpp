@@ -1,18 +1,18 @@
 #pragma once
 /// Ranks write the datasets of an HDF5 file together, through parallel HDF5, in this order:
-///  1. rank 0 makes part.h5: structure, strings, the seal of an unfinished save behind what HDF5
-///     knows of; takes its space; fsync (formats/hdf5_file.cpp);
-///  2. each rank opens part.h5 itself; all open it through libhdf5;
-///  3. rounds of collective transfers; flush; close, which may write more, and cuts the seal off;
-///  4. each rank: fsync of what it opened in 2; verdict of all; bytes are read back where that is
-///     called for;
-///  5. rank 0 puts the structure and the unfinished seal back; fsync; verdict of all;
+///  1. rank 0 makes part.h5: structure, strings, and the seal of an unfinished save after the end
+///     that HDF5 knows; reserves its space; fsync (formats/hdf5_file.cpp);
+///  2. each rank opens part.h5 itself, and all open it through libhdf5;
+///  3. rounds of collective transfers; flush; close, which may write more and cuts off the seal;
+///  4. each rank: fsync of what it opened in 2; all agree on success; bytes are read back if the
+///     options or the MPI library require it;
+///  5. rank 0 writes the structure and the unfinished seal again; fsync; all agree on success;
 ///  6. part records, and everything after them, as with the other writers.
-/// A record is the promise that a recovery can complete the save, and for that it needs the seal:
-/// so no record may come before 5. A process that dies between 3 and 5 leaves no record, and a save
-/// that is removed. The structure is written again, though libhdf5 leaves it alone, so that it is
-/// under its checksums whatever a version of libhdf5 does. Only elements go through libhdf5: the
-/// file is laid out as for any other writer.
+/// A record promises that a recovery can complete the save, and the recovery needs the seal. So
+/// no record may come before 5. If a process dies between 3 and 5, there is no record, and the save
+/// is removed. libhdf5 does not change the structure, but it is written again all the same, so that
+/// it matches its checksums with any version of libhdf5. Only elements go through libhdf5: the file
+/// is laid out as for any other writer.
 #include "session/save/writers/writer.hpp"
 
 namespace cairn {

@@ -1,5 +1,5 @@
-// The save of shards with io ranks: each of the others sends its bytes to the rank that serves it,
-// frame by frame; an io rank has one frame of several senders in hand at a time.
+// Writes shards with io ranks. Each other rank sends its bytes, frame by frame, to the io rank that
+// serves it. An io rank receives one frame from each of several senders at a time.
 #include "session/save/writers/forwarded.hpp"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 
 using Buffer = std::unique_ptr<std::byte[]>;
 
-// Not initialised: what is never used is never touched.
+// Not initialised, so that pages that are never used are never touched.
 Buffer take(std::int64_t bytes) {
   return std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(bytes));
 }
@@ -57,12 +57,13 @@ class Forward {
     std::vector<StoredTensor> entries;
     Frames stream;
     std::optional<Sink> file = std::nullopt;    // none: the joined one
-    std::size_t next = 0;                       // frame
+    std::size_t next = 0;                       // index of its next frame
     std::vector<std::uint32_t> checksums = {};  // of the bytes of each entry, as they arrived
   };
 
-  // Collective. Io ranks hear what will come, and all memory is taken: once frames move, a rank
-  // that threw would leave the others waiting for its messages, and errors are kept to the end.
+  // Collective. Tells io ranks what they will receive, and allocates all memory. Once frames are
+  // sent, a rank that threw would leave the others waiting for its messages, so from then on errors
+  // are kept until the end.
   void announce() {
     const auto me = job_.rank();
     std::vector<std::pair<int, std::string>> lists;
@@ -103,7 +104,7 @@ class Forward {
           sender.file.emplace(draft_, sender.entries, gathered);
         }
       }
-      // One sender after the other fills a joined file.
+      // A joined file is filled by one sender after the other.
       const auto at_once =
           joined_ ? 1 : static_cast<std::size_t>(job_.options.write.io_ranks.memory_bytes / limit);
       for (std::size_t i = 0; i < std::min(at_once, senders_.size()); ++i) {
@@ -131,11 +132,11 @@ class Forward {
         group_.exchange({&send, 1}, {});
       }
     }
-    if (error_) checksums_.clear();  // what was sent is not to be compared
+    if (error_) checksums_.clear();  // without checksums nothing is compared
     group_.send(io_rank, pack(checksums_));
   }
 
-  // The bytes of a piece: packed, or where they lie if they may stay there.
+  // The bytes of a part: packed, or without a copy if `may_stay` and they are contiguous.
   std::span<const std::byte> fetch(const Frames::Part& part, std::byte* packing,
                                    bool may_stay) const {
     const auto& run = out_.bytes[part.entry].run;
@@ -151,7 +152,7 @@ class Forward {
     return {packing, size};
   }
 
-  // As many senders at a time as there are buffers, in rank order.
+  // Receives from as many senders at a time as there are buffers, in rank order.
   void receive_all() {
     std::vector<Sender*> active(buffers_.size(), nullptr);
     std::size_t coming = 0;
@@ -216,8 +217,8 @@ class Forward {
   const bool one_file_;
   std::vector<Sender> senders_;           // of an io rank
   std::optional<Sink> joined_;            // of an io rank that writes one file
-  Frames stream_;                         // of the others
-  std::vector<std::uint32_t> checksums_;  // of the others: by entry
+  Frames stream_;                         // of a rank that is served
+  std::vector<std::uint32_t> checksums_;  // of a rank that is served: by entry
   std::vector<Buffer> buffers_;
   DeferredError error_;
 };

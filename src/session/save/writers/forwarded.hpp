@@ -1,7 +1,7 @@
 #pragma once
-/// With io ranks: shards travel to the rank that serves theirs in bounded rounds, each byte is
-/// checksummed on both sides, and io ranks write the files. Runs of dense tensors have come to io
-/// ranks already. Of an asynchronous save the copies travel (session/save/capture.hpp).
+/// With io ranks: shards travel in bounded rounds to the io rank that serves their rank, which
+/// writes the files. Sender and receiver both checksum each byte. Runs of dense tensors are on io
+/// ranks already. In an asynchronous save it is the copies that travel (session/save/capture.hpp).
 #include "session/save/writers/own_files.hpp"
 
 namespace cairn {

@@ -8,7 +8,7 @@ namespace {
 
 class OwnRuns final : public RunsFile {
  public:
-  // Null: this rank has no runs in it.
+  // `file` is null if this rank has no runs in it.
   OwnRuns(const DensePlan& plan, int first_file, std::unique_ptr<io::File> file)
       : plan_(plan), first_file_(first_file), file_(std::move(file)) {}
 

@@ -1,5 +1,5 @@
 #pragma once
-/// Each rank writes data files of its own, and its own runs into files of dense tensors.
+/// Each rank writes its own data files, and its own runs into the files of dense tensors.
 #include "session/save/writers/writer.hpp"
 
 namespace cairn {

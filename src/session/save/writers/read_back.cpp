@@ -44,7 +44,7 @@ void read_back(const Job& job, const io::Path& path, const std::vector<StoredTen
   const auto& shared = *job.group->shared_files();
   const auto doubt = shared.doubt(options.hints);
   if (entries.empty()) return;
-  // Opened anew, so that a network file system asks its server.
+  // Opened again, so that a network file system asks its server.
   const auto file = job.files->open_read(path);
   const auto size = file->size();
   const bool read_all = options.read_back || !doubt.empty();
@@ -54,8 +54,8 @@ void read_back(const Job& job, const io::Path& path, const std::vector<StoredTen
     for (const auto& slice : entry.slices) {
       const auto written = checksums[number++];
       const auto end = end_of(slice);
-      // A write that failed unnoticed leaves a hole, since the file is new. Zeros may look the
-      // same.
+      // The file is new, so a write that failed unnoticed leaves a hole. Zeros may look like a
+      // hole, too.
       if (slice.stored_bytes == 0 || (!read_all && file->next_hole(slice.offset) >= end)) continue;
       if (end <= size && stored_checksum(*file, slice, buffer) == written) continue;
       const auto what =

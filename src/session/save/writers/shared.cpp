@@ -16,11 +16,11 @@
 namespace cairn {
 namespace {
 
-// A rank's place in its file, from what all ranks have.
+// Where a rank writes in its file, computed from what all ranks have.
 struct Place {
-  int number = -1;  // -1: no rank of the file has anything
+  int number = -1;  // -1: no rank of the file has entries
   bool makes_it = false;
-  std::int64_t begin = 0, end = 0;  // of this rank's range; of the file
+  std::int64_t begin = 0, end = 0;  // of this rank's range; of the whole file
   std::size_t rounds = 0;
 };
 
@@ -52,15 +52,15 @@ Place find_place(const Job& job, const SharedRange& range, bool has_entries) {
   return place;
 }
 
-// Takes the space for so many bytes: a full disk is found by a call that says so, since an MPI
-// library may not, or hang.
+// Makes the file and reserves its space. This call reports a full disk, while an MPI library may
+// report nothing, or hang.
 void make_shared(const Job& job, const io::Path& path, std::int64_t bytes) {
   const auto file = job.files->create(path);
   file->reserve(bytes);
   file->close();
 }
 
-// Collective, when it is made, among those that give the same number. Null for -1.
+// Collective. Ranks that give the same number open a file together. Returns null for -1.
 std::unique_ptr<SharedFile> open_shared(const Job& job, const io::Path& path, int number) {
   return run_and_agree(*job.group, [&] {
     return job.group->shared_files()->open(path, number, job.options.write.mpi_io.hints);
@@ -72,7 +72,7 @@ class SharedRuns final : public RunsFile {
   SharedRuns(const Job& job, const DensePlan& plan, const RunsTarget& place, int first_file)
       : plan_(plan), first_file_(first_file), file_(open_shared(job, place.path, 0)) {}
 
-  // All ranks take part in as many writes as the busiest has.
+  // All ranks take part in as many writes as the rank with most runs.
   void write(RunsInHand& hand, std::vector<StoredTensor>& entries, DeferredError& error) override {
     for (const auto& one : hand.runs) {
       const auto& run = plan_.run(one.first);
@@ -128,7 +128,7 @@ void SharedByRanks::validate(Job& job) const {
   });
 }
 
-// Files that somebody has something for, in the order in which they were dealt.
+// Numbers the files for which some rank has a shard, in the order in which files were dealt.
 DataWriter::Files SharedByRanks::number(const Job& job, const std::vector<int>& shards,
                                         bool /*one_file*/) const {
   std::map<int, int> numbers;
@@ -159,7 +159,7 @@ std::vector<StoredTensor> SharedByRanks::write_with_others(const Job& job,
     if (place.makes_it) make_shared(job, path, place.end);
   });
   auto file = open_shared(job, path, place.number);
-  // Once rounds have begun, a rank that threw would leave the others waiting: errors are kept.
+  // Once rounds have begun, a rank that threw would leave the others waiting, so errors are kept.
   DeferredError error;
   if (file) {
     for (std::size_t round = 0; round < place.rounds; ++round) {
@@ -172,7 +172,7 @@ std::vector<StoredTensor> SharedByRanks::write_with_others(const Job& job,
     error.guard([&] { file->sync(); });
     error.guard([&] { file->close(); });
   }
-  // Also because the bytes of one rank may have been another's to sync.
+  // Ranks also agree because one rank's sync may have had to write another rank's bytes.
   agree(group, error.first());
   return run_and_agree(group, [&] {
     auto entries = range.take_entries();

@@ -1,9 +1,10 @@
 #pragma once
-/// Ranks write into files that they share, with MPI-IO: ranges by rank order, from page to page,
-/// written in bounded rounds by all ranks of a file, synced before anybody returns, and read back
-/// where that is called for. There are as many rounds as the rank with most frames needs; a rank
-/// that failed or is done takes part with nothing. No rank leaves a record before all have synced,
-/// since one rank's bytes may be another's to sync.
+/// Ranks write into files that they share, with MPI-IO. Each rank has one range of the file, in
+/// rank order, which begins at a page boundary. All ranks of a file write in bounded rounds, sync
+/// before any of them returns, and read back if that is required. There are as many rounds as the
+/// rank with most frames needs; a rank that has failed or finished takes part without data. No rank
+/// leaves a record before all have synced, since one rank's sync may have to write another rank's
+/// bytes.
 #include "session/save/writers/writer.hpp"
 
 namespace cairn {

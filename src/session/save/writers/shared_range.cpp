@@ -56,7 +56,7 @@ void SharedRange::append(Part part, std::int64_t limit) {
 void SharedRange::set_begin(std::int64_t begin) {
   begin_ = begin;
   for (auto& entry : out_.entries) move_by(begin, entry.slices.front());
-  // Not initialised: what is never used is never touched.
+  // Not initialised, so that pages that are never used are never touched.
   buffer_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(largest_));
 }
 
