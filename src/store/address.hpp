@@ -1,5 +1,5 @@
 #pragma once
-/// Where something lies: a path, and the files in which it is one.
+/// Where a file or directory is: its path, and the file system in which the path is valid.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -11,19 +11,20 @@
 
 namespace cairn {
 
-/// What options give; none: POSIX.
+/// The file system given in the options, or POSIX if none was given.
 inline std::shared_ptr<io::FileSystem> files_or_posix(std::shared_ptr<io::FileSystem> files) {
   return files ? std::move(files) : io::posix_file_system();
 }
 
-/// What those who read and check checkpoints hold, of a checkpoint's prefix or of a directory, in
-/// the place of files and a path. A value, which knows nothing: each question is asked anew.
+/// A checkpoint's prefix, or a directory, together with its file system. Code that reads and checks
+/// checkpoints passes an Address instead of a file system and a path. It caches nothing: each call
+/// asks the file system again.
 class Address {
  public:
-  /// No files: POSIX.
+  /// Null `files` means POSIX.
   Address(std::shared_ptr<io::FileSystem> files, io::Path path)
       : files_(files_or_posix(std::move(files))), path_(std::move(path)) {}
-  /// In files that outlive it.
+  /// `files` must outlive the Address.
   Address(io::FileSystem& files, io::Path path)
       : files_(std::shared_ptr<io::FileSystem>(), &files), path_(std::move(path)) {}
 
@@ -31,9 +32,9 @@ class Address {
   std::string string() const { return path_.string(); }
   /// The last part of the path.
   std::string name() const { return path_.filename().string(); }
-  /// What it lies in.
+  /// The directory that contains the path.
   Address directory() const { return at(path_.has_parent_path() ? path_.parent_path() : "."); }
-  /// Another path in the same files.
+  /// Another path in the same file system.
   Address at(io::Path other) const { return {files_, std::move(other)}; }
   Address operator/(const io::Path& below) const { return {files_, path_ / below}; }
 
@@ -46,7 +47,7 @@ class Address {
   /// As io::read_file().
   std::string read(std::int64_t limit) const { return io::read_file(*files_, path_, limit); }
 
-  /// For the store, and for who writes files that are no checkpoint's.
+  /// For the store, and for code that writes files which belong to no checkpoint.
   const std::shared_ptr<io::FileSystem>& files() const { return files_; }
 
  private:
@@ -54,7 +55,7 @@ class Address {
   io::Path path_;
 };
 
-/// As FileSystem::read_ahead(), of one file or more of the same files.
+/// As FileSystem::read_ahead(), of one or more files, all in the same file system.
 std::unique_ptr<io::Reader> read_ahead(const std::vector<Address>&, std::vector<io::Extent>);
 
 }  // namespace cairn

@@ -1,4 +1,4 @@
-// A save that failed: step 3 of the protocol (protocol.cpp).
+// Withdraws a save that failed: step 3 of the protocol (protocol.cpp).
 #include <optional>
 
 #include "base/text.hpp"
@@ -10,7 +10,7 @@
 namespace cairn::commit {
 namespace {
 
-// Runs a step of tidying; keeps the first error and goes on.
+// Runs one step of the clean-up. Keeps the first error and lets the clean-up go on.
 template <class F>
 void attempt(std::optional<Error>& first, F&& f) {
   try {
@@ -24,7 +24,7 @@ bool is_part_record(const std::string& file) {
   return parse_temp_name(file).kind == ParsedName::Kind::record;
 }
 
-// Removes all records of the slot, whether they are this save's or an earlier one's.
+// Removes all records of the slot, both this save's and an earlier one's.
 void clear_slot(io::FileSystem& fs, const Transaction& save) {
   for (const auto& file : fs.list(save.temp())) {
     if (is_part_record(file) && parse_temp_name(file).slot == save.slot)
@@ -66,20 +66,22 @@ void remove_staged(io::FileSystem& fs, const Transaction& save) {
 bool abandon(io::FileSystem& fs, const Transaction& save, const Ownership& owner) {
   std::optional<Error> first;
   if (!fs.status(save.temp())) {
-    owner.check();  // a successor may have taken it, to complete the save
+    owner.check();  // a successor may have taken the directory, to complete the save
     return true;
   }
   if (save.direct) put_back(fs, save);
   withdraw_records(fs, save);
-  // The file at an HDF5 save's final name is the older checkpoint's. And a save that has not looked
-  // at its step has given no file its final name: a file of such a name is another's.
+  // The file at an HDF5 save's final name is the older checkpoint's. A save that has not looked at
+  // its step has not renamed any file to a final name, so a file of such a name belongs to another
+  // save.
   const Removal removal(fs, save.directory, owner);
   for (int file = 0; file < save.num_files && !is_whole(save.main) && save.replaces; ++file) {
     attempt(first, [&] { removal.remove(SeenFile{save.data(file).filename().string()}); });
   }
   // If a crash brought the data back without the directory, nobody would know whose data it is.
   attempt(first, [&] { fs.sync_directory(save.directory); });
-  // The directory is evidence, and stays as long as the data is there or may come back.
+  // The directory is the evidence of whose data it is. It stays as long as the data is there or may
+  // come back.
   if (first && (save.direct || first->code() == Code::busy)) throw *first;
   if (!first) {
     attempt(first,

@@ -1,4 +1,4 @@
-// Direct saves: no rename is relied on. The protocol is told in protocol.cpp.
+// Direct saves, which rely on no rename. protocol.cpp describes their steps.
 #include "store/commit/direct.hpp"
 
 #include "base/checksum.hpp"
@@ -9,7 +9,8 @@ namespace {
 
 constexpr std::int64_t index_limit_bytes = std::int64_t{4} << 30;
 
-// '1' and the bytes of the index, or '0' where there was none; then their checksum, low byte first.
+// The format of old-index: '1' and the bytes of the index, or '0' if there was no index; then the
+// checksum of these, low byte first.
 std::string encode(const OldIndex& old) {
   std::string text = old.bytes ? "1" + *old.bytes : "0";
   const auto crc = crc32c(text);
@@ -32,7 +33,8 @@ std::optional<OldIndex> decode(std::string text) {
   return old;
 }
 
-// Not for an index that anything is to be added to: its bytes go first, durably.
+// The old bytes are removed first, durably. So this is not for an index to which something is only
+// appended.
 void replace_index(io::FileSystem& fs, const Transaction& save, const io::Content* bytes) {
   if (io::exists(fs, save.index())) {
     fs.remove(save.index());
@@ -51,7 +53,7 @@ void remove_stale(io::FileSystem& fs, const Transaction& save) {
         parsed.step != save.step) {
       continue;
     }
-    // An index that it may still be needed for is durable first.
+    // An index for which this old-index may still be needed becomes durable first.
     if (!synced) fs.sync_directory(save.directory);
     synced = true;
     remove_temp(fs, save.directory / file);
@@ -66,10 +68,11 @@ std::optional<OldIndex> read_old_index(io::FileSystem& fs, const Transaction& sa
 void publish_direct(io::FileSystem& fs, const Transaction& save, const io::Content& index,
                     const std::vector<OwnFile>& own_files) {
   for (const auto& own : own_files) {
-    io::remove_if_there(fs, save.data(own.file));  // of an attempt that died here
+    io::remove_if_there(fs, save.data(own.file));  // left by an attempt that died here
     io::write_content(fs, save.data(own.file), own.bytes);
   }
-  // A whole one is older than what stands at the index now, which such an attempt may have torn.
+  // A whole old-index of an attempt that died is older than the present index, which that attempt
+  // may have torn. So it is kept.
   if (!read_old_index(fs, save)) {
     OldIndex old;
     if (io::exists(fs, save.index())) {

@@ -18,8 +18,8 @@ namespace {
 using Kind = ParsedName::Kind;
 
 constexpr std::size_t uuid_digits = 32;
-// A file name may have 255 bytes; ours add a step and "_temp_UUID", or two numbers and a mark that
-// the file is being removed.
+// A file name may have 255 bytes. To this one Cairn appends a step and "_temp_UUID", or two numbers
+// and a mark that the file is being removed.
 constexpr std::size_t longest_name = 180;
 constexpr std::string_view aside_mark = ".aside_", sequences_mark = "sequences.",
                            room_mark = "room.", retired_mark = "retired-",
@@ -46,7 +46,7 @@ bool take(std::string_view& text, std::string_view prefix) {
   return true;
 }
 
-// Digits as they would be printed with this minimum width.
+// Takes a number off the front, as it is printed with at least `width` digits.
 std::optional<std::int64_t> take_number(std::string_view& text, std::size_t width) {
   const auto end =
       std::find_if(text.begin(), text.end(), [](char c) { return c < '0' || c > '9'; });
@@ -59,7 +59,7 @@ std::optional<std::int64_t> take_number(std::string_view& text, std::size_t widt
   return value;
 }
 
-// "NUMBER-of-COUNT" to the end.
+// Parses "NUMBER-of-COUNT"; nothing may follow. Parses what follows NAME-STEP.
 ParsedName parse_numbers(Kind kind, std::string_view text) {
   const auto number = take_number(text, 5);
   if (!number || !take(text, "-of-")) return {};
@@ -114,7 +114,7 @@ ParsedName parse_temp_directory(std::string_view entry) {
   return parsed;
 }
 
-// What a save in a staging directory calls its own, behind its uuid.
+// Parses what follows the save's UUID in the name of a file in a staging directory.
 ParsedName parse_staged_name(std::string_view name) {
   if (name == prepared_index_name) return of_kind(Kind::prepared_index);
   if (name == staged_state_name) return of_kind(Kind::state_temporary);
@@ -122,7 +122,7 @@ ParsedName parse_staged_name(std::string_view name) {
   return take(name, "part-") ? parse_numbers(Kind::part, name) : ParsedName{};
 }
 
-// Behind "record-". In a staging directory a slot comes first.
+// Parses what follows "record-". In a staging directory a slot comes first.
 ParsedName parse_record_name(std::string_view name) {
   const bool staged = name.size() > 2 && name[1] == '-' && name[0] >= '0' && name[0] <= '9';
   auto parsed = parse_numbers(Kind::record, staged ? name.substr(2) : name);
@@ -130,7 +130,7 @@ ParsedName parse_record_name(std::string_view name) {
   return parsed;
 }
 
-// A number to the end.
+// Parses a number; nothing may follow.
 std::optional<std::int64_t> whole_number(std::string_view text) {
   const auto number = take_number(text, 1);
   return text.empty() ? number : std::nullopt;
@@ -255,7 +255,7 @@ std::optional<MainFile> split_main_file(const std::filesystem::path& path) {
   using Kind = ParsedName::Kind;
   const auto extension = path.extension();
   if (extension != ".h5" && extension != ".index") return std::nullopt;
-  // What macOS writes beside a file on a file system without its attributes.
+  // macOS writes such files beside others on a file system that has no extended attributes.
   if (path.filename().string().starts_with("._")) return std::nullopt;
   return MainFile{std::filesystem::path(path).replace_extension(),
                   extension == ".h5" ? Kind::hdf5 : Kind::index};
@@ -402,7 +402,7 @@ ParsedName parse_temp_name(std::string_view entry) {
   if (take(entry, "part-")) return parse_numbers(Kind::part, entry);
   if (take(entry, "record-")) return parse_record_name(entry);
   if (!take(entry, "saver-")) return parse_fixed(fixed, entry);
-  // Five digits of ours, then whatever the saver chose, digits too.
+  // First five digits of Cairn's, then the saver's own suffix, which may be digits too.
   auto digits = entry.substr(0, std::min<std::size_t>(5, entry.size()));
   const auto number = take_number(digits, 5);
   if (!number) return {};

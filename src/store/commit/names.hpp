@@ -4,49 +4,53 @@
 /// touched.
 ///
 ///   DIRECTORY/checkpoint                         TensorFlow's state file
-///   DIRECTORY/checkpoint.tmp-NAME_TOKEN          the next one, while it is written
+///   DIRECTORY/checkpoint.tmp-NAME_TOKEN          the next state file, while it is written
 ///   DIRECTORY/NAME-STEP.index                    NAME-STEP is the checkpoint's prefix (or NAME)
 ///   DIRECTORY/NAME-STEP.data-00000-of-00002
 ///   DIRECTORY/NAME-STEP.h5                       a checkpoint that is one file
 ///   DIRECTORY/NAME.xdmf                          what ParaView opens to show all steps
-///   DIRECTORY/NAME.xdmf.tmp_TOKEN                the next one, while it is written
-///   DIRECTORY/ONE OF THESE THREE.aside_TOKEN     it is being removed: see removal.hpp
+///   DIRECTORY/NAME.xdmf.tmp_TOKEN                the next such file, while it is written
+///   DIRECTORY/ENTRY.aside_TOKEN                  an index, a data file or an .h5 file,
+///                                                while it is removed: see removal.hpp
 ///   DIRECTORY/NAME-STEP_temp_UUID/               a save in progress:
 ///       part-00000-of-00002                      its data files,
 ///       record-00000-of-00004                    one part record a writing rank,
 ///       index                                    the index in preparation
 ///       saver-00000…                             what a registered saver wrote
 ///       part.h5                                  the one file of a save that makes one
-///       copy.h5                                  a copy of that, which takes its place
+///       copy.h5                                  a copy of part.h5, which replaces it
 ///   DIRECTORY/NAME-9223372036854775807_temp_UUID/  what an owner saves from, as long as it saves
 ///                                                under this name (staging_directory.hpp):
 ///       UUID.part-00000-of-00002                 data files of a save, by the save's UUID,
 ///       UUID.index, UUID.state                   its index and state file in preparation
 ///       UUID.recorded-part-00000-of-00002        data files of a save that leaves records,
-///       record-SLOT-00000-of-00004               which later saves overwrite: at most two are on
-///                                                their way, each in a slot of its own
-///       retired-STEP                             the index of a checkpoint that is gone
-///   DIRECTORY/NAME-STEP_kept_UUID_TOKEN/         the same, in the hands of a later owner: the job
-///                                                that began the save can go on with it no longer
-///   DIRECTORY/NAME-STEP.part_UUID/               the same where no rename is relied on: records,
-///                                                savers' files, and
-///       old-index                                what stood where the index goes
-///   DIRECTORY/.cairn/                            ours alone: lock, owner, damaged/NAME-STEP,
-///                                                no-atomic-rename, pinned/NAME-STEP, pinned.lock,
-///       marked/NAME-STEP                         what somebody knows of it (marks.hpp),
+///       record-SLOT-00000-of-00004               its records, which later saves of the slot
+///                                                overwrite: at most two such saves are pending,
+///                                                each in a slot of its own
+///       retired-STEP                             the index of a checkpoint that was removed
+///   DIRECTORY/NAME-STEP_kept_UUID_TOKEN/         a temp directory that a later owner has
+///                                                renamed, so that the job that began the save
+///                                                cannot go on with it
+///   DIRECTORY/NAME-STEP.part_UUID/               the temp directory of a direct save, which
+///                                                relies on no rename: records, savers' files,
+///       old-index                                the index that the save replaces
+///   DIRECTORY/.cairn/                            Cairn's private directory: lock, owner,
+///                                                damaged/NAME-STEP, no-atomic-rename,
+///                                                pinned/NAME-STEP, pinned.lock,
+///       marked/NAME-STEP                         what a user has marked the step with (marks.hpp),
 ///       runs.NAME                                how earlier runs ended,
-///       thinning.NAME                            which tensors are being let go of which step,
-///       ended                                    how cairn-job saw the last one end,
+///       thinning.NAME                            which tensors are being removed from which step,
+///       ended                                    how cairn-job saw the last job end,
 ///       status.NAME                              whether saves fail (save_status.hpp),
-///       owner.tmp-UUID                         the next owner or runs.NAME, while it is written;
-///                                                in pinned, damaged and marked the next of theirs,
+///       owner.tmp-UUID                           the next owner or runs.NAME, while it is written;
+///                                                pinned, damaged and marked have such files too,
 ///       sequences.NUMBER                         sequences up to this one may be in use,
-///       room.0, room.1                           what is written over on a full disk (room.hpp),
-///       recycled/steps.NAME.00000                data files of checkpoints that are gone, for the
-///       recycled/single.NAME.00000               next save to overwrite: one for each number
-///       saved/NAME-STEP.h5, saved/NAME.index     notes: a save of ours made the file of this name
-///       repair/…                                 what a repair is about to put in place, by its
-///                                                name, and has replaced: ….aside_TOKEN
+///       room.0, room.1                           files to overwrite on a full disk (room.hpp),
+///       recycled/steps.NAME.00000                data files of removed checkpoints, which the next
+///       recycled/single.NAME.00000               save overwrites: one for each data file number
+///       saved/NAME-STEP.h5, saved/NAME.index     notes that Cairn saved the file of this name
+///       repair/…                                 the files that a repair is about to put in place,
+///                                                by name, and those it replaced, as ….aside_TOKEN
 #include <array>
 #include <cstdint>
 #include <filesystem>
@@ -58,8 +62,8 @@
 
 namespace cairn::commit {
 
-/// The checkpoints that belong together: NAME-STEP for each step, or the one called NAME, whose
-/// step counts as 0.
+/// The checkpoints that belong together: NAME-STEP for each step, or the single one called NAME,
+/// whose step counts as 0.
 struct Naming {
   std::string name;
   bool numbered = true;
@@ -76,7 +80,7 @@ struct NameAndStep {
 };
 std::optional<NameAndStep> split_step(const std::string& prefix);
 
-/// Throws invalid_argument, with the reason, if checkpoints cannot be called so.
+/// Throws invalid_argument, with the reason, if `name` cannot be the name of checkpoints.
 void check_checkpoint_name(std::string_view name);
 
 /// 32 lowercase hexadecimal digits that nobody has used before.
@@ -93,13 +97,14 @@ inline constexpr const char* state_file_name = "checkpoint";
 /// "checkpoint.tmp-NAME": several names may be saved in one directory at a time, each of which may
 /// be writing the next state file. An owner appends 16 of its token's digits.
 std::string state_temporary_name(const Naming&, std::string_view token = {});
-/// Of earlier versions. Nobody has it in use now.
+/// The temporary of earlier versions. No present version uses it.
 inline constexpr const char* old_state_temporary_name = "checkpoint.tmp";
 
 // Builders. Steps and numbers are ≥ 0, counts greater than numbers; else internal is thrown.
 std::string prefix_name(const Naming&, std::int64_t step);  ///< "NAME-STEP", or "NAME"
 std::string index_name(std::string_view prefix);
-/// "PREFIX.index.replaced", which is foreign: what a repair keeps of an index that is nowhere else.
+/// "PREFIX.index.replaced", a name that counts as foreign: a repair keeps under it an index of
+/// which there is no other copy.
 std::string replaced_index_name(std::string_view prefix);
 std::string hdf5_name(std::string_view prefix);
 std::string data_name(std::string_view prefix, std::int64_t number, std::int64_t count);
@@ -109,7 +114,8 @@ std::filesystem::path hdf5_path(const std::filesystem::path& prefix);
 std::filesystem::path data_path(const std::filesystem::path& prefix, std::int64_t number,
                                 std::int64_t count);
 std::string xdmf_name(std::string_view name);  ///< "NAME.xdmf"
-/// While an owner writes it, whose token's first 16 digits follow.
+/// The temporary under which an owner writes the XDMF file; the token's first 16 digits follow the
+/// name.
 std::string xdmf_temporary_name(std::string_view name, std::string_view token);
 /// What an owner calls a file that it removes: 16 of the digits of its token follow the name.
 std::string aside_name(std::string_view entry, std::string_view token);
@@ -118,9 +124,9 @@ std::string temp_directory_name(std::string_view prefix, std::string_view uuid);
 std::string kept_directory_name(std::string_view prefix, std::string_view uuid,
                                 std::string_view token);
 std::string part_directory_name(std::string_view prefix, std::string_view uuid);
-/// What an owner saves from: a temp directory of a step that no save has.
+/// The step in the name of a staging directory, which no save has.
 inline constexpr std::int64_t staging_step = std::numeric_limits<std::int64_t>::max();
-/// Of a save of an application.
+/// Whether an application may save this step.
 constexpr bool may_be_saved(std::int64_t step) { return step >= 0 && step != staging_step; }
 std::string staging_directory_name(const Naming&, std::string_view uuid);
 
@@ -130,8 +136,8 @@ inline constexpr const char* hdf5_part_name = "part.h5";
 inline constexpr const char* hdf5_copy_name = "copy.h5";  ///< it takes the place of part.h5
 std::string part_name(std::int64_t number, std::int64_t count);
 std::string record_name(std::int64_t number, std::int64_t count);
-/// The same in a staging directory, by the save's UUID; earlier versions take none of these for
-/// theirs.
+/// The name of a save's file in a staging directory, by the save's UUID. Earlier versions do not
+/// take such a file for one of theirs.
 std::string staged_name(std::string_view uuid, std::string_view name);
 std::string staged_part_name(std::string_view uuid, std::int64_t number, std::int64_t count,
                              bool recorded);
@@ -153,7 +159,7 @@ inline constexpr const char* recycled_directory_name = "recycled";
 inline constexpr const char* saved_directory_name = "saved";
 inline constexpr const char* repair_directory_name = "repair";
 inline constexpr const char* pieces_directory_name = "pieces";  ///< brought home from nodes
-/// The directories there: what is in them is Cairn's to write and to remove.
+/// The folders in the private directory. Cairn may write and remove everything in them.
 inline constexpr std::array private_folders = {
     damaged_directory_name, pinned_directory_name, marked_directory_name, recycled_directory_name,
     saved_directory_name,   repair_directory_name, pieces_directory_name};
@@ -164,8 +170,8 @@ std::string thinning_name(const Naming&);       ///< "thinning.NAME"
 std::string status_name(const Naming&);         ///< "status.NAME"
 std::string room_name(int number);              ///< "room.0"
 std::string sequences_name(std::int64_t last);  ///< "sequences.1048576"
-/// In the directory of recycled files: what data file `number` of a save under this name
-/// overwrites.
+/// The name, in the directory of recycled files, of the file that data file `number` of a save
+/// under this name overwrites.
 std::string recycled_name(const Naming&, std::int64_t number);
 
 struct ParsedName {
@@ -220,7 +226,7 @@ struct ParsedName {
   bool operator==(const ParsedName&) const = default;
 };
 
-/// Whether this is what an owner saves from, not one save's temp directory.
+/// Whether this is a staging directory, not the temp directory of one save.
 inline bool is_staging(const ParsedName& parsed) {
   return parsed.kind == ParsedName::Kind::temp_directory && !parsed.direct &&
          parsed.step == staging_step;
@@ -234,7 +240,7 @@ constexpr bool is_main(ParsedName::Kind kind) {
 constexpr bool is_whole(ParsedName::Kind kind) { return kind == ParsedName::Kind::hdf5; }
 
 /// PREFIX.index and PREFIX.h5 taken apart: the files that make a checkpoint visible. Nothing for
-/// other endings; whether there is such a checkpoint is not looked at.
+/// other endings. Does not look whether there is such a file.
 struct MainFile {
   std::filesystem::path prefix;
   ParsedName::Kind kind = ParsedName::Kind::index;
@@ -243,13 +249,13 @@ std::optional<MainFile> split_main_file(const std::filesystem::path&);
 
 /// An entry of the directory that holds these checkpoints.
 ParsedName parse_name(std::string_view entry, const Naming&);
-/// An entry there that was set aside, of any owner: what it was called before. Nothing for others.
+/// The former name of an entry there that any owner has set aside. Nothing for other entries.
 std::optional<std::string> parse_aside_name(std::string_view entry, const Naming&);
 /// An entry of a temp directory.
 ParsedName parse_temp_name(std::string_view entry);
 /// An entry of the private directory.
 ParsedName parse_private_name(std::string_view entry);
-/// An entry of the directory of recycled files. Nothing for names that are none of ours.
+/// An entry of the directory of recycled files. Nothing for names that are not Cairn's.
 struct RecycledName {
   Naming naming;
   std::int64_t number;

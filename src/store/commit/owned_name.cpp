@@ -1,4 +1,4 @@
-// One process owns a directory once; its names share that.
+// A process takes the ownership of a directory once; all names that it saves there share it.
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
-// Whether a file could belong to both.
+// Whether a file name could belong to both namings.
 bool share_files(const Naming& a, const Naming& b) {
   if (a.numbered == b.numbered) return a.name == b.name;
   return parse_prefix(a.numbered ? b.name : a.name, a.numbered ? a : b).has_value();
@@ -29,8 +29,9 @@ bool share_files(const Naming& a, const Naming& b) {
 struct Held {
   std::weak_ptr<Ownership> ownership;
   std::vector<std::weak_ptr<const Naming>> names;
-  pid_t taking = 0;  // the process: a forked child has no such thread
-  /// The name under which another saves what this one would. A copy: it must not seem held longer.
+  pid_t taking = 0;  // the process whose thread is taking it: a forked child has no such thread
+  /// The name, held by another part of this process, under which the files of `name` could be saved
+  /// too. A copy, so that it does not keep that name held.
   std::optional<Naming> in_the_way_of(const Naming& name) const {
     for (const auto& other : names) {
       const auto held = other.lock();
@@ -51,13 +52,14 @@ Table& table() {
   return the_one;
 }
 
-// Between two attempts. Without locks each one writes files.
+// The pause between two attempts. On a file system without locks each attempt writes files, so it
+// is longer there.
 Seconds pause(io::FileSystem& files, const io::Path& directory) {
   const auto owner = read_owner(files, directory);
   return Seconds(owner && owner->by_heartbeat ? 1.0 : 0.05);
 }
 
-// In words for a program that stands in its own way.
+// The error for a program that already holds the directory itself.
 Error in_use_here(const Naming& name, const Error& busy) {
   return Error(Code::busy, "the checkpoint directory is in use by this very process",
                cat("another manager of it saves under the name '", name.name, "' there"),
@@ -78,17 +80,17 @@ OwnedName OwnedName::take(std::shared_ptr<io::FileSystem> files, const io::Path&
   OwnedName mine;
   mine.name_ = std::make_shared<const Naming>(name);
   for (;;) {
-    std::optional<Naming> ours;  // held in this copy of the library, and in the way
+    std::optional<Naming> ours;  // held in this copy of the library, and in conflict with the name
     {
       MutexLock guard(all.mutex);
-      // One thread at a time tries; it may come to own the directory for all of them.
+      // One thread at a time tries. If it becomes the owner, it is so for all of them.
       while (all.directories[key].taking == self) guard.wait(all.attempted);
       std::erase_if(all.directories, [&](const auto& entry) {
         return entry.second.taking != self && entry.second.ownership.expired();
       });
       auto& held = all.directories[key];
       auto owned = held.ownership.lock();
-      // A forked child has its parent's table, not its rights.
+      // A forked child has its parent's table, but does not own the directory.
       const bool is_here = owned && owned->record().pid == self;
       if (is_here) ours = held.in_the_way_of(name);
       if (is_here && !ours) {
@@ -135,7 +137,7 @@ void remove_traces(const Address& private_directory) {
   const auto lock = files.try_lock(own / lock_name);
   if (!lock) return;
   using Kind = ParsedName::Kind;
-  std::vector<std::string> empty, small;  // directories, and files that any owner makes
+  std::vector<std::string> empty, small;  // directories, and small files that any owner makes
   for (const auto& name : files.list(own)) {
     const auto kind = parse_private_name(name).kind;
     if (kind == Kind::recycled_directory || kind == Kind::pinned_directory) {

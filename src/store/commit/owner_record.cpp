@@ -7,7 +7,7 @@
 namespace cairn::commit {
 namespace {
 
-// One line each, whatever the environment holds.
+// Makes one line of a text, since the environment may hold line breaks.
 std::string one_line(std::string text) {
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < 0x20) c = '?';

@@ -52,7 +52,7 @@ OwnerRecord own_record() {
   record.kernel = boot_identity();
   record.pid = ::getpid();
   record.processes = process_namespace();
-  // The second one is of processes that were started together, where no batch system is.
+  // PMIX_NAMESPACE identifies processes that were started together where there is no batch system.
   for (const char* name : {"SLURM_JOB_ID", "PMIX_NAMESPACE"}) {
     const char* job = std::getenv(name);
     if (job && record.job.empty()) record.job = job;
@@ -61,14 +61,14 @@ OwnerRecord own_record() {
   return record;
 }
 
-// On another machine, or on this one before it was started again. Host names count only if nothing
-// else is known: many hosts are called localhost.
+// Whether the owner is on another machine, or was on this one before a reboot. Host names count
+// only if nothing else is known: many hosts are called localhost.
 bool is_elsewhere(const OwnerRecord& owner, const OwnerRecord& self) {
   if (owner.kernel.empty() || self.kernel.empty()) return owner.host != self.host;
   return owner.kernel != self.kernel;
 }
 
-// Known to be dead; false if it cannot be known from here.
+// Whether the owner is known to be dead. False also if that cannot be known from here.
 bool is_dead(const OwnerRecord& owner, const OwnerRecord& self) {
   if (is_elsewhere(owner, self) || owner.processes.empty() || owner.processes != self.processes ||
       owner.pid <= 0) {
@@ -113,15 +113,15 @@ struct Ownership::Impl {
   std::unique_ptr<io::Lock> lock;
   bool locks_work = true;
   bool taken = false;
-  bool recorded = true;  // else there was no room for a record, and nobody's is there
+  bool recorded = true;  // else there was no room for our record, and no other owner has one
   bool alone = true;
-  bool may_be_dead = false;           // the owner elsewhere that was met at the last attempt
-  std::optional<double> beat_before;  // when its record had been renewed, as first seen
-  std::chrono::steady_clock::time_point watched_since;  // then
+  bool may_be_dead = false;           // the owner on another host that the last attempt found
+  std::optional<double> beat_before;  // when that owner's record had been renewed, as first seen
+  std::chrono::steady_clock::time_point watched_since;  // when we first saw it
   std::atomic<bool> renames = true;
   std::jthread heart;
 
-  // The record is complete under a name of our own before it gets its real one.
+  // Writes the record under a name of our own, so that it is complete before it gets its real name.
   void prepare_record() {
     record.heartbeat_seconds = now();
     record.by_heartbeat = !locks_work;
@@ -129,7 +129,7 @@ struct Ownership::Impl {
     write_with_room(*files, directory, temporary, print_owner(record));
   }
 
-  // Of an owner whose lock proves that it is dead.
+  // Writes over the record of an owner whose lock proves that it is dead.
   bool write_over_record() {
     const auto owner = read_owner(*files, directory);
     if (!renames || !owner || !proves_it(*owner)) return false;
@@ -137,8 +137,8 @@ struct Ownership::Impl {
     return write_in(*files, private_directory / owner_name, temporary, print_owner(record));
   }
 
-  // A tool that makes room may begin without a record, where nobody's is there. It is like an owner
-  // that may be lost at any time: whoever comes with a record is the owner then.
+  // A tool that makes room may begin without a record, if no owner has one there. It may lose the
+  // directory at any time: whoever comes with a record becomes the owner.
   bool may_do_without_record(const Error& error) const {
     if (!options.may_lack_record || error.code() != Code::no_space) return false;
     const auto owner = read_owner(*files, directory);
@@ -168,15 +168,17 @@ struct Ownership::Impl {
     }
     if (!renames) {
       if (io::exists(*files, owner)) files->remove(owner);
-      io::write_file(*files, owner, print_owner(record));  // one of several is the first
+      // of several such processes, the first to create it wins
+      io::write_file(*files, owner, print_owner(record));
       files->remove(temporary);
     }
     files->sync_directory(private_directory);
   }
 
-  // A heartbeat; false if the record is no longer ours. It writes to the file that it has looked
-  // at, so it never writes to another owner's record that has replaced it meanwhile. It writes in
-  // place, and only digits of the time change, so that readers always see a record that parses.
+  // A heartbeat; false if the record is no longer ours. It writes to the file that it has just
+  // read, so it never changes a record by which another owner has replaced ours meanwhile. It
+  // writes in place and changes only digits of the time, so that readers always see a record that
+  // parses.
   bool renew_record() {
     const auto file = files->open_write(private_directory / owner_name);
     std::string there(static_cast<std::size_t>(std::min(file->size(), largest_owner_record_bytes)),
@@ -204,18 +206,18 @@ struct Ownership::Impl {
     return owner && owner->token == record.token;
   }
 
-  // A kernel lock proves that an owner by lock on this host is gone; nothing of the kind for one
-  // without a lock, or elsewhere.
+  // Whether our kernel lock proves that this owner is dead. It does so only for an owner on this
+  // host that itself had a lock.
   bool proves_it(const OwnerRecord& owner) const {
     return locks_work && !owner.by_heartbeat && !is_elsewhere(owner, record);
   }
 
-  // An owner whose heart still beats, as far as can be told. To be called with a prepared record.
+  // Whether the owner's heart still beats, as far as can be told. Needs our prepared record.
   bool is_alive(const OwnerRecord& owner) {
     if (is_dead(owner, record)) return false;
     const auto its = files->status(private_directory / owner_name);
     const auto ours = files->status(temporary);
-    if (!its || !ours) return true;  // somebody else is at work here: look again
+    if (!its || !ours) return true;  // somebody else is at work here: try again
     const bool by_lock = locks_work && !owner.by_heartbeat;
     if (ours->modified_seconds - its->modified_seconds >=
         (by_lock ? options.lock_stale_seconds : options.stale_seconds)) {
@@ -227,8 +229,8 @@ struct Ownership::Impl {
       watched_since = now;
     }
     may_be_dead = by_lock && *beat_before == its->modified_seconds;
-    // A server's clock that was set back makes the record look young for hours. So the time for
-    // which this process has watched it counts, too.
+    // If a server's clock was set back, the record looks young for hours. So the time for which
+    // this process has watched it counts, too.
     return !may_be_dead || now - watched_since < Seconds(options.lock_stale_seconds);
   }
 
@@ -244,7 +246,8 @@ struct Ownership::Impl {
     try {
       taken = claim();
     } catch (const Error& error) {
-      // Without locks another process was faster: it removed what we prepared, or made the record.
+      // Without locks, another process was faster: it removed what we had prepared, or made the
+      // record.
       if (locks_work || (error.code() != Code::not_found && error.code() != Code::already_exists)) {
         drop_temporary_quietly();
         throw;
@@ -275,7 +278,7 @@ struct Ownership::Impl {
     alone = !owner || is_dead(*owner, record);
     publish_record();
     if (locks_work && (!owner || proves_it(*owner))) return true;
-    // Another may take over at the same time, and a little later.
+    // Another process may be taking over at the same time, or shortly after: wait, then look again.
     std::this_thread::sleep_for(Seconds(options.overlap_seconds));
     return is_ours();
   }
@@ -288,7 +291,8 @@ struct Ownership::Impl {
     }
   }
 
-  // Where others' pins and marks are replaced, too.
+  // Removes temporaries of earlier owners, from a folder in which other processes may be replacing
+  // pins and marks, too.
   void remove_leftovers(const io::Path& place) {
     for (const auto& name : files->list(place)) {
       const auto parsed = parse_private_name(name);
@@ -309,7 +313,7 @@ struct Ownership::Impl {
       try {
         files->remove(place / name);
       } catch (const Error& error) {
-        if (error.code() != Code::not_found) throw;  // it was of one that is still alive
+        if (error.code() != Code::not_found) throw;  // it belonged to a process that is still alive
       }
     }
   }
@@ -341,7 +345,8 @@ struct Ownership::Impl {
             options.lock_stale_seconds, " seconds for a sign of life"));
   }
 
-  // Who asks owns nothing here, as far as this copy of the library knows.
+  // Whether the record is this process's own. Whoever asks owns nothing here, as far as this copy
+  // of the library knows.
   bool is_this_process(const OwnerRecord& owner) const {
     return owner.pid == record.pid && owner.processes == record.processes &&
            !is_elsewhere(owner, record);
@@ -374,8 +379,8 @@ struct Ownership::Impl {
         .at(directory.string());
   }
 
-  // Another process may have become the owner since the refresh, so the record first gets a name of
-  // our own.
+  // Another process may have become the owner since the refresh. So the record is first renamed to
+  // a name of our own.
   void remove_record() {
     const auto owner = private_directory / owner_name;
     if (!renames) return files->remove(owner);
@@ -396,9 +401,9 @@ struct Ownership::Impl {
     } catch (const std::exception& error) {
       try {
         log(LogLevel::warning, cat("cannot give up ", directory.string(), ": ", error.what()));
-      } catch (...) {  // a message is not worth the process
+      } catch (...) {  // a message is not worth ending the process for
       }
-    } catch (...) {  // a file system that throws other things: as if the process had died
+    } catch (...) {  // a file system that throws other types: the same as if the process had died
     }
   }
 };
@@ -414,7 +419,7 @@ Ownership& Ownership::operator=(Ownership&& other) noexcept {
 Ownership::~Ownership() {
   if (!impl_) return;
   if (impl_->record.pid != ::getpid()) {
-    static_cast<void>(impl_.release());  // a forked child has neither our thread nor our rights
+    static_cast<void>(impl_.release());  // a forked child has neither our thread nor our ownership
     return;
   }
   impl_->release();

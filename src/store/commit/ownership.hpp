@@ -8,9 +8,9 @@
 /// Such an owner's record may be taken over when it was not renewed for long. Ages are differences
 /// between times that the file system itself gave, so clocks of hosts need not agree.
 ///
-/// An owner that was stopped (SIGSTOP, a file system that hung) may go on after another has taken
-/// the directory over. So it asks check() before whatever others could lose by, renews no record
-/// but its own, and removes files by the rule of removal.hpp.
+/// An owner that was stopped (SIGSTOP, a file system that hung) may go on after another process has
+/// taken the directory over. So it calls check() before any step that could cost others data,
+/// renews no record but its own, and removes files by the rule of removal.hpp.
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,7 +33,7 @@ struct OwnerRecord {
 };
 
 inline constexpr std::int64_t largest_owner_record_bytes = 64 << 10;
-/// The record as text and back; nothing if it is none of ours.
+/// The record as text, and back; nothing if the text is not such a record.
 std::string print_owner(const OwnerRecord&);
 std::optional<OwnerRecord> parse_owner(std::string_view text);
 /// Who owns the directory, or owned it when it died. Nothing if there is no record.
@@ -44,12 +44,12 @@ inline std::optional<OwnerRecord> read_owner(const Address& directory) {
 /// "process 12 on host n0, job 77, since 2026-11-05 10:00:00 UTC"
 std::string describe(const OwnerRecord&);
 
-/// Whether the directory says of itself that its file system has no atomic rename: by the file
-/// DIRECTORY/.cairn/no-atomic-rename, made by hand or by an owner that found out.
+/// Whether the directory is marked as having no atomic rename, by the file
+/// DIRECTORY/.cairn/no-atomic-rename. A user makes that file, or an owner that found out.
 bool says_no_rename(const Address& directory);
 
-/// Whoever changes something in DIRECTORY/.cairn calls it first: throws invalid_argument if that,
-/// or a folder of ours there, is a symbolic link, behind which others' files may lie.
+/// Called before anything in DIRECTORY/.cairn is changed. Throws invalid_argument if .cairn, or a
+/// folder of Cairn's in it, is a symbolic link, since another program's files may be behind it.
 void require_no_links(io::FileSystem&, const io::Path& directory);
 
 struct OwnershipOptions {
@@ -61,17 +61,18 @@ struct OwnershipOptions {
   bool may_lack_record = false;  ///< without room for a record, where nobody's is there: for a tool
                                  ///< that makes room
 };
-/// What managers take directories with. Tests that play several owners make it shorter.
+/// The options with which managers take directories. Tests that play several owners shorten the
+/// times.
 OwnershipOptions& default_ownership();
 
-/// Movable. Any thread, one at a time. A forked child's copy does nothing.
+/// Movable. Any thread may use it, one at a time. In a forked child, the copy does nothing.
 class Ownership {
  public:
   /// Makes the directory and its private one if missing. Throws busy, naming the owner, if another
-  /// still holds it after wait_seconds (a dying process holds it for a moment longer). An owner on
-  /// another host whose lock is free is waited for longer: until its record was renewed (busy), or
-  /// was not for lock_stale_seconds. Throws no_space where there is no room for a record
-  /// (room.hpp).
+  /// process still holds it after wait_seconds (a dying process holds it for a moment longer). If
+  /// the lock is free but the owner is on another host, it waits longer: until that owner renews
+  /// its record (then it throws busy), or has not renewed it for lock_stale_seconds. Throws
+  /// no_space if there is no room for a record (room.hpp).
   static Ownership take(std::shared_ptr<io::FileSystem> files, const io::Path& directory,
                         double wait_seconds, const OwnershipOptions& options = {});
   static Ownership take(const Address& directory, double wait, const OwnershipOptions& options) {
@@ -82,22 +83,23 @@ class Ownership {
   Ownership(Ownership&&) noexcept;
   Ownership& operator=(Ownership&&) noexcept;
 
-  /// Throws busy if the directory is no longer ours. To be called just before a commit point, and
-  /// before anything is removed.
+  /// Throws busy if the directory is no longer ours. Called just before a commit point, and before
+  /// anything is removed.
   void check() const;
-  /// Throws not_found if the directory, or what is ours there, was removed meanwhile. check() calls
+  /// Throws not_found if somebody has removed the directory, or Cairn's files in it. check() calls
   /// it.
   void require_there() const;
 
   const OwnerRecord& record() const;
 
-  /// Whether whoever owned the directory before has given it up, or is known to be dead. Otherwise
-  /// it was only silent for long, and may go on.
+  /// Whether the previous owner has given the directory up, or is known to be dead. Otherwise it
+  /// only has not renewed its record for long, and may go on. False if the options or the directory
+  /// say so, or if the file system refused a rename as unsupported.
   bool alone() const;
 
   /// False if the options or the directory say so, or if a rename was refused as unsupported.
   bool atomic_rename() const;
-  /// Makes it false, durably, for all owners to come.
+  /// Makes atomic_rename() false, durably, for all owners to come.
   void forgo_renames();
 
  private:
@@ -106,7 +108,7 @@ class Ownership {
   std::unique_ptr<Impl> impl_;
 };
 
-/// The ownership of a directory, shared by what one process saves there under different names (a
+/// One directory's ownership, shared by what one process saves there under different names (a
 /// manager's steps, an export beside them). Each name belongs to one holder at a time. Movable; a
 /// holder may be used and destroyed on any thread.
 class OwnedName {
@@ -115,7 +117,7 @@ class OwnedName {
   static OwnedName take(std::shared_ptr<io::FileSystem> files, const io::Path& directory,
                         const Naming& name, double wait_seconds,
                         const OwnershipOptions& options = {});
-  /// Of one prefix, whatever it is counted among.
+  /// Takes the name of one prefix, whether numbered or not.
   static OwnedName take(const Address& prefix, double wait) {
     return take(prefix.files(), prefix.path().parent_path(), {prefix.name(), false}, wait);
   }
@@ -126,11 +128,11 @@ class OwnedName {
 
  private:
   std::shared_ptr<Ownership> ownership_;
-  std::shared_ptr<const Naming> name_;  // held as long as it lives
+  std::shared_ptr<const Naming> name_;  // held as long as this object lives
 };
 
-/// What an owner has left that had nothing to keep, in a directory where none was before it: goes
-/// under the lock, unless somebody else is there by now.
+/// Removes what an owner has left in a directory where there was no owner before, if it kept
+/// nothing there. It does so under the lock, unless another process is there by now.
 void remove_traces(const Address& private_directory);
 
 }  // namespace cairn::commit

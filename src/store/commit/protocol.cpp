@@ -1,84 +1,87 @@
 // The commit protocol. Each step is durable before the next begins.
 //
 // A save of a bundle that replaces nothing has no temp directory of its own: its owner has one for
-// all of them, the staging directory (staging_directory.hpp). "The temp directory" below is then
-// that one, which rank 0 makes in 1 if this is the first save, durably if the save leaves records,
-// and which 8 leaves. At most two saves that leave records are on their way. Each has a slot, of
-// which it overwrites the records, where they are: the save that left them is committed, durably,
-// or was withdrawn. A torn record is none, and one that was not overwritten yet is of another save:
-// no record of the two in a slot is taken for the other's, and a slot is whole when all are of one
-// save.
+// all such saves, the staging directory (staging_directory.hpp), and "the temp directory" below
+// means that one. Rank 0 makes it in 1 if this is the first save, durably if the save leaves
+// records; 8 does not remove it. At most two saves that leave records are pending. Each has a slot
+// and overwrites the slot's records in place: the save that left them is durably committed, or was
+// withdrawn. A torn record does not count, and a record that was not overwritten yet belongs to
+// another save. So no record is taken for the other save's, and a slot is whole when all its
+// records are of one save.
 //
 //  1. rank 0 makes PREFIX_temp_UUID exclusively, fsyncs its parent, tells everyone.     begin
-//     An asynchronous save has agreed on the UUID before. Through the staging directory it makes
-//     nothing: no rank but 0 ever makes that, so that it stays a fence. Else each writer makes the
-//     directory if it is not there, and fsyncs its parent.                              join
+//     An asynchronous save has agreed on the UUID before. With a staging directory it makes
+//     nothing: only rank 0 ever makes that, so that it keeps a stopped owner out. Otherwise each
+//     writer makes the directory if it is missing, and fsyncs its parent.               join
 //  2. writers write data files, fsync; replicas are compared; then their part records, fsync; then
 //     fsync the temp directory. A save whose parts are all there and whole counts from here on:
 //     recovery rolls it forward.                                                        seal
-//     What a blocking save leaves no records of, a restart takes for debris until 6.
-//  3. verdict. On failure: first one part record goes, or all in the save's slot, and the temp
-//     directory is fsynced, so that nobody ever rolls the save forward; then everything else of it
-//     goes. The older checkpoint is untouched.                                          abandon
+//     If a blocking save leaves no records, a restart treats its files as debris until 6.
+//  3. all ranks agree on success or on one error. On failure: first one part record is removed,
+//     or all in the save's slot, and the temp directory is fsynced, so that nobody ever rolls the
+//     save forward; then the rest of the save. The older checkpoint is untouched.       abandon
 //  4. rank 0 writes the merged index, and the data files of its own, in the temp directory; fsync
 //     each, fsync the directory.                                                        publish
 //  5. data files are renamed to PREFIX.data-?????-of-NNNNN; directory fsync.            publish
-//     Each writer has renamed those that it alone wrote before 4, after the verdict.    name_data
+//     Before 4, after the agreement, each writer has renamed those that it alone wrote. name_data
 //  6. the index is renamed to PREFIX.index: THE COMMIT POINT; directory fsync.          publish
 //  7. the `checkpoint` state file: temp, fsync, rename, directory fsync.                state_file
-//     Where 8 renames an index into the staging directory, it waits there for 7 to be durable:
-//     the directory is synced before the next commit, in 5.                             staging
-//  8. verdict; then the temp directory and what this commit superseded: of a checkpoint that is
-//     removed, the index goes first, then the directory is fsynced, then the data goes. clean_up
-//     Where the data stay for the next save, the index is renamed into the staging directory, whose
-//     fsync makes that durable; the next save overwrites it with its index.             staging
+//     If 8 renames an index into the staging directory, the index stays there until 7 is
+//     durable: the directory is synced before the next commit, in 5.                    staging
+//  8. all ranks agree; then the temp directory and what this commit superseded are removed: of a
+//     removed checkpoint, first the index, then a directory fsync, then the data.       clean_up
+//     If the data stays for the next save, the index is renamed into the staging directory, whose
+//     fsync makes that durable; the next save overwrites it with its own index.         staging
 //
-// Two owners: one that was stopped, and taken for dead, goes on. Until it has made its temp
-// directory it has changed nothing; its successor gives that directory a name of its own before it
-// completes the save or removes it, and then no operation in 4 to 6 finds what it needs. Of an HDF5
-// save, whose only file may be open, a copy is published. Ownership is asked for after 1, before
-// anybody learns the name, for a directory that was made after the successor had looked; and once
-// more before 4. For each removal in 3 and 8 it is asked for again; removals follow the rule of
-// removal.hpp. In 7 it is asked for between writing the new state file and renaming it: that has a
-// name of this owner's, which a later owner removes at its opening, so that the rename fails. What
-// is renamed out of the staging directory or into it takes no question but the one before 4: a
-// successor takes that directory first of all.
+// Two owners: an owner was stopped, is taken for dead, and goes on. Until it has made its temp
+// directory, it has changed nothing. Its successor renames that directory to a name of its own
+// before it completes the save or removes it; from then on the operations in 4 to 6 fail, since
+// they do not find their files. Of an HDF5 save, whose only file may be open, a copy is published.
+// The owner checks its ownership after 1, before any rank learns the name, in case the directory
+// was made after the successor had looked; and once more before 4. For each removal in 3 and 8 it
+// checks again; removals follow the rule of removal.hpp. In 7 it checks between writing the new
+// state file and renaming it. That file has a name of this owner's, and a later owner removes it
+// when it opens the directory, so that the rename fails. Renames out of the staging directory or
+// into it need no check but the one before 4: a successor renames that directory before anything
+// else.
 //
-// Data that goes in 8 may instead be kept for a later save: the writer of a data file renames it to
+// Data that 8 would remove may be kept for a later save: the writer of a data file renames it to
 // its part in 2, and overwrites it (recycled.cpp). No byte of it changes before the index that
 // referred to it is durably gone. After a save through the staging directory, and after any
-// blocking one, it stays under its own names until the next save begins, whose temp directory
-// guards these renames as it guards those of 5; else it waits in .cairn/recycled.
+// blocking one, the data stays under its own names until the next save begins; that save's temp
+// directory protects these renames as it protects those of 5. Otherwise it waits in
+// .cairn/recycled.
 //
-// A step is overwritten with another NNNNN than the old files have, so that 6 alone switches.
+// A save that overwrites a step uses another NNNNN than the old files have, so that 6 alone
+// switches.
 //
-// A save that makes an HDF5 file is shorter: the file lies in the temp directory (part.h5), whole
-// but for its checksum table, before the first record is left. In 4 and 5 the table and the seal at
-// the end of the file are written, and it is fsynced; 6 renames it to PREFIX.h5, over one that is
-// there: that is THE COMMIT POINT, and the switch where a step is overwritten. Where the step was
-// there in the other format, both stand side by side until 8 has removed the old one; whoever looks
-// takes the one with the higher sequence.
+// A save that makes an HDF5 file is shorter. The file is in the temp directory (part.h5), complete
+// except for its checksum table, before the first record is written. In 4 and 5 the table and the
+// seal at the end of the file are written, and it is fsynced. 6 renames it to PREFIX.h5, over an
+// older one: that is THE COMMIT POINT, and it replaces the step's old file. If the step was there
+// in the other format, both exist until 8 has removed the old one; readers take the one with the
+// higher sequence.
 //
 // A direct save relies on no rename (direct.cpp). What differs:
 //
-//  1. the directory is called PREFIX.part_UUID: by its name everyone knows how the save goes on.
+//  1. the directory is called PREFIX.part_UUID: the name tells everyone that the save is direct.
 //  2. data files are written under their final names, which nothing refers to. Records as above;
 //     after them both directories are fsynced.                                          seal
-//  3. verdict. On failure: what stood at PREFIX.index comes back if it was replaced already; then
-//     one record goes, and the rest. Between the two, recovery would still complete the save.
+//  3. agreement. On failure: the old PREFIX.index comes back if it was replaced already; then one
+//     record is removed, and the rest. Between the two, recovery would still complete the save.
 //  4. rank 0 writes its own data files, under their final names, and old-index in the .part
-//     directory: what stands at PREFIX.index now; fsync of all, and of both directories.
+//     directory: the present PREFIX.index; fsync of all, and of both directories.
 //  5. the old PREFIX.index is removed; directory fsync. A crash from here to the end of 6 leaves
 //     the step without an index or with a torn one. Recovery completes the save: its records are
-//     all there, and nothing is committed before a save that could not be withdrawn is dealt with.
+//     all there, and nothing is committed until a save that could not be withdrawn is resolved.
 //     Only when its bytes prove damaged (or in a merge, which has no records) does old-index come
-//     back. Who lists the directory without owning it sees that step missing or damaged in
-//     between, and falls back; who asks for this step reads it through old-index.
+//     back. In between, readers that list the directory without owning it see the step as missing
+//     or damaged, and fall back; a reader that asks for this step reads it through old-index.
 //  6. the index is written under its final name, whole, and fsynced: THE COMMIT POINT; directory
 //     fsync.
 //  7. the state file: removed, written, fsync, directory fsync. A torn one is rebuilt.
-//  8. as above. Data that goes is gone durably before the .part directory, which is the evidence
-//     that data without an index is ours.
+//  8. as above. Data is removed durably before the .part directory, which is the evidence that
+//     data without an index is ours.
 #include "store/commit/protocol.hpp"
 
 #include <algorithm>
@@ -97,13 +100,14 @@
 namespace cairn::commit {
 namespace {
 
-// Of data files that no index refers to, for good.
+// What becomes of removed data files to which no index will ever refer again: with `recycled`, all
+// but the last are recycled.
 Dispose dispose_of_data(io::FileSystem& fs, const io::Path& directory, const Naming& name,
                         Waiting* recycled) {
   if (!recycled) return {};
   return [&fs, directory, name, recycled](const SeenFile& file, const io::Path& path) {
     const auto parsed = parse_name(file.entry, name);
-    // The last one has the metadata, and is small.
+    // The last one has the metadata and is small: it is not worth recycling.
     if (parsed.number + 1 == parsed.count) {
       io::try_remove(fs, path);
     } else {
@@ -112,7 +116,7 @@ Dispose dispose_of_data(io::FileSystem& fs, const io::Path& directory, const Nam
   };
 }
 
-// What a listing has of a step, in any format.
+// The files of a step in a listing, in any format.
 std::vector<SeenFile> files_of_step(const std::vector<std::string>& listing, const Naming& name,
                                     std::int64_t step) {
   using Kind = ParsedName::Kind;
@@ -134,8 +138,8 @@ std::vector<SeenFile> of_kind(const std::vector<SeenFile>& seen, const Naming& n
   return some;
 }
 
-// A rename that commits has reported an error. Servers may carry one out and yet report one; and
-// what was to be renamed may be gone because another owner has taken it away.
+// A rename that commits has reported an error. A server may carry a rename out and yet report an
+// error; or another owner has taken the source away.
 void require_committed(const Transaction& save, const IsCommitted& is_committed,
                        const Error& error) {
   bool committed = false;
@@ -167,12 +171,13 @@ std::vector<std::string> avoid_counts_in_use(io::FileSystem& fs, Transaction& sa
   using Kind = ParsedName::Kind;
   std::set<std::int64_t> taken;
   std::vector<SeenFile> there;
-  // Listed at each save: the save before has changed the directory itself, so its times do not tell
-  // whether somebody else has put a file of this step there, and that must not be overwritten.
+  // Listed at each save. The previous save has changed the directory itself, so its times do not
+  // tell whether somebody else has put a file of this step there; that file must not be
+  // overwritten.
   save.opened = fs.open_directory(save.directory);
   auto listing = save.opened->list();
   for (const auto& entry : entries_of(listing, save.name, save.step)) {
-    const auto aside = parse_aside_name(entry, save.name);  // it may come back
+    const auto aside = parse_aside_name(entry, save.name);  // its former name may come back
     const auto parsed = parse_name(aside.value_or(entry), save.name);
     const bool data = parsed.kind == Kind::data;
     if (parsed.step != save.step || (!data && !is_main(parsed.kind))) {
@@ -183,7 +188,7 @@ std::vector<std::string> avoid_counts_in_use(io::FileSystem& fs, Transaction& sa
     if (auto file = look_at(fs, save.directory, entry)) there.push_back(std::move(*file));
   }
   while (!is_whole(save.main) && taken.count(save.num_files)) ++save.num_files;
-  save.replaces = std::move(there);  // only now it is known
+  save.replaces = std::move(there);  // set last, when it is complete
   return listing;
 }
 
@@ -202,7 +207,7 @@ void begin(io::FileSystem& fs, const Transaction& save) {
   try {
     fs.create_directory(save.temp());
     if (!save.direct) spread(fs, save.temp(), save.files);
-    // Else it need not be durable before the data files are renamed out of it.
+    // Without records, it need not be durable before the data files are renamed out of it.
     if (save.records) fs.sync_directory(save.directory);
   } catch (const Error&) {
     if (io::exists(fs, save.temp())) fs.remove_directory(save.temp());
@@ -231,7 +236,7 @@ void keep(io::FileSystem& fs, Transaction& save, const Ownership& owner) {
 void take_over_part(io::FileSystem& fs, const Transaction& save) {
   if (!is_whole(save.main)) return;
   const auto copy = save.temp() / hdf5_copy_name;
-  io::remove_if_there(fs, copy);  // of an attempt that died here
+  io::remove_if_there(fs, copy);  // left by an attempt that died here
   io::copy(fs, save.part(0), copy);
   fs.rename(copy, save.part(0));
   fs.sync_directory(save.temp());
@@ -255,7 +260,7 @@ std::optional<io::FileId> publish(io::FileSystem& fs, const Transaction& save,
   }
   const bool taken_over = !save.keeper.empty();
   const auto write = [&](const io::Path& path, const io::Content& bytes) {
-    if (taken_over) io::remove_if_there(fs, path);  // of an attempt that died here
+    if (taken_over) io::remove_if_there(fs, path);  // left by an attempt that died here
     return io::write_content(fs, path, bytes);
   };
   for (const auto& own : own_files) {
@@ -266,8 +271,9 @@ std::optional<io::FileId> publish(io::FileSystem& fs, const Transaction& save,
   save.sync_temp(fs);
 
   for (int file = save.named; file < save.num_files; ++file) {
-    // Rolled forward after a crash in this loop, some are there already. Whoever has begun the save
-    // knows that all of them are still to be renamed: what is missing was taken away.
+    // When recovery completes a save that crashed in this loop, some files have their final names
+    // already. The process that began the save knows that all are still to be renamed: a missing
+    // one was taken away.
     if (!taken_over || io::exists(fs, save.part(file))) {
       fs.rename(save.part(file), save.data(file));
     }
@@ -294,7 +300,7 @@ std::optional<io::FileId> publish_hdf5(io::FileSystem& fs, const Transaction& sa
   auto id = file->id();
   file->close();
   if (!id) id = id_of(fs, save.part(0));
-  if (!save.records) fs.sync_directory(save.temp());  // as yet nobody has
+  if (!save.records) fs.sync_directory(save.temp());  // no writer has synced it yet
   try {
     fs.rename(save.part(0), save.data(0));
   } catch (const Error& error) {
@@ -352,7 +358,7 @@ bool remove_checkpoint(io::FileSystem& fs, const io::Path& directory, const Nami
     mine = fs.list(directory);
   }
   const auto& listing = retired.listing ? *retired.listing : mine;
-  // What a clean-up has left could bring an older index back.
+  // If a clean-up has left such files, a crash could bring an older index back.
   const bool stale = std::any_of(listing.begin(), listing.end(), [&](const auto& entry) {
     const auto parsed = parse_name(entry, name);
     return parsed.kind == Kind::temp_directory && parsed.direct && parsed.step == retired.step;
@@ -372,7 +378,7 @@ bool remove_checkpoint(io::FileSystem& fs, const io::Path& directory, const Nami
     const auto now = look_at(fs, directory, file.entry);
     if (now && now->id != file.id) return false;
   }
-  // The older one first, where a step is there in both formats: it must not come back.
+  // If a step is there in both formats, the older one goes first: it must not come back.
   if (retired.other_format) {
     removal.remove(of([&](Kind kind) { return is_main(kind) && kind != retired.main; }));
     fs.sync_directory(directory);
@@ -405,8 +411,8 @@ bool discard_empty(io::FileSystem& fs, const io::Path& temp) {
 }
 
 void remove_temp(io::FileSystem& fs, const io::Path& temp) {
-  if (fs.is_link(temp)) return fs.remove(temp);  // none of ours: what is behind it stays
-  // Records first: what is left after a crash in here must not look complete.
+  if (fs.is_link(temp)) return fs.remove(temp);  // a link is not ours: what is behind it stays
+  // Records first: after a crash in here the rest must not look complete.
   auto files = fs.list(temp);
   std::stable_partition(files.begin(), files.end(), [](const auto& f) { return is_record(f); });
   bool any_record = false, any_old = false, records_gone = false, foreign = false;
@@ -432,8 +438,8 @@ void remove_temp(io::FileSystem& fs, const io::Path& temp) {
   if (foreign) {
     log(LogLevel::warning, temp.string() + " stays: it holds files that are not ours");
   } else {
-    // Not to come back with records in it, or with an index that would be put back: of an empty one
-    // nobody knows whether what was in it is gone for good.
+    // It must not come back with records in it, or with an index that would be put back. If it was
+    // empty, nobody knows whether its former contents are gone for good.
     if (any_record || any_old || files.empty()) fs.sync_directory(temp);
     fs.remove_directory(temp);
   }

@@ -10,7 +10,7 @@
 namespace cairn::commit {
 namespace {
 
-// To make smaller files is as fast as to overwrite them.
+// Making a new file of less than this is as fast as overwriting one.
 constexpr std::int64_t recycled_from_bytes = 4096;
 
 io::Path folder(const io::Path& directory) {
@@ -35,7 +35,7 @@ std::vector<Found> waiting(io::FileSystem& fs, const io::Path& directory, const 
   return all;
 }
 
-// Whether the file that waits for this number has become its part.
+// Renames the waiting file of this number to the save's part. False if there is none.
 bool move_waiting(io::FileSystem& fs, const Transaction& save, int number) {
   const auto& takes = save.files.takes;
   if (takes && number >= takes->num_files) return false;
@@ -71,7 +71,7 @@ std::unique_ptr<io::File> try_take(io::FileSystem& fs, const Transaction& save, 
 }  // namespace
 
 void prepare_recycling(io::FileSystem& fs, const io::Path& directory) {
-  // The process that made the folder may have died before its name was durable.
+  // The folder may be there but not durable, if the process that made it died.
   if (!io::exists(fs, folder(directory))) fs.create_directory(folder(directory));
   fs.sync_directory(directory / private_directory_name);
 }
@@ -82,12 +82,12 @@ void recycle(io::FileSystem& fs, const io::Path& directory, const Naming& naming
   try {
     const auto status = fs.status(data);
     if (status && status->size >= recycled_from_bytes && fs.has_one_name(data)) {
-      // This may replace a file that still waits because its save made a new one instead.
+      // This may replace a file that is still waiting because its save made a new one instead.
       fs.rename(data, slot);
       return waits.put(number, status->size);
     }
   } catch (const Error& error) {
-    waits.forget();  // it may have been carried out
+    waits.forget();  // the rename may have been carried out all the same
     log(LogLevel::info, cat("a data file is removed, not recycled: ", error.what()));
   }
   io::try_remove(fs, data);
@@ -115,7 +115,7 @@ std::int64_t trim_recycled(io::FileSystem& fs, const io::Path& directory, const 
     }
   }
   if (!known->empty()) {
-    fs.sync_directory(directory);  // what they were called before they came here
+    fs.sync_directory(directory);  // makes the removal of their former names durable
     fs.sync_directory(folder(directory));
   }
   waits.set(*std::move(known));

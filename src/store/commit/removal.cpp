@@ -25,10 +25,10 @@ bool is_meant(const SeenFile& file, const std::optional<SeenFile>& there) {
   return there && (!file.id || file.id == there->id);
 }
 
-// Whether this is data of a checkpoint that is gone: data goes last, when the removal of the main
-// file is durable. If there is a save that is not finished, the data may be its own; the name of a
-// staging directory does not tell of which step. `own`: the staging directory is that of the
-// process that removes.
+// Whether this data file belongs to a checkpoint that is gone: data is removed last, when the
+// removal of the main file is durable. If there is an unfinished save, the data may be that save's;
+// a staging directory's name does not tell of which step. `own`: the staging directory is that of
+// the process that removes.
 bool is_of_no_checkpoint(const ParsedName& data, const std::vector<std::string>& listing,
                          const Naming& name, bool own) {
   if (data.kind != ParsedName::Kind::data) return false;
@@ -123,9 +123,9 @@ void Removal::put_back(const std::vector<SeenFile>& aside) const noexcept {
       try {
         log(LogLevel::warning,
             cat(file.entry, " is set aside until the next owner: ", error.what()));
-      } catch (...) {  // no more than a message is lost
+      } catch (...) {  // only a log message is lost
       }
-    } catch (...) {  // a file system that throws other things: as if the process had died
+    } catch (...) {  // a file system that throws other types: the same as if the process had died
       return;
     }
 }

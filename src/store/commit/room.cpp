@@ -34,7 +34,7 @@ bool write_in(io::FileSystem& files, const io::Path& room, const io::Path& path,
   }
   try {
     const auto file = files.open_sole(path);
-    if (!file) {  // somebody else's bytes are behind it
+    if (!file) {  // the file has a second name: writing would change another program's bytes
       files.remove(path);
       return false;
     }

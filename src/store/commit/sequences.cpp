@@ -37,7 +37,7 @@ std::int64_t reserve_sequences(io::FileSystem& files, const io::Path& directory,
     if (parsed.kind != ParsedName::Kind::sequences || parsed.number >= next) continue;
     try {
       files.remove(own / entry);
-    } catch (const Error& error) {  // it says less than the new one
+    } catch (const Error& error) {  // harmless: it reserves less than the new one
       log(LogLevel::info, error.what());
     }
   }

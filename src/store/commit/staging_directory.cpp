@@ -43,7 +43,7 @@ Staging::Staging(std::shared_ptr<io::FileSystem> files, io::Path directory, Nami
       process_(::getpid()) {}
 
 Staging::~Staging() {
-  // A forked child's copy does nothing.
+  // In a forked child, the copy does nothing.
   if (::getpid() == process_) end();
 }
 
@@ -62,7 +62,7 @@ void Staging::make_directory() {
     // It becomes durable with the first save.
     files_->create_directory(path());
     opened_ = files_->open_directory(path());
-    // A successor that comes later sees the directory, and renames it.
+    // A successor that comes after this check sees the directory, and renames it.
     owner_.check();
   } catch (...) {
     const auto made = path();
@@ -104,7 +104,7 @@ bool Staging::retire_index(std::int64_t step, const std::optional<io::FileId>& m
     give_back_retired(aside, index);
     throw;
   }
-  // open_sole gives nothing for a file of several names: it is not overwritten.
+  // open_sole returns nothing for a file with several names: such a file must not be overwritten.
   retired_ = retired->file ? std::move(retired) : nullptr;
   return true;
 }
@@ -124,9 +124,9 @@ void Staging::give_back_retired(const io::Path& aside, const io::Path& index) co
   } catch (const std::exception& error) {
     try {
       log(LogLevel::warning, cat(index.string(), " may be set aside: ", error.what()));
-    } catch (...) {  // no more than a message is lost
+    } catch (...) {  // only a log message is lost
     }
-  } catch (...) {  // a file system that throws other things: as if the process had died
+  } catch (...) {  // a file system that throws other types: the same as if the process had died
   }
 }
 
@@ -141,7 +141,7 @@ void Staging::leave() noexcept {
   retired_.reset();
   try {
     sync_state_file();
-  } catch (...) {  // what it holds says what the state file would
+  } catch (...) {  // the index in the directory tells the same as the state file would
   }
   pending_ = false;
   forget();
@@ -171,12 +171,12 @@ void Staging::end() noexcept {
     files_->remove_directory(directory);
   } catch (const Error& error) {
     forget();
-    if (error.code() == Code::not_found) return;  // it has another owner
+    if (error.code() == Code::not_found) return;  // the directory has another owner
     try {
       log(LogLevel::info, cat("the next owner has to remove what is left: ", error.what()));
-    } catch (...) {  // no more than a message is lost
+    } catch (...) {  // only a log message is lost
     }
-  } catch (...) {  // as if the process had died
+  } catch (...) {  // the same as if the process had died
     forget();
   }
 }
@@ -210,7 +210,7 @@ void take_staging(io::FileSystem& files, const io::Path& directory, const Naming
     try {
       for (const auto& retired : retired_in(files, whole.temp())) {
         any_retired = true;
-        // An owner may have set aside another program's index, and died before it saw whose it is.
+        // An owner may have set aside another program's index, and have died before it saw that.
         const auto path = whole.temp() / retired;
         if (!is_foreign(io::read_file(files, path, most_index_bytes))) continue;
         const auto step = parse_temp_name(retired).step;
@@ -218,12 +218,12 @@ void take_staging(io::FileSystem& files, const io::Path& directory, const Naming
       }
     } catch (const Error& error) {
       log(LogLevel::warning, cat("what ", entry, " holds stays: ", error.what()));
-      // Its entries are unknown then: if it is a directory, it may hold a retired index.
+      // Its entries are unknown. If it is a directory, it may hold a retired index.
       const auto there = files.status(whole.temp());
       any_retired = there && there->is_directory;
     }
-    // The owner may have died before the rename of the retired index was durable, and recovery will
-    // remove that index's data.
+    // The owner may have died before the rename of the retired index was durable. Recovery will
+    // remove that index's data, so the rename must be durable first.
     if (any_retired) files.sync_directory(whole.temp());
   }
   if (any) files.sync_directory(directory);

@@ -1,22 +1,22 @@
 #pragma once
-/// The directory from which an owner saves: it stands as long as the owner saves under a name, so
-/// that a save neither makes nor removes one.
+/// The directory from which an owner saves. It exists as long as the owner saves under a name, so
+/// that a save neither makes nor removes a directory.
 ///
-/// It is the fence between two owners. Whoever commits or retires renames out of it or into it, and
-/// a successor gives it a name of its own (take_staging) before it looks at anything else: from
-/// then on these renames find nothing. So what such a rename has done was done by the owner, and
-/// the owner need not ask for the ownership before it. It asks when it makes the directory, since a
-/// successor may have looked before. Tools that own a directory for a moment and save nothing there
-/// do not take it: an owner that was stopped can still commit the save that it was in.
+/// It separates two owners. A commit renames out of it, and retiring a checkpoint renames into it.
+/// A successor renames it to a name of its own (take_staging) before it looks at anything else;
+/// from then on these renames fail. So a rename that succeeds was done by the owner, and the owner
+/// need not check its ownership before it. It checks when it makes the directory, since a successor
+/// may have looked before. Tools that own a directory for a moment and save nothing there do not
+/// take it: an owner that was stopped can still commit its present save.
 ///
-/// A checkpoint is retired by a rename of its index into this directory. There it says that the
-/// checkpoint was taken away on purpose (was_retired), until the state file says so durably; and
+/// A checkpoint is retired by a rename of its index into this directory. There the index tells that
+/// the checkpoint was removed on purpose (was_retired), until the state file tells that durably;
 /// the next save overwrites it with its own index.
 ///
-/// Two syncs of a save cannot be left out. Without that of this directory before the index is
-/// renamed out of it, a power failure can undo the renames of data files into it, and with them
-/// those out of it. Without the one after an index was retired, a power failure can bring that
-/// index back while its data are overwritten.
+/// A save needs two syncs. This directory is synced before an index is renamed out of it: without
+/// that, a power failure can undo the renames of data files into it, and with them those out of it.
+/// It is synced after an index was retired: without that, a power failure can bring that index back
+/// while its data is overwritten.
 #include <sys/types.h>
 
 #include <cstdint>
@@ -35,55 +35,58 @@
 
 namespace cairn::commit {
 
-/// Rank 0's, one thread at a time.
+/// Used by rank 0, by one thread at a time.
 class Staging {
  public:
-  /// The ownership outlives this. Touches nothing.
+  /// The ownership outlives this. Makes no file operation.
   Staging(std::shared_ptr<io::FileSystem>, io::Path directory, Naming, const Ownership&);
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
   ~Staging();
 
-  /// The UUID of the directory, which is made if there is none. Throws busy if the directory is no
-  /// longer ours. New data files in it are laid out as these say.
+  /// The UUID of the directory; makes the directory if there is none. New data files in it are laid
+  /// out as `DataFiles` says. Throws busy if the directory is no longer ours.
   const std::string& make(const DataFiles& = {});
   bool is_made() const { return !uuid_.empty(); }
-  /// Empty: there is none.
+  /// Empty if there is no staging directory.
   const std::string& uuid() const { return uuid_; }
-  /// Before a save leaves records in it.
+  /// Called before a save leaves records in it.
   void make_durable();
   bool is_durable() const { return durable_; }
   io::Path path() const;
   const std::shared_ptr<io::OpenDirectory>& opened() const { return opened_; }
 
-  /// Sets the index of a checkpoint aside, durably, for the next save to overwrite. False, and
-  /// nothing has changed, if another file than `meant` has its name. Throws busy if the directory
-  /// is no longer ours; whatever it throws, the index has its name again if that can be.
+  /// Sets the index of a checkpoint aside, durably, for the next save to overwrite. Returns false,
+  /// and changes nothing, if a file other than `meant` has its name. Throws busy if the directory
+  /// is no longer ours; whatever it throws, the index has its name again if possible.
   bool retire_index(std::int64_t step, const std::optional<io::FileId>& meant);
-  /// What the index of a save may overwrite; null: none. Asked once.
+  /// The retired index that a save's index may overwrite; null if there is none. Each is given out
+  /// once.
   std::shared_ptr<RetiredIndex> take_retired() { return std::exchange(retired_, nullptr); }
 
-  /// No save will overwrite it.
+  /// Forgets it: no save will overwrite it.
   void forget_retired();
 
-  /// The state file was renamed, and the directory is not synced. What is retired meanwhile is told
-  /// by its index in here.
+  /// Notes that the state file was renamed and the directory is not yet synced. Until then a
+  /// retired index in here tells that its checkpoint was removed on purpose.
   void renamed_state_file() { pending_ = true; }
   bool is_pending() const { return pending_; }
-  /// The directory was synced.
+  /// Notes that the directory was synced.
   void was_synced() {
     pending_ = false;
     durable_ = true;
   }
-  /// Before anything relies on the state file, or what tells of a retired checkpoint goes.
+  /// Makes the state file durable. Called before anything relies on it, or before a retired index
+  /// is overwritten.
   void sync_state_file();
 
-  /// Removes it with all that is in it: when the owner ends, or a save has failed, whose operations
-  /// may still come back. Logs what fails, which the next owner removes. Where it cannot be proved
-  /// that the directory is still ours, it stays: the present owner may be about to complete a save.
+  /// Removes the directory with all that is in it. Called when the owner ends, or when a save has
+  /// failed whose operations may still take effect. Failures are logged, and the next owner removes
+  /// the rest. If it cannot be proved that the directory is still ours, it stays: the present owner
+  /// may be about to complete a save.
   void end() noexcept;
-  /// There is something in it, or beside it, that only the next owner can deal with: it stays. The
-  /// next save makes another.
+  /// Leaves the directory as it is, because in it, or beside it, is something that only the next
+  /// owner can resolve. The next save makes another directory.
   void leave() noexcept;
 
  private:
@@ -95,29 +98,29 @@ class Staging {
   io::Path directory_;
   Naming name_;
   const Ownership& owner_;
-  std::string uuid_;                           // empty: not made
-  std::shared_ptr<io::OpenDirectory> opened_;  // as long as it is made
+  std::string uuid_;                           // empty: there is none
+  std::shared_ptr<io::OpenDirectory> opened_;  // open as long as the directory exists
   std::shared_ptr<RetiredIndex> retired_;
   bool pending_ = false, durable_ = false;
-  int stripes_ = 0;  // what it was spread over last
+  int stripes_ = 0;  // the stripe count that was set last
   pid_t process_;
 };
 
-/// The bytes of an index in the place of a retired one, durable on return.
+/// Overwrites a retired index with a new one; durable on return.
 std::optional<io::FileId> overwrite(const RetiredIndex&, const io::Content&);
 
-/// A new owner, first of all: the staging directories of earlier ones get names of its own, durably
-/// on return. What another program has put where they retired an index gets its name back.
-/// `is_foreign` tells such an index by its bytes. Throws busy, and takes none that is the later
-/// owner's, if there is one by now.
+/// A new owner calls this first. It renames the staging directories of earlier owners to names of
+/// its own, durably on return. If another program's index is where they retired one, it gets its
+/// name back; `is_foreign` recognises it by its bytes. Throws busy if there is a later owner by
+/// now, and takes none of that owner's.
 void take_staging(io::FileSystem&, const io::Path& directory, const Naming&, const Ownership&,
                   const std::function<bool(const std::string& bytes)>& is_foreign);
 
-/// Whether a staging directory tells that this checkpoint was taken away on purpose.
+/// Whether a staging directory tells that this checkpoint was removed on purpose.
 bool was_retired(io::FileSystem&, const io::Path& directory,
                  const std::vector<std::string>& listing, const Naming&, std::int64_t step);
-/// Before its data goes: where an owner failed to make that durable, or died before it had, a power
-/// failure would bring its index back.
+/// Called before a checkpoint's data is removed. If an owner failed to make the retirement durable,
+/// or died before it had, a power failure would bring the index back.
 void make_retired_durable(io::FileSystem&, const io::Path& directory,
                           const std::vector<std::string>& listing, const Naming&,
                           std::int64_t step);

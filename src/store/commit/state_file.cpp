@@ -124,7 +124,7 @@ void rename_state_file(io::FileSystem& files, const io::Path& directory, const S
   } catch (const Error&) {
     try {
       io::try_remove(files, staged);
-    } catch (const Error&) {  // it goes with the directory
+    } catch (const Error&) {  // it is removed with the directory
     }
     throw;
   }

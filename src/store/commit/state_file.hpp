@@ -21,36 +21,37 @@ struct StateFile {
   bool operator==(const StateFile&) const = default;
 };
 
-/// Reads what TensorFlow reads. Nothing where it finds no checkpoint: bad text, an unknown field,
-/// no newest path.
+/// Reads what TensorFlow reads. Returns nothing if TensorFlow finds no checkpoint in it: bad text,
+/// an unknown field, no newest path.
 std::optional<StateFile> parse_state_file(std::string_view text);
 
-/// As TensorFlow prints it, one field a line. The newest path is appended to all_paths if it is not
-/// their last. Throws internal if there are timestamps, but not one a path.
+/// The text as TensorFlow prints it, one field a line. The newest path is appended to all_paths if
+/// it is not their last. Throws internal if there are timestamps, but not one for each path.
 std::string print_state_file(const StateFile& state);
 
-/// Nothing if the file is missing or says nothing.
+/// Nothing if the file is missing or names no checkpoint.
 std::optional<StateFile> read_state_file(io::FileSystem& files, const io::Path& directory);
 inline std::optional<StateFile> read_state_file(const Address& directory) {
   return read_state_file(*directory.files(), directory.path());
 }
 
-/// Replaces the file durably (see replace_file) by what these checkpoints say of themselves.
+/// Replaces the state file durably (see replace_file) by one that lists these checkpoints.
 ///
-/// An owner asks whether the directory is still its own when the new file is there under a name of
-/// its own, before the rename: a later owner either is seen, or has removed that file at its
-/// opening, and then the rename fails. Throws busy, or not_found.
+/// The owner writes the new file under a name of its own, then checks its ownership, then renames
+/// the file. So either it sees a later owner, or that owner has removed the file when it opened the
+/// directory, and the rename fails. Throws busy, or not_found.
 void write_state_file(io::FileSystem& files, const io::Path& directory, const Naming&,
                       const StateFile& state, const Ownership* owner = nullptr);
 
-/// The same by an owner that writes it under this name first, in its staging directory (see
-/// staging_directory.hpp), which takes no question. The directory is still to be synced.
+/// The same for an owner that has written the file in its staging directory
+/// (staging_directory.hpp), which makes the check unnecessary. The caller still has to sync the
+/// directory.
 void rename_state_file(io::FileSystem& files, const io::Path& directory, const StateFile& state,
                        const io::Path& staged);
 
-/// Replaces a pin or a mark of damage, from under a name that nobody can guess: io::replace_file,
-/// or io::rewrite_file where the directory says that there is no atomic rename. `takes_room`: it is
-/// worth what is kept for a full disk (room.hpp).
+/// Replaces a pin or a mark of damage. It is written first under a name that nobody can guess:
+/// io::replace_file, or io::rewrite_file if the directory says that there is no atomic rename.
+/// `takes_room`: the room that is kept for a full disk (room.hpp) may be used.
 void replace_file(io::FileSystem& files, const io::Path& directory, const io::Path& path,
                   std::string_view bytes, bool takes_room = false);
 

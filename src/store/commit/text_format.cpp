@@ -22,7 +22,7 @@ std::size_t length_while(std::string_view text, std::size_t from, Test test) {
   return from;
 }
 
-// The literal to its closing quote; without one, to where it would have to be.
+// The length of the literal to its closing quote; if there is none, to where it would have to be.
 std::size_t string_length(std::string_view text) {
   for (std::size_t i = 1; i < text.size() && text[i] != '\n'; ++i) {
     if (text[i] == text[0]) return i + 1;

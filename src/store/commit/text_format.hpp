@@ -1,6 +1,6 @@
 #pragma once
-/// The tokens of protobuf's text format, split as Python's parser splits them, as TensorFlow reads
-/// the state file with that one.
+/// The tokens of protobuf's text format, split as Python's parser splits them, since TensorFlow
+/// reads the state file with that parser.
 #include <string>
 #include <string_view>
 
@@ -15,11 +15,11 @@ class TextFormat {
   std::string take_token();
   bool take(std::string_view token);  ///< only if it is this one
 
-  // False, and the value unspecified, if something else stands there.
+  // The take functions return false, and leave the value unspecified, if another token is next.
   bool take_string(std::string& value);  ///< adjacent literals are one
   bool take_double(double& value);
 
-  /// One value, or a list "[1, 2]"; `take_value` takes one.
+  /// Takes one value, or a list "[1, 2]"; `take_value` takes each value.
   template <class Take>
   bool take_values(Take take_value) {
     if (!take("[")) return take_value();
