@@ -29,8 +29,7 @@ class Elsewhere {
   virtual ~Elsewhere() = default;
   /// Returns nothing if the save must go to the directory.
   virtual std::optional<SaveHandle> save(const SaveRequest&) = 0;
-  /// Called when a save goes to the directory: ends the saves that are on their way from here to
-  /// it.
+  /// Called before a save that goes to the directory. Cancels copies from here to the directory.
   virtual void make_way() = 0;
   /// Restores what is newer than everything in the directory, or this step. Returns nothing if
   /// there is no such checkpoint, or if it cannot be restored; it is then added to what is passed
