@@ -1,5 +1,5 @@
 #pragma once
-/// What a checkpoint holds, as C programs look at it.
+/// The contents of a checkpoint in the form that C programs read.
 #include <deque>
 #include <memory>
 #include <string>
@@ -10,13 +10,13 @@
 #include "cairn/contents.hpp"
 
 struct cairn_contents {
-  /// Reads elements through a reader of the same prefix.
+  /// Elements are read through a BundleReader of the same prefix.
   explicit cairn_contents(cairn::CheckpointContents told);
   cairn_contents(const cairn_contents&) = delete;
   cairn_contents& operator=(const cairn_contents&) = delete;
 
   cairn::CheckpointContents contents;
-  mutable std::unique_ptr<cairn::BundleReader> reader;  // made when it is first asked
+  mutable std::unique_ptr<cairn::BundleReader> reader;  // made when it is first needed
   cairn_info info{};
   std::deque<cairn_tensor> tensors;
   std::string attribute;

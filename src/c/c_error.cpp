@@ -18,7 +18,7 @@ static_assert(static_cast<int>(cairn::Code::application) == CAIRN_APPLICATION &&
 namespace cairn::c {
 namespace {
 
-// The last error of a thread: the library's text, and C's look at it.
+// The last error of a thread: the library's Error, and the C struct that shows it.
 struct Last {
   std::optional<Error> error;
   cairn_error shown{CAIRN_OK, -1, "", "", "", "", "", ""};
@@ -110,13 +110,13 @@ void cairn_set_error(int code, const char* problem, const char* reason, const ch
   try {
     c::last().by_callback.emplace(c::known(code), c::or_empty(problem), c::or_empty(reason),
                                   c::or_empty(way_out));
-  } catch (...) {  // no memory: the error names the callback only
+  } catch (...) {  // no memory: then the error only names the callback
   }
 }
 
 const char* cairn_dtype_name(cairn_dtype number) {
   const auto dtype = dtype_from_number(number);
-  return dtype ? dtype_name(*dtype).data() : "";  // views of literals
+  return dtype ? dtype_name(*dtype).data() : "";  // views of literals, which end with 0
 }
 
 cairn_dtype cairn_dtype_from_name(const char* name) {

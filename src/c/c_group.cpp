@@ -12,15 +12,16 @@
 namespace cairn::c {
 namespace {
 
-// A table of callbacks as a Group. Messages of a rank to itself stay here; a message whose length
-// the receiver does not know travels behind its length.
+// A Group made of a table of callbacks. A rank's messages to itself are not given to the callbacks.
+// If the receiver does not know the length of a message, the length is sent first.
 class CallsGroup final : public Group {
  public:
   explicit CallsGroup(const cairn_group_calls& calls) : calls_(calls) {}
   ~CallsGroup() override {
     if (is_taken_ && calls_.release) calls_.release(calls_.context);
   }
-  // What a program gave to a function that fails, it keeps.
+  // Called when the function that got the table has succeeded. If it fails, the program keeps what
+  // it gave, and `release` is not called.
   void taken() noexcept { is_taken_ = true; }
   CallsGroup(const CallsGroup&) = delete;
   CallsGroup& operator=(const CallsGroup&) = delete;

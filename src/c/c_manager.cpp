@@ -26,9 +26,9 @@ struct cairn_save {
 
 namespace {
 
-// Where one rank's program gives NULL for a state, a check before the collective call would return
-// on that rank only, and leave the others waiting. So the call begins, refreshes this state, and
-// fails on all ranks.
+// If one rank gives NULL for a state, a check before the collective call would return on that rank
+// only, and leave the others waiting. So the call begins with this state, whose refresh fails, and
+// then fails on all ranks.
 struct NoState final : TensorSource {
   void refresh(LocalTensor&) const override {
     throw Error(Code::invalid_argument, "the state of this call is NULL");

@@ -16,7 +16,7 @@ using c::given;
 
 namespace {
 
-// What is wrong with what is given for a key names it.
+// Errors in what is given for a key name the key.
 template <class Make>
 auto of_key(const std::string& key, Make&& make) {
   try {
@@ -35,7 +35,7 @@ int add(cairn_state* state, const char* key, Make&& make) {
   });
 }
 
-// Of rows of a program.
+// Adds a tensor made of the program's rows.
 template <class Make>
 int add_rows(cairn_state* state, const char* key, cairn_dtype dtype, int dims,
              const int64_t* row_shape, const cairn_rows* rows, Make&& make) {
@@ -85,7 +85,7 @@ LocalTensor patches_of(cairn_dtype dtype, int dims, const int64_t* shape, size_t
   return patches(std::move(slices));
 }
 
-// What is said of a tensor so far, to be said anew with something more.
+// The description of a tensor so far, to which something is added.
 Description described(const State& state, const std::string& key) {
   const auto& all = state.descriptions().by_key;
   const auto found = all.find(key);
@@ -201,7 +201,7 @@ const char* cairn_strings_at(const cairn_strings* list, size_t index, size_t* si
 
 namespace {
 
-// The tensor of a vector of strings, which keeps the vector.
+// The memory of a tensor of strings. It keeps the vector of strings alive.
 struct OwnedStrings final : StringMemory, TensorSource {
   explicit OwnedStrings(std::shared_ptr<std::vector<std::string>> list) : values(std::move(list)) {}
   std::vector<std::string> get() const override { return *values; }

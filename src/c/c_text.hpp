@@ -8,9 +8,9 @@
 
 namespace cairn::c {
 
-/// `count` texts of `capacity` bytes, `stride` bytes apart. Padded with zeros, a text ends before
-/// the first zero byte; with another padding before its trailing ones, such as blanks. set() throws
-/// invalid_argument for a text that does not fit.
+/// The memory of `count` texts of `capacity` bytes each, `stride` bytes apart. If `padding` is
+/// zero, a text ends before its first zero byte. With another padding, such as blanks, a text ends
+/// before its trailing ones. set() throws invalid_argument for a text that does not fit.
 std::shared_ptr<StringMemory> fixed_text(char* first, std::size_t count, std::size_t capacity,
                                          std::ptrdiff_t stride, char padding);
 

@@ -1,5 +1,6 @@
 #pragma once
-/// Callbacks of C programs: their codes become errors, their tables become interfaces of C++.
+/// Callbacks of C programs: their return codes become errors, their tables of callbacks become C++
+/// interfaces.
 #include <memory>
 
 #include "cairn/c/bridge.hpp"
@@ -10,27 +11,28 @@
 
 namespace cairn::c {
 
-/// Forgets what cairn_set_error said before: to be called before a callback.
+/// Forgets earlier texts of cairn_set_error. To be called before each callback.
 void before_callback() noexcept;
 
-/// Throws unless the code is CAIRN_OK. The error has what cairn_set_error said in the callback, or
-/// names the callback. Its code is `instead`; application leaves it to cairn_set_error.
+/// Throws unless the code is CAIRN_OK. The error has the texts that the callback gave to
+/// cairn_set_error, or else names the callback. Its code is `instead`; with Code::application it is
+/// the code given to cairn_set_error.
 void check_callback(int code, const char* callback, Code instead = Code::application);
 
-/// Calls and checks.
+/// Calls a callback and checks its return code.
 template <class F>
 void run_callback(const char* name, F&& function, Code instead = Code::application) {
   before_callback();
   check_callback(function(), name, instead);
 }
 
-/// Rows of a program, whose `release` is called only after taken(): what it gave to a function that
-/// fails, it keeps.
+/// A program's rows. Their `release` is called only after taken(), since the program keeps the rows
+/// if the function that got them fails.
 class ProgramRows : public Rows {
  public:
   virtual void taken() noexcept = 0;
 };
-/// Throws invalid_argument for a table that lacks what it needs. `state`: which knows rows that are
+/// Throws invalid_argument if the table lacks a required callback. `state`: finds rows that are
 /// given twice; may be null.
 std::shared_ptr<ProgramRows> rows_of(const cairn_rows* rows, DType dtype, Dims row_shape,
                                      cairn_state* state = nullptr);

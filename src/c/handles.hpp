@@ -1,5 +1,5 @@
 #pragma once
-/// What the handles of the C face are, and the checks of what C programs give.
+/// The types behind the handles of the C interface, and checks of arguments from C programs.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -40,22 +40,23 @@ T& given(T* pointer, const char* name) {
   throw Error(Code::invalid_argument, cat(name, " is NULL"));
 }
 
-/// Makes a handle and puts it where the caller said.
+/// Makes a handle, and stores it at the address that the caller gave.
 template <class Handle, class... Args>
 void make(Handle** result, Args&&... args) {
-  // First, as what stands behind = would come before it, and be nobody's.
+  // Checked first: in one statement the new handle would be made before the check, and lost if the
+  // check throws.
   auto& place = given(result, "the address for the result");
   place = new Handle{std::forward<Args>(args)...};
 }
 
-/// Numbers of a C array; with 0 of them the array may be NULL.
+/// Copies the numbers of a C array. The array may be NULL if `count` is 0.
 inline Dims dims_of(int count, const std::int64_t* numbers, const char* name) {
   if (count < 0) throw Error(Code::invalid_argument, cat(name, " has ", count, " dimensions"));
   if (count == 0) return {};
   given(numbers, name);
   return {numbers, numbers + count};
 }
-/// The same, where NULL means none.
+/// The same; NULL means none.
 inline Dims dims_or_none(int count, const std::int64_t* numbers) {
   return numbers ? dims_of(count, numbers, "strides") : Dims{};
 }

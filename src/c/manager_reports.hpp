@@ -1,5 +1,5 @@
 #pragma once
-/// What the functions of a manager tell, kept as C programs look at it.
+/// What a manager's functions report, kept in the form that C programs read.
 #include <optional>
 #include <string>
 #include <vector>

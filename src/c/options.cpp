@@ -16,7 +16,7 @@ using c::given;
 
 struct cairn_migration {
   Migration& migration;
-  cairn_state state = {};  // what it has is the migration's, while the callback runs
+  cairn_state state = {};  // takes the migration's state while the callback runs
 };
 
 namespace {
@@ -99,7 +99,8 @@ int cairn_options_migrate(cairn_options* options,
       std::swap(shown.state.state, how.state);
       c::run_callback("migrate", [&] { return migrate(context, &from, &shown); });
       std::swap(shown.state.state, how.state);
-      // By these addresses the restore knows rows that were given twice.
+      // By these addresses the restore finds rows that were given twice. They are kept until
+      // finish.
       how.finish = [rows =
                         std::make_shared<decltype(shown.state.rows)>(std::move(shown.state.rows)),
                     finish = std::move(how.finish)] {

@@ -9,7 +9,7 @@ using namespace cairn;
 using c::call;
 using c::given;
 
-// Bytes of a vector are aligned for every dtype.
+// `bytes` is aligned for every dtype, as memory from operator new is.
 struct cairn_vector {
   std::size_t row_bytes = 0;
   std::int64_t rows = 0;

@@ -18,7 +18,7 @@ namespace cairn {
 
 namespace {
 
-// Of all bits, so that ranks agree on NaN too.
+// All bits as text, so that ranks can agree on NaN, too.
 std::string metric_text(const std::optional<double>& metric) {
   if (!metric) return "none";
   return cat(*metric,
@@ -46,7 +46,7 @@ bool Planning::make_way() {
   auto& pending = pending_saves.last();
   pending.cancelled = true;
   pending.handle->idle.wait(false);
-  // A save that has failed need not give way: it ends as failures do.
+  // A save that has failed need not be cancelled: it ends like other failed saves.
   if (any_of(*job.group, pending.failure != nullptr)) {
     completion_.advance(true);
     return true;
@@ -70,11 +70,12 @@ bool Planning::make_way() {
   return true;
 }
 
-// Whether all ranks can save with the plan of the last save; `quick`: without the directory, too.
+// Asks all ranks whether they can use the plan of the last save. `quick`: also without reading the
+// directory.
 PlanSum Planning::ask_for_plan(const SaveRequest& request, const RefreshedState& state,
                                bool quick) {
   const auto kept = plans.kept();
-  // An error on one rank counts as a miss: the long way meets the error again, and throws it on all
+  // An error on one rank counts as a miss. The full plan finds the same error and throws it on all
   // ranks.
   bool may = kept != nullptr && !request.options.policy;
   if (may && quick) try {
@@ -116,10 +117,10 @@ PlannedSave Planning::plan(const SaveRequest& request, const RefreshedState& sta
   if (pending_saves.has(step)) {
     completion_.advance(true);
     pending_saves.throw_earlier_failure_instead_of(step);
-    planned.again = planned.again && plans.kept();  // a failure has ended the plan, on all ranks
+    planned.again = planned.again && plans.kept();  // on all ranks: a failure has ended the plan
   }
   if (planned.again) {
-    // A copy: where things lie in an HDF5 file is that file's own.
+    // Copied, since the offsets in an HDF5 file may differ from save to save.
     planned.plan = background ? std::make_shared<SavePlan>(*plans.kept()) : plans.kept();
     return planned;
   }
@@ -131,9 +132,9 @@ PlannedSave Planning::plan(const SaveRequest& request, const RefreshedState& sta
   return planned;
 }
 
-// Whether this rank could save with this plan and without a look at the directory. The quick way is
-// only for a new step: there is nothing to replace, and no failed save to withdraw. Rank 0 must
-// leave a part record, or recovery could complete a save that rank 0 did not finish.
+// Whether this rank could save with this plan and without reading the directory. This is only for a
+// new step, with nothing to replace and no failed save to withdraw. Rank 0 must leave a part
+// record; otherwise a recovery could complete a save that rank 0 did not finish.
 bool Planning::is_quick(const SavePlan& plan, std::int64_t step) const {
   if (!job.options.hooks.savers.empty() || !plan.capture.made() ||
       pending_saves.pool().bytes() < plan.capture.layout().bytes || pending_saves.has(step)) {
@@ -142,16 +143,16 @@ bool Planning::is_quick(const SavePlan& plan, std::int64_t step) const {
   return !job.root() || (plan.layout.writer >= 0 && store.is_simple(step, plan.layout.data_files));
 }
 
-// Rank 0. The save's number and name, which a sum over ranks tells them.
+// Rank 0. Adds the save's number and name to the sum, which tells them to all ranks.
 void Planning::offer_draft(PlanSum& sum) {
   auto id = store.offer(plans.kept()->layout.data_files);
-  id.step = 0;  // all ranks know it
+  id.step = 0;  // the same for all, so not in the sum
   id.parent = parent_at_home();
   id.time = now_seconds();
   sum.offer(id);
 }
 
-// Collective. The policy of this save alone, or that of all.
+// Collective. Returns the policy of this save, or that of the manager.
 Sharding Planning::agree_on_policy(const SaveOptions& options) {
   if (!options.policy) return job.sharding;
   Sharding sharding{options.policy};
@@ -177,10 +178,10 @@ void Planning::require_step(std::int64_t step, const SaveOptions& options) const
               cat("Steps go from 0 to ", commit::staging_step - 1, "."));
 }
 
-// Rank 0: the sequence of the checkpoint that a new save goes on from; and, below, that of its last
-// ancestor in the directory.
+// Rank 0. parent(): the sequence of the checkpoint that a new save descends from. parent_at_home():
+// that of its last ancestor in the directory.
 std::int64_t Planning::parent() const {
-  // A save on the nodes may be later than a pending one.
+  // A save on the nodes may be later than the pending one.
   return pending_saves.empty() ? store.history().head()
                                : std::max(store.history().head(), pending_saves.last().sequence);
 }
@@ -195,7 +196,7 @@ Prepared Planning::prepare(const PendingSave& pending, bool records, bool may_ov
                            const CheckpointMeta* origin) {
   std::optional<Draft> mine;  // rank 0
   const auto message = from_root(*job.group, [&] {
-    pending_saves.drain();  // a tidying may still be filling what is looked at here
+    pending_saves.drain();  // a tidying may still be reporting
     mine = store.begin_save(
         {.step = pending.asked.step,
          .data_files = pending.layout.data_files,

@@ -1,4 +1,4 @@
-// Checkpoint and LoadStatus: TensorFlow's face on the engine.
+// Checkpoint and LoadStatus: TensorFlow's interface to the engine.
 #include "cairn/checkpoint.hpp"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ bool is_ragged(const LocalTensor& tensor) {
   return tensor.unresolved && tensor.unresolved->kind == Unresolved::Kind::ragged;
 }
 
-// A SavedModel keeps its checkpoint inside.
+// A SavedModel has its checkpoint in a folder inside.
 Address checkpoint_in(const Address& path) {
   const bool is_directory = path.is_directory();
   for (const char* graph : {"saved_model.pb", "saved_model.pbtxt"}) {
@@ -61,9 +61,9 @@ struct LoadStatus::Impl {
   SharedIndex index{CheckpointContents()};
   RestoreOptions options;
   std::set<std::string> seen;   // keys of this rank's state that were looked for
-  std::set<std::string> dealt;  // ragged ones among them of which it got its rows
+  std::set<std::string> dealt;  // ragged keys whose rows this rank has received
   std::vector<std::string> unused, missing;
-  bool matched = false;  // a key of any rank's state
+  bool matched = false;  // some rank's state has a key of it
   bool expected = false;
 
   const CheckpointContents& contents() const { return index.contents(); }
@@ -74,11 +74,12 @@ struct LoadStatus::Impl {
       log(LogLevel::warning,
           cat(unused.size(), " keys of ", contents().prefix, " were not used: ", list_text(unused),
               ". LoadStatus::expect_partial() says that this is meant"));
-    } catch (...) {  // a message is not worth the process
+    } catch (...) {  // a lost message is better than the end of the process
     }
   }
 
-  // Collective. The first time with the counter, if it is wanted.
+  // Collective. `first`: the first call of a restore, which also reads the counter if `counter` is
+  // given.
   void fill(bool first, std::int64_t* counter = nullptr) {
     State added;
     for (const auto& [key, tensor] : state->tensors()) {
@@ -93,7 +94,7 @@ struct LoadStatus::Impl {
     if (counter) {
       run_and_agree(*job.group, [&] { added.add(counter_key, *counter); });
     }
-    // Savers restore once: what they restored the application may have changed since.
+    // Savers restore only once, since the application may have changed their data after that.
     auto report = restore_state(job, index, added, fitting(added), {.savers = first});
     std::int64_t found = 0;
     for (const auto& [key, tensor] : added.tensors()) {
@@ -110,7 +111,7 @@ struct LoadStatus::Impl {
         return !std::binary_search(report.unused_keys.begin(), report.unused_keys.end(), key);
       });
     }
-    // Programs of names, as TensorFlow 1 had them, count elsewhere.
+    // Checkpoints by names, as TensorFlow 1 made them, keep their counter under another key.
     const bool of_names = !contents().find(object_graph_key) && !contents().meta;
     if (counter && of_names) std::erase(report.kept_keys, counter_key);
     missing.insert(missing.end(), report.kept_keys.begin(), report.kept_keys.end());
@@ -118,8 +119,8 @@ struct LoadStatus::Impl {
     missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
   }
 
-  // Collective. Rows are dealt among the ranks that bring a key to the same fill: one that brings
-  // it later would get some of them a second time.
+  // Collective. Rows are dealt among the ranks that have the key at that fill. A rank that adds the
+  // key later would receive rows that other ranks have already.
   void require_not_dealt(const State& added) const {
     Packed<std::string> message;
     for (const auto& [key, tensor] : added.tensors()) {
@@ -141,8 +142,8 @@ struct LoadStatus::Impl {
     });
   }
 
-  // Collective. The options for these keys: one that is named and not in the state yet is no
-  // mistake, since it may come later.
+  // Collective. The options for these keys. A key that the options name may be missing from the
+  // state now, since it may come later.
   RestoreOptions fitting(const State& added) const {
     auto fit = options;
     fit.all_may_be_missing = true;
@@ -248,18 +249,18 @@ struct Checkpoint::Impl {
   State* state;
   ManagerOptions options;
   std::int64_t counter = 0;
-  std::shared_ptr<EngineSlot> numbered, single;  // where the last save() and write() went
-  io::Path restored;                             // the last restore()'s, until a save goes on
+  std::shared_ptr<EngineSlot> numbered, single;  // of the last save() and write()
+  io::Path restored;                             // by the last restore(), until the next save
 
   Engine* saving() const { return numbered ? numbered->engine.get() : nullptr; }
 
-  // Collective. A counter is in the state already, or is not wanted.
+  // Collective. `tensors` has a counter already, or none is wanted.
   State stored(const Engine& engine, const State& tensors) const {
     if (!options.store.object_graph) return tensors;
     return with_object_graph(*group, tensors, std::nullopt, engine.parts().job.row_plans.get());
   }
 
-  // Collective. Gives the next number to a save, which says whether it has used it up.
+  // Collective. Gives the next number to a save. `save` returns whether it has used the number.
   template <class Save>
   void save_next(const std::filesystem::path& prefix, const Save& save) {
     group->check_entry();
@@ -284,8 +285,8 @@ struct Checkpoint::Impl {
     }
   }
 
-  // Rank 0. What was saved after the checkpoint that this run went on from is left behind: its
-  // numbers are free, also that of a save which was completed after its job had died.
+  // Rank 0. The run continues from the restored checkpoint, so checkpoints saved after it are
+  // superseded. Their numbers are free again, also that of a save which a recovery completed.
   void go_on_from_restored(Engine& engine) {
     const auto& job = engine.parts().job;
     auto& store = engine.parts().store;
@@ -298,7 +299,7 @@ struct Checkpoint::Impl {
     }
   }
 
-  // What is not used is known when the last fill is done.
+  // Unused keys are known only after the last fill, so a restore cannot make them an error.
   static void require_no_verdict(const RestoreOptions& restore) {
     if (restore.unused != Unused::error) return;
     throw Error(Code::invalid_argument, "RestoreOptions::unused cannot be error here",
@@ -309,7 +310,7 @@ struct Checkpoint::Impl {
   LoadStatus load(const io::Path& path, const RestoreOptions& restore, bool with_counter) {
     return exclusive_call(*group, with_counter ? "Checkpoint::restore" : "Checkpoint::read", [&] {
       group->check_entry();
-      if (auto* engine = saving()) {  // what is pending may be what is asked for
+      if (auto* engine = saving()) {  // a pending save may be the one to restore
         engine->complete_pending();
         engine->throw_earlier_failure();
       }
@@ -331,8 +332,8 @@ struct Checkpoint::Impl {
         return checkpoint_in({status->job.files, whole}).string();
       });
       status->index = share_index(status->job, found);
-      status->expected = true;          // until it is known
-      auto restored_counter = counter;  // a restore may fail half way
+      status->expected = true;          // no warnings before this is known
+      auto restored_counter = counter;  // a restore may fail half-way
       status->fill(true, with_counter ? &restored_counter : nullptr);
       if (with_counter) {
         counter = restored_counter;

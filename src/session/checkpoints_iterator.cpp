@@ -25,18 +25,18 @@ double elapsed(Clock::time_point then) {
 
 constexpr double shortest_wait = 1e-3;
 
-// What a look has found.
+// The result of one look at the directory.
 enum class Found : int { nothing, found, end };
 struct Looked {
   Found found{};
   std::string path;
-  double seconds = 0;  // to wait for the next look
+  double seconds = 0;  // until the next look
 };
 
 }  // namespace
 
 struct CheckpointsIterator::Impl {
-  // A checkpoint, and which one of those that had its path.
+  // A checkpoint. Its uuid tells it from others that had the same path.
   struct Seen {
     std::string path, uuid;
     std::optional<io::Status> file;
@@ -50,12 +50,12 @@ struct CheckpointsIterator::Impl {
   std::shared_ptr<CallGroup> group;
   Address directory{nullptr, {}};
   IteratorOptions options;
-  // Rank 0's:
+  // Only on rank 0:
   Seen last;
   std::optional<Clock::time_point> returned;
 
-  // Rank 0. The newest, unless it is the last; "": there is none. One whose index cannot be read
-  // is the restore's to explain.
+  // Rank 0. The path of the newest checkpoint; "" if there is none, or if it was returned before. A
+  // checkpoint whose index cannot be read is returned, too, so that its restore reports the error.
   std::string look() {
     const auto path = newest_by_state_file(directory);
     if (path.empty()) return "";
@@ -81,14 +81,14 @@ struct CheckpointsIterator::Impl {
     }
   }
 
-  // Collective.
+  // Collective. Rank 0 looks and tells the others.
   Looked look_together(Clock::time_point& begun) {
     const auto message = from_root(*group, [&] {
       const bool early = returned && elapsed(*returned) < options.min_interval_seconds;
       auto path = early ? "" : look();
       auto found = path.empty() ? Found::nothing : Found::found;
       if (found == Found::nothing && ends(begun)) {
-        path = look();  // what was saved before the end was known
+        path = look();  // may have been saved before the end was known
         found = path.empty() ? Found::end : Found::found;
       }
       if (found == Found::found) returned = Clock::now();
@@ -97,14 +97,14 @@ struct CheckpointsIterator::Impl {
     return unpack<Looked>(message);
   }
 
-  // Rank 0. No longer than the wait may last.
+  // Rank 0. Not longer than the rest of the timeout.
   double seconds_to_wait(Clock::time_point begun) const {
     if (!options.timeout_seconds) return options.poll_seconds;
     const auto left = *options.timeout_seconds - elapsed(begun);
     return std::clamp(left, std::min(shortest_wait, options.poll_seconds), options.poll_seconds);
   }
 
-  // Rank 0.
+  // Rank 0. Whether to stop: `begun` is set to now if on_timeout asks for another period.
   bool ends(Clock::time_point& begun) const {
     if (options.stop && call_user_code("IteratorOptions::stop", options.stop)) return true;
     if (!options.timeout_seconds || elapsed(begun) < *options.timeout_seconds) return false;
@@ -113,7 +113,7 @@ struct CheckpointsIterator::Impl {
     return call_user_code("IteratorOptions::on_timeout", options.on_timeout);
   }
 
-  // Collective: all ranks sleep, instead of waiting for one that does.
+  // Collective. All ranks sleep; otherwise they would wait for messages of the one that does.
   void wait(double seconds) const {
     if (options.wait) {
       run_and_agree(

@@ -1,5 +1,5 @@
 #pragma once
-/// Where a manager's checkpoints are beside its directory: what an engine asks of such a place.
+/// What an engine asks of a place, other than its directory, where it also has checkpoints.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -16,31 +16,32 @@ struct SaveRequest;
 
 /// What one restore does not try again.
 struct PassedOver {
-  std::vector<std::string> why;  // of those elsewhere
-  std::set<std::string> saves;   // there, by uuid, also what was taken
-  std::set<std::int64_t> steps;  // in the directory
-  // Wherever they are, and why; "": that is told.
+  std::vector<std::string> why;  // reasons, for checkpoints elsewhere
+  std::set<std::string> saves;   // uuids of those elsewhere, also of what was taken
+  std::set<std::int64_t> steps;  // of checkpoints in the directory
+  // By sequence, wherever they are: the reason; "": the reason is reported already.
   std::map<std::int64_t, std::string> sequences = {};
 };
 
-/// Collective, but for what is marked.
+/// Members are collective unless marked.
 class Elsewhere {
  public:
   virtual ~Elsewhere() = default;
-  /// Nothing: the save is to go to the directory.
+  /// Returns nothing if the save must go to the directory.
   virtual std::optional<SaveHandle> save(const SaveRequest&) = 0;
-  /// Something else goes there: what is on its way from here ends.
+  /// Called before a save that goes to the directory. Cancels copies from here to the directory.
   virtual void make_way() = 0;
-  /// What is newer than all that is in the directory, or of this step; nothing: there is none, or
-  /// it cannot be had, which is added to what is passed over. What damaged ones have written to is
-  /// added to `failed`.
+  /// Restores what is newer than everything in the directory, or this step. Returns nothing if
+  /// there is no such checkpoint, or if it cannot be restored; it is then added to what is passed
+  /// over. What damaged checkpoints have written to is added to `failed`.
   virtual std::optional<RestoreReport> restore(State&, const RestoreOptions&,
                                                std::optional<std::int64_t> step, Touched& failed,
                                                PassedOver&) = 0;
-  /// Local, on all ranks alike. A save was committed in the directory; `is_from_here`: it came from
-  /// this place.
+  /// Local, called on all ranks alike. A save was committed in the directory. `is_from_here`: it
+  /// was copied there from this place.
   virtual void committed(const CheckpointMeta&, bool is_from_here) = 0;
-  /// The same. The run goes on from this sequence in the directory; -1: from one without.
+  /// Local, called on all ranks alike. The run continues from this sequence in the directory; -1:
+  /// from a checkpoint without one.
   virtual void went_back_to(std::int64_t sequence) = 0;
 };
 

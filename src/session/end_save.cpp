@@ -1,8 +1,8 @@
-// The stages of a save after its bytes (save.cpp): verdict, merge, commit, tidy; and how a save
-// that the application does not wait for comes to them:
+// The stages of a save after its bytes (save.cpp): agree, merge, commit, tidy. An asynchronous save
+// goes through them in two calls of advance:
 //
-//   advance   all ranks' records are there: verdict, merge; then in rank 0's queue: commit
-//   advance   the index is there: verdict; then in rank 0's queue: tidy
+//   all ranks' records are there: agree, merge; then in rank 0's queue: commit
+//   the index is there: agree; then in rank 0's queue: tidy
 #include "session/save_stages.hpp"
 
 #include <unistd.h>
@@ -37,8 +37,8 @@ std::optional<Error> error_of(const std::exception_ptr& failure) {
 
 namespace {
 
-// A staging directory has a name that looks like that of another step (names.hpp), so an error that
-// has its path also gets the step that was saved.
+// The name of a staging directory looks like that of another step (names.hpp). So an error with its
+// path also gets the step that was saved.
 Error with_step(const Error& error, const Draft* draft) {
   const auto staging = cat('-', commit::staging_step, "_temp_");
   if (!draft || std::string_view(error.what()).find(staging) == std::string_view::npos) {
@@ -51,7 +51,7 @@ Error with_step(const Error& error, const Draft* draft) {
       .on_rank(error.rank());
 }
 
-// Collective. What any rank has found, on rank 0.
+// Collective. Rank 0 receives the keys of tensors with values that are not finite.
 void gather_not_finite(const Job& job, PendingSave& pending) {
   auto& notes = pending.result.notes;
   if (!notes.looks) return;
@@ -63,8 +63,8 @@ void gather_not_finite(const Job& job, PendingSave& pending) {
   if (job.root()) notes.not_finite = unpack<NotFiniteKeys>(all);
 }
 
-// A tensor that has become not finite stays noted until it is finite again, since a step that
-// follows a poisoned one is poisoned, too. Without a note of the step before nothing is known.
+// A tensor that has become not finite stays noted until it is finite again, since its next steps
+// are poisoned, too. If the step before has no note, nothing is known.
 NotFinite after(const std::optional<NotFinite>& before, const NotFiniteKeys& now) {
   NotFinite noted;
   for (const auto& key : now) {
@@ -80,7 +80,7 @@ NotFinite after(const std::optional<NotFinite>& before, const NotFiniteKeys& now
 
 }  // namespace
 
-// The entries of all ranks, on rank 0.
+// Collective. Rank 0 receives the entries of all ranks.
 void Completion::merge(PendingSave& pending) {
   auto& figures = pending.figures;
   figures.bytes = bytes_of(pending.result.entries) - pending.result.frozen.shared_bytes;
@@ -92,13 +92,13 @@ void Completion::merge(PendingSave& pending) {
   pending.result.merged = true;
 }
 
-// Each rank gives their final names to the data files that it alone has written. So rank 0's work
-// does not grow with the number of ranks.
+// Each rank gives the final names to the data files that it alone has written, so that rank 0's
+// work does not grow with the number of ranks.
 void Completion::name_data(PendingSave& pending, const Job& as_written) {
   auto& draft = pending.prepared->draft;
   if (!draft.names_data() || writer_of(as_written).writes_together()) return;
   run_and_agree(*job.group, [&] { draft.name(pending.result.data_files); });
-  // Behind these are the files of dense tensors and of savers, which several ranks write.
+  // The files of dense tensors and of savers follow these; several ranks write them.
   draft.was_named(pending.plan->layout.shard_files);
 }
 
@@ -111,7 +111,7 @@ void Completion::make_ready(PendingSave& pending) const {
   figures.total_seconds = seconds_since(pending.asked.at);
   auto& meta = pending.prepared->meta;
   if (pending.asked.background) {
-    // The pending save before this one may have failed since, so the parent is asked for now.
+    // The save before this one may have failed meanwhile, so the parent is only known now.
     if (!pending.asked.is_flush) meta.parent = store.history().parent_here();
   } else {
     figures.blocked_seconds = figures.total_seconds;
@@ -124,8 +124,8 @@ void Completion::make_ready(PendingSave& pending) const {
   meta.run = {save_log.before(), text_of(job.options.keep)};
 }
 
-// The verdict on the commit. What follows on rank 0 (tidy) is up to the caller of a blocking save,
-// and begins here otherwise.
+// All ranks agree on whether the commit succeeded. Then rank 0 tidies: in the caller for a blocking
+// save, otherwise in a task that begins here.
 void Completion::finish(PendingSave& pending) {
   const auto& prepared = *pending.prepared;
   auto mine = error_of(std::exchange(pending.failure, nullptr));
@@ -149,11 +149,11 @@ void Completion::finish(PendingSave& pending) {
     agree(*job.group, mine);
   } catch (const Error& error) {
     store.tidy(nullptr);
-    give_up(error, &prepared.draft, counts);  // what is committed is never withdrawn
+    give_up(error, &prepared.draft, counts);  // a committed save is never withdrawn
   }
 }
 
-// All ranks' tasks are done: the verdict on them, and what comes next.
+// The tasks of all ranks are done: ranks agree on success, and the next stage begins.
 void Completion::complete(PendingSave& pending) {
   if (pending.result.merged) {
     finish(pending);
@@ -172,7 +172,7 @@ void Completion::complete_bytes(PendingSave& pending, const Job& as_written) {
     } catch (...) {
       mine = error_pending();
     }
-  // If the directory is another owner's now, no rank touches it, not even to name its data.
+  // If another process owns the directory now, no rank changes it, not even to name its data files.
   if (!mine) try {
       store.check_owner();
     } catch (...) {
@@ -221,7 +221,7 @@ void Completion::advance(bool wait) {
       save_log.failed();
       if (rounds) rounds->failed(pending.asked.step);
       if (job.options.async.throw_failures) pending_saves.remember(pending.asked.step, *failed);
-      plans.forget();  // the long way looks at more
+      plans.forget();  // the next save is planned anew
       key_schedule.begin_anew();
     }
     if (failed || pending.handle->stage == SaveStage::committed) pending_saves.retire_first();
@@ -230,10 +230,10 @@ void Completion::advance(bool wait) {
   store.history().apply_tidied();
 }
 
-// Rank 0.
+// Rank 0. Tidies in a task, after the commit.
 void Completion::tidy_in_background(const PendingSave& pending, bool durable) {
   const auto& draft = pending.prepared->draft;
-  // The file of dense tensors is never a recycled one: it is the last.
+  // The files of dense tensors are the last ones, and are never recycled.
   const auto& layout = pending.layout;
   const auto data_files = layout.dense_file < 0 ? layout.data_files : layout.dense_file;
   auto tidies = store.tidy_later(
@@ -246,7 +246,7 @@ void Completion::tidy_in_background(const PendingSave& pending, bool durable) {
     StageTimer timer(figures, trace.get(), Trace::Thread::writer, &StageSeconds::tidy);
     try {
       if (!tidies()) return;
-    } catch (...) {  // the end of a job that is played in a test: its ranks see it elsewhere
+    } catch (...) {  // a simulated end of the job in a test; its ranks see it elsewhere
       return;
     }
     timer.end();
@@ -260,12 +260,12 @@ void Completion::tidy_in_background(const PendingSave& pending, bool durable) {
   }
 }
 
-// After all ranks have failed alike. `draft` is null if there was no memory even for the save's
-// name: then rank 0 does not know what to remove.
+// To be called after all ranks have failed alike. `draft` is null if memory was lacking even for
+// the save's name. Then rank 0 does not know what to remove.
 Store::Withdrawn Completion::withdraw(const Draft* draft, bool committed, bool failed) {
   auto done = static_cast<std::int64_t>(Store::Withdrawn::gone);
   if (job.root() && !committed) {
-    pending_saves.drain();  // others are in the same directory
+    pending_saves.drain();  // other tasks work in the same directory
     done = static_cast<std::int64_t>(Store::Withdrawn::stays);
     if (draft) done = static_cast<std::int64_t>(store.withdraw(*draft));
     if (failed) store.spoil(pending_saves.is_alone(draft));
@@ -274,14 +274,14 @@ Store::Withdrawn Completion::withdraw(const Draft* draft, bool committed, bool f
   return static_cast<Store::Withdrawn>(done);
 }
 
-// Throws the error of a save that failed, when as much of it is removed as can be.
+// Throws the error of a failed save, after removing as much of the save as possible.
 void Completion::give_up(const Error& given, const Draft* draft, bool committed) {
   const auto error = with_step(given, draft);
   if (error.code() == Code::communication || error.code() == Code::durability_unknown) {
     throw Error(error);
   }
   const auto withdrawn = withdraw(draft, committed);
-  const bool is_removed =  // the directory, and so the save
+  const bool is_removed =  // the directory is gone, and so is the save
       withdrawn == Store::Withdrawn::not_ours && error.code() == Code::not_found;
   if (withdrawn == Store::Withdrawn::gone || error.code() == Code::busy || is_removed) {
     throw Error(error);
@@ -302,7 +302,8 @@ void Completion::give_up(const Error& given, const Draft* draft, bool committed)
       .on_rank(error.rank());
 }
 
-// Before retention, which might remove it. A failure is logged; who asked for the pin throws it.
+// Called before retention, which might remove the step. A failure is logged; the call that asked
+// for the pin throws it.
 void Completion::pin_flushed(std::int64_t step) {
   try {
     store.pin(step);
@@ -315,7 +316,7 @@ void Completion::enter(PendingSave& pending) {
   const auto& meta = pending.prepared->meta;
   auto at = pending.asked.at;
   const bool is_flush = pending.asked.is_flush;
-  if (is_flush) {  // no step of the run, and as old as it is
+  if (is_flush) {  // it is not a step of this run, and as old as its save
     const auto age = now_seconds() - seconds_since(at) - meta.wall_time_seconds;
     at -= std::chrono::duration_cast<SaveTime::duration>(
         std::chrono::duration<double>(std::max(0.0, age)));
@@ -326,7 +327,7 @@ void Completion::enter(PendingSave& pending) {
   if (job.root()) log(LogLevel::info, line_of(pending.figures));
 }
 
-// When the manager ends, ranks can no longer agree. Each knows its own part only, so each reports
+// When the manager ends, ranks can no longer agree. Each knows only its own part, so each reports
 // what failed on it.
 void Completion::tell_unfinished(PendingSave& pending, LogLevel level,
                                  const char* what) const noexcept try {
@@ -345,10 +346,10 @@ void Completion::tell_unfinished(PendingSave& pending, LogLevel level,
                    "next manager that saves in ", job.directory.string(),
                    " completes it, if the bytes of all ranks were written."));
   }
-} catch (...) {  // no more than messages are lost
+} catch (...) {  // only messages are lost
 }
 
-// The stage, for the application.
+// Tells the application the stage.
 void Completion::change(PendingSave& pending, SaveStage stage) const {
   pending.handle->stage = stage;
   tell(SaveHandle(pending.handle));

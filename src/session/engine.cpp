@@ -33,7 +33,7 @@ struct Engine::Impl {
   SaveStages stages{parts};
   Saves saves{parts, opening, stages};
   Restorer restorer{parts};
-  PendingSaves pending_saves{job};  // ends first: its tasks use what is above
+  PendingSaves pending_saves{job};  // destroyed first: its tasks use what is above
 };
 
 Engine::Engine(Job job) : impl_(std::make_unique<Impl>(std::move(job))) {}
@@ -43,7 +43,7 @@ Engine::~Engine() {
   auto& pending_saves = impl_->pending_saves;
   pending_saves.drain();
   for (const auto& pending : pending_saves.all()) {
-    if (pending->asked.is_flush) continue;  // who brought it has told of it
+    if (pending->asked.is_flush) continue;  // the code that copied it has reported it
     impl_->stages.completion.tell_unfinished(*pending, LogLevel::error, "the asynchronous save");
   }
   impl_->store->leave(!pending_saves.empty());
@@ -54,7 +54,7 @@ Engine::~Engine() {
     try {
       log(LogLevel::warning,
           cat("the trace of rank ", job.rank(), " is not written: ", error.what()));
-    } catch (...) {  // no more than a message is lost
+    } catch (...) {  // only a message is lost
     }
   }
 }

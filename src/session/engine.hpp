@@ -1,8 +1,8 @@
 #pragma once
-/// The checkpoints of one name in one directory: what CheckpointManager, Checkpoint, sharded_save
-/// and the tools drive.
+/// The checkpoints of one name in one directory. CheckpointManager, Checkpoint, sharded_save and
+/// the tools call it.
 ///
-///   engine_parts.hpp   what all of it shares: directory, plans, pending saves, rounds, save log
+///   engine_parts.hpp   what all stages share: directory, plans, pending saves, rounds, save log
 ///   open.hpp           options, ownership, recovery
 ///   save_stages.hpp    a save, stage by stage
 ///   restore_steps.hpp  which checkpoint is restored
@@ -21,40 +21,40 @@ namespace cairn {
 
 struct SaveStages;
 
-/// Members are called by the thread that may call MPI, under collective_call(). They are
-/// collective, but for what is marked. What is said of the members of CheckpointManager holds for
-/// those of the same name.
+/// All members are called under collective_call(), by the thread that may call MPI. They are
+/// collective unless marked. Comments on members of CheckpointManager hold for members of the same
+/// name here.
 class Engine {
  public:
-  explicit Engine(Job);  ///< one of make_job(), not yet agreed on
+  explicit Engine(Job);  ///< one of make_job(); ranks need not have agreed on it yet
   /// Not collective.
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
   const EngineParts& parts() const;  ///< local
-  SaveStages& stages();              ///< local; for who brings a save from elsewhere
-  /// Local. Before it is opened; what lives as long as it is used.
+  SaveStages& stages();              ///< local; for code that copies a save here from elsewhere
+  /// Local, called before open(). The Elsewhere must outlive this engine's use.
   void go_by(Elsewhere*);
 
-  /// At the beginning of a call: pending saves have an entry check of their own (advance), and a
-  /// save's sum for the plan is one.
+  /// Called at the beginning of a call, except where another message already serves as entry check:
+  /// advance() has its own, and so has the sum over ranks in planning a save.
   void check_entry() const;
 
   /// See Opening.
   void open(bool may_only_restore = false);
   void require_writable(const char* what) const;  ///< local
-  void begin_turns();                             ///< a manager's
+  void begin_turns();                             ///< only of a manager
   void take_round(bool of_save);                  ///< session/schedule/question_rounds.hpp
 
   void call_before_save(std::int64_t step) const;
-  /// What the next save stores of the state, where rules by key leave something out.
+  /// Returns what the next save stores of the state; nothing if rules by key leave nothing out.
   std::optional<State> leave_out(const State&) const;
   std::string save(std::int64_t step, const State&, const SaveOptions& = {});
   SaveHandle save_async(std::int64_t step, const State&, const SaveOptions& = {});
-  /// Moves pending saves on as far as all ranks' tasks are done; or waits for these.
+  /// Moves pending saves on as far as the tasks of all ranks are done. `wait`: waits for the tasks.
   void advance(bool wait);
-  void complete_pending() { advance(true); }  ///< nothing is pending after it
+  void complete_pending() { advance(true); }  ///< then nothing is pending
   void throw_earlier_failure();               ///< local
 
   std::optional<RestoreReport> restore_latest(State&, const RestoreOptions&);

@@ -1,5 +1,5 @@
 #pragma once
-/// What the stages of saves and restores share: the owners of an engine, each of which says itself
+/// The parts of an engine that the stages of saves and restores share. The header of each part says
 /// what may be called, and by which thread.
 #include <memory>
 
@@ -20,14 +20,14 @@ class QuestionRounds;
 
 struct EngineParts {
   const Job& job;
-  Store& store;  // rank 0's
+  Store& store;  // only rank 0's is used
   Plans& plans;
   KeySchedule& key_schedule;
   Frozen& frozen;
-  const std::unique_ptr<Trace>& trace;  // null: none is wanted
+  const std::unique_ptr<Trace>& trace;  // null: no trace is wanted
   SaveLog& save_log;
-  const std::unique_ptr<QuestionRounds>& rounds;  // a manager's only
-  Elsewhere* const& elsewhere;                    // null: checkpoints are in the directory alone
+  const std::unique_ptr<QuestionRounds>& rounds;  // null: not a manager
+  Elsewhere* const& elsewhere;                    // null: all checkpoints are in the directory
   PendingSaves& pending_saves;
 
   CallGroup& calls() const { return static_cast<CallGroup&>(*job.group); }

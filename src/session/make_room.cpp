@@ -1,8 +1,8 @@
-// A save has failed for lack of room: what retention lets go already is removed before it gives up.
-// After a commit retention relies on bytes that this process has just written and synced. Here
-// there is no such commit, and what a smaller keep.last lets go may be all that is whole: so the io
-// ranks first read every byte of a step that stays. Nothing is removed when a directory is opened:
-// a job that only looks, or has room, removes nothing.
+// A save has failed for lack of room. Before it gives up, what retention lets go is removed. After
+// a commit retention relies on bytes that this process has just written and synced. Here there is
+// no such commit, and if keep.last has become smaller, the checkpoints that it lets go may be the
+// only whole ones. So the io ranks first read every byte of a checkpoint that stays. Opening a
+// directory removes nothing, so that a job that only reads, or has room, removes nothing.
 #include "session/save_stages.hpp"
 
 #include <set>
@@ -31,7 +31,7 @@ Error with_way_out(const Error& error, const std::string& more) {
       .on_rank(error.rank());
 }
 
-// Every byte of a checkpoint, read by the io ranks. What is wrong, or nothing.
+// The io ranks read every byte of a checkpoint. Returns what is wrong with it, or nothing.
 std::optional<Error> RoomMaker::prove(std::int64_t step) {
   try {
     const auto contents = tell_contents(job, job.prefix(step));
@@ -49,7 +49,7 @@ std::optional<Error> RoomMaker::prove(std::int64_t step) {
   return std::nullopt;
 }
 
-// How many checkpoints have gone.
+// Returns how many checkpoints were removed.
 std::size_t RoomMaker::remove_surplus(std::int64_t step) {
   Group& group = *job.group;
   std::vector<std::int64_t> saving{step};
@@ -58,7 +58,7 @@ std::size_t RoomMaker::remove_surplus(std::int64_t step) {
   for (;;) {
     const auto mine = run_and_agree(group, [&] {
       if (!job.root()) return std::int64_t{-1};
-      pending_saves.drain();  // a tidying may still be under way
+      pending_saves.drain();  // a tidying may still be working
       store.history().apply_tidied();
       return store.step_to_prove(saving, tried).value_or(-1);
     });

@@ -1,5 +1,5 @@
-// CheckpointManager, member by member: each agrees with the other ranks on which call this is, and
-// leaves the work to the engine.
+// The members of CheckpointManager. In each, all ranks agree on which call this is; the engine does
+// the work.
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "group/collectives.hpp"
@@ -21,14 +21,13 @@ struct CheckpointManager::Impl {
   // Collective. What comes before any save.
   void begin_save(std::int64_t step) {
     const auto& options = job.options;
-    // Callbacks may do what ranks do together: before them ranks must know that they are in one
-    // call.
+    // Callbacks may call collectives, so ranks must first know that they are all in the same call.
     if (!options.hooks.before_save.empty() || options.store.object_graph) engine.check_entry();
     if (parts.rounds->stop()) clear_way_for_last_save();
     engine.call_before_save(step);
   }
 
-  // Collective. What this save stores, where that is not the state as it is.
+  // Collective. Returns what this save stores; nothing if it is the state as it is.
   std::optional<State> as_stored(std::int64_t step, const State& state) {
     auto stored = engine.leave_out(state);
     if (job.options.store.object_graph) {
@@ -37,10 +36,10 @@ struct CheckpointManager::Impl {
     return stored;
   }
 
-  // What failed earlier must not cost the last save before a stop: its handle and the log have told
-  // of it.
+  // An earlier failure must not prevent the last save before a stop. Its handle and the log have
+  // reported it.
   void clear_way_for_last_save() {
-    engine.complete_pending();  // nor is the last one to be skipped
+    engine.complete_pending();  // otherwise the last save could be skipped
     if (parts.pending_saves.take_earlier_failure() && job.root()) {
       log(LogLevel::warning,
           "the failure of an earlier save is not thrown: the job stops, and saves");
@@ -50,8 +49,8 @@ struct CheckpointManager::Impl {
   Engine engine;
   const EngineParts& parts = engine.parts();
   const Job& job = parts.job;
-  Store& store = parts.store;              // rank 0's
-  std::unique_ptr<NodeCheckpoints> nodes;  // null: none of its checkpoints are there
+  Store& store = parts.store;              // only rank 0's is used
+  std::unique_ptr<NodeCheckpoints> nodes;  // null: no tier on the nodes
 };
 
 CheckpointManager::CheckpointManager(std::shared_ptr<Group> group, std::filesystem::path directory,
@@ -68,7 +67,7 @@ CheckpointManager::CheckpointManager(std::shared_ptr<Group> group, std::filesyst
   });
 }
 
-// In a forked child nothing ends: threads, ranks and directory are the parent's.
+// In a forked child nothing is ended, since threads, ranks and directory belong to the parent.
 CheckpointManager::~CheckpointManager() {
   if (impl_ && impl_->parts.calls().forked()) (void)impl_.release();
 }
@@ -194,7 +193,7 @@ CheckpointContents CheckpointManager::open(std::int64_t step) {
       return tell_contents(self.job, self.job.prefix(step));
     } catch (const Error& error) {
       if (error.code() != Code::not_found) throw;
-      from_root(group, [&]() -> std::string {  // throws where the whole directory is gone
+      from_root(group, [&]() -> std::string {  // throws if the whole directory is gone
         self.store.look_again();
         return "";
       });
@@ -239,7 +238,7 @@ void CheckpointManager::pin(std::int64_t step) {
     self.engine.require_writable("pin");
     require_same(group, "the step", cat(step));
     if (self.nodes) self.nodes->bring_step_home(step);
-    self.engine.complete_pending();  // whoever removes what is older holds the lock of the pins
+    self.engine.complete_pending();  // a tidying task may hold the lock of the pins
     run_and_agree(group, [&] {
       if (self.job.root()) self.store.pin(step);
     });

@@ -17,7 +17,7 @@ std::string newest_by_state_file(const Address& directory) {
   if (!state || state->model_checkpoint_path.empty()) return "";
   const auto path = (directory.path() / state->model_checkpoint_path).lexically_normal();
   auto& files = *directory.files();
-  // One that is lost must not look like none: its restore says what is missing.
+  // A lost checkpoint must not look as if there were none: its restore says what is missing.
   const bool is_there =
       has_checkpoint({files, path}) || index_set_aside(files, path) || find_lost_at(files, path);
   return is_there ? path.string() : "";

@@ -1,13 +1,13 @@
 #pragma once
-/// What a directory's state file says is its newest checkpoint.
+/// Which checkpoint is the newest by a directory's state file.
 #include <string>
 
 #include "store/address.hpp"
 
 namespace cairn {
 
-/// Local. An absolute path; "": none is named, or what is named is neither there nor known to have
-/// been lost.
+/// Local. Returns an absolute path. "": the file names none, or names one that neither exists nor
+/// is known to be lost.
 std::string newest_by_state_file(const Address& directory);
 
 }  // namespace cairn

@@ -24,7 +24,7 @@ namespace {
 constexpr std::string_view counter_path = "save_counter";
 constexpr std::size_t missing_shown = 8;
 
-// A scalar that lives as long as the state that it is in.
+// A scalar that the state owns.
 class OwnCounter : public SliceMemory {
  public:
   explicit OwnCounter(std::int64_t value) : value_(value) {}
@@ -53,7 +53,7 @@ class OwnString : public StringMemory {
   std::string value_;
 };
 
-// Of a rank, to rank 0.
+// What a rank sends to rank 0.
 struct SentObjects {
   struct Value {
     std::string_view key, stored, name;
@@ -63,12 +63,12 @@ struct SentObjects {
 };
 
 struct Keys {
-  std::vector<std::string> stored;  // one a tensor of the state
+  std::vector<std::string> stored;  // one per tensor of the state
   std::string message;              // to rank 0
   Descriptions descriptions;        // of the state, by stored keys
 };
 
-// Rank-private items are nobody's objects: no TensorFlow program could bind them all.
+// Rank-private items are outside the graph, since no TensorFlow program could bind them all.
 std::set<std::string> private_keys(const Group& group, const RefreshedState& state) {
   std::set<std::string> keys;
   for (const auto& [key, tensor] : state.tensors()) {
@@ -79,7 +79,7 @@ std::set<std::string> private_keys(const Group& group, const RefreshedState& sta
   return keys;
 }
 
-// Local: where each tensor of this rank goes. The keys of `outside` stay as they are.
+// Local. Chooses the key of each of this rank's tensors. The keys in `outside` stay as they are.
 Keys choose_keys(const RefreshedState& state, const std::set<std::string>& outside) {
   const auto& notes = state.objects();
   std::optional<GraphIndex> index;
@@ -116,8 +116,8 @@ Keys choose_keys(const RefreshedState& state, const std::set<std::string>& outsi
   return keys;
 }
 
-// What is described goes with its tensor. Paths of groups stay; what this rank does not know is a
-// tensor of another one.
+// Descriptions move to the stored keys of their tensors. Those of groups keep their paths. A key
+// that this rank does not have is that of another rank's tensor.
 Descriptions move_descriptions(const RefreshedState& given, const RefreshedState& state,
                                const std::vector<std::string>& stored) {
   Descriptions moved{given.descriptions().attributes, {}};
@@ -141,7 +141,7 @@ Descriptions move_descriptions(const RefreshedState& given, const RefreshedState
   return moved;
 }
 
-// What all ranks have.
+// What all ranks have together.
 struct Everything {
   std::map<std::string, ObjectValue> values;  // by stored key
   std::vector<std::pair<std::string, std::string>> aliases;
@@ -170,8 +170,9 @@ Everything read_messages(std::string_view messages) {
   return all;
 }
 
-// Whether some rank has the value of an attribute. Tables and the like keep it in several tensors,
-// whose keys differ from the attribute's behind ".ATTRIBUTES/"; no other attribute has them.
+// Whether some rank has the value of an attribute. Tables and similar objects keep it in several
+// tensors, whose keys differ from the attribute's only after ".ATTRIBUTES/". No other attribute has
+// such keys.
 bool is_there(const Everything& all, const std::set<std::string_view>& attributes,
               const std::string& key) {
   if (all.values.count(key)) return true;

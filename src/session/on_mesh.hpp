@@ -4,8 +4,8 @@
 
 namespace cairn {
 
-/// Collective. The mesh is the same on all ranks of the group and has as many. Throws
-/// invalid_argument or disagreement.
+/// Collective. Throws disagreement if ranks have different meshes, and invalid_argument if the mesh
+/// has not as many ranks as the group.
 void require_mesh(Group&, const Mesh&);
 
 }  // namespace cairn

@@ -19,8 +19,8 @@
 namespace cairn {
 namespace {
 
-// How many comparisons of replicas have gone before. Each opening begins a block of sequences: it
-// counts as one turn, as each save does.
+// How many comparisons of replicas there were before. Each opening begins a block of sequences, and
+// counts as one round, as each save does.
 std::int64_t replica_rounds(const std::vector<CatalogEntry>& catalog) {
   std::int64_t most = 0;
   for (const auto& entry : catalog) {
@@ -30,7 +30,8 @@ std::int64_t replica_rounds(const std::vector<CatalogEntry>& catalog) {
   return most;
 }
 
-// Rank 0. What a restore passes over: saves that were written, and that nobody completes now.
+// Rank 0. The saves that are written but that nobody completes now, so that a restore passes over
+// them.
 std::vector<std::string> tell_not_completed(const Job& job, const Error& why) {
   std::vector<std::string> told;
   if (!job.root()) return told;
@@ -54,7 +55,7 @@ void Opening::open(bool may_only_restore) {
   }
 }
 
-// Also who only reads, and owns nothing.
+// Called for a job that only reads, too, which then owns nothing.
 void Opening::enter_directory() {
   Group& group = *job.group;
   std::int64_t renames = 1;
@@ -88,7 +89,7 @@ void Opening::enter_directory() {
   });
 }
 
-// What is there can be restored without a word being written.
+// Makes this job a reader: what is there can be restored without writing anything.
 void Opening::become_reader(const Error& why) {
   store.let_go();
   reads_only_ = why;
@@ -96,7 +97,7 @@ void Opening::become_reader(const Error& why) {
   try {
     enter_directory();
   } catch (const Error& error) {
-    if (error.code() == Code::not_found) throw Error(why);  // there is nothing to be restored
+    if (error.code() == Code::not_found) throw Error(why);  // there is nothing to restore
     throw;
   }
   run_and_agree(*job.group, [&] {
@@ -113,7 +114,8 @@ void Opening::become_reader(const Error& why) {
   }
 }
 
-// There may be room by now. Its nodes know the directory as a reader's.
+// Tries again to own the directory, since there may be room by now. Not with checkpoints on nodes,
+// which know the directory as a reader's.
 void Opening::own_after_all() {
   const auto before = std::exchange(reads_only_, std::nullopt);
   if (!before) return;

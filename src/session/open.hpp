@@ -1,5 +1,5 @@
 #pragma once
-/// Opening a directory, to save in it or to read.
+/// Opens a directory to save in it or to read.
 #include <optional>
 
 #include "cairn/error.hpp"
@@ -7,14 +7,14 @@
 
 namespace cairn {
 
-/// Collective, but for what is marked.
+/// Members are collective unless marked.
 class Opening : EngineParts {
  public:
-  /// `job`: the same; nobody else changes it.
+  /// `job`: the engine's job, which only this class changes.
   Opening(const EngineParts& parts, Job& job) : EngineParts(parts), job_(job) {}
 
-  /// Checks the options, agrees on them, becomes the owner of the directory and recovers it. Where
-  /// there is no room for that, one that may_only_restore is a reader until its next save.
+  /// Checks the options, agrees on them, becomes the owner of the directory and recovers it. If
+  /// there is no room for that and `may_only_restore`, the job is a reader until its next save.
   void open(bool may_only_restore);
   void own_after_all();
   void require_writable(const char* what) const;  ///< local
@@ -24,7 +24,7 @@ class Opening : EngineParts {
   void become_reader(const Error& why);
 
   Job& job_;
-  std::optional<Error> reads_only_;  // why, where it is to save
+  std::optional<Error> reads_only_;  // why it only reads, though it was opened to save
 };
 
 }  // namespace cairn

@@ -21,8 +21,8 @@ namespace {
 
 using Text = std::string_view;
 
-// What a value of a type may be, for messages; how it is read (false: it is none); how it is
-// written. A type without these is code.
+// For each type: expected(): the possible values, for messages; how a value is read (false: the
+// text is none); how it is written. A type without these functions is code.
 template <class T>
 requires std::is_arithmetic_v<T> std::string expected(const T&) {
   using Limits = std::numeric_limits<T>;
@@ -91,7 +91,7 @@ std::string give(const Attribute& value) { return value.json(); }
 
 std::string expected(const KeyRule&) { return "KEYS, with :last=NUMBER, :every=NUMBER or both"; }
 bool take(KeyRule& rule, Text text) {
-  // Keys may have colons: what is no option belongs to them.
+  // A key may contain colons, so a part that is no option belongs to the key.
   while (true) {
     const auto at = text.rfind(':');
     const auto option = at == Text::npos ? Text() : text.substr(at + 1);
@@ -102,7 +102,7 @@ bool take(KeyRule& rule, Text text) {
       if (!take(rule.every, option.substr(every.size()))) return false;
     } else {
       rule.keys = text;
-      return !rule.keys.empty() && option.find('=') == Text::npos;  // else it was to be an option
+      return !rule.keys.empty() && option.find('=') == Text::npos;  // it was meant as an option
     }
     text = text.substr(0, at);
   }
@@ -210,7 +210,7 @@ concept AsText = requires(T& value, Text text) {
   { take(value, text) } -> std::same_as<bool>;
 };
 
-// Members by key: of a map the value, of a set whether it is there.
+// Types with members by key: a map has values, a set has or lacks a key.
 template <class T>
 struct Keyed : std::false_type {};
 template <class T, class C>
@@ -219,7 +219,7 @@ struct Keyed<std::map<std::string, T, C>> : std::true_type {
     T value = values.contains(key) ? values.at(key) : T(empty(static_cast<T*>(nullptr)));
     assign(value);
     if constexpr (std::is_same_v<T, Attribute>) {
-      descriptions::encode_new({.attributes = {{key, value}}});  // throws for what no save takes
+      descriptions::encode_new({.attributes = {{key, value}}});  // throws if no save takes it
     }
     values.insert_or_assign(key, std::move(value));
   }
@@ -252,16 +252,16 @@ struct Keyed<std::set<std::string>> : std::true_type {
   }
 };
 
-// A group of options that need not be there: its own name says whether it is, and a member brings
-// it.
+// An optional group of options. Its own name sets whether it exists, and setting a member makes it,
+// too.
 template <class T>
 struct OptionalGroup : std::false_type {};
 template <class T>
 requires(!Single<T>) struct OptionalGroup<std::optional<T>> : std::true_type {
 };
 
-// What is the same for both visitors: members are told apart by their whole names, and each name is
-// remembered for who has meant another one.
+// The common part of both visitors. Options are found by their full names. All names are
+// remembered, to suggest one if no option has the wanted name.
 template <class Derived>
 struct ByName {
   struct Search {
@@ -358,7 +358,7 @@ struct Ask : ByName<Ask> {
 
 constexpr Text any_key = ".KEY";
 
-// As many parts of a name as another name has: "renam" of "renam.u/v.w" for "rename".
+// Cuts `name` to as many parts as `other` has: "renam" of "renam.u/v.w" for "rename".
 Text as_many_parts(Text name, Text other) {
   std::size_t end = 0;
   for (auto dots = std::count(other.begin(), other.end(), '.'); dots >= 0; --dots) {
@@ -368,7 +368,8 @@ Text as_many_parts(Text name, Text other) {
 }
 Text last_part(Text name) { return name.substr(name.rfind('.') + 1); }
 
-// What may have been meant: a name like this one, the same with a key, or one that ends so.
+// What may have been meant: a similar name, a similar name with a key, or a name that ends like
+// this one.
 std::string like(Text wanted, const std::vector<std::string>& names) {
   Nearest nearest(wanted);
   for (const auto& name : names) nearest.offer(name);
@@ -423,7 +424,7 @@ const std::map<Text, Text>& tensorflow_words() {
   return words;
 }
 
-// Refuses a name that is nearer to a word of TensorFlow's than to any name.
+// Refuses a name that is more similar to a word of TensorFlow's than to any option.
 Text in_our_words(Text name) {
   const auto found = tensorflow_words().find(name);
   if (found != tensorflow_words().end()) return found->second;

@@ -94,7 +94,7 @@ void PendingSaves::throw_earlier_failure() {
   if (error) throw Error(*error);
 }
 
-// Checkpoints under names of their own have no steps that the application knows.
+// Names the steps, unless checkpoints have names of their own: then the application knows no steps.
 void PendingSaves::throw_earlier_failure_instead_of(std::int64_t step) {
   if (!earlier_failure_) return throw_earlier_failure();
   const auto before = earlier_failure_->first;
@@ -189,7 +189,7 @@ void PendingSaves::retire_last() {
   pending_saves_.pop_back();
 }
 
-// The memory that slices ask for. A state without such slices takes what there is.
+// Uses the kind of memory that slices ask for. If none asks, keeps the memory that there is.
 void PendingSaves::choose_memory(const RefreshedState& state) {
   for (const auto& [key, tensor] : state.tensors()) {
     for (const auto& slice : tensor.slices) {
@@ -215,7 +215,7 @@ std::string PendingSaves::reserve(PendingSave& pending, const RefreshedState& st
     if (bytes > pool_.bytes() && most == 0) {
       const auto ranks = std::count(job_.places.node_of.begin(), job_.places.node_of.end(),
                                     job_.places.node_of[static_cast<std::size_t>(job_.rank())]);
-      // A rank that others serve needs next to nothing, and its share is theirs.
+      // A served rank needs almost no memory, so its share goes to its io rank.
       most = (io::available_memory() + pool_.bytes()) / 2 / ranks * plan.capture.ranks();
     }
     if (most > 0 && bytes > most) {

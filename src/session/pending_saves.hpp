@@ -1,5 +1,5 @@
 #pragma once
-/// Saves that are on their way, their memory and their thread.
+/// Saves that have begun and are not committed yet, with their memory and their thread.
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -28,15 +28,15 @@ namespace cairn {
 
 /// What handles and the engine share.
 struct SaveHandle::Shared {
-  std::atomic<std::int64_t> step;  ///< of another save, once nobody has a handle of this one
+  std::atomic<std::int64_t> step;  ///< changes if a later save uses this object again
   std::atomic<SaveStage> stage = SaveStage::captured;
-  /// Set last by the thread that works on the save: once it is true, the PendingSave may end.
+  /// The thread that works on the save sets it last. Once it is true, the PendingSave may end.
   std::atomic<bool> idle = true;
-  std::atomic<bool> rank_is_done = false;  ///< its bytes are written, or will not be
+  std::atomic<bool> rank_is_done = false;  ///< its bytes are written, or never will be
   mutable Mutex mutex;
   std::optional<Error> error CAIRN_GUARDED_BY(mutex) = std::nullopt;
   std::string prefix CAIRN_GUARDED_BY(mutex) = "", blocked_because CAIRN_GUARDED_BY(mutex) = "";
-  const pid_t process = ::getpid();  ///< whose thread writes; a forked child has none
+  const pid_t process = ::getpid();  ///< its thread writes; a forked child has no such thread
 
   explicit Shared(std::int64_t step) : step(step) {}
   void take(std::string name) {
@@ -53,49 +53,49 @@ struct SaveHandle::Shared {
   }
 };
 
-/// A handle of a save that is over, or that never was on its way.
+/// A handle of a save that has ended, or that never became pending.
 SaveHandle done_handle(std::int64_t step, std::string prefix, SaveStage, std::string because = "");
 
-/// One save, from its plan to its commit. While `handle->idle` is false, a task in the queue works
-/// on it, and only on it; else the thread that calls the manager does.
+/// One save, from its plan to its commit. While `handle->idle` is false, only a task in the queue
+/// works on it; otherwise only the thread that calls the manager does.
 struct PendingSave {
   struct Asked {
     std::int64_t step = 0;
-    bool background = false;  ///< the application goes on meanwhile
-    bool is_flush = false;    ///< of a save on the nodes, whose place in the history it has
-    bool pins = false;        ///< it is to stay
+    bool background = false;  ///< the application continues meanwhile
+    bool is_flush = false;    ///< copies a save from the nodes, and keeps its place in the history
+    bool pins = false;        ///< retention must not remove it
     std::optional<double> metric = std::nullopt;
     std::optional<Application> application = std::nullopt;  ///< that saved it; none: this one
     std::vector<Thinned> left_out = {};                     ///< of the state, by rules
     std::shared_ptr<const Descriptions> descriptions = nullptr;
     SaveTime at = {};
   };
-  /// Of the state, in the pool.
+  /// The copy of the state, in the pool.
   struct Copy {
     std::span<std::byte> memory;
-    io::StagingPool::Hold held;     ///< until this rank's bytes are written
-    std::vector<CapturedRun> runs;  ///< of dense tensors, there
-    std::vector<SentEntry> sent;    ///< by ranks that this one serves
+    io::StagingPool::Hold held;     ///< keeps the memory until this rank's bytes are written
+    std::vector<CapturedRun> runs;  ///< of dense tensors, within this memory
+    std::vector<SentEntry> sent;    ///< by ranks that this io rank serves
   };
   struct Result {
-    std::vector<StoredTensor> entries;  ///< this rank's, until they are merged
-    JoinedEntries joined;               ///< then, on rank 0, those of all ranks
+    std::vector<StoredTensor> entries;  ///< this rank's, until the merge
+    JoinedEntries joined;               ///< after the merge, on rank 0: those of all ranks
     bool merged = false;
-    std::set<int> data_files;  ///< that this rank alone has written
+    std::set<int> data_files;  ///< numbers of files that only this rank has written
     WriteNotes notes;
     FrozenResult frozen;                   ///< of this rank
-    std::optional<CatalogEntry> replaced;  ///< rank 0: the checkpoint of this step that was there
-    std::optional<io::FileId> index;       ///< rank 0: of the committed checkpoint
+    std::optional<CatalogEntry> replaced;  ///< rank 0: the earlier checkpoint of this step
+    std::optional<io::FileId> index;       ///< rank 0: of the index of the committed checkpoint
   };
 
   Asked asked;
   std::shared_ptr<SavePlan> plan;
   FileLayout layout;
   std::int64_t sequence = 0;
-  int slot = 0;  ///< of its part records, in a staging directory: no other pending save has it
-  /// Of a save on which ranks have agreed by a sum, without a look at the directory, and that
-  /// nobody has made anything of yet: its writer joins it, which takes memory that the
-  /// application's thread does not.
+  int slot = 0;  ///< of its part records in a staging directory; pending saves have different ones
+  /// Set if ranks have agreed on the save by a sum, without reading the directory, and nothing of
+  /// it has been made yet. The writing thread then makes its Draft, so that the application's
+  /// thread need not allocate for it.
   std::optional<DraftId> id;
   std::optional<Prepared> prepared;
   Copy copy;
@@ -106,20 +106,20 @@ struct PendingSave {
   std::atomic<bool> cancelled = false;
 };
 
-/// The last thing that its task does: the pending save may end then.
+/// The last call of a task: after it the pending save may end.
 void become_idle(const PendingSave&);
 
-/// At most one save whose bytes are being written, behind at most one that rank 0 commits; the same
-/// on all ranks. So the pool serves the one that is written. Collective calls move a pending save
-/// on, since agreement and merge are messages, which are for the caller's thread. So is the
-/// catalog: rank 0's tidying works on a copy, and reports what it removed. One thread, except
-/// inside the tasks.
+/// At most one save whose bytes are being written, and before it at most one that rank 0 commits;
+/// the same on all ranks. So the pool serves only the save that is being written. Pending saves
+/// move on in collective calls, since agreement and merge need messages, which only the caller's
+/// thread may send. The catalog belongs to that thread, too: rank 0's tidying works on a copy, and
+/// reports what it removed. Members are for the caller's thread, except inside the tasks.
 class PendingSaves {
  public:
-  /// The job outlives it.
+  /// The job must outlive this object.
   explicit PendingSaves(const Job&);
-  /// Not collective. Waits for tasks: what is pending stays so, for a restart to complete. (An
-  /// engine has drained before, to tell of it and to write its trace.)
+  /// Not collective. Waits for tasks. Saves that are pending stay so, and a restart completes them.
+  /// (An engine has drained the queue before, to report them and to write its trace.)
   ~PendingSaves();
   PendingSaves(const PendingSaves&) = delete;
   PendingSaves& operator=(const PendingSaves&) = delete;
@@ -130,38 +130,39 @@ class PendingSaves {
   PendingSave& first() { return *pending_saves_.front(); }
   PendingSave& last() { return *pending_saves_.back(); }
   const PendingSave& last() const { return *pending_saves_.back(); }
-  /// Whether the bytes of one are on their way.
+  /// Whether the bytes of a save are still being written or merged.
   bool is_writing() const { return !empty() && !last().result.merged; }
   /// Whether a task works on the first one.
   bool is_busy() const { return !empty() && !pending_saves_.front()->handle->idle; }
   bool has(std::int64_t step) const;
-  /// Whether no other save is on its way than the one of this name, or, with null, than one that
-  /// has got none. When the queue is drained.
+  /// To be called when the queue is drained. Whether no other save is pending than the one with
+  /// this draft; with null, than one without a draft.
   bool is_alone(const Draft*) const;
   std::vector<std::int64_t> steps_but(std::int64_t step) const;
-  /// Whether another save than that of this step may be taking, on some rank, data files that wait
-  /// (store/commit/recycled.hpp).
+  /// Whether a save other than that of this step may, on some rank, take data files that wait to be
+  /// overwritten (store/commit/recycled.hpp).
   bool any_takes_waiting(std::int64_t but_step) const;
   void wait_until_idle() const;
 
-  /// Makes the pending save of a save that begins. It takes one that has ended, and whose handle
-  /// nobody holds, so that repeated saves allocate nothing.
+  /// Makes the pending save for a save that begins. Uses again the object of one that has ended and
+  /// has no handle, so that repeated saves allocate nothing.
   std::unique_ptr<PendingSave> make(std::int64_t step, bool background, const SaveCall&);
   void add(std::unique_ptr<PendingSave>);
-  /// It has ended, one way or the other: what it held is let go, its memory stays for a later one.
-  void retire(std::unique_ptr<PendingSave>);  ///< one that was never added
+  /// Called when it has ended, with or without success. Frees what it held, and keeps its object
+  /// for a later save.
+  void retire(std::unique_ptr<PendingSave>);  ///< for one that was never added
   void retire_first();
   void retire_last();
 
-  /// Collective. Memory for a copy of what this rank will write; why it does not fit on some rank,
-  /// or "".
+  /// Collective. Takes memory for a copy of what this rank will write. Returns "", or why it does
+  /// not fit on some rank.
   std::string reserve(PendingSave&, const RefreshedState&);
-  /// Local. The same where the last save had as much: does not fail.
+  /// Local. The same, if the last save had as many bytes: cannot fail.
   void reserve_again(PendingSave&);
   const io::StagingPool& pool() const { return pool_; }
 
-  /// Does this on the writing thread, or on the queue of the application's, after all that it was
-  /// given before.
+  /// Calls the function on the writing thread, or on the application's queue, after everything that
+  /// was given to it before.
   template <class Function>
   void later(Function&& function) {
     if (!queue_) queue_ = job_.options.async.queue ? job_.options.async.queue : thread_queue();
@@ -171,18 +172,18 @@ class PendingSaves {
     if (queue_) queue_->drain();
   }
 
-  /// The failure of a pending save, for the next call that saves, polls or waits; the same on all
-  /// ranks. The first one counts.
+  /// Keeps the failure of a pending save for the next call that saves, polls or waits; the same on
+  /// all ranks. Only the first failure is kept.
   void remember(std::int64_t step, const Error& error) {
     if (!earlier_failure_) earlier_failure_.emplace(step, error);
   }
   std::optional<Error> take_earlier_failure();
   void throw_earlier_failure();
-  /// The same by a call that was to save this step, and does not; -1: it has no number yet.
+  /// The same, called instead of saving this step; -1: it has no number yet.
   void throw_earlier_failure_instead_of(std::int64_t step);
-  /// Whether the error that is thrown is an earlier save's.
+  /// Whether the error that is being thrown is that of an earlier save.
   bool throws_earlier() const { return throws_earlier_; }
-  /// True the first time: the log is to be told once that asynchronous saves block here.
+  /// True the first time only, since the log is told once that asynchronous saves block here.
   bool take_first_block() { return !std::exchange(told_blocking_, true); }
 
  private:
@@ -190,7 +191,7 @@ class PendingSaves {
 
   const Job& job_;
   std::vector<std::unique_ptr<PendingSave>> pending_saves_, completed_;
-  std::optional<std::pair<std::int64_t, Error>> earlier_failure_;  // of this step
+  std::optional<std::pair<std::int64_t, Error>> earlier_failure_;  // with its step
   io::StagingPool pool_;
   std::shared_ptr<TaskQueue> queue_;
   bool told_blocking_ = false, throws_earlier_ = false;

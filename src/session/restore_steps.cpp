@@ -23,8 +23,8 @@ bool is_damage(const Error& error) {
          (error.code() == Code::not_found && (error.tensor().empty() || !error.path().empty()));
 }
 
-// A restore that falls back must overwrite all that the damaged checkpoint wrote to: half of one
-// state and half of another is no state.
+// A restore that falls back must overwrite everything that the damaged checkpoint wrote to.
+// Otherwise the state would be half of one checkpoint and half of another.
 void require_overwritten(const Job& job, const Touched& failed, const Touched& touched,
                          const RestoreReport& report) {
   run_and_agree(*job.group, [&] {
@@ -45,10 +45,11 @@ void require_overwritten(const Job& job, const Touched& failed, const Touched& t
 
 namespace {
 
-// How a line about a step begins.
+// The beginning of a line about a step.
 std::string line_of(std::int64_t step) { return cat("step ", step, ": "); }
 
-// What a run that goes on from this sequence leaves behind, as far as the catalog knows it.
+// The saves that a run leaves behind if it continues from this sequence, as far as the catalog
+// knows them.
 std::vector<PastSave> saved_after(const Store& store, std::int64_t sequence) {
   std::vector<PastSave> saves;
   for (const auto& entry : store.history().catalog()) {
@@ -102,7 +103,7 @@ RestoreReport Restorer::restore_step(std::int64_t step, State& state, const Rest
   if (job.root()) tell_differences(report, options);
   store.history().went_back_to(
       step, contents.meta ? std::optional(contents.meta->sequence) : std::nullopt);
-  // Who goes on from it takes its numbers as they are.
+  // The run continues from these numbers as they are, so tensors that are not finite are no news.
   for (auto& entry : store.history().catalog()) {
     if (entry.step == step && entry.not_finite) entry.not_finite->turned.clear();
   }
@@ -129,8 +130,8 @@ void Restorer::remember_damage(std::int64_t step, const Error& error) {
   if (job.root()) store.remember_damage(step, error);
 }
 
-// Whether the checkpoint that a reader could not restore has been replaced or removed by its owner
-// in the meantime.
+// Whether the owner has replaced or removed, in the meantime, the checkpoint that this reader could
+// not restore.
 bool Restorer::changed_meanwhile(std::int64_t step) {
   if (!job.options.read_only) return false;
   const auto message = from_root(
@@ -138,7 +139,8 @@ bool Restorer::changed_meanwhile(std::int64_t step) {
   return !message.empty();
 }
 
-// If a restore failed because a rule has let go a tensor of the step, the error that says so.
+// If a restore failed because a rule had removed a tensor of the step, returns an error that says
+// so.
 std::optional<Error> Restorer::thinned(std::int64_t step, const Error& error) {
   const bool wants = error.code() == Code::not_found || error.code() == Code::invalid_argument;
   if (!wants || error.tensor().empty()) return std::nullopt;
@@ -175,7 +177,7 @@ std::optional<Error> Restorer::thinned(std::int64_t step, const Error& error) {
       .of_tensor(error.tensor());
 }
 
-// Reads again what is there. Throws if the directory as a whole is gone.
+// Reads the directory again. Throws if the directory as a whole is gone.
 void Restorer::look_again() {
   from_root(*job.group, [&]() -> std::string {
     store.look_again();
@@ -222,7 +224,7 @@ RestoreChoices Restorer::choose() {
   return choices;
 }
 
-// Which steps earlier runs have restored in vain. Of the owner; rank 0.
+// Finds out which steps earlier runs have restored in vain. Rank 0 of the owner.
 void Restorer::look_at_earlier_runs() {
   const auto tries = job.options.restore.tries;
   auto* runs = tries > 0 && rounds ? rounds->runs() : nullptr;
@@ -243,7 +245,7 @@ void Restorer::look_at_earlier_runs() {
   }
 }
 
-// Adds checkpoints that were restored in vain and that only the nodes have. Rank 0.
+// Rank 0. Adds checkpoints that were restored in vain and that only the nodes have.
 void Restorer::add_those_elsewhere(RestoreChoices& choices) {
   const auto* runs =
       elsewhere && job.options.restore.tries > 0 && rounds ? rounds->runs() : nullptr;
@@ -256,12 +258,12 @@ void Restorer::add_those_elsewhere(RestoreChoices& choices) {
   }
 }
 
-// Durable before the application goes on: a run that dies at once would otherwise leave no trace.
-// Whether the restore counts as in vain depends on how this run ends. Local.
+// Local. Notes the restore durably before the application continues, since a run that dies at once
+// would otherwise leave no trace. How this run ends decides whether the restore was in vain.
 void Restorer::note_restored(std::int64_t step) {
   auto* runs = job.options.restore.tries > 0 && rounds ? rounds->runs() : nullptr;
   const auto& history = store.history();
-  if (!runs || history.head() <= 0) return;  // another program's
+  if (!runs || history.head() <= 0) return;  // another program made it
   runs->restored({history.head(), step, history.last_number(), {}, slurm_start()});
   std::vector<std::int64_t> good;
   for (const auto& entry : history.catalog()) {
@@ -269,7 +271,7 @@ void Restorer::note_restored(std::int64_t step) {
   }
   for (const auto one : good) try {
       store.mark(one, std::nullopt);
-    } catch (const Error& error) {  // the next restart forgets it
+    } catch (const Error& error) {  // the next restart removes the mark
       log(LogLevel::info, cat("the mark of step ", one, " stays: ", error.what()));
     }
 }
@@ -287,13 +289,13 @@ PassedOver passed_over(const RestoreChoices& choices, bool may_fall_back) {
   passed.sequences = choices.elsewhere;
   for (const auto& [sequence, step] : choices.whole) {
     passed.sequences[sequence];
-    // To take an older checkpoint from elsewhere would be a fall back, too.
+    // Taking an older checkpoint from elsewhere would be a fall back, too.
     if (may_fall_back || choices.marked.contains(sequence)) passed.steps.insert(step);
   }
   return passed;
 }
 
-// Reports the checkpoints that were passed over, if they are newer than the one that was taken.
+// Reports the checkpoints that were passed over, if they are newer than the one that was restored.
 void add_skipped(const RestoreChoices& choices, RestoreReport& report, std::int64_t than) {
   std::vector<std::string> lines;
   for (const auto* all : {&choices.marked, &choices.in_vain}) {
@@ -304,7 +306,7 @@ void add_skipped(const RestoreChoices& choices, RestoreReport& report, std::int6
   report.skipped.insert(report.skipped.begin(), lines.begin(), lines.end());
 }
 
-// A checkpoint that was passed over is tried after all, since nothing else is left.
+// Tries a checkpoint that was passed over, since nothing else is left.
 void take_after_all(const Job& job, RestoreChoices& choices, std::size_t i) {
   const auto step = choices.at(i);
   const auto is_its = [&](const auto& line) { return line.starts_with(line_of(step)); };
@@ -349,10 +351,11 @@ std::optional<RestoreReport> Restorer::restore_newest(State& state, const Restor
     throw tried_in_vain(job, choices.in_vain.rbegin()->second);
   }
   if (choices.is_empty() && passed.why.empty()) return std::nullopt;
-  // Asked each time: a reader may choose again.
+  // Evaluated in each round, since a reader may choose again.
   const auto may_try = [&] { return choices.passed.empty() || may_fall_back; };
-  // A reader looks again each time that the owner has replaced or removed what it was reading, for
-  // newer checkpoints. With too few looks it would take a pinned one that is much older.
+  // A reader reads the directory again whenever the owner has replaced or removed what it was
+  // reading, to find newer checkpoints. With too few tries it would end at a pinned checkpoint that
+  // is much older.
   int looks = 64;
   for (std::size_t i = 0; may_try() && i < choices.count(); ++i) {
     const auto step = choices.at(i);
@@ -375,7 +378,8 @@ std::optional<RestoreReport> Restorer::restore_newest(State& state, const Restor
       choices.passed.push_back(cat(line_of(step), error.what()));
       if (!may_fall_back) throw;
       passed.steps.insert(step);
-      // The nodes may have a checkpoint that is older than this one and newer than the next here.
+      // The nodes may have a checkpoint that is older than this one and newer than the next one
+      // here.
       if (auto report = from_elsewhere()) {
         report->skipped.insert(report->skipped.begin(), choices.passed.begin(),
                                choices.passed.end());
@@ -398,7 +402,7 @@ std::optional<RestoreReport> Restorer::restore_newest(State& state, const Restor
   throw nothing_left(job, choices, passed);
 }
 
-// Passes over a step that has lost, by a rule, what the state wants, if a fall back is allowed.
+// Passes over a step from which a rule has removed what the state wants, if fall backs are allowed.
 bool Restorer::pass_over_thinned(std::int64_t step, const Error& error, RestoreChoices& choices) {
   const auto went = thinned(step, error);
   if (!went) return false;
@@ -422,7 +426,8 @@ RestoreReport Restorer::restore(std::int64_t step, State& state, const RestoreOp
       if (const auto went = thinned(step, error)) throw Error(*went);
       if (error.code() == Code::not_found) look_again();
       if (!is_damage(error) || error.code() == Code::not_found) throw;
-      // A step that its owner has just replaced is read again; a removed one is no damage.
+      // A step that its owner has just replaced is read again. A step that was removed is not
+      // damaged.
       if (looks == 0 || !changed_meanwhile(step)) {
         remember_damage(step, error);
         throw;

@@ -1,5 +1,5 @@
 #pragma once
-/// Which checkpoint is restored, and what happens when it is damaged.
+/// Chooses which checkpoint is restored, and decides what happens if it is damaged.
 #include <cstdint>
 #include <optional>
 
@@ -9,20 +9,24 @@
 
 namespace cairn {
 
-/// A damaged checkpoint can be passed over; a state that does not fit it cannot.
+/// Whether a restore may pass over a checkpoint that failed with this error: if it is damaged, not
+/// if the state does not fit it.
 bool is_damage(const Error&);
 
-/// Thrown instead of a fall back, of a checkpoint of which this line tells.
+/// The error if fall backs are not allowed and earlier runs have restored the checkpoint in vain.
+/// `line`: what the log says of the checkpoint.
 Error tried_in_vain(const Job&, const std::string& line);
 
-/// Collective. What a damaged checkpoint has written to, the older one must have overwritten.
+/// Collective. Throws unless the older checkpoint has overwritten all that a damaged one had
+/// written to.
 void require_overwritten(const Job&, const Touched& failed, const Touched& touched,
                          const RestoreReport&);
 
-/// Logs what the state has and the checkpoint has not, and the other way round.
+/// Logs what only the state has, and what only the checkpoint has.
 void tell_differences(const RestoreReport&, const RestoreOptions&);
 
-/// Collective. What is said of the members of CheckpointManager holds for those of the same name.
+/// Members are collective unless marked. Comments on members of CheckpointManager hold for members
+/// of the same name here.
 class Restorer : EngineParts {
  public:
   explicit Restorer(const EngineParts& parts) : EngineParts(parts) {}

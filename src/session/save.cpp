@@ -1,22 +1,23 @@
-// One save, from the call to the committed checkpoint: blocking or behind the application's back,
-// the first or one like the last.
+// One save, from the call to the committed checkpoint: blocking or asynchronous, with a new plan or
+// that of the last save.
 //
 //   advance   pending saves move on; before a blocking save they complete
-//   plan      who writes what, and where: the last plan, where no rank's state has another form
-//   prepare   number, name, temp directory; where ranks have agreed on number and name by a sum,
-//             each writer makes the directory if it is not there
-//   write     this rank's bytes and those that ranks exchange, durable; behind the application's
-//             back, a copy of them first
-//   compare   replicas: with checksums from writing, or, in the background, of the application's
-//             memory before it is let go
+//   plan      who writes what, and where; the last plan if the form of no rank's state has changed
+//   prepare   number, name, temp directory; if ranks have agreed on number and name by a sum, each
+//             writer makes the directory if it does not exist
+//   write     this rank's bytes and those that ranks exchange, durable; an asynchronous save
+//             copies them first
+//   compare   replicas: with checksums from writing; an asynchronous save computes them from the
+//             application's memory before it returns
 //   record    what a recovery needs to complete the save
-//   verdict   of all ranks
+//   agree     all ranks agree on success or one error
 //   merge     the entries of all ranks become those of one index, on rank 0
-//   commit    the checkpoint counts; a blocking save tells the state file before its verdict
-//   tidy      what the save replaced and what retention lets go; in the background, the state file
+//   commit    the checkpoint counts; a blocking save writes the state file before ranks agree
+//   tidy      removes what the save replaced and what retention lets go; an asynchronous save
+//             writes the state file here
 //
-// What ranks do together happens in calls of the application; what a rank does alone happens there
-// too, or in the queue of PendingSaves. From the end of all ranks' records on, a restart completes
+// Messages between ranks are sent in calls of the application. What a rank does alone is done there
+// too, or in the queue of PendingSaves. Once all ranks have left their records, a restart completes
 // the save without any of these calls.
 #include "session/save_stages.hpp"
 
@@ -87,15 +88,15 @@ SaveHandle Saves::run_as_asked(const SaveRequest& request) {
       if (auto handle = try_save(request, attempt, why)) return *handle;
     } catch (const Error& error) {
       if (error.code() != Code::no_space || pending_saves.throws_earlier()) throw;
-      deadline.reset();  // it says how long a save may take, not how long what it needs first
+      deadline.reset();  // it limits the save, not what makes room for it
       if (const auto still = stages_.room.make_room(error, step)) throw Error(*still);
       deadline.emplace(job.options.write.storage_limit_seconds);
     }
-  attempt.done();  // the blocking save counts
+  attempt.done();  // run_blocking() counts it
   return run_blocking(request, why);
 }
 
-// All of it that comes again where room has been made for it.
+// The part of a save that is repeated after room has been made for it.
 std::optional<SaveHandle> Saves::try_save(const SaveRequest& request, Attempt& attempt,
                                           std::string& why) {
   const auto& [step, given, options, background, call] = request;
@@ -145,7 +146,7 @@ void Saves::prepare(PendingSave& pending, const SaveRequest& request) {
   store.history().place(meta, job.naming.numbered);
 }
 
-// Copy and compare; the rest happens behind the application's back.
+// Copies and compares; the rest happens in the background.
 SaveHandle Saves::go_on_behind(std::unique_ptr<PendingSave>&& made, const RefreshedState& state,
                                bool compares, StageTimer& timer, Attempt& attempt) {
   auto& [room, writing, completion, planning] = stages_;
@@ -153,7 +154,7 @@ SaveHandle Saves::go_on_behind(std::unique_ptr<PendingSave>&& made, const Refres
   try {
     writing.copy(pending, state, compares, timer);
   } catch (const Error& error) {
-    if (pending.id) throw;  // nobody has made anything of it
+    if (pending.id) throw;  // nothing has been made of it yet
     completion.give_up(error, &pending.prepared->draft, false);
   }
   plans.end_round();
@@ -206,15 +207,15 @@ SaveHandle Saves::save_now(std::unique_ptr<PendingSave>&& made, const RefreshedS
   return handle;
 }
 
-// Whether a restart is to complete the save if its job dies between the last byte and the commit.
-// The application waits for a blocking save, and goes on when that has ended one way or the other;
-// after the last one before a stop it would not be there to save again.
+// Whether a restart must be able to complete the save if the job dies between the last byte and the
+// commit. During a blocking save the application waits, so it loses nothing if the save is lost
+// with the job. After the last save before a stop it would not be there to save again.
 bool Saves::leaves_records(const SaveRequest& request) const {
   return request.background || !request.call.why_blocking.empty() ||
          job.options.write.part_records || !job.atomic_rename || (rounds && rounds->stop());
 }
 
-// Blocking after all: asynchronous saves cannot serve this.
+// Saves blocking after all, since this save cannot be asynchronous.
 SaveHandle Saves::run_blocking(const SaveRequest& request, const std::string& why) {
   if (job.root() && pending_saves.take_first_block()) {
     log(LogLevel::warning, cat("save_async saves before it returns: ", why));

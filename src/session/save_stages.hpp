@@ -1,6 +1,6 @@
 #pragma once
-/// The stages of a save. Members are collective, and called by the thread that calls the manager,
-/// but for what is marked.
+/// The stages of a save. Members are collective and called by the thread that calls the manager,
+/// unless marked.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -30,29 +30,31 @@ struct SaveRequest {
 struct PlannedSave {
   std::shared_ptr<SavePlan> plan;
   std::shared_ptr<const Descriptions> descriptions = nullptr;
-  bool again = false;  ///< it is the last save's
+  bool again = false;  ///< uses the plan of the last save
   std::optional<DraftId> id = std::nullopt;
   std::optional<RefreshedState> resolved =
       std::nullopt;  ///< nothing: the state is saved as it was given
 };
 
-/// In the directory: not memory, nor what a saver of the application has filled elsewhere.
+/// Whether the directory lacked room. False if memory was lacking, or if a saver of the application
+/// has filled another place.
 bool lacks_room(const Job&, const Error&);
 
-/// Of a task, nothing: it has not failed. Passes on what may not be told as an Error.
+/// The error of a task; nothing if it has not failed. Throws again an exception that must not
+/// become an Error.
 std::optional<Error> error_of(const std::exception_ptr& failure);
 
-/// The same error with one more thing that can be done.
+/// The same error with one more way out.
 Error with_way_out(const Error&, const std::string& more);
 
-/// Room for a save that has failed for lack of it (make_room.cpp).
+/// Makes room for a save that has failed for lack of it (make_room.cpp).
 class RoomMaker : EngineParts {
  public:
   explicit RoomMaker(const EngineParts& parts) : EngineParts(parts) {}
 
-  /// Nothing: some has been made. Else the error, with what can be done.
+  /// Returns nothing if room has been made; otherwise the error, with a way out.
   std::optional<Error> make_room(const Error&, std::int64_t step);
-  /// The same for one that is not tried again: what is to be told.
+  /// The same for a save that is not tried again: returns the error for the application.
   Error make_room_for_next(const Error&, std::int64_t step);
 
  private:
@@ -60,25 +62,24 @@ class RoomMaker : EngineParts {
   std::size_t remove_surplus(std::int64_t step);
 };
 
-/// Write, compare, record (write_save.cpp); and the tasks by which they happen behind the
-/// application's back.
+/// Write, compare and record (write_save.cpp), and the tasks that do this in the background.
 class Writing : EngineParts {
  public:
   explicit Writing(const EngineParts& parts) : EngineParts(parts) {}
 
-  // Collective, the caller's thread. Write, compare and record of a blocking save; and the copy of
-  // one behind the application's back, with its comparison.
+  // Collective, the caller's thread. write(): write, compare and record of a blocking save. copy():
+  // copies the state for an asynchronous save, and compares its replicas.
   void write(PendingSave&, const RefreshedState&, bool compares);
   void copy(PendingSave&, const RefreshedState&, bool compares, StageTimer&);
 
-  /// Local. Hands the pending save's next task to the queue, unless it has failed already: either
-  /// way it becomes idle, and ranks find out together.
+  /// Local. Gives the pending save's next task to the queue, unless the save has failed already. In
+  /// both cases it becomes idle later, and ranks learn of a failure when they agree.
   void work_in_background(PendingSave&);
 
   // Local, any thread.
-  /// A save on whose numbers ranks have agreed gets its name.
+  /// Gives a draft and a name to a save on whose number ranks have agreed.
   void take_name(PendingSave&) const;
-  /// What the application says of the checkpoint.
+  /// Adds to the metadata what the application says of the checkpoint.
   void tell_meta(PendingSave&) const;
   void record(PendingSave&) const;
   void publish(PendingSave&);  ///< rank 0
@@ -89,27 +90,27 @@ class Writing : EngineParts {
   void write_copy(PendingSave&) const;
 };
 
-/// Verdict, merge, commit, tidy (end_save.cpp); or the end of a save without these.
+/// Agree, merge, commit and tidy (end_save.cpp), or the end of a save that fails.
 class Completion : EngineParts {
  public:
   Completion(const EngineParts& parts, Writing& writing, RoomMaker& room)
       : EngineParts(parts), writing_(writing), room_(room) {}
 
-  /// Moves pending saves on as far as all ranks' tasks are done; or waits for these.
+  /// Moves pending saves on as far as the tasks of all ranks are done. `wait`: waits for the tasks.
   void advance(bool wait);
 
   void merge(PendingSave&);
   void name_data(PendingSave&, const Job& as_written);
   void make_ready(PendingSave&) const;  ///< local, rank 0
-  /// All of these, of a save behind the application's back.
+  /// Agree, merge, name_data and make_ready, for a save in the background.
   void complete_bytes(PendingSave&, const Job& as_written);
   void finish(PendingSave&);
-  void enter(PendingSave&);  ///< local: it counts
+  void enter(PendingSave&);  ///< local: counts the save
 
   Store::Withdrawn withdraw(const Draft*, bool committed, bool failed = true);
   [[noreturn]] void give_up(const Error&, const Draft*, bool committed);
 
-  // Local. For the application:
+  // Local. They report to the application:
   void change(PendingSave&, SaveStage) const;
   void tell(const SaveHandle&) const;
   void tell_unfinished(PendingSave&, LogLevel, const char* what) const noexcept;
@@ -123,20 +124,21 @@ class Completion : EngineParts {
   RoomMaker& room_;
 };
 
-/// Advance, plan, prepare (begin_save.cpp).
+/// Advance, plan and prepare (begin_save.cpp).
 class Planning : EngineParts {
  public:
   Planning(const EngineParts& parts, Completion& completion)
       : EngineParts(parts), completion_(completion) {}
 
-  /// Deals with a save whose bytes are still on their way; whether a new one may begin.
+  /// Deals with a save whose bytes are still being written, as the options say. Returns whether a
+  /// new save may begin.
   bool make_way();
   PlannedSave plan(const SaveRequest&, const RefreshedState&);
-  /// `origin`: of a save that was elsewhere, whose number and place in the history it keeps.
+  /// `origin`: for a save that was elsewhere, whose number and place in the history are kept.
   Prepared prepare(const PendingSave&, bool records, bool may_overwrite,
                    const CheckpointMeta* origin = nullptr);
-  /// Rank 0, local: the sequence of the checkpoint that a save which begins now goes on from, and
-  /// of its ancestors in the directory the last.
+  /// Rank 0, local. parent(): the sequence of the checkpoint that a save which begins now descends
+  /// from. parent_at_home(): that of its last ancestor in the directory.
   std::int64_t parent() const;
   std::int64_t parent_at_home() const;
 
@@ -150,7 +152,7 @@ class Planning : EngineParts {
   Completion& completion_;
 };
 
-/// For saves of the application, and for who brings one from elsewhere.
+/// For saves of the application, and for code that copies a save here from elsewhere.
 struct SaveStages {
   explicit SaveStages(const EngineParts& parts)
       : room(parts),
@@ -164,7 +166,7 @@ struct SaveStages {
   Planning planning;
 };
 
-/// A save as a whole (save.cpp).
+/// A whole save (save.cpp).
 class Saves : EngineParts {
  public:
   Saves(const EngineParts& parts, Opening& opening, SaveStages& stages)
@@ -173,11 +175,11 @@ class Saves : EngineParts {
   SaveHandle run(const SaveRequest&);
 
  private:
-  /// Nothing: it is to block, and why.
+  /// Returns nothing if the save must block; `why` gets the reason.
   std::optional<SaveHandle> try_save(const SaveRequest&, Attempt&, std::string& why);
   void prepare(PendingSave&, const SaveRequest&);
-  // These take the pending save when nothing can fail any more: until then their caller's stage
-  // timer are its.
+  // They take the pending save only when nothing can fail any more, since until then the caller's
+  // stage timer refers to its figures.
   SaveHandle go_on_behind(std::unique_ptr<PendingSave>&&, const RefreshedState&, bool compares,
                           StageTimer&, Attempt&);
   SaveHandle save_now(std::unique_ptr<PendingSave>&&, const RefreshedState&, bool compares,

@@ -15,7 +15,7 @@ namespace cairn {
 
 namespace {
 
-// The tensor as the slice of a larger one that the spec says.
+// The tensor as a slice of a larger one, as its spec says.
 LocalTensor placed(LocalTensor tensor, const std::string& name, const std::string& text) {
   if (tensor.refused) throw named(*tensor.refused, name);
   tensor = looked_at(std::move(tensor));
@@ -122,7 +122,7 @@ std::string sharded_save(const std::shared_ptr<Group>& given, const Mesh& mesh,
                                  ? with_object_graph(*group, state, std::nullopt, nullptr)
                                  : state);
     }
-    group->barrier();  // rank 0 tidies up and gives the directory up
+    group->barrier();  // until rank 0 has tidied up and given up the directory
     return saved;
   });
 }

@@ -119,7 +119,7 @@ Engine& SharedEngines::use(std::shared_ptr<EngineSlot>& held, std::uint64_t user
   if (missing == 0 && differing > 0) complete(*slot.engine);
   if (missing > 0 || differing > 0) {
     slot.engine.reset();
-    group_->barrier();  // rank 0 has given the directory up
+    group_->barrier();  // until rank 0 has given up the directory
     auto mine = options;
     mine.overwrite |= !is_numbered;
     auto job = make_job(group_, prefix.parent_path(),

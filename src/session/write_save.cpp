@@ -1,5 +1,5 @@
-// The stages of a save that make its bytes durable (save.cpp): write, compare, record; and what
-// tasks do in the background.
+// The stages of a save that make its bytes durable (save.cpp): write, compare, record; and the
+// tasks that do so in the background.
 #include "session/save_stages.hpp"
 
 #include <iterator>
@@ -14,9 +14,9 @@ namespace cairn {
 
 namespace {
 
-// Whole files that this rank alone has written.
+// Notes the files that this rank alone has written.
 void note_files(PendingSave& pending, const std::vector<StoredTensor>& entries) {
-  int last = -1;  // they come file by file
+  int last = -1;  // entries are sorted by file
   for (const auto& entry : entries) {
     const int file = entry.slices.front().file;
     if (file != std::exchange(last, file)) pending.result.data_files.insert(file);
@@ -28,19 +28,19 @@ void append(std::vector<StoredTensor>& to, std::vector<StoredTensor>& from) {
   std::move(from.begin(), from.end(), std::back_inserter(to));
 }
 
-// Whoever has the handle knows of a failure before ranks have met.
+// The handle gets the error at once, before ranks have agreed.
 void end_task(const PendingSave& pending) noexcept {
   try {
     if (const auto error = error_of(pending.failure)) pending.handle->fail(*error);
-  } catch (...) {  // for those who complete it
+  } catch (...) {  // the call that completes the save reports it
   }
   become_idle(pending);
 }
 
 }  // namespace
 
-// Write, compare and record of a blocking save: bytes go from the application's memory, over
-// other ranks where these write them. Checksums of replicas come from writing.
+// Write, compare and record of a blocking save. Bytes are written from the application's memory, or
+// sent to the ranks that write them. Checksums of replicas come from writing.
 void Writing::write(PendingSave& pending, const RefreshedState& state, bool compares) {
   Group& group = *job.group;
   const auto& writer = writer_of(job);
@@ -71,7 +71,7 @@ void Writing::write(PendingSave& pending, const RefreshedState& state, bool comp
       gather_and_record();
       return std::vector<std::uint32_t>();
     }
-    // What was written for others says nothing of this rank's own replicas.
+    // Entries written for other ranks do not have checksums of this rank's own replicas.
     static const std::vector<StoredTensor> none;
     return replica_checksums(state, plan.replicas, plan.local.strings, for_others ? none : entries);
   });
@@ -80,8 +80,9 @@ void Writing::write(PendingSave& pending, const RefreshedState& state, bool comp
   run_and_agree(group, gather_and_record);
 }
 
-// The files of this rank's frozen tensors, and their entries. No thread of ours has them to write:
-// most saves share them, and a copy of them would be the largest part of what is copied.
+// Writes or shares the files of this rank's frozen tensors, and adds their entries. Always in the
+// application's call: most saves share these files, and a copy of the tensors would be the largest
+// part of what is copied.
 void Writing::write_frozen(PendingSave& pending, const RefreshedState& state) {
   const auto& plan = *pending.plan;
   auto& result = pending.result;
@@ -93,9 +94,9 @@ void Writing::write_frozen(PendingSave& pending, const RefreshedState& state) {
   }
 }
 
-// The copy of an asynchronous save, and its comparison. Where nothing has been made of the save
-// yet, ranks exchange no message but dense tensors and what io ranks write for others: what goes
-// wrong waits for the verdict.
+// Copies the state for an asynchronous save, and compares replicas. If nothing has been made of the
+// save yet, ranks exchange no messages except for dense tensors and between io ranks and the ranks
+// that they serve. Errors are then kept until ranks agree.
 void Writing::copy(PendingSave& pending, const RefreshedState& state, bool compares,
                    StageTimer& timer) {
   auto& plan = *pending.plan;
@@ -113,7 +114,7 @@ void Writing::copy(PendingSave& pending, const RefreshedState& state, bool compa
     try {
       copy_shards();
     } catch (...) {
-      error_pending();  // what may not be told as an Error goes on
+      error_pending();  // throws what must not become an Error
       pending.failure = std::current_exception();
     }
     return;
@@ -133,8 +134,8 @@ void Writing::copy(PendingSave& pending, const RefreshedState& state, bool compa
   plans.compare(state, plan.replicas, checksums, draft.prefix().string());
 }
 
-// Hands the pending save's next task to the queue, unless it has failed already: either way it
-// becomes idle, and ranks find out together.
+// Gives the pending save's next task to the queue, unless the save has failed already. In both
+// cases it becomes idle later, and ranks learn of a failure when they agree.
 void Writing::work_in_background(PendingSave& pending) {
   pending.handle->idle = false;
   if (pending.failure) {
@@ -142,7 +143,7 @@ void Writing::work_in_background(PendingSave& pending) {
     return end_task(pending);
   }
   try {
-    // No more than a std::function holds without an allocation.
+    // The captures must fit into a std::function without an allocation.
     pending_saves.later([this, &pending] {
       const io::Deadline deadline(job.options.write.storage_limit_seconds);
       try {
@@ -152,7 +153,7 @@ void Writing::work_in_background(PendingSave& pending) {
       }
       end_task(pending);
     });
-  } catch (...) {  // not taken: other ranks wait for this one's verdict
+  } catch (...) {  // kept until ranks agree, since the others wait for this one
     pending.failure = std::current_exception();
     pending.copy.held = {};
     end_task(pending);
@@ -182,7 +183,7 @@ void Writing::write_copy(PendingSave& pending) const {
     if (job.root() || layout.writer >= 0) pending.prepared->draft.make_place();
   }
   const auto& draft = pending.prepared->draft;
-  // Several ranks may write a file of dense tensors, which is made anew.
+  // Several ranks may write a file of dense tensors, so an old one must not be left there.
   if (job.root() && layout.dense_file >= 0) {
     store.remove_untaken(draft, layout.dense_file, layout.data_files);
   }
@@ -201,14 +202,14 @@ void Writing::write_copy(PendingSave& pending) const {
   pending.handle->stage = SaveStage::written;
 }
 
-// Any thread.
+// Any thread. Leaves the part record.
 void Writing::record(PendingSave& pending) const {
   const auto& [draft, meta] = *pending.prepared;
   if (draft.leaves_records())
     leave_record(job, draft, meta, pending.layout, pending.result.entries);
 }
 
-// Any thread: a save on whose numbers ranks have agreed gets its name.
+// Any thread. Gives a draft and a name to a save on whose number ranks have agreed.
 void Writing::take_name(PendingSave& pending) const {
   auto id = pending.id.value();
   id.slot = pending.slot;
@@ -220,8 +221,8 @@ void Writing::take_name(PendingSave& pending) const {
   tell_meta(pending);
 }
 
-// What the application says of the checkpoint. Descriptions may be long: who seals it has them, and
-// one of the records.
+// Adds what the application says of the checkpoint. Descriptions may be long, so only rank 0, which
+// seals it, and the record of one writer have them.
 void Writing::tell_meta(PendingSave& pending) const {
   auto& meta = pending.prepared->meta;
   meta.metric = pending.asked.metric;

@@ -1,4 +1,4 @@
-// Options: what they may be, and that all ranks have the same.
+// Which values options may have; and that they are the same on all ranks.
 #include <set>
 #include <string_view>
 #include <type_traits>
@@ -98,7 +98,7 @@ std::string text_of(const T& value) {
   }
 }
 
-// A visitor of options: what ranks must agree on, under the names that programs give it.
+// A visitor of options. Collects those that ranks must agree on, under the names that programs use.
 struct AgreedSettings {
   std::vector<Setting>& found;
   std::string group_name = {};
@@ -118,7 +118,7 @@ struct AgreedSettings {
 };
 
 std::vector<Setting> settings_of(ManagerOptions options, const std::string& name) {
-  options.name = name;  // which the other faces give otherwise
+  options.name = name;  // other interfaces than the manager's give the name differently
   std::vector<Setting> found;
   ManagerOptions::visit(std::as_const(options), AgreedSettings{found});
   return found;
@@ -135,7 +135,8 @@ void require_interval(const SaveInterval& interval) {
               "Steps and seconds are from 0 on, the mean time is more than 0.");
 }
 
-// Parameters that are not stated differ from stated ones, but not from each other.
+// A policy that does not state its parameters differs from one that does, but not from another one
+// that does not.
 std::string policy_parameters(const ManagerOptions& options) {
   const auto stated = policy_of(options).parameters();
   return stated ? cat("'", *stated, "'") : "none that it states";

@@ -13,15 +13,15 @@ namespace cairn {
 
 class RowPlans;
 
-/// Where ranks are, and what they touch. By rank, but of what is this rank's own.
+/// Where ranks run, and which files they touch. Vectors are by rank.
 struct RankPlaces {
   std::vector<int> node_of = {};
-  int rank_in_node = 0;             ///< this one: devices of a node are numbered by it
-  std::vector<int> served_by = {};  ///< its io rank; empty: every rank is one
-  std::vector<int> file_of = {};    ///< its shared data file; empty: ranks share none
+  int rank_in_node = 0;             ///< this rank's; a node's devices are numbered by it
+  std::vector<int> served_by = {};  ///< the io rank of each; empty: every rank is one
+  std::vector<int> file_of = {};    ///< the shared data file of each; empty: ranks share none
 };
 
-/// By which policy a save is cut.
+/// The policy by which a save is divided into shards.
 struct Sharding {
   std::shared_ptr<const ShardingCallback> policy = nullptr;  ///< none: ShardByTaskPolicy
   std::string description = "";
@@ -31,12 +31,12 @@ struct Job : Location {
   std::shared_ptr<Group> group;
   ManagerOptions options;
   RankPlaces places = {};
-  bool may_recycle = false;  ///< data files that are there: format, writer, options allow it
+  bool may_recycle = false;  ///< format, writer and options allow to overwrite data files
 
-  bool keeps_state_file = true;  ///< what is newest in the directory is for this job to say
-  const char* options_name = "ManagerOptions";    ///< what the caller calls them, for errors
-  Sharding sharding = {};                         ///< of saves that have no policy of their own
-  std::shared_ptr<RowPlans> row_plans = nullptr;  ///< of indexed tensors, for later calls
+  bool keeps_state_file = true;                   ///< whether this job writes the state file
+  const char* options_name = "ManagerOptions";    ///< what the caller calls the options, for errors
+  Sharding sharding = {};                         ///< for saves that have no policy of their own
+  std::shared_ptr<RowPlans> row_plans = nullptr;  ///< for later calls with indexed tensors
 
   int rank() const { return group->rank(); }
   bool root() const { return group->rank() == 0; }
@@ -45,28 +45,28 @@ struct Job : Location {
   }
   bool is_io_rank() const { return io_rank_of(rank()) == rank(); }
   std::vector<int> io_ranks() const;  ///< ascending
-  /// Who shares the reading of a recovery.
+  /// The ranks that share the reading in a recovery.
   Readers readers() const { return {*group, io_ranks()}; }
 };
 
-/// By which rules the directory is kept.
+/// The rules by which checkpoints in the directory are kept or removed.
 Policy policy_of(const Job&);
 
-/// Local. Throws invalid_argument without a group, for an empty directory, unsupported for an
-/// address that is none.
+/// Local. Throws invalid_argument without a group or for an empty directory; unsupported for an
+/// address that is not supported.
 Job make_job(std::shared_ptr<Group>, const io::Path& directory, commit::Naming, ManagerOptions);
 
-/// Collective. Who is on which node.
+/// Collective. Finds out which rank is on which node.
 void agree_on_nodes(Job&);
-/// Collective, after the nodes. Agrees on who the io ranks are, by the options.
+/// Collective, after agree_on_nodes. Agrees on which ranks are io ranks, by the options.
 void agree_on_io_ranks(Job&);
 
-/// Collective. Nodes and io ranks, and that the options can be served and are the same on all
-/// ranks; says what differs, and on which rank. What format and writer ask for comes after it
+/// Collective. Agrees on nodes and io ranks. Checks that the options can be served and are the same
+/// on all ranks; the error says what differs, and on which rank. Checks of format and writer follow
 /// (session/save/agree_on_save.hpp).
 void agree_on_options(Job&);
-/// Collective. Throws invalid_argument for savers without a name or function, or of one name, and
-/// disagreement.
+/// Collective. Throws invalid_argument for a saver without name or function, or if two have the
+/// same name; disagreement if ranks have different savers.
 void require_savers(Group&, const std::vector<RegisteredSaver>&);
 
 }  // namespace cairn

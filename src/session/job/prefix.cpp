@@ -12,7 +12,7 @@ io::Path checked_directory(const io::Path& directory) {
     throw Error(Code::invalid_argument, "the directory of checkpoints is empty", "",
                 "Write . for the current one.");
   }
-  // Programs may change their current directory later.
+  // Made absolute now, since programs may change their current directory later.
   const auto whole = std::filesystem::absolute(io::local_path(directory)).lexically_normal();
   return whole.has_filename() || !whole.has_relative_path() ? whole : whole.parent_path();
 }

@@ -1,5 +1,5 @@
 #pragma once
-/// Prefixes as callers name them.
+/// Prefixes as callers give them.
 #include <string>
 
 #include "cairn/group.hpp"
@@ -7,12 +7,13 @@
 
 namespace cairn {
 
-/// The directory, absolute, since programs may change their current one later; without a separator
-/// at its end. Throws invalid_argument for an empty path, unsupported for an address that is none.
+/// Returns the directory as an absolute path without a separator at its end, since programs may
+/// change their current directory later. Throws invalid_argument for an empty path, unsupported for
+/// an address that is not supported.
 io::Path checked_directory(const io::Path&);
 
-/// Collective. The prefix, absolute, the same on all ranks and with a last part. Throws
-/// invalid_argument, unsupported or disagreement.
+/// Collective. Returns the prefix as an absolute path; it must be the same on all ranks and have a
+/// file name. Throws invalid_argument, unsupported or disagreement.
 io::Path checked_prefix(Group&, const io::Path& prefix);
 
 }  // namespace cairn
