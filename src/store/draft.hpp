@@ -1,5 +1,5 @@
 #pragma once
-/// One save on one rank: its data objects, its part record, and the name by which ranks share it.
+/// One save on one rank: its data files, its part record, and the DraftId that all ranks share.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -16,26 +16,28 @@
 
 namespace cairn {
 
-/// What a save is to be, as rank 0 asks for it.
+/// What rank 0 asks of a save that begins.
 struct Intent {
   std::int64_t step = 0;
   int data_files = 0;
   std::int64_t bytes = 0;  ///< at most, of all ranks
   bool records = true;     ///< its writers leave part records
   bool alone = true;       ///< no other save is on its way
-  /// Of a save that has got its number before (Directory::number_elsewhere); -1: it gets one.
+  /// The number of a save that was numbered before (Store::number_elsewhere); -1: it gets a new
+  /// one.
   std::int64_t sequence = -1;
   bool may_overwrite = false;  ///< a whole checkpoint of this step may be replaced
   int slot = 0;                ///< DraftId::slot
-  /// It may share frozen files: those of the checkpoint of this sequence, or else of the newest.
+  /// The save may share frozen files of the checkpoint of this sequence, or of the newest one if
+  /// there is no such checkpoint. None: it shares none.
   std::optional<std::int64_t> shares = std::nullopt;
 };
 
-/// What every rank needs to take part in a save; the same on all of them. It holds numbers of eight
-/// bytes only: so rank 0's can be a part of a sum to which other ranks add zeros, and a repeated
-/// asynchronous save begins without a message. It names the staging directory too: a rank that
-/// remembered one from an earlier save could write into one that was left. What one call allows (a
-/// policy, to overwrite) is in the plan and the Intent.
+/// What every rank needs to take part in a save; the same on all of them. It holds only numbers of
+/// eight bytes, so that rank 0's can be part of a sum to which other ranks add zeros: that is how a
+/// repeated asynchronous save begins without a message. It names the staging directory, too: a rank
+/// that remembered one from an earlier save could write into one that was abandoned. What only one
+/// call allows (a policy, to overwrite) is in the plan and the Intent.
 struct DraftId {
   std::int64_t step = -1;
   std::int64_t sequence = 0;  ///< of its commit
@@ -45,10 +47,11 @@ struct DraftId {
   std::int64_t data_files = 0;  ///< that its writers make
   std::int64_t num_files = 0;   ///< of the checkpoint
   std::int64_t records = 1;     ///< whether its writers leave part records ...
-  /// ... and over which earlier ones, in a staging directory: the slot that no pending save has. It
-  /// is not made of the sequence, of which a save that gave way leaves a gap.
+  /// ... and, in a staging directory, in which slot, over the slot's earlier records. It is the
+  /// slot that no pending save has. It does not follow from the sequence, since a save that gave
+  /// way leaves a gap there.
   std::int64_t slot = 0;
-  /// What the store alone reads of it.
+  /// Only the store reads these.
   struct Files {
     std::int64_t recycled_bytes = -1;             ///< of files that it writes over; -1: all are new
     std::int64_t left_step = -1, left_files = 0;  ///< whose files these are; -1: they wait
@@ -60,58 +63,63 @@ struct DraftId {
 };
 static_assert(std::is_trivially_copyable_v<DraftId> && sizeof(DraftId) % sizeof(std::int64_t) == 0);
 
-/// What a rank notes of the bytes that it writes.
+/// What a rank notes about the bytes that it writes.
 struct WriteNotes {
   std::int64_t recycled_files = 0;  ///< overwritten instead of new
   bool looks = false;               ///< for numbers that are not finite, ...
   NotFiniteKeys not_finite = {};    ///< ... which these tensors have
 };
 
-/// What a store does for one save on one rank. What says nothing else is local, and for any thread.
+/// What a store does for one save on one rank. Unless marked otherwise, functions are local, and
+/// any thread may call them.
 class DraftFiles {
  public:
   virtual ~DraftFiles() = default;
   virtual std::unique_ptr<DraftFiles> copy() const = 0;
-  /// From here on bytes are written at this pace, which outlives it.
+  /// From now on writes are limited to this pace. `Pace` outlives this.
   virtual void go_at(io::Pace&) = 0;
 
-  /// What holds its files is there, whoever makes it. For a save that nobody has made anything of.
+  /// Makes sure that the place for the files exists; any rank may make it. For a save of which
+  /// nothing was made before.
   virtual void make_place() const = 0;
-  /// A data file, for its one writer. Over that of a checkpoint that is gone, where the store keeps
-  /// some: it may be longer than what is written.
+  /// Opens a data file for its only writer. Where the store keeps files of removed checkpoints it
+  /// may be one of them, and longer than what is written.
   virtual commit::PartFile make(int number, std::int64_t most_bytes) const = 0;
-  /// A data file that several ranks write, each for itself: whoever comes first makes it.
+  /// Opens a data file that several ranks write, each on its own; the first one makes it.
   virtual std::unique_ptr<io::File> make_or_open(int number) const = 0;
-  /// Of a data file while it is written.
+  /// The path of a data file while it is written.
   virtual io::Path path(int number) const = 0;
 
-  /// A data file of another checkpoint (DraftId::Files), which this save may have one more name of.
-  /// Nothing: there is none.
+  /// A data file of another checkpoint (DraftId::Files) to which this save may make a hard link.
+  /// Nothing if there is none.
   virtual std::optional<io::Path> shared_path(int number) const = 0;
-  /// One more name for such a file. False, and nothing there, where it cannot have one.
+  /// Makes a hard link to such a file. Returns false, and makes nothing, if it cannot have another
+  /// name.
   virtual bool share(int number, const io::Path& data) const = 0;
 
-  /// Where a registered saver writes.
+  /// The prefix under which a registered saver writes.
   virtual io::Path saver_prefix(int saver) const = 0;
-  /// What it wrote, as a data file of this save.
+  /// Makes a file that the saver wrote a data file of this save.
   virtual void adopt(const io::Path& data, int number) const = 0;
-  /// Rank 0, as there are so many data files now: the count of files that the checkpoint then has.
-  /// All ranks are told it (set_num_files).
+  /// Rank 0, when the number of data files is known: how many files the checkpoint then has. All
+  /// ranks are told that with set_num_files.
   virtual int count_with(int data_files) const = 0;
   virtual void set_num_files(int count) = 0;
 
-  /// The part record of a writer, and with it all names of what it wrote: durable on return.
+  /// Writes a writer's part record and makes it durable, together with the names of all that the
+  /// writer wrote.
   virtual void record(int writer, int writers, std::string_view bytes) const = 0;
-  /// Whether a writer gives names to what it wrote after the verdict; the same on all ranks.
+  /// Whether each writer renames its data files to their final names after the ranks have agreed;
+  /// the same on all ranks.
   virtual bool names_data() const = 0;
-  /// ... which this does.
+  /// Renames these data files so.
   virtual void name(const std::set<int>& data_files) const = 0;
 };
 
-/// A value. What says nothing else is local, and for any thread.
+/// A value. Unless marked otherwise, functions are local, and any thread may call them.
 class Draft {
  public:
-  /// See Store::join. `prefix`: of the checkpoint that it becomes.
+  /// Called by Store::join. `prefix`: that of the checkpoint which the save will become.
   Draft(std::unique_ptr<DraftFiles> files, const DraftId& id, Format format, io::Path prefix)
       : files_(std::move(files)), id_(id), format_(format), prefix_(std::move(prefix)) {}
   Draft(const Draft& other) : Draft(other.files_->copy(), other.id_, other.format_, other.prefix_) {
@@ -120,7 +128,7 @@ class Draft {
   }
   Draft(Draft&&) noexcept = default;
   Draft& operator=(Draft&&) noexcept = default;
-  /// The same, whose bytes are written at this pace, which outlives it.
+  /// A copy whose writes are limited to this pace, which outlives it.
   Draft through(io::Pace& pace) const {
     Draft paced = *this;
     paced.files_->go_at(pace);
@@ -134,13 +142,13 @@ class Draft {
   const io::Path& prefix() const { return prefix_; }
   int num_files() const { return static_cast<int>(id_.num_files); }
   bool leaves_records() const { return id_.records != 0; }
-  /// Whether this save may be taking files that wait for any save.
+  /// Whether this save may be overwriting files that wait for any save.
   bool takes_waiting() const { return id_.files.recycled_bytes >= 0 && id_.files.left_step < 0; }
-  /// Whether the checkpoint whose frozen files it may share is the one of this commit.
+  /// Whether this commit's checkpoint is the one whose frozen files this save may share.
   bool shares(std::int64_t sequence) const {
     return id_.files.shared_step >= 0 && id_.files.shared_sequence == sequence;
   }
-  /// Rank 0, before others are told the id.
+  /// Rank 0, before it sends the id to others.
   void descends_from(std::int64_t parent, double time) {
     id_.parent = parent;
     id_.time = time;
@@ -170,17 +178,17 @@ class Draft {
   bool names_data() const { return files_->names_data(); }
   void name(const std::set<int>& data_files) const { files_->name(data_files); }
 
-  /// Where it is noted; it outlives the writing.
+  /// Where to note what is written. `notes` outlives the writing.
   void note_into(WriteNotes& notes) { notes_ = &notes; }
-  /// Null: numbers are not looked at.
+  /// Null: tensors are not checked for numbers that are not finite.
   NotFiniteKeys* not_finite() const {
     return notes_ && notes_->looks ? &notes_->not_finite : nullptr;
   }
-  /// Rank 0: writers have named so many files.
+  /// Rank 0: notes how many data files the writers have renamed.
   void was_named(int data_files) { named_ = data_files; }
   int named() const { return named_; }
 
-  /// The store's own.
+  /// For the store that made this draft.
   DraftFiles& files() { return *files_; }
   const DraftFiles& files() const { return *files_; }
 

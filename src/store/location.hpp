@@ -1,6 +1,6 @@
 #pragma once
-/// Where the checkpoints of one name are, who reads them together, and by which rules they are
-/// kept.
+/// The place of the checkpoints of one name, the ranks that read them together, and the rules by
+/// which they are kept.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -29,18 +29,19 @@ struct Location {
   io::Path prefix(std::int64_t step) const;
 };
 
-/// Of one name in a directory.
+/// The place of the checkpoints with this name, in a directory.
 inline Location location_of(const Address& directory, commit::Naming naming, bool renames = true) {
   return {directory.files(), directory.path(), std::move(naming), renames};
 }
 
-/// The ranks that share what a recovery reads. All of the group call what takes it.
+/// The ranks that share the reading in a recovery. Functions with a `Readers` argument are
+/// collective: all ranks of the group call them.
 struct Readers {
   Group& group;
   std::vector<int> ranks;  ///< ascending; the same on all ranks
 
   bool root() const { return group.rank() == 0; }
-  /// Of `ranks`, which one this rank is; none: it reads nothing.
+  /// This rank's index in `ranks`; nothing if it reads nothing.
   std::optional<std::size_t> place() const {
     const auto at = std::find(ranks.begin(), ranks.end(), group.rank());
     if (at == ranks.end()) return std::nullopt;
@@ -59,15 +60,15 @@ struct Policy {
   bool atomic_rename = true;     ///< false: rely on no rename, and make the directory say so
   DirectIo direct_io = DirectIo::automatic;  ///< how data files are written
   double owner_wait_seconds = 10;            ///< how long a dying previous owner is waited for
-  /// Over how many devices a data file is laid (WriteOptions::stripes); 0: as many as so many
-  /// writers are worth; -1: as the directory says.
+  /// Over how many devices a data file is striped (WriteOptions::stripes); 0: chosen by the number
+  /// of writers; -1: as the directory says.
   int stripes = 0;
   int writers = 1;                                 ///< ranks that write data files
   io::Path metrics = {};                           ///< a file for monitors; empty: none
   std::optional<XdmfOptions> xdmf = std::nullopt;  ///< none: no XDMF file is kept up to date
   std::string options_name = "ManagerOptions";     ///< what the caller calls them, for errors
 
-  /// Over how many devices each of so many data files is laid; 0: as the directory says.
+  /// Over how many devices each of `data_files` files is striped; 0: as the directory says.
   int stripes_of(int data_files) const;
 };
 

@@ -15,7 +15,7 @@ Sink::Sink(const Draft& draft, const std::vector<StoredTensor>& entries,
     : draft_(&draft),
       layout_encodes_(encoding_of(draft.format())),
       most_gathered_(static_cast<std::size_t>(gathered_bytes)) {
-  if (layout_encodes_) return;  // nobody knows yet
+  if (layout_encodes_) return;  // encoded sizes are not known yet
   for (const auto& entry : entries) {
     const auto& slice = entry.slices.front();
     auto& size = sizes_[slice.file];
@@ -42,7 +42,8 @@ void Sink::begin(StoredTensor& entry) {
   encoding_ = encodes(entry) ? layout_encodes_ : nullptr;
   slice.codec = encoding_ ? encoding_->codec : Codec::none;
   slice.offset = encoding_ ? entry_begin(end_) : entry_begin(end_, slice.raw_bytes);
-  // Whatever was there; and what is written stays in a row.
+  // The gap is filled with zeros: a recycled file may hold old bytes there, and the writes stay
+  // sequential.
   static constexpr std::array<std::byte, page_bytes> zeros = {};
   const auto gap = std::span(zeros).first(static_cast<std::size_t>(slice.offset - end_));
   put(gap, false);

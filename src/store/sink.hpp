@@ -1,5 +1,5 @@
 #pragma once
-/// Bytes on their way into the data files of a save: checksums and syncs are inside.
+/// Writes bytes into the data files of a save, with checksums and syncs.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -12,28 +12,28 @@
 
 namespace cairn {
 
-/// Writes data files of a save, one after the other; each is synced when it is full.
+/// Writes data files of a save, one after the other. Each is synced when it is complete.
 class Sink {
  public:
-  /// Small slices go to the file so many bytes at a time: a system call for each costs more than
-  /// a copy.
+  /// Small slices are gathered into writes of this size: a system call for each slice would cost
+  /// more than the copy.
   static constexpr std::int64_t gathered_bytes = std::int64_t{256} << 10;
 
-  /// The draft outlives it. With the entries that are to be written, no file takes more space than
-  /// it needs.
+  /// The draft outlives it. If `entries` has all that will be written, no file takes more space
+  /// than it needs.
   explicit Sink(const Draft&, const std::vector<StoredTensor>& entries = {},
                 std::int64_t gathered_bytes = Sink::gathered_bytes);
 
-  /// Opens the entry's file if it is not open, and sets the offset: what the layout encodes begins
+  /// Opens the entry's file if it is not open, and sets the entry's offset: an encoded piece begins
   /// where the last piece ends.
   void begin(StoredTensor& entry);
-  /// Bytes as they are in memory. If they stay as they are until the file is finished, and are not
-  /// encoded, they are written behind the caller's back, and those on page boundaries from where
-  /// they are.
+  /// Appends bytes, as they are in memory. `stay`: they do not change until the file is finished;
+  /// then bytes that are not encoded are written in the background, and those on page boundaries
+  /// without a copy.
   void append(std::span<const std::byte> bytes, bool stay = false);
-  /// Sets what is known of the piece only now: how many bytes are stored of what is encoded, and
-  /// the checksum of those, but of strings, which have one of another kind. Returns that of the
-  /// bytes that were appended.
+  /// Sets what is known of the piece only now: the stored length of encoded bytes, and their
+  /// checksum (except for strings, which have a checksum of another kind). Returns the checksum of
+  /// the appended bytes.
   std::uint32_t end(StoredTensor& entry);
   void finish();
 
@@ -43,18 +43,18 @@ class Sink {
   bool encodes(const StoredTensor&) const;
 
   const Draft* draft_;
-  const Encoding* layout_encodes_;     // null: with none
-  std::map<int, std::int64_t> sizes_;  // of the files, if they are known
+  const Encoding* layout_encodes_;     // null: nothing is encoded
+  std::map<int, std::int64_t> sizes_;  // of the files, if known in advance
   commit::PartFile file_;
   int number_ = -1;
-  std::int64_t end_ = 0;             // of all that was put
-  std::vector<std::byte> gathered_;  // the last of it, not yet written
+  std::int64_t end_ = 0;             // of all bytes that were put
+  std::vector<std::byte> gathered_;  // the last bytes, not written yet
   std::size_t most_gathered_;
-  std::uint32_t crc_ = 0;  // of what was appended to the piece
-  FiniteCheck look_;       // at it
-  // Of a piece that is encoded; null: it is not.
+  std::uint32_t crc_ = 0;  // of the bytes appended to the present piece
+  FiniteCheck look_;       // for numbers in it that are not finite
+  // How the present piece is encoded; null: it is not.
   const Encoding* encoding_ = nullptr;
-  std::vector<std::byte> encoded_;  // a chunk of it
+  std::vector<std::byte> encoded_;  // a chunk of the piece
   std::uint32_t stored_crc_ = 0;
 };
 

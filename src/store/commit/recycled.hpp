@@ -67,7 +67,7 @@ std::vector<io::Path> list_recycled(io::FileSystem&, const io::Path& directory, 
 /// Rank 0, when there will be no other save. Throws nothing.
 void clear_recycled(io::FileSystem&, const io::Path& directory, const Naming&) noexcept;
 
-/// Rank 0: writes a small data file of a save over the waiting one of its number; durable on
+/// Rank 0: writes a data file of a save over the waiting one of its number; durable on
 /// return. False if none waits.
 bool write_over(io::FileSystem&, const Transaction&, int number, const io::Content& bytes);
 

@@ -1,5 +1,6 @@
 #pragma once
-/// One save in progress, as its commit sees it: what it is, and where its files are.
+/// One save in progress, as the commit protocol needs it: its identity, and the places of its
+/// files.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -12,8 +13,8 @@
 
 namespace cairn::commit {
 
-/// Data of a checkpoint whose index is gone, durably so, under its own names: what a save
-/// overwrites.
+/// Data files, under their own names, of a checkpoint whose index is durably gone. The next save
+/// overwrites them.
 struct LeftData {
   std::int64_t step = -1;
   int num_files = 0;
@@ -21,7 +22,7 @@ struct LeftData {
   bool partly = false;  ///< a save that failed may have taken some of it
 };
 
-/// A committed checkpoint that is on disk, whose data files a save may share.
+/// A committed checkpoint on disk whose data files a save may share (with hard links).
 struct ReusableData {
   std::int64_t step = -1;
   int num_files = 0;
@@ -30,20 +31,21 @@ struct ReusableData {
 
 /// How the writers of a save write their data files.
 struct DataFiles {
-  /// Each writer takes the file of its number from here: not from those that wait. By this the
-  /// temp directory was made, and then the ownership asked for.
+  /// Each writer overwrites the file of its number from this data, not from the waiting files. Set
+  /// by a save whose temp directory was made, and its ownership checked, before.
   std::optional<LeftData> takes = std::nullopt;
-  /// Files of frozen tensors may be names of files of this one (share_part).
+  /// Data files of frozen tensors may be hard links to files of this checkpoint (share_part).
   std::optional<ReusableData> shares = std::nullopt;
   bool recycle = false;  ///< data files of checkpoints that are gone are overwritten (recycled.hpp)
   DirectIo direct_io = DirectIo::automatic;
-  /// Devices that new files are laid over (io::FileSystem::spread); 0: as the directory says.
+  /// Over how many devices new files are striped (io::FileSystem::spread); 0: as the directory
+  /// says.
   int stripes = 0;
   bool stripes_yield = false;  ///< to a layout that somebody has chosen
 };
 
-/// The index of a checkpoint that is gone, durably so, in the staging directory: what the index of
-/// the next save overwrites.
+/// The index, in the staging directory, of a checkpoint that is durably gone. The index of the next
+/// save overwrites it.
 struct RetiredIndex {
   io::Path path;
   std::unique_ptr<io::File> file;
@@ -57,25 +59,25 @@ struct Transaction {
   std::string uuid;     ///< of this save
   int num_files = 0;    ///< final data files, N
   bool direct = false;  ///< no rename is relied on: files are written under their final names
-  /// Of the file that makes it a checkpoint. Where all is in that file (is_whole), its rename is
-  /// the commit, and it is never direct.
+  /// The kind of the file that makes it a checkpoint. If that file holds the whole checkpoint
+  /// (is_whole), its rename is the commit, and the save is never direct.
   ParsedName::Kind main = ParsedName::Kind::index;
   bool records = true;  ///< its writers leave part records
   int slot = 0;         ///< ... in a staging directory, over those of the save before in this slot
   DataFiles files = {};
-  /// Rank 0: what was there of this step, in any format, if that was looked at.
+  /// Rank 0: the files of this step, in any format, when the save began, if they were looked up.
   std::optional<std::vector<SeenFile>> replaces = std::nullopt;
   int named = 0;  ///< rank 0: so many data files have been given their final names by their writers
   std::string keeper = {};  ///< token of the later owner that took the save over (keep)
-  /// UUID of the owner's staging directory (staging_directory.hpp), where the save has no temp
-  /// directory of its own.
+  /// The UUID of the owner's staging directory (staging_directory.hpp); empty if the save has a
+  /// temp directory of its own.
   std::string staging = {};
   std::shared_ptr<RetiredIndex> retired = nullptr;  ///< rank 0: its index overwrites this
   std::int64_t sequence = 0;  ///< of its commit; after a higher one nobody completes it
-  /// Rank 0: the directory as it was listed when the save began, and the staging directory. What
-  /// this save renames into them is made durable through these descriptors: to open a directory
-  /// costs a metadata server as much as any other operation. Renames go by paths, since these tell
-  /// that no successor has taken the staging directory. Null: syncs go by paths, too.
+  /// Rank 0: open descriptors of the directory, as it was listed when the save began, and of the
+  /// staging directory. Syncs after this save's renames go through them, since opening a directory
+  /// costs a metadata server as much as any other operation. Renames go by paths, since these fail
+  /// if a successor has renamed the staging directory. Null: syncs go by paths, too.
   std::shared_ptr<io::OpenDirectory> opened = nullptr, opened_staging = nullptr;
 
   void sync_directory(io::FileSystem&) const;

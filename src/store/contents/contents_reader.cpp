@@ -56,11 +56,11 @@ namespace {
 // How much of a checkpoint is looked at.
 struct Look {
   Graph graph = Graph::skip;
-  bool own_files = false;             // only the data files that its own entries are in
-  const FoundSizes* found = nullptr;  // what others have found
+  bool own_files = false;             // only the data files with its own entries
+  const FoundSizes* found = nullptr;  // file sizes that others have found
 };
 
-// What tensors without problem need of each data file.
+// How many bytes of each data file the tensors without a problem need.
 std::map<std::int32_t, std::int64_t> bytes_used(const CheckpointContents& contents,
                                                 bool own_files) {
   std::map<std::int32_t, std::int64_t> used;
@@ -74,7 +74,7 @@ std::map<std::int32_t, std::int64_t> bytes_used(const CheckpointContents& conten
   return used;
 }
 
-// Why the index is not that of the checkpoint, whose metadata do not fit it.
+// Why the index is not this checkpoint's: its metadata do not fit it. Empty: they do.
 std::string foreign_index(io::FileSystem& files, const CheckpointContents& contents,
                           const StoredTensor& meta) {
   if (!format_of(contents.format).has_data_files() || meta.slices.size() != 1) return "";
@@ -84,7 +84,7 @@ std::string foreign_index(io::FileSystem& files, const CheckpointContents& conte
   return cat("the index is another's: ", own->file, " has the metadata and the index of this one");
 }
 
-// The metadata and the graph, where the tensors are known and the data files are there.
+// Reads the metadata and the graph, when the tensors are known and the data files are there.
 void read_values(io::FileSystem& files, Graph graph, IndexFile& loaded) {
   const auto& contents = *loaded.parsed;
   const auto read_scalar = [&](const StoredTensor& stored, std::string& value,
@@ -96,7 +96,7 @@ void read_values(io::FileSystem& files, Graph graph, IndexFile& loaded) {
       }
       value = read_string_slice(files, contents, stored, stored.slices.at(0)).at(0);
     } catch (const Error& error) {
-      if (error.code() != Code::data_loss) throw;  // not readable now: that says nothing of it
+      if (error.code() != Code::data_loss) throw;  // it is only not readable now
       problem = error.what();
     }
   };
@@ -112,7 +112,7 @@ void read_values(io::FileSystem& files, Graph graph, IndexFile& loaded) {
   }
   const auto* measured = contents.find(bundle::statistics_key);
   if (measured && !loaded.meta.empty()) {
-    std::string text, problem;  // which verify tells
+    std::string text, problem;  // the problem is for verify to report
     read_scalar(*measured, text, problem);
     bundle::decode_statistics(text, *loaded.parsed->meta);
     loaded.meta = bundle::encode_meta(*loaded.parsed->meta);
@@ -133,7 +133,7 @@ void name_contents(const io::Path& prefix, IndexFile& loaded) {
               cat("it speaks of ", num_files, " data files"));
 }
 
-// The rest of what is told, once the index is there.
+// Reads the rest, when the index was read.
 IndexFile load_values(io::FileSystem& files, const io::Path& prefix, const Look& look,
                       IndexFile loaded) {
   if (!loaded.parsed) loaded.parsed = bundle::parse_index(loaded.bytes);
@@ -155,7 +155,7 @@ IndexFile load_values(io::FileSystem& files, const io::Path& prefix, const Look&
   return loaded;
 }
 
-// Errors that name no file are the main file's.
+// Adds the main file's path to errors that name no file.
 template <class F>
 auto at_main_file(const CheckpointFormat& format, const io::Path& prefix, F&& function) {
   try {
@@ -181,7 +181,8 @@ std::vector<const CheckpointFormat*> formats_there(io::FileSystem& files, const 
   return there;
 }
 
-// One of several formats; nothing if it is damaged or has gone, which `why` then says.
+// Tries one of several formats. Nothing if the checkpoint is damaged or gone; `why` then says
+// which.
 std::optional<IndexFile> try_load(const CheckpointFormat& format, io::FileSystem& files,
                                   const io::Path& prefix, const Look& look,
                                   std::optional<Error>& why) {
@@ -446,7 +447,7 @@ std::int64_t gap_elements(const StoredGaps& gaps, const Box& wanted) {
 }  // namespace
 
 std::vector<SliceMatch> stored_parts(const StoredTensor& tensor, const std::vector<Box>& wanted) {
-  // A dense tensor is one slice: to look through a few takes less than an index.
+  // A dense tensor is one slice. Looking through a few slices costs less than building an index.
   constexpr std::size_t few_slices = 8;
   std::vector<SliceMatch> found;
   std::vector<std::int64_t> covered(wanted.size());
@@ -465,7 +466,7 @@ std::vector<SliceMatch> stored_parts(const StoredTensor& tensor, const std::vect
       }
     }
   } else {
-    // Of what is wanted: there are many more slices, of which most are not.
+    // The index is of the wanted boxes: there are many more slices, most of which are not wanted.
     const BoxIndex index(wanted);
     for (; number < tensor.slices.size(); ++number) index.query(tensor.slices[number].box, note);
   }

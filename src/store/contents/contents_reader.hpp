@@ -1,5 +1,5 @@
 #pragma once
-/// Opening a checkpoint: its index, the lengths of its data files, its own metadata.
+/// Opens a checkpoint: reads its index, the lengths of its data files and its metadata.
 #include <map>
 #include <optional>
 #include <string>
@@ -20,7 +20,7 @@ struct Encoding;
 inline constexpr std::string_view own_key_prefix = "_cairn/";
 std::string filler_key(int file);
 
-/// What one rank reads and sends to the others, which parse it for themselves.
+/// What one rank reads and sends to the others; each of them parses it.
 struct IndexFile {
   Format format = Format::bundle;
   std::string bytes;
@@ -28,12 +28,12 @@ struct IndexFile {
   std::map<std::int32_t, std::int64_t> data_sizes;  ///< of the data files that are there
   std::string meta;  ///< JSON; empty: not a checkpoint of ours, or meta_problem says why not
   std::string meta_problem;
-  /// Why this is another checkpoint's index: the metadata beside it are this one's, sound, and do
-  /// not fit it. Empty: nothing says so.
+  /// Why this is another checkpoint's index: the metadata beside it are sound and this
+  /// checkpoint's, and do not fit it. Empty: no evidence of that.
   std::string foreign;
   std::string graph;  ///< bytes of the object graph; empty: none, not asked for, or graph_problem
   std::string graph_problem;
-  /// The tensors, on the rank that read the bytes, which had to parse them: not sent.
+  /// The tensors, on the rank that read the bytes, which had to parse them. Not sent.
   std::optional<CheckpointContents> parsed;
 };
 template <>
@@ -43,86 +43,88 @@ inline constexpr auto travels<IndexFile> =
                &IndexFile::meta_problem, &IndexFile::foreign,    &IndexFile::graph,
                &IndexFile::graph_problem};
 
-/// The object graph is larger than all else together: it is read for those who look into it.
+/// Whether to read the object graph. It is larger than everything else together, so only callers
+/// that use it read it.
 enum class Graph { skip, read };
 
 /// Whether there is a PREFIX.index, or a PREFIX.h5 that Cairn wrote.
 bool has_checkpoint(const Address& prefix);
 
-/// Sizes of data files as somebody has found them; -1: missing, or nobody has looked.
+/// Sizes of data files that somebody has already found; -1: missing, or not looked at.
 using FoundSizes = std::vector<std::int64_t>;
 
 /// Throws not_found if there is no checkpoint, data_loss if it is lost or its index is damaged as a
-/// whole. Where the prefix has both formats, because a save is replacing one by the other, it is
-/// the newer one of those that can be read. Looks itself at each data file that is smaller than the
-/// tensors say, or was not found: others may have seen an older state of the directory.
+/// whole. If the prefix has both formats, because a save is replacing one by the other, it reads
+/// the newer of those that can be read. It looks itself at each data file that is smaller than the
+/// tensors need, or was not found, since others may have seen an older state of the directory.
 IndexFile load_index(io::FileSystem&, const io::Path& prefix, Graph = Graph::skip,
                      const FoundSizes* = nullptr);
-/// Of one format, whatever else is there.
+/// The same of one format, whatever else is there.
 IndexFile load_index_as(Format, io::FileSystem&, const io::Path& prefix, Graph = Graph::skip);
-/// The same of an index that is read already.
+/// The same of an index that was read already.
 IndexFile look_into(io::FileSystem&, const io::Path& prefix, std::string index, Graph);
 
-/// In steps, so that several ranks can do a part.
+/// The following functions are parts of load_index(), for several ranks that share the work.
 ///
-/// The index of the only checkpoint under this prefix, not looked into. Nothing where there is
-/// none, or one in each format.
+/// Reads the index of the only checkpoint under this prefix, and nothing else. Nothing if there is
+/// no checkpoint, or one in each format.
 std::optional<IndexFile> read_only_index(io::FileSystem&, const io::Path& prefix);
 /// The size of a data file; nothing if it is missing.
 std::optional<std::int64_t> data_file_size(io::FileSystem&, Format, const io::Path& prefix,
                                            int file, int num_files);
 /// The rest of load_index().
 IndexFile look_into(io::FileSystem&, const io::Path& prefix, IndexFile, Graph, const FoundSizes&);
-/// What else is told of a checkpoint whose tensors are known (`parsed`): its metadata and graph.
-/// Throws data_loss for contents that no save makes, and what reading throws.
+/// Reads the metadata and the graph of a checkpoint whose tensors are known (`parsed`). Throws
+/// data_loss for contents that no save makes, and what reading throws.
 void read_metadata(io::FileSystem&, const io::Path& prefix, IndexFile&, Graph);
-/// Uses what is parsed already.
+/// Parses the tensors, or takes `parsed`.
 CheckpointContents parse_contents(IndexFile&, const io::Path& prefix);
 
-/// Both.
+/// load_index(), then parse_contents().
 CheckpointContents read_contents(io::FileSystem&, const io::Path& prefix, Graph = Graph::skip);
 
-/// The same, of one format.
+/// The same of one format.
 CheckpointContents read_contents_as(Format, io::FileSystem&, const io::Path& prefix);
 
-/// What a checkpoint says of itself, and no tensors. Looks only at the data files that hold it, and
-/// not at all of them, of which there may be very many.
+/// A checkpoint's metadata, without its tensors. Looks only at the data files that hold the
+/// metadata, since there may be very many others.
 CheckpointContents read_summary(io::FileSystem&, const io::Path& prefix,
                                 std::optional<Format> = std::nullopt);
 
 /// PREFIX.h5, or PREFIX.data-?????-of-?????.
 io::Path data_path(const CheckpointContents&, int file);
 
-/// Reads one slice whole and checks it: numbers against the checksum, strings decoded. Numeric
-/// bytes come as in the file, or decoded. Throws unsupported for a codec that is not known.
+/// Reads one slice whole and checks it: numbers against the checksum; strings are decoded. Numbers
+/// are returned as they are in the file, or decoded if they are encoded. Throws unsupported for an
+/// unknown codec.
 std::string read_slice(io::FileSystem&, const CheckpointContents&, const StoredTensor&,
                        const Piece&);
 std::vector<std::string> read_string_slice(io::FileSystem&, const CheckpointContents&,
                                            const StoredTensor&, const Piece&);
 
-/// What decodes a piece; null: it is as it is. Throws unsupported for a codec that is not known,
-/// and data_loss where its bytes never become as many as they say: before memory is taken for
-/// these.
+/// The codec that decodes a piece; null if the piece is not encoded. Throws unsupported for an
+/// unknown codec. Throws data_loss if the stored bytes can never decode to the stated length; that
+/// is checked before memory of that length is allocated.
 const Encoding* decoder_of(const CheckpointContents&, const StoredTensor&, const Piece&);
-/// The raw bytes of a piece that is encoded. Throws as that does.
+/// The decoded bytes of an encoded piece. Throws as decoder_of() does.
 std::string decode_slice(const CheckpointContents&, const StoredTensor&, const Piece&,
                          std::string_view stored);
 
-/// A string tensor whole, put together from its slices.
+/// A whole string tensor, put together from its slices.
 std::vector<std::string> read_strings(io::FileSystem&, const CheckpointContents&,
                                       const StoredTensor&);
 
-/// A stored slice that has elements of a box; both by number.
+/// A stored slice and a wanted box that overlap, each by its index.
 struct SliceMatch {
   std::size_t slice, box;
 };
 
-/// Throws not_found if the stored slices do not cover each of these boxes. Gives those that do,
-/// ascending by slice.
+/// The stored slices that overlap each of these boxes, ascending by slice. Throws not_found if they
+/// do not cover the boxes.
 std::vector<SliceMatch> stored_parts(const StoredTensor&, const std::vector<Box>& wanted);
 void require_stored(const StoredTensor&, const std::vector<Box>& wanted);
 
-/// The error for bytes of a slice that do not have the stored checksum.
+/// The error for a slice whose bytes do not match the stored checksum.
 Error checksum_error(const CheckpointContents&, const StoredTensor&, const Piece&,
                      std::uint32_t found);
 

@@ -24,7 +24,7 @@ void read(const io::File& file, std::int64_t begin, std::int64_t end, Use use) {
 }
 
 bool holds(const io::File& file, const FileExtent& piece, bool big_endian) {
-  if (piece.dtype == DType::variant) return false;  // nobody can tell
+  if (piece.dtype == DType::variant) return false;  // a variant cannot be checked
   if (piece.offset > file.size() || piece.size > file.size() - piece.offset) return false;
   if (piece.dtype == DType::string) {
     std::string bytes(static_cast<std::size_t>(piece.size), '\0');
@@ -37,7 +37,7 @@ bool holds(const io::File& file, const FileExtent& piece, bool big_endian) {
   return crc == piece.crc32c;
 }
 
-// Looks at a file, which is not sound where it is none or too short.
+// Runs a check on a file. The file is not sound if it is missing, too short, or not a regular file.
 template <class Look>
 bool look(io::FileSystem& files, const io::Path& path, Look look) try {
   return look(*files.open_read(path));

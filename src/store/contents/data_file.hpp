@@ -1,5 +1,5 @@
 #pragma once
-/// What an index says of each data file, and whether a file is that: for repairs.
+/// For repairs: what an index says of each data file, and whether a file matches that.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace cairn {
 
-/// A slice in a data file, with all that must be the same for another file to serve in its place.
+/// A slice in a data file. All members must be equal for another file to serve in its place.
 struct FileExtent {
   std::int64_t offset = 0, size = 0;
   std::uint32_t crc32c = 0;
@@ -23,7 +23,7 @@ struct FileExtent {
   std::int64_t end() const { return offset + size; }
   bool operator==(const FileExtent&) const;
 };
-/// By data file, ascending.
+/// Data file number → its slices. Ascending.
 using FileExtents = std::map<std::int32_t, std::vector<FileExtent>>;
 
 FileExtents extents_of(const CheckpointContents&);
@@ -31,14 +31,14 @@ FileExtents extents_of(const CheckpointContents&);
 bool has_metadata(const std::vector<FileExtent>&);
 
 /// Whether the file holds these slices, zeros between them, and nothing behind them but the tail.
-/// Throws what reading throws, but for a file that is missing, too short or none.
+/// False if it is missing, too short or not a file; throws what reading throws otherwise.
 bool is_sound(io::FileSystem&, const io::Path&, const std::vector<FileExtent>&, bool big_endian,
               std::string_view tail = {});
-/// Whether the file begins with these slices, which are sound.
+/// Whether the file begins with these slices, and they are sound.
 bool begins_with(io::FileSystem&, const io::Path&, const std::vector<FileExtent>&);
 
-/// The first bytes of one file into another that is open, which may have others already: what is
-/// the same is not written.
+/// Copies the first `bytes` of one file into another that is open. Bytes that are equal already are
+/// not written.
 void write_over(const io::File& from, std::int64_t bytes, io::File& to);
 
 }  // namespace cairn

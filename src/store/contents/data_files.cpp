@@ -4,7 +4,8 @@
 
 namespace cairn {
 
-// An overwritten step may need some files of a number that nobody else has.
+// Overwriting a step may raise the file count above the number of slices, to one that is not in
+// use.
 bool is_credible(std::int64_t num_files, std::int64_t slices) {
   return num_files <= 4 * slices + 100;
 }

@@ -16,7 +16,7 @@ std::vector<std::string> list_prefixes(const Address& directory) {
     const auto file = commit::split_main_file(entry);
     if (!file) continue;
     const auto path = directory / entry;
-    // A link that leads to nothing is there: what it led to was a checkpoint.
+    // A link whose target is missing counts: the target was a checkpoint.
     if (try_recognise(format_of(file->kind), path).value_or(true) ||
         (!path.exists() && path.files()->is_link(path.path()))) {
       found.insert(file->prefix.string());

@@ -1,5 +1,5 @@
 #pragma once
-/// Which checkpoints lie in a directory. By one process.
+/// Which checkpoints are in a directory. Local: one process calls it.
 #include <set>
 #include <string>
 #include <vector>
@@ -8,11 +8,11 @@
 
 namespace cairn {
 
-/// Names of all checkpoints in a directory: "X" of each "X.index", of whatever origin, and of each
-/// "X.h5" of Cairn's, and of those that were lost; ascending, those that end in -STEP by name, then
-/// step.
+/// Names of all checkpoints in a directory: "X" of each "X.index", whoever made it, of each "X.h5"
+/// that Cairn made, and of each lost checkpoint. Ascending; names that end in -STEP are ordered by
+/// name, then step.
 std::vector<std::string> list_prefixes(const Address& directory);
-/// The NAMEs of those among them that end in -STEP.
+/// The NAME of each of these prefixes that ends in -STEP.
 std::set<std::string> names_of(const std::vector<std::string>& prefixes);
 
 }  // namespace cairn

@@ -12,7 +12,7 @@ namespace cairn {
 GivenBack::GivenBack(const Address& directory)
     : FileSystemWrapper(directory.files()), directory_(directory.path().lexically_normal()) {
   const auto listing = target().list(directory_);
-  std::set<std::string> prefixes;  // of which the main file is set aside
+  std::set<std::string> prefixes;  // those whose main file is set aside
   for (const auto& entry : listing) {
     const auto main = commit::split_main_file(io::Path(entry).stem());
     if (main) prefixes.insert(main->prefix.string());
@@ -20,7 +20,7 @@ GivenBack::GivenBack(const Address& directory)
   for (const auto& prefix : prefixes) {
     for (const auto& entry : listing) {
       const auto before = commit::parse_aside_name(entry, {prefix, false});
-      // Where another file has the name it goes.
+      // If another file has the name, the set-aside file does not come back.
       const bool taken = before && std::binary_search(listing.begin(), listing.end(), *before);
       if (before && !taken) aside_.emplace(*before, entry);
     }

@@ -1,5 +1,5 @@
 #pragma once
-/// A directory as its next owner finds it.
+/// A directory as its next owner will find it.
 #include <map>
 #include <memory>
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace cairn {
 
-/// What the removal of a checkpoint has set aside, and not finished, has its name again
-/// (store/commit/removal.hpp). For reading. Knows what was set aside when it was made: what an
-/// owner that lives removes just then is missing afterwards.
+/// Shows files that an unfinished removal has set aside under their former names
+/// (store/commit/removal.hpp). For reading. It knows what was set aside when it was made; a file
+/// that a living owner removes after that is missing.
 class GivenBack final : public io::FileSystemWrapper {
  public:
   explicit GivenBack(const Address& directory);
 
-  /// Whether what makes this prefix a checkpoint is set aside.
+  /// Whether the main file of this prefix is set aside.
   bool is_set_aside(const io::Path& prefix) const;
 
   std::unique_ptr<io::File> open_read(const io::Path&) override;
@@ -28,7 +28,7 @@ class GivenBack final : public io::FileSystemWrapper {
   io::Path now(const io::Path&);
 
   io::Path directory_;
-  std::map<std::string, std::string> aside_;  // by the name that comes back
+  std::map<std::string, std::string> aside_;  // keyed by the former name
 };
 
 }  // namespace cairn

@@ -9,7 +9,7 @@
 namespace cairn {
 namespace {
 
-// As for the index of a bundle.
+// The same limit as for the index of a bundle.
 constexpr std::int64_t table_limit_bytes = std::int64_t{4} << 30;
 
 std::string read_at(const io::File& file, std::int64_t offset, std::int64_t bytes) {
@@ -34,7 +34,7 @@ bool is_own_hdf5(io::FileSystem& files, const io::Path& path) {
     const auto first = read_at(*file, 0, std::min(file->size(), hdf5::marker_reach));
     return first.find(hdf5::marker) != first.npos;
   } catch (const Error& error) {
-    // Removed or cut off meanwhile.
+    // The file was removed or cut off meanwhile.
     if (error.code() == Code::not_found || error.code() == Code::data_loss) return false;
     throw;
   }

@@ -5,8 +5,8 @@
 
 namespace cairn {
 
-/// Throws data_loss unless these bytes of the file end as an index does. Asked before an index is
-/// read: one that is none costs no memory, however long it is.
+/// Throws data_loss if these bytes of the file do not end as an index does. Called before an index
+/// is read, so that a long file that is no index takes no memory.
 void require_index_end(const io::File&, std::int64_t offset, std::int64_t bytes);
 
 }  // namespace cairn

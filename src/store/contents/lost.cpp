@@ -20,12 +20,12 @@ namespace {
 using EntryKind = commit::ParsedName::Kind;
 
 struct Evidence {
-  std::set<std::string> listed;      // in the state file
-  std::set<std::string> told_names;  // of which it lists any
+  std::set<std::string> listed;      // prefixes in the state file
+  std::set<std::string> told_names;  // names of which it lists a checkpoint
   std::map<std::string, Note> notes;
 
-  // Whether the state file says nothing of this name, because it is lost or another name's. Then a
-  // note alone tells that a checkpoint was live.
+  // Whether the state file lists no checkpoint of this name, because it is missing or is another
+  // name's. Then only a note tells that a checkpoint was live.
   bool untold(const std::string& prefix) const {
     const auto split = commit::split_step(prefix);
     return split && !told_names.count(split->name);
@@ -52,15 +52,15 @@ Evidence read_evidence(io::FileSystem& files, const io::Path& directory) {
   return evidence;
 }
 
-// What of one checkpoint is in the directory.
+// What is left of one checkpoint in the directory.
 struct Remains {
-  std::set<std::int64_t> counts;     // of data files
-  std::string data;                  // one of them
-  std::set<std::string> unfinished;  // UUIDs of saves that are under way, or died
-  // Those of them that have no staged index: if a copy of it is among the data, it was renamed, and
-  // the save is committed.
+  std::set<std::int64_t> counts;     // counts in the names of its data files
+  std::string data;                  // the name of one data file
+  std::set<std::string> unfinished;  // UUIDs of saves that are pending, or died
+  // Those of `unfinished` that have no staged index. If the data holds a copy of such a save's
+  // index, the index was renamed, and the save is committed.
   std::set<std::string> without_index;
-  bool replacing = false;  // its index is set aside by one of them
+  bool replacing = false;  // one of these saves has set the index aside
 };
 
 bool is_known_absent(io::FileSystem& files, const io::Path& path) {
@@ -105,7 +105,7 @@ bool may_be_whole_hdf5(io::FileSystem& files, const io::Path& path) {
 
 std::optional<LostCheckpoint> lost_hdf5(io::FileSystem& files, const io::Path& prefix) {
   const auto status = files.status(commit::hdf5_path(prefix));
-  if (!status) return std::nullopt;  // removed right now
+  if (!status) return std::nullopt;  // removed meanwhile
   LostCheckpoint lost{prefix, Format::hdf5};
   lost.wall_time_seconds = status->modified_seconds;
   lost.why = cat("what Cairn saved in ", commit::hdf5_path(prefix).filename().string(),
@@ -116,14 +116,14 @@ std::optional<LostCheckpoint> lost_hdf5(io::FileSystem& files, const io::Path& p
   return lost;
 }
 
-// Says what is known of a bundle that has lost its index, from the copies of the index.
+// Describes a bundle that has lost its index, by the copies of its index.
 void tell_of_spares(LostCheckpoint& lost, std::vector<Spare>& spares, const std::string& missing,
                     const Remains& found, bool beside_hdf5) {
   if (spares.empty()) {
     lost.why = cat(missing, "; none of them holds a sound copy of it");
   } else if (spares.size() > 1 || found.counts.size() > 1 || beside_hdf5) {
     lost.why = cat(missing, "; what is there is of several saves");
-    // The other files are of a save that did not finish, so those of this one are known.
+    // The other data files belong to an unfinished save, so those of this checkpoint are known.
     const bool known = spares.size() == 1 && !beside_hdf5 && !found.unfinished.empty();
     if (known) lost.num_files = spares.front().num_files;
   } else {
@@ -133,7 +133,7 @@ void tell_of_spares(LostCheckpoint& lost, std::vector<Spare>& spares, const std:
   }
 }
 
-// A bundle without its index, of which the state file or a note says that it was live.
+// A bundle without an index, if the state file or a note says that it was live.
 std::optional<LostCheckpoint> lost_bundle(io::FileSystem& files, const io::Path& directory,
                                           const std::string& prefix, const Remains& found,
                                           bool listed, const Note& note, bool beside_hdf5) {
@@ -160,7 +160,7 @@ std::optional<LostCheckpoint> lost_bundle(io::FileSystem& files, const io::Path&
     return lost;
   }
   const auto split = commit::split_step(prefix);
-  auto others = found.counts;  // without those of saves that did not finish
+  auto others = found.counts;  // without the counts of unfinished saves
   std::erase_if(spares, [&](const auto& spare) {
     if (found.unfinished.count(spare.meta.uuid)) {
       others.erase(spare.num_files);
@@ -208,7 +208,7 @@ std::optional<LostCheckpoint> look_at(io::FileSystem& files, const io::Path& dir
     lost = lost_bundle(files, directory, prefix, found, listed, note, has_hdf5);
   }
   if (lost && was_retired(files, directory, listing, prefix)) return std::nullopt;
-  // It may have been committed after the listing was made, and before the state file was read.
+  // It may have been committed after the listing and before the state file was read.
   if (files.status(directory / index)) return std::nullopt;
   return lost;
 }
@@ -218,8 +218,8 @@ std::optional<LostCheckpoint> look_at(io::FileSystem& files, const io::Path& dir
 std::vector<LostCheckpoint> find_lost(io::FileSystem& files, const io::Path& directory) {
   std::vector<LostCheckpoint> all;
   if (!files.status(directory)) return all;
-  // First what is there, then what should be: whoever takes something away does it in the opposite
-  // order.
+  // First the files are listed, then the state file is read. An owner that removes does it in the
+  // opposite order.
   const auto listing = files.list(directory);
   const auto evidence = read_evidence(files, directory);
   auto prefixes = evidence.listed;
@@ -228,7 +228,7 @@ std::vector<LostCheckpoint> find_lost(io::FileSystem& files, const io::Path& dir
       if (auto lost = look_at(files, directory, prefix, listing, evidence)) {
         all.push_back(*std::move(lost));
       }
-    } catch (const Error& error) {  // removed right now
+    } catch (const Error& error) {  // removed meanwhile
       if (error.code() != Code::not_found) throw;
     }
   return all;
@@ -304,7 +304,7 @@ void retire(io::FileSystem& files, const io::Path& directory, const commit::Nami
   const bool in_order = !kept.all_paths.empty() &&
                         kept.all_paths.back() == kept.model_checkpoint_path &&
                         kept.timestamps.size() == kept.all_paths.size();
-  if (!in_order) kept.timestamps.clear();  // another program's
+  if (!in_order) kept.timestamps.clear();  // another program wrote the file
   try {
     if (!kept.model_checkpoint_path.empty()) {
       return commit::write_state_file(files, directory, name, kept);

@@ -1,16 +1,16 @@
 #pragma once
-/// Checkpoints that were there, and that nobody sees any more: an index that was removed while the
-/// data files are there, an HDF5 file that was emptied.
+/// Finds checkpoints that were live and cannot be seen any more: the index was removed while the
+/// data files are there, or an HDF5 file was emptied.
 ///
 /// Data without an index is debris, unless something says that there was a live checkpoint. For a
-/// numbered checkpoint the state file says so: what retention, a merge or an overwrite takes away
-/// is durably gone from it before its index goes. For a checkpoint without a number, and for an
-/// HDF5 file, notes say so (notes.hpp): for the latter with the state file, or where that says
-/// nothing of its name. A save that was never committed is in neither. In a directory with several
-/// numbered names the state file knows of one.
+/// numbered checkpoint the state file says so: before retention, a merge or an overwrite removes an
+/// index, the state file durably stops naming it. For a checkpoint without a number, and for an
+/// HDF5 file, notes say so (notes.hpp); an HDF5 file must also be in the state file, unless that
+/// lists nothing of its name. A save that was never committed is in neither. In a directory with
+/// several numbered names, the state file knows of only one.
 ///
-/// A process that only reads looks at the files first and at the state file then, in the opposite
-/// order to an owner that removes: so what is being removed never looks lost.
+/// A process that only reads looks at the files first and at the state file then; an owner that
+/// removes goes in the opposite order. So a checkpoint that is being removed never looks lost.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -33,23 +33,24 @@ struct LostCheckpoint {
   std::string why = {};
 };
 
-/// One process, also one that does not own the directory. Ascending by prefix. Reads no more than
-/// lists where nothing is missing.
+/// Local; the process need not own the directory. Ascending by prefix. If nothing is missing, it
+/// reads only directory listings, the state file and notes.
 std::vector<LostCheckpoint> find_lost(io::FileSystem&, const io::Path& directory);
-/// Of one name, by step.
+/// The same of one name, by step.
 std::map<std::int64_t, LostCheckpoint> find_lost_steps(io::FileSystem&, const io::Path& directory,
                                                        const commit::Naming&);
 std::optional<LostCheckpoint> find_lost_at(io::FileSystem&, const io::Path& prefix);
 
-/// data_loss, with the way out.
+/// The error data_loss, with what the user can do.
 Error lost_error(const LostCheckpoint&);
 
-/// Whether the PREFIX.h5 that is there may be replaced or removed with its checkpoint: Cairn wrote
-/// it, or it was Cairn's and nothing is left in it that another program could want.
+/// Whether an existing PREFIX.h5 may be replaced, or removed with its checkpoint: Cairn wrote it,
+/// or it was Cairn's and nothing is left in it that another program could want.
 bool was_own_hdf5(io::FileSystem&, const io::Path& prefix);
 
-/// Before the index of a checkpoint that is to go is removed: nothing tells any more that it was
-/// live. Durable on return. On a disk without room for a new state file, there is none.
+/// Called before the index of a checkpoint that goes is removed: afterwards neither the state file
+/// nor notes say that it was live. Durable on return. If the disk has no room for a new state file,
+/// the state file is removed.
 void retire(io::FileSystem&, const io::Path& directory, const commit::Naming& name,
             const std::vector<io::Path>& prefixes);
 

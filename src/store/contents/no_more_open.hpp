@@ -1,5 +1,6 @@
 #pragma once
-/// Who may read what a tool makes of a checkpoint: nobody who may not read the checkpoint.
+/// Access rights of what a tool makes from a checkpoint: who may not read the checkpoint may not
+/// read that either.
 #include <memory>
 #include <vector>
 
@@ -7,11 +8,11 @@
 
 namespace cairn {
 
-/// What all of these files allow (io::Status::access); those that are not there allow everything.
+/// The access rights that all of these files grant (io::Status::access). A missing file grants all.
 unsigned access_of(const std::vector<Address>&);
 
-/// The same place; files that are made there are no more open than that, but for the records of who
-/// owns a directory, which the next owner has to read.
+/// The same place, but new files get no more access rights than `access`. An exception are the
+/// records of a directory's owner, which the next owner has to read.
 Address no_more_open(const Address&, unsigned access);
 
 }  // namespace cairn

@@ -69,7 +69,7 @@ std::optional<NotOurs> recognise_other(const Address& path) try {
   const auto status = path.status();
   if (!status) return std::nullopt;
   return status->is_directory ? recognise_directory(path) : recognise_file(path);
-} catch (const Error&) {  // what was wrong first is told
+} catch (const Error&) {  // report the first error
   return std::nullopt;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// What else a path is that names no checkpoint.
+/// Recognises what a path is that names no checkpoint.
 #include <optional>
 #include <string>
 
@@ -13,11 +13,11 @@ struct NotOurs {
   std::string way_out;  ///< what makes a checkpoint of it
 };
 
-/// By the first bytes of a file, or by what lies in a directory. Nothing: it is none that is known,
-/// or cannot be read.
+/// Looks at the first bytes of a file, or at what is in a directory. Nothing if it is of no known
+/// kind, or cannot be read.
 std::optional<NotOurs> recognise_other(const Address&);
 
-/// What is wrong with a prefix whose index, or HDF5 file, is a symbolic link to what is not there.
+/// The error for a prefix whose index, or HDF5 file, is a symbolic link to a missing file.
 std::optional<Error> link_to_nothing(const Address& prefix);
 
 }  // namespace cairn

@@ -28,7 +28,7 @@ void make_folder(io::FileSystem& files, const io::Path& directory) {
   }
 }
 
-// Mostly the folder is there, and the note is not.
+// Usually the folder exists and the note does not.
 void write_note(io::FileSystem& files, const io::Path& path, const std::string& text) {
   std::unique_ptr<io::File> file;
   try {
@@ -81,7 +81,7 @@ std::map<std::string, Note> read_notes(io::FileSystem& files, const io::Path& di
 void note_saved(io::FileSystem& files, const io::Path& prefix, bool numbered, Format format,
                 const std::string& uuid) {
   try {
-    // The note of the other format goes with the file that it speaks of.
+    // If the checkpoint has another format now, the old format's note is removed.
     if (!numbered || !format_of(format).has_data_files()) {
       write_note(files, note_path(prefix, format), numbered ? "" : uuid);
     }
@@ -127,11 +127,12 @@ std::vector<PrivateMark> list_marks(io::FileSystem& files, const io::Path& direc
   }
   visit(commit::saved_directory_name, [&](const std::string& path, const std::string& entry) {
     const auto step = commit::parse_name(entry, name).step;
-    // What nobody recognises any more would stand in the way of a save for ever.
+    // A note is not listed while its file is there. If nobody recognised that file any more, the
+    // note would block saves for ever.
     if (step >= 0 && !files.status(directory / entry)) marks.push_back({path, step});
   });
   visit(commit::repair_directory_name, [&](const std::string& path, const std::string& entry) {
-    const auto replaced = commit::parse_aside_name(entry, name);  // what it kept
+    const auto replaced = commit::parse_aside_name(entry, name);  // a file that a repair kept
     const auto step = commit::parse_name(replaced.value_or(entry), name).step;
     if (step >= 0) marks.push_back({path, step, true, "a repair that did not finish"});
   });

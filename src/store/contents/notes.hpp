@@ -1,10 +1,11 @@
 #pragma once
-/// Notes of what was saved, where nothing else would tell it of a checkpoint that was lost: an HDF5
-/// file has nothing beside it, and a checkpoint without a number is in no state file. An empty file
-/// .cairn/saved/NAME-STEP.h5; or .cairn/saved/NAME.index or NAME.h5 with the UUID of the save.
+/// Notes of what was saved, for checkpoints of which nothing else would remain if they were lost:
+/// an HDF5 checkpoint is a single file, and a checkpoint without a number is in no state file. A
+/// note is an empty file .cairn/saved/NAME-STEP.h5, or a file .cairn/saved/NAME.index or NAME.h5
+/// with the UUID of the save.
 ///
-/// A note is made after the commit, so it never speaks of a save that was not committed. It is not
-/// synced: to lose one costs no more than this knowledge.
+/// A note is made after the commit, so it never names a save that was not committed. It is not
+/// synced: if it is lost, only the knowledge that the checkpoint was there is lost.
 #include <map>
 #include <string>
 #include <vector>
@@ -21,18 +22,18 @@ struct Note {
   std::string bundle;  ///< UUID of the same as a bundle without a number; empty: none
 };
 
-/// By the last part of the prefix.
+/// Keyed by the last part of the prefix.
 std::map<std::string, Note> read_notes(io::FileSystem&, const io::Path& directory);
 
 /// Rank 0, after a commit; any thread. Failures are logged.
 void note_saved(io::FileSystem&, const io::Path& prefix, bool numbered, Format,
                 const std::string& uuid);
-/// Before a checkpoint without a number is removed: no note says any more that it was there.
-/// Durable on return.
+/// Called before a checkpoint without a number is removed: afterwards no note says that it was
+/// there. Durable on return.
 void forget_alone(io::FileSystem&, const io::Path& prefix);
-/// After a checkpoint was removed. Not durable.
+/// Called after a checkpoint was removed. Not durable.
 void forget_saved(io::FileSystem&, const io::Path& prefix);
-/// What else the private directory says of the checkpoints of one name: that they are damaged,
+/// Other files in the private directory about the checkpoints of one name: that they are damaged,
 /// pinned or saved, or what a repair has left.
 struct PrivateMark {
   std::string entry;  ///< relative to the directory

@@ -11,12 +11,12 @@
 
 namespace cairn {
 
-/// What it says of itself, and where its bytes are. A value that is cheap to copy.
+/// Its contents, and where its bytes are. A value that is cheap to copy.
 class OpenCheckpoint {
  public:
   OpenCheckpoint(const Address& prefix, CheckpointContents contents)
       : prefix_(prefix), contents_(std::make_shared<CheckpointContents>(std::move(contents))) {}
-  /// What somebody has read; both outlive it.
+  /// From contents that were read before; both arguments outlive it.
   OpenCheckpoint(io::FileSystem& files, const CheckpointContents& contents)
       : prefix_(files, contents.prefix),
         contents_(std::shared_ptr<const CheckpointContents>(), &contents) {}
@@ -25,11 +25,11 @@ class OpenCheckpoint {
   const CheckpointContents& operator*() const { return *contents_; }
   const CheckpointContents* operator->() const { return contents_.get(); }
 
-  /// A data file, or the one file that it is.
+  /// The address of a data file; of an HDF5 checkpoint, of its only file.
   Address data(int file) const { return prefix_.at(data_path(*contents_, file)); }
-  /// All its files.
+  /// The addresses of all its files.
   std::vector<Address> all_files() const;
-  /// What all of them allow (io::Status::access).
+  /// The access rights that all of its files grant (io::Status::access).
   unsigned access() const;
 
   /// As read_slice(), read_string_slice() and read_strings().

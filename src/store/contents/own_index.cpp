@@ -24,7 +24,7 @@ constexpr const char* no_copies =
 
 commit::Naming alone(const Address& prefix) { return {prefix.name(), false}; }
 
-// Whether data files of several saves bear this name.
+// Whether there are data files of several saves under this name.
 bool are_of_several(const Address& prefix) {
   std::set<std::int64_t> counts;
   for (const auto& entry : prefix.directory().list()) {
@@ -47,9 +47,9 @@ bool all_sound(const Address& prefix, const OwnIndex& index) {
   });
 }
 
-// Files of several saves bear this name, as after a crash that brought earlier ones back: the last
-// save, if it is whole, and the copies tell that all others came before it. Else what came later
-// could be taken for debris.
+// There are files of several saves under this name, as after a crash that brought earlier ones
+// back. Returns the last save's index, if that save is whole and the copies show that all others
+// came before it. Otherwise the data of a later save could be taken for debris.
 std::optional<OwnIndex> last_whole(const Address& prefix, const std::vector<Spare>& own,
                                    bool replaces) {
   std::set<std::int64_t> counts;
@@ -68,7 +68,7 @@ std::optional<OwnIndex> last_whole(const Address& prefix, const std::vector<Spar
   return all_sound(prefix, index) ? std::optional(std::move(index)) : std::nullopt;
 }
 
-// One can be read. Nothing is known against it where the metadata fit it; or are gone.
+// For an index that can be read. Nothing is known against it if the metadata fit it, or are gone.
 Found of_index(const Address& prefix, IndexFile there) {
   OwnIndex index{there.bytes, parse_contents(there, prefix.path()), true};
   if (index.contents.own.empty()) return "Cairn did not save it";
@@ -92,7 +92,7 @@ Found of_index(const Address& prefix, IndexFile there) {
   return unknown.size() == 1 && all_sound(prefix, other) ? other : index;
 }
 
-// None can be read: its copy, if nothing here may be of another save.
+// For an index that cannot be read: takes its copy, if no data here may be of another save.
 Found of_lost(const Address& prefix) {
   if (const auto lost = find_lost_at(*prefix.files(), prefix.path())) {
     if (lost->spare.empty()) return lost->why;

@@ -11,7 +11,8 @@ namespace cairn {
 FileReplacer::FileReplacer(io::FileSystem& files, const io::Path& prefix,
                            const commit::Ownership& owner)
     : files_(files), prefix_(prefix), owner_(owner) {
-  if (files_.is_link(folder())) files_.remove(folder());  // none of ours: what is behind it stays
+  // a link is not ours: what is behind it stays
+  if (files_.is_link(folder())) files_.remove(folder());
   end();
 }
 
@@ -71,7 +72,8 @@ void FileReplacer::put_in_place(const io::Path& path) {
   files_.sync_directory(path.parent_path());
 }
 
-// As a direct save does it (store/commit/protocol.cpp): whoever comes meanwhile finds the old one.
+// In the same order as a direct save (store/commit/protocol.cpp), so that a reader in between finds
+// the old index.
 void FileReplacer::replace_index(Replaced& now) {
   const commit::Naming name(prefix_.filename().string(), false);
   now.save.emplace(
@@ -84,7 +86,7 @@ void FileReplacer::replace_index(Replaced& now) {
   commit::publish(*made.files(), *now.save, bytes, {}, [](const auto&) { return true; });
 }
 
-// Over what is there: a byte that is right stays so, whenever this breaks off.
+// Writes over the present bytes: a correct byte stays correct whenever this is interrupted.
 void FileReplacer::replace_bytes(const io::Path& from, const io::Path& path) {
   if (files_.is_link(path)) files_.remove(path);
   if (!io::exists(files_, path)) return io::copy(files_, from, path);
@@ -95,8 +97,8 @@ void FileReplacer::replace_bytes(const io::Path& from, const io::Path& path) {
   target->close();
 }
 
-// For good: an old index that a crash brought back would be put back where a later owner has
-// removed the checkpoint.
+// Removes the kept index durably: if a crash brought it back, a later owner that has removed the
+// checkpoint would put it back.
 void FileReplacer::forget(const commit::Transaction& save) {
   if (io::exists(files_, save.temp())) commit::remove_temp(files_, save.temp());
   files_.sync_directory(save.directory);

@@ -1,10 +1,10 @@
 #pragma once
-/// Replaces files of a bundle, which can all be put back until the caller is content.
+/// Replaces files of a bundle. All can be put back until the caller is done.
 ///
-/// A crash at any instant leaves each file as it was or as it is to be; of a data file that is
-/// written over where there are no renames, each byte. So nothing is worse than before where what
-/// comes is the same wherever what was there was right. What is kept, and what was staged, is
-/// removed by the next owner.
+/// A crash at any instant leaves each file as it was or as it is to be. Where there are no renames,
+/// a data file is overwritten in place, and that holds for each of its bytes. So nothing is worse
+/// than before, if the new bytes equal the old ones wherever those were right. The next owner
+/// removes what was kept or staged.
 #include <functional>
 #include <optional>
 #include <string>
@@ -18,18 +18,18 @@ namespace cairn {
 
 class FileReplacer {
  public:
-  /// All outlive this. Removes what a repair that died has left.
+  /// All arguments outlive this. Removes what a repair that died has left.
   FileReplacer(io::FileSystem&, const io::Path& prefix, const commit::Ownership&);
 
-  /// Writes what is to come, beside; durable on return, and no more open than all files that the
-  /// bundle has. Where it is until then.
+  /// Writes a new file beside the old ones. It is durable on return, and grants no more access than
+  /// all files of the bundle do. Returns its path until put_in_place().
   io::Path stage(const io::Path& path, const std::function<void(io::File&)>& write);
-  /// What was staged gets its name, durably; what had it is kept. Throws busy if the directory is
-  /// not ours any more.
+  /// Gives a staged file its name, durably, and keeps the file that had it. Throws busy if the
+  /// directory is no longer ours.
   void put_in_place(const io::Path& path);
-  /// All that was replaced, durably.
+  /// Puts all replaced files back, durably.
   void put_back();
-  /// Nothing is put back any more, and nothing staged is left.
+  /// Removes what was kept and what is staged: nothing can be put back any more.
   void end();
 
  private:

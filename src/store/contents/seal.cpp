@@ -17,14 +17,14 @@ namespace cairn {
 namespace {
 
 // Joins the runs that several ranks wrote into one plain entry. They cover the tensor and ascend by
-// box. If each is one run of the row-major array, they ascend by offset, too.
+// box. If each is one run of the row-major array, their offsets ascend, too.
 void join_runs(StoredTensor& tensor) {
   Piece joined = tensor.slices.front();
   const auto item = static_cast<std::int64_t>(dtype_size(tensor.dtype));
   std::int64_t end = 0;
   std::uint32_t crc = 0;
   for (const auto& run : tensor.slices) {
-    if (run.codec != Codec::none) {  // a part record that nobody of ours wrote
+    if (run.codec != Codec::none) {  // not a part record that Cairn wrote
       throw Error(Code::data_loss, cat("tensor '", tensor.key, "': ", box_text(run.box),
                                        " is a run of one array, and encoded"))
           .of_tensor(tensor.key);
@@ -45,7 +45,7 @@ void join_runs(StoredTensor& tensor) {
   tensor.slices = {std::move(joined)};
 }
 
-// The slices, ascending, cover the tensor without overlap.
+// Proves that the slices, which are in ascending order, cover the tensor without overlap.
 void prove(const StoredTensor& tensor, const GapsByKey& gaps) {
   if (tensor.slices.empty()) {
     throw Error(Code::internal, cat("no entry of tensor '", tensor.key, "' has a slice"))
@@ -74,8 +74,8 @@ void prove(const StoredTensor& tensor, const GapsByKey& gaps) {
   }
 }
 
-// Entries in ascending order of keys, those of one key as they came. They come in a few ascending
-// runs, one or some a rank: these are merged, two and two.
+// Entries in ascending order of keys; those with the same key keep their order. Each rank
+// contributes one or a few ascending runs, so the runs are merged in pairs.
 std::vector<StoredTensor*> by_key(std::vector<StoredTensor>& entries) {
   const auto before = [](const auto* a, const auto* b) { return a->key < b->key; };
   std::vector<StoredTensor*> order;
@@ -102,7 +102,7 @@ std::vector<StoredTensor*> by_key(std::vector<StoredTensor>& entries) {
   return order;
 }
 
-// Tensors, each with the slices of all its entries.
+// One entry a tensor, with the slices of all its entries.
 std::vector<StoredTensor> one_of_each(std::vector<StoredTensor> entries) {
   const auto not_before = [](const auto& a, const auto& b) { return a.key >= b.key; };
   const auto again = std::adjacent_find(entries.begin(), entries.end(), not_before);
@@ -152,8 +152,8 @@ Sealed seal_index(JoinedEntries joined, const CheckpointMeta& meta, int data_fil
   slice.crc32c = stored_meta.crc32c;
   joined.tensors.push_back({std::string(bundle::meta_key), DType::string, {}, false, {slice}, ""});
   std::vector<commit::OwnFile> own_files;
-  // An overwritten step may have needed a higher number of files. The files that are missing are
-  // empty; TensorFlow's merge counts on each of them being referenced.
+  // Overwriting a step may have raised the file count. The missing files are made empty, since
+  // TensorFlow's merge expects that each file is referenced.
   for (int file = data_files + 1; file < num_files; ++file) {
     Piece nothing;
     nothing.box = Box::whole({0});
@@ -164,7 +164,7 @@ Sealed seal_index(JoinedEntries joined, const CheckpointMeta& meta, int data_fil
   auto entries = std::move(joined.encoded);
   for (const auto& tensor : joined.tensors) entries.push_back(bundle::encode_entry(tensor));
   let_go(joined.tensors);
-  // Neither copy of a large index is ever in memory as a whole. A small one is made once.
+  // A large index is encoded twice and never in memory as a whole. A small one is encoded once.
   constexpr std::size_t large_bytes = std::size_t{8} << 20;
   std::shared_ptr<const bundle::EncodedIndex> made;
   std::shared_ptr<const std::string> bytes;

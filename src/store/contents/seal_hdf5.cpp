@@ -37,8 +37,8 @@ std::vector<commit::Patch> seal_hdf5(io::FileSystem& files, const commit::Transa
   std::vector<commit::Patch> patches;
   std::string table;
   const bool measured = meta && meta->statistics;
-  // At the end of the table's room: nothing else grows at the merge. What finds no room is left
-  // out.
+  // The metadata go to the end of the table's room, since only that grows at the merge. Statistics
+  // or notes for which there is no room are left out.
   for (const bool with_run : {true, false}) {
     if (!measured || !table.empty()) break;
     const auto text =

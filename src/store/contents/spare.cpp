@@ -24,7 +24,7 @@ std::string read_range(const io::File& file, std::int64_t at, std::int64_t size)
   return bytes;
 }
 
-// Where the index begins with which the file ends; nothing: it does not end with one.
+// Where the index at the end of the file begins. Nothing if the file does not end with one.
 std::optional<std::int64_t> find_index(const io::File& file, std::int64_t size) {
   constexpr auto footer = static_cast<std::int64_t>(bundle::footer_bytes);
   if (size < footer || size > longest_copy_bytes) return std::nullopt;
@@ -33,8 +33,8 @@ std::optional<std::int64_t> find_index(const io::File& file, std::int64_t size) 
   return size - static_cast<std::int64_t>(*bytes);
 }
 
-// Reads a data file that ends in metadata and an index that lists them. If rules have let tensors
-// go since, the earlier metadata and index lie in front of these.
+// Reads a data file that ends in metadata and an index that lists them. If retention rules have
+// removed tensors since, the earlier metadata and index precede these.
 std::optional<Spare> try_meta_file(io::FileSystem& files, const io::Path& path, std::int64_t number,
                                    std::int64_t count) {
   const auto file = files.open_read(path);

@@ -1,5 +1,5 @@
 #pragma once
-/// What is known of a checkpoint whose index is damaged, or another's.
+/// What can be known of a checkpoint whose index is damaged, or another's.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,31 +12,32 @@
 
 namespace cairn {
 
-/// A data file with the metadata and a copy of the index, each proved by the other's checksums.
+/// A data file with the metadata and a copy of the index. The checksums of each prove the other.
 struct Spare {
   std::string file;   ///< in the directory
   int num_files = 0;  ///< of the save
   std::string index;
   CheckpointMeta meta;
 };
-/// Those of this step: of one save each. Throws only what reading throws.
+/// The spares of this step, one for each save of it. Throws only what reading throws.
 std::vector<Spare> find_spares(io::FileSystem&, const io::Path& directory, const commit::Naming&,
                                std::int64_t step);
-/// Those of one prefix, whatever it is counted among.
+/// The spares of one prefix, whether numbered or not.
 std::vector<Spare> find_spares(const Address& prefix);
 
-/// The data file in which an index says that the metadata are, where these do not fit it: whether
-/// they are the checkpoint's own, by its name, with a sound copy of an index.
+/// For an index whose metadata do not fit it: looks at the data file in which the index says that
+/// they are. Returns it if its metadata are the checkpoint's own, by their name, and have a sound
+/// copy of an index.
 std::optional<Spare> find_own_spare(io::FileSystem&, const io::Path& prefix, int file,
                                     int num_files);
 
-/// The metadata of the saves of this step whose files are there, without an index: the data file
-/// that has the metadata has a copy of the index too, and each is proved by the other's checksums;
-/// an HDF5 file says near its beginning where the metadata lies, and their checksum. Throws only
-/// what reading throws.
+/// The metadata of the saves of this step whose files are there without an index. In a bundle, the
+/// data file with the metadata has a copy of the index, and each is proved by the other's
+/// checksums. An HDF5 file says near its beginning where the metadata are, and has their checksum.
+/// Throws only what reading throws.
 std::vector<CheckpointMeta> find_metas_without_index(io::FileSystem&, const io::Path& directory,
                                                      const commit::Naming&, std::int64_t step);
-/// The same of the one that is there. Nothing if there is none, or more than one (of an overwritten
+/// The same if there is exactly one. Nothing if there is none, or more than one (of an overwritten
 /// step).
 std::optional<CheckpointMeta> find_meta_without_index(io::FileSystem&, const io::Path& directory,
                                                       const commit::Naming&, std::int64_t step);

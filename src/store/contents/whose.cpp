@@ -16,7 +16,7 @@ Whose whose(const Address& prefix, const CheckpointMeta& meta) {
   if (const auto named = commit::split_step(name)) {
     const bool is_its = meta.step == named->step;
     if (meta.name == named->name) return is_its ? Whose::its_own : Whose::anothers;
-    // Without a number it was saved as step 0; earlier versions told no name.
+    // A checkpoint without a number is saved as step 0; earlier versions stored no name.
     if (!meta.name.empty() || (meta.step == 0 && !is_its)) return Whose::unknown;
     return is_its ? Whose::its_own : Whose::anothers;
   }

@@ -1,6 +1,6 @@
 #pragma once
-/// Whether what lies under a name is the checkpoint of that name. Only metadata tell: an index,
-/// like data, has nothing in it that says which step it is.
+/// Whether the files under a name are the checkpoint of that name. Only metadata tell: neither an
+/// index nor data say which step they are.
 #include <string>
 
 #include "cairn/contents.hpp"
@@ -8,27 +8,27 @@
 
 namespace cairn {
 
-/// Of which checkpoint metadata speak, by the name of the files that they lie in.
+/// Whose metadata these are, compared with the name of their files.
 enum class Whose {
   its_own,
   anothers,
   unknown  ///< the name has no number, or is not the one under which it was saved
 };
-/// Of a name without a number the note tells (notes.hpp).
+/// For a name without a number, the note tells (notes.hpp).
 Whose whose(const Address& prefix, const CheckpointMeta&);
 
-/// Why this is not the checkpoint that its name says: a whole one of another step, which was
-/// renamed, copied, or has changed places with another. Empty: nothing is known against it.
+/// Why this is not the checkpoint that its name says: it is a whole one of another step, which was
+/// renamed, copied, or swapped with another. Empty: nothing is known against it.
 std::string misplaced(const CheckpointContents&);
 
-/// The same of an index that is not the one which the metadata beside it prove
-/// (IndexFile::foreign), too. Throws data_loss, with the way out.
+/// Throws data_loss, with what the user can do, for a misplaced checkpoint, and for an index that
+/// is not the one which the metadata beside it prove (IndexFile::foreign).
 void require_in_place(const IndexFile&, const CheckpointContents&);
-/// Reads one of which that is proved.
+/// Reads a checkpoint after that check.
 OpenCheckpoint read_in_place(const Address& prefix);
 
-/// Whether Cairn saved it, and its metadata cannot be read: then only the name says which step it
-/// is, and nothing which savers took part and what describes its tensors.
+/// Whether Cairn saved it and its metadata cannot be read. Then only the name says which step it
+/// is, and it is unknown which savers took part and how its tensors are described.
 bool lacks_metadata(const CheckpointContents&);
 
 }  // namespace cairn

@@ -41,15 +41,15 @@ std::optional<Format> other_format(const Address& prefix, Format format) {
   return std::nullopt;
 }
 
-// Of HDF5 files, another program's beside a bundle is none of our business.
+// An HDF5 file of another program beside a bundle never gives way.
 bool others_give_way(const Address& prefix, Format format) {
   return std::any_of(std::begin(table), std::end(table), [&](const auto* one) {
     return one->id() != format && one->gives_way(*prefix.files(), prefix.path()).value_or(false);
   });
 }
 
-// An unfinished bundle has no file that only bundles have. So the formats that have one are asked
-// first, and the bundle, which is first in the table, last.
+// An unfinished bundle has no file that only bundles have. So the other formats are asked first,
+// and the bundle, which is first in the table, last.
 Format format_of_unfinished(io::FileSystem& files, const commit::Transaction& save) {
   for (auto one = std::rbegin(table); one != std::rend(table); ++one) {
     if ((*one)->began(files, save)) return (*one)->id();

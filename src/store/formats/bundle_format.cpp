@@ -8,7 +8,7 @@
 namespace cairn {
 namespace {
 
-// Far above any index that was ever seen (10 million entries are about 1 GiB).
+// Far above any real index (10 million entries are about 1 GiB).
 constexpr std::int64_t index_limit_bytes = std::int64_t{4} << 30;
 
 }  // namespace
@@ -35,12 +35,13 @@ IndexFile BundleFormat::read_index(io::FileSystem& files, const io::Path& prefix
   return loaded;
 }
 
-// TensorFlow may have made it, too.
+// Without these entries TensorFlow may have made it.
 bool BundleFormat::is_ours(const CheckpointContents* contents) const {
   return contents && (contents->meta || !contents->own.empty());
 }
 
-// An index says what is its own, not what is the step's: it may be another step's.
+// The index may have been copied from another step. Then it does not tell how many files this step
+// has.
 std::optional<BundleFormat::Claim> BundleFormat::claim(io::FileSystem& files,
                                                        const io::Path& prefix) const {
   const auto contents = read_summary(files, prefix, id());
@@ -54,7 +55,7 @@ std::string BundleFormat::refuses(int data_files, int num_files) const {
   return data_files >= num_files ? "more data files than the save has" : "";
 }
 
-// Beside the files with elements there is one with the metadata.
+// One more data file holds the metadata.
 void BundleFormat::shape(commit::Transaction& save, int data_files) const {
   save.main = main_kind();
   save.num_files = data_files + 1;

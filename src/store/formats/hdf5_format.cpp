@@ -19,7 +19,8 @@ IndexFile Hdf5Format::read_index(io::FileSystem& files, const io::Path& prefix) 
   return read_hdf5_table(files, main_file(prefix));
 }
 
-// Others' files are no checkpoints. As long as it is there and cannot be read, it may be ours.
+// Another program's HDF5 file is no checkpoint. A file that cannot be read now may be one of
+// Cairn's.
 bool Hdf5Format::may_be_one(io::FileSystem& files, const io::Path& main_file) const {
   return try_recognise(*this, {files, main_file}).value_or(true);
 }
