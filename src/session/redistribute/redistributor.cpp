@@ -193,9 +193,7 @@ void Redistributor::refresh(BothStates& now) {
   if (any_of(*group_, is_new || !planned_ || wanted != to_structure_)) {
     planned_ = false;
     laid_.clear();
-    if (!keeps_)
-      run_and_agree(*group_,
-                    [&] { require_apart(now); });  // a single call checks before it has a plan
+    if (!keeps_) run_and_agree(*group_, [&] { require_apart(now); });  // while there is no plan yet
     plan_for(now);
     to_structure_ = std::move(wanted);
     planned_ = true;

@@ -24,8 +24,7 @@ struct BothStates {
   const RefreshedState& plain() const { return resolved ? *resolved : from; }
 
   RefreshedState from, to;
-  std::optional<RefreshedState>
-      resolved;  ///< `from` as plain tensors, unless it has only plain ones
+  std::optional<RefreshedState> resolved;  ///< `from` as plain tensors; empty if it has no others
   WantedState wanted;
 };
 
