@@ -4,10 +4,9 @@
 //   begin     after a save on the nodes, if a copy is due: the plan, the temp directory; dense
 //             tensors are put together
 //   write     in a queue of its own, at the pace that was asked for: reads the nodes' files,
-// compares
-//             their checksums, then leaves a part record
+//             compares their checksums, then leaves a part record
 //   advance   in calls that save, poll or wait, once all ranks have left their records: agree,
-// merge
+//             merge
 //   commit    in the queue, on rank 0
 //   advance   once the index is there: agree; then tidy, as after an asynchronous save
 //

@@ -383,8 +383,8 @@ class IndexDealer {
   std::vector<const StoredTensor*> tensors_;  // the dealt ones
   std::vector<std::string> first_keys_;       // of each part
   FoundSizes sizes_;
-  std::vector<std::pair<std::size_t, std::vector<Piece>>>
-      held_;  // (range, slices), ascending by range
+  // Ranges with their slices, ascending.
+  std::vector<std::pair<std::size_t, std::vector<Piece>>> held_;
   std::vector<std::string> unlisted_, displaced_;
   std::int64_t bytes_ = 0;
   bool failed_ = false;

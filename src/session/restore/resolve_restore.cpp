@@ -179,8 +179,7 @@ void deal_rows(Group& group, const Matcher& matcher, WantedState& wanted,
     if (heard.error && heard.error->rank() < 0) heard.error->on_rank(0);
     if (heard.error) throw Error(*heard.error);
     for (std::size_t i = 0; i < mine.size(); ++i) {
-      if (heard.texts[i].empty())
-        return;  // another rank has the error, and run_and_agree() throws it
+      if (heard.texts[i].empty()) return;  // run_and_agree() throws another rank's error
       const auto [start, rows] = unpack<DealtRows>(heard.texts[i]);
       matcher.place_rows(mine[i].key, wanted.tensors[mine[i].index], *mine[i].given, start, rows);
     }

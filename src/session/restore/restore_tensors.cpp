@@ -332,8 +332,8 @@ class Restore {
         end += run->bytes;
       }
       const auto from = stored_.at(source);
-      if (from.slice->codec != Codec::none)
-        continue;  // the ranks that decoded it have compared its checksum
+      // The ranks that decoded the slice have compared its checksum.
+      if (from.slice->codec != Codec::none) continue;
       if (end == from.slice->stored_bytes && crc == from.slice->crc32c) continue;
       damaged = source;
       if (end == from.slice->stored_bytes)

@@ -18,8 +18,8 @@ namespace cairn {
 
 FoundSizes find_sizes(const Job& job, const io::Path& prefix, Format format, int num_files,
                       bool& told) {
-  FoundSizes sizes(static_cast<std::size_t>(num_files) +
-                   1);  // sizes are kept plus 1, since 0 means none
+  // A size is summed plus 1, since 0 means that no file was found. The last one is for `told`.
+  FoundSizes sizes(static_cast<std::size_t>(num_files) + 1);
   DeferredError unseen;
   unseen.guard([&] {
     const auto ranks = job.io_ranks();
