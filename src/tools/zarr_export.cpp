@@ -20,7 +20,8 @@ namespace cairn {
 namespace {
 
 constexpr std::int64_t usual_chunk_bytes = std::int64_t{16} << 20;
-// Larger files are written past the page cache, which would take a third of the CPU time.
+// Larger files are written past the page cache. That takes a third of the CPU time that writing
+// through it takes.
 constexpr std::int64_t streamed_bytes = std::int64_t{1} << 20;
 // The most bytes of tensors that are read and not yet written. A larger tensor is alone.
 constexpr std::int64_t read_bytes = std::int64_t{64} << 20;

@@ -259,7 +259,7 @@ void Flusher::end() {
   flush_.reset();
 }
 
-// A failure is logged only if the flush before it succeeded.
+// Only the first failure is logged, until a flush succeeds.
 void Flusher::failed(std::int64_t step, const Error& error) {
   if (std::exchange(failed_, true) || !job.root()) return;
   log(LogLevel::warning,

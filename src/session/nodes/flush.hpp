@@ -74,7 +74,7 @@ class Flusher : EngineParts {
   int& since_home_;
   std::shared_ptr<TaskQueue> queue_;
   std::unique_ptr<Flush> flush_;  // null if no copy is under way
-  bool failed_ = false;           // the last copy failed
+  bool failed_ = false;           // a copy has failed, and none has succeeded since
 };
 
 }  // namespace cairn

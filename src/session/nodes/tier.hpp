@@ -18,7 +18,7 @@
 
 namespace cairn::tier {
 
-/// Sequence, parent and time of a save on the nodes; rank 0 makes them.
+/// Sequence, parent, time and uuid of a save on the nodes; rank 0 makes them.
 struct Numbers {
   std::int64_t sequence = 0, parent = -1;
   double time = 0;

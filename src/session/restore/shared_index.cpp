@@ -82,7 +82,8 @@ std::vector<std::vector<NumberedSlice>> SharedIndex::find(Group& group,
   return found;
 }
 
-// Each rank gets the slices that it asked for. If most ranks ask for a range, all ranks get it.
+// Each rank gets the slices that it asked for. If these are together more than half of what it
+// takes to send the whole range to all ranks, all ranks get the range.
 void SharedIndex::answer(const Messages& asked, int ranks, Delivery& answers) const {
   struct Asked {
     int rank;
