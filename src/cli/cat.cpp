@@ -1,4 +1,4 @@
-// cairn cat: the elements of one tensor.
+// cairn cat prints the elements of one tensor.
 #include <unistd.h>
 
 #include <functional>
@@ -38,7 +38,7 @@ std::string from_hex(const std::string& hex) {
   return bytes;
 }
 
-// SPEC with the full shape in front or without.
+// Parses a slice in TensorFlow's notation, with or without the full shape before it.
 Box parse_slice(const StoredTensor& tensor, const std::string& text) {
   if (text.empty()) return Box::whole(tensor.shape);
   std::string full = text;
@@ -57,7 +57,7 @@ Box parse_slice(const StoredTensor& tensor, const std::string& text) {
   return spec.box;
 }
 
-// One row of the last dimension a line; an empty line between matrices.
+// Prints one row of the last dimension on each line, with an empty line between matrices.
 void print_rows(std::ostream& out, const Dims& shape,
                 const std::function<std::string(std::int64_t)>& element) {
   const auto count = element_count(shape);
@@ -118,7 +118,8 @@ void run(const Tool& tool, const CatArguments& options) {
     to_output(options.output, write, access);
     return;
   }
-  if (options.format == "npy") npy_header(tensor.dtype, {});  // says why not
+  // Throws, and says why the type has no NPY file.
+  if (options.format == "npy") npy_header(tensor.dtype, {});
   const auto values = read_string_box(checkpoint, tensor, box, bar.callback());
   const auto write = [&](std::ostream& out) { write_strings(out, values, options, box.extent); };
   to_output(options.output, write, access);

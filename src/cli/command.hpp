@@ -1,5 +1,5 @@
 #pragma once
-/// One file a command: each adds itself to the tool.
+/// The commands of the tool. Each has a file of its own and adds itself to the tool.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
@@ -12,25 +12,25 @@ namespace cairn::cli {
 struct Tool {
   CLI::App app{
       "Look into checkpoints of Cairn and TensorFlow, check them, clear up after crashes."};
-  Address here;       ///< in the files of which paths are named
-  int exit_code = 0;  ///< set by the command that ran
-  bool json = false;  ///< --json is among the words: errors are JSON too
+  Address here;       ///< paths of the command line are relative to it
+  int exit_code = 0;  ///< set by the command that has run
+  bool json = false;  ///< --json is on the command line: errors are printed as JSON too
 
   Address at(const std::string& path) const { return here.at(path); }
 };
 
-/// What the words of the command line ask for, done; the exit status. Throws nothing.
+/// Runs the command line and returns the exit status. Throws nothing.
 int run_tool(int argc, char** argv, const Address& here);
 
-/// Of an option that is a whole number from 0 on.
+/// For options that take a whole number from 0 on.
 CLI::Validator whole_number();
 
-/// --json of commands that say what they did or found.
+/// Adds --json, for commands that report what they did or found.
 CLI::Option* add_json(CLI::App& command, Tool&);
 
-/// --tier and --node of commands that see what is on nodes.
+/// --tier and --node, for commands that read what is on nodes.
 struct TierOption {
-  std::string tier;  ///< "": they are not asked for
+  std::string tier;  ///< empty: nodes are not read
   std::vector<std::string> nodes;
 };
 void add_tier(CLI::App& command, TierOption&, const std::string& what);

@@ -1,4 +1,4 @@
-// What shells complete: commands, options, the words that an option takes, and else files.
+// Completion for shells: commands, options, the values of an option, and files.
 #include "base/text.hpp"
 #include "cli/pages.hpp"
 
@@ -11,14 +11,14 @@ std::string joined(const std::vector<std::string>& words, char between = ' ') {
   return all;
 }
 
-// In single quotes, as sh and zsh take them.
+// The text in single quotes, for sh and zsh.
 std::string sh_quoted(const std::string& text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";
 }
 
-// In single quotes, as fish takes them.
+// The text in single quotes, for fish.
 std::string fish_quoted(const std::string& text) {
   std::string out = "'";
   for (const char c : text) {
@@ -28,7 +28,7 @@ std::string fish_quoted(const std::string& text) {
   return out + "'";
 }
 
-// What zsh's _arguments and _describe take for more than text.
+// Escapes the characters that have a meaning for zsh's _arguments and _describe.
 std::string zsh_text(const std::string& text) {
   std::string out;
   for (const char c : text) {

@@ -1,5 +1,5 @@
-// cairn convert: a checkpoint stored again, cut otherwise or in another format, and files of
-// others.
+// cairn convert stores a checkpoint again, in other pieces or in another format. It converts files
+// of other programs, too.
 #include <optional>
 
 #include "base/error_of.hpp"
@@ -56,7 +56,7 @@ std::string by_all(const Tool& tool, const ConvertArguments& options, const Prog
     const auto source = run_and_agree(group, read);
     return export_safetensors(source, destination, options.under, options.convert, done);
   }
-  // What one process does: the others wait for how it ends.
+  // This rank works alone; the others wait for its result.
   return run_and_agree(group, [&]() -> std::string {
     if (group->rank() != 0) return "";
     auto alone = options.convert;
@@ -80,10 +80,11 @@ void run(Tool& tool, const ConvertArguments& arguments) {
   } catch (const Error& error) {
     if (ranks.group()->size() == 1) throw;
     if (error.code() == Code::communication) ranks.group()->abort(error.what());
-    // Once for all, and before any rank ends: the launcher then ends the others.
+    // The error is printed once for all ranks, before any rank ends: when one ends, the launcher
+    // ends the others.
     tool.exit_code = error.code() == Code::data_loss ? 1 : 2;
     if (ranks.root()) tell_error(error, tool.json);
-  } catch (const std::exception& error) {  // of this rank alone: nobody else knows
+  } catch (const std::exception& error) {  // only this rank has this error
     if (ranks.group()->size() > 1) ranks.group()->abort(error_of(error).what());
     throw;
   }

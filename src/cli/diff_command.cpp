@@ -1,4 +1,4 @@
-// cairn diff: what differs between two checkpoints.
+// cairn diff shows what differs between two checkpoints.
 #include "tools/diff.hpp"
 
 #include <algorithm>
@@ -98,7 +98,8 @@ void print(const CheckpointDiff& found, const DiffArguments& options) {
   }
 }
 
-// Of more than two dimensions the last two, through the largest difference, or through the first.
+// Chooses the plane to show of a tensor of more than two dimensions: the last two dimensions,
+// through the largest difference or, without one, through the first.
 Shown choose_plane(Selection& selection, const TensorDifference* difference) {
   auto through = selection;
   const auto shown = show_at_most(through, 2);
@@ -139,7 +140,7 @@ Words words_of(const DiffSample& found, const TensorAt& a, const TensorAt& b,
   return words;
 }
 
-// Logarithmic where the differences are of very different size.
+// Returns whether the differences vary so much that a logarithmic scale is needed.
 bool spreads(const std::vector<double>& values) {
   constexpr double wide = 1000;
   const auto scale = colour_scale(values, true, {});
@@ -188,7 +189,7 @@ void draw(const TensorAt& a, const TensorAt& b, const DiffArguments& options,
   show(std::move(plane), std::move(words), picture, flatness);
 }
 
-// The tensor of this key in both. Throws where there is nothing to be drawn.
+// Draws the tensor with this key of both checkpoints. Throws if it has nothing to draw.
 void draw(const OpenCheckpoint& a, const OpenCheckpoint& b, const CheckpointDiff& found,
           const DiffArguments& options) {
   const auto& one = a->tensors.front();
@@ -268,7 +269,7 @@ void run(Tool& tool, const DiffArguments& options) {
 void add_diff(Tool& tool) {
   auto options = std::make_shared<DiffArguments>();
   auto* command = tool.app.add_subcommand("diff", "Compare two checkpoints");
-  // CLI11 takes nan for a number that is not negative.
+  // CLI11 accepts nan as a number that is not negative.
   const CLI::Validator number(
       [](std::string& given) -> std::string {
         double value = 0;

@@ -17,7 +17,7 @@ template <class T>
 std::string number_text(T value) {
   char text[64];
   if constexpr (std::is_floating_point_v<T>) {
-    if (std::isnan(value)) return "nan";  // its sign and payload mean nothing to people
+    if (std::isnan(value)) return "nan";  // the sign and payload of a NaN mean nothing to people
   }
   return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
@@ -28,11 +28,12 @@ std::string number_text(std::complex<T> value) {
   return real + (imaginary.front() == '-' ? "" : "+") + imaginary + "j";
 }
 
-// The shortest decimal that no other number of the format is nearer to.
+// The shortest decimal that is nearer to this number than to any other of the format.
 std::string small_text(std::uint32_t bits, const SmallFloat& format) {
   const auto value = small_float_value(bits, format);
   if (!std::isfinite(value) || value == 0) return number_text(value);
-  // Half the way to the nearest neighbour: a spacing below a power of two is half of that above.
+  // Half the distance to the nearest neighbour. Just below a power of two, numbers are half as far
+  // apart as above it.
   const int exponent = std::max(std::ilogb(value), 1 - format.bias);
   const double above = std::ldexp(0.5, exponent - format.mantissa_bits);
   const bool power = std::ldexp(1.0, exponent) == std::abs(value) && exponent > 1 - format.bias;
@@ -48,7 +49,7 @@ std::string small_text(std::uint32_t bits, const SmallFloat& format) {
   return number_text(value);
 }
 
-// Others are bytes.
+// Other types are written as bytes.
 constexpr std::pair<DType, const char*> npy_types[] = {
     {DType::boolean, "|b1"},   {DType::int8, "|i1"},        {DType::int16, "<i2"},
     {DType::int32, "<i4"},     {DType::int64, "<i8"},       {DType::uint16, "<u2"},
@@ -123,7 +124,7 @@ std::string npy_header(DType dtype, const Dims& shape) {
   for (const auto extent : shape) dims += cat(extent, shape.size() == 1 ? "," : ", ");
   if (shape.size() > 1) dims.resize(dims.size() - 2);
   auto text = cat("{'descr': '", type, "', 'fortran_order': False, 'shape': (", dims, "), }");
-  // The elements begin at a multiple of 64.
+  // The elements must begin at a multiple of 64.
   constexpr std::size_t before = 10;
   text.append(63 - (before + text.size()) % 64, ' ');
   text += '\n';

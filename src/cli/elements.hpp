@@ -1,5 +1,5 @@
 #pragma once
-/// Elements of tensors as text, and as NumPy's files.
+/// Prints elements of tensors as text, and as NumPy files.
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -9,15 +9,17 @@
 
 namespace cairn::cli {
 
-/// One stored element (little-endian, dtype_size bytes): the shortest decimal that reads back as
-/// the same value, "true", "1.5-2j", "nan". Quantised ones are their raw integers.
+/// The text of one stored element (little-endian, dtype_size bytes): the shortest decimal that
+/// reads back as the same value, "true", "1.5-2j" or "nan". Quantised elements are printed as raw
+/// integers.
 std::string element_text(DType dtype, const char* element);
 
-/// Quoted, with escapes as in JSON; what people are not shown, and no UTF-8, as \xNN a byte.
+/// The string in quotes, with escapes as in JSON. Bytes that are not UTF-8 or not shown to people
+/// become \xNN.
 std::string string_text(std::string_view value);
 
-/// The header of a version 1.0 NPY file in C order; the elements' bytes follow. Types that NumPy
-/// lacks become the unsigned integer of their size; throws invalid_argument for strings.
+/// The header of a version 1.0 NPY file in C order; the bytes of the elements follow it. Types that
+/// NumPy lacks become the unsigned integer of their size. Throws invalid_argument for strings.
 std::string npy_header(DType dtype, const Dims& shape);
 
 }  // namespace cairn::cli

@@ -1,5 +1,5 @@
 #pragma once
-/// What a directory tells of saves that failed there.
+/// Reports the failed saves of a directory.
 #include <map>
 #include <string>
 
@@ -9,12 +9,12 @@
 
 namespace cairn::cli {
 
-using Failures = std::map<std::string, SaveStatus>;  ///< by the checkpoints' name
+using Failures = std::map<std::string, SaveStatus>;  ///< by name of the checkpoints
 
-/// `only`: of this name; empty: of all.
+/// With `only`, those of this name; if it is empty, all.
 Failures failures_in(const Address& directory, const std::string& only = "");
-/// A line each. `newest_seconds`: when the newest checkpoint of a name that can be restored was
-/// saved.
+/// Prints one line for each. `newest_seconds` has, for each name, the time of the newest checkpoint
+/// that can be restored.
 void print_failures(const Failures&, const std::map<std::string, double>& newest_seconds);
 Json json_of(const Failures&);
 

@@ -1,4 +1,4 @@
-// cairn flush: what this node has of checkpoints on the nodes, to the run's directory.
+// cairn flush copies what this node has of checkpoints on nodes to the run's directory.
 
 #include "base/text.hpp"
 #include "cli/command.hpp"

@@ -1,4 +1,4 @@
-// cairn gc: what a new owner of the directory would do, without a job.
+// cairn gc does what a new owner of the directory would do, without a job.
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -26,11 +26,11 @@ namespace {
 struct GcArguments {
   std::string directory, name, tier, node;
   bool dry_run = false;
-  int max_to_keep = -1;  // not asked for
+  int max_to_keep = -1;  // -1: not given
   Retention keep;
 };
 
-// Whose entry it is, if a save that did not finish left it.
+// The name to which this entry belongs, if a save that did not finish left it.
 std::optional<commit::Naming> name_of_unfinished(const std::string& entry) {
   const auto at = std::max(entry.rfind("_temp_") + 1, entry.rfind(".part_") + 1);
   const auto prefix = at == 0 ? entry : entry.substr(0, at - 1);
@@ -41,7 +41,8 @@ std::optional<commit::Naming> name_of_unfinished(const std::string& entry) {
   return is_one ? std::optional(naming) : std::nullopt;
 }
 
-// Names under which Cairn has saved here, to the end or not. What only others made is left alone.
+// The names under which Cairn has saved here, or tried to. Files that only other programs made are
+// not touched.
 std::vector<commit::Naming> our_names(const Address& directory) {
   std::set<std::string> names, single;
   const auto add = [&](const commit::Naming& naming) {
@@ -63,7 +64,7 @@ std::vector<commit::Naming> our_names(const Address& directory) {
     try {
       if (!open_checkpoint(directory / prefix)->own.empty()) names.insert(split->name);
     } catch (const Error&) {
-      // Damaged: another of this name will tell.
+      // This one is damaged; another entry of the name may tell.
     }
   }
   std::vector<commit::Naming> all(names.begin(), names.end());
@@ -71,7 +72,7 @@ std::vector<commit::Naming> our_names(const Address& directory) {
   return all;
 }
 
-// What is done, or would be. As JSON all is told at the end, of an error too.
+// Prints what is done, or would be done. As JSON it is printed at the end, even after an error.
 class Told {
  public:
   Told(std::string directory, bool dry_run, bool json)
@@ -109,7 +110,7 @@ class Told {
   Json actions_ = Json::array(), left_ = Json::array();
 };
 
-// What a new owner does first. False: for some of it there was no room.
+// Does what a new owner does first. Returns false if some of it lacked room.
 bool clear_up(const Location& place, const Readers& readers, const commit::Ownership& owner,
               bool again = false) {
   const auto found = recover(place, readers, &owner);
@@ -124,7 +125,8 @@ bool clear_up(const Location& place, const Readers& readers, const commit::Owner
   return found.not_completed.empty();
 }
 
-// What is to go by the rules that were given. Whether that is anything.
+// Removes what the given rules let go, or only lists it in a dry run. Returns whether there was
+// anything.
 bool retire(const Location& place, const GcArguments& options, const commit::Ownership* owner,
             Told& told) {
   auto catalog = scan_catalog(place);
@@ -163,7 +165,7 @@ void tell_owner(const Address& directory) {
                              "runs"));
 }
 
-// What is left of one name. Whether there was anything. Without an owner it is only told.
+// Cleans up one name. Returns whether there was anything to do. Without an owner it only prints it.
 bool collect(const Location& place, const Readers& readers, const GcArguments& options,
              const commit::Ownership* owner, Told& told) {
   const auto steps = plan_recovery(place, readers);

@@ -12,7 +12,7 @@ constexpr std::size_t other_paths_shown = 3;
 
 struct Ways {
   std::vector<std::string> paths;               // one for each node
-  std::vector<std::vector<std::string>> other;  // what else leads to it
+  std::vector<std::vector<std::string>> other;  // the other paths to each node
 };
 
 Ways find_ways(const ObjectGraph& graph) {
@@ -22,7 +22,7 @@ Ways find_ways(const ObjectGraph& graph) {
     const auto& from = ways.paths[n];
     for (const auto& child : graph.nodes[n].children) {
       const auto to = static_cast<std::size_t>(child.node);
-      // As in ObjectGraph::paths(): a long parent is told by its number.
+      // As in ObjectGraph::paths(): a long path of a parent is replaced by its number.
       auto path = n == 0 ? child.name : (from.size() > 512 ? cat('#', n) : from) + '/' + child.name;
       if (path != ways.paths[to]) ways.other[to].push_back(std::move(path));
     }

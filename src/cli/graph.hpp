@@ -1,17 +1,17 @@
 #pragma once
-/// A checkpoint's object graph, for cairn show. What is printed grows with the graph's size,
-/// whatever circles it has.
+/// Prints a checkpoint's object graph, for cairn show. The output is limited by the size of the
+/// graph, even if it has cycles.
 #include "cairn/contents.hpp"
 #include "cli/print.hpp"
 
 namespace cairn::cli {
 
-/// null without a graph, else {"nodes": [{"id", "path", "children", "attributes", …}]}, or
-/// {"problem"}.
+/// null without a graph, {"problem"} for a damaged one, else {"nodes": [{"id", "path", "children",
+/// "attributes", …}]}.
 Json graph_json(const CheckpointContents&);
 
-/// Values with their paths, one a line, and the other ways to them below; `all`: every node, and
-/// all ways to it.
+/// Prints the values with their paths, one on each line, with the other paths to them below. With
+/// `all` it prints every node and all paths to it.
 void print_graph(const CheckpointContents&, bool all);
 
 }  // namespace cairn::cli

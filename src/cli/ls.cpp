@@ -1,4 +1,4 @@
-// cairn ls: the checkpoints of a directory.
+// cairn ls lists the checkpoints of a directory.
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -29,9 +29,9 @@ struct Row {
   CatalogEntry entry;
   bool newest = false;
   std::int64_t bytes = 0;
-  std::int64_t shared_bytes = 0;  // of these, in data files that have other names
+  std::int64_t shared_bytes = 0;  // bytes of data files that have other names too
   bool set_aside = false;         // its removal did not finish
-  std::int64_t in_vain = 0;       // runs that restored it and got no further
+  std::int64_t in_vain = 0;       // how many runs restored it and got no further
 };
 
 struct DataFile {
@@ -40,7 +40,7 @@ struct DataFile {
 };
 using DataFiles = std::map<std::int64_t, std::vector<DataFile>>;  // by step
 
-// All data files that bear this name.
+// All data files with this name.
 DataFiles data_files(const std::vector<std::string>& listing, const std::string& name) {
   DataFiles files;
   for (const auto& entry : listing) {
@@ -51,12 +51,12 @@ DataFiles data_files(const std::vector<std::string>& listing, const std::string&
   return files;
 }
 
-// Of the index and the data files that belong to it.
+// Adds the sizes of the index and of its data files.
 void add_sizes(const Address& directory, Row& row, const DataFiles& data) {
   const auto add = [&](const std::string& name) {
     const auto status = (directory / name).status();
     if (!status) return;
-    // Of what went in the middle of a file a hole is left.
+    // Tensors that were removed from the middle of a file have left holes.
     const bool has_holes = !row.entry.thinned.empty() && status->allocated >= 0;
     row.bytes += has_holes ? std::min(status->size, status->allocated) : status->size;
     if (status->names > 1) row.shared_bytes += status->size;
@@ -70,7 +70,7 @@ void add_sizes(const Address& directory, Row& row, const DataFiles& data) {
         row.bytes += size;
       }
     } catch (const Error&) {
-      // An index that cannot be read names no data files; the state column says so.
+      // A damaged index names no data files. The state column says that it is damaged.
     }
     return;
   }
@@ -81,7 +81,7 @@ void add_sizes(const Address& directory, Row& row, const DataFiles& data) {
   }
 }
 
-// A checkpoint whose name carries no step.
+// Reads a checkpoint whose name has no step.
 Row look_at(const Address& directory, const std::string& prefix, const std::string& newest) {
   Row row{prefix, prefix, std::nullopt, {}, prefix == newest, 0};
   try {
@@ -114,7 +114,7 @@ std::vector<Row> collect(const Address& directory, const std::string& only) {
   if (const auto state = commit::read_state_file(directory)) {
     newest = io::Path(state->model_checkpoint_path).filename().string();
   }
-  std::map<std::string, std::vector<std::string>> groups;  // name → prefixes without a step
+  std::map<std::string, std::vector<std::string>> groups;  // prefixes without a step, by name
   for (const auto& prefix : list_prefixes(directory)) {
     const auto split = commit::split_step(prefix);
     auto& group = groups[split ? split->name : prefix];
@@ -157,7 +157,7 @@ std::string mark_text(const Row& row) {
              row.in_vain == 0 ? "" : cat(", restored in vain: ", row.in_vain));
 }
 
-// The file of the other format, which is not read.
+// The main file of the other format, if it is there; it is not read.
 std::string other_file(const Row& row) {
   return row.entry.other ? format_of(*row.entry.other).main_file(row.prefix).string() : "";
 }
@@ -192,7 +192,7 @@ void print_rows(const std::vector<Row>& rows) {
   const auto flush = [&] {
     if (table.empty()) return;
     table.insert(table.begin(), {"step", "size", "saved", "ranks", "by", "state"});
-    // Most programs do not say who they are.
+    // The column is left out if no program gives its name, as most do not.
     const auto says = [](const auto& cells) { return cells[4] != "-" && cells[4] != "by"; };
     if (std::none_of(table.begin(), table.end(), says)) {
       for (auto& cells : table) cells.erase(cells.begin() + 4);
@@ -215,7 +215,7 @@ void print_rows(const std::vector<Row>& rows) {
   flush();
 }
 
-// Of each name's what can be restored.
+// For each name, when its newest checkpoint that can be restored was saved.
 std::map<std::string, double> newest_of(const std::vector<Row>& rows) {
   std::map<std::string, double> newest;
   for (const auto& row : rows) {
@@ -226,7 +226,7 @@ std::map<std::string, double> newest_of(const std::vector<Row>& rows) {
   return newest;
 }
 
-// "90s", "30m", "2h", "1d"; -1: it is none.
+// Parses "90s", "30m", "2h" or "1d". Returns -1 for anything else.
 double seconds_of(const std::string& age) {
   static const std::map<char, double> units{{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
   const auto unit = age.empty() ? units.end() : units.find(age.back());
@@ -235,7 +235,7 @@ double seconds_of(const std::string& age) {
   return count >= 0 ? count * unit->second : -1;
 }
 
-// Whether nothing that can be restored is so new.
+// Returns whether no checkpoint that can be restored is new enough.
 bool is_too_old(double most_seconds, const std::map<std::string, double>& newest,
                 const std::vector<NodeSave>& saves) {
   double last = 0;
@@ -270,7 +270,7 @@ Json json_of(const io::Path& directory, const std::vector<Row>& rows) {
     item["set_aside"] = row.set_aside;
     item["other_file"] = entry.other ? Json(other_file(row)) : Json();
     item["metric"] =
-        entry.save.metric ? Json(*entry.save.metric) : Json();  // NaN and infinities: null
+        entry.save.metric ? Json(*entry.save.metric) : Json();  // NaN and infinities become null
     item["application"] = application_json(entry.save.application);
     item["thinned"] = Json::array();
     for (const auto& one : entry.thinned) item["thinned"].push_back(one.keys);
@@ -281,7 +281,7 @@ Json json_of(const io::Path& directory, const std::vector<Row>& rows) {
   return {{"directory", directory.string()}, {"checkpoints", std::move(list)}};
 }
 
-// What has a place on nodes or was brought home from them: how much of it is seen from here.
+// Says how much is seen from here of a save on nodes, or of one that was copied from them.
 std::string seen_text(const NodeSave& save) {
   const auto seen =
       cat("on nodes: ", save.nodes_seen, " of ", save.nodes, " seen",
@@ -331,7 +331,7 @@ Json json_of(const std::vector<NodeSave>& saves) {
   return list;
 }
 
-// The same checkpoint may be in both.
+// Marks the saves on nodes that are in the directory too.
 void mark_home(std::vector<NodeSave>& saves, const std::vector<Row>& rows) {
   for (auto& save : saves) {
     save.is_home = std::any_of(rows.begin(), rows.end(), [&](const auto& row) {
@@ -340,7 +340,7 @@ void mark_home(std::vector<NodeSave>& saves, const std::vector<Row>& rows) {
   }
 }
 
-// What else there is where a name was asked for that has none.
+// The other names that are there, if the name that was asked for does not exist.
 std::string other_names(const Address& directory, const std::string& name) {
   if (name.empty()) return "";
   std::string all;

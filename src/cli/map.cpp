@@ -1,4 +1,4 @@
-// cairn map: a picture of who holds what of a tensor.
+// cairn map draws which data file or rank holds which part of a tensor.
 #include <ostream>
 
 #include "base/text.hpp"

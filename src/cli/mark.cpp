@@ -1,4 +1,4 @@
-// cairn mark: what somebody knows of a checkpoint. Works beside a running job.
+// cairn mark records that a checkpoint is good or bad. Works while a job is running.
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/print.hpp"

@@ -1,4 +1,4 @@
-// cairn merge: several checkpoints into one.
+// cairn merge joins several checkpoints into one.
 
 #include "cairn/bundle.hpp"
 #include "cli/command.hpp"

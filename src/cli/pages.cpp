@@ -1,4 +1,4 @@
-// cairn make-pages: manual pages and completion, where they are installed from.
+// cairn make-pages writes manual pages and completion to the place from which they are installed.
 #include "cli/pages.hpp"
 
 #include <filesystem>
@@ -14,7 +14,7 @@
 namespace cairn::cli {
 namespace {
 
-// "TEXT:{text,raw}" has choices.
+// The choices of an option whose type is like "TEXT:{text,raw}".
 std::vector<std::string> choices_of(const std::string& type) {
   std::vector<std::string> choices;
   const auto open = type.find(":{");
@@ -44,7 +44,7 @@ DescribedOption described(const CLI::Option& option) {
   return out;
 }
 
-// Text that roff takes for text, and shows as these characters: examples are copied.
+// Escapes a text for roff, so that it shows exactly these characters: people copy the examples.
 std::string roff(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -67,7 +67,7 @@ std::string roff(std::string_view text) {
       case '~':
         out += "\\(ti";
         break;
-      case '.':  // begins a request at the beginning of a line
+      case '.':  // a dot at the beginning of a line begins a request
         if (out.empty() || out.back() == '\n') out += "\\&";
         [[fallthrough]];
       default:

@@ -19,7 +19,8 @@ constexpr int lines_of_words = 6, least_rows = 8, most_curve_rows = 20;
 
 bool fits_screen(const PictureOptions& options) { return options.output.empty(); }
 
-// The largest picture for the terminal: lines of text are twice as high as letters are wide.
+// The size of the largest picture that fits the terminal. A line is twice as high as a letter is
+// wide.
 std::pair<std::int64_t, std::int64_t> screen() {
   const auto found = terminal();
   const std::int64_t lines =
@@ -61,7 +62,7 @@ void print_notes(const Words& words) {
   for (const auto& note : words.notes) print_line(note);
 }
 
-// Few cells, each repeated.
+// Repeats each cell of a small picture.
 Plane enlarged(const Plane& plane, std::int64_t down, std::int64_t right) {
   auto large = plane;
   large.rows *= down;
@@ -124,8 +125,8 @@ SampleLimits room_for(const PictureOptions& options, std::int64_t rows, std::int
   const auto thin = fits_screen(options) ? 8 : thinnest;
   if (limits.rows < std::min<std::int64_t>(thin, rows)) limits.rows = most_rows;
   if (limits.columns < std::min<std::int64_t>(thin, columns)) limits.columns = most_columns;
-  // Letters are twice as high as wide. Without colours a line shows one row of cells: where two
-  // letters a cell are too wide, or the lines too few, a cell has two rows.
+  // Letters are twice as high as wide. Without colours a line shows one row of cells. If two
+  // letters for a cell are too wide, or there are too few lines, two rows become one.
   if (fits_screen(options) && terminal().colours == Colours::none &&
       (2 * limits.columns > most_columns || 2 * limits.rows > most_rows)) {
     limits.rows = (limits.rows - 1) / 2 + 1;
@@ -141,7 +142,7 @@ void show(Plane plane, Words words, const PictureOptions& options, double flatne
   print_head(words);
   const auto [most_rows, most_columns] = screen();
   const bool is_messages = colours == Colours::none;
-  const std::int64_t letters = is_messages && flatness < 2 ? 2 : 1;  // a cell
+  const std::int64_t letters = is_messages && flatness < 2 ? 2 : 1;  // letters for each cell
   const auto lines = is_messages ? most_rows / 2 : most_rows;
   const auto times = std::clamp<std::int64_t>(
       std::min(lines / plane.rows, most_columns / (plane.columns * letters)), 1, 8);

@@ -1,5 +1,5 @@
 #pragma once
-/// Pictures of tensors, in files or on the terminal.
+/// Shows pictures of tensors, in files or on the terminal.
 #include <optional>
 #include <string>
 
@@ -9,29 +9,29 @@
 namespace cairn::cli {
 
 struct PictureOptions {
-  std::string output;  ///< "": on the terminal
+  std::string output;  ///< empty: on the terminal
   bool is_log = false;
-  std::string range;  ///< "": of the numbers
+  std::string range;  ///< empty: the range of the numbers
   std::optional<std::pair<double, double>> given_range() const;
 };
 
-/// Throws invalid_argument for a tensor that has no numbers, or no elements.
+/// Throws invalid_argument for a tensor without numbers or without elements.
 void require_drawable(const StoredTensor&);
 
-/// Along a dimension of the tensor, of which a cell has so many selected indices.
+/// The axis along a dimension of the tensor. A cell has `step` selected indices.
 IndexAxis axis_of(const Selection&, std::size_t dimension, std::int64_t step);
 
-/// "dimension 0 at 64 (--slice 64,:,: picks)"
+/// For instance "dimension 0 at 64 (--slice 64,:,: picks)".
 std::string fixed_text(const Selection&, const Shown&, const Dims& shape);
 
-/// How many rows and columns there is room for, where a picture is to have so many cells. What is
-/// very long and thin loses its proportions.
+/// The number of rows and columns for which there is room, for a picture of so many cells. Very
+/// long and thin pictures lose their proportions.
 SampleLimits room_for(const PictureOptions&, std::int64_t rows, std::int64_t columns);
 
-/// Fills in the plane's scale, and shows it. `flatness`: how many more elements a cell has
-/// downwards than to the right.
+/// Sets the plane's scale and shows the plane. `flatness` is the number of elements in a cell
+/// downwards, divided by the number to the right.
 void show(Plane, Words, const PictureOptions&, double flatness);
-/// The same of a curve.
+/// The same for a curve.
 void show(Curve, Words, const PictureOptions&);
 
 }  // namespace cairn::cli

@@ -1,4 +1,4 @@
-// cairn pin: checkpoints that retention leaves alone. Works beside a running job.
+// cairn pin keeps checkpoints from being removed by retention. Works while a job is running.
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/print.hpp"

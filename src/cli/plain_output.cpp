@@ -13,7 +13,7 @@
 namespace cairn::cli {
 namespace {
 
-// The length of "ESC [ 1 ; 2 m" at the beginning; 0: it is something else.
+// The length of a colour code such as "ESC [ 1 ; 2 m" at the beginning; 0 if there is none.
 std::size_t colour_at(std::string_view text) {
   if (!text.starts_with("\x1b[")) return 0;
   const auto end = text.find_first_not_of("0123456789;", 2);
@@ -58,7 +58,7 @@ class PlainOutput::Filter : public std::streambuf {
   int sync() override { return hand_on() ? target_->pubsync() : -1; }
 
  private:
-  // Up to the end of a line, so that no change of colour is cut.
+  // Text is held back until the end of a line, so that no colour code is cut in two.
   bool may_hold() const {
     return held_.size() < 4096 || (held_.back() != '\n' && held_.size() < 1 << 20);
   }

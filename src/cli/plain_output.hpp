@@ -1,17 +1,17 @@
 #pragma once
-/// What a checkpoint's author has written, on a terminal.
+/// Makes text that the author of a checkpoint wrote harmless on a terminal.
 #include <memory>
 #include <string>
 #include <string_view>
 
 namespace cairn::cli {
 
-/// Characters that would move a terminal's cursor, name its window or answer in the user's place
-/// are spelled out (\x1b). Ends of lines, tabs and changes of colour stay.
+/// Escapes characters (\x1b) that could move the terminal's cursor, set the title of its window or
+/// send it replies in the user's name. Newlines, tabs and colour codes stay.
 std::string plain(std::string_view text);
 
-/// While it lives, all that goes to std::cout, and the library's messages, are plain where they go
-/// to a terminal.
+/// While it exists, everything written to std::cout, and the library's messages, pass through
+/// plain() if they go to a terminal.
 class PlainOutput {
  public:
   PlainOutput();

@@ -31,13 +31,13 @@ std::size_t width(const std::string& text) {
   }));
 }
 
-// Of the terminal that standard output is; 0: it is none.
+// Columns of the terminal of standard output; 0 if it is not a terminal.
 std::size_t terminal_columns() {
   winsize size{};
   return ::isatty(1) && ::ioctl(1, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
-// Nothing for times that no calendar holds.
+// An empty text for times that no calendar has.
 std::string calendar(double seconds, bool local, const char* format) {
   if (!(std::abs(seconds) < 1e15)) return "?";
   const auto whole = static_cast<std::time_t>(std::floor(seconds));
@@ -47,7 +47,7 @@ std::string calendar(double seconds, bool local, const char* format) {
   return std::strftime(text, sizeof text, format, &parts) ? text : "?";
 }
 
-// A character of the basic plane, in UTF-8.
+// The JSON escape of a UTF-8 character of the basic plane.
 std::string escape_of(std::string_view character) {
   unsigned point = 0;
   for (const char c : character) {
@@ -69,7 +69,8 @@ void print_paragraph(std::string_view text) {
   print_line(cat("  ", text));
 }
 
-// JSON escapes controls below 0x20 itself; other characters that are not shown are in texts only.
+// The JSON library escapes controls below 0x20 itself. Other characters that must not be shown
+// occur only in strings.
 std::string json_text(const Json& value, int indent) {
   const auto dumped = value.dump(indent, ' ', false, Json::error_handler_t::replace);
   std::string out;
@@ -133,7 +134,7 @@ std::string spec_of(const StoredTensor& tensor, const Piece& slice) {
   return to_string(SliceSpec{tensor.shape, slice.box, slice.dash, false});
 }
 
-// Whether it is called like a file of some checkpoint.
+// Returns whether the name is that of a file of some checkpoint.
 static bool is_of_a_checkpoint(const std::string& entry) {
   if (commit::split_main_file(entry) || entry == commit::state_file_name) return true;
   for (auto dot = entry.find('.'); dot != entry.npos; dot = entry.find('.', dot + 1)) {
@@ -143,7 +144,7 @@ static bool is_of_a_checkpoint(const std::string& entry) {
   return false;
 }
 
-// A slip in the name of an output must not cost a checkpoint, not even through a link.
+// A mistyped name of an output must not overwrite a checkpoint, not even through a link.
 static void require_none_of_a_checkpoint(const std::string& name) {
   std::error_code none;
   const auto path = std::filesystem::weakly_canonical(name, none);
@@ -176,7 +177,7 @@ bool is_standard_output(const std::string& name) {
 void to_output(const std::string& name, const std::function<void(std::ostream&)>& write,
                unsigned access) {
   if (name.empty()) return write(std::cout);
-  // What stands in a file behind /dev/stdout is not this command's.
+  // A file behind /dev/stdout may have other contents before, so this only adds to it.
   const bool adds = is_stream(name);
   if (!adds) require_none_of_a_checkpoint(name);
   std::error_code ignored;
@@ -188,9 +189,9 @@ void to_output(const std::string& name, const std::function<void(std::ostream&)>
   };
   std::ofstream file(name, std::ios::binary | (adds ? std::ios::app : std::ios::trunc));
   if (!file) refuse(errno);
-  // Thrown where writing fails: later on nobody knows why.
+  // Errors are thrown at the failing write, since errno is lost later.
   file.exceptions(std::ios::failbit | std::ios::badbit);
-  const auto take_away = [&] {  // a part of it would pass for all of it
+  const auto take_away = [&] {  // an incomplete file could be taken for a whole one
     if (is_new) std::filesystem::remove(name, ignored);
   };
   try {
@@ -248,7 +249,7 @@ void print_table(std::vector<std::vector<std::string>> rows, const std::string& 
       const auto cell = width(row[i]);
       const auto wide = std::max(cell, widths[i]);
       const std::string pad(wide - cell, ' ');
-      // Cells that a narrow terminal has no room for stand in lines of their own below.
+      // If the terminal is too narrow, the rest of a row goes into lines of its own below.
       if (i > 0 && columns > 0 && cell > 0 && used + 2 + wide > columns) {
         end_line(line);
         line = indent + "    ";

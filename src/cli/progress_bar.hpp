@@ -6,8 +6,8 @@
 
 namespace cairn::cli {
 
-/// A bar on standard error, if that is a terminal and the work takes longer than half a second. It
-/// is wiped away when the object goes.
+/// A bar on standard error, if that is a terminal and the work takes longer than half a second. The
+/// destructor erases it.
 class ProgressBar {
  public:
   explicit ProgressBar(std::string label);
@@ -16,7 +16,7 @@ class ProgressBar {
   ProgressBar& operator=(const ProgressBar&) = delete;
 
   void update(std::int64_t done, std::int64_t total);
-  /// For functions that tell of their progress. Refers to this object.
+  /// For functions that report their progress. The result refers to this object.
   Progress callback();
 
  private:

@@ -15,8 +15,8 @@
 namespace cairn::cli {
 namespace {
 
-// How many processes the launcher has started, as Open MPI, MPICH and its kin, and Slurm with PMIx
-// tell them.
+// The number of processes that the launcher has started, as Open MPI, MPICH and its relatives, and
+// Slurm with PMIx tell it.
 int started_ranks() {
   const auto number = [](const char* name) {
     const char* text = std::getenv(name);
@@ -36,7 +36,8 @@ Error missing(const std::filesystem::path& path, const std::string& reason) {
       .at(path.string());
 }
 
-// At the same place beside the program as that for HDF5. It is never closed.
+// Loads Cairn's module for MPI from the same place beside the program as the one for HDF5. It is
+// never closed.
 const rank_module::Module& load() {
   const auto program = std::filesystem::read_symlink("/proc/self/exe");
   const auto path = (program.parent_path() / CAIRN_MPI_MODULE).lexically_normal();
@@ -77,7 +78,7 @@ Ranks::~Ranks() {
   if (!end_) return;
   try {
     end_();
-  } catch (const Error&) {  // the work is done
+  } catch (const Error&) {  // the work is done, so the error does not matter
   }
 }
 

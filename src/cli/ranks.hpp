@@ -1,17 +1,17 @@
 #pragma once
-/// The ranks of a command that mpirun started several times.
+/// The ranks of a command that mpirun has started several times.
 #include <memory>
 
 #include "cairn/group.hpp"
 
 namespace cairn::cli {
 
-/// All of them, or this process alone. It is destroyed on all ranks, after whatever they do
-/// together has ended well or badly on all of them.
+/// All these ranks, or this process alone. All ranks must destroy it when their common work has
+/// ended, well or badly, on all of them.
 class Ranks {
  public:
-  /// Alone: also where the environment is that of a rank. Throws unsupported where there are
-  /// several ranks and Cairn's module for MPI cannot be used.
+  /// With `alone` it is this process only, even if the environment is that of a rank. Throws
+  /// unsupported if there are several ranks and Cairn's module for MPI cannot be used.
   explicit Ranks(bool alone);
   ~Ranks();
   Ranks(const Ranks&) = delete;

@@ -1,4 +1,4 @@
-// cairn report: one page about a run's directory.
+// cairn report writes one page about a run's directory.
 #include <filesystem>
 #include <iostream>
 #include <ostream>
@@ -20,7 +20,7 @@ struct ReportArguments {
   std::string directory, name, key, output;
 };
 
-// The name whose saves are in the directory. Of several one must be chosen: `asked`.
+// The name whose saves are in the directory. If there are several, `asked` must choose one.
 std::string chosen_name(const Address& directory, const std::string& asked) {
   const auto names = names_of(list_prefixes(directory));
   if (names.contains(asked)) return asked;

@@ -1,4 +1,4 @@
-// What the tool does with its command line, over any file system.
+// Runs the command line of the tool, over any file system.
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -21,7 +21,7 @@
 namespace cairn::cli {
 namespace {
 
-// Known before the words are parsed, which may be what fails.
+// Must be known before the command line is parsed, since parsing may fail.
 bool wants_json(int argc, char** argv) {
   for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
     if (std::string_view(argv[i]) == "--json") return true;
@@ -29,7 +29,7 @@ bool wants_json(int argc, char** argv) {
   return false;
 }
 
-// CLI11's words, with what was written on the command line.
+// Prints CLI11's message, which may quote the command line.
 int complain(const CLI::App& app, const CLI::ParseError& error, bool json) {
   std::ostringstream out, wrong;
   const int code = app.exit(error, out, wrong) == 0 ? 0 : 2;
@@ -42,8 +42,8 @@ int complain(const CLI::App& app, const CLI::ParseError& error, bool json) {
   return code;
 }
 
-// What is wrong with the first word, where it is no command or none is there; CLI11 would only say
-// that it wants one.
+// Explains a first word that is not a command, or that is missing; CLI11 would only say that a
+// command is required.
 std::string unknown_command(const CLI::App& app, int argc, char** argv) {
   const std::string word = argc > 1 ? argv[1] : "";
   if (word.starts_with('-')) return "";
@@ -61,7 +61,7 @@ std::string unknown_command(const CLI::App& app, int argc, char** argv) {
          "The commands are " + all + ".";
 }
 
-// Newer versions of CLI11 would make one paragraph of the examples.
+// Newer versions of CLI11 would join the examples to one paragraph.
 template <class Formatter>
 void keep_footers(Formatter& formatter) {
   if constexpr (requires { formatter.enable_footer_formatting(false); }) {
@@ -69,7 +69,7 @@ void keep_footers(Formatter& formatter) {
   }
 }
 
-// CLI11 takes the nearest number that fits instead.
+// Refuses numbers that do not fit; CLI11 would take the nearest one that does.
 void refuse_what_does_not_fit(CLI::App& app) {
   const CLI::Validator fits(
       [](std::string& given) -> std::string {
@@ -88,7 +88,8 @@ void refuse_what_does_not_fit(CLI::App& app) {
 }  // namespace
 
 int run_tool(int argc, char** argv, const Address& here) {
-  // Numbers are read and written as everywhere else, whatever the process began with.
+  // Numbers are read and written in the same way everywhere, whatever locale the process began
+  // with.
   std::locale::global(std::locale::classic());
   std::cout.imbue(std::locale::classic());
   const PlainOutput plain_output;

@@ -1,4 +1,4 @@
-// cairn selftest: whether this installation keeps its promises, in a second.
+// cairn selftest checks in a second whether this installation keeps its promises.
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
@@ -26,7 +26,7 @@ void require(bool right, const char* what) {
   if (!right) throw Error(Code::internal, cat("the self-test fails: ", what));
 }
 
-// What is saved, of a step.
+// The values that are saved for a step.
 struct Values {
   std::vector<double> field = std::vector<double>(64 * 33);
   std::int64_t step = 0;
@@ -49,7 +49,7 @@ struct Values {
   bool operator==(const Values&) const = default;
 };
 
-// One bit of the stored field.
+// Changes one bit of the stored field.
 void flip_a_bit(const Address& prefix) {
   const auto checkpoint = open_checkpoint(prefix);
   const auto* tensor = checkpoint->find("field");
@@ -78,7 +78,7 @@ void try_format(const Address& directory, Format format) {
         manager.save(step, values.state());
       } else {
         manager.save_async(step, values.state());
-        values = {};  // the copy is made
+        values = {};  // the application may change its memory once the copy is made
         manager.wait();
       }
     }
@@ -120,7 +120,7 @@ void run(Tool& tool, const std::string& given) {
                 "Give another place: cairn selftest DIRECTORY.")
         .at(path);
   }
-  set_log_sink({});  // of the damage that is made here
+  set_log_sink({});  // drops messages about the damage that is made here on purpose
   for (const auto* format : all_formats()) {
     const auto* word = words(format->id())[static_cast<std::size_t>(format->id())];
     try {

@@ -1,4 +1,4 @@
-// cairn show: what a checkpoint holds.
+// cairn show prints what a checkpoint holds.
 #include <algorithm>
 #include <map>
 
@@ -24,7 +24,8 @@ constexpr std::size_t slices_shown = 8;
 struct Look {
   IndexFile index;
   OpenCheckpoint checkpoint;
-  std::string misplaced = {};                            // why it is not what its name says
+  // Why the checkpoint is not what its name says.
+  std::string misplaced = {};
   std::map<std::int32_t, std::int64_t> bytes_used = {};  // by data file
   std::optional<hdf5::Holders> holders = {};
   std::string holders_problem = {};
@@ -67,7 +68,7 @@ void add_description(Json& item, const Description& said) {
   if (!said.attributes.empty()) item["attributes"] = json_of(said.attributes);
 }
 
-// Where the elements are, and how many there are not.
+// Says where the elements are, and how many are missing.
 std::string place_text(const StoredTensor& tensor) {
   if (!tensor.problem.empty()) return cat("damaged: ", tensor.problem);
   auto text = tensor.sliced ? cat(tensor.slices.size(), " slices")
@@ -140,7 +141,7 @@ Json json_of(const CheckpointMeta& meta) {
           {"not_finite", noted ? Json(noted->keys) : Json()}};
 }
 
-// Of the whole, and of what is no tensor.
+// Adds the descriptions of the whole checkpoint and of keys that are not tensors.
 void add_descriptions(Json& out, const CheckpointContents& contents) {
   const auto& said = contents.meta->descriptions;
   if (!said.attributes.empty()) out["attributes"] = json_of(said.attributes);
@@ -202,7 +203,7 @@ Json json_of(const Look& found) {
   return out;
 }
 
-// Of the first slices, or of all.
+// Prints a row for each of the first slices, or for all slices.
 template <class Slices, class Row>
 void print_rows(const std::string& key, const Slices& slices, bool all, const Row& row_of) {
   const auto count = all ? slices.size() : std::min(slices.size(), slices_shown);
@@ -228,7 +229,7 @@ void print_slices(const std::vector<StoredTensor>& tensors, bool all) {
   }
 }
 
-// What a file of another kind than a bundle says of those who held the slices.
+// Prints which ranks held the slices, if the checkpoint is not a bundle and records that.
 void print_holders(const Look& found, bool all) {
   if (!found.holders_problem.empty()) print_paragraph(found.holders_problem);
   if (!found.holders) return;
@@ -257,7 +258,7 @@ void print_attributes(const Attributes& attributes, const char* indent) {
   print_table(rows, indent);
 }
 
-// What the application says of its tensors, in the order of their keys.
+// Prints what the application says of its tensors, in the order of keys.
 void print_descriptions(const Descriptions& said) {
   if (!said.attributes.empty()) {
     print_paragraph("attributes");

@@ -1,4 +1,4 @@
-// cairn stats: what the saves of a directory cost, as they noted it in their checkpoints.
+// cairn stats shows what the saves of a directory cost, as recorded in their checkpoints.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -28,7 +28,7 @@ struct Row {
   CheckpointMeta meta;
 };
 
-// In the order of their commits.
+// The saves in the order of their commits.
 std::vector<Row> collect(const Address& directory) {
   std::vector<Row> rows;
   for (const auto& prefix : list_prefixes(directory)) {
@@ -36,7 +36,7 @@ std::vector<Row> collect(const Address& directory) {
       const auto checkpoint = open_checkpoint(directory / prefix);
       if (checkpoint->meta) rows.push_back({prefix, *checkpoint->meta});
     } catch (const Error&) {
-      // cairn ls says what is damaged.
+      // cairn ls reports damaged checkpoints.
     }
   }
   std::stable_sort(rows.begin(), rows.end(),
@@ -63,7 +63,7 @@ std::string peak_text(const SaveStatistics& save) {
   return bytes > 0 ? bytes_text(static_cast<double>(bytes)) : "-";
 }
 
-// As long as the part of the longest.
+// A bar for `value`; `most` has the longest one.
 std::string bar(double value, double most) {
   constexpr int width = 20;
   const auto part = most > 0 ? std::clamp(value / most, 0.0, 1.0) : 0;
@@ -95,8 +95,8 @@ void print(const std::vector<Row>& rows) {
   print_table(table, "", {1, 2, 3, 4, 5, 6, 7, 8});
 }
 
-// What would be lost now: since the newest that can be had anywhere, and at home; -1: there is
-// none.
+// The work that would be lost now, in seconds since the newest checkpoint anywhere, and since the
+// newest one at home; -1 if there is none.
 struct Risk {
   double since_save = -1, since_home = -1;
 };
@@ -184,19 +184,19 @@ Json json_of(const io::Path& directory, const std::vector<Row>& rows) {
   return {{"directory", directory.string()}, {"checkpoints", std::move(list)}};
 }
 
-// What the newest of these that is there still tells of itself.
+// The metadata of the newest of these checkpoints that still exists.
 std::optional<CheckpointMeta> newest_meta(const Address& directory, const std::string& name,
                                           const std::vector<const CatalogEntry*>& live) {
   for (const auto* one : live) {
     try {
       return open_checkpoint(directory / commit::prefix_name(name, one->step))->meta;
-    } catch (const Error&) {  // it was removed just now
+    } catch (const Error&) {  // it has just been removed
     }
   }
   return std::nullopt;
 }
 
-// Of each name under which saves were tried or are seen.
+// For each name under which saves were tried or are seen.
 std::map<std::string, Measured> measure(const Address& directory,
                                         const std::vector<NodeSave>& saves) {
   const auto failures = failures_in(directory);

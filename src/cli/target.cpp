@@ -80,7 +80,7 @@ void add_tier(CLI::App& command, TierOption& option, const std::string& what) {
   command.add_option("--node", option.nodes, "Names of nodes visible from here")->needs(tier);
 }
 
-// The one name under which the step is there.
+// The one name that has this step.
 std::string find_name(const Address& directory, std::int64_t step) {
   std::vector<std::string> names;
   for (const auto& prefix : list_prefixes(directory)) {

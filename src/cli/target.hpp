@@ -1,5 +1,5 @@
 #pragma once
-/// What the words of the command line name: directories, and checkpoints in them.
+/// Finds the directories and checkpoints that the command line names.
 #include <cstdint>
 #include <string>
 
@@ -12,11 +12,12 @@
 
 namespace cairn::cli {
 
-/// The tensor of this key, path or variable's name, or Cairn's own of this key. Throws not_found.
+/// The tensor with this key, path or variable name, or Cairn's own tensor with this key. Throws
+/// not_found.
 const StoredTensor& require_tensor(const CheckpointContents&, const std::string& key);
 
-/// What `use` makes of the checkpoint that `given` names. Of a directory whose job has gone on, and
-/// let that one go, meanwhile: of the newest that is there then.
+/// Calls `use` with the checkpoint that `given` names and returns its result. If `given` is a
+/// directory and its job has removed that checkpoint meanwhile, calls it again with the newest one.
 template <class Use>
 auto with_checkpoint(const Address& given, Use use) {
   constexpr int most_looks = 8;
@@ -31,22 +32,22 @@ auto with_checkpoint(const Address& given, Use use) {
   }
 }
 
-/// Opened so.
+/// Opens the checkpoint in this way.
 OpenCheckpoint open_named(const Address& given);
 
-/// For `use` above: throws not_found if what could not be read of this checkpoint is gone by now.
+/// For `use` above: throws not_found if the checkpoint that could not be read has been removed.
 void require_still(const Address& given, const Address& prefix);
 
-/// The prefix of a checkpoint that is to be made. Throws not_found where its directory is missing:
-/// a mistyped one would be made without a word.
+/// The prefix of a checkpoint that will be made. Throws not_found if its directory is missing,
+/// since a mistyped one would be made silently.
 Address require_parent(const Address&);
 
-/// Throws not_found, or invalid_argument for a file.
+/// Throws not_found, or invalid_argument if it is a file.
 Address require_directory(const Address&);
 
-/// The one name under which the step is there. Throws not_found for none, or several.
+/// The one name that has this step. Throws not_found if there is none or more than one.
 std::string find_name(const Address& directory, std::int64_t step);
-/// ... as it is there. Throws not_found.
+/// The entry of this step. Throws not_found.
 CatalogEntry find_entry(const Location&, std::int64_t step);
 
 }  // namespace cairn::cli

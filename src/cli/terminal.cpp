@@ -29,7 +29,7 @@ Colours colours_of(bool is_terminal) {
   return kind.find("256color") != kind.npos ? Colours::palette : Colours::none;
 }
 
-// The nearest of the cube of 6 x 6 x 6 colours.
+// The nearest of the 6 x 6 x 6 colours of the palette.
 int palette_number(Rgb colour) {
   const auto level = [](int value) { return value < 48 ? 0 : value < 115 ? 1 : (value - 35) / 40; };
   return 16 + 36 * level(colour.red) + 6 * level(colour.green) + level(colour.blue);
@@ -84,7 +84,7 @@ std::string plane_text(const Plane& plane, Colours colours) {
   for (std::int64_t row = 0; row < plane.rows; row += 2) {
     std::string before;
     for (std::int64_t column = 0; column < plane.columns; ++column) {
-      // Four dots are one square of the pattern that NaN has: a square a cell.
+      // Four dots make one square of the pattern for NaN, and a cell is one square.
       const auto at = [&](std::int64_t which) {
         return cell_colour(plane, cell(which, column), static_cast<int>(4 * column),
                            static_cast<int>(4 * which));
@@ -99,7 +99,7 @@ std::string plane_text(const Plane& plane, Colours colours) {
   return out;
 }
 
-// Two dots, one above the other, as one character.
+// One character that shows two dots, one above the other.
 static const char* block_of(bool upper, bool lower) {
   if (upper) return lower ? "\u2588" : "\u2580";
   return lower ? "\u2584" : " ";
@@ -109,7 +109,7 @@ std::string curve_text(const Curve& curve, int rows) {
   const int dots = 2 * rows;
   const auto columns = curve.values.size();
   std::vector<char> set(columns * static_cast<std::size_t>(dots), 0);
-  const auto height = [&](double value) -> int {  // from the top; -1: nowhere
+  const auto height = [&](double value) -> int {  // in lines from the top; -1: there is no point
     const auto part = curve.scale.part_of(value);
     if (!part) return -1;
     return static_cast<int>(std::lround((1 - std::clamp(*part, 0.0, 1.0)) * (dots - 1)));
@@ -127,7 +127,7 @@ std::string curve_text(const Curve& curve, int rows) {
     }
     const auto now = height(curve.values[i]);
     if (now >= 0) {
-      // Up to the one before, so that steep parts hang together.
+      // Draws up to the height of the previous point, so that steep parts have no gaps.
       const auto reach = before < 0 ? now : before + (now > before ? 1 : now < before ? -1 : 0);
       fill(now, reach);
     }

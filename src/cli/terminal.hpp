@@ -9,20 +9,20 @@ namespace cairn::cli {
 enum class Colours { none, palette, full };
 
 struct Terminal {
-  bool is_there = false;  ///< standard output is one
+  bool is_there = false;  ///< standard output is a terminal
   int columns = 80, rows = 24;
   Colours colours = Colours::none;
 };
 
-/// By the variables NO_COLOR, COLORTERM and TERM.
+/// Decides by the variables NO_COLOR, COLORTERM and TERM.
 Terminal terminal();
 
-/// Two rows of cells in one line of half blocks; without colours one row in a line, of denser
-/// characters for larger numbers. NaN is '?', and of a comparison what is the same '.'.
+/// Shows two rows of cells in one line of half blocks. Without colours, a line has one row of
+/// cells, and larger numbers get denser characters. NaN is '?'; in a comparison, '.' means equal.
 std::string plane_text(const Plane&, Colours);
-/// A cell a column.
+/// Draws one column for each cell.
 std::string curve_text(const Curve&, int rows);
-/// The colours from the first to the last, between their numbers.
+/// The colours of the scale from first to last, between its two numbers.
 std::string scale_text(const ColourScale&, Colours, int columns);
 
 }  // namespace cairn::cli

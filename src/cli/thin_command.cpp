@@ -1,4 +1,4 @@
-// cairn thin: lets tensors of older checkpoints go, and keeps the rest.
+// cairn thin removes some tensors from older checkpoints and keeps the others.
 #include <algorithm>
 #include <set>
 
@@ -46,7 +46,7 @@ std::string find_name(const Address& directory) {
       .at(directory.string());
 }
 
-// What is wrong with its bytes; "": nothing.
+// What is wrong with the bytes of a checkpoint; "" if nothing is.
 std::string what_is_damaged(const Location& place, std::int64_t step) {
   ProgressBar bar(cat("verify ", commit::prefix_name(place.naming, step)));
   const auto found = verify_checkpoint({place.files, place.prefix(step)}, bar.callback());
@@ -54,7 +54,7 @@ std::string what_is_damaged(const Location& place, std::int64_t step) {
   return found.findings.empty() ? "it has changed meanwhile" : found.findings.front().what;
 }
 
-// What is done, or would be. As JSON all is told at the end.
+// Prints what is done, or would be done. As JSON it is printed at the end.
 class Told {
  public:
   Told(const ThinArguments& options, bool json) : options_(options), json_(json) {}
@@ -110,7 +110,8 @@ std::string pattern_text(const std::vector<std::string>& keys) {
   return text;
 }
 
-// The newest that have all, and every byte of it. Of those that were read the damage becomes known.
+// The newest checkpoints that have all their tensors and whose every byte was checked. Damage that
+// is found on the way is recorded.
 std::set<std::int64_t> newest_proved(const Location& place, const ThinArguments& options,
                                      std::vector<CatalogEntry>& catalog) {
   std::set<std::int64_t> stay;
@@ -128,7 +129,7 @@ std::set<std::int64_t> newest_proved(const Location& place, const ThinArguments&
   return stay;
 }
 
-// Throws where no checkpoint has, or had, a tensor like these: a slip of the pen.
+// Throws if no checkpoint has, or had, a tensor that matches: the pattern is probably mistyped.
 void require_any(const Location& place, const ThinArguments& options,
                  const std::vector<CatalogEntry>& catalog) {
   const bool any = std::any_of(catalog.begin(), catalog.end(), [&](const auto& entry) {
@@ -136,7 +137,7 @@ void require_any(const Location& place, const ThinArguments& options,
       if (entry.find_thinned(key)) return true;
     }
     if (!entry.damage.empty() || !entry.ours || !format_of(entry.format).has_data_files()) {
-      return true;  // nobody looks into it
+      return true;  // this checkpoint is not read
     }
     try {
       return plan_thinning(place, entry.step, {options.keys, -1}).tensors > 0;
@@ -152,7 +153,7 @@ void require_any(const Location& place, const ThinArguments& options,
       .at(place.directory.string());
 }
 
-// Why nothing of a checkpoint goes; "": it may.
+// Why nothing is removed from a checkpoint; "" if something may be.
 std::string why_kept(const CatalogEntry& entry, const ThinArguments& options,
                      const std::set<std::int64_t>& stay) {
   if (stay.contains(entry.step)) {
@@ -209,7 +210,7 @@ void run(Tool& tool, const ThinArguments& options) {
   const auto owned =
       commit::OwnedName::take(directory.files(), directory.path(), name, wait_seconds);
   const auto place = location_of(directory, name, owned.atomic_rename());
-  // What a crash has left of an earlier one comes first.
+  // A removal that a crash interrupted is finished first.
   finish_thinning(place, owned.ownership());
   const auto lock = PinLock::take(directory, wait_seconds);
   thin_directory(place, options, &owned.ownership(), tool.json);

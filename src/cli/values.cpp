@@ -18,7 +18,7 @@ namespace {
 
 constexpr int bins = 16, longest_bar = 40;
 
-// Of a tensor, or why there is none.
+// The statistics of a tensor, or why there are none.
 struct Measured {
   const StoredTensor* tensor = nullptr;
   std::optional<ValueStatistics> values;
@@ -133,7 +133,7 @@ void print_one(const Measured& one, const Histogram& found) {
   rows.clear();
   const auto most = *std::max_element(found.counts.begin(), found.counts.end());
   const auto count = static_cast<double>(found.counts.size());
-  // An integer's bin is that integer; else where the bin begins.
+  // A bin of integers may hold one integer, which is shown; otherwise the beginning of the bin is.
   const bool is_each = is_integer(tensor.dtype) && found.low != values.least->value;
   for (std::size_t i = 0; i < found.counts.size(); ++i) {
     const auto part_of_range = (static_cast<double>(i) + (is_each ? 0.5 : 0)) / count;

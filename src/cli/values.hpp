@@ -1,5 +1,5 @@
 #pragma once
-/// What the elements of a checkpoint's tensors are like, for cairn show.
+/// Statistics of the elements of a checkpoint's tensors, for cairn show.
 #include <string>
 
 #include "cairn/contents.hpp"
@@ -8,9 +8,9 @@
 
 namespace cairn::cli {
 
-/// Of the tensor of this key, with a histogram, or of all where it is empty. Reads and checks every
-/// byte. Text, or JSON. Returns whether anything was damaged, which is in what was printed.
-/// `given`: what named it on the command line.
+/// Prints the statistics of the tensor with this key, with a histogram; if the key is empty, of all
+/// tensors. Prints text, or JSON. Reads and checks every byte. Returns whether anything was
+/// damaged; the output says what. `given` is what the command line named.
 bool print_values(const Address& given, const OpenCheckpoint&, const std::string& key, bool json);
 
 }  // namespace cairn::cli

@@ -1,4 +1,4 @@
-// cairn verify: every byte of a checkpoint, or of all in a directory.
+// cairn verify checks every byte of a checkpoint, or of all in a directory.
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
@@ -35,7 +35,7 @@ void print(const Verification& checked) {
                  checked.tensors == 1 ? " tensor" : " tensors", ")"));
   for (const auto& finding : checked.findings) {
     auto line = cat("  ", word(finding.kind), ": ", finding.what);
-    // The words name the file already where they come from the file system.
+    // Errors of the file system name the file already.
     const auto& file = finding.file;
     if (!file.empty() && line.find(printable(file)) == std::string::npos) line += ": " + file;
     if (finding.offset >= 0) line += cat(" at byte ", finding.offset);
@@ -73,7 +73,7 @@ Json json_of(const Verification& checked) {
   return out;
 }
 
-// What is damaged, by the owner of its directory.
+// Repairs what is damaged, as the owner of the directory.
 std::optional<Repair> repair(const Tool& tool, const io::Path& given) {
   constexpr double wait_seconds = 2;  // a dying process holds its lock for a moment
   const auto prefix = tool.here.at(std::filesystem::absolute(given).lexically_normal());
@@ -81,10 +81,10 @@ std::optional<Repair> repair(const Tool& tool, const io::Path& given) {
   return repair_checkpoint(prefix, commit::OwnedName::take(prefix, wait_seconds));
 }
 
-// Damage counts more than what is unknown.
+// Damage counts more than something that could not be checked.
 int worse(int a, int b) { return a == 1 || b == 1 ? 1 : std::max(a, b); }
 
-// What this node has, beside the directory.
+// Checks what this node has, in addition to the directory.
 void verify_nodes(Tool& tool, const std::string& directory, const std::string& tier,
                   const std::vector<std::string>& nodes, bool json) {
   const auto proof = verify_node_saves(require_directory(tool.at(directory)), tier, nodes);

@@ -1,4 +1,4 @@
-// cairn view: a tensor, or a part of it, as a picture.
+// cairn view shows a tensor, or a part of it, as a picture.
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
@@ -22,7 +22,7 @@ struct ViewArguments {
   PictureOptions picture;
 };
 
-// "3 x 2 elements", or "3 elements".
+// For instance "3 x 2 elements" or "3 elements".
 std::string block_text(const Sample2D& found) {
   if (found.rows == 1 && found.row_step == 1) return cat(found.column_step, " elements");
   return cat(found.row_step, " x ", found.column_step, " elements");
@@ -79,7 +79,7 @@ void print_value(const OpenCheckpoint& checkpoint, const StoredTensor& tensor,
 }
 
 void run(Tool& tool, const ViewArguments& options) {
-  options.picture.given_range();  // what is wrong with it is said before anything is read
+  options.picture.given_range();  // reports an error in the range before anything is read
   const auto checkpoint = open_named(tool.at(options.target));
   const auto& tensor = require_tensor(*checkpoint, options.key);
   require_drawable(tensor);

@@ -1,4 +1,4 @@
-// cairn xdmf: a file with which ParaView and VTK show checkpoints where they lie.
+// cairn xdmf writes a file with which ParaView and VTK read checkpoints in place.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -47,9 +47,9 @@ std::vector<double> parse_numbers(const std::string& option, const std::string& 
   return values;
 }
 
-// Those of one name in a directory, ascending; or the one that was named.
+// The checkpoints of one name in a directory, ascending, or the one that was given.
 struct Series {
-  Address output;  // as it is called where nobody says otherwise
+  Address output;  // the default name of the output
   std::vector<Address> prefixes;
 };
 
@@ -94,7 +94,7 @@ struct Described {
   std::set<std::string> left_out;
 };
 
-// Files are named as they are seen from this folder, which may be empty.
+// Paths of files are relative to this folder, which may be empty.
 Described describe(const Series& series, const io::Path& folder, const XdmfOptions& options) {
   std::vector<xdmf::Step> steps;
   for (const auto& prefix : series.prefixes) {
@@ -121,7 +121,7 @@ Written write(const Series& series, const Address& output, const XdmfOptions& op
   return {output.string(), series.prefixes.size(), std::move(described.left_out)};
 }
 
-// Nobody knows where it will be read: paths are whole.
+// It is not known where a stream will be read, so its paths are absolute.
 Written write_stream(const Series& series, const std::string& output, const XdmfOptions& options) {
   auto described = describe(series, {}, options);
   to_output(output, [&](std::ostream& out) { out << described.text; });
@@ -133,7 +133,7 @@ void tell(const std::vector<Written>& all, bool json) {
   for (const auto& [file, checkpoints, left_out] : all) {
     files.push_back({{"file", file}, {"checkpoints", checkpoints}, {"not_shown", left_out}});
     if (json) continue;
-    // Not among what it has just written.
+    // The report goes to standard error if the file itself goes to standard output.
     const bool beside = is_stream(file) && is_standard_output(file);
     const auto say = [&](const std::string& line) {
       if (!beside) return print_line(line);

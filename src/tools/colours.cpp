@@ -13,7 +13,7 @@
 namespace cairn {
 namespace {
 
-// Control points of viridis, of even distances.
+// Points of viridis at even distances.
 constexpr std::array<std::uint32_t, 33> viridis_points = {
     0x440154, 0x470d60, 0x48186a, 0x482374, 0x472d7b, 0x453681, 0x424086, 0x3f4989, 0x3b528b,
     0x375a8d, 0x33638d, 0x2f6a8e, 0x2c728e, 0x297a8e, 0x26818e, 0x23898e, 0x21908c, 0x1f988b,
@@ -26,7 +26,7 @@ std::uint8_t mix(std::uint32_t a, std::uint32_t b, int shift, double part) {
   return static_cast<std::uint8_t>(std::lround(from + (to - from) * part));
 }
 
-// How many digits tell numbers of this size from those that are a step away.
+// The number of digits that numbers of this size need to differ from those one step away.
 int digits_for(double size, double step) {
   return static_cast<int>(std::floor(std::log10(size))) -
          static_cast<int>(std::floor(std::log10(step))) + 1;
@@ -50,7 +50,7 @@ void linear_ticks(const ColourScale& scale, int most, std::vector<Tick>& out) {
     const auto digits =
         value == 0 ? 1 : std::max(1, digits_for(std::min(size, std::abs(value)), step));
     out.push_back({std::clamp(*part, 0.0, 1.0), number_text(value, digits)});
-    if (i + 1 == i) return;  // the step is below what doubles of this size tell apart
+    if (i + 1 == i) return;  // doubles of this size cannot tell two steps apart
   }
 }
 
@@ -88,7 +88,8 @@ std::optional<double> ColourScale::part_of(double value) const {
     const auto bottom = std::log(low), top = std::log(high);
     return (std::log(value) - bottom) / (top - bottom);
   }
-  return (value / 2 - low / 2) / (high / 2 - low / 2);  // halves: the range fits a double
+  // Halves, since high - low may be more than a double holds.
+  return (value / 2 - low / 2) / (high / 2 - low / 2);
 }
 
 ColourScale colour_scale(const std::vector<double>& values, bool is_log,

@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::size_t kept_bytes = std::size_t{256} << 20;
 
-// Stored slices that were read and checked: the last used ones, for a save comes back to a slice as
-// often as it takes a part of it.
+// Keeps the last used slices that were read and checked, since a save asks for a slice as often as
+// it takes a part of it.
 class SliceReader {
  public:
   SliceReader(const OpenCheckpoint& source, const Progress& progress)
@@ -52,7 +52,7 @@ class SliceReader {
   const Progress& progress_;
   std::int64_t done_ = 0, total_;
   std::size_t held_ = 0;
-  std::list<const Piece*> order_;  // last used first
+  std::list<const Piece*> order_;  // the last used one first
   std::map<const Piece*, std::pair<std::string, std::list<const Piece*>::iterator>> kept_;
 };
 
@@ -92,7 +92,8 @@ void require_readable(const CheckpointContents& source, const StoredTensor& tens
   for (const auto& slice : tensor.slices) decoder_of(source, tensor, slice);
 }
 
-// Sparse again; of one array those parts that somebody held.
+// Makes a tensor sparse again. If it was stored as one array, it gets only the parts that some rank
+// held.
 LocalTensor with_gaps(LocalTensor tensor, const StoredGaps& gaps, bool sliced) {
   if (!sliced) {
     const auto whole = std::move(tensor.slices.at(0));

@@ -27,18 +27,20 @@ namespace {
 
 using Done = std::function<void(std::int64_t bytes)>;
 
-// What StorageReader and StorageWriter of cairn.torch call these (python/cairn/torch/dcp.py).
+// The name under which StorageReader and StorageWriter of cairn.torch store this
+// (python/cairn/torch/dcp.py).
 constexpr const char* planner_key = "dcp/planner";
 constexpr const char* kind_attribute = "dcp";
-// Of larger objects nobody looks for a plain value.
+// Larger objects are not searched for a plain value.
 constexpr std::int64_t longest_value = 64 << 10;
-// They are read with each look at the checkpoint, which can do without more of them.
+// The limit for all values together: every look at the checkpoint reads them, so there must not be
+// too many.
 constexpr std::int64_t all_values = 1 << 20;
-constexpr std::int64_t longest_description = 1 << 20;  // data.pkl of one tensor
+constexpr std::int64_t longest_description = 1 << 20;  // of data.pkl of one tensor
 
 std::span<std::byte> bytes_of(std::string& text) { return std::as_writable_bytes(std::span(text)); }
 
-// The files of a checkpoint, of which a few are open.
+// The files of a checkpoint. Only a few are open at a time.
 class Files {
  public:
   explicit Files(const Address& directory) : directory_(directory) {}
@@ -47,7 +49,7 @@ class Files {
     const MutexLock lock(mutex_);
     const auto found = open_.find(name);
     if (found != open_.end()) return found->second;
-    if (open_.size() >= 64) open_.clear();  // those that are read live on
+    if (open_.size() >= 64) open_.clear();  // files that are in use stay open
     return open_[name] = path(name).open_read();
   }
   Address path(const std::string& name) const { return directory_ / name; }
@@ -58,7 +60,7 @@ class Files {
   std::map<std::string, std::shared_ptr<io::File>> open_ CAIRN_GUARDED_BY(mutex_);
 };
 
-// An archive of torch.save inside a file.
+// An archive of torch.save inside a file of the checkpoint.
 class Archive {
  public:
   Archive(Files& files, const torch::StoredArchive& place)
@@ -81,7 +83,7 @@ class Archive {
     if (!found) torch::torch_damaged(cat("its archive has no '", name, "'"));
     return *found;
   }
-  /// Where a member's bytes begin, in the archive.
+  /// Returns where a member's bytes begin in the archive.
   std::int64_t begin_of(const torch::ArchiveMember& member) const {
     return torch::member_bytes(
         read(member.header, std::min(torch::member_header_bytes, place_.size - member.header)),
@@ -127,7 +129,7 @@ class Archive {
   std::vector<torch::ArchiveMember> members_;
 };
 
-// What is read when it is asked for. Errors tell the file.
+// Memory that is read from a file when it is used. Errors name the file.
 class ReadOnly : public SliceMemory {
  public:
   ReadOnly(Files& files, const torch::StoredArchive& place, Done done)
@@ -147,7 +149,8 @@ class ReadOnly : public SliceMemory {
   bool writable() const override { return false; }
 
  protected:
-  virtual std::int64_t read_part(const Box& part, std::byte* out) const = 0;  // bytes read
+  // Returns the bytes read.
+  virtual std::int64_t read_part(const Box& part, std::byte* out) const = 0;
 
   Files& files_;
   const torch::StoredArchive& place_;
@@ -166,7 +169,7 @@ class PieceMemory : public ReadOnly {
 
  private:
   struct Layout {
-    std::int64_t begin = 0;  // of its first element, in the archive
+    std::int64_t begin = 0;  // where its first element begins in the archive
     Dims strides;
   };
 
@@ -174,7 +177,8 @@ class PieceMemory : public ReadOnly {
     if (part.count() == 0) return 0;
     const Archive archive(files_, place_);
     const auto& layout = look(archive);
-    std::int64_t first = 0, elements = 1;  // from its first element to its last one
+    // Its first element; the number from there to its last one.
+    std::int64_t first = 0, elements = 1;
     for (std::size_t d = 0; d < extent_.size(); ++d) {
       first += part.start[d] * layout.strides[d];
       elements += (part.extent[d] - 1) * layout.strides[d];
@@ -202,7 +206,8 @@ class PieceMemory : public ReadOnly {
     return true;
   }
 
-  // Once: what the archive says of it, and whether its bytes are what torch wrote.
+  // Done once: reads what the archive says of the tensor, and checks that its bytes are those that
+  // torch wrote.
   const Layout& look(const Archive& archive) const {
     const MutexLock lock(mutex_);
     if (layout_) return *layout_;
@@ -228,7 +233,7 @@ class PieceMemory : public ReadOnly {
   mutable std::optional<Layout> layout_ CAIRN_GUARDED_BY(mutex_);
 };
 
-// The bytes of an archive as they are.
+// The bytes of an archive, unchanged.
 class ObjectMemory : public ReadOnly {
  public:
   using ReadOnly::ReadOnly;
@@ -279,7 +284,8 @@ class Import {
   static std::int64_t bytes_of(const torch::DcpTensor& tensor, const torch::DcpPiece& piece) {
     return piece.box.count() * static_cast<std::int64_t>(dtype_size(tensor.type.dtype));
   }
-  // Of all bytes in a row each rank has a part; what is read as one, the rank of its middle.
+  // All bytes in a row are divided evenly among the ranks. A piece goes to the rank that has its
+  // middle.
   bool is_mine(std::int64_t size) {
     const auto middle = static_cast<double>(before_) + 0.5 * static_cast<double>(size);
     const auto share = bytes_ > 0 ? middle / static_cast<double>(bytes_) : 0.0;
@@ -341,7 +347,7 @@ class Import {
   const std::string under_;
   const Group& group_;
   const Done done_;
-  torch::DcpMetadata found_;  // what the state's memory reads from: it stays where it is
+  torch::DcpMetadata found_;  // the state's memory refers to it, so it must not move
   State state_;
   std::int64_t bytes_ = 0, before_ = 0, values_left_ = all_values;
 };

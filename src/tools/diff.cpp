@@ -35,8 +35,8 @@ class NumberComparison {
                    TensorDifference& difference)
       : tensor_(tensor), tolerance_(tolerance), difference_(difference) {}
 
-  // The elements of a box, row-major. `times`: it is one that stands for so many, of which this is
-  // the first.
+  // Compares the elements of a box, row-major. If `times` is not 1, the box has one element that
+  // stands for so many equal ones, and is the first of them.
   void run(const Box& box, std::string_view a, std::string_view b, std::int64_t times = 1) {
     box_ = &box;
     bool is_first = true;
@@ -58,7 +58,7 @@ class NumberComparison {
   }
 
  private:
-  // Whether two numbers are the same within the tolerance. Takes note of how far they are apart.
+  // Returns whether two numbers are equal within the tolerance, and notes how far they are apart.
   bool measure(DType dtype, const char* a, const char* b, std::int64_t position) {
     const double x = value(dtype, a), y = value(dtype, b);
     if (std::isnan(x) || std::isnan(y)) return std::isnan(x) && std::isnan(y);
@@ -83,7 +83,7 @@ class NumberComparison {
     for (std::size_t d = 0; d < index.size(); ++d) index[d] += box_->start[d];
     return index;
   }
-  // Of equal ones the first in the tensor counts; boxes come in any order.
+  // Of equal differences the first in the tensor counts, since boxes come in any order.
   void take(std::optional<double>& most, Dims& where, double found, std::int64_t position) const {
     if (most && *most > found) return;
     if (most && *most == found && where <= index_of(position)) return;
@@ -107,7 +107,7 @@ class NumberComparison {
     };
     difference_.first_a = text(a);
     difference_.first_b = text(b);
-    if (difference_.first_a == difference_.first_b) {  // -0 and 0, two NaN
+    if (difference_.first_a == difference_.first_b) {  // such as -0 and 0, or two NaN
       difference_.first_a += cat(' ', hex_text(a, dtype_size(tensor_.dtype)));
       difference_.first_b += cat(' ', hex_text(b, dtype_size(tensor_.dtype)));
     }
@@ -123,16 +123,16 @@ class NumberComparison {
 struct SparseBox {
   Box box;
   bool is_gap = false;
-  std::string bytes = {};  // of a slice that was read; of a gap its element
+  std::string bytes = {};  // of a slice: its elements once read; of a gap: one element
 };
 
-// Its parts, one by one.
+// Reads the slices and gaps of a sparse tensor one by one.
 class SparseReader {
  public:
   explicit SparseReader(const TensorAt& side) : side_(side) {
     const auto& tensor = side.tensor;
     checked_bytes(*side.checkpoint, tensor,
-                  Box::whole(tensor.shape));  // throws for what is unreadable
+                  Box::whole(tensor.shape));  // throws if it cannot be read
     for (const auto& slice : tensor.slices) {
       if (!slice.box.empty()) parts_.push_back({slice.box});
     }
@@ -163,7 +163,8 @@ class SparseReader {
   std::vector<SparseBox> parts_;
 };
 
-// Memory is taken for what is stored. Where neither has anything, one element stands for all.
+// Memory is needed only for stored slices. Where both tensors have a gap, one element is compared
+// for all.
 void compare_sparse(SparseReader a, SparseReader b, NumberComparison comparison) {
   std::vector<Box> boxes;
   for (const auto& part : b.parts()) boxes.push_back(part.box);
@@ -186,7 +187,7 @@ void compare_sparse(SparseReader a, SparseReader b, NumberComparison comparison)
   }
 }
 
-// The first difference is in what is left, and characters stay whole.
+// Shortens a text so that the first difference stays and no character is cut.
 std::string shortened(const std::string& text, std::size_t differs_at) {
   constexpr std::size_t longest = 60, before = 20;
   if (text.size() <= longest) return text;
@@ -246,7 +247,7 @@ bool is_of_the_files(const Error& error) {
          error.code() == Code::not_found;
 }
 
-// Also where there is no difference: then of kind `values`, with no element that differs.
+// Also returns a result if nothing differs: its kind is `values`, and no element differs.
 TensorDifference compare(const TensorAt& a, const TensorAt& b, const Tolerance& tolerance) {
   const auto &tensor = a.tensor, &other = b.tensor;
   if (tensor.dtype != other.dtype) {

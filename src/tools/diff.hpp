@@ -1,5 +1,5 @@
 #pragma once
-/// What differs between two checkpoints, for tools. By one process.
+/// Finds what differs between two checkpoints. For tools; not collective.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,9 +11,9 @@
 
 namespace cairn {
 
-/// Two elements are the same if their bits are, or if |a - b| <= absolute or
-/// |a - b| <= relative * max(|a|, |b|), or if both are NaN and one of the two is above 0. Complex
-/// numbers are compared by their parts. Types without a number's meaning are compared by bits.
+/// Two elements are equal if their bits are, or if |a - b| <= absolute or |a - b| <= relative *
+/// max(|a|, |b|), or if both are NaN and `absolute` or `relative` is above 0. The parts of complex
+/// numbers are compared one by one. Types that are not numbers are compared by bits.
 struct Tolerance {
   double relative = 0, absolute = 0;
   bool any() const { return relative > 0 || absolute > 0; }
@@ -23,24 +23,25 @@ struct TensorDifference {
   enum class Kind { only_in_a, only_in_b, dtype, shape, values, unreadable };
   std::string key;
   Kind kind{};
-  std::string what;  ///< dtypes or shapes of the two, or why it cannot be read
-  // Of values:
+  std::string what;  ///< both dtypes or shapes, or why the tensor cannot be read
+  // For differences of values:
   std::int64_t elements = 0, differing = 0;
   std::optional<double> max_absolute,
-      max_relative;                     ///< over differing ones that are finite numbers
-  Dims where_absolute, where_relative;  ///< index of the element with this difference
-  Dims first;                           ///< of the first that differs, row-major
-  std::string first_a, first_b;         ///< as text; of strings the part where they differ
-  bool are_strings = false;             ///< any bytes may be in that part
+      max_relative;                     ///< over differing elements that are finite numbers
+  Dims where_absolute, where_relative;  ///< index of the element with that difference
+  Dims first;                           ///< index of the first that differs, row-major
+  std::string first_a, first_b;         ///< as text; for strings, the part where they differ
+  bool are_strings = false;             ///< that part may have any bytes
 };
 
-/// One thing that is said of a tensor, of a group or of the whole checkpoint (docs/attributes.md).
+/// One description (docs/attributes.md) of a tensor, of a group or of the whole checkpoint.
 struct DescriptionDifference {
-  std::string key;   ///< of the tensor or group; empty: the checkpoint
-  std::string name;  ///< "units", "dimensions", "coordinates", or of the attribute
-  std::string a, b;  ///< as JSON; empty: not said
+  std::string key;   ///< of the tensor or group; empty for the checkpoint
+  std::string name;  ///< "units", "dimensions", "coordinates", or the name of an attribute
+  std::string a, b;  ///< as JSON; empty: there is none
 };
-/// Ascending by key; units, dimensions and coordinates, then attributes by name.
+/// Ascending by key. For each key units, dimensions and coordinates come first, then attributes by
+/// name.
 std::vector<DescriptionDifference> compare(const Descriptions& a, const Descriptions& b);
 
 /// A tensor in a checkpoint.
@@ -52,15 +53,15 @@ struct TensorAt {
 struct CheckpointDiff {
   std::vector<TensorDifference> differences;  ///< ascending by key
   std::vector<DescriptionDifference> descriptions;
-  std::int64_t tensors = 0;  ///< compared by value
-  std::int64_t bytes = 0;    ///< read, of both
+  std::int64_t tensors = 0;  ///< that were compared by value
+  std::int64_t bytes = 0;    ///< read from both
   bool same() const { return differences.empty() && descriptions.empty(); }
-  bool cannot_tell() const;  ///< something is unreadable
+  bool cannot_tell() const;  ///< something could not be read
 };
 
-/// Every slice of every tensor that both hold is read and checked. Memory: the largest tensor,
-/// twice. Of Cairn's own metadata the descriptions are compared, if both have metadata. Throws what
-/// opening a file throws; damage of a tensor's bytes is a difference.
+/// Reads and checks every slice of every tensor that both have. Memory: twice the largest tensor.
+/// Of Cairn's own metadata only the descriptions are compared, if both have metadata. Throws the
+/// errors of opening a file; damaged bytes of a tensor count as a difference.
 CheckpointDiff compare(const OpenCheckpoint& a, const OpenCheckpoint& b, const Tolerance& = {},
                        const Progress& = {});
 

@@ -1,4 +1,4 @@
-// What is said of tensors in one checkpoint and not, or otherwise, in another.
+// Compares the descriptions of two checkpoints: those that only one has, and those that differ.
 #include "tools/diff.hpp"
 
 #include <map>

@@ -12,7 +12,7 @@
 namespace cairn {
 namespace {
 
-// Of two elements whose bits differ; the distance of complex numbers is that in their plane.
+// For two elements whose bits differ. The distance of complex numbers is that in the plane.
 Mark mark_of(DType dtype, const char* a, const char* b, const Tolerance& tolerance,
              double& distance) {
   const auto part = part_of(dtype);
@@ -49,7 +49,7 @@ DiffSample diff_sample(const TensorAt& a, const TensorAt& b, const Selection& se
   const auto strides = row_major_strides(box.extent);
   const auto item = static_cast<std::int64_t>(dtype_size(dtype));
   Indices rows{0, 1, 1}, columns{0, 1, 1};
-  std::int64_t row_stride = 0, column_stride = 0;  // bytes
+  std::int64_t row_stride = 0, column_stride = 0;  // in bytes
   std::size_t shown = 0;
   for (auto d = selection.size(); d-- > 0;) {
     if (selection[d].count == 1) continue;

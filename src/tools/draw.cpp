@@ -15,7 +15,7 @@ constexpr int plot_size = 640, least_side = 48, bar_width = 24, least_bar = 200,
 constexpr Rgb dark_grey{150, 150, 150}, light_grey{225, 225, 225}, nothing_differs{235, 235, 235},
     ink{40, 40, 40}, line_colour = Rgb{0x31, 0x68, 0x8e}, grid_colour{228, 228, 228};
 
-// Dots a cell, and so the size of the plot.
+// Dots of a cell in each direction. This decides the size of the picture.
 int dots_a_cell(std::int64_t rows, std::int64_t columns) {
   return static_cast<int>(std::max<std::int64_t>(1, plot_size / std::max(rows, columns)));
 }
@@ -30,11 +30,11 @@ struct Place {
 };
 
 struct AxisMark {
-  int at;  // dots from the beginning
+  int at;  // in dots from the beginning
   std::string text;
 };
 
-// Round indices that have room for their texts.
+// Round indices, at distances that leave room for their texts.
 std::vector<AxisMark> index_marks(const IndexAxis& axis, std::int64_t cells, int length,
                                   bool along) {
   const auto last = axis.start + (cells - 1) * axis.step;
@@ -91,7 +91,7 @@ void write_words(Image& image, const Words& words) {
   }
 }
 
-// Wide enough for what is written, as far as that is not very long.
+// The width that the texts need, but not more than a limit.
 int total_width(int needed, const Words& words) {
   auto width = std::max(needed, least_width);
   const auto wish = [&](const std::string& text) {
@@ -127,7 +127,7 @@ void write_left(Image& image, const Place& plot, const std::vector<AxisMark>& ma
   draw_text_upwards(image, border, plot.y + (plot.height + text_width(text)) / 2, text, ink);
 }
 
-// Colours, or what stands where there is no number.
+// Draws the bar of colours, or what replaces it if there is no number.
 void draw_bar(Image& image, const Place& bar, const ColourScale& scale,
               const std::vector<AxisMark>& marks) {
   image.frame(bar.x, bar.y, bar.width, bar.height, black);
@@ -223,7 +223,7 @@ Image draw_curve(const Curve& curve, const Words& words) {
     const auto now = height(curve.values[at]);
     if (now && before) {
       const auto from = place(i - 1), width = std::max(1, x - from);
-      for (int step = 0; step <= width; ++step) {  // a straight line
+      for (int step = 0; step <= width; ++step) {  // a straight line to the next point
         const auto y = *before + (*now - *before) * step / width;
         const auto next = *before + (*now - *before) * std::min(step + 1, width) / width;
         stroke(from + step, y, next);

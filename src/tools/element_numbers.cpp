@@ -20,12 +20,12 @@ double as_double(T value) {
 template <class T>
 double as_double(std::complex<T> value) {
   const double real = value.real(), imaginary = value.imag();
-  // The other part may be infinite: still it is no number.
+  // The other part may be infinite, but with one NaN the result is not a number.
   return std::isnan(real) || std::isnan(imaginary) ? std::numeric_limits<double>::quiet_NaN()
                                                    : std::hypot(real, imaginary);
 }
 
-// Of 8 bits or fewer: each value is computed once.
+// For types of at most 8 bits: each possible value is computed once.
 template <class F>
 void by_table(const char* bytes, std::int64_t count, double* out, const F& value) {
   std::array<double, 256> table;

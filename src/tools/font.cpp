@@ -5,7 +5,7 @@
 namespace cairn {
 namespace {
 
-// From ' ' to '~': eight rows of five dots each, of which the last is below the line.
+// The letters from ' ' to '~': eight rows of five dots each. The last row is below the base line.
 constexpr std::array<const char*, 95> glyphs = {
     "..... ..... ..... ..... ..... ..... ..... .....",  // a blank
     "..#.. ..#.. ..#.. ..#.. ..#.. ..... ..#.. .....",  // !

@@ -4,9 +4,11 @@
 
 namespace cairn {
 
-inline constexpr int font_width = 5, font_height = 8;  ///< dots, without the gap to the next letter
+/// In dots, without the space between letters.
+inline constexpr int font_width = 5, font_height = 8;
 
-/// Whether a letter has this dot, from the top left. Letters that are not ASCII look as '?'.
+/// Returns whether a letter has this dot, counted from the top left. Letters that are not ASCII are
+/// shown as '?'.
 bool font_dot(char letter, int row, int column);
 
 }  // namespace cairn

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int letter_pitch = (font_width + 1) * text_scale;
 
-// Calls dot(x, y) for each dot of the image that the text has, from its top left corner.
+// Calls dot(x, y) for each dot of the text, counted from its top left corner.
 template <class Dot>
 void each_dot(std::string_view text, const Dot& dot) {
   for (std::size_t i = 0; i < text.size(); ++i) {

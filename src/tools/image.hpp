@@ -1,5 +1,5 @@
 #pragma once
-/// Dots with colours, and what is drawn with them.
+/// An image of coloured dots, and functions that draw on it.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -17,29 +17,30 @@ class Image {
 
   int width() const { return width_; }
   int height() const { return height_; }
-  /// Row by row, three bytes a dot.
+  /// Row by row, three bytes for each dot.
   const std::vector<std::uint8_t>& bytes() const { return bytes_; }
   Rgb at(int x, int y) const;
 
-  // What lies outside of the image is left out.
+  // Dots outside of the image are ignored.
   void dot(int x, int y, Rgb);
   void fill(int x, int y, int width, int height, Rgb);
-  void frame(int x, int y, int width, int height, Rgb);  ///< one dot thick, around this area
+  /// One dot thick, around this area.
+  void frame(int x, int y, int width, int height, Rgb);
 
  private:
   int width_, height_;
   std::vector<std::uint8_t> bytes_;
 };
 
-inline constexpr int text_scale = 2;  ///< dots of the image for one of the font
+inline constexpr int text_scale = 2;  ///< dots of the image for one dot of the font
 
 int text_width(std::string_view);
 int text_height();
-/// From its top left corner.
+/// x, y is the top left corner.
 void draw_text(Image&, int x, int y, std::string_view, Rgb = black);
-/// Read from below; x, y is the corner at the bottom left of the whole.
+/// Draws text that is read from below. x, y is the bottom left corner of the whole text.
 void draw_text_upwards(Image&, int x, int y, std::string_view, Rgb = black);
-/// UTF-8 with one '?' for each character that the font lacks, shortened in the middle to a width.
+/// The text with '?' for each character that the font lacks, shortened in the middle to a width.
 std::string drawable(std::string_view text, int width);
 
 }  // namespace cairn

@@ -1,4 +1,4 @@
-// merge_checkpoints: what TensorFlow's MergeV2Checkpoints does, with a commit.
+// merge_checkpoints: does what TensorFlow's MergeV2Checkpoints does, with a commit.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -32,7 +32,7 @@ io::Path normal_prefix(const io::Path& prefix) {
   return std::filesystem::absolute(io::local_path(prefix)).lexically_normal();
 }
 
-// In the order given.
+// The prefixes of `prefixes`, in the same order.
 std::vector<io::Path> whole_prefixes(const std::vector<io::Path>& prefixes) {
   std::vector<io::Path> all;
   std::set<io::Path> seen;
@@ -49,7 +49,8 @@ bool is_there(io::FileSystem& files, const io::Path& prefix) {
   return io::exists(files, commit::index_path(prefix));
 }
 
-// In either format: what is read there afterwards must be what was merged.
+// Returns whether a checkpoint in any format is there: a reader might take that one instead of the
+// merged one.
 bool is_taken(io::FileSystem& files, const io::Path& prefix) {
   return is_there(files, prefix) || is_own_hdf5(files, commit::hdf5_path(prefix));
 }
@@ -104,7 +105,7 @@ std::vector<CheckpointContents> read_inputs(io::FileSystem& files,
 
 struct Joined {
   std::vector<StoredTensor> tensors;
-  std::vector<io::Path> data;  // by new number
+  std::vector<io::Path> data;  // by their new numbers
   std::optional<CheckpointMeta> meta;
 };
 
@@ -123,12 +124,12 @@ void require_compatible(const StoredTensor& a, const std::string& prefix_a, cons
   if (!a.sliced || !b.sliced) refuse("at least once whole");
 }
 
-// prefixes: by the numbers of the data files that the slices are in.
+// `prefixes` has the prefix of each data file, by its number.
 void require_disjoint(const StoredTensor& tensor, const std::vector<std::string>& prefixes) {
   std::vector<Box> boxes;
   for (const auto& slice : tensor.slices) boxes.push_back(slice.box);
   auto twice = first_overlap(boxes);
-  std::map<Box, std::size_t> seen;  // boxes without elements come under one key too
+  std::map<Box, std::size_t> seen;  // boxes without elements may not occur twice either
   for (std::size_t i = 0; i < boxes.size() && !twice; ++i) {
     const auto [at, is_new] = seen.emplace(boxes[i], i);
     if (!is_new) twice = {at->second, i};
@@ -142,7 +143,7 @@ void require_disjoint(const StoredTensor& tensor, const std::vector<std::string>
       .of_tensor(tensor.key);
 }
 
-// Of sparse tensors, what no part holds: what is missing in one may be in another.
+// The gaps of sparse tensors that remain: a gap of one part may be filled by another.
 GapsByKey gaps_of(std::map<std::string, StoredTensor>& tensors) {
   GapsByKey all;
   for (auto& [key, tensor] : tensors) {
@@ -162,15 +163,15 @@ GapsByKey gaps_of(std::map<std::string, StoredTensor>& tensors) {
   return all;
 }
 
-// The newest part's metadata, and of the descriptions what any says: the newest part's count where
-// several say something of the same.
+// Joins the metadata: those of the newest part, with the descriptions of all parts. If several
+// describe the same thing, the newest part's description counts.
 std::optional<CheckpointMeta> join_meta(const std::vector<CheckpointContents>& inputs) {
   std::optional<CheckpointMeta> joined;
   for (const auto& input : inputs) {
     if (input.meta && (!joined || joined->sequence < input.meta->sequence)) joined = input.meta;
   }
   if (!joined) return joined;
-  joined->name.clear();  // it is saved under another
+  joined->name.clear();  // the result is saved under another name
   for (const auto& input : inputs) {
     if (!input.meta) continue;
     auto said = input.meta->descriptions;
@@ -221,8 +222,8 @@ Joined join(const std::vector<CheckpointContents>& inputs) {
   return joined;
 }
 
-// The parts that are to go, and what keeps jobs from saving over them meanwhile: nothing where no
-// job has ever saved.
+// The parts that will be removed, with the ownership that keeps jobs from saving over them
+// meanwhile. Without ownership where no job has ever saved.
 using Removals = std::map<io::Path, std::optional<commit::OwnedName>>;
 
 Removals own_parts(const Location& place, const std::vector<io::Path>& prefixes,
@@ -269,7 +270,7 @@ void remove_part(io::FileSystem& files, const io::Path& prefix, const Checkpoint
   files.sync_directory(directory);
 }
 
-// What cannot be removed stays: the merge is done.
+// A part that cannot be removed stays, since the merge is done.
 void remove_parts(const Location& place, const std::vector<CheckpointContents>& inputs,
                   const Removals& removals) {
   const auto attempt = [](auto&& remove) {
@@ -294,7 +295,7 @@ void remove_parts(const Location& place, const std::vector<CheckpointContents>& 
   }
 }
 
-// Whether it replaces a checkpoint that is there.
+// Returns whether a checkpoint at `to` will be replaced. Throws if it must not be.
 bool require_free(io::FileSystem& files, const io::Path& to, bool overwrite) {
   if (!is_taken(files, to)) return false;
   if (!overwrite) {
@@ -327,7 +328,8 @@ void merge_checkpoints(const std::vector<std::filesystem::path>& given,
     place.atomic_rename = owned->atomic_rename();
     tell_removed(place, recover(place, {*group, {0}}, &owned->ownership()));
   };
-  // Before parts are read that lie there; else as late as can be, as a merge may be refused.
+  // If parts lie in the destination's directory, ownership is taken before they are read; otherwise
+  // as late as possible, since the merge may still be refused.
   if (std::any_of(parts.begin(), parts.end(), [&](const auto& prefix) {
         return prefix.parent_path() == place.directory && is_there(files, prefix);
       })) {
@@ -346,13 +348,14 @@ void merge_checkpoints(const std::vector<std::filesystem::path>& given,
   for (const auto& input : inputs) access &= OpenCheckpoint(files, input).access();
   auto meta = joined.meta.value_or(CheckpointMeta{});
   meta.version = version();
-  meta.statistics.reset();  // of another save
+  meta.statistics.reset();  // they are of another save
   meta.run = {};
   commit_bundle(place, *owned,
                 {std::move(joined.data), std::move(joined.tensors), std::move(meta), access},
                 [&]() -> std::optional<PinLock> {
                   if (!replaces) return std::nullopt;
-                  // It may have been pinned meanwhile; nobody pins while it is replaced.
+                  // It may have been pinned meanwhile. With this lock nobody can pin it while it is
+                  // replaced.
                   auto pins = PinLock::take({place.files, place.directory}, owner_wait_seconds);
                   require_not_pinned(files, to, "replaced");
                   return pins;

@@ -14,7 +14,7 @@ namespace {
 
 using tier::nth;
 
-// Folders of saves of one name each, by place; the last place is home.
+// For each place, the folders of saves by name. The last place is home.
 using Places = std::vector<std::map<std::string, Address>>;
 
 Places find_places(const Address& home, const std::string& text, std::vector<std::string> nodes) {

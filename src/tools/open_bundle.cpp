@@ -1,4 +1,4 @@
-// One bundle, written or read by one process.
+// One bundle that one process writes or reads.
 #include "cairn/bundle.hpp"
 
 #include <cstdint>
@@ -24,9 +24,9 @@ namespace cairn {
 struct BundleWriter::Impl {
   std::shared_ptr<io::FileSystem> files;
   io::Path prefix, index, data, staged_index;
-  std::unique_ptr<io::File> file;  // null: finished, or failed
+  std::unique_ptr<io::File> file;  // null: finished or failed
   bool failed = false;
-  bool index_is_ours = false;  // what stands there is of this writer
+  bool index_is_ours = false;  // this writer made the index that is there
   std::int64_t end = 0;
   std::vector<StoredTensor> tensors;
 
@@ -50,7 +50,7 @@ struct BundleWriter::Impl {
     if (file) discard();
   }
 
-  // The index first: it must not be seen without its data.
+  // Removes the index first: it must not be seen without its data.
   void discard() noexcept {
     for (const auto& path : {index_is_ours ? index : io::Path(), staged_index, data}) try {
         if (path == data) file.reset();
@@ -58,9 +58,9 @@ struct BundleWriter::Impl {
       } catch (const std::exception& error) {
         try {
           log(LogLevel::warning, cat("of an unfinished bundle stays: ", error.what()));
-        } catch (...) {  // a message is not worth the process
+        } catch (...) {  // a message that cannot be logged must not end the process
         }
-      } catch (...) {  // as if the process had died
+      } catch (...) {  // tests throw other types here to play the death of the process
       }
     file.reset();
   }
@@ -73,7 +73,7 @@ struct BundleWriter::Impl {
                 failed ? "Write it again." : "Add everything before finish().");
   }
 
-  // One list of slices for each key, as an index has it.
+  // Joins the slices of each key into one list, as an index has them.
   std::vector<StoredTensor> join() const {
     std::vector<StoredTensor> joined;
     std::unordered_map<std::string_view, std::size_t> place;
@@ -95,25 +95,25 @@ struct BundleWriter::Impl {
     return joined;
   }
 
-  // To the commit point and beyond it.
+  // Makes the data durable, and commits.
   void publish(const std::string& bytes) {
     file->sync();
     file->close();
     const auto directory = index.parent_path().empty() ? io::Path(".") : index.parent_path();
-    // A saver writes its bundles a level below the directory of the checkpoints.
+    // A saver writes its bundles one level below the directory of the checkpoints.
     if (commit::says_no_rename({files, directory}) ||
         commit::says_no_rename({files, directory / ".."})) {
       files->sync_directory(directory);
       index_is_ours = !io::exists(*files, index);
       io::write_file(*files, index, bytes);
     } else {
-      io::remove_if_there(*files, staged_index);  // of one that died
+      io::remove_if_there(*files, staged_index);  // one that a dead process left
       io::write_file(*files, staged_index, bytes);
       files->sync_directory(directory);
       try {
         files->rename(staged_index, index);
       } catch (const Error&) {
-        // Servers may carry out a rename and yet report an error: then it is committed.
+        // A server may rename the file and still report an error. Then it is committed.
         if (io::exists(*files, staged_index)) throw;
       }
     }
@@ -166,7 +166,7 @@ void BundleWriter::add_slice(const std::string& key, DType dtype, const Dims& sh
                 "its elements have no fixed size", "Strings go through add_strings.")
         .of_tensor(key);
   }
-  element_count(shape);  // throws where it overflows
+  element_count(shape);  // throws if it overflows
   std::size_t size = 0;
   if (__builtin_mul_overflow(static_cast<std::size_t>(slice.count()), dtype_size(dtype), &size) ||
       size > PTRDIFF_MAX) {

@@ -8,7 +8,8 @@
 namespace cairn {
 
 int OrderedReads::add(const Address& at) {
-  // Looked at before it is opened: if it is replaced in between, that is noticed later.
+  // The status is taken before the file is opened, so that a replacement in between is noticed
+  // later.
   const auto status = at.status();
   opened_.push_back({at, status ? status->id : io::FileId{}, at.open_read()});
   return static_cast<int>(opened_.size()) - 1;
@@ -34,7 +35,7 @@ void OrderedReads::begin() {
   reader_ = read_ahead(files, pieces_);
 }
 
-// Whether these bytes follow those that were given last.
+// Returns whether these bytes follow those that were read last.
 bool OrderedReads::next_is(int file, std::int64_t offset) const {
   if (fetched_ > 0) {
     const auto& last = pieces_[fetched_ - 1];
@@ -44,8 +45,8 @@ bool OrderedReads::next_is(int file, std::int64_t offset) const {
          offset == pieces_[fetched_].offset;
 }
 
-// The reader opened it by its name, which may have come to another file since: one that somebody
-// downloads again while this takes hours, say.
+// Returns whether the reader, which opened the file by its name, got the same file. Somebody may
+// have replaced it during a long run, for instance by downloading it again.
 bool OrderedReads::is_same(int file) {
   if (file == same_) return true;
   const auto& opened = opened_[static_cast<std::size_t>(file)];
@@ -55,11 +56,12 @@ bool OrderedReads::is_same(int file) {
   return true;
 }
 
-// False: there is no reader any more. What is wrong is told by a plain read, if that fails too.
+// Returns false if there is no reader any more. A plain read then follows, and reports the error if
+// it fails too.
 bool OrderedReads::fetch() {
   bool fetched = false;
   try {
-    reader_->next();  // of other people's bytes no checksum is known
+    reader_->next();  // files of other programs have no known checksums
     fetched = is_same(pieces_[fetched_].file);
   } catch (const std::exception&) {
   }

@@ -1,5 +1,5 @@
 #pragma once
-/// Files of others that are read as a save asks for their bytes.
+/// Reads files of other programs ahead, in the order in which a save asks for their bytes.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -11,18 +11,19 @@
 
 namespace cairn {
 
-/// What a save will ask for is known: tensor after tensor in the order of their keys, each from its
-/// first byte to its last. So the disk fetches the next bytes while these are written. Whoever asks
-/// in another order gets the same bytes by reads of their own, and nothing is fetched ahead from
-/// then on. The same where a file's name is another one's meanwhile, or nobody's: bytes are always
-/// those of the file that add() opened. For one thread.
+/// A save asks for its tensors in the order of their keys, and for each from the first byte to the
+/// last. So the next bytes can be read while these are written. A caller that asks in another order
+/// gets the same bytes by separate reads, and nothing is read ahead from then on. The same happens
+/// if a file's name now belongs to another file or to none: the bytes are always those of the file
+/// that add() opened. Only one thread may use it.
 class OrderedReads {
  public:
-  /// Opens a file, of the same files as all, and gives its number. It stays open, to be read in any
-  /// order.
+  /// Opens a file and returns its number. All must be of the same file system. The file stays open
+  /// and can be read in any order.
   int add(const Address&);
   const io::File& file(int number) const { return *opened_[static_cast<std::size_t>(number)].file; }
-  /// A run of bytes that will be asked for after those of lesser keys; before the first read.
+  /// Announces bytes that will be asked for after those of lesser keys. Call it before the first
+  /// read.
   void expect(const std::string& key, int file, std::int64_t offset, std::int64_t bytes);
   void read(int file, std::int64_t offset, std::span<std::byte> to);
 
@@ -39,13 +40,13 @@ class OrderedReads {
 
   std::vector<Opened> opened_;
   std::map<std::string, io::Extent> expected_;
-  std::vector<io::Extent> pieces_;  // of those, in their order
-  std::size_t fetched_ = 0;         // pieces
-  std::vector<std::byte> piece_;    // the last of them
-  std::int64_t taken_ = 0;          // of its bytes
+  std::vector<io::Extent> pieces_;  // the announced ones, in their order
+  std::size_t fetched_ = 0;         // number of pieces fetched
+  std::vector<std::byte> piece_;    // the last piece
+  std::int64_t taken_ = 0;          // bytes of it that were used
   int same_ = -1;                   // the file that the reader is known to read
   bool begun_ = false;
-  std::unique_ptr<io::Reader> reader_;  // null: nothing is fetched ahead
+  std::unique_ptr<io::Reader> reader_;  // null: nothing is read ahead
 };
 
 }  // namespace cairn

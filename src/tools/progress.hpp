@@ -4,8 +4,8 @@
 
 namespace cairn {
 
-/// Told of long work as it goes: bytes done, of how many in all. May be empty. Called from the
-/// thread that does the work.
+/// Is called during long work with the bytes done and the bytes in all, by the thread that does the
+/// work. May be empty.
 using Progress = std::function<void(std::int64_t done, std::int64_t total)>;
 
 }  // namespace cairn

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t chunk_bytes = std::int64_t{4} << 20, small_chunk_bytes = 64 << 10;
 
-// The slices that a read of this box touches.
+// The slices that a read of this box needs.
 std::vector<const Piece*> touched(const CheckpointContents& contents, const StoredTensor& tensor,
                                   const Box& wanted) {
   const auto name = bundle::key_text(tensor.key);
@@ -42,7 +42,7 @@ std::vector<const Piece*> touched(const CheckpointContents& contents, const Stor
   require_stored(tensor, {wanted});
   std::vector<const Piece*> slices;
   for (const auto& slice : tensor.slices) {
-    // A tensor without elements still has a checksum to look at.
+    // A tensor without elements still has a checksum to check.
     if (!overlaps(slice.box, wanted) && slice.box != wanted) continue;
     decoder_of(contents, tensor, slice);
     slices.push_back(&slice);
@@ -50,7 +50,7 @@ std::vector<const Piece*> touched(const CheckpointContents& contents, const Stor
   return slices;
 }
 
-// Of what they hold.
+// The bytes of what the slices hold.
 std::int64_t bytes_of(const std::vector<const Piece*>& slices) {
   std::int64_t bytes = 0;
   for (const auto* slice : slices) bytes += slice->raw_bytes;
@@ -70,7 +70,7 @@ void to_little_endian(const CheckpointContents& contents, const StoredTensor& te
   bundle::swap_bytes(std::as_writable_bytes(std::span(bytes)), dtype_swap_unit(tensor.dtype));
 }
 
-// Where a sparse tensor has no slices.
+// Calls `take` for each part of `wanted` where a sparse tensor has no slices.
 void each_gap(const StoredTensor& tensor, const Box& wanted, const TakeGap& take) {
   if (!tensor.sliced || !tensor.gaps) return;
   for (const auto& gap : tensor.gaps->boxes) {
@@ -78,10 +78,11 @@ void each_gap(const StoredTensor& tensor, const Box& wanted, const TakeGap& take
   }
 }
 
-// A few bytes of an index may stand for any number of elements.
+// Limits memory: a few bytes of an index may stand for any number of elements.
 void require_few_filled(const StoredTensor& tensor, const Box& wanted) {
   constexpr std::int64_t most_bytes = std::int64_t{1} << 30;
-  std::int64_t elements = 0;  // of disjoint boxes in a tensor below 2^63 bytes
+  // No overflow: the boxes are disjoint and the tensor has less than 2^63 bytes.
+  std::int64_t elements = 0;
   each_gap(tensor, wanted, [&](const Box& gap, const auto&) { elements += gap.count(); });
   if (elements <= most_bytes / static_cast<std::int64_t>(dtype_size(tensor.dtype))) return;
   throw Error(Code::invalid_argument,
@@ -94,7 +95,7 @@ void require_few_filled(const StoredTensor& tensor, const Box& wanted) {
       .of_tensor(tensor.key);
 }
 
-// The bytes of one piece, part by part: of what is encoded the whole is read and decoded first.
+// Reads the bytes of one piece in parts. An encoded piece is read and decoded as a whole first.
 class PieceReader {
  public:
   PieceReader(const OpenCheckpoint& checkpoint, const StoredTensor& tensor, const Piece& piece)
@@ -154,7 +155,7 @@ void read_chunks(const OpenCheckpoint& checkpoint, const StoredTensor& tensor, c
       to_little_endian(*checkpoint, tensor, bytes);
       take(chunk.box, bytes);
     }
-    if (slice->codec != Codec::none) continue;  // what was decoded was compared
+    if (slice->codec != Codec::none) continue;  // decoding has compared its checksum
     if (crc != slice->crc32c) throw checksum_error(*checkpoint, tensor, *slice, crc);
   }
   each_gap(tensor, wanted, take_gap);
@@ -193,7 +194,7 @@ std::string read_numbers(const OpenCheckpoint& checkpoint, const StoredTensor& t
                          const Box& wanted, const Progress& progress) {
   require_numbers(tensor);
   const auto item = static_cast<std::int64_t>(dtype_size(tensor.dtype));
-  checked_bytes(*checkpoint, tensor, wanted);  // throws before memory is taken for a wrong box
+  checked_bytes(*checkpoint, tensor, wanted);  // throws for a wrong box before memory is allocated
   require_few_filled(tensor, wanted);
   std::string out(static_cast<std::size_t>(wanted.count() * item), '\0'), piece;
   const auto target = host_memory(tensor.dtype, out.data(), out.data(), wanted.extent, {});

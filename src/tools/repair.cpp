@@ -63,13 +63,14 @@ class Repairer {
   const commit::OwnedName& owned_;
   FileReplacer replacer_;
   Repair report_;
-  std::vector<io::Path> staged_;       // in the order in which they get their names
-  std::vector<std::string> done_;      // what that does
-  std::string identity_;               // of the save, where what is there does not tell it
+  std::vector<io::Path> staged_;   // in the order in which they get their names
+  std::vector<std::string> done_;  // what each of them does, in words
+  // Uuid of the save, if the files that are there do not tell it.
+  std::string identity_;
   std::optional<io::Path> set_aside_;  // a copy of the index that is replaced
 };
 
-// A save that did not finish is for a recovery, which knows more of its files than a repair.
+// A save that did not finish needs a recovery, which knows more of its files than a repair does.
 bool Repairer::may_begin() {
   for (const auto& entry : files_.list(directory())) {
     if (commit::parse_name(entry, alone()).kind != EntryKind::temp_directory) continue;
@@ -86,7 +87,7 @@ void Repairer::stage(const io::Path& path, const std::string& bytes, std::string
   done_.push_back(std::move(done));
 }
 
-// Stages what makes the checkpoint whole; returns whether it can be made whole.
+// Prepares the files that make the checkpoint whole. Returns whether it can be made whole.
 bool Repairer::plan(const OwnIndex& index) {
   if (!index.stands) {
     stage(index_path(), index.bytes,
@@ -108,7 +109,8 @@ bool Repairer::plan(const OwnIndex& index) {
   return whole && metadata && plan_metadata(index, metadata->first, metadata->second);
 }
 
-// Stages a data file that is not as the index says; false if no sound bytes are found.
+// Prepares a data file that differs from what the index says. Returns false if its bytes are found
+// nowhere.
 bool Repairer::plan_file(const OwnIndex& index, std::int32_t number,
                          const std::vector<FileExtent>& pieces) {
   const auto path = data_path(index.contents, number);
@@ -117,7 +119,7 @@ bool Repairer::plan_file(const OwnIndex& index, std::int32_t number,
   if (const auto other = whose_is(index, number, path); !other.empty()) {
     leave(cat(name, " holds what belongs to ", other, ": move it there"));
   } else if (has_metadata(pieces)) {
-    // Only the copy of the index can be made again.
+    // In this file only the copy of the index can be made again.
     if (begins_with(files_, path, pieces)) {
       const auto size = pieces.back().end();
       replacer_.stage(path, [&](io::File& file) {
@@ -141,7 +143,7 @@ bool Repairer::plan_file(const OwnIndex& index, std::int32_t number,
   return false;
 }
 
-// The other bundles here, until `use` returns false.
+// Calls `use` for the other checkpoints in the directory, until it returns false.
 template <class Use>
 void Repairer::visit_others(Use use) {
   for (const auto& entry : files_.list(directory())) {
@@ -153,7 +155,7 @@ void Repairer::visit_others(Use use) {
     try {
       contents = read_contents_as(format.id(), files_, other->prefix);
     } catch (const Error&) {
-      continue;  // what cannot be read serves nobody
+      continue;  // a checkpoint that cannot be read is of no use here
     }
     if (!use(*contents)) return;
   }
@@ -185,8 +187,8 @@ bool Repairer::find_other(const OwnIndex& index, const io::Path& path,
   return found;
 }
 
-// A file that is wrong by the index that counts may be sound for another checkpoint: which one.
-// Empty: for none.
+// A data file that is wrong for this index may be sound for another checkpoint. Returns the name of
+// that one, or "".
 std::string Repairer::whose_is(const OwnIndex& index, std::int32_t number, const io::Path& path) {
   const auto fits = [&](const std::string& bytes) {
     if (bytes == index.bytes) return false;
@@ -204,7 +206,7 @@ std::string Repairer::whose_is(const OwnIndex& index, std::int32_t number, const
   if (index.replaces && fits(io::read_file(files_, index_path(), index_limit_bytes))) {
     return "the index that stands there";
   }
-  std::string found;  // where it is not a copy
+  std::string found;  // if the file is not just a copy of one that it has
   visit_others([&](const CheckpointContents& other) {
     for (const auto& [its, pieces] : extents_of(other)) {
       if (has_metadata(pieces) || !is_sound(files_, path, pieces, other.big_endian)) continue;
@@ -216,7 +218,7 @@ std::string Repairer::whose_is(const OwnIndex& index, std::int32_t number, const
   return found;
 }
 
-// Stages new metadata, where all tensors are whole and the metadata are lost.
+// Prepares new metadata, if all tensors are whole and the metadata are lost.
 bool Repairer::plan_metadata(const OwnIndex& index, std::int32_t number,
                              const std::vector<FileExtent>& pieces) {
   const auto path = data_path(index.contents, number);
@@ -244,7 +246,8 @@ bool Repairer::plan_metadata(const OwnIndex& index, std::int32_t number,
   if (const auto* why = std::get_if<std::string>(&made)) return refuse(*why);
   const auto& now = std::get<NewMetadata>(made);
   identity_ = now.meta.uuid;
-  // The index gets its name first: beside the new metadata the old one would count as another's.
+  // The index gets its name first: the old index together with the new metadata would look like
+  // another checkpoint's.
   stage(index_path(), now.index, cat(commit::index_name(name_), " was written anew"));
   stage(path, now.file,
         cat("new metadata were written: step ", now.meta.step, ", commit ", now.meta.sequence,
@@ -252,8 +255,8 @@ bool Repairer::plan_metadata(const OwnIndex& index, std::int32_t number,
   return true;
 }
 
-// Whether this index has a copy elsewhere. If not, it stays, set aside: it may be all that is left
-// of another checkpoint.
+// Returns whether this index has a copy elsewhere. An index without a copy is set aside and kept:
+// it may be all that is left of another checkpoint.
 bool Repairer::has_copy(const std::string& index) {
   const auto split = commit::split_step(name_);
   const auto naming = split ? commit::Naming(split->name) : alone();
@@ -288,7 +291,7 @@ void Repairer::save_replaced_index() {
                       aside.filename().string()));
 }
 
-// A pin names the very save that is meant. One for what is there is renewed for what replaces it.
+// A pin names one save. If it names the save that is here, it is renewed for what replaces that.
 void Repairer::keep_pin() {
   const auto place = location_of({files_, directory()}, alone());
   auto catalog = scan_catalog(place);
@@ -312,8 +315,8 @@ void Repairer::carry_out(const OwnIndex& index) {
   }
 }
 
-// The mark of damage goes, so that restarts try the step again, and the state file is brought up to
-// date: the step may be the newest now.
+// Removes the mark of damage, so that restarts try the step again, and updates the state file,
+// since the step may be the newest one now.
 void Repairer::refresh() {
   const auto marks = directory() / commit::private_directory_name;
   const auto mark = marks / commit::damaged_directory_name / name_;
@@ -334,7 +337,7 @@ void Repairer::refresh() {
 
 void Repairer::mend(const OwnIndex& index) {
   const bool whole = plan(index);
-  // If no index can be read, a readable one is better than none, though not all is whole.
+  // If there is no readable index, one is put back even if not everything is whole.
   const bool index_alone = !whole && !index.stands && !index.replaces;
   if (index_alone) staged_.resize(1), done_.resize(1);
   if (staged_.empty() || !(whole || index_alone)) return;

@@ -1,5 +1,5 @@
 #pragma once
-/// Puts back what is damaged or missing of a checkpoint, where the same bytes are elsewhere.
+/// Repairs a damaged checkpoint from copies of the same bytes elsewhere.
 #include <string>
 #include <vector>
 
@@ -14,23 +14,24 @@ struct Repair {
   Verification after;
 };
 
-/// By the owner of the directory. An index comes back from its spare copy, a spare copy from the
-/// index, a data file from a file of another checkpoint here that holds the same slices with the
-/// same checksums; lost metadata are written anew (new_metadata.hpp). Which index is the
-/// checkpoint's own is decided by the metadata (own_index.hpp); while none fit, nothing is taken
-/// from others. No file is replaced that is sound for any index here. Everything is written beside,
-/// synced and read again before it gets its name, what it replaces is kept until the whole
-/// checkpoint is verified, and comes back if that is not whole; but where no index could be read
-/// one is put there all the same. Each new file has the same bytes wherever the old one is right by
-/// the index that counts: so a repair that dies half way leaves nothing worse than before, and
-/// needs no log (replace_files.hpp).
+/// The owner of the directory calls it. An index is restored from its spare copy, a spare copy from
+/// the index, and a data file from a file of another checkpoint here that holds the same slices
+/// with the same checksums; lost metadata are written anew (new_metadata.hpp). The metadata decide
+/// which index belongs to the checkpoint (own_index.hpp); while none fit, nothing is taken from
+/// other checkpoints. A file that is sound for any index here is not replaced. Each new file is
+/// written beside the old one, synced and read again before it gets its name. The replaced files
+/// are kept until the whole checkpoint is verified, and are put back if it is not whole; but if no
+/// index could be read, a readable one is put there in any case. Wherever the old file is right by
+/// the index that counts, the new one has the same bytes: so a repair that dies half-way leaves
+/// nothing worse than before, and needs no log (replace_files.hpp).
 ///
-/// An index that is missing is put back only where something says that the checkpoint was live
-/// (store/contents/lost.hpp), and none while what is there may be of several saves: nothing that
-/// was withdrawn, replaced or retired comes back. Throws what reading and writing throw.
+/// A missing index is put back only if something shows that the checkpoint was live
+/// (store/contents/lost.hpp), and not if the files that are there may be of several saves: a
+/// checkpoint that was withdrawn, replaced or retired never comes back. Throws the errors of
+/// reading and writing.
 Repair repair_checkpoint(const Address& prefix, const commit::OwnedName&);
 
-/// Whether Cairn saved any of it, so that a repair may find something.
+/// Returns whether Cairn saved any of it. Only then may a repair find something.
 bool may_be_repaired(const Address& prefix);
 
 }  // namespace cairn

@@ -38,7 +38,7 @@ std::string line(double x1, double y1, double x2, double y2, const char* kind) {
              number(y2), "\" class=\"", kind, "\"/>\n");
 }
 
-// A round number that is no less.
+// The next round number that is not smaller.
 double round_up(double value) {
   if (!(value > 0)) return 1;
   const double unit = std::pow(10, std::floor(std::log10(value)));
@@ -52,7 +52,7 @@ std::string step_text(const ReportedSave& one) {
   return cat("step ", one.save.step, one.entry ? "" : " (gone)");
 }
 
-// So many places from one mark to the next that their texts stay apart.
+// The number of places from one mark to the next that keeps their texts apart.
 std::size_t stride_of_marks(double apart) {
   constexpr double text_width = 44;
   return static_cast<std::size_t>(std::ceil(text_width / apart));
@@ -118,7 +118,7 @@ std::string chart_of_saves(const std::vector<ReportedSave>& saves) {
   return out + bytes + "</g>\n</svg>\n";
 }
 
-// The newest of those that tell what each rank wrote.
+// The newest saves that say what each rank wrote.
 static std::vector<const ReportedSave*> with_shares(const std::vector<ReportedSave>& saves,
                                                     std::size_t most) {
   std::vector<const ReportedSave*> rows;
@@ -176,9 +176,9 @@ std::string chart_of_ranks(const std::vector<ReportedSave>& saves, OfRanks what)
 
 namespace {
 
-// Where each save is drawn: the line that a restart goes on with lies at the top.
+// The row in which each save is drawn. The line from which a restart continues is at the top.
 struct Lanes {
-  std::map<std::int64_t, int> of;  // by sequence
+  std::map<std::int64_t, int> of;  // row, by sequence
   int count = 0;
 
   explicit Lanes(const RunReport& report) {

@@ -1,5 +1,5 @@
 #pragma once
-/// The pictures of a report: SVG elements that take their colours from the page's styles.
+/// The pictures of a report: SVG elements, whose colours come from the styles of the page.
 #include <string>
 #include <vector>
 
@@ -7,19 +7,19 @@
 
 namespace cairn {
 
-/// A bar a save, as high as its seconds until the commit was known; of these, those in which the
-/// application was held. Below, a bar for its bytes.
+/// One bar for each save: its height is the seconds until the commit was known, and a part of it
+/// shows for how long the application was blocked. Below are bars for the bytes.
 std::string chart_of_saves(const std::vector<ReportedSave>&);
 
-/// A row a save, a column a rank or several neighbours: how long they wrote, or how many bytes.
-/// Empty where no checkpoint tells of ranks.
+/// One row for each save, one column for each rank or several neighbours: how long they wrote, or
+/// how many bytes. Empty if no checkpoint has data of ranks.
 enum class OfRanks { write_seconds, bytes };
 std::string chart_of_ranks(const std::vector<ReportedSave>&, OfRanks);
 
-/// Which save went on from which. The line that a restart goes on with is drawn strong.
+/// Shows which save descends from which. The line from which a restart continues is drawn in bold.
 std::string chart_of_lines(const RunReport&);
 
-/// "0.125 s", with as many digits as say something.
+/// For instance "0.125 s", with as many digits as are meaningful.
 std::string seconds_text(double seconds);
 
 }  // namespace cairn

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t newest_shown = 200;
 
-// Both colour schemes; colours that are told apart by the colour-blind too.
+// Both colour schemes. The colours can be told apart by the colour-blind too.
 constexpr const char* style = R"(
 :root { color-scheme: light dark; --back: #ffffff; --text: #1c1e21; --faint: #667085;
   --rule: #d7dbe0; --held: #d55e00; --rest: #56b4e9; --bytes: #009e73; --heat: #0b5cad;
@@ -52,7 +52,7 @@ svg text { fill: var(--faint); font: 11px system-ui, sans-serif; }
 )";
 
 std::string local_text(double seconds) {
-  if (!(seconds > 0 && seconds < year_9999)) return "-";  // files may have any number
+  if (!(seconds > 0 && seconds < year_9999)) return "-";  // a file may contain any number
   const auto time = static_cast<std::time_t>(seconds);
   std::tm parts{};
   char text[32] = "-";
@@ -217,7 +217,7 @@ std::string of_coverage(const RunReport& report) {
   return cat(out, "<div class=\"wide drawing\">\n", coverage.picture, "</div></section>\n");
 }
 
-// What is damaged is told of all saves.
+// Lists the damage of all saves, also of those that the page leaves out.
 std::string of_damage(const RunReport& report, const std::set<std::int64_t>& left_out) {
   std::string list;
   for (const auto& one : report.saves) {

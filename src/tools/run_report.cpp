@@ -99,7 +99,7 @@ class Reader {
   }
 
  private:
-  // A checkpoint that is there knows more of itself than later ones tell.
+  // An existing checkpoint knows more of itself than later ones record of it.
   std::optional<OpenCheckpoint> add(const CatalogEntry& entry) {
     ReportedSave one{past_of(entry), entry};
     std::optional<OpenCheckpoint> contents;
@@ -128,7 +128,7 @@ class Reader {
     return contents;
   }
 
-  // The job that saves here has let it go since the directory was listed.
+  // The job that saves here has removed it since the directory was listed.
   bool is_gone(const CatalogEntry& entry) const {
     return look_at_step(place_, entry.step).save.identity != entry.save.identity;
   }

@@ -22,7 +22,8 @@
 namespace cairn {
 namespace {
 
-// The name of the dtype that its bytes are, if the format has that; else they are bytes.
+// The name of a tensor's real dtype if it is stored as bytes and the format has that dtype.
+// Otherwise it stays bytes.
 std::string stored_as_bytes(const CheckpointContents& source, const StoredTensor& tensor) {
   const auto& said = source.description(tensor.key).attributes;
   const auto found = said.find(dtype_attribute);
@@ -31,7 +32,7 @@ std::string stored_as_bytes(const CheckpointContents& source, const StoredTensor
   return name && safetensors::has_dtype_of_bytes(*name, tensor.shape) ? *name : "";
 }
 
-// In the order of keys; each file has one at least.
+// Divides the tensors into files, in the order of keys. Each file has at least one.
 std::vector<std::vector<WholeTensor>> cut(std::vector<WholeTensor> all, std::int64_t max_bytes) {
   std::vector<std::vector<WholeTensor>> parts(1);
   std::int64_t held = 0;
@@ -47,8 +48,8 @@ std::vector<std::vector<WholeTensor>> cut(std::vector<WholeTensor> all, std::int
   return parts;
 }
 
-// What is read as one and lies in one file in a row: a stored slice, or, where slices do not lie so
-// in their tensor, all of it.
+// A unit of reading that is contiguous in one file: a stored slice or, if the slices of a tensor
+// are not contiguous in it, the whole tensor.
 struct OutputSlice {
   std::size_t file;
   const StoredTensor* tensor;
@@ -59,7 +60,8 @@ struct OutputSlice {
 struct OutFile {
   io::Path path;
   std::string header;
-  // Of this export alone: two that go on at a time, and what others left, are nothing to it.
+  // The token makes the name unique to this export, so a second export at the same time and
+  // leftovers of a dead one do no harm.
   io::Path unfinished(const std::string& token) const {
     return path.string() + ".unfinished-" + token;
   }
@@ -76,12 +78,12 @@ class Exporter {
         progress_(progress) {}
 
   void add(const io::Path& path, std::vector<WholeTensor> tensors) {
-    // Large elements first, so that all lie at multiples of their size.
+    // Tensors with large elements come first, so that each lies at a multiple of its element size.
     std::stable_sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
       return dtype_size(a.tensor->dtype) > dtype_size(b.tensor->dtype);
     });
     safetensors::Header header;
-    header.metadata["format"] = "pt";  // which the readers of transformers ask for
+    header.metadata["format"] = "pt";  // the readers of transformers require it
     if (source_->meta) header.metadata["step"] = cat(source_->meta->step);
     std::int64_t at = 0;
     for (const auto& one : tensors) {
@@ -98,7 +100,8 @@ class Exporter {
     total_ += at;
   }
 
-  /// Collective. `index`: a text that names the files, under its own name; empty: there is none.
+  /// Collective. `index` is a text that lists the files and is written to `index_path`. If it is
+  /// empty, no index is written.
   void write(const io::Path& index_path, const std::string& index) {
     try {
       token_ = from_root(group_, [] { return commit::new_uuid(); });
@@ -130,7 +133,7 @@ class Exporter {
   }
 
  private:
-  // What was wrong first is thrown.
+  // Ignores errors, since the first error is thrown.
   void try_remove(const io::Path& path) const {
     try {
       io::try_remove(files_, path);
@@ -153,8 +156,8 @@ class Exporter {
                 "Choose another destination, or say --overwrite to have it replaced.")
         .at(path.string());
   }
-  // An index goes before what it names is replaced: it would tell of files of two checkpoints. Till
-  // then, and where names are others, what is there stays good.
+  // Removes an old index before the files that it names are replaced: it would describe files of
+  // two checkpoints. If no file is replaced, it stays valid until the new one is there.
   void retire_index(const io::Path& path) {
     const bool replaces = std::any_of(
         out_.begin(), out_.end(), [&](const OutFile& one) { return io::exists(files_, one.path); });
@@ -162,7 +165,7 @@ class Exporter {
     files_.remove(path);
     files_.sync_directory(folder_of(path));
   }
-  // Under its name only when it is whole and durable.
+  // The file gets its name only when it is whole and durable.
   void finish(const io::Path& path, const io::Path& unfinished) {
     if (overwrite_) {
       files_.rename(unfinished, path);
@@ -192,8 +195,8 @@ class Exporter {
     parts_.insert(parts_.end(), parts.begin(), parts.end());
   }
 
-  // Each rank has a run of the parts, of about as many bytes. A file is made by the rank that has
-  // the first of it.
+  // Each rank gets consecutive parts of about as many bytes. The rank with the first part of a file
+  // creates the file.
   void deal() {
     std::int64_t before = 0;
     std::vector<bool> has_maker(out_.size());
@@ -208,11 +211,12 @@ class Exporter {
       has_maker[one.file] = true;
     }
     for (std::size_t i = 0; i < out_.size(); ++i) {
-      if (!has_maker[i] && group_.rank() == 0) made_.push_back(i);  // one of empty tensors
+      // A file with empty tensors only.
+      if (!has_maker[i] && group_.rank() == 0) made_.push_back(i);
     }
   }
 
-  // In the order of files, so that one is open.
+  // Writes in the order of the files, so that only one is open at a time.
   void write_mine() {
     begin_reading();
     std::vector<std::size_t> files = made_;
@@ -233,7 +237,7 @@ class Exporter {
     reader_.reset();
   }
 
-  // The disk fetches the next pieces while these are written.
+  // Starts to read pieces ahead while others are written.
   void begin_reading() {
     std::map<int, int> numbers;
     std::vector<io::Path> paths;
@@ -290,9 +294,9 @@ class Exporter {
   std::vector<OutFile> out_;
   std::vector<OutputSlice> parts_;
   std::int64_t total_ = 0, done_ = 0;
-  // This rank's.
+  // Of this rank.
   std::vector<const OutputSlice*> mine_;
-  std::vector<std::size_t> made_;  // files
+  std::vector<std::size_t> made_;  // indices of the files that this rank creates
   std::string buffer_;
   std::unique_ptr<io::Reader> reader_;
 };

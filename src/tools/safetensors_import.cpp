@@ -22,7 +22,7 @@ using safetensors::length_bytes;
 struct Source {
   int number = 0;  // of the file, among those that are read
   safetensors::Header header;
-  std::int64_t data = 0;  // where they begin
+  std::int64_t data = 0;  // where the data begin
 };
 
 std::string read_text(const io::File& file, std::int64_t offset, std::int64_t size) {
@@ -49,7 +49,7 @@ Source open_file(const Address& path, OrderedReads& reads) {
   }
 }
 
-// Rows of a tensor in a file, from `first` on: what is asked for is read when it is asked for.
+// Rows of a tensor in a file, beginning with `first`. They are read when they are needed.
 class RowsInFile : public SliceMemory {
  public:
   RowsInFile(OrderedReads& reads, const Source& source, const safetensors::Tensor& tensor,
@@ -58,7 +58,7 @@ class RowsInFile : public SliceMemory {
 
   void read(const Box& part, std::byte* out) const override {
     if (part.count() == 0) return;
-    // From its first element to its last one.
+    // From the first element to the last one.
     const auto strides = row_major_strides(tensor_.shape);
     std::int64_t first = strides.empty() ? 0 : first_ * strides[0], elements = 1;
     for (std::size_t d = 0; d < strides.size(); ++d) {
@@ -91,18 +91,19 @@ class RowsInFile : public SliceMemory {
   std::function<void(std::int64_t)> done_;
 };
 
-// A scalar is one.
+// A scalar counts as one row.
 std::int64_t row_count(const safetensors::Tensor& tensor) {
   return tensor.shape.empty() ? 1 : tensor.shape[0];
 }
 
-// Which rows of each tensor a rank brings, so that each brings about as many bytes: all bytes in a
-// row are cut evenly, at the next row.
+// Decides which rows of each tensor a rank reads, so that each reads about as many bytes: the bytes
+// of all tensors in a row are divided evenly, rounded to whole rows.
 class Deal {
  public:
   Deal(std::int64_t total, const Group& group) : total_(total), group_(group) {}
 
-  /// Of the tensors one after the other: the first of its rows, and how many.
+  /// Call it for one tensor after the other. Returns this rank's first row and the number of its
+  /// rows.
   std::pair<std::int64_t, std::int64_t> next(const safetensors::Tensor& tensor) {
     const auto rows = row_count(tensor);
     const auto row_bytes = rows > 0 ? tensor.size / rows : 0;
@@ -126,7 +127,7 @@ class Deal {
 
 bool is_index(const io::Path& path) { return path.extension() == ".json"; }
 
-// By the names of the files.
+// By file name.
 std::map<std::string, Source> open_all(const Address& path, OrderedReads& reads) {
   std::map<std::string, Source> sources;
   if (!is_index(path.path())) {
@@ -192,7 +193,7 @@ std::string import_safetensors(const Address& source, const Address& destination
       for (const auto& tensor : one.header.tensors) {
         LocalTensor local{tensor.dtype, tensor.shape, {}, nullptr};
         const auto [first, rows] = deal.next(tensor);
-        const bool is_empty = element_count(tensor.shape) == 0;  // then it is everybody's
+        const bool is_empty = element_count(tensor.shape) == 0;  // every rank adds an empty tensor
         if (rows > 0 || is_empty) {
           auto box = Box::whole(tensor.shape);
           if (!tensor.shape.empty() && !is_empty) box.start[0] = first, box.extent[0] = rows;

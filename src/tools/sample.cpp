@@ -11,14 +11,14 @@
 namespace cairn {
 namespace {
 
-// Checksums are of whole stored slices, so checking reads them whole. Beyond both of these limits
-// it is left out where it is not asked for, which the picture says: a plane of a tensor of
-// terabytes is looked at in seconds, and nothing is restored from a picture.
+// A checksum covers a whole stored slice, so a check reads whole slices. If that would exceed both
+// limits and nobody asked for the check, it is left out and the picture says so. So a plane of a
+// tensor of terabytes is shown in seconds; nothing is restored from a picture.
 constexpr std::int64_t much_bytes = std::int64_t{512} << 20, far_more = 4;
 
 std::size_t to_index(std::int64_t value) { return static_cast<std::size_t>(value); }
 
-// Which of some indices lie in a range: by their number among them.
+// Which of the selected indices lie in a range, counted within the selection.
 struct Part {
   std::int64_t first = 0, count = 0;
 };
@@ -30,7 +30,7 @@ Part part_in(const Indices& indices, std::int64_t start, std::int64_t extent) {
   return {first, std::min(ceiling(start + extent), indices.count) - first};
 }
 
-// One dimension of the picture.
+// One axis of the picture.
 struct Axis {
   std::size_t dimension = 0;
   bool shown = false;
@@ -63,7 +63,7 @@ class Sampler {
     }
     if (shown.size() > 2) throw Error(Code::internal, "more than two dimensions are to be drawn");
     is_curve_ = shown.size() < 2;
-    if (is_curve_) shown.insert(shown.begin(), selection_.size());  // no rows
+    if (is_curve_) shown.insert(shown.begin(), selection_.size());  // a curve has no rows
     columns_ = axis_of(selection_, shown, 1, limits.columns, limits.reduce);
     if (!is_curve_) rows_ = axis_of(selection_, shown, 0, limits.rows, limits.reduce);
     block_rows_ = limits.reduce == Reduce::mean ? rows_.step : 1;
@@ -123,7 +123,7 @@ class Sampler {
     }
   }
 
-  // Of each pixel so many elements as it has there.
+  // Counts for each pixel the elements that the gap has there.
   void take_gap(const Box& gap, const std::string& element) {
     if (!needs(gap)) return;
     const auto part = [&](const Axis& axis) {
@@ -158,7 +158,7 @@ class Sampler {
     }
   }
 
-  // The blocks that have some of these, and how many.
+  // Visits the blocks that contain some of these indices, with their number.
   template <class Visit>
   static void each_block(const Part& part, std::int64_t size, const Visit& visit) {
     for (auto at = part.first, end = part.first + part.count; at < end;) {
@@ -190,7 +190,7 @@ class Sampler {
   Axis rows_, columns_;
   std::int64_t block_rows_ = 1, block_columns_ = 1;
   Sample2D out_;
-  std::vector<long double> sums_;  // of a block of numbers that are as large as a double can be
+  std::vector<long double> sums_;  // for blocks whose numbers are near the largest double
   std::vector<std::int64_t> taken_;
   std::string gathered_;
   std::vector<double> numbers_;

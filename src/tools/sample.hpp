@@ -1,5 +1,5 @@
 #pragma once
-/// A tensor, or a part of it, as few numbers as a picture has room for. By one process.
+/// Reduces a tensor, or a part of it, to as few numbers as a picture has room for. Not collective.
 #include <cstdint>
 #include <vector>
 
@@ -9,21 +9,21 @@
 
 namespace cairn {
 
-/// What stands for a block of elements that share a pixel.
+/// How a block of elements becomes one pixel.
 enum class Reduce {
-  automatic,  ///< mean, unless more than 512 MiB were selected
-  mean,       ///< of all; a NaN among them makes it a NaN, an infinity an infinity or a NaN
-  stride      ///< the first element: only those are looked at
+  automatic,  ///< mean, or stride if more than 512 MiB are selected
+  mean,       ///< of all elements; NaN gives NaN, an infinity gives an infinity or NaN
+  stride      ///< the first element; the others do not count
 };
 
 /// Whether bytes are compared with their checksums.
 enum class Check {
-  automatic,  ///< yes, unless that would read far more than what is needed, and much
+  automatic,  ///< yes, unless that would read much, and far more than what is needed
   all
 };
 
 struct SampleLimits {
-  std::int64_t rows = 1, columns = 1;  ///< most of each
+  std::int64_t rows = 1, columns = 1;  ///< the most of each
   Reduce reduce = Reduce::automatic;
   Check check = Check::automatic;
 };
@@ -32,18 +32,19 @@ struct SampleLimits {
 struct Sample2D {
   std::int64_t rows = 1, columns = 1;
   std::int64_t row_step = 1,
-               column_step = 1;  ///< selected elements a pixel, the last may have fewer
-  Reduce reduce = Reduce::mean;  ///< how blocks of more than one element became one number
+               column_step = 1;  ///< selected elements in a pixel; the last may have fewer
+  Reduce reduce = Reduce::mean;  ///< how blocks of several elements became one number
   std::vector<double> values;
-  /// Least and largest of each block, without NaN: of a tensor with no more than one shown
-  /// dimension.
+  /// The least and largest number of each block, without NaN. Only if at most one dimension is
+  /// shown.
   std::vector<double> least, largest;
-  std::int64_t elements = 0, nans = 0, infinities = 0;  ///< that were looked at
+  std::int64_t elements = 0, nans = 0, infinities = 0;  ///< of the elements that were read
   bool checked = true;  ///< every byte was compared with its checksum
 };
 
-/// `selection` has at most two dimensions of more than one index: the first is rows, unless it is
-/// the only one. Memory: the limits', and chunks of a few MiB. Throws as read_chunks.
+/// At most two dimensions of `selection` may have more than one index. The first of two becomes the
+/// rows; a single one becomes the columns. Memory: that of the result, and chunks of a few MiB.
+/// Throws the errors of read_chunks.
 Sample2D sample(const OpenCheckpoint&, const StoredTensor&, const Selection& selection,
                 SampleLimits, const Progress& = {});
 

@@ -38,7 +38,7 @@ std::optional<std::int64_t> number(std::string_view text) {
   return value;
 }
 
-// One entry, of a dimension of this extent. `complain` does not return.
+// Parses one entry, for a dimension of this extent. `complain` must not return.
 template <class Complain>
 Indices parse_entry(std::string_view entry, std::int64_t extent, const Complain& complain) {
   const auto parts = split(entry, ':');

@@ -16,7 +16,7 @@ namespace {
 constexpr double plane_size = 420, bar_height = 60, gap = 36, margin = 24, legend_row = 20;
 constexpr std::size_t most_planes = 64, most_rectangles = 100'000, most_legend = 40;
 
-// Neighbours in number get hues far apart (the golden angle).
+// Files with neighbouring numbers get hues that are far apart (the golden angle).
 std::string colour(int file) {
   return cat("hsl(", std::fmod(file * 137.508, 360.0), ",62%,", 52 + 12 * (file % 3), "%)");
 }
@@ -34,14 +34,14 @@ struct Rectangle {
   const Box* box;
 };
 
-// Runs of indices of the first of three dimensions, and what is seen there.
+// A range of indices of the first of three dimensions, and what its planes show.
 struct Plane {
   std::int64_t first, last;
   std::vector<Rectangle> rectangles;
 };
 
-// What is drawn, in this order: slices, then what no rank held, also where its fill value is
-// stored.
+// The regions in the order in which they are drawn: slices first, then gaps, which cover their fill
+// values where these are stored.
 struct MapRegion {
   const Box* box;
   const Piece* slice;
@@ -59,7 +59,7 @@ std::vector<Plane> planes_of(const StoredTensor& tensor) {
   const auto rank = tensor.shape.size();
   const auto parts = parts_of(tensor);
   const auto number = [](std::int64_t value) { return static_cast<double>(value); };
-  // Of one dimension the only row.
+  // A tensor of one dimension is one row.
   const auto rectangle = [&](const MapRegion& part) {
     const auto &start = part.box->start, &extent = part.box->extent;
     return Rectangle{rank == 1 ? 0 : number(start[rank - 2]),
@@ -114,7 +114,7 @@ class SliceMap {
     for (const auto& slice : tensor.slices) bytes_of_file_[slice.file] += slice.stored_bytes;
     rows_ = static_cast<double>(rank_ == 1 ? 1 : tensor.shape[rank_ - 2]);
     columns_ = static_cast<double>(tensor.shape[rank_ - 1]);
-    // Proportions are kept, but nothing becomes thinner than a sixth of the other side.
+    // Proportions are kept, but no side becomes less than a sixth of the other.
     width_ = rank_ == 1 ? 2 * plane_size : plane_size * std::clamp(columns_ / rows_, 1.0 / 6, 1.0);
     height_ = rank_ == 1 ? bar_height : plane_size * std::clamp(rows_ / columns_, 1.0 / 6, 1.0);
     across_ = static_cast<std::size_t>(std::ceil(std::sqrt(planes_.size())));
@@ -131,7 +131,7 @@ class SliceMap {
   }
 
  private:
-  static constexpr double top = margin + 40;  // of the planes
+  static constexpr double top = margin + 40;  // upper edge of the planes
 
   std::string name_of(int file) const {
     return names_.empty() ? cat("file ", file) : escaped(names_.at(static_cast<std::size_t>(file)));
@@ -168,14 +168,14 @@ class SliceMap {
       out += cat("<text x=\"", left, "\" y=\"", upper + height_ + 16, "\" fill=\"#555\">[",
                  plane.first, "..", plane.last, "]</text>\n");
     }
-    // What no slice holds stays grey.
+    // Parts without a slice stay grey.
     out += cat("<rect x=\"", left, "\" y=\"", upper, "\" width=\"", width_, "\" height=\"", height_,
                "\" fill=\"", gap_colour, "\" stroke=\"#333\"/>\n");
     for (const auto& one : plane.rectangles) out += drawn(one, left, upper);
     return out;
   }
 
-  // It says what it is when it is pointed at.
+  // A region with the text that is shown when it is pointed at.
   std::string drawn(const Rectangle& one, double left, double upper) const {
     const auto* slice = one.slice;
     const auto offset = slice && names_.empty() ? cat(" at byte ", slice->offset) : "";
@@ -225,7 +225,7 @@ class SliceMap {
   std::vector<Plane> planes_;
   std::map<int, std::int64_t> bytes_of_file_;
   double rows_, columns_;  // elements of a plane
-  double width_, height_;  // of a plane in the picture
+  double width_, height_;  // size of a plane in the picture
   std::size_t across_;     // planes beside each other
   double drawing_right_;
 };

@@ -21,7 +21,7 @@ std::string store(const State& state, const CheckpointMeta& origin, const Addres
                   const ConvertOptions& options) {
   const auto& group = options.group();
   const auto named = commit::split_main_file(destination.path());
-  const bool whole = named && commit::is_whole(named->kind);  // the name asks for one file
+  const bool whole = named && commit::is_whole(named->kind);  // the name asks for a single file
   if (whole && options.max_shard_bytes > 0) {
     throw Error(Code::invalid_argument,
                 cat(destination.string(), " cannot be cut into files of ", options.max_shard_bytes,
@@ -42,15 +42,15 @@ std::string store(const State& state, const CheckpointMeta& origin, const Addres
   auto job =
       make_job(group, prefix.parent_path(),
                numbered ? commit::Naming(numbered->name) : commit::Naming(name, false), manager);
-  job.keeps_state_file = false;  // what is newest there is not for a tool to say
+  job.keeps_state_file = false;  // a tool does not decide which checkpoint is the newest
   Engine engine(std::move(job));
   auto& history = engine.parts().store.history();
   history.stand_for(origin);
   engine.open();
   const auto step = numbered ? numbered->step : 0;
-  // Also what a manager would replace: a step that was left behind, or is damaged.
+  // This includes steps that a manager would replace: a superseded or damaged one.
   run_and_agree(*group, [&] {
-    if (options.overwrite || !history.find(step)) return;  // rank 0's
+    if (options.overwrite || !history.find(step)) return;  // only rank 0 has the history
     throw Error(Code::already_exists, cat("the checkpoint ", prefix.string(), " exists"),
                 "a prefix has one checkpoint, whichever its format",
                 "Choose another destination, or say --overwrite to have it replaced.")
@@ -71,7 +71,7 @@ std::string store_state(const State& state, const CheckpointMeta& origin,
   } catch (...) {
     if (group.rank() == 0 && !had_owner) try {
         commit::remove_traces(own);
-      } catch (const Error&) {  // what went wrong before counts
+      } catch (const Error&) {  // the error before this one is thrown
       }
     throw;
   }

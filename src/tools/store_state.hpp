@@ -9,8 +9,9 @@
 
 namespace cairn {
 
-/// Saves and commits the state at this prefix, in the place among others that `origin` had. Returns
-/// the prefix. Throws as convert_checkpoint does. Collective over the ranks of the options.
+/// Saves and commits the state at this prefix, in the same place in the order of commits that
+/// `origin` had. Returns the prefix. Throws the errors of convert_checkpoint. Collective over the
+/// ranks of the options.
 std::string store_state(const State&, const CheckpointMeta& origin, const Address& destination,
                         const ConvertOptions&);
 

@@ -13,7 +13,7 @@ namespace {
 
 std::size_t in_memory(std::int64_t value) { return static_cast<std::size_t>(value); }
 
-// Doubles do not tell large integers apart.
+// Compares large integers exactly, which doubles cannot.
 bool is_less(DType dtype, const char* a, const char* b, double x, double y) {
   if (x != y) return x < y;
   if (dtype == DType::int64) return load_element<std::int64_t>(a) < load_element<std::int64_t>(b);
@@ -35,7 +35,7 @@ class Measured {
     to_doubles(tensor_.dtype, bytes.data(), count, values_.data());
     take_values(chunk, bytes, 1);
   }
-  // What is of one value is counted.
+  // The elements of a gap have one value, so they are only counted.
   void take_gap(const Box& gap, const std::string& element) {
     values_.resize(1);
     to_doubles(tensor_.dtype, element.data(), 1, values_.data());
@@ -50,7 +50,7 @@ class Measured {
   }
 
  private:
-  // `times`: so often.
+  // Each value counts `times` times.
   void take_values(const Box& chunk, const std::string& bytes, std::int64_t times) {
     statistics_.elements += std::ssize(values_) * times;
     const auto found = look(bytes, times);
@@ -62,7 +62,8 @@ class Measured {
   }
 
   struct Found {
-    std::int64_t finite = 0, least = 0, largest = 0;  // positions in the chunk
+    // Finite: a count; least, largest: positions in the chunk.
+    std::int64_t finite = 0, least = 0, largest = 0;
   };
 
   Found look(const std::string& bytes, std::int64_t times) {
@@ -104,22 +105,22 @@ class Measured {
       const auto less = [&](const Extreme& x, const Extreme& y) {
         return is_less(tensor_.dtype, x.element.data(), y.element.data(), x.value, y.value);
       };
-      // Chunks come in the order in which they are stored, which is not that of the indices.
+      // Chunks come in the order in which they are stored, so the lower index is kept.
       if (!less(a, b) && (less(b, a) || known->index <= one.index)) return;
     }
     known = std::move(one);
   }
 
-  // Mean and squares of what was seen, and of this chunk (Chan, Golub and LeVeque, 1979). Squares
-  // of numbers of any size fit where the numbers are measured in a unit of about their size. What
-  // is seen more than once is of one value, and has no squares.
+  // Joins mean and sum of squares with those of this chunk (Chan, Golub and LeVeque, 1979). All
+  // numbers are divided by a unit of about their size, so that squares do not overflow. If `times`
+  // is not 1, the chunk has a single value, whose squares are 0.
   void join(std::int64_t seen, std::int64_t times) {
     const auto finite = seen * times;
     if (unit_ == 0) {
       const auto size =
           std::max(std::abs(statistics_.least->value), std::abs(statistics_.largest->value));
       unit_ = size > 0 ? std::ldexp(1.0, std::min(std::ilogb(size), 1000)) : 0;
-      if (size == 0) {  // nothing but zeros so far
+      if (size == 0) {  // only zeros so far
         statistics_.finite += finite;
         return;
       }
@@ -143,7 +144,7 @@ class Measured {
     statistics_.mean = mean_ * unit_;
   }
 
-  // A larger unit when numbers turn up that are much larger than those so far.
+  // Takes a larger unit if numbers turn up that are much larger than those before.
   void grow() {
     const auto size =
         std::max(std::abs(statistics_.least->value), std::abs(statistics_.largest->value));
@@ -197,7 +198,7 @@ Histogram histogram(const OpenCheckpoint& checkpoint, const StoredTensor& tensor
     bins = 1;
   }
   result.counts.resize(static_cast<std::size_t>(bins));
-  // Half of each, for the whole range may be more than a double holds.
+  // Computed by halves, since the whole range may be more than a double holds.
   const auto half_width = result.high / 2 - result.low / 2;
   std::vector<double> values;
   const auto count = [&](const std::string& bytes, std::int64_t times) {

@@ -28,7 +28,7 @@ namespace cairn {
 namespace {
 
 constexpr std::int64_t verified_bytes = std::int64_t{4} << 20;
-constexpr int most_missing_files = 100;  // named one by one, so that a hostile count ends
+constexpr int most_missing_files = 100;  // a limit, so that a hostile number of files does no harm
 
 using Kind = Finding::Kind;
 
@@ -47,7 +47,7 @@ struct Range {
 
 class Verifier {
  public:
-  /// Of several formats that are there, that one; else the one that readers take.
+  /// Reads the checkpoint in `format`; without it, in the format that readers take.
   Verifier(const Address& prefix, const Progress& progress,
            std::optional<Format> format = std::nullopt)
       : prefix_(prefix), progress_(progress), format_(format) {
@@ -100,23 +100,23 @@ class Verifier {
   Verification report_;
   IndexFile loaded_;
   CheckpointContents contents_;
-  std::map<std::int32_t, std::int64_t> sizes_;  // of the data files that are there
+  std::map<std::int32_t, std::int64_t> sizes_;  // of the data files that exist
   std::optional<std::int32_t> meta_file_;
   std::optional<std::size_t> meta_finding_;
   std::int64_t total_ = 0, unreferenced_ = 0;
   std::string buffer_;
 };
 
-// Whether there is a copy of the index, of one save.
+// Returns whether exactly one save has a copy of the index here.
 bool Verifier::has_spare() const {
   try {
     return find_spares(prefix_).size() == 1;
-  } catch (const Error&) {  // the damage is told anyway
+  } catch (const Error&) {  // the damage is reported without this
     return false;
   }
 }
 
-// Whether the index as a whole can be trusted.
+// Returns whether the index as a whole can be trusted.
 bool Verifier::load() {
   try {
     loaded_ = load_index(prefix_, Graph::read, format_);
@@ -140,7 +140,7 @@ bool Verifier::load() {
   if (const auto why = misplaced(contents_); !why.empty()) add(Kind::damage, why).file = main;
   sizes_ = loaded_.data_sizes;
   report_.tensors = static_cast<std::int64_t>(contents_.tensors.size());
-  // What its bytes have wrong is found where they are read.
+  // If the bytes of the graph are damaged, that is found where they are read.
   if (loaded_.graph_problem.empty() && !contents_.graph_problem.empty()) {
     add(Kind::damage, contents_.graph_problem).key = object_graph_key;
   }
@@ -164,7 +164,7 @@ void Verifier::look_at_tensors() {
   const auto look = [&](const StoredTensor& tensor) {
     if (!tensor.problem.empty()) {
       auto& finding = add(Kind::damage, cat(": ", tensor.problem), tensor);
-      // Slices are left when the index is sound and the data file is not.
+      // A tensor has slices if the index is sound, even if the data file is not.
       for (const auto& slice : tensor.slices) {
         const auto at = sizes_.find(slice.file);
         if (at != sizes_.end() && lies_within(slice, at->second)) continue;
@@ -194,7 +194,7 @@ void Verifier::look_at_tensors() {
   for (const auto& tensor : contents_.own) look(tensor);
 }
 
-// Of ours every file must be there, of others those that tensors lie in.
+// In Cairn's checkpoints every data file must be there; in others only those in which tensors lie.
 void Verifier::list_data_files() {
   if (!report_.ours) return;
   if (!is_credible(contents_.num_files, slices_of(contents_))) {
@@ -212,7 +212,7 @@ void Verifier::list_data_files() {
       sizes_[file] = status->size;
       continue;
     }
-    if (may_lack) continue;  // what is needed of it, its tensors tell
+    if (may_lack) continue;  // the tensors in it report what is missing
     auto& finding =
         add(Kind::damage, cat("data file ", file, " of ", contents_.num_files, " is missing"));
     finding.file = path.string();
@@ -246,9 +246,9 @@ std::string_view Verifier::read_whole(OpenFile& in, std::int64_t begin, std::int
 
 void Verifier::check(OpenFile& in, std::span<const Range> same_bytes) {
   const auto begin = same_bytes.front().begin(), end = same_bytes.front().end();
-  if (begin > in.size || end > in.size) return;  // the tensor has been reported
+  if (begin > in.size || end > in.size) return;  // this tensor has been reported already
   const auto blame = [&](const Range& range, const std::string& why) {
-    // What is wrong with the metadata was met when they were read; here it is seen where.
+    // What is wrong with the metadata was found when they were read. Here its offset is known.
     const bool told = meta_finding_ && range.tensor->key == bundle::meta_key;
     auto& finding =
         told ? report_.findings[*meta_finding_]
@@ -286,7 +286,7 @@ void Verifier::check_gap(OpenFile& in, std::int64_t begin, std::int64_t end) {
   const auto table = loaded_.table_offset;
   const auto used = static_cast<std::int64_t>(loaded_.bytes.size());
   if (loaded_.table_room > 0 && begin <= table && table + used <= end) {
-    // The table's own checksum was looked at when it was read; the rest of its room is zero.
+    // The checksum of the table was checked when it was read. The rest of its space must be zero.
     check_gap(in, begin, table);
     report_.bytes += used;
     return loaded_.table_room = 0, check_gap(in, table + used, end);
@@ -322,7 +322,7 @@ void Verifier::check_spare_index(OpenFile& in, std::int64_t begin) {
 }
 
 void Verifier::check_tail(OpenFile& in, std::int64_t begin) {
-  // Behind a table in the file comes a seal, which had to be right for anything to be read.
+  // A table in the file is followed by a seal, which was checked before anything was read.
   if (loaded_.table_offset > 0) return check_gap(in, begin, in.size - hdf5::seal_bytes);
   if (report_.ours && meta_file_ == in.number) return check_spare_index(in, begin);
   if (begin >= in.size) return;
@@ -346,7 +346,7 @@ void Verifier::read_data_file(std::int32_t number, std::vector<Range>& ranges) {
   try {
     OpenFile in{number, path, data.open_read(), 0};
     in.size = in.file->size();
-    std::int64_t at = 0;  // all before has been read
+    std::int64_t at = 0;  // all bytes before it have been read
     for (std::size_t i = 0, next = 0; i < ranges.size(); i = next) {
       while (next < ranges.size() && ranges[next].same_bytes(ranges[i])) ++next;
       check_gap(in, at, std::min(ranges[i].begin(), in.size));
@@ -356,7 +356,7 @@ void Verifier::read_data_file(std::int32_t number, std::vector<Range>& ranges) {
     check_tail(in, at);
     ++report_.files;
   } catch (const Error& error) {
-    // A file that became shorter or went away under us is damage, unless the whole checkpoint did.
+    // A file cut or removed during the read is damage, unless the whole checkpoint was removed.
     const bool damage = error.code() == Code::data_loss || error.code() == Code::not_found;
     add(damage ? Kind::damage : Kind::unknown, error.what()).file = path;
   }
@@ -365,7 +365,7 @@ void Verifier::read_data_file(std::int32_t number, std::vector<Range>& ranges) {
   }
 }
 
-// Its owner may have removed or overwritten the checkpoint while it was read.
+// Returns whether the owner has removed or overwritten the checkpoint while it was read.
 bool Verifier::replaced_meanwhile() {
   if (report_.verdict() != Verdict::damaged) return false;
   try {
@@ -375,7 +375,7 @@ bool Verifier::replaced_meanwhile() {
   }
 }
 
-// The other steps whose file it is, too.
+// The other steps that have the same file.
 std::string Verifier::steps_that_share(const std::string& path, const commit::NameAndStep& mine) {
   const auto status = prefix_.at(path).status();
   if (!status || status->is_directory || status->names < 2) return "";
@@ -387,7 +387,7 @@ std::string Verifier::steps_that_share(const std::string& path, const commit::Na
     if (parsed.kind != commit::ParsedName::Kind::data || parsed.step == mine.step) continue;
     const auto other = commit::prefix_name(naming, parsed.step);
     const auto data = (directory / entry).status();
-    // Without an index it waits to be removed.
+    // A file without an index is waiting to be removed.
     if (!data || data->id != status->id) continue;
     if (!(directory / commit::index_name(other)).exists()) continue;
     others += cat(others.empty() ? "" : ", ", other);
@@ -395,7 +395,7 @@ std::string Verifier::steps_that_share(const std::string& path, const commit::Na
   return others;
 }
 
-// A file of frozen tensors is that of several steps: all of them have what is wrong there.
+// A file of frozen tensors may belong to several steps. Damage there concerns all of them.
 void Verifier::tell_who_shares() {
   const auto mine = commit::split_step(prefix_.name());
   if (!mine) return;
@@ -407,7 +407,7 @@ void Verifier::tell_who_shares() {
       const auto others = steps_that_share(path, *mine);
       if (others.empty()) continue;
       add(Kind::note, cat("the damaged file is that of other steps too: ", others)).file = path;
-    } catch (const Error&) {  // the damage is told anyway
+    } catch (const Error&) {  // the damage is reported without this
     }
 }
 
@@ -440,7 +440,7 @@ Verification Verifier::run() {
   return std::move(report_);
 }
 
-// The files that make this a checkpoint, in each format that is there: the one that is read first.
+// The formats in which the checkpoint is there. The first is the one that is read.
 std::vector<const CheckpointFormat*> formats_of(const Address& prefix) {
   std::vector<const CheckpointFormat*> there;
   for (const auto* format : all_formats()) {
@@ -452,12 +452,12 @@ std::vector<const CheckpointFormat*> formats_of(const Address& prefix) {
     const auto read = load_index(prefix).format;
     std::stable_partition(there.begin(), there.end(),
                           [&](const auto* format) { return format->id() == read; });
-  } catch (const Error&) {  // none of them can be
+  } catch (const Error&) {  // then none of them can be read
   }
   return there;
 }
 
-// A save in one format that replaces one in another goes through this, too.
+// A checkpoint is in two formats while a save in one replaces one in the other.
 void add_other_format(const Address& prefix, const CheckpointFormat& read,
                       const CheckpointFormat& other, const Progress& progress,
                       Verification& report) {

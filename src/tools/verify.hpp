@@ -1,5 +1,5 @@
 #pragma once
-/// Is a checkpoint whole? Reads every byte of it and changes nothing.
+/// Checks whether a checkpoint is whole. Reads every byte of it and changes nothing.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -10,17 +10,17 @@
 
 namespace cairn {
 
-/// One thing that was found. Where a member does not apply it is empty, the offset -1.
+/// One finding. Members that do not apply are empty; the offset is -1 then.
 struct Finding {
   enum class Kind {
-    damage,   ///< bytes are not those that were written, or are missing
+    damage,   ///< bytes are missing, or not those that were written
     unknown,  ///< something could not be read or checked
-    note      ///< worth saying, but no fault
+    note      ///< worth knowing, but no fault
   };
   Kind kind = Kind::note;
   std::string what;          ///< in words
-  std::string key;           ///< of the tensor, as stored
-  std::string slice;         ///< of it, as TensorFlow's spec
+  std::string key;           ///< key of the tensor, as stored
+  std::string slice;         ///< slice of the tensor, in TensorFlow's notation
   std::string file;          ///< path
   std::int64_t offset = -1;  ///< in the file, in bytes
 };
@@ -29,25 +29,26 @@ enum class Verdict { whole = 0, damaged = 1, unknown = 2 };
 
 struct Verification {
   std::string prefix;
-  bool ours = false;  ///< Cairn saved it, so that every byte can be accounted for
+  bool ours = false;  ///< Cairn saved it, so every byte can be accounted for
   int files = 0;      ///< data files that were read
   std::int64_t tensors = 0;
   std::int64_t bytes = 0;  ///< read and checked
   std::vector<Finding> findings;
-  bool changed = false;  ///< it was removed or replaced meanwhile, so that this tells of no state
+  /// It was removed or replaced meanwhile, so the findings are not of one state.
+  bool changed = false;
 
-  /// Damage counts more than what is unknown.
+  /// Damage counts more than something that could not be checked.
   Verdict verdict() const;
 };
 
-/// The index, each tensor's slices against their checksums, and the bytes between and behind them:
-/// in a checkpoint of ours, gaps must be zero, the spare copy of the index must equal it, no byte
-/// may be unaccounted for, no file missing and no tensor stored in part; elsewhere these are notes.
-/// Where it is there in two formats, both are looked at, and a note says which one is read. What is
-/// damaged or cannot be read is in the findings: nothing of it throws. Takes a few MiB of memory
-/// beyond the index and the largest string tensor.
+/// Checks the index, the checksums of each tensor's slices, and the bytes between and after them.
+/// In Cairn's own checkpoints gaps must be zero, the spare copy of the index must be equal to it,
+/// every byte must be accounted for, no file may be missing and no tensor may be stored in part; in
+/// other checkpoints these are only notes. If the checkpoint exists in two formats, both are
+/// checked, and a note says which one is read. Damaged and unreadable things become findings and
+/// throw nothing. Needs a few MiB of memory besides the index and the largest string tensor.
 Verification verify_checkpoint(const Address& prefix, const Progress& = {});
-/// Of one format alone.
+/// The same for one format alone.
 Verification verify_format(Format, const Address& prefix);
 
 }  // namespace cairn

@@ -10,7 +10,7 @@
 namespace cairn {
 namespace {
 
-// A view knows what was set aside when it was made, so that each look needs its own.
+// A view knows only what was set aside when it was made, so each look needs a new one.
 std::shared_ptr<GivenBack> look_at(const Address& given) {
   auto directory = given.at(io::local_path(given.path()));
   if (!directory.is_directory()) directory = directory.directory();
@@ -35,7 +35,7 @@ std::vector<Address> checkpoints_beside(const Address& given) {
 
 std::optional<FoundBeside> verify_beside(const Address& given, const Address& prefix,
                                          const Progress& progress) {
-  constexpr int most_looks = 8;  // so that a job that replaces it for ever is no reason to go on
+  constexpr int most_looks = 8;  // a limit, since a job might replace the checkpoint for ever
   const bool is_of_directory = given.at(io::local_path(given.path())).is_directory();
   for (int looks = 1;; ++looks) {
     const auto view = look_at(given);

@@ -1,5 +1,5 @@
 #pragma once
-/// Verifying beside a job that saves: it may let a checkpoint go, or replace it, at any moment.
+/// Verifies checkpoints while a job saves: it may remove or replace one at any moment.
 #include <optional>
 
 #include "tools/verify.hpp"
@@ -8,15 +8,16 @@ namespace cairn {
 
 struct FoundBeside {
   Verification checked;
-  bool set_aside = false;  ///< its removal did not finish: the next job, or cairn gc, gives it back
+  bool set_aside = false;  ///< its removal did not finish: the next job, or cairn gc, restores it
 };
 
-/// The checkpoints that `given`, a prefix or a directory, names, as its next owner would find them.
-/// Throws not_found.
+/// The checkpoints that `given`, a prefix or a directory, names, as the next owner of the directory
+/// would find them. Throws not_found.
 std::vector<Address> checkpoints_beside(const Address& given);
 
-/// As verify_checkpoint() of one of these. What was replaced while it was read is read again.
-/// Nothing: the directory does not list it any more, since a job has let it go.
+/// The same as verify_checkpoint(), for one of these. A checkpoint that was replaced while it was
+/// read is read again. Returns nothing if a job has removed it and the directory does not list it
+/// any more.
 std::optional<FoundBeside> verify_beside(const Address& given, const Address& prefix,
                                          const Progress& = {});
 

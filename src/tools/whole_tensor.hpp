@@ -1,5 +1,5 @@
 #pragma once
-/// Tensors for formats of others that have each one as one array.
+/// Tensors for formats of other programs that store each as one array.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,17 +10,17 @@ namespace cairn {
 
 struct WholeTensor {
   const StoredTensor* tensor;
-  std::string key;  ///< there
+  std::string key;  ///< key in that format
   std::int64_t bytes() const;
 };
 
 /// The tensors under a path (UNDER/KEY as KEY; empty: all), in the order of keys. Throws not_found
-/// if there is none; data_loss for one that cannot be read; unsupported, naming `format`, for
-/// texts, dtypes that `has` does not know, keys that are not UTF-8, and gaps.
+/// if there is none; data_loss if one cannot be read; unsupported, naming `format`, for strings,
+/// for dtypes that `has` does not know, for keys that are not UTF-8, and for gaps.
 std::vector<WholeTensor> whole_tensors(const CheckpointContents&, const std::string& under,
                                        std::string_view format, bool (*has)(DType));
 
-/// Its elements, row-major and little-endian, each byte checked.
+/// The elements of a tensor, row-major and little-endian. Every byte is checked.
 std::string read_whole(const OpenCheckpoint&, const StoredTensor&);
 
 }  // namespace cairn

@@ -22,7 +22,7 @@ void WritePool::add(std::function<void()> task) {
   if (wants_thread) {
     try {
       threads_.emplace_back([this] { work(); });
-    } catch (const std::system_error&) {  // those that are there must do
+    } catch (const std::system_error&) {  // the threads that were started have to do
       if (threads_.empty()) {
         guard.unlock();
         return task();
@@ -58,7 +58,7 @@ void WritePool::work() {
     } catch (...) {
       error = std::current_exception();
     }
-    task = nullptr;  // with the memory that it holds, before it counts as done
+    task = nullptr;  // its memory is freed before it counts as done
     guard.lock();
     if (error && !error_) error_ = error;
     if (error) tasks_.clear();

@@ -1,5 +1,6 @@
 #pragma once
-/// Work on many files at a time: each waits for its fsync, which costs little beside others.
+/// Writes many files at a time: each waits for its fsync, and waiting for many at once costs
+/// little.
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -12,8 +13,8 @@
 
 namespace cairn {
 
-/// Threads that do tasks in any order. After the first error no task begins; the next call of the
-/// caller throws it. The destructor gives up what has not begun.
+/// Threads that run tasks in any order. After the first error no further task begins; the caller's
+/// next call throws that error. The destructor drops tasks that have not begun.
 class WritePool {
  public:
   static constexpr int threads = 4;
@@ -24,7 +25,7 @@ class WritePool {
   ~WritePool();
 
   void add(std::function<void()>);
-  /// All that was added is done.
+  /// Waits until all added tasks are done.
   void finish();
 
  private:

@@ -20,12 +20,13 @@ namespace cairn {
 namespace {
 
 constexpr std::int64_t usual_chunk_bytes = std::int64_t{16} << 20;
-// What is larger goes past the page cache, which takes a third of the CPU time.
+// Larger files are written past the page cache. That takes a third of the CPU time that writing
+// through it takes.
 constexpr std::int64_t streamed_bytes = std::int64_t{1} << 20;
-// Of tensors that were read and are not yet written; one that is larger is alone.
+// The most bytes of tensors that are read and not yet written. A larger tensor is alone.
 constexpr std::int64_t read_bytes = std::int64_t{64} << 20;
 
-// "a", "a/b" of "a/b/c".
+// For "a/b/c": "a" and "a/b".
 std::vector<std::string> groups_above(const std::string& key) {
   std::vector<std::string> all;
   for (auto at = key.find('/'); at != key.npos; at = key.find('/', at + 1)) {
@@ -51,7 +52,7 @@ void require_paths(const std::vector<WholeTensor>& tensors, const std::set<std::
   }
 }
 
-// A directory that is made under another name. What was made goes if it is given up.
+// A directory that is made under another name. If it is given up, what was made is removed.
 class NewDirectory {
  public:
   explicit NewDirectory(const Address& root) : files_(*root.files()), root_(root.path()) {
@@ -60,13 +61,13 @@ class NewDirectory {
   NewDirectory(const NewDirectory&) = delete;
   NewDirectory& operator=(const NewDirectory&) = delete;
   ~NewDirectory() {
-    pool_.reset();  // nobody writes any more
+    pool_.reset();  // from here on no thread writes
     if (whole_) return;
     for (auto made = made_.rbegin(); made != made_.rend(); ++made) {
       try {
         made->second ? files_.remove_directory(path(made->first))
                      : files_.remove(path(made->first));
-      } catch (const Error&) {  // what stays has a name that says so
+      } catch (const Error&) {  // what remains has a name that shows that it is unfinished
       }
     }
   }
@@ -76,7 +77,7 @@ class NewDirectory {
     files_.create_directory(path(name));
     made_.emplace_back(name, true);
   }
-  /// In a directory that may have to be made. What the bytes are is asked by another thread.
+  /// Writes a file, and makes its directory if needed. Another thread calls `bytes`.
   void write(const std::string& name, std::function<std::string()> bytes) {
     for (const auto& above : groups_above(name)) make(above);
     made_.emplace_back(name, false);
@@ -92,9 +93,9 @@ class NewDirectory {
   void write(const std::string& name, std::string bytes) {
     write(name, [bytes = std::move(bytes)] { return bytes; });
   }
-  /// Until all of that is written.
+  /// Waits until all files are written.
   void finish() { pool_->finish(); }
-  /// Durable, then under its name.
+  /// Makes everything durable, then gives it its name.
   void name(const io::Path& destination) {
     finish();
     for (const auto& one : directories_) {
@@ -113,7 +114,7 @@ class NewDirectory {
   io::FileSystem& files_;
   const io::Path root_;
   std::set<std::string> directories_;
-  std::vector<std::pair<std::string, bool>> made_;  // whether it is a directory
+  std::vector<std::pair<std::string, bool>> made_;  // with `true` for directories
   bool whole_ = false;
   std::unique_ptr<WritePool> pool_ = std::make_unique<WritePool>();
 };
@@ -126,7 +127,7 @@ void advance(Dims& index, const Dims& grid) {
   }
 }
 
-// Chunks are runs of the elements, one after the other.
+// A chunk is a run of consecutive elements.
 void write_chunks(NewDirectory& out, const std::string& key, const StoredTensor& tensor,
                   const Dims& chunk, std::string read) {
   const auto bytes = std::make_shared<const std::string>(std::move(read));

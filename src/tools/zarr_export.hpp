@@ -1,7 +1,8 @@
 #pragma once
-/// Checkpoints as directories of Zarr 3. By one process. A directory that is there is never
-/// replaced: that would mean to remove a tree that may hold anybody's files, and links. Chunks are
-/// runs of row-major elements: another grid would need each tensor in another order in memory.
+/// Exports checkpoints as directories of Zarr 3. Not collective. An existing directory is never
+/// replaced: that would mean to remove a tree that may contain other people's files, and links.
+/// Chunks are runs of row-major elements: another grid would need each tensor in another order in
+/// memory.
 #include <string>
 
 #include "tools/convert_checkpoint.hpp"
@@ -9,15 +10,16 @@
 
 namespace cairn {
 
-/// NAME.zarr.
+/// Returns whether the name is NAME.zarr.
 bool is_zarr(const io::Path&);
 
 /// Writes the tensors under a path (UNDER/KEY as KEY; empty: all) as arrays, and the paths above
-/// them as groups: in DESTINATION.unfinished, which is renamed when it is whole and durable. Chunks
-/// of 16 MiB, or of max_shard_bytes, each with a checksum; dimensions' names, units and attributes
-/// go along. Every byte is checked. Memory: the largest tensor. Returns the destination.
-/// Throws unsupported for texts, dtypes that Zarr lacks, gaps, keys that are no paths of arrays,
-/// and for overwrite; data_loss; already_exists.
+/// them as groups. All is written to DESTINATION.unfinished, which is renamed when it is whole and
+/// durable. Chunks have 16 MiB, or max_shard_bytes, and each has a checksum; names of dimensions,
+/// units and attributes go along. Every byte is checked. Memory: the largest tensor. Returns the
+/// destination.
+/// Throws unsupported for strings, for dtypes that Zarr lacks, for gaps, for keys that are not
+/// paths of arrays, and for overwrite; data_loss; already_exists.
 std::string export_zarr(const OpenCheckpoint& source, const Address& destination,
                         const std::string& under = "", const ConvertOptions& = {},
                         const Progress& = {});

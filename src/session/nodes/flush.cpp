@@ -1,16 +1,18 @@
-// Checkpoints on the nodes go home while the application computes:
+// Copies checkpoints from the nodes to the manager's directory ("home") while the application
+// computes:
 //
-//   begin     after a save on the nodes, when one is due: the plan, the temp directory; dense
+//   begin     after a save on the nodes, if a copy is due: the plan, the temp directory; dense
 //             tensors are put together
-//   write     in a queue of its own, at the pace that was asked for: from the nodes' files, whose
-//             checksums are compared, then a part record
-//   advance   in calls that save, poll or wait: all ranks' records are there: verdict, merge
+//   write     in a queue of its own, at the pace that was asked for: reads the nodes' files,
+//             compares their checksums, then leaves a part record
+//   advance   in calls that save, poll or wait, once all ranks have left their records: agree,
+//             merge
 //   commit    in the queue, on rank 0
-//   advance   the index is there: verdict; then tidy, as after an asynchronous save
+//   advance   once the index is there: agree; then tidy, as after an asynchronous save
 //
-// It keeps number, parent and time of the save on the nodes, so that what was saved there meanwhile
-// stays newer. Nobody waits for it but wait(), and it gives way to whatever else goes home. From
-// the end of all ranks' records on, a restart completes it.
+// The copy keeps the sequence, parent and time of the save on the nodes, so that what was saved
+// there meanwhile stays newer. Only wait() waits for it, and any other save to the directory takes
+// its place. Once all ranks have left their records, a restart completes it.
 #include "session/nodes/flush.hpp"
 
 #include <utility>
@@ -24,7 +26,8 @@
 namespace cairn {
 namespace {
 
-// Io ranks have the parts of their nodes, and others have nothing: so each rank writes for itself.
+// Each rank writes for itself: io ranks read the parts of their nodes, and other ranks have nothing
+// to write.
 Job job_of_flush(Job job) {
   job.options.write.writer = Writer::posix;
   job.options.write.io_ranks = {.choice = IoRanks::Choice::everyone};
@@ -43,12 +46,12 @@ Flusher::~Flusher() {
   if (!flush_) return;
   flush_->pace.hurry();
   if (queue_) queue_->drain();
-  // It is on the nodes still.
+  // The checkpoint is still on the nodes.
   stages_.completion.tell_unfinished(*flush_->pending, LogLevel::warning,
                                      "the way home from the nodes");
   try {
     pending_saves.add(std::move(flush_->pending));
-  } catch (...) {  // then the engine's end removes it
+  } catch (...) {  // the end of the engine removes it then
   }
 }
 
@@ -103,14 +106,14 @@ std::unique_ptr<Flush> Flusher::plan(tier::LocalSave save, int saves_before) {
   return made;
 }
 
-// Prepares the save, and puts together what is of several ranks.
+// Prepares the save, and puts together the tensors whose parts are on several ranks.
 void Flusher::prepare(Flush& flush) {
   Group& group = *job.group;
   auto& pending = *flush.pending;
   const auto& state = *flush.state;
   const auto& plan = *pending.plan;
   const auto& origin = flush.from->meta();
-  // A checkpoint of this step that is at home is an older one: it may be overwritten.
+  // A checkpoint of this step in the directory is older than this one, so it may be overwritten.
   pending.prepared.emplace(stages_.planning.prepare(pending, true, true, &origin));
   auto& [draft, meta] = *pending.prepared;
   meta.wall_time_seconds = origin.wall_time_seconds;
@@ -134,7 +137,7 @@ void Flusher::prepare(Flush& flush) {
   }
 }
 
-// Any thread: the two tasks of a flush.
+// Any thread. The two tasks of a flush.
 void Flusher::write(Flush& flush) const {
   auto& pending = *flush.pending;
   const StageTimer timer(pending.figures, trace.get(), Trace::Thread::writer, &StageSeconds::write);
@@ -216,7 +219,7 @@ void Flusher::advance(bool wait, bool throws) {
     end();
   }
   if (!wait) return;
-  pending_saves.drain();  // the state file, too, names what has come
+  pending_saves.drain();  // this waits for the state file too, which names the checkpoint
   store.history().apply_tidied();
 }
 
@@ -234,8 +237,8 @@ void Flusher::cancel() {
   pending.cancelled = true;
   flush_->pace.hurry();
   pending.handle->idle.wait(false);
-  // Once merged, the index may have its name by now, and the save counts: so it is brought to its
-  // end.
+  // After the merge the index may already have its name, and then the checkpoint counts. So it is
+  // completed.
   if (pending.result.merged) return advance(true);
   const auto step = pending.asked.step;
   pending.failure = nullptr;
@@ -256,7 +259,7 @@ void Flusher::end() {
   flush_.reset();
 }
 
-// Failures are logged once, until a flush has succeeded.
+// Only the first failure is logged, until a flush succeeds.
 void Flusher::failed(std::int64_t step, const Error& error) {
   if (std::exchange(failed_, true) || !job.root()) return;
   log(LogLevel::warning,

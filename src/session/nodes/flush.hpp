@@ -1,5 +1,5 @@
 #pragma once
-/// A checkpoint on the nodes on its way to the manager's directory.
+/// Copies a checkpoint from the nodes to the manager's directory.
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -13,53 +13,57 @@
 
 namespace cairn {
 
-/// One at a time, and never together with another save at home: two of them would make ownership,
-/// recycled files and retention answer for both. What the application itself sends home is newer,
-/// and takes its place. While the pending save's handle is not idle, a task in a queue of its own
-/// works on it; else the thread that calls the manager does.
+/// One copy at a time, and never together with another save to the directory: with two of them,
+/// ownership, recycled files and retention would have to account for both. What the application
+/// itself saves to the directory is newer, so it takes the place of the copy. While the pending
+/// save's handle is not idle, a task in a queue of its own works on it; otherwise the thread that
+/// calls the manager does.
 ///
-/// Its parent is the last ancestor that is in the directory: numbers of saves on the nodes say
-/// nothing to somebody who has the directory alone. Dense tensors are put together when it begins,
-/// since only the application's call may exchange messages; that costs memory for their bytes.
+/// The parent of the copy is the last ancestor that is in the directory: sequences of saves on the
+/// nodes mean nothing to a reader who has only the directory. Dense tensors are put together when
+/// the copy begins, since only a call of the application may exchange messages; that takes memory
+/// for their bytes.
 struct Flush {
   explicit Flush(const Job& home, double bytes_per_second);
 
-  Job job;  ///< each rank writes what it has
+  Job job;  ///< each rank writes the parts that it has read
   io::Pace pace;
-  std::unique_ptr<tier::Gathered> from;  ///< what is written
-  std::optional<RefreshedState> state;   ///< the same, of plain tensors
+  std::unique_ptr<tier::Gathered> from;  ///< the parts that are written
+  std::optional<RefreshedState> state;   ///< the same as plain tensors
   std::unique_ptr<PendingSave> pending;
   Outgoing out;                  ///< slices, which are read from the nodes' files
-  std::vector<std::byte> dense;  ///< what is to be one array, as it is to be written
-  int saves_before = 0;          ///< on the nodes since the last one came home
+  std::vector<std::byte> dense;  ///< the bytes of dense tensors, as they will be written
+  int saves_before = 0;          ///< saves on the nodes since the last one in the directory
 };
 
-/// Copies checkpoints from the nodes into the directory. Collective, but for what is marked.
+/// Copies checkpoints from the nodes into the directory. Members are collective unless marked.
 class Flusher : EngineParts {
  public:
-  /// `since_home`: saves on the nodes behind the last one at home, of which it takes those that
-  /// are so in effect.
+  /// `since_home` is the number of saves on the nodes since the last one in the directory. A
+  /// finished copy lowers it.
   Flusher(const EngineParts& parts, SaveStages& stages, tier::Tier& nodes, int& since_home)
       : EngineParts(parts), stages_(stages), nodes_(nodes), since_home_(since_home) {}
-  /// Local. What is under way stays so, for a restart to complete.
+  /// Not collective. A copy that is not finished stays as it is, and a restart completes it.
   ~Flusher();
 
   bool is_due() const;  ///< local
-  /// The newest save on the nodes. What goes wrong is said, and nothing else comes of it: the save
-  /// is where it was, and the next one is flushed.
+  /// Begins to copy the newest save on the nodes. An error is only logged: the save stays on the
+  /// nodes, and the next save is tried again.
   void begin();
-  /// Moves it on, or brings it to its end, without a limit. What fails is thrown if `throws`, and
-  /// otherwise said.
+  /// Moves the copy on or, with `wait`, finishes it at full speed. Throws an error if `throws`,
+  /// otherwise logs it.
   void advance(bool wait, bool throws = false);
-  /// This one, to its end. `saves_before`: which are at home in effect when it is.
+  /// Copies this save and waits until it is done. `saves_before` is how many saves on the nodes it
+  /// makes up for.
   void flush_now(const tier::LocalSave&, int saves_before, bool pins);
-  /// Something else goes home, or the run goes on from elsewhere.
+  /// Call it if another save goes to the directory, or if the run continues from another
+  /// checkpoint.
   void cancel();
 
  private:
   std::unique_ptr<Flush> plan(tier::LocalSave, int saves_before);
   void prepare(Flush&);
-  // Local:
+  // These are not collective:
   void work();
   void write(Flush&) const;  // any thread
   void end();
@@ -69,8 +73,8 @@ class Flusher : EngineParts {
   tier::Tier& nodes_;
   int& since_home_;
   std::shared_ptr<TaskQueue> queue_;
-  std::unique_ptr<Flush> flush_;  // null: none is under way
-  bool failed_ = false;           // since one has come home
+  std::unique_ptr<Flush> flush_;  // null if no copy is under way
+  bool failed_ = false;           // a copy has failed, and none has succeeded since
 };
 
 }  // namespace cairn

@@ -26,10 +26,9 @@
 namespace cairn {
 namespace {
 
-constexpr int most_tries = 4;  // of one checkpoint, of which parts turn out to be damaged
+constexpr int most_tries = 4;  // for one checkpoint, whose parts turn out to be damaged
 
-// Collective. The contents of what all ranks have gathered, as an index would have them, without
-// slices.
+// Collective. Describes the tensors that all ranks have gathered as an index would, without slices.
 CheckpointContents contents_of(Group& group, const tier::Gathered& gathered) {
   using ByKey = std::map<std::string, StoredTensor>;
   ByKey mine;
@@ -52,7 +51,7 @@ CheckpointContents contents_of(Group& group, const tier::Gathered& gathered) {
   return contents;
 }
 
-// Collective. As restore_state() does with an index.
+// Collective. Makes the state's tensors, as restore_state() does with an index.
 void make_from(Group& group, const tier::Gathered& gathered, State& state,
                const RestoreOptions& options) {
   const auto contents = contents_of(group, gathered);
@@ -96,7 +95,8 @@ void NodeCheckpoints::open() {
   nodes_.open(id.empty() ? "none" : id);
 }
 
-// Ranks meet, and agree on what this save asks for: home saves and others are different messages.
+// All ranks agree here on what this save asks for, since saves to the directory and to the nodes
+// exchange different messages.
 bool NodeCheckpoints::takes(const SaveOptions& options) {
   const auto weight = rank_weight(job.rank(), job.group->size());
   std::int64_t sum[]{static_cast<std::int64_t>(
@@ -108,12 +108,12 @@ bool NodeCheckpoints::takes(const SaveOptions& options) {
   }
   const auto every = job.options.tier.home_every;
   if (options.reach == Reach::home || !has_home_ || (rounds && rounds->stop())) return false;
-  // No further save at home is due while one is pending.
+  // While a save to the directory is pending, no further one is due.
   return every == 0 || job.options.tier.flush_bytes_per_second > 0 || since_home_ + 1 < every ||
          !pending_saves.empty();
 }
 
-// Rank 0.
+// Rank 0 only.
 tier::Numbers NodeCheckpoints::numbers_for(const SaveRequest& request) {
   store.check_owner();
   const auto taken = [&](const std::string& where) {
@@ -123,7 +123,7 @@ tier::Numbers NodeCheckpoints::numbers_for(const SaveRequest& request) {
   if (!request.options.overwrite && !job.options.overwrite) {
     if (store.history().is_taken(request.step)) taken("in the directory");
     for (const auto& one : nodes_.saves()) {
-      // A checkpoint that is newer than the state's ancestor is left behind by this save.
+      // This save supersedes a checkpoint that is newer than the state's ancestor.
       const bool is_live = one.map.step == request.step && !one.superseded &&
                            one.map.sequence <= store.history().head() && one.can_be_had();
       if (is_live) taken("on the nodes");
@@ -152,7 +152,7 @@ std::optional<SaveHandle> NodeCheckpoints::save(const SaveRequest& request) {
       [&] { return numbers_for(request); }, why);
   attempt.done();
   if (!path) {
-    // A warning is given once for the same full nodes.
+    // The warning about full nodes is given once, until other nodes are full.
     const bool again = !nodes_.full_nodes().empty() && nodes_.full_nodes() == told_full_;
     told_full_ = nodes_.full_nodes();
     if (job.root()) {
@@ -190,9 +190,10 @@ void NodeCheckpoints::went_back_to(std::int64_t sequence) {
   since_home_ = 0;
 }
 
-// What has lost its protection goes home before the run goes on: the next node may vanish before
-// the next save. It takes the time of one save at home, after a failure that makes a restart
-// expensive in any case. If it cannot go home, the log says so.
+// A checkpoint that has lost its protection is saved to the directory before the run continues:
+// another node may fail before the next save. That takes the time of one save, after a failure that
+// makes a restart expensive in any case. If the save fails, the log says so. Returns whether it
+// succeeded.
 bool NodeCheckpoints::bring_home(const tier::Gathered& gathered) {
   const auto& meta = gathered.meta();
   try {
@@ -213,7 +214,7 @@ bool NodeCheckpoints::bring_home(const tier::Gathered& gathered) {
   }
 }
 
-// Reads every byte before the state is touched, and computes what is damaged.
+// Reads every byte before the state is changed, and computes damaged parts again.
 void NodeCheckpoints::prove(tier::LocalSave& save, std::unique_ptr<tier::Gathered>& gathered) {
   for (int tries = 0; nodes_.learn_damage(save, *gathered); ++tries) {
     if (tries == most_tries) {
@@ -224,7 +225,7 @@ void NodeCheckpoints::prove(tier::LocalSave& save, std::unique_ptr<tier::Gathere
   }
 }
 
-// Sequences of the newest saves, as all ranks know them.
+// Collective. The sequences of the newest saves, the same on all ranks.
 NodeCheckpoints::Newest NodeCheckpoints::newest_saves(std::optional<std::int64_t> step,
                                                       const PassedOver& passed) const {
   Newest newest;
@@ -243,7 +244,7 @@ NodeCheckpoints::Newest NodeCheckpoints::newest_saves(std::optional<std::int64_t
   return newest;
 }
 
-// Earlier runs have restored it, and got no further.
+// Returns whether earlier runs have restored this save and got no further.
 bool NodeCheckpoints::is_in_vain(const tier::LocalSave& save, PassedOver& passed) const {
   const auto at = passed.sequences.find(save.map.sequence);
   if (at == passed.sequences.end()) return false;
@@ -263,7 +264,8 @@ std::optional<RestoreReport> NodeCheckpoints::restore(State& state, const Restor
   const Asked asked{state, options, step, failed, passed, newest, proves};
   for (auto save : nodes_.saves()) {
     if (step ? save.map.step != *step : save.superseded) continue;
-    // A save of the same sequence at home takes longer, so it serves only if this one fails.
+    // A save of the same sequence in the directory takes longer to restore, so it is used only if
+    // this one fails.
     if (save.map.sequence < newest.wanted || passed.saves.contains(save.map.uuid)) continue;
     if (!step && is_in_vain(save, passed)) continue;
     passed.saves.insert(save.map.uuid);
@@ -272,10 +274,10 @@ std::optional<RestoreReport> NodeCheckpoints::restore(State& state, const Restor
   return std::nullopt;
 }
 
-// Restores one save. Nothing: it cannot be had, and is passed over.
+// Restores one save. Returns nothing if it cannot be restored and is passed over.
 std::optional<RestoreReport> NodeCheckpoints::restore(tier::LocalSave& save, const Asked& asked) {
   Group& group = *job.group;
-  bool is_touched = false;  // the state
+  bool is_touched = false;  // whether the state was changed
   for (int tries = 0; tries < most_tries; ++tries) {
     std::unique_ptr<tier::Gathered> gathered;
     bool restored = false;
@@ -295,7 +297,7 @@ std::optional<RestoreReport> NodeCheckpoints::restore(tier::LocalSave& save, con
       adapted.finish(group);
       return go_on_from(save, *gathered, moved, asked);
     } catch (const Error& error) {
-      // Without space, what is lost cannot be computed either.
+      // Without free space, lost parts cannot be computed, so the save cannot be restored either.
       const bool can_be_had = !is_damage(error) && error.code() != Code::no_space;
       if (restored || can_be_had) throw;
       if (gathered && nodes_.learn_damage(save, *gathered) && tries + 1 < most_tries) continue;
@@ -312,7 +314,7 @@ std::optional<RestoreReport> NodeCheckpoints::restore(tier::LocalSave& save, con
   return std::nullopt;
 }
 
-// The run goes on from there.
+// Notes that the run continues from this save, and makes the report.
 RestoreReport NodeCheckpoints::go_on_from(const tier::LocalSave& save,
                                           const tier::Gathered& gathered,
                                           const RedistributeReport& moved, const Asked& asked) {
@@ -330,7 +332,8 @@ RestoreReport NodeCheckpoints::go_on_from(const tier::LocalSave& save,
   line_ = save.map.sequence;
   since_home_ = save.map.sequence > newest.of_all_at_home ? save.map.since_home : 0;
   if (rounds) rounds->restored(save.map.step);
-  // A restore of an older step alone leaves no newer ones behind; the next save does.
+  // If the application asked for an older step, the newer saves stay until the next save supersedes
+  // them.
   const bool may_bring = !job.options.read_only && save.map.sequence > newest.wanted &&
                          (!asked.step || save.map.sequence >= newest.of_all);
   if (may_bring && !save.is_protected() && bring_home(gathered)) {
@@ -362,7 +365,7 @@ void NodeCheckpoints::bring_step_home(std::int64_t step) {
   }
 }
 
-// In commit order, behind those of the directory that were committed before.
+// The list is in commit order. A save follows those of the directory that were committed before it.
 void NodeCheckpoints::add_steps(std::vector<StepInfo>& infos) const {
   for (const auto& save : nodes_.saves()) {
     StepInfo info;
@@ -376,7 +379,7 @@ void NodeCheckpoints::add_steps(std::vector<StepInfo>& infos) const {
     const auto same = std::find_if(infos.begin(), infos.end(), [&](const auto& one) {
       return one.sequence == info.sequence && one.step == info.step;
     });
-    if (same != infos.end()) {  // brought home
+    if (same != infos.end()) {  // the save has been copied to the directory
       same->on_nodes = true;
       same->margin = info.margin;
       continue;

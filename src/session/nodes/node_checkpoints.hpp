@@ -1,6 +1,6 @@
 #pragma once
-/// A manager's checkpoints on the nodes: which saves go there, what goes home from there, and what
-/// a restart takes of them.
+/// A manager's checkpoints on the nodes: which saves go there, which are copied to the directory,
+/// and what a restart restores from them.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -15,12 +15,13 @@ namespace cairn {
 class Engine;
 struct RedistributeReport;
 
-/// Collective, but for what is marked.
+/// Members are collective unless marked.
 class NodeCheckpoints final : public Elsewhere, EngineParts {
  public:
-  explicit NodeCheckpoints(Engine&);  ///< local; the engine, which is not open yet, outlives it
+  /// Not collective; the engine need not be open yet, and must outlive this object.
+  explicit NodeCheckpoints(Engine&);
 
-  /// When the engine is open.
+  /// Call it when the engine is open.
   void open();
 
   std::optional<SaveHandle> save(const SaveRequest&) override;
@@ -31,18 +32,19 @@ class NodeCheckpoints final : public Elsewhere, EngineParts {
   void committed(const CheckpointMeta&, bool is_from_here) override;
   void went_back_to(std::int64_t sequence) override;
 
-  /// Moves on what goes home, or brings it to its end.
+  /// Moves a copy to the directory on or, with `wait`, finishes it.
   void advance(bool wait) { flusher_.advance(wait); }
-  /// The newest save of this run is at home, or an error says why not. Nothing is pending.
+  /// Copies this run's newest save to the directory and waits, or throws. No save may be pending.
   void bring_newest_home();
-  /// So is one of this step, if the nodes have a newer one than the directory; pinned.
+  /// The same for this step, if the nodes have a newer save of it than the directory. Pins the
+  /// copy.
   void bring_step_home(std::int64_t step);
 
-  void add_steps(std::vector<StepInfo>&) const;  ///< local, the same on all ranks
+  void add_steps(std::vector<StepInfo>&) const;  ///< not collective; same result on all ranks
 
  private:
   bool takes(const SaveOptions&);
-  tier::Numbers numbers_for(const SaveRequest&);  // rank 0, local
+  tier::Numbers numbers_for(const SaveRequest&);  // rank 0, not collective
   struct Newest {
     std::int64_t wanted = -1, of_all_at_home = -1, of_all = -1;  // sequences
   };
@@ -54,7 +56,7 @@ class NodeCheckpoints final : public Elsewhere, EngineParts {
     Touched& failed;
     PassedOver& passed;
     const Newest& newest;
-    bool proves;  // every byte, before the state is touched
+    bool proves;  // read every byte before the state is changed
   };
   std::optional<RestoreReport> restore(tier::LocalSave&, const Asked&);
   bool is_in_vain(const tier::LocalSave&, PassedOver&) const;
@@ -65,10 +67,11 @@ class NodeCheckpoints final : public Elsewhere, EngineParts {
 
   Engine& engine_;
   tier::Tier nodes_;
-  bool has_home_ = false;   // there is a checkpoint in the directory
-  std::string told_full_;   // the nodes that had no room for the last save
-  int since_home_ = 0;      // saves on the nodes since the last one that was committed there
-  std::int64_t line_ = -1;  // the newest of the state's ancestors, as all ranks know it
+  bool has_home_ = false;  // the directory has a checkpoint
+  std::string told_full_;  // the nodes that were full at the last save
+  // The number of saves on the nodes since the last one that was committed in the directory.
+  int since_home_ = 0;
+  std::int64_t line_ = -1;  // sequence of the state's newest ancestor; the same on all ranks
   Flusher flusher_;
 };
 

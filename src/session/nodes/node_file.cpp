@@ -26,7 +26,7 @@ struct Head {
   std::array<char, 8> magic;
   std::int64_t record_bytes = 0, stripes = 0, data_begin = 0, data_bytes = 0, unused[2] = {};
   std::uint32_t reserved = 0;
-  std::uint32_t crc32c = 0;  // of the head before it, record and stripes
+  std::uint32_t crc32c = 0;  // of the part of the head before it, the record and the stripes
 };
 static_assert(sizeof(Head) == 64 && std::is_trivially_copyable_v<Head>);
 
@@ -39,7 +39,7 @@ std::uint32_t checksum(const Head& head, std::string_view record,
 
 std::int64_t stripes_of(std::int64_t bytes) { return (bytes + stripe_bytes - 1) / stripe_bytes; }
 
-// Bytes in a row, and the checksums of their stripes.
+// Writes consecutive bytes, and computes the checksums of their stripes.
 class Stripes {
  public:
   Stripes(io::File& file, std::int64_t begin, std::int64_t bytes)
@@ -60,7 +60,7 @@ class Stripes {
   std::int64_t end() const { return end_; }
 
  private:
-  // Small ones share a system call.
+  // Small pieces share one system call.
   void put(std::span<const std::byte> piece, bool stays) {
     if (piece.size() >= gathered_most / 4) {
       flush();
@@ -88,7 +88,7 @@ class Stripes {
   std::vector<std::byte> gathered_;
 };
 
-// Where the entries lie; returns where they end.
+// Sets where the entries lie, and returns where they end.
 std::int64_t place(Outgoing& out) {
   std::int64_t end = 0;
   for (auto& entry : out.entries) {
@@ -113,7 +113,7 @@ void write_entry(Stripes& to, const StoredTensor& entry, const Outgoing::Bytes& 
   }
 }
 
-// Of a file of this size.
+// Checks the sizes in the head against the size of the file.
 bool is_sound(const Head& head, std::int64_t size) {
   constexpr auto head_bytes = static_cast<std::int64_t>(sizeof head);
   const auto room = size - head_bytes;
@@ -279,10 +279,10 @@ class NodeFileMemory : public SliceMemory {
   bool writable() const override { return false; }
 
  private:
-  // The rows of `box` in the dimensions from `dim` on; `index` of the element that those before it
-  // lead to. Runs as long as whole dimensions allow.
+  // Reads the rows of `box` in the dimensions from `dim` on. `index` is that of the element to
+  // which the earlier dimensions lead. Whole dimensions are read as one run.
   void read_from(std::size_t dim, std::int64_t index, const Box& box, std::byte*& out) const {
-    bool is_run = true;  // behind this dimension all is whole
+    bool is_run = true;  // all dimensions after this one are whole
     std::int64_t behind = 1;
     for (auto d = dim + 1; d < extent_.size(); ++d) {
       is_run = is_run && box.start[d] == 0 && box.extent[d] == extent_[d];

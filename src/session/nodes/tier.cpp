@@ -1,4 +1,4 @@
-// Who is on which node, what is there, and older checkpoints that go.
+// Finds out which rank is on which node and what is on the nodes, and removes older checkpoints.
 #include "session/nodes/tier.hpp"
 
 #include <algorithm>
@@ -16,8 +16,8 @@
 namespace cairn::tier {
 namespace {
 
-// Each rank writes its slices to its node by itself, whatever format and writer the manager's
-// directory gets.
+// The job for saves on the nodes: each rank writes its slices to its node by itself, whatever
+// format and writer are used for the manager's directory.
 Job job_of_nodes(Job job) {
   job.options.store.format = Format::bundle;
   job.sharding.policy = nullptr;
@@ -59,7 +59,7 @@ void Tier::find_nodes() {
     if (const char* given = std::getenv("CAIRN_NODE")) name = given;
   }
   const auto mine = name.empty() ? cat("#", home_.places.node_of[nth(home_.rank())]) : name;
-  std::vector<std::string> names;  // of nodes
+  std::vector<std::string> names;  // of the nodes
   node_of_.clear();
   ranks_at_.clear();
   names_.clear();
@@ -82,13 +82,15 @@ void Tier::find_nodes() {
   }
   node_ = node_of_[nth(home_.rank())];
   names_.push_back(home_.directory.string());
-  auto& all = ranks_at_.emplace_back();  // who can read what was brought home
+  // All ranks can read the pieces that were copied to the directory.
+  auto& all = ranks_at_.emplace_back();
   for (int rank = 0; rank < group.size(); ++rank) all.push_back(rank);
   const auto text = home_.options.tier.directory.string();
   directory_ = run_and_agree(group, [&] { return node_directory(text, name); });
 }
 
-// Finds nodes that have one directory: they are lost together, and cannot protect each other.
+// Collective. Finds nodes that share one directory: they are lost together, and cannot protect each
+// other. Returns their names, or an empty text.
 std::string Tier::sharers() {
   Group& group = *home_.group;
   const auto opening = from_root(group, [] { return commit::new_uuid(); });
@@ -121,7 +123,7 @@ std::string Tier::sharers() {
   run_and_agree(group, [&] {
     if (!is_leader()) return;
     for (const auto& name : files_->list(directory_)) {
-      // Also tokens of openings that were killed.
+      // This also removes tokens of openings that were killed.
       if (name.rfind("token-", 0) == 0 && (name == token.filename() || !any)) {
         io::try_remove(*files_, directory_ / name);
       }
@@ -130,7 +132,8 @@ std::string Tier::sharers() {
   return any ? *some : "";
 }
 
-// Makes the tier's directory on this node, in it that of the home, and in that this manager's.
+// Makes the tier's directory on this node, in it one for the home, and in that one for this
+// manager.
 void Tier::make_directories() {
   Group& group = *home_.group;
   const bool reads = home_.options.read_only, is_posix = !home_.options.tier.file_system;
@@ -160,8 +163,8 @@ void Tier::make_directories() {
       .at(everywhere());
 }
 
-// The node notes its home for tools that tidy later; a full node does without. A tier on the same
-// disk as the home gets a warning.
+// Notes on the node which home it belongs to, for tools that clean up later; a full node does
+// without. Warns if the tier is on the same disk as the home.
 void Tier::tell_of_home(const io::Path& given) const {
   const bool reads = home_.options.read_only;
   if (is_leader() && !reads) try {
@@ -178,8 +181,8 @@ void Tier::tell_of_home(const io::Path& given) const {
   }
 }
 
-// Whether these nodes can protect each other. If they protect less than was asked for, a warning
-// says so.
+// Decides whether these nodes can protect each other, and warns if they protect less than was asked
+// for.
 void Tier::choose_protection() {
   const auto& options = home_.options.tier;
   const int lost = options.protection == Protection::reed_solomon ? options.lost_nodes : 1;
@@ -228,18 +231,18 @@ Address Tier::place_at(int node, const SaveMap& map) const {
 }
 
 struct SentSave {
-  std::string map;  // as encode() writes it
+  std::string map;  // encoded by encode()
   Stocked stocked;
 };
 
-// What this node has, of saves whose map is there; or home.
+// What a folder of this node, or of the home, has of the saves whose map is there.
 std::string Tier::report(const Address& folder) const {
   Packed<SentSave> saves;
   for (const auto& map : list_maps(folder)) {
     Stocked stocked;
     try {
       stocked = look_at_save(folder / save_name(map), map);
-    } catch (const Error& error) {  // it counts as lost, and nothing else does
+    } catch (const Error& error) {  // only this save counts as lost
       log(LogLevel::warning, error.what());
     }
     saves.add({encode(map), std::move(stocked)});
@@ -284,11 +287,11 @@ void Tier::forget_pieces(std::int64_t sequence) const {
 void Tier::prune(const std::string& uuid) {
   std::sort(saves_.begin(), saves_.end(),
             [](const auto& a, const auto& b) { return a.map.sequence > b.map.sequence; });
-  // The one that was just saved has the highest sequence of all that this run descends from.
+  // The save that was just made comes first: this run descends from no save with a higher sequence.
   const auto at = std::find_if(saves_.begin(), saves_.end(),
                                [&](const auto& one) { return one.map.uuid == uuid; });
   if (at != saves_.end()) std::rotate(saves_.begin(), at, at + 1);
-  // A save that cannot be had does not push out one that can.
+  // A save that cannot be restored must not push out one that can.
   std::erase_if(saves_, [&](const auto& one) {
     return one.map.uuid != uuid && one.map.uuid != held_ && (one.superseded || !one.can_be_had());
   });

@@ -1,8 +1,9 @@
-// Computes what of a checkpoint on the nodes is lost or damaged from what other nodes of the set
-// have: whole pieces of lost nodes, parts, and blocks of parts. A node with a wrong byte is not
-// lost: rows of blocks decide what can be computed, so two flips on two nodes cost two blocks. A
-// copy of a damaged part is made whole beside it, and takes its place when all its checksums are
-// right. Only damage of a part's record, which says what the bytes are, condemns all of the part.
+// Computes lost or damaged parts of a checkpoint on the nodes from what other nodes of the set
+// have: whole pieces of lost nodes, whole parts, and blocks of parts. A node with a wrong byte does
+// not count as lost: each row of blocks is computed by itself, so two wrong bytes on two nodes cost
+// two blocks. A damaged part is repaired in a copy, which replaces it when all its checksums are
+// right. Only damage in the record of a part, which describes the bytes, makes the whole part
+// useless.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -16,7 +17,7 @@
 namespace cairn::tier {
 namespace {
 
-// Finds what cannot be used of a part that should be there.
+// Finds out what cannot be used of a part that should be there.
 Unusable look_at_part(const Address& at, const std::string& uuid, int rank,
                       std::int64_t block_bytes, LogLevel level = LogLevel::warning) {
   try {
@@ -28,13 +29,14 @@ Unusable look_at_part(const Address& at, const std::string& uuid, int rank,
   return {true, {}};
 }
 
-// Whether a part that was computed is right. If not, its node is not to blame, so nobody is warned.
+// Returns whether a part that was computed is right. If it is not, its node is not the cause, so
+// this logs no warning.
 bool is_whole(const Address& at, const std::string& uuid, int rank) {
   const auto found = look_at_part(at, uuid, rank, stripe_bytes, LogLevel::info);
   return !found.all && found.blocks.empty();
 }
 
-// Copies what can be used, and notes blocks that turn out to be unreadable.
+// Copies the blocks that can be used, and notes those that turn out to be unreadable.
 void copy_part(const Address& at, io::File& to, std::int64_t block_bytes,
                const std::set<std::int64_t>& bad_blocks, Unusable& found) {
   std::unique_ptr<io::File> from;
@@ -64,7 +66,8 @@ void copy_part(const Address& at, io::File& to, std::int64_t block_bytes,
 
 }  // namespace
 
-// Looks through the parts that others were computed from: whether more is damaged than was known.
+// Collective. Checks the parts from which others were computed. Returns whether it found damage
+// that was not known.
 bool Tier::look_for_damage(LocalSave& save) const {
   const Sets sets(save.map);
   UnusableByRank bad;
@@ -81,8 +84,8 @@ bool Tier::look_for_damage(LocalSave& save) const {
   return learn(save, bad);
 }
 
-// Computes what is lost or damaged: on the node that has the rest of a piece, and the pieces of
-// lost nodes on the nodes that have the least. Public members that are not const are collective.
+// Computes what is lost or damaged: if a node has the rest of a piece, on that node; pieces of lost
+// nodes on the nodes that have the fewest pieces. Public members that are not const are collective.
 class Tier::Computation {
  public:
   Computation(Tier& tier, LocalSave& save)
@@ -104,10 +107,11 @@ class Tier::Computation {
             lost.empty() ? " is" : " are", " computed from the others'"));
   }
 
-  // Returns false if a source of the computation cannot be used either; that is known from then on.
+  // Returns false if a part that it needs cannot be used either. That damage is known from then on.
   bool begin_parts() {
     run_and_agree(group_, [&] {
-      // Memory first, too: a rank that had none would leave others waiting for its blocks.
+      // Memory is allocated before any message too: a rank without it would leave others waiting
+      // for its blocks.
       for (int number = 0; number < sets_.count(); ++number) {
         rooms_.push_back(protect::Room::to_compute(sets_.set(number)));
       }
@@ -120,8 +124,9 @@ class Tier::Computation {
     return !tier_.learn(save_, bad_parts_);
   }
 
-  // Ranks work for several sets, and an error in one of them must not keep others waiting in the
-  // next. What could not be read is known by rank.
+  // A rank may work for several sets. An error in one set is kept until the end, so that the other
+  // ranks of the next set do not wait. Returns false if some blocks could not be read; they are
+  // noted by rank.
   bool compute_sets() {
     DeferredError error;
     for (int number = 0; number < sets_.count(); ++number) compute_set(number, error);
@@ -130,7 +135,7 @@ class Tier::Computation {
     return true;
   }
 
-  // Whether what was computed is what was saved.
+  // Returns whether the computed parts have the checksums that were saved.
   bool is_proved() {
     bool whole = true;
     run_and_agree(group_, [&] {
@@ -155,7 +160,7 @@ class Tier::Computation {
       for (const auto& [node, change] : changes_) {
         if (!is_mine(change)) continue;
         for (const int rank : change.ranks) {
-          // Before it takes the place of what is durable.
+          // A new part must be durable before it replaces the old one.
           if (sync) files.open_write(new_path(rank))->sync();
           files.rename(new_path(rank), folder / cat("part-", rank));
         }
@@ -176,7 +181,7 @@ class Tier::Computation {
   }
 
  private:
-  // Files that are opened when they are first read; what of them cannot be read is noted.
+  // Opens files at their first read, and notes what cannot be read.
   class NotedFiles {
    public:
     using Open = std::function<std::unique_ptr<io::File>(int rank)>;
@@ -203,9 +208,9 @@ class Tier::Computation {
   };
 
   struct Change {
-    int target = 0;  // the node on which it is computed
+    int target = 0;  // the node that computes it
     bool is_lost = false;
-    std::vector<int> ranks = {};  // whose parts change
+    std::vector<int> ranks = {};  // the ranks whose parts change
   };
 
   void choose_targets() {
@@ -237,7 +242,7 @@ class Tier::Computation {
   }
   io::Path new_path(int rank) const { return tier_.place_of(map_) / cat("new-", rank); }
 
-  // A file as long as the part, with what of it can be used.
+  // Makes a file as long as the part, with those of its blocks that can be used.
   void begin_part(int rank, bool is_lost) {
     io::remove_if_there(*tier_.files_, new_path(rank));
     const auto file = tier_.files_->create(new_path(rank));
@@ -271,7 +276,7 @@ class Tier::Computation {
     error.guard([&] { protect::compute_lost(group_, set, stock, rooms_[nth(number)]); });
   }
 
-  // What this rank reads and writes for a member of a set.
+  // What this rank reads and writes for one member of a set.
   protect::Stock stock_of(int number, int member) {
     const auto& old = sets_.set(number);
     const auto& ranks = sets_.ranks_of(sets_.nodes_of(number)[nth(member)]);
@@ -321,7 +326,7 @@ bool Tier::compute_parts(LocalSave& save) {
   Computation work(*this, save);
   work.announce();
   if (!work.begin_parts() || !work.compute_sets()) return false;
-  // Nothing that is there is replaced before what was computed has been proved.
+  // No existing file is replaced before the computed ones have been checked.
   if (!work.is_proved()) {
     if (look_for_damage(save)) {
       if (home_.root()) {
@@ -346,13 +351,13 @@ bool Tier::compute(LocalSave& save) {
   try {
     return compute_parts(save);
   } catch (const Error&) {
-    // Half-made parts would take room that saves need.
+    // Unfinished parts would take room that saves need.
     const auto folder = place_of(save.map);
     if (is_leader()) try {
         for (const auto& name : files_->list(folder)) {
           if (number_behind(name, "new-") >= 0) io::try_remove(*files_, folder / name);
         }
-      } catch (const Error& error) {  // or there is no folder
+      } catch (const Error& error) {  // the folder may be missing
         log(LogLevel::info, error.what());
       }
     throw;

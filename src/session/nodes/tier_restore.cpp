@@ -1,7 +1,7 @@
-// What a restart gets of a checkpoint on the nodes. What is lost is computed before anything is
-// read: to compute while reading would need messages inside of reading, which is local work. When a
-// wrong byte is found while reading, all ranks look through all their parts, and the restart begins
-// again with what they found. That costs a second pass in the rare case only.
+// What a restart gets of a checkpoint on the nodes. Lost parts are computed before anything is
+// read: computing needs messages, and reading is local work. If a read finds a wrong byte, all
+// ranks check all their parts, and the restart begins again with what they found. So only this rare
+// case costs a second pass.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -19,7 +19,7 @@
 namespace cairn::tier {
 namespace {
 
-// What ranks have found unusable, on all of them.
+// Collective. Gives all ranks what each of them has found unusable.
 UnusableByRank on_all(Group& group, const UnusableByRank& mine) {
   UnusableByRank all;
   for (const auto& text : all_gather(group, pack(mine))) {
@@ -34,7 +34,7 @@ UnusableByRank on_all(Group& group, const UnusableByRank& mine) {
 
 }  // namespace
 
-// Adds a rank's slices to the state, as an application would give them to a save.
+// Adds a rank's slices to the state, in the way an application gives them to a save.
 void Gathered::add_part(std::shared_ptr<NodeFile> part) {
   for (const auto& entry : part->record().tensors) {
     const auto& slice = entry.slices.at(0);
@@ -57,7 +57,8 @@ void Gathered::add_part(std::shared_ptr<NodeFile> part) {
   parts_.push_back(std::move(part));
 }
 
-// What rank 0 of the job that saved said of the checkpoint: a record without tensors. Collective.
+// Collective. What rank 0 of the job that saved recorded of the checkpoint: a record without
+// tensors.
 std::string Gathered::said_by_first(Group& group) const {
   const auto first = std::find_if(parts_.begin(), parts_.end(),
                                   [](const auto& part) { return part->rank() == 0; });
@@ -70,7 +71,7 @@ std::string Gathered::said_by_first(Group& group) const {
   return broadcast_text(group, bundle::encode_part_record(record), who);
 }
 
-// Makes the state of what the parts have and of what the job that saved said of it.
+// Makes the state from the parts and from that record.
 void Gathered::make_state() {
   for (auto& [key, tensor] : tensors_) {
     const auto gaps = meta_.gaps.find(key);
@@ -87,12 +88,12 @@ void Gathered::make_state() {
   RefreshedState::describe(state_, meta_.descriptions);
   for (auto& [key, one] : strings_) {
     auto tensor = strings(one.values);
-    tensor.shape = one.shape;  // a scalar is no list of one
+    tensor.shape = one.shape;  // a scalar is stored with its own shape, not as a list of one
     state_.add(key, std::move(tensor));
   }
 }
 
-// Which ranks read the parts of a node: without an io rank there, its first rank.
+// The ranks that read the parts of a node. If no io rank is there, its first rank reads them.
 std::vector<int> Tier::readers_at(int node, Readers readers) const {
   const auto& ranks = ranks_at(node);
   if (readers == Readers::all) return ranks;
@@ -112,8 +113,8 @@ int Tier::count(Readers readers) const {
   return all;
 }
 
-// The i-th of a node's parts is read by its i-th reader, in turn. So on the same nodes and ranks as
-// before, if all ranks read, each rank reads the part that it wrote.
+// The readers of a node take its parts in turn: the i-th reader reads the i-th part. So each rank
+// reads the part that it wrote, if all ranks read and the nodes and ranks are the same as before.
 std::vector<int> Tier::my_parts(const LocalSave& save, int node, Readers readers) const {
   const auto ranks = readers_at(node, readers);
   std::vector<int> mine;
@@ -132,7 +133,7 @@ bool Tier::learn(LocalSave& save, const UnusableByRank& parts,
   return save.learn(all_parts, on_all(group, parities));
 }
 
-// Those that this rank reads; returns what cannot be used.
+// Reads the parts of this rank. Returns what cannot be used.
 UnusableByRank Tier::read_own_parts(const LocalSave& save, Readers readers,
                                     Gathered& gathered) const {
   UnusableByRank bad;
@@ -157,8 +158,8 @@ UnusableByRank Tier::read_own_parts(const LocalSave& save, Readers readers,
   return bad;
 }
 
-// Says what is missing, on nodes of the job that saved, by the names that they had then; damaged
-// bytes are named by the nodes where they are now.
+// Says what is missing. Lost nodes have the names that they had in the job that saved; damaged
+// parts are listed by the nodes where they are now.
 std::string Tier::lacks(const LocalSave& save) const {
   const Sets sets(save.map);
   std::vector<int> gone, partly;
@@ -187,9 +188,10 @@ std::string Tier::lacks(const LocalSave& save) const {
 
 std::unique_ptr<Gathered> Tier::gather(LocalSave& save, Readers readers) {
   Group& group = *home_.group;
-  // Ends, since each further try has learnt of something more that cannot be used.
+  // The loop ends, since each further try has found something more that cannot be used.
   while (save.can_be_had()) {
-    // A reader writes nothing: the job that owns the checkpoints may be using the same folders.
+    // A reader computes nothing, since it would have to write: the job that owns the checkpoints
+    // may be using these folders.
     if (!save.is_complete() && home_.options.read_only) break;
     if (!save.is_complete() && !compute(save)) continue;
     auto gathered = std::make_unique<Gathered>();
@@ -201,7 +203,7 @@ std::unique_ptr<Gathered> Tier::gather(LocalSave& save, Readers readers) {
       gathered->meta_ = bundle::decode_part_record(said).meta;
       gathered->make_state();
     });
-    // Later restores are to know where its parts are now.
+    // Later restores must know where the parts are now.
     for (auto& known : saves_) {
       if (known.map.uuid == save.map.uuid && &known != &save) known = save;
     }
@@ -223,10 +225,10 @@ bool Tier::learn_damage(LocalSave& save, const Gathered& gathered) {
   run_and_agree(*home_.group, [&] {
     for (const auto& part : gathered.parts_) {
       const bool was_damaged = part->is_damaged();
-      // All damage is found at once: nothing must be computed from other damaged bytes.
+      // All damage is found at once: nothing may be computed from other damaged bytes.
       auto blocks = part->bad_blocks(sets.block_bytes_of(save.map.node_of[nth(part->rank())]));
       if (!was_damaged && blocks.empty()) continue;
-      // A part that was wrong once and reads right now is not relied on.
+      // A part that was wrong once is not trusted even if it is now read without an error.
       bad[part->rank()] = {blocks.empty(), std::move(blocks)};
     }
   });

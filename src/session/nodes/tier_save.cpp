@@ -1,12 +1,12 @@
-// A save on the nodes, in this order, each step done on all ranks before the next begins:
+// A save on the nodes. All ranks finish a step before the next one begins:
 //
-//   room     what parts and parity will take, on every node; nothing is removed first
-//   parts    each rank writes its own, with checksums
-//   parity   of each set; bounded memory
-//   maps     on each node, what all nodes know
-//   verdict  then the checkpoint counts, and older ones go
+//   room     checks on every node that parts and parity will fit; nothing is removed first
+//   parts    each rank writes its own part, with checksums
+//   parity   of each set, in bounded memory
+//   maps     on each node: what all nodes know
+//   agree    if all went well, the checkpoint counts, and older ones are removed
 //
-// If anything fails, all that was written goes.
+// If anything fails, all that was written is removed.
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -25,7 +25,7 @@
 namespace cairn::tier {
 namespace {
 
-// The state to be stored slice by slice, whatever its tensors ask of the manager's directory.
+// The state to be stored slice by slice, even if its tensors are dense in the manager's directory.
 RefreshedState sliced(const RefreshedState& given) {
   State state;
   state.store(Storage::sliced);
@@ -47,7 +47,7 @@ std::int64_t estimate(const Outgoing& out) {
   return bytes + bytes / stripe_bytes * 4;
 }
 
-// The numbers of all ranks, in their order.
+// Collective. The numbers of all ranks, in the order of the ranks.
 std::vector<std::int64_t> all_numbers(Group& group, const std::vector<std::int64_t>& mine) {
   std::vector<std::int64_t> all;
   for (const auto& text : all_gather(group, pack_each(mine))) {
@@ -73,7 +73,7 @@ protect::ReadPart reader_of(const Address& place, std::vector<int> ranks) {
 
 }  // namespace
 
-// Members are collective, but for those that are const.
+// Members are collective unless they are const.
 class Tier::Saving {
  public:
   Saving(Tier& tier, const Request& request)
@@ -112,9 +112,9 @@ class Tier::Saving {
   const std::shared_ptr<io::FileSystem>& files_;
   StageTimer timer_;
   RefreshedState seen_;
-  std::optional<RefreshedState> given_;  // as it goes to the nodes
+  std::optional<RefreshedState> given_;  // the state that goes to the nodes
   Plans::Made made_;
-  bool again_ = false;  // the plan is the last save's
+  bool again_ = false;  // the plan of the last save is used again
   Outgoing out_;
   SaveMap map_;
 };
@@ -155,7 +155,7 @@ std::optional<io::Path> Tier::Saving::run(const std::function<Numbers()>& number
   return tier_.own_part(map_);
 }
 
-// Whether this save can be on the nodes.
+// Decides whether this save can be on the nodes. If not, `why` has the reason.
 bool Tier::Saving::plan(std::string& why) {
   given_ = run_and_agree(group_, [&] {
     if (seen_.error()) throw Error(*seen_.error());
@@ -172,7 +172,7 @@ bool Tier::Saving::plan(std::string& why) {
   return true;
 }
 
-// A plan serves again while the state's structure stays.
+// A plan is used again as long as the structure of the state stays the same.
 Plans::Made Tier::Saving::choose_plan() {
   auto& plans = tier_.plans_;
   auto sum = plans.ask(request_.step, *given_, request_.options, plans.kept() != nullptr);
@@ -184,7 +184,7 @@ Plans::Made Tier::Saving::choose_plan() {
   return plans.make_anew(*given_, request_.options, tier_.job_.sharding);
 }
 
-// Sequence and name are missing yet: a save gets them when there is room for it.
+// Leaves sequence and uuid out: a save gets them when there is room for it.
 void Tier::Saving::begin_map(std::vector<std::int64_t> part_bytes) {
   const auto& options = home_.options.tier;
   const bool counts = options.protection == Protection::reed_solomon;
@@ -198,8 +198,8 @@ void Tier::Saving::begin_map(std::vector<std::int64_t> part_bytes) {
   map_.part_bytes = std::move(part_bytes);
 }
 
-// What is wrong with the room on this node, for all that its ranks will write, also if the room is
-// unknown. Empty: there is enough.
+// Says what is wrong with the room on this node, for all that its ranks will write. A free space
+// that is unknown counts as wrong too. Returns an empty text if there is enough.
 std::string Tier::Saving::lack_of_room() const {
   const Sets sets(map_);
   const auto& set = sets.set(sets.set_of(tier_.node_));
@@ -218,7 +218,7 @@ std::string Tier::Saving::lack_of_room() const {
   }
 }
 
-// Whether the save is to go home for want of room; throws if it must not.
+// Returns whether the save should go to the directory for lack of room. Throws if it must not.
 bool Tier::Saving::goes_home_for_room(std::string& why) {
   tier_.full_.clear();
   const auto mine = tier_.is_leader() ? lack_of_room() : "";
@@ -298,13 +298,14 @@ bundle::PartRecord Tier::Saving::record() const {
   return record;
 }
 
-// This rank's share of the parity, into a file of its own.
+// Writes this rank's share of the parity into a file of its own.
 void Tier::Saving::protect() {
   const auto began = Clock::now();
   const Sets sets(map_);
   const auto& set = sets.set(sets.set_of(tier_.node_));
   const bool works = set.code.parity > 0 && set.cycles() > 0;
-  // Memory first: a rank that had none would leave others waiting for its blocks.
+  // Memory is allocated before any message: a rank without it would leave others waiting for its
+  // blocks.
   auto room =
       run_and_agree(group_, [&] { return works ? protect::Room::to_make(set) : protect::Room(); });
   run_and_agree(group_, [&] {
@@ -349,13 +350,15 @@ void Tier::Saving::write_map() const {
   }
 }
 
-// Removes all that a failed save has written. Throws, unless the save is to go home.
+// Removes all that a failed save has written. Throws, unless the save should go to the directory.
 void Tier::Saving::give_up(const Error& error) {
-  if (error.code() == Code::communication) throw error;  // others cannot take part in what follows
+  // The other ranks cannot take part in the removal.
+  if (error.code() == Code::communication) throw error;
   const bool gone = withdraw();
-  // For lack of room it goes home: others may have taken the room meanwhile, or memory has a limit
-  // that the directory does not show. But not if parts of it stay on the nodes: if the save at home
-  // failed, too, nobody would be told of them.
+  // If room was lacking although it was checked, the save goes to the directory: others may have
+  // taken the room meanwhile, or memory has a limit that the directory does not show. But if parts
+  // of it stay on the nodes, this throws: the error names them, and a save to the directory that
+  // failed too would not.
   const bool may_go_home = home_.options.tier.when_full == WhenFull::home;
   if (gone && error.code() == Code::no_space && may_go_home) return;
   if (gone) throw error;
@@ -366,8 +369,8 @@ void Tier::Saving::give_up(const Error& error) {
       .at(error.path());
 }
 
-// After all ranks have failed alike. Returns whether the save is gone from all nodes; what stays
-// may still count at a restart.
+// Call it when all ranks have agreed on a failure. Returns whether the save is gone from all nodes;
+// parts that stay may still count at a restart.
 bool Tier::Saving::withdraw() {
   const bool sync = home_.options.tier.sync;
   bool gone = true;

@@ -34,7 +34,7 @@ void require_apart(const std::vector<LaidSlice>& read, const std::vector<LaidSli
   }
   each_sharing(all, [&](std::size_t a, std::size_t b) {
     const auto low = std::min(a, b), high = std::max(a, b);
-    if (low >= read.size() || high < read.size()) return;  // on one side
+    if (low >= read.size() || high < read.size()) return;  // both are read, or both are written
     require_apart(read[low], written[high - read.size()]);
   });
 }

@@ -1,7 +1,7 @@
 #pragma once
-/// Whether memory that is read and memory that is written are apart. Rows by id need not be: ranks
-/// put them in order in blocks of their own before anything is written, so a mesh is partitioned
-/// anew without a second copy in the application.
+/// Checks that memory that is read and memory that is written do not overlap. For rows by id they
+/// may: ranks sort them in separate buffers before anything is written, so a mesh can be
+/// partitioned again without a second copy in the application.
 #include <string>
 #include <vector>
 
@@ -11,15 +11,15 @@ namespace cairn {
 
 /// A slice, and where it lies.
 struct LaidSlice {
-  const std::string* key;  ///< as `from` calls it
+  const std::string* key;  ///< the key in `from`
   DType dtype;
   Box box;
   Footprint where;
-  bool may_stay = true;  ///< the same slice on the other side is no harm
+  bool may_stay = true;  ///< the same slice may be read and written: it stays where it is
 };
 
-/// Local. Throws invalid_argument, with the key, where one of `read` and one of `written` share
-/// memory, unless they are the same slice. Addresses that are not known are passed over.
+/// Not collective. Throws invalid_argument, with the key, if one of `read` and one of `written`
+/// share memory, unless they are the same slice. Memory whose address is not known is not checked.
 void require_apart(const std::vector<LaidSlice>& read, const std::vector<LaidSlice>& written);
 
 }  // namespace cairn

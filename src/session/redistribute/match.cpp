@@ -29,8 +29,8 @@ Declaration declaration_of(const std::string& key, const LocalTensor& tensor, in
   return one;
 }
 
-// Of ranks that have the same the one that this rank is to get it from: itself, one of its node, or
-// any; each rank another one, so that no holder has all the work.
+// Chooses one of the ranks that have the same slice, from which `rank` gets it: itself, else one on
+// its node, else any. Different ranks choose different holders, so that no holder has all the work.
 int choose_holder(const std::vector<HeldSlice::Holder>& holders, int rank,
                   const std::vector<int>& nodes) {
   std::vector<int> near;
@@ -42,17 +42,17 @@ int choose_holder(const std::vector<HeldSlice::Holder>& holders, int rank,
   return holders[nth(rank) % holders.size()].rank;
 }
 
-// Of what a rank has, and the keys that it asks for.
+// A message about what a rank has and the keys that it asks for.
 struct Held {
   int first = 0;                 // number of its first slice
-  std::string_view declaration;  // PackedDeclarations
+  std::string_view declaration;  // packed by PackedDeclarations
 };
 struct HeldMessage {
   std::uint64_t count = 0;
   Packed<Held> held;
   Packed<std::string> keys;
 };
-// The same, where it came.
+// The same message at its receiver.
 struct HeldCome {
   std::uint64_t count = 0;
   std::string_view held, keys;
@@ -62,8 +62,8 @@ struct FoundTensor {
   DType dtype{};
   Dims shape;
 };
-// What a rank wants of a tensor; and the slices that it is in, `from` being the rank that has the
-// strings, or -1.
+// The messages for one tensor: what a rank wants of it, and the slices that have elements of that.
+// `from` is the rank that has the strings, or -1.
 struct WantedBox {
   int id = 0;
   Box box;
@@ -226,7 +226,7 @@ Messages Matching::hear(const Messages& messages) {
   return messages_of(std::move(outgoing));
 }
 
-// What one tensor's slices are to those who want it.
+// Finds, for the ranks that want a tensor, the slices that they need.
 class Matching::Finder {
  public:
   Finder(const Matching& of, const CoveredTensor& tensor) : of_(of), tensor_(tensor) {
@@ -262,7 +262,7 @@ class Matching::Finder {
   std::optional<BoxIndex> index_;
 };
 
-// To those who want something of these tensors.
+// Answers the ranks that want something of the tensors that this rank answers for.
 Messages Matching::answer(const Messages& messages) const {
   std::unordered_map<int, Packed<FoundMessage>> answers;
   struct Asked {
@@ -320,7 +320,8 @@ Matched Matching::match(Group& group, const HeldSlices& held, const WantedState&
   return matched;
 }
 
-// All in one run: each call of a redistribution compares them, however many they are.
+// All boxes are in one array, because each call of a redistribution compares them, however many
+// they are.
 static std::vector<std::int64_t> corners_of(const std::vector<LocalSlice>& slices) {
   const auto rank = slices.empty() ? 0 : slices.front().box.rank();
   std::vector<std::int64_t> corners(2 * rank * slices.size());

@@ -1,7 +1,8 @@
 #pragma once
-/// Who has what of what is wanted: the coverage of a state, proved as at a save, and for each box
-/// that a rank wants the slices that it is in. The rank that proves the coverage of a key has all
-/// its boxes in its hands, so it answers. No rank learns of slices that it has nothing to do with.
+/// Finds out which rank has what another wants. Coverage of the state is proved as in a save; then,
+/// for each box that a rank wants, the slices that share elements with it are found. The rank that
+/// proves the coverage of a key knows all its boxes, so it answers the others. A rank learns only
+/// of slices that it sends or gets.
 #include <compare>
 #include <cstdint>
 #include <map>
@@ -18,19 +19,19 @@
 
 namespace cairn {
 
-/// The slices of all ranks under numbers that mean the same on all of them: a rank's follow each
-/// other, tensor by tensor.
+/// Numbers the slices of all ranks, with the same numbers on all of them. The slices of a rank have
+/// consecutive numbers, tensor by tensor.
 class HeldSlices {
  public:
   HeldSlices() = default;
-  /// Collective. `mine` is a state of plain tensors. Throws unsupported for 2^31 slices.
+  /// Collective. `mine` is a state of plain tensors. Throws unsupported for 2^31 slices or more.
   HeldSlices(Group&, const RefreshedState& mine);
 
   int holder_of(int number) const;
   bool is_mine(int number) const { return holder_of(number) == rank_; }
-  /// The first of this rank's.
+  /// The number of this rank's first slice.
   int first() const { return begins_[static_cast<std::size_t>(rank_)]; }
-  /// The first of a tensor of this rank.
+  /// The number of the first slice of this rank's tensor.
   int first_of(std::size_t tensor) const { return first_of_[tensor]; }
 
  private:
@@ -39,39 +40,40 @@ class HeldSlices {
   std::vector<int> first_of_;
 };
 
-/// A slice that a wanted box has elements of.
+/// A slice that shares elements with a wanted box.
 struct MatchedSlice {
   int source;  ///< number of the slice
-  int id;      ///< of the wanted box
+  int id;      ///< number of the wanted box
 };
 struct Matched {
   std::vector<MatchedSlice> parts;
-  std::map<int, Box> boxes;                 ///< of the slices of other ranks in `parts`
-  std::map<std::string, int> strings_from;  ///< wanted string tensors, by key: who has one
+  std::map<int, Box> boxes;  ///< boxes of the slices in `parts` that other ranks hold
+  std::map<std::string, int> strings_from;  ///< for each wanted string tensor, a rank that has it
 };
 
-/// The proof, and what came of it. Each tensor is some rank's to answer for, by its key.
+/// Proves the coverage and answers questions about it. The key of a tensor decides which rank
+/// answers for it.
 class Matching {
  public:
   /// Collective. Throws coverage and disagreement, as a save does. `keys`: what this rank asks for.
   Matching(Group&, const RefreshedState& plain, const HeldSlices&,
            const std::vector<std::string>& keys);
 
-  /// Those of the keys that are there, ascending, without slices.
+  /// The tensors of those keys that exist, ascending, without slices.
   const CheckpointContents& contents() const { return contents_; }
-  /// Collective. Keys that are there and that no rank has asked for, ascending.
+  /// Collective. The keys that exist and that no rank has asked for, ascending.
   std::vector<std::string> find_unused(Group&) const;
-  /// Of sparse tensors, what no rank holds.
+  /// Adds the gaps of sparse tensors: the parts that no rank holds.
   void note_gaps(const GapsByKey&);
-  /// Collective. `wanted` is of these contents.
+  /// Collective. `wanted` refers to these contents.
   Matched match(Group&, const HeldSlices&, const WantedState& wanted) const;
-  /// Nothing will be matched any more.
+  /// Frees the slices. match() must not be called afterwards.
   void forget_slices();
 
  private:
-  // Number of the first slice of a rank that declares a tensor.
+  // The number of the first slice of a tensor that a rank declares.
   struct First {
-    std::uint32_t tensor;  // of answered_
+    std::uint32_t tensor;  // index into answered_
     int rank, number;
     auto operator<=>(const First&) const = default;
   };
@@ -84,12 +86,12 @@ class Matching {
   KeyPlanners planners_;
   std::vector<CoveredTensor> answered_;  // ascending by key
   std::vector<First> firsts_;            // ascending
-  std::vector<std::string> unasked_;     // of answered_
+  std::vector<std::string> unasked_;     // keys of answered_ that no rank asked for
   CheckpointContents contents_;
-  std::vector<int> nodes_;  // of the ranks; empty: not known
+  std::vector<int> nodes_;  // the node of each rank; empty if not known
 };
 
-/// As text that is the same while keys, dtypes, shapes and boxes are.
+/// A text that stays the same as long as keys, dtypes, shapes and boxes do.
 std::string structure_of(const RefreshedState& plain);
 std::string structure_of(const CheckpointContents&, const WantedState&);
 

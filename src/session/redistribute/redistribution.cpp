@@ -1,4 +1,4 @@
-// What programs call.
+// The functions and classes that programs call.
 #include "cairn/error.hpp"
 #include "cairn/redistribute.hpp"
 #include "session/redistribute/redistributor.hpp"

@@ -1,4 +1,4 @@
-// The list of what a redistribution does: look, prove, match, plan, move.
+// The steps of a redistribution: look, prove, match, plan, move.
 #include "session/redistribute/redistributor.hpp"
 
 #include <algorithm>
@@ -38,11 +38,11 @@ void require_options(Group& group, const RedistributeOptions& options) {
               "it must lie between 4096 and 64 MiB");
 }
 
-// What the keys of a state tell that came from a checkpoint: other keys than those that an
+// What the keys tell of a state that was made from a checkpoint: its keys differ from those that an
 // application gives.
 struct StoredKeys {
-  int ranks = 0;         // of rank-private items, if another number than this one; or none
-  bool objects = false;  // values of objects
+  int ranks = 0;  // how many ranks saved its rank-private items; 0 if as many as now, or none
+  bool objects = false;  // it has values of objects
 };
 
 StoredKeys stored_keys(Group& group, const RefreshedState& plain) {
@@ -61,8 +61,9 @@ StoredKeys stored_keys(Group& group, const RefreshedState& plain) {
   return {static_cast<int>(of_all[0]), of_all[1] != 0};
 }
 
-// The key of this rank's item. An item of another number of ranks is dealt as resolve() deals it.
-// If this rank gets none, it asks for rank 0's, whose key tells how many ranks there were.
+// The key of this rank's item. If the items are of another number of ranks, they are dealt as
+// resolve() does it. A rank that gets none asks for the item of rank 0, whose key tells how many
+// ranks there were.
 std::string asked_private_key(const Group& group, const std::string& name,
                               const PrivateOptions& options, int stored) {
   if (stored == 0) return private_key(name, group.rank(), group.size());
@@ -70,7 +71,7 @@ std::string asked_private_key(const Group& group, const std::string& name,
   return private_key(name, std::max(rank, 0), stored);
 }
 
-// What a rank asks of others: the keys that its state is filled from.
+// What this rank asks of others: the keys from which its state is filled.
 std::vector<std::string> asked_keys(const Group& group, const RefreshedState& to,
                                     const RestoreOptions& options, const StoredKeys& stored) {
   std::vector<std::string> keys;
@@ -89,7 +90,7 @@ std::vector<std::string> asked_keys(const Group& group, const RefreshedState& to
     if (!stored.objects) continue;
     try {
       keys.push_back(object_key(keys.back()));
-    } catch (const Error&) {  // it is no path of an object
+    } catch (const Error&) {  // the key is not the path of an object
     }
   }
   std::sort(keys.begin(), keys.end());
@@ -97,7 +98,7 @@ std::vector<std::string> asked_keys(const Group& group, const RefreshedState& to
   return keys;
 }
 
-// Collective. All ranks find rows by id together, also those that want none. So all of them must
+// Collective. All ranks take part in finding rows by id, even those that want none. So all must
 // know the same tensors under the same numbers.
 void share_keys_for_rows(Group& group, const RefreshedState& to, std::vector<std::string>& keys) {
   const auto is_indexed = [](const auto& one) {
@@ -113,7 +114,7 @@ void share_keys_for_rows(Group& group, const RefreshedState& to, std::vector<std
   keys.assign(all.begin(), all.end());
 }
 
-// All slices in their order: numbers of sources less that of the rank's first one.
+// All slices in order. An index is the number of the source minus that of this rank's first one.
 std::vector<PieceSource> sources_of(const RefreshedState& plain) {
   std::vector<PieceSource> all;
   std::size_t slices = 0;
@@ -128,7 +129,7 @@ std::vector<PieceSource> sources_of(const RefreshedState& plain) {
   return all;
 }
 
-// By id. Rows have no memory before there is room for them.
+// The targets, by id. Rows have no memory before make_room().
 std::vector<PieceTarget> targets_of(const WantedState& wanted) {
   std::vector<PieceTarget> all;
   std::size_t slices = 0;
@@ -175,7 +176,7 @@ void Redistributor::refresh(BothStates& now) {
   const bool is_new = any_of(*group_, !matching_ || structure != from_structure_ || keys != keys_);
   if (is_new) {
     held_ = HeldSlices(*group_, now.plain());
-    matching_.reset();  // whatever fails from here on is done again
+    matching_.reset();  // if planning fails, the next call starts again
     Matching proved(*group_, now.plain(), held_, keys);
     proved.note_gaps(gaps);
     unused_keys_ = proved.find_unused(*group_);
@@ -214,7 +215,7 @@ plan::RankPlan Redistributor::plan_moves(const RefreshedState& plain, const Want
                                          const Matched& matched) {
   const auto sources = sources_of(plain);
   const auto targets = targets_of(wanted);
-  std::map<int, std::int64_t> element_bytes;  // of slices of other ranks
+  std::map<int, std::int64_t> element_bytes;  // element sizes of the slices that other ranks hold
   for (const auto& [source, id] : matched.parts) {
     if (held_.is_mine(source)) continue;
     element_bytes[source] = static_cast<std::int64_t>(dtype_size(targets[place_of(id)].dtype));
@@ -242,7 +243,7 @@ plan::RankPlan Redistributor::plan_moves(const RefreshedState& plain, const Want
   return order_together(*group_, spread);
 }
 
-// What the plan will do, over all ranks.
+// Collective. Sums over all ranks what the plan will do.
 void Redistributor::count(const BothStates& now) {
   report_ = {};
   report_.unused_keys = unused_keys_;
@@ -266,7 +267,7 @@ void Redistributor::count(const BothStates& now) {
   }
 }
 
-// Calls with all memory that is read, then with all that is written, and where it lies.
+// Calls `visit` for all memory that is read, then for all memory that is written.
 template <class Visit>
 void Redistributor::each_laid(const BothStates& now, const Visit& visit) const {
   for (const auto& [key, tensor] : now.plain().tensors()) {
@@ -281,7 +282,8 @@ void Redistributor::each_laid(const BothStates& now, const Visit& visit) const {
       visit(true, key, one.tensor().dtype, slice.box, slice.memory->footprint(), !one.converts);
     }
   }
-  // What rows have now, before they are resized. Rows by id that are read are copies already.
+  // Adds the memory that rows have now, before it is resized. Rows by id that are read are already
+  // copies.
   for (const auto& [key, tensor] : now.to.tensors()) {
     const bool by_id = tensor.unresolved && tensor.unresolved->kind == Unresolved::Kind::indexed;
     for (std::size_t i = 0; by_id && i < tensor.slices.size(); ++i) {
@@ -297,8 +299,8 @@ void Redistributor::each_laid(const BothStates& now, const Visit& visit) const {
   }
 }
 
-// The proof sorts all slices. If all lie where they lay at the last proof, it need not be repeated:
-// this compares each slice once.
+// The proof sorts all slices. If all lie where they were at the last proof, this finds out with one
+// comparison for each slice, and the proof is not repeated.
 bool Redistributor::are_where_they_were(const BothStates& now) const {
   bool same = !laid_.empty();
   std::size_t next = 0;
@@ -313,7 +315,7 @@ bool Redistributor::are_where_they_were(const BothStates& now) const {
   return same && next == laid_.size();
 }
 
-// By where each slice begins and ends; else the proof has to look closer.
+// Compares only where each slice begins and ends. If it returns false, the slower proof decides.
 bool Redistributor::are_quickly_apart(const BothStates& now) const {
   struct Range : ByteRange {
     bool is_written;
@@ -331,7 +333,7 @@ bool Redistributor::are_quickly_apart(const BothStates& now) const {
             });
   std::sort(ranges.begin(), ranges.end(),
             [](const auto& a, const auto& b) { return a.begin < b.begin; });
-  std::optional<std::int64_t> ends[2];  // of what is read, and written, so far
+  std::optional<std::int64_t> ends[2];  // the end, so far, of what is read and of what is written
   for (const auto& range : ranges) {
     const auto& other = ends[range.is_written ? 0 : 1];
     if (other && range.begin < *other) return false;
@@ -344,7 +346,7 @@ bool Redistributor::are_quickly_apart(const BothStates& now) const {
 void Redistributor::require_apart(const BothStates& now) {
   if (are_where_they_were(now)) return;
   let_go(laid_);
-  // There may be very many slices: lists that need not grow, and one after the other.
+  // There may be very many slices, so the lists are made at their final size, one after the other.
   std::size_t counts[2] = {};
   each_laid(now, [&](bool is_written, const auto&...) { ++counts[is_written ? 1 : 0]; });
   if (!are_quickly_apart(now)) {
@@ -408,8 +410,8 @@ void Redistributor::move(const RefreshedState& plain, const WantedState& wanted,
   agree(*group_, passer.write_error());
 }
 
-// Two stored parts for one memory must be equal: so tied parts are moved once more, to a buffer,
-// and compared there.
+// Two stored parts that fill the same memory must be equal. So tied parts are moved once more, to a
+// buffer, and compared there.
 void Redistributor::prove_ties(const BothStates& now,
                                const std::map<std::string, std::vector<std::string>>& strings) {
   const auto& contents = matching_->contents();

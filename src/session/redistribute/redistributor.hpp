@@ -1,5 +1,5 @@
 #pragma once
-/// The work of a redistribution, and what is kept of it for the next one.
+/// The steps of a redistribution, and what is kept for the next one.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -18,23 +18,23 @@
 
 namespace cairn {
 
-/// Both states while one call runs.
+/// Both states, during one call.
 struct BothStates {
   BothStates(const State& from, const State& to) : from(from), to(to) {}
   const RefreshedState& plain() const { return resolved ? *resolved : from; }
 
   RefreshedState from, to;
-  std::optional<RefreshedState> resolved;  ///< `from` as plain tensors, if it is not one already
+  std::optional<RefreshedState> resolved;  ///< `from` as plain tensors; empty if it has no others
   WantedState wanted;
 };
 
 /// All members that are not const are collective.
 class Redistributor {
  public:
-  /// Nothing of a single one is kept for a next one.
+  /// With `single`, nothing is kept for a next call.
   enum class Calls { single, many };
 
-  /// Local. The states outlive it.
+  /// Not collective. The states must outlive this object.
   Redistributor(std::shared_ptr<CallGroup> group, const State& from, State& to,
                 RedistributeOptions options, Calls calls)
       : group_(std::move(group)),
@@ -46,9 +46,9 @@ class Redistributor {
   CallGroup& group() { return *group_; }
   int plans() const { return plans_; }
 
-  /// Nothing of `to` is touched.
+  /// Changes nothing in `to`.
   void plan();
-  /// Plans again if anything is not as it was, and moves.
+  /// Makes a new plan if anything has changed, then moves the data.
   RedistributeReport run();
 
  private:
@@ -76,12 +76,13 @@ class Redistributor {
   // What the plan was made for, on this rank.
   std::string from_structure_, to_structure_;
   std::vector<std::string> keys_;
-  std::vector<std::string> unused_keys_;  // of `from`; on all ranks
+  std::vector<std::string> unused_keys_;  // of `from`; the same on all ranks
 
   HeldSlices held_;
   std::optional<Matching> matching_;
   StringRoutes routes_;
-  // Memory of these slices was proved to be apart for the plan. Rows may be others by number.
+  // The memory of the slices that was proved not to overlap. The number of rows may change between
+  // calls.
   struct Laid {
     Footprint where;
     Dims extent;
@@ -91,7 +92,7 @@ class Redistributor {
   std::vector<Laid> laid_;
   RowPlans held_rows_{true}, wanted_rows_{true};  // of rows by id
   bool planned_ = false;
-  plan::RankPlan plan_;  // sources are slices by number, ids those of targets in their order
+  plan::RankPlan plan_;  // a source is the number of a slice, an id that of a target
   PassingRoom room_;
   std::unique_ptr<std::byte[]> buffer_;
   std::int64_t has_room_ = 0;

@@ -25,7 +25,7 @@ std::map<std::string, std::vector<std::string>> pass_strings(Group& group,
   if (!routes.any) return values;
   using Valued = std::pair<std::string, std::vector<std::string>>;
   auto outgoing = run_and_agree(group, [&] {
-    std::map<int, std::string> out;  // Valued, one after the other
+    std::map<int, std::string> out;  // packed values of type Valued, by rank
     for (const auto& [rank, key] : routes.to) {
       pack_into(out[rank], key);
       pack_into(out[rank], plain.find(key)->strings->get());

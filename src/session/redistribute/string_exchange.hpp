@@ -1,5 +1,5 @@
 #pragma once
-/// String tensors, which go whole from one rank that has them to each that wants them.
+/// String tensors. Each goes whole from one rank that has it to each rank that wants it.
 #include <map>
 #include <string>
 #include <utility>
@@ -11,12 +11,12 @@
 namespace cairn {
 
 struct StringRoutes {
-  bool any = false;                             ///< on any rank
-  std::map<std::string, int> from;              ///< by key, for this rank
-  std::vector<std::pair<int, std::string>> to;  ///< rank and key, from this rank
+  bool any = false;                 ///< any rank wants strings
+  std::map<std::string, int> from;  ///< for each key that this rank wants, the rank that sends it
+  std::vector<std::pair<int, std::string>> to;  ///< (rank, key) for each that this rank sends
 };
 
-/// Collective. `from`: who is to give this rank its strings, by key.
+/// Collective. `from`: for each key that this rank wants, the rank that is to send its strings.
 StringRoutes route_strings(Group&, std::map<std::string, int> from);
 
 /// Collective. The values that this rank wants, by key.

@@ -12,7 +12,7 @@
 namespace cairn {
 namespace {
 
-// The next part of a version, without what divides it from the one behind.
+// Takes the next part of a version off `rest`, and the separator after it.
 std::string_view take_part(std::string_view& rest) {
   const auto end = std::min(rest.find_first_of(".-+_"), rest.size());
   const auto part = rest.substr(0, end);
@@ -28,7 +28,8 @@ std::string_view without_zeros(std::string_view number) {
   return number.substr(std::min(number.find_first_not_of('0'), number.size()));
 }
 
-// As -1, 0 and 1. A word comes before any number, and before nothing: 2.0-rc1, 2.0, 2.0.1.
+// Returns -1, 0 or 1. A part that is a word comes before a missing part, and a missing part before
+// any number: 2.0-rc1, 2.0, 2.0.1.
 int compare(std::string_view a, std::string_view b) {
   const auto rank = [](std::string_view part) {
     return part.empty() ? 1 : is_number(part) ? 2 : 0;

@@ -1,5 +1,5 @@
 #pragma once
-/// What a restore makes of a checkpoint that another version of the application saved.
+/// Checks and migrates a checkpoint that another version of the application saved.
 #include <functional>
 #include <optional>
 #include <string>
@@ -11,12 +11,12 @@
 
 namespace cairn {
 
-/// The state and the options of one restore: the caller's, or what a migration made of them.
+/// The state and the options of one restore: those of the caller, or those that a migration made.
 class Adapted {
  public:
-  /// Collective. Throws invalid_argument for a checkpoint that the options do not accept, and what
-  /// the migration throws. `meta`: null where the checkpoint is another program's. The other two
-  /// outlive it.
+  /// Collective. Throws invalid_argument for a checkpoint that the options do not accept, and the
+  /// errors of the migration. `meta` is null if another program made the checkpoint. The state and
+  /// the options must outlive this object.
   Adapted(const Job&, const std::string& prefix, const CheckpointMeta* meta, State&,
           const RestoreOptions&);
   Adapted(const Job& job, const CheckpointContents& contents, State& state,
@@ -27,10 +27,10 @@ class Adapted {
 
   State& state() { return state_ ? *state_ : given_; }
   const RestoreOptions& options() const { return options_ ? *options_ : given_options_; }
-  /// What does not fit a state may be what another version has called otherwise: the same error,
-  /// with both versions.
+  /// Adds both versions to an error that says that the checkpoint does not fit the state: another
+  /// version may have named its tensors differently. Returns other errors unchanged.
   Error with_versions(const Error&) const;
-  /// Collective. When all is filled.
+  /// Collective. Call it when the whole state is filled.
   void finish(Group&) const;
 
  private:
@@ -39,7 +39,7 @@ class Adapted {
   std::optional<State> state_;
   std::optional<RestoreOptions> options_;
   bool migrates_ = false;
-  std::string versions_;  // empty: they are the same, or nobody says
+  std::string versions_;  // empty if both are the same, or one is not known
   std::function<void()> finish_;
 };
 

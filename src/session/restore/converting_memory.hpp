@@ -1,5 +1,5 @@
 #pragma once
-/// Conversion on the way into the application's memory.
+/// Converts values on their way into the application's memory.
 #include <memory>
 #include <string>
 
@@ -8,9 +8,10 @@
 
 namespace cairn {
 
-/// A slice of dtype `from` for whoever writes it; what arrives is converted and written to `memory`
-/// of dtype `to`, in pieces of bounded size. Throws invalid_argument, naming the value, where it
-/// does not fit; `origin` is where the slice begins in the tensor that messages speak of.
+/// Returns memory to which values of dtype `from` are written. It converts them and writes them to
+/// `memory`, of dtype `to`, in pieces of bounded size. A write throws invalid_argument, with the
+/// value, if a value does not fit into `to`. `origin` is where the slice begins in the tensor;
+/// error messages need it.
 std::shared_ptr<SliceMemory> converting_memory(std::string key, DType from, DType to,
                                                Conversion how, Dims origin,
                                                std::shared_ptr<SliceMemory> memory);

@@ -1,8 +1,9 @@
 // Deals the index of a checkpoint to the ranks of a restore. Rank 0 reads the file, since other
-// nodes may see an older one, and cuts it without a look at its slices. Ranks prove together what
-// one reader of the whole index proves; where anything is not as it should be, all drop what they
-// have, and rank 0 reads it whole and makes the errors. So errors have one place, and the rule for
-// the parts may be strict: it knows the layout of our own writer only.
+// nodes may see an older one, and cuts it into parts without looking at the slices. The ranks
+// together then check all that one reader of the whole index would check. If anything is wrong, all
+// ranks drop what they have, and rank 0 reads the whole index and produces the error. So only one
+// place makes errors, and the code for parts may be strict: it accepts only the layout that Cairn
+// itself writes.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -33,7 +34,7 @@ std::vector<Box> boxes_of(const std::vector<Piece>& slices) {
   return boxes;
 }
 
-// Of those with elements; without elements, if there is none.
+// The bounds of the slices that have elements. If there are none, the result has no dimensions.
 Box bounds_of(const std::vector<Piece>& slices) {
   Box bounds;
   for (const auto& slice : slices) {
@@ -54,7 +55,7 @@ bool share_elements(const Box& a, const Box& b) {
   return common && !common->empty();
 }
 
-// What all are told of the index.
+// What rank 0 tells all ranks about the index.
 struct ToldIndex {
   struct Part {
     std::int64_t slices = 0;
@@ -64,16 +65,16 @@ struct ToldIndex {
   int num_files = 0;
   bool big_endian = false;
   std::vector<StoredTensor> tensors;
-  std::vector<std::string> problems;  // of the tensors
+  std::vector<std::string> problems;  // one for each of `tensors`
   bool is_split = false;
-  std::vector<std::int64_t> slices;  // as SplitIndex has them
+  std::vector<std::int64_t> slices;  // as in SplitIndex
   std::vector<Part> parts;
 };
 struct RangeBounds {
   std::size_t range = 0;
   Box box;
 };
-// A box that may overlap those of a range; or a key that is listed, and no range.
+// Either a box that may overlap slices of `range`, or a `key` that is listed, without a range.
 struct Question {
   std::size_t range = 0;
   std::string_view key;
@@ -87,7 +88,7 @@ class IndexDealer {
   IndexDealer(const Job& job, const io::Path& prefix)
       : job_(job), group_(*job.group), prefix_(prefix) {}
 
-  // Collective. Returns nothing, on all ranks, if rank 0 has to read the index whole.
+  // Collective. Returns nothing, on all ranks, if rank 0 has to read the whole index.
   std::optional<SharedIndex> run() {
     std::optional<ToldIndex> told_all;
     std::string said;
@@ -96,7 +97,7 @@ class IndexDealer {
         told_all = describe();
         if (told_all && group_.size() > 1) said = pack(*told_all);
       } catch (...) {
-        error_pending();  // tell_whole() meets it again
+        error_pending();  // tell_whole() will run into this error again, and throw it
         told_all.reset();
         said.clear();
       }
@@ -112,7 +113,7 @@ class IndexDealer {
     const auto& contents = shared_->contents_;
     bool told = failed_;
     sizes_ = find_sizes(job_, prefix_, contents.format, contents.num_files, told);
-    if (told || !all_fit()) return std::nullopt;  // alike on all ranks
+    if (told || !all_fit()) return std::nullopt;  // the same on all ranks
     if (!shared_->is_dealt()) return std::move(shared_);
     tell_bounds();
     compare(all_to_all(group_, questions()));
@@ -131,7 +132,7 @@ class IndexDealer {
     std::string_view entries;
   };
 
-  // A rank that fails goes on with empty messages, since others wait for them.
+  // A rank that fails continues with empty messages, since other ranks wait for them.
   template <class F>
   void guard(F&& function) {
     DeferredError error;
@@ -139,7 +140,7 @@ class IndexDealer {
     failed_ |= bool(error);
   }
 
-  // Rank 0. What all are told; nothing: the index is for tell_whole().
+  // Rank 0 only. What all ranks are told. Returns nothing if the index needs tell_whole().
   std::optional<ToldIndex> describe() {
     index_ = read_only_index(*job_.files, prefix_);
     if (!index_) return std::nullopt;
@@ -169,7 +170,7 @@ class IndexDealer {
     return all;
   }
 
-  // False, on all ranks alike, where rank 0 has to look closer.
+  // Returns false, on all ranks, if rank 0 has to look closer.
   bool hear(ToldIndex all) {
     auto& told = all.file;
     auto& contents = told.parsed.emplace();
@@ -212,14 +213,14 @@ class IndexDealer {
     return true;
   }
 
-  // With many ranks, rank 0 holds no part: it has enough to do.
+  // If there are more than 8 ranks, rank 0 holds no part: it already has the most to do.
   int holder_of(std::size_t part) const {
     const auto ranks = static_cast<std::size_t>(group_.size());
     const std::size_t spared = ranks > 8 ? 1 : 0;
     return static_cast<int>(spared + part * (ranks - spared) / first_keys_.size());
   }
 
-  // Rank 0 gives each holder its parts.
+  // Collective. Rank 0 sends each holder its parts.
   std::vector<Entries> hand_out() {
     std::vector<Entries> mine;
     for (std::size_t part = 0; part < first_keys_.size(); ++part) {
@@ -271,8 +272,9 @@ class IndexDealer {
     return size >= 0 && lies_within(slice, size);
   }
 
-  // Whether the slices that all ranks know lie in data files that are there. What only this rank
-  // knows is for the agreement of all ranks.
+  // Returns whether the slices that all ranks know lie within existing data files; the result is
+  // the same on all ranks. Sets `failed_` if slices that only this rank holds do not; the ranks
+  // agree on that later.
   bool all_fit() {
     std::int64_t bytes = 0;
     const auto& contents = shared_->contents_;
@@ -292,7 +294,8 @@ class IndexDealer {
     return !shared_->is_dealt() || bytes <= share;
   }
 
-  // Where the slices of each range lie, where it is a part of its tensor's.
+  // Collective. Tells all ranks the bounds of each range that has only a part of its tensor's
+  // slices.
   void tell_bounds() {
     auto& ranges = shared_->ranges_;
     Packed<RangeBounds> mine;
@@ -305,7 +308,7 @@ class IndexDealer {
     for (auto& [range, box] : unpack_each<RangeBounds>(all)) ranges[range].bounds = std::move(box);
   }
 
-  // Boxes that may overlap those of another range go to the holder of that range, and listed keys
+  // Boxes that may overlap slices of another range go to the holder of that range. Listed keys go
   // to the holder that should have their slice.
   Messages questions() {
     Messages messages;
@@ -321,7 +324,8 @@ class IndexDealer {
           for (const auto& slice : slices) {
             if (slice.box.empty() || !share_elements(slice.box, ranges[r].bounds)) continue;
             outgoing[ranges[r].holder].add({r, "", slice.box});
-            // No writer cuts tensors so that a slice is near many others whose keys are far away.
+            // A limit on the messages. No writer cuts tensors so that a slice is near many slices
+            // whose keys are far from its own.
             failed_ |= ++sent > 8 * mine + 4096;
             if (failed_) return;
           }
@@ -373,13 +377,14 @@ class IndexDealer {
   const Job& job_;
   Group& group_;
   const io::Path prefix_;
-  std::optional<IndexFile> index_;           // rank 0, as are the next
-  std::optional<bundle::SplitIndex> split_;  // refers to its bytes
+  std::optional<IndexFile> index_;           // index_, split_: only on rank 0
+  std::optional<bundle::SplitIndex> split_;  // refers to the bytes of index_
   std::optional<SharedIndex> shared_;
-  std::vector<const StoredTensor*> tensors_;  // that are dealt
-  std::vector<std::string> first_keys_;       // of the parts
+  std::vector<const StoredTensor*> tensors_;  // the dealt ones
+  std::vector<std::string> first_keys_;       // of each part
   FoundSizes sizes_;
-  std::vector<std::pair<std::size_t, std::vector<Piece>>> held_;  // by range
+  // Ranges with their slices, ascending.
+  std::vector<std::pair<std::size_t, std::vector<Piece>>> held_;
   std::vector<std::string> unlisted_, displaced_;
   std::int64_t bytes_ = 0;
   bool failed_ = false;

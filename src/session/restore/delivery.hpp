@@ -1,5 +1,5 @@
 #pragma once
-/// What some ranks have for others: for single ones, or the same for all.
+/// Collects messages for single ranks, and one message for all ranks, and sends them together.
 #include <map>
 #include <string>
 #include <utility>
@@ -19,7 +19,7 @@ class Delivery {
 
   struct Delivered {
     Messages messages;    ///< for this rank
-    std::string for_all;  ///< of all ranks, one after the other
+    std::string for_all;  ///< from all ranks, concatenated
   };
   /// Collective.
   Delivered deliver(Group& group) {
@@ -40,7 +40,7 @@ class Delivery {
   bool any_ = false;
 };
 
-/// Where so many ranks of these ask for the same, it goes to all.
+/// Returns whether so many of the ranks ask for the same answer that it is sent to all.
 inline bool is_for_all(std::size_t asked, int ranks) {
   return 2 * asked > static_cast<std::size_t>(ranks);
 }

@@ -35,12 +35,12 @@ const StoredTensor* TensorFinder::find(std::string_view key, std::string_view na
       .of_tensor(std::string(key));
 }
 
-// Where the graph is lost, or was left out.
+// Used if the graph is lost or was left out.
 const StoredTensor* TensorFinder::find_by_path(std::string_view key) const {
   try {
     return contents_.find(object_key(key));
   } catch (const Error&) {
-    return nullptr;  // it is no path of an object
+    return nullptr;  // the key is not the path of an object
   }
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// Which stored tensor a state's key means.
+/// Finds the stored tensor that a state's key means.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,19 +10,20 @@
 
 namespace cairn {
 
-/// The contents must outlive it. Making one takes time in the size of the graph.
+/// The contents must outlive it. The constructor takes time in proportion to the size of the graph.
 class TensorFinder {
  public:
   explicit TensorFinder(const CheckpointContents&);
 
-  /// The first that there is: the tensor under this very key; the value of the object to which this
-  /// path leads (any of its paths); the variable of this name, or called `name`, with or without
-  /// ":0", in the graph or, where there is no graph, among the keys. Null: none. Throws
-  /// invalid_argument with the candidates when there are several, data_loss when only the damaged
-  /// object graph could tell.
+  /// Returns the first of these that exists: the tensor stored under exactly this key; the value of
+  /// the object to which this path leads (any of the object's paths); the variable called `name` or
+  /// `key`, with or without ":0", in the graph or, without a graph, among the keys. Returns null if
+  /// there is none. Throws invalid_argument with the candidates if there are several, data_loss if
+  /// only the damaged object graph could tell.
   const StoredTensor* find(std::string_view key, std::string_view name = {}) const;
 
-  /// The tensors that no state is expected to hold: the graph, and TensorFlow's save_counter.
+  /// Returns whether no state is expected to hold this tensor: the graph, and TensorFlow's
+  /// save_counter.
   bool is_bookkeeping(const StoredTensor&) const;
 
  private:
@@ -34,10 +35,10 @@ class TensorFinder {
   std::string_view save_counter_;
 };
 
-/// A stored key as a program would write it: of an object its path.
+/// A stored key as a program would write it. For the value of an object this is the object's path.
 std::string shown_name(std::string_view key);
 
-/// Offers all keys that there are, as programs would write them.
+/// Offers all stored keys to `nearest`, as programs would write them.
 void offer_keys(const CheckpointContents&, Nearest&);
 
 }  // namespace cairn

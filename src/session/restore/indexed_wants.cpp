@@ -11,7 +11,7 @@
 namespace cairn {
 namespace {
 
-// This rank's block of a stored tensor, in memory of its own.
+// This rank's block of rows of a stored tensor, in newly allocated memory.
 WantedTensor wanted_block(int number, const StoredTensor& stored, std::int64_t begin,
                           std::int64_t count, RowBlocks& blocks,
                           std::shared_ptr<std::byte>& bytes) {
@@ -71,7 +71,7 @@ std::int64_t IndexedWants::Block::row_bytes() const {
 IndexedWants::IndexedWants(Group& group, const Matcher& matcher, const RefreshedState& state,
                            Matched matched, RowPlans* plans, WantedState& wanted) {
   auto sets = gather_id_sets(group, state, false, plans);
-  // Which stored tensor a field is filled from, those know that have it in their state.
+  // Only ranks that have a field in their state know from which stored tensor it is filled.
   std::vector<std::int64_t> stored;
   for (const auto& set : sets) {
     for (const auto& field : set.fields) {

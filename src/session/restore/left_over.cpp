@@ -14,7 +14,7 @@ namespace {
 
 enum Mark : char { is_wanted = 1, is_asked = 2, is_apart = 4 };
 
-// Marks the stored tensors that lie under these paths.
+// Sets `mark` for the stored tensors below these paths. `keys` is sorted.
 void mark_below(const std::vector<std::string>& keys, const std::vector<std::string>& paths,
                 Mark mark, std::string& marks) {
   for (const auto& path : paths) {
@@ -86,7 +86,8 @@ void refuse_left_over(Group& group, const CheckpointContents& contents, const Te
 
 namespace {
 
-// Many keys by the first part of their paths, those with most first: optimizer/* (74), step.
+// Groups many keys by the first part of their paths, the largest group first, for instance
+// "optimizer/* (74), step".
 std::string by_groups(const std::vector<std::string>& keys, std::size_t most) {
   std::map<std::string, std::size_t> counts;
   for (const auto& key : keys) {

@@ -1,5 +1,5 @@
 #pragma once
-/// What a restore would leave in the checkpoint although a state was made to take the form of it.
+/// Reports stored tensors that a restore would not use.
 #include <set>
 #include <string>
 #include <string_view>
@@ -13,24 +13,24 @@
 
 namespace cairn {
 
-/// Collective. `maker`: of this rank's state, or null; `wanted` has the stored keys that it wants.
-/// Throws invalid_argument, on all ranks alike, if no rank wants a tensor that lies under a path
-/// which the makers of all ranks want whole. The contents are the same on all ranks.
+/// Collective. `maker` is of this rank's state, or null; `wanted` has the stored keys that the
+/// state wants. Throws invalid_argument, on all ranks, if no rank wants a tensor below a path that
+/// the makers of all ranks want whole. The contents must be the same on all ranks.
 void refuse_left_over(Group&, const CheckpointContents&, const TensorFinder&,
                       const detail::StateMaker* maker, const std::set<std::string_view>& wanted);
 
-/// Throws invalid_argument if there are such keys and Unused::error was asked for. `where`: the
-/// checkpoint, or another state.
+/// Throws invalid_argument if any key is unused and the options have Unused::error. `where` names
+/// the checkpoint, or the other state.
 void require_all_used(const RestoreOptions&, const std::string& where,
                       const std::vector<std::string>& unused_keys);
 
-/// The first few of many keys.
+/// The first few of many keys, as text.
 std::string some_of(const std::vector<std::string>& keys, std::size_t most = 5);
-/// All of them: a few, or groups by the first part of the path, with their numbers.
+/// All keys as text. Many keys are grouped by the first part of the path, with the number of each.
 std::string groups_of(const std::vector<std::string>& keys);
 
-/// Keys of the state in memory that the application has already, but for those that are kept: what
-/// a restore has begun to fill.
+/// The keys whose memory the application has already, without those in `kept`: a restore has begun
+/// to fill these.
 std::set<std::string> touched_keys(const State&, const std::set<std::string>& kept);
 
 }  // namespace cairn

@@ -12,7 +12,7 @@
 namespace cairn {
 namespace {
 
-// The state's tensor becomes the part of the stored one that it is.
+// Changes the state's tensor into the part of the stored tensor that it is.
 void move_into(const std::string& key, const StoredTensor& stored, const Dims& offset,
                LocalTensor& tensor) {
   const auto refuse = [&](std::string reason) {
@@ -51,7 +51,7 @@ void require_writable(const std::string& key, bool writable) {
       .of_tensor(key);
 }
 
-// What is in the checkpoint and not in the state.
+// Names of tensors that are in the checkpoint but not in the state.
 std::vector<std::string> names_of_others(const CheckpointContents& contents,
                                          const RefreshedState& state) {
   std::vector<std::string> names;
@@ -106,7 +106,7 @@ bool Matcher::may_be_missing(const std::string& key) const {
 
 const StoredTensor* Matcher::find(const std::string& key, const std::string& variable) const {
   const auto& name = stored_name(key);
-  // A key that is filled from another on purpose has no second name.
+  // A key that the application renamed on purpose is not looked up under its variable's name.
   if (const auto* stored = finder_.find(name, name == key ? variable : "")) {
     require_sound(*stored);
     return stored;
@@ -117,7 +117,7 @@ const StoredTensor* Matcher::find(const std::string& key, const std::string& var
 void Matcher::refuse_missing(const std::vector<std::string>& keys) const {
   constexpr std::size_t most_told = 10;
   std::string list, reason, meant;
-  // What the state has under its own name, or was meant by another, is meant by no more.
+  // A name is not suggested if the state has it itself, or if it was suggested for another key.
   auto others = names_of_others(contents_, state_);
   for (std::size_t i = 0; i < std::min(keys.size(), most_told); ++i) {
     const auto& name = stored_name(keys[i]);
@@ -267,7 +267,7 @@ std::function<std::shared_ptr<SliceMemory>(std::shared_ptr<SliceMemory>)> Matche
     const std::string& key, DType stored, DType wanted, std::size_t dimensions) const {
   if (stored == wanted) return nullptr;
   return [=, how = conversion_of(key)](std::shared_ptr<SliceMemory> memory) {
-    // Rows of a rank lie anywhere in the tensor: a message tells the place in its memory.
+    // A rank's rows may lie anywhere in the tensor, so messages give the place in its own memory.
     return converting_memory(key, stored, wanted, how, Dims(dimensions), std::move(memory));
   };
 }

@@ -1,5 +1,6 @@
 #pragma once
-/// Which stored tensor one of a state is filled from, and whether they fit: checks without data.
+/// Finds the stored tensor that fills each tensor of a state, and checks, without data, that they
+/// fit.
 #include <functional>
 #include <memory>
 #include <string>
@@ -12,13 +13,13 @@
 
 namespace cairn {
 
-/// In errors: the checkpoint, or other ranks' memory, which has no prefix.
+/// How errors name the source: the checkpoint, or the memory of other ranks, which has no prefix.
 std::string name_of(const CheckpointContents&);
 
-/// Whether RestoreOptions::may_be_missing has the key.
+/// Returns whether RestoreOptions::may_be_missing names the key.
 bool is_named_as_missing(const RestoreOptions&, std::string_view key);
 
-/// All members throw as resolve() says. `key` is the state's, also in errors.
+/// All members throw the errors that resolve() documents. `key` is the state's key, in errors too.
 class Matcher {
  public:
   /// All must outlive this.
@@ -30,22 +31,22 @@ class Matcher {
   const std::string& stored_name(const std::string& key) const;
   bool may_be_missing(const std::string& key) const;
 
-  /// Null: it is not there. `variable`: what the state calls it besides.
+  /// Returns null if it is not there. `variable` is another name that the state has for it.
   const StoredTensor* find(const std::string& key, const std::string& variable) const;
-  /// Null: it is not there.
+  /// Returns null if it is not there.
   const StoredTensor* look_up(const std::string& name) const { return finder_.find(name); }
   void require_sound(const StoredTensor&) const;
-  /// Of keys that are not there and must be: says what is, and what may have been meant.
+  /// Throws not_found for keys that are missing, with what is stored and what may have been meant.
   [[noreturn]] void refuse_missing(const std::vector<std::string>& keys) const;
 
-  /// A plain tensor.
+  /// For a plain tensor.
   WantedTensor match(const std::string& key, const StoredTensor&, const LocalTensor&) const;
-  /// One of rows, ragged or indexed, or rank-private with memory that is resized. Where they lie is
-  /// for place_rows() to say, or for ids.
+  /// For a tensor of rows (ragged or indexed), or a rank-private one whose memory is resized.
+  /// place_rows() or the ids say later where the rows lie.
   WantedTensor match_rows(const std::string& key, const StoredTensor&, const LocalTensor&) const;
   void place_rows(const std::string& key, WantedTensor&, const LocalTensor& given,
                   std::int64_t start, std::int64_t count) const;
-  /// From the state's memory to memory of the stored dtype; empty: they are the same.
+  /// Makes memory of the stored dtype from the state's memory. Empty if both dtypes are the same.
   std::function<std::shared_ptr<SliceMemory>(std::shared_ptr<SliceMemory>)> conversion(
       const std::string& key, DType stored, DType wanted, std::size_t dimensions) const;
 

@@ -1,4 +1,4 @@
-// What a state wants of a checkpoint, under the options of a restore.
+// Finds out what a state wants of a checkpoint, under the options of a restore.
 #include <array>
 #include <charconv>
 #include <map>
@@ -58,7 +58,7 @@ std::vector<Setting> settings_of(const RestoreOptions& options) {
   return all;
 }
 
-// `*` at the end stands for whatever follows, where an option takes that.
+// A `*` at the end of the key stands for any end, in the options that allow it.
 bool has(const RefreshedState& state, std::string_view key) {
   if (state.find(key)) return true;
   if (!key.ends_with('*')) return false;
@@ -68,7 +68,7 @@ bool has(const RefreshedState& state, std::string_view key) {
                      [&](const auto& one) { return one.first.starts_with(key); });
 }
 
-// Collective. Each key that the options name is in the state of some rank.
+// Collective. Throws if no rank has a key in its state that the options name.
 void require_known(Group& group, const TensorFinder& finder, const RefreshedState& state,
                    const RestoreOptions& options) {
   std::vector<std::pair<const char*, std::string_view>> named;
@@ -79,7 +79,7 @@ void require_known(Group& group, const TensorFinder& finder, const RefreshedStat
   if (named.empty()) return;
   std::vector<std::int64_t> known;
   for (const auto& [option, key] : named) known.push_back(has(state, key));
-  std::vector<std::string_view> stored;  // of the first ones, those to rename
+  std::vector<std::string_view> stored;  // for the first of `named`, the keys to rename
   for (const auto& [key, name] : options.rename) {
     stored.emplace_back(name);
     known.push_back(state.find(name) != nullptr && finder.find(key) != nullptr);
@@ -99,12 +99,12 @@ void require_known(Group& group, const TensorFinder& finder, const RefreshedStat
   }
 }
 
-// Rows that this rank is to get of a ragged tensor; their place depends on what others get.
+// The rows of a ragged tensor that this rank gets. Where they begin depends on the other ranks.
 struct RaggedWant {
   std::size_t index;  // in WantedState::tensors
   std::string key;
   const LocalTensor* given;
-  std::int64_t rows;  // -1: its even share
+  std::int64_t rows;  // -1 for an even share
 };
 constexpr std::int64_t even_share = -1;
 
@@ -127,8 +127,8 @@ struct DealtRows {
   std::int64_t start = 0, rows = 0;
 };
 
-// What all ranks that have one ragged tensor in their state want of it, ascending by rank: for each
-// where its rows begin, and how many they are.
+// What all ranks want of one ragged tensor, in the order of the ranks. Answers each rank where its
+// rows begin and how many they are.
 std::vector<std::string> deal(const std::string& key,
                               const std::vector<std::pair<int, std::string>>& said) {
   std::int64_t total = 0, dealt = 0;
@@ -166,7 +166,7 @@ std::vector<std::string> deal(const std::string& key,
   return answers;
 }
 
-// Collective. Says where this rank's rows lie. `all`: how many such tensors all ranks have.
+// Collective. Sets where this rank's rows lie. `all` is the number of such tensors on all ranks.
 void deal_rows(Group& group, const Matcher& matcher, WantedState& wanted,
                const std::vector<RaggedWant>& mine, std::int64_t all) {
   std::vector<KeyedText> asked;
@@ -179,14 +179,14 @@ void deal_rows(Group& group, const Matcher& matcher, WantedState& wanted,
     if (heard.error && heard.error->rank() < 0) heard.error->on_rank(0);
     if (heard.error) throw Error(*heard.error);
     for (std::size_t i = 0; i < mine.size(); ++i) {
-      if (heard.texts[i].empty()) return;  // the verdict will tell
+      if (heard.texts[i].empty()) return;  // run_and_agree() throws another rank's error
       const auto [start, rows] = unpack<DealtRows>(heard.texts[i]);
       matcher.place_rows(mine[i].key, wanted.tensors[mine[i].index], *mine[i].given, start, rows);
     }
   });
 }
 
-// Of the parts that are stored under this; 0: there are none.
+// The number of ranks that saved parts under this key; 0 if there are none.
 int ranks_of_parts(const CheckpointContents& contents, const std::string& base) {
   const auto front = base + "/rank-";
   const auto begin =
@@ -210,18 +210,18 @@ int ranks_of_parts(const CheckpointContents& contents, const std::string& base) 
   return 0;
 }
 
-// On how many ranks a rank-private item was saved; 0: it is not there.
+// The number of ranks that saved a rank-private item; 0 if it is not there.
 int stored_ranks(const CheckpointContents& contents, const std::string& name) {
   if (const int ranks = ranks_of_parts(contents, name)) return ranks;
-  try {  // as objects
+  try {  // they may be stored as objects
     const auto object = object_key(private_key(name, 0, 1));
     return ranks_of_parts(contents, object.substr(0, object.rfind(private_key("", 0, 1))));
   } catch (const Error&) {
-    return 0;  // it is no path of an object
+    return 0;  // the name is not the path of an object
   }
 }
 
-// Whose item of so many this rank gets; nothing: none.
+// The rank whose item this rank gets, of `ranks` that saved one. Nothing if it gets none.
 std::optional<int> dealt_rank(const Group& group, const std::string& key,
                               const PrivateOptions& options, int ranks) {
   if (ranks == 0 || ranks == group.size()) return group.rank();
@@ -246,7 +246,7 @@ std::optional<int> dealt_rank(const Group& group, const std::string& key,
       .of_tensor(key);
 }
 
-// What this rank gets of a rank-private item; null: nothing, and that is allowed.
+// The rank-private item that this rank gets. Null if it gets none and is allowed to.
 const StoredTensor* find_private(const Group& group, const Matcher& matcher, const std::string& key,
                                  const PrivateOptions& options) {
   const auto& name = matcher.stored_name(key);
@@ -270,14 +270,14 @@ const StoredTensor* find_private(const Group& group, const Matcher& matcher, con
   return stored;
 }
 
-// Where the ids are stored; null: there are none of their own.
+// Where the ids are stored. Null if they are not stored under a key of their own.
 const StoredTensor* find_ids(const Matcher& matcher, const Unresolved& indexed) {
   const auto* ids = indexed.ids.get();
   if (!ids || ids->options.ids_key.empty()) return nullptr;
   return matcher.look_up(matcher.stored_name(ids->options.ids_key));
 }
 
-// What this rank wants, tensor by tensor. Local.
+// Collects what this rank wants, tensor by tensor. Not collective.
 class StateWants {
  public:
   StateWants(Group& group, const Matcher& matcher, std::size_t tensors)
@@ -302,7 +302,7 @@ class StateWants {
     }
   }
 
-  // When all tensors of the state have been added.
+  // Call it when all tensors of the state have been added.
   void finish(const RefreshedState& given) {
     if (!missing_.empty()) matcher_.refuse_missing(missing_);
     const auto& maker = given.maker();
@@ -311,7 +311,7 @@ class StateWants {
     ties_.reset();
   }
 
-  // Stored keys.
+  // The stored keys that are wanted.
   std::set<std::string_view> taken() const {
     auto all = of_rows_;
     for (const auto& one : state.tensors) {
@@ -356,9 +356,9 @@ class StateWants {
 
   Group& group_;
   const Matcher& matcher_;
-  std::optional<TieFinder> ties_;  // until they are found
+  std::optional<TieFinder> ties_;  // reset once the ties are found
   std::vector<std::string> missing_;
-  std::set<std::string_view> of_rows_;  // stored keys, of rows by id
+  std::set<std::string_view> of_rows_;  // stored keys of rows by id
 };
 
 Rows* rows_to_tell(const LocalTensor& tensor) {
@@ -414,7 +414,7 @@ WantedState resolve(Group& group, const CheckpointContents& contents, const Tens
                                      std::ssize(wanted.ties), state.maker() != nullptr};
   group.all_reduce(counts, Group::Op::sum);
   wanted.any_ties = counts[2] > 0;
-  // What is redistributed has none but the keys that were asked for.
+  // A redistribution has only the keys that were asked for, so none can be left over.
   if (counts[3] > 0 && !contents.prefix.empty() && options.unused == Unused::automatic) {
     refuse_left_over(group, contents, finder, state.maker().get(),
                      run_and_agree(group, [&] { return mine.taken(); }));

@@ -27,15 +27,15 @@
 namespace cairn {
 namespace {
 
-// What ranks have to know of each other, joined on the way to rank 0: as long as there are tensors,
-// not ranks.
+// What ranks must know of each other. It is joined on the way to rank 0, so its size depends on the
+// number of tensors, not of ranks.
 struct WantedByAny {
   bool any_strings = false;
-  std::string tensors;         // a bit each
+  std::string tensors;         // one bit for each
   std::set<std::string> kept;  // keys
 };
 
-// What is wanted of the checkpoint.
+// What all ranks want of the checkpoint, and what this one wants.
 struct Wanted : WantedByAny {
   Wants slices;           // of this rank
   std::set<int> strings;  // of this rank: indices into the tensors
@@ -58,7 +58,7 @@ void add_common(WantedByAny& wanted, const std::string& message) {
   wanted.kept.merge(more.kept);
 }
 
-// Collective. `mine` outlives the result.
+// Collective. `mine` must outlive the result.
 Wanted gather_wants(const Job& job, const SharedIndex& index, const WantedState& mine) {
   const auto& tensors = index.contents().tensors;
   std::vector<SharedIndex::Wish> wishes;
@@ -98,7 +98,7 @@ Wanted gather_wants(const Job& job, const SharedIndex& index, const WantedState&
   return wanted;
 }
 
-// Else what they would restore stayed in memory as it is, without a word.
+// Without this check the restore would leave the data of the savers as they are and say nothing.
 void require_savers_known(const Job& job, const CheckpointContents& contents) {
   const auto& savers = job.options.hooks.savers;
   if (savers.empty() || !lacks_metadata(contents)) return;
@@ -109,7 +109,7 @@ void require_savers_known(const Job& job, const CheckpointContents& contents) {
       .at(contents.prefix);
 }
 
-// Collective. Reads what is tied, once more than the rest.
+// Collective. Reads the tied parts once more, and compares them. Returns the bytes read.
 std::int64_t prove_ties(const Job& job, const SharedIndex& index, const WantedState& mine,
                         const std::map<int, std::string>& strings, DirectIo direct_io) {
   const auto probe =
@@ -122,7 +122,7 @@ std::int64_t prove_ties(const Job& job, const SharedIndex& index, const WantedSt
   return bytes;
 }
 
-// Memory that is made only now, and strings.
+// Fills strings, and makes the memory that has to be resized.
 void fill_what_grows(WantedState& mine, const std::map<int, std::string>& strings,
                      const CheckpointContents& contents) {
   for (auto& one : mine.tensors) {
@@ -155,8 +155,8 @@ WantedState resolve_adapted(const Job& job, const CheckpointContents& contents,
   throw Error(adapted.with_versions(error));
 }
 
-// All keys may be missing: of those that a program has not saved before, not of those that a rule
-// has let go of this step.
+// If all keys may be missing, that allows only keys that the program had not saved before. A key
+// that a retention rule has removed from this step must be named.
 void require_not_let_go(const CheckpointContents& contents, const std::set<std::string>& kept,
                         const RestoreOptions& options) {
   if (!contents.meta || !options.all_may_be_missing) return;
@@ -171,7 +171,8 @@ void require_not_let_go(const CheckpointContents& contents, const std::set<std::
   }
 }
 
-// Begins of keys up to the number of the rank that had what they mean, such as "loader/rank-".
+// The beginnings, up to the number of the rank, of wanted keys that contain one, such as
+// "loader/rank-".
 std::set<std::string_view> begins_by_rank(const CheckpointContents& contents,
                                           const Wanted& wanted) {
   std::set<std::string_view> begins;
@@ -182,8 +183,8 @@ std::set<std::string_view> begins_by_rank(const CheckpointContents& contents,
   return begins;
 }
 
-// What is stored and was not wanted, but for what savers and the bookkeeping have, and what ranks
-// had for themselves that this job has not.
+// The stored keys that no rank wanted. It leaves out what belongs to savers and to the bookkeeping,
+// and what belonged to ranks that this job does not have.
 std::vector<std::string> unused_keys(const Job& job, const CheckpointContents& contents,
                                      const TensorFinder& finder, const Wanted& wanted) {
   std::set<std::string> of_savers;
@@ -193,7 +194,7 @@ std::vector<std::string> unused_keys(const Job& job, const CheckpointContents& c
     of_savers.insert(keys.begin(), keys.end());
   }
   std::vector<std::string> unused;
-  std::optional<std::set<std::string_view>> by_rank;  // where a key asks for it
+  std::optional<std::set<std::string_view>> by_rank;  // made for the first key that needs it
   for (std::size_t t = 0; t < contents.tensors.size(); ++t) {
     const auto& tensor = contents.tensors[t];
     if (of_savers.count(tensor.key) || wanted.has(t) || finder.is_bookkeeping(tensor)) continue;
@@ -233,8 +234,8 @@ RestoreReport restore_state(const Job& job, const SharedIndex& index, State& giv
   std::map<int, std::string> strings;
   if (wanted.any_strings) strings = restore_strings(job, index, wanted.strings, bytes);
   if (mine.any_ties) bytes += prove_ties(job, index, mine, strings, options.direct_io);
-  // From here on the application's memory changes. The keys take more memory than there is to spare
-  // while it is filled.
+  // From here on the application's memory changes. The keys are noted only after the state is
+  // filled: until then there may be no memory to spare for them.
   const auto touch = [&] {
     if (extras.touched) extras.touched->keys.merge(touched_keys(state, wanted.kept));
   };

@@ -1,4 +1,4 @@
-// Restoring from HDF5 files of other programs: what the state wants is resolved as in any restore,
+// Restores from HDF5 files of other programs. What the state wants is resolved as in any restore;
 // then libhdf5 reads each rank's boxes.
 #include <algorithm>
 #include <memory>
@@ -44,7 +44,7 @@ class ReadOnly : public hdf5::ByteFile {
   std::unique_ptr<io::File> file_;
 };
 
-// Errors name the file, whoever found them.
+// Adds the path of the file to any error that `function` throws.
 template <class F>
 auto at_file(const io::Path& path, F&& function) {
   try {
@@ -54,8 +54,8 @@ auto at_file(const io::Path& path, F&& function) {
   }
 }
 
-// Collective. Each name that any rank has, once, on rank 0. Ranks have mostly the same, so that
-// messages do not grow on their way.
+// Collective. Returns on rank 0 each name that any rank has, once. Duplicates are removed on the
+// way, so messages stay small: most ranks have the same names.
 std::string names_on_root(Group& group, const std::vector<std::string>& mine) {
   using Names = std::set<std::string>;
   return reduce_to_root(group, pack(Names(mine.begin(), mine.end())),
@@ -66,7 +66,7 @@ std::string names_on_root(Group& group, const std::vector<std::string>& mine) {
                         });
 }
 
-// Collective. The datasets that any rank's state may mean, as rank 0 finds them.
+// Collective. Rank 0 looks up the datasets that the state of any rank may mean.
 CheckpointContents find_datasets(Group& group, const io::Path& path, hdf5::ForeignFile& file,
                                  const State& state, const RestoreOptions& options) {
   std::vector<std::string> mine;
@@ -111,7 +111,7 @@ std::int64_t read_slice(hdf5::ForeignFile& file, const StoredTensor& stored,
   return bytes;
 }
 
-// Proves that tied memory gets the same bytes from both its places.
+// Checks that both places that fill tied memory have the same bytes.
 std::int64_t read_tied(hdf5::ForeignFile& file, const CheckpointContents& contents,
                        const std::vector<Tie>& ties, std::vector<std::byte>& buffer) {
   const TieProbe probe(contents, ties);

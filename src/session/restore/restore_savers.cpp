@@ -1,4 +1,4 @@
-// Registered savers read what they wrote.
+// Calls the registered savers, which read what they wrote.
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "group/collectives.hpp"
@@ -16,7 +16,7 @@ void restore_savers(const Job& job, const CheckpointContents& contents, Touched*
         call_user_code(cat("saver '", saver.name, "'"), [&] { saver.restore(contents.prefix); });
       } catch (const Error& error) {
         if (error.code() == Code::data_loss || error.code() == Code::communication) throw;
-        // What it meets in other files is no damage of this checkpoint.
+        // An error with the application's own files does not mean that this checkpoint is damaged.
         throw Error(Code::application, error.problem(), error.reason(), error.way_out())
             .at(error.path());
       }

@@ -1,5 +1,5 @@
-// String tensors: each that anybody wants is read and decoded by one io rank, which gives it to
-// those who want it.
+// String tensors. For each that any rank wants, one io rank reads and decodes it, and sends it to
+// the ranks that want it.
 #include <algorithm>
 #include <set>
 
@@ -17,7 +17,7 @@ struct StringsOf {
   std::string_view values;  // packed
 };
 
-// Of each tensor who asks for it.
+// For each wanted tensor, the ranks that ask this rank for it.
 std::map<int, std::vector<int>> tell_readers(const Job& job, const std::set<int>& wanted) {
   const auto readers = job.io_ranks();
   Delivery questions;
@@ -38,7 +38,7 @@ std::map<int, std::string> restore_strings(const Job& job, const SharedIndex& in
                                            const std::set<int>& wanted, std::int64_t& bytes_read) {
   const auto asked = tell_readers(job, wanted);
   const auto& contents = index.contents();
-  // A reader asks for the places of what it reads, as for any slices.
+  // A reader looks up where its tensors lie in the same way as for other slices.
   std::vector<SharedIndex::Wish> wishes;
   for (const auto& [tensor, ranks] : asked) {
     if (!index.is_dealt(tensor)) continue;

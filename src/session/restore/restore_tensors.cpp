@@ -30,8 +30,9 @@ struct Stored {
   const Piece* slice;
 };
 
-// Sources of the exchange are the stored slices, numbered as they stand in the index. Of tensors
-// that are dealt this rank knows what it wants, and learns what others want of it.
+// The sources of the exchange are the stored slices, numbered in the order of the index. If a
+// tensor's slices are dealt to ranks, this rank knows only the slices that it wants, and learns of
+// others from the ranks that want them.
 class StoredPieces {
  public:
   explicit StoredPieces(const SharedIndex& index) : index_(index) {
@@ -52,7 +53,7 @@ class StoredPieces {
   }
 
   void learn(int number, Piece slice) { learned_.try_emplace(number, std::move(slice)); }
-  /// What a rank says of a source to one that may not know it.
+  /// Packs what another rank may not know of a source.
   void put(std::string& out, int number) const {
     const auto tensor = tensor_of(number);
     if (index_.is_dealt(static_cast<int>(tensor))) pack_into(out, learned_.at(number));
@@ -68,7 +69,7 @@ class StoredPieces {
   }
 
   const SharedIndex& index_;
-  std::vector<int> first_;  // of each tensor
+  std::vector<int> first_;  // number of each tensor's first slice
   std::unordered_map<int, Piece> learned_;
 };
 
@@ -78,11 +79,11 @@ struct Run {
   std::int64_t offset, bytes;
   std::uint32_t crc;
 };
-// To the rank that compares the checksums of these sources.
+// Goes to the rank that compares the checksums of these sources.
 struct CheckMessage {
   std::vector<int> sources;
   std::vector<Run> runs;
-  std::string slices;  // of the sources, as StoredPieces puts them
+  std::string slices;  // the slices of the sources, packed by StoredPieces::put
 };
 
 class Restore {
@@ -137,14 +138,15 @@ class Restore {
     let_go(places_);
     agree(*job_.group, error_.first());
     check_runs();
-    // Reported after the checksums: a value that its memory cannot hold may be a damaged one.
+    // This error comes after the check of the checksums: a value that does not fit its memory may
+    // come from damaged bytes, and then data_loss is the right error.
     agree(*job_.group, passer_.write_error());
     return bytes_read_;
   }
 
  private:
   struct Held {
-    std::byte* place;  // of the application, or null: in the buffer, here
+    std::byte* place;  // in the application's memory; null if in the buffer, at `in_buffer`
     std::int64_t in_buffer;
   };
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
@@ -152,7 +154,7 @@ class Restore {
     const auto stored = stored_.at(source);
     return {&stored.slice->box, static_cast<std::int64_t>(dtype_size(stored.tensor->dtype))};
   }
-  // Slices are read in the order in which they lie in the files.
+  // Slices are read in the order of their place in the files.
   bool lies_before(int a, int b) const {
     const auto *one = stored_.at(a).slice, *other = stored_.at(b).slice;
     return std::tie(one->file, one->offset, a) < std::tie(other->file, other->offset, b);
@@ -161,7 +163,7 @@ class Restore {
     return plan_.chunks[at(piece.chunk)];
   }
   DType dtype_of(const plan::Passed& piece) const { return stored_.at(piece.source).tensor->dtype; }
-  // Of a chunk in hand.
+  // Describes a piece of a chunk that this rank holds.
   PieceSource source_of(const plan::Passed& piece) const {
     return {&chunk_of(piece).box, dtype_of(piece), bytes_at(held_[at(piece.chunk)]), nullptr};
   }
@@ -170,7 +172,8 @@ class Restore {
     return {&slice.box, dtype_of(piece), places_[at(piece.id)], slice.memory.get()};
   }
 
-  // All memory is taken before rounds begin, and errors are kept: see PiecePasser.
+  // All memory is allocated before the rounds begin, and errors are kept until they end: see
+  // PiecePasser.
   void allocate() {
     if (place_) {
       places_.reserve(memories_.size());
@@ -184,8 +187,8 @@ class Restore {
     begin_reading();
   }
 
-  // Which chunks of a round are read straight into place, and where in the buffer others go;
-  // returns the bytes of those.
+  // Decides which chunks of a round are read directly into the application's memory, and where in
+  // the buffer the others go. Returns the bytes of the others.
   std::int64_t place_chunks(const plan::OwnRound& round) {
     std::int64_t staged = 0;
     held_.resize(round.end);
@@ -201,7 +204,7 @@ class Restore {
     return staged;
   }
 
-  // The disk begins with the first chunks.
+  // Starts to read the first chunks ahead.
   void begin_reading() {
     std::map<int, int> numbers;
     std::vector<io::Path> files;
@@ -220,14 +223,14 @@ class Restore {
     reader_ = job_.files->read_ahead(std::move(files), std::move(extents), direct_io_);
   }
 
-  // Null: the bytes are only checked.
+  // Returns null if the bytes are only checked.
   std::byte* bytes_at(const Held& held) const {
     if (held.place) return held.place;
     return place_ ? buffer_.get() + held.in_buffer : nullptr;
   }
 
-  // Reads and checksums a chunk. An error is remembered: other ranks wait for this one's messages,
-  // so it goes on with what is there.
+  // Reads a chunk and computes its checksum. An error is kept: other ranks wait for the messages of
+  // this one, so it continues with the bytes that it has.
   void acquire(std::size_t number) {
     error_.guard([&] { read_chunk(plan_.chunks[number], bytes_at(held_[number])); });
   }
@@ -251,7 +254,7 @@ class Restore {
     }
   }
 
-  // Each rank that reads a part of an encoded slice reads, checks and decodes all of it.
+  // Each rank that reads a part of an encoded slice has to read, check and decode the whole slice.
   void decode_chunk(const Stored& from, const plan::Chunk& chunk, std::byte* bytes) {
     if (decoded_source_ != chunk.source) {
       decoded_source_ = -1;
@@ -263,7 +266,7 @@ class Restore {
     std::memcpy(bytes, decoded_.data() + chunk.offset, static_cast<std::size_t>(chunk.bytes));
   }
 
-  // Neighbouring chunks of one source join, so that little travels at the end.
+  // Joins neighbouring chunks of one source, so that the last messages stay small.
   void add_run(const Run& run) {
     if (!runs_.empty() && runs_.back().source == run.source &&
         runs_.back().offset + runs_.back().bytes == run.offset) {
@@ -275,8 +278,8 @@ class Restore {
     }
   }
 
-  // Collective. The checksums of each slice go to one rank, which compares them with the stored
-  // one. It knows which to expect from the ranks that want the slice.
+  // Collective. For each slice one rank gets the checksums of all its runs and compares them with
+  // the stored one. The ranks that want the slice tell it what to expect.
   void check_runs() {
     std::map<int, CheckMessage> outgoing;
     const auto size = job_.group->size();
@@ -297,7 +300,7 @@ class Restore {
       for (const auto source : message.sources) stored_.learn(slices, source);
       expected.insert(expected.end(), message.sources.begin(), message.sources.end());
     }
-    // Of several damaged slices the first in the index is named.
+    // If several slices are damaged, the error names the first in the index.
     constexpr auto none = std::numeric_limits<std::int64_t>::max();
     auto damaged = none;
     std::optional<Error> error;
@@ -311,7 +314,8 @@ class Restore {
     agree(*job_.group, error);
   }
 
-  // Throws for the first of these slices that is not as it was stored; `damaged` is its number.
+  // Throws for the first of these slices whose bytes are not the stored ones, and sets `damaged` to
+  // its number.
   void compare(std::vector<int> expected, std::vector<Run> runs, std::int64_t& damaged) const {
     std::sort(expected.begin(), expected.end());
     expected.erase(std::unique(expected.begin(), expected.end()), expected.end());
@@ -328,7 +332,8 @@ class Restore {
         end += run->bytes;
       }
       const auto from = stored_.at(source);
-      if (from.slice->codec != Codec::none) continue;  // who has decoded it has compared
+      // The ranks that decoded the slice have compared its checksum.
+      if (from.slice->codec != Codec::none) continue;
       if (end == from.slice->stored_bytes && crc == from.slice->crc32c) continue;
       damaged = source;
       if (end == from.slice->stored_bytes)
@@ -344,18 +349,18 @@ class Restore {
   const bool place_;
   const DirectIo direct_io_;
   StoredPieces stored_;
-  std::vector<int> touched_;  // sources that this rank wants a part of
+  std::vector<int> touched_;  // sources of which this rank wants a part
   plan::RankPlan plan_;
 
-  std::vector<std::byte*> places_;  // of the memories that are one run of bytes; else null
+  std::vector<std::byte*> places_;  // by memory: its first byte, or null if it is not contiguous
   std::vector<Held> held_;          // by chunk
   std::unique_ptr<std::byte[]> buffer_;
-  std::unique_ptr<io::Reader> reader_;  // writes to the buffer: goes before it
+  std::unique_ptr<io::Reader> reader_;  // it writes into buffer_, so it is destroyed first
   int decoded_source_ = -1;
   std::string decoded_;  // its bytes
   std::vector<Run> runs_;
   std::int64_t bytes_read_ = 0;
-  DeferredError error_;  // of reading
+  DeferredError error_;  // the first error of reading
   PiecePasser passer_{*job_.group, [this](const plan::Passed& piece) { return source_of(piece); },
                       [this](const plan::Passed& piece) { return target_of(piece); }};
 };

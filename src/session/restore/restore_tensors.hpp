@@ -1,5 +1,6 @@
 #pragma once
-/// What a restore reads: numbers, checked and placed through the exchange engine, and strings.
+/// Reads what a restore wants: numbers, which are checked and placed through the exchange, and
+/// strings.
 #include <cstdint>
 #include <map>
 #include <set>
@@ -13,7 +14,7 @@
 
 namespace cairn {
 
-/// What one rank wants, of which stored slices.
+/// The parts of stored slices that one rank wants.
 struct Wants {
   struct Part {
     int tensor;  ///< index into contents.tensors
@@ -22,27 +23,28 @@ struct Wants {
   };
   std::vector<const LocalSlice*> slices;  ///< by id
   std::vector<Part> parts;
-  /// The slices among these that only some ranks know (SharedIndex), with their tensors.
+  /// Those of the stored slices that only some ranks know (SharedIndex), with their tensors.
   std::vector<std::pair<int, NumberedSlice>> found;
 
-  /// The slices of a tensor, which outlive this. Throws not_found if what is stored does not cover
-  /// them.
+  /// Adds slices of a tensor, which must outlive this object. Throws not_found if the stored slices
+  /// do not cover them.
   void add(int tensor, const StoredTensor&, const std::vector<LocalSlice>& more);
-  /// The same of a tensor that is dealt, of whose slices these have been found.
+  /// The same for a dealt tensor. The last argument has the stored slices that find() returned for
+  /// it.
   void add(int tensor, const StoredTensor&, const std::vector<LocalSlice>& more,
            std::vector<NumberedSlice> there);
 };
 
 std::vector<Box> boxes_of(const std::vector<LocalSlice>&);
 
-/// Collective. `wants` are this rank's. Without `place` the wanted slices are read and checked, and
-/// no memory is touched. Returns the bytes that this rank read.
+/// Collective. `wants` are this rank's. Without `place` the wanted slices are read and checked, but
+/// no memory is changed. Returns the bytes that this rank has read.
 std::int64_t restore_tensors(const Job&, const SharedIndex&, const Wants& wants, bool place,
                              DirectIo);
 
-/// Collective. The string tensors (indices into contents().tensors) that this rank wants, each as a
-/// message of its elements. Adds the bytes that this rank has read. Throws data_loss for the least
-/// tensor of all that is damaged.
+/// Collective. Returns the string tensors (indices into contents().tensors) that this rank wants,
+/// each as a message with its elements. Adds the bytes that this rank has read. If tensors are
+/// damaged, throws data_loss for the one with the lowest index on any rank.
 std::map<int, std::string> restore_strings(const Job&, const SharedIndex&,
                                            const std::set<int>& wanted, std::int64_t& bytes_read);
 

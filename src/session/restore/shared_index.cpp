@@ -37,7 +37,7 @@ struct SliceQuestion {
   std::vector<Box> boxes;
 };
 struct SliceAnswer {
-  std::size_t number = 0;  // of the wish; or of the range, in what goes to all
+  std::size_t number = 0;  // index of the wish; in an answer to all ranks, of the range
   std::vector<NumberedSlice> slices;
 };
 
@@ -48,7 +48,7 @@ std::vector<std::vector<NumberedSlice>> SharedIndex::find(Group& group,
   std::vector<std::vector<NumberedSlice>> found(wishes.size());
   if (!is_dealt()) return found;
   Delivery questions, answers;
-  std::map<std::size_t, std::vector<std::size_t>> asked;  // wishes, by range
+  std::map<std::size_t, std::vector<std::size_t>> asked;  // indices of wishes, by range
   for (std::size_t w = 0; w < wishes.size(); ++w) {
     const auto& [tensor, wanted] = wishes[w];
     const auto dealt = static_cast<std::size_t>(dealt_of_[static_cast<std::size_t>(tensor)]);
@@ -82,7 +82,8 @@ std::vector<std::vector<NumberedSlice>> SharedIndex::find(Group& group,
   return found;
 }
 
-// A rank gets what it asked for; or all get the range, where that is less.
+// Each rank gets the slices that it asked for. If these are together more than half of what it
+// takes to send the whole range to all ranks, all ranks get the range.
 void SharedIndex::answer(const Messages& asked, int ranks, Delivery& answers) const {
   struct Asked {
     int rank;

@@ -1,7 +1,7 @@
 #pragma once
-/// What a checkpoint holds, as the ranks of a restore share it. All of them know the tensors. The
-/// slices of a large index are known to *holders*, each of which has read a part of the index; the
-/// other ranks ask them for the slices that they want. A range that most ranks want goes to all.
+/// What a checkpoint holds, shared among the ranks of a restore. All ranks know the tensors. Only
+/// *holders*, each of which has read a part of the index, know the slices of a large index; the
+/// other ranks ask them for the slices that they want. A range that most ranks want is sent to all.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -14,14 +14,14 @@
 
 namespace cairn {
 
-/// How an index is dealt to ranks; tests make it smaller.
+/// How an index is dealt to ranks. Tests make the numbers smaller.
 struct IndexSharing {
-  std::size_t least_bytes = std::size_t{1} << 19;  ///< a smaller index is told to all as it is
+  std::size_t least_bytes = std::size_t{1} << 19;  ///< a smaller index is sent whole to all ranks
   std::int64_t slices_a_part = 4096;
 };
 IndexSharing& index_sharing();
 
-/// A stored slice and its number among those of its tensor.
+/// A stored slice, and its number among the slices of its tensor.
 struct NumberedSlice {
   std::int64_t number;
   Piece slice;
@@ -29,34 +29,35 @@ struct NumberedSlice {
 
 class SharedIndex {
  public:
-  /// Of an index that every rank knows whole.
+  /// For an index that every rank knows whole.
   explicit SharedIndex(CheckpointContents);
 
-  /// Slices of tensors that holders have are left out.
+  /// The slices of dealt tensors are left out.
   const CheckpointContents& contents() const { return contents_; }
-  /// Whether holders have the slices of this tensor (an index into contents().tensors); of any.
+  /// Returns whether holders have the slices of this tensor (an index into contents().tensors), or,
+  /// without an argument, of any tensor.
   bool is_dealt(int tensor) const { return dealt_of_[static_cast<std::size_t>(tensor)] >= 0; }
   bool is_dealt() const { return !ranges_.empty(); }
-  std::int64_t slices(int tensor) const;  ///< how many it has
+  std::int64_t slices(int tensor) const;  ///< how many slices the tensor has
 
-  /// Wanted boxes of a tensor that is dealt.
+  /// The boxes that this rank wants of a dealt tensor.
   struct Wish {
     int tensor;
     std::vector<Box> boxes;
   };
-  /// Collective, if any tensor is dealt. For each wish the slices that have elements of its boxes,
-  /// perhaps with others, ascending.
+  /// Collective if any tensor is dealt, else local. Returns for each wish the slices that have
+  /// elements in common with its boxes, ascending by number. It may return other slices too.
   std::vector<std::vector<NumberedSlice>> find(Group&, const std::vector<Wish>&) const;
 
  private:
   friend class IndexDealer;
-  /// Slices of one tensor in one part.
+  /// The slices of one tensor that lie in one part of the index.
   struct Range : bundle::SliceRange {
     int holder = 0;
-    bool whole = true;  ///< all slices of the tensor
-    Box bounds = {};    ///< of them all, where it is not whole; without elements: of none
+    bool whole = true;  ///< the range has all slices of the tensor
+    Box bounds = {};    ///< bounds of the slices if not whole; no dimensions: all slices are empty
   };
-  /// What this rank has of a range.
+  /// The slices of a range that this rank holds.
   struct Held {
     std::size_t range;
     std::vector<Piece> slices;
@@ -66,10 +67,11 @@ class SharedIndex {
   void answer(const Messages& asked, int ranks, Delivery&) const;
 
   CheckpointContents contents_;
-  std::vector<std::int64_t> dealt_of_;    // of each tensor: the how manyeth dealt one; -1: none
-  std::vector<std::int64_t> slices_of_;   // of each dealt one
+  // For each tensor, its number among the dealt ones, or -1.
+  std::vector<std::int64_t> dealt_of_;
+  std::vector<std::int64_t> slices_of_;   // number of slices of each dealt tensor
   std::vector<Range> ranges_;             // ascending by tensor
-  std::vector<std::size_t> first_range_;  // of each dealt one, and one past the last
+  std::vector<std::size_t> first_range_;  // of each dealt tensor, and one past the last
   std::vector<Held> held_;                // ascending by range
 };
 

@@ -29,7 +29,7 @@ void refuse_gaps(const std::string& key, const StoredTensor& stored, const Box& 
 void leave_gaps_out(const std::string& key, const StoredTensor& stored, const LocalTensor& given,
                     WantedState& wanted) {
   const auto& gaps = stored.gaps->boxes;
-  if (given.unresolved) {  // which rows this rank gets is not known yet
+  if (given.unresolved) {  // it is not known yet which rows this rank gets
     if (!gaps.empty()) refuse_gaps(key, stored, gaps.front());
     return;
   }

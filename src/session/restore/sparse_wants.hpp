@@ -1,5 +1,5 @@
 #pragma once
-/// What a restore does where the checkpoint has gaps (cairn/sparse.hpp).
+/// What a restore does about gaps in the checkpoint (cairn/sparse.hpp).
 #include <string>
 
 #include "cairn/contents.hpp"
@@ -8,16 +8,16 @@
 
 namespace cairn {
 
-/// The last of wanted.tensors, made of `given`, wants only what is held: its slices become those
-/// parts of them, and what is to be filled is added to wanted.fills. Throws not_found where `given`
-/// is not sparse and wants a part of a gap.
+/// Cuts the gaps out of the last of wanted.tensors, which was made of `given`: its slices become
+/// the parts that are stored, and the rest is added to wanted.fills. Throws not_found if `given` is
+/// not sparse and wants a part of a gap.
 void leave_gaps_out(const std::string& key, const StoredTensor&, const LocalTensor& given,
                     WantedState& wanted);
 
-/// Local, when all slices are filled: writes wanted.fills.
+/// Not collective. Call it when all slices are filled: it writes wanted.fills.
 void write_fills(const WantedState& wanted);
 
-/// Throws not_found: this part of the tensor was held by no rank.
+/// Throws not_found: no rank held this part of the tensor.
 [[noreturn]] void refuse_gaps(const std::string& key, const StoredTensor&, const Box& gap);
 
 }  // namespace cairn

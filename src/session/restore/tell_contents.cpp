@@ -1,4 +1,4 @@
-// How ranks come to know what a checkpoint holds.
+// How the ranks learn what a checkpoint holds.
 #include <algorithm>
 #include <functional>
 #include <optional>
@@ -18,7 +18,8 @@ namespace cairn {
 
 FoundSizes find_sizes(const Job& job, const io::Path& prefix, Format format, int num_files,
                       bool& told) {
-  FoundSizes sizes(static_cast<std::size_t>(num_files) + 1);  // and 1 more, as 0 is none
+  // A size is summed plus 1, since 0 means that no file was found. The last one is for `told`.
+  FoundSizes sizes(static_cast<std::size_t>(num_files) + 1);
   DeferredError unseen;
   unseen.guard([&] {
     const auto ranks = job.io_ranks();
@@ -40,7 +41,7 @@ FoundSizes find_sizes(const Job& job, const io::Path& prefix, Format format, int
 
 namespace {
 
-// Rank 0 reads it.
+// Collective. Rank 0 reads the contents.
 CheckpointContents tell(const Job& job, const io::Path& prefix,
                         const std::function<IndexFile()>& read) {
   IndexFile loaded;

@@ -1,5 +1,5 @@
 #pragma once
-/// The steps in which ranks come to know what a checkpoint holds.
+/// The steps in which ranks learn what a checkpoint holds.
 #include <cstdint>
 #include <optional>
 
@@ -8,17 +8,17 @@
 
 namespace cairn {
 
-/// Collective. Each io rank looks at its share of the data files, since a look takes a metadata
-/// server as long as an open. Rank 0 looks again at what was not found whole, and only what it sees
-/// is damage: other nodes may know a file from an earlier time (NFS keeps attributes for seconds).
-/// Sets `told` on all ranks, if any has set it.
+/// Collective. Each io rank asks for the sizes of its share of the data files, since that takes a
+/// metadata server as long as an open. Rank 0 checks again those that were not found whole, and
+/// only its answer counts as damage: other nodes may see an older state of a file (NFS keeps
+/// attributes for seconds). If `told` is set on any rank, this sets it on all.
 FoundSizes find_sizes(const Job&, const io::Path& prefix, Format, int num_files, bool& told);
 
-/// Collective. Rank 0 tells all ranks the whole index. It may have read it already, and data files
-/// may have been looked at. Throws not_found or data_loss.
+/// Collective. Rank 0 tells all ranks the whole index. It passes the index if it has read it
+/// already, and the sizes of the data files if they are known. Throws not_found or data_loss.
 CheckpointContents tell_whole(const Job&, const io::Path& prefix, std::optional<IndexFile>,
                               const FoundSizes&);
-/// The same in one format, where there are several.
+/// The same for one format, if the checkpoint exists in several.
 CheckpointContents tell_format(const Job&, const io::Path& prefix, Format);
 
 }  // namespace cairn

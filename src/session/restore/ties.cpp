@@ -65,7 +65,7 @@ void TieFinder::add(const std::string& key, const LocalTensor& given, const Want
     auto extent = where.strides.empty() ? Dims{} : given.shape;
     return add(item(Item::Kind::strings, nullptr), std::move(where), std::move(extent));
   }
-  if (wanted.make_room) {  // as many rows as there are stored
+  if (wanted.make_room) {  // its number of rows becomes that of the stored tensor
     auto rows = item(Item::Kind::rows, &boxes_.emplace_back(Box::whole(wanted.tensor().shape)));
     return add_owner(std::move(rows), given);
   }
@@ -104,7 +104,7 @@ void TieFinder::add_rows(const std::string& key, const LocalTensor& given, int s
   }
 }
 
-// Of what is resized, and of where its rows lie so far.
+// Adds the object that is resized, and the memory where its rows lie now.
 void TieFinder::add_owner(Item item, const LocalTensor& given) {
   const auto& rows = given.resizes ? *given.resizes : *given.unresolved->rows;
   auto owner = rows.footprint();
@@ -115,7 +115,7 @@ void TieFinder::add_owner(Item item, const LocalTensor& given) {
   try {
     memory = rows.memory();
     extent[0] = rows.count();
-  } catch (const Error& error) {  // no whole rows so far, which a restore may make of it
+  } catch (const Error& error) {  // it has no whole rows now, but may have after the restore
     if (error.code() != Code::invalid_argument) throw;
     return;
   }
@@ -128,7 +128,8 @@ void TieFinder::add_owner(Item item, const LocalTensor& given) {
 bool TieFinder::are_harmless(std::size_t first, std::size_t second) const {
   const auto &a = items_[first], &b = items_[second];
   const auto is_held = [](const Item& item) { return item.kind == Item::Kind::memory_of_rows; };
-  // Their owners tell. A short text lies in its owner.
+  // The comparison of their owners decides about such memory. A short text may lie inside its
+  // owner.
   if (is_held(a) || is_held(b)) return (is_held(a) && is_held(b)) || a.key == b.key;
   if (a.kind != b.kind) return false;
   const auto& stored = contents_.tensors;
@@ -162,13 +163,13 @@ void TieFinder::refuse(std::size_t first, std::size_t second) const {
 }
 
 std::vector<Tie> TieFinder::ties() const {
-  if (are_apart(laid_)) return {};  // as nearly always
+  if (are_apart(laid_)) return {};  // this is the usual case
   std::vector<std::size_t> order(items_.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](auto a, auto b) { return lies_before(laid_[a], laid_[b]); });
   std::vector<Tie> ties;
-  std::vector<std::size_t> places;  // the first of those that lie in the same place
+  std::vector<std::size_t> places;  // for each place, the first item there
   std::vector<Laid> laid;
   for (const auto next : order) {
     if (places.empty() || !is_same(laid.back(), laid_[next])) {
@@ -192,7 +193,7 @@ std::vector<Tie> TieFinder::ties() const {
   return ties;
 }
 
-// A sum over elements of a hash of each and its place: in whatever order they come.
+// Sums a hash of each element and its place, so the order in which elements arrive does not matter.
 class TieProbe::Fingerprint : public SliceMemory {
  public:
   Fingerprint(Dims extent, std::size_t item) : strides_(row_major_strides(extent)), item_(item) {}

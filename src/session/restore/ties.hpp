@@ -1,6 +1,6 @@
 #pragma once
-/// Memory that a restore would fill from two places. That is an error, unless both have the same
-/// bytes for it: tied weights.
+/// Finds memory that a restore would fill from two places. That is an error, unless both have the
+/// same bytes for it, as with tied weights.
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -16,20 +16,21 @@
 
 namespace cairn {
 
-/// Finds the ties of one rank. What is added outlives it, and stays as it is.
+/// Finds the ties of one rank. What is added must outlive this object and must not change.
 class TieFinder {
  public:
   explicit TieFinder(const CheckpointContents& contents) : contents_(contents) {}
 
-  /// About so many slices will be added: lists that grow take twice their memory.
+  /// Reserves memory for about so many slices: a list that grows needs twice its memory for a
+  /// while.
   void expect(std::size_t slices) { items_.reserve(slices), laid_.reserve(slices); }
-  /// Throws invalid_argument where elements of one slice share memory.
+  /// Throws invalid_argument if elements of one slice share memory.
   void add(const std::string& key, const LocalTensor& given, const WantedTensor&);
   void add(const std::string& key, const LocalTensor& given, const WantedFill&, int stored);
-  /// Rows of which it is not known yet which ones they will be.
+  /// Adds rows of which it is not known yet which ones this rank gets.
   void add_rows(const std::string& key, const LocalTensor& given, int stored);
 
-  /// Throws invalid_argument for memory that is shared and cannot get the same bytes.
+  /// Throws invalid_argument if memory is shared by parts that cannot have the same bytes.
   std::vector<Tie> ties() const;
 
  private:
@@ -37,10 +38,10 @@ class TieFinder {
     enum class Kind { slice, fill, strings, rows, memory_of_rows };
     Kind kind;
     const std::string* key;
-    DType dtype;  // in memory
+    DType dtype;  // of the memory
     int stored;
-    const Box* box = nullptr;           // of the wanted slice, or of boxes_; null: not known yet
-    const std::string* fill = nullptr;  // its element, of fills_
+    const Box* box = nullptr;           // the wanted slice, or one of boxes_; null if not known yet
+    const std::string* fill = nullptr;  // the element to fill with, one of fills_
   };
   void add(Item, Footprint, Dims extent);
   void add_owner(Item, const LocalTensor& given);
@@ -51,17 +52,18 @@ class TieFinder {
   std::vector<Item> items_;
   std::deque<Box> boxes_;
   std::deque<std::string> fills_;
-  std::vector<Laid> laid_;  // of each
+  std::vector<Laid> laid_;  // one for each of items_
 };
 
-/// What tied parts hold, without memory for it.
+/// Compares the bytes of tied parts without memory for them: it keeps only fingerprints.
 class TieProbe {
  public:
-  /// The ties outlive it.
+  /// The ties must outlive this object.
   TieProbe(const CheckpointContents&, const std::vector<Tie>& ties);
-  /// Tensors whose slices keep a fingerprint of what is written to them. To be filled.
+  /// Tensors to restore, whose slices keep only a fingerprint of what is written to them.
   const WantedState& wanted() const { return wanted_; }
-  /// Afterwards. Throws invalid_argument for parts that have other bytes; of strings it asks.
+  /// Call it when wanted() is filled. Throws invalid_argument for parts whose bytes differ. It
+  /// calls the function to compare strings.
   void require_equal(const std::function<bool(int stored, int other)>& are_equal_strings) const;
 
  private:
@@ -72,7 +74,7 @@ class TieProbe {
   const std::vector<Tie>& ties_;
   WantedState wanted_;
   std::vector<std::pair<std::shared_ptr<const Fingerprint>, std::shared_ptr<const Fingerprint>>>
-      prints_;  // of each tie
+      prints_;  // of both parts of each tie
 };
 
 }  // namespace cairn

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t record_limit_bytes = 4096;
 constexpr std::size_t most_id = 64;
-constexpr double patience_seconds = 5;  // for each of two tools
+constexpr double patience_seconds = 5;  // timeout for each of two tools
 
 std::string_view take_until(std::string_view& text, char end) {
   const auto part = text.substr(0, text.find(end));
@@ -39,7 +39,7 @@ std::string_view environment(const char* name) {
   return value ? value : "";
 }
 
-// "1234.2" taken apart.
+// A start such as "1234.2", as job and number.
 struct Start {
   std::string_view job;
   std::size_t number = 0;
@@ -51,7 +51,7 @@ std::optional<Start> start_of(std::string_view text) {
   return Start{job, static_cast<std::size_t>(*which)};
 }
 
-// The value of NAME=VALUE among words.
+// The value of NAME=VALUE in a text of words.
 std::string_view member(std::string_view text, std::string_view name) {
   for (auto at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {
     const bool begins_word = at == 0 || text[at - 1] == ' ' || text[at - 1] == '\n';
@@ -74,7 +74,7 @@ std::optional<std::string> ask(const std::vector<std::string>& arguments) {
   return tool.output();
 }
 
-// Of a start that is not this one's: what it was ended by.
+// Returns whether Slurm ended an earlier start of a job from outside.
 bool slurm_excuses(const std::string& start) {
   const auto known = start_of(start);
   if (!known || start == slurm_start()) return false;
@@ -95,7 +95,7 @@ std::optional<JobRecord> read_record(const Location& at) {
     if (!at.files->status(path)) return std::nullopt;
     const auto text = io::try_read_file(*at.files, path, record_limit_bytes);
     return text ? JobRecord::parse(*text) : std::nullopt;
-  } catch (const Error&) {  // then nothing is known
+  } catch (const Error&) {  // then nothing is known about it
     return std::nullopt;
   }
 }
@@ -137,12 +137,12 @@ std::string slurm_start() {
 std::optional<std::string> state_from_sacct(std::string_view text, std::string_view start) {
   const auto wanted = start_of(start);
   if (!wanted) return std::nullopt;
-  // One line for each start, the first one first.
+  // sacct prints one line for each start, the earliest first.
   for (std::size_t which = 0; !text.empty();) {
     auto line = take_until(text, '\n');
     if (take_until(line, '|') != wanted->job) continue;
     if (which++ != wanted->number) continue;
-    const auto state = take_until(line, ' ');  // "CANCELLED by 1000"
+    const auto state = take_until(line, ' ');  // only the first word: "CANCELLED by 1000"
     return state.empty() ? std::nullopt : std::optional<std::string>(state);
   }
   return std::nullopt;
@@ -157,8 +157,8 @@ std::optional<std::string> state_from_scontrol(std::string_view text, std::strin
   return std::string(state);
 }
 
-// A job that has requeued itself (REQUEUED) may have failed, and so may one that is COMPLETED: its
-// script went on after that.
+// A job with state REQUEUED has requeued itself and may have failed. So may a COMPLETED one: its
+// script may have continued after a failure.
 bool ended_from_outside(std::string_view state) {
   constexpr std::array<std::string_view, 7> outside{
       "BOOT_FAIL", "CANCELLED", "DEADLINE", "NODE_FAIL", "PREEMPTED", "REVOKED", "TIMEOUT"};

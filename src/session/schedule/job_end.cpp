@@ -40,7 +40,7 @@ std::optional<std::int64_t> whole_number(std::string_view text) {
   return number;
 }
 
-// As the tools print it by default, whatever the user has set for himself.
+// The tools must print times in their default form, whatever the user has set.
 const std::vector<std::string> tool_environment = {"TZ=UTC0", "SLURM_TIME_FORMAT=standard",
                                                    "LC_ALL=C"};
 
@@ -136,7 +136,7 @@ void JobEnd::hear(double wall, double steady) {
   next_ = steady + reask_;
 }
 
-// Nobody begins a job when its time is over: it is the clock that is wrong. Once that is set, the
+// No job begins after its time is over, so the clock must be wrong. Once the clock is right, the
 // limit counts again.
 bool JobEnd::is_over_too_early(double end, double wall) {
   if (!began_ || end >= *began_ || end >= wall) return false;

@@ -1,5 +1,5 @@
 #pragma once
-/// When the batch system ends this job.
+/// Finds out when the batch system will end this job.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,27 +9,26 @@
 
 namespace cairn {
 
-/// What `squeue -h -r -o "%A %e"` and `scontrol show job` print of the job, run with TZ=UTC0:
-/// seconds since 1970. Both may list other tasks of a job array, too. Nothing for a job without
-/// limit, and for anything else that is no time.
+/// The end of the job, in seconds since 1970, from the output of `squeue -h -r -o "%A %e"` or of
+/// `scontrol show job`, run with TZ=UTC0. Both outputs may list other tasks of a job array, too.
+/// Nothing for a job without limit, and if there is no time in the output.
 std::optional<double> end_from_squeue(std::string_view text, std::string_view job);
 std::optional<double> end_from_scontrol(std::string_view text, std::string_view job);
 
-/// Rank 0's. Asks without waiting: each call reads what has been answered meanwhile.
+/// Rank 0 only. It asks without waiting: each call reads what has been answered meanwhile.
 class JobEnd {
  public:
-  /// Reads the environment. `began`: when the job did, by the clock of `wall`, as far as it is
-  /// known.
+  /// Reads the environment. `began` is when the job began, by the clock of `wall`, if it is known.
   explicit JobEnd(const StopOptions& options, std::optional<double> began = std::nullopt);
 
-  /// The end as far as it is known; nothing: no limit. `wall` is in seconds since 1970, `steady` in
-  /// seconds that only go forward. An end before the job began is none: then the clock is wrong,
-  /// which the log is told once.
+  /// The end of the job, as far as it is known; nothing if there is no limit. `wall` is in seconds
+  /// since 1970, `steady` in seconds of a clock that never goes back. An end before the job began
+  /// is ignored: the clock is wrong then, and that is logged once.
   std::optional<double> at(double wall, double steady);
 
-  /// Whether a tool has been asked and has not answered.
+  /// Returns whether a tool was asked and has not answered yet.
   bool asking() const { return tool_.has_value(); }
-  /// Waits for that tool, so long at most.
+  /// Waits for that tool, at most for so many seconds.
   void wait(double seconds);
 
  private:
@@ -41,13 +40,13 @@ class JobEnd {
 
   double reask_, patience_;
   std::optional<double> began_;
-  std::string job_;  // empty: nobody is asked
+  std::string job_;  // empty if no tool is asked
   std::optional<double> end_;
   Tool which_ = Tool::squeue;
   std::optional<ToolRun> tool_;
   double asked_ = 0;
   bool told_ = false;
-  std::optional<double> next_;  // by the steady clock; at first: at once
+  std::optional<double> next_;  // when to ask next, by the steady clock; empty: at once
 };
 
 }  // namespace cairn

@@ -18,13 +18,13 @@ void require(double cost, double mtbf) {
               "the cost must not be negative, and the mean time positive");
 }
 
-// The x in [0, 1) with x + log(1 - x) = -c. The left side begins as -x²/2 - x³/3 - ….
+// Solves x + log(1 - x) = -c for x in [0, 1). The series of the left side is -x²/2 - x³/3 - ….
 double solve(double c) {
-  if (c > 30) return -std::expm1(-c - 1);  // log(1 - x) = -c - x, and x is 1 but for e^-31
+  if (c > 30) return -std::expm1(-c - 1);  // here log(1 - x) = -c - x, and x is 1 up to e^-31
   const double root = std::sqrt(2 * c);
   if (root < 1e-4) return root * (1 - root / 3 + root * root / 36);
-  // Both are above the solution, and from there Newton's steps do not pass it: the left side is
-  // concave and falls.
+  // Both values are above the solution. From there Newton's steps do not pass it, since the left
+  // side is concave and falls.
   double x = std::min(root, -std::expm1(-c - 1));
   for (int i = 0; i < 50; ++i) {
     const double f = x + std::log1p(-x) + c;
@@ -55,9 +55,9 @@ TwoIntervals optimal_intervals(double cost_nodes, double mtbf_nodes, double cost
   double n = 1;
   if (cost_home > cost_nodes && !std::isinf(mtbf_nodes)) {
     n = std::sqrt((cost_home - cost_nodes) / cost_nodes * (mtbf_home / mtbf_nodes));
-    n = n < most ? n : most;  // NaN, of 0 by 0, too
+    n = n < most ? n : most;  // this also replaces NaN, from 0 / 0
   }
-  // Between two whole numbers the loss changes little; the better one is taken.
+  // The loss changes little between two whole numbers, so the better of both is taken.
   const auto loss = [&](double every) {
     return (cost_nodes * (every - 1) + cost_home) / every * (1 / mtbf_nodes + every / mtbf_home);
   };

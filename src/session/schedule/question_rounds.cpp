@@ -16,11 +16,11 @@ namespace {
 using Seconds = std::chrono::duration<double>;
 
 std::int64_t milliseconds(double seconds) {
-  constexpr double most = 1e14;  // as milliseconds in an int64, also moved up
+  constexpr double most = 1e14;  // so that milliseconds fit an int64, even with `left_zero` added
   return std::llround(std::clamp(seconds, -most, most) * 1000);
 }
 
-// To be called when ranks have counted nodes.
+// Call it when the ranks have counted the nodes.
 double mtbf_of(const Job& job, const std::optional<RunRecorder>& runs) {
   const auto& wanted = job.options.when.interval.optimal_for;
   if (!wanted) return 1;
@@ -44,7 +44,7 @@ std::vector<SaveStatistics> statistics_of_newest(const Job& job,
   try {
     const auto contents = read_contents(*job.files, job.prefix(live.front()->step));
     if (contents.meta && contents.meta->statistics) return {*contents.meta->statistics};
-  } catch (const Error&) {  // who restores it will say so
+  } catch (const Error&) {  // whoever restores it will report the error
   }
   return {};
 }
@@ -123,10 +123,10 @@ bool QuestionRounds::hear(bool has_pending) {
   if (!reduction_.under_way()) return false;
   Vote sum;
   reduction_.end(sum.values);
-  // A yes stays until someone has heard it: should_save may be asked in every other round only.
+  // A yes is kept until should_save has returned it: it may be asked only in every other round.
   if (sum.values[Vote::save] != 0 && !saved_since_asked_) answer_save_ = true;
   if (!stop_ && sum.values[Vote::stop] != 0) {
-    // Noted before the sum: after it other ranks may end the job.
+    // This is recorded before the sum, since other ranks may end the job after it.
     if (runs_) runs_->stopped();
     stop_ = sum.reason(all_reduce(*calls_, asked_stop_code_, Group::Op::max));
     if (stop_->kind == StopKind::file) {
@@ -148,7 +148,7 @@ void QuestionRounds::learn(std::int64_t count, std::vector<SaveStatistics> last)
 }
 
 void QuestionRounds::ask(bool has_pending, bool busy) {
-  // The application may go on for long after a stop.
+  // After a stop the application may still run for long, so rounds that nobody needs are left out.
   if (stop_ && !has_pending && !schedule_.by_clock()) return;
   Vote mine;
   const auto& stop = job_.options.when.stop;
@@ -163,8 +163,8 @@ void QuestionRounds::ask(bool has_pending, bool busy) {
   }
   mine.values[Vote::busy] = busy;
   if (job_.root()) {
-    // The application's clock may throw, or its time may make no sense. Then rank 0 votes with what
-    // it knows like any other rank.
+    // The application's clock may throw, or return a time that makes no sense. Then rank 0 votes
+    // with what it knows, like any other rank.
     auto seen = mine;
     if (careful([&] { look(seen, has_pending); })) mine = seen;
   }
@@ -173,7 +173,8 @@ void QuestionRounds::ask(bool has_pending, bool busy) {
   reduction_.begin(mine.values);
 }
 
-// Rank 0. Returns whether all went well, and never throws, since other ranks wait in the reduction.
+// Rank 0 only. Returns whether `what` succeeded. It never throws, since other ranks wait in the
+// reduction.
 bool QuestionRounds::careful(const std::function<void()>& what) {
   try {
     what();
@@ -187,7 +188,7 @@ bool QuestionRounds::careful(const std::function<void()>& what) {
   return false;
 }
 
-// Rank 0.
+// Rank 0 only.
 void QuestionRounds::look(Vote& mine, bool has_pending) {
   const double now = steady();
   if (step_began_) {
@@ -217,8 +218,8 @@ void QuestionRounds::look_at_time_limit(Vote& mine) {
   if (!end) return;
   const double save = longest_save_;
   const double left = *end - now;
-  // The answer comes one step later, and a stop needs a step in which it is heard: hence two steps.
-  // Before the last save, a pending or due one may have to end: hence two saves.
+  // Two steps: the answer is one step late, and the stop is heard only in the step after it. Two
+  // saves: a pending or due save may have to end before the last save can begin.
   const auto& options = job_.options.when.stop->options();
   if (left > 2 * std::max(save, 0.0) + 2 * steps_.longest() + options.margin_seconds) return;
   const auto code = Vote::stop_code(StopKind::time_limit, 0, 0);
@@ -236,18 +237,20 @@ bool QuestionRounds::sees_file() {
   looked_ = now;
   try {
     file_seen_ = job_.files->status(job_.directory / options.file).has_value();
-  } catch (const Error&) {  // it could not be seen now: later
+  } catch (const Error&) {  // the file could not be looked up; the next look will tell
   }
   return file_seen_;
 }
 
-// Rank 0, as soon as ranks agree to stop for it: left there, it would end the requeued job at once.
+// Rank 0 only, as soon as the ranks agree to stop because of the file. If it stayed, it would stop
+// the requeued job at once.
 void QuestionRounds::remove_file() const {
   const auto path = job_.directory / job_.options.when.stop->options().file;
   if (job_.options.read_only) return;
   try {
     io::remove_if_there(*job_.files, path);
-    job_.files->sync_directory(job_.directory);  // not to come back and stop the next job
+    // Else a crash could bring the file back, and it would stop the next job.
+    job_.files->sync_directory(job_.directory);
   } catch (const Error& error) {
     log(LogLevel::warning, cat("remove ", path.string(),
                                " before the next job, which would stop at once: ", error.what()));
@@ -263,7 +266,7 @@ bool QuestionRounds::should_save(std::int64_t step) {
   return std::exchange(answer_save_, false);
 }
 
-// Intervals begin anew.
+// Intervals are counted from this step on.
 void QuestionRounds::is_there(std::int64_t step) {
   last_saved_ = step;
   saved_since_asked_ = true;
@@ -272,7 +275,7 @@ void QuestionRounds::is_there(std::int64_t step) {
   careful([&] {
     const double now = steady();
     schedule_.saved(now);
-    if (step_began_) step_began_ = now;  // what saves and restores take is no step
+    if (step_began_) step_began_ = now;  // the time of saves and restores is not part of a step
   });
 }
 

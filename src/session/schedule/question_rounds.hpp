@@ -1,11 +1,12 @@
 #pragma once
-/// What ranks agree on once a step: whether to save, whether to stop.
+/// The questions on which ranks agree once a step: whether to save, whether to stop.
 ///
-/// A round ends the reduction that the round before has begun, which gives the answers, and begins
-/// the next one with what this rank knows now. So ranks hardly wait for each other; answers are one
-/// round old, and the same on all ranks. should_save and should_stop ask in one round; the second
-/// question of a kind takes the next. If rank 0 cannot find something out (a clock that throws), it
-/// logs that and votes without it, since no rank may miss a reduction.
+/// A round ends the reduction that the previous round began, which gives the answers, and begins
+/// the next one with what this rank knows now. So ranks hardly wait for each other, and the answers
+/// are one round old and the same on all ranks. should_save and should_stop of one step share a
+/// round; a second question of the same kind begins the next round. If rank 0 cannot find something
+/// out (for instance because a clock throws), it logs that and votes without it, since no rank may
+/// miss a reduction.
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -22,30 +23,31 @@
 
 namespace cairn {
 
-/// A round is begun by either question: they are one call.
+/// Either question may begin a round, so checks of the calls treat them as one.
 inline constexpr const char* round_call = "CheckpointManager::should_save or should_stop";
 
-/// What a rank adds to the sum of a round; 0 means that it has nothing to say.
+/// What a rank adds to the sum of a round. 0 means that it has nothing to say.
 struct Vote {
   enum Index : std::size_t {
-    stop,     ///< 1: this rank has a reason; what its stop_code is, is asked when any rank has
-    save,     ///< 1: one is due by rank 0's clock
+    stop,     ///< 1: this rank has a reason; if any has, the ranks also compare stop_codes
+    save,     ///< 1: a save is due by rank 0's clock
     busy,     ///< 1: this rank's part of a pending save is not done
-    end_ms,   ///< rank 0, with a time limit: since 1970
-    left_ms,  ///< moved up by `left_zero`, for time that is over
-    save_ms,  ///< moved up by 1, so that 0 is unmeasured
+    end_ms,   ///< of rank 0, if there is a time limit: milliseconds since 1970
+    left_ms,  ///< milliseconds, plus `left_zero`, since they may be negative
+    save_ms,  ///< milliseconds plus 1; 0 means not measured
     size
   };
   static constexpr std::int64_t left_zero = std::int64_t{1} << 50;
   std::array<std::int64_t, size> values = {};
 
-  /// Higher kinds count more, then lower ranks.
+  /// A higher kind gives a higher code; for the same kind, a lower rank does.
   static std::int64_t stop_code(StopKind kind, int rank, int signal);
-  /// Of the sum, where stop is not 0, and the highest stop_code; but for the file's path.
+  /// The reason, from a sum whose `stop` is not 0 and the highest stop_code; without the file's
+  /// path.
   StopReason reason(std::int64_t code) const;
 };
 
-/// The duration of the last steps.
+/// The durations of the last steps.
 class StepTimes {
  public:
   void add(double seconds) { last_[count_++ % last_.size()] = seconds; }
@@ -58,25 +60,25 @@ class StepTimes {
 
 class QuestionRounds {
  public:
-  /// Reads what the newest checkpoint tells of its cost, on rank 0; there check_owner throws when
-  /// the directory has another owner.
+  /// On rank 0 it reads the cost of a save from the newest checkpoint. `check_owner`, also on rank
+  /// 0, throws if another process owns the directory.
   QuestionRounds(const Job& job, const std::vector<CatalogEntry>& catalog,
                  std::function<void()> check_owner);
   ~QuestionRounds();
 
-  /// Whether any question is ever put to other ranks. The same on all ranks.
+  /// Returns whether questions need messages at all. The same on all ranks.
   bool asks() const { return job_.options.when.stop || schedule_.by_clock(); }
 
   bool round_is_over_for_save() { return std::exchange(asked_save_, true); }
   bool round_is_over_for_stop() { return std::exchange(asked_stop_, true); }
-  /// Collective. The first half of a round: the answers. True: no rank is busy with a pending save
-  /// .
+  /// Collective. The first half of a round, which gets the answers. Returns true if there is a
+  /// pending save and no rank is busy with it.
   bool hear(bool has_pending);
-  /// Collective. The second half.
+  /// Collective. The second half of a round.
   void ask(bool has_pending, bool busy);
-  /// Rank 0: what is known of earlier runs. Null: of a reader's, or on other ranks.
+  /// Rank 0 only: the record of earlier runs. Null for a reader, and on other ranks.
   RunRecorder* runs();
-  /// On all ranks: a save has committed.
+  /// On all ranks, when a save has committed.
   void committed() {
     if (runs_) runs_->committed();
   }
@@ -84,20 +86,21 @@ class QuestionRounds {
 
   bool should_save(std::int64_t step);
   const std::optional<StopReason>& stop() const { return stop_; }
-  /// Rank 0: the last saves, of so many.
+  /// Rank 0 only: the number of saves so far, and the statistics of the last ones.
   void learn(std::int64_t count, std::vector<SaveStatistics> last);
   std::int64_t knows_of() const { return saves_known_; }
-  /// A call that saves has returned, on all ranks.
+  /// On all ranks, when a call that saves has returned.
   void saved(std::int64_t step, bool asynchronous);
-  /// On all ranks: a pending save has failed.
+  /// On all ranks, when a pending save has failed.
   void failed(std::int64_t step);
-  /// On all ranks: the application goes on from there. This step is never due: it is there already.
+  /// On all ranks, when the application continues from this step. It is never due, since it is
+  /// saved already.
   void restored(std::int64_t step);
 
  private:
   void is_there(std::int64_t step);
   double wall() const;    // seconds since 1970
-  double steady() const;  // seconds that only go forward, since any time
+  double steady() const;  // seconds of a clock that never goes back
   bool careful(const std::function<void()>&);
   void look(Vote&, bool has_pending);
   void look_at_time_limit(Vote&);
@@ -108,20 +111,21 @@ class QuestionRounds {
   SaveSchedule schedule_;
   const std::shared_ptr<CallGroup> calls_;
   CallGroup::EntryCheck reduction_;
-  std::int64_t asked_stop_code_ = 0;            // this rank's, in the round that goes on
-  bool asked_save_ = true, asked_stop_ = true;  // in this round; at first, to begin one
+  std::int64_t asked_stop_code_ = 0;  // of this rank, in the current round
+  // In the current round; true at first, so that the first question begins a round.
+  bool asked_save_ = true, asked_stop_ = true;
   bool answer_save_ = false, saved_since_asked_ = false;
-  std::optional<std::int64_t> last_step_, last_saved_;  // saved, or restored
+  std::optional<std::int64_t> last_step_, last_saved_;  // last_saved_: saved or restored
   std::optional<StopReason> stop_;
-  std::optional<std::int64_t> saved_for_stop_;  // the last step that was saved since then
+  std::optional<std::int64_t> saved_for_stop_;  // the last step saved since the stop
 
-  // Rank 0 only.
+  // Only on rank 0.
   std::optional<JobEnd> job_end_;
   std::function<void()> check_owner_;
   std::optional<RunRecorder> runs_;
-  int exceptions_ = 0;  // that were on their way when this was made
+  int exceptions_ = 0;  // uncaught exceptions when this was made
   std::int64_t saves_known_ = 0;
-  std::optional<SaveCost> cost_;  // at first as the newest checkpoint tells
+  std::optional<SaveCost> cost_;  // at first, that of the newest checkpoint
   double longest_save_ = -1;
   StepTimes steps_;
   SlowDown slow_down_;

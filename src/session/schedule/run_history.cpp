@@ -45,7 +45,7 @@ std::optional<std::int64_t> number(std::string_view text) {
   return value;
 }
 
-// The place of a word on a list.
+// The index of a word in a list.
 template <class Words>
 std::optional<std::size_t> place_of(const Words& list, std::string_view word) {
   const auto at = std::find(list.begin(), list.end(), word);
@@ -53,7 +53,7 @@ std::optional<std::size_t> place_of(const Words& list, std::string_view word) {
   return static_cast<std::size_t>(at - list.begin());
 }
 
-// One line of a history, behind its first.
+// Reads one line of a history, after the first.
 bool take_run(RunHistory& history, const std::vector<std::string_view>& line) {
   if (line.size() != 4 || history.runs.size() == RunHistory::most_runs) return false;
   const auto start = number(line[1]), lived = number(line[2]);
@@ -190,7 +190,7 @@ std::map<std::int64_t, std::int64_t> tell_in_vain(const Location& place,
         place.directory / commit::private_directory_name / commit::runs_name(place.naming);
     const auto text = io::try_read_file(*place.files, file, most_history_bytes);
     if (text) there = RunHistory::parse(*text);
-  } catch (const Error&) {  // then nothing is known
+  } catch (const Error&) {  // then nothing is known about earlier runs
   }
   for (auto& entry : entries) {
     if (!there || entry.mark == StepMark::good) continue;
@@ -225,7 +225,7 @@ void RunRecorder::write() const {
   if (check_owner_) check_owner_();
   const auto text = history_.print();
   if (atomic_rename_) {
-    // Under a name that the next owner removes, should this one die.
+    // If this process dies, the next owner removes the temporary file by its name.
     io::replace_file(*file_.files(), file_.path(), text,
                      file_.path().parent_path() / commit::owner_temporary_name(commit::new_uuid()));
   } else {
@@ -243,16 +243,16 @@ void RunRecorder::begin(double now, double newest_checkpoint) {
   }
 }
 
-// A history is worth no failure.
+// Errors are only logged: no call should fail because of the history.
 void RunRecorder::try_write(const char* what) const noexcept {
   try {
     write();
   } catch (const std::exception& error) {
     try {
       log(LogLevel::warning, cat("that ", what, " is not recorded: ", error.what()));
-    } catch (...) {  // no more than a message is lost
+    } catch (...) {  // only the message is lost
     }
-  } catch (...) {  // the end of a job that is played in a test
+  } catch (...) {  // tests throw other types here to play the end of a job
   }
 }
 
@@ -286,10 +286,10 @@ void RunRecorder::end_well(const std::function<double()>& now) noexcept {
   }
   try {
     if (begun) history_.end_well(now());
-  } catch (const std::exception& error) {  // the application's clock
+  } catch (const std::exception& error) {  // the application's clock may throw
     try {
       log(LogLevel::warning, cat("when a run ends is not recorded: ", error.what()));
-    } catch (...) {  // no more than a message is lost
+    } catch (...) {  // only the message is lost
     }
     if (!under_way) return;
   } catch (...) {

@@ -36,7 +36,7 @@ void SlowDown::save_begins() {
   for (double* sum : {&quiet_seconds_, &quiet_steps_, &busy_seconds_, &busy_steps_, &saves_}) {
     *sum *= fade;
   }
-  saves_ += 1;  // as new as the steps that are to come
+  saves_ += 1;  // not faded, like the steps that follow
 }
 
 double SlowDown::seconds_a_save() const {

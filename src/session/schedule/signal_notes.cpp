@@ -16,19 +16,19 @@
 namespace cairn {
 namespace {
 
-// A handler that ours has taken the place of. Never freed: a handler may be looking at it.
+// A handler that ours has replaced. It is never freed, since a running handler may be reading it.
 struct Before {
   int signal;
   struct sigaction action;
-  const Before* next;  // what ours had taken the place of earlier, below `action`
+  const Before* next;  // what ours had replaced earlier, under `action`
   const Before* made_earlier;
   mutable std::atomic<bool> spent = false;
 };
 struct Slot {
   std::atomic<std::uint32_t> notes = 0;
   std::atomic<const Before*> before = nullptr;
-  std::atomic<int> users = 0;      // changed with the mutex
-  std::atomic<pid_t> process = 0;  // that wants to know; a forked child does not
+  std::atomic<int> users = 0;      // changed only with the mutex held
+  std::atomic<pid_t> process = 0;  // the process that takes notes; a forked child does not
 };
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 static_assert(std::atomic<const Before*>::is_always_lock_free);
@@ -38,14 +38,15 @@ static_assert(std::atomic<pid_t>::is_always_lock_free);
 
 std::array<Slot, NSIG> slots;
 Mutex& slots_mutex() {
-  static auto* const mutex = new Mutex;  // for StopRequests that are destroyed at exit
+  // Never destroyed, for StopRequests that are destroyed at exit.
+  static auto* const mutex = new Mutex;
   return *mutex;
 }
-// Of all signals, for leak checkers.
+// The last one made, for any signal. It keeps them all reachable for leak checkers.
 const Before* last_made CAIRN_GUARDED_BY(slots_mutex()) = nullptr;
 
-// Whom ours is calling: that one may call ours in turn. In the thread's static block, so that a
-// handler may touch it.
+// The handler that ours is calling now: it may call ours in turn. It is in the thread's static
+// block, so that a handler may read it.
 __attribute__((tls_model("initial-exec"))) thread_local const Before* volatile calling = nullptr;
 
 bool call_once(const Before& before) {
@@ -63,12 +64,14 @@ void call(const Before& before, siginfo_t* info, void* context) {
 }
 
 bool is_default(const Before& before) {
-  if (call_once(before) && before.spent) return true;  // what the kernel would have left
+  // The kernel would have reset such a handler to the default.
+  if (call_once(before) && before.spent) return true;
   return (before.action.sa_flags & SA_SIGINFO) == 0 && before.action.sa_handler == SIG_DFL;
 }
 
-// As if ours had never been there. Of what is called here, all may be in a handler. Whoever
-// survives this (a job that was stopped, a signal that does nothing) keeps his handlers.
+// Acts as if our handler had never been there. A signal handler may call every function that is
+// called here. If the process survives (it was stopped and goes on, or the default action is to
+// ignore), the handlers stay.
 void do_default(int signal) {
   struct sigaction there, none = {};
   none.sa_handler = SIG_DFL;
@@ -134,7 +137,8 @@ SignalNotes::SignalNotes(int signal) : signal_(signal), process_(getpid()) {
   auto& slot = slots[static_cast<std::size_t>(signal)];
   const MutexLock guard(slots_mutex());
   install(slot, signal);
-  if (slot.process.exchange(process_) != process_) slot.users = 0;  // those were a parent's
+  // Those counted for the parent process.
+  if (slot.process.exchange(process_) != process_) slot.users = 0;
   ++slot.users;
   first_ = slot.notes;
 }
@@ -153,7 +157,7 @@ SignalNotes::~SignalNotes() {
   auto back = before.action;
   if (call_once(before) && before.spent) {
     back = {};
-    back.sa_handler = SIG_DFL;  // what the kernel would have left
+    back.sa_handler = SIG_DFL;  // the kernel would have reset such a handler to the default
   }
   sigaction(signal_, &back, nullptr);
   slot.before = before.next;

@@ -1,30 +1,30 @@
 #pragma once
-/// Signal handlers that take a note, shared by all that want to know of a signal.
+/// Signal handlers that count signals, shared by all who want to know of one.
 #include <csignal>
 #include <cstdint>
 
 namespace cairn {
 
-/// As long as one lives for a signal, notes are taken of it. The handler that was there before is
-/// called after that, and is put back with the last one, unless somebody has installed another
-/// meanwhile: then ours stays, for that one may call it. Where nobody wants to know any more, and
-/// in forked children that have made none, the default action is taken if that is what was there
-/// before.
+/// While an object for a signal exists, the signal is counted. After that, the handler calls the
+/// one that was installed before it. When the last object is destroyed, the previous handler is
+/// restored, unless somebody has installed another one meanwhile: that one may call ours, so ours
+/// stays. In that case, and in forked children that have made no object, the default action is
+/// taken if that is what was there before.
 class SignalNotes {
  public:
-  /// Throws invalid_argument for what is no signal that can be caught.
+  /// Throws invalid_argument if `signal` is not a signal that can be caught.
   explicit SignalNotes(int signal);
   ~SignalNotes();
   SignalNotes(SignalNotes&& other) noexcept;
   SignalNotes& operator=(SignalNotes&&) = delete;
 
-  /// How often it came since this was made. Any thread.
+  /// How often the signal came since this was made. Any thread.
   std::uint32_t count() const noexcept;
   int signal() const { return signal_; }
 
  private:
   int signal_;
-  int process_;  // that made it; a forked child has copies, which do not count
+  int process_;  // that made it; a forked child's copies do not count
   std::uint32_t first_;
 };
 

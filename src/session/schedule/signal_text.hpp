@@ -1,5 +1,5 @@
 #pragma once
-/// Signals as people read them.
+/// Names of signals for messages.
 #include <string>
 
 namespace cairn {

@@ -22,9 +22,9 @@ namespace cairn {
 namespace {
 
 constexpr std::size_t most_bytes = 64 * 1024;
-constexpr int most_reads = 64;  // at once, of a tool that may write without end
+constexpr int most_reads = 64;  // in one call, since a tool may write without end
 
-// Of tools that were killed and had not ended yet: one in an uninterruptible sleep cannot.
+// Tools that were killed and have not ended yet, for instance in an uninterruptible sleep.
 class Killed {
  public:
   void add(pid_t process) {
@@ -34,8 +34,8 @@ class Killed {
   int reap() {
     const MutexLock guard(mutex_);
     std::erase_if(list_, [](pid_t process) {
-      // Where others have taken it away, its number may be that of another child by now. Tools lead
-      // a group each.
+      // If other code has reaped the tool, its number may now be that of another child. Each tool
+      // leads a process group, so this tells them apart.
       if (getpgid(process) != process) return true;
       pid_t ended;
       do {
@@ -52,7 +52,7 @@ class Killed {
 };
 
 Killed& killed() {
-  static auto* const all = new Killed;  // for tools that are destroyed at exit
+  static auto* const all = new Killed;  // never destroyed, for tools that are destroyed at exit
   return *all;
 }
 
@@ -74,7 +74,7 @@ std::vector<std::string> with(const std::vector<std::string>& assignments) {
   return all;
 }
 
-// posix_spawn does not run the handlers of fork, which MPI libraries have and warn about.
+// posix_spawn does not run fork handlers. MPI libraries install some, which warn.
 struct SpawnPlan {
   posix_spawn_file_actions_t files;
   posix_spawnattr_t attributes;
@@ -131,7 +131,7 @@ void ToolRun::close_pipe() {
   pipe_ = -1;
 }
 
-// Whether there may be more.
+// Returns whether there may be more to read.
 bool ToolRun::read_some() {
   std::array<char, 4096> buffer;
   for (int reads = 0; reads < most_reads;) {
@@ -155,7 +155,7 @@ void ToolRun::reap() {
     ended = waitpid(process_, &status, WNOHANG);
   } while (ended < 0 && errno == EINTR);
   if (ended == 0) return;
-  // Where the application ignores its children's ends, only the end of the output tells.
+  // If the application ignores SIGCHLD, there is no exit status: only the end of the output tells.
   const bool well = ended < 0 || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
   if (!well) failed_ = true;
   process_ = -1;
@@ -171,7 +171,7 @@ bool ToolRun::poll() {
 
 void ToolRun::wait(double seconds) {
   if (pipe_ < 0) {
-    // It has said all, and ends.
+    // The tool has closed its output and is about to end.
     if (process_ > 0) usleep(1000);
     return;
   }

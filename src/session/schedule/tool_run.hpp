@@ -1,5 +1,5 @@
 #pragma once
-/// Another program, asked for a line or two without waiting for it.
+/// Runs another program for a line or two of output, without waiting for it.
 #include <sys/types.h>
 
 #include <optional>
@@ -8,27 +8,27 @@
 
 namespace cairn {
 
-/// One thread at a time. Destroying it ends the program if it still runs, with its process group,
-/// and waits for nothing: what is left of a process that does not end at once is taken away when a
-/// later one is made.
+/// Only one thread at a time may use it. The destructor kills the program and its process group if
+/// it still runs, and does not wait. A process that does not end at once is reaped when a later one
+/// is made.
 class ToolRun {
  public:
-  /// Found by PATH. Its environment is this process's, with these assignments ("TZ=UTC0") added or
-  /// put in place of others; standard input and error are /dev/null, signals as at the start of a
-  /// program. One that cannot be started counts as one that failed.
+  /// Finds the program by PATH. The program gets this process's environment, with these assignments
+  /// ("TZ=UTC0") added or replaced; its standard input and error are /dev/null, and signals are as
+  /// at the start of a program. A program that cannot be started counts as failed.
   explicit ToolRun(const std::vector<std::string>& arguments,
                    const std::vector<std::string>& environment = {});
   ~ToolRun();
   ToolRun(const ToolRun&) = delete;
   ToolRun& operator=(const ToolRun&) = delete;
 
-  /// Takes in what there is. True: it has ended.
+  /// Reads the output that is there. Returns true if the program has ended.
   bool poll();
-  /// Waits for more output or its end, so long at most.
+  /// Waits for more output or for the end, at most so many seconds.
   void wait(double seconds);
-  void kill();  ///< it has failed then
+  void kill();  ///< it counts as failed then
 
-  /// Of one that has ended: standard output (the first 64 KiB) if its exit code was 0.
+  /// Once the program has ended: its standard output (the first 64 KiB) if its exit code was 0.
   const std::optional<std::string>& output() const { return result_; }
 
  private:
@@ -43,7 +43,7 @@ class ToolRun {
   std::optional<std::string> result_;
 };
 
-/// How many that were killed have not been seen to end; takes away those that have.
+/// How many killed programs have not been seen to end. Reaps those that have ended.
 int tools_to_reap();
 
 }  // namespace cairn

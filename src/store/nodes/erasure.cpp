@@ -21,7 +21,7 @@ std::size_t at(int row, int columns, int column = 0) {
          static_cast<std::size_t>(column);
 }
 
-// A row for each place: what its block is of the data.
+// A row of the matrix for each place of the code: how its block is computed from the data.
 Matrix generator(const Code& code) {
   if (code.nodes > most_nodes || code.data() < 1) {
     throw Error(cairn::Code::internal,
@@ -63,7 +63,7 @@ Transform Transform::decode(const Code& code, const std::vector<int>& there,
     throw Error(cairn::Code::internal, cat("blocks cannot be computed from ", there.size(),
                                            " others of a row that has ", data, " of data"));
   }
-  // Places that are wanted, by the data, by what is there.
+  // The rows for the wanted places, expressed in the blocks that are there.
   Matrix rows;
   for (const int place : wanted) {
     for (int column = 0; column < data; ++column) {
@@ -80,7 +80,7 @@ Transform Transform::decode(const Code& code, const std::vector<int>& there,
 
 void Transform::apply(std::int64_t bytes, std::span<const std::byte* const> from,
                       std::span<std::byte* const> to) const {
-  // Where ISA-L adds up, it takes the addresses as given: another one ends the process.
+  // The summing functions of ISA-L need aligned addresses: others would end the process.
   const auto begins_well = [](const std::byte* block) {
     return reinterpret_cast<std::uintptr_t>(block) % 64 == 0;
   };
@@ -94,7 +94,7 @@ void Transform::apply(std::int64_t bytes, std::span<const std::byte* const> from
     std::memcpy(to[0], from[0], static_cast<std::size_t>(bytes));
     return;
   }
-  // ISA-L takes both without const, and changes only what `to` points to.
+  // ISA-L takes both arrays without const, but changes only the blocks of `to`.
   if (is_sum_) {
     std::vector<void*> all;
     for (const auto* one : from) all.push_back(const_cast<std::byte*>(one));

@@ -1,7 +1,7 @@
 #pragma once
-/// Parity of blocks, and blocks from parity, by ISA-L: sums where one may vanish, else Reed-Solomon
-/// over GF(2^8) with Cauchy matrices, of which every square part can be inverted (those of
-/// Vandermonde cannot: ISA-L, erasure_code.h).
+/// Parity of blocks, and blocks from parity, by ISA-L: sums if one block may be lost, else
+/// Reed-Solomon over GF(2^8) with Cauchy matrices. Every square part of a Cauchy matrix can be
+/// inverted, which is not true of a Vandermonde matrix (ISA-L, erasure_code.h).
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -11,16 +11,16 @@
 
 namespace cairn::protect {
 
-/// What turns `from` blocks into `to` blocks of the same length.
+/// Turns `from` blocks into `to` blocks of the same length.
 class Transform {
  public:
-  /// One of the parities of a row, of its data.
+  /// Computes one of the parity blocks of a row from its data.
   static Transform encode(const Code&, int parity);
-  /// Those places of a row that are wanted, from data() others that are there; both ascend.
+  /// Computes the wanted places of a row from data() others that are there. Both lists ascend.
   static Transform decode(const Code&, const std::vector<int>& there,
                           const std::vector<int>& wanted);
 
-  /// Blocks begin at multiples of 64 bytes.
+  /// Blocks must begin at multiples of 64 bytes.
   void apply(std::int64_t bytes, std::span<const std::byte* const> from,
              std::span<std::byte* const> to) const;
 
@@ -28,7 +28,7 @@ class Transform {
   Transform(int from, int to, const std::uint8_t* rows);
 
   int from_, to_;
-  bool is_sum_ = false;  // of all
+  bool is_sum_ = false;  // the result is the sum of all blocks
   std::vector<std::uint8_t> tables_;
 };
 

@@ -11,7 +11,7 @@
 namespace cairn {
 namespace {
 
-// Nothing under a name is half a file.
+// A file gets its name only when it is complete.
 void bring(io::FileSystem& files, const io::Path& from, const io::Path& to, FlushedNode& done) {
   if (files.is_link(to.parent_path())) {
     throw Error(Code::invalid_argument, cat(to.parent_path().string(), " is a symbolic link"),
@@ -29,7 +29,7 @@ void bring(io::FileSystem& files, const io::Path& from, const io::Path& to, Flus
   } catch (const Error&) {
     try {
       io::try_remove(files, temporary);
-    } catch (const Error&) {  // what was wrong first is thrown
+    } catch (const Error&) {  // the first error is thrown
     }
     throw;
   }
@@ -37,7 +37,7 @@ void bring(io::FileSystem& files, const io::Path& from, const io::Path& to, Flus
   done.bytes += size;
 }
 
-// Those of one name, the newest first.
+// All saves of one name, the newest first.
 void bring_all(io::FileSystem& files, const io::Path& folder, const io::Path& pieces,
                FlushedNode& done) {
   auto maps = tier::list_maps({files, folder});
@@ -56,8 +56,8 @@ void bring_all(io::FileSystem& files, const io::Path& folder, const io::Path& pi
     files.sync_directory(to);
     done.steps.push_back(map.step);
   }
-  // A map that is damaged, or cannot be read now, says nothing against the rest: the other nodes
-  // have the same.
+  // A map that is damaged or cannot be read now does not stop the copy: other nodes have the same
+  // map.
   for (const auto& save : files.list(folder)) {
     const bool known = std::any_of(maps.begin(), maps.end(),
                                    [&](const auto& map) { return tier::save_name(map) == save; });

@@ -1,5 +1,6 @@
 #pragma once
-/// What a node has of a run's checkpoints, brought to the run's directory before the node goes.
+/// Copies what a node has of a run's checkpoints to the run's directory, before the node is given
+/// up.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -9,19 +10,19 @@
 namespace cairn {
 
 struct FlushedNode {
-  /// Of checkpoints that the node has parts of; of each name the newest first.
+  /// The steps of the checkpoints of which the node has parts; for each name, the newest first.
   std::vector<std::int64_t> steps;
-  /// Whose map cannot be read here: other nodes' maps may do.
+  /// Saves whose map cannot be read here. The maps of other nodes may be used instead.
   std::vector<io::Path> without_map;
-  int files = 0;  ///< copied; others were there already
+  int files = 0;  ///< files that were copied; others were there already
   std::int64_t bytes = 0;
 };
 
-/// One process a node, no messages: several may run at once, and again after one was killed. Copies
-/// parts, parity and maps as they are to HOME/.cairn/pieces, each file durable before it has its
-/// name; the next job that opens HOME with a tier takes them for what the nodes had. `tier`,
-/// `node`: as TierOptions has them. Throws not_found if nothing was ever saved on nodes for HOME,
-/// or if this node has nothing.
+/// Runs in one process a node, without messages: several may run at once, and again after one was
+/// killed. Copies parts, parity and maps unchanged to HOME/.cairn/pieces; each file is durable
+/// before it gets its name. The next job that opens HOME with a tier uses them as if they were
+/// still on the nodes. `tier` and `node` are as in TierOptions. Throws not_found if nothing was
+/// ever saved on nodes for HOME, or if this node has nothing.
 FlushedNode flush_node(const Address& home, const std::string& tier, const std::string& node);
 
 }  // namespace cairn

@@ -21,8 +21,8 @@ std::optional<Number> number_in(std::string_view text) {
   return whole ? std::optional(number) : std::nullopt;
 }
 
-// Whether "INODE MADE" is of this directory. Not every kernel of a cluster tells when a directory
-// of a network file system was made.
+// Returns whether the text "INODE MADE" describes this directory. Not every kernel tells when a
+// directory of a network file system was made.
 bool is_of(std::string_view text, const io::Status& status) {
   const auto space = text.find(' ');
   if (space == text.npos) return false;
@@ -38,7 +38,7 @@ std::string home_id(const Address& directory, bool may_write) {
   auto& files = *directory.files();
   const auto status = directory.status().value_or(io::Status{});
   const auto path = directory.path() / commit::private_directory_name / "home-id";
-  // One that is too large for what it holds is damaged, as one of other words is.
+  // A file that is too large is damaged, like one with other words.
   if (const auto text = io::try_read_file(files, path, longest_id_bytes)) {
     const auto space = text->find(' ');
     const auto id = text->substr(0, space);

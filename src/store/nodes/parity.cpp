@@ -19,9 +19,9 @@ std::int64_t blocks_of(std::int64_t bytes, std::int64_t block_bytes) {
   return (bytes + block_bytes - 1) / block_bytes;
 }
 
-// Where a data block of a piece lies.
+// The place of a data block of a piece.
 struct BlockAddress {
-  int part = -1;  // behind the piece's end
+  int part = -1;  // -1: after the end of the piece
   std::int64_t offset = 0, bytes = 0;
 };
 
@@ -39,7 +39,7 @@ class PieceBlocks {
   bool has(std::int64_t number) const { return number < all_; }
   BlockAddress find(std::int64_t number) const {
     if (!has(number)) return {};
-    // The last part that begins there or before, and has blocks.
+    // The last part that begins at the block or before it, and that has blocks.
     const auto next = std::upper_bound(begins_.begin(), begins_.end(), number);
     const auto part = next - begins_.begin() - 1;
     const auto offset = (number - begins_[nth(part)]) * block_bytes_;
@@ -64,7 +64,7 @@ std::vector<PieceBlocks> pieces_of(const Set& set) {
   return pieces;
 }
 
-// Zeros alone if it cannot be read.
+// Fills the block with zeros if it cannot be read.
 template <class Read>
 void read_or_zero(std::span<std::byte> to, DeferredError& error, Read&& read) {
   bool done = false;
@@ -75,7 +75,7 @@ void read_or_zero(std::span<std::byte> to, DeferredError& error, Read&& read) {
   if (!done) zero(to);
 }
 
-// Reads a data block, and zeros behind it.
+// Reads a data block. Bytes after the end of the part are zeros.
 void read_block(const PieceBlocks& piece, std::int64_t number, const ReadPart& read,
                 std::span<std::byte> to, DeferredError& error) {
   const auto at = piece.find(number);
@@ -96,7 +96,7 @@ std::int64_t Set::most_blocks() const {
 std::int64_t choose_block_bytes(const Code& code, std::int64_t longest_piece) {
   const auto share = longest_piece / std::max(1, code.data());
   const auto pages = (share + least_block_bytes - 1) / least_block_bytes;
-  // What make_parity has on its way at once.
+  // The blocks that make_parity has in memory at once.
   const std::int64_t at_once = code.data() * (code.parity + std::int64_t{1});
   const auto fits = most_room_bytes / at_once / least_block_bytes * least_block_bytes;
   const auto most = std::clamp(fits, least_block_bytes, most_block_bytes);
@@ -137,7 +137,7 @@ void make_parity(Group& group, const Set& set, int member, const ReadPart& read,
     if (rank_of(set.members[nth(member)], cycle) != group.rank()) continue;
     sends.clear();
     receives.clear();
-    // Each node's blocks in the order of rows, on both sides.
+    // Both sides take each node's blocks in the order of the rows.
     for (int row = 0; row < code.nodes; ++row) {
       const int mine = place_of(code, row, member);
       if (mine < code.data()) {
@@ -186,7 +186,7 @@ bool has(const std::vector<std::int64_t>& ascending, std::int64_t one) {
   return std::binary_search(ascending.begin(), ascending.end(), one);
 }
 
-// One row of a cycle: what is lost of it, and what else is there.
+// One row of a cycle: which of its blocks are lost, and which are there.
 struct Row {
   std::vector<int> wanted, there;  // places
   int lost_parities = 0;
@@ -204,7 +204,7 @@ Row look_at_row(const Set& set, const std::vector<PieceBlocks>& pieces, std::int
     const auto& member = set.members[at];
     if (place < code.data()) {
       const auto number = number_of(code, cycle, place);
-      // Behind the end of a piece there are zeros, whoever is lost.
+      // After the end of a piece there are only zeros, so such a block is never lost.
       const bool is_lost =
           pieces[at].has(number) && (member.is_lost || has(member.lost_blocks, number));
       (is_lost ? found.wanted : found.there).push_back(place);
@@ -232,14 +232,14 @@ std::vector<std::int64_t> first_blocks(const Set& set, int member) {
 
 int margin(const Set& set) {
   const auto& code = set.code;
-  int lost = 0, without = 0;  // of the latter only the parity
+  int lost = 0, without = 0;  // lost members, and members that lack only their parity
   for (const auto& member : set.members) {
     lost += member.is_lost;
     without += !member.is_lost && !member.has_parity;
   }
   const auto left_of = [&](bool lacks, int left) { return lacks ? left : std::max(0, left); };
   int least = left_of(lost > 0, code.parity - lost - without);
-  // Then the rows of single blocks.
+  // Then each row in which single blocks are lost.
   const auto pieces = pieces_of(set);
   const auto look = [&](std::int64_t cycle, int row) {
     const auto found = look_at_row(set, pieces, cycle, row);
@@ -261,7 +261,7 @@ int margin(const Set& set) {
 
 namespace {
 
-// What is lost of a set, computed place by place.
+// Computes the lost blocks of a set, one place after another.
 class Computation {
  public:
   Computation(Group& group, const Set& set, const std::vector<Stock>& stock, const Room& room)
@@ -293,8 +293,8 @@ class Computation {
     }
   }
 
-  // `there`: of the places of a row those that one is computed from: data where it is there, then
-  // parity.
+  // `there`: the places of a row from which a lost one is computed: the data blocks that are there,
+  // then parity.
   void compute(std::int64_t cycle, int row, const std::vector<int>& there, int place) {
     const auto lost = nth(member_of(code_, row, place));
     const int target = rank_of(set_.members[lost], cycle);
@@ -352,7 +352,7 @@ class Computation {
   const std::vector<PieceBlocks> pieces_;
   DeferredError error_;
   std::map<std::pair<std::vector<int>, int>, Transform>
-      transforms_;  // by what is there, and wanted
+      transforms_;  // by the places that are there, and the wanted one
   std::vector<Group::Send> sends_;
   std::vector<Group::Receive> receives_;
   std::vector<const std::byte*> from_;

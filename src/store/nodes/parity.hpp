@@ -1,6 +1,6 @@
 #pragma once
-/// Parity of a set's pieces, made and used by the ranks of its nodes: who sends which block to
-/// whom. Memory is bounded by a few blocks, whatever the pieces' sizes.
+/// Makes and uses the parity of a set's pieces. The ranks of its nodes decide here who sends which
+/// block to whom. Memory is bounded by a few blocks, whatever the size of the pieces.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -13,62 +13,62 @@
 
 namespace cairn::protect {
 
-/// A set of nodes and their pieces. All who work for it know the same.
+/// A set of nodes and their pieces. It must be the same on all ranks that work for it.
 struct Set {
   struct Member {
-    /// Ranks of the group that have its piece and parity at hand, or that are to get them, and deal
-    /// its blocks among them; at least one.
+    /// Ranks of the group that can read this member's piece and parity, or that will get them. Its
+    /// blocks are dealt to these ranks. At least one.
     std::vector<int> ranks;
-    /// Bytes of the parts of its piece; each begins with a block of its own.
+    /// Bytes of each part of the piece. Each part begins with a block of its own.
     std::vector<std::int64_t> parts;
-    bool is_lost = false;    ///< its piece is to be computed
+    bool is_lost = false;    ///< the piece must be computed
     bool has_parity = true;  ///< its parity can be read
-    /// Of a piece and of parity that are there: blocks that cannot be read, ascending. Those of the
-    /// piece are to be computed.
+    /// Blocks of the piece, and of the parity, that cannot be read, ascending. Those of the piece
+    /// must be computed.
     std::vector<std::int64_t> lost_blocks, lost_parities;
   };
   Code code;
   std::int64_t block_bytes = 0;  ///< a multiple of 64
   std::vector<Member> members;
 
-  /// Blocks of the longest piece.
+  /// The number of blocks of the longest piece.
   std::int64_t most_blocks() const;
   std::int64_t cycles() const { return cycles_of(code, most_blocks()); }
 };
 
-/// How many more members may vanish, so that all that is lost, and what these have, can still be
-/// computed; at least 0 while no piece lacks anything. -1: something cannot be computed.
+/// How many more members may be lost before what is lost now, and what they have, can no longer be
+/// computed; at least 0 while no piece lacks anything. -1: something cannot be computed now.
 int margin(const Set&);
 
-/// The first block of each part of a member.
+/// The number of the first block of each part of a member.
 std::vector<std::int64_t> first_blocks(const Set&, int member);
 
-/// Blocks that are neither too small for a message, nor larger than the pieces are worth, nor than
-/// a Room holds.
+/// Chooses a block size that is not too small for a message, not larger than the pieces need, and
+/// that fits a Room.
 std::int64_t choose_block_bytes(const Code&, std::int64_t longest_piece);
 
-/// Reads bytes of a part of this node's piece. The span may reach behind the part's end: what lies
-/// there is zeros.
+/// Reads bytes of a part of this node's piece. The span may extend past the end of the part; those
+/// bytes become zeros.
 using ReadPart = std::function<void(int part, std::int64_t offset, std::span<std::byte>)>;
 using WritePart = std::function<void(int part, std::int64_t offset, std::span<const std::byte>)>;
-/// Parity block `number` of a member.
+/// Reads or writes parity block `number` of a member.
 using ReadParity = std::function<void(std::int64_t number, std::span<std::byte>)>;
 using WriteParity = std::function<void(std::int64_t number, std::span<const std::byte>)>;
 
 /// The number of the member's parity block in a row of a cycle.
 std::int64_t parity_number(const Code&, std::int64_t cycle, int place);
-/// Which of so many ranks of a member has the blocks of a cycle.
+/// Which of the `ranks` ranks of a member has the blocks of a cycle.
 constexpr int dealt_to(std::int64_t cycle, std::size_t ranks) {
   return static_cast<int>(cycle % static_cast<std::int64_t>(ranks));
 }
 
-/// Memory for the blocks that are on their way, each on cache lines of its own; at most 64 MiB and
-/// a block.
+/// Memory for the blocks that are being exchanged, each on cache lines of its own. It takes at most
+/// 64 MiB and one block.
 class Room {
  public:
   Room() = default;
-  static Room to_make(const Set&);     ///< parity
-  static Room to_compute(const Set&);  ///< lost pieces
+  static Room to_make(const Set&);     ///< to make parity
+  static Room to_compute(const Set&);  ///< to compute lost pieces
   std::span<std::byte> out(int block) const { return at(block); }
   std::span<std::byte> in(int block) const { return at(outs_ + block); }
   std::span<std::byte> made() const { return at(outs_ + ins_); }
@@ -84,20 +84,20 @@ class Room {
   int outs_ = 0, ins_ = 0;
 };
 
-/// By all ranks of all members. `member` is this rank's node. What reading or writing throws here
-/// is thrown when all blocks have been exchanged; then the parity is worth nothing.
+/// All ranks of all members must call it. `member` is this rank's node. An error of reading or
+/// writing here is thrown when all blocks have been exchanged; the parity must not be used then.
 void make_parity(Group&, const Set&, int member, const ReadPart&, const WriteParity&, const Room&);
 
-/// What a rank has at hand of one member when lost pieces are computed.
+/// What a rank can read and write of one member when lost pieces are computed.
 struct Stock {
   ReadPart read_part;
   ReadParity read_parity;
-  WritePart write_part;  ///< of a lost one
+  WritePart write_part;  ///< of a lost piece
 };
-/// By all ranks of all members, which may be the same for several. `stock`: of the members that
-/// this rank is named for. Writes the pieces and the blocks that are lost. Throws data_loss, on all
-/// ranks alike and before anything is sent, if there is too little to compute them from; and what
-/// reading and writing here threw, at the end.
+/// All ranks of all members must call it; a rank may belong to several members. `stock` has an
+/// entry for each member, used if this rank is one of its ranks. Writes the lost pieces and blocks.
+/// Throws data_loss, on all ranks and before anything is sent, if too little is left to compute
+/// them from. An error of reading or writing here is thrown at the end.
 void compute_lost(Group&, const Set&, const std::vector<Stock>& stock, const Room&);
 
 }  // namespace cairn::protect

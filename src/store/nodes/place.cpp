@@ -51,7 +51,7 @@ io::Path node_folder(const std::string& text, std::string node) {
 
 void require_own(const io::Path& path, bool only_looks) {
   struct stat found = {};
-  if (::lstat(path.c_str(), &found) != 0) return;  // whoever needs it says so
+  if (::lstat(path.c_str(), &found) != 0) return;  // the code that needs the directory reports that
   if (S_ISDIR(found.st_mode) && found.st_uid == ::geteuid()) {
     if (only_looks || (found.st_mode & 077) == 0 || ::chmod(path.c_str(), 0700) == 0) return;
   }
@@ -64,7 +64,8 @@ void require_way(const io::Path& path) {
   std::error_code error;
   const auto named = std::filesystem::absolute(path, error);
   const auto real = std::filesystem::weakly_canonical(path, error);
-  // Links and what they lead to: links in the path as it is named, and directories of the real one.
+  // Both paths are checked: the one that was given, for links, and the real one, for its
+  // directories.
   for (const auto& way : {error ? path : named, error ? path : real}) {
     for (auto parent = way.parent_path(); !parent.empty(); parent = parent.parent_path()) {
       struct stat found = {};
@@ -97,7 +98,7 @@ namespace {
 constexpr std::int64_t longest_note = 1 << 16;
 
 io::Path note_of(const io::Path& node_directory, const std::string& home_id) {
-  return node_directory / home_id / ".home";  // no checkpoints are called so
+  return node_directory / home_id / ".home";  // no checkpoint can have this name
 }
 }  // namespace
 
@@ -116,7 +117,7 @@ std::optional<NotedHome> noted_home(io::FileSystem& files, const io::Path& node_
   const auto bytes = io::try_read_file(files, path, longest_note);
   if (!bytes) return std::nullopt;
   const auto& text = *bytes;
-  // A name of a directory may have a line's end in it; earlier notes are of the name alone.
+  // The directory's name may contain newlines. Earlier versions noted only the name.
   const auto end = std::min(text.rfind('\n'), text.size());
   NotedHome home{text.substr(0, end)};
   if (end < text.size()) {
@@ -170,7 +171,7 @@ SaveMap read_map(io::FileSystem& files, const io::Path& folder) {
   constexpr std::int64_t small = std::int64_t{1} << 20;
   const auto path = folder / map_name;
   const auto file = files.open_read(path);
-  if (file->size() > small) {  // one that is none costs no memory
+  if (file->size() > small) {  // a file that is too large to be a map is not read into memory
     std::byte first{};
     file->read_at(0, {&first, 1});
     if (first != std::byte{'{'}) throw Error(Code::data_loss, "it is no map").at(path.string());
@@ -178,7 +179,7 @@ SaveMap read_map(io::FileSystem& files, const io::Path& folder) {
   return decode_map(io::read_file(*file, path, most_map_bytes));
 }
 
-// Whose a save is, as its map says; "": that is not told.
+// The home of a save, as its map says; "" if the map does not say it.
 std::string home_of(io::FileSystem& files, const io::Path& folder) {
   try {
     return io::exists(files, folder / map_name) ? read_map(files, folder).home : "";
@@ -258,7 +259,7 @@ void resolve_saves(std::vector<LocalSave>& saves) {
 
 bool remove_save(io::FileSystem& files, const io::Path& folder, bool sync) {
   try {
-    if (files.is_link(folder)) {  // none of ours: what is behind it stays
+    if (files.is_link(folder)) {  // a link is not Cairn's, so what it leads to stays
       files.remove(folder);
       return true;
     }

@@ -15,13 +15,13 @@ namespace cairn::tier {
 namespace {
 
 constexpr int map_version = 2;
-constexpr std::int64_t most_bytes = std::int64_t{1} << 53;  // of a state
+constexpr std::int64_t most_bytes = std::int64_t{1} << 53;  // the most that a state may have
 
 [[noreturn]] void bad_map(const std::string& why) {
   throw Error(Code::data_loss, "the map of a checkpoint on this node is damaged", why);
 }
 
-// Whether its numbers fit each other.
+// Returns whether the numbers of a map are consistent.
 bool fits(const SaveMap& map) {
   const auto ranks = static_cast<int>(map.node_of.size());
   const bool has_ids = commit::is_uuid(map.uuid) && (map.home.empty() || commit::is_uuid(map.home));
@@ -211,8 +211,8 @@ void LocalSave::choose_copies() {
         return std::find(some.begin(), some.end(), rank) != some.end();
       });
     };
-    // Pieces are used whole, with their parity if there is a choice. Home is the first of equals,
-    // and gives way to a node.
+    // A piece is taken whole from one place, if possible from one that has its parity, too. Among
+    // equals the last place wins; home is added first, so a node is preferred to it.
     const Copies* best = nullptr;
     std::pair<bool, std::ptrdiff_t> most;
     for (const auto* one : copies_of[nth(node)]) {
@@ -314,8 +314,9 @@ bool LocalSave::is_protected() const {
   return true;
 }
 
-// What is lost takes as many bytes of parity at least. Blocks are listed only after this: then
-// there are files about as large as what they are of, whatever a map says.
+// A quick check by sizes: the parity that is there must have at least as many bytes as what is
+// lost. as_it_is() lists blocks only after this check, so a map with wrong sizes cannot make it
+// list more blocks than the files on disk can have.
 bool LocalSave::may_be_computed(const Sets& sets) const {
   for (int number = 0; number < sets.count(); ++number) {
     std::int64_t lost = 0;
@@ -341,7 +342,7 @@ int LocalSave::margin() const {
   int least = protect::most_nodes;
   for (int number = 0; number < sets.count(); ++number) {
     const int margin = protect::margin(as_it_is(sets, number));
-    // A node that has what another one had, too, takes both with it.
+    // If a node holds pieces of several nodes, all of them are lost with it.
     std::map<int, int> pieces;  // by place
     for (const int node : sets.nodes_of(number)) {
       const int at = piece_at(sets, node);

@@ -6,7 +6,7 @@ namespace cairn::protect {
 
 std::vector<std::vector<int>> deal_sets(int nodes, int most, int least) {
   const int wanted = std::min((nodes + most - 1) / most, std::max(1, nodes / least));
-  // As many as one can have, whatever protects them.
+  // No set may have more than most_nodes members, even if some sets then have fewer than `least`.
   const int sets = nodes == 0 ? 0 : std::max(wanted, (nodes + most_nodes - 1) / most_nodes);
   std::vector<std::vector<int>> dealt(nth(sets));
   for (int node = 0; node < nodes; ++node) {

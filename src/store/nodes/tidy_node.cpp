@@ -13,7 +13,7 @@
 namespace cairn {
 namespace {
 
-// No link to one: what is behind it may be anybody's.
+// A link to a directory does not count: it may lead to other people's files.
 bool is_directory(io::FileSystem& files, const io::Path& path) {
   if (files.is_link(path)) return false;
   const auto status = files.status(path);
@@ -30,8 +30,8 @@ std::int64_t bytes_in(io::FileSystem& files, const io::Path& path) {
   return bytes;
 }
 
-// Files last: among them is the note of whose the rest is, which the next one needs if this one
-// ends early.
+// Removes files last: one of them is the note of the home to which the rest belongs. If this
+// process ends early, the next one needs it.
 void remove_all(io::FileSystem& files, const io::Path& path) {
   auto names = files.list(path);
   const auto first_file = std::partition(names.begin(), names.end(), [&](const auto& name) {
@@ -42,14 +42,15 @@ void remove_all(io::FileSystem& files, const io::Path& path) {
   files.remove_directory(path);
 }
 
-// Whether what the home lies in is not there, or another directory: one that is mounted over, say.
+// Returns whether the directory in which the home lies is missing or is another one, for instance
+// because something is mounted over it.
 bool is_away(io::FileSystem& files, const tier::NotedHome& home) {
   const auto parent = files.status(home.path.parent_path());
   if (!parent || !parent->is_directory) return true;
   return !files.status(home.path) && home.parent != 0 && parent->id.inode != home.parent;
 }
 
-// Why nobody can ever ask for what lies under this id; "": somebody may.
+// Says why nobody can ever use what is stored under this id; "" if somebody may.
 std::string worthless(io::FileSystem& files, const std::string& id, const io::Path& home) {
   if (!files.status(home)) return cat("its directory ", home.string(), " is gone");
   if (tier::home_id({files, home}, false) != id) {
@@ -58,14 +59,15 @@ std::string worthless(io::FileSystem& files, const std::string& id, const io::Pa
   return "";
 }
 
-// What saves that died have left of a run that is there.
+// Finds what saves that died have left of a run whose directory exists.
 void find_unfinished(io::FileSystem& files, const io::Path& folder, TidiedNode& found) {
   for (const auto& checkpoints : files.list(folder)) {
     if (!is_directory(files, folder / checkpoints)) continue;
     for (const auto& save : files.list(folder / checkpoints)) {
       const auto path = folder / checkpoints / save;
       if (!is_directory(files, path)) continue;
-      // A map that cannot be read now may be read by the next job: that it is there is enough.
+      // A map that cannot be read now may be readable for the next job, so it is enough that it is
+      // there.
       const auto names = files.list(path);
       const bool whole = std::find(names.begin(), names.end(), tier::map_name) != names.end();
       if (whole) continue;
@@ -110,7 +112,7 @@ TidiedNode tidy_node(const Address& tier, const std::string& node, bool dry_run)
       continue;
     }
     try {
-      // While a job runs, what is unfinished may be its.
+      // While a job is running, an unfinished save may be its own.
       const auto owner = commit::Ownership::take(tier.files(), home, 0);
       find_unfinished(files, folder, done);
       remove(before);

@@ -1,5 +1,5 @@
 #pragma once
-/// What a node still has of checkpoints that nobody will ever ask for.
+/// Removes what a node still has of checkpoints that nobody can use any more.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -14,15 +14,15 @@ struct TidiedNode {
     std::int64_t bytes = 0;
     std::string why;
   };
-  std::vector<Gone> gone;         ///< removed; or, of a dry run, what would be
-  std::vector<std::string> left;  ///< what stays that may be worthless, and why
+  std::vector<Gone> gone;         ///< what was removed, or in a dry run what would be
+  std::vector<std::string> left;  ///< what stays although it may be of no use, and why
 };
 
-/// One process a node, no messages. Removes what the node has of runs whose directory was removed
-/// or made anew, and of others what saves that died have left, unless a job is running there. What
-/// a run can still use stays, and so does all of a run whose directory cannot be seen because its
-/// file system may be away. `tier`, `node`: as TierOptions has them. Throws not_found if the node
-/// has no such directory.
+/// Runs in one process a node, without messages. Removes what the node has of runs whose directory
+/// was removed or made again, and of other runs what saves that died have left, unless a job is
+/// running there. What a run can still use stays; so does all of a run whose directory cannot be
+/// seen, if its file system may be away. `tier` and `node` are as in TierOptions. Throws not_found
+/// if the node has no such directory.
 TidiedNode tidy_node(const Address& tier, const std::string& node, bool dry_run);
 
 }  // namespace cairn
