@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Run by the lane hip in its chroot. Exit status 77: Kokkos alone does not compile.
 set -u
-. "$(dirname "$0")/../lib.sh"
+. "$(dirname "$0")/../../scripts/lib.sh"
 . "$root/lab/lanes/device.sh"
 work=/opt/build architecture=gfx90a
 compiler=$(ls /usr/bin/clang++-[0-9]* | sort -V | tail -n 1)

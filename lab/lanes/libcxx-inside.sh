@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Run by the lane libcxx in its chroot.
 set -u
-. "$(dirname "$0")/../lib.sh"
+. "$(dirname "$0")/../../scripts/lib.sh"
 work=/opt/build
 quietly $work/configure.log cmake -S "$root" -B $work/build -G Ninja -DCMAKE_CXX_COMPILER=clang++ \
   -DCMAKE_CXX_FLAGS=-stdlib=libc++ -DCAIRN_DEVELOPER=ON -DCMAKE_BUILD_TYPE=Debug -DCAIRN_TESTS=OFF \

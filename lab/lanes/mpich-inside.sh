@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Run by the lane mpich in its chroot. Debian 12's Kokkos comes with Trilinos, which wants Open MPI.
 set -u
-. "$(dirname "$0")/../lib.sh"
+. "$(dirname "$0")/../../scripts/lib.sh"
 . "$root/lab/lanes/build.sh"
 build=/opt/build/dev
 note "$(mpiexec --version | sed -n 's/^ *Version: */MPICH /p')"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Run by the lane plain as its user, in a clone in that user's home.
 set -u
-. "$(dirname "$0")/../lib.sh"
+. "$(dirname "$0")/../../scripts/lib.sh"
 . "$root/lab/lanes/build.sh"
 . "$root/scripts/mpi-env.sh"
 [ "$(id -u)" -ne 0 ] || die "this is for a user who is not root"

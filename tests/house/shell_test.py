@@ -12,6 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 LIB = ROOT / "scripts" / "lib.sh"
+SOURCED = re.compile(r"""^ *(?:\.|source) +"?(\$\(dirname "\$0"\)|\$root)(/[^"\s;]+)"?""", re.MULTILINE)
 FUNCTION = re.compile(r"^(?:function +)?([\w-]+) *\(\)", re.MULTILINE)
 
 
@@ -35,6 +36,17 @@ class Shell(unittest.TestCase):
                 names += in_lib
             twice = [name for name, count in collections.Counter(names).items() if count > 1]
             self.assertEqual(twice, [], f"{path} defines these twice, or as lib.sh does")
+
+    def test_each_sourced_file_is_there(self):
+        seen = 0
+        for path in shell_files():
+            for place, name in SOURCED.findall(path.read_text(encoding="utf-8")):
+                if "$" in name:
+                    continue  # one of several, which the caller names
+                seen += 1
+                sourced = (ROOT if place == "$root" else path.parent) / name[1:]
+                self.assertTrue(sourced.is_file(), f"{path} sources {sourced}, which is not there")
+        self.assertGreater(seen, 40)
 
     def make_venv(self, place, requirements):
         (place / "list").write_text(requirements, encoding="utf-8")
