@@ -47,6 +47,11 @@ class Refusals(unittest.TestCase):
         self.commit()
         self.refuses("packaging/contacts has nothing for security, conduct: a maintainer fills that in first")
 
+    def test_contacts_whose_lines_are_missing(self):
+        self.files(**{"packaging/contacts": "security = a\nsupporters = b\n"})
+        self.commit()
+        self.refuses("packaging/contacts has nothing for support, conduct: a maintainer")
+
     def test_what_is_not_committed(self):
         self.files(new="x")
         self.refuses("files are changed and not committed:\n?? new")
