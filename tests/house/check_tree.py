@@ -8,11 +8,11 @@ paths that only one machine has. Prints one line a fault; exit status 1 if there
 """
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 sys.dont_write_bytecode = True
+from machine_paths import check_paths  # noqa: E402
 from rooms import (ALLOWED, FACES, FREE_OF_ROOMS, LOOKS_BEHIND, OPEN_ROOMS, ROOM_OF_C_HEADER,  # noqa: E402
                    ROOM_OF_PUBLIC_HEADER, WIDER_FACES, WIDEST_FACE)
 
@@ -77,11 +77,6 @@ SETS_CLASSIC = "std::locale::global(std::locale::classic());"
 PHRASE = re.compile(r'HasSubstr\(\s*"([^"\\]*[a-z]{2,} [a-z]{2,}[^"\\]*)"\s*\)')
 READS_JSON = "src/base/json_numbers.hpp"
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
-
-
-# Top folders that every machine has; naming one of them (/tmp, /usr/include) says nothing.
-SHARED_TOPS = {"bin", "dev", "etc", "home", "lib", "media", "mnt", "opt", "proc", "root", "run",
-               "sbin", "srv", "sys", "tmp", "usr", "var", "src"}
 
 
 def room_of(path):
@@ -451,36 +446,6 @@ def check_lengths(root):
             lines = sum(1 for _ in file)
         if lines > limit:
             yield f"{path}: {lines} lines, at most {limit} are allowed"
-
-
-def tracked_files(root):
-    try:
-        listing = subprocess.run(["git", "-c", f"safe.directory={root}", "ls-files", "-z"], cwd=root,
-                                 check=True, capture_output=True).stdout.decode()
-        return [Path(name) for name in listing.split("\0") if name]
-    except (OSError, subprocess.CalledProcessError):  # an unpacked archive
-        return [path.relative_to(root) for path in root.rglob("*")
-                if path.is_file() and not path.relative_to(root).parts[0].startswith("build")]
-
-
-def machine_paths(root):
-    """Pattern of paths that exist on one machine only: home folders, and where this tree lies."""
-    patterns = [r"/home/[a-z]", r"/Users/[A-Za-z]", r"/root[/]"]
-    if len(root.parts) > (3 if root.parts[1] in SHARED_TOPS else 2):
-        patterns.append(re.escape(str(root)) + r"(?![\w-])")
-    return re.compile(r"(?<![\w.})\]*$-])(" + "|".join(patterns) + ")")
-
-
-def check_paths(root):
-    pattern = machine_paths(root)
-    for path in tracked_files(root):
-        try:
-            text = (root / path).read_text(encoding="utf-8")
-        except (UnicodeDecodeError, OSError):
-            continue  # binary, or deleted and not yet committed
-        for number, line in enumerate(text.splitlines(), 1):
-            if found := pattern.search(line):
-                yield f"{path}:{number}: '{found.group(1)}' is a path of one machine only"
 
 
 def check_wording(root):
