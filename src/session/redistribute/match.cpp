@@ -52,8 +52,8 @@ struct HeldMessage {
   Packed<Held> held;
   Packed<std::string> keys;
 };
-// The same message at its receiver.
-struct HeldCome {
+// A view of the same message at its receiver.
+struct HeldMessageView {
   std::uint64_t count = 0;
   std::string_view held, keys;
 };
@@ -72,7 +72,7 @@ struct WantedMessage {
   std::string_view key;
   Packed<WantedBox> boxes;
 };
-struct WantedCome {
+struct WantedMessageView {
   std::string_view key, boxes;
 };
 struct FoundSlice {
@@ -84,7 +84,7 @@ struct FoundMessage {
   int from = -1;
   Packed<FoundSlice> slices;
 };
-struct FoundCome {
+struct FoundMessageView {
   std::string_view key;
   int from = -1;
   std::string_view slices;
@@ -198,7 +198,7 @@ Messages Matching::hear(const Messages& messages) {
   declarations.expect(count);
   firsts_.reserve(count);
   for (const auto& [rank, text] : messages) {
-    const auto message = unpack<HeldCome>(text);
+    const auto message = unpack<HeldMessageView>(text);
     for (const auto& [first, declaration] : unpack_each<Held>(message.held)) {
       firsts_.push_back({0, rank, first});
       declarations.add(rank, declaration);
@@ -272,7 +272,7 @@ Messages Matching::answer(const Messages& messages) const {
   };
   std::vector<Asked> all;
   for (const auto& [rank, message] : messages) {
-    for (const auto& [key, boxes] : unpack_each<WantedCome>(message)) {
+    for (const auto& [key, boxes] : unpack_each<WantedMessageView>(message)) {
       const auto* tensor = find_answered(key);
       if (!tensor) throw Error(Code::internal, cat("nobody has '", key, "'"));
       all.push_back({tensor, rank, boxes});
@@ -309,7 +309,7 @@ Matched Matching::match(Group& group, const HeldSlices& held, const WantedState&
   Matched matched;
   matched.parts.reserve(nth(id));
   for (const auto& [rank, message] : messages) {
-    for (const auto& [key, from, slices] : unpack_each<FoundCome>(message)) {
+    for (const auto& [key, from, slices] : unpack_each<FoundMessageView>(message)) {
       if (from >= 0) matched.strings_from[std::string(key)] = from;
       for (auto& [wanted_id, source, box] : unpack_each<FoundSlice>(slices)) {
         matched.parts.push_back({source, wanted_id});

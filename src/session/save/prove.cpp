@@ -30,8 +30,8 @@ struct ProofMessage {
   Packed<std::string> whole;  // PackedDeclarations
   Packed<DivisionSlice> parts;
 };
-// The same message as it is received.
-struct ProofCome {
+// A view of the same message at its receiver.
+struct ProofMessageView {
   std::uint64_t declarations = 0;
   std::string_view whole, parts;
 };
@@ -71,7 +71,7 @@ PackedDeclarations take_declarations(const Messages& messages, GivenByRegion& gi
   for (const auto& [rank, text] : messages) count += unpack<std::uint64_t>(text);
   all.expect(count);
   for (const auto& [rank, text] : messages) {
-    const auto message = unpack<ProofCome>(text);
+    const auto message = unpack<ProofMessageView>(text);
     for (const auto& one : unpack_each<std::string_view>(message.whole)) all.add(rank, one);
     for (auto& [division, region, number, fill, box] : unpack_each<DivisionSlice>(message.parts)) {
       given[{division, region}].push_back({std::move(box), {rank, number, fill}});
