@@ -162,6 +162,11 @@ void TieFinder::refuse(std::size_t first, std::size_t second) const {
                              : "one would overwrite the other");
 }
 
+// Two slices of one box are two objects; null is a box that is not known yet.
+static bool is_same_box(const Box* a, const Box* b) {
+  return a == b || (a && b && *a == *b);
+}
+
 std::vector<Tie> TieFinder::ties() const {
   if (are_apart(laid_)) return {};  // this is the usual case
   std::vector<std::size_t> order(items_.size());
@@ -181,7 +186,7 @@ std::vector<Tie> TieFinder::ties() const {
     if (!are_harmless(first, next)) refuse(first, next);
     const auto &a = items_[first], &b = items_[next];
     if (a.kind == Item::Kind::fill || a.kind == Item::Kind::memory_of_rows) continue;
-    if (a.stored == b.stored && a.box == b.box) continue;
+    if (a.stored == b.stored && is_same_box(a.box, b.box)) continue;
     ties.push_back({{*a.key, a.stored, a.box ? *a.box : Box{}},
                     {*b.key, b.stored, b.box ? *b.box : Box{}},
                     a.kind == Item::Kind::strings});
