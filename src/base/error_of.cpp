@@ -25,7 +25,7 @@ Error error_of(const std::exception& thrown, Code otherwise) {
   return Error(otherwise, thrown.what());
 }
 
-Error error_pending() {
+Error current_error() {
   try {
     throw;
   } catch (const Error& error) {

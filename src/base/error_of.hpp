@@ -11,6 +11,6 @@ Error error_of(const std::exception&, Code otherwise = Code::internal);
 
 /// The exception that is being handled, as an Error that ranks can agree on: foreign ones become
 /// Code::internal with their text. Rethrows communication errors and Unwinding.
-Error error_pending();
+Error current_error();
 
 }  // namespace cairn

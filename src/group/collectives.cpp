@@ -53,7 +53,7 @@ std::string reduce_along(Group& group, std::span<const int> nodes, std::string m
     try {
       mine = combine(std::move(mine), std::move(theirs));
     } catch (...) {
-      failure = error_pending();
+      failure = current_error();
     }
   }
   if (place.parent >= 0) {
@@ -277,7 +277,7 @@ std::string from_root(Group& group, const std::function<std::string()>& function
       bytes = function();
       bytes.push_back(0);
     } catch (...) {
-      Error error = error_pending();
+      Error error = current_error();
       if (error.rank() < 0) error.on_rank(0);
       bytes = encode(error);
       bytes.push_back(1);

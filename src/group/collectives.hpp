@@ -48,7 +48,7 @@ auto run_and_agree(Group& group, F&& function) {
     try {
       function();
     } catch (...) {
-      mine = error_pending();
+      mine = current_error();
     }
     agree(group, mine);
   } else {
@@ -56,7 +56,7 @@ auto run_and_agree(Group& group, F&& function) {
     try {
       result.emplace(function());
     } catch (...) {
-      mine = error_pending();
+      mine = current_error();
     }
     agree(group, mine);
     return *std::move(result);
@@ -72,7 +72,7 @@ class DeferredError {
     try {
       function();
     } catch (...) {
-      const auto error = error_pending();
+      const auto error = current_error();
       if (!first_) first_ = error;
     }
   }

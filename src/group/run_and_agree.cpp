@@ -6,7 +6,7 @@
 namespace cairn::detail {
 
 void agree_on(const std::shared_ptr<Group>& group, const std::exception_ptr& mine) {
-  if (!group) throw Error(Code::invalid_argument, "the group of together is null");
+  if (!group) throw Error(Code::invalid_argument, "the group of run_and_agree is null");
   const auto calls = CallGroup::of(group);
   collective_call(*calls, "run_and_agree", [&] {
     std::optional<Error> error;

@@ -29,7 +29,7 @@ RefreshedState::RefreshedState(State& state, const CheckpointContents& contents)
   try {
     state.make(contents);
   } catch (...) {
-    error_ = error_pending();
+    error_ = current_error();
     return;
   }
   refresh();
@@ -64,7 +64,7 @@ void RefreshedState::refresh(Memory* lent) try {
     place[i] = next;
   }
 } catch (...) {
-  error_ = error_pending();
+  error_ = current_error();
 }
 
 const LocalTensor* RefreshedState::find(std::string_view key) const {

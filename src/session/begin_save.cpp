@@ -81,14 +81,14 @@ PlanSum Planning::ask_for_plan(const SaveRequest& request, const RefreshedState&
   if (may && quick) try {
       may = is_quick(*kept, request.step);
     } catch (...) {
-      error_pending();
+      current_error();
       may = false;
     }
   auto sum = plans.ask(request.step, state, request.options, may);
   if (quick && job.root() && sum.fits()) try {
       offer_draft(sum);
     } catch (...) {
-      error_pending();
+      current_error();
       sum = {};
       sum[PlanSum::misses] = 1;
     }

@@ -31,7 +31,7 @@ std::optional<Error> error_of(const std::exception_ptr& failure) {
   try {
     std::rethrow_exception(failure);
   } catch (...) {
-    return error_pending();
+    return current_error();
   }
 }
 
@@ -142,7 +142,7 @@ void Completion::finish(PendingSave& pending) {
         store.tell(prepared.draft);
       }
     } catch (...) {
-      const auto error = error_pending();
+      const auto error = current_error();
       if (!mine) mine = error;
     }
   try {
@@ -170,13 +170,13 @@ void Completion::complete_bytes(PendingSave& pending, const Job& as_written) {
   if (!pending.prepared) try {
       writing_.take_name(pending);
     } catch (...) {
-      mine = error_pending();
+      mine = current_error();
     }
   // If another process owns the directory now, no rank changes it, not even to name its data files.
   if (!mine) try {
       store.check_owner();
     } catch (...) {
-      mine = error_pending();
+      mine = current_error();
     }
   try {
     agree(*job.group, mine);

@@ -114,7 +114,7 @@ void Writing::copy(PendingSave& pending, const RefreshedState& state, bool compa
     try {
       copy_shards();
     } catch (...) {
-      error_pending();  // throws what must not become an Error
+      current_error();  // throws what must not become an Error
       pending.failure = std::current_exception();
     }
     return;

@@ -97,7 +97,7 @@ class IndexDealer {
         told_all = describe();
         if (told_all && group_.size() > 1) said = pack(*told_all);
       } catch (...) {
-        error_pending();  // tell_whole() will run into this error again, and throw it
+        current_error();  // tell_whole() will run into this error again, and throw it
         told_all.reset();
         said.clear();
       }

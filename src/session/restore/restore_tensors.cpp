@@ -307,7 +307,7 @@ class Restore {
     try {
       compare(std::move(expected), std::move(runs), damaged);
     } catch (...) {
-      error = error_pending();
+      error = current_error();
     }
     const auto first = all_reduce(*job_.group, damaged, Group::Op::min);
     if (first != none && damaged != first) error.reset();

@@ -198,7 +198,7 @@ std::shared_ptr<const Descriptions> agree_on_descriptions(Group& group, const Re
     of_state = fingerprint(state.descriptions());
     of_options = fingerprint(of_save);
   } catch (...) {
-    mine = error_pending();
+    mine = current_error();
   }
   const auto weight = rank_weight(group.rank(), group.size());
   const auto weighed = [&](std::uint64_t value) {

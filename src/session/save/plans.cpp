@@ -250,7 +250,7 @@ PlanSum Plans::ask(std::int64_t step, const RefreshedState& state, const SaveOpt
     if (may) said = fingerprint(options.attributes) ^ mixed_bits(change_of_descriptions(state));
     if (may) replicas = kept_->watch.choose(state, comparisons_.count);
   } catch (...) {
-    error_pending();  // the full plan finds the same error, and reports it on all ranks
+    current_error();  // the full plan finds the same error, and reports it on all ranks
     may = false;
   }
   mine[PlanSum::misses] = !may;

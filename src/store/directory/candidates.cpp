@@ -362,7 +362,7 @@ std::optional<Error> check_share(const Location& place, const Readers& readers,
       }
     }
   } catch (...) {
-    return error_pending();
+    return current_error();
   }
   return std::nullopt;
 }
