@@ -125,7 +125,7 @@ build_programs() {
   title "Building"
   local start=$SECONDS
   mkdir -p "$build"
-  quietly "$build/configure.log" cmake -S "$root" --preset release -B "$build" -DCAIRN_HDF5=$hdf5 \
+  quietly "$build/configure.log" cmake -S "$root" --preset release -B "$build" -DCAIRN_MPI=ON -DCAIRN_KOKKOS=ON -DCAIRN_HDF5=$hdf5 \
     -DCMAKE_UNITY_BUILD=ON ||
     die "the configure step failed"
   building "$build/build.log" cmake --build "$build" --parallel "${jobs:-$(cores)}" \
