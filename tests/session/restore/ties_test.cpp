@@ -332,7 +332,7 @@ TEST_P(Ties, WhatNoRankHolds) {
 // Two keys that come from one stored tensor need no reads to prove that their bytes are equal.
 TEST(TiesOfOneTensor, AreEqualWithoutReads) {
   std::vector<double> saved(24, 3), memory(24), other(24);
-  CheckpointManager manager(single(), "/run", on_disk());
+  CheckpointManager manager(serial_group(), "/run", on_disk());
   State from;
   from.add("a", whole(saved.data(), {24}));
   manager.save(1, from);
