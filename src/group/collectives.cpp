@@ -7,6 +7,7 @@
 
 #include "base/checksum.hpp"
 #include "base/error_of.hpp"
+#include "base/let_go.hpp"
 #include "base/text.hpp"
 #include "base/unwinding.hpp"
 #include "base/wire.hpp"
@@ -246,6 +247,7 @@ Messages all_to_all(Group& group, Messages mine) {
         kept.push_back(std::move(item));
       } else {
         pack_into(going, item);
+        let_go(item.bytes);
       }
     }
     held = std::move(kept);
@@ -259,6 +261,7 @@ Messages all_to_all(Group& group, Messages mine) {
     const Group::Send send{to, std::as_bytes(std::span(going))};
     const Group::Receive receive{from, std::as_writable_bytes(std::span(coming))};
     group.exchange({&send, 1}, {&receive, 1});
+    let_go(going);
     unpack_into(held, coming);
   }
   agree(group, failure);

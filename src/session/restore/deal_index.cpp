@@ -202,7 +202,10 @@ class IndexDealer {
       tensors_.push_back(&tensor);
     }
     if (dealt != static_cast<std::int64_t>(shared.slices_of_.size())) return false;
-    for (const auto& one : bundle::slice_ranges(shared.slices_of_, slices_of_parts)) {
+    const auto ranges = bundle::slice_ranges(shared.slices_of_, slices_of_parts);
+    shared.ranges_.reserve(ranges.size());
+    shared.first_range_.reserve(shared.slices_of_.size() + 1);
+    for (const auto& one : ranges) {
       const bool whole = one.count == shared.slices_of_[one.tensor];
       while (shared.first_range_.size() <= one.tensor) {
         shared.first_range_.push_back(shared.ranges_.size());
@@ -259,6 +262,7 @@ class IndexDealer {
         failed_ = true;
         return;
       }
+      if (held_.empty()) held_.reserve(of.size() * mine.size());  // about so many
       for (std::size_t i = 0; i < of.size(); ++i) {
         held_.emplace_back(first + i, std::move(read->slices[i]));
       }
@@ -297,7 +301,7 @@ class IndexDealer {
   // Collective. Tells all ranks the bounds of each range that has only a part of its tensor's
   // slices.
   void tell_bounds() {
-    auto& ranges = shared_->ranges_;
+    const auto& ranges = shared_->ranges_;
     Packed<RangeBounds> mine;
     for (const auto& [range, slices] : held_) {
       if (!ranges[range].whole) mine.add({range, bounds_of(slices)});
@@ -305,7 +309,8 @@ class IndexDealer {
     auto all = reduce_to_root(group_, std::move(mine.bytes),
                               [](std::string low, std::string high) { return low += high; });
     group_.broadcast(all, 0);
-    for (auto& [range, box] : unpack_each<RangeBounds>(all)) ranges[range].bounds = std::move(box);
+    for (auto& [range, box] : unpack_each<RangeBounds>(all))
+      shared_->bounds_[range] = std::move(box);
   }
 
   // Boxes that may overlap slices of another range go to the holder of that range. Listed keys go
@@ -320,9 +325,10 @@ class IndexDealer {
         mine += slices.size();
         for (auto r = range + 1; r < ranges.size() && ranges[r].tensor == ranges[range].tensor;
              ++r) {
-          if (!share_elements(ranges[range].bounds, ranges[r].bounds)) continue;
+          const auto& there = shared_->bounds(r);
+          if (!share_elements(shared_->bounds(range), there)) continue;
           for (const auto& slice : slices) {
-            if (slice.box.empty() || !share_elements(slice.box, ranges[r].bounds)) continue;
+            if (slice.box.empty() || !share_elements(slice.box, there)) continue;
             outgoing[ranges[r].holder].add({r, "", slice.box});
             // A limit on the messages. No writer cuts tensors so that a slice is near many slices
             // whose keys are far from its own.
@@ -368,9 +374,10 @@ class IndexDealer {
   }
 
   void keep_slices() {
+    shared_->held_.reserve(held_.size());
     for (auto& [range, slices] : held_) {
-      const auto boxes = boxes_of(slices);
-      shared_->held_.push_back({range, std::move(slices), BoxIndex(boxes)});
+      shared_->held_.push_back({range, std::move(slices), nullptr});
+      shared_->held_.back().index_boxes();
     }
   }
 

@@ -85,6 +85,7 @@ Wanted gather_wants(const Job& job, const SharedIndex& index, const WantedState&
       wanted.add(static_cast<std::size_t>(one.stored));
       if (one.tensor().strings) wanted.strings.insert(one.stored);
     }
+    wanted.slices.sort();
     wanted.any_strings = !wanted.strings.empty();
   });
   auto all = reduce_to_root(*job.group, pack<WantedByAny>(wanted), [](auto low, auto high) {

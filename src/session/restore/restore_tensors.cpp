@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <tuple>
 #include <unordered_map>
 
@@ -73,6 +74,41 @@ class StoredPieces {
   std::unordered_map<int, Piece> learned_;
 };
 
+// Some tensors that follow each other in the index.
+struct TensorBatch {
+  int first = 0, end = 0;
+};
+
+// What a rank has to say of the tensors of a batch, of a list that ascends by tensor.
+template <class T, class TensorOf>
+std::span<const T> of_batch(const std::vector<T>& all, const TensorBatch& batch,
+                            const TensorOf& tensor_of) {
+  const auto begin_of = [&](int tensor) {
+    return std::partition_point(all.begin(), all.end(),
+                                [&](const T& one) { return tensor_of(one) < tensor; });
+  };
+  return {begin_of(batch.first), begin_of(batch.end)};
+}
+
+// The same on all ranks.
+std::vector<TensorBatch> batches_of(const SharedIndex& index, int ranks) {
+  const auto& sizes = restore_batches();
+  const auto most = std::max(sizes.slices, sizes.slices_a_rank * ranks);
+  const auto tensors = static_cast<int>(index.contents().tensors.size());
+  std::vector<TensorBatch> batches{{0, 0}};
+  std::int64_t slices = 0;
+  for (int tensor = 0; tensor < tensors; ++tensor) {
+    const auto more = index.slices(tensor);
+    if (slices > 0 && slices + more > most) {
+      batches.push_back({tensor, tensor});
+      slices = 0;
+    }
+    slices += more;
+    batches.back().end = tensor + 1;
+  }
+  return batches;
+}
+
 // A run of bytes of one source, with its checksum.
 struct Run {
   int source;
@@ -86,13 +122,15 @@ struct CheckMessage {
   std::string slices;  // the slices of the sources, packed by StoredPieces::put
 };
 
+// The restore of a batch of tensors.
 class Restore {
  public:
-  Restore(const Job& job, const SharedIndex& index, const Wants& wants, bool place,
-          DirectIo direct_io)
+  Restore(const Job& job, const SharedIndex& index, const Wants& wants, const TensorBatch& batch,
+          bool place, DirectIo direct_io)
       : job_(job),
         contents_(index.contents()),
         memories_(wants.slices),
+        parts_(of_batch(wants.parts, batch, [](const auto& part) { return part.tensor; })),
         place_(place),
         direct_io_(direct_io),
         stored_(index) {
@@ -108,12 +146,13 @@ class Restore {
     }
     plan::Spread spread(std::move(setting));
     run_and_agree(*job.group, [&] {
-      for (const auto& [tensor, one] : wants.found) {
+      const auto found = of_batch(wants.found, batch, [](const auto& one) { return one.first; });
+      for (const auto& [tensor, one] : found) {
         stored_.learn(stored_.number(tensor, static_cast<int>(one.number)), one.slice);
       }
-      spread.expect(wants.parts.size());
-      touched_.reserve(wants.parts.size());
-      for (const auto& [tensor, slice, id] : wants.parts) {
+      spread.expect(parts_.size());
+      touched_.reserve(parts_.size());
+      for (const auto& [tensor, slice, id] : parts_) {
         const auto source = stored_.number(tensor, slice);
         spread.want(source, id, wants.slices[at(id)]->box);
         touched_.push_back(source);
@@ -176,8 +215,11 @@ class Restore {
   // PiecePasser.
   void allocate() {
     if (place_) {
-      places_.reserve(memories_.size());
-      for (const auto* slice : memories_) places_.push_back(slice->memory->contiguous_writable());
+      places_.resize(memories_.size());
+      for (const auto& part : parts_) {
+        auto& place = places_[at(part.id)];
+        if (!place) place = memories_[at(part.id)]->memory->contiguous_writable();
+      }
     }
     std::int64_t staged = 0;
     for (const auto& round : plan_.rounds) staged = std::max(staged, place_chunks(round));
@@ -346,6 +388,7 @@ class Restore {
   const Job& job_;
   const CheckpointContents& contents_;
   const std::vector<const LocalSlice*>& memories_;
+  const std::span<const Wants::Part> parts_;
   const bool place_;
   const DirectIo direct_io_;
   StoredPieces stored_;
@@ -395,9 +438,30 @@ void Wants::add(int tensor, const StoredTensor& stored, const std::vector<LocalS
   for (auto& one : there) found.emplace_back(tensor, std::move(one));
 }
 
+void Wants::sort() {
+  const auto by = [](const auto& tensor_of) {
+    return [&](const auto& a, const auto& b) { return tensor_of(a) < tensor_of(b); };
+  };
+  const auto of_part = [](const Part& part) { return part.tensor; };
+  const auto of_found = [](const auto& one) { return one.first; };
+  if (!std::is_sorted(parts.begin(), parts.end(), by(of_part)))
+    std::stable_sort(parts.begin(), parts.end(), by(of_part));
+  if (!std::is_sorted(found.begin(), found.end(), by(of_found)))
+    std::stable_sort(found.begin(), found.end(), by(of_found));
+}
+
+RestoreBatches& restore_batches() {
+  static RestoreBatches batches;
+  return batches;
+}
+
 std::int64_t restore_tensors(const Job& job, const SharedIndex& index, const Wants& wants,
                              bool place, DirectIo direct_io) {
-  return Restore(job, index, wants, place, direct_io).run();
+  std::int64_t bytes = 0;
+  for (const auto& batch : batches_of(index, job.group->size())) {
+    bytes += Restore(job, index, wants, batch, place, direct_io).run();
+  }
+  return bytes;
 }
 
 }  // namespace cairn

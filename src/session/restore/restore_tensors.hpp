@@ -33,7 +33,18 @@ struct Wants {
   /// it.
   void add(int tensor, const StoredTensor&, const std::vector<LocalSlice>& more,
            std::vector<NumberedSlice> there);
+  /// Sorts parts and found slices by tensor. To be called when all have been added.
+  void sort();
 };
+
+/// A restore plans, reads and passes on a batch of tensors before the next, so that plans of very
+/// many small tensors take little memory. A batch has at most `slices` stored slices, or
+/// `slices_a_rank` for each rank of the job if that is more; a tensor is never divided. Tests make
+/// the numbers smaller.
+struct RestoreBatches {
+  std::int64_t slices = 32768, slices_a_rank = 4096;
+};
+RestoreBatches& restore_batches();
 
 std::vector<Box> boxes_of(const std::vector<LocalSlice>&);
 

@@ -24,10 +24,41 @@ std::int64_t SharedIndex::slices(int tensor) const {
   return slices_of_[static_cast<std::size_t>(dealt_of_[at])];
 }
 
-bool SharedIndex::may_have(const Range& range, const Box& box) const {
-  if (range.whole || range.bounds.rank() == 0) return range.whole;
-  const auto common = intersect(range.bounds, box);
+const Box& SharedIndex::bounds(std::size_t range) const {
+  static const Box none;
+  const auto found = bounds_.find(range);
+  return found == bounds_.end() ? none : found->second;
+}
+
+bool SharedIndex::may_have(std::size_t range, const Box& box) const {
+  if (ranges_[range].whole) return true;
+  const auto& all = bounds(range);
+  if (all.rank() == 0) return false;
+  const auto common = intersect(all, box);
   return common && !common->empty();
+}
+
+void SharedIndex::Held::index_boxes() {
+  constexpr std::size_t few_slices = 8;  // an index of these takes as much memory as they do
+  if (slices.size() <= few_slices) return;
+  std::vector<Box> all;
+  all.reserve(slices.size());
+  for (const auto& slice : slices) all.push_back(slice.box);
+  boxes = std::make_unique<const BoxIndex>(all);
+}
+
+void SharedIndex::Held::each_touched(const Box& box,
+                                     const std::function<void(std::size_t)>& visit) const {
+  if (boxes) {
+    return boxes->query(box, [&](std::size_t i) {
+      visit(i);
+      return true;
+    });
+  }
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    const auto common = intersect(slices[i].box, box);
+    if (common && !common->empty()) visit(i);
+  }
 }
 
 namespace {
@@ -55,7 +86,7 @@ std::vector<std::vector<NumberedSlice>> SharedIndex::find(Group& group,
     for (auto r = first_range_[dealt]; r < first_range_[dealt + 1]; ++r) {
       SliceQuestion question{r, w, {}};
       for (const auto& box : wanted) {
-        if (may_have(ranges_[r], box)) question.boxes.push_back(box);
+        if (may_have(r, box)) question.boxes.push_back(box);
       }
       if (question.boxes.empty()) continue;
       asked[r].push_back(w);
@@ -99,7 +130,7 @@ void SharedIndex::answer(const Messages& asked, int ranks, Delivery& answers) co
     for (const auto& [range, wish, boxes] : unpack_each<SliceQuestion>(message)) {
       auto& one = by_range[range].emplace_back(Asked{rank, wish, {}});
       for (const auto& box : boxes) {
-        for (const auto slice : held(range).boxes.query(box)) one.slices.push_back(slice);
+        held(range).each_touched(box, [&](std::size_t slice) { one.slices.push_back(slice); });
       }
       std::sort(one.slices.begin(), one.slices.end());
       one.slices.erase(std::unique(one.slices.begin(), one.slices.end()), one.slices.end());

@@ -3,6 +3,9 @@
 /// *holders*, each of which has read a part of the index, know the slices of a large index; the
 /// other ranks ask them for the slices that they want. A range that most ranks want is sent to all.
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -55,15 +58,19 @@ class SharedIndex {
   struct Range : bundle::SliceRange {
     int holder = 0;
     bool whole = true;  ///< the range has all slices of the tensor
-    Box bounds = {};    ///< bounds of the slices if not whole; no dimensions: all slices are empty
   };
   /// The slices of a range that this rank holds.
   struct Held {
     std::size_t range;
     std::vector<Piece> slices;
-    BoxIndex boxes;
+    std::unique_ptr<const BoxIndex> boxes;  ///< null: there are few slices, which are all looked at
+    void index_boxes();
+    /// Calls visit(i) for each slice i that shares an element with the box.
+    void each_touched(const Box&, const std::function<void(std::size_t)>& visit) const;
   };
-  bool may_have(const Range&, const Box&) const;
+  /// The bounds of the slices of a range that is not whole; no dimensions: all slices are empty.
+  const Box& bounds(std::size_t range) const;
+  bool may_have(std::size_t range, const Box&) const;
   void answer(const Messages& asked, int ranks, Delivery&) const;
 
   CheckpointContents contents_;
@@ -71,6 +78,7 @@ class SharedIndex {
   std::vector<std::int64_t> dealt_of_;
   std::vector<std::int64_t> slices_of_;   // number of slices of each dealt tensor
   std::vector<Range> ranges_;             // ascending by tensor
+  std::map<std::size_t, Box> bounds_;     // of the ranges that are not whole
   std::vector<std::size_t> first_range_;  // of each dealt tensor, and one past the last
   std::vector<Held> held_;                // ascending by range
 };

@@ -4,8 +4,10 @@
 #include <functional>
 #include <iterator>
 #include <map>
+#include <string_view>
 #include <utility>
 
+#include "base/let_go.hpp"
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/error.hpp"
@@ -66,9 +68,15 @@ struct BoxOfRegion {
 // What is sent to one rank: entries of whole tensors, entries of runs of divided tensors, and boxes
 // that are written in their regions.
 struct EntryMessage {
-  std::vector<StoredTensor> whole;
+  std::uint64_t entries = 0;   // in `whole`
+  Packed<StoredTensor> whole;  // ascending by key
   Packed<RunShare> runs;
   Packed<BoxOfRegion> boxes;
+};
+// A view of the same message at its receiver.
+struct EntryMessageView {
+  std::uint64_t entries = 0;
+  std::string_view whole, runs, boxes;
 };
 
 void add_divided(std::map<int, EntryMessage>& outgoing, StoredTensor& tensor,
@@ -94,27 +102,66 @@ bool fits(const StoredTensor& tensor, const Division& division) {
          });
 }
 
+// The entries of one rank, ascending by key. They are unpacked one at a time, since they take three
+// times the memory of their message.
+class EntryStream {
+ public:
+  explicit EntryStream(std::string_view packed) : in_(packed) { ended_ = !take_next(); }
+  explicit EntryStream(std::vector<StoredTensor> list) : in_({}), list_(std::move(list)) {
+    ended_ = !take_next();
+  }
+
+  bool ended() const { return ended_; }
+  const std::string& key() const { return next_.key; }
+  StoredTensor take() {
+    auto taken = std::move(next_);
+    ended_ = !take_next();
+    return taken;
+  }
+
+ private:
+  bool take_next() {
+    if (at_ < list_.size()) {
+      next_ = std::move(list_[at_++]);
+      return true;
+    }
+    if (in_.empty()) return false;
+    next_ = in_.get<StoredTensor>();
+    return true;
+  }
+
+  WireReader in_;
+  std::vector<StoredTensor> list_;
+  std::size_t at_ = 0;
+  StoredTensor next_;
+  bool ended_ = false;
+};
+
 // What this rank has received.
-struct Come {
-  std::vector<StoredTensor> whole;
+struct Received {
+  Messages messages;  // which the streams read
+  std::vector<EntryStream> whole;
+  std::size_t entries = 0;                                // in the streams
   std::map<std::pair<int, int>, StoredTensor> runs;       // by division and run
   std::map<std::pair<int, int>, std::vector<Box>> boxes;  // by division and region
 };
 
-// Whole tensors that this rank itself joins need no message: they go to `here`.
-Messages to_planners(int rank, std::vector<StoredTensor> mine, const KeyPlanners& planners,
-                     const Divisions& divided, std::vector<StoredTensor>& here) {
-  if (planners.ranks == 1 && divided.empty()) {
-    here = std::move(mine);  // there may be very many, so they are not copied
-    return {};
-  }
+void sort_by_key(std::vector<StoredTensor>& entries) {
+  const auto before = [](const auto& a, const auto& b) { return a.key < b.key; };
+  if (std::is_sorted(entries.begin(), entries.end(), before)) return;
+  std::stable_sort(entries.begin(), entries.end(), before);
+}
+
+Messages to_planners(std::vector<StoredTensor> mine, const KeyPlanners& planners,
+                     const Divisions& divided) {
   std::map<int, EntryMessage> outgoing;
-  for (auto& one : mine) {
+  for (auto& entry : mine) {
+    auto one = std::exchange(entry, {});  // freed at once: there may be very many
     const int division = divided.find(one.key);
     if (division < 0 || divided[division].dense) {
-      const int planner = planners.of(one.key);
-      auto& place = planner == rank ? here : outgoing[planner].whole;
-      place.push_back(std::move(one));
+      auto& message = outgoing[planners.of(one.key)];
+      ++message.entries;
+      message.whole.add(one);
       continue;
     }
     if (!fits(one, divided[division])) {
@@ -123,30 +170,26 @@ Messages to_planners(int rank, std::vector<StoredTensor> mine, const KeyPlanners
     }
     add_divided(outgoing, one, divided, division, planners.ranks);
   }
+  let_go(mine);
   return messages_of(std::move(outgoing));
 }
 
-// Frees the tensor, since its slices take more memory than their encoded entries.
-bundle::IndexEntry encode_and_free(bundle::EntryEncoder& encoder, StoredTensor& tensor) {
-  auto entry = encoder.encode(tensor);
-  tensor = {};
-  return entry;
-}
-
-void read(Messages messages, Come& come) {
-  for (auto& [rank, bytes] : messages) {
-    auto message = unpack<EntryMessage>(std::exchange(bytes, {}));
-    std::move(message.whole.begin(), message.whole.end(), std::back_inserter(come.whole));
-    for (auto& [division, run, entry] : message.runs.each()) {
-      const auto [at, is_new] = come.runs.try_emplace({division, run});
+void read(Messages messages, Received& received) {
+  received.messages = std::move(messages);
+  for (const auto& [rank, bytes] : received.messages) {
+    const auto message = unpack<EntryMessageView>(bytes);
+    received.whole.emplace_back(message.whole);
+    received.entries += static_cast<std::size_t>(message.entries);
+    for (auto& [division, run, entry] : unpack_each<RunShare>(message.runs)) {
+      const auto [at, is_new] = received.runs.try_emplace({division, run});
       if (is_new) {
         at->second = std::move(entry);
       } else {
         std::move(entry.slices.begin(), entry.slices.end(), std::back_inserter(at->second.slices));
       }
     }
-    for (auto& [division, region, box] : message.boxes.each()) {
-      come.boxes[{division, region}].push_back(std::move(box));
+    for (auto& [division, region, box] : unpack_each<BoxOfRegion>(message.boxes)) {
+      received.boxes[{division, region}].push_back(std::move(box));
     }
   }
 }
@@ -191,16 +234,49 @@ void prove_regions(std::map<std::pair<int, int>, std::vector<Box>> boxes, const 
   }
 }
 
-void encode(Come come, const GapsByKey& gaps, const std::function<void(bundle::IndexEntry)>& take) {
+// Joins the entries of each tensor, in ascending order of keys. Entries of one key are taken in the
+// order of their ranks.
+template <class Take>
+void join_streams(std::vector<EntryStream> streams, const GapsByKey& gaps, const Take& take) {
+  std::vector<std::size_t> heap;  // of the streams: the one with the least key is in front
+  const auto after = [&](std::size_t a, std::size_t b) {
+    const auto order = streams[a].key().compare(streams[b].key());
+    return order != 0 ? order > 0 : a > b;
+  };
+  const auto push = [&](std::size_t stream) {
+    if (streams[stream].ended()) return;
+    heap.push_back(stream);
+    std::push_heap(heap.begin(), heap.end(), after);
+  };
+  const auto pop = [&] {
+    std::pop_heap(heap.begin(), heap.end(), after);
+    const auto stream = heap.back();
+    heap.pop_back();
+    auto entry = streams[stream].take();
+    push(stream);
+    return entry;
+  };
+  for (std::size_t stream = 0; stream < streams.size(); ++stream) push(stream);
+  while (!heap.empty()) {
+    auto tensor = pop();
+    while (!heap.empty() && streams[heap.front()].key() == tensor.key) add_entry(tensor, pop());
+    complete_entry(tensor, gaps);
+    take(std::move(tensor));
+  }
+}
+
+void encode(Received received, const GapsByKey& gaps,
+            const std::function<void(bundle::IndexEntry)>& take) {
   bundle::EntryEncoder encoder;
-  for (auto& [where, tensor] : come.runs) {
+  for (auto& [where, tensor] : received.runs) {
     // In the same order as the slices of a whole tensor.
     std::sort(tensor.slices.begin(), tensor.slices.end(),
               [](const auto& a, const auto& b) { return a.box < b.box; });
     take(encoder.encode_part(tensor, where.second));
     tensor = {};
   }
-  for (auto& one : join_entries(std::move(come.whole), gaps)) take(encode_and_free(encoder, one));
+  join_streams(std::move(received.whole), gaps,
+               [&](const StoredTensor& tensor) { take(encoder.encode(tensor)); });
 }
 
 }  // namespace
@@ -222,31 +298,37 @@ JoinedEntries merge_entries(Group& group, std::vector<StoredTensor> mine, bool e
   std::vector<StoredTensor> copy;
   DeferredError error;
   Messages messages;
-  Come come;
+  Received received;
   error.guard([&] {
     if (keeps) copy = mine;
-    messages = to_planners(group.rank(), std::move(mine), planners, divided, come.whole);
+    sort_by_key(mine);
+    if (group.size() == 1 && divided.empty()) {  // nothing has to be packed
+      received.entries = mine.size();
+      received.whole.emplace_back(std::move(mine));
+    } else {
+      messages = to_planners(std::move(mine), planners, divided);
+    }
   });
   messages = all_to_all(group, std::move(messages));
   std::string report;  // for rank 0, which keeps its own part here
   error.guard([&] {
-    read(std::move(messages), come);
-    add_gaps(come.boxes, divided, gaps, group.rank(), group.size());
-    prove_regions(std::move(come.boxes), divided, group.rank(), group.size());
+    read(std::move(messages), received);
+    add_gaps(received.boxes, divided, gaps, group.rank(), group.size());
+    prove_regions(std::move(received.boxes), divided, group.rank(), group.size());
     if (encode_them) {
-      if (group.rank() == 0) all.encoded.reserve(come.whole.size() + come.runs.size());
-      return encode(std::move(come), gaps, [&](bundle::IndexEntry entry) {
+      // Most of this room is not used, and so takes no memory, where ranks wrote the same tensors.
+      if (group.rank() == 0) all.encoded.reserve(received.entries + received.runs.size());
+      return encode(std::move(received), gaps, [&](bundle::IndexEntry entry) {
         if (group.rank() == 0) return all.encoded.push_back(std::move(entry));
         pack_into(report, entry);
       });
     }
-    auto joined = join_entries(std::move(come.whole), gaps);
-    if (group.rank() == 0) {
-      all.tensors = std::move(joined);
-    } else {
-      report = pack_each(joined);
-    }
+    join_streams(std::move(received.whole), gaps, [&](StoredTensor tensor) {
+      if (group.rank() == 0) return all.tensors.push_back(std::move(tensor));
+      pack_into(report, tensor);
+    });
   });
+  received = {};
   agree_on_least(group, error.first());
   to_root(group, std::move(report), [&](const std::string& message) {
     if (!encode_them) return unpack_into(all.tensors, message);

@@ -47,7 +47,7 @@ Messages to_planners(std::vector<Declaration>& mine, const KeyPlanners& planners
       auto& message = outgoing[planners.of(one.key)];
       ++message.declarations;
       message.whole.add(PackedDeclarations::pack_one(one));
-      one = {};  // freed at once: there may be very many
+      let_go(one);  // at once: there may be very many
       continue;
     }
     const auto& regions = divided[division].regions;

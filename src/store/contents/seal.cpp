@@ -102,44 +102,42 @@ std::vector<StoredTensor*> by_key(std::vector<StoredTensor>& entries) {
   return order;
 }
 
-// One entry a tensor, with the slices of all its entries.
-std::vector<StoredTensor> one_of_each(std::vector<StoredTensor> entries) {
-  const auto not_before = [](const auto& a, const auto& b) { return a.key >= b.key; };
-  const auto again = std::adjacent_find(entries.begin(), entries.end(), not_before);
-  if (again == entries.end()) return entries;
-  std::vector<StoredTensor> joined;
-  joined.reserve(entries.size());
-  for (auto* next : by_key(entries)) {
-    auto& entry = *next;
-    if (joined.empty() || joined.back().key != entry.key) {
-      joined.push_back(std::move(entry));
-      continue;
-    }
-    auto& tensor = joined.back();
-    tensor.sliced |= entry.sliced;
-    if (tensor.dtype != entry.dtype || tensor.shape != entry.shape) {
-      throw Error(Code::internal,
-                  cat("entries of tensor '", tensor.key, "' disagree: ", dtype_name(tensor.dtype),
-                      " ", shape_text(tensor.shape), " and ", dtype_name(entry.dtype), " ",
-                      shape_text(entry.shape)))
-          .of_tensor(tensor.key);
-    }
-    for (auto& slice : entry.slices) tensor.slices.push_back(std::move(slice));
-  }
-  return joined;
-}
-
 }  // namespace
 
-std::vector<StoredTensor> join_entries(std::vector<StoredTensor> entries, const GapsByKey& gaps) {
-  auto joined = one_of_each(std::move(entries));
-  for (auto& tensor : joined) {
-    std::sort(tensor.slices.begin(), tensor.slices.end(),
-              [](const auto& a, const auto& b) { return a.box < b.box; });
-    prove(tensor, gaps);
-    if (!tensor.sliced && tensor.slices.size() > 1) join_runs(tensor);
-    tensor.sliced = tensor.slices.size() > 1 || !tensor.slices.front().box.is_whole(tensor.shape);
+void add_entry(StoredTensor& tensor, StoredTensor entry) {
+  tensor.sliced |= entry.sliced;
+  if (tensor.dtype != entry.dtype || tensor.shape != entry.shape) {
+    throw Error(Code::internal, cat("entries of tensor '", tensor.key, "' disagree: ",
+                                    dtype_name(tensor.dtype), " ", shape_text(tensor.shape),
+                                    " and ", dtype_name(entry.dtype), " ", shape_text(entry.shape)))
+        .of_tensor(tensor.key);
   }
+  for (auto& slice : entry.slices) tensor.slices.push_back(std::move(slice));
+}
+
+void complete_entry(StoredTensor& tensor, const GapsByKey& gaps) {
+  std::sort(tensor.slices.begin(), tensor.slices.end(),
+            [](const auto& a, const auto& b) { return a.box < b.box; });
+  prove(tensor, gaps);
+  if (!tensor.sliced && tensor.slices.size() > 1) join_runs(tensor);
+  tensor.sliced = tensor.slices.size() > 1 || !tensor.slices.front().box.is_whole(tensor.shape);
+}
+
+std::vector<StoredTensor> join_entries(std::vector<StoredTensor> entries, const GapsByKey& gaps) {
+  std::vector<StoredTensor> joined;
+  const auto not_before = [](const auto& a, const auto& b) { return a.key >= b.key; };
+  if (std::adjacent_find(entries.begin(), entries.end(), not_before) == entries.end()) {
+    joined = std::move(entries);
+  } else {
+    for (auto* next : by_key(entries)) {
+      if (joined.empty() || joined.back().key != next->key) {
+        joined.push_back(std::move(*next));
+      } else {
+        add_entry(joined.back(), std::move(*next));
+      }
+    }
+  }
+  for (auto& tensor : joined) complete_entry(tensor, gaps);
   return joined;
 }
 

@@ -20,6 +20,11 @@ namespace cairn {
 std::vector<StoredTensor> join_entries(std::vector<StoredTensor> entries,
                                        const GapsByKey& gaps = {});
 
+/// The same for one tensor, whose entries come one by one: add_entry() adds the slices of another
+/// entry of its key to the first one, and complete_entry() is called when all have come.
+void add_entry(StoredTensor& tensor, StoredTensor entry);
+void complete_entry(StoredTensor& tensor, const GapsByKey& gaps);
+
 /// What all ranks wrote, joined: as tensors, or as encoded entries of an index, which are taken as
 /// they are.
 struct JoinedEntries {
