@@ -1,9 +1,9 @@
 #pragma once
-/// Memory of what is not used any more.
+/// Gives back memory that is not needed any longer.
 
 namespace cairn {
 
-/// Gives the memory of a container back, which neither clear() nor an assigned {} does.
+/// Frees the memory of a container. Neither clear() nor the assignment of {} does that.
 template <class T>
 void let_go(T& value) {
   value = T();
