@@ -1,8 +1,8 @@
 // All ranks make the same calls of HDF5 in the same order. Each rank first gets by itself what it
 // needs for a collective transfer. Then all ranks agree on whether each of them has it, since a
-// rank that stayed away would leave the others waiting inside HDF5. A collective call of HDF5 that
-// fails on one rank only does just that (libhdf5 leaves out calls of MPI then): this rank waits a
-// while for the others, and if they do not come, throws an error that says so.
+// rank that stayed away would leave the others waiting inside HDF5. If a collective call of HDF5
+// fails on one rank only, the others are left waiting, too (libhdf5 then leaves out calls of MPI):
+// this rank waits a while for the others, and if they do not come, throws an error that says so.
 #include "mpi/mpi_datasets.hpp"
 
 #include <map>
@@ -114,7 +114,7 @@ class MpiDatasetFile final : public DatasetFile {
   }
 
  private:
-  // The most open datasets. The same on all ranks, as are the calls.
+  // The most datasets that are open at a time. The same on all ranks, as are the calls.
   static constexpr std::size_t most_datasets = 64;
 
   Error failure_to(const char* be_done) const {

@@ -1,5 +1,5 @@
 #pragma once
-/// Collectives in which each node with several ranks sends and receives only one message. An MPI
+/// Collectives that cost the network one message per node, however many ranks the node has. An MPI
 /// library may do so by itself; Open MPI 4.1 does not, least of all if ranks are dealt to nodes in
 /// turn.
 #include <mpi.h>
@@ -15,9 +15,9 @@ namespace cairn {
 
 /// Knows which ranks share a node, and runs collectives through nodes: among the ranks of each
 /// node, then among the first ranks of all nodes, then back. With one node, or one rank per node, a
-/// collective is one call on the communicator of all ranks. The caller makes these calls in the
-/// same order on all ranks and stays in each until it is done, so that they match on all
-/// communicators.
+/// collective is one call on the communicator of all ranks (has_ways_ is false). The caller makes
+/// these calls in the same order on all ranks and stays in each until it is done, so that they
+/// match on all communicators.
 class NodeFirst {
  public:
   /// Collective. The communicator must outlive this object. Ranks that give the same number count
@@ -67,8 +67,8 @@ class NodeFirst {
   int rank_, place_ = 0;
   bool has_ways_ = false;
   std::vector<int> nodes_;
-  HeldCommunicator on_node_;   // null if this rank is alone on it, or without ways
-  HeldCommunicator across_;    // of the first ranks; null on others, or without ways
+  HeldCommunicator on_node_;   // null if the rank is alone there, or has_ways_ is false
+  HeldCommunicator across_;    // of first ranks; null on others, or if has_ways_ is false
   HeldCommunicator in_order_;  // null if ranks are in this order already
 };
 

@@ -2,13 +2,13 @@
 /// Checks that all ranks make the same call of the public interface, and watches how long they wait
 /// in it.
 ///
-/// Every collective call begins with an *entry check*: a sum over ranks with one length, which
-/// tells in which call each rank is. It must be the same operation for all calls, since MPI does
-/// not define what happens if a reduction meets a broadcast, or a reduction of another length. So
-/// ranks in different calls find out instead of waiting for each other. Values that a call has to
-/// add up anyhow go with the check. The rounds of should_save and should_stop are entry checks too,
-/// begun in one call and ended in a later one. MPI takes blocking and non-blocking reductions for
-/// different operations, hence all entry checks are non-blocking.
+/// Every collective call begins with an *entry check*: a sum over ranks, always of the same number
+/// of values, which tells in which call each rank is. It must be the same operation for all calls,
+/// since MPI does not define what happens if a reduction meets a broadcast, or a reduction of
+/// another length. So ranks in different calls find out instead of waiting for each other. Values
+/// that a call has to add up anyhow go with the check. The rounds of should_save and should_stop
+/// are entry checks too, begun in one call and ended in a later one. MPI takes blocking and
+/// non-blocking reductions for different operations, hence all entry checks are non-blocking.
 #include <sys/types.h>
 
 #include <array>
