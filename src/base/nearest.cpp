@@ -77,7 +77,7 @@ Nearest::Nearest(std::string_view wanted)
 void Nearest::offer(std::string_view word) {
   if (limit_ == 0 || word.empty() || word.size() > longest) return;
   const auto text = lower(word);
-  // Two words of one letter are never alike, unless their paths make them so.
+  // Two words of one letter are alike only by their paths, or if they differ in case.
   const bool is_like =
       text != wanted_ && (last_part(text) == last_part(wanted_) || has_one_renamed(text, wanted_));
   const auto [shorter, longer] = std::minmax({text.size(), wanted_.size()});
