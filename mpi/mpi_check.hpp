@@ -1,17 +1,17 @@
 #pragma once
-/// The one place that looks at MPI's return codes.
+/// Turns MPI's return codes into errors.
 #include <mpi.h>
 
 namespace cairn {
 
 /// Throws Error(Code::communication, "MPI_Xxx failed", MPI's text) unless the code is MPI_SUCCESS.
-/// `rank` is the calling one, -1 where it is not known yet.
+/// `rank` is the calling rank, -1 if it is not known yet.
 void check_mpi(int code, const char* function, int rank = -1);
 
-/// Between MPI_Init and MPI_Finalize?
+/// Whether MPI_Init was called, and MPI_Finalize was not.
 bool mpi_is_usable();
 
-/// Frees the communicator that MPI puts into it. Where that fails it is logged.
+/// Owns the communicator that an MPI function puts into it. A failure to free it is logged.
 class HeldCommunicator {
  public:
   HeldCommunicator() = default;

@@ -1,8 +1,8 @@
-// Every rank makes the same calls of HDF5 in the same order. What a rank must have before a
-// collective transfer it gets by itself; then all ranks agree on whether each of them has it, since
-// one that stayed away would leave the others waiting inside of HDF5. A collective call of HDF5
-// that fails on one rank only does just that (libhdf5 leaves out calls of MPI then): the rank waits
-// a while for word of the others, and if none comes says that the ranks are lost to each other.
+// All ranks make the same calls of HDF5 in the same order. Each rank first gets by itself what it
+// needs for a collective transfer. Then all ranks agree on whether each of them has it, since a
+// rank that stayed away would leave the others waiting inside HDF5. If a collective call of HDF5
+// fails on one rank only, the others are left waiting, too (libhdf5 then leaves out calls of MPI):
+// this rank waits a while for the others, and if they do not come, throws an error that says so.
 #include "mpi/mpi_datasets.hpp"
 
 #include <map>
@@ -26,13 +26,13 @@ using hdf5::failure;
 using hdf5::Handle;
 using hdf5::Session;
 
-// What one transfer needs.
+// The handles that one transfer needs.
 struct Transfer {
   hid_t dataset = H5I_INVALID_HID;
   Handle type, file_space, memory_space;
 };
 
-// Ranks after a collective call of HDF5, which failed on some of them or on none.
+// The check after a collective call of HDF5: whether it failed on any rank.
 struct EntryCheck {
   MPI_Comm communicator;
   int rank;
@@ -41,8 +41,8 @@ struct EntryCheck {
 
   Error placed(Error error) const { return error.at(path.string()).on_rank(rank); }
 
-  /// Whether it went well on all ranks. Only a rank where it failed must not wait for ever: where
-  /// the others do not come it throws, and then they are lost to each other.
+  /// Whether the call went well on all ranks. A rank where it failed must not wait for ever: if the
+  /// others do not come, it throws Code::communication, and the ranks can agree on nothing more.
   bool went_well(const std::optional<Error>& failed) const {
     const int good = !failed;
     int all_good = 0;
@@ -86,7 +86,7 @@ class MpiDatasetFile final : public DatasetFile {
     const auto what = cat("dataset '", dataset, "' cannot be written to ", ranks_.path.string());
     Transfer transfer;
     agree(what, [&] { transfer = prepare(dataset, blocks, what); });
-    // HDF5 wants an address also for nothing.
+    // HDF5 needs an address even if there is nothing to write.
     const std::byte nothing{};
     std::optional<Error> failed;
     if (H5Dwrite(transfer.dataset, transfer.type.get(), transfer.memory_space.get(),
@@ -114,7 +114,7 @@ class MpiDatasetFile final : public DatasetFile {
   }
 
  private:
-  // The same on all ranks, as are the calls.
+  // The most datasets that are open at a time. The same on all ranks, as are the calls.
   static constexpr std::size_t most_datasets = 64;
 
   Error failure_to(const char* be_done) const {
@@ -147,7 +147,7 @@ class MpiDatasetFile final : public DatasetFile {
     }
     Transfer transfer;
     transfer.dataset = open_dataset(name, what);
-    // No conversion: HDF5 would go on with independent transfers.
+    // No conversion of types: for one, HDF5 would use independent transfers.
     transfer.type = {H5Dget_type(transfer.dataset), H5Tclose, what, Code::io};
     transfer.file_space = {H5Dget_space(transfer.dataset), H5Sclose, what, Code::io};
     const auto space = transfer.file_space.get();
@@ -163,7 +163,7 @@ class MpiDatasetFile final : public DatasetFile {
       hsize_t count = 1;
       for (const auto one : extent) count *= static_cast<hsize_t>(one);
       elements += count;
-      if (dimensions == 0) continue;  // all is selected
+      if (dimensions == 0) continue;  // everything is selected
       const std::vector<hsize_t> from(start.begin(), start.end());
       const std::vector<hsize_t> counts(extent.begin(), extent.end());
       check(H5Sselect_hyperslab(space, first ? H5S_SELECT_SET : H5S_SELECT_OR, from.data(), nullptr,
@@ -197,13 +197,13 @@ class MpiDatasetFile final : public DatasetFile {
 Handle access_list(MPI_Comm communicator, MPI_Info info) {
   const char* what = "HDF5 cannot be told to use MPI-IO";
   Handle list(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, what, Code::io);
-  // It takes duplicates of both.
+  // HDF5 duplicates both arguments.
   check(H5Pset_fapl_mpio(list.get(), communicator, info), what, Code::io);
   check(H5Pset_libver_bounds(list.get(), H5F_LIBVER_V18, H5F_LIBVER_V110), what, Code::io);
   check(H5Pset_fclose_degree(list.get(), H5F_CLOSE_STRONG), what, Code::io);
-  // Collective metadata stays off. HDF5 1.10.5 to 1.10.8 read it wrongly. Nothing of it is written
-  // here, and with collective writes a flush would transfer even that: where one rank's disk is
-  // broken, closing then ends half way there, and the other ranks wait.
+  // Collective metadata stays off: HDF5 1.10.5 to 1.10.8 read it wrongly. No metadata is written
+  // here, yet with collective writes of it a flush would start a transfer even for none: if one
+  // rank's disk is broken, closing would end half way there, and the other ranks would wait.
   return list;
 }
 

@@ -9,15 +9,15 @@ namespace cairn {
 
 class MpiDatasets final : public DatasetFiles {
  public:
-  /// Both outlive it.
+  /// The communicator and the files must outlive it.
   MpiDatasets(MPI_Comm communicator, int rank, const MpiFiles& files)
       : communicator_(communicator), rank_(rank), files_(files) {}
 
   void check(const Hints& hints) const override;
   std::unique_ptr<DatasetFile> open(const std::filesystem::path& path, const Hints& hints) override;
 
-  /// How long a rank whose transfer failed waits for word of the others, in files opened from now
-  /// on. Tests set less.
+  /// How many seconds a rank whose collective call failed waits for the others, in files opened
+  /// from now on. Tests set less.
   double patience_seconds = 20;
 
  private:

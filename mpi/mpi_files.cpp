@@ -17,7 +17,7 @@
 namespace cairn {
 namespace {
 
-// Unlike a failed message, a failed file operation leaves ranks able to agree.
+// Unlike a failed message, a failed file operation leaves the ranks able to agree.
 void check_file(int code, const char* function, const std::filesystem::path& path, int rank) {
   if (code == MPI_SUCCESS) return;
   int kind = MPI_ERR_UNKNOWN;
@@ -33,7 +33,7 @@ void check_file(int code, const char* function, const std::filesystem::path& pat
   }
 }
 
-// The ranks of one file. MPI_COMM_NULL where the number is negative.
+// The communicator of the ranks that share a file; MPI_COMM_NULL if `number` is negative.
 class Part {
  public:
   Part(MPI_Comm of, int number, int rank) {
@@ -48,8 +48,8 @@ class Part {
   HeldCommunicator ranks_;
 };
 
-// So many bytes as one count and type. A collective call must stay one call on every rank, so more
-// than an int counts is one element of a type: blocks, and what is left.
+// A number of bytes as a count and a type. A collective call must stay one call on every rank, so
+// more bytes than an int can count are one element of a type: blocks, and the rest.
 class Count {
  public:
   Count(std::size_t bytes, std::size_t most, int rank) : count_(static_cast<int>(bytes)) {
@@ -97,7 +97,7 @@ class MpiFile final : public SharedFile {
   }
 
   void write_at_all(std::int64_t offset, std::span<const std::byte> bytes) override {
-    // The type is made first; should that fail, this rank takes part with nothing.
+    // The type is made first. If that fails, this rank takes part with no bytes.
     std::unique_ptr<Count> count;
     std::optional<Error> failed;
     try {
@@ -137,7 +137,7 @@ std::string library_version() {
   return {text, static_cast<std::size_t>(length)};
 }
 
-// A parameter of Open MPI's, however it was set: in the environment, in a file, by mpirun.
+// Reads a parameter of Open MPI, however it was set: by the environment, a file, or mpirun.
 void ask_for(const char* name, int& value) {
   int index = 0, count = 0, found = 0;
   MPI_T_cvar_handle handle = MPI_T_CVAR_HANDLE_NULL;
@@ -184,7 +184,7 @@ bool loses_bytes_among_aggregators(std::string_view version) {
 }
 
 std::size_t longest_path(std::string_view version, const char* io, const char* sharedfp) {
-  // "a,b": these only; "^a,b": all but these.
+  // "a,b" means only these components, "^a,b" all but these.
   const auto is_used = [](const char* chosen, std::string_view component) {
     std::string_view list = chosen ? chosen : "";
     if (list.empty()) return true;
@@ -226,7 +226,7 @@ void require_short(MPI_Comm communicator, int rank, const std::filesystem::path&
   const auto size = path.native().size();
   const auto most = longest_path(version, nullptr, nullptr);
   if (most == 0 || size <= most) return;
-  // Nothing keeps ranks from having other components than each other.
+  // Nothing forces all ranks to use the same components.
   int is_too_long =
       longest_path(version, std::getenv("OMPI_MCA_io"), std::getenv("OMPI_MCA_sharedfp")) != 0;
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &is_too_long, 1, MPI_INT, MPI_MAX, communicator),
@@ -248,7 +248,7 @@ std::string MpiFiles::library() const {
 
 void MpiFiles::check(const Hints& hints) const {
   for (const auto& [key, value] : hints) {
-    // MPI would end the job.
+    // With any other hint MPI would end the job.
     if (!key.empty() && key.size() < MPI_MAX_INFO_KEY && !value.empty() &&
         value.size() < MPI_MAX_INFO_VAL) {
       continue;
@@ -289,7 +289,7 @@ std::unique_ptr<SharedFile> MpiFiles::open(const std::filesystem::path& path, in
       MPI_File_open(part->get(), name_for_mpi(path).c_str(), MPI_MODE_WRONLY, info.get(), &file);
   const char* function = "MPI_File_open";
   if (code == MPI_SUCCESS) {
-    // Files have a handler of their own, whatever the communicator's is.
+    // Files have an error handler of their own, whatever the communicator's is.
     code = MPI_File_set_errhandler(file, MPI_ERRORS_RETURN);
     if (code != MPI_SUCCESS) function = "MPI_File_set_errhandler";
   }
@@ -299,7 +299,7 @@ std::unique_ptr<SharedFile> MpiFiles::open(const std::filesystem::path& path, in
   if (all_good) {
     return std::make_unique<MpiFile>(std::move(part), file, path, most_, rank_);
   }
-  // Where it is open it stays so: only all ranks together could close it.
+  // If the file is open here, it stays open: only all ranks together could close it.
   try {
     check_file(code, function, path, rank_);
   } catch (const Error& error) {

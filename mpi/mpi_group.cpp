@@ -17,7 +17,7 @@ namespace {
 constexpr int exchange_tag = 1;
 constexpr int message_tag = 2;
 
-/// Calls a function (offset, length) for each piece; once, with length 0, for nothing.
+/// Calls function(offset, length) for each piece; once, with length 0, if there are no bytes.
 template <class F>
 void for_each_piece(std::size_t bytes, std::size_t piece, F function) {
   std::size_t offset = 0;
@@ -58,7 +58,7 @@ void require_usable(MPI_Comm communicator) {
   }
 }
 
-// All ranks wait for each other here, for the first time.
+// Here all ranks wait for each other for the first time.
 std::shared_ptr<OwnCommunicator> own_communicator(MPI_Comm original,
                                                   std::optional<int> pretended_node) {
   require_usable(original);
@@ -87,14 +87,14 @@ OwnCommunicator::~OwnCommunicator() {
   }
 }
 
-/// Requests under way. What is left when an operation fails is called back as far as MPI allows.
+/// Requests under way. If an operation fails, the rest is cancelled as far as MPI allows.
 class MpiGroup::Requests {
  public:
   explicit Requests(std::size_t count) { requests_.reserve(count); }
   ~Requests() {
     for (std::size_t i = 0; i < requests_.size(); ++i) {
       if (requests_[i] == MPI_REQUEST_NULL) continue;
-      // Only receives can be cancelled everywhere; a send that stays is let go.
+      // Only receives can be cancelled with every MPI. A send that is not complete is left to MPI.
       if (i < receives_) MPI_Cancel(&requests_[i]);
       int done = 0;
       if (MPI_Test(&requests_[i], &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done) continue;
@@ -111,7 +111,7 @@ class MpiGroup::Requests {
     }
     return &requests_.emplace_back(MPI_REQUEST_NULL);
   }
-  /// Waits for all. The receives were added first.
+  /// Waits for all requests. Receives must have been added first.
   void wait(const MpiGroup& group);
 
  private:
@@ -149,8 +149,8 @@ void MpiGroup::check(int code, const char* function) const { check_mpi(code, fun
 
 void MpiGroup::begin() const {
   if (mpi_is_usable()) return;
-  // No failure of communication, which would end the job: MPI_Finalize is collective, so this is
-  // what all ranks find.
+  // Not Code::communication, which would end the job: MPI_Finalize is collective, so all ranks get
+  // this error.
   throw Error(Code::invalid_argument, "MPI is finalised already", "ranks can no longer be reached",
               "Finish checkpoints before MPI_Finalize.")
       .on_rank(rank_);
@@ -207,7 +207,7 @@ std::unique_ptr<Group::Exchange> MpiGroup::begin_exchange(std::span<const Send> 
 }
 
 // A message is a number of full pieces and a last one that is shorter, possibly empty: so the
-// receiver needs no word about the length.
+// receiver need not be told the length.
 void MpiGroup::send(int to, std::string_view bytes) {
   begin();
   check_rank(to);
@@ -279,7 +279,8 @@ void MpiGroup::all_reduce(std::span<std::int64_t> values, Op op) {
   const Waiting waiting(watched_, "in a reduction");
   const MPI_Op operation = op == Op::min ? MPI_MIN : op == Op::max ? MPI_MAX : MPI_SUM;
   for_each_piece(values.size(), piece_, [&](std::size_t offset, int count) {
-    // Not MPI_Allreduce: most waits of a save are verdicts, where it is to be known for whom.
+    // Not MPI_Allreduce: most waits of a save are for agreements, and a report should name the
+    // missing ranks.
     NodeFirst::Reduction reduction(*communicator_->by_nodes, values.data() + offset, count,
                                    operation);
     auto& roll_call = communicator_->roll_call;

@@ -1,5 +1,5 @@
 #pragma once
-/// A Group over a communicator of its own.
+/// A Group with a communicator of its own.
 #include <mpi.h>
 
 #include <deque>
@@ -19,9 +19,9 @@
 
 namespace cairn {
 
-/// Owns a duplicate of a communicator, whose errors are returned.
+/// Owns a duplicate of a communicator. MPI returns errors on it instead of ending the job.
 class OwnCommunicator {
-  HeldCommunicator communicator_;  // outlives what is made of it
+  HeldCommunicator communicator_;  // destroyed after the members made of it
 
  public:
   explicit OwnCommunicator(MPI_Comm original);  // collective
@@ -29,17 +29,17 @@ class OwnCommunicator {
   OwnCommunicator(const OwnCommunicator&) = delete;
   OwnCommunicator& operator=(const OwnCommunicator&) = delete;
   MPI_Comm get() const { return communicator_.get(); }
-  RollCall roll_call;                 ///< of its reductions
-  std::optional<NodeFirst> by_nodes;  ///< once it is known that this communicator works
+  RollCall roll_call;                 ///< for the reductions on it
+  std::optional<NodeFirst> by_nodes;  ///< made when this communicator is known to work
 };
 
 class MpiGroup final : public Group {
  public:
-  /// MPI counts are int: longer messages go in pieces of this many bytes (and reductions of as many
-  /// values).
+  /// MPI counts are int: longer messages go in pieces of this many bytes, larger reductions in
+  /// pieces of as many values.
   static constexpr std::size_t default_piece = std::size_t{1} << 30;
 
-  /// Collective. For tests: a small piece, and a number that ranks of a pretended node share.
+  /// Collective. Tests give a small piece, and a number that the ranks of a pretended node share.
   explicit MpiGroup(MPI_Comm original, std::size_t piece = default_piece,
                     std::optional<int> pretended_node = std::nullopt);
 

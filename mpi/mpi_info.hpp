@@ -1,5 +1,5 @@
 #pragma once
-/// Hints as MPI takes them.
+/// Hints as an MPI_Info.
 #include <mpi.h>
 
 #include <map>
@@ -9,7 +9,7 @@
 
 namespace cairn {
 
-/// MPI_INFO_NULL for no hints.
+/// MPI_INFO_NULL if there are no hints.
 class Info {
  public:
   Info(const std::map<std::string, std::string>& hints, int rank) {

@@ -34,7 +34,8 @@ class LeftOver {
   }
 
  private:
-  // Never freed: that is collective, and ranks find out at different moments. MPI_Finalize does it.
+  // Communicators are kept and not freed: freeing one is collective, and ranks find out at
+  // different moments. MPI_Finalize frees them.
   void keep(const std::shared_ptr<OwnCommunicator>& communicator) CAIRN_REQUIRES(mutex_) {
     if (std::find(kept_.begin(), kept_.end(), communicator) == kept_.end()) {
       kept_.push_back(communicator);
@@ -43,11 +44,11 @@ class LeftOver {
 
   static bool is_complete(MpiReduction::Work& work) {
     int done = 0;
-    // After an error nothing is known of it: it stays.
+    // After an error nothing is known of the request: it stays.
     return MPI_Test(&work.request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done;
   }
 
-  // MPI_Finalize begins with the attributes of MPI_COMM_SELF.
+  // MPI_Finalize first deletes the attributes of MPI_COMM_SELF, which calls before_finalize().
   static void tell_finalize();
   void before_finalize() {
     const MutexLock guard(mutex_);
@@ -68,7 +69,8 @@ class LeftOver {
   bool told_finalize_ CAIRN_GUARDED_BY(mutex_) = false;
 };
 
-// Never destroyed: MPI may be used, and write there, after the statics of this file are gone.
+// Never destroyed: MPI may be used, and write to this memory, after the statics of this file are
+// gone.
 LeftOver& left_over() {
   static auto* const all = new LeftOver;
   return *all;
@@ -81,8 +83,8 @@ void LeftOver::tell_finalize() {
   };
   int key = MPI_KEYVAL_INVALID;
   if (MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, at_end, &key, nullptr) != MPI_SUCCESS) return;
-  // Where one of these fails, and the handler of MPI_COMM_SELF lets the job go on, what is left
-  // over is not waited for at the end.
+  // If one of these calls fails, and the handler of MPI_COMM_SELF lets the job go on, MPI_Finalize
+  // does not wait for reductions that are left over.
   static_cast<void>(MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr));
   static_cast<void>(MPI_Comm_free_keyval(&key));
 }
@@ -111,15 +113,15 @@ MpiReduction::~MpiReduction() {
       left_over().let_go();
       return;
     }
-  } catch (...) {  // its memory stays, which MPI may still write to
+  } catch (...) {  // the memory is not freed: MPI may still write to it
   }
   static_cast<void>(work_.release());
 }
 
 void MpiReduction::require_usable() const {
   if (mpi_is_usable()) return;
-  // No failure of communication, which would end the job: MPI_Finalize is collective, so this is
-  // what all ranks find.
+  // Not Code::communication, which would end the job: MPI_Finalize is collective, so all ranks get
+  // this error.
   throw Error(Code::invalid_argument, "MPI is finalised already", "ranks can no longer be reached",
               "Finish checkpoints before MPI_Finalize.")
       .on_rank(rank_);

@@ -12,11 +12,11 @@ namespace cairn {
 class OwnCommunicator;
 
 /// MPI_Iallreduce. A destructor is no collective call, so it cannot wait for other ranks, and MPI
-/// lets nobody cancel or free the request. So what is under way when this object is destroyed goes,
-/// with its memory and communicator, to a list of the process. It is freed when a later reduction,
-/// or at last MPI_Finalize, finds it complete. MPI_Finalize waits a second for it at most: a rank
-/// that never began its part would hold all others. The communicator stays until then in any case:
-/// to free it is collective, and ranks find out at different moments.
+/// lets nobody cancel or free the request. So a reduction that is under way when this object is
+/// destroyed goes, with its memory and communicator, to a list of the process. It is freed when a
+/// later reduction, or at last MPI_Finalize, finds it complete. MPI_Finalize waits for it at most a
+/// second: a rank that never began its part would hold up all others. Its communicator stays until
+/// MPI_Finalize in any case: to free it is collective, and ranks find out at different moments.
 class MpiReduction final : public Group::Reduction {
  public:
   MpiReduction(std::shared_ptr<OwnCommunicator> communicator, int rank, std::size_t count,
@@ -30,7 +30,7 @@ class MpiReduction final : public Group::Reduction {
     std::shared_ptr<OwnCommunicator> communicator;
     std::vector<std::int64_t> given, result;
     MPI_Request request = MPI_REQUEST_NULL;
-    std::int64_t number = 0;  // among the communicator's
+    std::int64_t number = 0;  // of the communicator's reductions
   };
 
  private:

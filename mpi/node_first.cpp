@@ -49,7 +49,7 @@ void NodeFirst::find_nodes(std::optional<int> node) {
   check(MPI_Bcast(&first, 1, MPI_INT, 0, on_node_.get()), "MPI_Bcast");
   nodes_.resize(static_cast<std::size_t>(size));
   check(MPI_Allgather(&first, 1, MPI_INT, nodes_.data(), 1, MPI_INT, all_), "MPI_Allgather");
-  // From the first rank of each rank's node to the number of first ranks before it.
+  // Replaces the first rank on each rank's node by the number of first ranks before it.
   int count = 0;
   for (int rank = 0; rank < size; ++rank) {
     const int lowest = nodes_[index(rank)];
@@ -68,7 +68,7 @@ void NodeFirst::broadcast(void* values, int count, MPI_Datatype type, int root) 
     check(MPI_Bcast(values, count, type, from, communicator), "MPI_Bcast");
   };
   if (!has_ways_) return pass(root, all_);
-  // The root's node is served first, and with it its first rank.
+  // The root's node, with its first rank, gets the values first.
   const int from = nodes_[index(root)];
   const bool is_roots = from == nodes_[index(rank_)];
   if (is_roots && !is_alone()) {

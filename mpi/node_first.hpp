@@ -1,6 +1,7 @@
 #pragma once
-/// Collectives that cost the network one message where a node has many ranks. An MPI library may do
-/// so by itself; Open MPI 4.1 does not, least of all where ranks take turns on nodes.
+/// Collectives that cost the network one message per node, however many ranks the node has. An MPI
+/// library may do so by itself; Open MPI 4.1 does not, least of all if ranks are dealt to nodes in
+/// turn.
 #include <mpi.h>
 
 #include <cstdint>
@@ -12,23 +13,24 @@
 
 namespace cairn {
 
-/// Which ranks share a node, and the ways of collectives through nodes: among the ranks of each
-/// node, then among the first ranks of all nodes, then back. With one node, or one rank a node,
-/// there is one way, on the communicator of all ranks. The caller makes these calls in the same
-/// order on all ranks and stays in each until it is done, so that they match on all communicators.
+/// Knows which ranks share a node, and runs collectives through nodes: among the ranks of each
+/// node, then among the first ranks of all nodes, then back. With one node, or one rank per node, a
+/// collective is one call on the communicator of all ranks (has_ways_ is false). The caller makes
+/// these calls in the same order on all ranks and stays in each until it is done, so that they
+/// match on all communicators.
 class NodeFirst {
  public:
-  /// Collective. The communicator must outlive this object. Ranks that give the same number are
-  /// taken for a node; without a number, ranks that share memory are.
+  /// Collective. The communicator must outlive this object. Ranks that give the same number count
+  /// as one node; without a number, ranks that share memory do.
   NodeFirst(MPI_Comm all, int rank, std::optional<int> node);
 
-  /// By rank. Numbered from 0 by their lowest rank.
+  /// The node of each rank. Nodes are numbered from 0, in the order of their lowest ranks.
   std::span<const int> nodes() const { return nodes_; }
 
   void barrier() const;
   void broadcast(void* values, int count, MPI_Datatype type, int root) const;
 
-  /// An all_reduce in place, which goes on when its rank asks whether it is done.
+  /// An all_reduce in place, which makes progress when its rank calls is_done().
   class Reduction {
    public:
     Reduction(const NodeFirst& way, std::int64_t* values, int count, MPI_Op op);
@@ -45,12 +47,13 @@ class NodeFirst {
     MPI_Request request_ = MPI_REQUEST_NULL;
   };
 
-  /// All ranks, with those of a node beside each other, for reductions that go on while ranks are
-  /// at something else. Such a reduction is one operation of MPI and has no stages. With stages the
-  /// first rank of a node would have to begin the next one itself. It may instead wait for a
-  /// message of the application that another rank sends only when it has the result: the job would
-  /// hang, since MPI has no way to let one operation follow another. Along MPI's trees of
-  /// neighbours fewer messages leave a node than with ranks that take turns on nodes.
+  /// A communicator of all ranks on which those of a node are neighbours, for reductions that go on
+  /// while ranks do something else. Such a reduction is one operation of MPI and has no stages.
+  /// With stages, the first rank of a node would have to begin the next one itself. It may instead
+  /// wait for a message of the application that another rank sends only when it has the result: the
+  /// job would hang, since MPI has no way to let one operation follow another. With neighbours on a
+  /// node, MPI's trees send fewer messages between nodes than with ranks that are dealt to nodes in
+  /// turn.
   MPI_Comm in_order() const { return in_order_.get() == MPI_COMM_NULL ? all_ : in_order_.get(); }
 
  private:
@@ -64,9 +67,9 @@ class NodeFirst {
   int rank_, place_ = 0;
   bool has_ways_ = false;
   std::vector<int> nodes_;
-  HeldCommunicator on_node_;   // where this rank's node has others, and ways are used
-  HeldCommunicator across_;    // of first ranks, where ways are used
-  HeldCommunicator in_order_;  // where it differs from that of all
+  HeldCommunicator on_node_;   // null if the rank is alone there, or has_ways_ is false
+  HeldCommunicator across_;    // of first ranks; null on others, or if has_ways_ is false
+  HeldCommunicator in_order_;  // null if ranks are in this order already
 };
 
 }  // namespace cairn

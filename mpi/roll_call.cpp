@@ -11,12 +11,12 @@
 namespace cairn {
 namespace {
 
-constexpr int tag = 3;  // of no other message
+constexpr int tag = 3;  // no other message has it
 
-std::atomic<std::int64_t> last_number = 0;  // of all communicators of this process
+std::atomic<std::int64_t> last_number = 0;  // the highest in this process, of all communicators
 
-// How long a rank waits before it says that it is there, so that all have by the time when someone
-// speaks of them.
+// How long a rank waits before it tells the others that it waits, so that all waiting ranks have
+// done so when the first report is due.
 double seconds_before_a_sign(const WaitLimits& limits) {
   double shortest = 20;
   for (const double limit : {limits.log_seconds, limits.end_seconds}) {
@@ -43,7 +43,7 @@ std::int64_t RollCall::begin(MPI_Comm communicator) {
 void RollCall::wait(MPI_Comm communicator, std::int64_t number,
                     const std::function<bool()>& is_done) {
   using Clock = std::chrono::steady_clock;
-  constexpr int looks = 256;  // between looks at the clock
+  constexpr int looks = 256;  // between two readings of the clock
   const auto begun = Clock::now();
   double patience = -1;
   struct Over {
@@ -78,7 +78,8 @@ void RollCall::forget_sent() {
 void RollCall::close(MPI_Comm communicator) {
   receive(communicator);
   forget_sent();
-  // Few bytes, which have left long ago; the memory stays for those that have not.
+  // These messages are short and have mostly left long ago. The memory of the others is never
+  // freed: MPI may still read it.
   if (!sent_.empty()) static_cast<void>(new std::list<Sent>(std::move(sent_)));
 }
 
@@ -95,7 +96,7 @@ void RollCall::send(MPI_Comm communicator, std::int64_t number) {
   if (!know_ranks(communicator)) return;
   forget_sent();
   const int size = static_cast<int>(come_.size());
-  for (int to = 0; to < size; to = std::max(1, 2 * to)) {  // those that speak of their waits
+  for (int to = 0; to < size; to = std::max(1, 2 * to)) {  // the ranks that report their waits
     if (to == rank_) continue;
     auto& one = sent_.emplace_back(Sent{number, MPI_REQUEST_NULL});
     const int code = MPI_Isend(&one.number, 1, MPI_INT64_T, to, tag, communicator, &one.request);
@@ -117,13 +118,13 @@ bool RollCall::receive(MPI_Comm communicator) {
         MPI_SUCCESS) {
       return any;
     }
-    if (from >= static_cast<int>(come_.size())) continue;  // of another communicator
+    if (from >= static_cast<int>(come_.size())) continue;  // sent on another communicator
     auto& last = come_[static_cast<std::size_t>(from)];
     last = std::max(last, number);
   }
 }
 
-// 0: nothing is waited for.
+// `number` 0: the rank waits for nothing.
 void RollCall::tell(std::int64_t number) {
   std::vector<int> missing;
   if (number > 0 && speaks_of_waits(rank_)) {

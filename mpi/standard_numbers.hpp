@@ -6,9 +6,9 @@
 
 namespace cairn {
 
-/// While it lives, the library's own /dev/null is in the place of standard input, output and error
-/// where they are closed: else a file that MPI or HDF5 opens would come there, and what somebody
-/// prints into it.
+/// While it lives, /dev/null is in the place of those of standard input, output and error that are
+/// closed. Otherwise a file that MPI or HDF5 opens would get their number, and the program's output
+/// would go into it.
 class StandardNumbers {
  public:
   StandardNumbers() {

@@ -8,7 +8,7 @@
 namespace cairn {
 namespace {
 
-// Polynomials over GF(2) modulo CRC-32C's, bit-reflected: the highest bit is x^0.
+// Polynomials over GF(2) modulo that of CRC-32C, bit-reflected: the highest bit is x^0.
 constexpr std::uint32_t polynomial = 0x82f63b78u;
 constexpr std::uint32_t one = 0x80000000u;
 
@@ -21,7 +21,7 @@ constexpr std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
   return product;
 }
 
-// x^(8·2^k) for each k: by squaring, starting with x^8.
+// x^(8·2^k) for each k, by repeated squaring of x^8.
 constexpr std::array<std::uint32_t, 64> byte_powers = [] {
   std::array<std::uint32_t, 64> powers{};
   powers[0] = one >> 8;
@@ -31,10 +31,10 @@ constexpr std::array<std::uint32_t, 64> byte_powers = [] {
 }();
 
 #if defined(__x86_64__)
-// ISA-L 2.30 ends its AVX-512 code without VZEROUPPER. As long as the upper halves of the vector
-// registers hold something, each SSE instruction of whatever runs next merges with them: the
-// application's loops and our own were up to eight times slower until somebody cleared them.
-// Source: Intel's optimization manual, "Mixing AVX code with SSE code".
+// ISA-L 2.30 ends its AVX-512 code without VZEROUPPER. While the upper halves of the vector
+// registers hold something, each SSE instruction that runs next merges with them: the application's
+// loops and our own were up to eight times slower until other code cleared the registers. Source:
+// Intel's optimization manual, "Mixing AVX code with SSE code".
 __attribute__((target("avx"))) void clear_upper_halves() { __builtin_ia32_vzeroupper(); }
 
 void leave_vector_registers_clean() {
@@ -52,7 +52,7 @@ std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t previous) {
   std::uint32_t crc = ~previous;
   while (!bytes.empty()) {
     const auto part = bytes.first(std::min(step, bytes.size()));
-    // Not const in the library's signature, but it only reads.
+    // The library's parameter is not const, but the library only reads it.
     auto* start = reinterpret_cast<unsigned char*>(const_cast<std::byte*>(part.data()));
     crc = crc32_iscsi(start, static_cast<int>(part.size()), crc);
     bytes = bytes.subspan(part.size());

@@ -9,13 +9,13 @@
 
 namespace cairn {
 
-// Sanitizers do not see such stores.
+// Sanitizers do not see streaming stores.
 #if defined(__x86_64__) && !defined(CAIRN_SANITIZED)
 
 namespace {
 
 constexpr std::size_t line = 64;
-// Below this the ends, which are no whole lines, weigh more.
+// Shorter copies use memcpy: in them the two ends, which are no whole lines, cost most.
 constexpr std::size_t least = std::size_t{4} << 10;
 
 }  // namespace
@@ -46,7 +46,8 @@ void copy_past_caches_unordered(std::byte* to, const std::byte* from, std::size_
   if (bytes > end) std::memcpy(to + end, from + end, bytes - end);
 }
 
-// Such stores are not ordered with others: whoever is told next must find them.
+// Streaming stores have no order with other stores. This fence orders them: a thread that another
+// store tells of the copy finds the copied bytes.
 void order_copies_past_caches() { _mm_sfence(); }
 
 #else

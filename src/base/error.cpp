@@ -7,7 +7,8 @@
 namespace cairn {
 namespace {
 
-// Keys and names in it may be anybody's. What an application says of itself may have several lines.
+// The parts of an error may contain keys and names that anybody chose. Only texts of an application
+// may have several lines.
 std::string shown(Code code, std::string text) {
   return printable(text, code == Code::application);
 }
@@ -48,7 +49,7 @@ Error::Error(Code code, std::string problem, std::string reason, std::string way
 
 Error& Error::compose() {
   text_ = problem_;
-  // Most problems name their file already.
+  // Most problems already name their file.
   const auto path = printable(path_);
   if (!path.empty() && text_.find(path) == std::string::npos) text_ += ": " + path;
   if (!reason_.empty()) text_ += " (" + reason_ + ")";

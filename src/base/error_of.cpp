@@ -10,7 +10,7 @@ namespace cairn {
 
 Error error_of(const std::exception& thrown, Code otherwise) {
   if (const auto* error = dynamic_cast<const Error*>(&thrown)) return *error;
-  // The second one is of a size that no memory has.
+  // length_error: a container of a size that no memory has.
   if (dynamic_cast<const std::bad_alloc*>(&thrown) ||
       dynamic_cast<const std::length_error*>(&thrown)) {
     return Error(Code::internal, "there is not enough memory",

@@ -5,12 +5,13 @@
 
 namespace cairn {
 
-/// What was thrown as an Error, in words for those who use the library: memory that is not there,
-/// and paths that the standard library met, among them. `otherwise`: of what is neither.
+/// Turns an exception into an Error whose text is for users of the library: also bad_alloc, and the
+/// filesystem_error that the standard library throws for paths. Other exceptions get the code
+/// `otherwise`.
 Error error_of(const std::exception&, Code otherwise = Code::internal);
 
-/// The exception that is being handled, as an Error that ranks can agree on: foreign ones become
-/// Code::internal with their text. Rethrows communication errors and Unwinding.
+/// Turns the exception that is being handled into an Error on which ranks can agree. Foreign
+/// exceptions become Code::internal with their text. Rethrows communication errors and Unwinding.
 Error current_error();
 
 }  // namespace cairn

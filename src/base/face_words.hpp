@@ -1,7 +1,8 @@
 #pragma once
-/// The library's errors name what a program in C++ writes. Programs in other languages get the
-/// words of their own face: one table, one rule for options, whose names are alike in all of them,
-/// and one for shapes and boxes, which Fortran tells in another order and from 1.
+/// The library's errors use the names of the C++ interface. Programs in other languages get the
+/// names of their own interface (their *face*): from a table, from one rule for options, whose
+/// names are the same in all languages, and from one for shapes and boxes, which Fortran writes in
+/// another order and counts from 1.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -20,7 +21,7 @@ enum class Face { cpp, c, fortran, python };
 
 namespace face_words {
 
-/// In the order of Face. An empty word: that face has none, and C++'s stays.
+/// In the order of Face. An empty word: this face has no such name, and the text keeps that of C++.
 using Word = std::array<std::string_view, 4>;
 
 inline constexpr std::array<Word, 30> table{{
@@ -65,15 +66,15 @@ inline constexpr std::array<Word, 30> table{{
      "a name of an option has no value", ""},
 }};
 
-/// How a face counts the elements of an array, in the order of Face.
+/// How a face orders and counts the elements of an array, in the order of Face.
 struct Order {
   bool slowest_first;
   std::int64_t first;
 };
 inline constexpr std::array<Order, 4> orders{{{true, 0}, {true, 0}, {false, 1}, {true, 0}}};
 
-/// Types whose members a text may name, and where these are among the options in their text form.
-/// Of values of enumerations the value is all that there is.
+/// Types whose members an error may name, each with the prefix of its members among the options in
+/// text form. Enumerations have no prefix: the name of the value is used alone.
 inline constexpr std::array<std::pair<std::string_view, std::string_view>, 26> types{{
     {"ManagerOptions", ""},
     {"CheckpointOptions", ""},
@@ -108,7 +109,8 @@ inline bool is_letter(char c) {
          c == ':' || c == '%';
 }
 
-/// "Type::member" at the beginning: how long it is, and what it is called elsewhere. 0: it is none.
+/// Finds "Type::member" at the beginning of the text. Returns its length and its name in other
+/// faces; a length of 0: the text does not begin with one.
 inline std::pair<std::size_t, std::string> member_of_type(std::string_view text) {
   for (const auto& [type, prefix] : types) {
     if (!text.starts_with(type) || !text.substr(type.size()).starts_with("::")) continue;
@@ -123,7 +125,7 @@ inline std::pair<std::size_t, std::string> member_of_type(std::string_view text)
 
 using Numbers = std::vector<std::int64_t>;
 
-/// A number at the beginning of a text, which is taken away. False: there is none.
+/// Takes a number from the beginning of the text. Returns false if there is none.
 inline bool take_number(std::string_view& text, std::int64_t& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc{}) return false;
@@ -136,7 +138,7 @@ inline bool take(std::string_view& text, std::string_view what) {
   return true;
 }
 
-/// What shape_text() writes, at the beginning of a text: how long it is. 0: it is none.
+/// The length of a shape as shape_text() writes it, at the beginning of the text; 0: there is none.
 inline std::size_t shape_at(std::string_view text, Numbers& numbers) {
   auto rest = text;
   if (!take(rest, "[")) return 0;
@@ -146,7 +148,7 @@ inline std::size_t shape_at(std::string_view text, Numbers& numbers) {
   return take(rest, "]") ? text.size() - rest.size() : 0;
 }
 
-/// The same of box_text(): the first and the last index of each dimension.
+/// The same for box_text(); gives the first and the last index of each dimension.
 inline std::size_t box_at(std::string_view text, Numbers& first, Numbers& last) {
   auto rest = text;
   if (!take(rest, "rows ")) return 0;
@@ -159,8 +161,9 @@ inline std::size_t box_at(std::string_view text, Numbers& first, Numbers& last) 
   return text.size() - rest.size();
 }
 
-/// A shape, an index or a box at the beginning of a text, as Fortran counts, which writes a box as
-/// it does a section; `before`: the text in front of it. How long it is; 0: there is none.
+/// Rewrites a shape, an index or a box at the beginning of the text in Fortran's order, a box like
+/// an array section. `before` is the text in front of it. Returns the length that it had in `text`;
+/// 0: there is none.
 inline std::pair<std::size_t, std::string> in_fortrans_order(std::string_view text,
                                                              std::string_view before) {
   constexpr auto add = orders[static_cast<std::size_t>(Face::fortran)].first;
@@ -180,7 +183,7 @@ inline std::pair<std::size_t, std::string> in_fortrans_order(std::string_view te
   first.clear();
   const auto length = shape_at(text, first);
   if (length == 0) return {};
-  // Extents, offsets and strides are distances.
+  // Only an index counts from 1. Extents, offsets and strides are distances and stay.
   const bool is_index = before.ends_with(" start ") || before.ends_with(" at ");
   for (auto d = first.size(); d-- > 0;) {
     out += (out.empty() ? "[" : " ") + said(first[d], is_index);
@@ -190,8 +193,8 @@ inline std::pair<std::size_t, std::string> in_fortrans_order(std::string_view te
 
 }  // namespace face_words
 
-/// A text of the library's, or of `from`, in the words of another face. What it quotes, such as a
-/// key, stays as it is.
+/// Translates a text of the library, or of the face `from`, to another face. Quoted parts, such as
+/// keys, stay as they are.
 inline std::string in_words_of(Face to, std::string_view text, Face from = Face::cpp) {
   const auto of = [](const face_words::Word& word, Face face) {
     return word[static_cast<std::size_t>(face)];
@@ -204,7 +207,7 @@ inline std::string in_words_of(Face to, std::string_view text, Face from = Face:
   for (std::size_t at = 0; at < text.size();) {
     const auto rest = text.substr(at);
     const bool begins = at == 0 || !face_words::is_letter(text[at - 1]);
-    // A quotation goes from a quote behind a blank or a bracket to the next quote.
+    // A quotation begins with a quote after a blank or a bracket, and ends with the next quote.
     if (rest[0] == '\'' && begins && (at == 0 || text[at - 1] == ' ' || text[at - 1] == '(')) {
       const auto length = std::min(rest.find('\'', 1), rest.size() - 1) + 1;
       out += rest.substr(0, length);

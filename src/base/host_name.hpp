@@ -4,7 +4,7 @@
 
 namespace cairn {
 
-/// Empty where the system does not tell.
+/// Empty if the system does not tell.
 std::string host_name();
 
 }  // namespace cairn

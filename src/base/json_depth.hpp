@@ -4,8 +4,8 @@
 
 namespace cairn {
 
-/// How deep a JSON text nests arrays and objects; of any text an upper bound. Who writes or copies
-/// a parsed text uses as much of the stack.
+/// How deep a JSON text nests arrays and objects. If the text is not JSON, a parser gets no deeper
+/// before it fails. To write or copy a parsed text uses stack in proportion to this depth.
 inline int json_depth(std::string_view text) {
   int depth = 0, deepest = 0;
   bool quoted = false;

@@ -1,8 +1,8 @@
 #pragma once
-/// Members and numbers of a JSON text that anybody may have written. Of a const object
-/// nlohmann::json reads a member that is not there from where there is no memory, and it converts a
-/// number like 1e29 to an integer as C++ does: both are undefined. It reads fractions with strtod,
-/// which the C locale tells where they begin.
+/// Members and numbers of a JSON text that anybody may have written. nlohmann::json has undefined
+/// behaviour for two of them: it reads a missing member of a const object from invalid memory, and
+/// it converts a number such as 1e29 to an integer with a C++ cast. It reads fractions with strtod,
+/// whose decimal point depends on the C locale.
 #include <locale.h>
 
 #include <cstdint>
@@ -32,20 +32,20 @@ class ClassicNumbers {
   locale_t before_{};
 };
 
-/// What is no JSON throws, or is a value of the type `discarded`.
+/// Parses a JSON text. If it is not JSON, throws or returns a value of type `discarded`.
 template <class Json = nlohmann::json>
 Json parse_json(std::string_view text, bool throws = true) {
   const ClassicNumbers classic;
   return Json::parse(text, nullptr, throws);
 }
 
-/// The member of this name. Null: there is none, or `object` is no object.
+/// The member of this name. Null if there is none, or if `object` is no object.
 inline const nlohmann::json* find_member(const nlohmann::json& object, const char* name) {
   const auto at = object.find(name);
   return at == object.end() ? nullptr : &*at;
 }
 
-/// Whether the value is an integer, and one of T.
+/// Whether the value is an integer in the range of T.
 template <class T>
 bool is_whole(const nlohmann::json& value) {
   return value.is_number_unsigned()
@@ -53,14 +53,14 @@ bool is_whole(const nlohmann::json& value) {
              : value.is_number_integer() && std::in_range<T>(value.get<std::int64_t>());
 }
 
-/// Calls `bad`, which throws, with the reason unless it is.
+/// The value as a T. If it is none, calls `bad` with the reason; `bad` throws.
 template <class T, class Bad>
 T whole(const nlohmann::json& value, Bad&& bad) {
   if (!is_whole<T>(value)) bad(cat("a number is no integer of ", sizeof(T) * 8, " bits"));
   return value.get<T>();
 }
 
-/// A list of them.
+/// The same for a list of them.
 template <class T, class Bad>
 std::vector<T> whole_numbers(const nlohmann::json& list, Bad&& bad) {
   if (!list.is_array()) bad("there is no list of numbers");

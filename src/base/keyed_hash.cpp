@@ -16,8 +16,8 @@ constexpr Wide prime = (Wide{1} << 127) - 1;
 
 constexpr Wide folded(Wide value) { return (value & prime) + (value >> 127); }
 
-// Of two numbers up to the prime: since 2^128 is 2 there, halves of the product fold onto each
-// other. At most the prime plus one.
+// The product of two numbers up to the prime. 2^128 is 2 modulo the prime, so the halves of the
+// product are folded onto each other. The result is at most the prime plus one.
 constexpr Wide product(Wide a, Wide b) {
   const auto low = [](Wide value) { return Wide{static_cast<std::uint64_t>(value)}; };
   const Wide a0 = low(a), a1 = a >> 64, b0 = low(b), b1 = b >> 64;
@@ -33,8 +33,8 @@ static_assert(product((Wide{1} << 100) + 3, (Wide{1} << 90) + 5) % prime ==
 }  // namespace
 
 KeyedHash::Key KeyedHash::Key::random() {
-  // Not std::random_device: it takes word after word from the processor, which is microseconds for
-  // each on a virtual machine, and some processors run out of them.
+  // Not std::random_device: it takes word after word from the processor. Each takes microseconds on
+  // a virtual machine, and some processors run out of random words.
   Key key;
   const auto fill = [](std::span<std::byte> bytes) {
     while (!bytes.empty()) {

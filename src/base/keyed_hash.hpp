@@ -1,7 +1,8 @@
 #pragma once
-/// A hash of long bytes whose key nobody can have known when these were made: what is different
-/// has another hash, up to a chance that does not depend on the bytes. XXH3 and its kind are as
-/// fast and need no key, but nothing is proved of them; a CRC-32C is too short to bet a model on.
+/// A hash of long data, with a random key that nobody can have known when the data was made.
+/// Different data has different hashes, except with a probability that does not depend on the data.
+/// XXH3 and similar hashes are as fast and need no key, but nothing is proved about them; a CRC-32C
+/// is too short to bet a model on.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -9,9 +10,10 @@
 
 namespace cairn {
 
-/// Blocks of 1 KiB are hashed to 256 bits by sums of products of key and words (NH, twice), and
-/// these by a polynomial modulo 2^127 - 1. Over the choice of the key two different texts of n
-/// blocks have the same hash with a chance below 2^-128 + (4 n + 4) / 2^126: of a tebibyte, 2^-93.
+/// Each block of 1 KiB is hashed to 256 bits by sums of products of key and words (NH, twice). A
+/// polynomial modulo 2^127 - 1 then hashes these. Over the choice of the key, two different texts
+/// of n blocks have the same hash with a probability below 2^-128 + (4 n + 4) / 2^126: for a
+/// tebibyte, 2^-93.
 class KeyedHash {
  public:
   static constexpr std::size_t block_words = 128;
@@ -19,15 +21,15 @@ class KeyedHash {
     std::array<std::uint64_t, block_words + 2> words;
     std::array<std::uint64_t, 2> point;  ///< low and high half, below 2^126
 
-    static Key random();  ///< of the system's source
+    static Key random();  ///< from the system's source of random bytes
   };
   using Digest = std::array<std::uint64_t, 2>;
 
-  /// The key outlives it.
+  /// The key must outlive the hash.
   explicit KeyedHash(const Key& key) : key_(&key) {}
-  /// The next bytes; how a text is cut makes no difference.
+  /// Adds the next bytes. It makes no difference how a text is divided into calls.
   void add(std::span<const std::byte>);
-  /// Of all that was added. Nothing may be added any more.
+  /// The hash of all bytes that were added. Nothing may be added after this call.
   Digest end();
 
  private:
@@ -38,7 +40,7 @@ class KeyedHash {
   const Key* key_;
   Wide sum_ = 0;
   std::uint64_t bytes_ = 0;
-  std::array<std::byte, block_words * 8> open_;  // the last block, as far as it has come
+  std::array<std::byte, block_words * 8> open_;  // the last, incomplete block
 };
 
 }  // namespace cairn

@@ -37,8 +37,8 @@ void set_log_sink(LogSink replacement) {
 }
 
 void log(LogLevel level, std::string_view message) {
-  // Called without the lock, so that a sink may log or replace itself. What it throws is lost: a
-  // message must not make one rank take another path than the others.
+  // The sink is called without the lock, so that it may log or replace itself. Its exceptions are
+  // dropped: a message must not make one rank take another path than the others.
   const auto current = [] {
     const MutexLock lock(mutex);
     return sink();
@@ -61,7 +61,7 @@ void tell_fatal(std::string_view message) {
     silent = !sink() && !fatal_handler();
     return fatal_handler();
   }();
-  if (silent) to_standard_error(LogLevel::error, message);  // no job ends without a word
+  if (silent) to_standard_error(LogLevel::error, message);  // a job must not end without a message
   log(LogLevel::error, message);
   try {
     if (current) current(message);

@@ -1,12 +1,12 @@
 #pragma once
-/// Text inside of XML, SVG and HTML.
+/// Escapes text inside XML, SVG and HTML.
 #include <string>
 #include <string_view>
 
 namespace cairn {
 
-/// What has a meaning in markup is spelled out, what people are not shown (first_character())
-/// becomes question marks.
+/// Escapes the characters that have a meaning in markup. Characters that are not shown to people
+/// (first_character()) become question marks.
 std::string escaped(std::string_view text);
 
 }  // namespace cairn

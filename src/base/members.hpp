@@ -1,6 +1,6 @@
 #pragma once
-/// What a struct has, one member after the other, for messages (base/wire.hpp): of a struct without
-/// constructors they are found, so that none can be forgotten.
+/// Lists the members of a struct for messages (base/wire.hpp). In a struct without constructors all
+/// members are found, so that none can be forgotten.
 #include <cstddef>
 #include <tuple>
 #include <type_traits>
@@ -8,7 +8,7 @@
 
 namespace cairn {
 
-/// Pointers to the members that travel, in a std::tuple, of a struct that keeps others for itself.
+/// For a struct of which only some members travel: a std::tuple of pointers to these members.
 template <class T>
 inline constexpr std::nullptr_t travels = nullptr;
 
@@ -34,7 +34,7 @@ constexpr std::size_t count_members() {
   }
 }
 
-/// Calls with all that travels of it.
+/// Calls `visit` with all members that travel.
 template <class T, class Visit>
 decltype(auto) with_members(T& one, const Visit& visit) {
   using Struct = std::remove_const_t<T>;
@@ -89,7 +89,7 @@ decltype(auto) with_members(T& one, const Visit& visit) {
 template <class T>
 constexpr bool is_plain();
 
-/// The bytes of all members, if they are plain.
+/// The size in bytes of all members together if all are plain, else 0.
 struct ArePlain {
   template <class... Members>
   constexpr auto operator()(const Members&...) const {
@@ -98,7 +98,8 @@ struct ArePlain {
   }
 };
 
-/// Numbers, and structs of them without gaps between them. One with references cannot be assigned.
+/// Numbers, enums, and structs of them without padding. A struct with references is not plain: it
+/// cannot be assigned.
 template <class T>
 constexpr bool is_plain() {
   if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
@@ -111,7 +112,7 @@ constexpr bool is_plain() {
   }
 }
 
-/// What lies as an array of plain values.
+/// Whether T holds its elements as one array of plain values.
 template <class T>
 constexpr bool is_row() {
   if constexpr (requires(const T& row) { row.data() + row.size(); }) {

@@ -1,6 +1,6 @@
 #pragma once
-/// A mutex that clang's -Wthread-safety knows: it refuses code that touches guarded memory without
-/// the lock. Other compilers see nothing of it. Constructors and destructors are not looked at.
+/// A mutex for clang's -Wthread-safety, which refuses code that touches guarded memory without the
+/// lock. Other compilers ignore the annotations. Clang does not check constructors and destructors.
 #include <condition_variable>
 #include <mutex>
 #include <utility>
@@ -10,11 +10,12 @@
 #else
 #define CAIRN_THREAD_SAFETY(attribute)
 #endif
-/// Of a variable: touched with the mutex held only.
+/// For a variable that is touched only with the mutex held.
 #define CAIRN_GUARDED_BY(mutex) CAIRN_THREAD_SAFETY(guarded_by(mutex))
-/// The same of what it points to, or an optional holds.
+/// The same for the memory that a pointer points to, or the value in an optional.
 #define CAIRN_PT_GUARDED_BY(mutex) CAIRN_THREAD_SAFETY(pt_guarded_by(mutex))
-/// Of a function, or a lambda: called with the mutex held, which it may give up and take again.
+/// For a function or lambda that is called with the mutex held. It may release the mutex and take
+/// it again.
 #define CAIRN_REQUIRES(mutex) CAIRN_THREAD_SAFETY(requires_capability(mutex))
 
 namespace cairn {
@@ -25,8 +26,9 @@ class CAIRN_THREAD_SAFETY(capability("mutex")) Mutex {
   std::mutex mutex_;
 };
 
-/// Holds it until it ends, but for the time between unlock() and lock(). The lambdas that
-/// conditions take would each need CAIRN_REQUIRES: whoever waits looks again in a loop of his own.
+/// Holds the mutex until it is destroyed, except between unlock() and lock(). wait() takes no
+/// predicate, since each such lambda would need CAIRN_REQUIRES: callers check their condition in a
+/// loop.
 class CAIRN_THREAD_SAFETY(scoped_lockable) MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) CAIRN_THREAD_SAFETY(acquire_capability(mutex))
@@ -37,7 +39,8 @@ class CAIRN_THREAD_SAFETY(scoped_lockable) MutexLock {
 
   void unlock() CAIRN_THREAD_SAFETY(release_capability()) { lock_.unlock(); }
   void lock() CAIRN_THREAD_SAFETY(acquire_capability()) { lock_.lock(); }
-  /// Does this without it. For whoever got the lock from his caller, and may not unlock() it.
+  /// Calls the function without the lock. For functions that got the lock from their caller and may
+  /// not unlock() it.
   template <class Function>
   void without(Function&& function) {
     lock_.unlock();
@@ -45,7 +48,7 @@ class CAIRN_THREAD_SAFETY(scoped_lockable) MutexLock {
     lock_.lock();
   }
 
-  /// May return for no reason.
+  /// May return without a reason.
   void wait(std::condition_variable& changed) { changed.wait(lock_); }
   template <class Time>
   std::cv_status wait_until(std::condition_variable& changed, const Time& time) {

@@ -26,7 +26,7 @@ bool is_number(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// The parts of a path, and of a name with dots in it.
+// The parts of a path; a name with dots has parts, too.
 std::vector<std::string_view> parts_of(std::string_view text) {
   std::vector<std::string_view> parts;
   for (std::size_t end = 0; end != std::string_view::npos; text.remove_prefix(end + 1)) {
@@ -37,8 +37,8 @@ std::vector<std::string_view> parts_of(std::string_view text) {
   return parts;
 }
 
-// Whether one part before the last is another one, as that of a layer with a new name is: not a
-// layer of another number.
+// Whether exactly one part differs, and it is not the last one: as if a layer had a new name.
+// Layers that differ only in their number do not count.
 bool has_one_renamed(std::string_view a, std::string_view b) {
   const auto its = parts_of(a), others = parts_of(b);
   if (its.size() != others.size() || its.back() != others.back()) return false;
@@ -51,7 +51,7 @@ bool has_one_renamed(std::string_view a, std::string_view b) {
   return renamed == 1;
 }
 
-// Letters to insert, to remove, to replace or to swap with their neighbour.
+// The number of letters to insert, remove, replace or swap with their neighbour.
 std::size_t edits(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before, last(b.size() + 1), now(b.size() + 1);
   std::iota(last.begin(), last.end(), std::size_t{0});
@@ -77,7 +77,7 @@ Nearest::Nearest(std::string_view wanted)
 void Nearest::offer(std::string_view word) {
   if (limit_ == 0 || word.empty() || word.size() > longest) return;
   const auto text = lower(word);
-  // Two words of one letter are not like each other, but by their paths.
+  // Two words of one letter are alike only by their paths, or if they differ in case.
   const bool is_like =
       text != wanted_ && (last_part(text) == last_part(wanted_) || has_one_renamed(text, wanted_));
   const auto [shorter, longer] = std::minmax({text.size(), wanted_.size()});

@@ -1,5 +1,5 @@
 #pragma once
-/// What to tell where the system starts no more threads.
+/// The error if the system starts no more threads.
 #include <system_error>
 
 #include "base/text.hpp"
@@ -7,7 +7,7 @@
 
 namespace cairn {
 
-/// What: "that does this or that".
+/// `what` completes "cannot start a thread", such as "that does this or that".
 inline Error no_thread(const char* what, const std::system_error& error) {
   return Error(Code::io, cat("cannot start a thread ", what), error.code().message(),
                "Threads of this user, or of its container, may be limited: see ulimit -u.");

@@ -10,7 +10,7 @@
 
 namespace cairn {
 
-// Not getrusage(): that counts what the program had that started this one.
+// Not getrusage(): its peak includes that of the program that started this one.
 std::int64_t peak_resident_bytes() {
   const int file = ::open("/proc/self/status", O_RDONLY | O_CLOEXEC);
   if (file < 0) return 0;

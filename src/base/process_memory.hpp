@@ -3,8 +3,8 @@
 
 namespace cairn {
 
-/// The most memory that this process has had in RAM so far, in bytes; 0: the system does not tell.
-/// Allocates nothing.
+/// The most memory that this process has had in RAM so far, in bytes; 0 if the system does not
+/// tell. Allocates nothing.
 std::int64_t peak_resident_bytes();
 
 }  // namespace cairn

@@ -1,6 +1,6 @@
 #pragma once
-/// What the tool takes from its module for MPI: it is not linked to MPI, and loads this where it
-/// was started by mpirun or the like.
+/// The interface of the tool's MPI module. The tool is not linked to MPI; it loads this module if
+/// it was started by mpirun or the like.
 #include <memory>
 
 namespace cairn {
@@ -11,9 +11,9 @@ namespace cairn::rank_module {
 
 struct Module {
   const char* version;
-  /// Begins MPI, and gives all ranks.
+  /// Begins MPI, and returns a group of all ranks.
   std::shared_ptr<Group> (*begin)();
-  /// When the group is gone.
+  /// Ends MPI. Called after the group is gone.
   void (*end)();
 };
 

@@ -17,7 +17,8 @@ class ThreadQueue : public TaskQueue {
  public:
   ~ThreadQueue() override {
     if (is_forked_child()) {
-      // It has no such thread, and what that thread waits on can be neither locked nor destroyed.
+      // A forked child has no such thread. The mutex and condition that the thread waits on can be
+      // neither locked nor destroyed.
       shared_->thread.detach();
       static_cast<void>(shared_.release());
       return;
@@ -35,7 +36,7 @@ class ThreadQueue : public TaskQueue {
     auto& shared = *shared_;
     {
       const MutexLock guard(shared.mutex);
-      if (!shared.thread.joinable()) start(shared);  // before: what is not taken may not stay here
+      if (!shared.thread.joinable()) start(shared);  // first: if it throws, the task is not taken
       shared.tasks.push_back(std::move(task));
       ++shared.given;
     }
@@ -53,7 +54,7 @@ class ThreadQueue : public TaskQueue {
   struct Shared {
     Mutex mutex;
     std::condition_variable changed;
-    std::vector<std::function<void()>> tasks CAIRN_GUARDED_BY(mutex);  // few at a time
+    std::vector<std::function<void()>> tasks CAIRN_GUARDED_BY(mutex);  // only a few at a time
     std::thread thread CAIRN_GUARDED_BY(mutex);
     unsigned long long given CAIRN_GUARDED_BY(mutex) = 0, done CAIRN_GUARDED_BY(mutex) = 0;
     bool ending CAIRN_GUARDED_BY(mutex) = false;
@@ -82,7 +83,7 @@ class ThreadQueue : public TaskQueue {
       shared.tasks.erase(shared.tasks.begin());
       lock.unlock();
       task();
-      task = nullptr;  // what it holds goes before anybody hears that it is done
+      task = nullptr;  // frees what the task holds before anybody learns that it is done
       lock.lock();
       ++shared.done;
       shared.changed.notify_all();
@@ -90,7 +91,7 @@ class ThreadQueue : public TaskQueue {
   }
 
   std::unique_ptr<Shared> shared_ = std::make_unique<Shared>();
-  std::atomic<pid_t> process_ = 0;  // whose thread it is; asked without the lock
+  std::atomic<pid_t> process_ = 0;  // the process that has the thread; read without the lock
 };
 
 class InlineQueue : public TaskQueue {

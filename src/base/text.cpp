@@ -9,7 +9,7 @@
 namespace cairn {
 
 std::string fixed_text(double value, int digits) {
-  // The largest number, its sign, and a point before the digits.
+  // Room for the digits of the largest number, its sign, and a point before the decimals.
   std::string text(
       std::numeric_limits<double>::max_exponent10 + 3 + static_cast<std::size_t>(digits), '\0');
   const auto end = std::to_chars(text.data(), text.data() + text.size(), value,
@@ -33,7 +33,7 @@ std::string bytes_text(double bytes) {
 
 namespace {
 
-// A character at the beginning of a text, and its bytes; none: it is no UTF-8.
+// The character at the beginning of a text. 0 bytes: the text does not begin with UTF-8.
 struct Decoded {
   std::uint32_t point = 0;
   std::size_t bytes = 0;
@@ -51,12 +51,13 @@ Decoded decode(std::string_view text) {
     if ((next & 0xc0) != 0x80) return {};
     point = point << 6 | (next & 0x3f);
   }
-  constexpr std::uint32_t least[] = {0, 0x80, 0x800, 0x10000};  // by bytes behind the first
+  constexpr std::uint32_t least[] = {0, 0x80, 0x800, 0x10000};  // by bytes after the first
   if (point < least[more] || point > 0x10ffff || (point & ~0x7ffu) == 0xd800) return {};
   return {point, more + 1};
 }
 
-// Controls; marks and overrides of direction, and their ends; ends of lines and paragraphs.
+// Not shown: control characters; marks and overrides of direction, and their ends; separators of
+// lines and paragraphs.
 bool is_shown(std::uint32_t point) {
   const auto among = [&](std::uint32_t first, std::uint32_t last) {
     return first <= point && point <= last;

@@ -1,6 +1,6 @@
 #pragma once
-/// Small text helpers. What they write and read is the same in every locale: texts of ours are
-/// stored, and parsed by programs that may have another one.
+/// Small text helpers. They write and read the same in every locale: the library's texts are
+/// stored, and parsed by programs that may have another locale.
 #include <charconv>
 #include <concepts>
 #include <cstdint>
@@ -11,10 +11,11 @@
 
 namespace cairn {
 
-/// In hexadecimal digits, as many as it takes.
+/// The number in hexadecimal, without leading zeros.
 std::string hex(std::uint64_t number);
 
-/// What `<<` would write in the classic locale; six digits of a number that is no integer.
+/// Appends what `<<` would write in the classic locale: a floating-point number with six
+/// significant digits.
 template <class T>
 void append_to(std::string& text, const T& value) {
   if constexpr (std::convertible_to<const T&, std::string_view>) {
@@ -37,7 +38,7 @@ void append_to(std::string& text, const T& value) {
   }
 }
 
-/// The arguments, one after another.
+/// Joins the arguments to one text.
 template <class... Args>
 std::string cat(const Args&... args) {
   std::string text;
@@ -45,8 +46,8 @@ std::string cat(const Args&... args) {
   return text;
 }
 
-/// Reads all of a text as a number, without space around it. False: it is none of this type, and
-/// the value is what it was.
+/// Reads a whole text as a number, without space around it. If it is no number of this type,
+/// returns false and leaves the value as it was.
 template <class T>
 requires std::is_arithmetic_v<T>
 bool parse_number(std::string_view text, T& value) {
@@ -62,7 +63,7 @@ bool parse_number(std::string_view text, T& value) {
   return true;
 }
 
-/// With so many digits behind the point: fixed_text(2, 3) is "2.000".
+/// The number with this many digits after the point: fixed_text(2, 3) is "2.000".
 std::string fixed_text(double value, int digits);
 
 /// "1.50 GiB", "12 B"
@@ -70,18 +71,20 @@ std::string bytes_text(double bytes);
 
 bool is_utf8(std::string_view text);
 
-/// The first character of a text that is not empty. People are not shown as it is a control
-/// character, of C1 too, one that ends a line or turns the direction of what follows, and a byte
-/// that is no UTF-8.
+/// The first character of a text that is not empty. `shown` is false for a control character (also
+/// of C1), for one that ends a line or changes the direction of the text, and for a byte that is
+/// not UTF-8.
 struct FirstCharacter {
   std::size_t bytes;
   bool shown;
 };
 FirstCharacter first_character(std::string_view text);
-/// The text on one line, what is not shown spelled out (\x1b). `lines`: it may have several.
+/// The text on one line; characters that are not shown are written as \x1b and the like. `lines`:
+/// the text may have several lines.
 std::string printable(std::string_view text, bool lines = false);
 
-/// Whether a text that a file holds names a file beside it, and nothing elsewhere.
+/// Whether the text, read from a file, is the name of a file in the same folder, and names nothing
+/// elsewhere.
 bool is_name_of_neighbour(std::string_view text);
 
 }  // namespace cairn

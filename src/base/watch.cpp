@@ -24,8 +24,8 @@ std::int64_t nanoseconds(Clock::time_point time) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
 }
 
-/// The ranks of this process, and the thread that looks at them. Never destroyed: the thread may
-/// look after the statics of this file are gone.
+/// The ranks of this process, and the thread that checks them. Never destroyed: the thread may
+/// still run when the statics of this file are gone.
 class Watch {
  public:
   static Watch& instance() {
@@ -57,22 +57,22 @@ class Watch {
   Mutex mutex;
 
  private:
-  // A forked child has the memory, but not the thread.
+  // Starts the thread if this process has none: a forked child has the memory, but not the thread.
   void start() CAIRN_REQUIRES(mutex) {
     if (runs_in_ == getpid() || ranks_.empty()) return;
     if (limits_.log_seconds <= 0 && limits_.end_seconds <= 0) return;
     sigset_t all, before;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the application's threads
+    pthread_sigmask(SIG_SETMASK, &all, &before);  // signals go to the application's threads
     try {
       std::thread([this] { run(); }).detach();
       runs_in_ = getpid();
-    } catch (const std::exception&) {  // nobody watches; the next one to come tries again
+    } catch (const std::exception&) {  // nobody watches; the next rank that is added tries again
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
-  // How often to look: a wait is told of at most a quarter later than it might.
+  // How often to check, so that a wait is reported at most a quarter of its limit late.
   std::chrono::nanoseconds period() const CAIRN_REQUIRES(mutex) {
     double shortest = 20;
     for (const double limit : {limits_.log_seconds, limits_.end_seconds}) {
@@ -97,7 +97,7 @@ class Watch {
         if (verdict == Patience::Verdict::tell) told.push_back(wait_text(*wait));
         if (verdict == Patience::Verdict::end && !end) end = wait_text(*wait);
       }
-      lock.unlock();  // a sink may use the library
+      lock.unlock();  // a log sink may use the library
       for (const auto& text : told) log(LogLevel::warning, text);
       if (end) {
         tell_fatal(cat("the job ends: ", *end, " (WaitLimits::end_seconds is ",
@@ -155,7 +155,8 @@ std::string wait_text(const WaitTold& wait) {
 bool speaks_of_waits(int rank) { return (rank & (rank - 1)) == 0; }
 
 Patience::Verdict Patience::judge(double seconds, const WaitLimits& limits, bool speaks) {
-  // Those who do not speak leave the message to those who do; yet somebody has to end the job.
+  // Ranks that report no waits allow some more time, so that a rank that does report ends the job
+  // first. If none does, they end it.
   const double end = limits.end_seconds + (speaks ? 0 : std::min(limits.end_seconds / 10, 10.0));
   if (limits.end_seconds > 0 && seconds >= end) return Verdict::end;
   if (!speaks || limits.log_seconds <= 0) return Verdict::none;
@@ -166,7 +167,7 @@ Patience::Verdict Patience::judge(double seconds, const WaitLimits& limits, bool
 
 WatchedRank::WatchedRank(int rank, int ranks, std::function<std::vector<int>()> awaited)
     : rank_(rank), ranks_(ranks), awaited_(std::move(awaited)) {
-  if (ranks > 1) Watch::instance().add(this);  // one alone waits for nobody
+  if (ranks > 1) Watch::instance().add(this);  // a single rank waits for nobody
 }
 
 WatchedRank::~WatchedRank() { Watch::instance().remove(this); }
@@ -207,8 +208,8 @@ Waiting::~Waiting() {
   rank_->end();
 }
 
-// A wait that ends while this looks may be told of with the next one's stage: no more than a
-// message.
+// If a wait ends during this check, the report may have the stage of the next wait. No more than a
+// message is wrong then.
 std::optional<WaitTold> WatchedRank::check(Clock::time_point now, Patience::Verdict& verdict,
                                            const WaitLimits& limits) {
   const auto since = since_.load(std::memory_order_acquire);

@@ -21,8 +21,8 @@ std::string ranks_text(const std::vector<int>& ranks);
 struct WaitTold {
   int rank = 0, ranks = 1;
   double seconds = 0;
-  const char* call = nullptr;   ///< of the public interface; null: not known
-  std::string object = "";      ///< that it is a member of
+  const char* call = nullptr;   ///< name in the public interface; null: not known
+  std::string object = "";      ///< the object that the call is a member of
   const char* stage = nullptr;  ///< null: the ranks have not met in this call yet
   int peer = -1;                ///< the only rank that is waited for; -1: not known
   std::vector<int> awaited = {};
@@ -62,7 +62,7 @@ class WatchedRank {
   void begin(const char* stage, int peer = -1) noexcept;
   void end();
 
-  /// For the watch: the wait that goes on; nothing where none does.
+  /// Called by the watch: the wait, if it is to be reported or to end the job.
   std::optional<WaitTold> check(std::chrono::steady_clock::time_point now, Patience::Verdict&,
                                 const WaitLimits&);
 
@@ -74,12 +74,12 @@ class WatchedRank {
   std::atomic<int> peer_ = -1;
   std::atomic<std::int64_t> since_ = 0;  // steady nanoseconds; 0: no wait
   std::atomic<std::int64_t> told_ = 0;   // the `since_` of the wait that was reported
-  std::int64_t seen_ = 0;                // the watch's
-  Patience patience_;                    // the watch's
+  std::int64_t seen_ = 0;                // used by the watch only
+  Patience patience_;                    // used by the watch only
 };
 
-/// While it lives, the rank waits. Where this thread waits already, the outer one tells more, and
-/// this does nothing.
+/// The rank waits while this lives. If this thread already waits, the outer Waiting says more, and
+/// this one does nothing.
 class Waiting {
  public:
   Waiting(WatchedRank&, const char* stage, int peer = -1) noexcept;
@@ -88,7 +88,7 @@ class Waiting {
   Waiting& operator=(const Waiting&) = delete;
 
  private:
-  WatchedRank* rank_ = nullptr;  // null: see above
+  WatchedRank* rank_ = nullptr;  // null: an outer Waiting is active
 };
 
 }  // namespace cairn

@@ -1,7 +1,7 @@
 #pragma once
 /// Messages between ranks of one job, never stored on disk. A message is a struct, or a list of
-/// them one after the other: what a struct has is what goes and what comes, so both ends have one
-/// description.
+/// structs one after the other. The members of the struct are what is sent and received, so both
+/// ends share one description.
 ///
 ///     struct Ask {
 ///       int chunk;
@@ -10,9 +10,9 @@
 ///     bytes = pack(Ask{3, box});
 ///     const auto asked = unpack<Ask>(bytes);
 ///
-/// Members are numbers, bools, enums, texts, optionals, pairs, whatever is like a vector, a set or
-/// a map, and such structs, at most 12. An array of numbers goes as it lies. A std::string_view is
-/// part of the message when it comes.
+/// Members are numbers, bools, enums, texts, optionals, pairs, containers like a vector, a set or a
+/// map, and such structs, with at most 12 members. An array of numbers is copied as it is. A
+/// received std::string_view points into the message.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -27,7 +27,7 @@
 
 namespace cairn {
 
-/// At the end of these bytes.
+/// Appends the value to these bytes.
 template <class T>
 void pack_into(std::string& out, const T& value) {
   const auto put = [&](const void* bytes, std::size_t count) {
@@ -56,7 +56,7 @@ std::string pack(const T& value) {
   return bytes;
 }
 
-/// One after the other.
+/// Packs the elements of a list one after the other, without their number.
 template <class List>
 std::string pack_each(const List& list) {
   std::string bytes;
@@ -74,7 +74,7 @@ class WireReader {
     take(value);
     return value;
   }
-  /// Room for so many things to come, as far as the message is long enough for them.
+  /// How many elements to reserve for: `count`, but no more than the message has bytes.
   std::size_t room_for(std::uint64_t count) const {
     return static_cast<std::size_t>(std::min<std::uint64_t>(count, rest_.size()));
   }
@@ -125,7 +125,7 @@ T unpack(std::string_view bytes) {
   return WireReader(bytes).get<T>();
 }
 
-/// All of these in a message, one after the other, in a loop.
+/// Iterates over all values of type T in a message, one after the other.
 template <class T>
 class UnpackEach {
  public:
@@ -162,7 +162,7 @@ UnpackEach<T> unpack_each(std::string_view bytes) {
 template <class T>
 UnpackEach<T> unpack_each(std::string&&) = delete;
 
-/// Adds all of these in a message to a list of them.
+/// Appends all values of type T in a message to a list.
 template <class T>
 void unpack_into(std::vector<T>& all, std::string_view bytes) {
   for (auto& one : unpack_each<T>(bytes)) all.push_back(std::move(one));
@@ -175,8 +175,8 @@ std::vector<T> unpack_all(std::string_view bytes) {
   return all;
 }
 
-/// Such a list, packed since it was made: it takes less memory than structs, and as a member of a
-/// message it is of one.
+/// A list that is packed while it is made. It takes less memory than structs. It can be a member of
+/// a message.
 template <class T>
 struct Packed {
   std::string bytes = {};
@@ -190,7 +190,7 @@ struct Packed {
   bool operator==(const Packed&) const = default;
 };
 
-/// One message for each rank that there is something for.
+/// One message for each rank in `outgoing`.
 template <class Outgoing>
 std::vector<std::pair<int, std::string>> messages_of(Outgoing outgoing) {
   std::vector<std::pair<int, std::string>> messages;

@@ -1,8 +1,8 @@
-// Planners send what several ranks hold to dealers, which send back who writes each slice, in
-// pieces where it was cut. A planner cannot choose alone: it knows its own tensors only, and the
-// choice depends on all that a rank writes. Each set of holders is sent once, since in a mesh many
-// tensors have the same holders: so a dealer's work grows with slices, not with slices times
-// holders.
+// Planners send the slices that several ranks hold to dealers. Dealers send back who writes each
+// slice, in pieces if it was cut. A planner cannot choose alone: it knows only its own tensors, and
+// the choice depends on everything that a rank writes. Each set of holders is sent once, since in a
+// mesh many tensors have the same holders: so a dealer's work grows with slices, not with slices
+// times holders.
 #include "exchange/assign_replicas.hpp"
 
 #include <algorithm>
@@ -18,11 +18,12 @@
 namespace cairn {
 namespace {
 
-// Fewer are dealt as quickly as they are handed on, and one dealer's choice is better than several
-// that know each other's by estimates.
+// A dealer gets at least about this many slices. Fewer are dealt as quickly as they are handed on,
+// and one dealer chooses better than several that know each other's choices only by estimates.
 constexpr std::int64_t slices_a_dealer = 16384;
 
-// Ascending ranks, as runs with a stride: in a mesh a set of holders is one of them or a few.
+// Ascending ranks as runs of three numbers: first rank, stride, count. In a mesh a set of holders
+// is one run or a few.
 using RankRuns = std::vector<std::int32_t>;
 
 RankRuns runs_of(const std::vector<int>& ranks) {
@@ -57,7 +58,7 @@ struct Offer {
   Packed<RankRuns> sets;
   Packed<OfferedSlice> slices;
 };
-// What comes back.
+// What a dealer sends back.
 struct DealtSlice {
   std::size_t origin = 0;
   int writer = 0;
@@ -66,7 +67,7 @@ struct DealtSlice {
 
 Messages offers_of(const SharedSlices& shared, const ReplicaDealers& dealers) {
   std::map<int, Offer> offers;
-  std::map<int, std::map<int, std::int32_t>> numbers;  // of the sets of each dealer
+  std::map<int, std::map<int, std::int32_t>> numbers;  // numbers of the sets, for each dealer
   for (const auto& slice : shared.all()) {
     const auto& holders = shared.holders_of(slice);
     const int dealer = dealers.of_holders(holders);
@@ -80,8 +81,7 @@ Messages offers_of(const SharedSlices& shared, const ReplicaDealers& dealers) {
   return messages_of(std::move(offers));
 }
 
-// A dealer's part: from the offers of all planners to who writes what of them. `load`: of all that
-// this dealer does not deal.
+// A dealer's part: gets the offers of all planners, and answers who writes which slice.
 class Deal {
  public:
   Deal(const Messages& offers, int ranks) : shared_(ranks) {
@@ -112,7 +112,7 @@ class Deal {
 
  private:
   SharedSlices shared_;
-  std::vector<std::pair<int, std::size_t>> origins_;  // the planner, and its number
+  std::vector<std::pair<int, std::size_t>> origins_;  // the planner, and its number of the slice
 };
 
 std::vector<SharedSlice> pieces_of(const Messages& answers) {
@@ -143,7 +143,7 @@ int ReplicaDealers::of_holders(const std::vector<int>& holders) const {
 }
 
 void add_fair_shares(const SharedSlices& shared, std::vector<double>& fair) {
-  std::map<int, double> each;  // by set
+  std::map<int, double> each;  // by set of holders
   for (const auto& slice : shared.all()) {
     each[slice.holders] += slice.bytes / static_cast<double>(shared.holders_of(slice).size());
   }
@@ -179,8 +179,8 @@ Writers assign_together(Group& group, std::vector<CoveredTensor>& tensors,
   const auto dealers = ReplicaDealers::of(ranks, slices, planners.planners > 1);
   const bool several = dealers.dealers > 1;
   DeferredError error;
-  // The bytes of all else that each rank writes; then, for several dealers, its fair shares. This
-  // is all that is kept of every rank while ranks wait for each other.
+  // The bytes of everything else that each rank writes; with several dealers, then its fair share.
+  // Only this is kept for every rank while ranks wait for each other.
   std::vector<std::int64_t> sums(std::move(load));
   if (several) sums.resize(2 * size);
   Messages messages;
@@ -197,7 +197,7 @@ Writers assign_together(Group& group, std::vector<CoveredTensor>& tensors,
     messages = offers_of(shared, dealers);
   });
   group.all_reduce(sums, Group::Op::sum);
-  // What stays on one rank need not travel.
+  // With one planner all messages stay on rank 0.
   const bool travels = planners.planners > 1;
   if (travels) messages = all_to_all(group, std::move(messages));
   error.guard([&] {

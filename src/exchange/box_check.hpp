@@ -1,5 +1,5 @@
 #pragma once
-/// Boxes that somebody else made: checked and printed before anything computes with them.
+/// Boxes that came from others: they are checked and printed before anything computes with them.
 #include <string>
 
 #include "cairn/box.hpp"
@@ -7,7 +7,7 @@
 
 namespace cairn {
 
-/// box_text() where the box has a sane text; else its bare numbers.
+/// box_text() if the box is sane; else its bare numbers.
 std::string any_box_text(const Box& box);
 
 }  // namespace cairn

@@ -9,14 +9,14 @@
 namespace cairn {
 namespace {
 
-// Less is done as quickly as it is handed on.
+// A planner gets at least about this many slices: fewer are done as quickly as they are handed on.
 constexpr std::int64_t slices_a_planner = 4096;
 
 }  // namespace
 
 int KeyPlanners::of(std::string_view key) const {
   if (planners <= 1) return 0;
-  // Rank 0 has enough to do with what planners send it.
+  // Rank 0 is no planner then: it has enough to do with what planners send it.
   const auto planner = mixed_bits(crc32c(key)) % static_cast<std::uint64_t>(planners);
   return 1 + static_cast<int>(planner * static_cast<std::uint64_t>(ranks - 1) /
                               static_cast<std::uint64_t>(planners));
@@ -36,7 +36,7 @@ KeyPlanners key_planners_for(const Group& group, std::int64_t all) {
 Answers ask_by_key(Group& group, const KeyPlanners& planners, const std::vector<KeyedText>& mine,
                    const Answer& answer) {
   std::map<int, Packed<KeyedText>> outgoing;
-  std::map<int, std::vector<std::size_t>> order;  // of what goes to each planner
+  std::map<int, std::vector<std::size_t>> order;  // positions in `mine`, for each planner
   for (std::size_t i = 0; i < mine.size(); ++i) {
     const int planner = planners.of(mine[i].key);
     outgoing[planner].add(mine[i]);
@@ -46,7 +46,7 @@ Answers ask_by_key(Group& group, const KeyPlanners& planners, const std::vector<
 
   struct Asked {
     std::vector<std::pair<int, std::string>> said;
-    std::vector<std::size_t> places;  // among what each of these ranks said
+    std::vector<std::size_t> places;  // of each answer in the reply to its rank
   };
   std::map<std::string, Asked> by_key;
   std::map<int, std::vector<std::string>> replies;
@@ -83,7 +83,7 @@ Answers ask_by_key(Group& group, const KeyPlanners& planners, const std::vector<
 void agree_on_least(Group& group, const std::optional<Error>& mine) {
   if (mine && mine->code() == Code::communication) throw Error(*mine);
   if (!any_of(group, mine.has_value())) return;
-  // Only the least name travels on, so that messages do not grow where many ranks fail.
+  // Only the least name travels on, so that messages do not grow if many ranks fail.
   struct Failed {
     int rank;
     std::string tensor;
@@ -99,13 +99,13 @@ void agree_on_least(Group& group, const std::optional<Error>& mine) {
   std::optional<Error> one;
   if (group.rank() == whose) {
     one = mine;
-    if (one->rank() < 0) one->on_rank(0);  // whoever looked at it says nothing of the tensor
+    if (one->rank() < 0) one->on_rank(0);  // not the planner, which has no part in it
   }
   agree(group, one);
 }
 
 void to_root(Group& group, std::string mine, const std::function<void(std::string)>& take) {
-  constexpr std::size_t bits = 62;  // of a number that is added up without a carry into the sign
+  constexpr std::size_t bits = 62;  // of a number: the sum never reaches the sign
   const auto size = static_cast<std::size_t>(group.size()),
              rank = static_cast<std::size_t>(group.rank());
   std::vector<std::int64_t> senders((size + bits - 1) / bits);

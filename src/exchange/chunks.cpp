@@ -8,7 +8,8 @@
 
 namespace cairn::plan {
 
-// The cut runs along one dimension: those after it are whole, those before it one index each.
+// The cut runs along one dimension. In a chunk, the dimensions after it are whole, and those before
+// it have one index each.
 ChunkCut::ChunkCut(const Box& box, std::int64_t element_bytes, std::int64_t chunk_bytes,
                    std::int64_t align_bytes)
     : box_(box) {
@@ -29,7 +30,7 @@ ChunkCut::ChunkCut(const Box& box, std::int64_t element_bytes, std::int64_t chun
   if (whole_) return;
   dim_ = cut - 1;
   const auto most = std::max<std::int64_t>(chunk_bytes / row_, 1);
-  // Indices are dealt out in units, the last of which may be shorter.
+  // Indices are dealt to parts in units, of which the last may be shorter.
   unit_ = align_bytes / std::gcd(align_bytes, row_);
   if (unit_ > most) unit_ = 1;
   units_ = (box.extent[dim_] - 1) / unit_ + 1;

@@ -1,5 +1,5 @@
 #pragma once
-/// How a box is cut into chunks, without a list of them.
+/// Cuts a box into chunks, without a list of them.
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -8,8 +8,8 @@
 
 namespace cairn::plan {
 
-/// The chunks of cut_into_chunks, by number. Throws as that does. A chunk stays a box: so rows of
-/// which only thousands make up whole pages are cut without regard to pages.
+/// The chunks of cut_into_chunks, by number. Throws the same errors. A chunk is always a box: if
+/// only thousands of rows together make up whole pages, rows are cut without regard to pages.
 class ChunkCut {
  public:
   ChunkCut() = default;
@@ -18,17 +18,17 @@ class ChunkCut {
 
   std::int64_t count() const { return count_; }
   Chunk chunk(std::int64_t number) const;
-  /// Calls take(number, common) for the chunks that have elements of this box, ascending. Takes
-  /// time for these only.
+  /// Calls take(number, common) for each chunk that has elements of this box, ascending. The time
+  /// depends on the number of these chunks only.
   void each_in(const Box& box, const std::function<void(std::int64_t, Box)>& take) const;
 
  private:
-  std::int64_t part_of(std::int64_t index) const;  // which part an index along the cut is in
-  std::int64_t first_of(std::int64_t part) const;  // index of that dimension, from the box's start
+  std::int64_t part_of(std::int64_t index) const;  // the part of an index along the cut
+  std::int64_t first_of(std::int64_t part) const;  // a part's first index, from the box's start
 
   Box box_;
-  std::size_t dim_ = 0;  // of the cut; those before it are one index each
-  bool whole_ = false;   // one chunk
+  std::size_t dim_ = 0;  // of the cut; those before it have one index each
+  bool whole_ = false;   // the box is one chunk
   std::int64_t row_ = 1, unit_ = 1, units_ = 0, parts_ = 0, count_ = 0, total_ = 0;
 };
 

@@ -15,7 +15,8 @@ namespace {
 constexpr const char* disjoint_advice =
     "Leave halos out of the slices; a slice that several ranks hold must be the same box on each.";
 
-/// As tensors of rows do, of which each rank has as many as it likes.
+/// Whether shapes differ in rows only, as for tensors of which each rank has as many rows as it
+/// likes.
 bool differs_in_rows(const Dims& a, const Dims& b) {
   return !a.empty() && a.size() == b.size() && std::equal(a.begin() + 1, a.end(), b.begin() + 1);
 }
@@ -25,11 +26,12 @@ bool has_fill(const HeldSlice& slice) {
                      [](const auto& holder) { return holder.fill; });
 }
 
-/// Puts the holders of each distinct box together. `twice`: one that a rank gave twice.
+/// Puts the holders of each distinct box together. `twice` gets a box that a rank gave twice, if
+/// any.
 std::vector<HeldSlice> join_holders(std::vector<GivenSlice> given,
                                     std::optional<GivenSlice>& twice) {
-  // Where a box begins decides nearly always, and is sorted by itself: the boxes would be looked
-  // for in memory log n times.
+  // The start of a box decides nearly always. Starts are sorted in a list of their own: otherwise
+  // boxes would be looked for in memory log n times.
   struct Begin {
     std::int64_t first = 0, second = 0;
     std::size_t from = 0;
@@ -39,7 +41,7 @@ std::vector<HeldSlice> join_holders(std::vector<GivenSlice> given,
     const auto& start = given[i].box.start;
     order[i] = {start.empty() ? 0 : start[0], start.size() < 2 ? 0 : start[1], i};
   }
-  // given is ascending by rank and number, so these break ties.
+  // `given` ascends by rank and number, so its order breaks ties.
   std::sort(order.begin(), order.end(), [&](const Begin& a, const Begin& b) {
     if (a.first != b.first) return a.first < b.first;
     if (a.second != b.second) return a.second < b.second;
@@ -156,7 +158,7 @@ class TensorCheck {
     const Box whole = Box::whole(first_.shape);
     int number = 0, rank = first_.rank;
     for (auto& declaration : declarations_) {
-      // A rank that speaks twice of one tensor goes on counting its boxes.
+      // A rank that declares a tensor twice goes on counting its boxes.
       if (declaration.rank != rank) number = 0;
       rank = declaration.rank;
       const auto held = declaration.boxes.size() - declaration.fills;
@@ -195,7 +197,8 @@ class TensorCheck {
     return slices;
   }
 
-  // Of a sparse tensor, some rank has what those that know it to be sparse take for a gap.
+  // Some rank holds elements of a sparse tensor that the ranks which give it as sparse take for a
+  // gap.
   [[noreturn]] void refuse_mixed(const HeldSlice& a, const HeldSlice& b) const {
     const HeldSlice::Holder* plain = nullptr;
     for (const auto* slice : {&a, &b}) {
@@ -231,7 +234,8 @@ class TensorCheck {
 
   [[noreturn]] void report_overlap(const HeldSlice& a, const HeldSlice& b) const {
     if (has_fill(a) || has_fill(b)) refuse_mixed(a, b);
-    // The same rank may hold both while others hold one: name the lowest holders.
+    // One rank may hold both slices while others hold one of them: the error names the lowest
+    // holders.
     const int left = a.holders.front().rank, right = b.holders.front().rank;
     const auto who = left == right ? cat("twice by rank ", left)
                                    : cat("by rank ", std::min(left, right), " and by rank ",

@@ -8,8 +8,8 @@ namespace {
 
 std::size_t slot(int i) { return static_cast<std::size_t>(i); }
 
-/// The least loaded rank while loads only grow: what lies in the heap may be out of date, and is
-/// looked at again when it comes to the top.
+/// Finds the least loaded rank while loads only grow. Entries of the heap may be out of date; an
+/// entry is renewed when it comes to the top.
 class LeastLoaded {
  public:
   LeastLoaded(const std::vector<double>& load, std::vector<int> ranks, int turn)
@@ -78,7 +78,8 @@ void Dealer::add(std::int64_t bytes, int rank, std::span<const Wish> wishes, int
   if (rank >= 0) {
     pinned_[slot(rank)] += size;
   } else if (wishes.size() == 1) {
-    // Within the share by definition of it; taken before what others could take as well.
+    // Its share includes this chunk by definition. It is dealt before chunks that others could
+    // take, too.
     chosen_.back() = wishes[0].rank;
     alone_[slot(wishes[0].rank)] += size;
   } else if (wishes.empty()) {
@@ -105,7 +106,7 @@ std::vector<std::int64_t> Dealer::known() const {
   return all;
 }
 
-// Of those that have not got their share; null: there is none. Ranks come ascending.
+// The best wish of a rank that has less than its share; null: there is none. Wishes ascend by rank.
 const Wish* Dealer::best_wish(const Open& open, const std::vector<double>& load,
                               const std::vector<double>& share) const {
   const Wish* best = nullptr;
@@ -137,7 +138,7 @@ std::vector<int> Dealer::deal(std::span<const std::int64_t> sums) {
   for (std::size_t r = 0; r < share.size(); ++r) {
     const auto alone = sums.empty() ? alone_[r] : static_cast<double>(sums[r]);
     const auto fair = sums.empty() ? fair_[r] : static_cast<double>(sums[share.size() + r]);
-    // What others deal is counted as dealt.
+    // What other dealers deal counts as dealt.
     load[r] += alone + std::max(0.0, fair - fair_[r]);
     share[r] = std::max(alone + fair, mean);
   }

@@ -1,42 +1,43 @@
 #pragma once
-/// Who acquires which chunk: fair shares, whoever deals.
+/// Decides which rank acquires which chunk: in fair shares, also with several dealers.
 #include <cstdint>
 #include <span>
 #include <vector>
 
 namespace cairn::plan {
 
-/// Bytes of a chunk that a rank wants.
+/// How many bytes of a chunk a rank wants.
 struct Wish {
   int rank = 0;
   std::int64_t bytes = 0;
 };
 
-/// Puts the wishes of one rank together; ascending by rank.
+/// Joins the wishes of each rank; they then ascend by rank.
 void join_wishes(std::vector<Wish>&);
 
-/// Deals chunks to ranks by the rule of plan_exchange. Several dealers may each deal a part: then
-/// each takes it that the others give every rank its fair share of what several ranks want.
+/// Deals chunks to ranks by the rule of plan_exchange. Several dealers may each deal a part. Then
+/// each assumes that the others give every rank its fair share of the chunks that several ranks
+/// want.
 class Dealer {
  public:
-  /// `served_by` as in plan_exchange; only those that acquire get anything.
+  /// `served_by` as in plan_exchange; only ranks that acquire get chunks.
   Dealer(int ranks, const std::vector<int>& served_by);
 
-  /// One more chunk, in the order in which they are dealt. `rank`: who must have it, or -1. Of
-  /// ranks that want as much and have as much, the first one at or after `turn` comes first.
+  /// Adds a chunk, in the order in which chunks are dealt. `rank`: the rank that must have it, or
+  /// -1. Of ranks that want as much and have as much, the first one at or after `turn` comes first.
   void add(std::int64_t bytes, int rank, std::span<const Wish> wishes, int turn = 0);
 
-  /// What this dealer knows, to be summed over dealers: of each rank the bytes that nobody else
-  /// wants, then of each its fair share of the others; and the bytes of all chunks. Empty, as zeros
-  /// are, where it deals none: most ranks of a large job.
+  /// What this dealer knows, to be summed over dealers: for each rank the bytes that only it wants,
+  /// then for each rank its fair share of the other chunks, then the bytes of all chunks. Empty,
+  /// which counts as zeros, if it has no chunk, as on most ranks of a large job.
   std::vector<std::int64_t> known() const;
 
-  /// Who gets each chunk. `sums` are those of all dealers; empty: this is the only one.
+  /// The rank that gets each chunk. `sums` are those of all dealers; empty: this is the only one.
   std::vector<int> deal(std::span<const std::int64_t> sums = {});
 
  private:
   struct Open {
-    std::size_t chunk, first, end;  // of the wishes
+    std::size_t chunk, first, end;  // of its wishes
     double bytes;
     int turn;
   };
@@ -51,7 +52,7 @@ class Dealer {
   const std::vector<int>& served_by_;
   std::vector<int> chosen_;  // -1: not yet
   std::vector<Open> shared_, unwanted_;
-  std::vector<Wish> wishes_;                   // of the shared ones
+  std::vector<Wish> wishes_;                   // of the chunks in shared_
   std::vector<double> pinned_, alone_, fair_;  // bytes by rank; empty until there is a chunk
   double total_ = 0;
 };

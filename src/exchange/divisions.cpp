@@ -15,8 +15,8 @@
 namespace cairn {
 namespace {
 
-// One slice in so many is a sample, and so many samples make a region: enough of them for regions
-// to have about as many slices, and few enough for one rank to look at those of 10^7 slices.
+// One in this many slices is a sample, and this many samples make a region: enough for regions to
+// have about equally many slices, and few enough for one rank to look at those of 10^7 slices.
 constexpr std::size_t slices_a_sample = 256, samples_a_region = 32;
 constexpr std::size_t slices_a_region = slices_a_sample * samples_a_region;
 
@@ -28,7 +28,7 @@ int planner_at(std::string_view key, int number, int ranks) {
   return 1 + static_cast<int>((crc32c(key) + static_cast<std::uint64_t>(number)) % others);
 }
 
-// A Division, as it travels.
+// A Division as a message.
 struct SentDivision {
   std::string key;
   DType dtype{};
@@ -37,7 +37,7 @@ struct SentDivision {
   std::vector<Box> firsts;
 };
 
-// On a planner: the tensors of these samples that are worth it.
+// On a planner: divides the tensors of these samples that are worth it.
 std::string divisions_of(Messages samples) {
   struct Sampled {
     DType dtype;
@@ -74,7 +74,8 @@ bool fits(const Declaration& mine, const Division& division) {
                      [&](const Box& box) { return lies_inside(box, division.shape); });
 }
 
-// Collective. Without those that some rank cannot follow, or whose storage ranks disagree on.
+// Collective. Leaves out tensors that some rank cannot divide like this, and those whose storage
+// ranks disagree on.
 std::vector<Division> agreed(Group& group, std::vector<Division> all,
                              const std::vector<Declaration>& mine) {
   std::vector<std::int64_t> said(3 * all.size());

@@ -1,9 +1,10 @@
 #pragma once
-/// Tensors of so many slices that no rank proves or joins one alone: each is divided into regions,
-/// which are proved on ranks of their own, and, where it is stored in slices, into runs of the
-/// index, which are joined on such ranks. No cut serves both: neighbours in space lie far from each
-/// other in the order of keys. A region only says that something is wrong in it. Then the key's
-/// planner gets all slices of the tensor and makes the error, in the words for undivided tensors.
+/// Divides tensors of so many slices that no rank proves or joins one alone: each into regions,
+/// which are proved on ranks of their own, and, if it is stored in slices, into runs of the index,
+/// which are joined on such ranks. No cut serves both: neighbours in space are far from each other
+/// in the order of keys. The proof of a region only says that something is wrong in it. Then the
+/// key's planner gets all slices of the tensor and makes the error, with the text for undivided
+/// tensors.
 #include <array>
 #include <cstdint>
 #include <span>
@@ -23,12 +24,12 @@ struct Division {
   Dims shape;
   Regions regions;
   SliceRuns runs;
-  Storage storage = Storage::automatic;  ///< as of CoveredTensor
-  bool dense = false;                    ///< known when the tensor is proved; it has no runs then
+  Storage storage = Storage::automatic;  ///< as in CoveredTensor
+  bool dense = false;                    ///< known when the tensor is proved; then it has no runs
 
-  /// `samples` as of sample_slices, of all ranks. One region: the tensor is not worth dividing.
+  /// `samples`: sample_slices() of all ranks. One region: the tensor is not worth dividing.
   static Division of(std::string key, DType, Dims shape, const std::vector<Box>& samples);
-  /// Who proves a region, and who joins a run; rank 0 never.
+  /// The ranks that prove a region and join a run; never rank 0 if there are others.
   int region_planner(int region, int ranks) const;
   int run_planner(int run, int ranks) const;
 };
@@ -42,18 +43,18 @@ class Divisions {
   std::vector<Division>& all() { return all_; }
   const std::vector<Division>& all() const { return all_; }
   const Division& operator[](int i) const { return all_[static_cast<std::size_t>(i)]; }
-  /// -1: it is not divided.
+  /// -1: the tensor is not divided.
   int find(std::string_view key) const;
 
  private:
   std::vector<Division> all_;
 };
 
-/// Some of a rank's slices of a tensor, by their number and not by where they lie: those of all
-/// ranks tell where slices lie.
+/// Samples of a rank's slices of a tensor, chosen by number and not by position. The samples of all
+/// ranks show where slices lie.
 std::vector<Box> sample_slices(const std::vector<Box>&, std::string_view key, int rank);
 
-/// How many slices ranks have, by a hash of the key: of all ranks after a sum.
+/// The number of slices, by a hash of the key; those of all ranks after a sum of values().
 class SliceCounts {
  public:
   explicit SliceCounts(const std::vector<Declaration>& mine);
@@ -67,8 +68,8 @@ class SliceCounts {
   std::array<std::int64_t, 256> counts_{};
 };
 
-/// Collective. Which tensors are divided. None of which ranks say what cannot be: these are for
-/// check_coverage to refuse.
+/// Collective. Chooses the tensors that are divided. Tensors with impossible declarations are not
+/// divided: check_coverage refuses them.
 Divisions divide(Group&, const std::vector<Declaration>& mine, const SliceCounts& of_all,
                  const KeyPlanners&);
 

@@ -13,7 +13,7 @@ namespace {
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-/// The targets of one tensor, findable by box.
+/// The targets of one tensor, for a search by box.
 struct TargetsOfTensor {
   std::vector<int> targets;
   std::vector<Box> boxes;
@@ -70,7 +70,7 @@ class Planner {
     }
   }
 
-  /// Pieces ascending by chunk, then by target.
+  /// Finds the pieces, ascending by chunk, then by target.
   void find_pieces() {
     std::map<int, TargetsOfTensor> wanted;
     for (std::size_t t = 0; t < targets_.size(); ++t) {
@@ -196,7 +196,7 @@ class Planner {
   const std::vector<int>& served_by_;
   ExchangePlan plan_;
   std::vector<Transfer> pieces_;
-  std::vector<std::size_t> first_piece_;  ///< of each chunk, and one past the last
+  std::vector<std::size_t> first_piece_;  ///< of each chunk, into pieces_; and one past the last
 };
 
 }  // namespace

@@ -9,8 +9,8 @@ namespace {
 
 using Boxes = std::vector<const Box*>;
 
-/// Elements of cell in none of the boxes, which are disjoint. Unsigned on the way: boxes that do
-/// overlap against the contract must not make it undefined.
+/// The elements of the cell in none of the boxes, which are disjoint. Unsigned on the way: boxes
+/// that overlap, against the contract, must not make it undefined.
 std::int64_t missing(const Box& cell, const Boxes& boxes) {
   auto count = static_cast<std::uint64_t>(cell.count());
   for (const auto* box : boxes) {
@@ -90,8 +90,8 @@ std::optional<Box> find_gap(const Box& whole, const std::vector<Box>& boxes) {
   }
   if (missing(whole, all) == 0) return std::nullopt;
 
-  // Halve the cell at a face, follow the half that lacks more, until no box is left in it. Each
-  // step halves the faces of one dimension: at most rank · log2(2n) steps of n.
+  // Halve the cell at a face and follow the half that lacks more elements, until no box is left in
+  // it. Each step halves the faces of one dimension: at most rank · log2(2n) steps of n.
   Box cell = whole;
   for (Boxes inside = all; !inside.empty();) {
     const auto plane = middle_face(cell, inside);
@@ -106,7 +106,8 @@ std::optional<Box> find_gap(const Box& whole, const std::vector<Box>& boxes) {
     inside = go_up ? std::move(in_upper) : std::move(in_lower);
   }
 
-  // What grows first takes the room of what grows later: try several orders, keep the largest.
+  // A dimension that grows first takes the room of those that grow later: try several orders, keep
+  // the largest.
   std::optional<Box> best;
   std::vector<std::size_t> dims(whole.rank());
   std::iota(dims.rbegin(), dims.rend(), 0);

@@ -8,12 +8,13 @@ namespace cairn {
 namespace {
 
 using Boxes = std::vector<const Box*>;
-// Boxes that share elements, against the contract, must not make sums undefined.
+// Unsigned: boxes that share elements, against the contract, must not make sums undefined.
 using Volume = std::uint64_t;
 
-// Of so many boxes each slab that is free or full is cut off by itself.
+// With up to this many boxes, each free or full slab is cut off by itself.
 constexpr std::size_t few_boxes = 64;
-// Else a slab must have this share of the boxes or of the room, or there would be too many steps.
+// With more, a slab must have one part in this many of the boxes or of the room, or there would be
+// too many steps.
 constexpr Volume least_share = 16;
 
 struct Cut {
@@ -21,7 +22,7 @@ struct Cut {
   std::int64_t at = 0;
 };
 
-// A part of a cell, at one of its ends, of which all or nothing is held.
+// A part of a cell, at one of its ends, that is either free or wholly held.
 struct Slab {
   Cut cut;
   bool low = false, free = false;
@@ -51,7 +52,7 @@ Volume held_of(const Box& cell, const Boxes& boxes) {
   return held;
 }
 
-// Where boxes begin and end along a dimension, and how much of each layer they hold.
+// A place where a box begins or ends along a dimension, and how much of each layer the box holds.
 struct Face {
   std::int64_t at;
   Volume area;
@@ -97,7 +98,7 @@ void look_along(const Box& cell, std::size_t dim, const std::vector<Face>& faces
   }
 }
 
-// Of a cell: the best slab, and the median of the faces of the dimension that has most of them.
+// For a cell: the best slab, and the median of the faces in the dimension that has most of them.
 struct Cuts {
   std::optional<Slab> best;
   std::optional<Cut> middle;
@@ -148,7 +149,7 @@ void collect(Box cell, Boxes boxes, std::vector<Box>& gaps) {
   }
 }
 
-// Puts boxes together that lie side by side in this dimension.
+// Joins boxes that lie side by side in this dimension.
 void join_along(std::size_t dim, std::vector<Box>& boxes) {
   const auto before = [&](const Box& a, const Box& b) {
     for (std::size_t d = 0; d < a.rank(); ++d) {

@@ -13,14 +13,14 @@
 namespace cairn {
 namespace {
 
-// What ranks say of one tensor.
+// What a rank says of one tensor.
 struct Said {
-  std::string set;  // the least key of those with which it shares ids
+  std::string set;  // the least key of the tensors that share its ids
   DType dtype{};
   Dims row_shape;
   Storage storage{};
   IdOptions options;
-  int rank = 0;  // who says so
+  int rank = 0;  // the rank that says so
   bool operator==(const Said& other) const {
     return set == other.set && dtype == other.dtype && row_shape == other.row_shape &&
            options.first == other.options.first && options.rows == other.options.rows &&
@@ -91,7 +91,7 @@ AllSaid said_here(const RefreshedState& state, int rank) {
   return all;
 }
 
-// Ids of any integer dtype as numbers of 64 bits.
+// Converts ids of any integer dtype to 64 bits.
 template <class T>
 void widen(const LocalTensor& list, const std::string& name, int rank,
            std::vector<std::int64_t>& ids) {

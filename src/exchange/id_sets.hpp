@@ -15,39 +15,39 @@
 
 namespace cairn {
 
-/// Tensors that share ids. Ranks tell them apart by the least of their keys.
+/// Tensors that share ids. Ranks know such a set by the least of its keys.
 struct IdSet {
   struct Field {
     std::string key;
     DType dtype{};
     Dims row_shape;
     Storage storage = Storage::automatic;
-    const LocalTensor* given = nullptr;  ///< of this rank's state; null: none
+    const LocalTensor* given = nullptr;  ///< this rank's tensor; null: it has none
 
     std::int64_t row_bytes() const;
   };
   std::vector<Field> fields;  ///< ascending by key, the same on all ranks
   IdOptions options;
   std::span<const std::int64_t> ids;    ///< of this rank
-  plan::ListPrint print{};              ///< of them
-  std::shared_ptr<const RowPlan> kept;  ///< that of the last time, where it fits on all ranks
+  plan::ListPrint print{};              ///< of these ids
+  std::shared_ptr<const RowPlan> kept;  ///< that of the last time, if it fits on all ranks
 
   const std::string& name() const { return fields.front().key; }
   ListedIds listed() const { return {name(), ids}; }
 
   LocalTensor list;                     // what this rank was given
-  std::vector<std::int64_t> converted;  // unless it is one run of such numbers
+  std::vector<std::int64_t> converted;  // the ids, unless the list is one run of int64
 };
 
-/// What is known of lists of ids from one save or restore to the next, by name; and the memory that
-/// their rows are put in order in.
+/// Keeps the plans for lists of ids from one save or restore to the next, by name; and the memory
+/// in which rows are put in order.
 class RowPlans {
  public:
   /// `keeps_memory`: as in StoreOptions.
   explicit RowPlans(bool keeps_memory) : blocks_(keeps_memory) {}
   void keep(const IdSet&, std::shared_ptr<const RowPlan>);
-  std::shared_ptr<const RowPlan> find(const IdSet&) const;  ///< null: other ids
-  /// All but these are let go.
+  std::shared_ptr<const RowPlan> find(const IdSet&) const;  ///< null: the ids are others
+  /// Forgets all plans except those of these sets.
   void keep_only(const std::vector<IdSet>&);
   RowBlocks& blocks() { return blocks_; }
 
@@ -61,15 +61,15 @@ class RowPlans {
   RowBlocks blocks_;
 };
 
-/// Collective: all ranks have indexed tensors, or some. The ids are read, and of the plans those
-/// found that fit on all ranks; `plans` may be null. Throws disagreement where ranks differ in what
-/// shares ids, in dtypes, row shapes or options; invalid_argument for ids that are negative or 2^63
-/// and more, and where a tensor has another number of rows than ids (`sizes`: of those, too, that a
-/// restore resizes). The state outlives the result.
+/// Collective, on all ranks if any has indexed tensors. Reads the ids, and finds the plans that fit
+/// on all ranks; `plans` may be null. Throws disagreement if ranks differ in which tensors share
+/// ids, in dtypes, row shapes or options; invalid_argument for ids that are negative or 2^63 and
+/// more, and if a tensor has another number of rows than ids (`sizes`: also for tensors that a
+/// restore resizes). The state must outlive the result.
 std::vector<IdSet> gather_id_sets(Group&, const RefreshedState&, bool sizes, RowPlans* plans);
 
-/// How many of the fields from this one on travel together: short rows share messages, and no more
-/// is copied at a time than one long row takes.
+/// How many of the fields from this one on travel together: short rows share messages, up to 64
+/// bytes for each id.
 std::size_t batch_of(const std::vector<IdSet::Field>&, std::size_t first);
 
 }  // namespace cairn

@@ -14,7 +14,7 @@ struct Node {
   std::size_t io_ranks = 0;
 };
 
-// Ascending by lowest rank, so that rank 0 is on the first.
+// The nodes, ascending by lowest rank, so that rank 0 is on the first.
 std::vector<Node> nodes_of(const std::vector<int>& node_of_rank) {
   std::vector<Node> nodes;
   std::map<int, std::size_t> at;
@@ -28,7 +28,8 @@ std::vector<Node> nodes_of(const std::vector<int>& node_of_rank) {
 
 void deal(std::vector<Node>& nodes, std::size_t count) {
   if (count < nodes.size()) {
-    // Where most ranks are: they are served on their own node.
+    // Besides the first node, those with most ranks get an io rank: their ranks are served on their
+    // own node.
     std::vector<Node*> by_size;
     for (auto& node : nodes) by_size.push_back(&node);
     std::stable_sort(by_size.begin() + 1, by_size.end(), [](const Node* a, const Node* b) {
@@ -61,7 +62,7 @@ std::vector<int> choose_io_ranks(const std::vector<int>& node_of_rank, const IoR
     }
     count = static_cast<std::size_t>(wish.ranks);
   }
-  // A node's share of a parallel file system is worth a few streams, whatever its ranks.
+  // A few streams use up a node's share of a parallel file system, however many ranks it has.
   constexpr std::size_t writers_a_node = 4;
   if (wish.choice == IoRanks::Choice::automatic && count < ranks) {
     count = std::min(count, writers_a_node * nodes.size());
@@ -70,7 +71,7 @@ std::vector<int> choose_io_ranks(const std::vector<int>& node_of_rank, const IoR
   deal(nodes, count);
 
   std::vector<int> served_by(ranks, -1);
-  std::map<int, int> serves;  // how many, by io rank
+  std::map<int, int> serves;  // the number of ranks that each io rank serves
   for (const auto& [members, io_ranks] : nodes) {
     for (std::size_t i = 0; i < io_ranks; ++i) {
       const auto first = members.size() * i / io_ranks;

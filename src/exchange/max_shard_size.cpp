@@ -1,11 +1,12 @@
-// Shards of a limited size. Why ceil(total / capacity) + 1 of them are enough, where capacity is
-// the limit rounded down to the largest element: let S be that ceil. A shard is left only when at
-// most capacity / (S + 1) of it is free, or less than the element at hand. Elements come largest
-// first and their sizes are powers of two, so the latter means that it holds a capacity or more. So
-// S shards hold at least S · S / (S + 1) capacities, and the rest of the total fits into one more.
+// Shards of a limited size. Why ceil(total / capacity) + 1 shards are enough, where capacity is the
+// limit rounded down to a multiple of the largest element: let S be that ceil. A shard is left only
+// when at most capacity / (S + 1) bytes of it are free, or fewer bytes than the element at hand
+// has. Elements come largest first and their sizes are powers of two, so in the latter case it
+// holds a capacity or more. So S shards hold at least S · S / (S + 1) capacities, and the rest of
+// the total fits into one more.
 //
-// So much freedom is used to cut at whole indices of the first dimension: a tensor that nearly fits
-// is not torn for a few bytes. Tensors that may not be cut are packed first.
+// This freedom is used to cut at whole indices of the first dimension: a tensor that nearly fits is
+// not torn for a few bytes. Tensors that may not be cut are packed first.
 #include <algorithm>
 #include <set>
 
@@ -53,11 +54,11 @@ Box cut_front(Box& box, std::size_t dim, std::int64_t count) {
 
 class Filling {
  public:
-  /// `spare`: so much may be left free in a shard that the next piece does not fit into.
+  /// `spare`: up to this many bytes may stay free in a shard that the next piece does not fit into.
   Filling(std::int64_t limit, std::int64_t spare) : limit_(limit), spare_(spare) {}
 
-  /// Tensors that are not cut: each into the last shard, or a new one. Largest first, so that two
-  /// neighbouring shards together hold more than the limit.
+  /// Packs tensors that are not cut: each into the last shard, or a new one. Largest first, so that
+  /// two neighbouring shards together hold more than the limit.
   void pack(const Tensors& tensors) {
     for (const auto* tensor : tensors) {
       const auto bytes = bytes_of(*tensor);
@@ -67,10 +68,10 @@ class Filling {
     }
   }
 
-  /// Fills the shards that are there and then new ones.
+  /// Fills the existing shards and then new ones.
   void fill(const ShardableTensor& tensor) {
     const auto item = item_of(tensor);
-    std::vector<Box> rest{tensor.slice};  // the next one last
+    std::vector<Box> rest{tensor.slice};  // the next box is the last one
     while (!rest.empty()) {
       if (current_ == shards_.size()) open(limit_);
       auto& room = rooms_[current_];
@@ -115,9 +116,9 @@ class Filling {
     std::size_t dim;
     std::int64_t count;
   };
-  /// How many indices of which dimension to cut off for a room that the box is too large for: the
-  /// first dimension that leaves no more than the spare, else the one that leaves least. None fits:
-  /// 0 of the first one that has several.
+  /// Chooses how many indices of which dimension to cut off, for a room that the box is too large
+  /// for: the first dimension that leaves no more than the spare free, else the one that leaves
+  /// least. If not even one index fits: 0 of the first dimension that has several.
   Cut choose_cut(const Box& box, std::int64_t bytes, std::int64_t room) const {
     std::optional<Cut> best;
     std::int64_t most = 0;
@@ -133,7 +134,7 @@ class Filling {
   std::int64_t limit_, spare_;
   std::vector<Shard> shards_;
   std::vector<std::int64_t> rooms_;
-  std::size_t current_ = 0;  // of fill
+  std::size_t current_ = 0;  // used by fill()
 };
 
 }  // namespace
@@ -220,7 +221,7 @@ std::vector<Shard> MaxShardSizePolicy::operator()(
   return filling.take();
 }
 
-// As Filling::pack does it.
+// Packs as Filling::pack does.
 std::vector<int> MaxShardSizePolicy::dense_files(
     const std::vector<ShardableTensor>& tensors) const {
   Tensors largest_first, oversize;
@@ -234,7 +235,7 @@ std::vector<int> MaxShardSizePolicy::dense_files(
     const auto bytes = bytes_of(*tensor);
     if (bytes > max_bytes_) oversize.push_back(tensor);
     if (file < 0 || bytes > room) ++file, room = max_bytes_;
-    room -= bytes;  // of what is larger than the maximum nothing is left
+    room -= bytes;  // a tensor larger than the maximum leaves no room
     files[static_cast<std::size_t>(tensor - tensors.data())] = file;
   }
   warned_->of(oversize, max_bytes_,

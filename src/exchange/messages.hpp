@@ -1,5 +1,5 @@
 #pragma once
-/// How descriptions travel between ranks.
+/// Descriptions of tensors as messages between ranks.
 #include <tuple>
 
 #include "base/wire.hpp"
@@ -7,7 +7,7 @@
 
 namespace cairn {
 
-/// Whoever finds problems and gaps tells of them.
+/// Problems and gaps do not travel: the rank that finds them reports them.
 template <>
 inline constexpr auto travels<StoredTensor> =
     std::tuple{&StoredTensor::key, &StoredTensor::dtype, &StoredTensor::shape,

@@ -17,8 +17,8 @@ auto run_of(const End& end, const Box& part) -> decltype(end.base) {
   return run ? end.base + *run * static_cast<std::int64_t>(dtype_size(end.dtype)) : nullptr;
 }
 
-// Where a message begins, if its pieces lie one behind the other, as rows do that are slices of
-// their own; else null.
+// Where a message begins in memory, if its pieces lie one behind the other, as rows do that are
+// slices of their own; else null.
 template <class EndOf>
 auto run_of_all(std::span<const plan::Passed> message, const EndOf& end_of) {
   const auto run = [&](const plan::Passed& piece) { return run_of(end_of(piece), piece.box); };
@@ -31,7 +31,7 @@ auto run_of_all(std::span<const plan::Passed> message, const EndOf& end_of) {
   return begin;
 }
 
-// A rank that gets so much has no room for it in its processor's caches.
+// A rank that gets this many bytes has no room for them in its processor's caches.
 constexpr std::int64_t far_bytes = std::int64_t{16} << 20;
 
 void read(const PieceSource& from, const Box& part, std::byte* out) {
@@ -50,7 +50,7 @@ std::int64_t sum_of(std::span<const plan::Passed> pieces) {
   return bytes;
 }
 
-// Calls with the pieces of each message.
+// Calls `take` with the pieces of each message.
 template <class Take>
 void each_message(std::span<const plan::Passed> pieces, const Take& take) {
   for (std::size_t first = 0, end = 0; first < pieces.size(); first = end) {
@@ -111,7 +111,7 @@ void PiecePasser::keep(const plan::Passed& piece) {
   if (place && place == bytes) return;
   if (from.base && to.base && !(place && bytes)) {
     if (from.base == to.base && *from.box == *to.box) return;
-    return write_.guard([&] {  // boxes of many dimensions take memory
+    return write_.guard([&] {  // boxes of many dimensions allocate memory
       copy_part(piece.box, dtype_size(to.dtype), to.base, *to.box, from.base, *from.box, far_);
     });
   }
@@ -191,7 +191,7 @@ void PiecePasser::pass(std::span<const plan::Passed> sends,
   place(load);
 }
 
-// What a step takes of the room.
+// The room that a step needs.
 PassingRoom PiecePasser::need(const plan::OwnStep& step) const {
   PassingRoom room;
   each_message(step.sends, [&](std::span<const plan::Passed> message) {
@@ -231,7 +231,8 @@ void PiecePasser::pass_all(const plan::RankPlan& plan) {
       load.under_way = group_.begin_exchange(load.sends, load.receives);
     }
     next = 1 - next;
-    // While these are under way: what stays here, and those that were begun before.
+    // While these are under way: move the pieces that stay here, and end the messages that were
+    // begun before.
     for (const auto* piece : local) keep(*piece);
     local.clear();
     auto& before = loads[next];
@@ -250,7 +251,7 @@ void PiecePasser::pass_all(const plan::RankPlan& plan) {
   begin();
   begin();
   order_copies_past_caches();
-  far_ = false;  // what is passed by other calls has no such end
+  far_ = false;  // other calls do not order such copies at their end
 }
 
 }  // namespace cairn

@@ -1,6 +1,6 @@
 #pragma once
-/// Moves the pieces of an exchange from where they are to where they are wanted: what saves,
-/// restores and redistributions have in common.
+/// Moves the pieces of an exchange from where they are to where they are wanted, for saves,
+/// restores and redistributions.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -14,15 +14,15 @@
 
 namespace cairn {
 
-/// The elements of a box that pieces are cut from: a slice of the application, or a chunk in a
-/// buffer. Boxes are in coordinates of the tensor.
+/// A box of elements from which pieces are cut: a slice of the application, or a chunk in a buffer.
+/// Boxes are in coordinates of the tensor.
 struct PieceSource {
   const Box* box;
   DType dtype;
-  const std::byte* base;      ///< if it is row-major without gaps; else null
+  const std::byte* base;      ///< if it is row-major in memory without gaps; else null
   const SliceMemory* memory;  ///< null: there is only the base
 };
-/// The same, to be put into.
+/// The same, for pieces that are put into it.
 struct PieceTarget {
   const Box* box;
   DType dtype;
@@ -34,48 +34,50 @@ struct PieceTarget {
 const std::byte* run_in(const PieceSource&, const Box& part);
 std::byte* run_in(const PieceTarget&, const Box& part);
 
-/// Memory for the pieces of a step: those on their way out, packed, and those that arrive. One that
-/// stays is packed where those go out, unless there is room for it.
+/// Memory for the pieces of a step: the outgoing ones, packed, and those that arrive. A piece that
+/// stays on its rank is packed in the room of the outgoing ones, unless it has room of its own
+/// (`kept`).
 struct PassingRoom {
   std::int64_t out = 0, in = 0, kept = 0;
   std::int64_t bytes() const { return out + in + kept; }
 };
-/// What each step of a plan needs at most. `backwards`: pieces go from where they are wanted to who
-/// acquires.
+/// The most that a step of a plan needs. `backwards`: pieces go from the ranks that want them to
+/// those that acquire.
 PassingRoom room_to_pass(const plan::RankPlan&, bool backwards = false);
-/// For pass_all(): what steps that go together need, twice. While one half is under way, the next
-/// is packed and the last is unpacked: waiting after each step would cost each time what the slower
-/// of two processes is late.
+/// For pass_all(): twice the room of steps that go together. While one half is under way, the next
+/// is packed and the last is unpacked. To wait after each step would each time cost the delay of
+/// the slower of two processes.
 PassingRoom room_to_pass_all(const plan::RankPlan&, std::int64_t chunk_bytes);
 
-/// One rank's hands. Once rounds have begun, a rank that threw would leave the others waiting for
-/// its messages: so errors are kept until everybody has moved everything, and a piece that could
-/// not be had travels as whatever is in the buffer.
+/// Passes one rank's pieces. Once rounds have begun, a rank that threw would leave the others
+/// waiting for its messages. So errors are kept until all ranks have moved all pieces, and a piece
+/// that could not be read travels as whatever is in the buffer.
 class PiecePasser {
  public:
   using From = std::function<PieceSource(const plan::Passed&)>;
   using To = std::function<PieceTarget(const plan::Passed&)>;
 
-  /// `from` is asked for pieces that this rank has, `to` for those that it gets.
+  /// `from` is called for pieces that this rank has, `to` for those that it gets.
   PiecePasser(Group& group, From from, To to)
       : group_(group), from_(std::move(from)), to_(std::move(to)) {}
 
-  /// Takes memory of its own; not initialised: what is never used is never touched.
+  /// Allocates the memory, not initialised: what is never used is never touched.
   void make_room(const PassingRoom&);
-  /// Uses this memory, of room.bytes(), which outlives it.
+  /// Uses this memory, of room.bytes(), which must outlive this object.
   void use_room(const PassingRoom& room, std::byte* where);
 
-  /// A piece that stays on this rank. Nothing happens to one that lies where it is to go.
+  /// Moves a piece that stays on this rank. Does nothing if the piece already lies where it is to
+  /// go.
   void keep(const plan::Passed&);
-  /// The pieces of a step. No call of the group where there are none.
+  /// Passes the pieces of a step. Makes no call of the group if there are none.
   void pass(std::span<const plan::Passed> sends, std::span<const plan::Passed> receives);
-  /// All of a plan whose chunks are in memory already. What needs no packing takes no room, so many
-  /// steps go at once; while some are under way, others are packed and unpacked. The room is that
-  /// of room_to_pass_all().
+  /// Passes all pieces of a plan whose chunks are in memory already. Pieces that need no packing
+  /// take no room, so many steps go at once. While some are under way, others are packed and
+  /// unpacked. The room must be that of room_to_pass_all().
   void pass_all(const plan::RankPlan&);
 
-  const std::optional<Error>& read_error() const { return read_.first(); }    ///< of `from`
-  const std::optional<Error>& write_error() const { return write_.first(); }  ///< of `to`
+  const std::optional<Error>& read_error() const { return read_.first(); }    ///< of reading `from`
+  const std::optional<Error>& write_error() const { return write_.first(); }  ///< of writing `to`
 
  private:
   struct Arrival {
@@ -105,7 +107,7 @@ class PiecePasser {
   std::unique_ptr<std::byte[]> own_;
   PassingRoom room_;
   std::byte* where_ = nullptr;
-  bool far_ = false;  // what arrives goes past the processor's caches
+  bool far_ = false;  // pieces that arrive go past the processor's caches
   DeferredError read_, write_;
 };
 

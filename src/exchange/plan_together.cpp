@@ -5,7 +5,8 @@
 namespace cairn {
 namespace {
 
-// From those who know what they are to acquire, to those who want it.
+// Sends decisions to the ranks that acquire, then their answers to the ranks that want, and ends
+// the plan.
 plan::RankPlan accept_and_finish(Group& group, plan::Spread& spread, DeferredError error,
                                  Messages messages) {
   messages = all_to_all(group, std::move(messages));
@@ -23,7 +24,7 @@ plan::RankPlan accept_and_finish(Group& group, plan::Spread& spread, DeferredErr
 
 plan::RankPlan plan_together(Group& group, plan::Spread& spread) {
   const auto planners = spread.planners(all_reduce(group, spread.pieces(), Group::Op::sum));
-  // A rank that fails goes on with nothing to say: the others wait for its messages.
+  // A rank that fails goes on with empty messages: the others wait for them.
   DeferredError error;
   Messages messages;
   error.guard([&] { messages = spread.ask(planners); });

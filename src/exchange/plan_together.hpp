@@ -5,9 +5,9 @@
 
 namespace cairn {
 
-/// Collective. What each rank wants is in its `spread`. Fails on all ranks alike.
+/// Collective. `spread` has what this rank wants. Fails on all ranks alike.
 plan::RankPlan plan_together(Group&, plan::Spread& spread);
-/// The same where sources have holders.
+/// The same if the holders of sources are known (Setting::holder).
 plan::RankPlan order_together(Group&, plan::Spread& spread);
 
 }  // namespace cairn

@@ -8,7 +8,8 @@
 namespace cairn {
 namespace {
 
-/// As the keys of an index compare: below, at or above 0. `dash`: of a.
+/// Compares as the keys of an index do: below, at or above 0. `dash`: dimensions that a's key calls
+/// whole.
 std::int64_t compare_keys(const Box& a, const std::vector<bool>& dash, const Box& b) {
   for (std::size_t d = 0; d < std::min(a.rank(), b.rank()); ++d) {
     const auto extent = d < dash.size() && dash[d] ? -1 : a.extent[d];
@@ -23,11 +24,12 @@ bool key_before(const Box& a, const Box& b) { return compare_keys(a, {}, b) < 0;
 struct CuttingPlane {
   std::size_t dim = 0;
   std::int64_t at = 0;
-  std::size_t cuts = 0;  ///< so many samples
+  std::size_t cuts = 0;  ///< the number of samples that it cuts
 };
 
-/// Through the median of where samples begin, in the dimension in which it cuts the fewest of them.
-/// Nothing where each would cut half of them: then regions would share most of their slices.
+/// A plane through the median of the starts of samples, in the dimension in which it cuts the
+/// fewest of them. Nothing if every plane cuts half of them or more: then regions would share most
+/// of their slices.
 std::optional<CuttingPlane> best_plane(const std::vector<Box>& samples, std::size_t first,
                                        std::size_t end) {
   std::optional<CuttingPlane> best;
@@ -39,7 +41,7 @@ std::optional<CuttingPlane> best_plane(const std::vector<Box>& samples, std::siz
     std::nth_element(starts.begin(), middle, starts.end());
     CuttingPlane plane{d, *middle, 0};
     const auto least = *std::min_element(starts.begin(), middle + 1);
-    if (plane.at == least) {  // half of them begin at one place: the next one, if any
+    if (plane.at == least) {  // half of them begin at one place: take the next one, if any
       std::optional<std::int64_t> next;
       for (const auto start : starts) {
         if (start > least && (!next || start < *next)) next = start;
@@ -127,7 +129,7 @@ SliceRuns::SliceRuns(std::vector<Box> samples, std::size_t samples_each) {
 }
 
 int SliceRuns::of(const Box& box, const std::vector<bool>& dash) const {
-  // The last one that begins at or before it.
+  // The last run that begins at or before the box.
   const auto after = std::partition_point(firsts_.begin(), firsts_.end(), [&](const Box& first) {
     return compare_keys(box, dash, first) >= 0;
   });

@@ -1,6 +1,6 @@
 #pragma once
-/// A tensor of very many slices, cut for several ranks: in regions, of which each is proved alone,
-/// and in runs of the order in which an index has slices.
+/// Cuts a tensor of very many slices for several ranks: into regions, each of which is proved
+/// alone, and into runs of slices in the order of an index.
 #include <cstdint>
 #include <vector>
 
@@ -8,32 +8,32 @@
 
 namespace cairn {
 
-/// Boxes that make up a shape, each with about as many slices in it, cut where few slices lie.
+/// Boxes that make up a shape, with about equally many slices in each, cut where few slices lie.
 class Regions {
  public:
-  /// A cut of what is left of it by a plane: the cuts of what lies below follow, `above` is the
-  /// number of the first cut of the rest. Or no cut: dim is -1, and `at` numbers the region.
+  /// A cut by a plane: the cuts of the part below it follow, and `above` is the number of the first
+  /// cut of the part above it. Or no cut: dim is -1, and `at` numbers the region.
   struct Cut {
     std::int32_t dim = -1, above = 0;
     std::int64_t at = 0;
     bool operator==(const Cut&) const = default;
   };
 
-  /// One region.
+  /// One region, the whole shape.
   explicit Regions(const Dims& shape);
-  /// `samples` are some of the slices, taken without regard to where they lie; a region of about
+  /// `samples` are some of the slices, taken without regard to their position; a region of about
   /// `samples_each` of them is not cut.
   Regions(const Dims& shape, std::vector<Box> samples, std::size_t samples_each);
-  /// As they were told by another rank.
+  /// From the cuts that another rank sent.
   Regions(const Dims& shape, std::vector<Cut> cuts);
 
   int count() const { return static_cast<int>(boxes_.size()); }
   const Box& box(int region) const { return boxes_[static_cast<std::size_t>(region)]; }
   const std::vector<Cut>& cuts() const { return cuts_; }
 
-  /// Where the first element of a box lies, which is inside the shape and not empty.
+  /// The region of the first element of a box, which is inside the shape and not empty.
   int owner(const Box&) const;
-  /// visit(region) for each region that has an element of such a box.
+  /// Calls visit(region) for each region that has an element of such a box.
   template <class Visit>
   void each_touched(const Box& box, const Visit& visit) const {
     touch(0, box, visit);
@@ -60,14 +60,14 @@ class Regions {
 class SliceRuns {
  public:
   SliceRuns() = default;
-  /// About `samples_each` of the samples in each run.
+  /// Puts about `samples_each` of the samples in each run.
   SliceRuns(std::vector<Box> samples, std::size_t samples_each);
   explicit SliceRuns(std::vector<Box> firsts) : firsts_(std::move(firsts)) {}
 
   int count() const { return static_cast<int>(firsts_.size()) + 1; }
-  /// Where each but the first begins.
+  /// The first slice of each run but the first.
   const std::vector<Box>& firsts() const { return firsts_; }
-  /// `dash`: in which dimensions it is called whole.
+  /// The run that a slice is in. `dash`: the dimensions that its key calls whole.
   int of(const Box&, const std::vector<bool>& dash = {}) const;
 
  private:

@@ -14,11 +14,11 @@ struct RowBlocks::Spares {
   struct Piece {
     std::byte* begin;
     std::size_t bytes;
-    bool is_lent, was_taken;  // since let_go_unused()
+    bool is_lent, was_taken;  // was_taken: since let_go_unused()
   };
   const std::shared_ptr<StagingMemory> pages = page_memory();
   Mutex mutex;
-  bool keeps CAIRN_GUARDED_BY(mutex);  // what comes back
+  bool keeps CAIRN_GUARDED_BY(mutex);  // keeps memory that comes back
   std::vector<Piece> pieces CAIRN_GUARDED_BY(mutex);
 
   explicit Spares(bool keeps_them) : keeps(keeps_them) {}
@@ -30,7 +30,7 @@ struct RowBlocks::Spares {
   void drop(bool all) CAIRN_REQUIRES(mutex);
 };
 
-// The smallest that is there, if it is not much too large.
+// Lends the smallest free piece that is large enough and not much too large, or else a new one.
 std::byte* RowBlocks::Spares::lend(std::size_t bytes) {
   const MutexLock lock(mutex);
   Piece* best = nullptr;
@@ -39,7 +39,7 @@ std::byte* RowBlocks::Spares::lend(std::size_t bytes) {
     if (!best || one.bytes < best->bytes) best = &one;
   }
   if (!best) {
-    // A few rows more fit the next time. Pages that nobody touches take no memory.
+    // With this room a few more rows fit the next time. Pages that nobody touches take no memory.
     const auto whole = bytes + bytes / 16;
     pieces.reserve(pieces.size() + 1);
     auto* begin = pages->take(whole);

@@ -6,9 +6,9 @@
 
 namespace cairn {
 
-/// Lends memory, and may keep what comes back for the next save or restore: to have the operating
-/// system clear as much anew takes about as long as to exchange the rows. One thread takes; what
-/// was taken comes back on any thread, also after the end of this object.
+/// Lends memory, and may keep what comes back for the next save or restore: the operating system
+/// takes about as long to clear new memory as the exchange of the rows takes. One thread takes
+/// memory; it comes back on any thread, also after the end of this object.
 class RowBlocks {
  public:
   explicit RowBlocks(bool keeps);
@@ -16,9 +16,9 @@ class RowBlocks {
   RowBlocks(const RowBlocks&) = delete;
   RowBlocks& operator=(const RowBlocks&) = delete;
 
-  /// At least so many bytes, with anything in them; null for none. Throws no_space.
+  /// At least this many bytes, not initialised; null for none. Throws no_space.
   std::shared_ptr<std::byte> take(std::int64_t bytes);
-  /// Gives back to the system what was not taken since the last call.
+  /// Gives the memory back to the system that was not taken since the last call.
   void let_go_unused();
 
  private:

@@ -1,5 +1,5 @@
-// Rows on their way to blocks and back: picked out of the memory of one rank in the order of their
-// ids, put into that of another.
+// Moves rows to blocks and back: picks them out of the memory of one rank in the order of their
+// ids, and puts them into that of another.
 #include "exchange/row_exchange.hpp"
 
 #include <cstring>
@@ -13,9 +13,9 @@ namespace {
 
 using plan::Place;
 
-// Picked rows are sent before they leave the cache.
+// Messages are this short, so that picked rows are sent before they leave the cache.
 constexpr std::int64_t message_bytes = std::int64_t{1} << 20;
-// Rows lie anywhere: memory is told some of them ahead.
+// Rows lie anywhere in memory: so many rows ahead are prefetched.
 constexpr std::size_t ahead = 16;
 
 template <std::size_t Bytes>
@@ -28,7 +28,8 @@ struct AnyRow {
   std::size_t bytes;
 };
 
-// Calls with how a row of so many bytes is copied: the usual sizes need no call of memcpy.
+// Calls `use` with a function that copies a row of this size. The usual sizes need no call of
+// memcpy.
 template <class Use>
 void with_row(std::int64_t bytes, const Use& use) {
   switch (bytes) {
@@ -87,7 +88,7 @@ void move(std::byte* to, std::span<const Place> to_places, const std::byte* from
   });
 }
 
-// One side of the travel: where rows are, and which of them go to or come from whom.
+// One side of the exchange: where rows are, and which of them go to or come from which rank.
 struct Side {
   const std::vector<Place>& places;
   const std::vector<RowPlan::Part>& parts;
@@ -127,7 +128,7 @@ void travel(Group& group, const Side& from, const Side& to, std::span<const RowM
            from.of(mine->first, mine->count), one.row_bytes);
     }
   }
-  // In a message the rows of one tensor follow those of the other.
+  // In a message the rows of one tensor follow those of the tensor before it.
   const auto each = [&](const RowMessage& message, const Side& side, std::byte*& at, auto&& take) {
     for (const auto& one : tensors) {
       take(at, one.*side.memory, side.of(message.first, message.count), one.row_bytes);
@@ -180,7 +181,7 @@ RunOfRows::RunOfRows(std::shared_ptr<SliceMemory> memory, Dims extent, DType dty
     : memory_(std::move(memory)), extent_(std::move(extent)) {
   if (element_count(extent_) == 0) return;
   if (reading) {
-    // Only read from.
+    // The memory is only read.
     data_ = const_cast<std::byte*>(std::as_const(*memory_).contiguous());
   } else {
     data_ = memory_->contiguous_writable();

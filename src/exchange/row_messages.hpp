@@ -1,5 +1,5 @@
 #pragma once
-/// Messages between any ranks, cut and put in an order in which nobody waits in a circle.
+/// Cuts rows into messages between any ranks, in an order in which no ranks wait in a circle.
 #include <algorithm>
 #include <compare>
 #include <cstdint>
@@ -14,20 +14,20 @@ namespace cairn {
 struct RowMessage {
   int peer;
   int distance;         ///< from the sender to the receiver, around all ranks
-  std::int64_t number;  ///< among those of the same two ranks
+  std::int64_t number;  ///< among the messages of the same two ranks
   std::int64_t first, count;
 };
 
 enum class Direction { to_peers, from_peers };
 
-/// Messages of at most so many rows, in their order: by distance, then number. Rows that stay on
-/// this rank are in none.
+/// Messages of at most so many rows, ordered by distance, then number. Rows that stay on this rank
+/// are in none.
 std::vector<RowMessage> row_messages(const std::vector<RowPlan::Part>&, Direction, int rank,
                                      int ranks, std::int64_t rows_a_message);
 
-/// Hands out and in messages in groups of at most `most` rows each way, or one message. What has
-/// the same distance and number goes together on every rank; so the first messages of all that are
-/// left are under way on both of their ranks, and nobody waits in a circle.
+/// Calls exchange(out, in) with groups of messages of at most `most` rows each way, or with one
+/// message. Messages of the same distance and number go together on every rank. So the first of all
+/// messages that are left is under way on both of its ranks, and no ranks wait in a circle.
 template <class Exchange>
 void in_groups(const std::vector<RowMessage>& out, const std::vector<RowMessage>& in,
                std::int64_t most, const Exchange& exchange) {

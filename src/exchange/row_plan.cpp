@@ -61,7 +61,7 @@ void require_range(const std::string& name, const SortedIds& mine, std::int64_t 
   if (mine.ids.back() - first >= rows) refuse(mine.ids.back());
 }
 
-// Whose block each id is in: `firsts` has the least id of each rank's.
+// The blocks that the ids are in. `firsts` has the least id of each rank's block.
 std::vector<RowPlan::Part> deal(const std::vector<std::int64_t>& ids,
                                 const std::vector<std::int64_t>& firsts) {
   std::vector<RowPlan::Part> parts;
@@ -74,7 +74,7 @@ std::vector<RowPlan::Part> deal(const std::vector<std::int64_t>& ids,
   return parts;
 }
 
-// Collective. How many rows of this rank's block each rank has.
+// Collective. Returns how many rows of this rank's block each rank has.
 std::vector<RowPlan::Part> hear_parts(Group& group, const std::vector<RowPlan::Part>& holding) {
   Messages messages;
   for (const auto& part : holding) {
@@ -103,8 +103,9 @@ int holder_of(const RowPlan& plan, std::int64_t row) {
   return (after - 1)->rank;
 }
 
-// Collective. Sends ids to where their blocks are; `take` gets what comes for this rank's, in
-// pieces: the ids, the number of the first among all that come. What it throws, all throw.
+// Collective. Sends ids to the ranks of their blocks. `take` gets the ids of this rank's block in
+// pieces, each with the number of its first id among all that come. An error of `take` is thrown on
+// all ranks.
 template <class Take>
 void send_ids(Group& group, const SortedIds& mine, const RowPlan& plan, const Take& take) {
   const int rank = group.rank(), ranks = group.size();
@@ -170,7 +171,7 @@ RowPlan with_even_blocks(Group& group, const SortedIds& mine, std::int64_t first
   return plan;
 }
 
-// Collective. Each place is the id less that of the block's first row.
+// Collective. A place is the id less that of the block's first row.
 void place_by_id(Group& group, const std::string& name, const SortedIds& mine, std::int64_t first,
                  RowPlan& plan) {
   run_and_agree(group, [&] {
@@ -184,7 +185,7 @@ void place_by_id(Group& group, const std::string& name, const SortedIds& mine, s
   });
 }
 
-// Throws for a row that came twice.
+// Throws if a row came twice.
 void require_single(const std::string& name, std::int64_t first, const RowPlan& plan,
                     std::vector<bool>& seen) {
   seen.resize(static_cast<std::size_t>(plan.count));
@@ -203,13 +204,14 @@ void require_single(const std::string& name, std::int64_t first, const RowPlan& 
   }
 }
 
-// Regular samples of sorted ids, each for as many of them.
+// A sample of sorted ids, taken at regular distances; `weight` is the number of ids that it stands
+// for.
 struct Sample {
   std::int64_t id;
   double weight;
 };
 
-// Collective. The least id of each rank's block, so that blocks are about equally long.
+// Collective. Returns the least id of each rank's block, so that blocks are about equally long.
 std::vector<std::int64_t> split_by_samples(Group& group, const SortedIds& mine) {
   const auto ranks = static_cast<std::size_t>(group.size());
   std::string said;
@@ -385,7 +387,7 @@ RowPlan plan_found_rows(Group& group, const ListedIds& list, std::int64_t rows, 
   group.all_reduce(firsts, Group::Op::sum);
   run_and_agree(group, [&] {
     for (auto r = firsts.size() - 1; r-- > 0;) firsts[r] = std::min(firsts[r], firsts[r + 1]);
-    firsts[0] = 0;  // what is less than all stored ones is looked for too
+    firsts[0] = 0;  // ids below all stored ones are looked for, too
     plan.holding = deal(mine.ids, firsts);
   });
   plan.holders = hear_parts(group, plan.holding);

@@ -1,6 +1,6 @@
 #pragma once
-/// Rows with ids: from wherever ranks have them to *blocks* in the order of their ids, one a rank,
-/// and back. A block is a run of rows of the tensor that is stored.
+/// Plans how rows with ids travel from the ranks that have them to *blocks* in the order of their
+/// ids, one per rank, and back. A block is a run of rows of the tensor that is stored.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -12,8 +12,8 @@
 namespace cairn {
 
 /// What one rank knows of how the rows of one list of ids travel. The engine keeps it for later
-/// saves and restores of the same ids, which a hash of 128 bits tells: to keep the ids themselves
-/// would take as much memory again.
+/// saves and restores of the same ids, which it knows by a hash of 128 bits: to keep the ids
+/// themselves would take as much memory again.
 struct RowPlan {
   /// Rows that go to one rank, or come from one: a run of `order`, or of `places`.
   struct Part {
@@ -24,38 +24,38 @@ struct RowPlan {
   std::int64_t begin = 0, count = 0;  ///< this rank's block
   std::int64_t held = 0;              ///< rows of this rank
   std::vector<plan::Place> order;     ///< this rank's rows, ascending by id
-  std::vector<Part> holding;          ///< of these, whose block they are in; ascending
-  std::vector<plan::Place> places;    ///< in the block, of the rows that others and this rank have
-  std::vector<Part> holders;          ///< of these, who has them; ascending
-  bool is_proved = false;             ///< each row of the tensor is on one rank
+  std::vector<Part> holding;          ///< of these, the ranks whose blocks they are in; ascending
+  std::vector<plan::Place> places;    ///< places in the block, of the rows that ranks have of it
+  std::vector<Part> holders;          ///< of these, the ranks that have them; ascending
+  bool is_proved = false;             ///< each row of the tensor is on exactly one rank
 };
 
-/// The ids of one list on this rank, and what to call them in errors.
+/// The ids of one list on this rank, and the name of the list in errors.
 struct ListedIds {
   std::string name;  ///< a key
   std::span<const std::int64_t> ids;
 };
 
-/// All are collective, throw invalid_argument on all ranks alike, and in that name an id and its
-/// ranks.
+/// All of these are collective. Errors of ids are invalid_argument, on all ranks alike, and name an
+/// id and its ranks.
 
-/// Of a save, where the ids are first … first + rows - 1: throws for one that is doubled, missing
-/// or another. `rows` -1: as many as there are ids; throws if there is none.
+/// For a save with the ids first … first + rows - 1: throws if an id occurs twice, is missing, or
+/// is another one. `rows` -1: as many as there are ids; throws if there is none.
 RowPlan plan_all_rows(Group&, const ListedIds&, std::int64_t first, std::int64_t rows);
 
-/// Of a save, where ids may have gaps. Samples of all ranks' ids cut them, so that blocks are about
-/// equally long however ids lie. Throws for one that is doubled.
+/// For a save with ids that may have gaps. Samples of all ranks' ids decide where they are cut, so
+/// that blocks are about equally long wherever ids lie. Throws if an id occurs twice.
 RowPlan plan_rows_with_gaps(Group&, const ListedIds&);
 
-/// Of a restore of so many rows, with ids from `first` on. Throws for ids beyond.
+/// For a restore of so many rows, with ids from `first` on. Throws for ids outside of them.
 RowPlan plan_wanted_rows(Group&, const ListedIds&, std::int64_t first, std::int64_t rows);
 
-/// Of a restore where ids have gaps: `stored` are those of this rank's block, which begins at row
-/// `begin` of `rows`. Throws for an id that is not among those of all blocks.
+/// For a restore with ids that have gaps. `stored` are the ids of this rank's block, which begins
+/// at row `begin` of `rows`. Throws for an id that is in no block.
 RowPlan plan_found_rows(Group&, const ListedIds&, std::int64_t rows, std::int64_t begin,
                         std::span<const std::int64_t> stored);
 
-/// The first row of the block of each rank, where all are equally long, or nearly.
+/// The first row of each rank's block, with blocks of equal or nearly equal length.
 std::vector<std::int64_t> even_blocks(std::int64_t rows, int ranks);
 
 }  // namespace cairn

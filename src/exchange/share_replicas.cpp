@@ -7,16 +7,18 @@
 namespace cairn {
 namespace {
 
-// Where one rank would write much more than the mean, its large slices are cut, so that all ranks
+// If one rank would write much more than the mean, its large slices are cut, so that all ranks
 // write a model that every rank holds. The pieces are ordinary slices for all later stages.
 //
-// A rank with less above the mean is not worth a cut, nor is a slice that is a small part of it.
+// A rank with less above the mean is not worth a cut, nor is a slice that is a small part of the
+// mean.
 constexpr double tolerated = 1.1, small_part = 0.25;
 
-// The second seldom finds anything.
+// The second turn seldom finds anything to cut.
 constexpr int most_turns = 3;
 
-/// In about equal pieces along its first dimension, or the first one that is long enough.
+/// Cuts into about equal pieces along the first dimension that is long enough, else along the
+/// longest.
 std::vector<Box> cut_in_pieces(const Box& box, std::int64_t pieces) {
   std::size_t dim = 0;
   for (std::size_t d = 0; d < box.rank() && box.extent[dim] < pieces; ++d) {

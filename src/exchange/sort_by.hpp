@@ -1,5 +1,5 @@
 #pragma once
-/// Sorting of large things by small keys.
+/// Sorts large values by small keys.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -9,16 +9,16 @@
 
 namespace cairn::plan {
 
-/// Two numbers as one that is ordered as they are, the first one first.
+/// Joins two numbers to one that has the same order, by the first number first.
 inline std::uint64_t joined_key(std::int32_t first, std::int32_t second) {
   constexpr std::uint32_t sign = std::uint32_t{1} << 31;
   return std::uint64_t{static_cast<std::uint32_t>(first) ^ sign} << 32 |
          (static_cast<std::uint32_t>(second) ^ sign);
 }
 
-/// Sorts by what `key_of` makes of a value, an array of numbers. Keys are sorted by themselves,
-/// side by side in memory, and each value is then moved once: values of a hundred bytes would else
-/// be moved and looked for in memory log n times. Values of one key stay in their order.
+/// Sorts by key_of(value), an array of numbers. Keys are sorted in a list of their own, side by
+/// side in memory, and each value is then moved once: otherwise values of a hundred bytes would be
+/// moved and looked for in memory log n times. Values of one key keep their order.
 template <class T, class KeyOf>
 void sort_by(std::vector<T>& values, const KeyOf& key_of) {
   struct Keyed {
@@ -33,7 +33,7 @@ void sort_by(std::vector<T>& values, const KeyOf& key_of) {
   for (std::size_t i = 0; i < values.size(); ++i) order.push_back({key_of(values[i]), i});
   if (std::is_sorted(order.begin(), order.end(), less)) return;
   std::sort(order.begin(), order.end(), less);
-  // Each cycle of places: what belongs here comes from there, whose place is filled next.
+  // Follows each cycle of places: a value comes here from a place that is filled next.
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (order[i].from == i) continue;
     auto first = std::move(values[i]);

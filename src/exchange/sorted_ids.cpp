@@ -9,7 +9,7 @@
 namespace cairn::plan {
 namespace {
 
-// Below this the counts of a radix sort are most of the work.
+// For fewer ids, the counts of a radix sort would be most of the work.
 constexpr std::size_t few = 4096;
 constexpr int most_digit_bits = 11;  // counts stay in the nearest cache
 
@@ -18,7 +18,7 @@ struct Row {
   Place place;
 };
 
-// One pass: rows into the order of this digit, otherwise as they are.
+// One pass: sorts rows by this digit; rows of one digit keep their order.
 void sort_by_digit(const std::vector<Row>& rows, std::vector<Row>& sorted, int shift, int bits) {
   std::vector<std::size_t> at((std::size_t{1} << bits) + 1);
   const auto mask = (std::uint64_t{1} << bits) - 1;
@@ -61,8 +61,8 @@ SortedIds sort_ids(std::span<const std::int64_t> ids) {
   return result;
 }
 
-// Two sums of products of 64 bits: each id is mixed with its place, so that neither another id nor
-// another order gives the same.
+// Two sums of 64-bit hashes: each id is mixed with its place, so that neither another id nor
+// another order gives the same sums.
 ListPrint print_of(std::span<const std::int64_t> ids) {
   ListPrint print{ids.size(), ~std::uint64_t{ids.size()}};
   std::uint64_t place = 0;

@@ -19,17 +19,17 @@ namespace {
 
 std::size_t nth(int i) { return static_cast<std::size_t>(i); }
 
-/// So many neighbouring chunks of a source are dealt by one planner.
+/// One planner deals this many neighbouring chunks of a source.
 constexpr int chunks_a_planner = 64;
 
-// To a planner, behind the source: a box that is wanted of a chunk. `id` -1: it is a chunk of the
-// source that somebody has to acquire.
+// To a planner, after the source: a box that a rank wants of a chunk. `id` -1: the rank wants
+// nothing of the block of chunks that begins with this one, but the source is acquired whole.
 template <class AnyBox>
 struct Asking {
   int chunk = 0, id = -1;
   AnyBox box;
 };
-// To the rank that acquires a chunk, behind the source, and of each piece of it.
+// To the rank that acquires a chunk, after the source; then follow the pieces of the chunk.
 struct Decided {
   int chunk = 0;
   std::uint64_t pieces = 0;
@@ -44,15 +44,15 @@ struct Promised {
   int source = 0, chunk = 0, round = 0;
 };
 
-/// One message to each rank that there is something for.
+/// Writes one message to each rank that there is something for.
 class MessageWriter {
  public:
-  /// `put_source`: as in a setting.
+  /// `put_source`: as in Setting.
   using PutSource = std::function<void(std::string&, int)>;
   explicit MessageWriter(const PutSource& put_source = nullptr) : put_source_(put_source) {}
 
   std::string& to(int rank) { return all_[rank].text; }
-  /// With a source, of which more is said where it is not the last one's.
+  /// Begins with the source; put_source() says more of it if the last one was another.
   std::string& to(int rank, int source) {
     auto& message = all_[rank];
     pack_into(message.text, source);
@@ -76,7 +76,7 @@ class MessageWriter {
   std::unordered_map<int, PieceMessage> all_;
 };
 
-/// The source at the front of what Messages::to() put.
+/// Reads the source that MessageWriter::to() put first.
 class Sources {
  public:
   explicit Sources(const std::function<void(WireReader&, int)>& get) : get_(get) {}
@@ -157,7 +157,7 @@ Messages Spread::ask(int planners) {
         pack_into(outgoing.to(planner, source), Asking<const Box&>{one.chunk, one.id, one.box});
         any = true;
       }
-      // Somebody acquires these all the same.
+      // A source is acquired whole: some rank must acquire these chunks, too.
       if (!any) pack_into(outgoing.to(planner, source), Asking<Box>{block, -1, {}});
     }
   }
@@ -165,7 +165,7 @@ Messages Spread::ask(int planners) {
   return outgoing.take();
 }
 
-// What is found again by it comes from other ranks.
+// finish() finds in asked_ the pieces that come from other ranks; a single rank has none.
 void Spread::end_asking() {
   wanted_ = asked_.size();
   if (setting_.ranks == 1) let_go(asked_);
@@ -190,7 +190,8 @@ void Spread::hear(const Messages& asked) {
   });
 }
 
-// The chunk, of what was heard from `i` on. Returns what is behind it.
+// Offers a chunk to the dealer, with what was heard of it from `i` on. Returns the index after
+// that.
 std::size_t Spread::offer(int source, int chunk, std::size_t i, int turn) {
   const auto is_of_it = [&] {
     return i < heard_.size() && heard_[i].source == source && heard_[i].chunk == chunk;
@@ -271,7 +272,8 @@ Messages Spread::order() {
   return outgoing.take();
 }
 
-// What several ranks order of one chunk comes together, in the order of these ranks.
+// Puts what several ranks want of one chunk together, in the order of these ranks. With order(),
+// chunks then follow the distance to the nearest rank that wants them.
 void Spread::in_order(std::vector<Mine>& mine) const {
   std::stable_sort(mine.begin(), mine.end(), [&](const Mine& a, const Mine& b) {
     if (a.source != b.source) return setting_.before(a.source, b.source);
@@ -315,7 +317,7 @@ std::vector<Spread::Mine> Spread::read(Messages decided) {
       mine.push_back({source, chunk, first, plan_.pieces.size()});
     }
   }
-  if (kept_ == wanted_) let_go(asked_);  // nothing comes from others
+  if (kept_ == wanted_) let_go(asked_);  // nothing comes from other ranks
   return mine;
 }
 
@@ -332,7 +334,7 @@ Messages Spread::accept(Messages decided) {
     plan_.chunks.back().rank = setting_.rank;
   }
   deal_rounds();
-  // As far as is known.
+  // As many as are known at this point.
   travels_.reserve(plan_.pieces.size() + asked_.size());
   MessageWriter outgoing;
   int told = setting_.rank;  // the pieces of one rank are neighbours
@@ -397,7 +399,7 @@ RankPlan Spread::finish(const Messages& accepted) {
                       joined_key(one.distance, pieces[one.piece].source),
                       joined_key(one.chunk, pieces[one.piece].id)};
   });
-  std::vector<std::uint32_t> order;  // of the pieces, as rounds have them
+  std::vector<std::uint32_t> order;  // of the pieces in the rounds
   order.reserve(pieces.size());
   std::size_t chunk = 0;
   for (std::size_t t = 0; t < travels_.size() || chunk < plan_.chunks.size();) {

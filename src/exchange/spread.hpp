@@ -1,8 +1,8 @@
 #pragma once
 /// An exchange that no rank plans for all: each rank says what it wants, and learns what it
-/// acquires, sends and receives. One rank that plans for all would take as long as there are pieces
-/// in the job. Nothing here talks to other ranks: what goes between two calls are messages, which
-/// the caller delivers (an all_to_all of all ranks).
+/// acquires, sends and receives. If one rank planned for all, its time would grow with the pieces
+/// of the whole job. Nothing here talks to other ranks: between two calls the caller delivers
+/// messages (an all_to_all of all ranks).
 ///
 ///     want() on each rank
 ///       ask()    to the *planners*, each of which deals some of the chunks
@@ -11,20 +11,21 @@
 ///       accept() to the ranks that want, which learn when and from whom
 ///       finish()
 ///
-/// One planner chooses exactly as a plan of everything would. Several cannot know each other's
-/// choices: each assumes that the others give every rank its fair share, as one sum over ranks
+/// One planner chooses exactly as a plan of everything would. Several do not know each other's
+/// choices: each assumes that the others give every rank its fair share, which one sum over ranks
 /// tells, and begins its choice among equals at another rank.
 ///
-/// Where each source lies on a rank that is known to whoever wants it, order() goes there in place
-/// of ask(), weigh() and decide(): no planner is needed. A holder then takes its chunks in the
-/// order of the distance to who wants them. Sorted by place, all ranks that begin with the same
-/// rows would send to one rank first, and then all to the next.
+/// If the ranks that want a source know which rank holds it, order() replaces ask(), weigh() and
+/// decide(): each rank requests pieces directly from the holder, and no planner is needed. A holder
+/// takes its chunks in the order of the distance to the ranks that want them. If they were sorted
+/// by place, all ranks that begin with the same rows would send to one rank first, and then all to
+/// the next.
 ///
-/// Rounds are each rank's own: it acquires its chunks of a round, and then passes on what others
-/// want of them. Pieces are in one order over all ranks: by group and round, by the distance from
-/// sender to receiver, then by chunk and target. Each rank does its own ones in this order, as many
-/// at a time as it likes: the first piece of all that are left is always next on both of its ranks,
-/// so nobody waits in a circle.
+/// Rounds are each rank's own: it acquires its chunks of a round, and then passes on the pieces
+/// that others want of them. Pieces are in one order over all ranks: by group and round, by the
+/// distance from sender to receiver, then by chunk and target. Each rank passes its own pieces in
+/// this order, as many at a time as it likes. The first of all pieces that are left is always next
+/// on both of its ranks, so no ranks wait in a circle.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -40,32 +41,32 @@
 
 namespace cairn::plan {
 
-/// To or from a rank.
+/// Each with the rank that it goes to or comes from.
 using Messages = std::vector<std::pair<int, std::string>>;
 
 /// A piece as one of its two ranks sees it.
 struct Passed {
-  int chunk = -1;  ///< index into RankPlan::chunks; -1: another rank's
-  int peer = 0;    ///< the other rank; this one, where the piece stays
+  int chunk = -1;  ///< index into RankPlan::chunks; -1: the chunk is another rank's
+  int peer = 0;    ///< the other rank; this one if the piece stays
   int source = 0;
   int id = 0;  ///< of the target, on the rank that wants it
   Box box;
   std::int64_t bytes = 0;
-  /// In the message of the piece before it, which goes between the same ranks. Small pieces travel
-  /// together. The rule looks only at what both ranks know: order and sizes of the pieces that go
-  /// between them in a round.
+  /// Whether the piece is in the message of the piece before it, which goes between the same ranks:
+  /// small pieces travel together. The rule looks only at what both ranks know: order and sizes of
+  /// the pieces that go between them in a round.
   bool joins = false;
   bool operator==(const Passed&) const = default;
 };
 
-/// In a step no more than the chunk limit is sent, nor received (a single element that is larger
-/// travels alone).
+/// In a step a rank sends, and receives, no more than the chunk limit (a single element that is
+/// larger travels alone).
 struct OwnStep {
   std::span<const Passed> sends, receives;
 };
 
 struct OwnRound {
-  int group = 0, number = 0;       ///< of the sources; the round in it, the same on all ranks
+  int group = 0, number = 0;       ///< sources' group; the round in it, the same on all ranks
   std::size_t first = 0, end = 0;  ///< chunks that this rank acquires before the steps
   std::span<const Passed> local;
   std::vector<OwnStep> steps;
@@ -73,61 +74,63 @@ struct OwnRound {
 
 struct RankPlan {
   RankPlan() = default;
-  RankPlan(const RankPlan&);  // rounds of the copy lead to its own pieces
+  RankPlan(const RankPlan&);  // rounds of the copy point to its own pieces
   RankPlan(RankPlan&&) noexcept = default;
   RankPlan& operator=(RankPlan&&) noexcept = default;
 
   std::vector<Chunk> chunks;   ///< of this rank, in the order in which it acquires them
-  std::vector<Passed> pieces;  ///< of the rounds, which have parts of it
+  std::vector<Passed> pieces;  ///< of all rounds, which point to parts of this list
   std::vector<OwnRound> rounds;
 };
 
-/// One rank's part in it. The sources have numbers that mean the same on all ranks.
+/// One rank's part in the exchange. Numbers of sources mean the same on all ranks.
 class Spread {
  public:
   struct SourceBox {
     const Box* box;
     std::int64_t element_bytes;
-    std::int64_t chunk_bytes = 0;  ///< of its chunks, if less than the setting's; 0: as that
+    std::int64_t chunk_bytes = 0;  ///< limit of its chunks, at most the setting's; 0: that one
     std::int64_t align_bytes = 1;  ///< as in cut_into_chunks
-    int group = 0;                 ///< no round has chunks of two groups; ascends with `before`
+    int group = 0;                 ///< no round has chunks of two groups; must ascend with `before`
   };
   struct Setting {
     int rank = 0, ranks = 1;
     std::int64_t chunk_bytes = 1;
     const std::vector<int>& served_by;  ///< as in plan_exchange
     std::function<SourceBox(int)> source;
-    /// Of two sources: which is acquired first.
+    /// Which of two sources is acquired first.
     std::function<bool(int, int)> before;
-    std::int64_t pieces_a_planner = 4096;  ///< about so many are worth one more planner
-    /// Every chunk is wanted by some rank, or is not to be acquired.
+    std::int64_t pieces_a_planner = 4096;  ///< about so many pieces are worth one more planner
+    /// Chunks that no rank wants are not acquired.
     bool only_wanted = false;
-    /// Where ranks know only the sources that they want: says what another one has to know before
-    /// it asks `source` or `before` of this one, and hears it. Null: all know all.
+    /// For ranks that know only the sources that they want: writes and reads what a rank must know
+    /// of a source before it calls `source` or `before` for it. Null: all ranks know all sources.
     std::function<void(std::string&, int)> put_source = nullptr;
     std::function<void(WireReader&, int)> get_source = nullptr;
-    /// Who has a source, for order(). A rank takes its chunks in the order of the distance to who
-    /// wants them, so that ranks which all have something for one rank do not go there at once.
+    /// The rank that has a source, for order(). A rank takes its chunks in the order of the
+    /// distance to the ranks that want them, so that ranks that all have something for one rank do
+    /// not send to it at once.
     std::function<int(int)> holder = nullptr;
   };
   explicit Spread(Setting);
 
-  /// This rank wants the part of a source that lies in this box. A source is acquired whole where
-  /// any rank wants a part of it.
+  /// This rank wants the part of a source that lies in this box. If any rank wants a part of a
+  /// source, all of it is acquired, unless only_wanted is set.
   void want(int source, int id, const Box& box);
-  /// About so many boxes will be wanted: their table need not grow, which takes twice its memory.
+  /// About so many boxes will be wanted. So their table need not grow, which takes twice its
+  /// memory.
   void expect(std::size_t boxes) { asked_.reserve(boxes); }
   std::int64_t pieces() const { return static_cast<std::int64_t>(asked_.size()); }
 
-  /// How many planners there are, from the pieces of all ranks. One deals as plan_exchange does.
+  /// The number of planners, from the pieces of all ranks. One planner deals as plan_exchange does.
   int planners(std::int64_t all_pieces) const;
   Messages ask(int planners);
   std::vector<std::int64_t> weigh(const Messages& asked);
-  /// `sums`: of what weigh() gave on all ranks; empty with one planner.
+  /// `sums`: the sums of weigh() over all ranks; empty with one planner.
   Messages decide(std::span<const std::int64_t> sums);
-  /// What this rank wants, to the ranks that have it.
+  /// Requests for what this rank wants, to the ranks that have it.
   Messages order();
-  /// Messages go as soon as they are read.
+  /// Each message is freed when it has been read.
   Messages accept(Messages decided);
   RankPlan finish(const Messages& accepted);
 
@@ -137,12 +140,12 @@ class Spread {
     Box box;
   };
   struct Heard {
-    int source, chunk, rank, id;  // id -1: nothing of these chunks, but of the source
+    int source, chunk, rank, id;  // id -1: wants nothing of these chunks, but of the source
     Box box;
   };
   struct Offered {
     int source, chunk;
-    std::size_t first, end;  // of what was heard
+    std::size_t first, end;  // of heard_
   };
   struct RoundId {
     int group, number;
@@ -150,15 +153,15 @@ class Spread {
   };
   struct Travel {
     RoundId round;
-    int distance, chunk;  // number within the source
+    int distance, chunk;  // the chunk's number within the source
     bool arrives;
-    std::uint32_t piece;             // of the plan's, in the order in which they came
-    std::int64_t message_bytes = 0;  // of the message that begins with it
+    std::uint32_t piece;             // index of the piece in the order in which pieces came
+    std::int64_t message_bytes = 0;  // of the message that begins with this piece
   };
   struct Mine {
     int source, chunk;
     std::size_t first, end;  // of the plan's pieces
-    int nearest = 0;         // distance to who wants it
+    int nearest = 0;         // distance to the nearest rank that wants it
     bool is_of(const Mine& other) const { return source == other.source && chunk == other.chunk; }
   };
   const ChunkCut& chunks_of(int source);
@@ -183,13 +186,13 @@ class Spread {
   std::vector<Wish> wishes_;  // of one chunk
   std::vector<Offered> offered_;
   std::unique_ptr<Dealer> dealer_;
-  int cut_source_ = -1;  // whose chunks these are
+  int cut_source_ = -1;  // the source of cut_
   std::int64_t cut_element_bytes_ = 0;
   ChunkCut cut_;
   RankPlan plan_;
   std::vector<RoundId> round_of_;  // of this rank's chunks
   std::vector<Travel> travels_;
-  std::size_t wanted_ = 0, kept_ = 0;  // of what this rank wants: all, and what has its place
+  std::size_t wanted_ = 0, kept_ = 0;  // pieces that this rank wants: in all, and found so far
 };
 
 }  // namespace cairn::plan

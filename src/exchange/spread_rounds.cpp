@@ -8,9 +8,10 @@
 namespace cairn::plan {
 namespace {
 
-/// What is smaller travels with its neighbours: a message costs about what copying so much does.
+/// Smaller pieces travel with their neighbours: a message costs about as much as copying this many
+/// bytes.
 constexpr std::int64_t small_piece_bytes = std::int64_t{32} << 10;
-/// Messages of small pieces.
+/// The most bytes of a message of small pieces.
 constexpr std::int64_t joined_bytes = std::int64_t{512} << 10;
 
 }  // namespace
@@ -26,8 +27,8 @@ RankPlan::RankPlan(const RankPlan& other)
   }
 }
 
-// Of the pieces of a round. What goes from one rank to another in it stands in the same order on
-// both, so both join the same pieces, whatever else they do in between.
+// Joins small pieces of a round. The pieces from one rank to another stand in the same order on
+// both ranks, so both join the same ones, whatever else they do in between.
 void Spread::join_small(std::span<Travel> travels) {
   const auto most = std::min(joined_bytes, setting_.chunk_bytes);
   Travel* last[2]{};  // first pieces of the messages that go out and come in
@@ -47,7 +48,7 @@ void Spread::join_small(std::span<Travel> travels) {
   }
 }
 
-// `order`: of the pieces; gets more by those of the round, what stays and then each step's.
+// Appends the round's pieces to `order`: those that stay, then those of each step.
 void Spread::fill_steps(OwnRound& round, std::span<Travel> travels,
                         std::vector<std::uint32_t>& order) {
   join_small(travels);
@@ -74,7 +75,8 @@ void Spread::fill_steps(OwnRound& round, std::span<Travel> travels,
       counts.emplace_back();
       sent = received = 0;
     }
-    // A message is whole in one step, also where the other direction has begun a new one meanwhile.
+    // All of a message goes in one step, even if the other direction has begun a new step
+    // meanwhile.
     auto& place = place_of[travel.arrives];
     if (begins) {
       bytes += travel.message_bytes;
@@ -83,10 +85,10 @@ void Spread::fill_steps(OwnRound& round, std::span<Travel> travels,
     places[i] = place;
     ++(travel.arrives ? counts[place].receives : counts[place].sends);
   }
-  // Where the next one goes, of what stays and of each step's two lists.
+  // Where the next piece goes in `order`: of those that stay, and of each step's two lists.
   auto next = order.size();
   const auto take = [&](std::size_t count) {
-    const auto all = std::span<const Passed>(pieces);  // they move within it
+    const auto all = std::span<const Passed>(pieces);  // pieces move within this list
     const auto list = all.subspan(next, count);
     next += count;
     return list;

@@ -11,13 +11,13 @@
 namespace cairn {
 namespace {
 
-/// What was given of one key, and what became of it.
+/// The slices that were given for one key, and what became of them.
 struct Known {
   std::vector<const ShardableTensor*> given;  // ascending by slice, disjoint
-  std::vector<Box> boxes;                     // theirs
-  std::optional<BoxIndex> index;              // made for the first slice that was cut
+  std::vector<Box> boxes;                     // of these
+  std::optional<BoxIndex> index;              // made when the first slice that was cut is found
   std::map<Box, std::size_t> seen;            // piece → shard
-  std::vector<std::vector<Box>> pieces;       // of each one given
+  std::vector<std::vector<Box>> pieces;       // of each given slice
 
   void build_index() {
     if (!index) index.emplace(boxes);
@@ -222,7 +222,7 @@ void sort_by_key(Tensors& tensors) {
   std::sort(tensors.begin(), tensors.end(), by_key);
 }
 
-// All tensors of the shards; nothing: one stands where another one belongs.
+// All tensors of the shards; nothing if one is filed under another key or slice than its own.
 std::optional<Tensors> tensors_of(const std::vector<Shard>& shards, std::size_t about) {
   Tensors found;
   found.reserve(about);
@@ -242,7 +242,7 @@ bool is_same(const ShardableTensor& a, const ShardableTensor& b) {
          a.task.same_task(b.task) && a.owner == b.owner && a.owner_slice == b.owner_slice;
 }
 
-// The usual case, told quickly: tensors of which one slice each is given come back as they are,
+// Finds the usual case quickly: each tensor has one slice, and all come back as they were given,
 // grouped and ordered in whatever way. False says nothing.
 bool are_as_given(const std::vector<Shard>& shards, const std::vector<ShardableTensor>& given) {
   Tensors expected;

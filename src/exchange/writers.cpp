@@ -1,7 +1,7 @@
-// Chooses who writes what several ranks hold. Each slice, largest first, goes to its least loaded
-// holder. That alone can end badly where holders differ from slice to slice. So afterwards the
-// fullest rank hands slices on, along chains of ranks, as long as that helps. For replicas of one
-// size no choice is better.
+// Chooses who writes the slices that several ranks hold. Each slice, largest first, goes to its
+// least loaded holder. That alone can end badly if holders differ from slice to slice. So
+// afterwards the fullest rank hands slices on, along chains of ranks, as long as that helps. For
+// replicas of one size no choice is better.
 #include <algorithm>
 #include <map>
 #include <queue>
@@ -25,8 +25,8 @@ struct Replica {
   }
 };
 
-/// The least loaded holder of a set, the first of such, while loads only grow: what lies in the
-/// heap may be out of date, and is looked at again when it comes to the top.
+/// Finds the least loaded holder of a set, the first of equal ones, while loads only grow. Entries
+/// of the heap may be out of date; an entry is renewed when it comes to the top.
 class LeastHolder {
  public:
   LeastHolder(const Holders& holders, const std::vector<double>& load)
@@ -67,8 +67,8 @@ class Balance {
   void add(Replica replica) { replicas_.push_back(replica); }
 
   void deal() {
-    // What comes last is small enough to even things out; of equal ones, first those that have the
-    // least choice.
+    // The last replicas are small enough to even things out. Of equal ones, those with the fewest
+    // holders come first.
     std::stable_sort(replicas_.begin(), replicas_.end(), [](const Replica& a, const Replica& b) {
       return a.bytes != b.bytes ? a.bytes > b.bytes : a.holders->size() < b.holders->size();
     });
@@ -100,20 +100,21 @@ class Balance {
   const std::vector<Replica>& replicas() const { return replicas_; }
 
  private:
-  // They bound the time of improve.
+  // These bound the time of improve().
   static constexpr std::int64_t looks_a_holder = 32, most_looks = std::int64_t{1} << 23;
 
-  /// How the search came to a rank: what it would take over from whom.
+  /// How the search came to a rank: which replica it would take over from which rank.
   struct Arrival {
     bool seen = false;
     std::size_t replica = 0, from = 0;
     int as_holder = 0;
     double bytes = 0;
-    std::size_t first = 0;  // what leaves the fullest rank on this way
+    std::size_t first = 0;  // the replica that leaves the fullest rank on this way
   };
 
-  /// Looks for a chain of moves, shortest first, after which this rank has less and each other rank
-  /// of the chain less than this one had. It may come back to this rank with something smaller.
+  /// Looks for a chain of moves, shortest first, after which this rank has less, and each other
+  /// rank of the chain has less than this one had. The chain may come back to this rank with
+  /// something smaller.
   bool relieve(std::size_t fullest) {
     const double most = load_[fullest];
     std::vector<Arrival> arrivals(load_.size());
@@ -182,7 +183,7 @@ std::size_t origin_of(std::size_t tensor, std::size_t slice) { return tensor << 
 }  // namespace
 
 double bytes_to_write(const CoveredTensor& tensor, const HeldSlice& slice) {
-  if (slice.holders.front().fill) return 0;  // of one value, which is not kept in memory
+  if (slice.holders.front().fill) return 0;  // a gap has one value, which is not kept in memory
   if (tensor.dtype == DType::string) return static_cast<double>(tensor.string_bytes);
   return static_cast<double>(slice.box.count()) * static_cast<double>(dtype_size(tensor.dtype));
 }

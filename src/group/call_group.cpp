@@ -115,8 +115,8 @@ void CallGroup::EntryCheck::end(std::span<std::int64_t> values) {
   std::copy_n(sum.begin() + payload, std::min(values.size(), room), values.begin());
 }
 
-// All ranks of the entry check come here, but those in a round only when they end it. So with these
-// nobody can be asked any more, and the sum must do.
+// All ranks of an entry check come here, but ranks in a round only when they end it. So if there
+// are such ranks, no further collective is possible, and the sum must tell all.
 void CallGroup::EntryCheck::differ(const Values& sum, const char* mine) const {
   const std::int64_t size = group_.size_, in_round = sum[rounds], in_call = size - in_round;
   std::string who;

@@ -2,13 +2,13 @@
 /// Checks that all ranks make the same call of the public interface, and watches how long they wait
 /// in it.
 ///
-/// Every collective call begins with a *entry check*: a sum over ranks of one form, which says in
-/// which call each rank is. The form must be the same for all calls, since MPI says nothing of what
-/// becomes of a reduction that meets a broadcast, or one of another length: so ranks in different
-/// calls find out instead of waiting for each other. What a call has to add up anyhow goes with it.
-/// The rounds of should_save and should_stop are entry checks too, begun in one call and ended in a
-/// later one: MPI takes blocking and non-blocking reductions for different operations, hence all
-/// entry checks are of the second kind.
+/// Every collective call begins with an *entry check*: a sum over ranks, always of the same number
+/// of values, which tells in which call each rank is. It must be the same operation for all calls,
+/// since MPI does not define what happens if a reduction meets a broadcast, or a reduction of
+/// another length. So ranks in different calls find out instead of waiting for each other. Values
+/// that a call has to add up anyhow go with the check. The rounds of should_save and should_stop
+/// are entry checks too, begun in one call and ended in a later one. MPI takes blocking and
+/// non-blocking reductions for different operations, hence all entry checks are non-blocking.
 #include <sys/types.h>
 
 #include <array>
@@ -28,24 +28,24 @@
 
 namespace cairn {
 
-/// A group whose ranks are known to be in the same call, and are watched when they wait.
+/// A group that checks that its ranks are in the same call, and whose waits are watched.
 class CallGroup final : public Group, private WatchedCaller {
  public:
   static constexpr std::size_t room = 24;  ///< values that a call may add to its entry check
 
-  /// The group itself where it is one already.
+  /// Wraps a group; returns it unchanged if it is a CallGroup already.
   static std::shared_ptr<CallGroup> of(std::shared_ptr<Group>);
   explicit CallGroup(std::shared_ptr<Group>);
 
-  /// Which object the calls are made on, such as " of 'ckpt' in /run": the same call on another
-  /// object is a different call. Not collective, the same on all ranks.
+  /// Names the object on which calls are made, such as " of 'ckpt' in /run": the same call on
+  /// another object is a different call. Not collective, but the same on all ranks.
   void describe(std::string object);
 
   /// Collective. Adds up the values (at most `room`) over ranks. Throws disagreement, on all ranks,
-  /// where they are in different calls.
+  /// if they are in different calls.
   void check_entry(std::span<std::int64_t> values = {});
 
-  /// In two halves, between which there may be other calls; for rounds.
+  /// The check in two halves, between which other calls may be made; for rounds.
   class EntryCheck {
    public:
     /// `call` is a literal that names the call; null: the call that this rank is in.
@@ -64,16 +64,17 @@ class CallGroup final : public Group, private WatchedCaller {
     std::unique_ptr<Reduction> reduction_;
   };
 
-  /// How a call goes with one that the same thread is in, which has called back.
+  /// Whether a call may be made inside another call of the same thread, from its callback.
   enum class Inside {
-    any,  ///< calls may lie inside of each other
-    none  ///< none of these inside of another one: saves and restores
+    any,  ///< calls may be inside each other
+    none  ///< no two of these inside each other: saves and restores
   };
-  /// While it lives, this rank is in that call (a literal). Throws busy while another thread is in
-  /// a call, or where it may not lie inside of this thread's: the outer call holds what it has
-  /// found out about files and plans, and a save or restore inside would change that. Throws
-  /// invalid_argument in a process that was forked. These errors are local: nobody can know whether
-  /// other ranks have made the same mistake; the watch reports a rank that others then miss.
+  /// While it lives, this rank is in that call (a literal). Throws busy if another thread is in a
+  /// call, or if the call may not be made inside this thread's present one: the outer call holds
+  /// what it has found out about files and plans, and a save or restore inside would change that.
+  /// Throws invalid_argument in a process that was forked. These errors are local: nobody can know
+  /// whether other ranks have made the same mistake; the watch reports a rank that others then
+  /// miss.
   class Call {
    public:
     Call(Group& group, const char* name, Inside inside = Inside::any);
@@ -87,9 +88,10 @@ class CallGroup final : public Group, private WatchedCaller {
     const char* before_ = "";
   };
 
-  /// Whether this process is a forked child of the one that made the group: it has neither the
-  /// threads nor the ranks, and what the group's owner has on disk is the parent's. A child's copy
-  /// of a manager is left as it is, memory and all: its end would give up the parent's directory.
+  /// Whether this process is a forked child of the one that made the group. A child has neither the
+  /// threads nor the ranks, and the files of the group's owner belong to the parent. A child's copy
+  /// of a manager is left as it is, memory and all: its destructor would give up the parent's
+  /// directory.
   bool forked() const;
 
   int rank() const override { return rank_; }
@@ -120,16 +122,16 @@ class CallGroup final : public Group, private WatchedCaller {
   const std::uint64_t weight_;
   const pid_t process_;
   std::atomic<std::thread::id> in_call_;  ///< the thread that is in a call
-  const char* alone_ = nullptr;           ///< its call that has no other one of these inside
+  const char* alone_ = nullptr;           ///< its call of kind Inside::none, if any
   std::string object_;
   WatchedRank watched_;
   std::unique_ptr<EntryCheck> entry_check_;
-  std::unique_ptr<SharedFiles> shared_files_;    ///< null where the group has none
+  std::unique_ptr<SharedFiles> shared_files_;    ///< null if the group has none
   std::unique_ptr<DatasetFiles> dataset_files_;  ///< likewise
 };
 
-/// Runs a collective call of the public interface, whose name is a literal. After a failed
-/// collective the ranks cannot agree on anything: ends the job then, rather than hang.
+/// Runs a collective call of the public interface, whose name is a literal. After a failed message
+/// the ranks cannot agree on anything: then this ends the job, rather than hang.
 template <class F, CallGroup::Inside inside = CallGroup::Inside::any>
 auto collective_call(Group& group, const char* call, F&& function) {
   const CallGroup::Call named(group, call, inside);
@@ -139,12 +141,12 @@ auto collective_call(Group& group, const char* call, F&& function) {
     if (error.code() == Code::communication) group.abort(error.what());
     throw;
   } catch (const std::exception& error) {
-    group.abort(error_of(error).what());  // ranks agree on an Error: this one is alone
+    group.abort(error_of(error).what());  // the other ranks do not know of it
     throw;
   }
 }
 
-/// The same of one that has no other of these inside.
+/// The same for a call that no other call of this kind may be inside of.
 template <class F>
 auto exclusive_call(Group& group, const char* call, F&& function) {
   return collective_call<F, CallGroup::Inside::none>(group, call, std::forward<F>(function));

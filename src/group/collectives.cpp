@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t no_rank = std::numeric_limits<std::int64_t>::max();
 
-/// An Error, as it travels.
+/// An Error as a message.
 struct SentError {
   Code code{};
   int rank = -1;
@@ -37,11 +37,11 @@ Error decode(std::string_view bytes) {
   return error;
 }
 
-/// The result is on rank 0; combine(a, b) joins neighbours in the order of the tree.
+/// The result is on rank 0. combine(a, b) joins neighbours in the order of the tree.
 std::string reduce_along(Group& group, std::span<const int> nodes, std::string mine,
                          const std::function<std::string(std::string, std::string)>& combine) {
-  // The last byte of a message tells whether a rank below has failed: it must go up nevertheless,
-  // or those above would wait for ever.
+  // The last byte of a message tells whether a rank below has failed. The message must go up
+  // nevertheless, or the ranks above would wait for ever.
   std::optional<Error> failure;
   bool failed_below = false;
   const auto place = place_in_tree(group.rank(), group.size(), nodes);
@@ -78,7 +78,7 @@ std::vector<std::string> unframe(std::string_view bytes, int count) {
   return texts;
 }
 
-/// The part of a text in which it differs from another one, with a little of what is around it.
+/// The part of a text in which it differs from another one, with some of the text around it.
 std::string shortened(std::string_view text, std::string_view other) {
   constexpr std::size_t longest = 200, before = 60;
   if (text.empty()) return "\"\"";
@@ -87,7 +87,7 @@ std::string shortened(std::string_view text, std::string_view other) {
   const auto differs = static_cast<std::size_t>(at - text.begin());
   auto begin = std::min(differs - std::min(differs, before), text.size() - longest);
   auto end = begin + longest;
-  const auto inside = [&](std::size_t i) {  // of a character of several bytes
+  const auto inside = [&](std::size_t i) {  // whether i is inside a character of several bytes
     return i < text.size() && (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80;
   };
   while (inside(begin)) ++begin;
@@ -96,8 +96,8 @@ std::string shortened(std::string_view text, std::string_view other) {
              " (", text.size(), " bytes)");
 }
 
-/// Nothing where all ranks have the same text. Else rank 0's bytes, those of the lowest rank that
-/// differs, its number, and how many do.
+/// The texts of rank 0 and of the lowest rank that differs from it, the number of that rank, and
+/// how many ranks differ from rank 0.
 struct Difference {
   std::string first, second;
   int rank = 0;
@@ -105,8 +105,8 @@ struct Difference {
 };
 
 std::optional<Difference> find_difference(Group& group, std::string_view text) {
-  // The least of x and of ~x tell whether all x are equal. The rest is two fingerprints of the
-  // text.
+  // All x are equal if the minimum of ~x is the complement of the minimum of x. The x are two
+  // fingerprints of the text.
   const auto hash = static_cast<std::int64_t>(fnv1a(text));
   const auto check = static_cast<std::int64_t>((std::uint64_t{text.size()} << 32) ^ crc32c(text));
   std::array<std::int64_t, 4> least{hash, ~hash, check, ~check};
@@ -179,7 +179,8 @@ Error application_error(std::string_view who) {
 
 std::string reduce_to_root(Group& group, std::string mine,
                            const std::function<std::string(std::string, std::string)>& combine) {
-  // Neighbours in the order of nodes are none by rank where nodes take turns in ranks.
+  // combine() joins neighbours by rank. If ranks are dealt to nodes in turn, neighbours in the
+  // order of nodes are not neighbours by rank.
   const auto nodes = group.nodes();
   return reduce_along(group, is_in_rank_order(nodes) ? nodes : std::span<const int>(),
                       std::move(mine), combine);
@@ -205,7 +206,7 @@ std::string scatter(Group& group, std::vector<std::string> parts) {
   }
   agree(group, failure);
   const auto place = place_in_tree(rank, size, group.nodes());
-  // What goes to this rank and those below it.
+  // The strings for this rank and those below it.
   std::vector<std::string> held;
   if (rank == 0) {
     held = to_tree_order(std::move(parts), group.nodes());
@@ -238,7 +239,7 @@ Messages all_to_all(Group& group, Messages mine) {
     }
     held.push_back({rank, to, std::move(bytes)});
   }
-  // What has to go 5 ranks further goes 1 rank further, and later 4.
+  // A message that must go 5 ranks further goes 1 rank further first, and 4 later.
   for (int bit = 1; bit < size; bit <<= 1) {
     std::string going;
     std::vector<Item> kept;

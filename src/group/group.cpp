@@ -10,7 +10,7 @@ namespace cairn {
 
 namespace {
 
-// For groups that know nothing better.
+// For groups without non-blocking reductions: it is done in begin().
 class DoneAtOnce final : public Group::Reduction {
  public:
   DoneAtOnce(Group& group, std::size_t count, Group::Op op)

@@ -7,8 +7,9 @@
 namespace cairn {
 namespace {
 
-/// Place p's part of a binomial tree: it hears from p + 1, p + 2, p + 4, … while those bits are
-/// free in p, and reports to p without its lowest bit.
+/// The lowest bit that is set in a place p of a binomial tree; for place 0, a bit not below `size`.
+/// Place p receives from p + 1, p + 2, p + 4, … for all bits below this one, and sends to p without
+/// this bit.
 int lowest_bit(int place, int size) {
   int bit = 1;
   while (bit < size && !(place & bit)) bit <<= 1;

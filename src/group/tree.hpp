@@ -1,32 +1,32 @@
 #pragma once
-/// A tree of ranks whose root is rank 0.
+/// A tree of ranks with rank 0 as root.
 #include <span>
 #include <string>
 #include <vector>
 
 namespace cairn {
 
-/// Where a rank stands in a tree that goes through the ranks of each node first and then through
-/// the first ranks of nodes: so one message goes from each node but the first to another one. A
-/// rank and all below it are neighbours in the order of the tree: by node, in a node by rank.
+/// The position of a rank in a tree that goes through the ranks of each node first and then through
+/// the first ranks of nodes: so each node except the first sends one message to another node. A
+/// rank and all ranks below it are neighbours in the order of the tree: by node, on a node by rank.
 struct TreePosition {
   struct Branch {
     int rank;
-    int count;  ///< of ranks
+    int count;  ///< number of ranks
   };
   int parent = -1;
-  /// In the order of the tree, as the rank itself comes before all of them.
+  /// In the order of the tree. The rank itself comes before all of them.
   std::vector<Branch> branches;
-  int count = 1;  ///< of ranks, with this one
+  int count = 1;  ///< number of ranks, with this one
 };
 
-/// `nodes` as of Group::nodes(). Empty: all ranks are taken for one node.
+/// `nodes` is that of Group::nodes(). If it is empty, all ranks count as one node.
 TreePosition place_in_tree(int rank, int size, std::span<const int> nodes);
 
-/// Are ranks in their own order also in that of the tree?
+/// Whether the order of the tree is the order of ranks.
 bool is_in_rank_order(std::span<const int> nodes);
 
-/// One string a rank, from one order to the other.
+/// Reorders a list with one string per rank.
 std::vector<std::string> to_rank_order(std::vector<std::string> in_tree, std::span<const int>);
 std::vector<std::string> to_tree_order(std::vector<std::string> by_rank, std::span<const int>);
 

@@ -1,6 +1,6 @@
 #pragma once
-/// Files that ranks write together, watched: a rank inside of MPI-IO or libhdf5 waits for the
-/// others there, and where one of them does not come nobody else can tell.
+/// Watches files that ranks write together. A rank inside MPI-IO or libhdf5 waits for the others
+/// there; if one of them does not come, only the watch can tell.
 #include <memory>
 
 #include "base/watch.hpp"
@@ -8,16 +8,16 @@
 
 namespace cairn {
 
-/// Whose waits are watched, and where its calls come from.
+/// Gives the rank whose waits are watched.
 class WatchedCaller {
  public:
   virtual ~WatchedCaller() = default;
-  /// The rank, in a call of its own thread; null in any other thread, whose waits the rank's own
-  /// would be taken for.
+  /// The rank, in a call on its own thread. Null on any other thread: its waits would be taken for
+  /// those of the rank.
   virtual WatchedRank* caller() = 0;
 };
 
-/// The inner one, which outlives it as `caller` does; null for null.
+/// Wraps the files, which must outlive the result, as must `caller`. Null for null.
 std::unique_ptr<SharedFiles> watched(SharedFiles* inner, WatchedCaller& caller);
 std::unique_ptr<DatasetFiles> watched(DatasetFiles* inner, WatchedCaller& caller);
 

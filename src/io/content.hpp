@@ -1,5 +1,5 @@
 #pragma once
-/// What a file is to hold.
+/// The bytes that a file is to hold.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -10,11 +10,11 @@
 
 namespace cairn::io {
 
-/// Bytes that are there, or that are made piece by piece each time that they are written, so that
-/// they need never be in memory as a whole: an index of 10⁷ slices has most of a GiB, and a save
-/// writes it twice. To make it again takes less than a second. A file that such bytes overwrite
-/// cannot be chosen by their length, so what is too long is cut off afterwards. Cheap to copy; its
-/// functions may be called by several threads if what makes the pieces may.
+/// Bytes that exist, or that are made piece by piece each time they are written, so that they need
+/// never be in memory as a whole: an index of 10⁷ slices has most of a GiB, and a save writes it
+/// twice. To make it again takes less than a second. The length of such bytes is not known
+/// beforehand: a file that they overwrite is cut off afterwards if it is too long. Cheap to copy.
+/// Several threads may call its functions if they may call the maker.
 class Content {
  public:
   using Take = std::function<void(std::string_view)>;
@@ -24,7 +24,7 @@ class Content {
   /// Gives all bytes, in order.
   void give(const Take& take) const { make_(take); }
   std::string whole() const;
-  /// From the beginning of the file; a few large writes. Returns how many bytes there are.
+  /// Writes from the beginning of the file, in a few large writes. Returns the number of bytes.
   std::int64_t write_to(File&) const;
 
  private:

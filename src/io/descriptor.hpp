@@ -1,5 +1,5 @@
 #pragma once
-/// What the parts of the POSIX file system share.
+/// Shared by the parts of the POSIX file system.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/types.h>
@@ -13,14 +13,14 @@
 
 namespace cairn::io {
 
-// Linux moves at most 2 GiB - 4 KiB a call anyway.
+// The most bytes of one read or write. Linux itself moves at most 2 GiB - 4 KiB a call.
 inline constexpr std::size_t largest_call = std::size_t{1} << 30;
 
-// What is written in a row is handed to the disk in portions of at least this.
+// Bytes that are written in a row are handed to the disk in portions of at least this size.
 inline constexpr std::int64_t write_back_bytes = std::int64_t{8} << 20;
 
-/// Calls again when a signal has interrupted the call; but not for ever, where a timer interrupts
-/// it each time: then EINTR is the error.
+/// Repeats a call that a signal has interrupted; but not for ever, since a timer may interrupt it
+/// each time: in the end EINTR is the error.
 template <class Call>
 auto retried(Call call) {
   constexpr int most = 10000;
@@ -30,8 +30,8 @@ auto retried(Call call) {
   }
 }
 
-/// While it lives, a write beyond the limit of a file's size (RLIMIT_FSIZE) fails with EFBIG, as
-/// the caller expects, and does not end the process by SIGXFSZ. Of this thread.
+/// While it lives, a write of this thread beyond the limit of a file's size (RLIMIT_FSIZE) fails
+/// with EFBIG, as the caller expects, and does not end the process by SIGXFSZ.
 class NoFileSizeSignal {
  public:
   NoFileSizeSignal() {
@@ -42,7 +42,7 @@ class NoFileSizeSignal {
   ~NoFileSizeSignal() {
     if (!blocked_ || sigismember(&before_, SIGXFSZ) == 1) return;
     const int error = errno;
-    // It would come as soon as it may.
+    // A pending signal would arrive as soon as it is unblocked.
     const timespec at_once = {0, 0};
     while (::sigtimedwait(&one_, nullptr, &at_once) == -1 && errno == EINTR) {
     }
@@ -57,8 +57,8 @@ class NoFileSizeSignal {
   bool blocked_ = false;
 };
 
-/// open(), whose result is never one of the three that programs take for standard input, output and
-/// error: where one is closed, what somebody prints would go into the file.
+/// open(), whose result is never 0, 1 or 2. Programs take these for standard input, output and
+/// error: if one of them is closed, the program's output would go into the file.
 inline int open_file(const char* path, int flags, mode_t mode = 0) {
   const int number = retried([&] { return ::open(path, flags | O_CLOEXEC, mode); });
   if (number < 0 || number > 2) return number;
@@ -88,9 +88,9 @@ class Descriptor {
   int number_;
 };
 
-/// Lets the disk begin with what was written, while the caller prepares more; else it stands idle
-/// until the sync. A hint that may fail: it waits for nothing, and neither promises nor takes from
-/// the sync to report that something is not on disk.
+/// Lets the disk begin to write while the caller prepares more; otherwise it is idle until the
+/// sync. A hint that may fail: it does not wait, promises nothing, and leaves it to the sync to
+/// report lost writes.
 inline void start_write_back([[maybe_unused]] int descriptor, [[maybe_unused]] std::int64_t begin,
                              [[maybe_unused]] std::int64_t end) {
 #ifdef SYNC_FILE_RANGE_WRITE

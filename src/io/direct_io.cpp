@@ -11,7 +11,7 @@
 namespace cairn::io {
 namespace {
 
-// File systems that were found to refuse, by device.
+// File systems that refused direct I/O, by device.
 class Refusals {
  public:
   bool has(dev_t device) {
@@ -75,7 +75,7 @@ class Rings {
   }
 
  private:
-  static constexpr int most = 4;  // more files at a time than these take the page cache
+  static constexpr int most = 4;  // further files use the page cache
   Mutex mutex_;
   int in_use_ CAIRN_GUARDED_BY(mutex_) = 0;
   std::byte* kept_ CAIRN_GUARDED_BY(mutex_) = nullptr;

@@ -1,5 +1,5 @@
 #pragma once
-/// What reading and writing past the page cache share: who refuses it, and buffers for it.
+/// Shared by reading and writing past the page cache: which file systems refuse it, and buffers.
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace cairn::io {
 
-/// What direct I/O counts in: of memory, offset and length.
+/// The unit of direct I/O in bytes: of addresses in memory, offsets and lengths.
 inline constexpr std::size_t page = 4096;
 
 inline bool on_page(std::int64_t offset) { return offset % static_cast<std::int64_t>(page) == 0; }
@@ -17,14 +17,14 @@ inline bool on_page(const std::byte* bytes) {
   return reinterpret_cast<std::uintptr_t>(bytes) % page == 0;
 }
 
-/// The same file once more, for O_DIRECT. Nothing where the file system does not take it, which is
-/// remembered by device, or where the path leads elsewhere by now.
+/// Opens the same file once more, with O_DIRECT. Nothing if the file system refuses it, which is
+/// remembered by device, or if the path leads to another file by now.
 std::optional<Descriptor> open_direct(int buffered, const std::filesystem::path&, int flags);
-/// The file system took the opening, but not a call.
+/// Notes that the file system accepted the opening, but refused a call.
 void refuse_direct(int buffered);
 
-// A ring: pieces of one huge page each, since the disk takes larger requests from those. What is
-// never used of it takes no memory.
+// A ring is a buffer of slots of one huge page each, since the disk takes larger requests from huge
+// pages. Slots that are never used take no memory.
 inline constexpr std::size_t slot_bytes = std::size_t{2} << 20;
 inline constexpr int ring_slots = 8;
 
@@ -33,8 +33,9 @@ struct GiveRing {
 };
 using Ring = std::unique_ptr<std::byte, GiveRing>;
 
-/// Null: there is no memory, or four are in use by this process; then the page cache must do. One
-/// is kept, since the first touch of memory costs more than a copy into it.
+/// Null if there is no memory, or if this process uses four rings already; the caller then uses the
+/// page cache. One free ring is kept, since the first touch of memory costs more than a copy into
+/// it.
 Ring take_ring();
 
 }  // namespace cairn::io

@@ -11,9 +11,9 @@
 namespace cairn::io {
 namespace {
 
-// Memory that stays is handed on in larger pieces.
+// Requests from memory that stays are joined up to this size.
 constexpr std::size_t largest_request = std::size_t{8} << 20;
-// Below this, pages are copied even if they could be written from where they are.
+// Shorter pieces are copied, even if they could be written from where they are.
 constexpr std::size_t straight_from = std::size_t{64} << 10;
 
 }  // namespace
@@ -25,7 +25,7 @@ std::unique_ptr<DirectStream> DirectStream::open(int buffered, const Path& path)
   if (::fstat(buffered, &status) != 0) return nullptr;
   auto ring = take_ring();
   if (!ring) return nullptr;
-  // A file with holes grows wherever it is written.
+  // In a file with holes any write may need new space, so the file counts as empty.
   const bool whole = std::int64_t{status.st_blocks} * 512 >= status.st_size;
   std::unique_ptr<DirectStream> stream(new DirectStream(buffered, whole ? status.st_size : 0,
                                                         *std::move(direct), path, std::move(ring)));
@@ -49,7 +49,7 @@ DirectStream::~DirectStream() {
   if (!threads_.empty()) {
     try {
       flush();
-    } catch (...) {  // close() would have told
+    } catch (...) {  // close() of the file reports errors
     }
     {
       const MutexLock guard(mutex_);
@@ -72,7 +72,7 @@ void DirectStream::write(std::int64_t offset, std::span<const std::byte> bytes, 
       count = std::min(bytes.size(), page - static_cast<std::size_t>(next_) % page);
       put_buffered(next_, bytes.first(count));
     } else if (filled_ % page == 0 && bytes.size() >= straight_from && on_page(bytes.data())) {
-      // What is in the slot are whole pages before these.
+      // The slot holds whole pages that come just before these bytes.
       const auto end = next_ + static_cast<std::int64_t>(bytes.size());
       end_row();
       count = bytes.size() - static_cast<std::size_t>(end) % page;
@@ -109,7 +109,7 @@ void DirectStream::take_slot() {
   filled_ = 0;
 }
 
-// Hands on what is in the slot; its last page, if it is not whole, now.
+// Enqueues the whole pages in the slot. Writes a last, incomplete page at once.
 void DirectStream::end_row() {
   next_ = -1;
   if (slot_ < 0) return;
@@ -121,14 +121,14 @@ void DirectStream::end_row() {
   filled_ = 0;
   if (whole > 0) {
     enqueue({offset, begin, whole, slot});
-  } else {  // nobody else takes slots, so the bytes stay there
+  } else {  // only the caller takes slots, so the bytes stay there
     const MutexLock guard(mutex_);
     free_.push_back(slot);
   }
   if (!rest.empty()) put_buffered(offset + static_cast<std::int64_t>(whole), rest);
 }
 
-// Until nothing is on its way to these bytes: the last write of a byte counts.
+// Waits until no request for these bytes is under way: the last write of a byte counts.
 void DirectStream::wait_for(std::int64_t begin, std::int64_t end) {
   if (begin >= furthest_) return;
   MutexLock guard(mutex_);
@@ -171,7 +171,7 @@ void DirectStream::flush() {
   if (error_) std::rethrow_exception(error_);
 }
 
-// Without another one those that are there must do.
+// If no more threads can be started, those that run do the work.
 void DirectStream::add_thread() {
   try {
     threads_.emplace_back([this, &flying = flying_[threads_.size()]] { work(flying); });
@@ -179,10 +179,9 @@ void DirectStream::add_thread() {
   }
 }
 
-// What makes the file longer goes one by one: the file system would let nothing else in, and lays
-// a file out in the order in which it grows.
-// Writes that make the file longer go one by one: meanwhile the file system lets no other write in,
-// and to take the space beforehand makes them slower.
+// Writes that make the file longer go one by one: during such a write the file system lets no other
+// write in, and it lays a file out in the order in which it grows. To reserve the space beforehand
+// makes these writes slower.
 bool DirectStream::may_fly(const Request& request) const {
   const auto grows = [&](const Request& one) { return one.end() > old_size_; };
   return !grows(request) || std::ranges::none_of(flying_, grows);
@@ -225,7 +224,7 @@ void DirectStream::put(const Request& request) {
   auto offset = request.offset;
   auto rest = std::span(request.bytes, request.size);
   while (!rest.empty()) {
-    // A call that wrote a part may leave an end that is not aligned.
+    // After a call that wrote only a part, the rest may not be aligned.
     const bool aligned =
         on_page(offset) && on_page(rest.data()) && rest.size() % page == 0 && direct_works_;
     if (!aligned) return put_buffered(offset, rest);

@@ -122,7 +122,7 @@ void copy(FileSystem& files, const Path& from, const Path& to) {
 
 void link_or_copy(FileSystem& files, const Path& from, const Path& to) {
   if (!files.try_link(from, to)) return copy(files, from, to);
-  // Whoever wrote it may not have synced it; any descriptor of the file will do.
+  // The file's writer may not have synced it. A sync through any descriptor of the file will do.
   files.open_read(to)->sync();
 }
 
@@ -149,7 +149,7 @@ void replace_file(FileSystem& files, const Path& path, std::string_view bytes, P
       write_file(files, temporary, bytes);
     } catch (const Error& error) {
       if (error.code() != Code::already_exists) throw;
-      files.remove(temporary);  // of a process that died
+      files.remove(temporary);  // left by a process that died
       write_file(files, temporary, bytes);
     }
     if (ready) ready();
@@ -157,7 +157,7 @@ void replace_file(FileSystem& files, const Path& path, std::string_view bytes, P
   } catch (const Error&) {
     try {
       try_remove(files, temporary);
-    } catch (const Error&) {  // the first one is the one to tell
+    } catch (const Error&) {  // the first error is reported
     }
     throw;
   }
@@ -172,7 +172,7 @@ void rewrite_file(FileSystem& files, const Path& path, std::string_view bytes) {
 
 std::optional<Error> link_to_nothing(FileSystem& files, const Path& path) {
   if (files.status(path) || !files.is_link(path)) return std::nullopt;
-  std::error_code none;  // of files that are not the system's
+  std::error_code none;  // if the files are not the system's
   const auto target = std::filesystem::read_symlink(path, none);
   return Error(Code::invalid_argument,
                cat("the directory ", path.string(), " is a link to ",
@@ -186,7 +186,7 @@ void create_directories(FileSystem& files, const Path& directory) {
   if (path.empty()) return;
   const Path parent = parent_of(path);
   if (is_directory(files, path)) {
-    // Whoever made it may have died before its name was durable.
+    // Its maker may have died before the name was durable.
     if (!path.has_relative_path() || path.filename() == "." || path.filename() == "..") return;
     try {
       files.sync_directory(parent);

@@ -24,8 +24,8 @@ Clock::time_point after(double seconds) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(Seconds(seconds));
 }
 
-// Runs what callers hand over, each on a thread that nothing else needs meanwhile. Shared with
-// these threads, which outlive whoever stopped waiting for them.
+// Runs operations, each on a thread that runs nothing else meanwhile. The threads share the pool: a
+// stuck one outlives the caller that stopped waiting for it.
 class Pool : public std::enable_shared_from_this<Pool> {
  public:
   explicit Pool(double seconds) : seconds_(seconds) {}
@@ -37,8 +37,8 @@ class Pool : public std::enable_shared_from_this<Pool> {
     MutexLock lock(mutex_);
     if (stuck_ && !stuck_->done) throw not_answering(*stuck_, action, path);
     stuck_.reset();
-    // Too late even to begin: what is begun and not waited for would happen behind its caller's
-    // back.
+    // Past the deadline no operation begins: nobody would wait for it, and it would happen behind
+    // its caller's back.
     if (Clock::now() >= this_threads_deadline) throw not_answering(*operation, action, path);
     try {
       hand_over(operation);
@@ -53,8 +53,8 @@ class Pool : public std::enable_shared_from_this<Pool> {
     if (operation->failure) std::rethrow_exception(operation->failure);
   }
 
-  // What ends something, and whose failure nobody wants to hear of: it is waited for, but not
-  // longer than other operations, and not at all behind one that has not come back.
+  // Runs work that ends something and whose errors nobody wants. Waits for it no longer than for
+  // other operations, and not at all if another operation is stuck.
   void finish(std::function<void()> work) noexcept {
     try {
       const auto operation = std::make_shared<Operation>();
@@ -64,13 +64,13 @@ class Pool : public std::enable_shared_from_this<Pool> {
       const bool stuck = stuck_ && !stuck_->done;
       try {
         hand_over(operation);
-      } catch (const std::system_error&) {  // whoever comes back does it; else it ends here and now
+      } catch (const std::system_error&) {  // a stuck thread runs it later; else it ends here
         if (stuck) waiting_.push_back(operation);
         return;
       }
       if (stuck) return;
       if (!wait_for(lock, *operation)) stuck_ = operation;
-    } catch (...) {  // no memory for it: what it holds went with it
+    } catch (...) {  // no memory: `work` is destroyed, and what it holds
     }
   }
 
@@ -84,7 +84,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     while (stuck_ && !stuck_->done) lock.wait(changed_);
   }
 
-  // The last caller is gone.
+  // Called when the last caller is gone.
   void end() {
     const MutexLock guard(mutex_);
     ending_ = true;
@@ -93,13 +93,14 @@ class Pool : public std::enable_shared_from_this<Pool> {
 
  private:
   struct Operation {
-    std::function<void()> work;  // of the thread that does it, from `begun` to `done`;
-    std::exception_ptr failure;  // so is this
+    std::function<void()> work;  // belongs to the thread that runs it, from `begun` to `done`
+    std::exception_ptr failure;  // likewise
     Clock::time_point began;
     bool begun = false, done = false, given_up = false;
   };
 
-  // Without a thread for it, it is not handed over.
+  // Queues the operation, and starts a thread if none is idle. If it cannot, throws and queues
+  // nothing.
   void hand_over(const std::shared_ptr<Operation>& operation) CAIRN_REQUIRES(mutex_) {
     if (idle_ <= waiting_.size()) {
       std::thread([self = shared_from_this()] { self->serve(); }).detach();
@@ -141,7 +142,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
       } catch (...) {
         operation->failure = std::current_exception();
       }
-      operation->work = nullptr;  // what it holds goes before anybody hears that it is done
+      operation->work = nullptr;  // frees what the task holds before anybody learns that it is done
       lock.lock();
       std::erase(running_, operation);
       operation->done = true;
@@ -154,13 +155,13 @@ class Pool : public std::enable_shared_from_this<Pool> {
   std::condition_variable changed_;
   std::deque<std::shared_ptr<Operation>> waiting_ CAIRN_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<Operation>> running_ CAIRN_GUARDED_BY(mutex_);
-  // Nobody waits for it any more.
+  // The last operation whose caller stopped waiting.
   std::shared_ptr<Operation> stuck_ CAIRN_GUARDED_BY(mutex_);
   std::size_t idle_ CAIRN_GUARDED_BY(mutex_) = 0;
   bool ending_ CAIRN_GUARDED_BY(mutex_) = false;
 };
 
-// What an operation returns. It owns all that it touches: `work` holds copies only.
+// Runs an operation and returns its result. It owns all that it touches: `work` holds copies only.
 template <class F>
 auto call(Pool& pool, const char* action, const Path& path, F work) {
   using Result = std::invoke_result_t<F>;
@@ -178,7 +179,7 @@ class LimitedFile : public File {
   LimitedFile(std::shared_ptr<Pool> pool, std::unique_ptr<File> file, Path path)
       : pool_(std::move(pool)), file_(std::move(file)), path_(std::move(path)) {}
   ~LimitedFile() override {
-    // Closing may wait for the storage, too. close() is for those who want to hear of errors.
+    // Closing may wait for the storage, too. Callers that want errors call close().
     pool_->finish([file = std::move(file_)]() mutable { file.reset(); });
   }
 

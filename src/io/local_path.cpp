@@ -9,7 +9,7 @@
 namespace cairn::io {
 namespace {
 
-// "s3" of "s3://bucket"; empty: it is no address.
+// "s3" of "s3://bucket"; empty: the text is no address.
 std::string_view scheme_of(std::string_view text) {
   const auto end = text.find("://");
   if (end == text.npos || end < 2) return {};

@@ -4,7 +4,7 @@
 namespace cairn::io {
 
 /// The path that a caller means: file:///run/ckpt is /run/ckpt. Throws unsupported for an address
-/// of another kind (s3://bucket/run), which as a path would be a directory "s3:" here.
+/// of another kind (s3://bucket/run); as a path it would name a directory "s3:" here.
 Path local_path(const Path&);
 
 }  // namespace cairn::io

@@ -37,7 +37,7 @@ bool is_lustre(int directory) {
 }
 
 bool has_layout(int directory) {
-  // A directory without one of its own says ENODATA, whatever the file system's default is.
+  // A directory without a layout of its own gives ENODATA, whatever the file system's default is.
   return ::fgetxattr(directory, "lustre.lov", nullptr, 0) >= 0;
 }
 

@@ -15,7 +15,7 @@
 namespace cairn::io {
 namespace {
 
-// There is no call that tells it without a change, which all threads would see.
+// No call tells the umask without changing it, and all threads would see the change.
 std::optional<mode_t> told_umask() {
   const Descriptor file(open_file("/proc/self/status", O_RDONLY));
   if (file.get() < 0) return std::nullopt;
@@ -33,7 +33,7 @@ std::optional<mode_t> told_umask() {
 
 mode_t current_umask() {
   if (const auto told = told_umask()) return *told;
-  const auto mask = ::umask(077);  // until the next line others make files that are too private
+  const auto mask = ::umask(077);  // until the next line, files of other threads are too private
   ::umask(mask);
   return mask;
 }

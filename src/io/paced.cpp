@@ -54,7 +54,7 @@ class PacedFile : public File {
   void close() override { target_->close(); }
 
  private:
-  // In pieces, so that a slow pace is an even one.
+  // Writes in pieces, so that a slow pace is an even one.
   template <class Function>
   void each(std::span<const std::byte> bytes, Function&& write) {
     constexpr std::size_t most = std::size_t{1} << 20;
@@ -72,7 +72,7 @@ class PacedFile : public File {
 }  // namespace
 
 std::unique_ptr<File> PacedFileSystem::paced(std::unique_ptr<File> file) const {
-  if (!file) return nullptr;  // open_sole, of what is none
+  if (!file) return nullptr;  // open_sole() found no such file
   return std::make_unique<PacedFile>(std::move(file), pace_);
 }
 

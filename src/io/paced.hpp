@@ -1,6 +1,6 @@
 #pragma once
-/// Files that are written no faster than so many bytes a second, so that others find the storage
-/// and the network free.
+/// Files that are written no faster than at a given rate, so that others find the storage and the
+/// network free.
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -11,15 +11,15 @@
 
 namespace cairn::io {
 
-/// Any thread.
+/// Any thread may call it.
 class Pace {
  public:
   /// 0: no limit.
   explicit Pace(double bytes_per_second) : bytes_per_second_(bytes_per_second) {}
 
-  /// Waits until these bytes, and what was spent before, have had their time.
+  /// Waits until the time for these bytes, and for all bytes spent before, has passed.
   void spend(std::int64_t bytes);
-  /// Somebody waits for the end: from now on there is no limit.
+  /// Removes the limit, also for calls that wait: somebody waits for the end.
   void hurry();
 
  private:
@@ -29,7 +29,8 @@ class Pace {
   std::chrono::steady_clock::time_point free_at_ CAIRN_GUARDED_BY(mutex_) = {};
 };
 
-/// The same file system, whose writes of bytes spend the pace. All three outlive its files.
+/// The same file system, whose writes spend the pace. It, its target and the pace must outlive its
+/// files.
 class PacedFileSystem : public FileSystemWrapper {
  public:
   PacedFileSystem(std::shared_ptr<FileSystem> target, Pace& pace)

@@ -7,7 +7,7 @@
 namespace cairn::io {
 namespace {
 
-// Less than `cached_bytes`, as the kernel's copy comes between.
+// Less than `cached_bytes`, since the kernel's copy takes room in the cache, too.
 constexpr std::int64_t checked_bytes = std::int64_t{1} << 17;
 
 class PlainReader : public Reader {

@@ -20,7 +20,7 @@
 namespace cairn::io {
 namespace {
 
-// So much in a row, and it pays to write past the page cache.
+// With this many bytes written in a row, it pays to write past the page cache.
 constexpr std::int64_t stream_from = std::int64_t{1} << 20;
 
 Descriptor open_or_throw(const Path& path, int flags, const char* action) {
@@ -35,13 +35,13 @@ struct stat status_of(const Descriptor& descriptor, const Path& path) {
   return status;
 }
 
-// Of a path: nothing is there, or links that lead to nothing.
+// Whether an error of a path says that nothing is there, or that links lead to nothing.
 bool leads_nowhere(int error) { return error == ENOENT || error == ENOTDIR || error == ELOOP; }
 
 unsigned access_of(mode_t mode) { return mode & 0666; }
 
 #ifdef STATX_BTIME
-// Neither: a kernel, or a sandbox, without statx.
+// ENOSYS: the kernel has no statx. EPERM: a sandbox refuses it.
 bool lacks_statx(int error) { return error == ENOSYS || error == EPERM; }
 
 Status status_from(const struct statx& status) {
@@ -126,7 +126,7 @@ class PosixFile : public File {
     require_open("reserve");
 #ifdef __linux__
     const NoFileSizeSignal no_signal;
-    // Not posix_fallocate, which would write where the file system cannot reserve.
+    // Not posix_fallocate, which writes if the file system cannot reserve.
     if (bytes == 0 || retried([&] { return ::fallocate(descriptor_.get(), 0, 0, bytes); }) == 0) {
       return;
     }
@@ -155,7 +155,7 @@ class PosixFile : public File {
     const auto end = size();
 #ifdef SEEK_HOLE
     if (from < end) {
-      // The position in the file is nobody's: all reads and writes say where.
+      // Nobody uses the position in the file: all reads and writes give an offset.
       const auto hole = ::lseek(descriptor_.get(), from, SEEK_HOLE);
       if (hole >= 0) return hole;
       if (errno != EINVAL && errno != EOPNOTSUPP) throw system_error(errno, "examine", path_);
@@ -226,7 +226,7 @@ class PosixFile : public File {
   std::int64_t row_begin_ = 0, row_end_ = 0;  // written in a row, not yet handed to the disk
   std::int64_t expected_ = 0;
   DirectIo mode_ = DirectIo::off;
-  std::unique_ptr<DirectStream> stream_;  // goes before the descriptor
+  std::unique_ptr<DirectStream> stream_;  // destroyed before the descriptor
 };
 
 // A lock of the open file description, not of the process: it also excludes a second manager in
@@ -253,7 +253,8 @@ class PosixLock : public Lock {
     return again;
   }
 
-  // A file that was removed meanwhile protects nothing: another process locks its successor.
+  // A lock on a file that was removed meanwhile protects nothing: another process locks its
+  // successor.
   static Again try_set(const Descriptor& descriptor, const Path& path) {
     auto found = Again::held;
     if (retried([&] { return set(descriptor, F_WRLCK); }) != 0) {
@@ -332,7 +333,8 @@ class PosixFileSystem : public FileSystem {
 
  private:
   static std::unique_ptr<PosixFile> open_posix(const Path& path) {
-    // Not to hang on a pipe that stands in the place of a file; no effect on files.
+    // O_NONBLOCK: a pipe in the place of a file must not block this call. It has no effect on
+    // files.
     const int number = open_file(path.c_str(), O_RDONLY | O_NONBLOCK);
     // Links that lead to each other, a socket.
     if (number < 0 && (errno == ELOOP || errno == ENXIO)) throw no_regular_file(path);
@@ -357,13 +359,13 @@ class PosixFileSystem : public FileSystem {
       throw rename_error(errno, from, to);
     }
 #endif
-    // A link replaces nothing either. What dies between the two leaves the file under both names.
+    // A link replaces nothing either. A process that dies between the two calls leaves both names.
     if (try_link(from, to)) return remove(from);
     FileSystem::rename_new(from, to);
   }
 
   bool try_link(const Path& from, const Path& to) override {
-    // The bytes get the name, not a link that leads to them.
+    // If `from` is a symbolic link, the file that it leads to gets the name.
     if (::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), AT_SYMLINK_FOLLOW) == 0) return true;
     if (errno == EXDEV || errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS ||
         errno == EMLINK) {

@@ -7,7 +7,7 @@
 
 namespace cairn::io {
 
-/// As FileSystem::list and FileSystem::open_directory, of POSIX.
+/// FileSystem::list and FileSystem::open_directory of the POSIX file system.
 std::vector<std::string> list_directory(const Path&);
 std::unique_ptr<OpenDirectory> open_posix_directory(const Path&);
 

@@ -14,26 +14,28 @@ namespace {
 
 constexpr auto page_bytes = static_cast<std::int64_t>(page);
 constexpr auto block_bytes = static_cast<std::int64_t>(slot_bytes);
-// Straight into place: from here on, and at most so much in one block.
+// The fewest bytes that are read straight into place, and the most of one such block.
 constexpr std::int64_t read_straight_from = std::int64_t{256} << 10;
 constexpr std::int64_t straight_bytes = std::int64_t{8} << 20;
-// Bytes between two extents that nobody wants, and that are read rather than passed over.
+// Up to this many unwanted bytes between two extents are read rather than passed over.
 constexpr std::int64_t largest_gap = std::int64_t{64} << 10;
-// Blocks that may be on their way or fetched.
+// The most blocks that are being fetched, or fetched and not yet used.
 constexpr std::size_t window = 8;
-// Below this, threads cost more than they give.
+// For fewer bytes threads cost more than they give.
 constexpr std::int64_t least_bytes = std::int64_t{1} << 20;
-// One waits for the disk while the other hands it the next request; more of either were no faster.
+// One thread waits for the disk while the other hands it the next request. More threads or slots
+// were no faster.
 constexpr int readers = 2;
 constexpr int slots = 4;
 static_assert(slots <= ring_slots);
-// As copied to their place: the checksum's bytes are in the cache for the copy.
+// Checksum and copy take pieces of this size, so that the bytes are in the cache for the copy.
 constexpr std::int64_t bytes_in_cache = std::int64_t{1} << 17;
 
 constexpr std::int64_t down(std::int64_t offset) { return offset / page_bytes * page_bytes; }
 constexpr std::int64_t up(std::int64_t offset) { return down(offset + page_bytes - 1); }
 
-// Whether most of it is in the page cache. Whoever may not be told is told that all is.
+// Whether most of these bytes are in the page cache. The kernel answers "all" if the process may
+// not know.
 bool is_cached(int descriptor, std::int64_t begin, std::int64_t end) {
   const auto first = down(begin);
   const auto size = static_cast<std::size_t>(end - first);
@@ -46,7 +48,7 @@ bool is_cached(int descriptor, std::int64_t begin, std::int64_t end) {
   return told && static_cast<std::size_t>(count) >= pages.size() - pages.size() / 4;
 }
 
-// Lets the system read it meanwhile. A hint: what comes of it does not matter.
+// Lets the system read these bytes meanwhile. A hint: its result does not matter.
 void begin_reading([[maybe_unused]] int descriptor, [[maybe_unused]] std::int64_t begin,
                    [[maybe_unused]] std::int64_t end) {
 #ifdef POSIX_FADV_WILLNEED
@@ -110,8 +112,8 @@ void ReadAhead::cut() {
   for (const auto& extent : extents_) {
     auto at = extent.offset;
     const auto end = at + extent.bytes;
-    // Where pages of the file would be pages of the memory. Only on demand: into small
-    // pages direct reads were measured to be half as fast as into huge ones.
+    // Reads straight into place where pages of the file are pages of the memory. Only on demand:
+    // into small pages direct reads were measured to be half as fast as into huge ones.
     auto straight = end, straight_end = end;
     if (mode_ == DirectIo::on && extent.early && extent.to && on_page(extent.to + (up(at) - at)) &&
         down(end) - up(at) >= read_straight_from) {
@@ -137,7 +139,7 @@ void ReadAhead::cut() {
   }
 }
 
-// The threads.
+// Functions of the reading threads.
 
 bool ReadAhead::may_begin() const {
   if (fetching_ >= blocks_.size() || fetching_ >= current_ + window) return false;
@@ -188,7 +190,7 @@ ReadAhead::Source& ReadAhead::open(std::size_t file) {
   return source;
 }
 
-// False: the caller reads it when its turn comes, and hears of what is wrong.
+// If false, the caller reads the block when its turn comes, and gets the error.
 bool ReadAhead::fetch(const Block& block, std::byte* slot) {
   try {
     auto& source = open(block.file);
@@ -196,7 +198,7 @@ bool ReadAhead::fetch(const Block& block, std::byte* slot) {
     const bool cached = mode_ != DirectIo::on && is_cached(descriptor, block.begin, block.end);
     if (!cached && fetch_direct(source, block, slot)) return true;
     begin_reading(descriptor, block.begin, block.end);
-  } catch (...) {  // the caller will meet it as well
+  } catch (...) {  // the caller will get the error as well
   }
   return false;
 }
@@ -204,7 +206,7 @@ bool ReadAhead::fetch(const Block& block, std::byte* slot) {
 bool ReadAhead::fetch_direct(Source& source, const Block& block, std::byte* slot) {
   auto* to = block.place ? block.place : slot;
   if (!source.direct || !to) return false;
-  // The pages around it; a file may end within the last one.
+  // Reads the whole pages around the block. The file may end within the last one.
   const auto begin = down(block.begin), end = up(block.end);
   for (auto at = begin; at < block.end;) {
     const auto done = retried([&] {
@@ -221,7 +223,7 @@ bool ReadAhead::fetch_direct(Source& source, const Block& block, std::byte* slot
   return true;
 }
 
-// The caller.
+// Functions of the caller's thread.
 
 std::uint32_t ReadAhead::next() {
   const auto number = turn_++;
@@ -247,7 +249,7 @@ const ReadAhead::Block& ReadAhead::wait_for_block() {
   return block;
 }
 
-// Nothing before this one is asked for again.
+// Ends the use of all blocks before `end`: none of them is asked for again.
 void ReadAhead::finish_blocks(std::size_t end) {
   if (current_ >= end) return;
   MutexLock guard(mutex_);

@@ -1,7 +1,7 @@
 #pragma once
-/// The reader of POSIX files: threads fetch what comes next, past the page cache. So the disk goes
-/// on while the caller checks, packs, exchanges or waits for other ranks; a disk that waits for the
-/// next request stands idle. MPI stays on the caller's thread.
+/// The reader of POSIX files. Threads fetch what comes next, past the page cache. So the disk,
+/// which is idle while it waits for the next request, works on while the caller checks, packs,
+/// exchanges or waits for other ranks. MPI stays on the caller's thread.
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -19,10 +19,10 @@
 
 namespace cairn::io {
 
-/// Extents become blocks: bytes that one call to the system can fetch, into a slot of a ring or,
-/// where pages of the file are pages of the memory, straight into place. The threads make no
-/// errors: what is in the page cache, what the file system does not give, and what fails or ends
-/// early is left to a plain read when its turn comes. So one place decides what is reported.
+/// Extents become blocks: bytes that one system call can fetch, into a slot of a ring or, where
+/// pages of the file are pages of the memory, straight into place. The threads report no errors. A
+/// plain read, when its turn comes, gets what is in the page cache, what the file system refuses,
+/// and what failed or ended early. So one place decides what is reported.
 class ReadAhead : public Reader {
  public:
   struct Opened {
@@ -31,15 +31,15 @@ class ReadAhead : public Reader {
   };
   using Open = std::function<Opened(const Path&)>;  // any thread
 
-  /// Null where a plain reader does as well, or threads cannot be had.
+  /// Null if a plain reader does as well, or if no thread can be started.
   static std::unique_ptr<Reader> make(Open, std::vector<Path> files, std::vector<Extent>, DirectIo);
   ~ReadAhead() override;
 
   std::uint32_t next() override;
 
  private:
-  /// Open from the first block of a file that is fetched to the last that is done with. Opened
-  /// with the mutex held, by open(); whoever has called that needs none to read.
+  /// A file, open from the fetch of its first block until its last block is done. open() opens it
+  /// with the mutex held; after open() no mutex is needed to read.
   struct Source {
     Mutex mutex;
     std::size_t blocks_left = 0;
@@ -51,7 +51,7 @@ class ReadAhead : public Reader {
     std::size_t file;
     std::int64_t begin, end;
     std::byte* place;  ///< null: it takes a slot
-    // Of the thread that fetches it, then of the caller; `done` changes with mutex_ held.
+    // Used by the thread that fetches it, then by the caller; `done` changes with mutex_ held.
     int slot = -1;
     bool done = false;  ///< fetched, or left to a plain read
     bool fetched = false;
@@ -62,14 +62,14 @@ class ReadAhead : public Reader {
   void add(const Extent&, std::int64_t begin, std::int64_t end, std::byte* place);
   bool joins(const Extent&, std::int64_t begin) const;
 
-  // Of the threads.
+  // Called by the threads.
   void work();
   bool may_begin() const CAIRN_REQUIRES(mutex_);
   bool fetch(const Block&, std::byte* slot);
   bool fetch_direct(Source&, const Block&, std::byte* slot);
   Source& open(std::size_t file);
 
-  // Of the caller.
+  // Called by the caller.
   const Block& wait_for_block();
   void finish_blocks(std::size_t end);
   std::uint32_t take(const Block&, std::int64_t begin, std::int64_t end, std::byte* to,
@@ -89,7 +89,7 @@ class ReadAhead : public Reader {
   std::condition_variable may_fetch_, fetched_;
   std::vector<Block> blocks_;
   std::size_t fetching_ CAIRN_GUARDED_BY(mutex_) = 0;  // the next block to be fetched
-  std::size_t current_ = 0;  // where the caller is, who alone changes it, with the mutex held
+  std::size_t current_ = 0;  // the caller's block; only the caller changes it, with the mutex
   std::vector<int> free_ CAIRN_GUARDED_BY(mutex_);
   bool stop_ CAIRN_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;

@@ -1,5 +1,5 @@
 #pragma once
-/// Reading extents that are known beforehand, one after the other.
+/// Readers of extents that are known beforehand, one after the other.
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -13,8 +13,9 @@ namespace cairn::io {
 std::unique_ptr<Reader> plain_reader(FileSystem&, std::vector<std::filesystem::path> files,
                                      std::vector<Extent>);
 
-/// Reads on behalf of a reader, in pieces that are still in the cache when they are checked: bytes
-/// [offset, offset + bytes) to `to`, or if that is null to memory of its own.
+/// Reads for a reader: bytes [offset, offset + bytes) to `to` or, if that is null, to memory of its
+/// own. It takes pieces that are still in the cache for their checksum. Returns the checksum,
+/// continued from `previous`.
 class CheckedRead {
  public:
   std::uint32_t operator()(const File&, std::int64_t offset, std::int64_t bytes, std::byte* to,

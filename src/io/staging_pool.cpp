@@ -19,11 +19,11 @@ class PageMemory : public StagingMemory {
         ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED) return nullptr;
 #ifdef MADV_HUGEPAGE
-    ::madvise(pages, bytes, MADV_HUGEPAGE);  // where it is not allowed, small ones do
+    ::madvise(pages, bytes, MADV_HUGEPAGE);  // small pages do if huge ones are not allowed
 #endif
 #ifdef MADV_DONTFORK
-    // Nobody reads them in a forked process. As long as that had them, each page that is written
-    // here would be copied first, and what a device writes could be lost.
+    // A forked child does not need these pages. If it had them, the first write here to each page
+    // would copy it, and what a device writes could be lost.
     ::madvise(pages, bytes, MADV_DONTFORK);
 #endif
     return static_cast<std::byte*>(pages);

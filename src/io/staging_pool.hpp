@@ -1,5 +1,5 @@
 #pragma once
-/// Memory that is taken and touched once, and used by one save after the other.
+/// Memory that is taken and touched once, then used by one save after the other.
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -8,7 +8,7 @@
 
 namespace cairn::io {
 
-/// One thread at a time.
+/// For one thread at a time.
 class StagingPool {
  public:
   explicit StagingPool(std::shared_ptr<StagingMemory> memory) : memory_(std::move(memory)) {}
@@ -16,20 +16,20 @@ class StagingPool {
   StagingPool& operator=(const StagingPool&) = delete;
   ~StagingPool() { release(); }
 
-  /// At least so many bytes, the same ones as before where they suffice; else what was in them is
-  /// lost, and the new ones are touched here, so that no copy waits for the operating system. Empty
-  /// where there is not so much memory; then the pool is empty too.
+  /// At least this many bytes: the present ones if they suffice. Otherwise their content is lost,
+  /// and the new ones are touched here, so that no copy waits for the operating system. Empty if
+  /// there is not so much memory; then the pool is empty, too.
   std::span<std::byte> reserve(std::int64_t bytes);
   void release();
-  /// Takes memory from there from now on. What it has from elsewhere is given back.
+  /// Takes memory from this source from now on. Gives back memory from another source.
   void take_from(std::shared_ptr<StagingMemory>);
-  /// Whether what it has was not taken away since: see StagingMemory::has.
+  /// Whether the memory was not taken away meanwhile: see StagingMemory::has.
   bool intact() const { return !begin_ || memory_->has(begin_); }
 
   std::int64_t bytes() const { return intact() ? bytes_ : 0; }
-  std::int64_t most_bytes() const { return most_bytes_; }  ///< that it ever had
+  std::int64_t most_bytes() const { return most_bytes_; }  ///< the most that it ever had
 
-  /// While it lives, the memory stays. It may end on another thread.
+  /// While it lives, the memory stays. It may be destroyed on another thread.
   class Hold {
    public:
     Hold() = default;
@@ -59,7 +59,8 @@ class StagingPool {
   std::int64_t bytes_ = 0, most_bytes_ = 0;
 };
 
-/// What the operating system could give to new allocations now, as far as it tells; else 0.
+/// The bytes that the operating system could give to new allocations at present; 0 if it does not
+/// tell.
 std::int64_t available_memory();
 
 }  // namespace cairn::io

@@ -1,5 +1,6 @@
 #pragma once
-/// From an errno value to the library's error, the same words for the disk and for the double.
+/// Turns an errno value into the library's error, with the same text for the disk and for its
+/// double in memory.
 #include <cstdint>
 #include <string>
 
@@ -11,13 +12,13 @@ namespace cairn::io {
 /// "cannot ACTION: PATH (system's text) what helps". ACTION reads like "create file".
 Error system_error(int number, const std::string& action, const Path& path);
 
-/// The same of a rename. What a file system that has none may say names the option that does
-/// without.
+/// The same for a rename. For EPERM and EACCES, which a file system without rename may give, the
+/// text names the option that does without.
 Error rename_error(int number, const Path& from, const Path& to);
 
-/// data_loss: what stands where a file should be (a pipe, a directory) has no bytes, and never
-/// will. So it is passed over like a damaged file. A file that cannot be read now is io instead: it
-/// may be whole, and nobody may remove or replace it.
+/// data_loss: something in the place of a file (a pipe, a directory) has no bytes, and never will,
+/// so it is passed over like a damaged file. A file that cannot be read at present is io instead:
+/// it may be whole, and nobody may remove or replace it.
 Error no_regular_file(const Path& path);
 
 /// A read of `wanted` bytes at this offset found the end of the file.

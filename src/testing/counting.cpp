@@ -10,7 +10,7 @@ std::int64_t OperationCounts::total() const {
   return std::accumulate(of.begin(), of.end(), std::int64_t{0});
 }
 
-// Counts, and tells the watch, an operation that is done while this lives.
+// Counts an operation; tells the watch that it is under way while this lives.
 class CountingFiles::Watched {
  public:
   Watched(CountingFiles& files, Counts::Kind kind, const char* what, const Path& path)
@@ -40,7 +40,7 @@ class CountingFiles::Watched {
   FileWatch* const watch_;
 };
 
-// The file system outlives its files.
+// The file system must outlive its files.
 class CountingFiles::CountedFile : public File {
  public:
   CountedFile(CountingFiles& files, Path path, std::unique_ptr<File> file)

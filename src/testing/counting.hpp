@@ -1,6 +1,5 @@
 #pragma once
-/// The files of another file system, whose operations are counted: what a save costs besides its
-/// bytes.
+/// Counts the operations of another file system: what a save costs besides its bytes.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +13,7 @@
 
 namespace cairn::io {
 
-/// Operations that a metadata server or a disk hears of; reads and writes of bytes are none.
+/// Operations that reach a metadata server or a disk. Reads and writes of bytes do not count.
 struct OperationCounts {
   enum Kind : std::size_t {
     open,
@@ -36,25 +35,25 @@ struct OperationCounts {
   std::int64_t syncs() const { return of[sync_file] + of[sync_directory]; }
 };
 
-/// Hears of each operation while it happens, on the thread that does it. Between begin() and end()
-/// only the file system below works.
+/// Is told of each operation while it happens, on the thread that does it. Between begin() and
+/// end() only the file system below works.
 class FileWatch {
  public:
   virtual ~FileWatch() = default;
   virtual void begin(OperationCounts::Kind, const Path&) = 0;
   virtual void begin_bytes(std::int64_t count, bool written) = 0;
-  virtual void begin_other() = 0;  ///< what is neither
+  virtual void begin_other() = 0;  ///< an operation of no other kind
   virtual void end() noexcept = 0;
 };
 
-/// Thread-safe. Ranks that share a disk have one each, over that disk.
+/// Thread-safe. Ranks that share a disk each have one of these over it.
 class CountingFiles : public FileSystemWrapper {
  public:
-  /// With a watch, which outlives this, nothing is logged.
+  /// With a watch, which must outlive this, nothing is logged.
   explicit CountingFiles(std::shared_ptr<FileSystem> target, FileWatch* watch = nullptr)
       : FileSystemWrapper(std::move(target)), watch_(watch) {}
 
-  /// Since the last call: how many, and each as "rename /run/a".
+  /// The operations since the last call: how many, and each as text, such as "remove /run/a".
   std::pair<OperationCounts, std::vector<std::string>> take();
 
   std::unique_ptr<File> create(const Path&) override;

@@ -1,5 +1,5 @@
 #pragma once
-/// The end of a job at an instant, simulated inside one process.
+/// The crash of a job at some instant, simulated inside one process.
 #include "base/unwinding.hpp"
 
 namespace cairn {

@@ -17,7 +17,7 @@
 #endif
 
 #if defined(_LIBCPP_VERSION)
-// Of the C++ ABI (2.2.2), which libc++'s header leaves out.
+// Declared by the C++ ABI (2.2.2), but not by libc++'s header.
 namespace __cxxabiv1 {
 extern "C" void* __cxa_get_globals() noexcept;
 }
@@ -31,7 +31,7 @@ static constexpr std::size_t stack_bytes = std::size_t{1} << 20;
 static constexpr std::size_t stack_bytes = std::size_t{256} << 10;
 #endif
 
-/// With a page below it that nobody may touch.
+/// A stack with a page below it that nobody may touch.
 class Fibres::Stack {
  public:
   Stack() {
@@ -106,7 +106,7 @@ void Fibres::run(std::function<void(int)> body) {
 #if defined(__SANITIZE_THREAD__)
     __tsan_destroy_fiber(fibre->sanitizer);
 #endif
-    fibre.reset();  // its stack goes
+    fibre.reset();  // frees its stack
     ++ended;
   }
 }

@@ -1,5 +1,5 @@
 #pragma once
-/// Many calls of one function that take turns on the calling thread, each on a stack of its own.
+/// Runs many calls of one function that take turns on the calling thread, each on its own stack.
 #include <ucontext.h>
 
 #include <cstddef>
@@ -12,16 +12,16 @@
 
 namespace cairn {
 
-/// One thread. Stacks are mapped, and take memory as far as they are used. What is local to the
-/// thread is shared by all fibres, except for exceptions in flight.
+/// For one thread. Stacks are mapped, and take memory as far as they are used. All fibres share the
+/// thread's local variables, except for exceptions in flight.
 class Fibres {
  public:
   struct Hooks {
-    /// Of those that can go on, the one with the lowest goes on; of equal ones the one that waits
-    /// longest. Asked when a fibre becomes ready.
+    /// Of the fibres that can go on, the one with the lowest clock goes on; of equal ones the one
+    /// that has waited longest. Called when a fibre becomes ready.
     std::function<double(int)> clock;
-    std::function<void(int)> entered;  ///< before a fibre goes on
-    std::function<void()> stuck;  ///< none can go on: wakes some, who then end one way or the other
+    std::function<void(int)> entered;  ///< called before a fibre goes on
+    std::function<void()> stuck;  ///< called if no fibre can go on: must wake some, which then end
   };
 
   Fibres(int count, Hooks hooks);
@@ -32,11 +32,11 @@ class Fibres {
   /// Returns when all calls have returned. The body throws nothing.
   void run(std::function<void(int)> body);
 
-  /// From inside a fibre: returns after somebody has woken it.
+  /// Called inside a fibre: returns after wake().
   void block();
-  /// From inside a fibre: lets those go first whose clock is lower.
+  /// Called inside a fibre: lets fibres with a lower clock go first.
   void pass();
-  /// Nothing where it is not blocked. From anywhere on the thread of run().
+  /// Does nothing if the fibre is not blocked. Called anywhere on the thread of run().
   void wake(int fibre);
 
   int count() const { return static_cast<int>(fibres_.size()); }
@@ -52,7 +52,7 @@ class Fibres {
       return clock != other.clock ? clock > other.clock : number > other.number;
     }
   };
-  /// Of the C++ runtime: exceptions that are being handled, and how many are in flight.
+  /// State of the C++ runtime: the exceptions that are being handled, and how many are in flight.
   struct Exceptions {
     void* caught;
     unsigned int has_pending;
@@ -71,7 +71,7 @@ class Fibres {
   int current_ = -1;
   ucontext_t caller_ = {};
   Exceptions callers_exceptions_ = {};
-  // In a build with sanitizers only.
+  // Used in builds with sanitizers only.
   [[maybe_unused]] void* callers_sanitizer_ = nullptr;
   [[maybe_unused]] const void* callers_stack_ = nullptr;
   [[maybe_unused]] std::size_t callers_stack_bytes_ = 0;

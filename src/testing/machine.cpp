@@ -22,7 +22,8 @@ int steps(int count) {
 
 std::size_t index(int number) { return static_cast<std::size_t>(number); }
 
-/// Takes a turn of `seconds` at what serves one after the other; when the turn begins.
+/// Takes a turn of `seconds` at a resource that serves one request after the other. Returns when
+/// the turn begins.
 double take_round(double& until, double now, double seconds) {
   const double begin = std::max(until, now);
   until = begin + seconds;
@@ -107,7 +108,7 @@ void Machine::receive(int to, int from, std::size_t bytes, const Time& left) {
   figures.time.add(Time::messages, options_.network.overhead);
 }
 
-// Through the nodes: to the first rank of each, among these, and back.
+// The time of a collective through the nodes: to the first rank of each, among these, and back.
 double Machine::tree(std::size_t bytes, bool both_ways) const {
   const auto& network = options_.network;
   const auto count = static_cast<double>(bytes);

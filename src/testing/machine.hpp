@@ -1,5 +1,5 @@
 #pragma once
-/// A machine that is not there: what messages, files and processors of a large job would take, for
+/// A simulated machine: the time that messages, files and processors of a large job would take, for
 /// ranks that take turns on one core (ThreadOptions::machine).
 #include <array>
 #include <cstdint>
@@ -11,36 +11,35 @@
 
 namespace cairn {
 
-/// Times in seconds, rates in bytes or operations a second. Where the defaults are from is said in
-/// docs/performance.md, "Large jobs, simulated".
+/// Times in seconds, rates in bytes or operations per second. docs/performance.md, "Large jobs,
+/// simulated", says where the defaults come from.
 struct MachineOptions {
   int ranks_per_node = 16;
   struct Network {
-    double overhead = 0.3e-6;  ///< of the processor, for each message at either end
+    double overhead = 0.3e-6;  ///< processor time for each message, at either end
     double in_node = 0.5e-6;   ///< from one rank to another of its node
     double between_nodes = 1.5e-6;
-    double hop = 0.35e-6;     ///< more for each switch: 1 in a leaf of the tree, then 3, then 5
+    double hop = 0.35e-6;     ///< added per switch: 1 in a leaf of the tree, then 3, then 5
     int nodes_a_leaf = 32;    ///< and as many leaves are joined by the next row of switches
-    double node_rate = 25e9;  ///< of one rank's messages that leave its node
+    double node_rate = 25e9;  ///< for one rank's messages that leave its node
     double memory_rate = 10e9;
   } network = {};
   struct Files {
-    double operation = 0.5e-3;   ///< on a path, for who asks, where nobody else does
-    double sync = 0.5e-3;        ///< of a file or a directory, the same
+    double operation = 0.5e-3;   ///< on a path, for the rank that asks, if no other asks
+    double sync = 0.5e-3;        ///< of a file or a directory, likewise
     double in_directory = 15e3;  ///< operations that change one directory
     double in_all = 100e3;       ///< operations of all ranks
-    double node_rate = 10e9;     ///< of bytes, to and from a node
-    double rate = 2.5e12;        ///< of all nodes
+    double node_rate = 10e9;     ///< for bytes, to and from a node
+    double rate = 2.5e12;        ///< for all nodes together
   } files = {};
 };
 
-/// Keeps a clock for each rank. The ranks take turns on one thread, of which all calls come. A
-/// rank's own work is measured by the thread's processor time, from resume() to pause().
+/// Keeps a clock for each rank. The ranks take turns on one thread, which makes all calls. A rank's
+/// own work is measured by the thread's processor time, from resume() to pause().
 class Machine {
  public:
-  /// When it is for a rank, and what the way there was made of: where a rank waits for another, it
-  /// goes on with the other's way, so that the parts of the last rank are those of the critical
-  /// path.
+  /// The time of a rank, and the parts that it is made of. A rank that waits for another takes over
+  /// the other's time and parts, so that the parts of the last rank are those of the critical path.
   struct Time {
     enum Part : std::size_t { work, messages, paths, syncs, bytes, parts };
     static constexpr std::array<const char*, parts> names{"work", "messages", "paths", "syncs",
@@ -51,7 +50,7 @@ class Machine {
       at += seconds;
       of[part] += seconds;
     }
-    /// Waits for something of that part.
+    /// Waits until `then`; the wait counts as this part.
     void wait_until(double then, Part part) {
       if (then > at) add(part, then - at);
     }
@@ -59,11 +58,11 @@ class Machine {
       if (other.at > at) *this = other;
     }
   };
-  /// What a rank has done, since ever.
+  /// All that a rank has done so far.
   struct Figures {
     Time time;
-    double work = 0;  ///< its own
-    /// Those of a collective call are the messages of its tree.
+    double work = 0;  ///< of this rank alone
+    /// A collective call counts the messages of its tree.
     std::int64_t messages_in = 0, messages_out = 0, bytes_in = 0, bytes_out = 0, collectives = 0;
     io::OperationCounts paths;
     std::int64_t bytes_written = 0, bytes_read = 0;
@@ -75,16 +74,16 @@ class Machine {
   int node_of(int rank) const { return rank / options_.ranks_per_node; }
   std::vector<int> nodes() const;
   const Time& time(int rank) const { return of(rank).time; }
-  /// With the work that has not ended yet. By the rank itself.
+  /// Includes the work that has not ended yet. Called by the rank itself.
   const Figures& figures(int rank);
 
-  /// Whose turn it is: memory that is taken meanwhile is this rank's; -1: nobody's.
+  /// The rank whose turn it is: memory that is taken meanwhile is this rank's; -1: nobody's.
   static int owner;
   void entered(int rank) { owner = rank; }
 
   void pause(int rank);
   void resume(int rank);
-  /// While it lives, what the rank does takes no processor time.
+  /// While it lives, the rank's work takes no processor time.
   class Pause {
    public:
     Pause(Machine* machine, int rank) : machine_(machine), rank_(rank) {
@@ -101,19 +100,19 @@ class Machine {
     int rank_;
   };
 
-  // Of a paused rank. When the last byte of a message has left the sender:
+  // For a paused rank. Returns the time at which the last byte of a message has left the sender:
   Time send(int from, int to, std::size_t bytes);
   void receive(int to, int from, std::size_t bytes, const Time& left);
-  /// All ranks leave a collective call at once; `last` is the time of the last one that came.
+  /// All ranks leave a collective call at once; `last` is the time of the last rank that came.
   void synchronise(int rank, const Time& last, std::size_t bytes);
   void hear(int rank, const Time& root, std::size_t bytes);  ///< a broadcast
 
-  // The same, of files.
+  // The same for files.
   void operation(int rank, io::OperationCounts::Kind kind, const io::Path& path);
   void bytes(int rank, std::int64_t count, bool written);
 
-  /// What the rank does in between has happened behind its back: its clock is as it was then, and
-  /// end_background tells when it would have been done.
+  /// The rank's work between these two calls counts as background work: end_background() sets the
+  /// rank's clock back to `begun`, and returns the time at which the work would have been done.
   Time begin_background(int rank, const Time& not_before);
   Time end_background(int rank, const Time& begun);
   bool is_behind(int rank) const { return ranks_[static_cast<std::size_t>(rank)].behind; }
@@ -129,7 +128,7 @@ class Machine {
   struct Rank {
     Figures figures;
     double sends_until = 0, receives_until = 0;
-    bool behind = false;  // its caller's back
+    bool behind = false;  // it does background work
   };
   const MachineOptions options_;
   const int nodes_, steps_in_node_, steps_between_nodes_;
@@ -137,7 +136,7 @@ class Machine {
   std::vector<double> node_files_until_;
   double files_until_ = 0, paths_until_ = 0;
   std::map<std::string, double> directory_until_;
-  double since_ = 0;  // processor time
+  double since_ = 0;  // processor time at resume()
   bool running_ = false;
 };
 

@@ -8,7 +8,7 @@ void MachineFiles::begin(io::OperationCounts::Kind kind, const io::Path& path) {
   machine_.pause(rank_);
   yield_point();
   machine_.operation(rank_, kind, path);
-  Machine::owner = -1;  // the disk's memory is no rank's
+  Machine::owner = -1;  // memory of the disk is no rank's
 }
 
 void MachineFiles::begin_bytes(std::int64_t count, bool written) {

@@ -7,11 +7,11 @@
 
 namespace cairn {
 
-/// Tells the machine of what a rank does to files, before it happens; ranks whose clocks are behind
-/// go first.
+/// Tells the machine what a rank does to files, before it happens. Ranks with a lower clock go
+/// first.
 class MachineFiles : public io::FileWatch {
  public:
-  /// The machine outlives it.
+  /// The machine must outlive it.
   MachineFiles(Machine& machine, int rank) : machine_(machine), rank_(rank) {}
   void begin(io::OperationCounts::Kind, const io::Path&) override;
   void begin_bytes(std::int64_t count, bool written) override;
@@ -23,7 +23,7 @@ class MachineFiles : public io::FileWatch {
   const int rank_;
 };
 
-/// Runs a task at once. Its time is either the caller's, or passes behind the caller's back.
+/// Runs a task at once. Its time counts for the caller, or as background work.
 class MachineQueue : public TaskQueue {
  public:
   MachineQueue(Machine& machine, int rank) : machine_(machine), rank_(rank) {}
@@ -31,7 +31,7 @@ class MachineQueue : public TaskQueue {
   void drain() override {}
 
   bool behind_the_back = false;
-  void wait();  ///< until what passed behind the caller's back is over
+  void wait();  ///< waits until the background work is over
 
  private:
   Machine& machine_;

@@ -16,7 +16,7 @@ std::string MemoryFileSystem::Disk::text_of(const Path& path) {
   const std::string& text = path.native();
   if (text.size() > 1 && text.front() == '/' && text.back() != '/' &&
       text.find("//") == std::string::npos && text.find("/.") == std::string::npos) {
-    return text;  // nothing to normalise: crash tests ask a million times
+    return text;  // nothing to normalise: crash tests call this a million times
   }
   const Path full = (Path("/") / path).lexically_normal();
   return full.has_filename() ? full.string() : full.parent_path().string();
@@ -133,7 +133,7 @@ void MemoryFileSystem::Disk::lost_name(Inode inode) {
 
 class MemoryFileSystem::MemoryFile : public File {
  public:
-  // With the disk's mutex held, which clang does not ask of a constructor.
+  // Called with the disk's mutex held; clang does not check constructors.
   MemoryFile(std::shared_ptr<Disk> disk, Inode inode, Path path, bool writable)
       : disk_(std::move(disk)), inode_(inode), path_(std::move(path)), writable_(writable) {
     disk_->opened(inode_);
@@ -192,7 +192,7 @@ class MemoryFileSystem::MemoryFile : public File {
     return FileId{inode_, static_cast<std::int64_t>(node().bytes->size()), 0};
   }
 
-  // As a write of zeros, of which a crash may leave a part.
+  // A write of zeros, of which a crash may leave a part.
   bool punch(std::int64_t offset, std::int64_t bytes) override {
     const auto within = std::min(bytes, size() - offset);
     if (within > 0) write_at(offset, std::vector<std::byte>(static_cast<std::size_t>(within)));
@@ -318,7 +318,7 @@ void MemoryFileSystem::rename(const Path& from, const Path& to, bool replaces) {
     if (!replaced->directory && moved->directory) throw system_error(ENOTDIR, action, from);
     if (!replaced->entries.empty()) throw system_error(ENOTEMPTY, action, from);
   }
-  // The only thing left that apply() refuses.
+  // The only other case that apply() refuses: a directory moves into itself.
   if (cat(Disk::text_of(to), "/").starts_with(cat(Disk::text_of(from), "/"))) {
     throw system_error(EINVAL, action, from);
   }
@@ -420,7 +420,7 @@ std::optional<Status> MemoryFileSystem::status(const Path& path) {
   Inode inode = 0;
   try {
     inode = disk_->find(path, "examine");
-  } catch (const Error&) {  // a file stands where a directory would be
+  } catch (const Error&) {  // a file stands in the place of a directory
   }
   if (inode == 0) return std::nullopt;
   const auto* node = disk_->tree.find(inode);
@@ -453,7 +453,7 @@ std::unique_ptr<Lock> MemoryFileSystem::try_lock(const Path& path) {
     try {
       create(path);
     } catch (const Error& error) {
-      if (error.code() != Code::already_exists) throw;  // another was faster
+      if (error.code() != Code::already_exists) throw;  // another process was faster
     }
   }
   const MutexLock guard(disk_->mutex);

@@ -1,11 +1,12 @@
 #pragma once
-/// The double of a disk: a file system in memory that remembers what was made durable, so that a
-/// test can ask what a crash would leave.
+/// The double of a disk: a file system in memory that remembers which changes were made durable, so
+/// that a test can ask what a crash would leave.
 ///
-/// What survives a crash: a write, if its file was synced later. A name made, removed or renamed,
-/// if the directory that holds it was synced later (a rename is one step and needs the sync of its
-/// destination); so does a link, whose bytes are those of the file, synced under whatever name.
-/// Syncing a file does not make its name durable. Everything else may or may not.
+/// What survives a crash: a write, if its file was synced later; a name that was made, removed or
+/// renamed, if the directory that holds it was synced later (a rename is one step and needs the
+/// sync of its destination). A link survives likewise; its bytes are those of the file, synced
+/// under any of its names. The sync of a file does not make its name durable. Everything else may
+/// survive or not.
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -23,7 +24,7 @@ enum class Code;
 
 namespace cairn::io {
 
-/// Which of the operations that were not durable at the crash arrived nevertheless.
+/// Which of the operations that were not durable at the crash took effect nevertheless.
 struct CrashChoice {
   struct Tear {
     std::size_t operation;  ///< a write that is not durable
@@ -35,20 +36,20 @@ struct CrashChoice {
   std::optional<Tear> tear = {};
 };
 
-/// An error that an operation is to fail with.
+/// An error with which an operation is to fail.
 struct Fault {
   Code code;
   /// "create", "write", "resize", "sync", "link", "rename", "remove", "create_directory",
   /// "remove_directory", "sync_directory", "open", "read", "list" or "lock". Empty: any that
   /// changes something.
   std::string kind;
-  std::string path_part;  ///< of paths with this in them; empty: of all
+  std::string path_part;  ///< for paths that contain this; empty: for all
   std::size_t skip = 0;   ///< so many matching operations succeed first
   std::size_t times = 1;  ///< then so many fail
 };
 
 /// Thread-safe. Paths that do not begin with '/' are taken from the root. Operations are numbered
-/// from 0; reading is not counted. Ones that fail are not recorded.
+/// from 0. Reads are not counted, and operations that fail are not recorded.
 class MemoryFileSystem : public FileSystem {
  public:
   MemoryFileSystem();
@@ -72,33 +73,35 @@ class MemoryFileSystem : public FileSystem {
 
   std::size_t operation_count() const;
   std::string operation_text(std::size_t index) const;  ///< "rename /d/a to /d/b"
-  /// Takes what is there as the durable beginning of a new record.
+  /// Takes what is there as durable, and begins a new record.
   void mark();
 
-  /// Those of the first `stop_after` operations that were not durable when the last of them ended.
+  /// The numbers of those of the first `stop_after` operations that were not durable when the last
+  /// of them ended.
   std::vector<std::size_t> unsynced(std::size_t stop_after) const;
-  /// The disk as the next process finds it, if all stopped after so many operations: what was
-  /// durable, and what the choice keeps, in the order in which it happened; what depends on
-  /// something that was lost is lost. All of it is durable there; nothing is locked or recorded.
+  /// The disk as the next process finds it if all processes stopped after this many operations:
+  /// what was durable, and what the choice keeps, in the order in which it happened. An operation
+  /// that depends on a lost one is lost, too. On the new disk everything is durable, and nothing is
+  /// locked or recorded.
   std::shared_ptr<MemoryFileSystem> crash(std::size_t stop_after, const CrashChoice&) const;
-  /// The choices worth testing: all kept, all lost, each one lost, each one kept alone, each write
-  /// torn at every multiple of block_bytes in the file and in its middle when it crosses none, and
-  /// each that crosses one without what comes before the first.
+  /// The choices worth testing: all operations kept, all lost, each one lost, each one kept alone;
+  /// each write torn at every multiple of block_bytes in the file, or in its middle if it crosses
+  /// none; and each write that crosses one without its bytes before the first.
   std::vector<CrashChoice> crash_choices(std::size_t stop_after,
                                          std::int64_t block_bytes = 4096) const;
-  /// In words, for the message of a failing test.
+  /// Describes the choice in words, for the message of a failing test.
   std::string describe(std::size_t stop_after, const CrashChoice&) const;
 
   void inject(Fault);
   void clear_faults();
-  /// Writes that need more throw no_space, after as much as fits was written.
+  /// A write that needs more throws no_space, after as much as fits was written.
   void set_capacity(std::int64_t bytes);
-  /// From now on every rename, here and on what a crash leaves, throws unsupported.
+  /// From now on every rename, here and on the disk after a crash, throws unsupported.
   void refuse_renames();
-  /// Called before each operation that changes something, with its text, outside of all locks: it
+  /// Called before each operation that changes something, with its text, and without any lock: it
   /// may block, and it may throw to stop the caller there.
   void set_observer(std::function<void(const std::string& operation)>);
-  /// Seconds since 1970 for times of change; none: the system's.
+  /// The clock for times of change, in seconds since 1970; without one, the system's.
   void set_clock(std::function<double()>);
 
  private:

@@ -114,7 +114,7 @@ std::vector<CrashChoice> MemoryFileSystem::crash_choices(std::size_t stop_after,
   std::vector<CrashChoice> choices = {{.keep = true, .except = {}, .tear = {}}};
   if (open.empty()) return choices;
   choices.push_back({.keep = false, .except = {}, .tear = {}});
-  // With one or two undecided operations, some of the single choices say the same.
+  // With one or two undecided operations, some of the single choices are the same.
   for (const bool keep : {true, false}) {
     if (open.size() < (keep ? 2u : 3u)) continue;
     for (const std::size_t i : open) choices.push_back({.keep = keep, .except = {i}, .tear = {}});

@@ -1,5 +1,5 @@
 #pragma once
-/// What MemoryFileSystem, its files and its locks share.
+/// Shared by MemoryFileSystem, its files and its locks.
 #include <functional>
 #include <map>
 #include <set>
@@ -26,7 +26,7 @@ struct MemoryFileSystem::Disk {
   Inode next_inode CAIRN_GUARDED_BY(mutex) = MemoryTree::root + 1;
   std::map<Inode, int> open CAIRN_GUARDED_BY(mutex);
   std::set<Inode> nameless CAIRN_GUARDED_BY(mutex);  ///< removed, but open
-  std::set<Inode> linked CAIRN_GUARDED_BY(mutex);    ///< that have had a second name
+  std::set<Inode> linked CAIRN_GUARDED_BY(mutex);    ///< inodes that have had a second name
   std::set<Inode> locked CAIRN_GUARDED_BY(mutex);
   std::vector<Fault> faults CAIRN_GUARDED_BY(mutex);
   bool renames CAIRN_GUARDED_BY(mutex) = true;
@@ -46,7 +46,8 @@ struct MemoryFileSystem::Disk {
   void opened(Inode) CAIRN_REQUIRES(mutex);
   void closed(Inode) CAIRN_REQUIRES(mutex);
   std::int64_t names_of(Inode) const CAIRN_REQUIRES(mutex);
-  /// A directory has no entry of it any more, where it had one.
+  /// Called when a directory has lost its entry of the inode. Without names, the inode goes when
+  /// nobody has it open.
   void lost_name(Inode) CAIRN_REQUIRES(mutex);
 };
 

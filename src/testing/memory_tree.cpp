@@ -46,7 +46,7 @@ bool MemoryTree::apply(const MemoryOperation& operation, std::size_t limit, doub
       return true;
     case OperationKind::link:
       if (find(operation.inode) == nullptr || find(operation.directory) == nullptr) return false;
-      // As with what is created: a name that is still taken is of something whose removal was lost.
+      // As in create(): a name that is still taken belongs to something whose removal was lost.
       writable(operation.directory).entries[operation.name] = operation.inode;
       return true;
     case OperationKind::rename:
@@ -70,7 +70,7 @@ bool MemoryTree::apply(const MemoryOperation& operation, std::size_t limit, doub
   return false;
 }
 
-// With bytes of its own; null: it is gone.
+// The file's node, with bytes that no other tree shares; null: the file is gone.
 MemoryNode* MemoryTree::writable_file(Inode inode) {
   if (find(inode) == nullptr) return nullptr;
   auto& node = writable(inode);
@@ -92,8 +92,8 @@ bool MemoryTree::write(const MemoryOperation& operation, std::size_t limit, doub
   return true;
 }
 
-// A name that is still taken belongs to something whose removal was lost: the entry of a directory
-// holds one inode, the later one.
+// A name that is still taken belongs to something whose removal was lost. The entry of a directory
+// holds one inode: the later one.
 bool MemoryTree::create(const MemoryOperation& operation, double now) {
   if (find(operation.directory) == nullptr) return false;
   auto node = std::make_shared<MemoryNode>();

@@ -1,6 +1,6 @@
 #pragma once
-/// The files and directories of the double in memory, and the operations that change them. A copy
-/// costs as much as the number of files; their bytes are shared until written.
+/// The files and directories of the double in memory, and the operations that change them. The cost
+/// of a copy grows with the number of files; their bytes are shared until they are written.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -23,7 +23,7 @@ enum class OperationKind {
   sync_directory
 };
 
-/// What happened, in terms of inodes: a file keeps its identity when directories above move.
+/// An operation in terms of inodes: a file keeps its identity if directories above it move.
 struct MemoryOperation {
   OperationKind kind;
   Inode inode = 0;      ///< made, written, synced (also a directory) or given a name
@@ -48,19 +48,20 @@ class MemoryTree {
   static constexpr Inode root = 1;
   MemoryTree();
 
-  /// Nothing there: null.
+  /// Null if it is not there.
   const MemoryNode* find(Inode) const;
-  /// The entry of a directory; 0: none.
+  /// The inode of this name in the directory; 0: none.
   Inode lookup(Inode directory, const std::string& name) const;
-  /// How many entries of directories lead there.
+  /// How many entries of directories lead to it.
   std::int64_t names_of(Inode) const;
 
-  /// Carries the operation out, a write only from byte `first` up to `limit`. False, and nothing
-  /// changed, if what it needs is not there (after a crash that lost an earlier one).
+  /// Carries the operation out; of a write only the bytes from `first` up to `limit`. Returns false
+  /// and changes nothing if something that it needs is missing (after a crash that lost an earlier
+  /// operation).
   bool apply(const MemoryOperation&, std::size_t limit = std::string::npos, double now = 0,
              std::size_t first = 0);
   void erase(Inode);
-  void erase_unreachable();  ///< what no name leads to
+  void erase_unreachable();  ///< nodes that no name leads to
 
   std::int64_t bytes_used() const { return bytes_; }
 
@@ -73,7 +74,7 @@ class MemoryTree {
   bool contains(Inode directory, Inode wanted) const;
   MemoryNode& writable(Inode);
   void resize(MemoryNode&, std::size_t bytes);
-  void forget(const MemoryNode&);  ///< its bytes
+  void forget(const MemoryNode&);  ///< subtracts its bytes from the sum
 
   std::map<Inode, std::shared_ptr<MemoryNode>> nodes_;
   std::int64_t bytes_ = 0;  // of all files

@@ -1,4 +1,4 @@
-// Messages and collectives of thread ranks.
+// Messages and collectives of ranks that are threads.
 #include <algorithm>
 #include <cstring>
 #include <exception>
@@ -120,7 +120,7 @@ void ThreadWorld::withdraw(Lock& lock, int rank, std::vector<Message>& messages)
     if (message.state != Message::posted) continue;
     std::erase(ranks_[message.to].inbox[{message.from, message.channel}], &message);
   }
-  // A receiver that copies right now still needs the sender's memory.
+  // A receiver that copies at this moment still needs the sender's memory.
   const auto taken = [](const Message& message) { return message.state == Message::taken; };
   while (std::any_of(messages.begin(), messages.end(), taken)) lock.wait(ranks_[rank].changed);
 }
@@ -146,7 +146,7 @@ void ThreadWorld::take(Lock& lock, int rank, int from, Channel channel, Copy cop
   if (queue.empty()) throw_ended(from, rank, operation);
   Message& message = *queue.front();
   queue.pop_front();
-  if (queue.empty()) inbox.erase({from, channel});  // of many ranks that send once
+  if (queue.empty()) inbox.erase({from, channel});  // else those of many senders would pile up
   message.state = Message::taken;
   if (machine_) machine_->receive(rank, from, message.bytes.size(), message.left);
   std::exception_ptr failure;

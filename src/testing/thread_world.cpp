@@ -215,7 +215,7 @@ void ThreadWorld::wake(int rank) {
 }
 
 void ThreadWorld::wake_all() {
-  if (generator_) return;  // begin_round wakes whose turn it is
+  if (generator_) return;  // with a seed, Turn::give() wakes the rank that runs next
   for (int rank = 0; rank < size(); ++rank) wake(rank);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// What thread ranks share: mailboxes, rounds of collectives, and who may run.
+/// Shared by the ranks that are threads: mailboxes, rounds of collectives, and which rank may run.
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -22,22 +22,22 @@
 
 namespace cairn {
 
-/// One mutex guards all. Bytes are copied outside of it, straight from the sender's memory. Ranks
-/// are checked by the caller; every operation is called by the thread of its rank.
+/// One mutex guards everything. Bytes are copied without it, straight from the sender's memory. The
+/// caller checks rank numbers. The thread of a rank calls all operations of that rank.
 class ThreadWorld {
  public:
-  /// With a machine ranks are fibres, and it keeps their time.
+  /// With a machine, ranks are fibres, and the machine keeps their time.
   ThreadWorld(int ranks, std::optional<unsigned> seed, Machine* machine);
 
   int size() const { return static_cast<int>(ranks_.size()); }
 
   Machine* machine() const { return machine_; }
-  /// Until all have left. `entered` is called before a rank goes on.
+  /// Runs all ranks until they have left. `entered` is called before a rank goes on.
   void run_fibres(const std::function<void(int)>& rank, std::function<void(int)> entered);
   void start();                        ///< all threads exist: let them run
   void enter(int rank);                ///< first call of a rank: waits for its turn
   void leave(int rank, bool crashed);  ///< last call of a rank
-  void stop(Error why);                ///< ends all ranks' waits, now and later
+  void stop(Error why);                ///< ends all ranks' waits, at once and later
   [[noreturn]] void crash();
   bool crashed() const;
 
@@ -47,7 +47,7 @@ class ThreadWorld {
   void send(int rank, int to, std::string_view bytes);
   std::string receive(int rank, int from);
 
-  /// What a rank calls; all ranks must call the same.
+  /// The collective that a rank calls; all ranks must call the same.
   struct Call {
     std::string_view operation;  ///< a literal
     int root = 0;
@@ -58,18 +58,18 @@ class ThreadWorld {
   void barrier(int rank);
   void broadcast(int rank, std::string& bytes, int root);
   void all_reduce(int rank, std::span<std::int64_t> values, Group::Op op);
-  /// The number of the reduction, for one of the two that follow.
+  /// Returns the number of the reduction, for end_reduction() or give_up_reduction().
   std::uint64_t begin_reduction(int rank, std::span<const std::int64_t> values, Group::Op op);
   void end_reduction(int rank, std::uint64_t number, std::span<std::int64_t> values);
   void give_up_reduction(std::uint64_t number) noexcept;
-  /// Whom the rank waits for just now. Any thread.
+  /// The ranks that this rank waits for at present. Any thread.
   std::vector<int> awaited(int rank) const;
 
  private:
-  using Lock = MutexLock;  // a parameter: of mutex_, which the caller holds
+  using Lock = MutexLock;  // as a parameter: the caller's lock of mutex_
   enum class Channel { exchange, point_to_point };
 
-  /// Lives with its sender, which stays until nobody holds it.
+  /// Belongs to its sender, which waits until no receiver uses it.
   struct Message {
     int from, to;
     Channel channel;
@@ -82,8 +82,8 @@ class ThreadWorld {
     int peer;  ///< -1: everybody
     const std::function<bool()>* ready;
   };
-  /// Of a rank, where a seed says who runs. Its mutex is its own: who is woken by somebody that
-  /// holds the world's would at once wait again, for that one.
+  /// The turn of a rank to run, with a seed. It has a mutex of its own: a rank that is woken by one
+  /// that holds the world's mutex would at once wait again, for that mutex.
   class Turn {
    public:
     void give();
@@ -95,12 +95,12 @@ class ThreadWorld {
     bool is_given_ CAIRN_GUARDED_BY(mutex_) = false;
   };
   struct Rank {
-    std::condition_variable changed;  ///< without a seed
+    std::condition_variable changed;  ///< used without a seed
     Turn turn;
     const Wait* wait = nullptr;  ///< what it waits for; null while it can go on
-    std::uint64_t round = 0;     ///< that it waits for, where it waits for everybody
+    std::uint64_t round = 0;     ///< the collective in which it waits for everybody
     bool ended = false;
-    std::uint64_t rounds = 0;  ///< collectives that it has taken part in
+    std::uint64_t rounds = 0;  ///< number of collectives that it has taken part in
     std::map<std::pair<int, Channel>, std::deque<Message*>> inbox;
     std::deque<std::string> to_itself;
   };
@@ -111,7 +111,7 @@ class ThreadWorld {
     int lost = -1;  ///< a rank that ended and will never arrive
     std::vector<std::int64_t> values;
     std::shared_ptr<const std::string> bytes;
-    Machine::Time last = {};  ///< of those that have arrived; of a broadcast: the root's
+    Machine::Time last = {};  ///< of the latest that has arrived; in a broadcast, of the root
   };
 
   void begin(Lock& lock, int rank) CAIRN_REQUIRES(mutex_);
@@ -143,7 +143,7 @@ class ThreadWorld {
   void finish(std::uint64_t number) CAIRN_REQUIRES(mutex_);
 
   mutable Mutex mutex_;
-  std::vector<Rank> ranks_;  // as many as at first; all of one but `turn` with the mutex held
+  std::vector<Rank> ranks_;  // never resized; all members but `turn` need the mutex
   std::vector<int> ended_ CAIRN_GUARDED_BY(mutex_);
   std::map<std::uint64_t, Round> rounds_ CAIRN_GUARDED_BY(mutex_);
   int alive_ CAIRN_GUARDED_BY(mutex_), waiting_ CAIRN_GUARDED_BY(mutex_) = 0;
@@ -151,7 +151,7 @@ class ThreadWorld {
   bool stopped_ CAIRN_GUARDED_BY(mutex_) = false, crashed_ CAIRN_GUARDED_BY(mutex_) = false;
   std::optional<Error> why_stopped_ CAIRN_GUARDED_BY(mutex_);
   std::optional<std::mt19937> generator_ CAIRN_PT_GUARDED_BY(mutex_);
-  int turn_ CAIRN_GUARDED_BY(mutex_) = -1;  ///< who runs, with a seed
+  int turn_ CAIRN_GUARDED_BY(mutex_) = -1;  ///< the rank that runs, with a seed
   Machine* machine_ = nullptr;
   std::unique_ptr<Fibres> fibres_;
 };

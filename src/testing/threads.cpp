@@ -10,7 +10,7 @@
 namespace cairn {
 namespace {
 
-/// The rank that the current thread is, if any.
+/// The rank of the current thread, if any.
 struct Seat {
   ThreadWorld* world = nullptr;
   int rank = -1;
@@ -76,7 +76,8 @@ class ThreadGroup final : public Group {
   }
 
  private:
-  // What was begun is known by number: whether this rank asks for it or not, others may.
+  // A reduction is known by its number: other ranks may need it whether or not this rank asks for
+  // it.
   class ThreadReduction final : public Reduction {
    public:
     ThreadReduction(const ThreadGroup& group, std::size_t count, Op op)
@@ -138,7 +139,7 @@ void rethrow_first(const std::vector<std::exception_ptr>& failures) {
   if (first) std::rethrow_exception(first);
 }
 
-// By rank.
+// The node of each rank.
 std::vector<int> nodes_of(int ranks, const ThreadOptions& options) {
   auto nodes = options.machine ? options.machine->nodes() : options.nodes;
   for (int rank = static_cast<int>(nodes.size()); rank < ranks; ++rank) {

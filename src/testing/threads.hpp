@@ -13,24 +13,25 @@ namespace cairn {
 
 struct ThreadOptions {
   /// With a seed one rank runs at a time. At each operation of the group and at each yield_point()
-  /// the seeded generator picks who goes on among those that can, so the interleaving is a function
-  /// of the seed alone. A rank may then not wait for another by any other means (a mutex, say).
+  /// the seeded generator picks the next rank among those that can go on, so the interleaving is a
+  /// function of the seed alone. A rank may then not wait for another by any other means, such as a
+  /// mutex.
   std::optional<unsigned> seed = std::nullopt;
   /// How many consecutive ranks share a node; 0: all of them.
   int ranks_per_node = 0;
-  /// Or the node of each rank, by rank, numbered by their lowest rank.
+  /// Or the node of each rank. Nodes are numbered in the order of their lowest ranks.
   std::vector<int> nodes = {};
-  /// Ranks are fibres of the calling thread, one of which runs at a time, and this keeps their
-  /// clocks, and says which node each is on: for simulations of jobs far larger than the machine.
-  /// Who goes on is who has the lowest clock. What is said of a seed holds here too: ranks may wait
-  /// for each other by messages only, and yield_point() is where others may go first. It outlives
-  /// the call.
+  /// With a machine, ranks are fibres of the calling thread, one of which runs at a time. The
+  /// machine keeps their clocks and says which node each is on: for simulations of jobs far larger
+  /// than the real machine. The rank with the lowest clock goes on. As with a seed, ranks may wait
+  /// for each other by messages only, and other ranks may go first at each yield_point(). It must
+  /// outlive the call.
   Machine* machine = nullptr;
 };
 
-/// Runs body once a rank, each on a thread of its own, and returns when all have ended. Then the
-/// exception of the lowest rank that threw is rethrown; communication errors count last, as they
-/// mostly tell of another rank's end.
+/// Runs `body` once for each rank, each on a thread of its own, and returns when all have ended.
+/// Then the exception of the lowest rank that threw is rethrown. Communication errors count last,
+/// since they mostly report another rank's end.
 ///
 /// A send waits for its receive. A group may be used only by the thread of its rank. These end the
 /// waits of the ranks concerned with Error(Code::communication) instead of hanging: a rank that has
@@ -39,9 +40,9 @@ struct ThreadOptions {
 void run_threads(int ranks, const std::function<void(std::shared_ptr<Group>)>& body,
                  const ThreadOptions& options = {});
 
-/// A place where the seeded scheduler may let another rank go on, for observers of file operations.
-/// Nothing on threads that are not ranks, without a seed, and while an exception unwinds.
-/// Throws Crashed when the job has crashed, with or without a seed.
+/// A place where the seeded scheduler or the machine may let another rank go on, for observers of
+/// file operations. Does nothing on threads that are not ranks, and while an exception unwinds. On
+/// a rank it throws Crashed if the job has crashed, with or without a seed or machine.
 void yield_point();
 
 /// Crashes the job of the calling rank: throws Crashed here at once, and in every other rank at its
