@@ -10,7 +10,7 @@
 namespace cairn {
 namespace {
 
-// Refreshes a tensor that is as it was given. Afterwards it is as it is now.
+// Refreshes a tensor. Before, it is as the application gave it; afterwards, it has no source.
 void look_at(const std::string& key, LocalTensor& tensor) try {
   const auto source = std::move(tensor.source);
   source->refresh(tensor);

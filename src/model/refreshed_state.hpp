@@ -71,7 +71,7 @@ class RefreshedState {
 
   std::unique_ptr<const State> own_;
   const State* state_;
-  std::unique_ptr<Memory, void (*)(Memory*)> memory_{nullptr, nullptr};  // null: none is by reference
+  std::unique_ptr<Memory, void (*)(Memory*)> memory_{nullptr, nullptr};  // null: none is followed
   std::optional<Error> error_;
 };
 

@@ -25,10 +25,10 @@ struct ArchiveMember {
   std::string name;            ///< without the name of the archive and its '/'
   std::int64_t header = 0;     ///< where its own header begins
   std::int64_t size = 0;       ///< bytes
-  std::uint32_t checksum = 0;  ///< CRC-32; 0: none was made, if torch was told so
+  std::uint32_t checksum = 0;  ///< CRC-32; 0 if torch was told to make none
 };
 
-/// Where the directory is. Throws data_loss.
+/// Finds where the directory is. Throws data_loss; unsupported above longest_directory.
 ArchiveExtent find_directory(std::string_view tail, std::int64_t archive_size);
 /// Throws data_loss; unsupported for members that are compressed or encrypted.
 std::vector<ArchiveMember> parse_directory(std::string_view directory, const ArchiveExtent&);

@@ -2,9 +2,9 @@
 /// Reads a Python pickle without Python and without running its code. The opcodes of plain values
 /// and of objects become a tree of values. A call that the pickle asks for is recorded, never made:
 /// a list of harmless functions to call would have to be right about each of them. Every other
-/// opcode is refused, and every name of a class or function that the caller does not know. Callers
-/// count what they copy out of a pickle against its length, since two bytes may name a value again,
-/// any number of times.
+/// opcode is refused, and every name of a class or function that the caller does not know. A caller
+/// has to count what it copies out of a pickle against its length, since two bytes may name a value
+/// again, any number of times.
 ///
 /// Facts: Python's module pickletools, and PEP 3154.
 #include <cstdint>

@@ -16,7 +16,7 @@ namespace {
 using Kind = PickleValue::Kind;
 
 struct Name {
-  std::string_view dtype, storage;  // the class of storages that torch had for it before 2.0
+  std::string_view dtype, storage;  // `storage`: torch's class of storages for it before 2.0
   DType is;
   bool is_bytes = false;  // `is` stores the bytes of a dtype that no checkpoint has
 

@@ -1,8 +1,8 @@
 #pragma once
-/// Lets several ranks read an index together. One rank splits it and reads only the entries of
-/// tensors; each part has the entries of some slices. Together the ranks prove what parse_index()
-/// proves, and accept nothing else. They leave an index that is damaged, or not laid out as
-/// TableWriter does it, to parse_index(), which says what is wrong. No I/O, and no messages.
+/// Lets several ranks read an index together. One rank splits it, in the time that the entries of
+/// its tensors take; each part has the entries of some slices. Together the ranks prove what
+/// parse_index() proves, and accept nothing else. They leave an index that is damaged, or not laid
+/// out as TableWriter does it, to parse_index(), which says what is wrong. No I/O, and no messages.
 #include <cstdint>
 #include <deque>
 #include <optional>

@@ -20,7 +20,7 @@ struct KeyExtent {
 /// name, then rank, then box.
 std::string encode_slice_key(std::string_view tensor, const std::vector<KeyExtent>& extents);
 
-/// The same for a box; dash as in Piece.
+/// The same for a box; `dash` is as in Piece.
 std::string encode_slice_key(std::string_view tensor, const Box& box,
                              const std::vector<bool>& dash = {});
 

@@ -101,7 +101,7 @@ class Reader {
   void each_block(Visit visit) {
     const auto handles = read_footer(file_, file_.size());
     const Handle metaindex = handles.first, index = handles.second;
-    // Nobody gives the metaindex a meaning, but it is checked like the rest.
+    // The metaindex has no meaning to any reader, but it is checked like the rest.
     const auto meta_name = cat("metaindex block at byte ", metaindex.offset);
     each_entry(block(metaindex, meta_name), meta_name, [](auto&, auto) {});
 

@@ -210,7 +210,7 @@ void TableWriter::finish() {
     end += entries;
     end += trailer(crc32c(entries));
   };
-  put_block("", {});  // the metaindex block, to which nobody gives a meaning
+  put_block("", {});  // the metaindex block, which has no meaning to any reader
   put_block(std::move(index_), std::move(index_restarts_));
   footer.resize(footer_handles_bytes);
   append_u64(footer, table_magic);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr haddr_t largest_address = static_cast<haddr_t>(std::numeric_limits<std::int64_t>::max());
 
-// What HDF5 keeps of an open file. It sees only the first member.
+// An open file, of which HDF5 sees only the first member.
 struct OpenFile {
   H5FD_t base;
   FileDriver::Link* link;
