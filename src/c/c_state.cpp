@@ -16,7 +16,7 @@ using c::given;
 
 namespace {
 
-// Errors in what is given for a key name the key.
+// Runs `make`, and adds the key to an error that it throws.
 template <class Make>
 auto of_key(const std::string& key, Make&& make) {
   try {

@@ -9,7 +9,7 @@
 namespace cairn {
 namespace {
 
-// The product has none.
+// Cairn itself has no encoding; tests add one.
 std::atomic<const Encoding*> added = nullptr;
 std::array<std::atomic<const Encoding*>, words(Format{}).size()> of_layouts = {};
 

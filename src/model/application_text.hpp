@@ -6,7 +6,7 @@
 
 namespace cairn {
 
-/// On a line: "ocean 2.1, commit f3a9c0". Empty where it does not say.
+/// The application in one line: "ocean 2.1, commit f3a9c0". Empty if it is not known.
 inline std::string application_text(const Application& by) {
   if (by.empty()) return "";
   return cat(by.name.empty() ? "no name" : by.name, by.version.empty() ? "" : cat(" ", by.version),

@@ -14,7 +14,7 @@ std::string text_of(std::uint64_t value) { return cat(value); }
 std::string text_of(bool value) { return value ? "true" : "false"; }
 std::string text_of(const Json& value) { return value.text; }
 
-// The shortest text that gives the same bits, and is no integer's.
+// The shortest text that reads back as the same bits, and not as an integer.
 std::string text_of(double value) {
   std::array<char, 40> digits;
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;

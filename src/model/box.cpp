@@ -34,7 +34,7 @@ std::int64_t element_count(const Dims& shape) {
 
 Dims row_major_strides(const Dims& shape) {
   Dims strides(shape.size());
-  // Unsigned: of a shape that element_count refuses, nobody has asked for the count yet.
+  // Unsigned, so that overflow is defined: the shape may be one that element_count would refuse.
   std::uint64_t stride = 1;
   for (auto d = shape.size(); d-- > 0;) {
     strides[d] = static_cast<std::int64_t>(stride);
@@ -62,7 +62,7 @@ bool Box::contains(const Box& other) const {
   if (other.rank() != rank() || other.extent.size() != extent.size()) return false;
   if (other.empty()) return true;
   for (std::size_t d = 0; d < rank(); ++d) {
-    // No end is computed: of what others give it may be more than a number holds.
+    // No end is computed: it may overflow, since others may give any numbers.
     std::int64_t ahead = 0;
     if (other.start[d] < start[d] || other.extent[d] < 0 || other.extent[d] > extent[d]) {
       return false;
@@ -140,7 +140,7 @@ std::vector<Box> subtract(const Box& a, const Box& b) {
   return pieces;
 }
 
-// Whether its start and its extent make no box that could be told by rows.
+// Whether start and extent make no box whose text could be given as rows.
 static bool is_none(const Box& box) {
   if (box.extent.size() != box.rank()) return true;
   std::int64_t end = 0;

@@ -1,13 +1,13 @@
 #pragma once
-/// Whether what a slice says of itself holds in the shape of its tensor.
+/// Checks of a slice's box against the shape of its tensor.
 #include <vector>
 
 #include "cairn/box.hpp"
 
 namespace cairn {
 
-/// Whether it is a box of the shape's rank, with no index outside the shape, for any numbers and
-/// any lengths. Unlike for Box::contains, a box without elements lies somewhere, too.
+/// Whether the box has the shape's rank and no index outside the shape. Any numbers and lengths may
+/// be given. Unlike in Box::contains, a box without elements has to lie inside, too.
 bool lies_inside(const Box&, const Dims& shape);
 
 /// Whether a box that lies in the shape is whole in each dimension that is spelled "-".

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t fan_out = 16;
 
-// They are compared each with each: that takes less than an index of them.
+// So few boxes are compared each with each, which takes less time than to build an index.
 constexpr std::size_t few_boxes = 8;
 
 /// Orders boxes so that each node's children are compact: halves them at a median centre again and
@@ -75,7 +75,7 @@ class Packing {
     halve(middle, end);
   }
 
-  /// Where the fewest boxes of a sample reach across its median centre.
+  /// The dimension in which the fewest boxes of a sample reach across its median centre.
   std::size_t best_dim(std::size_t begin, std::size_t end) {
     constexpr std::size_t most = 128;
     const auto stride = (end - begin + most - 1) / most;

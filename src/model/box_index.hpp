@@ -1,5 +1,5 @@
 #pragma once
-/// Which of many boxes touch a given one, without looking at all of them.
+/// Finds the boxes that touch a given one, without looking at all of them.
 #include <functional>
 #include <optional>
 #include <utility>

@@ -14,7 +14,8 @@
 namespace cairn {
 namespace {
 
-// What is rank-private or indexed, of a size that a restore does not change, is all of a tensor.
+// Whether a rank must give a tensor whole: if it is rank-private or indexed, unless its rows can be
+// resized by a restore.
 bool must_be_whole(const LocalTensor& tensor) {
   return tensor.unresolved && !tensor.unresolved->rows;
 }

@@ -5,7 +5,7 @@
 
 namespace cairn {
 
-/// Throws what State::add, and each refresh of a state, say is wrong with a tensor.
+/// Throws the errors that State::add, and each refresh of a state, report about a tensor.
 ///
 /// A LocalTensor makes two independent choices: where its elements lie (slices, strings, rows), and
 /// how the ranks' parts make one tensor (boxes, row after row, by rank, by id). A sum type would

@@ -43,15 +43,15 @@ struct Small {
                                  mantissa << (double_mantissa - M));
   }
 
-  // To nearest, ties to even. A mantissa that rounds up to the next power of two carries into the
-  // exponent, and from the largest exponent into infinity, as it should.
+  // Rounds to nearest, ties to even. A mantissa that rounds up to the next power of two carries
+  // into the exponent, and from the largest exponent into infinity, as it should.
   static Small rounded(double value) {
     const auto wide = std::bit_cast<std::uint64_t>(value);
     const auto sign = static_cast<std::uint16_t>(wide >> 63 << 15);
     constexpr auto infinity = static_cast<std::uint16_t>(top_exponent << M);
     if (std::isnan(value)) return {static_cast<std::uint16_t>(sign | infinity | 1u << (M - 1))};
     const int exponent =
-        static_cast<int>(wide >> double_mantissa & 0x7ff) - double_bias + bias;  // of ours
+        static_cast<int>(wide >> double_mantissa & 0x7ff) - double_bias + bias;  // biased as here
     if (exponent >= top_exponent) return {static_cast<std::uint16_t>(sign | infinity)};
     auto mantissa = wide & double_mantissa_mask;
     int shift = double_mantissa - M;
@@ -113,7 +113,7 @@ auto widen(T value) {
 template <class T>
 using Wide = decltype(widen(std::declval<T>()));
 
-// Rounded to odd, so that rounding once more to far fewer bits is as rounding once.
+// Rounds to odd: then a second rounding, to far fewer bits, gives the same as a single one.
 template <class Integer>
 double to_odd(Integer value, bool& exact) {
   const bool negative = value < 0;
@@ -135,7 +135,7 @@ bool is_same_number(Integer value, Real real) {
   return real < above && static_cast<Integer>(real) == value;
 }
 
-// narrow() to one type: false where the value has no place in it.
+// Converts a wide value to T. Returns false if T cannot hold it or, with `exact`, would change it.
 template <class W, class T>
 bool narrow(W value, T& out, bool exact);
 
@@ -215,7 +215,7 @@ bool with_type(DType dtype, const F& function) {
 
 constexpr std::int64_t block_elements = 512;
 
-// By blocks of wide values in between, so that n types need 2n loops and not n².
+// Converts by way of blocks of wide values, so that n types need 2n loops and not n².
 template <class T>
 std::int64_t convert_from(const std::byte* in, DType to, std::byte* out, std::int64_t count,
                           bool exact) {

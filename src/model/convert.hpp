@@ -1,5 +1,5 @@
 #pragma once
-/// Elements of one dtype as elements of another, by the rule of cairn/restore_options.hpp.
+/// Converts elements of one dtype to another, by the rule of cairn/restore_options.hpp.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace cairn {
 
-/// Whether the rule says anything of this dtype.
+/// Whether the rule covers this dtype.
 bool is_convertible(DType dtype);
 
-/// Converts up to `count` elements, of any alignment. Returns how many: fewer where the next one
-/// does not fit. Both dtypes are convertible; `how` is exact or round.
+/// Converts up to `count` elements, of any alignment. Returns how many: fewer if the next one does
+/// not fit. Both dtypes must be convertible, and `how` must be exact or round.
 std::int64_t convert(DType from, const std::byte* in, DType to, std::byte* out, std::int64_t count,
                      Conversion how);
 

@@ -7,7 +7,7 @@
 namespace cairn {
 namespace {
 
-// Shorter runs are copied as usual: their ends are no whole lines of a cache.
+// Shorter runs are copied by memcpy: their ends do not fill whole lines of a cache.
 constexpr std::size_t far_run_bytes = 1024;
 
 }  // namespace

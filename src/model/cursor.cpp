@@ -101,11 +101,11 @@ class CursorData {
 
   const std::vector<std::uint8_t>& saved_plan() const { return bytes_; }
   const std::int64_t& saved_place() const { return number_; }
-  std::vector<std::uint8_t> stored_plan;  // that a restore fills
+  std::vector<std::uint8_t> stored_plan;  // a restore fills this and the next
   std::vector<std::int64_t> stored_places;
 
   void restored() {
-    if (stored_plan.empty() && stored_places.empty()) return;  // under a second key
+    if (stored_plan.empty() && stored_places.empty()) return;  // restored under another key
     auto stored = cursor::decoded(std::exchange(stored_plan, {}));
     if (stored.samples != plan_.samples) {
       throw Error(Code::invalid_argument,
@@ -131,7 +131,7 @@ class CursorData {
     std::int64_t count;
   };
 
-  // `places`: of all ranks; empty: all begin.
+  // `places` has those of all ranks; it is empty if all ranks begin.
   void begin(EpochPlan plan, std::vector<EpochPosition> places) {
     plan_ = std::move(plan);
     begun_ = std::move(places);
@@ -142,7 +142,7 @@ class CursorData {
                            : begun_[static_cast<std::size_t>(rank_)]);
   }
 
-  // Of its share of an epoch what a rank had when this began.
+  // How much of its share of an epoch a rank had taken when this plan began.
   std::int64_t begun_in(std::int64_t epoch, int rank, std::int64_t share) const {
     if (begun_.empty()) return 0;
     const auto& place = begun_[static_cast<std::size_t>(rank)];
@@ -186,13 +186,13 @@ class CursorData {
   int rank_;
   EpochPlan plan_;
   std::vector<EpochPosition> begun_;
-  std::vector<std::uint8_t> bytes_;  // the plan's
-  std::int64_t number_ = 0;          // of what is done
+  std::vector<std::uint8_t> bytes_;  // the plan, encoded
+  std::int64_t number_ = 0;          // the place up to which samples are done
   EpochPosition drawn_;
-  std::deque<Taken> taken_;  // and not done: of each epoch one
-  // Of the epoch that is drawn from.
+  std::deque<Taken> taken_;  // taken and not done, one for each epoch
+  // These belong to the epoch that is drawn from.
   std::vector<Piece> pieces_;
-  std::vector<std::int64_t> ends_;  // of each, in this rank's samples
+  std::vector<std::int64_t> ends_;  // of each piece, counted in this rank's samples
   std::int64_t most_left_ = 0;
   std::optional<Permutation> order_;
 };
@@ -203,8 +203,8 @@ namespace {
 
 using detail::CursorData;
 
-// The common part, which all ranks give alike; or the place of each rank, of which it gives its own
-// and gets all.
+// What a restore fills: the plan, which is the same on all ranks; or, with `places`, the places of
+// all ranks, of which each rank saves its own.
 class CursorRows final : public Rows {
  public:
   CursorRows(std::shared_ptr<CursorData> data, bool places)

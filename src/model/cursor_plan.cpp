@@ -81,7 +81,7 @@ class Reader {
 
 int width_of(std::int64_t samples) { return std::bit_width(static_cast<std::uint64_t>(samples)); }
 
-// Of one epoch, after each rank's place in it.
+// How many samples of an epoch each rank has taken, by its place.
 std::vector<std::int64_t> taken_of(const EpochPlan& plan, std::int64_t epoch,
                                    std::span<const EpochPosition> places) {
   const auto all = count_of(plan.ranges_of(epoch));
@@ -143,7 +143,7 @@ EpochPlan decoded(std::span<const std::uint8_t> bytes) {
   plan.samples = in.varint(1, most_samples);
   plan.ranks = static_cast<int>(in.varint(1, INT32_MAX));
   plan.first = in.varint(0, most_epochs);
-  // Each takes a byte, so that no room is made for what cannot be there.
+  // Each epoch takes a byte at least, so no room is made for epochs that the bytes cannot hold.
   plan.open.resize(static_cast<std::size_t>(in.varint(0, in.room())));
   for (auto& ranges : plan.open) {
     ranges.resize(static_cast<std::size_t>(in.varint(0, std::int64_t{8} * in.room())));
@@ -171,7 +171,7 @@ EpochPlan next_plan(const EpochPlan& plan, std::span<const EpochPosition> places
   next.ranks = ranks;
   next.first = low->epoch;
   next.open.clear();
-  // What nobody has come to yet may be open from an earlier restart.
+  // Epochs that no rank has come to yet may be open from an earlier restart.
   const auto last = std::max(high->epoch, plan.first + std::ssize(plan.open) - 1);
   for (auto epoch = low->epoch; epoch <= last; ++epoch) {
     auto ranges = plan.ranges_of(epoch);

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Of whom an attribute is, for errors.
+// The owner of an attribute, for errors.
 struct Owner {
   std::string key;  // empty: the checkpoint
   std::string text() const { return key.empty() ? "the checkpoint" : cat("tensor '", key, "'"); }
@@ -40,7 +40,7 @@ void require_name(const Owner& owner, std::string_view what, const std::string& 
   if (name.empty()) refuse(owner, std::string(what), "its name is empty");
 }
 
-// What HDF5's dimension scales, netCDF and Cairn write on datasets themselves.
+// Names of attributes that HDF5's dimension scales, netCDF and Cairn write on datasets themselves.
 bool is_reserved(std::string_view name) {
   constexpr std::array<std::string_view, 6> taken = {
       "CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "DIMENSION_LABELS", "dtype"};
@@ -137,7 +137,7 @@ void require_new(const Owner& owner, const Description& said) {
   require_new(owner, said.attributes);
 }
 
-// Of the texts as they are given: the least that they take.
+// The bytes of the texts as they are given, which is the least that they take.
 std::size_t text_bytes(const Attributes& attributes) {
   std::size_t all = 0;
   for (const auto& [name, attribute] : attributes) {

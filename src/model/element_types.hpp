@@ -1,5 +1,5 @@
 #pragma once
-/// From a dtype, which is a number, to the type of C++ that its elements have.
+/// Finds the C++ type of a dtype's elements.
 #include <complex>
 #include <cstdint>
 #include <cstring>
@@ -8,7 +8,7 @@
 
 namespace cairn {
 
-/// The integers that quantised numbers are stored as; of other dtypes, themselves.
+/// The integers in which quantised numbers are stored; any other dtype is returned itself.
 constexpr DType unquantised(DType dtype) {
   switch (dtype) {
     case DType::qint8:
@@ -26,7 +26,7 @@ constexpr DType unquantised(DType dtype) {
   }
 }
 
-/// Calls use(T()) with the one of these types whose dtype it is; false if it is none's.
+/// Calls use(T()) with the one of these types that has this dtype. Returns false if none has it.
 template <class... Types, class Use>
 bool with_one_of(DType dtype, const Use& use) {
   return ((dtype_of<Types>::value == dtype && (use(Types()), true)) || ...);
@@ -39,14 +39,15 @@ bool with_integer(DType dtype, const Use& use) {
                      std::uint32_t, std::int64_t, std::uint64_t>(dtype, use);
 }
 
-/// With its numbers; quantised ones are integers. A byte may be no bool, and a bool is no number.
+/// The same with the numbers of C++; quantised ones are integers. Booleans are left out: a byte may
+/// be no valid bool, and a bool is no number.
 template <class Use>
 bool with_number(DType dtype, const Use& use) {
   return with_integer(unquantised(dtype), use) ||
          with_one_of<float, double, std::complex<float>, std::complex<double>>(dtype, use);
 }
 
-/// Of any alignment.
+/// Loads an element of any alignment.
 template <class T>
 T load_element(const void* from) {
   T value;

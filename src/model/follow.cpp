@@ -9,7 +9,8 @@
 namespace cairn {
 namespace {
 
-// A vector. As long as its elements stay where they were at first, so does the tensor's memory.
+// A vector of the application. As long as its elements stay where they were at first, the tensor
+// keeps the same SliceMemory.
 class FollowedVector : public TensorSource {
  public:
   struct Part {
@@ -35,7 +36,7 @@ class FollowedVector : public TensorSource {
  private:
   using Bytes = std::span<const std::byte>;
 
-  // Throws invalid_argument if there are too few.
+  // Throws invalid_argument if the vector has too few elements.
   Bytes find() const {
     const auto bytes = ask_();
     const auto size = bytes.size() / dtype_size(dtype_);
@@ -46,7 +47,7 @@ class FollowedVector : public TensorSource {
     return {static_cast<std::int64_t>(bytes.size() / dtype_size(dtype_))};
   }
   std::shared_ptr<SliceMemory> memory_of(Bytes bytes) const {
-    // The vector is not const; only the refresh at it is.
+    // The vector itself is not const, only this view of it.
     auto* writable = may_write_ ? const_cast<std::byte*>(bytes.data()) : nullptr;
     return host_memory(dtype_, bytes.data(), writable, part_ ? part_->extent : extent_of(bytes),
                        part_ ? part_->strides : Dims{});
@@ -55,7 +56,7 @@ class FollowedVector : public TensorSource {
   const DType dtype_;
   const detail::AskBytes ask_;
   const bool may_write_;
-  const std::optional<Part> part_;  // none: all of it
+  const std::optional<Part> part_;  // nothing: all of the vector
   const Bytes first_;
   const std::shared_ptr<SliceMemory> memory_;
 };

@@ -1,6 +1,6 @@
 #pragma once
-/// Tensors that were given by reference, as they are at one instant; errors that get the key of
-/// their tensor.
+/// Reads tensors that were given by reference as they are at one instant. Adds the key of a tensor
+/// to errors.
 #include <exception>
 #include <string_view>
 #include <utility>
@@ -10,13 +10,14 @@
 
 namespace cairn {
 
-/// The tensor as it is now, and so it stays.
+/// The tensor as it is now, without its source: it does not follow later changes.
 LocalTensor looked_at(LocalTensor tensor);
 
 /// The same error with the key of its tensor, also in its text.
 Error named(const Error&, std::string_view key);
 
-/// The tensor that a function makes, or one that State::add refuses for the error it threw.
+/// The tensor that a function makes or, if the function throws, one that State::add refuses with
+/// that error.
 template <class Make>
 LocalTensor or_refused(Make&& make) {
   try {

@@ -14,7 +14,7 @@ namespace {
   throw Error(Code::invalid_argument, std::move(problem), std::move(reason), std::move(way_out));
 }
 
-// "2" before "10", and numbers before other names.
+// Orders "2" before "10", and numbers before other names.
 struct ByNumberThenText {
   static bool is_number(const std::string& text) {
     return text.find_first_not_of("0123456789") == text.npos && !text.empty() &&
@@ -40,7 +40,7 @@ class Builder {
     auto left = aliases;
     std::sort(left.begin(), left.end());
     left.erase(std::unique(left.begin(), left.end()), left.end());
-    // An alias may lead to what another one brings within reach.
+    // An alias may lead to an object that only another alias makes reachable.
     for (bool progress = true; progress && !left.empty();) {
       progress = false;
       std::erase_if(left, [&](const auto& alias) {
@@ -60,7 +60,7 @@ class Builder {
     std::sort(slots_.begin(), slots_.end(), [](const auto& a, const auto& b) {
       return std::tie(a.path.slot, a.path.parts) < std::tie(b.path.slot, b.path.parts);
     });
-    std::vector<std::pair<int, ObjectGraph::Slot>> made;  // with the optimizer
+    std::vector<std::pair<int, ObjectGraph::Slot>> made;  // with the optimizer's node
     for (const auto& [path, value] : slots_) {
       const auto variable = find(path.parts);
       if (variable < 0) {
@@ -160,7 +160,7 @@ class Builder {
     graph.nodes.resize(order.size());
     for (std::size_t i = 0; i < order.size(); ++i) {
       auto& node = graph.nodes[i];
-      node.has_values = true;  // nothing but values and aliases of them makes a path
+      node.has_values = true;  // only values, and aliases of them, make paths
       node.attributes = std::move(at(order[i]).attributes);
       for (const auto& [name, child] : at(order[i]).children) {
         node.children.push_back({name, numbered(child)});
@@ -181,7 +181,7 @@ class Builder {
 
 ObjectGraph build_object_graph(std::vector<ObjectValue> values,
                                std::vector<std::pair<std::string, std::string>> aliases) {
-  // Errors, too, shall not depend on the order.
+  // Errors must not depend on the order, either.
   std::sort(values.begin(), values.end(),
             [](const auto& a, const auto& b) { return a.key < b.key; });
   Builder builder;

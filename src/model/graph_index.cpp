@@ -36,7 +36,7 @@ GraphIndex::GraphIndex(const ObjectGraph& graph) : graph_(graph) {
 std::vector<int> GraphIndex::walk_plain(std::string_view path) const {
   if (path.empty()) return {0};
   std::set<int> found;
-  std::set<std::pair<std::size_t, int>> seen{{0, 0}};  // how much of the path is gone, and where
+  std::set<std::pair<std::size_t, int>> seen{{0, 0}};  // how far in the path, and at which node
   std::vector<std::pair<std::size_t, int>> open{{0, 0}};
   while (!open.empty()) {
     const auto [begin, node] = open.back();
@@ -158,7 +158,7 @@ std::optional<std::string> GraphIndex::key_of(std::string_view key, std::string_
   if (key.find(cat('/', attributes_part, '/')) == key.npos) {
     if (auto found = only(values_at(walk(key), {}), key, path_words)) return found;
   } else {
-    // TensorFlow's spelling, of a path whose value is stored under another one.
+    // The key is a path in TensorFlow's spelling, whose value is stored under another key.
     const auto path = parse_object_path(key);
     auto nodes = walk_parts(path.parts);
     if (!path.slot.empty()) nodes = slots_of(walk_parts(path.optimizer), nodes, path.slot);

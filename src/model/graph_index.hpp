@@ -1,5 +1,5 @@
 #pragma once
-/// Looking things up in an object graph, whatever graph it is: time and memory are bounded by its
+/// Looks things up in an object graph. Whatever the graph is, time and memory are bounded by its
 /// size.
 #include <optional>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace cairn {
 
-/// The graph must outlive it, and have no node ids that are out of range.
+/// The graph must outlive the index, and have no node ids that are out of range.
 class GraphIndex {
  public:
   explicit GraphIndex(const ObjectGraph&);
@@ -20,8 +20,8 @@ class GraphIndex {
 
   /// The key of the value that a state's key means: as it stands, as a path (with the attribute
   /// that it names, else VARIABLE_VALUE, else the only one), or as the name of a variable, with or
-  /// without ":0". `name` is another name to look for. Throws invalid_argument with all candidates
-  /// when there are several.
+  /// without ":0". `name` is a variable's name to look for before the key. Throws invalid_argument
+  /// with up to eight candidates if there are several.
   std::optional<std::string> key_of(std::string_view key, std::string_view name = {}) const;
 
  private:

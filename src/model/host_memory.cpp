@@ -9,15 +9,15 @@
 namespace cairn {
 namespace {
 
-// What a part is in memory and in row-major bytes: loops, the fastest one in these bytes first,
-// each with its count and how many bytes a step of it is on both sides.
+// The loops over a part, which lies in memory and in row-major bytes. The fastest loop in these
+// bytes comes first. Each loop has a count, and the bytes of a step on both sides.
 struct Loops {
   Dims counts, in_memory, in_bytes;
 
   void add(std::int64_t count, std::int64_t memory, std::int64_t bytes) {
     if (!counts.empty() && memory == counts.back() * in_memory.back() &&
         bytes == counts.back() * in_bytes.back()) {
-      counts.back() *= count;  // goes on where the one before it ends
+      counts.back() *= count;  // this loop goes on where the one before ends
       return;
     }
     counts.push_back(count), in_memory.push_back(memory), in_bytes.push_back(bytes);
@@ -29,7 +29,7 @@ struct Loops {
   }
 };
 
-// Calls with the offsets on both sides, once for each turn of all loops.
+// Calls take(offset in memory, offset in row-major bytes) once for each turn of all loops.
 template <class Take>
 void each_turn(const Loops& loops, const Take& take) {
   std::int64_t memory = 0, bytes = 0;
@@ -46,14 +46,14 @@ void each_turn(const Loops& loops, const Take& take) {
   }
 }
 
-// Elements whose size the compiler knows; 0: it does not.
+// Copies elements of a size that the compiler knows. Item 0: it does not know the size.
 template <std::size_t Item>
 class Elements {
  public:
   explicit Elements(std::size_t item) : item_(item) {}
 
-  // Two loops, of which each is the quick one on one side: a few lines of a cache at a time, so
-  // that neither side fetches a line once for each of its elements.
+  // Copies two loops, each of which has the shortest step on one side. It copies a few lines of a
+  // cache at a time, so that neither side fetches a line once for each of its elements.
   template <class Copy>
   void tile(const Loops& loops, std::size_t other, std::int64_t memory, std::int64_t bytes,
             const Copy& copy) const {
@@ -116,7 +116,7 @@ class HostMemory : public SliceMemory {
         strides_(std::move(strides)) {
     if (strides_.empty()) strides_ = row_major_strides(extent);
     for (std::size_t d = 0; d < extent.size(); ++d) {
-      if (extent[d] <= 1) strides_[d] = 0;  // it leads nowhere, and may be any number
+      if (extent[d] <= 1) strides_[d] = 0;  // it is never used, and may be any number
     }
     empty_ = element_count(extent) == 0;
     contiguous_ = empty_ || is_row_major(extent);

@@ -7,7 +7,7 @@
 namespace cairn {
 namespace {
 
-// Nothing of a tensor without elements is all of it, too.
+// Whether a tensor is given whole. A tensor without elements is whole even without a slice.
 bool is_whole(const LocalTensor& tensor) {
   if (tensor.unresolved || tensor.strings) return false;
   if (tensor.slices.empty()) return element_count(tensor.shape) == 0;

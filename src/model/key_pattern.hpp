@@ -1,5 +1,5 @@
 #pragma once
-/// Keys that an option means: `*` stands for any characters, `?` for one.
+/// Patterns of keys in options: `*` stands for any characters, `?` for one.
 #include <string_view>
 #include <vector>
 
@@ -23,14 +23,15 @@ inline bool matches_key(std::string_view pattern, std::string_view key) {
   return pattern.find_first_not_of('*', p) == pattern.npos;
 }
 
-/// Whether the pattern means a stored key: as it is, or as programs write it, which give an object
-/// its path.
+/// Whether the pattern matches a stored key, as it is stored or as programs write it: these give an
+/// object its path, without "/.ATTRIBUTES/" and what follows.
 inline bool means_key(std::string_view pattern, std::string_view key) {
   return matches_key(pattern, key) ||
          matches_key(pattern, key.substr(0, key.find("/.ATTRIBUTES/")));
 }
 
-/// What tells why a checkpoint has no tensor of this key, or below it; null: nothing does.
+/// The thinning that explains why a checkpoint has no tensor of this key, or below it; null if none
+/// does.
 inline const Thinned* find_thinned(const std::vector<Thinned>& all, std::string_view key) {
   for (const auto& one : all) {
     const bool below = one.keys.size() > key.size() && one.keys[key.size()] == '/';

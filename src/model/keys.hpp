@@ -10,13 +10,13 @@ namespace cairn {
 /// beginning with a zero byte or with "_cairn/".
 void check_key(const std::string& key);
 
-/// Where a rank-private item is stored: "KEY/rank-00003-of-00008".
+/// The key under which a rank-private item is stored: "KEY/rank-00003-of-00008".
 std::string private_key(const std::string& key, int rank, int ranks);
-/// KEY of such a one; of any other key all of it.
+/// KEY of such a key; any other key as it is.
 std::string_view without_rank(std::string_view key);
 
-/// Of a key with a part "rank-N", as rank-private items and cairn.torch's per_rank have it: what is
-/// up to the number, and the number.
+/// A key with a part "rank-N", as rank-private items and cairn.torch's per_rank have it: the text
+/// before the number, and the number.
 struct RankInKey {
   std::string_view begin;
   std::int64_t rank = 0;

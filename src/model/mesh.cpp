@@ -123,7 +123,7 @@ Box Layout::slice(const Dims& shape, int rank) const {
     for (std::size_t d = 0; d < shape.size(); ++d) {
       if (sharding_[d] != name) continue;
       const auto block = shape[d] / parts + (shape[d] % parts != 0);
-      // Without overflow: at[m] blocks may be more than there are indices.
+      // Avoids overflow: at[m] blocks may be more than there are indices.
       box.start[d] = block != 0 && at[m] > shape[d] / block ? shape[d] : at[m] * block;
       box.extent[d] = std::min(block, shape[d] - box.start[d]);
     }

@@ -6,7 +6,7 @@
 namespace cairn {
 namespace {
 
-// In blocks of a fixed length, which compilers make vector instructions of.
+// Works in blocks of a fixed length, from which compilers make vector instructions.
 template <class Word>
 bool any_in(std::span<const std::byte> bytes, Word mask) {
   constexpr std::size_t block = 512;
@@ -59,7 +59,7 @@ FiniteCheck::FiniteCheck(DType dtype) {
     case DType::float8_e5m2:
       size_ = 1, mask_ = 0x7cu;
       break;
-    case DType::float8_e4m3fn:  // it has no infinities, and this NaN
+    case DType::float8_e4m3fn:  // no infinities, and only this NaN
       size_ = 1, mask_ = 0x7fu;
       break;
     default:

@@ -1,5 +1,5 @@
 #pragma once
-/// Whether numbers that pass by are finite.
+/// Checks that numbers in a stream of bytes are finite.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -15,20 +15,20 @@ namespace cairn {
 class FiniteCheck {
  public:
   FiniteCheck() = default;
-  explicit FiniteCheck(DType dtype);  ///< of what is no floating-point number: none is found
+  explicit FiniteCheck(DType dtype);  ///< finds none in integers and in fnuz floats
 
   void add(std::span<const std::byte> bytes);
   bool found() const { return found_; }
 
  private:
-  std::size_t size_ = 0;    // of a number; 0: nothing is looked at
+  std::size_t size_ = 0;    // bytes of a number; 0: nothing is checked
   std::uint64_t mask_ = 0;  // bits that are all set in a NaN and an infinity, and nowhere else
   bool found_ = false;
-  std::array<std::byte, 8> begun_ = {};  // of a number that lies in two pieces
-  std::size_t have_ = 0;                 // so many bytes of it
+  std::array<std::byte, 8> begun_ = {};  // first bytes of a number that lies in two pieces
+  std::size_t have_ = 0;                 // how many bytes of it there are
 };
 
-/// Keys of tensors in which one was found.
+/// Keys of tensors in which a NaN or an infinity was found.
 using NotFiniteKeys = std::set<std::string>;
 
 }  // namespace cairn

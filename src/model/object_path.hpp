@@ -15,14 +15,14 @@ struct ObjectPath {
   std::vector<std::string> parts;      ///< names, not escaped
   std::vector<std::string> optimizer;  ///< empty: no slot
   std::string slot;
-  std::string attribute;  ///< empty: the key did not say
+  std::string attribute;  ///< empty: the key names none
 };
 
-/// In TensorFlow's spelling if it has "/.ATTRIBUTES/" in it; else plain names joined by "/". Throws
-/// invalid_argument for an empty part, or wrong escapes.
+/// Parses a key: in TensorFlow's spelling if it has "/.ATTRIBUTES/" in it, else as plain names
+/// joined by "/". Throws invalid_argument for an empty part, or wrong escapes.
 ObjectPath parse_object_path(std::string_view key);
 
-/// TensorFlow's spelling.
+/// The key in TensorFlow's spelling.
 std::string stored_key(const ObjectPath&);
 
 }  // namespace cairn

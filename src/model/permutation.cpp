@@ -9,7 +9,7 @@
 namespace cairn {
 namespace {
 
-// ⌈√count⌉; the processor's root is off by little.
+// ⌈√count⌉. The root of a double is slightly off, and corrected.
 std::uint64_t root_of(std::uint64_t count) {
   auto root = static_cast<std::uint64_t>(std::sqrt(static_cast<double>(count)));
   while (root * root < count) ++root;
@@ -17,7 +17,7 @@ std::uint64_t root_of(std::uint64_t count) {
   return root;
 }
 
-// As evenly as a hash is, below `number`.
+// Scales a hash to a number below `number`, distributed as evenly as the hash.
 std::uint64_t scaled(std::uint64_t hash, std::uint64_t number) {
   __extension__ typedef unsigned __int128 Wide;
   return static_cast<std::uint64_t>(Wide{hash} * number >> 64);

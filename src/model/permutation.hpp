@@ -1,6 +1,6 @@
 #pragma once
-/// The order in which an epoch has the samples: computed from a seed, number by number, never
-/// stored. It is a stable format: checkpoints say a seed and positions, and mean these samples.
+/// The order of the samples in an epoch. It is computed from a seed, number by number, and never
+/// stored. It is a stable format: checkpoints hold a seed and positions, which mean these samples.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -12,8 +12,9 @@ namespace cairn {
 /// (splitmix64: one step and its finish), key = hash(hash(seed) + epoch), sums wrap at 2^64, and
 /// part(h, n) = ⌊h n / 2^64⌋.
 ///
-/// Up to 256 it is a table, shuffled as Fisher and Yates do: from 0, 1, 2, …, for i from count - 1
-/// down to 1, places i and part(hash(key + i), i + 1) are swapped. So each order is as likely.
+/// Up to a count of 256 it is a table, shuffled as Fisher and Yates do: from 0, 1, 2, …, for i from
+/// count - 1 down to 1, places i and part(hash(key + i), i + 1) are swapped. So all orders are
+/// equally likely.
 ///
 /// Above that a number below rows * columns, with rows = ⌈√count⌉ and columns = ⌈count / rows⌉, is
 /// a pair (number / columns, number mod columns), and twelve rounds of a Feistel network over these

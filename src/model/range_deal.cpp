@@ -11,8 +11,8 @@ namespace {
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-// Numbers of ranges, by the rank whose homes they are: the longest first, each to the rank that has
-// least.
+// For each rank the numbers of the ranges that belong to it. The longest ranges are dealt first,
+// each to the rank that has least.
 std::vector<std::vector<std::size_t>> homes_of(std::span<const Range> ranges, int ranks) {
   std::vector<std::size_t> longest;
   for (std::size_t i = 0; i < ranges.size(); ++i) longest.push_back(i);
@@ -49,7 +49,7 @@ std::vector<std::vector<Piece>> deal(std::span<const Range> ranges, int ranks) {
   const auto homes = homes_of(ranges, ranks);
   std::vector<std::vector<Piece>> deal(at(ranks));
   std::vector<std::int64_t> lacking(at(ranks));
-  std::vector<Range> tails;  // of homes, left to others
+  std::vector<Range> tails;  // of ranges, left to other ranks
   for (int rank = 0; rank < ranks; ++rank) {
     auto& lacks = lacking[at(rank)] = share_of(total, rank, ranks);
     for (const auto i : homes[at(rank)]) {
@@ -71,7 +71,7 @@ std::vector<std::vector<Piece>> deal(std::span<const Range> ranges, int ranks) {
       tail->begin = cut;
       if (tail->count() == 0) ++tail;
     }
-    // It may begin within a range once, so that whoever has one such piece takes it from the front.
+    // A rank may begin within a range once, so it takes its only such piece from the front.
     if (pieces.size() == first + 1) pieces.back().backwards = false;
   }
   return deal;

@@ -10,7 +10,7 @@
 namespace cairn {
 namespace {
 
-// `tensor`: as it was given. Afterwards as it is now.
+// Refreshes a tensor. Before, it is as the application gave it; afterwards, it has no source.
 void look_at(const std::string& key, LocalTensor& tensor) try {
   const auto source = std::move(tensor.source);
   source->refresh(tensor);
@@ -35,7 +35,7 @@ RefreshedState::RefreshedState(State& state, const CheckpointContents& contents)
   refresh();
 }
 
-// What the tensors hold goes; the room for their slices stays.
+// Lets go of what the tensors hold, but keeps the memory of their lists of slices.
 void RefreshedState::give_back(Memory* memory) {
   for (auto& one : memory->found) {
     auto slices = std::move(one.slices);

@@ -25,33 +25,35 @@ namespace cairn {
 /// them.
 class RefreshedState {
  public:
-  /// For what is found, by one after the other: then the second one allocates nothing.
+  /// Memory for what a refresh finds. RefreshedStates may use it one after the other: then the
+  /// second one allocates nothing.
   struct Memory {
     std::vector<LocalTensor> found;
-    std::vector<std::size_t> place;  // in `found`, one more, of each tensor; 0: of none
+    std::vector<std::size_t> place;  // of each tensor in `found`, plus one; 0: not there
   };
 
-  /// The state outlives it, and nothing is added to it meanwhile. Local: an error is kept until
-  /// ranks meet; until then some tensors may be as they were given.
+  /// The state must outlive this object, and nothing may be added to the state meanwhile. Not
+  /// collective: an error is kept in error() until ranks agree on it; until then some tensors may
+  /// be as they were given.
   explicit RefreshedState(const State& state) : state_(&state) { refresh(); }
   RefreshedState(const State& state, Memory& memory) : state_(&state) { refresh(&memory); }
-  /// Of a state to be restored, which may be made of what is stored.
+  /// Of a state to be restored. If it has a StateMaker, this makes it from what is stored.
   RefreshedState(State& state, const CheckpointContents& contents);
-  /// Of a state that it keeps.
+  /// Of a state that this object owns.
   explicit RefreshedState(State&& own)
       : own_(std::make_unique<const State>(std::move(own))), state_(own_.get()) {
     refresh();
   }
 
-  /// What is wrong with a tensor now, with its key.
+  /// The error of the refresh, if any, with the key of its tensor.
   const std::optional<Error>& error() const { return error_; }
 
   using Named = std::pair<const std::string&, const LocalTensor&>;
   class Tensors;
-  /// Keys and tensors, in the order in which they were added. No tensor has a source any more.
+  /// Keys and tensors, in the order in which they were added. These tensors have no source.
   Tensors tensors() const;
   const LocalTensor* find(std::string_view key) const;
-  /// Whether it was given by reference.
+  /// Whether the tensor was given by reference.
   bool follows(std::string_view key) const;
 
   const ObjectNotes& objects() const { return state_->objects(); }
@@ -59,8 +61,8 @@ class RefreshedState {
   Storage storage() const { return state_->storage(); }
   const std::shared_ptr<detail::StateMaker>& maker() const { return state_->maker(); }
 
-  /// Describes a state without a look at what is said: it was looked at before, or was read from a
-  /// checkpoint, of which another version may have allowed more.
+  /// Adds descriptions to a state without checks: they have been checked before, or were read from
+  /// a checkpoint of another version, which may have allowed more.
   static void describe(State&, const Descriptions&);
 
  private:

@@ -6,7 +6,7 @@
 namespace cairn {
 namespace {
 
-// All rows, as many as there are now.
+// All rows, as many as there are at each refresh.
 class AllRows : public TensorSource {
  public:
   explicit AllRows(std::shared_ptr<Rows> rows) : rows_(std::move(rows)) {}

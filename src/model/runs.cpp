@@ -12,7 +12,7 @@ std::optional<std::int64_t> run_in_box(const Box& part, const Dims& start, const
   for (std::size_t e = d + 1; e < part.rank(); ++e) {
     if (part.extent[e] != extent[e]) return std::nullopt;
   }
-  // Unsigned, as row_major_strides(): a shape may be too large for its strides.
+  // Unsigned, as in row_major_strides(), since strides of a large shape may overflow.
   std::uint64_t at = 0, stride = 1;
   for (auto i = part.rank(); i-- > 0;) {
     at += static_cast<std::uint64_t>(part.start[i] - start[i]) * stride;

@@ -6,10 +6,10 @@
 
 namespace cairn {
 
-/// Whether `part` of a row-major array of this extent is one run of elements: the index of its
-/// first. `part` is relative to the array and has elements.
+/// If `part` of a row-major array of this extent is one run of elements, the index of its first;
+/// else nothing. `part` is relative to the array and has elements.
 std::optional<std::int64_t> run_at(const Box& part, const Dims& extent);
-/// The same of a part in coordinates in which the array begins at `start`. Takes no memory.
+/// The same for a part in coordinates in which the array begins at `start`. Allocates nothing.
 std::optional<std::int64_t> run_in_box(const Box& part, const Dims& start, const Dims& extent);
 
 /// The index of the element at this position of a row-major array of this extent.

@@ -16,18 +16,18 @@ namespace {
 __extension__ typedef __int128 Wide;
 
 constexpr int most_looks = 1 << 16;
-constexpr std::size_t few = 32;  // ranges that are compared each with each
+constexpr std::size_t few = 32;  // so many ranges are compared each with each
 
 Wide floor_of(Wide a, Wide b) { return a / b - (a % b < 0); }
 Wide ceil_of(Wide a, Wide b) { return a / b + (a % b > 0); }
 
-// A factor between `low` and `high` of `step` bytes.
+// `step` bytes times a factor between `low` and `high`.
 struct Term {
   std::int64_t step, low, high;
 };
 
-// Whether the terms have a sum between `low` and `high`. The longest steps are chosen first: what
-// is left over must be within the reach of the others, which leaves few choices for each.
+// Finds whether the terms have a sum between `low` and `high`. The longest steps are chosen first:
+// what is left over must be within the reach of the others, which leaves few choices for each.
 class Sums {
  public:
   Sums(std::vector<Term> terms, Wide low, Wide high) : low_(low), high_(high) {
@@ -103,9 +103,10 @@ ByteRange range_of(const Footprint& where, const Dims& extent) {
   return range;
 }
 
-// Parts of one array have its strides. Where none of them reaches beyond a row of it, they share
-// what their boxes in it share; the last dimension is that of bytes. None: one does, or it is no
-// such array.
+// Elements with the same strides may be parts of one array. If no part reaches beyond a row of that
+// array, parts share memory exactly where their boxes in it overlap. Returns these boxes; their
+// last dimension is that of bytes. Returns nothing if a part reaches beyond a row, or if there is
+// no such array.
 std::optional<std::vector<Box>> boxes_in_one_array(const std::vector<Laid>& all,
                                                    const std::vector<std::size_t>& places) {
   const auto& strides = all[places.front()].where.strides;
@@ -138,7 +139,7 @@ std::optional<std::vector<Box>> boxes_in_one_array(const std::vector<Laid>& all,
   return boxes;
 }
 
-// Ranges of which each reaches into another one.
+// Finds pairs that share memory, among ranges of which each reaches into another one.
 class Cluster {
  public:
   using Visit = std::function<void(std::size_t, std::size_t)>;
@@ -151,7 +152,7 @@ class Cluster {
   }
 
  private:
-  // Those with the same strides.
+  // Compares with each other those with the same strides.
   void compare_groups() {
     std::map<std::vector<std::int64_t>, std::vector<std::size_t>> groups;
     for (const auto& range : ranges_) {
@@ -198,8 +199,8 @@ class Cluster {
   const std::vector<Laid>& all_;
   const std::span<const Range> ranges_;
   const Visit& visit_;
-  std::map<std::size_t, std::size_t> group_of_;  // those that are compared within their group
-  std::size_t groups_ = 0;                       // 1: all of them are
+  std::map<std::size_t, std::size_t> group_of_;  // of places that are compared within a group
+  std::size_t groups_ = 0;                       // 1: all places are compared in one group
 };
 
 }  // namespace
@@ -212,7 +213,7 @@ bool folds(const Laid& laid) {
     if (most > 0 && step == 0) return true;
     if (most > 0) terms.push_back({step, -most, most});
   }
-  // Of the way from one element to another the first step, in this order, is forward.
+  // From one of two elements to the other, the first step, in the order of dimensions, is forward.
   for (std::size_t i = 0; i < terms.size(); ++i) {
     std::vector<Term> way(terms.begin() + static_cast<std::ptrdiff_t>(i), terms.end());
     way.front().low = 1;

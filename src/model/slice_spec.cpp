@@ -44,7 +44,7 @@ SliceSpec parse_slice_spec(std::string_view text) {
   const auto slices = words.back();
   words.pop_back();
   for (const auto word : words) spec.shape.push_back(number(word));
-  // A scalar has no dimension to write: "" stands for it, or " " with nothing on either side.
+  // Without extents and slices there is nothing to split: a scalar has no dimension to write.
   const auto parts =
       spec.shape.empty() && slices.empty() ? std::vector<std::string_view>{} : split(slices, ':');
   if (parts.size() != spec.shape.size()) {

@@ -21,7 +21,7 @@ struct SmallFloat {
 /// Nothing for dtypes that are no such format.
 std::optional<SmallFloat> small_float(DType dtype);
 
-/// The number that these bits are, exactly.
+/// The exact number that these bits stand for.
 double small_float_value(std::uint32_t bits, const SmallFloat& format);
 
 /// The low bits as a number in two's complement.

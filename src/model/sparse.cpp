@@ -12,7 +12,7 @@
 namespace cairn {
 namespace {
 
-constexpr std::int64_t most_bytes = std::int64_t{1} << 20;  // that are made up at a time
+constexpr std::int64_t most_bytes = std::int64_t{1} << 20;  // of fill values, made at a time
 
 class FillMemory : public SliceMemory {
  public:
@@ -32,7 +32,7 @@ class BoxMemory : public SliceMemory {
   BoxMemory(std::shared_ptr<SliceMemory> memory, Box part, const Dims& extent,
             std::size_t element_bytes)
       : memory_(std::move(memory)), part_(std::move(part)) {
-    // It is one run where all dimensions behind the first one of several are whole.
+    // The part is one run if all dimensions after the first one of several indices are whole.
     std::size_t d = 0;
     while (d < part_.rank() && part_.extent[d] == 1) ++d;
     one_run_ = true;
@@ -109,7 +109,7 @@ LocalTensor sparse(LocalTensor tensor, DType fill_dtype, const void* fill, Gaps 
     std::string element(static_cast<const char*>(fill), bytes);
     tensor.sparse =
         std::make_shared<const SparseFill>(SparseFill{fill_dtype, std::move(element), gaps});
-    fill_element(tensor);  // is it one?
+    fill_element(tensor);  // throws if the value does not fit
     return std::move(tensor);
   });
 }
@@ -126,7 +126,7 @@ void repeat(const std::string& element, std::int64_t count, std::byte* out) {
   const auto item = element.size(), all = item * static_cast<std::size_t>(count);
   if (all == 0) return;
   std::memcpy(out, element.data(), item);
-  for (std::size_t done = item; done < all;) {  // what is there serves as the pattern
+  for (std::size_t done = item; done < all;) {  // what is written serves as the pattern
     const auto more = std::min(done, all - done);
     std::memcpy(out + done, out, more);
     done += more;

@@ -9,17 +9,17 @@
 
 namespace cairn {
 
-/// The tensor's fill value as an element of its dtype. Throws invalid_argument if it is none.
+/// The tensor's fill value as an element of its dtype. Throws invalid_argument if it does not fit.
 std::string fill_element(const LocalTensor&);
 
-/// One value everywhere, for saving.
+/// Memory that has one value everywhere, for saving.
 std::shared_ptr<SliceMemory> fill_memory(std::string element);
-/// Whether that is what the slice is made of.
+/// Whether the slice has such memory.
 bool is_fill(const LocalSlice&);
 
-/// `count` times the element.
+/// Writes the element `count` times.
 void repeat(const std::string& element, std::int64_t count, std::byte* out);
-/// Writes the element to each of `part`, which is relative to the slice's origin.
+/// Writes the element to each place of `part`, which is relative to the slice's origin.
 void write_fill(SliceMemory&, const Box& part, const std::string& element);
 
 /// A part of a slice's memory, as memory of its own. `part` is relative to the slice's origin,

@@ -13,8 +13,8 @@
 namespace cairn {
 namespace {
 
-// The vector's length is the tensor's shape, unless somebody gave it one of more or fewer
-// dimensions.
+// A vector of strings. Its length is the tensor's shape, unless the application gave the tensor a
+// shape of more or fewer dimensions.
 class StringVector : public StringMemory, public TensorSource {
  public:
   explicit StringVector(std::vector<std::string>& values) : values_(values) {}
@@ -258,7 +258,7 @@ State& State::add(const std::string& key, const std::vector<State>& parts) {
   return take(std::move(grown));
 }
 
-// All of it or nothing.
+// Adds all of the part or, if one of its keys is there already, nothing.
 State& State::take(State part) {
   for (const auto& [key, tensor] : part.tensors_) require_new(key);
   for (auto& [key, tensor] : part.tensors_) append(std::move(key), std::move(tensor));

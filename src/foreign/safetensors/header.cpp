@@ -21,7 +21,7 @@ struct Name {
   DType dtype;
   std::string_view stored_as_bytes = {};
 };
-// Two elements of F4 lie in a byte; the format counts elements, torch and checkpoints the bytes.
+// A byte holds two elements of F4. The format counts elements; torch and checkpoints count bytes.
 constexpr std::string_view two_in_a_byte = "float4_e2m1fn_x2";
 constexpr std::array<Name, 18> names{{
     {"BOOL", DType::boolean},
@@ -51,11 +51,11 @@ constexpr std::string_view metadata_key = "__metadata__";
   throw error.of_tensor(key);
 }
 
-// What a member of a tensor's description may be, and where the parser is in it.
+// The member of a tensor's description whose value the parser reads.
 enum class Member { none, dtype, shape, offsets };
 
-// Takes the text piece by piece; nothing else than what the format has gets past it, and no more
-// is kept than it says of tensors.
+// Takes the text piece by piece. It refuses whatever the format does not have, and keeps only what
+// the header or the map needs.
 class Parser : public nlohmann::json_sax<Json> {
  public:
   Parser(Header& header, bool index) : header_(header), is_index_(index) {}
@@ -179,7 +179,7 @@ class Parser : public nlohmann::json_sax<Json> {
     }
     return true;
   }
-  // What the index says beside its map is for others.
+  // An index may hold more beside its map, which other programs use.
   bool index_value(const char* what) {
     if (depth_ == 0 || in_weights_) unexpected(what);
     return true;
@@ -205,7 +205,7 @@ class Parser : public nlohmann::json_sax<Json> {
   std::vector<std::int64_t> numbers_;
 };
 
-// The bytes of a tensor; -1: more than any file has.
+// The size of a tensor in bytes; -1 if it is more than any file has.
 std::int64_t bytes_of(const Tensor& tensor) {
   auto bytes = static_cast<std::int64_t>(dtype_size(tensor.dtype));
   if (std::find(tensor.shape.begin(), tensor.shape.end(), 0) != tensor.shape.end()) return 0;

@@ -1,7 +1,7 @@
 #pragma once
-/// The header of a safetensors file: eight bytes with the length of a JSON text, little-endian; the
-/// text, which says of each tensor its dtype, its shape and where its bytes lie; and the bytes,
-/// row-major and little-endian, without a gap. There are no checksums.
+/// The header of a safetensors file. The file begins with eight bytes, the little-endian length of
+/// a JSON text. The text follows: it says of each tensor its dtype, its shape and where its bytes
+/// lie. Then come the bytes, row-major and little-endian, without a gap. There are no checksums.
 ///
 /// Facts: github.com/huggingface/safetensors, "Format".
 #include <cstdint>
@@ -20,8 +20,8 @@ struct Tensor {
   DType dtype{};
   Dims shape;
   std::int64_t offset = 0, size = 0;  ///< bytes; the offset begins after the header
-  /// Of a dtype that no checkpoint has (model/dtype_attribute.hpp) the name; `dtype` and `shape`
-  /// are then those of its bytes. Empty: it is `dtype`.
+  /// The name of a dtype that no checkpoint has (model/dtype_attribute.hpp); `dtype` and `shape`
+  /// then describe its bytes. Empty if the dtype is `dtype`.
   std::string stored_as_bytes = {};
 };
 
@@ -32,32 +32,33 @@ struct Header {
 };
 
 inline constexpr std::int64_t length_bytes = 8;
-/// As the reference has it.
+/// In bytes; the limit of the reference implementation.
 inline constexpr std::int64_t longest_header = 100'000'000;
 
-/// The length of the text that the first eight bytes of a file tell. Throws data_loss unless a file
-/// of this size can have it.
+/// Reads the length of the text from the first eight bytes of a file. Throws data_loss unless a
+/// file of this size can have it.
 std::int64_t header_length(std::string_view first_bytes, std::int64_t file_size);
 
-/// The text. Throws data_loss for whatever the format does not have: other members, keys twice,
-/// overlaps, gaps, sizes that do not fit the shape, bytes that are missing or left over; and
+/// Parses the text. Throws data_loss for whatever the format does not have: other members, keys
+/// twice, overlaps, gaps, sizes that do not fit the shape, bytes that are missing or left over; and
 /// unsupported for a dtype that no checkpoint has.
 Header parse_header(std::string_view text, std::int64_t data_size);
 
-/// The first bytes of a file, so that the data begin at a multiple of 8.
+/// The length and the text, padded so that the data begin at a multiple of 8. Throws unsupported
+/// above longest_header.
 std::string encode_header(const Header&);
 
-/// Whether this key is the metadata's, so that no tensor can have it.
+/// Whether the format uses this key for its metadata, so that no tensor can have it.
 bool is_metadata(std::string_view key);
 /// Whether the format has this dtype.
 bool has_dtype(DType);
-/// Whether it has the dtype of this name, which checkpoints store as bytes, for bytes of this
-/// shape.
+/// Whether the format has the dtype of this name, which checkpoints store as bytes, for bytes of
+/// this shape.
 bool has_dtype_of_bytes(std::string_view name, const Dims& shape);
 
 /// "weight_map" of a *.index.json: which file has which tensor.
 using WeightMap = std::map<std::string, std::string>;
-/// Throws data_loss; for a name of a file with a folder in it too.
+/// Throws data_loss, also if the name of a file has a folder in it.
 WeightMap parse_index(std::string_view text);
 std::string encode_index(const WeightMap&, std::int64_t total_size);
 

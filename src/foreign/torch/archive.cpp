@@ -23,8 +23,8 @@ std::uint64_t number(std::string_view bytes, std::uint64_t at, std::size_t count
   return value;
 }
 
-// The 64-bit numbers of an entry stand, in the order of those that they replace, in a field of
-// its own.
+// Reads the 64-bit numbers of an entry. They stand in an extra field, in the order of the 32-bit
+// numbers that they replace.
 void widen(std::string_view extra, std::uint64_t& size, std::uint64_t& stored,
            std::uint64_t& header) {
   for (std::uint64_t at = 0; at + 4 <= extra.size();) {

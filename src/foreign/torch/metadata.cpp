@@ -30,7 +30,7 @@ bool known_in_metadata(std::string_view module, std::string_view name) {
     return false;
   }
   if (module == "torch") return name == "Size" || dtype_of_torch(name);
-  // The directory that it was saved to, which is not looked at.
+  // The path of the directory that DCP saved to, which is not used.
   if (module == "pathlib" || module == "pathlib._local") {
     return name == "PosixPath" || name == "WindowsPath";
   }
@@ -57,17 +57,17 @@ class Reader {
   DcpMetadata take() { return std::move(found_); }
 
  private:
-  // Values may be named often in a few bytes: what is copied of them is counted.
+  // Limits what is copied, since a few bytes may name the same value any number of times.
   void spend(std::size_t bytes) {
     left_ -= static_cast<std::ptrdiff_t>(bytes);
     if (left_ < 0) torch_refused("its .metadata says the same too often");
   }
-  // The fields of an object of a class of DCP's.
+  // The fields of an object of one of DCP's classes.
   const PickleValue& instance(const PickleValue& value, std::string_view name,
                               std::string_view module = metadata_module) {
     if (!pickle_.made_by(value, module, name)) other(name);
     const auto* state = pickle_.state(value);
-    // Few, so that fields which many objects share are found soon.
+    // The limit keeps find() fast, since any number of objects may share one dict of fields.
     if (!state || state->kind != Kind::dict || state->members.size() > 32) other(name);
     return *state;
   }
@@ -217,7 +217,7 @@ class Reader {
   }
 
   void read_paths(const PickleValue& value) {
-    if (value.kind != Kind::dict) return;  // another planner's
+    if (value.kind != Kind::dict) return;  // another planner wrote it
     auto all = nlohmann::json::object();
     for (std::size_t i = 0; i + 1 < value.members.size(); i += 2) {
       const auto& path = pickle_.member(value, i + 1);

@@ -29,7 +29,7 @@ struct DcpTensor {
   Dims shape;
   std::vector<DcpPiece> pieces;
 };
-/// What is no tensor: torch.save's pickle of it.
+/// A value that is no tensor: torch.save's pickle of it.
 struct DcpObject {
   std::string key;
   StoredArchive archive;
@@ -38,17 +38,17 @@ struct DcpObject {
 struct DcpMetadata {
   std::vector<DcpTensor> tensors;
   std::vector<DcpObject> objects;
-  /// JSON, {KEY: [names of the dicts that it was in]}: from it DCP makes nested dicts again.
-  /// Empty: it says nothing.
+  /// JSON, {KEY: [names of the dicts that it was in]}, from which DCP makes nested dicts again.
+  /// Empty if the file has no such paths.
   std::string paths;
 };
 
 inline constexpr std::int64_t longest_metadata = std::int64_t{256} << 20;
 
-/// Runs none of it. Throws data_loss for pieces outside their tensor, that are nowhere, or keys
-/// that are there twice; unsupported for a pickle of anything else, dtypes that no checkpoint has,
-/// and files that DCP compressed. Whether the pieces cover their tensors is not asked. Memory: some
-/// hundred bytes for each byte.
+/// Parses the file without running any of it. Throws data_loss for pieces that lie outside their
+/// tensor or in no file, and for keys that occur twice; unsupported for a pickle of anything else,
+/// dtypes that no checkpoint has, and files that DCP compressed. Does not check that the pieces
+/// cover their tensors. Takes some hundred bytes of memory for each byte of the file.
 DcpMetadata parse_dcp_metadata(std::string_view bytes);
 
 }  // namespace cairn::torch

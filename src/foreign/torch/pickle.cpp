@@ -23,7 +23,7 @@ using Kind = PickleValue::Kind;
 
 namespace {
 
-// A name that anybody may have written, for an error.
+// The text in an error of a name that anybody may have written.
 std::string printable(std::string_view name) {
   std::string text(name.substr(0, 80));
   for (auto& c : text) {
@@ -34,7 +34,7 @@ std::string printable(std::string_view name) {
 
 }  // namespace
 
-// The machine that a pickle is a program for; of its instructions those that make values.
+// A pickle is a program for a stack machine. This runs only its instructions that make values.
 class PickleReader {
  public:
   PickleReader(Pickle& out, std::string_view bytes, Pickle::Known known)

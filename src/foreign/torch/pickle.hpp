@@ -1,10 +1,10 @@
 #pragma once
-/// What a Python pickle says, without Python and without running it: the opcodes of plain values
-/// and of objects, which become a tree of values. A call that the pickle asks for is written down,
-/// never made. A list of harmless functions to call would have to be right about each of them.
-/// Every other opcode is refused, and every name of a class or function that the caller does not
-/// know. What is copied out of a pickle is counted against its length, since two bytes may name a
-/// value again, any number of times.
+/// Reads a Python pickle without Python and without running its code. The opcodes of plain values
+/// and of objects become a tree of values. A call that the pickle asks for is recorded, never made:
+/// a list of harmless functions to call would have to be right about each of them. Every other
+/// opcode is refused, and every name of a class or function that the caller does not know. A caller
+/// has to count what it copies out of a pickle against its length, since two bytes may name a value
+/// again, any number of times.
 ///
 /// Facts: Python's module pickletools, and PEP 3154.
 #include <cstdint>
@@ -27,15 +27,15 @@ struct PickleValue {
     global,      ///< a class or function: module and name
     object,      ///< members: its class, the tuple of arguments, and its state if it has one
     call,        ///< members: the function, the tuple of arguments, and the state set afterwards
-    persistent,  ///< members: what the application that wrote it knows it by
-    mark         ///< only while it is read
+    persistent,  ///< members: the id by which the writing application knows it
+    mark         ///< only while the pickle is read
   };
   Kind kind = Kind::none;
-  std::int64_t integer = 0;  ///< of a boolean too
+  std::int64_t integer = 0;  ///< of a boolean 0 or 1
   double real = 0;
   std::string_view text;               ///< UTF-8; of a global its module
   std::string_view name;               ///< of a global
-  std::vector<std::uint32_t> members;  ///< numbers of values; the same one may be there often
+  std::vector<std::uint32_t> members;  ///< numbers of values; one may occur often
 
   bool is_global(std::string_view module, std::string_view its_name) const {
     return kind == Kind::global && text == module && name == its_name;
@@ -45,11 +45,11 @@ struct PickleValue {
 /// Its texts are views into the bytes that were read. Values may be members of each other.
 class Pickle {
  public:
-  /// Whether a class or function may be named.
+  /// Whether the pickle may name this class or function.
   using Known = bool (*)(std::string_view module, std::string_view name);
 
-  /// Memory: some 100 bytes for each byte. Throws data_loss for what is no whole pickle,
-  /// unsupported for what is refused.
+  /// Takes some 100 bytes of memory for each byte. Throws data_loss unless the bytes are one whole
+  /// pickle; unsupported for what is refused.
   Pickle(std::string_view bytes, Known known);
 
   const PickleValue& root() const { return values_[root_]; }
@@ -70,7 +70,7 @@ class Pickle {
   std::uint32_t root_ = 0;
 };
 
-/// An error of a reader of pickles, and of what torch writes around them.
+/// Throw data_loss and unsupported for pickles, and for what torch writes around them.
 [[noreturn]] void torch_damaged(std::string reason);
 [[noreturn]] void torch_refused(std::string reason);
 

@@ -16,9 +16,9 @@ namespace {
 using Kind = PickleValue::Kind;
 
 struct Name {
-  std::string_view dtype, storage;  // the class of storages that torch had for it before 2.0
+  std::string_view dtype, storage;  // `storage`: torch's class of storages for it before 2.0
   DType is;
-  bool is_bytes = false;  // of another dtype, which no checkpoint has
+  bool is_bytes = false;  // `is` stores the bytes of a dtype that no checkpoint has
 
   StoredDType stored() const { return {is, is_bytes ? dtype : std::string_view()}; }
 };
@@ -77,7 +77,7 @@ Dims numbers(const Pickle& pickle, const PickleValue& tuple) {
   return all;
 }
 
-// The number of the element that comes last in memory.
+// Finds the number of the element that comes last in memory.
 void find_last(SavedTensor& tensor) {
   tensor.last = tensor.first - 1;
   const auto empty = std::find(tensor.shape.begin(), tensor.shape.end(), 0) != tensor.shape.end();
@@ -125,7 +125,7 @@ std::optional<StoredDType> dtype_of_torch(std::string_view name) {
   return std::nullopt;
 }
 
-// By the type of the storage, unless the dtype is named beside it.
+// The dtype that the pickle names or, without one, that of the storage's type.
 static StoredDType dtype_of(const PickleValue& type, const PickleValue* dtype) {
   if (type.kind != Kind::global || (dtype && dtype->kind != Kind::global)) no_tensor();
   if (dtype) {
@@ -144,8 +144,8 @@ SavedTensor parse_saved_tensor(std::string_view bytes) {
   const bool third = pickle.made_by(root, "torch._utils", "_rebuild_tensor_v3");
   if (!third && !pickle.made_by(root, "torch._utils", "_rebuild_tensor_v2")) no_tensor();
   const auto& arguments = pickle.member(root, 1);
-  // storage, first element, shape, strides, requires_grad, hooks; the dtype; then what changes the
-  // elements' meaning, such as that they are conjugates.
+  // The arguments are storage, first element, shape, strides, requires_grad and hooks; in v3 also
+  // the dtype. More of them would change the elements' meaning, for example to conjugates.
   const std::size_t needed = third ? 7 : 6;
   if (arguments.members.size() != needed || root.members.size() != 2) no_tensor();
   const auto& storage = pickle.member(arguments, 0);

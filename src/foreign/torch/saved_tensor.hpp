@@ -1,6 +1,6 @@
 #pragma once
-/// What torch.save says of one tensor in its archive (data.pkl): where its elements lie in which
-/// member. And what it says of a plain value.
+/// Reads data.pkl in an archive of torch.save: of one tensor, in which member its elements lie, and
+/// where in it; or a plain value.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,28 +12,29 @@
 
 namespace cairn::torch {
 
-/// What stores the elements of one of torch's dtypes.
+/// The dtype in which a checkpoint stores the elements of one of torch's dtypes.
 struct StoredDType {
   DType dtype{};
-  /// Of one that no checkpoint has (model/dtype_attribute.hpp) the name, else empty.
+  /// torch's name of a dtype that no checkpoint has (model/dtype_attribute.hpp), else empty.
   std::string_view stored_as_bytes = {};
   bool operator==(const StoredDType&) const = default;
 };
-/// torch's name of it, without "torch."; nothing for what is not stored.
+/// `name` is torch's, without "torch.". Returns nothing for a dtype that is not stored.
 std::optional<StoredDType> dtype_of_torch(std::string_view name);
 
 struct SavedTensor {
   StoredDType type;
-  std::string storage;     ///< its member is data/STORAGE
-  Dims shape, strides;     ///< elements; no stride is negative
-  std::int64_t first = 0;  ///< element of the storage
-  std::int64_t last = -1;  ///< likewise; before the first one if the tensor is empty
+  std::string storage;     ///< the elements are in the member data/STORAGE
+  Dims shape, strides;     ///< in elements; no stride is negative
+  std::int64_t first = 0;  ///< number of its first element in the storage
+  std::int64_t last = -1;  ///< of the last one in memory; first - 1 if the tensor is empty
 };
 
 /// Throws data_loss, and unsupported for whatever is no plain tensor.
 SavedTensor parse_saved_tensor(std::string_view pickle);
 
-/// A number, a text, None or a list or tuple of such; nothing for all else.
+/// A finite number, boolean, text, None, or a list or tuple of such; nothing for anything else.
+/// Throws data_loss.
 std::optional<Attribute> parse_saved_value(std::string_view pickle);
 
 }  // namespace cairn::torch

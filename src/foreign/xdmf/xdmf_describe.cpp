@@ -1,4 +1,4 @@
-// What of a checkpoint an XDMF file can show, and as what.
+// Chooses what an XDMF file shows of a checkpoint, and in which form.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -27,7 +27,7 @@ std::string_view folder(std::string_view key) {
   return slash == key.npos ? std::string_view() : key.substr(0, slash);
 }
 
-// KEY/rank-00001-of-00003: bytes of one rank alone.
+// Whether a key is of the form KEY/rank-00001-of-00003, which has the private bytes of one rank.
 bool is_rank_private(std::string_view key) {
   const auto name = last_part(key);
   return name.size() >= 19 && name.starts_with("rank-") && name.find("-of-") != name.npos &&
@@ -40,7 +40,8 @@ constexpr std::array known_to_readers = {
     DType::float32, DType::float64, DType::int8,  DType::uint8,  DType::int16,  DType::uint16,
     DType::int32,   DType::uint32,  DType::int64, DType::uint64, DType::boolean};
 
-// "": readers know elements of this dtype. HDF5 converts small floats for them.
+// Why readers do not know elements of this dtype; empty if they do. HDF5 converts small floats for
+// them.
 std::string refusal(DType dtype, bool is_dataset) {
   const auto& known = known_to_readers;
   if (std::find(known.begin(), known.end(), dtype) != known.end()) return "";
@@ -81,7 +82,7 @@ Field field_of(const CheckpointContents& contents, const StoredTensor& tensor,
     field.source.offset = slice.offset;
     field.source.big_endian = contents.big_endian;
   }
-  if (is_complex(tensor.dtype)) {  // a component more
+  if (is_complex(tensor.dtype)) {  // the real and imaginary parts become a last dimension
     field.dtype = tensor.dtype == DType::complex64 ? DType::float32 : DType::float64;
     field.shape.push_back(2);
   }
@@ -120,7 +121,7 @@ std::vector<const StoredTensor*> positions_of(const CheckpointContents& contents
   return found;
 }
 
-// Rows of each slice, ascending; nothing where a slice has a part of a row.
+// The rows of each slice, ascending; nothing if a slice has only a part of a row.
 std::optional<std::vector<Box>> rows_of(const StoredTensor& tensor) {
   std::vector<Box> rows;
   for (const auto& slice : tensor.slices) {
@@ -133,7 +134,8 @@ std::optional<std::vector<Box>> rows_of(const StoredTensor& tensor) {
   return rows;
 }
 
-// The tensor that says where the indices of a dimension lie, beside `key` or in a group above it.
+// The tensor with the places of a dimension's indices: the nearest of this name and extent, beside
+// `key` or in a group above it.
 const StoredTensor* find_axis(const CheckpointContents& contents, std::string_view key,
                               const std::string& name, std::int64_t extent) {
   for (auto group = folder(key);; group = folder(group)) {
@@ -145,12 +147,12 @@ const StoredTensor* find_axis(const CheckpointContents& contents, std::string_vi
 
 // Where the cells of a dimension lie.
 struct Places {
-  double first = 0.5, step = 1;    // the centre of the first one, and how far it is to the next
-  std::vector<double> edges = {};  // where steps are not alike: n cells have n + 1
+  double first = 0.5, step = 1;    // the centre of the first cell, and the distance to the next
+  std::vector<double> edges = {};  // set if steps are not alike: n cells have n + 1 edges
   auto operator<=>(const Places&) const = default;
 };
 
-// Equal steps, within a thousandth of one.
+// Whether all steps are equal, within a thousandth of a step.
 bool are_even(const std::vector<double>& centres, const Places& places) {
   for (std::size_t i = 0; i < centres.size(); ++i) {
     const auto there = places.first + static_cast<double>(i) * places.step;
@@ -159,7 +161,7 @@ bool are_even(const std::vector<double>& centres, const Places& places) {
   return true;
 }
 
-// Of an axis that says where centres lie; nothing where they do not ascend.
+// The places of cells with these centres, the values of an axis; nothing if they do not ascend.
 std::optional<Places> places_of(const std::vector<double>& centres) {
   if (centres.empty() || !std::isfinite(centres.front()) || !std::isfinite(centres.back())) {
     return std::nullopt;
@@ -171,7 +173,7 @@ std::optional<Places> places_of(const std::vector<double>& centres) {
   if (centres.size() == 1) return places;
   places.step = (centres.back() - centres.front()) / static_cast<double>(centres.size() - 1);
   if (are_even(centres, places)) return places;
-  // Cells meet half way between their centres; the outer ones are as wide on both sides.
+  // Cells meet half way between their centres; the outermost reach as far outwards as inwards.
   auto& edges = places.edges;
   edges.push_back(centres[0] - (centres[1] - centres[0]) / 2);
   for (std::size_t i = 1; i < centres.size(); ++i) {
@@ -182,7 +184,7 @@ std::optional<Places> places_of(const std::vector<double>& centres) {
   return places;
 }
 
-// The edges of some of them.
+// The edges of `count` cells from cell `start` on.
 std::vector<double> edges_in(const Places& places, std::int64_t start, std::int64_t count) {
   if (!places.edges.empty()) {
     const auto begin = places.edges.begin() + start;
@@ -233,8 +235,9 @@ class Describing {
     return field_of(contents_, tensor, slice, file_name_, dataset_of_(tensor.key));
   }
 
-  // Values of points: as many rows, of few components. More of them only in the same folder, for a
-  // plane may have as many rows by chance.
+  // Whether a tensor may hold values of these points: it has as many rows, and up to three
+  // components. It may have more only in the same folder, for a plane may have as many rows by
+  // chance.
   static bool may_belong(const StoredTensor& tensor, const StoredTensor& set) {
     if (tensor.shape.size() > 2 || tensor.shape[0] != set.shape[0]) return false;
     const auto components = tensor.shape.size() == 2 ? tensor.shape[1] : 1;
@@ -242,8 +245,8 @@ class Describing {
     return components <= 3 || (beside && components <= std::int64_t{most_components});
   }
 
-  // Positions, and what has as many rows; of several sets, the one in the same folder, or the
-  // first.
+  // Adds the sets of positions, each with the tensors that have as many rows. If several sets fit a
+  // tensor, it belongs to one in the same folder or, without such, to the first.
   void points() {
     std::vector<const StoredTensor*> sets;
     for (const auto* set : positions_of(contents_, options_)) {
@@ -302,7 +305,7 @@ class Describing {
     }
   }
 
-  // How many of the dimensions are those of space; 0: it is none.
+  // How many dimensions of the tensor are those of space; 0 if it is no grid.
   std::size_t dimensions_of(const StoredTensor& tensor) const {
     const auto rank = tensor.shape.size();
     if (rank > 4) return 0;
@@ -317,7 +320,7 @@ class Describing {
     return belongs ? rank - 1 : rank;
   }
 
-  // By index, where no axis is known.
+  // Where the cells of each dimension lie: by its axis or, if none is known, by index.
   std::vector<Places> places_in(const StoredTensor& tensor, std::size_t space) {
     const auto& names = contents_.description(tensor.key).dimensions;
     std::vector<Places> places(space);
@@ -382,7 +385,7 @@ class Describing {
             Dims(box.extent.begin(), box.extent.begin() + space)};
   }
 
-  // `places`: none where the options say where cells lie.
+  // `places` is empty if the options say where cells lie.
   static Grid piece_at(const Box& box, const std::vector<Places>& places) {
     Grid piece;
     piece.box = box;
@@ -426,7 +429,7 @@ class Describing {
   const DatasetOf& dataset_of_;
   std::map<const StoredTensor*, std::optional<Places>> axes_;
   std::vector<const StoredTensor*> usable_;
-  std::set<const StoredTensor*> taken_;  // as points, or with them
+  std::set<const StoredTensor*> taken_;  // shown as points, or as their values
   Step step_;
 };
 

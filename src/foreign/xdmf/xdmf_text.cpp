@@ -23,7 +23,7 @@ std::string numbers(const Dims& values) {
   return text;
 }
 
-// There are no unsigned integers of 64 bits; as signed ones they keep their bits.
+// XDMF has no unsigned integers of 64 bits; they are read as signed ones with the same bits.
 constexpr std::pair<DType, const char*> number_types[] = {
     {DType::float64, "Float"}, {DType::int64, "Int"},   {DType::uint64, "Int"},
     {DType::int32, "Int"},     {DType::uint32, "UInt"}, {DType::int16, "Short"},
@@ -35,7 +35,7 @@ std::string type_text(DType dtype) {
     if (one != dtype) continue;
     return cat("NumberType=\"", type, "\" Precision=\"", dtype_size(dtype), '"');
   }
-  return "NumberType=\"Float\" Precision=\"4\"";  // float16 and bfloat16 become this when read
+  return "NumberType=\"Float\" Precision=\"4\"";  // HDF5 converts float16 and bfloat16, too
 }
 
 std::string data_item(const Field& field, const Dims& dims) {
@@ -50,7 +50,7 @@ std::string data_item(const Field& field, const Dims& dims) {
   return text + "</DataItem>";
 }
 
-// One of the components, which are the last dimension of what is stored.
+// The item of one component; the components are the last dimension of the stored data.
 std::string component_item(const Field& field, std::int64_t component, const Dims& dims) {
   std::string start, stride, count;
   for (std::size_t d = 0; d + 1 < field.shape.size(); ++d) {
@@ -75,7 +75,7 @@ std::string attribute(const std::string& name, const std::string& units, const c
 
 // `space`: how many dimensions there are before the components; `padded`: how many the grid has.
 std::string attributes(Field field, std::size_t space, const char* center, std::size_t padded) {
-  if (field.shape.size() > space + 1) {  // complex, with components: one dimension of both
+  if (field.shape.size() > space + 1) {  // complex with components: both become one dimension
     field.shape[space] *= field.shape[space + 1];
     field.shape.pop_back();
   }
@@ -97,7 +97,7 @@ std::string attributes(Field field, std::size_t space, const char* center, std::
   return text;
 }
 
-// Of dimension d of `rank`. See XdmfOptions.
+// The value for dimension d of `rank`; XdmfOptions says how values belong to dimensions.
 double of_dimension(const std::vector<double>& values, std::size_t d, std::size_t rank,
                     double otherwise) {
   if (values.size() == 1) return values[0];
@@ -158,7 +158,8 @@ std::string even_grid(const Grid& piece, const XdmfOptions& options) {
              triple(spacing), "</Geometry>\n");
 }
 
-// A grid of three dimensions, one cell thick where the tensor has fewer: VTK draws those right.
+// The grid has three dimensions, since VTK draws those right. It is one cell thick in each that the
+// tensor lacks.
 std::string cells_text(const Grid& piece, const XdmfOptions& options) {
   auto text = piece.edges.empty() ? even_grid(piece, options) : uneven_grid(piece);
   for (const auto& field : piece.fields) text += attributes(field, piece.box.rank(), "Cell", 3);
@@ -174,7 +175,7 @@ std::string points_text(const Grid& piece) {
   return text;
 }
 
-// Two hyphens end a comment, and a control character the file.
+// Two hyphens would end the comment, and a control character would make the file invalid.
 std::string comment(const std::string& said) {
   auto text = escaped(said);
   for (std::size_t i = 1; i < text.size(); ++i) {

@@ -1,9 +1,9 @@
 #pragma once
-/// The text of an XDMF file that shows checkpoints where they lie. No I/O. It is of version 2,
-/// whose reader PyPI's VTK and so ParaView have, and says only what that reads right: grids of
-/// three dimensions (fewer lie in another plane or lose cells), components one by one unless they
-/// are 3 or 9. VTKHDF would want the data laid out its way. Values are those of cells: a tensor
-/// lies in pieces, and grids of points would leave a gap of a cell between them.
+/// Makes the text of an XDMF file that shows checkpoints where they lie. No I/O. The file is of
+/// version 2, which PyPI's VTK and so ParaView can read. It has only what they read right: grids of
+/// three dimensions (grids of fewer lie in another plane or lose cells), and components one by one
+/// unless there are 3 or 9. VTKHDF would demand another layout of the data. Values belong to cells:
+/// a tensor is stored in pieces, and grids of points would leave gaps of one cell between them.
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -31,17 +31,17 @@ struct Field {
   std::string units = {};  ///< empty: none are known
 };
 
-/// A box of fields that lie side by side, or points with values.
+/// A box of cells with the fields on them, or points with values.
 struct Grid {
   std::string name;
-  Box box;  ///< of cells; of points their rows
+  Box box;  ///< of cells, or the rows of points
   std::vector<Field> fields;
-  std::vector<Field> positions;  ///< one, or none where it is no set of points
-  /// Size of a cell, and the corner of the tensor's first one, one number a dimension, where axes
-  /// say so. Empty: as the options say.
+  std::vector<Field> positions;  ///< one for a set of points, else none
+  /// The size of a cell and the corner of the tensor's first cell, one number for each dimension,
+  /// as axes say. Empty: the options apply.
   std::vector<double> spacing = {}, origin = {};
-  /// Where an axis has uneven steps, in place of both: the edges of this piece's cells, one more
-  /// than it has cells, of each dimension.
+  /// Replaces both if an axis has uneven steps: for each dimension the edges of this piece's cells,
+  /// one more than it has cells.
   std::vector<std::vector<double>> edges = {};
 };
 
@@ -52,27 +52,29 @@ struct Step {
   std::vector<std::string> left_out;  ///< "KEY: why"
 };
 
-/// Names of the data files, by number, relative to the XDMF file.
+/// The name of the data file with this number, relative to the XDMF file.
 using FileName = std::function<std::string(std::int32_t file)>;
-/// The dataset that a tensor is in an HDF5 file; empty: it is plain bytes.
+/// The path of a tensor's dataset in an HDF5 file; empty if the tensor is stored as raw bytes.
 using DatasetOf = std::function<std::string(const std::string& key)>;
 /// The values of a tensor of one dimension; empty if they are no real numbers.
 using AxisValues = std::function<std::vector<double>(const StoredTensor&)>;
 
-/// What is shown of a checkpoint: tensors of 1 to 3 dimensions as cells, with components behind
-/// where they have four, or where these are 2 or 3 and another tensor has the shape before them;
-/// positions, with what has as many rows and one to three components, or more in the same folder. A
-/// tensor in several stored slices is so many pieces. Throws invalid_argument for a key of
-/// positions that is not there or holds none, and for spacings that are none.
+/// Chooses what is shown of a checkpoint. Tensors of 1 to 3 dimensions are shown as cells. A fourth
+/// dimension has components; so has the last one if its extent is 2 or 3 and another tensor has the
+/// shape without it. Positions are shown as points, with the tensors that have as many rows and one
+/// to three components, or more in the same folder. A tensor in several stored slices becomes so
+/// many pieces. Throws invalid_argument for a key of positions that does not exist or holds no
+/// positions, and for an invalid spacing or origin.
 Step describe(const CheckpointContents&, const XdmfOptions&, const FileName&, const AxisValues&,
               const DatasetOf&);
 
-/// The same as text, for the file below.
+/// The text of a step, for file_text().
 std::string step_text(const Step&, const XdmfOptions&);
 /// Texts of steps, ascending by time, as one file.
 std::string file_text(const std::vector<std::string>& steps);
-/// Whether file_text may have made what begins so, a few hundred bytes at least, or less if it has
-/// less: whole, or as a crash has left it, cut off or as zeros.
+/// Whether file_text may have made the file that begins with `text`: a whole file, or one that a
+/// crash has left cut off or as zeros. `text` has at least a few hundred bytes, or the whole of a
+/// shorter file.
 bool is_own(std::string_view text);
 
 }  // namespace cairn::xdmf

@@ -16,7 +16,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Zarr's names are ours but for those of less than a byte, which other readers pack otherwise.
+// The dtypes that are written, under Zarr's names, which are ours. Those of less than a byte are
+// missing, since other readers pack them otherwise.
 constexpr std::array dtypes{DType::boolean,
                             DType::int8,
                             DType::int16,
@@ -84,8 +85,8 @@ std::string name_problem(std::string_view name) {
 
 Dims chunk_shape(const Dims& shape, DType dtype, std::int64_t max_bytes) {
   Dims chunk = shape;
-  auto inner = static_cast<std::int64_t>(dtype_size(dtype));  // bytes of one along dimension d
-  bool all = true;                                            // what is behind d is in a chunk
+  auto inner = static_cast<std::int64_t>(dtype_size(dtype));  // bytes of one index of dimension d
+  bool all = true;                                            // dimensions after d are whole in it
   for (auto d = shape.size(); d-- > 0;) {
     const auto extent = std::max<std::int64_t>(shape[d], 1);
     chunk[d] = all ? std::clamp<std::int64_t>(max_bytes / inner, 1, extent) : 1;
@@ -135,7 +136,7 @@ std::string encode_array(DType dtype, const Dims& shape, const Dims& chunk,
       {{{"name", "bytes"}, {"configuration", {{"endian", "little"}}}}, {{"name", "crc32c"}}});
   array["attributes"] = json_of(said.attributes);
   if (!said.units.empty()) array["attributes"]["units"] = said.units;
-  // As netCDF and xarray have it.
+  // In the form of netCDF and xarray.
   if (!said.coordinates.empty()) array["attributes"]["coordinates"] = joined(said.coordinates);
   if (!said.dimensions.empty()) array["dimension_names"] = said.dimensions;
   return array.dump(2) + "\n";

@@ -1,6 +1,7 @@
 #pragma once
-/// Zarr 3: a directory is a group or an array; zarr.json in it says which, and an array's elements
-/// are chunks of one shape, each a file. Chunks that reach beyond the array are stored whole.
+/// The metadata and chunks of Zarr 3. A directory is a group or an array; its zarr.json says which.
+/// The elements of an array lie in chunks of one shape, each a file. Chunks that reach beyond the
+/// array are stored whole.
 ///
 /// Facts: zarr-specs.readthedocs.io, "Zarr core specification version 3"; for bfloat16 and the
 /// 8-bit floats, zarr-developers/zarr-extensions.
@@ -21,21 +22,22 @@ bool has_dtype(DType);
 /// Why a directory cannot have this name; empty if it can.
 std::string name_problem(std::string_view name);
 
-/// A shape of chunks with at most so many bytes if it can be, whose elements lie in one run of a
-/// row-major array: 1, …, 1, some, all, …, all. No extent is 0.
+/// The shape of chunks of at most max_bytes, or of one element if that is larger. The elements of
+/// a chunk lie in one run of a row-major array: its extents are 1, …, 1, some, all, …, all. None is
+/// 0.
 Dims chunk_shape(const Dims& shape, DType, std::int64_t max_bytes);
 
 /// How many chunks lie along each dimension.
 Dims chunk_grid(const Dims& shape, const Dims& chunk);
 
-/// "c/0/3"; of an array without dimensions "c".
+/// "c/0/3"; "c" in an array without dimensions.
 std::string chunk_name(const Dims& index);
 
-/// The file of a chunk whose first bytes are these: little-endian elements, row-major, then zeros
-/// for what lies beyond the array, and the CRC-32C of all.
+/// The bytes of a chunk's file: the given elements (little-endian, row-major), zeros for what lies
+/// beyond the array, and the CRC-32C of all that.
 std::string encode_chunk(std::string_view elements, DType, const Dims& chunk);
 
-/// zarr.json of an array; dimensions and what else the description says go with it.
+/// zarr.json of an array, with its attributes, units, coordinates and names of dimensions.
 std::string encode_array(DType, const Dims& shape, const Dims& chunk, const Description&);
 /// zarr.json of a group.
 std::string encode_group(const Attributes&);

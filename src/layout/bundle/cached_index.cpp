@@ -15,7 +15,7 @@
 namespace cairn::bundle {
 namespace {
 
-// Its field is the last of an entry, and is always there (EntryText).
+// The checksum is the last field of an entry, and is always there (EntryText).
 constexpr std::size_t checksum_bytes = 4;
 
 void put_checksum(std::string& text, std::size_t at, std::uint32_t masked) {
@@ -24,8 +24,8 @@ void put_checksum(std::string& text, std::size_t at, std::uint32_t masked) {
   }
 }
 
-// Calls visit(shared, rest of the key, value) for entries one after the other, as an EntryChain and
-// a block have them, until it says no.
+// Calls visit(shared, rest of the key, value) for each entry of an EntryChain or a block, until
+// `visit` returns false. Returns whether all were visited.
 template <class Visit>
 bool walk_entries(std::string_view chain, Visit visit) {
   while (!chain.empty()) {
@@ -49,7 +49,7 @@ std::optional<CachedIndex> CachedIndex::of(std::vector<IndexEntry> entries,
   kept.pieces_ = pieces.size();
   std::sort(entries.begin(), entries.end(), comes_before);
   kept.entries_ = std::move(entries);
-  // No bytes have no place, and their checksum stays.
+  // Pieces without bytes have no place, and their checksum never changes.
   std::vector<std::uint32_t> ascending;
   for (std::uint32_t i = 0; i < pieces.size(); ++i) {
     if (pieces[i].size > 0) ascending.push_back(i);
@@ -75,7 +75,7 @@ std::optional<CachedIndex> CachedIndex::of(std::vector<IndexEntry> entries,
   return kept;
 }
 
-// Finds the pieces of a value, which is in the text.
+// Finds the pieces of a value, which is a part of `text`. Returns whether they make up its bytes.
 bool CachedIndex::add(std::uint32_t entry, bool of_slice, std::string_view text,
                       std::string_view value, const std::vector<Extent>& pieces,
                       const std::vector<std::uint32_t>& ascending) {
@@ -133,7 +133,7 @@ const std::string& CachedIndex::write(int num_files, std::vector<IndexEntry> mor
       bytes.replace(values[i], more[i].value.size(), more[i].value);
     }
     for (const auto& one : checksums_) put_checksum(bytes, one.in_text, masked(one));
-    // The block with its type has a checksum behind it.
+    // The checksum of the block and its type follows them.
     const auto crc = crc32c(std::string_view(bytes).substr(0, block_bytes + 1));
     put_checksum(bytes, block_bytes + 1, crc_mask(crc));
   }
@@ -158,8 +158,8 @@ void CachedIndex::write_anew(int num_files, std::vector<IndexEntry> more) {
   }
 }
 
-// Slices come first, and in both parts keys ascend as in entries_. Each place that is found has to
-// have the checksum that was written there.
+// Finds the places of all checksums and other values in the text. Slices come first, and in both
+// parts keys ascend as in entries_. Each place has to hold the checksum that was written there.
 bool CachedIndex::find_in(Text& text) {
   const auto blocks = read_blocks(text.bytes, {}).blocks;
   if (blocks.size() != 1 || blocks[0].bytes.data() != text.bytes.data()) return false;

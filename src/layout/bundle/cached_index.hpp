@@ -19,17 +19,18 @@ struct Extent {
 
 class CachedIndex {
  public:
-  /// `pieces`: the places of all bytes that the entries refer to, in any order. Nothing where the
-  /// bytes of an entry are not made of whole pieces, or where a piece is not of exactly one entry.
+  /// `pieces`: the places of all bytes that the entries refer to, in any order. Returns nothing if
+  /// the bytes of an entry are not made of whole pieces, or a piece is not of exactly one entry.
   static std::optional<CachedIndex> of(std::vector<IndexEntry> entries,
                                        const std::vector<Extent>& pieces);
 
-  /// Checksums of all pieces from now on, in the order in which these were given.
+  /// Sets the checksums of all pieces, in the order in which the pieces were given.
   void put(std::vector<std::uint32_t> crc32c);
   std::size_t pieces() const { return pieces_; }
 
-  /// The bytes of EncodedIndex of these and of `more`, plain entries of other keys. As long as
-  /// nothing of `more` changes its length, they are those of the last time with new checksums.
+  /// Returns the bytes of the EncodedIndex of these entries and of `more`, plain entries of other
+  /// keys. As long as num_files and the keys and lengths of `more` stay the same, it only replaces
+  /// values and checksums in the bytes of the last call.
   const std::string& write(int num_files, std::vector<IndexEntry> more);
 
  private:
@@ -37,21 +38,21 @@ class CachedIndex {
     std::uint32_t piece;
     std::int64_t size;
   };
-  // Where one is.
+  // The place of a checksum.
   struct Checksum {
     std::uint32_t entry;
     bool of_slice;             // in IndexEntry::slices, else in its value
-    std::size_t at;            // there
+    std::size_t at;            // offset in that text
     std::uint32_t first_part;  // in parts_
     std::uint32_t parts;
     std::size_t in_text = 0;
   };
-  // What was written last.
+  // The index that was written last.
   struct Text {
     std::string bytes;
     int num_files = 0;
     std::vector<IndexEntry> more;
-    std::vector<std::size_t> values_of_more;  // where their values are
+    std::vector<std::size_t> values_of_more;  // offsets of their values
     std::size_t block_bytes = 0;              // of the only data block
   };
 
@@ -59,15 +60,15 @@ class CachedIndex {
            const std::vector<Extent>& pieces, const std::vector<std::uint32_t>& ascending);
   std::uint32_t masked(const Checksum&) const;
   void write_anew(int num_files, std::vector<IndexEntry> more);
-  bool find_in(Text&);  // where everything is
+  bool find_in(Text&);  // whether all places were found
 
   std::vector<IndexEntry> entries_;  // ascending; checksums may be older ones
   std::vector<Checksum> checksums_;
   std::vector<Part> parts_;
   std::size_t pieces_ = 0;
   std::vector<std::uint32_t> crc32c_;  // of the pieces
-  std::optional<Text> text_;           // nothing: it cannot serve again
-  std::string once_;                   // then
+  std::optional<Text> text_;           // nothing if it cannot serve again
+  std::string once_;                   // its bytes in that case
 };
 
 }  // namespace cairn::bundle

@@ -11,7 +11,7 @@ namespace cairn::bundle {
               "Use another checkpoint.");
 }
 
-/// The same of one that may be sound.
+/// Throws the error of an index of another version, which may be sound.
 [[noreturn]] inline void of_another_version(std::string reason) {
   throw Error(Code::unsupported, "the checkpoint's index is of another version", std::move(reason),
               "Read it with the version that wrote it, or a later one.");

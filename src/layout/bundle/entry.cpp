@@ -29,7 +29,7 @@ std::optional<std::int64_t> checked_count(const Dims& shape, std::string* why) {
 std::string size_problem(DType dtype, std::int64_t count, std::int64_t size) {
   if (size < 0) return cat("its size ", size, " is negative");
   if (dtype == DType::string) {
-    // A byte of length at least for each, and a checksum of the lengths.
+    // Each string has a length of at least one byte, and the lengths have a checksum of four.
     const bool fits = count == 0 ? size == 0 || size == 4 : size - 4 >= count;
     return fits ? "" : cat("its size of ", size, " bytes cannot hold ", count, " strings");
   }

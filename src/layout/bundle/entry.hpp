@@ -1,5 +1,5 @@
 #pragma once
-/// What both directions of the index hold one entry to.
+/// Checks of one entry, for those who read an index and those who write it.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,17 +10,18 @@
 
 namespace cairn::bundle {
 
-/// Readers of TensorFlow's format, and those that also know what a codec is: a number that its
-/// versions will not reach. Who is neither takes encoded bytes for values where as many are stored.
+/// Versions of readers: of TensorFlow's format, and of readers that also know codecs. TensorFlow's
+/// versions will not reach the second. A reader that ignored it would take encoded bytes for values
+/// wherever as many bytes are stored.
 inline constexpr std::int32_t plain_consumer = 1, codec_consumer = 1000;
 
-/// Elements of a shape; nothing when it is no shape: then *why says what is wrong with it.
+/// The number of elements of a shape; nothing for an invalid one, of which *why says what is wrong.
 std::optional<std::int64_t> checked_count(const Dims& shape, std::string* why);
 
-/// Why these bytes cannot hold `count` elements; empty if they can.
+/// Why `size` bytes cannot hold `count` elements; empty if they can.
 std::string size_problem(DType dtype, std::int64_t count, std::int64_t size);
 
-/// The same of a piece whose bytes may be encoded.
+/// The same for a piece whose bytes may be encoded.
 std::string size_problem(DType dtype, std::int64_t count, const Piece&);
 
 /// Why no data file can have these bytes; empty if one can.

@@ -69,7 +69,8 @@ void read_place(const pb::Entry& entry, std::int64_t count, int num_files, bool 
   slice.stored_bytes = slice.raw_bytes = entry.size();
   slice.codec = static_cast<Codec>(entry.codec());
   if (slice.codec != Codec::none) slice.raw_bytes = entry.raw_size();
-  // An absent checksum is one whose masked form is 0: writers leave zeros out. The data will tell.
+  // An absent checksum is one whose masked form is 0, since writers leave zeros out. Whether that
+  // is right shows when the data is read.
   slice.crc32c = crc_unmask(entry.crc32c());
   std::int64_t end = 0;
   tensor.problem = size_problem(tensor.dtype, count, slice);
@@ -147,7 +148,7 @@ void take_part(StoredTensor& tensor, Piece& slice, StoredTensor& part,
   auto& place = part.slices[0];
   place.box = std::move(slice.box), place.dash = std::move(slice.dash);
   tensor.slices.push_back(std::move(place));
-  part = {};  // frees what is not needed twice
+  part = {};  // frees its memory
 }
 
 }  // namespace cairn::bundle

@@ -1,4 +1,4 @@
-// A part of an index, as one of several ranks reads it.
+// Reads a part of an index, of which several ranks read parts.
 #include "base/wire.hpp"
 #include "bundle.pb.h"
 #include "layout/bundle/entry_read.hpp"
@@ -13,7 +13,7 @@ namespace {
 
 using split::require;
 
-// The entries of one tensor in one part.
+// Reads the entries of one tensor's slices in one part.
 class RangeReader {
  public:
   RangeReader(const RangeOf& range, std::string_view list, int num_files, bool has_codecs,

@@ -28,7 +28,7 @@ class Assembler {
     hidden_.resize(entries.size());
     for (std::size_t i = 1; i < entries.size(); ++i) read_entry(i);
     for (const auto i : sliced_) assemble(i);
-    // In their place: there may be very many.
+    // Tensors move up in the same vector, since there may be very many.
     std::int64_t bytes = 0;
     std::size_t kept = 0;
     for (std::size_t i = 1; i < entries.size(); ++i) {
@@ -66,7 +66,7 @@ class Assembler {
                                                  : 0;
   }
 
-  // Gives a tensor its slices from their own entries, which from here on are its parts only.
+  // Gives a tensor its slices from their own entries, and hides these: they are only its parts.
   void assemble(std::size_t i) {
     auto& tensor = tensors_[i];
     parse(entry_, table_.entries[i].value);
@@ -80,7 +80,7 @@ class Assembler {
       const auto part = position(encode_slice_key(tensor.key, extents));
       if (part && hidden_[part]) blame(cat("it lists the slice ", extents_text(extents), " twice"));
       if (part) hidden_[part] = true;
-      // Its other parts are hidden too, so that one problem is not told many times.
+      // After a problem its other parts are hidden, too, so that it is reported only once.
       if (!tensor.problem.empty()) continue;
       auto slice = read_box(tensor, extents, entry_.slices_size() == 1);
       if (slice && !part) blame(cat("its slice ", extents_text(extents), " has no entry"));
@@ -120,7 +120,7 @@ class Assembler {
   CheckpointContents& contents_;
   const bool has_codecs_;
   pb::Entry entry_;                    // reused
-  std::vector<StoredTensor> tensors_;  // one an entry of the table
+  std::vector<StoredTensor> tensors_;  // one for each entry of the table
   std::vector<bool> hidden_;           // entries that are some tensor's slices
   std::vector<std::size_t> sliced_;
 };

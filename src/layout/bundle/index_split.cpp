@@ -18,8 +18,8 @@ using split::entries_a_restart;
 using split::require;
 using split::take;
 
-/// Calls visit(begin, end) for each slice that the entry of a tensor lists. What else is in it is
-/// returned.
+/// Calls visit(begin, end) for each slice that the entry of a tensor lists. Returns the other
+/// fields of the entry.
 template <class Visit>
 std::string each_listed(std::string_view value, Visit visit) {
   require(value.size() <= 0x7fffffff);
@@ -64,12 +64,12 @@ class Block {
   std::size_t start(std::size_t restart) const {
     return restart == restarts() ? entries_.size() : load_u32(&restarts_[4 * restart]);
   }
-  /// Entries from one restart point to another.
+  /// The entries from restart point `first` up to restart point `end`.
   std::string_view entries(std::size_t first, std::size_t end) const {
     require(start(first) < start(end) && start(end) <= entries_.size());
     return entries_.substr(start(first), start(end) - start(first));
   }
-  /// Where restart points are in these.
+  /// The offsets of the restart points in entries(first, end).
   std::vector<std::uint32_t> starts(std::size_t first, std::size_t end) const {
     std::vector<std::uint32_t> all;
     for (auto i = first; i < end; ++i) {
@@ -121,16 +121,17 @@ class Splitter {
   };
   struct Sliced {
     std::string_view value;
-    std::size_t begin = 0, end = 0;  // of what it lists
+    std::size_t begin = 0, end = 0;  // of the list of slices in it
   };
   static std::size_t restarts_for(std::int64_t slices) {
     return std::max<std::size_t>(static_cast<std::size_t>(slices) / entries_a_restart, 1);
   }
 
-  // The restart points before which all keys are of slices: up to the last of these some tensor's
-  // may follow.
+  // Finds the last restart point with the key of a slice or of the header, and where the entries of
+  // slices after it end. The entries of tensors follow these.
   void find_end() {
-    std::size_t low = 0, high = blocks_.size();  // the first block that begins with a tensor's
+    // Searches for the first block that begins with a tensor's key.
+    std::size_t low = 0, high = blocks_.size();
     while (low < high) {
       const auto middle = (low + high) / 2;
       const auto key = blocks_[middle].key(0);
@@ -156,7 +157,7 @@ class Splitter {
     });
   }
 
-  // Entries of slices, the header before them: how many are in each part.
+  // Cuts the header and the entries of slices into parts. Returns the number of slices in each.
   std::vector<std::int64_t> cut_parts() {
     for (std::size_t b = 0; b <= last_.block; ++b) {
       const auto& block = blocks_[b];
@@ -174,7 +175,7 @@ class Splitter {
   void add_part(const Block& block, std::size_t first, std::size_t end, bool in_last,
                 std::size_t end_of_block) {
     auto entries = block.entries(first, end);
-    std::int64_t in_end = entries_a_restart;  // entries behind the last restart point
+    std::int64_t in_end = entries_a_restart;  // entries from the last restart point on
     if (end == end_of_block && in_last) {
       entries = entries.substr(0, block.start(end - 1) - block.start(first) + end_);
       in_end = in_last_;
@@ -192,7 +193,8 @@ class Splitter {
     split_.parts.push_back(std::move(part));
   }
 
-  // The separator of a block is no less than its last key, and less than the first of the next.
+  // Requires that the separator of a block is no less than the block's last key, and less than the
+  // first key of the next.
   void check_separator(std::size_t b) {
     const auto& block = blocks_[b];
     std::string last;
@@ -203,7 +205,7 @@ class Splitter {
     if (b + 1 < blocks_.size()) require(block.separator() < blocks_[b + 1].key(0));
   }
 
-  // The entries that are no slices', and the header.
+  // Reads the header and the entries of tensors.
   void read_tensors() {
     bool header = false;
     const auto read_first = [&](const std::string& key, std::string_view value, auto) {
@@ -212,7 +214,7 @@ class Splitter {
       has_codecs_ = read_header(value, split_.contents);
     };
     each_entry(blocks_[0].entries(0, 1), {0}, limits_, read_first);
-    std::string before;  // the key
+    std::string before;  // the last tensor's key
     for (auto b = last_.block; b < blocks_.size(); ++b) {
       const auto& block = blocks_[b];
       const auto first = b == last_.block ? last_.restart : 0;
@@ -253,7 +255,8 @@ class Splitter {
     sliced_.push_back(list);
   }
 
-  // Each part gets what tensors list of its slices, and the key that must follow.
+  // Gives each part the lists of its slices from the tensors' entries, and the key that must
+  // follow.
   void add_lists(const std::vector<std::int64_t>& counts) {
     const auto ranges = slice_ranges(split_.slices, counts);
     for (std::size_t r = 0; r < ranges.size();) {
@@ -287,9 +290,9 @@ class Splitter {
   SplitIndex split_;
   std::vector<split::PartHead> heads_;
   std::vector<Block> blocks_;
-  Place last_;                // the last restart point before which all keys are of slices
-  std::int64_t in_last_ = 0;  // entries of slices behind it
-  std::size_t end_ = 0;       // and where these end
+  Place last_;                // the last restart point with the key of a slice or the header
+  std::int64_t in_last_ = 0;  // how many entries from it on are of slices or the header
+  std::size_t end_ = 0;       // where these end, counted from it
   pb::Entry entry_;           // reused
   bool has_codecs_ = false;   // the header says so
   std::vector<Sliced> sliced_;

@@ -1,8 +1,8 @@
 #pragma once
-/// An index that several ranks read together. One of them splits it, in the time that its tensors
-/// take; each part has the entries of some slices. Together they prove what parse_index() proves,
-/// and accept nothing else: what is damaged, or not laid out as TableWriter does it, they leave to
-/// parse_index(), which tells what it is. No I/O, and no messages.
+/// Lets several ranks read an index together. One rank splits it, in the time that the entries of
+/// its tensors take; each part has the entries of some slices. Together the ranks prove what
+/// parse_index() proves, and accept nothing else. They leave an index that is damaged, or not laid
+/// out as TableWriter does it, to parse_index(), which says what is wrong. No I/O, and no messages.
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -19,37 +19,39 @@ struct SplitIndex {
   struct Part {
     std::int64_t slices = 0;
     std::string first_key;     ///< of its entries
-    std::string head;          ///< what read_part() needs besides them
+    std::string head;          ///< what read_part() needs besides the entries
     std::string_view entries;  ///< in the index, or in `unpacked`
   };
-  CheckpointContents contents;       ///< as of parse_index(), but the slices of sliced tensors
-  std::vector<std::int64_t> slices;  ///< of the sliced tensors, ascending by key: how many they are
-  std::vector<Part> parts;           ///< slices go to them in the order of their keys
+  CheckpointContents contents;       ///< as from parse_index(), but sliced tensors have no slices
+  std::vector<std::int64_t> slices;  ///< how many each sliced tensor has, ascending by key
+  std::vector<Part> parts;           ///< with the slices in the order of their keys
   std::deque<std::string> unpacked;
 };
-/// `bytes` must outlive the result. Nothing where it is left to parse_index().
+/// `bytes` must outlive the result. Returns nothing if the index is left to parse_index().
 std::optional<SplitIndex> split_index(std::string_view bytes, std::int64_t slices_a_part,
                                       const Limits& = {});
 
 /// Slices of one sliced tensor in one part.
 struct SliceRange {
-  std::size_t part = 0, tensor = 0;   ///< the how manyeth sliced one
-  std::int64_t first = 0, count = 0;  ///< in the tensor
+  std::size_t part = 0, tensor = 0;   ///< `tensor` counts the sliced ones
+  std::int64_t first = 0, count = 0;  ///< `first` counts the tensor's slices
 };
-/// Ascending by part and by tensor. Both lists have the same sum.
+/// Deals the slices of tensors to parts, in order. The result ascends by part and by tensor. Both
+/// lists must have the same sum.
 std::vector<SliceRange> slice_ranges(const std::vector<std::int64_t>& slices_of_tensors,
                                      const std::vector<std::int64_t>& slices_of_parts);
 
-/// What a rank has read of a part: of each of its ranges the slices.
+/// What a rank has read of a part: the slices of each of its ranges.
 struct IndexRanges {
   std::vector<std::vector<Piece>> slices;
-  std::int64_t bytes = 0;  ///< that all of them take, each in its file or, if more, decoded
-  /// Keys under which slices stand here; and keys that the entries of tensors list in their place,
-  /// of slices that stand elsewhere in the order of keys. Over all parts these must be the same.
+  std::int64_t bytes = 0;  ///< sum of the slices, each in its file or, if that is more, decoded
+  /// A tensor's entry may list slices in another order than that of their keys. `unlisted` has the
+  /// keys of slices that the list does not have at their place, `displaced` the keys that it has
+  /// there instead. Over all parts these must be the same keys.
   std::vector<std::string> unlisted, displaced;
 };
-/// Of each range of the part its tensor (without slices), and how many slices that has. Nothing
-/// where it is left to parse_index().
+/// A range of a part: its tensor (without slices), how many slices that has in all, and how many in
+/// the range. read_part() returns nothing if the index is left to parse_index().
 struct RangeOf {
   const StoredTensor* tensor;
   std::int64_t all, count;

@@ -1,5 +1,5 @@
 #pragma once
-/// How the readers of an index that is split walk through it. Internal to these.
+/// Walks through the entries of an index for index_split.cpp and index_part.cpp, and only for them.
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -21,11 +21,11 @@ struct PartHead {
   bool with_header = false, has_codecs = false;
   std::int64_t slices = 0;
   std::vector<std::uint32_t> restarts;
-  std::string next_key;            ///< which must follow
-  Packed<std::string_view> lists;  ///< what tensors list of their slices in it
+  std::string next_key;            ///< the key that must follow the part's last
+  Packed<std::string_view> lists;  ///< of each range, its slices as the tensor's entry lists them
 };
 
-/// Thrown where something is left to parse_index().
+/// Thrown to leave the index to parse_index().
 struct NotSimple {};
 
 inline void require(bool simple) {
@@ -50,7 +50,7 @@ inline std::uint64_t take(std::string_view& bytes) {
   return *value;
 }
 
-/// What keys and values may take in memory, as a reader of the whole index allows it.
+/// Limits the memory of keys and values, as a reader of the whole index does.
 class Budget {
  public:
   Budget(std::size_t bytes, const Limits& limits) : limits_(limits) {
@@ -70,9 +70,9 @@ class Budget {
   std::uint64_t left_ = 0;
 };
 
-/// Throws NotSimple. Calls visit(key, value, end) for the entries between two restart points of a
-/// block: each sixteenth is one, and has a whole key; keys ascend. `end` is where the next entry
-/// begins.
+/// Calls visit(key, value, end) for the entries between two restart points of a block. `end` is
+/// where the next entry begins. Throws NotSimple unless keys ascend and each sixteenth entry is a
+/// restart point with a whole key.
 template <class Visit>
 void each_entry(std::string_view entries, const std::vector<std::uint32_t>& restarts,
                 const Limits& limits, Visit visit) {

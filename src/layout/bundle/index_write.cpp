@@ -65,12 +65,12 @@ bool is_plain(const StoredTensor& tensor) {
 
 }  // namespace
 
-// The value of one key after the other: an Entry of bundle.proto, spelled as protobuf spells it. An
-// index has one for each slice, for which messages would take several times as long. What a call
-// returns is good until the next one.
+// Makes values of keys: each is an Entry of bundle.proto in the encoding of protobuf. An index has
+// one for each slice, and protobuf's own messages would take several times as long. The result of a
+// call is valid until the next one.
 class EntryText {
  public:
-  // Of a sliced tensor as a whole. `head`: how long it is before the slices.
+  // The value of a sliced tensor's own key. `head`: the number of bytes before its slices.
   std::string_view full(const StoredTensor& tensor, std::int32_t& head) {
     ascending_.clear();
     for (const auto& slice : tensor.slices) ascending_.push_back(&slice);
@@ -93,14 +93,14 @@ class EntryText {
         at = put_head(at, 1, extent_bytes(box, d, is_dash(d)));
         if (is_dash(d)) continue;
         at = put_number(at, 1, box.start[d]);
-        *at++ = 2 << 3;  // the length is there also when it is 0
+        *at++ = 2 << 3;  // the length is written even if it is 0
         at = put_varint(at, static_cast<std::uint64_t>(box.extent[d]));
       }
     }
     return up_to(at);
   }
 
-  // Of bytes in a data file, of which the entry is told.
+  // The value for bytes in a data file. Notes in `entry` which file, and whether they are encoded.
   std::string_view place(const StoredTensor& tensor, const Piece& slice, IndexEntry& entry) {
     make_room(most_front_bytes + slice.box.rank() * most_extent_bytes + most_place_bytes);
     auto* at = begin(tensor.dtype, slice.box.extent);
@@ -132,7 +132,7 @@ class EntryText {
   std::string_view up_to(const char* end) const {
     return std::string_view(text_).substr(0, static_cast<std::size_t>(end - text_.data()));
   }
-  // Left out where it is 0, as proto3 does. None of them is negative: check() has seen to it.
+  // A number that is 0 is left out, as proto3 does. None is negative: check() has refused those.
   static std::size_t number_bytes(std::int64_t value) {
     return value == 0 ? 0 : 1 + varint_bytes(static_cast<std::uint64_t>(value));
   }
@@ -141,7 +141,7 @@ class EntryText {
     *at++ = static_cast<char>(field << 3);
     return put_varint(at, static_cast<std::uint64_t>(value));
   }
-  // Of a message.
+  // Writes the tag and the length of a message.
   static char* put_head(char* at, int field, std::size_t bytes) {
     *at++ = static_cast<char>(field << 3 | 2);
     return put_varint(at, bytes);
@@ -168,8 +168,8 @@ class EntryText {
   std::string text_;
 };
 
-// The keys of a tensor's slices, ascending. Makes one after the other in the same memory, since
-// there are as many as slices in the index.
+// Makes the keys of a tensor's slices, ascending. The next tensor reuses the memory, since an index
+// has as many keys as slices.
 class SliceKeys {
  public:
   struct Key {
@@ -193,7 +193,7 @@ class SliceKeys {
       keys_.push_back({std::string_view(text_).substr(begin, ends_[i] - begin), &tensor.slices[i]});
       begin = ends_[i];
     }
-    // Slices that are ascending as boxes often are as keys, in which lengths come between starts.
+    // Slices that ascend as boxes often ascend as keys, too, in which lengths come between starts.
     const auto before = [&](const Key& a, const Key& b) {
       return a.key.substr(front_.size()) < b.key.substr(front_.size());
     };
@@ -208,7 +208,7 @@ class SliceKeys {
     refuse(tensor, cat("the slice ", box_text(twice->slice->box), " comes twice"));
   }
   const std::vector<Key>& all() const { return keys_; }
-  std::size_t front_bytes() const { return front_.size(); }  ///< that all of them begin with
+  std::size_t front_bytes() const { return front_.size(); }  ///< with which all keys begin
 
  private:
   std::string front_, text_;
@@ -242,7 +242,7 @@ IndexEntry EntryEncoder::sliced(const StoredTensor& tensor) {
   IndexEntry entry;
   entry.key = tensor.key;
   keys.make(tensor);
-  // Of a few slices, so that it is taken once.
+  // Memory for a few slices is taken at once.
   constexpr std::size_t most_reserved = 4096, slice_bytes = 64;
   chain.reserve(std::min(keys.front_bytes() + tensor.slices.size() * slice_bytes, most_reserved));
   for (const auto& [key, slice] : keys.all()) {
@@ -283,7 +283,7 @@ EncodedIndex::EncodedIndex(int num_files, std::vector<IndexEntry> entries,
     throw Error(Code::invalid_argument,
                 cat("an index of ", num_files, " data files is impossible"));
   }
-  // Mostly they ascend but for a few at the end.
+  // Mostly the entries ascend, but for a few at the end.
   const auto rest = std::is_sorted_until(entries_.begin(), entries_.end(), comes_before);
   std::stable_sort(rest, entries_.end(), comes_before);
   std::inplace_merge(entries_.begin(), rest, entries_.end(), comes_before);
@@ -326,7 +326,7 @@ void EncodedIndex::write(const TakeBytes& take) const {
   // Keys of slices come before all others.
   each_entry([&](const IndexEntry& entry) { table.add_chain(entry.slices); });
   const std::string* key = nullptr;
-  std::vector<std::string_view> value;  // of it, in parts
+  std::vector<std::string_view> value;  // of that key, in parts
   each_entry([&](const IndexEntry& entry) {
     if (key && entry.key == *key) {
       value.push_back(std::string_view(entry.value).substr(static_cast<std::size_t>(entry.head)));

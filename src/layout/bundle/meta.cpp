@@ -37,7 +37,7 @@ T member(const Json& object, const char* name) {
   }
 }
 
-// JSON has no word for these.
+// JSON has no numbers that are not finite.
 Json number(double value) {
   if (std::isfinite(value)) return value;
   return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
@@ -85,7 +85,7 @@ Json json_of(const SaveStatistics& save) {
   return object;
 }
 
-// Rows of numbers: there are many, and their names would be most of the text.
+// A past save is a row of numbers: there are many saves, and names would be most of the text.
 Json row_of(const PastSave& save) {
   return {save.sequence,
           save.parent,

@@ -31,7 +31,7 @@ inline void append_u64(std::string& out, std::uint64_t value) {
 
 inline constexpr std::size_t most_varint_bytes = 10;
 
-/// Returns where it ends.
+/// Writes a varint and returns where it ends.
 inline char* put_varint(char* at, std::uint64_t value) {
   for (; value > 127; value >>= 7) *at++ = static_cast<char>(value | 128);
   *at++ = static_cast<char>(value);

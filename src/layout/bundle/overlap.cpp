@@ -9,7 +9,8 @@ namespace {
 using Items = std::vector<std::size_t>;
 using Pair = std::optional<std::pair<std::size_t, std::size_t>>;
 
-// A plane start = at: boxes that begin before it, and boxes that end beyond it. Some are both.
+// A plane at `at` in dimension `dim`: how many boxes begin before it, and how many end beyond it.
+// Some do both.
 struct Cut {
   std::size_t dim = 0;
   std::int64_t at = 0;
@@ -28,7 +29,8 @@ std::optional<Cut> best_cut(const std::vector<Box>& boxes, const Items& items) {
     Cut cut{d, *middle, 0, 0};
     const auto lowest = *std::min_element(starts.begin(), middle + 1);
     if (lowest == cut.at) {
-      // More than half begin there: the next start, if there is one, still splits them off.
+      // More than half of the boxes begin at the lowest start. The next start, if there is one,
+      // splits them off.
       std::erase(starts, lowest);
       const auto next = std::min_element(starts.begin(), starts.end());
       const bool splits = next != starts.end();
@@ -41,14 +43,15 @@ std::optional<Cut> best_cut(const std::vector<Box>& boxes, const Items& items) {
       cut.right += boxes[i].end(d) > cut.at;
     }
     const auto crossing = cut.left + cut.right - items.size();
-    // With few enough crossing, halving stays below n^1.75.
+    // If few enough boxes cross the plane, halving stays below n^1.75.
     if (2 * crossing > std::min(cut.left, cut.right)) continue;
     if (!best || cut.larger() < best->larger()) best = cut;
   }
   return best;
 }
 
-// For sets that no plane divides well: along the first dimension, against those still open.
+// For sets that no plane divides well: goes along the first dimension and compares each box with
+// those that have not ended yet.
 Pair sweep(const std::vector<Box>& boxes, Items items) {
   if (boxes[items[0]].rank() == 0) return std::pair{items[0], items[1]};
   std::sort(items.begin(), items.end(),

@@ -15,12 +15,12 @@
 namespace cairn::bundle {
 namespace {
 
-// magic, u32 version, u64 payload bytes, u32 masked checksum of all else, payload
+// A record is: magic, u32 version, u64 payload bytes, u32 masked checksum of all else, payload.
 constexpr std::string_view record_magic("\211CairnPR", 8);
 constexpr std::uint32_t plain_version = 1, codec_version = 2;  // the latter if a piece is encoded
 constexpr std::size_t frame_bytes = 24, version_at = 8, length_at = 12, crc_at = 20;
 
-// Protocol Buffers: the kind of a field that is a message.
+// The wire type in Protocol Buffers of a field that is a message.
 constexpr std::uint64_t length_delimited = 2;
 
 [[noreturn]] void bad_record(std::string reason) {
@@ -66,7 +66,7 @@ Piece get(const pb::PartSlice& from) {
   return slice;
 }
 
-// Empty: none.
+// What is wrong with a slice; empty if nothing is.
 std::string problem(const StoredTensor& tensor, const Piece& slice, int num_files) {
   const bool inside = lies_inside(slice.box, tensor.shape) &&
                       (slice.dash.empty() || slice.dash.size() == slice.box.rank());
@@ -126,11 +126,11 @@ std::string encode_part_record(const PartRecord& record, std::span<const StoredT
   std::string bytes(record_magic);
   const bool encoded = std::any_of(tensors.begin(), tensors.end(), is_encoded);
   append_u32(bytes, encoded ? codec_version : plain_version);
-  append_u64(bytes, 0);  // the length, and the checksum, once they are known
+  append_u64(bytes, 0);  // room for the length, and for the checksum
   append_u32(bytes, 0);
   part.AppendToString(&bytes);
-  // The tensors go behind the rest of the message one by one, through one that keeps its memory:
-  // all of them at once would be as many small allocations as there are slices.
+  // Tensors are appended to the message one by one, through one PartTensor that keeps its memory:
+  // all of them at once would take as many small allocations as there are slices.
   pb::PartTensor one;
   for (const auto& tensor : tensors) {
     put(tensor, &one);

@@ -1,6 +1,6 @@
 #pragma once
-/// What each writing rank leaves beside its data, so that a save whose bytes are all durable can be
-/// completed by whoever comes next.
+/// The record that each writing rank leaves beside its data, so that the next job can complete a
+/// save whose bytes are all durable.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -22,15 +22,15 @@ struct PartRecord {
   std::vector<StoredTensor> tensors;
 };
 
-/// Throws invalid_argument when it takes more than 2 GiB. The second form takes the entries from
-/// elsewhere, and leaves those of the record alone.
+/// Throws invalid_argument if the record would take more than 2 GiB. The second form encodes
+/// `tensors` in place of record.tensors.
 std::string encode_part_record(const PartRecord& record);
 std::string encode_part_record(const PartRecord& record, std::span<const StoredTensor> tensors);
 
 /// Throws data_loss and says what is wrong, for anything but whole and consistent bytes.
 PartRecord decode_part_record(std::string_view bytes);
-/// Whether a file of so many bytes that begins with these (64 are enough) may be one: for who has
-/// not read it yet. Throws as decode_part_record(), which looks for itself.
+/// Checks, before a file is read, that a file of this size with these first bytes (64 are enough)
+/// may be a part record. Throws as decode_part_record(), which checks this, too.
 void check_record_frame(std::string_view first, std::uint64_t file_bytes);
 
 }  // namespace cairn::bundle

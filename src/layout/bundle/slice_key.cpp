@@ -7,7 +7,8 @@
 namespace cairn::bundle {
 namespace {
 
-// The leading n bits (n ones, then a zero) tell the length of an ordered number of n bytes.
+// The leading bits (n ones, then a zero) tell the length of an ordered number of n bytes. Returns
+// the ones that lie in byte number `byte`, 0 or 1.
 unsigned length_bits(unsigned n, unsigned byte) {
   if (byte == 0) return n < 8 ? 0xffu << (8 - n) & 0xffu : 0xffu;
   return n > 8 ? 0xffu << (16 - n) & 0xffu : 0;
@@ -133,7 +134,7 @@ std::optional<SliceKey> decode_slice_key(std::string_view key) {
     if (!start || !length) return std::nullopt;
     slice.extents.push_back({*start, *length});
   }
-  // One spelling only: whatever else was off shows here.
+  // A key has only one spelling: this comparison finds whatever else is wrong.
   if (encode_slice_key(slice.tensor, slice.extents) != key) return std::nullopt;
   return slice;
 }

@@ -20,11 +20,11 @@ struct KeyExtent {
 /// name, then rank, then box.
 std::string encode_slice_key(std::string_view tensor, const std::vector<KeyExtent>& extents);
 
-/// The same for a box; dash as in Piece.
+/// The same for a box; `dash` is as in Piece.
 std::string encode_slice_key(std::string_view tensor, const Box& box,
                              const std::vector<bool>& dash = {});
 
-/// In two parts, of which the first is the same for all slices of a tensor.
+/// Append a key in two parts. The first is the same for all slices of a tensor.
 void append_slice_front(std::string& out, std::string_view tensor, std::size_t rank);
 void append_slice_extents(std::string& out, const Box& box, const std::vector<bool>& dash);
 
@@ -39,10 +39,10 @@ std::optional<SliceKey> decode_slice_key(std::string_view key);
 /// Dimensions as in TensorFlow's slice specs, without the shape: "0,2:-".
 std::string extents_text(const std::vector<KeyExtent>& extents);
 
-/// The order-preserving signed number of slice keys: 1 to 10 bytes.
+/// Appends a signed number in the order-preserving form of slice keys: 1 to 10 bytes.
 void append_ordered(std::string& out, std::int64_t value);
-/// Takes one off the front. Nothing if it is cut off; the result of a wrong spelling is
-/// unspecified.
+/// Takes such a number off the front. Returns nothing if it is cut off; the result of a wrong
+/// spelling is unspecified.
 std::optional<std::int64_t> take_ordered(std::string_view& bytes);
 
 }  // namespace cairn::bundle

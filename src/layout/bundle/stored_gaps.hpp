@@ -1,5 +1,5 @@
 #pragma once
-/// What no rank held of sparse tensors, as JSON: a member of the metadata.
+/// The gaps of sparse tensors, which no rank held, as JSON: a member of the metadata.
 #include <string>
 #include <string_view>
 
@@ -9,11 +9,11 @@ namespace cairn::bundle {
 
 /// {"KEY": {"fill": "hexadecimal bytes", "boxes": [[start..., extent...], ...]}}
 std::string encode_gaps(const GapsByKey&);
-/// Throws data_loss for anything else. Whether they fit the tensors is for fit_gaps to say.
+/// Throws data_loss for anything else. fit_gaps() checks that the gaps fit their tensors.
 GapsByKey decode_gaps(std::string_view json);
 
-/// Gives each tensor its gaps. One whose gaps lie outside of it, overlap, or have another
-/// element's size gets a `problem`.
+/// Gives each tensor its gaps. A tensor gets a `problem` if its gaps lie outside of it or overlap,
+/// or if their fill value has another size than its elements.
 void fit_gaps(CheckpointContents&);
 
 }  // namespace cairn::bundle

@@ -10,7 +10,8 @@
 namespace cairn::bundle {
 namespace {
 
-// What is wrong with it; empty: nothing. Writers are held to more than readers.
+// Checks a graph. run() returns what is wrong, or an empty text. Writers must keep more rules than
+// readers check.
 class Check {
  public:
   Check(const ObjectGraph& graph, bool writing) : graph_(graph), writing_(writing) {}

@@ -26,7 +26,7 @@ std::uint32_t crc_of_length(std::uint64_t length, std::uint32_t crc, bool big_en
   throw Error(Code::data_loss, "string data is damaged", std::move(reason));
 }
 
-// Off the front of the bytes. `crc`: of the lengths.
+// Takes the lengths off the front of the bytes, and adds them to the checksum `crc`.
 std::vector<std::uint64_t> take_lengths(std::string_view& bytes, std::size_t count, bool big_endian,
                                         std::uint32_t& crc) {
   std::vector<std::uint64_t> lengths(count);

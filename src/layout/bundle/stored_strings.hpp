@@ -1,5 +1,6 @@
 #pragma once
-/// The bytes of tensors whose elements are no fixed-size numbers of this machine's byte order.
+/// Converts stored bytes that are not numbers in this machine's byte order: strings, and numbers in
+/// the other byte order.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -17,12 +18,12 @@ struct EncodedStrings {
 };
 EncodedStrings encode_strings(std::span<const std::string> values);
 
-/// The count strings of an entry, from all its bytes. Checks both checksums and that no byte is
-/// left over. Throws data_loss. Takes memory for no more than `bytes` holds.
+/// Decodes the `count` strings of an entry from all its bytes. Checks both checksums and that no
+/// byte is left over. Throws data_loss. Takes memory for no more than `bytes` holds.
 std::vector<std::string> decode_strings(std::string_view bytes, std::int64_t count,
                                         std::uint32_t crc32c, bool big_endian = false);
 
-/// QuestionRounds the bytes of each run of `unit` bytes around (unit of a dtype: dtype_swap_unit).
+/// Reverses the bytes of each run of `unit` bytes (the unit of a dtype: dtype_swap_unit).
 /// data.size() is a multiple of unit.
 void swap_bytes(std::span<std::byte> data, std::size_t unit);
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t trailer_bytes = 5;
 
-// Where a block is: its size leaves out the trailer.
+// Where a block is. `size` does not count its trailer.
 struct Handle {
   std::uint64_t offset, size;
   std::uint64_t end() const { return offset + size + trailer_bytes; }
@@ -31,7 +31,7 @@ std::optional<Handle> take_handle(std::string_view& bytes) {
   return Handle{*offset, *size};
 }
 
-// Blocks lie end to end, so that no byte is unchecked and none is read twice.
+// Checks that blocks lie end to end, so that no byte is unchecked and none is read twice.
 void check_layout(Handle h, std::uint64_t begin, std::uint64_t end, const char* what) {
   if (h.offset > end || h.size > end - h.offset || end - h.offset - h.size < trailer_bytes) {
     damaged(cat("the handle of ", what, " points to ", h.size, " bytes at ", h.offset,
@@ -43,7 +43,7 @@ void check_layout(Handle h, std::uint64_t begin, std::uint64_t end, const char* 
   }
 }
 
-// Where the metaindex and the index are, by the last bytes of a file.
+// Reads from the last bytes of a file where the metaindex and the index are.
 std::pair<Handle, Handle> read_footer(std::string_view last, std::uint64_t file_bytes) {
   if (last.size() < footer_bytes) {
     damaged(cat("it has ", last.size(), " bytes, fewer than the ", footer_bytes, " of a footer"));
@@ -101,7 +101,7 @@ class Reader {
   void each_block(Visit visit) {
     const auto handles = read_footer(file_, file_.size());
     const Handle metaindex = handles.first, index = handles.second;
-    // Nobody gives the metaindex a meaning, but it is checked like the rest.
+    // The metaindex has no meaning to any reader, but it is checked like the rest.
     const auto meta_name = cat("metaindex block at byte ", metaindex.offset);
     each_entry(block(metaindex, meta_name), meta_name, [](auto&, auto) {});
 
@@ -127,7 +127,7 @@ class Reader {
     budget_ -= bytes;
   }
 
-  // The contents of a block whose handle was checked, verified and unpacked.
+  // Verifies and unpacks the contents of a block whose handle has been checked.
   std::string_view block(Handle handle, const std::string& name) {
     const auto stored = file_.substr(handle.offset, handle.size);
     const auto crc = crc_unmask(load_u32(&file_[handle.offset + handle.size + 1]));
@@ -204,7 +204,8 @@ class Reader {
     return count;
   }
 
-  // Of an entry: bytes of its key that are those of the key before, its other ones, its value.
+  // The lengths of an entry: bytes that its key shares with the key before, the key's other bytes,
+  // the value.
   struct Lengths {
     std::uint64_t shared, unshared, value;
   };
@@ -230,7 +231,7 @@ class Reader {
     const auto name = cat("data block at byte ", handle.offset);
     const auto before = table_.entries.size();
     each_entry(block(handle, name), name, [&](const std::string& key, std::string_view value) {
-      // Later keys of the block ascend by themselves.
+      // Only the first key is compared: each_entry() checks that those after it ascend.
       if (table_.entries.size() == before && before > 0 && key <= separator_) {
         damaged(cat(name, ": ", described(key), " is not beyond the separator ",
                     key_text(separator_), " of the block before"));

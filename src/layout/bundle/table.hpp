@@ -12,7 +12,7 @@
 
 namespace cairn::bundle {
 
-/// The last eight bytes of each.
+/// The last eight bytes of each table.
 inline constexpr std::uint64_t table_magic = 0xdb4775248b80fb57;
 
 /// What a table holds. Values point into the file or into `unpacked`; both must outlive them.
@@ -25,8 +25,8 @@ struct Table {
   std::deque<std::string> unpacked;
 };
 
-/// A data block: its entries and restart points, unpacked and under a right checksum. The separator
-/// is no less than its last key, and less than the first one of the next block.
+/// A data block: its entries and restart points, unpacked, with a right checksum. In a sound table
+/// the separator is no less than the block's last key, and less than the first key of the next.
 struct TableBlock {
   std::string_view bytes;
   std::string separator;
@@ -37,15 +37,15 @@ struct TableBlocks {
 };
 
 inline constexpr std::uint64_t footer_bytes = 48;
-/// Whether a file of so many bytes that ends in these (at least those of the footer) may be a
-/// table: for who has not read it yet. Throws as read_table(), which looks for itself.
+/// Checks, before a file is read, that a file of this size with these last bytes (at least the
+/// footer) may be a table. Throws as read_table(), which checks this, too.
 void check_footer(std::string_view last, std::uint64_t file_bytes);
 
-/// How long the table is that ends in these bytes (those of a footer), whatever lies before it;
-/// nothing: they are none.
+/// The length of the table that ends in this footer, whatever lies before the table; nothing if the
+/// bytes are no footer.
 std::optional<std::uint64_t> table_bytes(std::string_view footer);
 
-/// All of read_table() but what the data blocks hold. Throws as that does.
+/// Does all of read_table() except for the entries of data blocks. Throws as that does.
 TableBlocks read_blocks(std::string_view file, const Limits& limits);
 
 /// Reads a whole table strictly: each byte of it is accounted for by a checksum, a required value

@@ -33,7 +33,7 @@ std::size_t shared_bytes(std::string_view a, std::string_view b, std::size_t fro
   return at;
 }
 
-// All of an entry but the value.
+// Appends all of an entry but the value.
 void put_front(std::string& out, std::size_t shared, std::string_view rest,
                std::size_t value_bytes) {
   char sizes[3 * most_varint_bytes];
@@ -50,7 +50,7 @@ void put_entry(std::string& out, std::size_t shared, std::string_view rest,
   out.append(value);
 }
 
-// A short key that is at least this one and comes before the next.
+// A short key that is no less than `last`, and less than `next`.
 std::string separator(std::string_view last, std::string_view next) {
   const auto differs = shared_bytes(last, next);
   if (differs < std::min(last.size(), next.size())) {
@@ -64,7 +64,7 @@ std::string separator(std::string_view last, std::string_view next) {
   return std::string(last);
 }
 
-// A short key that is at least this one.
+// A short key that is no less than `last`.
 std::string successor(std::string_view last) {
   for (std::size_t i = 0; i < last.size(); ++i) {
     if (static_cast<unsigned char>(last[i]) == 0xff) continue;
@@ -210,7 +210,7 @@ void TableWriter::finish() {
     end += entries;
     end += trailer(crc32c(entries));
   };
-  put_block("", {});  // the metaindex block, to which nobody gives a meaning
+  put_block("", {});  // the metaindex block, which has no meaning to any reader
   put_block(std::move(index_), std::move(index_restarts_));
   footer.resize(footer_handles_bytes);
   append_u64(footer, table_magic);

@@ -1,4 +1,4 @@
-// Where Cairn is built without HDF5: checkpoints that are HDF5 files are read, but none is made.
+// For builds without HDF5: they read checkpoints that are HDF5 files, but make none.
 #include "cairn/error.hpp"
 #include "layout/hdf5/foreign.hpp"
 #include "layout/hdf5/lay_out.hpp"

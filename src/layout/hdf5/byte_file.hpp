@@ -1,5 +1,5 @@
 #pragma once
-/// A file as HDF5 needs it. Whoever has files (another layer) hands one in.
+/// A file with the operations that HDF5 needs. Another layer, which has files, passes one in.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -20,7 +20,7 @@ class ByteFile {
   virtual std::int64_t size() const = 0;
 };
 
-/// Bytes of a file that somebody wrote.
+/// Bytes that were written to a file.
 struct Extent {
   std::int64_t offset = 0;
   std::string bytes;
@@ -36,7 +36,7 @@ class SparseImage : public ByteFile {
   void flush() override {}
   std::int64_t size() const override { return size_; }
 
-  /// What was written: ascending, no two of them touch.
+  /// Takes what was written, ascending; no two extents touch.
   std::vector<Extent> take();
 
  private:

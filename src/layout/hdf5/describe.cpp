@@ -26,7 +26,7 @@ Handle text_type() {
   return type;
 }
 
-// count < 0: a scalar.
+// Puts an attribute of `count` elements; a scalar if count < 0.
 void put(hid_t object, const std::string& name, hid_t type, std::int64_t count, const void* data) {
   const auto extent = static_cast<hsize_t>(count);
   Handle space(count < 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &extent, nullptr), H5Sclose,
@@ -49,7 +49,7 @@ void put_texts(hid_t object, const std::string& name, const std::vector<std::str
   put(object, name, text_type().get(), static_cast<std::int64_t>(texts.size()), begins.data());
 }
 
-// As HDF5's own programs write it: its end must be a zero byte.
+// Puts a text of fixed length with a zero byte at its end, as HDF5's own programs write it.
 void put_word(hid_t object, const std::string& name, const std::string& text) {
   Handle type(H5Tcopy(H5T_C_S1), H5Tclose, what);
   check(H5Tset_size(type.get(), text.size() + 1), what);
@@ -58,7 +58,7 @@ void put_word(hid_t object, const std::string& name, const std::string& text) {
 
 bool ends_early(const std::string& text) { return text.find('\0') != text.npos; }
 
-// A list of one kind, as an array. False: it is none.
+// Puts a list of values of one kind as an array. Returns false for anything else.
 bool put_list(hid_t object, const std::string& name, const nlohmann::json& list) {
   if (!list.is_array() || list.empty()) return false;
   const auto all = [&](auto is) { return std::all_of(list.begin(), list.end(), is); };
@@ -84,7 +84,7 @@ bool put_list(hid_t object, const std::string& name, const nlohmann::json& list)
   return true;
 }
 
-// What HDF5 has no type for is its text as JSON.
+// A value for which HDF5 has no type is put as its JSON text.
 struct PutAttribute {
   hid_t object;
   const std::string& name;
@@ -103,7 +103,7 @@ struct PutAttribute {
   void operator()(const std::string& value) const {
     put_text(object, name, ends_early(value) ? attribute.json() : value);
   }
-  // Also a number, a boolean or a text, as faces that speak JSON give them.
+  // May also be a number, a boolean or a text: some language interfaces pass all values as JSON.
   void operator()(const Json& value) const {
     const auto parsed = parse_json(value.text, false);
     if (parsed.is_boolean()) return (*this)(parsed.get<bool>());
@@ -166,10 +166,10 @@ class Describer {
   }
 
  private:
-  struct Use {  // as HDF5 stores it
+  struct Use {  // an element of REFERENCE_LIST, as HDF5 stores it
     hobj_ref_t dataset;
     int dimension;
-    int gap = 0;  // the same bytes each time
+    int gap = 0;  // fills the padding, so that the bytes are the same each time
   };
 
   Handle open(const std::string& path) const {
@@ -202,7 +202,7 @@ class Describer {
     for (std::size_t d = 0; d < names.size(); ++d) {
       axes.push_back(find_axis(key, names[d], shape[d]));
     }
-    if (axes.front() == key) {  // an axis has none, and is named as it is itself
+    if (axes.front() == key) {  // the dataset is its own axis, and gets no list of axes
       scales_[key];
       return;
     }
@@ -223,7 +223,8 @@ class Describer {
         lists.data());
   }
 
-  // The path of the axis of this name and extent; "": there is none, and its place is taken.
+  // The path of the axis of this name and extent. If there is none, makes a dimension beside `key`;
+  // returns "" if its place is taken.
   std::string find_axis(const std::string& key, const std::string& name, std::int64_t extent) {
     for (auto group = parent(key);; group = parent(group)) {
       const auto at = shapes_.find(inside(group, name));
@@ -237,7 +238,7 @@ class Describer {
     return made->second == extent ? path : "";
   }
 
-  // A dataset without values, as netCDF-4 stores a dimension that has no variable.
+  // Makes a dataset without values, as netCDF-4 stores a dimension that has no variable.
   void make_dimension(const std::string& path, std::int64_t extent) const {
     const auto count = static_cast<hsize_t>(extent);
     Handle space(H5Screate_simple(1, &count, nullptr), H5Sclose, what);
@@ -255,7 +256,7 @@ class Describer {
     const auto dataset = open(path);
     const auto made = made_.find(path);
     auto name = path.substr(path.rfind('/') + 1);
-    if (made != made_.end()) {  // netCDF knows it by this sentence
+    if (made != made_.end()) {  // netCDF knows such a dimension by this sentence
       char sentence[96];
       std::snprintf(sentence, sizeof sentence,
                     "This is a netCDF dimension but not a netCDF variable.%10lld",
@@ -277,7 +278,7 @@ class Describer {
   std::map<std::string, Dims> shapes_;
   std::set<std::string> groups_;
   std::map<std::string, std::int64_t> made_;        // dimensions without values: their extents
-  std::map<std::string, std::vector<Use>> scales_;  // and who has them as axes
+  std::map<std::string, std::vector<Use>> scales_;  // axes, and the datasets that use them
 };
 
 }  // namespace

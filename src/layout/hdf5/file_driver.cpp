@@ -14,7 +14,7 @@ namespace {
 
 constexpr haddr_t largest_address = static_cast<haddr_t>(std::numeric_limits<std::int64_t>::max());
 
-// What HDF5 keeps of an open file. It sees only the first member.
+// An open file, of which HDF5 sees only the first member.
 struct OpenFile {
   H5FD_t base;
   FileDriver::Link* link;
@@ -24,7 +24,7 @@ struct OpenFile {
 OpenFile* of(H5FD_t* file) { return reinterpret_cast<OpenFile*>(file); }
 const OpenFile* of(const H5FD_t* file) { return reinterpret_cast<const OpenFile*>(file); }
 
-// Nothing may be thrown through HDF5, which is C.
+// No exception may pass through HDF5, which is C. The link keeps the first one.
 template <class F>
 herr_t without_throwing(FileDriver::Link& link, F&& function) noexcept {
   try {
@@ -93,7 +93,7 @@ herr_t read(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t address, std::size_t size,
       throw Error(Code::data_loss, "the HDF5 file refers to an address that no file has");
     }
     std::span out(static_cast<std::byte*>(buffer), size);
-    // Beyond the end of a file are zeros, as HDF5's own drivers have it.
+    // Bytes beyond the end of a file are zeros, as with HDF5's own drivers.
     const auto end = static_cast<haddr_t>(bytes.size());
     const auto there = address < end ? std::min<haddr_t>(size, end - address) : 0;
     const auto known = static_cast<std::size_t>(there);
@@ -117,11 +117,12 @@ herr_t truncate(H5FD_t* file, hid_t, hbool_t) noexcept {
     if (bytes.size() != size) bytes.truncate(size);
   });
 }
-// One process writes, and nobody reads meanwhile.
+// No lock is taken: one process writes, and nobody reads meanwhile.
 herr_t lock(H5FD_t*, hbool_t) noexcept { return 0; }
 herr_t unlock(H5FD_t*) noexcept { return 0; }
 
-// HDF5 1.14 has more members than 1.10, and in another order: what is not named stays null.
+// The class has more members in HDF5 1.14 than in 1.10, and in another order. Members that are not
+// set here stay null.
 H5FD_class_t driver_class() {
   H5FD_class_t driver;
   std::memset(static_cast<void*>(&driver), 0, sizeof driver);
@@ -154,7 +155,7 @@ H5FD_class_t driver_class() {
   return driver;
 }
 
-// HDF5 copies it; before 1.14 it kept the pointer.
+// Static, since HDF5 before 1.14 keeps the pointer; later versions copy the class.
 const H5FD_class_t& the_class() {
   static const H5FD_class_t driver = driver_class();
   return driver;

@@ -1,13 +1,13 @@
 #pragma once
-/// HDF5's file operations on a ByteFile.
+/// A file driver of HDF5 that works on a ByteFile.
 #include "layout/hdf5/byte_file.hpp"
 #include "layout/hdf5/library.hpp"
 
 namespace cairn::hdf5 {
 
 /// Makes a file access property list lead to `file`, whatever name H5Fopen or H5Fcreate is given.
-/// One file at a time is opened through one of these. What the ByteFile throws inside a call of
-/// HDF5 makes that call fail; rethrow() throws it again.
+/// Only one file at a time may be open through a driver. If the ByteFile throws inside a call of
+/// HDF5, that call fails; rethrow() throws the error again.
 class FileDriver {
  public:
   explicit FileDriver(ByteFile& file);

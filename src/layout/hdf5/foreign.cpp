@@ -12,10 +12,10 @@
 namespace cairn::hdf5 {
 namespace {
 
-// For chunks that several reads touch.
+// The cache keeps chunks that several reads touch.
 constexpr std::size_t chunk_cache_bytes = std::size_t{32} << 20, chunk_slots = 12421;
 
-// Other files are opened by nobody's leave but the caller's.
+// Refuses external links: only the file that the caller has named is opened.
 herr_t refuse_link(const char*, const char*, const char*, const char*, unsigned*, hid_t,
                    void*) noexcept {
   return -1;
@@ -27,8 +27,8 @@ bool is_byte_sequence(hid_t type) {
   return H5Tget_class(base.get()) == H5T_INTEGER && H5Tget_size(base.get()) == 1;
 }
 
-// What HDF5 takes for strings of variable length. A few bytes of a file may ask for any amount, and
-// HDF5 itself gives nothing back when a read fails half way.
+// The memory that HDF5 takes for strings of variable length. It has a limit, since a few bytes of a
+// file may ask for any amount. It is freed here, since HDF5 frees nothing if a read fails half way.
 class StringRoom {
  public:
   StringRoom(const std::string& what, std::size_t limit)
@@ -51,7 +51,7 @@ class StringRoom {
     room.left_ -= bytes;
     return room.blocks_.back().get();
   }
-  static void leave(void*, void*) noexcept {}  // all at the end
+  static void leave(void*, void*) noexcept {}  // the destructor frees all blocks
 
   std::size_t left_;
   bool is_too_small_ = false;
@@ -69,7 +69,7 @@ std::string without_padding(std::string text, H5T_str_t padding) {
   return text;
 }
 
-// Where libhdf5 looks for plugins.
+// The folders in which libhdf5 looks for plugins.
 std::string plugin_folders() {
   std::string all;
   unsigned count = 0;
@@ -84,7 +84,7 @@ std::string plugin_folders() {
   return all.empty() ? "the directories of HDF5_PLUGIN_PATH" : all;
 }
 
-// That a filter is not there is no damage.
+// The error of a read that failed. A missing filter is not damage, so its error is `unsupported`.
 Error cannot_read(hid_t dataset, const std::string& what) {
   auto error = failure(what);
   Handle list(H5Dget_create_plist(dataset), H5Pclose, what);
@@ -130,7 +130,8 @@ struct ForeignFile::Impl {
   std::unique_ptr<FileDriver> driver;
   Handle links, file;
 
-  // What the file itself throws says more than HDF5 does of it.
+  // Runs a function that calls libhdf5. If the ByteFile has thrown, its error says more than HDF5's
+  // and is thrown instead.
   template <class F>
   auto in_library(F&& function) {
     const Session session;
@@ -167,7 +168,7 @@ struct ForeignFile::Impl {
 };
 
 ForeignFile::ForeignFile(std::unique_ptr<ByteFile> bytes, std::int64_t strings_limit_bytes) {
-  const Session session;  // also while what was opened closes again
+  const Session session;  // outlives `impl`, whose handles close if the opening fails
   auto impl = std::make_unique<Impl>();
   auto& self = *impl;
   self.strings_limit_bytes = strings_limit_bytes;

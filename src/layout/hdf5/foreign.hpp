@@ -1,6 +1,6 @@
 #pragma once
-/// Datasets of any HDF5 file, whoever wrote it: whatever layout, filters and byte order libhdf5
-/// reads. Nothing of them is under a checksum of ours.
+/// Reads datasets of any HDF5 file, whoever wrote it, in all layouts, filters and byte orders that
+/// libhdf5 reads. None of their bytes is under a checksum of ours.
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -19,8 +19,8 @@ struct ForeignDataset {
   bool operator==(const ForeignDataset&) const = default;
 };
 
-/// Not thread-safe, but any number may be open. Throws data_loss for what libhdf5 cannot read,
-/// unsupported without libhdf5 or a filter's plugin, and whatever the ByteFile throws.
+/// Not thread-safe, but any number of files may be open. Throws data_loss for what libhdf5 cannot
+/// read, unsupported without libhdf5 or a filter's plugin, and whatever the ByteFile throws.
 class ForeignFile {
  public:
   explicit ForeignFile(std::unique_ptr<ByteFile>,
@@ -32,12 +32,13 @@ class ForeignFile {
   /// Nothing if no object has this path from the root. Throws invalid_argument if it is no dataset;
   /// unsupported for types without a DType and for data that lies in other files.
   std::optional<ForeignDataset> find(const std::string& path);
-  /// The elements of a box, row-major, as this machine has them; converted where the bits differ
-  /// from the DType that find() said. Throws data_loss unless the dataset is what is expected:
-  /// somebody, perhaps another rank, made room for that.
+  /// Reads the elements of a box, row-major, in this machine's byte order. They are converted if
+  /// they are stored with other bits than the DType from find() has. Throws data_loss unless the
+  /// dataset is as expected: the caller, or another rank, has made room for that.
   void read(const std::string& path, const ForeignDataset& expected, const Box&, std::byte* out);
-  /// All strings of a dataset. Those of fixed length lose their padding. Throws unsupported above
-  /// the limit, however few bytes of the file ask for that; data_loss as above.
+  /// Reads all strings of a dataset. Strings of fixed length lose their padding. Throws unsupported
+  /// if the strings take more memory than the limit, however few bytes of the file ask for that;
+  /// data_loss as read() does.
   std::vector<std::string> read_strings(const std::string& path, const ForeignDataset& expected);
 
  private:

@@ -19,7 +19,7 @@ constexpr std::string_view place_begins = "cairn metadata: ";
 constexpr const char* place_format = "%lld bytes at %lld, CRC-32C %x.";
 constexpr std::size_t longest_place = 64;
 
-// Little-endian, of N bytes.
+// Numbers are little-endian and have N bytes.
 template <int N>
 void append(std::string& out, std::uint64_t value) {
   for (int i = 0; i < N; ++i) out.push_back(static_cast<char>(value >> 8 * i));
@@ -116,21 +116,21 @@ std::optional<MetaExtent> find_meta_place(std::string_view first_bytes) {
 
 bool may_be_whole(std::string_view first_bytes, std::int64_t file_bytes) {
   constexpr std::string_view signature("\211HDF\r\n\032\n", 8);
-  // A user block may come first, of 512 bytes or that doubled.
+  // A user block may come first, of 512, 1024, 2048, ... bytes.
   std::size_t at = 0;
   while (first_bytes.substr(std::min(at, first_bytes.size())).substr(0, 8) != signature) {
     at = at == 0 ? 512 : 2 * at;
     if (at >= first_bytes.size()) return false;
   }
   const auto block = first_bytes.substr(at);
-  // Where the size of an address and the address of the end stand, in each version.
+  // For each version of the superblock, where it has the size of an address and the file's end.
   struct Places {
     std::size_t size_at, end_at;
   };
   constexpr Places places[] = {{13, 40}, {13, 44}, {9, 28}, {9, 28}};
   if (block.size() <= 8) return false;
   const auto layout = static_cast<unsigned char>(block[8]);
-  if (layout >= std::size(places)) return true;  // of a version to come, perhaps
+  if (layout >= std::size(places)) return true;  // perhaps a later version
   const auto& [size_at, end_at] = places[layout];
   if (block.size() < end_at + 8) return false;
   if (block[size_at] != 8) return true;

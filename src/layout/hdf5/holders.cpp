@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 
 constexpr std::string_view digits = "0123456789abcdef";
 
-// JSON has no bytes.
+// JSON holds text, not any bytes.
 std::string hex_of(std::string_view bytes) {
   std::string hex;
   for (const char c : bytes) {

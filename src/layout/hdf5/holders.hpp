@@ -1,7 +1,7 @@
 #pragma once
-/// Who held what when it was saved: for each tensor its slices, and the device task that brought
-/// each of them. The dataset /_cairn/slices, as JSON; docs/format-hdf5.md has its members. Needs no
-/// HDF5.
+/// The slices that each tensor had when it was saved, and the device task that brought each of
+/// them. They are the dataset /_cairn/slices, as JSON; docs/format-hdf5.md has its members. Needs
+/// no HDF5.
 #include <cstddef>
 #include <map>
 #include <string>

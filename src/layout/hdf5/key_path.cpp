@@ -44,7 +44,7 @@ std::vector<std::string> groups_of(const std::vector<std::string>& keys) {
       begin = end + 1;
     }
   }
-  return {groups.begin(), groups.end()};  // a path comes behind what it begins with
+  return {groups.begin(), groups.end()};  // sorted: a group comes before those in it
 }
 
 }  // namespace cairn::hdf5

@@ -4,13 +4,13 @@
 
 namespace cairn::hdf5 {
 
-/// The group that is ours.
+/// The group in which Cairn stores its own data.
 inline constexpr const char* own_group = "_cairn";
 
-/// Throws invalid_argument for the first key that has no place in an HDF5 file, where a key is the
-/// path of a dataset from the root: one with an empty part ("a//b", "/a", "a/"), with a part "."
-/// or a zero byte; "_cairn"; and one that is a tensor and at once the beginning of another key's
-/// path. Returns the groups that the keys need, each after the group that it lies in.
+/// Returns the groups that the keys need, each after the group that it lies in. In an HDF5 file a
+/// key is the path of a dataset from the root. Throws invalid_argument for the first key that
+/// cannot be one: a key with an empty part ("a//b", "/a", "a/"), with a part "." or a zero byte;
+/// "_cairn"; and a key with which the path of another key begins.
 std::vector<std::string> groups_of(const std::vector<std::string>& keys);
 
 }  // namespace cairn::hdf5

@@ -36,7 +36,7 @@ class Maker {
       try {
         fill(driver, out);
       } catch (const Error&) {
-        driver.rethrow();  // what the image threw says more
+        driver.rethrow();  // an error of the image says more than HDF5's
         throw;
       }
     }
@@ -63,7 +63,8 @@ class Maker {
     check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V110), what_);
     check(H5Pset_fclose_degree(access.get(), H5F_CLOSE_STRONG), what_);
     check(H5Pset_alignment(access.get(), alignment, alignment), what_);
-    // Metadata, and small tensors, lie together in blocks: few extents, few file operations.
+    // Metadata and small tensors lie together in blocks, so there are few extents and few file
+    // operations.
     const auto objects = file_.datasets.size() + file_.strings.size();
     const auto block = std::clamp<std::size_t>(objects * 512, 8 << 10, 512 << 10);
     check(H5Pset_meta_block_size(access.get(), block), what_);
@@ -87,7 +88,7 @@ class Maker {
           (at != types_.end() ? at : types_.emplace(one.dtype, stored_type(one.dtype)).first)
               ->second.get();
       Handle filled;
-      if (!one.fill.empty()) {  // it is written as well: this tells readers
+      if (!one.fill.empty()) {  // a save writes it into gaps; this tells readers what it is
         filled = storage(H5D_FILL_TIME_NEVER);
         check(H5Pset_fill_value(filled.get(), type, one.fill.data()), what_);
       }
@@ -98,12 +99,12 @@ class Maker {
     }
     for (const auto& one : file_.strings) make_strings(one);
     describe(h5_, file_);
-    // The rest closes by itself; only this flushes.
+    // Other handles close by themselves; only closing the file flushes.
     h5_ = H5I_INVALID_HID;
     file.close("the HDF5 file cannot be completed");
   }
 
-  // First, so that the marker lies near the beginning.
+  // Makes the group of Cairn's own data: first, so that the marker lies near the file's beginning.
   void make_own(Skeleton& out) {
     auto group = make_group(own_group);
     note(group, "format", marker);
@@ -176,7 +177,7 @@ class Maker {
     const bool zeros = std::any_of(one.values.begin(), one.values.end(), [](const auto& value) {
       return value.find('\0') != value.npos;
     });
-    // What C calls a string ends at a zero byte: then they are sequences of bytes.
+    // A C string ends at a zero byte, so strings with zero bytes are stored as sequences of bytes.
     Handle type(zeros ? H5Tvlen_create(H5T_STD_U8LE) : H5Tcopy(H5T_C_S1), H5Tclose, what_);
     if (!zeros) {
       const bool utf8 = std::all_of(one.values.begin(), one.values.end(),
@@ -197,7 +198,7 @@ class Maker {
           "strings cannot be written");
   }
 
-  // HDF5 must have written nothing where data goes, and the marker where it is looked for.
+  // Checks that HDF5 wrote nothing where data goes, and the marker where readers look for it.
   void require_apart(const Skeleton& out) const {
     std::vector<std::pair<std::int64_t, std::int64_t>> data{{out.blob_offset, file_.blob_bytes},
                                                             {out.slices_offset, file_.slices_bytes},

@@ -1,8 +1,8 @@
 #pragma once
-/// A new HDF5 file without its data: everything that HDF5 itself writes, and where the data goes.
-/// Bytes out; no file is touched. So libhdf5 never sees the data, which ranks write as runs of
-/// dense tensors, and it never opens a checkpoint of ours again: its own bytes are under our
-/// checksums. Each save lays its file out anew, since a file's metadata lies before its data.
+/// Lays out a new HDF5 file without its data: it returns all bytes that HDF5 itself writes, and
+/// where the data goes. It touches no file. So libhdf5 never sees the data, which ranks write as
+/// runs of dense tensors, and it never opens a checkpoint of ours again: its own bytes are under
+/// our checksums. Each save lays out its file anew, since a file's metadata lies before its data.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -26,7 +26,7 @@ struct NewDataset {
   std::string fill = {};  ///< one element, the fill value of the dataset; empty: HDF5's own
 };
 
-/// For readers of HDF5 only; Cairn itself reads the blob.
+/// Strings for other readers of HDF5; Cairn itself reads them from the blob.
 struct NewStrings {
   std::string key;
   Dims shape;
@@ -38,7 +38,7 @@ struct NewFile {
   std::vector<NewStrings> strings;
   Descriptions descriptions;    ///< of datasets, groups and the file, checked
   std::string meta;             ///< text of the dataset /_cairn/meta
-  std::int64_t meta_bytes = 0;  ///< how much of the blob is the metadata, which it begins with
+  std::int64_t meta_bytes = 0;  ///< length of the metadata, with which the blob begins
   std::uint32_t meta_crc32c = 0;
   std::int64_t slices_bytes = 0;  ///< length of the text of the dataset /_cairn/slices; 0: none
   std::int64_t blob_bytes = 0;    ///< length of the dataset /_cairn/strings
@@ -46,15 +46,15 @@ struct NewFile {
 };
 
 struct Skeleton {
-  std::vector<std::int64_t> offsets;  ///< of the datasets' elements, in order; 0: it has none
+  std::vector<std::int64_t> offsets;  ///< of each dataset's elements, in order; 0: it has none
   std::int64_t blob_offset = 0, slices_offset = 0, table_offset = 0;
   std::vector<Extent> extents;  ///< what HDF5 wrote: ascending, apart from each other and from data
   std::int64_t size = 0;
 };
 
-/// The same bytes for the same file. Datasets are contiguous; those of a mebibyte and more begin at
-/// a multiple of one. Throws invalid_argument for keys that HDF5 cannot hold (key_path.hpp) and
-/// tensors of more than 32 dimensions; unsupported without libhdf5.
+/// Returns the same bytes for the same NewFile. Datasets are contiguous; those of 1 MiB or more
+/// begin at a multiple of 1 MiB. Throws invalid_argument for keys that HDF5 cannot hold
+/// (key_path.hpp) and tensors of more than 32 dimensions; unsupported without libhdf5.
 Skeleton lay_out(const NewFile&);
 
 }  // namespace cairn::hdf5

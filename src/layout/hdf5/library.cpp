@@ -19,7 +19,7 @@ herr_t add_frame(unsigned n, const H5E_error2_t* frame, void* out) noexcept {
     if (!text.empty()) text += ", in ";
     if (frame->func_name) text += cat(frame->func_name, ": ");
     text += frame->desc;
-  } catch (...) {  // less is said
+  } catch (...) {  // no memory: the text ends here
   }
   return 0;
 }

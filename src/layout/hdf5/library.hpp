@@ -1,6 +1,6 @@
 #pragma once
-/// libhdf5, held properly: one thread at a time, each identifier closed, each return code looked
-/// at, HDF5's own words in the error. Only files of this folder include it.
+/// Safe use of libhdf5: one thread at a time, each identifier closed, each return code checked,
+/// HDF5's own text in the error. Only files of this folder include libhdf5.
 #include <hdf5.h>
 
 #include <atomic>
@@ -13,8 +13,8 @@
 
 namespace cairn::hdf5 {
 
-/// While one lives, this thread alone is in libhdf5 (as far as Cairn is concerned), and HDF5 prints
-/// nothing. May be nested.
+/// While a Session lives, no other thread of Cairn calls libhdf5, and HDF5 prints nothing. A thread
+/// may nest Sessions.
 class Session {
  public:
   Session();
@@ -31,7 +31,7 @@ class Session {
 /// The error of a call that just failed; HDF5's error stack becomes its reason.
 Error failure(const std::string& what, Code code = Code::data_loss);
 
-/// An identifier, closed at the end.
+/// An identifier of libhdf5, which the destructor closes.
 class Handle {
  public:
   using Close = herr_t (*)(hid_t);
@@ -54,10 +54,10 @@ class Handle {
     close_(id_);
     --open_;
   }
-  /// How many are open in this process.
+  /// How many identifiers are open in this process.
   static int open_count() { return open_; }
   hid_t get() const { return id_; }
-  /// Closes now, and says if that fails.
+  /// Closes now, and throws Code::io if that fails.
   void close(const std::string& what) {
     const auto id = std::exchange(id_, H5I_INVALID_HID);
     if (id < 0) return;
@@ -71,7 +71,7 @@ class Handle {
   Close close_ = nullptr;
 };
 
-/// Passes on what is not negative.
+/// Returns the result of a call; throws failure(what) if it is negative.
 template <class T>
 T check(T result, const char* what, Code code = Code::data_loss) {
   if (result < 0) throw failure(what, code);

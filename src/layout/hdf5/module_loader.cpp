@@ -1,4 +1,4 @@
-// For a program that takes libhdf5 from a module: what foreign.hpp and lay_out.hpp promise.
+// Defines the functions of foreign.hpp and lay_out.hpp for a program that loads them as a module.
 #include <dlfcn.h>
 
 #include <filesystem>
@@ -34,7 +34,7 @@ const Module& load() {
   return *found;
 }
 
-// One that could not be loaded is tried again: each call says why.
+// If loading fails, the next call tries again, so each call says why it failed.
 const Module& module() {
   static const Module& loaded = load();
   return loaded;
@@ -57,7 +57,7 @@ Skeleton lay_out(const NewFile& file) { return module().lay_out(file); }
 
 struct ForeignFile::Impl {
   std::unique_ptr<ForeignFile, void (*)(ForeignFile*)>
-      file;  // the module's, with an Impl of its own
+      file;  // an object of the module, with an Impl of its own
 };
 
 ForeignFile::ForeignFile(std::unique_ptr<ByteFile> bytes, std::int64_t strings_limit_bytes)

@@ -28,7 +28,7 @@ void SparseImage::write(std::int64_t offset, std::span<const std::byte> bytes) {
   if (bytes.empty()) return;
   const auto end = offset + static_cast<std::int64_t>(bytes.size());
   size_ = std::max(size_, end);
-  // All that this touches becomes one extent.
+  // These bytes and all extents that they touch become one extent.
   auto first = extents_.upper_bound(offset);
   if (first != extents_.begin()) {
     const auto before = std::prev(first);

@@ -12,7 +12,7 @@ namespace {
 
 Handle copy_of(hid_t type) { return {H5Tcopy(type), H5Tclose, "an HDF5 type cannot be copied"}; }
 
-// Sign, exponent and mantissa from the highest bit to the lowest, as IEEE has them.
+// Floats have sign, exponent and mantissa from the highest bit to the lowest, as IEEE's have.
 struct FloatBits {
   std::size_t bytes, exponent, mantissa, bias;
 };
@@ -36,7 +36,7 @@ Handle narrow_integer(hid_t byte, std::size_t bits) {
   return type;
 }
 
-// As h5py does it.
+// The enum as which h5py stores booleans.
 Handle boolean_type() {
   Handle type(H5Tenum_create(H5T_STD_I8LE), H5Tclose, "HDF5 does not make an enum");
   const signed char no = 0, yes = 1;

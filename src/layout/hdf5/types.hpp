@@ -1,5 +1,5 @@
 #pragma once
-/// What a DType is in HDF5; docs/format-hdf5.md has the table.
+/// The HDF5 type of each DType; docs/format-hdf5.md has the table.
 #include <optional>
 
 #include "cairn/dtype.hpp"
@@ -7,21 +7,23 @@
 
 namespace cairn::hdf5 {
 
-/// As it is stored: little-endian. Not for strings and variants.
+/// The type in the file, which is little-endian. Not for strings and variants.
 Handle stored_type(DType dtype);
 
-/// Floats whose highest exponent holds numbers: no float of HDF5 describes them, and h5py reads no
-/// opaque type. They are bytes, and an attribute `dtype` of the dataset names them.
+/// Whether HDF5 has no type for this dtype, a float whose highest exponent holds numbers: no HDF5
+/// float describes it, and h5py reads no opaque type. It is stored as bytes, and an attribute
+/// `dtype` of the dataset names it.
 bool has_no_type(DType dtype);
 inline constexpr const char* dtype_attribute = "dtype";
-std::optional<DType> named_dtype(hid_t dataset);  ///< by that attribute
+std::optional<DType> named_dtype(hid_t dataset);  ///< the dtype that this attribute names
 
-/// Elements in memory as Cairn has them, for HDF5 to convert to.
+/// The type of elements in Cairn's memory, to which HDF5 converts.
 Handle memory_type(DType dtype);
 
-/// The DType whose elements hold what is stored with this type; nothing if there is none. Byte
-/// order does not matter, nor how many bits of an integer are in use; floats of an unknown kind
-/// become the smallest IEEE ones that hold them.
+/// The DType whose elements can hold values of this type; nothing if there is none. Byte order does
+/// not matter. Integers of one byte that use 4 or 2 bits become int4 or int2 (uint4, uint2); of
+/// others the bits in use do not matter. Floats of an unknown kind become the smallest float (of
+/// one, two, four or eight bytes) that holds them.
 std::optional<DType> dtype_of_type(hid_t type);
 
 }  // namespace cairn::hdf5
