@@ -16,7 +16,7 @@ namespace cairn {
 /// file usable, so that a rank that failed can still join the next calls.
 class SharedFile {
  public:
-  /// Without close() the file is let go: a destructor can wait for nobody.
+  /// Without close() the file is abandoned: a destructor must not wait for other ranks.
   virtual ~SharedFile() = default;
   /// Writes each rank's bytes, any number of them, at its offset; ranks without bytes call it, too.
   /// Ranges of different ranks must not overlap.
@@ -53,7 +53,7 @@ class DatasetFile {
   struct Block {
     std::span<const std::int64_t> start, extent;
   };
-  /// Without close() the file is let go: a destructor can wait for nobody.
+  /// Without close() the file is abandoned: a destructor must not wait for other ranks.
   virtual ~DatasetFile() = default;
   /// Writes each rank's blocks of one dataset in one transfer; ranks without blocks call it, too. A
   /// rank's blocks are contiguous in the dataset's row-major order, and ascending; their elements,
