@@ -40,8 +40,7 @@ module cairn_managers
     procedure :: close => close_manager
     procedure, private :: save_int, save_long, save_async_int, save_async_long
     generic :: save => save_int, save_long
-    !> Copies the state and returns: the arrays may be changed. Later calls commit the save; wait()
-    !> completes it.
+    !> Copies the state and returns: the arrays may be changed. Later calls commit it, at latest wait().
     generic :: save_async => save_async_int, save_async_long
     procedure :: poll
     procedure :: wait => wait_all
@@ -58,8 +57,7 @@ module cairn_managers
     procedure, private :: unpin_int, unpin_long
     generic :: unpin => unpin_int, unpin_long
     procedure, private :: mark_int, mark_long
-    !> Bad: restore_latest skips the step. Good: it may take it, and runs that restored it in vain
-    !> do not count.
+    !> Bad: restore_latest skips the step. Good: it takes the step, and earlier tries do not count.
     generic :: mark => mark_int, mark_long
     final :: finalize
     procedure, private :: refuse_copy
