@@ -1,6 +1,6 @@
 # Every package that the build needs, looked up in one place.
 find_package(Threads REQUIRED)
-# All that are missing are named at once, with Debian's packages.
+# One error names all missing packages, with Debian's names.
 set(cairn_missing "")
 set(cairn_to_install "")
 macro(cairn_need package debian)
@@ -25,7 +25,7 @@ if(cairn_missing)
                       "apt-get install${cairn_to_install}), or name their places in CMAKE_PREFIX_PATH.")
 endif()
 find_package(PNG)  # pictures of the tool and of an example; without it the tool writes PPM files
-if(CAIRN_MPI STREQUAL "AUTO")  # as the Python package has it: with MPI where it is there
+if(CAIRN_MPI STREQUAL "AUTO")  # for the Python package: with MPI if it is found
   find_package(MPI QUIET COMPONENTS C)
   set(CAIRN_MPI OFF)
   if(MPI_C_FOUND)
