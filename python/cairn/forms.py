@@ -12,10 +12,10 @@ of a list or tuple under PATH/0, PATH/1 and so on. ["same", PLACE] is the tensor
 the same value. A dict that has other keys than texts and integers has the word BY_NUMBER in its kind: the
 form has its keys, as codes of keys.py, and its entries lie under PATH/0 and so on. "enum", "flag",
 "dataclass" and "namedtuple" are followed by the name of a class (own.py). "dict" by itself is a dict with
-arrays, whose keys are in the names of the tensors; ranks may have different keys. "datetime" and the like (texts.py) are stored as a text.
-"function NAME" is a function in the state dict of an object that has it itself. The whole checkpoint has the
-name of the module that saved it in this attribute. Then values without a form are what dtype and shape say: a
-text, a number of Python, or an array or tensor of that module.
+arrays, whose keys are in the names of the tensors; ranks may have different keys. "datetime" and the like
+(texts.py) are stored as a text. "function NAME" is a function in the state dict of an object that has it
+itself. The whole checkpoint has the name of the module that saved it in this attribute. Then values without
+a form are what dtype and shape say: a text, a number of Python, or an array or tensor of that module.
 
 The attribute TIES of a tensor has the keys of the other places where it was, which have no tensor of their
 own. The whole checkpoint has it, with the value true, if a tensor has it.

@@ -83,7 +83,7 @@ class CheckpointIO(_CheckpointIO):
         _save(os.fspath(path), self._group(), checkpoint["global_step"], {"checkpoint": [checkpoint]}, self.options)
 
     def load_checkpoint(self, path, map_location=None, weights_only=None):
-        """Restores tensors to the devices that they were on. Reads no pickle, whatever `weights_only` says."""
+        """Restores tensors to their devices when saved. Reads no pickle, whatever `weights_only` says."""
         return _restore(os.fspath(path), self._group(), {"checkpoint": None})
 
     def remove_checkpoint(self, path):

@@ -164,7 +164,7 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
     # -- of which class it was ----------------------------------------------------------------------
 
     def _see_class(self, key, value):
-        """The saved class names of an optimizer or schedule, if known. Notes a warning if the class differs."""
+        """The saved class names of an optimizer or schedule, if known. Notes a warning if they differ."""
         text = None if self._stored is None else self._stored.said(self._name(key), CLASS)
         saved, there = None if text is None else classes.read(text), classes.names_of(value)
         if saved and there and classes.are_others(saved, there):
@@ -173,7 +173,7 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
         return saved
 
     def _require_what_it_wants(self, key, optimizer, saved, states, groups=()):
-        """Raises before anything is touched. `states`, `groups`: names in the state of each parameter or group."""
+        """Raises before anything is touched. `states`, `groups`: names in each parameter's state and group."""
         name = classes.lacking(optimizer, saved, states)
         wants = None if name is None else f"{name!r} of each parameter, which was not saved"
         if wants is None and groups:
@@ -255,7 +255,7 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
         return make
 
     def _fit_by_name(self, key, value):
-        """Each parameter gets the state saved under its name, and its group the options of the saved group."""
+        """Each parameter gets the state saved under its name; its group gets those parameters' options."""
         if not self._is_below(key):
             self._missing(key, None)
             return
