@@ -29,7 +29,7 @@ class Mesh {
   const std::vector<MeshDimension>& dimensions() const { return dimensions_; }
   /// Throws invalid_argument if there is none of this name.
   int dimension_size(std::string_view name) const;
-  /// One number a dimension. Throws invalid_argument for a rank outside of the mesh.
+  /// One number per dimension. Throws invalid_argument for a rank outside of the mesh.
   std::vector<int> coordinates(int rank) const;
   int rank_at(const std::vector<int>& coordinates) const;
   bool operator==(const Mesh&) const = default;

@@ -34,7 +34,7 @@ struct SaveStatistics {
   std::int64_t step = 0;
   bool asynchronous = false;
   bool on_nodes = false;         ///< it went to the nodes; its times are this rank's, on rank 0 too
-  std::string blocking_because;  ///< why save_async blocked, as save() does; empty: it did not
+  std::string blocking_because;  ///< why save_async blocked as save() does; empty: it did not
   bool plan_reused = false;      ///< it reused the plan of the save before
   std::int64_t bytes = 0;        ///< written to data files
   std::int64_t replica_bytes = 0;   ///< bytes of replicas that were not written; rank 0
@@ -66,16 +66,15 @@ struct SaveStatistics {
 /// The statistics of all saves of one manager.
 struct Statistics {
   std::int64_t committed = 0;
-  std::int64_t failed = 0;                          ///< save() threw, or a pending save failed
-  std::int64_t skipped = 0;                         ///< WhenBusy::skip
-  std::int64_t replaced = 0;                        ///< WhenBusy::replace
-  std::int64_t asynchronous = 0, plans_reused = 0;  ///< of the committed ones
-  std::int64_t bytes = 0;                           ///< of the committed ones
-  double blocked_seconds = 0;                       ///< of the committed ones
-  std::int64_t pool_bytes = 0,
-               pool_most_bytes = 0;  ///< this rank's memory for copies: now, and the most
-  std::vector<SaveStatistics> last;  ///< committed ones, at most 16, oldest first
-  std::int64_t on_nodes = 0;         ///< of the committed ones; a flushed one counts again
+  std::int64_t failed = 0;                           ///< save() threw, or a pending save failed
+  std::int64_t skipped = 0;                          ///< WhenBusy::skip
+  std::int64_t replaced = 0;                         ///< WhenBusy::replace
+  std::int64_t asynchronous = 0, plans_reused = 0;   ///< of the committed ones
+  std::int64_t bytes = 0;                            ///< of the committed ones
+  double blocked_seconds = 0;                        ///< of the committed ones
+  std::int64_t pool_bytes = 0, pool_most_bytes = 0;  ///< this rank's memory for copies; its most
+  std::vector<SaveStatistics> last;                  ///< committed ones, at most 16, oldest first
+  std::int64_t on_nodes = 0;  ///< of the committed ones; a flushed one counts again
   /// Work at risk: the time since the last save began that this manager committed anywhere (this
   /// work is lost with a process), and in its directory (lost with all nodes). -1: there was none.
   double since_save_seconds = -1, since_home_seconds = -1;

@@ -48,8 +48,9 @@ struct TierOptions {
   /// tier.
   std::filesystem::path directory = {};
   Protection protection = Protection::parity;
-  int set_nodes = 8;   ///< nodes that protect each other; 2 to 128. At most, unless the last would
-                       ///< be too few to bear what protection promises
+  /// A set has at most so many nodes, which protect each other, 2 to 128. It has more if it would
+  /// else be too small for what protection promises.
+  int set_nodes = 8;
   int lost_nodes = 2;  ///< so many of a set may be lost, with Protection::reed_solomon
   int keep = 2;        ///< so many of the newest checkpoints stay on the nodes; at least 1
   /// One save in so many goes home; 1: all saves; 0: only those that have to.
