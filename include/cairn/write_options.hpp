@@ -38,8 +38,8 @@ struct MpiIoOptions {
   std::map<std::string, std::string> hints = {};
   /// Each rank reads what it wrote back through the operating system, after the sync and before the
   /// commit, and compares checksums. If false, this still happens when the MPI library is known to
-  /// lose bytes with such hints, parameters or numbers of ranks: Open MPI before 4.1.7 and 5.0.6
-  /// with 16 ranks or more.
+  /// lose bytes with such hints, parameters or numbers of ranks: Open MPI 4.1.0 to 4.1.6 and 5.0.0
+  /// to 5.0.5 with 16 ranks or more.
   bool read_back = false;
 
   template <class Self, class Visitor>
