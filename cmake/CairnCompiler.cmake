@@ -1,4 +1,4 @@
-# Before project(), whose words for a compiler that is not there name nothing that could be installed.
+# This runs before project(), whose error for a missing compiler does not say what to install.
 if(NOT CMAKE_CXX_COMPILER AND NOT CMAKE_TOOLCHAIN_FILE AND CMAKE_HOST_UNIX)
   set(cairn_compilers c++ g++ clang++ CC icpx nvc++ FCC xlC)
   set(cairn_reason "none is found")

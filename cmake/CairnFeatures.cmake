@@ -1,6 +1,6 @@
-# Features that are on when what they need is there. Each that is off says why in the summary.
+# Features that are on if their packages are found. The summary says why a feature is off.
 
-# HDF5: AUTO takes a parallel HDF5 that is found and goes without otherwise; ON insists.
+# HDF5: AUTO uses a parallel HDF5 if it is found, and else builds without; ON requires one.
 set(CAIRN_WITH_HDF5 OFF)
 set(CAIRN_HDF5_REASON "")
 if(NOT CAIRN_HDF5)
@@ -23,14 +23,14 @@ if(CAIRN_HDF5_REASON AND CAIRN_HDF5 AND NOT CAIRN_HDF5 STREQUAL "AUTO")
                       "${CAIRN_HDF5_REASON}. -DCAIRN_HDF5=AUTO goes without.")
 endif()
 
-# Fortran: AUTO takes gfortran 12 or later and goes without otherwise; ON insists. Other compilers number
-# the types of arrays otherwise than fortran/descriptors.cpp knows.
+# Fortran: AUTO uses gfortran 12 or later if it is found, and else builds without; ON requires it.
+# Other compilers use other numbers for the types of arrays than fortran/descriptors.cpp knows.
 set(CAIRN_WITH_FORTRAN OFF)
 set(CAIRN_FORTRAN_REASON "")
 if(NOT CAIRN_FORTRAN)
   set(CAIRN_FORTRAN_REASON "CAIRN_FORTRAN is OFF")
 elseif(CAIRN_SANITIZE)
-  set(CAIRN_FORTRAN_REASON "not with sanitizers")  # of another compiler, perhaps
+  set(CAIRN_FORTRAN_REASON "not with sanitizers")  # gfortran may not have those of the C++ compiler
 else()
   include(CheckLanguage)
   check_language(Fortran)
@@ -60,7 +60,7 @@ if(CAIRN_FORTRAN_REASON AND CAIRN_FORTRAN AND NOT CAIRN_FORTRAN STREQUAL "AUTO")
                       "${CAIRN_FORTRAN_REASON}. -DCAIRN_FORTRAN=AUTO goes without.")
 endif()
 
-# A preset for a backend must not silently build for another.
+# A preset for one backend must not silently build for another.
 if(CAIRN_KOKKOS AND CAIRN_KOKKOS_BACKEND)
   if(NOT CAIRN_KOKKOS_BACKEND IN_LIST CairnKokkos_BACKENDS)
     string(REPLACE ";" ", " backends "${CairnKokkos_BACKENDS}")

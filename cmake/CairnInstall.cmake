@@ -1,14 +1,14 @@
-# `cmake --install`: include/, lib/, lib/cairn (a module of the tool), lib/cmake/Cairn, lib/pkgconfig, bin/cairn and
-# bin/cairn-job, share/doc/cairn, share/cairn/slurm, share/man, completion for shells. The package has the components core, mpi and
-# kokkos, each with its own file of targets, so that a program that wants only the core needs neither
-# MPI nor Kokkos.
+# `cmake --install` installs include/, lib/, lib/cairn (modules of the tool), lib/cmake/Cairn, lib/pkgconfig,
+# bin/cairn and bin/cairn-job, share/doc/cairn, share/cairn/slurm, share/man, and completion for shells. The
+# package has the components core, mpi and kokkos, each with its own file of targets, so that a program that
+# wants only the core needs neither MPI nor Kokkos.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(cairn_package ${CMAKE_INSTALL_LIBDIR}/cmake/Cairn)
 set(CAIRN_COMPONENTS)
 
-# cairn_install_component(COMPONENT TARGET): nothing if the target is not part of this build.
+# cairn_install_component(COMPONENT TARGET): does nothing if the target is not part of this build.
 macro(cairn_install_component component target)
   if(TARGET ${target})
     list(APPEND CAIRN_COMPONENTS ${component})
@@ -30,13 +30,14 @@ cairn_install_component(mpi cairn_mpi)
 cairn_install_component(kokkos cairn_kokkos)
 cairn_install_component(fortran cairn_fortran)
 cairn_install_component(fortran_mpi cairn_fortran_mpi)
-if(TARGET cairn_fortran)  # modules of this compiler, and their sources for those of another one
+if(TARGET cairn_fortran)  # modules of this compiler, and their sources for other compilers
   install(DIRECTORY ${PROJECT_BINARY_DIR}/fortran/modules/
           DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/cairn/fortran FILES_MATCHING PATTERN *.mod)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/fortran DESTINATION ${CMAKE_INSTALL_DATADIR}/cairn)
 endif()
 
-# Headers of parts that are not in this build stay out. One pattern a header, or a folder of them.
+# Headers of parts that are not in this build are not installed. Each pattern is for a header or a
+# folder.
 set(left_out)
 if(NOT TARGET cairn_mpi)
   list(APPEND left_out REGEX "/cairn/mpi(\\.hpp|$)" EXCLUDE)
@@ -58,7 +59,7 @@ if(TARGET cairn_cli)
       install(TARGETS ${module} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/cairn)
     endif()
   endforeach()
-  if(TARGET cairn_pages)  # where man and the shells look
+  if(TARGET cairn_pages)  # man and the shells look there
     install(DIRECTORY ${PROJECT_BINARY_DIR}/share/man/ DESTINATION ${CMAKE_INSTALL_MANDIR})
     foreach(shell bash-completion zsh fish)
       install(DIRECTORY ${PROJECT_BINARY_DIR}/share/${shell} DESTINATION ${CMAKE_INSTALL_DATADIR})
@@ -77,7 +78,7 @@ foreach(document README.md CHANGELOG.md LICENSE)
   endif()
 endforeach()
 
-# What a program that links libcairn must find: a static library passes its own libraries on.
+# Finds what a program that links libcairn needs: a static library passes its own libraries on.
 get_target_property(cairn_type cairn TYPE)
 set(CAIRN_IS_STATIC OFF)
 if(cairn_type STREQUAL "STATIC_LIBRARY")

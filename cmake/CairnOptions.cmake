@@ -1,4 +1,4 @@
-# Flags of our own targets only: nothing here reaches a project that uses Cairn.
+# Flags for Cairn's own targets only: nothing here affects a project that uses Cairn.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -7,8 +7,8 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
-# The sources of a target together: half of the time from nothing. Developers' presets say OFF, for
-# this hides an include that is missing.
+# Compiles the sources of a target together, which halves the time of a build from nothing.
+# Developers' presets say OFF, since this hides missing includes.
 if(NOT DEFINED CMAKE_UNITY_BUILD)
   set(CMAKE_UNITY_BUILD ON)
 endif()
@@ -22,7 +22,7 @@ if(CAIRN_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER AND PROJECT_IS_TOP_LEVEL)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CAIRN_CCACHE})
 endif()
 
-# Warnings and sanitizers for one of our targets.
+# Warnings and sanitizers for one of Cairn's targets.
 function(cairn_target_flags target)
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic>)
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,Clang,AppleClang>:-Wthread-safety>)
@@ -40,8 +40,8 @@ function(cairn_target_flags target)
   endif()
 endfunction()
 
-# Precompiled headers save a build from nothing a fifth of its time. Not the usual way: they hide an
-# include that is missing, and ccache passes over what uses them.
+# Precompiled headers save a fifth of the time of a build from nothing. They are off by default:
+# they hide missing includes, and ccache does not cache sources that use them.
 #   cairn_precompile(TARGET OWNER): those that the target OWNER precompiles, compiled like TARGET
 function(cairn_precompile target owner)
   if(CAIRN_PRECOMPILE)
@@ -49,16 +49,17 @@ function(cairn_precompile target owner)
   endif()
 endfunction()
 
-# Clang refuses a precompiled header whose sources have another time, as those of another clone have.
+# Clang refuses a precompiled header if its sources have another modification time, as in another
+# clone.
 function(cairn_precompiled_flags target compiler)
   if(compiler MATCHES "[Cc]lang")
     target_compile_options(${target} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
   endif()
 endfunction()
 
-# The version of a shared library. Until 1.0 each minor version is another interface: its number is in
-# the name that programs look for, and the functions of the C face are of the version CAIRN_MAJOR.MINOR,
-# so that a program never runs with those of another one.
+# Sets the version of a shared library. Until 1.0 each minor version has another interface: its
+# number is in the name that programs look for, and the functions of the C interface have the symbol
+# version CAIRN_MAJOR.MINOR, so that a program never runs with those of another version.
 function(cairn_shared_version target)
   set(interface ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
   set_target_properties(${target} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${interface})

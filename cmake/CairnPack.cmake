@@ -1,5 +1,6 @@
-# `cpack` in the build folder makes a .deb: libraries, headers, tool, documents in one package, as the
-# system's MPI and HDF5 are one set. scripts/packages makes one of a shared build, and tries it.
+# `cpack` in the build folder makes a .deb with libraries, headers, tool and documents in one
+# package, since it is for one MPI and one HDF5, those of the system. scripts/packages makes one
+# from a shared build, and tests it.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME cairn)
 set(CPACK_PACKAGE_VENDOR Cairn)
@@ -16,18 +17,18 @@ set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR}/src ${PROJECT_BINARY_DIR}/mpi
     ${PROJECT_BINARY_DIR}/kokkos ${PROJECT_BINARY_DIR}/fortran)
-set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)  # and ldconfig runs
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)  # so that ldconfig runs, too
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libopenmpi-dev, libtrilinos-kokkos-dev")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "python3-numpy, python3-mpi4py, gfortran")
-# Debian's name for the license, and its place.
+# Debian's name and place for the license.
 configure_file(${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_BINARY_DIR}/debian/copyright COPYONLY)
 set(CPACK_INSTALLED_DIRECTORIES ${PROJECT_BINARY_DIR}/debian /usr/share/doc/cairn)
-# And where its zsh looks.
+# Debian's zsh looks for completions here.
 if(TARGET cairn_pages)
   list(APPEND CPACK_INSTALLED_DIRECTORIES ${PROJECT_BINARY_DIR}/share/zsh/site-functions
               /usr/share/zsh/vendor-completions)
 endif()
-# What Python has left beside its modules goes with them.
+# When the package is removed, files that Python has written beside its modules are removed, too.
 if(CAIRN_PYTHON)
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/debian-control/prerm @ONLY CONTENT
        "#!/bin/sh\nset -e\nrm -rf /usr/@CAIRN_PYTHON_DESTINATION@/__pycache__\n")
@@ -36,8 +37,8 @@ if(CAIRN_PYTHON)
   set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/debian-control/prerm)
 endif()
 include(CPack)
-# What this build uses, a line each: name, version, license, what for. scripts/release makes its list of
-# software (SPDX) of it.
+# Lists the packages that this build uses, one per line: name, version, license, purpose.
+# scripts/release makes its list of software (SPDX) from it.
 function(cairn_list_packages)
   set(lines "")
   macro(package is_used name version license purpose)

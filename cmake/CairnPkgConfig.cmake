@@ -2,7 +2,7 @@
 #   cc program.c $(pkg-config --cflags --libs cairn)
 #   mpicc program.c $(pkg-config --cflags --libs cairn_mpi)
 #   mpifort program.f90 $(pkg-config --cflags --libs cairn_fortran_mpi)
-# They find the installed tree by their own place, so that it may be moved.
+# They find the installed tree relative to their own place, so that it may be moved.
 file(RELATIVE_PATH to_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 string(REGEX REPLACE "/$" "" to_prefix "${to_prefix}")
 
@@ -37,8 +37,8 @@ if(CAIRN_IS_STATIC)
     if(library MATCHES "^nlohmann_json")
       continue()  # headers only
     elseif(library STREQUAL "hdf5::hdf5")
-      # FindHDF5 names files, and its target has no place of its own where they are several. Of HDF5 2,
-      # which has a package of its own, it names that one's target.
+      # FindHDF5 lists files, and its target has no location if there are several. For HDF5 2, which
+      # has a CMake package, it lists the target of that package.
       foreach(file IN LISTS HDF5_C_LIBRARIES)
         if(TARGET ${file})
           set(file $<TARGET_FILE:${file}>)

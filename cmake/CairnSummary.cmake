@@ -1,4 +1,4 @@
-# What was found and what will be built, printed once at the end of a configure.
+# Prints what was found and what will be built, once at the end of a configure.
 function(cairn_summary)
   set(lines)
   macro(row name)
@@ -39,7 +39,7 @@ function(cairn_summary)
     if(text MATCHES "^[^\n]*(Open MPI|OpenRTE|HYDRA|MPICH|Intel)[^0-9]*([0-9][0-9.a-z]*)")
       string(APPEND mpi_name ", ${CMAKE_MATCH_1} ${CMAKE_MATCH_2}")
       string(REPLACE "OpenRTE" "Open MPI" mpi_name "${mpi_name}")
-      string(REPLACE "HYDRA" "MPICH" mpi_name "${mpi_name}")  # its launcher, of the same version
+      string(REPLACE "HYDRA" "MPICH" mpi_name "${mpi_name}")  # MPICH's launcher, of the same version
     endif()
   endif()
   switch("MPI" CAIRN_MPI ", ${mpi_name}")

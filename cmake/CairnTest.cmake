@@ -1,11 +1,12 @@
-# One function a kind of test. A .cpp under tests/ that is on no list is a configure error.
+# One function for each kind of test. A .cpp under tests/ that is on no list is a configure error.
 set(CAIRN_TEST_FLAGS "" CACHE STRING "Compiler flags of test programs only, separated by ;")
 option(CAIRN_TESTS_ONCE "Of two builds, with and without sanitizers, leave a test to one where that is enough" OFF)
 set(CAIRN_TEST_COMPILER "" CACHE STRING "A C++ compiler of test programs only, which takes the usual one's flags")
 
-# For what is linked into test programs only.
+# For targets that are linked into test programs only.
 #   cairn_use_test_compiler(TARGET [PRECOMPILED])
-# PRECOMPILED: it makes a precompiled header, which names files of this clone: that is no case for a cache.
+# PRECOMPILED: the target makes a precompiled header, which names files of this clone, so a cache is
+# of no use.
 function(cairn_use_test_compiler target)
   if(NOT CAIRN_TEST_COMPILER)
     return()
@@ -21,7 +22,7 @@ function(cairn_use_test_compiler target)
     "${PROJECT_SOURCE_DIR}/cmake/compile-with;${CAIRN_TEST_COMPILER};${launcher};--")
 endfunction()
 
-# Arguments of the functions below, checked.
+# Parses and checks the arguments of the functions below.
 macro(cairn_parse_test_arguments name lists)
   cmake_parse_arguments(arg "OPTIMIZED;SANITIZED;PLAIN" "" "${lists}" ${ARGN})
   if(arg_UNPARSED_ARGUMENTS)
@@ -32,7 +33,8 @@ macro(cairn_parse_test_arguments name lists)
   endif()
 endmacro()
 
-# OPTIMIZED: it computes for so long that CAIRN_TEST_FLAGS, which are there for quick compilation, cost more.
+# OPTIMIZED: the program computes so much that CAIRN_TEST_FLAGS, which make compilation fast, would
+# cost more time.
 function(cairn_add_test_program name)
   cmake_parse_arguments(arg "OPTIMIZED" "" "SOURCES;LIBRARIES" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
@@ -40,8 +42,8 @@ function(cairn_add_test_program name)
                                              ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${name} PRIVATE cairn_testing cairn ${arg_LIBRARIES})
   cairn_target_flags(${name})
-  # What Kokkos has in its headers stays with the compiler that Kokkos was made for, and its flags
-  # (-fopenmp) fit no precompiled header. A serial Kokkos is plain C++, and has neither.
+  # Kokkos' headers need the compiler for which Kokkos was built, and its flags (-fopenmp) fit no
+  # precompiled header. A serial Kokkos is plain C++ without these limits.
   set(with_kokkos FALSE)
   if(arg_LIBRARIES MATCHES "kokkos" AND NOT "${CairnKokkos_BACKENDS}" STREQUAL "SERIAL")
     set(with_kokkos TRUE)
@@ -53,18 +55,20 @@ function(cairn_add_test_program name)
   endif()
   target_compile_options(${name} PRIVATE ${CAIRN_TEST_FLAGS})
   if(NOT with_kokkos)
-    target_link_libraries(${name} PRIVATE GTest::gmock)  # its headers are among the precompiled
+    target_link_libraries(${name} PRIVATE GTest::gmock)  # its headers are in the precompiled header
     cairn_precompile(${name} cairn_precompiled_tests)
   endif()
 endfunction()
 
-# An ordinary test program, of one process. For CTest it is one test, or PARTS of them that can go on side
-# by side; what GoogleTest calls a test is a case of it, and named where it fails. One case alone:
+# An ordinary test program, of one process. For CTest it is one test, or PARTS tests that can run in
+# parallel; what GoogleTest calls a test is a case in it, which is named if it fails. To run one
+# case alone:
 #   BUILD/bin/NAME --gtest_filter=Suite.Case
 #   cairn_test(NAME SOURCES file... [LIBRARIES library...] [LABELS unit|threads|...] [PARTS n] [OPTIMIZED]
 #              [SANITIZED|PLAIN])
-# SANITIZED: with CAIRN_TESTS_ONCE, which scripts/test sets where it runs both, it is left to the build with
-# sanitizers; PLAIN: to the one without. In the other it is no test, and built only by its name.
+# SANITIZED: with CAIRN_TESTS_ONCE, which scripts/test sets if it runs both builds, only the build
+# with sanitizers runs it; PLAIN: only the one without. In the other build it is no test, and is
+# built only by its name.
 function(cairn_test name)
   cairn_parse_test_arguments("cairn_test(${name})" "SOURCES;LIBRARIES;LABELS;PARTS" ${ARGN})
   if(NOT arg_LABELS)
@@ -126,22 +130,23 @@ function(cairn_mpi_test name)
                          LIBRARIES ${arg_LIBRARIES} cairn_mpi_test_main cairn_mpi GTest::gmock)
   foreach(ranks IN LISTS arg_RANKS)
     cairn_mpi_launcher(launcher environment)
-    # They wait more than they compute: for each other, for mpirun and for the disk.
+    # The ranks wait more than they compute: for each other, for mpirun and for the disk.
     math(EXPR processors "(${ranks} + 3) / 4")
     add_test(NAME ${name}.np${ranks}
              COMMAND ${launcher} ${MPIEXEC_NUMPROC_FLAG} ${ranks} ${MPIEXEC_PREFLAGS}
                      $<TARGET_FILE:${name}> ${MPIEXEC_POSTFLAGS})
-    # The program ends itself, and says where, when one of its tests takes so long. All of them may
-    # take longer on cores that others use too.
+    # The program ends itself, and says where it is, when one of its tests takes so long. All tests
+    # together may take longer on cores that others use, too.
     set_tests_properties(${name}.np${ranks} PROPERTIES
       PROCESSORS ${processors} TIMEOUT ${all_seconds} LABELS mpi
       ENVIRONMENT "${environment};CAIRN_TEST_SECONDS=${arg_TIMEOUT}")
   endforeach()
 endfunction()
 
-# The start of a command line that runs MPI programs, and the environment it needs. To be called for
-# each test: an mpirun of Open MPI 4 that ends removes a folder that all share, and another one that
-# begins at that moment fails ("A call to mkdir was unable ..."), so each test has one of its own.
+# Returns the start of a command line that runs MPI programs, and the environment it needs. Call it
+# for each test: when an mpirun of Open MPI 4 ends, it removes a folder that all share, and another
+# mpirun that begins at that moment fails ("A call to mkdir was unable ..."). So each test has a
+# folder of its own.
 function(cairn_mpi_launcher command_variable environment_variable)
   set(command ${MPIEXEC_EXECUTABLE})
   get_property(is_open_mpi GLOBAL PROPERTY CAIRN_IS_OPEN_MPI)
@@ -157,7 +162,7 @@ function(cairn_mpi_launcher command_variable environment_variable)
   if(is_open_mpi)
     list(APPEND command --bind-to none --oversubscribe)
   endif()
-  # What the launcher needs stands in one place, which scripts source.
+  # The launcher's environment is defined in one file, which scripts source.
   set(environment GTEST_COLOR=no)
   file(STRINGS ${PROJECT_SOURCE_DIR}/scripts/mpi-env.sh lines REGEX "^export ")
   foreach(line IN LISTS lines)
@@ -171,21 +176,21 @@ function(cairn_mpi_launcher command_variable environment_variable)
   math(EXPR number "${number} + 1")
   set_property(GLOBAL PROPERTY CAIRN_MPI_TESTS ${number})
   list(APPEND environment OMPI_MCA_orte_tmpdir_base=${PROJECT_BINARY_DIR}/mpi-sessions/${number})
-  # There are more ranks than cores: those that wait let the others go on.
+  # There are more ranks than cores: ranks that wait must yield to the others.
   list(APPEND environment OMPI_MCA_mpi_yield_when_idle=1)
   if(CAIRN_SANITIZE)
-    # MPI libraries keep memory to the end.
+    # MPI libraries do not free all memory at the end.
     list(APPEND environment "ASAN_OPTIONS=detect_leaks=0")
   endif()
   set(${command_variable} ${command} PARENT_SCOPE)
   set(${environment_variable} ${environment} PARENT_SCOPE)
 endfunction()
 
-# A Python script that opens our files with TensorFlow or h5py. All of these are one test of CTest,
-# `interop`, which imports TensorFlow once and names each script that fails; for one alone:
-# tests/interop/run_checks.py BUILD/interop.checks NAME. They run with the Python of the virtual
-# environment that scripts/test makes in the build folder, or with CAIRN_INTEROP_PYTHON; where that
-# Python has no TensorFlow, the test counts as skipped.
+# A Python script that opens Cairn's files with TensorFlow or h5py. All of these are one test of
+# CTest, `interop`, which imports TensorFlow once and names each script that fails; to run one
+# alone: tests/interop/run_checks.py BUILD/interop.checks NAME. They run with the Python of the
+# virtual environment that scripts/test makes in the build folder, or with CAIRN_INTEROP_PYTHON; if
+# that Python has no TensorFlow, the test counts as skipped.
 #   cairn_interop_test(NAME SCRIPT file [ARGS argument...] [TIMEOUT seconds])
 set(CAIRN_INTEROP_PYTHON "" CACHE FILEPATH "Python with tensorflow, h5py and numpy (empty: venv/)")
 function(cairn_interop_test name)
@@ -203,7 +208,7 @@ function(cairn_interop_test name)
                "${name}\t${arg_TIMEOUT}\t${arg_SCRIPT}\t${arguments}\n")
 endfunction()
 
-# Called when all are known.
+# Called when all scripts are known.
 function(cairn_add_interop_tests)
   get_property(checks GLOBAL PROPERTY CAIRN_INTEROP_CHECKS)
   file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/interop.checks CONTENT "${checks}")
@@ -214,7 +219,7 @@ function(cairn_add_interop_tests)
   add_test(NAME interop COMMAND sh ${PROJECT_SOURCE_DIR}/cmake/interop-python.sh ${python}
                                 ${PROJECT_SOURCE_DIR}/tests/interop/run_checks.py
                                 ${PROJECT_BINARY_DIR}/interop.checks)
-  # The longest of all tests, and mostly on one core: CTest starts with it.
+  # This is the longest test, mostly on one core, so CTest starts with it.
   set_tests_properties(interop PROPERTIES LABELS interop TIMEOUT 1500 COST 1000 SKIP_RETURN_CODE 77)
   if(CAIRN_MPI)
     cairn_mpi_launcher(launcher environment)
@@ -222,7 +227,8 @@ function(cairn_add_interop_tests)
   endif()
 endfunction()
 
-# A directory and all that it added, and the sources of the targets made there, as absolute paths.
+# The first function returns a directory and all that it added; the second returns the sources of
+# its targets, as absolute paths.
 function(cairn_directories_below directory result)
   set(found ${directory})
   get_property(below DIRECTORY ${directory} PROPERTY SUBDIRECTORIES)
@@ -247,8 +253,8 @@ function(cairn_sources_of directory result)
   set(${result} ${found} PARENT_SCOPE)
 endfunction()
 
-# Called last in tests/: a test file that nobody builds, or a directory that nobody adds, is a
-# configure error. What this configuration leaves out (MPI or Kokkos off) is not looked at.
+# Called last in tests/: a test file that no target builds, or a directory that is never added, is a
+# configure error. Tests that this configuration leaves out (MPI or Kokkos off) are not checked.
 function(cairn_check_test_lists)
   cairn_directories_below(${CMAKE_CURRENT_SOURCE_DIR} directories)
   set(built)

@@ -1,4 +1,4 @@
-# The headers' numbers must be the project's, and build_options() tells the commit.
+# The version numbers of the headers must be the project's; and build_options() gets the commit.
 file(READ ${CMAKE_CURRENT_SOURCE_DIR}/include/cairn/version_macros.h text)
 foreach(part IN ITEMS MAJOR MINOR PATCH)
   if(NOT text MATCHES "#define CAIRN_VERSION_${part} ${PROJECT_VERSION_${part}}\n")
@@ -7,8 +7,9 @@ foreach(part IN ITEMS MAJOR MINOR PATCH)
   endif()
 endforeach()
 
-# Of an archive, as git wrote it there; of a clone, as it is now, with "+" if files differ from it. A developer's
-# build has none: it would be another one, and all programs be linked again, after each commit.
+# In an archive git has written the commit into the file; in a clone it is the present one, with "+"
+# if files differ from it. A developer's build has none: after each commit it would change, and all
+# programs would be linked again.
 file(READ ${CMAKE_CURRENT_SOURCE_DIR}/cmake/commit CAIRN_COMMIT)
 string(STRIP "${CAIRN_COMMIT}" CAIRN_COMMIT)
 if(NOT CAIRN_COMMIT MATCHES "^[0-9a-f]+$")

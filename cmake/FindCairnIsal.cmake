@@ -1,5 +1,5 @@
-# ISA-L has no CMake package of its own. Gives the target Cairn::isal; the installed package of Cairn
-# uses this file too.
+# ISA-L has no CMake package of its own. This file defines the target Cairn::isal; the installed
+# package of Cairn uses it, too.
 include(FindPackageHandleStandardArgs)
 find_library(CAIRN_ISAL_LIBRARY isal)
 find_path(CAIRN_ISAL_INCLUDE isa-l/crc.h)

@@ -144,7 +144,7 @@ if(NOT TARGET Cairn::kokkos_backend)
   set(CairnKokkos_ORIGIN "")
   set(_cairn_kokkos_trouble "")
 
-  # A target that is there already. One built in this project has no finished headers to look at.
+  # A target that exists already. One that this project builds has no finished headers to read yet.
   if(TARGET Kokkos::kokkos)
     _cairn_kokkos_headers(Kokkos::kokkos CairnKokkos_INCLUDE_DIR)
     get_target_property(_cairn_kokkos_imported Kokkos::kokkos IMPORTED)
@@ -227,7 +227,7 @@ if(NOT TARGET Cairn::kokkos_backend)
           ${Kokkos_${CairnKokkos_COMPILE_LANGUAGE}_ARCHITECTURES})
     endif()
     enable_language(${CairnKokkos_COMPILE_LANGUAGE})
-    # CMake knows C++20 in CUDA since 3.26 only.
+    # CMake before 3.26 does not know C++20 in CUDA.
     if(CairnKokkos_COMPILE_LANGUAGE STREQUAL "CUDA" AND CMAKE_VERSION VERSION_LESS 3.26)
       set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
       set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
@@ -245,8 +245,8 @@ find_package_handle_standard_args(
   REASON_FAILURE_MESSAGE
     "${_cairn_kokkos_trouble}. Set Kokkos_ROOT to an installed Kokkos, version 3.4 or later, or install libtrilinos-kokkos-dev (Debian, Ubuntu), or configure with -DCAIRN_KOKKOS=OFF")
 
-# Sources that include Kokkos must be compiled in Kokkos' language. Call it after the target has
-# all of its sources. Does nothing where that language is C++.
+# Sources that include Kokkos must be compiled in Kokkos' language. Call it after the target has all
+# of its sources. Does nothing if that language is C++.
 function(cairn_kokkos_sources target)
   if(CairnKokkos_COMPILE_LANGUAGE STREQUAL "CXX")
     return()

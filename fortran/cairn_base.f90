@@ -1,4 +1,4 @@
-!> What all modules of the Fortran face share: errors, texts on their way to C and back.
+!> The common part of all Fortran modules: errors, and conversion of texts to and from C.
 module cairn_base
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: error_unit, int32, int64, real32, real64
@@ -75,8 +75,8 @@ contains
     error stop 1
   end subroutine
 
-  !> The same for procedures that take arrays of any type. Where such an array is one of characters,
-  !> gfortran 12 passes a length for it that nobody expects, in place of the lengths of the texts behind
+  !> The same for procedures that take arrays of any type. For an array of characters gfortran 12
+  !> passes a length that the callee does not expect, in place of the lengths of the texts behind
   !> it (errmsg would be taken to be as long as the array's elements). What is class(*) has its length
   !> with it.
   subroutine finish_any(code, stat, errmsg)
@@ -95,7 +95,7 @@ contains
     end select
   end subroutine
 
-  !> A text for C. Trailing blanks are no part of it.
+  !> A text for C, without trailing blanks.
   pure function to_c(text) result(with_zero)
     character(len=*), intent(in) :: text
     character(len=:, kind=c_char), allocatable :: with_zero

@@ -1,4 +1,5 @@
-!> Where a job is in its data: who takes which samples of an epoch, and which of them were used.
+!> The position of a job in its data: which rank takes which samples of an epoch, and which were
+!> used.
 module cairn_cursors
   use cairn_base
   use cairn_settings, only: cairn_group
@@ -6,25 +7,28 @@ module cairn_cursors
   private
   public :: cairn_cursor
 
-  !> Deals the samples 1 ... samples of each epoch to ranks, so that a job that goes on, on any number of
-  !> them, uses each once: call state%add_cursor(key, cursor). What is done is saved.
+  !> Deals the samples 1 ... samples of each epoch to ranks, so that a job that is restarted, on any
+  !> number of ranks, uses each once: call state%add_cursor(key, cursor). A save stores which
+  !> samples are done.
   type :: cairn_cursor
     private
     type(c_ptr) :: handle = c_null_ptr
   contains
-    !> init(samples): to the ranks of a group, or, without one, all to this rank; in an order that seed
-    !> and epoch make, or, without shuffle, as they are.
+    !> init(samples): deals them to the ranks of a group or, without a group, all to this rank. The
+    !> order depends on seed and epoch or, with shuffle false, is ascending.
     procedure, private :: init_int, init_long
     generic :: init => init_int, init_long
-    !> The next samples of this rank, as many as the array has room for or are left of the epoch: count.
+    !> Takes the next samples of this rank, as many as the array has room for, or fewer if fewer are
+    !> left in the epoch; count is their number.
     procedure :: take
-    !> So many more of those that were taken have been used.
+    !> Notes that so many more of the samples that were taken have been used.
     procedure, private :: done_int, done_long
     generic :: done => done_int, done_long
-    !> What was taken and is not done is taken again.
+    !> Samples that were taken and are not done will be taken again.
     procedure :: rewind => rewind_cursor
     procedure :: next_epoch
-    !> How many arrays of this size it takes until no rank has samples of the epoch left: on all the same.
+    !> The number of arrays of this size after which no rank has samples of the epoch left; the same
+    !> on all ranks.
     procedure :: batches
     procedure :: epoch        !< from 0
     procedure :: left         !< of this rank's samples of the epoch, not taken
@@ -170,7 +174,7 @@ contains
     call finish(c_next_epoch(self%handle), stat, errmsg)
   end subroutine
 
-  !> 0 of a cursor that was not begun, and of a size below 1.
+  !> Returns 0 before init(), and for a size below 1.
   integer(int64) function batches(self, size)
     class(cairn_cursor), intent(in) :: self
     integer, intent(in) :: size

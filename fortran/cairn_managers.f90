@@ -1,4 +1,4 @@
-!> Numbered checkpoints in one directory, and a look inside.
+!> Numbered checkpoints in one directory, and reads of their tensors.
 module cairn_managers
   use cairn_base
   use cairn_settings
@@ -10,7 +10,7 @@ module cairn_managers
   type :: cairn_step
     integer(int64) :: step = 0
     logical :: newest = .false., superseded = .false., damaged = .false., pinned = .false.
-    !> Of a manager with a tier, where it can be had, and on the nodes how many more of a set may be lost.
+    !> With a tier: where it can be restored from, and how many more nodes of a set may be lost.
     logical :: on_nodes = .false., at_home = .true.
     integer :: margin = 0
     logical :: passed_over = .false.  !< by restore_latest
@@ -40,11 +40,11 @@ module cairn_managers
     procedure :: close => close_manager
     procedure, private :: save_int, save_long, save_async_int, save_async_long
     generic :: save => save_int, save_long
-    !> Copies the state and returns: the arrays may be changed. Later calls commit it; wait() ends it.
+    !> Copies the state and returns: the arrays may be changed. Later calls commit it, at latest wait().
     generic :: save_async => save_async_int, save_async_long
     procedure :: poll
     procedure :: wait => wait_all
-    procedure :: wait_home  !< ... and the newest save is in the directory, not on the nodes alone
+    procedure :: wait_home  !< waits also until the newest save is in the directory
     procedure, private :: should_save_int, should_save_long
     generic :: should_save => should_save_int, should_save_long
     procedure :: should_stop
@@ -57,7 +57,7 @@ module cairn_managers
     procedure, private :: unpin_int, unpin_long
     generic :: unpin => unpin_int, unpin_long
     procedure, private :: mark_int, mark_long
-    !> Bad: restore_latest passes the step over. Good: it does not, and tries in vain are forgotten.
+    !> Bad: restore_latest skips the step. Good: it takes the step, and earlier tries do not count.
     generic :: mark => mark_int, mark_long
     final :: finalize
     procedure, private :: refuse_copy
@@ -71,8 +71,8 @@ module cairn_managers
   end interface
 
   interface
-    ! What C gives is inout here: it writes nothing when it fails, and what an out argument had before
-    ! the call the compiler may leave away.
+    ! Results from C are inout here: C writes nothing if it fails, and the compiler may discard the
+    ! value that an out argument had before the call.
     function c_create(group, directory, options, manager) bind(c, name="cairn_manager_create") &
       result(code)
       import c_ptr, c_int, c_char
@@ -260,7 +260,7 @@ contains
     call finish(code, stat, errmsg)
   end subroutine
 
-  !> Commits what is ready without waiting; idle: nothing is in flight.
+  !> Commits saves whose bytes are written, without waiting; idle: no save is pending.
   subroutine poll(self, idle, stat, errmsg)
     class(cairn_manager), intent(inout) :: self
     logical, intent(out), optional :: idle
@@ -297,7 +297,7 @@ contains
     yes = answer /= 0
   end function
 
-  !> exit_code is for the script around: 75 another job should go on, 76 none should yet.
+  !> exit_code is for the calling script: 75 another job should go on, 76 none should yet.
   logical function should_stop(self, reason, exit_code, stat, errmsg) result(yes)
     class(cairn_manager), intent(inout) :: self
     character(len=:), allocatable, intent(out), optional :: reason
@@ -316,7 +316,7 @@ contains
     if (present(exit_code)) exit_code = why%exit_code
   end function
 
-  !> step is that of the checkpoint which was restored, -1 if there is none.
+  !> step is the step that was restored, -1 if there is no checkpoint.
   subroutine restore_latest(self, state, step, options, stat, errmsg)
     class(cairn_manager), intent(inout) :: self
     type(cairn_state), intent(inout) :: state
@@ -347,7 +347,7 @@ contains
     call finish(c_restore(self%handle, step, state_handle(state), with, c_null_ptr), stat, errmsg)
   end subroutine
 
-  !> Collective. In the order of their commits: the last is the newest.
+  !> Collective. The steps in the order of their commits: the last is the newest.
   subroutine steps(self, list, stat, errmsg)
     class(cairn_manager), intent(inout) :: self
     type(cairn_step), allocatable, intent(out) :: list(:)

@@ -9,7 +9,7 @@ module cairn_mpi
   private
   public :: cairn_group_mpi
 
-  !> Collective: call cairn_group_mpi(group, MPI_COMM_WORLD). The communicator is duplicated.
+  !> Collective: call cairn_group_mpi(group, MPI_COMM_WORLD). It duplicates the communicator.
   interface cairn_group_mpi
     module procedure group_of_number
 #ifdef CAIRN_MPI_F08

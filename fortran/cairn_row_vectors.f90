@@ -1,4 +1,4 @@
-!> Rows whose number changes: particles, say. The library has their memory.
+!> Rows whose number changes, such as particles. The library owns their memory.
 module cairn_row_vectors
   use cairn_base
   implicit none
@@ -20,15 +20,15 @@ module cairn_row_vectors
     integer(c_int32_t) :: number = 0
     integer(int64), allocatable :: row_shape(:)
   contains
-    !> init(mold, row_shape): rows of elements like the mold, which may be any variable of the type.
-    !> row_shape is of one row, [integer ::] for one number.
+    !> init(mold, row_shape): rows whose elements have the type of mold, any variable. row_shape is
+    !> the shape of one row, [integer ::] for a single number.
     procedure :: init
     procedure :: count => count_rows
     procedure, private :: resize_int, resize_long
     generic :: resize => resize_int, resize_long
-    !> Makes a pointer point to the rows: p(:) for rows of one number, p(:, :) for rows of several,
-    !> the last dimension counts the rows. It is to be asked again after resize and after a restore.
-    !> Rows of another type or rank are an error: the pointer points to nothing then.
+    !> Makes a pointer point to the rows: p(:) for rows of one number, p(:, :) for rows of several;
+    !> the last dimension counts the rows. Call it again after resize and after a restore. If the
+    !> rows have another type or rank, that is an error, and the pointer is null.
     procedure, private :: get_real64_1, get_real64_2, get_real32_1, get_real32_2, &
       get_int64_1, get_int64_2, get_int32_1, get_int32_2
     generic :: get => get_real64_1, get_real64_2, get_real32_1, get_real32_2, &
@@ -37,7 +37,7 @@ module cairn_row_vectors
     procedure :: dtype => dtype_of_rows    !< for module cairn_states
     procedure :: stored_row_shape          !< the same
     procedure :: calls => calls_of_rows    !< the same
-    procedure :: are_missing               !< the same: not begun; ends the call then
+    procedure :: are_missing               !< the same: true before init(); then ends the call
     final :: finalize
     procedure, private :: refuse_copy
     generic :: assignment(=) => refuse_copy
@@ -213,7 +213,8 @@ contains
     call c_f_pointer(c_vector_data(self%handle), rows, [self%row_shape(1), self%count()])
   end subroutine
 
-  !> Whether a pointer cannot point to these rows; ends the call as finish() does.
+  !> Whether a pointer of this type and rank cannot point to these rows; ends the call as finish()
+  !> does.
   logical function is_refused(self, dtype, rank, stat, errmsg) result(refused)
     class(cairn_rows), intent(in) :: self
     integer(c_int32_t), intent(in) :: dtype
@@ -233,7 +234,7 @@ contains
     are_missing = is_refused(self, self%number, int(rank_of(self)), stat, errmsg)
   end function
 
-  !> Of a pointer to the rows.
+  !> The rank of a pointer to the rows.
   pure integer function rank_of(self)
     class(cairn_rows), intent(in) :: self
     rank_of = 1
@@ -243,7 +244,7 @@ contains
   function stored_row_shape(self) result(row_shape)
     class(cairn_rows), intent(in) :: self
     integer(c_int64_t), allocatable :: row_shape(:)
-    row_shape = [integer(c_int64_t) ::]  ! of rows that were not begun
+    row_shape = [integer(c_int64_t) ::]  ! before init()
     if (allocated(self%row_shape)) row_shape = self%row_shape(size(self%row_shape):1:-1)
   end function
 

@@ -5,12 +5,13 @@ module cairn_settings
   private
   public :: cairn_group, cairn_stop, cairn_options, cairn_restore_options
 
-  !> Ranks: serial() or cairn_group_mpi (module cairn_mpi) makes them. A manager keeps what it needs.
+  !> The ranks: serial() or cairn_group_mpi (module cairn_mpi) sets them. A manager keeps what it
+  !> needs.
   type :: cairn_group
-    type(c_ptr) :: handle = c_null_ptr  !< of the C face
+    type(c_ptr) :: handle = c_null_ptr  !< of the C interface
   contains
     procedure :: serial => make_serial  !< one rank
-    procedure :: rank => rank_of        !< from 0 on; -1: of no group
+    procedure :: rank => rank_of        !< from 0 on; -1: the group is not set
     procedure :: size => size_of
     procedure :: free => free_group
     final :: finalize_group
@@ -182,7 +183,7 @@ contains
     if (present(names)) count = size(names)
     if (present(values)) count = max(count, size(values))
     allocate (texts(count, 2), at(count, 2))
-    at = c_null_ptr  ! a name without a value, or the reverse, is refused
+    at = c_null_ptr  ! C refuses a name without a value, or the reverse
     if (present(names)) then
       do i = 1, size(names)
         texts(i, 1)%text = to_c(names(i))
@@ -211,7 +212,7 @@ contains
     self%handle = c_null_ptr
   end subroutine
 
-  !> Lets should_stop() of managers with these options look at a stop request.
+  !> Gives a stop request to should_stop() of managers with these options.
   subroutine use_stop(self, stop, stat, errmsg)
     class(cairn_options), intent(inout) :: self
     type(cairn_stop), intent(in) :: stop

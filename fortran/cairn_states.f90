@@ -1,4 +1,4 @@
-!> What a rank gives to a checkpoint and gets back from it.
+!> The arrays that a rank saves to a checkpoint and gets back from it.
 module cairn_states
   use cairn_base
   use cairn_cursors, only: cairn_cursor
@@ -14,17 +14,19 @@ module cairn_states
   !> filled in place by a restore. Any rank from 0 to 7, sections with halos too; integers of 1 to 8
   !> bytes, real32, real64 and complex of these, logical of any kind, default characters.
   !>
-  !> An array a(nx, ny) is the tensor [ny, nx] of the checkpoint, as in HDF5: what varies fastest in
-  !> memory stays so. C++ and numpy find a(i, j) at [j - 1, i - 1]. Otherwise each element would
-  !> move, or the first dimension would vary fastest, which numpy and TensorFlow cannot be told.
+  !> An array a(nx, ny) is the tensor [ny, nx] of the checkpoint, as in HDF5: the index that varies
+  !> fastest in memory stays the fastest. C++ and numpy find a(i, j) at [j - 1, i - 1]. Otherwise
+  !> each element would have to move, or the first dimension would vary fastest, which the format
+  !> cannot say to numpy and TensorFlow.
   !>
-  !> Arrays are intent(inout) although add does not change them: a restore will. So the compiler
-  !> refuses what has no place in memory: expressions, constants, sections by lists of indices.
+  !> Arrays are intent(inout) although add does not change them, because a restore will. So the
+  !> compiler refuses arguments without a place in memory: expressions, constants, sections by lists
+  !> of indices.
   type :: cairn_state
     private
     type(c_ptr) :: handle = c_null_ptr
   contains
-    !> add(key, array): all of a tensor, of which every rank has the same. Scalars too.
+    !> add(key, array): a whole tensor, which is the same on every rank; also a scalar.
     procedure, private :: add_whole
     !> add(key, array, global_shape, start): the part of a tensor of this shape that begins at start,
     !> which counts from 1; both in Fortran's order of dimensions.
@@ -33,28 +35,30 @@ module cairn_states
     !> add_patch(key, array, global_shape, start): one of several parts of the tensor on this rank.
     procedure, private :: add_patch_int, add_patch_long
     generic :: add_patch => add_patch_int, add_patch_long
-    !> add_sparse(key, array, global_shape, start, fill): the part of a tensor of which nobody holds
-    !> some elements; these read as fill, an integer, a real or a complex number. A restore gives
-    !> this value to memory for which nothing is stored, or leaves it as it is if keep. Called again
-    !> with a key it adds one part more.
+    !> add_sparse(key, array, global_shape, start, fill): a part of a tensor that has gaps, elements
+    !> that no rank holds; they read as fill, an integer, a real or a complex number. A restore sets
+    !> memory in gaps to this value, or leaves it as it is with keep. Each further call with the
+    !> same key adds one more part.
     procedure, private :: add_sparse_int, add_sparse_long
     generic :: add_sparse => add_sparse_int, add_sparse_long
-    !> Rows that a restore deals anew, and their number with them: call add_rows(key, rows).
+    !> Rows that a restore deals anew to ranks, which changes their number: call add_rows(key,
+    !> rows).
     procedure :: add_rows
-    !> Rows that are the same on all ranks; a restore takes as many as are stored.
+    !> Rows that are the same on all ranks; a restore resizes them to the stored number.
     procedure :: add_resizable
-    !> An array of this rank alone, restored on as many ranks; on others left as it is if optional_.
+    !> An array of this rank alone, restored on the same number of ranks. On another number it is
+    !> left as it is with optional_, else the restore fails.
     procedure :: add_private
     !> Rows by global id: the last dimension of the array counts the ids, integers from `first` on.
     procedure :: add_indexed
-    !> Where the job is in its data; a state that has a cursor keeps what it needs of it.
+    !> The position of the job in its data; the state keeps what it needs of the cursor.
     procedure :: add_cursor
     !> "automatic", "sliced" or "dense".
     procedure :: store
     procedure :: units
-    !> The value of an attribute is JSON; an empty key is the checkpoint.
+    !> The value of an attribute is JSON; an empty key stands for the checkpoint.
     procedure :: attribute
-    !> Forgets all arrays; the state can be filled anew.
+    !> Removes all arrays; new ones can be added.
     procedure :: clear
     final :: finalize
     procedure, private :: refuse_copy
@@ -179,7 +183,7 @@ module cairn_states
 
 contains
 
-  !> The handle for C, of a state that may still be empty.
+  !> The handle for C; makes the state in C if there is none yet.
   function state_handle(self) result(handle)
     class(cairn_state), intent(inout) :: self
     type(c_ptr) :: handle
@@ -281,7 +285,7 @@ contains
       at = c_loc(number)
     type is (real(real32))
       value = fill
-      dtype = dtype_float64  ! the first part
+      dtype = dtype_float64  ! reads the real part
     type is (real(real64))
       value = fill
       dtype = dtype_float64
@@ -344,8 +348,8 @@ contains
     call finish_any(c_add_private(state_handle(self), to_c(key), array, may_be_missing), stat, errmsg)
   end subroutine
 
-  !> rows: how many there are on all ranks; left out: as many as ids. With ids_key ids may have gaps,
-  !> and are stored under that key.
+  !> rows: the number of rows on all ranks; left out: as many as ids. With ids_key ids may have
+  !> gaps, and are stored under that key.
   subroutine add_indexed(self, key, array, ids, first, rows, ids_key, stat, errmsg)
     class(cairn_state), intent(inout) :: self
     character(len=*), intent(in) :: key

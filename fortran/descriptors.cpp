@@ -1,4 +1,4 @@
-// What Fortran's descriptors of arrays are to the library. The only source that knows them.
+// Turns Fortran's descriptors of arrays into tensors. The only source that knows them.
 #include "fortran/descriptors.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 enum class Class { integer = 1, logical = 2, real = 3, complex = 4, character = 5 };
 Class class_of(const CFI_cdesc_t& array) { return static_cast<Class>(array.type & 0xff); }
 
-// The elements in Fortran's order, which is the row-major one of the reversed dimensions.
+// The elements in Fortran's order, which is the row-major order of the reversed dimensions.
 template <class Visit>
 void each_element(const CFI_cdesc_t& array, const Box& part, const Visit& visit) {
   std::int64_t left = part.count();
@@ -52,7 +52,7 @@ Footprint footprint_of_array(const CFI_cdesc_t& array) {
   return where;
 }
 
-// A logical array: elements are of several bytes here and of one in the checkpoint.
+// A logical array: its elements may have several bytes in memory, and have one in the checkpoint.
 class LogicalMemory final : public SliceMemory {
  public:
   explicit LogicalMemory(const CFI_cdesc_t& array) : array_(array) {}

@@ -1,4 +1,4 @@
-// What the modules call beyond the C face: functions that take arrays.
+// Functions that the Fortran modules call besides the C interface: those that take arrays.
 #include <string>
 
 #include "base/face_words.hpp"
@@ -16,7 +16,7 @@ using fortran::tensor_of;
 
 namespace {
 
-// Calls; an error is one of this tensor, and says so.
+// Calls a function, and adds the tensor's key to its errors.
 template <class Call>
 int named(const char* key, const Call& call) {
   return c::call([&] {
@@ -52,7 +52,7 @@ bool same_fill(const SparseFill* one, const SparseFill* other) {
   return one->dtype == other->dtype && one->element == other->element && one->gaps == other->gaps;
 }
 
-// The tensor of earlier patches under this key; nullptr: there is none.
+// Returns the earlier patches under this key; nullptr if there are none.
 Patches* patches_of(const State& state, const std::string& key, const LocalTensor& next) {
   const auto* found = state.find(key);
   auto* patches = found ? dynamic_cast<Patches*>(found->source.get()) : nullptr;
@@ -67,15 +67,15 @@ Patches* patches_of(const State& state, const std::string& key, const LocalTenso
   return patches;
 }
 
-// One more of the parts that this rank has of a tensor.
+// Adds one more of this rank's parts of a tensor.
 void add_patch(State& state, const std::string& key, LocalTensor next) {
-  State alone;  // says what is wrong with it
+  State alone;  // throws the errors of this patch
   alone.add(key, next);
   if (auto* before = patches_of(state, key, next)) {
     auto slices = before->slices;
     slices.push_back(std::move(next.slices.front()));
     next.slices = slices;
-    State().add(key, std::move(next));  // they must not overlap
+    State().add(key, std::move(next));  // throws if the patches overlap
     before->slices = std::move(slices);
     return;
   }
@@ -85,7 +85,7 @@ void add_patch(State& state, const std::string& key, LocalTensor next) {
   state.add(key, std::move(next));
 }
 
-// The texts of a box of a stored tensor, in row-major order.
+// Returns the texts of a box of a stored tensor, in row-major order.
 std::vector<std::string> part_of(const std::vector<std::string>& all, const StoredTensor& stored,
                                  const Box& box) {
   for (std::size_t d = 0; d < box.rank(); ++d) {
@@ -111,7 +111,7 @@ std::vector<std::string> part_of(const std::vector<std::string>& all, const Stor
 
 extern "C" {
 
-/// As cairn_last_error(), in the words of Fortran.
+/// Returns the error of cairn_last_error(), in the terms of the Fortran interface.
 const cairn_error* cairn_fortran_last_error(void) {
   thread_local std::string problem, reason, way_out, text;
   thread_local cairn_error shown;
@@ -155,7 +155,8 @@ int cairn_fortran_add_slice(cairn_state* state, const char* key, const CFI_cdesc
   });
 }
 
-/// A part of a tensor with gaps, one of several or alone; an array without elements is none of it.
+/// Adds a part of a tensor with gaps; a rank may add several. An array without elements adds no
+/// part.
 int cairn_fortran_add_sparse(cairn_state* state, const char* key, const CFI_cdesc_t* array,
                              int dims, const std::int64_t* shape, int starts,
                              const std::int64_t* start, int fill_dtype, const void* fill,
@@ -195,12 +196,12 @@ int cairn_fortran_add_indexed(cairn_state* state, const char* key, const CFI_cde
   });
 }
 
-/// As cairn_vector_rows, whose result Fortran takes by address.
+/// Does what cairn_vector_rows does, but returns the struct by address, as Fortran needs it.
 void cairn_fortran_rows(cairn_vector* vector, cairn_rows* rows) {
   *rows = cairn_vector_rows(vector);
 }
 
-/// Whether there are rows to which a pointer of the wanted dtype and rank can point.
+/// Returns CAIRN_OK if a pointer of the wanted dtype and rank can point to the rows, else a code.
 int cairn_fortran_check_rows(const cairn_vector* vector, cairn_dtype dtype, int rank,
                              cairn_dtype wanted_dtype, int wanted_rank) {
   return c::call([&] {
@@ -220,15 +221,15 @@ int cairn_fortran_check_rows(const cairn_vector* vector, cairn_dtype dtype, int 
   });
 }
 
-/// The dtype of an array, or a code to be found in cairn_last_error, negative.
+/// Returns the dtype of an array, or a negative error code, whose error is in cairn_last_error().
 int cairn_fortran_dtype(const CFI_cdesc_t* array) {
   int dtype = 0;
   const int code = c::call([&] { dtype = static_cast<int>(fortran::dtype_of_array(*array)); });
   return code == CAIRN_OK ? dtype : -code;
 }
 
-/// The box of a stored tensor that begins at `start` (from 1 on, Fortran's order; none: all of it)
-/// and is as large as the array.
+/// Reads the box of a stored tensor that begins at `start` (from 1 on, in Fortran's order; without
+/// numbers: the whole tensor) and is as large as the array.
 int cairn_fortran_read(const char* prefix, const char* key, const CFI_cdesc_t* array, int starts,
                        const std::int64_t* start) {
   return c::call([&] {
@@ -237,7 +238,7 @@ int cairn_fortran_read(const char* prefix, const char* key, const CFI_cdesc_t* a
     const Dims at = starts > 0 ? fortran::reversed(starts, start, 1) : Dims(extent.size(), 0);
     const auto* stored = reader.contents().find(key);
     if (!stored) {
-      (void)reader.read(key);  // which says what is there instead
+      (void)reader.read(key);  // throws, and lists the keys that are there
       return;
     }
     if (stored->dtype != fortran::dtype_of_array(*array)) {

@@ -1,7 +1,7 @@
 #pragma once
-/// The Python face: what the parts of the extension module offer each other.
+/// The functions and types that the parts of the Python extension module share.
 #include "text_caster.hpp"
-// After it.
+// These come after text_caster.hpp.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -26,7 +26,7 @@ namespace py = pybind11;
 
 /// cairn.Error, with the fields of cairn::Error.
 void add_errors(py::module_&);
-/// The reverse; of other exceptions of Python their text, as Code::application.
+/// The reverse. Other exceptions of Python become Code::application with their text.
 Error error_of(const py::error_already_set&);
 void add_group(py::module_&);
 void add_state(py::module_&);
@@ -36,14 +36,14 @@ void add_contents(py::module_&);
 void add_bundle(py::module_&);
 void add_process(py::module_&);
 
-/// The NumPy dtype of a stored one; of types that NumPy has not, those of ml_dtypes. Throws
-/// unsupported where that is not installed, or has no such type.
+/// The NumPy dtype of a stored dtype; that of ml_dtypes for types that NumPy lacks. Throws
+/// unsupported if ml_dtypes is not installed, or has no such type.
 py::dtype numpy_dtype(DType dtype);
 /// The reverse. Throws invalid_argument for byte-swapped, object and structured dtypes, texts and
 /// dates, with the way out.
 DType stored_dtype(const py::dtype& dtype, const std::string& key);
 
-/// Host memory of some Python object, which whoever has this keeps alive.
+/// Host memory of a Python object. `owner` keeps the object alive.
 struct Memory {
   DType dtype{};
   void* data = nullptr;
@@ -51,20 +51,21 @@ struct Memory {
   Dims extent, strides;  ///< strides in elements
   py::object owner;
 };
-/// Of a numpy.ndarray, or of an object that speaks DLPack. Throws invalid_argument with the key.
+/// The memory of a numpy.ndarray, or of an object with DLPack. Throws invalid_argument with the
+/// key.
 Memory memory_of(const py::object& value, const std::string& key);
 
-/// An array of these elements; the bytes become its memory, without a copy.
+/// Makes an array of these elements. The bytes become its memory, without a copy.
 py::array array_of(DType dtype, const Dims& extent, std::string bytes);
 
 Dims dims_of(const py::handle& sequence);
 py::tuple tuple_of(const Dims& dims);
 
-/// The tensors of one rank, and the Python objects that they lie in.
+/// The tensors of one rank, and the Python objects that own their memory.
 struct PythonState {
   State state;
   std::vector<py::object> owners;
-  /// Strings that are given to a state by reference.
+  /// Strings to which the state refers.
   std::vector<std::unique_ptr<std::vector<std::string>>> strings;
 };
 
@@ -74,13 +75,13 @@ struct PythonGroup {
   std::shared_ptr<Group> group;
   py::object communicator;
 };
-/// Of a communicator of mpi4py, a PythonGroup, or None for one rank.
+/// Makes a group from a communicator of mpi4py, a PythonGroup, or None for one rank.
 PythonGroup group_of(const py::object& communicator);
-/// Of a process group of torch.distributed on the CPU, which nobody else uses; `nodes` are those of
-/// its ranks. Messages are sent by the thread that calls the library.
+/// Makes a group from a process group of torch.distributed on the CPU, which no other code may use;
+/// `nodes` has the node of each rank. The thread that calls the library sends the messages.
 std::shared_ptr<Group> torch_group(const py::object& process_group, std::vector<int> nodes);
-/// What the function returns. What it raises goes to the verdict, which all ranks call, and which
-/// throws on all ranks what any of them has.
+/// Returns the result of the function. Its exception goes to `verdict`, which all ranks call, and
+/// which throws on all ranks if any rank has an exception.
 py::object agree(const py::function& make, const std::function<void(std::exception_ptr)>& verdict);
 
 }  // namespace cairn::python

@@ -1,4 +1,4 @@
-// Single bundles, by one process: what a registered saver writes, and the merge of several.
+// Single bundles, for one process: a registered saver writes them, and several can be merged.
 #include "cairn/bundle.hpp"
 
 #include <unistd.h>
@@ -12,7 +12,7 @@
 namespace cairn::python {
 namespace {
 
-// For any thread, one after the other.
+// Any thread may use it, one at a time.
 class Writer {
  public:
   explicit Writer(const std::string& prefix) : writer_(std::in_place, prefix) {}
@@ -33,7 +33,7 @@ class Writer {
           host_memory(memory.dtype, memory.data, nullptr, memory.extent, memory.strides);
       std::string copy;
       const auto* bytes = elements->contiguous();
-      // Of one larger than memory the writer says what is wrong before it reads.
+      // If the tensor is larger than the address space, the writer throws before it reads.
       const auto size = static_cast<std::int64_t>(dtype_size(memory.dtype));
       if (!bytes && element_count(memory.extent) <= PTRDIFF_MAX / size) {
         copy.resize(static_cast<std::size_t>(element_count(memory.extent) * size));
@@ -50,7 +50,7 @@ class Writer {
   void finish() {
     with([](BundleWriter& writer) { writer.finish(); });
   }
-  /// What was written is removed, unless the bundle is finished.
+  /// Removes what was written, unless the bundle is finished.
   void discard() {
     if (getpid() != process_) return;
     const py::gil_scoped_release free;

@@ -42,12 +42,12 @@ std::shared_ptr<const ShardingCallback> policy_of(const py::object& value) {
   const std::string name = py::str(py::getattr(value, "__name__", py::type::of(value)));
   return sharding_policy(name,
                          [function = Callable(value)](const std::vector<ShardableTensor>& tensors) {
-                           const py::gil_scoped_acquire lock;  // the list is Python's, too
+                           const py::gil_scoped_acquire lock;  // the list is a Python object, too
                            return function.call(shards_of, py::cast(tensors));
                          });
 }
 
-// What device_of is told of a tensor.
+// The description of a tensor that device_of gets.
 py::object seen(const LocalTensor& tensor) {
   py::list parts;
   for (const auto& one : tensor.slices) {
@@ -152,7 +152,7 @@ void set_code(ManagerOptions& options, const Functions& code) {
       options.hooks.migrate = migrate_of(value);
     } else if (name == "store.device_of") {
       options.store.device_of = [function = Callable(value)](int rank, const LocalTensor& tensor) {
-        const py::gil_scoped_acquire lock;  // what it is told is Python's, too
+        const py::gil_scoped_acquire lock;  // the arguments are Python objects, too
         return function.call(device_in, rank, seen(tensor));
       };
     } else if (name == "when.clock") {

@@ -1,5 +1,5 @@
 #pragma once
-/// Options that are code: Python's functions as the library calls them.
+/// Options that are code: the library calls Python's functions through these classes.
 #include <map>
 #include <memory>
 #include <string>
@@ -12,8 +12,8 @@
 
 namespace cairn::python {
 
-/// A call of the library that is on its way in this thread, and may call functions of Python's. To
-/// be made and destroyed under the interpreter's lock.
+/// A call of the library in this thread that may call Python functions. Make and destroy it while
+/// holding the interpreter's lock.
 class Call {
  public:
   Call() : outer_(innermost_) { innermost_ = this; }
@@ -21,30 +21,31 @@ class Call {
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  /// What ended the work of such a function, and is told as `error`: for the call that is on its
-  /// way in this thread, if there is one.
+  /// Keeps the exception of a Python function, which the library sees as `error`, for the innermost
+  /// call of this thread, if there is one.
   static void keep(const py::error_already_set& failure, const Error& error);
-  /// Raises what was kept if it is no Exception (KeyboardInterrupt, SystemExit).
+  /// Raises a kept exception that is no Exception (KeyboardInterrupt, SystemExit).
   void raise_interrupt() const;
-  /// The same, or else the error, whose cause is what was kept, if it tells of that.
+  /// The same; or else raises the error, with the kept exception as its cause if the error tells of
+  /// it.
   [[noreturn]] void raise(const Error& error) const;
 
  private:
   struct Kept {
     py::error_already_set failure;
-    std::string problem;  // as it was told
+    std::string problem;  // the problem of the error that tells of it
   };
   static thread_local Call* innermost_;
   Call* outer_;
   std::vector<Kept> kept_;
 };
 
-/// Raises the error, with what Python raised as its cause; an error of Cairn's own goes on from
-/// where it was raised.
+/// Raises the error, with Python's exception as its cause. If that is an error of Cairn itself, it
+/// is raised again with its own traceback.
 [[noreturn]] void raise_from(const Error& error, const py::error_already_set& cause);
 
-/// Calls the library, which may call functions of Python's. An interrupt that came in one of them
-/// is raised here, in place of the error that all ranks get for it.
+/// Calls the library, which may call Python functions. If an interrupt came in one of them, it is
+/// raised here, in place of the error that all ranks get for it.
 template <class F>
 auto interruptible(F&& function) {
   const Call call;
@@ -62,12 +63,12 @@ auto interruptible(F&& function) {
   }
 }
 
-/// A function of Python's that the library may keep, call and let go of in any thread: so it takes
-/// the interpreter's lock before it lets go.
+/// A Python function that the library may keep, call and release in any thread. So it takes the
+/// interpreter's lock before it releases the function.
 ///
-/// What is kept here must not lead to the manager, as a hook that is its method does: Python's
-/// collector does not see that circle, and the directory would stay locked. python/cairn/options.py
-/// gives functions that look the application's up by a weak reference.
+/// A function kept here must not refer to the manager, as a hook that is its method does: Python's
+/// garbage collector does not see this cycle, and the directory would stay locked.
+/// python/cairn/options.py gives functions that find the application's through a weak reference.
 class Callable {
  public:
   explicit Callable(py::object function)
@@ -76,8 +77,9 @@ class Callable {
           delete gone;
         }) {}
 
-  /// Calls it under the interpreter's lock; `use` makes of the result what the library takes. What
-  /// it raises is thrown as an Error: its own, or one of the code application with its text.
+  /// Calls it while holding the interpreter's lock; `use` converts the result for the library. An
+  /// exception is thrown as an Error: itself if it is one, else with Code::application and its
+  /// text.
   template <class Use, class... Args>
   auto call(const Use& use, const Args&... args) const {
     const py::gil_scoped_acquire lock;
@@ -93,14 +95,14 @@ class Callable {
     }
   }
 
-  /// Under the interpreter's lock.
+  /// Call it while holding the interpreter's lock.
   const py::object& function() const { return *function_; }
 
  private:
   std::shared_ptr<py::object> function_;
 };
 
-/// For Callable::call, of what nobody needs.
+/// For Callable::call, if the result is not needed.
 inline constexpr auto ignore = [](const py::object&) {};
 
 /// Options by name whose values are functions, policies, or lists of functions.

@@ -83,7 +83,8 @@ py::array array_of(DType dtype, const Dims& extent, std::string bytes) {
   auto type = numpy_dtype(dtype);
   auto* kept = new std::string(std::move(bytes));
   const py::capsule owner(kept, [](void* gone) { delete static_cast<std::string*>(gone); });
-  // Strides are given: pybind11 before 2.12 would take the size of an element from NumPy 1's place.
+  // Strides are given, because pybind11 before 2.12 would read the size of an element where NumPy 1
+  // has it.
   std::vector<py::ssize_t> strides;
   for (const auto stride : row_major_strides(extent)) {
     strides.push_back(stride * static_cast<py::ssize_t>(dtype_size(dtype)));

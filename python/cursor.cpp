@@ -1,4 +1,4 @@
-// Where a job is in its data.
+// The position of a job in its data.
 #include "cairn/cursor.hpp"
 
 #include <iterator>
@@ -18,7 +18,7 @@ py::tuple take(Cursor& self, std::int64_t samples) {
   return py::make_tuple(std::move(array), batch.epoch, batch.first);
 }
 
-// Of a batch by its place: the samples themselves are not compared.
+// Marks a batch as done by its place; the samples themselves are not compared.
 void done_at(Cursor& self, std::int64_t count, std::int64_t epoch, std::int64_t first) {
   self.done(
       Cursor::Batch{std::vector<std::int64_t>(static_cast<std::size_t>(count)), epoch, first});

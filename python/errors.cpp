@@ -13,7 +13,7 @@ namespace {
 // Never released: translators run until the interpreter ends.
 py::object* error_class = nullptr;
 py::object* error_maker =
-    nullptr;  // errors.py: of the built-in class, too, that the code stands for
+    nullptr;  // errors.py: makes an error that is also of the built-in class for its code
 
 constexpr const char* doc = R"(What every call of Cairn raises, on all ranks alike.
 
@@ -30,7 +30,7 @@ py::object empty(const Error& error) {
   if (error_maker) {
     try {
       return (*error_maker)(error.what(), code_name(error.code()), error.reason(), error.tensor());
-    } catch (const py::error_already_set&) {  // such as an interrupt: the error itself is told
+    } catch (const py::error_already_set&) {  // such as an interrupt: the plain error is used
     }
   }
   return (*error_class)(error.what());
@@ -53,7 +53,7 @@ py::object make(const Error& told) {
 
 void raise(const py::object& made) { PyErr_SetObject(py::type::of(made).ptr(), made.ptr()); }
 
-// "KIND: TEXT", also where the text itself cannot be had.
+// "KIND: TEXT"; without the text if str() of the exception fails.
 std::string said(const py::error_already_set& failure) {
   std::string kind = "an exception";
   try {
@@ -83,8 +83,8 @@ Error with_its_fields(const py::object& raised) {
 py::object error_object(const Error& error) { return make(error); }
 
 Error error_of(const py::error_already_set& failure) {
-  // Also one that the application made by itself, of a text alone or with some of the fields:
-  // nothing may be thrown here, or this rank would be alone with it.
+  // The application may have made the error, from a text alone or with some of the fields. Nothing
+  // may be thrown here, since only this rank would throw it.
   try {
     if (failure.matches(*error_class)) return with_its_fields(failure.value());
   } catch (const py::error_already_set&) {

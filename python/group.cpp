@@ -1,4 +1,4 @@
-// The ranks of a job, as Python has them.
+// The ranks of a job in Python.
 #include <cstdlib>
 
 #include "bindings.hpp"
@@ -14,8 +14,9 @@ namespace cairn::python {
 #ifdef CAIRN_PYTHON_MPI
 namespace {
 
-// Where a message fails this rank alone knows of it, as in the library's own calls: the others
-// would wait for it, and so would this one, since the interpreter finalises MPI when it ends.
+// If a message fails, only this rank knows it, as in the library's own calls. The others would wait
+// for this rank, and it for them, since the interpreter finalises MPI when it ends. So the job
+// ends.
 std::shared_ptr<Group> mpi_or_end(MPI_Comm communicator) {
   try {
     return mpi(communicator);

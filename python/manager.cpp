@@ -46,7 +46,7 @@ class Manager {
     manager_.emplace(group_.group, directory, std::move(options));
   }
   ~Manager() {
-    // In a forked child the directory, the threads and the ranks are the parent's.
+    // In a forked child the directory, the threads and the ranks belong to the parent.
     if (getpid() != process_) {
       (void)new std::optional<CheckpointManager>(std::move(manager_));
       manager_.reset();
@@ -56,7 +56,7 @@ class Manager {
     manager_.reset();
   }
 
-  /// Calls with the manager, without the lock of the interpreter.
+  /// Calls a function with the manager, without the interpreter's lock.
   template <class F>
   auto with(F&& function) {
     if (getpid() != process_) {
@@ -82,13 +82,13 @@ class Manager {
     });
   }
 
-  /// `failed`: because of an exception of Python's, of which the run's history is told.
+  /// `failed`: an exception of Python ends the manager; the run's history then records a failure.
   void close(bool failed) {
     if (!manager_ || getpid() != process_) return;
     with([&](CheckpointManager&) { reset(failed); });
   }
-  /// The same at the interpreter's end: a thread that is in a call comes back from it first, for
-  /// the interpreter must not end under it; later calls are refused.
+  /// The same at the interpreter's end. A thread that is in a call returns from it first, since the
+  /// interpreter must not end during the call; later calls are refused.
   void end(bool failed) {
     if (getpid() != process_) return;
     const py::gil_scoped_release free;
@@ -104,7 +104,7 @@ class Manager {
   }
 
  private:
-  // A manager that ends while an exception of C++ is on its way has failed.
+  // A manager that ends during stack unwinding has failed; so this throws a C++ exception.
   void reset(bool failed) {
     struct Failure {};
     if (failed) try {
@@ -223,7 +223,7 @@ void add_handle(py::module_& module) {
            "has failed.");
 }
 
-// Collective. Fills the state from a checkpoint of any origin, whose directory is not owned.
+// Collective. Fills the state from a checkpoint of any origin, without owning its directory.
 void read_checkpoint(const py::object& communicator, const std::string& prefix, PythonState& state,
                      const Named& options) {
   const auto group = group_of(communicator);

@@ -1,4 +1,4 @@
-// Where the elements of Python's arrays lie.
+// Finds where the elements of Python's arrays lie.
 #include <cstdint>
 
 #include "base/text.hpp"
@@ -39,7 +39,7 @@ struct ManagedOfDlpack {
 
 enum DeviceType { on_cpu = 1, on_cuda_host = 3, on_rocm_host = 11 };
 
-// What people call the other kinds.
+// The usual names of the other kinds of devices.
 const char* device_name(int type) {
   switch (type) {
     case 2:
@@ -107,7 +107,7 @@ std::optional<DType> dtype_of_dlpack(DtypeOfDlpack type) {
   return std::nullopt;
 }
 
-// Takes the tensor out of the capsule; the object that is returned gives it back when it dies.
+// Takes the tensor out of the capsule. The owner in the result releases it when it is destroyed.
 Memory memory_of_dlpack(const py::object& value, const std::string& key) {
   const auto device = py::cast<std::pair<int, int>>(value.attr("__dlpack_device__")());
   if (device.first != on_cpu && device.first != on_cuda_host && device.first != on_rocm_host) {
@@ -144,7 +144,7 @@ Memory memory_of_dlpack(const py::object& value, const std::string& key) {
   return memory;
 }
 
-// Asked by name: pybind11 before 2.12 reads the structure of NumPy 1.
+// Reads the attribute by name, because pybind11 before 2.12 reads the structure of NumPy 1.
 py::ssize_t item_size(const py::dtype& dtype) {
   return py::cast<py::ssize_t>(dtype.attr("itemsize"));
 }
@@ -162,7 +162,7 @@ Memory memory_of_array(const py::array& array, const std::string& key) {
   Memory memory;
   memory.dtype = stored_dtype(array.dtype(), key);
   memory.writable = array.writeable();
-  memory.data = const_cast<void*>(array.data());  // State::add is told when it may not be written
+  memory.data = const_cast<void*>(array.data());  // `writable` says whether it may be written
   const auto item = item_size(array.dtype());
   for (py::ssize_t d = 0; d < array.ndim(); ++d) {
     memory.extent.push_back(array.shape(d));
@@ -228,7 +228,7 @@ Memory memory_of(const py::object& value, const std::string& key) {
     return memory_of_array(py::reinterpret_borrow<py::array>(value), key);
   }
   if (py::hasattr(value, "__dlpack__")) {
-    // Of torch: what is part of a gradient's graph gives no DLPack.
+    // A tensor of torch that needs a gradient has no DLPack, so it is detached.
     const bool of_torch = py::hasattr(value, "requires_grad");
     return memory_of_dlpack(of_torch ? value.attr("detach")() : value, key);
   }
@@ -237,7 +237,7 @@ Memory memory_of(const py::object& value, const std::string& key) {
                 "these.");
 }
 
-// As NumPy has it: no fractions, no texts.
+// An index as in NumPy: no fractions, no texts.
 static std::int64_t index_of(const py::handle& number) {
   const auto whole = py::reinterpret_steal<py::object>(PyNumber_Index(number.ptr()));
   if (!whole) throw py::error_already_set();
@@ -245,7 +245,8 @@ static std::int64_t index_of(const py::handle& number) {
 }
 
 Dims dims_of(const py::handle& sequence) {
-  // A number alone stands for one of it; arrays of numbers say that they may be numbers, too.
+  // A single number stands for a sequence of one. Arrays of numbers pass this check, too, but have
+  // no index, and are read as sequences.
   if (PyIndex_Check(sequence.ptr())) {
     if (const auto one = PyNumber_Index(sequence.ptr())) {
       return {py::cast<std::int64_t>(py::reinterpret_steal<py::object>(one))};

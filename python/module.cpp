@@ -1,4 +1,4 @@
-// The extension module cairn._cairn. The package around it (python/cairn) is what people see.
+// The extension module cairn._cairn. Programs use the package around it (python/cairn).
 #include "bindings.hpp"
 #include "cairn/version.hpp"
 #include "code.hpp"

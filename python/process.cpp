@@ -1,4 +1,4 @@
-// Settings of the process: where messages go, how long ranks may wait for each other.
+// Settings of the process: the log, and how long ranks may wait for each other.
 #include <utility>
 
 #include "bindings.hpp"
@@ -19,7 +19,7 @@ void add_process(py::module_& module) {
     set_log_sink([function = Callable(function)](LogLevel level, std::string_view message) {
       if (Py_IsInitialized() == 0) return;
       static constexpr const char* names[] = {"info", "warning", "error"};
-      // What it raises is nobody's: a message is told in the middle of other work.
+      // Its exceptions are ignored: a message comes in the middle of other work.
       try {
         function.call([](const py::object&) {}, names[static_cast<int>(level)],
                       std::string(message));
@@ -31,7 +31,7 @@ void add_process(py::module_& module) {
   module.def(
       "warn", [](const std::string& message) { log(LogLevel::warning, message); },
       py::call_guard<py::gil_scoped_release>());
-  // A function of Python's is called no more, for the interpreter ends.
+  // Python's function must not be called after this, since the interpreter ends.
   module.def("end_log", [] {
     if (std::exchange(log_is_python, false)) set_log_sink({});
   });

@@ -1,7 +1,7 @@
 #pragma once
-/// Rows of which a restore decides how many there are. NumPy's arrays keep their size: `resize`
-/// refuses where anybody else has the array, which a state does. So a restore makes new arrays, and
-/// other references to the old ones see what they saw.
+/// Rows whose number a restore changes. NumPy's arrays keep their size: `resize` fails if there are
+/// other references to the array, and a state has one. So a restore makes new arrays, and other
+/// references to the old arrays keep the old values.
 #include <memory>
 #include <string>
 
@@ -10,8 +10,8 @@
 
 namespace cairn::python {
 
-/// An array of rows, saved from where it lies, and restored into memory of its own, from which a
-/// new array comes into its holder. It keeps no Python object: whoever has the state keeps them.
+/// An array of rows. It is saved from its own memory, and restored into new memory, which becomes a
+/// new array in its holder. It keeps no Python object alive: the owner of the state does.
 class ArrayRows final : public Rows {
  public:
   /// Throws invalid_argument for a scalar.
@@ -23,12 +23,12 @@ class ArrayRows final : public Rows {
   void resize(std::int64_t rows) override;
   std::shared_ptr<SliceMemory> memory() const override;
   Footprint footprint() const override { return footprint_; }
-  /// What a restore has made of them, as a new array, once; None: it left them alone.
+  /// Returns the restored rows as a new array, once; None if no restore has changed them.
   py::object take();
 
  private:
   Dims extent_of_rows() const;
-  Footprint footprint_;  // of the holder
+  Footprint footprint_;  // footprint of the holder
   DType dtype_;
   const void* data_;
   Dims extent_, strides_, row_shape_;

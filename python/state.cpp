@@ -33,8 +33,8 @@ LocalTensor tensor_of(PythonState& self, const std::string& key, const py::objec
   return stored(storage == "dense" ? Storage::dense : Storage::sliced, std::move(tensor));
 }
 
-// (dtype, address or DeviceTensor, extent, strides in elements, shape, start, owner): memory of
-// other libraries, which has no DLPack or to which DLPack is slow.
+// Takes (dtype, address or DeviceTensor, extent, strides in elements, shape, start, owner): memory
+// of other libraries that have no DLPack, or whose DLPack is slow.
 LocalTensor tensor_at(PythonState& self, const std::string& key, const py::tuple& part) {
   const auto name = py::cast<std::string>(part[0]);
   const auto dtype = dtype_from_name(name);
@@ -136,7 +136,7 @@ void add_private(PythonState& self, const std::string& key, const py::object& ar
   self.state.add(key, rank_private(whole_of(self, key, array), std::move(options)));
 }
 
-// The texts of this number, if there are any; else these, as new ones.
+// Adds the texts with this number in the state; without a number, these values as new ones.
 void add_strings(PythonState& self, const std::string& key, std::vector<std::string> values,
                  bool scalar, bool resizes, std::optional<std::size_t> number) {
   if (!number) {
@@ -176,7 +176,8 @@ void add_state(py::module_& module) {
                kept = std::move(values);
                return;
              }
-             // A scalar is known by the address of its text.
+             // The state refers to a scalar by the address of its text, so the values are moved
+             // into place.
              std::move(values.begin(), values.end(), kept.begin());
            })
       .def("release_memory", [](PythonState& self) { self.owners.clear(); })

@@ -49,7 +49,7 @@ std::vector<std::string> Stored::names_below(const std::string& path) const {
                              [](const auto& a, const auto& b) { return a.key < b; });
   std::vector<std::string> names;
   for (; at != all.end() && at->key.starts_with(front); ++at) {
-    // What an object graph calls a variable's value may be shown as the path itself.
+    // A key of a variable's value in an object graph may be shown as the path alone.
     const auto shown = shown_name(at->key);
     if (!shown.starts_with(front)) continue;
     const auto name = shown.substr(front.size());
@@ -62,7 +62,7 @@ std::vector<std::string> Stored::names_below(const std::string& path) const {
 void PythonMaker::make(State& made, const CheckpointContents& contents) {
   const py::gil_scoped_acquire lock;
   const Callable call(binding_.attr("make"));
-  // A migration has a copy of the state; all others restore the state itself.
+  // A migration fills a copy of the state; other restores fill the state itself.
   const bool migrated = &made != &state_.state;
   if (migrated) state_.state = made;
   state_.owners.clear();

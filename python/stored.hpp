@@ -1,5 +1,5 @@
 #pragma once
-/// What a restore knows of its checkpoint when it has chosen it, for states that are made of that.
+/// What a restore knows about the checkpoint that it has chosen, for states that are made from it.
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,19 +11,20 @@
 
 namespace cairn::python {
 
-/// Tensors and what is said of Python's values, as long as the contents are there.
+/// The tensors and their attributes about Python's values, as long as the contents exist.
 class Stored {
  public:
   explicit Stored(const CheckpointContents& contents) : contents_(&contents), finder_(contents) {}
   void close() { contents_ = nullptr; }
 
-  /// (name of the dtype, shape); None: it is not there.
+  /// (name of the dtype, shape); None if there is no such tensor.
   py::object find(const std::string& key) const;
-  /// The attribute of this name of a tensor, or of a group of them, as JSON; None: there is none.
+  /// The attribute of this name of a tensor, or of a group of tensors, as JSON; None if there is
+  /// none.
   py::object said(const std::string& key, const std::string& name) const;
   /// The same of the whole checkpoint.
   py::object said_of_all(const std::string& name) const;
-  /// What comes next in the keys that begin with this path, which may be "": each word once.
+  /// The next words in the keys that begin with this path, which may be "". Each word comes once.
   std::vector<std::string> names_below(const std::string& path) const;
   std::string prefix() const { return contents().prefix; }
 
@@ -33,17 +34,17 @@ class Stored {
   TensorFinder finder_;
 };
 
-/// Has an object of Python's make its `native` state: make(Stored, migrated) adds to it, and
-/// returns four lists: the paths that are to be whole, those apart in them, keys in memory of its
-/// own, and keys that are kept. To be destroyed under the interpreter's lock.
+/// Lets a Python object make its `native` state. make(Stored, migrated) adds tensors to it, and
+/// returns four lists: paths that must be restored whole, exceptions within these, keys in memory
+/// of its own, and keys that are kept. Destroy it while holding the interpreter's lock.
 class PythonMaker : public detail::StateMaker {
  public:
   PythonMaker(PythonState& state, py::object binding)
       : state_(state), binding_(std::move(binding)) {}
   void make(State&, const CheckpointContents&) override;
-  /// Lets the application's function, of hooks.migrate, say how this checkpoint is restored:
-  /// migrate(function, name, version, commit) returns the options by name. What it says of the
-  /// state serves the next make() of a copy.
+  /// Lets the application's function in hooks.migrate say how this checkpoint is restored:
+  /// migrate(function, name, version, commit) returns the options by name. The next make() of a
+  /// copy uses what it says about the state.
   void migrate(const Callable& function, const Application& from, RestoreOptions&);
 
  private:
@@ -51,7 +52,7 @@ class PythonMaker : public detail::StateMaker {
   py::object binding_;
 };
 
-/// The state is made in the restores that are called as long as this lives.
+/// While this object lives, restores make the state.
 class Making {
  public:
   explicit Making(const py::object& binding);

@@ -1,7 +1,7 @@
 #pragma once
-/// Texts between Python and C++, in place of pybind11's own way, which knows UTF-8 alone: names of
-/// files and keys of other programs may be any bytes. As os.fsdecode has it, a byte that is no
-/// UTF-8 is a surrogate in Python. Comes before every other header of pybind11.
+/// Converts texts between Python and C++. It replaces pybind11's own conversion, which accepts only
+/// UTF-8: file names and keys of other programs may have any bytes. A byte that is not UTF-8 is a
+/// surrogate in Python, as in os.fsdecode. Include this before every other header of pybind11.
 #include <pybind11/cast.h>
 
 #include <string>
@@ -16,7 +16,7 @@ struct type_caster<std::string> {
     if (!source) return false;
     object bytes = reinterpret_borrow<object>(source);
     if (PyUnicode_Check(source.ptr())) {
-      // Most texts are UTF-8, and keep it.
+      // Most texts are UTF-8; Python then keeps the encoded form.
       Py_ssize_t size = 0;
       if (const auto* text = PyUnicode_AsUTF8AndSize(source.ptr(), &size)) {
         value.assign(text, static_cast<std::size_t>(size));

@@ -19,7 +19,7 @@ class PinnedPages : public StagingMemory {
     if (!memory) return nullptr;
     try {
       pin_.call(ignore, reinterpret_cast<std::uintptr_t>(memory), bytes);
-    } catch (...) {  // an interrupt came in between
+    } catch (...) {  // such as an interrupt
       give_back(memory, bytes);
       throw;
     }

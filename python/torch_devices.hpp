@@ -1,10 +1,10 @@
 #pragma once
-/// Tensors of torch in a device's memory. torch copies; this module is built without it and without
-/// CUDA, and runs beside any version of both. Parts are copied as they are asked for: a copy of all
-/// tensors first would take as much memory of the host as the model has.
+/// Tensors of torch in a device's memory. torch makes the copies: this module is built without
+/// torch and CUDA, and works with any version of both. Parts are copied when they are needed: a
+/// copy of all tensors at first would take as much memory of the host as the model has.
 ///
-/// The pool of asynchronous saves is ordinary pages, which CUDA is told of. torch's own pinned
-/// memory comes in powers of two, of which a pool of the size of a model could waste half.
+/// The pool of asynchronous saves has ordinary pages, which are registered with CUDA. torch's own
+/// pinned memory comes in powers of two, of which a pool of the size of a model could waste half.
 #include <memory>
 #include <string>
 
@@ -13,8 +13,8 @@
 
 namespace cairn::python {
 
-/// How torch copies, and the pages that its devices copy to fastest: functions of
-/// cairn.torch.devices.
+/// Functions of cairn.torch.devices with which torch copies, and the pages that its devices copy to
+/// fastest.
 class DeviceCopies {
  public:
   DeviceCopies(const py::object& to_host, const py::object& to_device, const py::object& pin,
@@ -23,13 +23,13 @@ class DeviceCopies {
   const std::shared_ptr<StagingMemory> pinned;
 };
 
-/// A slice that begins at `at` in this tensor. Whoever makes it keeps the tensor alive as long as
-/// it is used. What `facts` say of it holds, and errors name it by its key.
+/// Memory of the slice that begins at `at` in this tensor. The caller keeps the tensor alive as
+/// long as the memory is used. `facts` must be those of the tensor; errors name the key.
 std::shared_ptr<SliceMemory> device_memory(std::shared_ptr<const DeviceCopies> copies,
                                            std::string key, PyObject* tensor,
                                            const TensorFacts& facts, Dims at);
 
-/// Such a tensor where an address is given of others.
+/// A tensor on a device, for places where a tensor in host memory is given by its address.
 struct DeviceTensor {
   std::shared_ptr<const DeviceCopies> copies;
   PyObject* tensor;

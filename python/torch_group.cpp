@@ -1,8 +1,8 @@
 // A process group of torch.distributed (gloo) as a Group.
 //
-// Only functions that are written in C++ are called here (torch.frombuffer and methods of
-// ProcessGroup and Work): they run no bytecode, so no signal handler of Python runs in between, and
-// a KeyboardInterrupt waits until the library's call is over.
+// This file calls only functions that are written in C++ (torch.frombuffer and methods of
+// ProcessGroup and Work). They run no bytecode, so no signal handler of Python runs in between, and
+// a KeyboardInterrupt waits until the library's call has returned.
 #include <algorithm>
 #include <deque>
 
@@ -14,10 +14,10 @@
 namespace cairn::python {
 namespace {
 
-// Bulk messages, and those whose length travels ahead of them, must not match each other.
+// Messages of exchange(), and those whose length is sent before them, must not match each other.
 enum Tag { of_exchange = 1, of_length = 2, of_message = 3 };
 
-// What belongs to Python; made and destroyed with the interpreter's lock.
+// Python objects. Make and destroy them while holding the interpreter's lock.
 struct Torch {
   py::object group, frombuffer, uint8, int64, sum, min, max, broadcast_options;
 };
@@ -147,11 +147,11 @@ class TorchGroup final : public Group {
 
   void abort(std::string_view message) override {
     tell_fatal(cat("rank ", rank_, ": ", message));
-    std::abort();  // torchrun, or whoever started the ranks, ends the others
+    std::abort();  // torchrun, or another launcher, ends the other ranks
   }
 
  private:
-  // Its memory is Python's: a reduction that is given up goes on in it.
+  // Python owns its memory, since a reduction that was given up goes on in it.
   class TorchReduction final : public Reduction {
    public:
     TorchReduction(TorchGroup& group, std::size_t count, Op op)
@@ -217,7 +217,8 @@ class TorchGroup final : public Group {
     return one;
   }
   py::object bytes_of(const void* data, std::size_t size) const {
-    // Writable also where it is only sent: torch warns of what is not.
+    // The memory is marked writable even if it is only sent, because torch warns of memory that is
+    // not.
     const auto memory =
         py::memoryview::from_memory(const_cast<void*>(data), static_cast<py::ssize_t>(size));
     return torch_->frombuffer(memory, py::arg("dtype") = torch_->uint8);

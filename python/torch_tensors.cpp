@@ -17,7 +17,7 @@ py::object called_or_null(PyObject* of, PyObject* method) {
 
 bool is_true(const py::object& answer) { return answer.ptr() == Py_True; }
 
-// Of a tuple of integers.
+// Whether a tuple of integers has these numbers.
 bool are_same(const py::object& tuple, const Dims& dims) {
   if (!tuple || !PyTuple_Check(tuple.ptr())) return false;
   if (PyTuple_GET_SIZE(tuple.ptr()) != static_cast<py::ssize_t>(dims.size())) return false;
@@ -61,8 +61,8 @@ std::optional<std::int64_t> offset_of(PyObject* tensor) {
 
 bool is_complex(DType dtype) { return dtype == DType::complex64 || dtype == DType::complex128; }
 
-// Whether its elements are other numbers than those in memory. Views of conjugates may be of
-// floating-point types: imaginary parts with the sign turned.
+// Whether the tensor's elements differ from the numbers in memory. A view of a conjugate may have a
+// floating-point type: imaginary parts with reversed sign.
 bool is_view_of_other_numbers(PyObject* tensor, DType dtype) {
   const auto& names = TorchNames::get();
   if (dtype != DType::float32 && dtype != DType::float64 && dtype != DType::float16 &&
@@ -150,9 +150,9 @@ std::optional<TensorFacts> TorchTensors::look(PyObject* tensor, bool on_host) co
   TensorFacts facts{*data,  dtype->second, dtype->first, dims_of(shape), dims_of(strides),
                     *first, *bytes};
   if (element_count(facts.shape) == 0) return facts;
-  // Without an address, as those of some devices, it could not be told from others like it.
+  // A tensor without an address, as on some devices, could not be told from others like it.
   if (!facts.data) return std::nullopt;
-  // A storage that was made smaller has not all of its elements.
+  // A storage that was made smaller lacks some of the elements.
   auto end = *first + 1;
   for (std::size_t d = 0; d < facts.shape.size(); ++d) {
     end += (facts.shape[d] - 1) * facts.strides[d];
@@ -172,7 +172,7 @@ bool TorchTensors::is_unchanged(PyObject* tensor, const TensorFacts& facts) cons
          offset_of(tensor) == facts.storage_offset &&
          storage_bytes(tensor) == facts.storage_bytes &&
          !is_view_of_other_numbers(tensor, facts.dtype) &&
-         // Memory of no elements says nothing of where it is.
+         // Memory without elements does not show where it is.
          (facts.data || is_true(attribute_or_null(tensor, names.is_cpu)));
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-/// Tensors of torch. They are asked by the names of their methods: this module is built without
-/// torch, and runs beside any version of it.
+/// Tensors of torch. Their methods are called by name: this module is built without torch, and
+/// works with any version of it.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -34,7 +34,7 @@ class MovingMemory : public SliceMemory {
 struct TensorFacts {
   std::byte* data = nullptr;
   DType dtype{};
-  PyObject* dtype_object = nullptr;  ///< torch's; they live as long as torch
+  PyObject* dtype_object = nullptr;  ///< torch's; it lives as long as torch
   Dims shape, strides;
   std::int64_t storage_offset = 0, storage_bytes = 0;
   bool same_elements(const TensorFacts& other) const {
@@ -43,7 +43,7 @@ struct TensorFacts {
   }
 };
 
-/// The slices of a tensor that one rank holds, and where in its local tensor each begins.
+/// The slices of a tensor that one rank holds, and where each begins in the local tensor.
 struct TensorBoxes {
   struct Part {
     Box box;
@@ -55,18 +55,18 @@ struct TensorBoxes {
 
 class DeviceCopies;
 
-/// What is known of torch here: its dtypes, the classes of plain tensors, and how
-/// those of devices are copied.
+/// The knowledge about torch: its dtypes, the classes of plain tensors, and how to copy tensors of
+/// devices.
 class TorchTensors {
  public:
   TorchTensors(const py::dict& names, const py::tuple& classes, py::object strided,
                std::shared_ptr<const DeviceCopies> copies);
 
   bool is_plain(PyObject* tensor) const;
-  /// Nothing of what is no plain tensor in host memory (of any device, unless `on_host`) whose
-  /// storage has all its elements. Calls no code but torch's own.
+  /// Returns the facts of a plain tensor in host memory (without `on_host`: of any device) whose
+  /// storage has all its elements; nothing for other objects. Calls only torch's own code.
   std::optional<TensorFacts> look(PyObject* tensor, bool on_host) const;
-  /// Whether look() would find the same again; an answer in half a microsecond.
+  /// Whether look() would find the same again. It takes half a microsecond.
   bool is_unchanged(PyObject* tensor, const TensorFacts& facts) const;
   const std::shared_ptr<const DeviceCopies>& copies() const { return copies_; }
 
@@ -78,14 +78,14 @@ class TorchTensors {
   std::shared_ptr<const DeviceCopies> copies_;
 };
 
-/// Attributes of torch's objects, by names that are made once, and methods, looked up once.
+/// Names of attributes and methods of torch's objects, made once.
 struct TorchNames {
   PyObject *shape, *dtype, *is_cpu, *layout, *is_nested, *local_tensor, *spec, *mesh, *placements,
       *tensor_meta;
   PyObject *data_ptr, *stride, *storage_offset, *untyped_storage, *nbytes, *is_conj, *is_neg;
   static const TorchNames& get();
 };
-/// Null: there is none, and the error is cleared.
+/// Returns null, and clears the error, if there is no such attribute.
 py::object attribute_or_null(PyObject* of, PyObject* name);
 
 void add_torch_tensors(py::module_&);

@@ -17,7 +17,8 @@ bool are_equal(const py::object& one, const py::object& other) {
   return equal == 1;
 }
 
-// The class of the numbers or texts in a list or tuple; null: it is none, or they are of several.
+// The class of the numbers or texts in a list or tuple; null if it is neither, or if they have
+// several classes.
 PyTypeObject* class_of_all(PyObject* value) {
   if (!PyList_Check(value) && !PyTuple_Check(value)) return nullptr;
   const auto size = PySequence_Fast_GET_SIZE(value);
@@ -32,14 +33,15 @@ py::object element_of(PyObject* value) {
   return py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(class_of_all(value)));
 }
 
-// An int that is no int64.
+// Whether an int does not fit int64.
 bool needs_64_bits(PyObject* value) {
   int beyond = 0;
   PyLong_AsLongLongAndOverflow(value, &beyond);
   return beyond != 0;
 }
 
-// The numbers go into the array, or do not fit it. `is_large`: it is one that is no int64.
+// Writes the numbers into the array; returns false if they do not fit it. `is_large`: the array is
+// for an int that does not fit int64.
 bool renew_numbers(const py::object& array, PyObject* value, bool is_large) {
   if (PyLong_CheckExact(value) && needs_64_bits(value) != is_large) return false;
   if (PyObject_SetItem(array.ptr(), Py_Ellipsis, value) == 0) return true;
@@ -48,7 +50,7 @@ bool renew_numbers(const py::object& array, PyObject* value, bool is_large) {
   return false;
 }
 
-// False: one has no bytes.
+// Returns false if a text cannot be encoded.
 bool renew_texts(std::vector<std::string>& kept, PyObject* value, bool several) {
   std::vector<std::string> now;
   const auto take = [&](PyObject* one) {
@@ -64,7 +66,7 @@ bool renew_texts(std::vector<std::string>& kept, PyObject* value, bool several) 
   if (kept.size() != now.size()) {
     kept = std::move(now);
   } else {
-    // A scalar is known by the address of its text.
+    // The state refers to a scalar by the address of its text.
     std::move(now.begin(), now.end(), kept.begin());
   }
   return true;
@@ -303,7 +305,7 @@ bool Tree::walk(PythonState& state, PyObject* value) {
   return false;
 }
 
-// Each key is asked for, since code of the application may run in between.
+// Looks up each key anew, since code of the application may run in between.
 bool Tree::walk_dict(PythonState& state, const Node& node, PyObject* value) {
   if (PyDict_Size(value) != std::ssize(node.keys)) return false;
   if (node.ordered) {
@@ -326,14 +328,15 @@ bool Tree::walk_dict(PythonState& state, const Node& node, PyObject* value) {
 bool Tree::walk_sequence(PythonState& state, const Node& node, PyObject* value) {
   const auto size = node.values;
   for (std::size_t i = 0; i < size; ++i) {
-    // Code of the application may run in between, and change it.
+    // Code of the application may run in between, and change the list.
     if (PySequence_Fast_GET_SIZE(value) != static_cast<py::ssize_t>(size)) return false;
     if (!walk(state, PySequence_Fast_GET_ITEM(value, static_cast<py::ssize_t>(i)))) return false;
   }
   return PySequence_Fast_GET_SIZE(value) == static_cast<py::ssize_t>(size);
 }
 
-// The spec is another object where the tensor is; the same one may have been changed.
+// Another tensor may have another spec object with the same contents; the same object may have been
+// changed.
 bool Tree::is_same_spec(Leaf& leaf, PyObject* value) {
   const auto& names = TorchNames::get();
   auto spec = attribute_or_null(value, names.spec);
@@ -359,7 +362,7 @@ bool Tree::walk_tensor(Leaf& leaf, PyObject* value) {
   if (!local) return false;
   held_.push_back(local);
   if (leaf.own && torch_->is_unchanged(local.ptr(), *leaf.own)) {
-    // Of a device's tensor another object may stand for the same elements.
+    // For a tensor of a device, another object may stand for the same elements.
     if (leaf.elsewhere && !leaf.tie) move(leaf, local.ptr(), leaf.facts);
     if (!leaf.copied || leaf.tie) return true;
   } else {
@@ -386,8 +389,8 @@ bool Tree::walk_array(Array& array, PyObject* value) {
   return true;
 }
 
-// What has moved may now be the memory of another one, or another may have stayed where it was
-// tied to it.
+// A tensor that has moved may now share memory with another one, or no longer with one to which it
+// was tied.
 bool Tree::are_ties_the_same() {
   by_address_.clear();
   for (std::size_t i = 0; i < leaves_.size(); ++i) {

@@ -12,14 +12,14 @@
 
 namespace cairn {
 
-/// How far a save has come that save_async began. Each of the first three includes what those
-/// before it say.
+/// The progress of a save that save_async began. Each of the first three stages includes those
+/// before it.
 enum class SaveStage {
   captured,   ///< the application may write its arrays again
   written,    ///< this rank's bytes are durable; when all ranks' are, a restart completes the save
   committed,  ///< it is a checkpoint, as after save()
   skipped,    ///< nothing was saved: WhenBusy::skip
-  replaced,   ///< nothing of it stays: WhenBusy::replace, and a later save came
+  replaced,   ///< given up for a later save: WhenBusy::replace
   failed
 };
 
@@ -28,19 +28,19 @@ enum class SaveStage {
 class SaveHandle {
  public:
   std::int64_t step() const;
-  /// `failed` is said on all ranks alike, by the call of the manager in which they agree.
+  /// It becomes `failed` on all ranks in the same call of the manager, in which they agree on it.
   SaveStage stage() const;
   bool committed() const { return stage() == SaveStage::committed; }
-  /// Returns when this rank's part is written or was given up, and throws error() if the save has
-  /// failed, on this rank or, as far as the manager's calls have told, on another. The commit
-  /// happens in a collective call of the manager. In a forked process, which would wait for ever:
-  /// invalid_argument.
+  /// Returns when this rank's part is written or was given up. Throws error() if the save has
+  /// failed on this rank or, as far as the manager's calls have found out, on another. The commit
+  /// happens in a collective call of the manager. Throws invalid_argument in a forked process,
+  /// which would wait for ever.
   void wait_written() const;
-  /// Why the save failed; nothing: it has not. This rank's own reason until a call of the manager
-  /// has told all ranks one.
+  /// Why the save failed; nothing: it has not. Until the ranks have agreed on one error in a call
+  /// of the manager, it is this rank's own.
   std::optional<Error> error() const;
-  std::string prefix() const;  ///< of the checkpoint; "" before this rank has begun to write
-  /// Why save_async blocked, as save() does; empty: it did not.
+  std::string prefix() const;  ///< the checkpoint's; "" before this rank has begun to write
+  /// Why save_async blocked as save() does; empty: it did not.
   std::string blocked_because() const;
 
   struct Shared;
@@ -52,9 +52,9 @@ class SaveHandle {
 
 /// What save_async does while the bytes of the save before are still being written.
 enum class WhenBusy {
-  wait,    ///< until these bytes are written
-  skip,    ///< nothing is saved this time
-  replace  ///< the save before is given up
+  wait,    ///< waits until these bytes are written
+  skip,    ///< saves nothing this time
+  replace  ///< gives up the save before
 };
 constexpr std::array<const char*, 3> words(WhenBusy) { return {"wait", "skip", "replace"}; }
 
@@ -64,7 +64,7 @@ struct AsyncOptions {
   /// The largest copy that a rank may make; 0: half of the free memory, shared by the ranks of the
   /// node. If the state does not fit, save_async saves it before it returns, as save() does. The
   /// same holds with collective writers. The log says so once, SaveHandle::blocked_because each
-  /// time. An io rank's copy is that of all ranks that it serves.
+  /// time. The copy of an io rank holds the bytes of all ranks that it serves.
   std::int64_t pool_bytes = 0;
   /// The failure of an earlier asynchronous save is thrown, once, by the next call that saves,
   /// polls or waits. One that saves then saves nothing, and says so. If false, only its handle,

@@ -1,6 +1,6 @@
 #pragma once
-/// What is said of tensors and of a checkpoint beside their values: units, names of dimensions,
-/// coordinates, and whatever the application wants to find again (docs/attributes.md).
+/// Descriptions of tensors and of a checkpoint: units, names of dimensions, coordinates, and any
+/// values that the application wants to find again (docs/attributes.md).
 #include <concepts>
 #include <cstdint>
 #include <limits>
@@ -19,12 +19,12 @@ struct Json {
   bool operator==(const Json&) const = default;
 };
 
-/// A value: true or false, a number, a text, or anything else that JSON has. Numbers keep their
-/// bits; those that are not finite have no place in JSON, and are refused.
+/// A value: true or false, a number, a text, or any other JSON value. Numbers keep their bits. JSON
+/// has no numbers that are not finite, so these are refused.
 class Attribute {
  public:
-  /// Integers are unsigned only above 2^63. What is read back is Json where it is an array, an
-  /// object or null, its members in the order of their names.
+  /// An integer is unsigned only from 2^63 on. An array, an object or null is read back as Json;
+  /// the members of an object are in the order of their names.
   using Value = std::variant<bool, std::int64_t, std::uint64_t, double, std::string, Json>;
 
   Attribute(bool value) : value_(value) {}
@@ -42,13 +42,13 @@ class Attribute {
   Attribute(std::string_view text) : value_(std::string(text)) {}
   Attribute(const char* text) : value_(std::string(text)) {}
   Attribute(Json json) : value_(std::move(json)) {}
-  /// Lists, which become Json.
+  /// A list, which becomes Json.
   Attribute(const std::vector<double>& list);
   Attribute(const std::vector<std::int64_t>& list);
   Attribute(const std::vector<std::string>& list);
 
   const Value& value() const { return value_; }
-  /// The value as JSON, also where it is not Json.
+  /// The text of the value in JSON, whichever type value() has.
   std::string json() const;
   bool operator==(const Attribute&) const = default;
 
@@ -58,15 +58,15 @@ class Attribute {
 
 using Attributes = std::map<std::string, Attribute>;
 
-/// Of one tensor, or of a group of tensors, which has attributes only.
+/// The description of one tensor, or of a group of tensors, which has only attributes.
 struct Description {
   std::string units = {};  ///< "m/s"; empty: none are given
   /// One name for each dimension of the tensor, slowest first: {"y", "x"}. A tensor of one
-  /// dimension with that name and extent, beside this one or in a group above it, says where the
-  /// indices lie: an axis.
+  /// dimension with that name and extent, beside this tensor or in a group above it, is an axis: it
+  /// holds the positions of the indices.
   std::vector<std::string> dimensions = {};
-  /// Keys of further tensors that say where elements lie, such as longitudes and latitudes of a
-  /// curved grid; looked for as axes are.
+  /// Keys of further tensors that hold the positions of elements, such as longitudes and latitudes
+  /// of a curved grid. They are looked up in the same places as axes.
   std::vector<std::string> coordinates = {};
   Attributes attributes = {};
 
@@ -74,14 +74,14 @@ struct Description {
   bool empty() const { return *this == Description{}; }
 };
 
-/// All that is said of the tensors of a state or of a checkpoint. Ranks that speak of the same key
-/// must say the same; what only some ranks say counts. Together at most 64 MiB of JSON, nested to
-/// at most 32 levels: it is read with each look at a checkpoint. Names are UTF-8, not empty and
-/// without a zero byte; names of dimensions have no '/', and coordinates no blank. What HDF5 or
-/// netCDF keep for themselves (CLASS, NAME, dtype, …) is refused, in either format. State::describe
-/// throws invalid_argument with the key for anything else, and so does a save for its own
-/// attributes. What ranks know only together (that a key is no tensor's, that they disagree, that
-/// it is too much) the save finds out, and throws on all of them.
+/// All descriptions of a state or of a checkpoint. Ranks that describe the same key must give the
+/// same values; a description that only some ranks give counts. All of it is at most 64 MiB of
+/// JSON, nested to at most 32 levels, since it is read whenever a checkpoint is opened. Names are
+/// UTF-8, not empty and without a zero byte; names of dimensions have no '/', and coordinates no
+/// blank. Names that HDF5 or netCDF reserve (CLASS, NAME, dtype, …) are refused in both formats.
+/// State::describe throws invalid_argument, with the key, if these rules are broken, and so does a
+/// save for its own attributes. The save finds the errors that only all ranks together can see (no
+/// tensor has a key, ranks disagree, the size is too large), and throws them on all ranks.
 struct Descriptions {
   Attributes attributes = {};                      ///< of the whole checkpoint
   std::map<std::string, Description> by_key = {};  ///< of tensors and groups of tensors

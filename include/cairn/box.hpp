@@ -1,5 +1,5 @@
 #pragma once
-/// Shapes, and boxes in them: the geometry of tensors and slices.
+/// Shapes and boxes: the geometry of tensors and slices.
 #include <algorithm>
 #include <compare>
 #include <cstddef>
@@ -16,11 +16,12 @@
 
 namespace cairn {
 
-/// Extents, starts or strides: one number a dimension, slowest-varying first, in elements. Used as
-/// a std::vector<std::int64_t>, made of one, and becomes one; but up to four numbers take no memory
-/// of their own, as a checkpoint of many tensors has several of these for each slice. So a move may
-/// move the numbers: iterators and data() are then no longer valid. It is small, and copied as it
-/// lies, because tables of millions of boxes are as fast as memory is.
+/// Extents, starts or strides: one number per dimension, slowest-varying first, in elements. It has
+/// the interface of a std::vector<std::int64_t>, and converts from and to one; but up to four
+/// numbers take no memory of their own, since a checkpoint of many tensors has several of these for
+/// each slice. So a move may move the numbers, and makes iterators and data() invalid. It is small,
+/// and copied bytewise if it has no memory of its own, because the speed of memory limits tables of
+/// millions of boxes.
 class Dims {
  public:
   using value_type = std::int64_t;
@@ -97,7 +98,7 @@ class Dims {
     data()[size_++] = value;
   }
   void pop_back() { --size_; }
-  /// The numbers are not some of this object's own.
+  /// The range must not be a part of this object.
   template <std::forward_iterator Iterator>
   void assign(Iterator first, Iterator last) {
     const auto count = static_cast<size_type>(std::distance(first, last));
@@ -137,7 +138,7 @@ class Dims {
   static constexpr Count few = 4;
   union Numbers {
     value_type few[Dims::few];
-    value_type* many;  // where there have been more than a few
+    value_type* many;  // used once there have been more than `few`
   };
 
   void drop() noexcept {
@@ -148,7 +149,7 @@ class Dims {
     size_ = other.size_;
     numbers_ = other.numbers_;
   }
-  // Of a Dims without memory of its own.
+  // Call it only on a Dims without memory of its own.
   void take(Dims& other) noexcept {
     size_ = other.size_;
     capacity_ = other.capacity_;
@@ -180,32 +181,32 @@ struct Box {
   std::int64_t end(std::size_t dim) const { return start[dim] + extent[dim]; }
   std::int64_t count() const { return element_count(extent); }
   bool empty() const;
-  bool is_whole(const Dims& shape) const;  ///< the same as == whole(shape)
-  /// Every element of other is one of this (an empty box is in every box of its rank).
+  bool is_whole(const Dims& shape) const;  ///< the same as *this == whole(shape)
+  /// Whether every element of `other` is in this box (an empty box is in every box of its rank).
   bool contains(const Box& other) const;
-  /// This box seen from an origin: start becomes start - origin.
+  /// This box relative to an origin: start becomes start - origin.
   Box relative_to(const Dims& origin) const;
   bool operator==(const Box&) const = default;
   auto operator<=>(const Box&) const = default;  ///< by start, then extent: ascending slices
 };
 
-/// The common elements, or nothing when there are none.
+/// The common elements, or nothing if there are none.
 std::optional<Box> intersect(const Box& a, const Box& b);
 bool overlaps(const Box& a, const Box& b);
 
-/// a without b, as at most 2·rank disjoint boxes in ascending order.
+/// `a` without `b`, as at most 2·rank disjoint boxes in ascending order.
 std::vector<Box> subtract(const Box& a, const Box& b);
 
 /// "rows 128..255 × 0..511", with inclusive ends as people count; "the scalar" for rank 0.
 std::string box_text(const Box& box);
 
 /// A slice in TensorFlow's text form "40 30 0,20:15,15": full shape, then start,length of each
-/// dimension. "-" is a whole dimension and is kept apart from the same range in numbers, because
-/// TensorFlow's exact matches are textual. "" is a whole tensor of unstated shape.
+/// dimension. "-" is a whole dimension. It differs from the same range in numbers, because
+/// TensorFlow compares texts for exact matches. "" is a whole tensor of unstated shape.
 struct SliceSpec {
   Dims shape;
   Box box;
-  std::vector<bool> dash;  ///< a dimension was written "-"
+  std::vector<bool> dash;  ///< true for dimensions that were written "-"
   bool unstated = false;   ///< the text was ""
   bool operator==(const SliceSpec&) const = default;
 };
@@ -213,7 +214,7 @@ struct SliceSpec {
 /// Throws invalid_argument on a malformed text or a slice that leaves the shape.
 SliceSpec parse_slice_spec(std::string_view text);
 std::string to_string(const SliceSpec& spec);
-/// Explicit numbers in each dimension; the form that saves use.
+/// The text with explicit numbers in each dimension, as saves use it.
 std::string slice_spec_text(const Dims& shape, const Box& box);
 
 }  // namespace cairn

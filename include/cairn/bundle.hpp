@@ -1,6 +1,6 @@
 #pragma once
-/// Single bundles, by one process and without a manager: what a registered saver writes, what a
-/// tool reads, and the merge of several into one. A bundle is a checkpoint that any reader opens.
+/// Single bundles, for one process and without a manager: a registered saver writes them, a tool
+/// reads them, and several can be merged into one. A bundle is a checkpoint that any reader opens.
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -30,21 +30,22 @@ class BundleWriter {
   BundleWriter(BundleWriter&&) noexcept;
   BundleWriter& operator=(BundleWriter&&) noexcept;
 
-  /// A whole tensor: element_count(shape) elements at `data`, row-major. The bytes are written
+  /// Adds a whole tensor: element_count(shape) elements at `data`, row-major. The bytes are written
   /// before it returns. Throws invalid_argument for a key that State::add would refuse.
   void add(const std::string& key, DType dtype, const Dims& shape, const void* data);
   template <Element T>
   void add(const std::string& key, const T* data, const Dims& shape) {
     add(key, dtype_of<T>::value, shape, data);
   }
-  /// One slice of a tensor; others may be in other bundles. Elements as above, of the slice.
+  /// Adds one slice of a tensor; other bundles may hold the rest. `data` has the elements of the
+  /// slice, row-major.
   void add_slice(const std::string& key, DType dtype, const Dims& shape, const Box& slice,
                  const void* data);
   void add_strings(const std::string& key, const Dims& shape, std::span<const std::string> values);
 
-  /// Makes it durable and visible. Nothing can be added afterwards. If a file operation fails,
-  /// what was written is removed and the writer is of no more use; durability_unknown if the bundle
-  /// is visible and only the last fsync failed.
+  /// Makes the bundle durable and visible. Nothing can be added afterwards. If a file operation
+  /// fails, what was written is removed and the writer is useless. Throws durability_unknown if the
+  /// bundle is visible and only the last fsync failed.
   void finish();
 
  private:
@@ -55,13 +56,14 @@ class BundleWriter {
 /// Reads a checkpoint of any origin. Not collective; one thread at a time.
 class BundleReader {
  public:
-  /// Throws not_found, data_loss, or unsupported for what another version wrote.
+  /// Throws not_found, data_loss, or unsupported for a format of another version.
   explicit BundleReader(const std::filesystem::path& prefix,
                         std::shared_ptr<io::FileSystem> file_system = nullptr);
 
   const CheckpointContents& contents() const { return contents_; }
-  /// The elements of a tensor, or of a box of it: row-major bytes, little-endian. Whatever stored
-  /// slice they come from is checked. Throws not_found, data_loss, invalid_argument, unsupported.
+  /// The elements of a tensor, or of a box of it: row-major bytes, little-endian. Each stored slice
+  /// that has some of them is read and checked whole. Throws not_found, data_loss,
+  /// invalid_argument, unsupported.
   std::string read(const std::string& key) const;
   std::string read(const std::string& key, const Box& box) const;
   std::vector<std::string> read_strings(const std::string& key) const;
@@ -73,22 +75,23 @@ class BundleReader {
 };
 
 struct MergeOptions {
-  bool remove_inputs = false;  ///< and the directories that this empties
-  bool allow_missing = false;  ///< pass over prefixes without an index; one must be there
+  bool remove_inputs = false;  ///< remove also directories that become empty
+  bool allow_missing = false;  ///< skip prefixes without an index; at least one must have one
   bool overwrite = false;      ///< replace a checkpoint at the destination
   std::shared_ptr<io::FileSystem> file_system = nullptr;  ///< none: POSIX
 };
 
-/// One checkpoint out of several: entries are joined, data files are linked (or copied, where the
-/// file system has no links) under the destination's names, and committed as a save is: a crash at
-/// any instant leaves the inputs or the whole result. By one process, which must be alone in the
-/// destination's directory, and in those of inputs that are to be removed: else busy, with the
-/// owner's name. A pinned checkpoint is neither replaced nor removed: already_exists. In both cases
-/// nothing is written. An input that is pinned later than that stays, with a warning. Bytes are not
-/// read. Data files that nothing refers to stay behind.
-/// Throws, naming key and prefixes: invalid_argument for a key that comes twice, slices of one
-/// tensor that overlap or disagree on dtype or shape, inputs of different byte order; data_loss for
-/// a damaged input; not_found, also for a tensor that remains incomplete; already_exists.
+/// Makes one checkpoint out of several. Entries are joined; data files are linked (or copied, if
+/// the file system has no links) under the destination's names; the result is committed as a save
+/// is, so a crash at any instant leaves the inputs or the whole result. One process calls it, which
+/// must be alone in the destination's directory and, with remove_inputs, in those of the inputs:
+/// else it throws busy, with the owner's name. A pinned checkpoint is neither replaced nor removed:
+/// it throws already_exists. In both cases nothing is written. An input that is pinned after this
+/// check stays, with a warning. The data's bytes are not read. Data files that no index refers to
+/// stay behind. Throws, naming key and prefixes: invalid_argument for a key that comes twice,
+/// slices of one tensor that overlap or disagree on dtype or shape, inputs of different byte order;
+/// data_loss for a damaged input; not_found, also for a tensor that remains incomplete;
+/// already_exists.
 void merge_checkpoints(const std::vector<std::filesystem::path>& prefixes,
                        const std::filesystem::path& destination, const MergeOptions& options = {});
 

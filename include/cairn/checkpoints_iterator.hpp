@@ -1,6 +1,6 @@
 #pragma once
-/// Waiting for the checkpoints that another job saves, such as to evaluate each of them: as
-/// tf.train.checkpoints_iterator does it.
+/// Waits for the checkpoints that another job saves, for example to evaluate each of them, as
+/// tf.train.checkpoints_iterator does.
 #include <cstddef>
 #include <filesystem>
 #include <functional>
@@ -17,48 +17,49 @@ namespace io {
 class FileSystem;
 }
 
-/// Numbers are the same on all ranks. Functions but `wait` are called on rank 0 alone; what they
-/// throw is one error on all ranks.
+/// Numbers must be the same on all ranks. Functions except `wait` are called on rank 0 only; their
+/// exceptions become one error on all ranks.
 struct IteratorOptions {
-  double min_interval_seconds = 0;  ///< at least so long from one checkpoint to the next
-  /// How long a wait may last; nothing: for ever. It begins anew with each checkpoint.
+  double min_interval_seconds = 0;  ///< the least time from one checkpoint to the next
+  /// How long a wait may last; nothing: for ever. The time begins anew with each checkpoint.
   std::optional<double> timeout_seconds = std::nullopt;
-  /// Asked when a wait has lasted so long: true ends it, false begins it anew. None: it ends.
+  /// Called when a wait has lasted so long: true ends the wait, false begins it anew. None: the
+  /// wait ends.
   std::function<bool()> on_timeout = nullptr;
-  /// Asked at each look for which there is no new checkpoint, true ends the wait: such as whether
-  /// the job that saves has ended, since its last checkpoint is looked for first.
+  /// Called at each look that finds no new checkpoint; true ends the wait. It can tell whether the
+  /// job that saves has ended: that job's last checkpoint is found before.
   std::function<bool()> stop = nullptr;
-  /// From one look at the directory to the next, which rank 0 takes; a millisecond at least.
+  /// Time from one look at the directory to the next, at least a millisecond. Rank 0 looks.
   double poll_seconds = 1;
-  /// How ranks pass the time between two looks, in seconds; none: each rank's thread sleeps. It is
-  /// called on each rank, and may do what that rank does alone.
+  /// Passes the time between two looks; none: each rank's thread sleeps. It is called on each rank,
+  /// and may do only work of that rank alone.
   std::function<void(double seconds)> wait = nullptr;
   std::shared_ptr<io::FileSystem> file_system = nullptr;  ///< none: POSIX
 };
 
 /// The checkpoints of a directory, one after the other as they become its newest, by its state file
-/// `checkpoint` (Checkpoint::write tells nothing there). What was saved while the last one was
-/// looked at is passed over, but for the newest; none comes twice, and a path that was saved over
-/// is another checkpoint. It owns nothing and changes nothing, so the directory may have an owner,
-/// and need not be there yet. A checkpoint may be removed by its owner's retention while it is
-/// used: keep enough of them, or pin it.
+/// `checkpoint` (Checkpoint::write tells nothing there). Of the checkpoints that were saved while
+/// the program used the last one, only the newest comes. None comes twice; a checkpoint that
+/// replaced one of the same path is a new one. The iterator owns nothing and changes nothing, so
+/// the directory may have an owner, and need not exist yet. The owner's retention may remove a
+/// checkpoint while it is used: keep enough of them, or pin it.
 ///
-/// All members that look are collective: every rank of the group calls them, from the thread that
-/// may call MPI.
+/// All members that look at the directory are collective: every rank of the group calls them, from
+/// the thread that may call MPI.
 class CheckpointsIterator {
  public:
-  /// Collective. Throws invalid_argument for numbers that are negative, or no numbers.
+  /// Collective. Throws invalid_argument for a negative number or NaN.
   CheckpointsIterator(std::shared_ptr<Group> group, std::filesystem::path directory,
                       IteratorOptions options = {});
   ~CheckpointsIterator();
   CheckpointsIterator(CheckpointsIterator&&) noexcept;
   CheckpointsIterator& operator=(CheckpointsIterator&&) noexcept;
 
-  /// Collective. Waits for the next checkpoint: its absolute path, the same on all ranks. Nothing:
-  /// the wait was ended, by time or by a function; a later call waits anew.
+  /// Collective. Waits for the next checkpoint and returns its absolute path, the same on all
+  /// ranks. Returns nothing if the timeout or a function ended the wait; a later call waits anew.
   std::optional<std::string> next();
 
-  /// For a loop over all of them, until a wait ends.
+  /// For a loop over all checkpoints, until a wait ends.
   class Iterator {
    public:
     using iterator_category = std::input_iterator_tag;

@@ -1,5 +1,6 @@
 #pragma once
-/// What a checkpoint holds, as its index says: keys, dtypes, shapes, slices, files, own metadata.
+/// What a checkpoint holds, according to its index: keys, dtypes, shapes, slices, files, Cairn's
+/// metadata.
 #include <array>
 #include <cstdint>
 #include <map>
@@ -19,35 +20,36 @@
 
 namespace cairn {
 
-/// How a checkpoint lies on disk.
+/// The format of a checkpoint on disk.
 enum class Format {
   bundle,  ///< TensorFlow's: PREFIX.index and PREFIX.data-?????-of-?????
   hdf5     ///< one PREFIX.h5, in which each tensor is a dataset (docs/format-hdf5.md)
 };
 constexpr std::array<const char*, 2> words(Format) { return {"bundle", "hdf5"}; }
 
-/// How the bytes of a piece are encoded. This version knows no codec; checkpoints may have others.
+/// How the bytes of a piece are encoded. This version knows no codec; checkpoints of other versions
+/// may use some.
 enum class Codec : std::int32_t {
-  none = 0  ///< as they are in memory
+  none = 0  ///< stored as in memory
 };
 
-/// What is stored of one box of a tensor: one contiguous run of bytes in a data file. Decoded, they
-/// are the elements of the box, row-major.
+/// The stored bytes of one box of a tensor, contiguous in a data file. Decoded, they are the
+/// elements of the box, row-major.
 struct Piece {
   Box box;
-  std::vector<bool> dash;  ///< dimensions that TensorFlow's spelling calls "-"; empty: none
+  std::vector<bool> dash;  ///< true for dimensions that TensorFlow spells "-"; empty: none
   std::int32_t file = 0;   ///< data file (TensorFlow: shard id)
   std::int64_t offset = 0, stored_bytes = 0;
-  std::int64_t raw_bytes = 0;  ///< decoded; without a codec as many as are stored
-  std::uint32_t crc32c = 0;    ///< of the bytes as in the file, unmasked
+  std::int64_t raw_bytes = 0;  ///< after decoding; without a codec the same as stored_bytes
+  std::uint32_t crc32c = 0;    ///< of the bytes in the file, unmasked
   Codec codec = Codec::none;
 
   bool operator==(const Piece&) const = default;
 };
 
-/// What no rank held of a sparse tensor when it was saved (cairn/sparse.hpp).
+/// The parts of a sparse tensor that no rank held when it was saved (cairn/sparse.hpp).
 struct StoredGaps {
-  std::string fill;        ///< one element, as it would be stored: what readers get there
+  std::string fill;        ///< the stored form of the element that readers get there
   std::vector<Box> boxes;  ///< disjoint, ascending
 
   std::int64_t elements() const;
@@ -60,17 +62,18 @@ struct StoredTensor {
   DType dtype{};
   Dims shape;
   bool sliced = false;        ///< false: one plain entry
-  std::vector<Piece> slices;  ///< in stored order; one covering everything if plain
-  /// Why this tensor cannot be read although the index as a whole can: a bad entry. Empty: sound.
+  std::vector<Piece> slices;  ///< in stored order; if plain, one that covers everything
+  /// Why this tensor cannot be read although the index can: its entry is bad. Empty: it is sound.
   std::string problem;
-  /// Null: there are none. A tensor that is not `sliced` holds the fill value there.
+  /// Null: there are no gaps. A tensor that is not `sliced` holds the fill value in its gaps.
   std::shared_ptr<const StoredGaps> gaps = nullptr;
 
-  /// Of gaps: whether they are the same object.
+  /// Gaps are equal only if they are the same object.
   bool operator==(const StoredTensor&) const = default;
 };
 
-/// A save that was committed before, as later checkpoints tell of it when it is gone itself.
+/// An earlier committed save. Later checkpoints record it, so that it is known when its own
+/// checkpoint is removed.
 struct PastSave {
   std::int64_t sequence = 0, parent = -1, step = 0;  ///< as in CheckpointMeta
   double wall_time_seconds = 0;
@@ -80,34 +83,35 @@ struct PastSave {
   bool asynchronous = false;
 };
 
-/// Tensors that a checkpoint has no more, or that its save left out (cairn/retention.hpp,
+/// Tensors that were removed from a checkpoint, or that its save left out (cairn/retention.hpp,
 /// `cairn thin`).
 struct Thinned {
   std::string keys;          ///< a pattern; `*` stands for any characters, `?` for one
-  std::int64_t tensors = 0;  ///< so many; 0 where the save left them out
-  std::int64_t bytes = 0;    ///< as they were stored
-  std::int64_t after = -1;   ///< the step after whose save a rule let them go; -1: the tool did
-  std::int64_t every = 0;    ///< one save in so many has them, by a rule, and this one has not
+  std::int64_t tensors = 0;  ///< how many; 0 if the save left them out
+  std::int64_t bytes = 0;    ///< the bytes that they took
+  std::int64_t after = -1;   ///< a rule removed them after the save of this step; -1: the tool did
+  std::int64_t every = 0;    ///< by a rule one save in so many has them, and this one does not
   bool operator==(const Thinned&) const = default;
 };
 
-/// Floating-point tensors that have a NaN or an infinity, where the save looked for them
+/// Floating-point tensors with a NaN or an infinity, if the save looked for them
 /// (RestartOptions::finite); keys, ascending.
 struct NotFinite {
   std::vector<std::string> keys = {};
-  /// Of these the ones that had none in the checkpoint that this one follows, or had turned there.
+  /// Of these, the tensors that had none in the checkpoint that this one follows, or that are in
+  /// its `turned`.
   std::vector<std::string> turned = {};
 };
 
-/// What a checkpoint tells of the run that made it, for reports (cairn report).
+/// What a checkpoint says about the run that made it, for reports (cairn report).
 struct RunNotes {
-  /// The saves that this one follows, oldest first: its run's, and those that the run went on from;
-  /// at most 128.
+  /// The saves that this one follows, oldest first: those of its run, and those from which the run
+  /// went on; at most 128.
   std::vector<PastSave> before = {};
   std::string keep = {};  ///< the rules of retention, as text
 };
 
-/// What Cairn says of its own checkpoints; other programs' have none.
+/// Cairn's metadata of its own checkpoints; those of other programs have none.
 struct CheckpointMeta {
   std::int64_t step = 0;
   std::int64_t sequence = 0;     ///< commit sequence in its directory: newest is highest
@@ -118,37 +122,38 @@ struct CheckpointMeta {
   std::string uuid;    ///< of the save
   /// Sequence of the checkpoint that this run went on from; -1: unknown.
   std::int64_t parent = -1;
-  std::map<std::string, std::set<std::string>> savers = {};  ///< registered ones: their keys
-  std::optional<double> metric = std::nullopt;  ///< how good it is, if the save was told
-  /// As far as it was known when the index was sealed: total_seconds until then, and neither commit
-  /// nor tidying. None where a recovery completed the save.
+  std::map<std::string, std::set<std::string>> savers = {};  ///< registered savers, and their keys
+  std::optional<double> metric = std::nullopt;  ///< how good it is, if the save was given a metric
+  /// The statistics that were known when the index was sealed: total_seconds up to then, without
+  /// commit and tidying. None if a recovery completed the save.
   std::optional<SaveStatistics> statistics = std::nullopt;
   RunNotes run = {};  ///< empty where there are no statistics
-  /// NAME, where it was saved as NAME-STEP; empty: without a number, or by an earlier version.
+  /// NAME, if it was saved as NAME-STEP; empty: it has no number, or an earlier version saved it.
   std::string name = {};
-  Descriptions descriptions = {};     ///< what the application says of tensors and checkpoint
-  GapsByKey gaps = {};                ///< of sparse tensors
-  Application application = {};       ///< that saved it
-  std::vector<Thinned> thinned = {};  ///< what it has not, in the order in which it went
-  std::optional<NotFinite> not_finite = std::nullopt;  ///< nothing: nobody looked
+  Descriptions descriptions = {};     ///< the application's, of tensors and checkpoint
+  GapsByKey gaps = {};                ///< those of sparse tensors
+  Application application = {};       ///< the program that saved it
+  std::vector<Thinned> thinned = {};  ///< missing tensors, in the order of their removal
+  std::optional<NotFinite> not_finite = std::nullopt;  ///< nothing: not looked for
 };
 
 struct CheckpointContents {
   std::string prefix;
   Format format = Format::bundle;
   int num_files = 0;
-  bool big_endian = false;            ///< the data's byte order; only others write this
-  std::vector<StoredTensor> tensors;  ///< ascending by key, own metadata left out
-  std::vector<StoredTensor> own;      ///< Cairn's own entries: where the metadata is stored
+  bool big_endian = false;            ///< the data's byte order; Cairn never writes this
+  std::vector<StoredTensor> tensors;  ///< ascending by key, without Cairn's metadata
+  std::vector<StoredTensor> own;      ///< the entries of Cairn's metadata
   std::optional<CheckpointMeta> meta;
-  std::shared_ptr<const ObjectGraph> graph;  ///< null: none, or graph_problem says why not
+  std::shared_ptr<const ObjectGraph>
+      graph;  ///< null: none, or graph_problem says why it is unusable
   std::string graph_problem;
 
   const StoredTensor* find(std::string_view key) const;
-  /// What is said of this tensor, or group of tensors; of a rank-private item what is said of all
-  /// ranks' items. Empty: nothing.
+  /// The description of this tensor, or group of tensors; for a rank-private item, that of all
+  /// ranks' items. Empty if there is none.
   const Description& description(std::string_view key) const;
-  std::int64_t total_bytes() const;  ///< of all stored slices
+  std::int64_t total_bytes() const;  ///< the stored bytes of all slices
 };
 
 }  // namespace cairn

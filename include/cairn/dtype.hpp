@@ -52,18 +52,17 @@ std::size_t dtype_size(DType dtype);
 /// TensorFlow's name: "float32", "bool", "float8_e4m3fn", …
 std::string_view dtype_name(DType dtype);
 std::optional<DType> dtype_from_name(std::string_view name);
-std::optional<DType> dtype_from_number(std::int64_t number);  ///< nothing for what is never stored
+std::optional<DType> dtype_from_number(std::int64_t number);  ///< nothing: it is no DType
 
 /// Bytes that are swapped as one unit between endiannesses: the element, or half a complex one.
 std::size_t dtype_swap_unit(DType dtype);
 
-/// Whether TensorFlow can put a tensor of this type together from slices that differ from the ones
-/// asked for. Where it cannot, a tensor must be one contiguous entry.
+/// Whether TensorFlow can assemble a tensor of this type from stored slices that differ from the
+/// requested ones. If it cannot, a tensor must be one contiguous entry.
 bool dtype_assembles_in_tensorflow(DType dtype);
 
-/// The DType of a C++ type. Specialise it for an own 16- or 8-bit float:
-/// `template <> struct cairn::dtype_of<my_half> { static constexpr DType value = DType::float16;
-/// };`
+/// The DType of a C++ type. Specialise it for your own 16- or 8-bit float: `template <> struct
+/// cairn::dtype_of<my_half> { static constexpr DType value = DType::float16; };`
 template <class T>
 struct dtype_of;
 

@@ -6,7 +6,8 @@
 
 namespace cairn {
 
-/// What kind of thing went wrong. Values are stored nowhere but travel between ranks: append only.
+/// The kinds of errors. Their numbers are stored nowhere, but ranks send them to each other: append
+/// only.
 enum class Code {
   invalid_argument = 1,  ///< the caller's input cannot be used as it is
   not_found,             ///< no such checkpoint, key or file
@@ -40,7 +41,7 @@ class Error : public std::exception {
   Error& on_rank(int rank) { return rank_ = rank, *this; }
 
   Code code() const { return code_; }
-  int rank() const { return rank_; }  ///< the rank where it happened, -1 if it concerns the job
+  int rank() const { return rank_; }  ///< the rank where it happened; -1: it concerns the whole job
   const std::string& path() const { return path_; }
   const std::string& tensor() const { return tensor_; }
   const std::string& problem() const { return problem_; }

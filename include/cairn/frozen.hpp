@@ -6,25 +6,25 @@
 
 namespace cairn {
 
-/// Each rank writes its part of these tensors into data files of their own, and a later save whose
-/// bytes are the same gives them one more name in its checkpoint (a hard link) instead of writing
-/// them again. Every checkpoint stays whole by itself and has the files that any other has; those
-/// that share a file share its damage. A save looks at all of the bytes in memory: what has changed
-/// is written anew, by the ranks that have it.
+/// Each rank writes its part of these tensors into data files of their own. A later save with the
+/// same bytes gives these files one more name in its checkpoint (a hard link) instead of writing
+/// them again. Every checkpoint stays whole by itself, with the usual files; checkpoints that share
+/// a file share its damage. A save reads all bytes in memory: the ranks whose bytes have changed
+/// write them anew.
 ///
-/// Bundles of Writer::posix, where every rank is an io rank, with renames, without a tier, and of
-/// numeric tensors that are not stored dense. All else is written in full, with a warning when a
-/// manager is made; so is what a file system cannot link. The frozen part of save_async that is to
-/// be written is written before it returns. What the manager knows of the bytes ends with it: the
-/// first save of the next one reads the files of the newest checkpoint, and shares those that hold
-/// what it would write.
+/// Only for bundles of Writer::posix in which every rank is an io rank, with renames, without a
+/// tier, and for numeric tensors that are not stored dense. Otherwise tensors are written in full,
+/// with a warning when a manager is made; so are those that the file system cannot link. save_async
+/// writes changed frozen tensors before it returns. A manager knows the bytes of its own files
+/// only: its first save reads the files of the newest checkpoint, and shares those that hold what
+/// it would write.
 struct FrozenOptions {
   /// Keys of tensors; `*` stands for any characters, `?` for one.
   std::vector<std::string> keys = {};
-  /// Each so many saves read the bytes of a shared file before they share it again, and write anew
-  /// what is damaged; 1: each save does, 0: none but the first.
+  /// One save in so many reads the bytes of a shared file before it shares the file again, and
+  /// writes damaged bytes anew; 1: each save does, 0: only the first.
   int read_every = 20;
-  /// A file that has so many names is not shared again but written anew, so that no more
+  /// A file that has so many names is not shared again but written anew, which limits how many
   /// checkpoints are lost with one file; 0: no limit.
   int most_names = 100;
 

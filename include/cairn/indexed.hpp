@@ -1,7 +1,8 @@
 #pragma once
 /// Rows that have global ids: nodes and cells of unstructured meshes, unknowns of finite elements,
-/// particles with identities. Each rank gives its rows in any order, and gets those of the ids that
-/// it has when it restores. They are stored in the order of their ids, as one ordinary tensor.
+/// particles with identities. Each rank saves its rows in any order. In a restore it gets the rows
+/// of the ids that it has then. The rows are stored in the order of their ids, as one ordinary
+/// tensor.
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -16,31 +17,31 @@ namespace cairn {
 
 /// How ids number rows. The same on all ranks.
 struct IdOptions {
-  /// The id of the tensor's row 0; of no meaning with an ids_key.
+  /// The id of the tensor's row 0; ignored with an ids_key.
   std::int64_t first = 0;
-  /// How many rows the tensors have: ids are first … first + rows - 1. -1: as many as there are
-  /// ids on all ranks, or stored ones when they are restored.
+  /// The number of rows of the tensors: ids are first … first + rows - 1. -1: in a save the number
+  /// of ids on all ranks, in a restore the number of stored rows.
   std::int64_t rows = -1;
-  /// Not empty: ids may have gaps. A save stores the ids that there are, ascending, as an int64
-  /// tensor of this key, and the rows in their order. A restore looks ids up in it.
+  /// Not empty: ids may have gaps. A save stores the ids of all ranks, ascending, as an int64
+  /// tensor of this key, and the rows in the same order. A restore looks ids up in this tensor.
   std::string ids_key = {};
 };
 
-/// The ids of this rank's rows, for all the tensors that have the same ones.
+/// The ids of this rank's rows. Tensors whose rows have the same ids share them.
 struct RowIds {
   LocalTensor list;  ///< of any integer dtype, whole on its rank
   IdOptions options;
 };
 using Ids = std::shared_ptr<const RowIds>;
 
-/// Ids that are looked at anew at each save and restore, as `list` is: whole() of a vector or View
-/// that is given by its address may change and grow. Negative ids, and those of 2^63 and more, are
-/// errors of that save or restore. Where ids have not changed on any rank, a save or restore goes
-/// by what the one before found out about them. Throws invalid_argument unless `list` is a whole
-/// tensor of one dimension and of integers.
+/// Ids that each save and restore reads anew from `list`: whole() of a vector or View that is given
+/// by its address may change and grow. A negative id, or one of 2^63 or more, is an error of that
+/// save or restore. If ids have not changed on any rank, a save or restore reuses the plan of the
+/// one before. Throws invalid_argument unless `list` is a whole tensor of one dimension and of
+/// integers.
 Ids ids(LocalTensor list, IdOptions options = {});
 
-/// A vector of integers at this address, whatever it holds then.
+/// A vector of integers at this address, with the values that it has at each save and restore.
 template <detail::VectorOfNumbers Vector>
 Ids ids(const Vector* list, IdOptions options = {}) {
   return ids(whole(list), std::move(options));
@@ -52,20 +53,20 @@ Ids ids(std::span<T, N> list, IdOptions options = {}) {
 
 /// This rank's rows of a tensor [rows, row shape...], one for each of its ids. `rows` is all of a
 /// tensor [number of ids, row shape...] in any memory: whole() of a pointer, vector or View, or
-/// each_time(). Which rows other ranks have is of no matter:
+/// each_time(). A rank need not know which rows the others have:
 ///
-/// - Saved, each id is on one rank, once (rows that several ranks hold, ghosts, are left out); all
-///   ids are there unless there is an ids_key. Else the save throws on all ranks, and names an id
-///   and its ranks.
-/// - Restored, a rank gets the rows of its ids, of which others may have the same. An id that is
-///   not stored is an error that names it.
+/// - In a save each id is on one rank, once (rows that several ranks hold, ghosts, are left out
+///   by the program); without an ids_key no id may be missing. Else the save throws on all ranks,
+///   and names an id and its ranks.
+/// - In a restore a rank gets the rows of its ids; other ranks may have the same ids. An id that
+///   is not stored is an error that names it.
 ///
-/// A rank without rows gives none, or leaves the tensor out. A rank gives all tensors that share
-/// ids or none of them. Each rank takes memory for its share of the rows until the call returns.
-/// `Storage::automatic` means dense here.
+/// A rank without rows gives a tensor of no rows, or leaves the tensor out. Of the tensors that
+/// share ids, a rank gives all or none. Each rank takes memory for its share of the rows until the
+/// call returns. `Storage::automatic` means dense here.
 LocalTensor indexed(Ids ids, LocalTensor rows);
 
-/// The same of rows in memory that a restore resizes to the number of ids.
+/// The same for rows in memory that a restore resizes to the number of ids.
 LocalTensor indexed(Ids ids, std::shared_ptr<Rows> rows, DType dtype, Dims row_shape);
 
 /// A vector of numbers, or of arrays of them: [rows] or [rows, N]. It must stay at its address as

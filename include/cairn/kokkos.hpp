@@ -3,16 +3,16 @@
 /// cairn_kokkos_sources(TARGET) in CMake. Kokkos 3.4 to 5.x.
 ///
 /// Views may have rank 0 to 8, LayoutRight, LayoutLeft or LayoutStride (subviews, so that halos
-/// stay out), any memory space, managed or not. A View of const elements is for saving only. Of a
-/// View given by value the State keeps a copy, and with it the allocation: let both go before
-/// Kokkos::finalize. A View that is swapped or resized between saves is given by its address.
+/// stay out), any memory space, managed or not. A View of const elements is for saving only. The
+/// State keeps a copy of a View given by value, and with it the allocation: destroy both before
+/// Kokkos::finalize. Give a View that is swapped or resized between saves by its address.
 ///
 /// Copies are queued on one execution-space instance and end with a labelled fence of that
-/// instance; nothing else is fenced. Without an instance it is the default one of the View's
-/// execution space: pass the instance that your kernels run on if it is another.
+/// instance; nothing else is fenced. Without an instance, the default one of the View's execution
+/// space is used: pass the instance that your kernels run on if it is another.
 ///
 /// Asynchronous saves of Views that the host cannot reach keep their copy in pinned_memory(), which
-/// goes when Kokkos::finalize begins.
+/// is freed when Kokkos::finalize begins.
 #include <Kokkos_Core.hpp>
 
 #include <memory>
@@ -33,7 +33,7 @@ namespace cairn {
 
 namespace kokkos {
 
-/// The common part of what is below: what is wrong is thrown by State::add, with the key.
+/// The common part of the functions below. State::add throws the errors, with the key.
 template <class View, class Make>
 LocalTensor slice_of(const View& view, Dims global_shape, Dims start, const Make& make_memory) {
   using Layout = typename View::array_layout;
@@ -76,10 +76,10 @@ LocalTensor followed(const View* view, bool is_whole, Dims global_shape, Dims st
 
 }  // namespace kokkos
 
-/// This rank's box of a global tensor: `view` holds the elements from `start` on, its extents are
-/// the box's. global_shape and start have one entry a dimension of the View: what is wrong with
-/// them is thrown by State::add, with the key. Not collective. The View is the one that it is now:
-/// a program that swaps or resizes Views gives them by reference, as below.
+/// This rank's box of a global tensor: it begins at `start` and has the extents of `view`, which
+/// holds its elements. global_shape and start have one entry per dimension of the View; State::add
+/// throws what is wrong with them, with the key. Not collective. The state keeps the View of this
+/// call: a program that swaps or resizes Views gives them by address, as below.
 template <class Data, class... Properties, class Exec>
 LocalTensor slice(const Kokkos::View<Data, Properties...>& view, Dims global_shape, Dims start,
                   const Exec& exec) {
@@ -96,10 +96,10 @@ LocalTensor slice(const Kokkos::View<Data, Properties...>& view, Dims global_sha
   return slice(view, std::move(global_shape), std::move(start), Exec());
 }
 
-/// The same of the View at this address, whichever it is at each save and restore: after std::swap,
-/// Kokkos::resize or an assignment the new one. It must stay at its address as long as the state is
-/// used; the state owns no part of its allocation. The box's extents are the View's then; for
-/// another start or shape, and for subviews, give a function (each_time).
+/// The same for the View at this address, looked at anew at each save and restore: after std::swap,
+/// Kokkos::resize or an assignment it is the new View. The View must stay at its address as long as
+/// the state is used; the state owns no part of its allocation. The box has the extents of the View
+/// at that time; if start or shape change, and for subviews, give a function (each_time).
 template <class Data, class... Properties, class Exec>
 LocalTensor slice(const Kokkos::View<Data, Properties...>* view, Dims global_shape, Dims start,
                   const Exec& exec) {
@@ -112,8 +112,8 @@ LocalTensor slice(const Kokkos::View<Data, Properties...>* view, Dims global_sha
   return slice(view, std::move(global_shape), std::move(start), Exec());
 }
 
-/// The whole tensor on this rank, of the View's extents. On several ranks: replicas, of which one
-/// is written.
+/// The whole tensor on this rank, with the View's extents. If several ranks give it, they are
+/// replicas, of which one is written.
 template <class Data, class... Properties, class Exec>
 LocalTensor whole(const Kokkos::View<Data, Properties...>& view, const Exec& exec) {
   auto shape = kokkos::extents(view);
@@ -126,7 +126,7 @@ LocalTensor whole(const Kokkos::View<Data, Properties...>& view) {
   return whole(view, typename Kokkos::View<Data, Properties...>::execution_space());
 }
 
-/// The same of the View at this address, of the extents that it has at each save and restore.
+/// The same for the View at this address, with the extents that it has at each save and restore.
 template <class Data, class... Properties, class Exec>
 LocalTensor whole(const Kokkos::View<Data, Properties...>* view, const Exec& exec) {
   auto shape = kokkos::extents(*view);
@@ -140,8 +140,8 @@ LocalTensor whole(const Kokkos::View<Data, Properties...>* view) {
 }
 
 /// Rows by global id (cairn/indexed.hpp) in a View whose first extent is the number of this rank's
-/// ids: the View given, or the one at this address then. A restore does not resize it. Of a View
-/// that is not row-major in the host's memory, a copy there is made while the rows move.
+/// ids: this View, or the View at this address at each save and restore. A restore does not resize
+/// it. While rows move, a View that is not row-major in the host's memory has a copy there.
 template <class Data, class... Properties>
 LocalTensor indexed(Ids ids, const Kokkos::View<Data, Properties...>& rows) {
   return indexed(std::move(ids), whole(rows));
@@ -161,8 +161,8 @@ Ids ids(const Kokkos::View<Data, Properties...>* list, IdOptions options = {}) {
   return ids(whole(list), std::move(options));
 }
 
-/// For AsyncOptions::memory: host memory that Kokkos' device copies to by itself, page_memory()
-/// where there is no device. States with Views in a device's memory use it unasked.
+/// For AsyncOptions::memory: host memory that Kokkos' device can copy to by itself; without a
+/// device, page_memory(). States with Views in a device's memory use it by default.
 inline std::shared_ptr<StagingMemory> pinned_memory() {
   if constexpr (std::is_same_v<kokkos::PinnedSpace, Kokkos::HostSpace>) {
     return page_memory();

@@ -1,6 +1,7 @@
 #pragma once
-/// Ranks as a grid with named dimensions, and how tensors lie on it: DTensor's words. What a Layout
-/// cuts is stored in DTensor's spelling, so that a DTensor of the same layout restores it.
+/// Ranks as a grid with named dimensions, and how tensors are cut over it, in DTensor's terms.
+/// Slices of a Layout are stored in DTensor's spelling, so that a DTensor of the same layout
+/// restores them.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,7 +29,7 @@ class Mesh {
   const std::vector<MeshDimension>& dimensions() const { return dimensions_; }
   /// Throws invalid_argument if there is none of this name.
   int dimension_size(std::string_view name) const;
-  /// One number a dimension. Throws invalid_argument for a rank outside of the mesh.
+  /// One number per dimension. Throws invalid_argument for a rank outside of the mesh.
   std::vector<int> coordinates(int rank) const;
   int rank_at(const std::vector<int>& coordinates) const;
   bool operator==(const Mesh&) const = default;
@@ -44,33 +45,33 @@ std::string to_string(const Mesh&);
 /// A dimension of a tensor that no mesh dimension cuts.
 inline constexpr const char* unsharded = "unsharded";
 
-/// For each dimension of a tensor the mesh dimension that cuts it, or `unsharded`. Ranks that
+/// Names for each dimension of a tensor the mesh dimension that cuts it, or `unsharded`. Ranks that
 /// differ only in other mesh dimensions hold the same slice: replicas, of which one is stored.
 ///
-/// n indices over p ranks: ceil(n / p) each, as far as they go; so the last rank that has any may
-/// have fewer, and those behind it have none. DTensor has only divisions without a remainder, where
-/// this is the same.
+/// Of n indices over p ranks each rank gets ceil(n / p) until none are left: the last rank that has
+/// any may have fewer, and those after it have none. DTensor only divides without a remainder,
+/// where this is the same.
 ///
-/// A Layout is arithmetic: it gives boxes. What a slice needs of it later, DTensor's spelling, goes
-/// with the slice (LocalSlice::dash) into the index, so that stages of a save know no meshes.
+/// A Layout only computes boxes. DTensor's spelling, which the index needs, goes with the slice
+/// (LocalSlice::dash), so that the stages of a save know no meshes.
 class Layout {
  public:
   /// Layout({"x", unsharded}, mesh): rows over x, columns whole. Throws invalid_argument for a name
-  /// that the mesh has not, and for one that cuts two dimensions.
+  /// that the mesh does not have, and for one that cuts two dimensions.
   Layout(std::vector<std::string> sharding, Mesh mesh);
-  /// Whole on every rank.
+  /// The layout of a tensor that is whole on every rank.
   static Layout replicated(Mesh mesh, std::size_t tensor_rank);
 
   const Mesh& mesh() const { return mesh_; }
   const std::vector<std::string>& sharding() const { return sharding_; }
   bool fully_replicated() const;
 
-  /// What this rank holds of a tensor of this shape; it may be empty. Throws invalid_argument when
-  /// the shape has another number of dimensions, or the mesh no such rank.
+  /// What this rank holds of a tensor of this shape; it may be empty. Throws invalid_argument if
+  /// the shape has another number of dimensions, or the mesh has no such rank.
   Box slice(const Dims& shape, int rank) const;
-  /// Ranks that hold the slice that this one does, itself among them, ascending.
+  /// The ranks that hold the same slice as this one, including it, ascending.
   std::vector<int> replicas(int rank) const;
-  /// Which dimensions are stored as "-": the unsharded ones.
+  /// True for each dimension that is stored as "-": the unsharded ones.
   std::vector<bool> dash() const;
   bool operator==(const Layout&) const = default;
 
@@ -85,7 +86,7 @@ std::string to_string(const Layout&);
 /// This rank's part of a tensor under the layout: `data` is the first element of its slice, whose
 /// extents are layout.slice(global_shape, rank).extent. Strides are in elements (none: row-major).
 /// The tensor is stored sliced, in DTensor's spelling, unless stored(Storage::dense, …) says
-/// otherwise: no single file serves both a DTensor on a mesh and a plain variable.
+/// otherwise: no one spelling serves both a DTensor on a mesh and a plain variable.
 LocalTensor slice(DType dtype, void* data, Dims global_shape, const Layout& layout, int rank,
                   Dims strides = {});
 LocalTensor slice(DType dtype, const void* data, Dims global_shape, const Layout& layout, int rank,

@@ -8,8 +8,8 @@
 
 namespace cairn {
 
-/// Duplicates the communicator (collective) and frees the duplicate with the last owner, unless MPI
-/// is finalised by then. MPI errors come back as Error(Code::communication), not as an abort.
+/// Collective. Duplicates the communicator; the last owner of the group frees the duplicate, unless
+/// MPI is finalised by then. MPI errors come back as Error(Code::communication), not as an abort.
 /// Throws invalid_argument for MPI_COMM_NULL, an intercommunicator, or before MPI_Init.
 std::shared_ptr<Group> mpi(MPI_Comm communicator);
 

@@ -1,6 +1,6 @@
 #pragma once
-/// The objects of a checkpoint, as TensorFlow keeps them beside the tensors: nodes with named
-/// children, whose attributes say under which key a value is stored.
+/// The objects of a checkpoint, as TensorFlow stores them beside the tensors: nodes with named
+/// children. A node's attributes say under which key its value is stored.
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,7 +10,7 @@
 namespace cairn {
 
 /// TensorFlow's TrackableObjectGraph. Node 0 is the root. An object that several paths lead to is
-/// one node with several parents, so there may be circles.
+/// one node with several parents, so the graph may have cycles.
 struct ObjectGraph {
   struct Child {
     std::string name;
@@ -23,8 +23,8 @@ struct ObjectGraph {
     std::string key;        ///< of the tensor in the checkpoint
     bool operator==(const Attribute&) const = default;
   };
-  /// What an optimizer of tf.compat.v1 keeps for a variable: on the optimizer's node. A slot's node
-  /// has no parent.
+  /// A value that an optimizer of tf.compat.v1 keeps for a variable. The optimizer's node has it in
+  /// its list; the slot's own node has no parent.
   struct Slot {
     int variable = 0;
     std::string name;
@@ -46,15 +46,17 @@ struct ObjectGraph {
   std::vector<Node> nodes;
 
   /// A path for each node: the first in breadth-first order, names joined by "/"; "" for the root,
-  /// "model/w/.OPTIMIZER_SLOT/optimizer/m" for a slot. Where the parent's path is longer than 512
-  /// bytes it is "#PARENT/name", and "#NODE" for a node that nothing leads to.
+  /// "model/w/.OPTIMIZER_SLOT/optimizer/m" for a slot. If the parent's path is longer than 512
+  /// bytes, the path is "#PARENT/name"; a node that nothing leads to has "#NODE". PARENT and NODE
+  /// are numbers.
   std::vector<std::string> paths() const;
 
-  /// The nodes that a path leads to: one, unless names contain "/" in an unlucky way.
+  /// The nodes that a path leads to: mostly one, but names that contain "/" can give several nodes
+  /// one path.
   std::vector<int> find(std::string_view path) const;
 
-  /// Takes out the attribute with this key, so that a save need not have its tensor. False if there
-  /// is none.
+  /// Removes the attribute with this key, so that a save need not have its tensor. Returns false if
+  /// there is none.
   bool forget(std::string_view key);
 
   bool operator==(const ObjectGraph&) const = default;
@@ -63,18 +65,18 @@ struct ObjectGraph {
 /// The key under which the graph is stored, as a string scalar.
 inline constexpr std::string_view object_graph_key = "_CHECKPOINTABLE_OBJECT_GRAPH";
 
-/// A child's name as a part of a stored key: "." becomes "..", "/" becomes ".S".
+/// The form of a child's name in a stored key: "." becomes "..", "/" becomes ".S".
 std::string escape_name(std::string_view name);
-/// The reverse; nothing for what escape_name never returns.
+/// The reverse; nothing for a text that escape_name never returns.
 std::optional<std::string> unescape_name(std::string_view part);
 
-/// Where the value of an object is stored: object_key("a.b/w") is
-/// "a..b/w/.ATTRIBUTES/VARIABLE_VALUE". A slot's path stays one. A key that has "/.ATTRIBUTES/" in
-/// it is in TensorFlow's own spelling already and stays as it is. Throws invalid_argument for a
-/// path with an empty part.
+/// The key under which the value of an object is stored: object_key("a.b/w") is
+/// "a..b/w/.ATTRIBUTES/VARIABLE_VALUE". The part ".OPTIMIZER_SLOT" of a slot's path stays as it is,
+/// and so does a key with "/.ATTRIBUTES/" in it, which is in TensorFlow's spelling already. Throws
+/// invalid_argument for a path with an empty part.
 std::string object_key(std::string_view path);
 
-/// The path of a slot: what `optimizer` keeps under `name` for `variable`. All are paths.
+/// The path of the slot in which `optimizer` keeps the value `name` for `variable`; both are paths.
 std::string slot_path(std::string_view optimizer, std::string_view variable, std::string_view name);
 
 }  // namespace cairn

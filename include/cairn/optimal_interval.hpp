@@ -3,12 +3,12 @@
 
 namespace cairn {
 
-/// The work between two saves that makes the expected time of a long job shortest, where failures
-/// come with constant rate 1/mtbf, also during saves and restarts, and each costs the work since
-/// the last save. cost: what a save takes from the application; how long a restart takes does not
-/// matter: it is a factor of every choice. Exact for exponential failures: an interval t costs
-/// mtbf e^(restart/mtbf) (e^((t + cost)/mtbf) - 1) on average, and this divided by t is least
-/// where (1 - t/mtbf) e^(t/mtbf) = e^(-cost/mtbf), so
+/// The work between two saves that makes the expected time of a long job shortest, if failures come
+/// with constant rate 1/mtbf, also during saves and restarts, and each costs the work since the
+/// last save. cost: the time that a save takes from the application. The time of a restart does not
+/// matter: it is a factor of every choice. Exact for exponential failures: an interval t costs mtbf
+/// e^(restart/mtbf) (e^((t + cost)/mtbf) - 1) on average, and this divided by t is least where (1 -
+/// t/mtbf) e^(t/mtbf) = e^(-cost/mtbf), so
 ///
 ///     t = mtbf (1 + W(-e^(-1 - cost/mtbf)))        (W: Lambert's function, its upper branch)
 ///
@@ -16,8 +16,8 @@ namespace cairn {
 /// condition, stays below mtbf, and tends to mtbf. Throws invalid_argument unless cost ≥ 0 and
 /// mtbf > 0; an infinite mtbf gives an infinite interval, cost 0 gives 0.
 ///
-/// No distribution is fitted: where failures follow a Weibull law (k ≥ 0.5) and a save costs up to
-/// a tenth of mtbf, this choice loses at most 3.5 %.
+/// No distribution is fitted: if failures follow a Weibull law (k ≥ 0.5) and a save costs up to a
+/// tenth of mtbf, this choice loses at most 3.5 %.
 double optimal_interval(double cost, double mtbf);
 
 /// J. W. Young, "A first order approximation to the optimum checkpoint interval", Communications of
@@ -29,17 +29,17 @@ double young_interval(double cost, double mtbf);
 ///     sqrt(2 cost mtbf) (1 + sqrt(cost/(2 mtbf))/3 + cost/(2 mtbf)/9) - cost,   else mtbf.
 double daly_interval(double cost, double mtbf);
 
-/// Of saves on the nodes and at home (cairn/tier.hpp).
+/// The intervals of saves on the nodes and to the manager's directory, "home" (cairn/tier.hpp).
 struct TwoIntervals {
-  double interval = 0;  ///< of work between two saves, wherever they go
-  int home_every = 1;   ///< one of so many goes home
+  double interval = 0;  ///< work between two saves, on the nodes or home
+  int home_every = 1;   ///< one save in so many goes home
 };
 
-/// Both, where a save on the nodes costs `cost_nodes` and is enough after failures that come once
-/// in `mtbf_nodes` on average (of a process, or of a node, where parity protects), and one at home
-/// costs `cost_home`, and is needed after those that come once in `mtbf_home` (of more nodes than
-/// parity bears, or of the whole job). With rates λ, n saves a home save, and an interval t, a
-/// share
+/// Returns both. A save on the nodes costs `cost_nodes` and is enough after failures that come once
+/// in `mtbf_nodes` on average (of a process, or of a node that parity protects). A save home costs
+/// `cost_home` and is needed after failures that come once in `mtbf_home` (of more nodes than
+/// parity can restore, or of the whole job). With rates λ, one home save in n saves, and an
+/// interval t, a share
 ///
 ///     ((n - 1) cost_nodes + cost_home) / (n t) + t λ_nodes / 2 + n t λ_home / 2
 ///
@@ -56,8 +56,8 @@ struct TwoIntervals {
 TwoIntervals optimal_intervals(double cost_nodes, double mtbf_nodes, double cost_home,
                                double mtbf_home);
 
-/// The share of the time that is lost with an interval, to saves, work done twice and restarts,
-/// where failures are exponential: 1 - interval / (expected time of one). ≥ 0, < 1.
+/// The share of the time that is lost to saves, work done twice and restarts, if failures are
+/// exponential: 1 - interval / (expected time of an interval). ≥ 0, < 1.
 double expected_waste(double interval, double cost, double mtbf, double restart);
 
 }  // namespace cairn

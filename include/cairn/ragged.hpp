@@ -1,6 +1,6 @@
 #pragma once
-/// Data that differs in size from rank to rank and from step to step, and data that belongs to one
-/// rank only. Both are given to State::add and become ordinary tensors of the checkpoint.
+/// Data whose size differs from rank to rank and from step to step, and data that belongs to one
+/// rank only. State::add takes both; they become ordinary tensors of the checkpoint.
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -13,55 +13,57 @@
 
 namespace cairn {
 
-/// Rows in memory that grows and shrinks. `count` and `memory` are asked anew at each save, so the
-/// State need not be built again when there are more or fewer.
+/// Rows in memory that grows and shrinks. Each save calls `count` and `memory` anew, so the State
+/// need not be built again when the number of rows changes.
 class Rows {
  public:
   virtual ~Rows() = default;
   virtual std::int64_t count() const = 0;
-  virtual bool resizable() const = 0;  ///< otherwise for saving only
+  virtual bool resizable() const = 0;  ///< false: for saving only
   virtual void resize(std::int64_t rows) = 0;
-  /// The rows as they are now, [count, row shape]; used until the next resize.
+  /// The present rows, [count, row shape]; used until the next resize.
   virtual std::shared_ptr<SliceMemory> memory() const = 0;
-  /// Of what resize() changes: the vector itself, not its elements.
+  /// The footprint of the object that resize() changes: the vector itself, not its elements.
   virtual Footprint footprint() const { return {}; }
-  /// A restore or redistribution has filled all that the state wants. What this throws, it throws
-  /// on all ranks.
+  /// Called when a restore or redistribution has filled the whole state. It then throws the
+  /// exceptions of this call on all ranks.
   virtual void filled() {}
 };
 
-/// How many of all rows a rank gets. Called on each rank that has the tensor in its state; all of
-/// them together must take all rows. A rank that brings the key only to a later fill is refused: to
-/// deal again would take rows from memory that the application may have changed.
+/// Returns how many of all rows a rank gets. Called on each rank that has the tensor in its state;
+/// together they must take all rows. A rank that adds the key only before a later LoadStatus::fill
+/// gets an error: to deal again would take rows from memory that the application may have changed.
 using RowDistribution = std::function<std::int64_t(std::int64_t total, int rank, int ranks)>;
 
-/// What happens to a rank-private item on another number of ranks. Neither: an error.
+/// How a rank-private item is restored on another number of ranks. With neither option that is an
+/// error.
 struct PrivateOptions {
-  bool optional = false;  ///< not stored for this rank: memory is left as it is (kept_keys)
-  /// The number of the rank, of stored_ranks, whose item this rank gets; -1: none, as if optional.
+  bool optional = false;  ///< if nothing is stored for this rank, memory stays as it is (kept_keys)
+  /// Returns which of the stored_ranks ranks' items this rank gets; -1: none, as if optional.
   std::function<int(int rank, int ranks, int stored_ranks)> deal = nullptr;
 };
 
 struct RowIds;
 
-/// What a LocalTensor still lacks until all ranks have come together.
+/// The part of a LocalTensor that a save or restore resolves with all ranks.
 struct Unresolved {
   enum class Kind { ragged, rank_private, indexed };
   Kind kind = Kind::ragged;
-  std::shared_ptr<Rows> rows;  ///< null where the tensor is whole on its rank, and of fixed size
+  std::shared_ptr<Rows> rows;  ///< null if the tensor is whole on its rank, and of fixed size
   RowDistribution distribution = nullptr;
   PrivateOptions options = {};
-  std::shared_ptr<const RowIds> ids = nullptr;  ///< of an indexed one (cairn/indexed.hpp)
+  std::shared_ptr<const RowIds> ids = nullptr;  ///< for an indexed tensor (cairn/indexed.hpp)
 };
 
 /// This rank's rows of a tensor [total, row shape...], in rank order. Any rank may have none, or
-/// leave the tensor out. When restored, the rows are dealt evenly over the ranks that have the
-/// tensor in their state then, or by the distribution; the memory is resized.
+/// leave the tensor out. A restore deals the rows evenly, or by the distribution, over the ranks
+/// that have the tensor in their state then, and resizes the memory.
 LocalTensor ragged(std::shared_ptr<Rows> rows, DType dtype, Dims row_shape,
                    RowDistribution distribution = nullptr);
 
 /// An item of this rank alone, stored as KEY/rank-RRRRR-of-NNNNN and restored on the same number of
-/// ranks. `whole` is all of a tensor (its size may differ between ranks, but not change), or rows.
+/// ranks. `whole` is a whole tensor: its size may differ between ranks, but not change. Rows may
+/// change in number.
 LocalTensor rank_private(LocalTensor whole, PrivateOptions options = {});
 LocalTensor rank_private(std::shared_ptr<Rows> rows, DType dtype, Dims row_shape,
                          PrivateOptions options = {});
@@ -79,7 +81,7 @@ struct Columns<std::array<T, N>> {
   static Dims shape() { return {static_cast<std::int64_t>(N)}; }
 };
 
-/// A vector, or a string as bytes. A row is `per_row` of its elements.
+/// The rows of a vector, or of a string as bytes. A row has `per_row` of its elements.
 template <class Vector>
 class VectorRows : public Rows {
  public:
@@ -102,7 +104,7 @@ class VectorRows : public Rows {
   Footprint footprint() const override { return footprint_of(*values_); }
 
  private:
-  /// Throws invalid_argument for a part of a row.
+  /// Throws invalid_argument if the elements do not make whole rows.
   static std::int64_t rows_of(std::size_t elements, std::int64_t per_row);
   Vector* values_;
   DType dtype_;
@@ -116,7 +118,7 @@ std::int64_t VectorRows<Vector>::rows_of(std::size_t elements, std::int64_t per_
   return whole_rows(elements, per_row);
 }
 
-/// Throws invalid_argument unless a row of this dtype and shape has so many bytes.
+/// Throws invalid_argument unless a row of this dtype and shape takes `bytes` bytes.
 void check_row_bytes(DType dtype, const Dims& row_shape, std::size_t bytes);
 /// Throws invalid_argument for a row without elements.
 std::int64_t elements_per_row(const Dims& row_shape);
@@ -153,8 +155,8 @@ ragged(Vector& values, Dims row_shape, RowDistribution distribution = nullptr) {
                 dtype, row_shape, std::move(distribution));
 }
 
-/// A vector of structs without pointers. What one is made of is the caller's word, for its bytes:
-/// float64 {6}, say, or uint8 {sizeof(T)} for a mixed one.
+/// A vector of structs without pointers. The caller says what the bytes of a struct are: float64
+/// {6}, say, or uint8 {sizeof(T)} for members of several types.
 template <class T>
 requires std::is_trivially_copyable_v<T> LocalTensor
 ragged(std::vector<T>& rows, DType dtype, Dims row_shape, RowDistribution distribution = nullptr) {
@@ -163,8 +165,8 @@ ragged(std::vector<T>& rows, DType dtype, Dims row_shape, RowDistribution distri
                 dtype, row_shape, std::move(distribution));
 }
 
-/// A number; a vector of numbers or a string, whose length may change (a string's bytes are stored
-/// as uint8); any other value without pointers, as the bytes that it has in memory.
+/// The item is a number; or a vector of numbers or a string, whose length may change (a string's
+/// bytes are stored as uint8); or any other value without pointers, stored as its bytes in memory.
 template <Element T>
 LocalTensor rank_private(T& value, PrivateOptions options = {}) {
   return rank_private(whole(&value, {}), std::move(options));

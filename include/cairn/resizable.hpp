@@ -1,6 +1,6 @@
 #pragma once
 /// Replicated data whose length only the checkpoint knows: a history of residuals, a list of
-/// events. As whole() of a vector, but a restore resizes it.
+/// events. It is like whole() of a vector, but a restore resizes it.
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -12,12 +12,13 @@
 
 namespace cairn {
 
-/// All of a tensor [rows, row shape...] on each rank that has it in its state, of as many rows as
-/// the vector has at each save: there ranks must agree, as on any tensor that several hold. A
-/// restore resizes it to what is stored, on every rank alike; the dtype and the shape of a row must
-/// be as stored (RestoreOptions::convert may allow another dtype). RestoreOptions::offset does not
-/// go with it. It may be changed, swapped and resized between saves, but must stay at its address
-/// as long as the State is used. A const one is for saving only.
+/// The whole tensor [rows, row shape...] on each rank that has it in its state, with as many rows
+/// as the vector has at each save. Ranks must have equal rows, as in any tensor that several ranks
+/// hold. A restore resizes it to the stored number of rows, on every rank alike; the dtype and the
+/// shape of a row must be as stored (RestoreOptions::convert may allow another dtype).
+/// RestoreOptions::offset cannot be used with it. It may be changed, swapped and resized between
+/// saves, but must stay at its address as long as the State is used. A const one is for saving
+/// only.
 LocalTensor resizable(std::shared_ptr<Rows> rows, DType dtype, Dims row_shape);
 
 /// A vector of numbers, or of arrays of them: [rows] or [rows, N].
@@ -51,7 +52,8 @@ requires std::is_trivially_copyable_v<T> LocalTensor resizable(std::vector<T>& r
                    dtype, row_shape);
 }
 
-/// Strings, as many as there are. (A std::string by itself has any length in any case.)
+/// Strings; a restore makes the vector as long as the stored one. (The length of a single
+/// std::string may always change.)
 LocalTensor resizable(std::vector<std::string>& values);
 
 }  // namespace cairn

@@ -6,33 +6,36 @@
 
 namespace cairn {
 
-/// Tensors that not all checkpoints have, which are whole for the others: optimizer states, which
-/// nobody reads once there are newer ones, of weights that are wanted for long. Each rank writes
-/// tensors of one rule into data files of their own, so that letting them go is a new index and the
-/// removal of files. As text "optimizer/*:last=2:every=10".
+/// A rule for tensors that only some checkpoints keep, such as optimizer states, which nobody reads
+/// once there are newer ones, while the weights are wanted for long. A checkpoint without them is
+/// whole for its other tensors. Each rank writes the tensors of one rule into data files of their
+/// own, so that removing them takes a new index and the removal of files. As text
+/// "optimizer/*:last=2:every=10".
 struct KeyRule {
   std::string keys;  ///< a pattern: `*` stands for any characters, `?` for one
-  /// So many of the newest checkpoints keep them; 1 means 2, for a damaged newest one needs another
-  /// that is whole. 0: all.
+  /// So many of the newest checkpoints keep them. 1 means 2: if the newest is damaged, another must
+  /// be whole. 0: all keep them.
   int last = 2;
-  /// One save in so many has them: a manager's first one, the first after a restore or a save that
-  /// failed, and then each `every`-th. The others leave them out.
+  /// One save in so many stores them: a manager's first save, the first after a restore or a failed
+  /// save, and then each `every`-th. Other saves leave them out.
   int every = 1;
   bool operator==(const KeyRule&) const = default;
 };
 
-/// The group `keep`: which checkpoints stay. Damaged ones do not; a step that a return to an
-/// earlier one has left behind counts like any other. The others go after a save; before one that
-/// lacks room, when the newest was read and found whole.
+/// The group `keep`: which checkpoints stay. For `last`, superseded steps count as older than all
+/// live ones, and damaged ones as the oldest; the other rules keep superseded steps, but no damaged
+/// ones. The rest is removed after a save, or before a save that lacks room, if the newest
+/// checkpoint was read and found whole.
 struct Retention {
-  int last = 5;                   ///< so many of the newest stay; 0: all
+  int last = 5;                   ///< so many of the newest checkpoints stay; 0: all
   std::int64_t every_steps = 0;   ///< multiples of this step stay for ever; 0: none
-  double every_hours = 0;         ///< one in so many hours stays for ever, the first first; 0: none
-  int best = 0;                   ///< so many stay, the best of those that were saved with a metric
-  bool larger_is_better = false;  ///< of metrics. NaN is worse than any number
-  /// A tensor is of the first rule that its key fits. Bundles with renames, without a tier; else
-  /// unsupported when a manager is made. Pinned checkpoints keep all; with rules the two newest
-  /// that have everything always stay. The state goes on from a checkpoint that has all it wants.
+  double every_hours = 0;         ///< the first stays for ever, then one in so many hours; 0: none
+  int best = 0;                   ///< so many of those that were saved with a metric stay, the best
+  bool larger_is_better = false;  ///< for metrics. NaN is worse than any number
+  /// The first rule whose pattern fits a tensor's key applies to it. Only for bundles with renames
+  /// and without a tier; else a manager throws unsupported when it is made. Pinned checkpoints keep
+  /// all tensors; with rules the two newest that have everything always stay. A restart takes a
+  /// checkpoint that has all tensors of the state.
   std::vector<KeyRule> keys = {};
 
   template <class Self, class Visitor>

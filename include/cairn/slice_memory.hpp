@@ -1,5 +1,5 @@
 #pragma once
-/// Where the elements of slices are kept, whatever kind of memory that is.
+/// The memory that holds the elements of slices, of any kind.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,23 +13,23 @@ namespace cairn {
 
 class StagingMemory;
 
-/// Where the elements of a slice lie: at fixed strides from the first one. What is one thing, such
-/// as a vector whatever it holds, has no strides.
+/// Where the elements of a slice lie: at fixed strides from the first one. The footprint of a
+/// single object, such as a vector without regard to its elements, has no strides.
 struct Footprint {
   const std::byte* first = nullptr;  ///< null: not known
-  Dims strides = {};                 ///< bytes, one a dimension
+  Dims strides = {};                 ///< in bytes, one per dimension
   std::int64_t element_bytes = 0;
 };
 
-/// Of an object as one thing.
+/// The footprint of a single object.
 template <class Object>
 Footprint footprint_of(const Object& object) {
   return {reinterpret_cast<const std::byte*>(&object), {}, sizeof(Object)};
 }
 
 /// The elements of one slice, wherever they live. Implementations need not be thread-safe: the
-/// library calls them from the thread that called it, so from several ones where these save one
-/// state at a time. `part` is relative to the slice's origin.
+/// library calls them from the thread that called it. So several threads call them if these save
+/// one state at the same time. `part` is relative to the slice's origin.
 class SliceMemory {
  public:
   virtual ~SliceMemory() = default;
@@ -41,10 +41,10 @@ class SliceMemory {
   virtual const std::byte* contiguous() const { return nullptr; }
   virtual std::byte* contiguous_writable() { return nullptr; }
   virtual bool writable() const = 0;
-  /// Of the host or of a device; for telling whether slices share memory, which a restore must not
-  /// write to twice.
+  /// In the memory of the host or of a device. It shows whether slices share memory, which a
+  /// restore must not write twice.
   virtual Footprint footprint() const { return {}; }
-  /// Host memory that the elements' device copies to fastest; null: any host memory is as good.
+  /// Host memory to which the elements' device copies fastest; null: any host memory is as good.
   virtual std::shared_ptr<StagingMemory> staging() const { return nullptr; }
 };
 
@@ -54,13 +54,14 @@ class StringMemory {
   virtual ~StringMemory() = default;
   virtual std::vector<std::string> get() const = 0;
   virtual void set(std::vector<std::string> values) = 0;
-  /// Of what set() changes: the object that holds the strings, or memory that they lie in.
+  /// The memory that set() changes: the object that holds the strings, or the bytes of fixed
+  /// strings.
   virtual Footprint footprint() const { return {}; }
 };
 
-/// Host memory with strides in elements (empty: row-major contiguous). The caller keeps it alive
-/// as long as the State is used. A null `writable` makes it save-only. Throws invalid_argument for
-/// strides by which elements would lie further apart than memory reaches.
+/// Host memory with strides in elements (empty: row-major contiguous). The caller keeps it alive as
+/// long as the State is used. A null `writable` makes it save-only. Throws invalid_argument for
+/// strides so large that offsets of elements exceed the address space.
 std::shared_ptr<SliceMemory> host_memory(DType dtype, const void* data, void* writable, Dims extent,
                                          Dims strides);
 

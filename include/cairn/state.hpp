@@ -1,5 +1,5 @@
 #pragma once
-/// What a rank gives to a checkpoint and gets back from it.
+/// The tensors that a rank saves to a checkpoint and gets back from it.
 #include <array>
 #include <concepts>
 #include <cstdint>
@@ -32,23 +32,23 @@ class StateMaker;
 struct LocalSlice {
   Box box;
   std::shared_ptr<SliceMemory> memory;
-  /// Dimensions that the stored slice spells "-", TensorFlow's sign for a whole dimension; the
-  /// slice must hold all of these. Empty: none. Only DTensor asks for them: see Layout.
+  /// True for dimensions that the stored slice spells "-", TensorFlow's sign for a whole dimension;
+  /// the slice must hold all of them. Empty: none. Only DTensor needs this: see Layout.
   std::vector<bool> dash = {};
-  /// The slice's own device, where it is another than its tensor's (patches() sets it): as there.
-  std::string device_type = {};  ///< empty: the slice is where its tensor says
+  /// The slice's device, if it is not its tensor's (patches() sets it). As in LocalTensor.
+  std::string device_type = {};  ///< empty: the slice is on its tensor's device
   std::optional<int> device_index = std::nullopt;
 };
 
 /// How a tensor that consists of several slices is stored. Every reader gets the same elements.
 enum class Storage {
-  /// Slice by slice; dense where TensorFlow cannot put the dtype together from slices
-  /// (dtype_assembles_in_tensorflow) and from 8,000 slices on, where it becomes slow. A large slice
-  /// that several ranks hold may be cut, for them to share the work of writing it.
+  /// Slice by slice; but dense if TensorFlow cannot assemble the dtype from slices
+  /// (dtype_assembles_in_tensorflow), and from 8,000 slices on, where it becomes slow. A large
+  /// slice that several ranks hold may be cut, so that they share the work of writing it.
   automatic,
-  sliced,  ///< each slice an entry of its own, written by a rank that holds it
-  /// One plain row-major entry in one data file, of which each rank writes a part. Such tensors
-  /// share a data file, unless the sharding policy deals them to several (dense_files).
+  sliced,  ///< each slice is an entry of its own, written by a rank that holds it
+  /// The tensor is one plain row-major entry in one data file; each rank writes a part of it. Dense
+  /// tensors share a data file, unless the sharding policy deals them to several (dense_files).
   dense
 };
 
@@ -57,45 +57,45 @@ struct SparseFill;
 struct Unresolved;
 class Rows;
 
-/// Where a tensor comes from that the application moves, resizes or cuts anew between saves.
+/// The source of a tensor that the application moves, resizes or cuts anew between saves.
 class TensorSource {
  public:
   virtual ~TensorSource() = default;
-  /// Sets shape, boxes and memory of `tensor`, a copy of the state's, to what the application has
-  /// now. Called as a save or a restore begins, by the thread that called it; so by several threads
-  /// at a time where they save one state. What it throws, that call throws on all ranks.
+  /// Sets shape, boxes and memory of `tensor`, a copy of the state's, to the application's present
+  /// ones. The thread that called a save or restore calls it at the beginning; so several threads
+  /// may call it at a time if they save one state. Its errors are thrown on all ranks.
   virtual void refresh(LocalTensor& tensor) const = 0;
-  /// `tensor` becomes the state's, which keeps it between calls: takes out memory (a View's) that
-  /// is not to be kept, and that look() gives anew.
+  /// Called before the state keeps this tensor between calls: removes memory (a View's) that must
+  /// not be kept alive. refresh() sets it again.
   virtual void let_go(LocalTensor&) const {}
 };
 
-/// This rank's part of one tensor of the job: no slice, one, several (patches), or all of it.
+/// This rank's part of one tensor of the job: no slice, one slice, several (patches), or all of it.
 struct LocalTensor {
   DType dtype{};
-  Dims shape;                             ///< of the whole tensor, over all ranks
+  Dims shape;                             ///< shape of the whole tensor, over all ranks
   std::vector<LocalSlice> slices;         ///< disjoint
   std::shared_ptr<StringMemory> strings;  ///< for DType::string, in place of slices
-  std::string device_type = "CPU";        ///< "CUDA", "HIP", … of the memory
-  /// The device's number. Not given: 0 for "CPU", else that of the rank among those of its node,
-  /// since ranks of a node mostly share its devices in turn. A number that is given counts, also 0.
+  std::string device_type = "CPU";        ///< the memory's device: "CUDA", "HIP", …
+  /// The device's number. Not given: 0 for "CPU", else the rank's number within its node, since
+  /// ranks of a node mostly use its devices in turn. A given number is used, also 0.
   std::optional<int> device_index = std::nullopt;
   Storage storage = Storage::automatic;  ///< ranks that give another value must agree on it
-  /// Ragged, rank-private or indexed (cairn/ragged.hpp, cairn/indexed.hpp): key, shape and slices
-  /// follow when all ranks meet.
+  /// For ragged, rank-private and indexed data (cairn/ragged.hpp, cairn/indexed.hpp): a save or
+  /// restore finds key, shape and slices with all ranks.
   std::shared_ptr<const Unresolved> unresolved = nullptr;
-  /// Elements that no rank holds are no error (cairn/sparse.hpp). Null: they are.
+  /// Elements that no rank holds are allowed (cairn/sparse.hpp). Null: they are an error.
   std::shared_ptr<const SparseFill> sparse = nullptr;
   bool made_by_save = false;  ///< added by the library: an object graph, TensorFlow's save_counter
-  /// A restore may change how many rows it has (cairn/resizable.hpp).
+  /// Not null: a restore may change the number of rows (cairn/resizable.hpp).
   std::shared_ptr<Rows> resizes = nullptr;
-  std::shared_ptr<TensorSource> source = nullptr;  ///< null: it stays as it was given
-  /// Why it cannot be used: State::add, which knows the key, throws it.
+  std::shared_ptr<TensorSource> source = nullptr;  ///< null: the tensor stays as it was given
+  /// The error that makes the tensor unusable: State::add, which knows the key, throws it.
   std::shared_ptr<const Error> refused = nullptr;
 };
 
-/// A slice of a global tensor, of any dtype: `data` is the slice's first element. What is wrong
-/// with a slice is thrown by State::add, with the key.
+/// A slice of a global tensor, of any dtype: `data` is the slice's first element. State::add throws
+/// the errors of a slice, with the key.
 LocalTensor slice(DType dtype, void* data, Dims global_shape, Dims start, Dims extent,
                   Dims strides = {});
 LocalTensor slice(DType dtype, const void* data, Dims global_shape, Dims start, Dims extent,
@@ -110,12 +110,12 @@ LocalTensor slice(T* data, Dims global_shape, Dims start, Dims extent, Dims stri
                std::move(global_shape), std::move(start), std::move(extent), std::move(strides));
 }
 
-/// Throws invalid_argument if the last element lies beyond `size` elements, of a span or the like.
+/// Throws invalid_argument if the last element lies beyond the `size` elements of a span.
 void check_span_holds(std::size_t size, const Dims& extent, const Dims& strides,
                       const char* holder = "span");
 
 namespace detail {
-/// Throws invalid_argument unless all three have as many dimensions.
+/// Throws invalid_argument unless all three have the same number of dimensions.
 void require_dimensions(const Dims& shape, const Dims& start, const Dims& extent);
 LocalTensor if_held(std::size_t size, const Dims& extent, const Dims& strides, LocalTensor tensor);
 }  // namespace detail
@@ -129,7 +129,7 @@ LocalTensor slice(std::span<T, N> data, Dims global_shape, Dims start, Dims exte
       slice(data.data(), std::move(global_shape), std::move(start), extent, strides));
 }
 
-/// The whole tensor on this rank. On several ranks: replicas, of which one is written.
+/// The whole tensor on this rank. If several ranks give it, they are replicas; one is written.
 template <Element T>
 LocalTensor whole(T* data, Dims shape, Dims strides = {}) {
   return slice(data, shape, Dims(shape.size(), 0), shape, std::move(strides));
@@ -151,10 +151,10 @@ AskBytes bytes_of(Vector* values) {
 }
 }  // namespace detail
 
-/// A vector by reference: where its elements lie and how many there are is asked at each save and
-/// restore, so it may grow, shrink and be swapped, but must stay at its address as long as the
-/// State is used. No restore resizes it (see resizable and ragged). A vector too short for its
-/// slice is an error of that save or restore, on all ranks. A const one is for saving only.
+/// A vector by reference: each save and restore asks where its elements lie and how many there are.
+/// So it may grow, shrink and be swapped, but must stay at its address as long as the State is
+/// used. No restore resizes it (see resizable and ragged). A vector too short for its slice is an
+/// error of that save or restore, on all ranks. A const one is for saving only.
 template <detail::VectorOfNumbers Vector>
 LocalTensor slice(Vector* values, Dims global_shape, Dims start, Dims extent, Dims strides = {}) {
   return detail::slice_of_vector(dtype_of<typename Vector::value_type>::value,
@@ -162,7 +162,7 @@ LocalTensor slice(Vector* values, Dims global_shape, Dims start, Dims extent, Di
                                  std::move(global_shape), std::move(start), std::move(extent),
                                  std::move(strides));
 }
-/// The whole tensor, of this fixed shape; without one it has as many elements as the vector.
+/// The whole tensor, of this fixed shape; without a shape it has as many elements as the vector.
 template <detail::VectorOfNumbers Vector>
 LocalTensor whole(Vector* values, Dims shape, Dims strides = {}) {
   return slice(values, shape, Dims(shape.size(), 0), shape, std::move(strides));
@@ -174,16 +174,16 @@ LocalTensor whole(Vector* values) {
 }
 
 /// The tensor that a function returns. The function is called at once and then at each save and
-/// restore: for buffers that take turns, subviews, patches that come and go. It must return neither
-/// ragged, rank-private nor indexed data. The state keeps the tensor only while a save or restore
-/// runs.
+/// restore: for buffers that are swapped, subviews, patches that come and go. It must return
+/// neither ragged, rank-private nor indexed data. The state keeps the tensor only while a save or
+/// restore runs.
 LocalTensor each_time(std::function<LocalTensor()> give);
 
 /// Several slices of one tensor. All must have the same dtype and global shape; each keeps its
 /// device.
 LocalTensor patches(std::vector<LocalTensor> slices);
 
-/// No part of this tensor on this rank. Leaving the key out of the state means the same.
+/// This rank has no part of the tensor. To leave the key out of the state means the same.
 LocalTensor nothing(DType dtype, Dims global_shape);
 
 LocalTensor strings(std::vector<std::string>& values);
@@ -192,24 +192,24 @@ LocalTensor strings(std::string& value);  ///< a scalar
 /// The same tensor, to be stored in this way: state.add("h", stored(Storage::dense, slice(…))).
 LocalTensor stored(Storage storage, LocalTensor tensor);
 
-/// What an object graph needs to know of a state beyond its keys (docs/object-graph.md).
+/// What an object graph needs besides a state's keys (docs/object-graph.md).
 struct ObjectNotes {
-  std::vector<std::pair<std::string, std::string>> aliases;  ///< path, and where it leads
-  std::map<std::string, std::string> names;                  ///< of variables, by key
-  std::shared_ptr<const ObjectGraph> graph;                  ///< null: one is made of the paths
+  std::vector<std::pair<std::string, std::string>> aliases;  ///< path, and its target
+  std::map<std::string, std::string> names;                  ///< names of variables, by key
+  std::shared_ptr<const ObjectGraph> graph;  ///< null: a save makes one of the paths
 };
 
 /// The tensors of one rank, in the order in which they were added. It refers to the application's
 /// memory and owns none of it: a pointer must stay valid, an object given by reference must stay at
-/// its address as long as the state is used. A save changes nothing of it, so that several managers
-/// may save one state from several threads; all else takes a thread at a time.
+/// its address as long as the state is used. A save does not change the state, so several managers
+/// may save it from several threads; anything else is for one thread at a time.
 class State {
  public:
   /// Throws invalid_argument for a key that is empty, not UTF-8, begins with a zero byte or with
-  /// "_cairn/", or is there already; and for slices that lie outside the shape or overlap. Where
-  /// slices lie in memory is nobody's affair when it is saved. A restore throws invalid_argument,
-  /// before it touches anything, where elements share memory: of one slice, or of two slices, texts
-  /// or vectors that are not of one dtype and shape with the same stored bytes (tied weights).
+  /// "_cairn/", or is there already; and for slices that lie outside the shape or overlap. A save
+  /// accepts slices that share memory. A restore throws invalid_argument, before it touches
+  /// anything, if elements share memory: those of one slice, or of two slices, texts or vectors,
+  /// unless both have one dtype and shape and the same stored bytes (tied weights).
   State& add(std::string key, LocalTensor tensor);
 
   /// One value for the job; every rank holds it.
@@ -217,7 +217,7 @@ class State {
   State& add(std::string key, T& value) {
     return add(std::move(key), whole(&value, {}));
   }
-  /// A small replicated array, of the length it has at each save and restore.
+  /// A small replicated array, with the length that it has at each save and restore.
   template <Element T>
   State& add(std::string key, std::vector<T>& values) {
     return add(std::move(key), whole(&values));
@@ -230,19 +230,19 @@ class State {
   State& add(std::string key, std::vector<std::string>& values) {
     return add(std::move(key), strings(values));
   }
-  /// What a function gives at each save and restore: see each_time.
+  /// The tensor that a function returns at each save and restore: see each_time.
   template <std::invocable Give>
   requires std::convertible_to<std::invoke_result_t<Give&>, LocalTensor> State& add(std::string key,
                                                                                     Give give) {
     return add(std::move(key), each_time(std::move(give)));
   }
 
-  /// The tensors of another state, as KEY/its key, with its aliases and names: states make a tree,
-  /// whose keys are paths. What is added to `part` later is not in this state. Throws
+  /// Adds the tensors of another state, as KEY/its key, with its aliases and names: states make a
+  /// tree, whose keys are paths. Tensors added to `part` later are not in this state. Throws
   /// invalid_argument if `part` carries an object graph, and for a key that is there already: then
-  /// none of them was added.
+  /// it has added none.
   State& add(const std::string& key, const State& part);
-  /// A list: KEY/0/…, KEY/1/…; all or none.
+  /// Adds a list of states as KEY/0/…, KEY/1/…; all or none.
   State& add(const std::string& key, const std::vector<State>& parts);
 
   State& add(const std::string& key, Cursor& cursor);  ///< cairn/cursor.hpp: KEY/deal, KEY/done
@@ -250,22 +250,22 @@ class State {
   /// Makes the object under `target` (a key, or a path that keys begin with) known under `path`
   /// too.
   State& alias(std::string path, std::string target);
-  /// The variable's name of the tensor under `key`. It is kept in the object graph, and a
-  /// checkpoint that does not know the key is asked for it.
+  /// The variable's name of the tensor under `key`. The object graph has it, and a restore looks
+  /// for it in a checkpoint without the key.
   State& name(const std::string& key, std::string variable_name);
-  /// The object graph that saves shall carry, such as that of a checkpoint which was restored.
+  /// The object graph that saves store, such as that of a checkpoint that was restored.
   State& carry(std::shared_ptr<const ObjectGraph> graph);
 
-  /// What is said of a tensor (units, names of dimensions, …), or, under a path that keys begin
-  /// with, of a group of them; it replaces what was said before. Saves store it with the tensor.
-  /// Throws invalid_argument for what cannot be stored (cairn/attributes.hpp). A rank may describe
-  /// what others hold.
+  /// Describes a tensor (units, names of dimensions, …) or, by a path that keys begin with, a group
+  /// of tensors; replaces an earlier description. Saves store it with the tensor. Throws
+  /// invalid_argument if it cannot be stored (cairn/attributes.hpp). A rank may describe tensors of
+  /// others.
   State& describe(std::string key, Description description);
-  /// What is said of the whole checkpoint; names that were given before get the new value.
+  /// Describes the whole checkpoint; names that were given before get the new value.
   State& describe(Attributes attributes);
   const Descriptions& descriptions() const { return descriptions_; }
 
-  /// As they were given; tensors of each_time have no slices.
+  /// The tensors as they were given; those of each_time have no slices.
   const std::vector<std::pair<std::string, LocalTensor>>& tensors() const { return tensors_; }
   const LocalTensor* find(std::string_view key) const;
   const ObjectNotes& objects() const { return objects_; }
@@ -274,11 +274,11 @@ class State {
   State& store(Storage storage) { return storage_ = storage, *this; }
   Storage storage() const { return storage_; }
 
-  /// What a restore fills is then what `maker` makes of the checkpoint (model/state_maker.hpp), in
-  /// place of what is here. Null: what is here.
+  /// A restore fills the tensors that `maker` makes from the checkpoint (model/state_maker.hpp), in
+  /// place of those in this state. Null: those in this state.
   State& made_by(std::shared_ptr<detail::StateMaker> maker);
   const std::shared_ptr<detail::StateMaker>& maker() const { return maker_; }
-  /// Lets the maker make it, if there is one.
+  /// Calls the maker, if there is one.
   void make(const CheckpointContents&);
 
  private:
@@ -290,7 +290,7 @@ class State {
 
   Storage storage_ = Storage::automatic;
   std::vector<std::pair<std::string, LocalTensor>> tensors_;
-  std::vector<std::size_t> followed_;  // those with a source
+  std::vector<std::size_t> followed_;  // tensors with a source
   std::map<std::string, std::size_t, std::less<>> position_;
   ObjectNotes objects_;
   Descriptions descriptions_;

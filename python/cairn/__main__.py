@@ -11,7 +11,7 @@ def main():
     if not os.path.exists(tool):
         tool = shutil.which("cairn", path=os.pathsep.join(
             folder for folder in os.environ.get("PATH", "").split(os.pathsep)
-            # The script of this package would call itself.
+            # Skips this package's own script, which would call itself.
             if os.path.abspath(folder) != os.path.dirname(os.path.abspath(sys.argv[0]))
         ))
     if not tool:

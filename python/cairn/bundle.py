@@ -1,4 +1,4 @@
-"""Single bundles, by one process and without a manager."""
+"""Single bundles, written by one process and without a manager."""
 
 from . import _cairn
 from .leaves import Slice, as_array, as_bytes, is_texts, path_of, refuse_to_pickle, require_whole
@@ -9,9 +9,9 @@ __all__ = ["BundleWriter", "merge"]
 class BundleWriter:
     """Writes one bundle, PREFIX.index and a data file: a checkpoint that every reader opens.
 
-    prefix  its directory must exist; what is there already is an error (already_exists)
+    prefix  its directory must exist; an existing checkpoint is an error (already_exists)
 
-    Nothing is visible before finish(), which a `with` block calls; one that ends by an exception
+    Nothing is visible before finish(), which a `with` block calls; a block that ends by an exception
     leaves nothing.
 
     >>> import cairn, numpy, os, tempfile
@@ -33,9 +33,9 @@ class BundleWriter:
         return f"<cairn.BundleWriter {self.prefix!r}>"
 
     def add(self, key, value):
-        """A tensor: an array of any strides, what has __dlpack__ in host memory, a number, a text, a
-        list of texts; or cairn.slice(array, shape, start), whose other slices other bundles may have.
-        It is written before this returns."""
+        """Adds a tensor: an array of any strides, an object with __dlpack__ in host memory, a number, a
+        text or a list of texts; or cairn.slice(array, shape, start): other bundles may have the other
+        slices. The value is written before this returns."""
         require_whole("the key", key)
         if isinstance(value, (str, bytes)):
             self._native.add_strings(key, [as_bytes(key, value)], True)
@@ -47,7 +47,7 @@ class BundleWriter:
             self._native.add(key, as_array(key, value), None, None)
 
     def finish(self):
-        """Makes it durable and visible. Nothing can be added afterwards."""
+        """Makes the bundle durable and visible. Nothing can be added afterwards."""
         self._native.finish()
 
     def __enter__(self):
@@ -60,7 +60,7 @@ class BundleWriter:
 
 
 def merge(prefixes, destination, *, remove_inputs=False, allow_missing=False, overwrite=False):
-    """One checkpoint out of several: entries are joined, and data files are linked where that can be.
-    A crash at any instant leaves the inputs, or the whole result. By one process."""
+    """Makes one checkpoint out of several: entries are joined, and data files are linked if possible, else
+    copied. A crash at any instant leaves the inputs or the whole result. One process calls it."""
     _cairn.merge([path_of(one, "a prefix") for one in prefixes],
                  path_of(destination, "the destination"), remove_inputs, allow_missing, overwrite)

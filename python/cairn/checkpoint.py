@@ -1,4 +1,4 @@
-"""Looking into checkpoints of any origin: Cairn's, TensorFlow's, in bundles and HDF5."""
+"""Reads checkpoints of any origin: Cairn's and TensorFlow's, in bundles and HDF5."""
 
 import collections.abc
 import json
@@ -11,13 +11,13 @@ from .leaves import _refused, path_of, refuse_to_pickle
 
 
 def _said(attributes):
-    """What the application says, of the attributes as JSON."""
+    """The application's attributes, read from JSON; without those that Cairn uses itself."""
     return {name: json.loads(text) for name, text in attributes.items()
             if name not in (forms.NAME, forms.TIES, forms.CLASS, dtypes.NAME)}
 
 
 class Tensor:
-    """One tensor of a checkpoint. What is asked for is read, and checked, when it is asked for."""
+    """One tensor of a checkpoint. Indexing reads the elements, and checks them."""
 
     def __init__(self, reader, key):
         self._reader, self.key = reader, key
@@ -25,7 +25,7 @@ class Tensor:
         units, dimensions, coordinates, attributes = reader.description(key)
         self.units, self.dimensions, self.coordinates = units, dimensions, coordinates
         self.attributes = _said(attributes)
-        #: The name of a dtype whose bytes are stored, since a checkpoint lacks it; and those of an element.
+        #: The name of a dtype that checkpoints lack, whose bytes are stored; and the bytes of an element.
         self._lacking = _lacking(attributes, reader.dtype_name(key), self.shape)
         self._bytes = () if self._lacking is None else dtypes.more_of(self._lacking)
         self.shape = self.shape[:len(self.shape) - len(self._bytes)]
@@ -33,14 +33,14 @@ class Tensor:
 
     @property
     def dtype(self):
-        """NumPy's; object for texts."""
+        """The dtype of NumPy; object for texts."""
         if self._lacking is not None:
             return _numpy_dtype(self._lacking)
         return self._reader.dtype(self.key)
 
     @property
     def dtype_name(self):
-        """TensorFlow's, also where NumPy has none; or that of a dtype which TensorFlow lacks."""
+        """TensorFlow's name of the dtype, which NumPy may lack; or the name of one that TensorFlow lacks."""
         return self._lacking or self._reader.dtype_name(self.key)
 
     @property
@@ -53,13 +53,13 @@ class Tensor:
 
     @property
     def problem(self):
-        """Why it cannot be read; "" if nothing is known against it."""
+        """Why it cannot be read; "" if no reason is known."""
         return self._reader.problem(self.key)
 
     @property
     def slices(self):
-        """Stored slices: (start, extent, file, offset, bytes). Where the bytes are encoded, the
-        number of the codec and the bytes of the elements follow."""
+        """Stored slices: (start, extent, file, offset, bytes). If the bytes are encoded, the number of
+        the codec and the number of bytes of the elements follow."""
         more = len(self._bytes)
         return [(start[:len(start) - more], extent[:len(extent) - more], *where)
                 for start, extent, *where in self._reader.slices(self.key)]
@@ -82,8 +82,8 @@ class Tensor:
         return array if dtype is None else array.astype(dtype)
 
     def __getitem__(self, index):
-        """As NumPy's basic indexing: integers, slices, "..." and None. Only stored slices that
-        share an element with it are read. A truth value is NumPy's, too: a new dimension, of one or none."""
+        """NumPy's basic indexing: integers, slices, "..." and None. Only stored slices that have some of
+        the elements are read. A bool makes a new dimension of one or no index, as in NumPy."""
         entries = index if isinstance(index, tuple) else (index,)
         if any(isinstance(one, (bool, np.bool_)) for one in entries):
             whole = np.empty(self.shape, self.dtype)
@@ -106,7 +106,7 @@ def _lacking(attributes, dtype, shape):
     try:
         return dtypes.read(attributes.get(dtypes.NAME), dtype, shape)
     except ValueError:
-        return None  # a later version's: its bytes can be read
+        return None  # a later version wrote it: its bytes can still be read
 
 
 def _numpy_dtype(name):
@@ -119,7 +119,7 @@ def _numpy_dtype(name):
 
 
 def _box_of(index, shape):
-    """The box of what is asked for, and the index that is left inside it."""
+    """The box that has the elements of the index, and the rest of the index inside this box."""
     entries = index if isinstance(index, tuple) else (index,)
     taken = sum(1 for one in entries if one is not None and one is not Ellipsis)
     if sum(1 for one in entries if one is Ellipsis) > 1:
@@ -166,20 +166,20 @@ def _box_of(index, shape):
 
 
 class Checkpoint(collections.abc.Mapping):
-    """A checkpoint, by key. Reading it needs no MPI, and changes nothing."""
+    """The tensors of a checkpoint, by key. Reading needs no MPI, and changes nothing."""
 
     def __init__(self, path):
         self._reader = _cairn.Reader(path_of(path, "the path"))
         self.prefix, self.format = self._reader.prefix(), self._reader.format()
         self._keys = dict.fromkeys(self._reader.keys())
-        #: What Cairn says of its own checkpoints, as a dict; None for those of others.
+        #: Cairn's metadata of its own checkpoints, as a dict; None for those of other programs.
         self.meta = self._reader.meta()
         if self.meta:
             self.meta["attributes"] = _said(self.meta["attributes"])
 
     @property
     def attributes(self):
-        """What the application says of the whole checkpoint."""
+        """The application's attributes of the whole checkpoint."""
         return self.meta["attributes"] if self.meta else {}
 
     @property
@@ -222,7 +222,7 @@ def open(path):
 
 
 def steps(directory):
-    """Steps of the checkpoints in a directory, ascending. Nothing is owned, and nothing changed."""
+    """Steps of the checkpoints in a directory, ascending. Neither owns nor changes the directory."""
     found = _cairn.list_checkpoints(path_of(directory, "the directory"))
     return sorted({step for step, _ in found if step is not None})
 

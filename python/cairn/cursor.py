@@ -1,4 +1,4 @@
-"""Where a job is in its data: who takes which samples of an epoch, and which of them were used."""
+"""The position of a job in its data: which rank takes which samples of an epoch, and which were used."""
 
 import operator
 import typing
@@ -13,7 +13,7 @@ _AT_ONCE = 1024  # samples that an iterator takes from the library
 
 
 class Batch(typing.NamedTuple):
-    """What Cursor.take gives: numbers of samples, their epoch, and how many of it came before."""
+    """The result of Cursor.take: numbers of samples, their epoch, and how many samples of it came before."""
 
     samples: np.ndarray
     epoch: int
@@ -28,20 +28,20 @@ def _number(what, value):
 
 
 def _place_in(comm):
-    """Rank and size of a communicator of mpi4py, what cairn.torch.group gives, or a process group."""
+    """Rank and size of a communicator of mpi4py, a result of cairn.torch.group, or a process group."""
     rank, size = comm.rank, comm.size
     return (rank() if callable(rank) else rank), (size() if callable(size) else size)
 
 
 class Cursor:
-    """Deals the samples 0 … samples - 1 of each epoch to ranks, so that a job that goes on, on any
-    number of them, uses each once. It stands in a state as any value does: a save stores what is done.
+    """Deals the samples 0 … samples - 1 of each epoch to ranks, so that a job that is restarted, on any
+    number of ranks, uses each once. It can be a value in a state: a save stores which samples are done.
     No method sends a message.
 
-    samples  how many there are
-    comm     the ranks that they are dealt to: a communicator of mpi4py, or what has a rank and a
-             size; None: this process takes all, and if it is one of several, all take the same
-    seed     of the order, which is another one in each epoch; a restore sets the one that was saved
+    samples  the number of samples
+    comm     the ranks that get the samples: a communicator of mpi4py, or an object with a rank and a
+             size; None: this process takes all; several such processes all take the same ones
+    seed     of the order, which differs in each epoch; a restore sets the saved seed
     shuffle  False: 0, 1, 2, … in each epoch
 
     >>> import cairn, tempfile
@@ -56,8 +56,8 @@ class Cursor:
     >>> again.take(3).samples.tolist()
     [4, 5, 6]
 
-    Iterated, it gives the numbers of this rank's samples, those of the epoch that are not done: a
-    sampler for torch's DataLoader. Then cursor.over(loader) says what is done.
+    Iteration gives the numbers of this rank's samples in the epoch that are not done, so it is a
+    sampler for torch's DataLoader. Then cursor.over(loader) notes which are done.
     """
 
     __slots__ = ("_handed", "_native")
@@ -78,15 +78,15 @@ class Cursor:
                 f"epoch {native.epoch}, {native.left} left>")
 
     def take(self, samples):
-        """The next samples of this rank's part of the epoch, as many, or those that are left."""
+        """Takes the next samples of this rank's part of the epoch: so many, or fewer if fewer are left."""
         return Batch(*self._native.take(samples))
 
     def done(self, batch=None):
-        """It has been used: what is saved from here on has it. Batches are done in the order in which
-        they were taken, else it is an error.
+        """Notes that a batch was used: later saves store its samples as done. Batches must be done in the
+        order in which they were taken, else it is an error.
 
-        batch  what take() gave; or a number of samples, of those that were taken; None: all that
-               over() has given to the loop
+        batch  a result of take(); or a number of the samples that were taken; None: all that over()
+               has given to the loop
         """
         if batch is None:
             handed, self._handed = self._handed, 0
@@ -97,27 +97,27 @@ class Cursor:
             self._native.done(_number("what is done", batch))
 
     def rewind(self):
-        """What was taken and is not done is taken again."""
+        """Samples that were taken and are not done will be taken again."""
         self._handed = 0
         self._native.rewind()
 
     def next_epoch(self):
-        """take() goes on in the next epoch. What this rank has not taken of this one nobody will."""
+        """take() goes on in the next epoch. No rank gets the samples that this one has not taken here."""
         self._native.next_epoch()
 
     @property
     def epoch(self):
-        """That samples are taken from; 0 is the first."""
+        """The epoch that samples are taken from; 0 is the first."""
         return self._native.epoch
 
     @property
     def left(self):
-        """How many of this rank's samples of the epoch are not taken."""
+        """The number of this rank's samples of the epoch that are not taken."""
         return self._native.left
 
     @property
     def waiting(self):
-        """How many were taken and are not done."""
+        """The number of samples that were taken and are not done."""
         return self._native.waiting
 
     @property
@@ -141,13 +141,13 @@ class Cursor:
         return self._native.ranks
 
     def batches(self, size):
-        """How many batches of this size it takes until no rank has samples of this epoch left, from its
-        beginning, or from where a restore found it: the same on all ranks."""
+        """The number of batches of this size after which no rank has samples of this epoch left, counted
+        from its beginning or from where a restore found it. The same on all ranks."""
         return self._native.batches(size)
 
     def __len__(self):
-        """How many samples this rank has of the epoch, from its beginning, or from where a restore
-        found it."""
+        """The number of this rank's samples of the epoch, counted from its beginning or from where a
+        restore found it."""
         return self._native.share
 
     def __iter__(self):
@@ -164,12 +164,12 @@ class Cursor:
             yield from samples
 
     def over(self, loader, *, even=False):
-        """The batches of a loader of torch's, whose sampler is this cursor, to the end of the epoch.
-        When the loop asks for the next batch, the one before is done; call done() before a save that
-        comes earlier, at the end of the loop's body. What workers have loaded ahead is not done.
+        """The batches of a torch loader whose sampler is this cursor, to the end of the epoch. When the
+        loop asks for the next batch, the one before is done; call done() before a save that comes
+        earlier, at the end of the loop's body. Batches that workers have loaded ahead are not done.
 
-        even  all ranks get as many batches: who has no samples left when others have gets None, once
-              at most unless ranks were at different places
+        even  all ranks get the same number of batches: a rank without samples gets None while others
+              have some, at most once unless ranks were at different places
         """
         size = self._size_in(loader)
         native = self._native
@@ -185,11 +185,11 @@ class Cursor:
             self.done()
         for _ in range(steps if even else 0):
             yield None
-        native.done(native.waiting)  # what the loader drops at the end is dropped
+        native.done(native.waiting)  # samples that the loader drops at the end count as done
         native.next_epoch()
 
     def _size_in(self, loader):
-        """How many samples a batch of the loader has."""
+        """The number of samples in a batch of the loader."""
         batches = getattr(loader, "batch_sampler", None)
         sampler = loader if batches is None else batches
         if getattr(sampler, "sampler", None) is not self:

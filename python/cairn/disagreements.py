@@ -1,5 +1,5 @@
-"""What a save says of ranks whose values are not of one kind: what each has, in words. The library speaks of
-attributes and dtypes, by which it knows them."""
+"""Explains errors of saves in which ranks have values of different kinds: it says what each rank has. The
+library's own error only names attributes and dtypes."""
 
 import json
 import re
@@ -12,7 +12,7 @@ _NOTHING = re.compile(r"\buint8 \[0\](?= on rank )")
 
 
 def change(error, **parts):
-    """Of an error that was raised: `problem`, `reason` or `way_out`, and its text."""
+    """Changes `problem`, `reason` or `way_out` of an error, and its text."""
     text = str(error)
     for name, new in parts.items():
         text = text.replace(getattr(error, name), new, 1)
@@ -34,7 +34,7 @@ def explain(error):
 
 
 def _sayings(reason):
-    """[(rank, its attributes)]; none if the reason is another one."""
+    """[(rank, its attributes)]; empty if the reason is of another kind."""
     found, at = [], 0
     while match := _SAYS.match(reason, at):
         try:
@@ -47,7 +47,7 @@ def _sayings(reason):
 
 
 def _first_difference(key, one, other):
-    """Where two forms differ, and what they are there."""
+    """The first place where two forms differ, and what each has there."""
     while one.kind == other.kind and not one.is_leaf and not other.is_leaf and not one.is_by_number and not one.same:
         if one.is_mapping:
             parts, others = one.items(), other.items()

@@ -1,7 +1,7 @@
-"""Dtypes that a checkpoint lacks: stored as bytes, with their name in an attribute of the tensor.
+"""Dtypes that checkpoints lack: elements are stored as bytes, with the name in an attribute of the tensor.
 
-The tensor is one of uint8: of the same shape where an element has one byte, else with its bytes as the last
-dimension.
+The tensor has the dtype uint8. It has the same shape if an element has one byte, else one more dimension at
+the end for the bytes of an element.
 """
 
 import json
@@ -10,13 +10,13 @@ import numpy as np
 
 NAME = "cairn.dtype"
 
-# Bytes of an element of each, also where nobody here has it.
+# Bytes of an element of each dtype, also of those that no package here has.
 _SIZES = {"float128": 16, "float128_x87": 16, "complex256": 32, "complex256_x87": 32,
           "complex32": 4, "bcomplex32": 4, "float8_e3m4": 1, "float8_e4m3": 1, "float8_e8m0fnu": 1,
           "float6_e2m3fn": 1, "float6_e3m2fn": 1, "float4_e2m1fn_x2": 1,
           **{f"{kind}{bits}": 1 for kind in ("int", "uint") for bits in (1, 3, 5, 6, 7)}}
 _X87 = np.dtype(np.longdouble).itemsize == 16 and np.finfo(np.longdouble).nmant == 63
-_LONG = {}  # of NumPy; what an x86 has is no float128, and has 6 bytes of nothing in it
+_LONG = {}  # NumPy's. On x86 it is no float128: an element has 6 unused bytes
 if np.dtype(np.longdouble).itemsize == 16:
     _LONG = {np.dtype(np.longdouble): "float128", np.dtype(np.clongdouble): "complex256"}
     if _X87:
@@ -25,7 +25,7 @@ _OF_NAME = {name: dtype for dtype, name in _LONG.items()}
 
 
 def lacking(dtype):
-    """The name of one that a checkpoint lacks; None: it has it, or nobody has."""
+    """The name of a dtype that checkpoints lack; None if they have it, or if it is unknown here."""
     if dtype.num < 256:
         return _LONG.get(dtype)
     return dtype.name if dtype.type.__module__ == "ml_dtypes" and dtype.name in _SIZES else None
@@ -36,13 +36,13 @@ def all_names():
 
 
 def more_of(name):
-    """The dimension that its bytes have more."""
+    """The dimension that its bytes add to the shape."""
     return () if _SIZES[name] == 1 else (_SIZES[name],)
 
 
 def read(text, dtype, shape):
-    """The name that the attribute, if there is one, says of a tensor of this dtype and shape, as stored.
-    ValueError: there is no such dtype."""
+    """The name in the attribute, if there is one, of a tensor with this stored dtype and shape.
+    ValueError if there is no such dtype."""
     if text is None:
         return None
     name = json.loads(text)
@@ -53,11 +53,11 @@ def read(text, dtype, shape):
 
 
 def of_name(name):
-    """NumPy's dtype of this name; TypeError: it has none here."""
+    """NumPy's dtype of this name; TypeError if it has none here."""
     if name in _OF_NAME:
         return _OF_NAME[name]
     if _SIZES.get(name, 0) > 4:
-        raise TypeError(name)  # another machine's
+        raise TypeError(name)  # only another kind of machine has it
     try:
         return np.dtype(name)
     except TypeError:
@@ -71,12 +71,12 @@ def of_name(name):
 
 
 def bytes_of(array):
-    """Its memory."""
+    """The bytes of an array, as a view of its memory."""
     return array.view(np.uint8) if array.itemsize == 1 else array[..., None].view(np.uint8)
 
 
 def clean_bytes_of(array):
-    """The same, with zeros where an element has bytes that say nothing."""
+    """The same, but with zeros in the unused bytes of elements."""
     raw = bytes_of(array)
     if not _X87 or array.dtype not in _LONG:
         return raw

@@ -1,4 +1,4 @@
-"""Errors as Python has them: each is a cairn.Error, and of the built-in class that its code stands for."""
+"""Errors in Python: each is a cairn.Error, and of the built-in class that corresponds to its code."""
 
 import errno
 import os
@@ -7,7 +7,7 @@ from ._cairn import Error, set_error_maker
 
 
 class _Told:
-    """Its text is what the library says; it can be pickled."""
+    """An error whose text is the library's, and that can be pickled."""
 
     def __str__(self):
         return str(self.args[0]) if self.args else ""
@@ -25,7 +25,7 @@ class MissingKey(_Told, Error, KeyError):
 
 
 class Unsupported(_Told, Error, NotImplementedError):
-    """What this build or format cannot serve."""
+    """This build or format cannot serve the request."""
 
 
 class SystemFailure(_Told, Error, OSError):
@@ -59,16 +59,16 @@ _OF_CODE = {"not_found": errno.ENOENT, "already_exists": errno.EEXIST, "no_space
 
 
 def _number(code, reason):
-    """The number of what the system said. Errors go from rank to rank as texts."""
+    """The errno of a message of the system. It is found by the text, since ranks send errors as texts."""
     if code in ("io", "no_space"):
         said = [words for words in _BY_WORDS if words in reason]
         if said:
-            return _BY_WORDS[max(said, key=len)]  # some begin with others
+            return _BY_WORDS[max(said, key=len)]  # some messages begin with others
     return _OF_CODE.get(code)
 
 
 def made(text, code, reason="", tensor=""):
-    """An error of the class that its code stands for."""
+    """An error of the class that corresponds to its code."""
     if code == "invalid_argument":
         return InvalidArgument(text)
     if code == "unsupported":

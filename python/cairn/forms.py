@@ -1,26 +1,26 @@
-"""What Python's values were when they were saved, so that they come back as that.
+"""Forms describe Python's values when they were saved, so that they come back as the same values.
 
-A checkpoint says it of the tensor that holds a value, or of the group of tensors that do, in the
-attribute NAME. It is a kind, such as "None", or a list of nodes, of which the last one is the value: a
-node is a kind, or a list of a kind and what it consists of, by its place among the nodes.
+The attribute NAME of the tensor that holds a value, or of the group of tensors that do, has the form. It
+is a kind, such as "None", or a list of nodes, of which the last one is the value. A node is a kind, or a
+list of a kind and its parts, given by the numbers of earlier nodes.
 
     "None"
     ["float", ["tuple", 0, 0], "int", ["dict", ["betas", 1], [7, 2]]]
 
 A kind by itself has one tensor, under the path of its value; entries of a dict lie under PATH/KEY, those
 of a list or tuple under PATH/0, PATH/1 and so on. ["same", PLACE] is the tensor that lies under PLACE in
-the same value. A dict that has other keys than texts and integers has the word BY_NUMBER in its kind: its keys are
-here, as keys.py has them, and its entries lie under PATH/0 and so on. "enum", "flag", "dataclass" and "namedtuple"
-are followed by the name of a class (own.py). "dict" by itself is one with arrays, whose keys are
-those of the tensors; ranks may have others. "datetime" and the like (texts.py) are a text; "function NAME" is
-one that an object has in its state dict, and has itself. Of the whole checkpoint the attribute is the name of
-the module that saved it: then what has none is what dtype and shape say, a text, a number of Python, or
-an array or tensor of that module's.
+the same value. A dict that has other keys than texts and integers has the word BY_NUMBER in its kind: the
+form has its keys, as codes of keys.py, and its entries lie under PATH/0 and so on. "enum", "flag",
+"dataclass" and "namedtuple" are followed by the name of a class (own.py). "dict" by itself is a dict with
+arrays, whose keys are in the names of the tensors; ranks may have different keys. "datetime" and the like
+(texts.py) are stored as a text. "function NAME" is a function in the state dict of an object that has it
+itself. The whole checkpoint has the name of the module that saved it in this attribute. Then values without
+a form are what dtype and shape say: a text, a number of Python, or an array or tensor of that module.
 
-The attribute TIES of a tensor has the keys of the other places where it stood, which have no tensor of their
-own. Of the whole checkpoint it is true where a tensor has it.
+The attribute TIES of a tensor has the keys of the other places where it was, which have no tensor of their
+own. The whole checkpoint has it, with the value true, if a tensor has it.
 
-The attribute CLASS of an object that has a state dict has names of its class (torch/classes.py).
+The attribute CLASS of an object with a state dict has names of its class (torch/classes.py).
 """
 
 import collections
@@ -35,18 +35,18 @@ SETS = {set: "set", frozenset: "frozenset"}
 SEQUENCES = {list: "list", tuple: "tuple", **SETS}
 MAPPINGS = {dict: "dict", collections.OrderedDict: "OrderedDict", collections.Counter: "Counter"}
 BY_NUMBER = " by number"
-_MAPPINGS = ("mapping", *MAPPINGS.values())  # the first one: of a class that only a state has
+_MAPPINGS = ("mapping", *MAPPINGS.values())  # the first: a class that only the state has
 TEXTS = ("str", "bytes")
 
-# What a value consists of, and so who may make it anew.
+# What a value consists of, which decides who may make it anew.
 PLAIN = 0  # numbers, texts, None, and dicts, lists and tuples of these
 ARRAYS = 1  # whole arrays or tensors, too
 SHARDED = 2  # DTensors, too
-PARTS = 3  # what is restored by what the state has
+PARTS = 3  # values that are restored into those of the state
 
 
 def _most_values(text):
-    """That a form may speak of: a node may be a part of many, and those of many again."""
+    """The most values in a form: a node may be a part of many nodes, and these of many again."""
     return 100_000 + 16 * len(text)
 
 
@@ -58,12 +58,12 @@ class Forms:
         self._values = 0
 
     def number(self, node):
-        """Of a kind, or a tuple of a kind and its parts, which have numbers already."""
+        """The number of a node: a kind, or a tuple of a kind and its parts, which have numbers already."""
         self._values += 1
         return self._numbers.setdefault(node, len(self._numbers))
 
     def text(self, key):
-        """The form of the value whose node came last."""
+        """The form of the value whose node was added last."""
         nodes = list(self._numbers)
         alone = len(nodes) == 1 and isinstance(nodes[0], str)
         text = json.dumps(nodes[0] if alone else nodes, separators=(",", ":"), ensure_ascii=False)
@@ -87,22 +87,22 @@ class Form:
         return not self.is_leaf and _is_mapping(self.kind)
 
     def is_of(self, word):
-        """Whether it is of a class of the application's, which the word is the kind of."""
+        """Whether it is of a class of the application, of the kind that the word says."""
         return not self.is_leaf and self.kind.startswith(word + " ")
 
     @property
     def is_by_number(self):
-        """A dict whose keys are no names."""
+        """Whether it is a dict whose keys are no names."""
         return not self.is_leaf and self.kind.endswith(BY_NUMBER)
 
     @property
     def is_open(self):
-        """A dict whose keys are those of the tensors: texts, or integers ("dict of int")."""
+        """Whether it is a dict whose keys are in the names of tensors: texts, or integers ("dict of int")."""
         return self.is_leaf and self.kind.partition(" of ")[0] in _MAPPINGS
 
     @property
     def same(self):
-        """The path of a tensor of the same value that this is, too; None: it is one of its own."""
+        """The path of the tensor in the same value that this is, too; None if it has one of its own."""
         node = self._nodes[self._number]
         return f"{self._root}/{node[1]}" if self.kind == "same" and not self.is_leaf else None
 
@@ -111,12 +111,12 @@ class Form:
         return [(key, self._part(number)) for key, number in self._nodes[self._number][1:]]
 
     def parts(self):
-        """Forms of what a list or tuple consists of."""
+        """The forms of the elements of a list or tuple."""
         parts = self._nodes[self._number][1:]
         return [self._part(one[1] if self.is_by_number else one) for one in parts]
 
     def codes(self):
-        """Of the keys of a dict by number."""
+        """The codes of the keys of a dict by number."""
         return [one[0] for one in self._nodes[self._number][1:]]
 
     def is_like(self, other):
@@ -151,7 +151,7 @@ def _is_mapping(kind):
 
 
 def read(text, key):
-    """The form that this attribute says of what is stored under the key."""
+    """The form in this attribute, of the value that is stored under the key."""
     nodes = json.loads(text)
     if isinstance(nodes, str):
         nodes = [nodes]
@@ -164,7 +164,7 @@ def read(text, key):
 
 
 def read_ties(text):
-    """The keys that this attribute has."""
+    """The keys in this attribute."""
     keys = json.loads(text)
     if not isinstance(keys, list) or not all(isinstance(one, str) for one in keys):
         raise unknown(text, TIES)
@@ -172,7 +172,7 @@ def read_ties(text):
 
 
 def _check(node, number):
-    """Parts come before what they are parts of."""
+    """Raises for a bad node. The parts of a node come before it."""
     if not isinstance(node, list) or not node or not isinstance(node[0], str):
         raise unknown(json.dumps(node))
     if node[0] == "same":

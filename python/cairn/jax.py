@@ -1,4 +1,4 @@
-"""Checkpoints of JAX programs, of one process or of all of a job.
+"""Checkpoints of JAX programs, of one process or of all processes of a job.
 
 >>> import cairn.jax, jax.numpy as jnp, tempfile
 >>> with cairn.jax.Manager(tempfile.mkdtemp()) as manager:
@@ -24,10 +24,10 @@ from .saving import NATURAL, NUMBERS, Kinds, Saving
 __all__ = ["Manager"]
 
 
-# Kinds of what is saved, beside those of forms.py. Nothing is said of most arrays.
+# Kinds of values, besides those of forms.py. Most arrays need no kind.
 _ARRAY = "jax.Array"
-_WEAK = "jax.Array weak"  # in sums with others it takes their dtype
-_KEY = "jax key "  # and the name of what draws numbers from it
+_WEAK = "jax.Array weak"  # of a weak type: in sums it takes the other's dtype
+_KEY = "jax key "  # followed by the name of the generator
 
 
 class Manager(_CheckpointManager):
@@ -37,17 +37,17 @@ class Manager(_CheckpointManager):
 
     jax.Array             the shards that this process has, each once; replicas on several
                           processes are written once and compared
-    jax.ShapeDtypeStruct  only in what is restored, as jax.eval_shape makes them: its sharding says
-                          where the new array lies
-    keys of jax.random    their data, and the name of what draws numbers from them
+    jax.ShapeDtypeStruct  only in a state that is restored, as jax.eval_shape makes them: its sharding
+                          says where the new array lies
+    keys of jax.random    their data, and the name of their generator
 
     Arrays of JAX never change: a restore puts new ones into the dict, on the mesh of the old ones,
-    which may be another than the one that was saved. A number of Python that became an array, or the
-    other way round, comes back as what was saved.
+    which may differ from the saved mesh. A Python number that became an array, or the reverse, comes
+    back as it was saved.
 
-    comm    a communicator of mpi4py on all processes of jax.distributed; None: there is one
+    comm    a communicator of mpi4py on all processes of jax.distributed; None: there is one process
 
-    Everything but that is as of CheckpointManager.
+    Everything else is as in CheckpointManager.
     """
 
     def __init__(self, directory, comm=None, *, stop=None, **options):
@@ -65,8 +65,8 @@ class Manager(_CheckpointManager):
 
 
 class _JaxKinds(Kinds):
-    """Of values that are no arrays JAX makes no tree: they come back as they were saved, but for those
-    of a registered class, such as the named tuples of optax."""
+    """Values without arrays are not walked as pytrees: they come back as they were saved, except those of
+    a registered class, such as the named tuples of optax."""
 
     _MODULE = "cairn.jax"
 
@@ -97,7 +97,7 @@ class _JaxKinds(Kinds):
 
 class _JaxSaving(_JaxKinds, Saving):
     def _is_told(self, key, text, value):
-        """What nothing is said of is an array of JAX."""
+        """A value without a form is an array of JAX."""
         return text not in ('"numpy"', '"array"') and super()._is_told(key, text, value)
 
     def _add_all(self, path, container):
@@ -155,7 +155,7 @@ class _JaxRestoring(_JaxKinds, Restoring):
                             lambda tree=tree, cells=cells: tree.unflatten(cells))
 
     def _make_unsaid(self, key, kind=None):
-        """Of a tree with arrays the state decides what it is: the library names what it lacks."""
+        """For a tree with arrays the state decides: the library names what the state lacks."""
         self._whole.append(key)
 
     def _fit_by_itself(self, key, value, form):
@@ -178,7 +178,7 @@ class _JaxRestoring(_JaxKinds, Restoring):
         return lambda: jax.random.wrap_key_data(data(), impl=impl[0])
 
     def _is_number_there(self, key, form):
-        """Whether it is one of Python or NumPy, which no array takes the place of."""
+        """Whether the saved value is a number of Python or NumPy, which comes back as such."""
         if form is not None:
             return form.kind in ("numpy", *NUMBERS.values())
         found = self._find(key)
@@ -186,7 +186,7 @@ class _JaxRestoring(_JaxKinds, Restoring):
                 and len(found[1]) == 0)
 
     def _new_array(self, key, value, dtype, shape, is_weak=False):
-        """What makes one that lies where `value` does."""
+        """A function that makes an array which lies where `value` does."""
         _require_bits(key, dtype)
         shape, sharding = tuple(shape), _sharding(key, value)
         if sharding is None:
@@ -225,7 +225,7 @@ def _is_key(value):
 
 
 def _key_of(value):
-    """Of a random key or its struct: (the name of what draws numbers from it, dtype, shape) of its data."""
+    """(name of the generator, dtype of the data, shape of the data) of a random key or its struct."""
     names = []
 
     def data(key):
@@ -241,7 +241,7 @@ def _said(kind):
 
 
 def _sharding(key, value):
-    """None: nothing says where it must lie, and what is computed with it says it."""
+    """The sharding; None if the array is uncommitted: then computations decide where it lies."""
     sharding = value.sharding
     if sharding is None or (isinstance(value, jax.Array) and not value.committed):
         return None
@@ -266,12 +266,12 @@ def _uncommitted(array, is_weak, device=None):
 
 
 def _settled(array):
-    """Copied: JAX does that later, and what it copies from would stay so long."""
+    """Waits for the copy, which JAX does later: its source would stay in memory until then."""
     return array.block_until_ready()
 
 
 def _weak(array):
-    """The same, of a weak type. Only those that JAX makes of numbers of Python are of one."""
+    """The same with a weak type. JAX makes a weak type only from numbers of Python."""
     zero = jnp.asarray({"i": 0, "f": 0.0, "c": 0j}.get(array.dtype.kind))
     return jnp.broadcast_to(zero, array.shape).at[...].set(array) if zero.dtype == array.dtype else array
 

@@ -1,4 +1,4 @@
-"""Checkpoints of Keras's model.fit, with PyTorch below it.
+"""Checkpoints of Keras's model.fit, with PyTorch as its backend.
 
     manager = cairn.torch.Manager("run", max_to_keep=3)
     model.fit(inputs, targets, epochs=30, callbacks=[cairn.keras.Checkpoints(manager)])
@@ -13,7 +13,7 @@ __all__ = ["Checkpoints"]
 
 
 def _tensors_of(variables):
-    """By their paths; of those that share one, with their number."""
+    """The tensors of variables by path; with a number if several variables share a path."""
     tensors = {}
     for number, one in enumerate(variables):
         tensors[f"{one.path}_{number}" if one.path in tensors else one.path] = one.value.detach()
@@ -21,12 +21,12 @@ def _tensors_of(variables):
 
 
 class Checkpoints(keras.callbacks.Callback):
-    """Goes on from the newest checkpoint when a training begins, and saves at the ends of epochs: the
-    variables of the model and its optimizer, and the random generators. A checkpoint has the number of
-    epochs that are done.
+    """Restores the newest checkpoint when a training begins, and saves at the ends of epochs: the variables
+    of the model and its optimizer, and the random generators. The step of a checkpoint is the number of
+    completed epochs.
 
     manager  a cairn.torch.Manager
-    every    epochs; the last one is always saved
+    every    saves each so many epochs; the last one is always saved
     """
 
     def __init__(self, manager, every=1):

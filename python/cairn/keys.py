@@ -1,4 +1,4 @@
-"""Keys of dicts that are neither texts nor integers of 64 bits: as JSON in the form of the dict."""
+"""Keys of dicts that are neither texts nor integers of 64 bits: they become JSON in the form of the dict."""
 
 import enum
 
@@ -10,7 +10,7 @@ from .leaves import _error, as_bytes
 
 
 def is_name(key):
-    """Whether it makes a path."""
+    """Whether the key can be a part of a path."""
     if type(key) is str:
         return key.isascii() or _is_whole(key)
     return type(key) is int and -(2**63) <= key < 2**63
@@ -25,7 +25,7 @@ def _is_whole(text):
 
 
 def is_key(key):
-    """Whether it has a code."""
+    """Whether the key has a code."""
     if key is None or isinstance(key, enum.Enum):
         return True
     if type(key) in (tuple, frozenset):
@@ -35,7 +35,7 @@ def is_key(key):
 
 
 def in_order(values):
-    """Of a set, the same on all ranks: each has its own hashes."""
+    """The elements of a set in an order that is the same on all ranks, whose hashes may differ."""
     return sorted(values, key=_order)
 
 
@@ -47,7 +47,7 @@ def _order(value):
 
 
 def code(path, key):
-    """As JSON; two that are equal and of other classes have other codes."""
+    """The code of a key, for JSON. Keys that are equal but of different classes have different codes."""
     kind = type(key)
     if key is None or is_name(key):
         return key

@@ -1,4 +1,4 @@
-"""What a state is made of beside numbers, texts and arrays, and what its values are in errors."""
+"""The values that a state may have besides numbers, texts and arrays; and errors about values."""
 
 import json
 import os
@@ -22,12 +22,12 @@ def _error(key, reason, way_out):
 
 
 def _dims(shape):
-    """Of a shape, which may be a number, as the library takes it."""
+    """A shape, which may be a single number, as a tuple for the library."""
     return (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
 
 
 def refuse_to_pickle(what, reason, way_out):
-    """A method of what cannot go to another process."""
+    """A __reduce__ method for objects that cannot be sent to another process."""
     def reduce(self):
         raise _refused(f"{what} cannot be copied or pickled", reason, way_out)
 
@@ -35,7 +35,7 @@ def refuse_to_pickle(what, reason, way_out):
 
 
 def _brief(value):
-    """For a repr: of an array what it is."""
+    """A short text for a repr; dtype and shape for an array."""
     if isinstance(value, (list, tuple)) and len(value) <= 8:
         return f"[{', '.join(map(_brief, value))}]" if isinstance(value, list) else repr(value)
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
@@ -45,7 +45,7 @@ def _brief(value):
 
 
 class Part:
-    """What a state may have in the place of an array."""
+    """A value that a state may have in place of an array."""
 
     def __repr__(self):
         said = ", ".join(f"{name}={_brief(value)}" for name, value in vars(self).items())
@@ -83,14 +83,14 @@ class Sparse(Part):
 
 
 class Ragged(Part):
-    """Rows of which each rank has any number: see cairn.ragged."""
+    """Rows, any number on each rank: see cairn.ragged."""
 
     def __init__(self, array, deal=None):
         self.array, self.deal = array, deal
 
 
 class Resizable(Part):
-    """What the checkpoint says the length of: see cairn.resizable."""
+    """A value whose length the checkpoint decides: see cairn.resizable."""
 
     def __init__(self, value):
         self.value = value
@@ -104,14 +104,14 @@ class Indexed(Part):
 
 
 class Private(Part):
-    """What belongs to one rank: see cairn.private."""
+    """A value that belongs to one rank: see cairn.private."""
 
     def __init__(self, array, optional=False):
         self.array, self.optional = array, optional
 
 
 def json_of(name, said):
-    """The text of an attribute; what is no JSON is named."""
+    """The JSON text of an attribute; raises, with the name, if it has none."""
     try:
         text = json.dumps(said, allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -122,7 +122,7 @@ def json_of(name, said):
 
 
 def _half(text, errors="surrogateescape"):
-    """What of a text no file can have, as an error says it; None: all can be written."""
+    """The part of a text that no file can have, in the words of an error; None if there is none."""
     try:
         text.encode("utf-8", errors)
     except UnicodeEncodeError as error:
@@ -131,14 +131,14 @@ def _half(text, errors="surrogateescape"):
 
 
 def require_whole(what, text):
-    """Of a name or a path that is given to the library, whose bytes it has to have."""
+    """Raises if a name or path cannot be encoded, since the library needs its bytes."""
     half = isinstance(text, str) and _half(text)
     if half:
         raise _refused(f"{what} {ascii(text)} cannot be used", f"it has {half}", "Give a text without it.")
 
 
 class Described(Part):
-    """A value, and what is said of it: see cairn.described."""
+    """A value and its description: see cairn.described."""
 
     def __init__(self, value, units="", dimensions=(), coordinates=(), **attributes):
         for text in (units, *dimensions, *coordinates, *attributes):
@@ -149,11 +149,11 @@ class Described(Part):
 
 
 def slice(array, shape=None, start=None, *, storage="automatic"):
-    """This rank's slice of a tensor that all ranks have parts of.
+    """This rank's slice of a tensor of which all ranks have parts.
 
-    array    what lies in it; a view with halos cut off needs no copy: u[1:-1, 1:-1]
+    array    the slice's elements; a view with halos cut off needs no copy: u[1:-1, 1:-1]
     shape    of the whole tensor
-    start    where the slice begins in it
+    start    where the slice begins in the tensor
     storage  "automatic", "sliced" or "dense"
 
     >>> import numpy as np, cairn
@@ -168,15 +168,15 @@ def patches(parts, *, storage="automatic"):
 
 
 def nothing(dtype, shape):
-    """No part of this tensor on this rank. To leave the key out means the same."""
+    """This rank has no part of the tensor. To leave the key out means the same."""
     return Nothing(dtype, shape)
 
 
 def sparse(value, fill, *, keep=False):
-    """Of this tensor nobody holds some part, which reads as `fill`.
+    """A tensor with parts that no rank holds, which read as `fill`.
 
     value  cairn.slice, cairn.patches or cairn.nothing
-    keep   a restore leaves memory alone for which nothing is stored; else it gets `fill`
+    keep   a restore leaves memory of such parts as it is; else it becomes `fill`
 
     >>> import cairn, numpy as np, tempfile
     >>> with cairn.CheckpointManager(tempfile.mkdtemp()) as manager:
@@ -189,8 +189,8 @@ def sparse(value, fill, *, keep=False):
 
 
 def ragged(array, *, deal=None):
-    """This rank's rows of a tensor, of which each rank has any number. A restore deals all rows
-    evenly, or deal(total, rank, ranks) to a rank, and puts a new array into `.array`.
+    """This rank's rows of a tensor; each rank may have any number. A restore deals all rows evenly,
+    or gives a rank deal(total, rank, ranks) rows, and puts a new array into `.array`.
 
     >>> import cairn, numpy as np, tempfile
     >>> state = {"particles": cairn.ragged(np.arange(6.0).reshape(3, 2))}
@@ -205,25 +205,25 @@ def ragged(array, *, deal=None):
 
 
 def resizable(value):
-    """The same rows, or list of texts, on all ranks, as many as the checkpoint says: a restore puts
-    a new array or list into `.value`."""
+    """Rows, or a list of texts, that are the same on all ranks. A restore puts a new array or list of the
+    stored length into `.value`."""
     return Resizable(value)
 
 
 def indexed(array, ids, *, first=0, rows=-1, ids_key=""):
-    """Rows by global id: array[i] is the row ids[i]. A restore fills array with the rows of the ids
-    that there are then.
+    """Rows by global id: array[i] is the row ids[i]. A restore fills array with the rows of the present
+    ids.
 
     first    the id of the tensor's row 0
-    rows     how many rows all ranks have together; -1: as many as ids
+    rows     the number of rows on all ranks together; -1: as many as ids
     ids_key  ids may have gaps, and are stored under this key
     """
     return Indexed(array, ids, first, rows, ids_key)
 
 
 def private(array, *, optional=False):
-    """An array of this rank alone, restored on as many ranks; on another number an error, or, if
-    optional, left as it is."""
+    """An array of this rank alone, restored on the same number of ranks. On another number that is an
+    error or, if optional, the array is left as it is."""
     return Private(array, optional)
 
 
@@ -254,7 +254,7 @@ def as_bytes(key, text):
 
 
 def as_array(key, value):
-    """Of a number; others stay what they are."""
+    """An array of a number; other values are returned unchanged."""
     if isinstance(value, int) and not isinstance(value, bool):
         if not -(2**63) <= value < 2**64:
             raise _error(key, "it needs more than 64 bits", "Save it as a text.")
@@ -276,11 +276,11 @@ def path_of(value, what):
 
 
 class Parts:
-    """Adds to a native state, `native`, what is given by one of these classes."""
+    """Adds values of these classes to a native state, `native`."""
 
     def _raw(self, key, array):
-        """What the library takes for an array, and the dimension that this has more. A subclass is told of
-        a dtype that a checkpoint lacks."""
+        """The array for the library, and the dimension that it has more. _note_dtype of the subclass gets the
+        name of a dtype that checkpoints lack."""
         dtype = getattr(array, "dtype", None)
         name = dtypes.lacking(dtype) if isinstance(dtype, np.dtype) else None
         if not self._note_dtype(key, dtype, name) or not isinstance(array, np.ndarray):
@@ -300,7 +300,7 @@ class Parts:
         return np.dtype(np.uint8), (*_dims(shape), *dtypes.more_of(name))
 
     def _add_part(self, key, value):
-        """Returns the rows that a restore makes anew, if it does."""
+        """Adds a value. Returns the rows if a restore makes them anew, else None."""
         if isinstance(value, Nothing):
             self.native.add_nothing(key, *self._raw_nothing(key, value.dtype, value.shape))
         elif isinstance(value, Patches):

@@ -25,7 +25,7 @@ _TENSORS = "state_dict", "optimizer_states"
 
 
 def _alone():
-    """This rank as a group of its own."""
+    """A group of this rank alone."""
     return torch.group(dist.new_group([dist.get_rank()], use_local_synchronization=True) if dist.is_initialized()
                        else None)
 
@@ -36,13 +36,13 @@ def _refuse_storage_options(options):
 
 
 def _save(path, ranks, step, state, options):
-    """The directory gets its name when it has a checkpoint, and keeps the one that it has until the next is
-    committed."""
+    """The directory gets its name when it has a checkpoint, and an older checkpoint stays until the new one
+    is committed."""
     place = path if os.path.isdir(path) else f"{path}.unfinished"
     with torch.Manager(place, ranks, **{"max_to_keep": 1, "overwrite": True, **options}) as manager:
         try:
             manager.restore_latest({}, unused="silent")  # what is there is of this run, or was to be replaced: none of another's
-        except Error:  # it is damaged
+        except Error:  # the checkpoint is damaged
             pass
         manager.save(step, state)
         is_first = manager.ranks.rank == 0
@@ -64,8 +64,8 @@ def _restore(path, ranks, state):
 
 
 class CheckpointIO(_CheckpointIO):
-    """Each checkpoint is a directory with one of Cairn's in it, which rank 0 writes. It has what Lightning
-    gives it.
+    """Each checkpoint is a directory with a checkpoint of Cairn, which rank 0 writes. It has the values that
+    Lightning passes.
 
     options  of a cairn.torch.Manager: store={"format": "hdf5"}
     """
@@ -79,11 +79,11 @@ class CheckpointIO(_CheckpointIO):
 
     def save_checkpoint(self, checkpoint, path, storage_options=None):
         _refuse_storage_options(storage_options)
-        # In a list its dicts come back with their keys in this order.
+        # A list, because dicts in a list come back with their keys in the same order.
         _save(os.fspath(path), self._group(), checkpoint["global_step"], {"checkpoint": [checkpoint]}, self.options)
 
     def load_checkpoint(self, path, map_location=None, weights_only=None):
-        """Tensors come to the devices that they were on. No pickle is read, whatever `weights_only` says."""
+        """Restores tensors to their devices when saved. Reads no pickle, whatever `weights_only` says."""
         return _restore(os.fspath(path), self._group(), {"checkpoint": None})
 
     def remove_checkpoint(self, path):
@@ -91,7 +91,7 @@ class CheckpointIO(_CheckpointIO):
 
 
 class _Optimizer:
-    """In the form in which its strategy saves it: by the names of its parameters."""
+    """An optimizer in the form in which its strategy saves it: by the names of its parameters."""
 
     def __init__(self, strategy, optimizer):
         self._strategy, self._optimizer = strategy, optimizer
@@ -104,9 +104,9 @@ class _Optimizer:
 
 
 class AllRanks:
-    """For a strategy of Lightning's: class Strategy(cairn.lightning.AllRanks, ModelParallelStrategy). All ranks
-    write, each a share of what is replicated, or its own of DTensors; and each one's random generators are saved,
-    too.
+    """For a strategy of Lightning: class Strategy(cairn.lightning.AllRanks, ModelParallelStrategy). All ranks
+    write: each a share of the replicated tensors, or its own shards of DTensors. The random generators of
+    each rank are saved, too.
 
     checkpoints  options of a cairn.torch.Manager, as a dict
     """
@@ -116,24 +116,24 @@ class AllRanks:
         self.checkpoints, self._ranks = dict(checkpoints or {}), None
 
     def _group(self):
-        """Collective the first time."""
+        """The group of all ranks. Collective the first time."""
         self._ranks = self._ranks or torch.group()
         return self._ranks
 
     def save_checkpoint(self, checkpoint, filepath, storage_options=None):
         _refuse_storage_options(storage_options)
         tensors = {name: checkpoint.pop(name) for name in _TENSORS if name in checkpoint}
-        rest = self.broadcast(checkpoint)  # times in it are of each rank
+        rest = self.broadcast(checkpoint)  # it has times, which differ on each rank
         state = {**tensors, "checkpoint": [rest]} if self.restore_checkpoint_after_setup else {
             "checkpoint": [{**rest, **tensors}]}
-        self.barrier()  # nobody looks for the directory while another still makes it
+        self.barrier()  # no rank may look for the directory while another still makes it
         _save(os.fspath(self.broadcast(filepath)), self._group(), rest["global_step"],
               {**state, "random": torch.RandomStates()}, self.checkpoints)
         self.barrier()
 
     def load_checkpoint(self, checkpoint_path, weights_only=None):
         state = {"checkpoint": None, "random": torch.RandomStates()}
-        if self.restore_checkpoint_after_setup:  # what is restored is there, and is not loaded once more
+        if self.restore_checkpoint_after_setup:  # tensors are filled in place, and not loaded again
             state["state_dict"] = self.lightning_module
             if self.optimizers:
                 state["optimizer_states"] = [_Optimizer(self, one) for one in self.optimizers]

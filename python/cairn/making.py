@@ -1,4 +1,4 @@
-"""Values that a restore makes anew, of the tensors that are stored."""
+"""Makes the values that a restore creates anew from the stored tensors."""
 
 import collections.abc
 
@@ -25,20 +25,20 @@ def numpy_dtype(key, name):
 
 
 class Making(Kinds, Parts):
-    """Finds what a checkpoint has under a key, and makes the value that was saved. A subclass says what
-    is in its place; it has the native state, what is renamed, and the classes that there are."""
+    """Finds what a checkpoint has under a key, and makes the value that was saved. A subclass says which
+    value is in its place; it has the native state, the renamed keys, and the known classes."""
 
-    _ARRAYS = "array"  # the kind of those that are made where nothing tells it
+    _ARRAYS = "array"  # the kind of arrays that are made if the checkpoint does not say it
 
     def _forget(self):
         self._stored = self._module = None
         self._texts = 0
-        self._arrays = {}  # what makes them, or gives those that are there, by key
-        self._ties = None  # of places without a tensor of their own: the key of the same one, by name
-        self._tied_names = {}  # those of such places, and of what they are in, by path
-        self._tied = []  # (such a place that is made, the key of the same one)
-        self._twins = {}  # of a place that comes under several keys: the first one, by the others
-        self._memory = {}  # what is filled, by the first key
+        self._arrays = {}  # by key: functions that make or return the value
+        self._ties = None  # by name of a place without a tensor of its own: the key of the same tensor
+        self._tied_names = {}  # by path: names of such places below it, or of containers of them
+        self._tied = []  # (key of such a place that is made, key of the same tensor)
+        self._twins = {}  # by the further keys of a place that has several keys: its first key
+        self._memory = {}  # by first key: the memory that is filled
         self._own = []
 
     # -- what is stored -----------------------------------------------------------------------------
@@ -47,7 +47,7 @@ class Making(Kinds, Parts):
         return self._rename.get(key, key)
 
     def _find(self, key):
-        """(dtype, shape); None: it is not there."""
+        """(dtype, shape) of a stored tensor; None if there is none."""
         found = None if self._stored is None else self._stored.find(self._name(key))
         if found is None or found[0] != "uint8":
             return found
@@ -61,7 +61,7 @@ class Making(Kinds, Parts):
     _bytes_of = staticmethod(dtypes.bytes_of)
 
     def _note_dtype(self, key, dtype, name):
-        """The bytes that are there are of this dtype, or of none if it is None."""
+        """Requires the stored bytes to have the dtype `name`, or none if that is None."""
         if name is not None or dtype == np.uint8:
             self._require_dtype(key, name or "uint8")
         return name is not None
@@ -80,7 +80,7 @@ class Making(Kinds, Parts):
         return self._stored is not None and len(self._stored.names_below(self._name(key))) > 0
 
     def _names(self, key, form):
-        """The keys of a dict whose tensors tell them."""
+        """The keys of a dict, taken from the names of its tensors."""
         is_int = form is not None and form.kind.endswith(" of int")
         names = [] if self._stored is None else self._stored.names_below(self._name(key))
         tied = self._tied_below(key)
@@ -88,8 +88,8 @@ class Making(Kinds, Parts):
         return [int(name) for name in names] if is_int else names
 
     def _has_array(self, key, form=None):
-        """Whether some of what is stored is an array with dimensions: memory that a program may be
-        holding elsewhere, too, so that it is asked for by name."""
+        """Whether some stored value here is an array with dimensions. A program may hold such memory
+        elsewhere, too, so the state must name it."""
         form = form or self._form_at(key)
         found = self._find(key)
         if form is not None and form.same is not None:
@@ -126,7 +126,7 @@ class Making(Kinds, Parts):
         name = self._name(key)
         if self._find(key) is None:
             form = self._form_at(key)
-            if form is None or form.is_leaf:  # of another one the form tells it
+            if form is None or form.is_leaf:  # the form of another value says it
                 for word in self._stored.names_below(name):
                     self._find_ties(f"{key}/{word}")
             return
@@ -142,7 +142,7 @@ class Making(Kinds, Parts):
         return self._tied_names.get(self._name(key), ())
 
     def _make_tied(self, key):
-        """What gives the one that is stored under another key, or a dict of such; None: nothing says so."""
+        """A function that returns the value stored under another key, or a dict of such; None: no tie."""
         same = self._all_ties().get(self._name(key))
         if same is None:
             return self._make(key, forms.DICT) if self._tied_below(key) else None
@@ -152,7 +152,7 @@ class Making(Kinds, Parts):
     # -- memory of one place under two keys ----------------------------------------------------------
 
     def _first(self, key):
-        """The key under which this place came first."""
+        """The first key of this place."""
         end = len(key)
         while end > 0 and self._twins:
             twin = self._twins.get(key[:end])
@@ -166,7 +166,7 @@ class Making(Kinds, Parts):
                      "the same in the checkpoint", "Give each a value of its own.")
 
     def _shared(self, key, is_same, make):
-        """The memory of this key; of a second one of its place, the same if it may be."""
+        """The memory of this key. A second key of its place gets the same memory, if it fits."""
         first = self._first(key)
         there = self._memory.get(first)
         if there is None:
@@ -178,7 +178,7 @@ class Making(Kinds, Parts):
     # -- what is made anew --------------------------------------------------------------------------
 
     def _make(self, key, form, present=None):
-        """Of a value of this form. `present` was at its place."""
+        """A function that makes a value of this form. `present` was at its place."""
         if form.is_mapping or form.is_open:
             return self._make_mapping(key, form, present)
         if form.is_leaf:
@@ -200,7 +200,7 @@ class Making(Kinds, Parts):
         return lambda: kind([one() for one in makers])
 
     def _sequence(self, key, form, present=None):
-        """What makes one of this kind of a list."""
+        """A function that makes a sequence of this kind from a list."""
         if form.is_of("namedtuple"):
             kind = self.classes.find(key, form.kind, present)
             if kind is None:
@@ -243,7 +243,7 @@ class Making(Kinds, Parts):
         return lambda: own.filled(made, {name: make() for name, make in makers})
 
     def _make_stored(self, key, form=None, present=None):
-        """The same of one whose form is its own."""
+        """The same for a value that has a form of its own."""
         form = form or self._form_at(key)
         if form is not None:
             maker = self._make(key, form, present)
@@ -264,8 +264,8 @@ class Making(Kinds, Parts):
         return lambda: kind({one: make() for one, make in makers})
 
     def _make_unsaid(self, key, kind=None):
-        """Of what lies under a key of which nothing is said: a module, or a dict, a list or an object with values
-        that a program has to have. `kind`: a dict or a list, if that is known."""
+        """A function for values under a key without a form: a module, or a dict, a list or an object with
+        values that a program must have. `kind`: dict or list, if that is known."""
         names = list(dict.fromkeys(self._names(key, None)))
         if kind is not dict and set(names) == set(map(str, range(len(names)))):
             if kind is None:
@@ -281,7 +281,7 @@ class Making(Kinds, Parts):
         return self._make_unsaid(key) if is_unsaid else self._make_stored(key)
 
     def _want_nothing(self, key):
-        """What has no tensor of its own has one only where it is a whole value."""
+        """A value without tensors of its own has an empty one only if it is a whole value by itself."""
         if self._find(key) is not None:
             self._want(key, NOTHING.copy())
 
@@ -321,7 +321,7 @@ class Making(Kinds, Parts):
         return lambda: array[()] if kind == "numpy" else array.item()
 
     def _own_function(self, key, name, present):
-        """What an object has in its state dict is one of its own."""
+        """A function in the state dict of an object is one of the object's own."""
         there = texts.name_of(present) if isinstance(present, texts.FUNCTIONS) else repr(present)
         if there != name:
             raise _error(key, f"it was the function {name}, and is {there}",
@@ -330,8 +330,8 @@ class Making(Kinds, Parts):
         return lambda: present
 
     def _make_unmarked(self, key, value):
-        """Of what has no form: what dtype and shape say. Where no face of Python has saved, which would
-        have told what they do not, it is of the kinds of the value that is there."""
+        """A function for a value without a form: dtype and shape decide. If Cairn's Python package did
+        not save it, there are no forms at all, and the value at its place decides the kinds."""
         dtype, shape = self._find(key)
         hint = None if self._module else value
         is_sequence = isinstance(hint, (list, tuple))
@@ -365,7 +365,7 @@ class Making(Kinds, Parts):
         return lambda: array if array.ndim > 0 or kind == "array" else array[()]
 
     def _keys(self, key, form, present):
-        """Of a dict by number."""
+        """The keys of a dict by number."""
         there = list(present)
 
         def class_of(kind):

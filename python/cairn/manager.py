@@ -23,7 +23,7 @@ _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ER
 
 
 def _to_logging(level, message):
-    """Where nobody has set up logging, to standard error, as CAIRN_LOG says."""
+    """Logs a message; if logging is not set up, writes it to standard error, subject to CAIRN_LOG."""
     if _logger.hasHandlers():
         _logger.log(_LEVELS[level], "%s", message)
     elif (level != "info" or os.environ.get("CAIRN_LOG") == "info") and sys.stderr is not None:
@@ -34,9 +34,9 @@ _cairn.set_log(_to_logging)
 
 
 def _give_up_others(directory, owns, ranks):
-    """What this process owns there and nobody refers to any more ends, though the collector has not come to it
-    yet. In an interactive interpreter also the manager of the same cell, which is run again: of one rank, for
-    all of them would have to close it together."""
+    """Ends managers of this directory to which nothing refers, but that the collector has not freed yet.
+    In an interactive interpreter it also closes a manager that an earlier run of the same cell made; only
+    with one rank, since all ranks would have to close it together."""
     def others():
         return [one for one in _managers if not one._closed and one._owns == owns]
 
@@ -59,14 +59,14 @@ _cairn.SaveHandle.__repr__ = lambda self: f"<cairn.SaveHandle of step {self.step
 
 @atexit.register
 def _end_all():
-    # Before MPI is finalised, and while Python still can: what is in flight becomes durable.
+    # Pending saves become durable here, before MPI is finalised and while Python can still wait for them.
     left, interrupt = list(_managers), None
     failed = getattr(sys, "last_value", None) is not None and not hasattr(sys, "ps1")
     while left:
         try:
             left[-1]._native.end(failed)
             left.pop()
-        except KeyboardInterrupt as error:  # impatience: no thread of the library may outlive this
+        except KeyboardInterrupt as error:  # go on: no thread of the library may outlive this function
             interrupt = error
     _cairn.end_log()
     if interrupt is not None:
@@ -74,7 +74,7 @@ def _end_all():
 
 
 def _number(step):
-    """A step as the library takes it."""
+    """A step as an int that the library can take."""
     try:
         number = operator.index(step)
     except TypeError:
@@ -130,9 +130,9 @@ class CheckpointManager:
             return (path_of(directory, "the directory"), code, named_of(options),
                     None if stops is None else named_of(stops))
 
-        # What is wrong with one rank's, all raise.
+        # An error in the arguments of one rank is raised on all ranks.
         self.directory, self._kept, named, stops = group.agree(make)
-        # Under another name, or as a reader, it is nobody's rival.
+        # A manager of another name, or one that only reads, has no conflict with others.
         self._owns = None if options.get("read_only") else (
             os.path.realpath(self.directory), options.get("name", "ckpt"))
         _give_up_others(self.directory, self._owns, group.size)
@@ -169,17 +169,17 @@ class CheckpointManager:
         return self._save(self._native.save, step, state, options)
 
     def save_async(self, step, state, **options):
-        """Copies the state and returns: arrays may be changed at once. See wait() and poll()."""
+        """Copies the state and returns: then arrays may be changed. See wait() and poll()."""
         return self._save(self._native.save_async, step, state, options)
 
     def restore(self, step, state, *, types=(), **options):
         """Fills the state from this step: arrays in place, numbers and texts in their dict.
 
-        types    enumerations, dataclasses and named tuples that may come back and that the state does
-                 not show: no class is found by the name that a file says
+        types    enumerations, dataclasses and named tuples that may come back and that are not in the
+                 state: no class is found by a name in a file
         options  may_be_missing={"key"}, rename={"new": "old"}, convert="exact", ...
-                 strict=True: all that is stored must be wanted (unused="error"). strict=False: what
-                 is stored and not wanted, or wanted and not stored, is a warning that names it.
+                 strict=True: the state must want all stored keys (unused="error"). strict=False: a
+                 warning names keys that are stored and not wanted, or wanted and not stored.
                  In rename, names that end in * are prefixes: {"model/module.*": "model/*"}.
 
         Returns what was done, as a dict.
@@ -187,7 +187,7 @@ class CheckpointManager:
         return self._restore(step, state, types, options)
 
     def restore_latest(self, state, *, types=(), **options):
-        """The same from the newest whole checkpoint, or the newest that lacks its metadata alone.
+        """The same from the newest whole checkpoint, or the newest that lacks only its metadata.
 
         Returns None if there is none.
         """
@@ -202,7 +202,7 @@ class CheckpointManager:
             raise
 
     def _arguments(self, step, state, options, restoring=False, types=()):
-        """What is wrong with one rank's, all ranks raise: else the others would wait for it."""
+        """The checked arguments. All ranks raise the error of one, since they would else wait for it."""
 
         def make():
             number = step if step is _NEWEST else _number(step)
@@ -219,7 +219,7 @@ class CheckpointManager:
         return self._native.agree(make)
 
     def _step(self, step):
-        """For calls that have nothing else to agree on, and begin with no message if all is well."""
+        """The step, for calls that need no other agreement and begin without a message if it is valid."""
         try:
             return _number(step)
         except _cairn.Error:
@@ -252,28 +252,28 @@ class CheckpointManager:
         return self._native.should_save(self._step(step))
 
     def should_stop(self):
-        """None: go on. Else why to stop, as (text, exit code)."""
+        """The reason to stop, as (text, exit code); None: go on."""
         return self._native.should_stop()
 
     def request_stop(self):
-        """The application's own reason to stop, on any rank."""
+        """Asks all ranks to stop, for a reason of the application. Any rank may call it."""
         self._native.request_stop()
 
     def poll(self):
-        """Takes saves in flight as far as they go without waiting. True: none is in flight."""
+        """Advances pending saves as far as possible without waiting. Returns True if none is pending."""
         return self._native.poll()
 
     def wait(self, home=False):
-        """Returns when no save is in flight; with ``home`` the newest is in the directory then, too,
-        and not on the nodes alone."""
+        """Returns when no save is pending; with ``home`` the newest save is then also in the directory,
+        and not only on the nodes."""
         self._native.wait(home)
 
     def steps(self):
-        """Collective: all ranks call it. What is known of each checkpoint, as dicts, in the order of commits."""
+        """Collective: all ranks call it. Returns a dict about each checkpoint, in the order of commits."""
         return self._native.steps()
 
     def open(self, step):
-        """Looks into a checkpoint: see cairn.open."""
+        """Opens the checkpoint of a step: see cairn.open."""
         return Checkpoint(self._native.open_step(self._step(step)))
 
     def pin(self, step):
@@ -281,12 +281,12 @@ class CheckpointManager:
         self._native.pin(self._step(step))
 
     def unpin(self, step):
-        """Lets it go as any other one."""
+        """Removes the pin: retention may remove the checkpoint again."""
         self._native.unpin(self._step(step))
 
     def mark(self, step, mark):
-        """Says what is known of a checkpoint: "bad", restore_latest passes it over; "good", it does not, and how
-        often it was restored in vain is forgotten."""
+        """Marks a checkpoint. "bad": restore_latest skips it. "good": restore_latest may take it, and the
+        count of runs that restored it in vain is reset."""
         self._native.mark(self._step(step), self._is_good(mark))
 
     def _is_good(self, mark):
@@ -296,11 +296,11 @@ class CheckpointManager:
         return mark == "good" if mark in ("good", "bad") else self._native.agree(refuse)
 
     def statistics(self):
-        """What this rank knows of this manager's saves, as a dict. Not collective."""
+        """What this rank knows about this manager's saves, as a dict. Not collective."""
         return self._native.statistics()
 
     def close(self):
-        """Waits for the bytes of saves in flight, and gives up the directory."""
+        """Waits until the bytes of pending saves are written, and gives up the directory."""
         self._close(False)
 
     def _close(self, failed):
@@ -312,7 +312,7 @@ class CheckpointManager:
         return self
 
     def __exit__(self, kind, value, trace):
-        # After an exception of this rank alone others are not here: nothing collective then.
+        # After an exception on this rank alone the others do not come here, so nothing may be collective.
         if kind is None:
             self.wait()
         gives_up = isinstance(value, SystemExit) and value.code not in (None, 0)
@@ -320,9 +320,9 @@ class CheckpointManager:
 
 
 def set_log(function):
-    """Lets the library tell its few messages to function(level, message), where level is "info",
-    "warning" or "error", in place of the logger "cairn" of `logging`, or of standard error where that is not
-    set up. It may be called on any thread; what it raises is ignored. None silences the library."""
+    """Sends the library's messages to function(level, message), where level is "info", "warning" or
+    "error". Else they go to the logger "cairn" of `logging` or, if that is not set up, to standard error.
+    Any thread may call the function; its exceptions are ignored. None silences the library."""
     if function is not None and not callable(function):
         raise _refused("the log cannot be used", f"it is a {type(function).__name__}",
                        "Give a function, or None.")
@@ -330,8 +330,8 @@ def set_log(function):
 
 
 def set_wait_limits(*, log_seconds=60.0, end_seconds=0.0):
-    """How long a rank may wait for others inside a call before the log says so, and before the job is
-    ended; 0: for ever."""
+    """Sets how long a rank may wait for others inside a call before it logs that, and before it ends the
+    job; 0: never."""
     _cairn.set_wait_limits(log_seconds, end_seconds)
 
 

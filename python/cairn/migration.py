@@ -8,7 +8,7 @@ from .leaves import _refused
 
 
 class Application(typing.NamedTuple):
-    """Who saved a checkpoint; what it does not say is ""."""
+    """The program that saved a checkpoint; fields that are not known are ""."""
 
     name: str
     version: str
@@ -16,13 +16,13 @@ class Application(typing.NamedTuple):
 
 
 class Migration:
-    """What hooks={"migrate": f} is given behind the Application that saved, to change it for this call alone.
+    """The second argument of hooks={"migrate": f}, after the Application that saved. f changes it.
 
     state    the dict that is filled
-    options  of this restore, a copy: of these, rename, offset and convert_keys are dicts, and
+    options  a copy of the options of this restore: rename, offset and convert_keys are dicts, and
              may_be_missing is a set
-    extra    a dict of more values to fill, by their keys: the migration's own
-    finish   None, or a function, called when all is filled, to make new values of old ones
+    extra    a dict of more values to fill, by their keys, which belong to the migration
+    finish   None, or a function that is called when all is filled, to compute new values from old ones
     """
 
     def __init__(self, state, options):
@@ -32,7 +32,7 @@ class Migration:
             self.options[name] = dict(options.get(name) or {})
 
     def _end(self):
-        finish, self.finish = self.finish, None  # which may lead to this, and keep its arrays
+        finish, self.finish = self.finish, None  # it may refer to this object, and keep arrays
         if finish is None:
             return
         try:

@@ -1,4 +1,4 @@
-"""Options, and those that are functions, as the library takes them."""
+"""Converts options, and those that are functions, for the library."""
 
 import collections.abc
 import weakref
@@ -18,7 +18,7 @@ def _text(value):
 
 
 def _rule(rule):
-    """A rule by key as text."""
+    """The text of a rule by key."""
     if isinstance(rule, collections.abc.Mapping) and rule.get("keys") and set(rule) <= {"keys", "last", "every"}:
         return rule["keys"] + "".join(f":{name}={rule[name]}" for name in ("last", "every") if name in rule)
     if isinstance(rule, str) and rule:
@@ -34,7 +34,7 @@ def is_code(value):
 
 
 def code_of(options, prefix=""):
-    """Those of the options that are functions, by their names with dots."""
+    """The options that are functions, by their names with dots."""
     code = {}
     for name, value in options.items():
         if isinstance(value, collections.abc.Mapping):
@@ -45,7 +45,7 @@ def code_of(options, prefix=""):
 
 
 def named_of(options, prefix=""):
-    """The others as the library takes them: names with dots, and texts."""
+    """The other options, as pairs of names with dots and texts."""
     named = []
     for name, value in options.items():
         name = f"{prefix}{name}"
@@ -72,7 +72,7 @@ def is_pattern(name):
 
 
 def _without_strict(options):
-    """strict stands for two options, which count more where they are given."""
+    """Replaces strict by the two options that it stands for; given values of these have priority."""
     strict = options.pop("strict", None)
     if strict is None:
         return options
@@ -82,7 +82,7 @@ def _without_strict(options):
 
 
 def of_restore(options):
-    """The same, but for what the walk of the state does by itself: renamed prefixes. Keys may be a list."""
+    """The same for a restore, without renamed prefixes: the walk handles them. Keys may be a list."""
     options = _without_strict(dict(options))
     rename = options.get("rename")
     if isinstance(rename, collections.abc.Mapping):
@@ -94,20 +94,20 @@ def of_restore(options):
     if callable(options.get("accept")):
         raise _refused("accept cannot be used", "it is a function",
                        "Give versions, accept=['2.*'], or raise in hooks={'migrate': f}.")
-    # None of them may be a function: the library refuses it.
+    # The library refuses functions among them.
     return named_of(options) + [(name, str(value)) for name, value in code_of(options).items()]
 
 
 class Kept:
-    """Options that are functions. The library calls them through here, and keeps none alive: Python's
-    collector does not see what the library has, and they may lead to the manager that has this."""
+    """Options that are functions. The library calls them through this object, and keeps none alive: Python's
+    garbage collector does not see the library's references, and a function may refer to the manager."""
 
     def __init__(self, code):
         self._code = {name: list(value) if isinstance(value, (list, tuple)) else value
                       for name, value in code.items()}
 
     def through(self):
-        """As the library takes them."""
+        """Functions for the library that find the application's through a weak reference."""
         return {name: self._each(value, name) for name, value in self._code.items()}
 
     def _each(self, value, *place):
@@ -132,7 +132,7 @@ class Kept:
 
 
 class _Through:
-    """A function that whoever has the Kept keeps alive."""
+    """A function that is kept alive by the owner of the Kept."""
 
     def __init__(self, kept, *place):
         self._kept, self._place = weakref.ref(kept), place
@@ -145,7 +145,7 @@ class _Through:
 
 
 class PerDevicePolicy:
-    """Another policy (None: one data file), called for each device of a rank by itself."""
+    """Calls another policy (None: one data file) once for each device of a rank."""
 
     def __init__(self, policy=None):
         self.policy = policy
@@ -155,8 +155,8 @@ class PerDevicePolicy:
 
 
 class Saver:
-    """Data that the application writes by itself, as part of each checkpoint of a manager, which is
-    given it as hooks={"savers": [saver]}. On all ranks:
+    """Data that the application writes itself, as part of each checkpoint of a manager with
+    hooks={"savers": [saver]}. On all ranks:
 
     name     is kept in the checkpoint
     save     is called with a prefix before the state is written. It may write bundles

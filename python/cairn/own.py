@@ -1,7 +1,7 @@
 """Classes of the application's own: enumerations, dataclasses and named tuples.
 
-A file says their names, and nothing is imported by those: the class is that of the object that is
-restored into, of another one in the same state, or one of `types=[…]`.
+A file has the names of classes, but nothing is imported by these names. A restore finds the class at the
+object that it fills, at another object of the same state, or in `types=[…]`.
 """
 
 import collections.abc
@@ -13,7 +13,7 @@ from .leaves import Described, _error, _refused
 
 
 def is_dataclass(value):
-    """Whether its fields are what it is: no container, and nothing that says itself what is saved."""
+    """Whether its fields are saved: it is no container, and has no state_dict or DLPack of its own."""
     return (dataclasses.is_dataclass(value) and not isinstance(value, (type, list, tuple))
             and not isinstance(value, collections.abc.Mapping)
             and not hasattr(value, "state_dict") and not hasattr(value, "__dlpack__"))
@@ -36,7 +36,7 @@ def field_names(kind):
 
 
 class Fields(collections.abc.MutableMapping):
-    """Fields of an object of a dataclass as a dict."""
+    """The fields of an object of a dataclass, as a dict."""
 
     def __init__(self, value):
         self.value = value
@@ -61,7 +61,7 @@ class Fields(collections.abc.MutableMapping):
 
 
 def fields_of(key, value):
-    """(name, value) of each field. What else the object has would be lost."""
+    """(name, value) of each field. Refuses other attributes of the object, which would be lost."""
     names = field_names(value)
     for name in getattr(value, "__dict__", ()):
         cached = isinstance(getattr(type(value), name, None), functools.cached_property)
@@ -76,7 +76,7 @@ def fields_of(key, value):
 
 
 def require_fields(key, kind, form, all_of_them=True):
-    """Whether what was saved are fields of this class or object, or all of them."""
+    """Raises unless the saved fields are fields of this class or object, and all of them if required."""
     names = [name for name, _ in form.items()] if form is not None else []
     there = field_names(kind)
     gone = [name for name in names if name not in there]
@@ -96,7 +96,7 @@ def _list(names):
 
 
 def empty(key, kind):
-    """An object without fields: nothing of the application's runs."""
+    """An object without fields, made without running code of the application."""
     try:
         return kind.__new__(kind)
     except TypeError as error:
@@ -149,11 +149,11 @@ def _is_of(word, kind):
 
 
 class Lacking(Exception):
-    """A class is not known."""
+    """Raised if a class is not known."""
 
 
 class Classes:
-    """Those that there are for a restore: `types` of the call, and what is in its state."""
+    """The classes that a restore knows: `types` of the call, and those in its state."""
 
     def __init__(self, values, types=()):
         self._values, self._given = [values], _checked(types)
@@ -161,13 +161,13 @@ class Classes:
         self._lacking = []
 
     def see(self, values):
-        """More of what is restored into."""
+        """Adds values that the restore fills, to find classes in them."""
         self._values.append(values)
         self._there = None
 
     def find(self, key, kind, *present):
-        """The class of this kind, a word and a name; `present` is what is at its place. None: it is
-        not known, and require_all() will say so."""
+        """The class of this kind, a word and a name; `present` are the objects at its place. None if it
+        is not known; then require_all() raises."""
         word, _, name = kind.partition(" ")
         of_value = list(dict.fromkeys(map(type, present)))
         for some in (lambda: of_value, lambda: self._given, self._in_state):
@@ -183,7 +183,7 @@ class Classes:
         return None
 
     def require_all(self):
-        """Of what was looked for."""
+        """Raises if find() has not found a class."""
         lacking, self._lacking = self._lacking, []
         if not lacking:
             return

@@ -1,4 +1,4 @@
-"""From tensors to the values of a state: what was saved decides what comes back."""
+"""Restores tensors to the values of a state. What was saved decides what comes back."""
 
 import collections.abc
 import json
@@ -21,10 +21,10 @@ _STAR = "A * stands for the rest of a key: it is at the end of both names of a r
 class Restoring(Making):
     """A native state that is made when a restore knows its checkpoint.
 
-    Arrays of the dict are filled in place, and must be as they were saved. All else comes back as it
-    was: lists and dicts that hold no array are changed in place, and what is in them is new.
-    What a walk finds it puts into the native state at once, and into the dict by put_back(), when the
-    bytes are there: until then nothing of the application is touched but its arrays.
+    Arrays of the dict are filled in place, and must have the saved dtype and shape. All other values come
+    back as they were: lists and dicts that hold no array are changed in place, and their elements are new.
+    The walk adds memory to the native state at once; put_back() puts values into the dict when the
+    bytes are there. Until then no object of the application is touched except its arrays.
     """
 
     def __init__(self, values, rename=()):
@@ -32,14 +32,14 @@ class Restoring(Making):
         self.native = State()
         self._values, self._given_rename = values, rename
         self.options = {}  # of this call, as the application gave them
-        self._migration, self._extra = None, {}  # of the checkpoint that is tried
+        self._migration, self._extra = None, {}  # for the checkpoint that is tried
         self.classes = own.Classes(values)
         self._rename_by(rename)
         self._forget()
 
     def _rename_by(self, rename):
         self._rename = dict(rename)
-        self._prefixes = {}  # names that begin so begin otherwise in the checkpoint
+        self._prefixes = {}  # beginnings of names, and what they are in the checkpoint
         for name in list(filter(is_pattern, self._rename)):
             stored = self._rename.pop(name)
             if not is_pattern(stored):
@@ -49,22 +49,22 @@ class Restoring(Making):
     def _forget(self):
         super()._forget()
         self._put_back = []
-        self._places = {}  # what is changed: (it, the key under which it came first, its form)
-        self._met = set()  # of self._prefixes
+        self._places = {}  # objects that are changed: (the object, its first key, its form)
+        self._met = set()  # prefixes in self._prefixes that fit a key
         self._seen = set()  # keys, before they are renamed
         self._whole, self._apart, self._kept = [], [], []
-        self._told = {}  # for errors: places that were tied, and to which one
+        self._told = {}  # for errors: places that were tied, and to which key
 
     def migrate(self, function, name, version, commit):
-        """Called by the library before make() for a checkpoint that another version of the application saved:
-        its function says how to restore that one. Returns the options."""
+        """The library calls this before make() if another version of the application saved the checkpoint.
+        The application's function says how to restore it. Returns the options."""
         self._migration = Migration(self._values, self.options)
         function(Application(name, version, commit), self._migration)
         return of_restore(self._migration.options)
 
     def make(self, stored=None, migrated=False):
-        """Called by the library for each checkpoint that it tries, with what that holds, and whether migrate()
-        was called for it. Without one each value has the dtype and shape that it has in the dict."""
+        """The library calls this for each checkpoint that it tries, with its contents, and whether migrate()
+        was called for it. Without contents each value keeps the dtype and shape that it has in the dict."""
         self._forget()
         if not migrated:
             self._migration = None
@@ -73,7 +73,7 @@ class Restoring(Making):
         self._extra = {} if how is None else how.extra
         self._stored = stored
         said = None if stored is None else stored.said_of_all(forms.NAME)
-        self._module = None if said is None else json.loads(said)  # that saved it
+        self._module = None if said is None else json.loads(said)  # the module that saved it
         self._fit_all("", self._values)
         if self._extra:
             require_dict(self._extra)
@@ -103,13 +103,13 @@ class Restoring(Making):
                          "Name keys of the state. On a rank that has none, leave it out.")
 
     def _begins(self, prefix):
-        """Whether something that is stored does."""
+        """Whether a stored key begins so."""
         path, _, begin = prefix.rpartition("/")
         names = self._stored.names_below(path) if self._stored is not None else ()
         return any(name.startswith(begin) for name in names)
 
     def _below(self, path, name):
-        """The key of what is in a container: by its prefix, the one that it has in the checkpoint."""
+        """The key of a value in a container; if a renamed prefix fits, its key in the checkpoint."""
         key = below(path, name)
         if not self._prefixes:
             return key
@@ -122,7 +122,7 @@ class Restoring(Making):
         return self._prefixes[prefix] + key[len(prefix) :]
 
     def explain(self, error):
-        """Of an error of the library's: what is known here besides."""
+        """Adds what is known here to an error of the library."""
         stars = [one for both in self._rename.items() for one in both if isinstance(one, str) and "*" in one]
         if any(f"'{one}'" in error.problem for one in stars):
             disagreements.change(error, way_out=_STAR)
@@ -136,7 +136,7 @@ class Restoring(Making):
                                  way_out=f"To fill both from the one: rename={{{names}}}. {error.way_out}")
 
     def _name_here(self, name):
-        """What the state calls this name of the checkpoint."""
+        """The state's key for this name of the checkpoint."""
         for key, stored in self._rename.items():
             if stored == name:
                 return key
@@ -145,7 +145,7 @@ class Restoring(Making):
         return prefix + name[len(stored) :]
 
     def put_back(self):
-        """What one value was read into goes before the next one is made of its own."""
+        """Puts the values into the dict. Each value's buffer is freed before the next value is made."""
         self.native.release_memory()
         self._memory = {}
         shared = {same for _, same in self._tied}
@@ -155,21 +155,21 @@ class Restoring(Making):
             later.pop()()
 
     def done(self):
-        """When all bytes are there."""
+        """Called when all bytes are there."""
         self.put_back()
         if self._migration is not None:
             self._migration._end()
 
     def release(self):
-        """Nothing of the application's is kept alive."""
+        """Releases all objects of the application."""
         self._forget()
         self.native = self._values = self._extra = self.classes = self._migration = self.options = None
 
     # -- what the dict has there --------------------------------------------------------------------
 
     def _fit_all(self, path, container, saved=()):
-        """A dict whose entries are asked for one by one, since some of them are arrays, or since
-        nothing is said of it. `saved`: what was in it, and its form."""
+        """Fits the entries of a dict one by one, since some of them are arrays, or since it has no form.
+        `saved`: the saved entries, and their forms."""
         saved = dict(saved)
         for name, value in list(container.items()):
             self._fit_into(self._below(path, name), container, name, value, saved.get(name))
@@ -193,8 +193,8 @@ class Restoring(Making):
         self._put_back.append(lambda: container.__setitem__(name, maker()))
 
     def _fit(self, key, value, form=None):
-        """Adds what is stored for this value. Returns what makes another one that is to take its
-        place then; None: it stays."""
+        """Adds the stored tensors of this value. Returns a function that makes the value to put in its
+        place; None if it stays."""
         if isinstance(value, Described):
             self._fit_into(key, vars(value), "value", value.value, form)
             return None
@@ -216,8 +216,8 @@ class Restoring(Making):
     # -- one place under two keys --------------------------------------------------------------------
 
     def _note_place(self, key, value, form):
-        """What is changed and comes under a second key gets the memory of the first one: so the
-        library finds that both are to be restored into one place, and whether they are the same."""
+        """An object that is changed and has a second key gets the memory of its first key: so the
+        library finds out that both are restored into one place, and whether their bytes are equal."""
         if not self._is_changed(value):
             return
         _, first, its = self._places.setdefault(id(value), (value, key, form))
@@ -264,7 +264,7 @@ class Restoring(Making):
                 maker = self._make_tied(key)
                 if maker is not None:
                     return maker
-                self._want(key, NOTHING.copy())  # which is not there
+                self._want(key, NOTHING.copy())  # the library reports it as missing
             elif not value:
                 return self._in_place(value, self._make_unsaid(key, dict))
             self._fit_all(key, value)
@@ -278,7 +278,7 @@ class Restoring(Making):
         elif form.kind == "None" or is_plain:
             return self._make(key, form, value)
         else:
-            self._fit_all(key, value)  # which names what is missing
+            self._fit_all(key, value)  # the library names what is missing
         return None
 
     def _fit_by_number(self, key, value, form):
@@ -298,7 +298,7 @@ class Restoring(Making):
         self._whole.append(key)
 
     def _fit_dataclass(self, key, value, form):
-        """Its fields are set, but for a frozen one's, in whose place another one comes."""
+        """Sets the fields of a dataclass; a frozen object is replaced by another one."""
         if form is None and (self._find(key) is not None or (
                 self._holds(value) == PLAIN and not self._is_below(key))):
             return self._fit_plain(key, value, form)
@@ -333,8 +333,8 @@ class Restoring(Making):
         return self._fit_items(key, value, form)
 
     def _fit_items(self, key, value, form):
-        """Of a list or tuple with arrays, or of which nothing is said: one by one, as those of a dict.
-        Numbers and texts, and arrays without dimensions, are as many as were saved."""
+        """Fits the elements of a list or tuple with arrays, or without a form, one by one as in a dict.
+        Numbers, texts and arrays without dimensions become as many as were saved."""
         saved = form.parts() if form is not None and not form.is_leaf and not form.is_mapping else None
         makers, same = [], True
         for number, one in enumerate(value):
@@ -354,14 +354,14 @@ class Restoring(Making):
         if same:
             return None
         kind = self._sequence(key, form, value) if saved is not None else type(value)
-        make = getattr(kind, "_make", kind)  # of a named tuple
+        make = getattr(kind, "_make", kind)  # for a named tuple
         return self._in_place(value, lambda: make([one() for one in makers]))
 
     def _is_number(self, value):
         return self._holds(value) == PLAIN or getattr(value, "ndim", 1) == 0
 
     def _in_place(self, value, maker):
-        """What a list or a dict becomes is put into that very one, unless it is none."""
+        """Puts the made value into the list or dict that is there; other objects are replaced."""
         if maker is None or not isinstance(value, list | collections.abc.MutableMapping):
             return maker
 
@@ -387,8 +387,8 @@ class Restoring(Making):
         return self._make_tied(key) or self._missing(key, value)
 
     def _missing(self, key, value):
-        """A value that is not in the checkpoint: the library says so, or it stays as it is. Without a
-        checkpoint whose kinds are known it gets what is there, if that is of its dtype and shape."""
+        """For a value that is not in the checkpoint: the library raises, or the value stays as it is. If no
+        contents are known, it gets the stored elements, if they have its dtype and shape."""
         if self._stored is None:
             return self._as_it_is(key, value)
         self._want(key, NOTHING.copy())

@@ -1,4 +1,4 @@
-"""From the values of a state to tensors: what a save is made of."""
+"""Turns the values of a state into the tensors of a save."""
 
 import collections.abc
 import enum
@@ -14,12 +14,12 @@ from .leaves import Described, Parts, Resizable, _error, as_array, as_bytes, jso
 
 NUMBERS = {bool: "bool", int: "int", float: "float", complex: "complex"}
 DTYPES = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}
-NATURAL = ("bool", "int64", "uint64", "float64", "complex128")  # a scalar of these is a number of Python
-NOTHING = np.zeros(0, np.uint8)  # what stands for a value that has no tensor
+NATURAL = ("bool", "int64", "uint64", "float64", "complex128")  # scalars of these are Python numbers
+NOTHING = np.zeros(0, np.uint8)  # stands for a value without a tensor
 
 
 def kind_of_all(values):
-    """Of numbers or texts in a list or tuple: their class if they are of one."""
+    """The class of the numbers or texts in a list or tuple, if it is the same for all; else None."""
     kind = type(values[0]) if values else None
     if kind in NUMBERS or kind in (str, bytes):
         return kind if all(type(one) is kind for one in values) else None
@@ -27,7 +27,7 @@ def kind_of_all(values):
 
 
 def as_numbers(values, kind):
-    """An array of numbers of one class; None: one has no place in it."""
+    """An array of numbers of one class; None if one does not fit."""
     try:
         return np.array(values, DTYPES[kind])
     except OverflowError:
@@ -51,7 +51,7 @@ def below(path, name):
 
 
 def _kind_of_dict(value):
-    """Of one whose keys its tensors tell."""
+    """The kind of a dict whose keys can be the names of its tensors; None if they cannot."""
     kind = MAPPINGS.get(type(value), "mapping")
     if not all(map(is_name, value)):
         return None
@@ -61,7 +61,7 @@ def _kind_of_dict(value):
 
 
 class Kinds:
-    """What the values of a state consist of. Subclasses know more."""
+    """Tells what the values of a state consist of. Subclasses know more kinds."""
 
     _MODULE = "cairn"
 
@@ -92,16 +92,16 @@ class Saving(Kinds, Parts):
     """A native state that refers to the values of a dict.
 
     Numbers and texts are copied into it. Each value that is no dict with arrays is described by its
-    form: what was saved decides what a restore brings back. What has none is refused.
+    form, so that a restore brings back what was saved. Values without a form are refused.
     """
 
     def __init__(self, values):
         require_dict(values)
         self.native = State()
         self._texts = 0
-        self._ties = {}  # keys of tensors that are left out, by the key of the same memory
+        self._ties = {}  # by the key of a tensor: keys of tensors with the same memory, which are left out
         self._in_dict = False
-        self._said = {}  # of tensors and groups: as State.describe takes it
+        self._said = {}  # descriptions of tensors and groups, as State.describe takes them
         self._add_all("", values)
         of_all = {NAME: json_of(NAME, self._MODULE)}
         for key, tied in self._ties.items():
@@ -141,21 +141,21 @@ class Saving(Kinds, Parts):
             self._add_by_itself(key, value)
 
     def _add_dict(self, key, value):
-        """One with arrays, whose keys the tensors tell: ranks may have others."""
+        """Adds a dict with arrays, whose keys are the names of its tensors; ranks may have different keys."""
         kind = _kind_of_dict(value)
         before, was = len(self.native), self._in_dict
         self._in_dict = True
         self._add_all(key, value)
         self._in_dict = was
-        # What is not said of a dict in another one is that it is a plain one.
+        # A plain dict in another dict needs no form.
         is_plain = was and kind == "dict" and len(value) > 0
         if not is_plain:
             self._say(key, f'"{kind}"')
-            if len(self.native) == before:  # no entry, or such as are tied to others
+            if len(self.native) == before:  # no entry, or only entries that are tied to others
                 self._add_array(key, NOTHING)
 
     def _add_open(self, key, value):
-        """A list or tuple that the state's own one decides of, as it does of a dict with arrays."""
+        """Adds a list or tuple that is restored into the one of the state, as a dict with arrays is."""
         if type(value) not in SEQUENCES and not isinstance(value, list):
             if any(self._holds(one) == PLAIN for one in value):
                 wrong = [type(one).__name__ for one in value if self._holds(one) > ARRAYS]
@@ -169,7 +169,7 @@ class Saving(Kinds, Parts):
         self._leave()
 
     def _add_by_itself(self, key, value):
-        """What is none of Python's own values."""
+        """Adds a value that is none of Python's own."""
         if isinstance(value, Cursor):
             self._note_same(value)
             self.native.add_cursor(key, value._native)
@@ -187,13 +187,13 @@ class Saving(Kinds, Parts):
             self._add_part(key, value)
 
     def _close(self, key, value, made=False):
-        """A value that comes back as it is now."""
+        """Adds a value that a restore makes anew as it is now."""
         forms = Forms()
         before = len(self.native)
         self._form(forms, key, value, made)
         if len(self.native) == before:
             if self._holds_leaf(value) != PARTS:
-                return  # it is saved with the one that it is tied to
+                return  # the tensor to which it is tied is saved
             self._add_array(key, NOTHING)
         text = forms.text(key)
         if made or not self._is_told(key, text, value):
@@ -203,7 +203,7 @@ class Saving(Kinds, Parts):
         self._said.setdefault(key, ("", [], [], {}))[3][name] = text
 
     def _is_told(self, key, text, value):
-        """Whether dtype and shape alone tell the form."""
+        """Whether dtype and shape alone determine the form."""
         if text == '"numpy"':
             return value.dtype.name not in NATURAL
         if text == '"array"':
@@ -263,7 +263,7 @@ class Saving(Kinds, Parts):
 
     def _form_sequence(self, forms, key, value):
         name = SEQUENCES.get(type(value), "list")
-        if type(value) in SETS:  # all ranks have it in one order
+        if type(value) in SETS:  # in an order that is the same on all ranks
             self._never()
             value = keys.in_order(value)
         kind = kind_of_all(value)
@@ -315,7 +315,7 @@ class Saving(Kinds, Parts):
         return forms.number((name + BY_NUMBER, *parts))
 
     def _form_leaf(self, key, value, made):
-        """The kind of an array, which is added; None: nobody could make it anew."""
+        """Adds an array and returns its kind; None if a restore could not make it anew."""
         if not isinstance(value, np.ndarray):
             return None
         self._add_array_of_theirs(key, value)
@@ -351,7 +351,7 @@ class Saving(Kinds, Parts):
         self._add_array(key, array)
 
     def _add_held(self, key, value, array):
-        """A number, or several, of which `array` is a copy."""
+        """Adds a number or several numbers; `array` is a copy of them."""
         self._add_array(key, array)
 
     def _add_texts(self, key, texts, scalar, resizes):
@@ -371,4 +371,4 @@ class Saving(Kinds, Parts):
         pass
 
     def _never(self):
-        """The next save of the same form makes all of it anew."""
+        """Called for values that the next save cannot update in place: it makes the whole state anew."""

@@ -1,4 +1,4 @@
-"""What no checkpoint has as it is, and what to give in its place."""
+"""Values that no checkpoint can have, and what to give in their place."""
 
 import sys
 
@@ -18,7 +18,7 @@ _WAYS = {
 
 
 def name_of(kind):
-    """With its module, as programs write it: torch.Generator."""
+    """The name of a class with its module, as programs write it: torch.Generator."""
     parts = kind.__module__.split(".")
     for count in range(1, len(parts)):
         module = ".".join(parts[:count])
@@ -28,7 +28,7 @@ def name_of(kind):
 
 
 def refusal(value, way_out):
-    """What it is, and what to do: `way_out`, or what is known of its class."""
+    """What the value is, and what to do: `way_out`, or a hint that is known for its class."""
     names = list(map(name_of, type(value).__mro__))
     known = [_WAYS[name] for name in names if name in _WAYS]
     article = "an" if names[0][0] in "aeio" else "a"

@@ -30,7 +30,7 @@ def _numpy_time(text):
         raise ValueError(error) from None
 
 
-# The class, its name in a form, its text and what makes it of the text.
+# For each class: its name in a form, a function that gives its text, and one that makes it from the text.
 KINDS = {
     datetime.datetime: ("datetime", datetime.datetime.isoformat, datetime.datetime.fromisoformat),
     datetime.date: ("date", datetime.date.isoformat, datetime.date.fromisoformat),
@@ -47,8 +47,8 @@ _OF_NAME = {"big int": lambda text: int(text, 16)}
 
 
 def text_of(key, value):
-    """The kind and text of a value of one of these classes. One that would come back as another, such
-    as a time of a zone with a name, is refused."""
+    """The kind and text of a value of one of these classes. A value that would come back as another
+    one, such as a time in a zone with a name, is refused."""
     kind, text, make = KINDS[type(value)]
     said = text(value)
     try:
@@ -79,6 +79,6 @@ def _of_name():
 
 
 def name_of(function):
-    """A function of a module or class by its name; None: it has none, as a lambda."""
+    """The name of a function of a module or class; None if it has none, such as a lambda."""
     name = f"{getattr(function, '__module__', None)}.{function.__qualname__}"
     return None if "<" in name or name.startswith("None.") else name

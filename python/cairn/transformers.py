@@ -25,10 +25,10 @@ _STATE_FILE = "trainer_state.json"
 
 
 class Checkpoints:
-    """For a Trainer of one's own: class MyTrainer(cairn.transformers.Checkpoints, transformers.Trainer).
+    """For your own Trainer: class MyTrainer(cairn.transformers.Checkpoints, transformers.Trainer).
 
-    manager  a cairn.torch.Manager, made on all processes after TrainingArguments. What the Trainer's
-             options say of when to save holds; how many are kept the manager says
+    manager  a cairn.torch.Manager, made on all processes after TrainingArguments. The Trainer's options
+             decide when to save; the manager decides how many checkpoints are kept
     """
 
     def __init__(self, *arguments, manager, **options):
@@ -51,8 +51,8 @@ class Checkpoints:
                 raise _refused(f"the Trainer's {option} cannot be used", "its checkpoints are Cairn's", way_out)
 
     def train(self, resume_from_checkpoint=None, *arguments, **options):
-        """With resume_from_checkpoint=True it goes on from the newest checkpoint, or begins if there is
-        none."""
+        """With resume_from_checkpoint=True training goes on from the newest checkpoint, or begins if there
+        is none."""
         if not resume_from_checkpoint:
             return super().train(None, *arguments, **options)
         if resume_from_checkpoint is not True:
@@ -63,7 +63,7 @@ class Checkpoints:
         if report is None:
             return super().train(None, *arguments, **options)
         self._restored_step = report["step"]
-        # The Trainer reads how far it was from a file, before it makes optimizer and schedule.
+        # The Trainer reads its progress from a file, before it makes optimizer and schedule.
         with tempfile.TemporaryDirectory() as place:
             with open(os.path.join(place, _STATE_FILE), "w", encoding="utf-8") as file:
                 file.write(progress["trainer"])
@@ -75,7 +75,7 @@ class Checkpoints:
         return {**parts, "scaler": scaler} if scaler is not None else parts
 
     def _progress(self):
-        """Rank 0's, for times in its history are of each rank."""
+        """Rank 0's progress, since its history has times, which differ on each rank."""
         callbacks = [*self.callback_handler.callbacks, self.control]
         self.state.stateful_callbacks = transformers.TrainerState(
             stateful_callbacks=[one for one in callbacks if isinstance(one, ExportableState)]).stateful_callbacks
@@ -89,8 +89,8 @@ class Checkpoints:
         self.manager.save(self.state.global_step, {
             **self._parts(), "random": torch.RandomStates(), "trainer": self._progress()})
 
-    # Of these the Trainer calls the first before there is an optimizer, and the last when it has found
-    # its place in the data.
+    # The Trainer calls the first of these functions before there is an optimizer, and the last one when it
+    # has found its place in the data.
 
     def _load_from_checkpoint(self, checkpoint, model=None):
         pass

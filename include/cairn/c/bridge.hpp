@@ -1,8 +1,8 @@
 #pragma once
-/// For C++ that meets the C face: a group, state or options given from one side to the other. So a
-/// C++ program can hand its ranks to a library in C, and give options that are code to a manager
-/// made in C. Where a language has what C lacks, such as Fortran's arrays, the code that knows it
-/// lies with that language and hands tensors to the state through here.
+/// For C++ code that uses the C interface: it passes groups, states and options from one side to
+/// the other. So a C++ program can give its ranks to a library in C, and give options that are code
+/// to a manager made in C. If a language has types that C lacks, such as Fortran's arrays, the code
+/// for them lies with that language and uses this header to add tensors to the state.
 #include <exception>
 #include <map>
 #include <memory>
@@ -21,7 +21,7 @@ struct cairn_group {
 };
 struct cairn_state {
   cairn::State state;
-  /// By which rows of a program are known that it gives twice: by context and data.
+  /// Identifies rows that a program gives twice, by context and data function.
   std::map<std::pair<void*, void* (*)(void*)>, char> rows = {};
 };
 struct cairn_options {
@@ -30,7 +30,7 @@ struct cairn_options {
 
 namespace cairn::c {
 
-/// What was thrown, as the thread's last error; its code.
+/// Makes an exception the thread's last error and returns its code.
 int failed(const std::exception_ptr& error) noexcept;
 
 /// Calls a function so that no exception leaves it: CAIRN_OK, or the code of what it threw.

@@ -9,8 +9,7 @@
 extern "C" {
 #endif
 
-/** What kind of thing went wrong; 0 is success. The numbers are those of cairn::Code and do not
- * change. */
+/** The kinds of errors; 0 is success. The numbers are those of cairn::Code and do not change. */
 enum cairn_code {
   CAIRN_OK = 0,
   CAIRN_INVALID_ARGUMENT = 1, /**< the caller's input cannot be used as it is */
@@ -33,11 +32,11 @@ enum cairn_code {
 /** Short stable name of a code, such as "data_loss"; "ok". */
 const char* cairn_code_name(int code);
 
-/** An error. No text is NULL; one that has nothing to say is empty. Members may be added at the
- * end: use it through the pointer that the library gives. */
+/** An error. No text is NULL; it may be empty. Later versions may add members at the end: use it
+ * through the pointer that the library gives. */
 typedef struct cairn_error {
   int code;
-  int rank;            /**< where it happened; -1: it concerns the job */
+  int rank;            /**< where it happened; -1: it concerns the whole job */
   const char* problem; /**< what is wrong */
   const char* reason;  /**< why it matters */
   const char* way_out; /**< what to do */
@@ -46,13 +45,15 @@ typedef struct cairn_error {
   const char* text;    /**< PROBLEM (REASON) WAY OUT */
 } cairn_error;
 
-/** What made a function of this thread fail last. Its texts stay until a function fails in this
- * thread again, or the thread ends. Never NULL; code is CAIRN_OK if none has failed. A struct that
- * each caller owns would have to be made and freed at every call, in every language. */
+/** The error of the last function that failed in this thread. Its texts are valid until another
+ * function fails in this thread, or the thread ends. Never NULL; code is CAIRN_OK if none has
+ * failed. A struct that each caller owns would have to be made and freed at every call, in every
+ * language. */
 const cairn_error* cairn_last_error(void);
 
-/** For callbacks, before they return a code other than CAIRN_OK: what to say of it. Texts may be
- * NULL. The library's error then has them; without this call it names the callback and its code. */
+/** A callback may call this before it returns a code other than CAIRN_OK: the library's error then
+ * has these texts, which may be NULL. Without this call the error names the callback and its
+ * code. */
 void cairn_set_error(int code, const char* problem, const char* reason, const char* way_out);
 
 /** Element types: TensorFlow's numbers, which never change. */
@@ -91,17 +92,17 @@ enum cairn_dtypes {
   CAIRN_FLOAT4_E2M1FN = 33
 };
 
-/** "float32", "bool", …; "" for a number that is no dtype. */
+/** The name, "float32", "bool", …; "" for a number that is no dtype. */
 const char* cairn_dtype_name(cairn_dtype dtype);
-/** 0: there is none of this name. */
+/** The dtype of this name; 0 if there is none. */
 cairn_dtype cairn_dtype_from_name(const char* name);
-/** Bytes of one element; 0 for CAIRN_STRING and for what is no dtype. */
+/** Bytes of one element; 0 for CAIRN_STRING and for a number that is no dtype. */
 size_t cairn_dtype_size(cairn_dtype dtype);
 
-/** Of the library, "0.1.0"; cairn/version_macros.h has that of the headers. */
+/** The version of the library, "0.1.0"; cairn/version_macros.h has that of the headers. */
 const char* cairn_version(void);
-/** The name of something that it was built with, such as "mpi", and what it is; NULL from the last
- * on. Texts stay. */
+/** The name of a build option, such as "mpi", and its value; NULL after the last. The texts are
+ * always valid. */
 const char* cairn_build_option(size_t index, const char** value);
 
 #ifdef __cplusplus

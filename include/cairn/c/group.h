@@ -1,5 +1,6 @@
 #pragma once
-/** The ranks of a job: one, those of MPI (cairn_mpi.h), or those of a table of callbacks. */
+/** The ranks of a job: a single one, those of MPI (cairn_mpi.h), or those behind a table of
+ * callbacks. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -9,7 +10,7 @@ extern "C" {
 
 typedef struct cairn_group cairn_group;
 
-/** One rank. */
+/** A group of one rank. */
 int cairn_group_serial(cairn_group** group);
 void cairn_group_free(cairn_group* group);
 int cairn_group_rank(const cairn_group* group);
@@ -29,29 +30,31 @@ typedef struct cairn_receive {
 
 enum cairn_op { CAIRN_MIN = 0, CAIRN_MAX = 1, CAIRN_SUM = 2 /**< wraps around */ };
 
-/** Ranks that the application knows how to reach. The library calls these functions from the thread
- * that called it; the collective ones on all ranks in the same order. They return CAIRN_OK or
- * another code, after cairn_set_error if they like: then no agreement is possible any more, and the
- * job is ended by `abort`. No message goes to the rank itself. */
+/** Functions with which the application passes messages between ranks. The library calls them from
+ * the thread that called it; the collective ones on all ranks in the same order. They return
+ * CAIRN_OK or another code, if they like after cairn_set_error. After an error ranks cannot agree,
+ * and the library ends the job with `abort`. No message goes to the rank itself. */
 typedef struct cairn_group_calls {
   size_t struct_size; /**< sizeof(cairn_group_calls) */
   int rank, size;
-  int node; /**< the same number where ranks share memory (a host), from 0 by their lowest rank */
+  int node; /**< ranks with the same number share memory (a host); numbered from 0 by their lowest
+               rank */
   void* context;
-  /** Sends and receives all of them; returns when the receives are complete and the send buffers
-   * may be reused. Between two ranks messages match in order. Not collective. */
+  /** Sends and receives all messages of a round; returns when the receives are complete and the
+   * send buffers may be reused. Between two ranks messages match in order. Not collective. */
   int (*exchange)(void* context, size_t sends, const cairn_send* send, size_t receives,
                   const cairn_receive* receive);
-  /** Point to point; these never match messages of `exchange`. May wait for each other. */
+  /** Point to point; these messages never match those of `exchange`. A send may wait for its
+   * receive. */
   int (*send)(void* context, int to, const void* bytes, size_t size);
   int (*receive)(void* context, int from, void* bytes, size_t size);
   int (*barrier)(void* context);                                       /**< collective */
   int (*broadcast)(void* context, void* bytes, size_t size, int root); /**< collective */
   /** Collective, elementwise; `op` is one of cairn_op. */
   int (*all_reduce)(void* context, int64_t* values, size_t count, int op);
-  /** Ends the whole job; must not return. NULL: the process ends. */
+  /** Ends the whole job; must not return. NULL: the library ends the process. */
   void (*abort)(void* context, const char* message);
-  /** Called once, when nothing uses the group any more; not for a table that was refused. NULL: not
+  /** Called once, after the last use of the group; not for a table that was refused. NULL: not
    * needed. */
   void (*release)(void* context);
 } cairn_group_calls;
@@ -59,8 +62,9 @@ typedef struct cairn_group_calls {
 /** The table is copied. */
 int cairn_group_from_calls(const cairn_group_calls* calls, cairn_group** group);
 
-/** Collective: a verdict on what each rank did alone. CAIRN_OK if all ranks give CAIRN_OK; else the
- * error of the lowest rank that gives another code, on all ranks. `problem` says what was wrong. */
+/** Collective. Agrees on the result of work that each rank did alone: returns CAIRN_OK if all ranks
+ * give CAIRN_OK; else, on all ranks, the error of the lowest rank that gives another code.
+ * `problem` says what was wrong. */
 int cairn_agree(cairn_group* group, int code, const char* problem);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 #pragma once
-/** Settings of the process: where messages go, how long ranks may wait for each other. */
+/** Settings of the process: the log, and how long ranks may wait for each other. */
 #include <stddef.h>
 
 #ifdef __cplusplus
@@ -8,8 +8,8 @@ extern "C" {
 
 enum cairn_log_level { CAIRN_LOG_INFO = 0, CAIRN_LOG_WARNING = 1, CAIRN_LOG_ERROR = 2 };
 
-/** Replaces what takes the library's few messages (default: a line on standard error; info is
- * dropped). It may be called from several threads at once. NULL silences the library. */
+/** Replaces the function that takes the library's messages (default: a line on standard error; info
+ * is dropped). Several threads may call `sink` at once. NULL silences the library. */
 void cairn_set_log(void (*sink)(void* context, int level, const char* message), void* context);
 
 /** How long a rank may wait for others inside a collective call before the log says so (60 s by

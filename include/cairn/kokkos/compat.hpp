@@ -1,5 +1,5 @@
 #pragma once
-/// Where Kokkos 3.4 to 5.x differ, as far as Cairn notices. All such differences are in this file.
+/// The differences between Kokkos 3.4 to 5.x that matter to Cairn. Only this file knows them.
 #include <Kokkos_Core.hpp>
 
 #include <string_view>
@@ -27,7 +27,8 @@ inline constexpr bool fence_has_label = requires(const Exec& exec) {
   exec.fence("label");
 };
 
-/// Which device of this process an instance works on: memory of one may be out of another's reach.
+/// The number of the device that an instance works on: one device may be unable to reach the memory
+/// of another.
 template <class Exec>
 int device_number([[maybe_unused]] const Exec& exec) {
   if constexpr (requires { exec.cuda_device(); }) {
@@ -40,7 +41,7 @@ int device_number([[maybe_unused]] const Exec& exec) {
 }
 
 /// Host memory that devices copy to and from by themselves; plain memory where there is no device.
-/// Kokkos has a common name for it since 4.0.
+/// Kokkos 4.0 and later have a common name for it.
 #if defined(KOKKOS_HAS_SHARED_HOST_PINNED_SPACE)
 using PinnedSpace = Kokkos::SharedHostPinnedSpace;
 #elif defined(KOKKOS_ENABLE_CUDA)
@@ -62,7 +63,8 @@ const char* device_type() {
   return "CPU";
 }
 
-/// Kokkos' half types: on hosts, by version, a float, a wrapped float, or 16 bits.
+/// Kokkos' half types. On hosts they are, depending on the version, a float, a wrapped float, or 16
+/// bits.
 template <class T>
 inline constexpr bool is_half = std::is_same_v<T, Kokkos::Experimental::half_t>;
 #ifdef KOKKOS_BHALF_T_IS_FLOAT

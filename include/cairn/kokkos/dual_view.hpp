@@ -1,7 +1,7 @@
 #pragma once
-/// DualViews: a save reads the side that is newer and leaves both as they are; a restore writes the
-/// host's side, brought up to date before, and marks it as modified, so that the program's next
-/// sync brings it to the device.
+/// DualViews: a save reads the newer side and changes neither. A restore first brings the host's
+/// side up to date, then writes it and marks it as modified, so that the program's next sync copies
+/// it to the device.
 #include <Kokkos_Core.hpp>
 #include <Kokkos_DualView.hpp>
 
@@ -28,14 +28,16 @@ class DualViewMemory : public SliceMemory {
   void read(const Box& part, std::byte* out) const override { newer().read(part, out); }
   void write(const Box& part, const std::byte* in) override {
     if (part.empty()) return;
-    // What is not restored, as gaps that are kept, stays what it is on the newer side.
+    // Elements that the restore does not write, such as gaps that are kept, keep the values of the
+    // newer side.
     if (dual_.need_sync_host()) dual_.sync_host();
     dual_.clear_sync_state();
     dual_.modify_host();
     host_.write(part, in);
   }
   const std::byte* contiguous() const override { return newer().contiguous(); }
-  // Not contiguous_writable(): who writes without write() would not mark what was modified.
+  // Not contiguous_writable(): a caller that writes through an address would not mark the host's
+  // side as modified.
   bool writable() const override { return host_.writable(); }
   Footprint footprint() const override { return newer().footprint(); }
   std::shared_ptr<StagingMemory> staging() const override { return newer().staging(); }
@@ -46,15 +48,15 @@ class DualViewMemory : public SliceMemory {
     return host_;
   }
 
-  Dual dual_;  // shares its flags with the program's
+  Dual dual_;  // shares its flags with the program's DualView
   ViewMemory<Host, typename Host::execution_space> host_;
   ViewMemory<Device, typename Device::execution_space> device_;
 };
 
 }  // namespace kokkos
 
-/// This rank's box of a global tensor, as of a View (cairn/kokkos.hpp). Of a DualView given by
-/// value the State keeps a copy, which shares its memory and its flags.
+/// This rank's box of a global tensor, as for a View (cairn/kokkos.hpp). The State keeps a copy of
+/// a DualView given by value; the copy shares its memory and its flags.
 template <class Data, class... Properties>
 LocalTensor slice(const Kokkos::DualView<Data, Properties...>& dual, Dims global_shape,
                   Dims start) {
@@ -73,7 +75,7 @@ LocalTensor whole(const Kokkos::DualView<Data, Properties...>& dual) {
   return slice(dual, std::move(shape), std::move(start));
 }
 
-/// The same of the DualView at this address, whichever it is at each save and restore.
+/// The same for the DualView at this address, looked at anew at each save and restore.
 template <class Data, class... Properties>
 LocalTensor slice(const Kokkos::DualView<Data, Properties...>* dual, Dims global_shape,
                   Dims start) {

@@ -1,5 +1,5 @@
 #pragma once
-/// DynRankViews, whose number of dimensions is known when they are made: 0 to 7.
+/// DynRankViews, which have 0 to 7 dimensions: the number is chosen when they are made.
 #include <Kokkos_Core.hpp>
 #include <Kokkos_DynRankView.hpp>
 
@@ -22,7 +22,7 @@ Dims extents_now(const View& view) {
   return out;
 }
 
-/// Calls with a View of so many dimensions of the same elements.
+/// Calls `use` with a View of the same elements that has the DynRankView's number of dimensions.
 template <std::size_t Rank = 0, class View, class Use>
 LocalTensor with_rank(const View& view, const Use& use) {
   if constexpr (Rank < 7) {
@@ -40,8 +40,8 @@ LocalTensor with_rank(const View& view, const Use& use) {
 
 }  // namespace kokkos
 
-/// This rank's box of a global tensor, as of a View (cairn/kokkos.hpp): global_shape and start have
-/// as many entries as the DynRankView has dimensions now.
+/// This rank's box of a global tensor, as for a View (cairn/kokkos.hpp): global_shape and start
+/// have as many entries as the DynRankView has dimensions now.
 template <class Data, class... Properties>
 LocalTensor slice(const Kokkos::DynRankView<Data, Properties...>& view, Dims global_shape,
                   Dims start) {
@@ -58,8 +58,8 @@ LocalTensor whole(const Kokkos::DynRankView<Data, Properties...>& view) {
   return slice(view, std::move(shape), std::move(start));
 }
 
-/// The same of the DynRankView at this address, whichever it is at each save and restore, with as
-/// many dimensions as it has then.
+/// The same for the DynRankView at this address, looked at anew at each save and restore, with the
+/// number of dimensions that it has then.
 template <class Data, class... Properties>
 LocalTensor slice(const Kokkos::DynRankView<Data, Properties...>* view, Dims global_shape,
                   Dims start) {

@@ -11,8 +11,9 @@
 
 namespace cairn::kokkos {
 
-/// The View that stands at an address, whichever it is at each look. Owns no part of its
-/// allocation. As long as it stays the View that it was at first, so does the tensor's memory.
+/// The View at an address, looked at anew at each save and restore. Owns no part of its allocation.
+/// As long as the View keeps its data, extents and strides, the tensor's SliceMemory stays the same
+/// object.
 template <class View, class Exec>
 class FollowedView : public TensorSource {
   using Unmanaged =

@@ -1,5 +1,5 @@
 #pragma once
-/// Slices that own what their memory belongs to. Programs use cairn/kokkos.hpp.
+/// Slices that keep the owner of their memory alive. Programs use cairn/kokkos.hpp.
 #include <Kokkos_Core.hpp>
 #include <memory>
 #include <utility>
@@ -8,7 +8,8 @@
 
 namespace cairn::kokkos {
 
-/// Memory that goes with its owner, such as a View of which the memory sees only the address.
+/// SliceMemory together with the owner of its bytes, such as a View whose address is all that
+/// `memory` has.
 template <class Owner>
 class OwningMemory : public SliceMemory {
  public:
@@ -37,7 +38,7 @@ LocalTensor keeping(const Owner& owner, LocalTensor tensor) {
   return tensor;
 }
 
-/// double*** for Rank 3.
+/// T with `Rank` pointers: double*** for double and Rank 3.
 template <class T, std::size_t Rank>
 struct PointersTo {
   using type = typename PointersTo<T, Rank - 1>::type*;
@@ -47,7 +48,7 @@ struct PointersTo<T, 0> {
   using type = T;
 };
 
-/// The elements that lie from an address on, in these strides; owns nothing.
+/// A View of the elements at an address, with given strides. Owns nothing.
 template <class T, std::size_t Rank, class Device>
 using ViewAt = Kokkos::View<typename PointersTo<T, Rank>::type, Kokkos::LayoutStride, Device,
                             Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
@@ -55,7 +56,7 @@ using ViewAt = Kokkos::View<typename PointersTo<T, Rank>::type, Kokkos::LayoutSt
 template <std::size_t Rank>
 Kokkos::LayoutStride layout_of(const Dims& extent, const Dims& strides) {
   Kokkos::LayoutStride layout;
-  for (std::size_t d = 0; d < extent.size(); ++d) {  // Rank of them
+  for (std::size_t d = 0; d < extent.size(); ++d) {  // extent has Rank entries
     layout.dimension[d] = static_cast<std::size_t>(extent[d]);
     layout.stride[d] = static_cast<std::size_t>(strides[d]);
   }

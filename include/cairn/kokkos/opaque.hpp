@@ -1,7 +1,7 @@
 #pragma once
 /// Views of structs: elements without pointers that no DType describes. Their bytes are stored as
-/// uint8 with one more dimension, sizeof of an element, as this compiler lays it out: a checkpoint
-/// of them is for programs with the same struct, padding included.
+/// uint8 with one more dimension, whose extent is sizeof the element. The layout is this
+/// compiler's: only programs with the same struct, padding included, can restore such a checkpoint.
 #include <Kokkos_Core.hpp>
 
 #include <cstdint>
@@ -37,7 +37,8 @@ auto bytes_of(const View& view) {
 
 }  // namespace kokkos
 
-/// This rank's box of a tensor of structs, [global_shape..., sizeof]: as slice() of the View.
+/// This rank's box of a tensor of structs, [global_shape..., sizeof]; global_shape and start are as
+/// for slice() of a View.
 template <class Data, class... Properties>
 LocalTensor opaque(const Kokkos::View<Data, Properties...>& view, Dims global_shape, Dims start) {
   const auto bytes = kokkos::bytes_of(view);
@@ -54,7 +55,7 @@ LocalTensor opaque(const Kokkos::View<Data, Properties...>& view) {
   return opaque(view, std::move(shape), std::move(start));
 }
 
-/// The same of the View at this address, whichever it is at each save and restore.
+/// The same for the View at this address, looked at anew at each save and restore.
 template <class Data, class... Properties>
 LocalTensor opaque(const Kokkos::View<Data, Properties...>* view, Dims global_shape, Dims start) {
   return each_time([=] { return opaque(*view, global_shape, start); });

@@ -18,9 +18,9 @@
 
 namespace cairn::kokkos {
 
-/// One for the process and space. What was taken is given back when Kokkos::finalize begins, which
-/// first waits until no save reads it any more (the bytes of a pending save are written; nothing
-/// else of it needs the memory). From then on taking is an error. Safe to use from several threads.
+/// There is one object for each space of the process. It frees all memory when Kokkos::finalize
+/// begins, which first waits until no save reads the memory (a pending save needs it only until its
+/// bytes are written). After that, taking memory is an error. Thread-safe.
 template <class Space>
 class SpaceMemory : public StagingMemory {
   static_assert(Kokkos::SpaceAccessibility<Kokkos::HostSpace, Space>::accessible);
@@ -53,7 +53,7 @@ class SpaceMemory : public StagingMemory {
       if (beyond) begin += page_bytes - beyond;
       blocks_.emplace_back(reinterpret_cast<std::byte*>(begin), std::move(block));
       return blocks_.back().first;
-    } catch (const std::exception&) {  // of what type, depends on Kokkos' version
+    } catch (const std::exception&) {  // its type depends on Kokkos' version
       return nullptr;
     }
   }

@@ -1,5 +1,6 @@
 #pragma once
-/// Pools of random generators: after a restore each goes on with the bits that it would have given.
+/// Pools of random generators: after a restore each generator goes on with the same bits as in a
+/// run without interruption.
 #include <Kokkos_Core.hpp>
 #include <Kokkos_Random.hpp>
 
@@ -17,7 +18,7 @@ namespace cairn {
 
 namespace kokkos {
 
-/// Room for one generator, as the pool gives it out.
+/// Room for one generator as the pool's get_state() returns it.
 template <class Generator>
 struct GeneratorBytes {
   alignas(Generator) unsigned char bytes[sizeof(Generator)];
@@ -29,7 +30,7 @@ struct TakeGenerators {
   Pool pool;
   GeneratorBytes<Generator>* out;
   KOKKOS_FUNCTION void operator()(int i) const {
-    for (auto& byte : out[i].bytes) byte = 0;  // also those that belong to no member
+    for (auto& byte : out[i].bytes) byte = 0;  // also padding bytes
     new (out[i].bytes) Generator(pool.get_state(i));
   }
 };
@@ -44,7 +45,7 @@ struct PutGenerators {
   }
 };
 
-/// The generators of a pool, [generators, bytes of one].
+/// The generators of a pool as bytes, [generators, bytes of one].
 template <class Pool>
 class PoolMemory : public SliceMemory {
   using Generator = typename Pool::generator_type;
@@ -62,7 +63,8 @@ class PoolMemory : public SliceMemory {
     if (part.empty()) return;
     memory_of(taken()).read(part, out);
   }
-  // All of it comes in one piece or in several: what is written later may not undo what was.
+  // A restore may write the pool in several pieces. All generators are taken first, so that a piece
+  // keeps what earlier pieces wrote.
   void write(const Box& part, const std::byte* in) override {
     if (part.empty()) return;
     const auto room = taken();
@@ -93,7 +95,7 @@ class PoolMemory : public SliceMemory {
   int generators_;
 };
 
-/// As many as a pool makes unless it is told otherwise.
+/// The number of generators that a pool has unless its constructor was given another.
 template <class Pool>
 int usual_generators() {
   return static_cast<int>(typename Pool::device_type::execution_space().concurrency());
@@ -102,13 +104,14 @@ int usual_generators() {
 }  // namespace kokkos
 
 /// The state of this rank's pool, a Random_XorShift64_Pool or, on hosts, a Random_XorShift1024_Pool
-/// with so many generators: those of its seed's constructor, the concurrency of the execution
-/// space. It is stored as a rank-private item (cairn/ragged.hpp), uint8 [generators, bytes of one],
-/// for programs with the same Kokkos. Restored under the same concurrency, the pool goes on as the
-/// saved one would have, bit for bit; how a kernel's iterations share the generators is Kokkos'
-/// affair. Under another concurrency there are other generators: that is an error of the restore,
-/// which names both numbers. The program may then leave the pool out of the state, and seed it.
-/// No kernel may use the pool meanwhile.
+/// with so many generators. The default is the number that the constructor with only a seed makes:
+/// the concurrency of the execution space. The state is stored as a rank-private item
+/// (cairn/ragged.hpp), uint8 [generators, bytes of one], for programs with the same Kokkos.
+/// Restored with the same concurrency, the pool goes on as the saved one would have, bit for bit;
+/// Kokkos decides how a kernel's iterations share the generators. With another concurrency the
+/// number of generators differs, which is an error of the restore that names both numbers. The
+/// program may then leave the pool out of the state, and seed it. No kernel may use the pool during
+/// a save or restore.
 template <class Pool>
 LocalTensor random_pool(const Pool& pool, int generators = kokkos::usual_generators<Pool>(),
                         PrivateOptions options = {}) {

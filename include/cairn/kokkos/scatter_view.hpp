@@ -1,9 +1,9 @@
 #pragma once
-/// ScatterViews: what kernels have scattered into copies is contributed to the target View when a
-/// save or restore refreshes the state, so that no save misses it and no restore leaves it behind.
-/// A hook before saves would not do: a restore writes the target only, and the next contribution
-/// would add what was left in the copies. There is no hook before a restore, and one that each
-/// program has to remember is forgotten.
+/// ScatterViews: when a save or restore refreshes the state, it contributes what kernels have
+/// scattered into copies to the target View, so that no save misses it and no restore leaves it in
+/// the copies. A hook before saves would not suffice: a restore writes the target only, and the
+/// next contribution would add what was left in the copies. There is no hook before a restore, and
+/// programs would forget to call a function of their own.
 #include <Kokkos_Core.hpp>
 #include <Kokkos_ScatterView.hpp>
 
@@ -21,7 +21,8 @@ struct IsScatterView : std::false_type {};
 template <class... Parameters>
 struct IsScatterView<Kokkos::Experimental::ScatterView<Parameters...>> : std::true_type {};
 
-/// Afterwards the target has all of it, and the copies hold what changes no number.
+/// Afterwards the target has all contributions, and the copies hold the neutral value of the
+/// operation.
 template <class View, class Scatter>
 void contribute(View target, Scatter scatter) {
   static_assert(IsScatterView<Scatter>::value, "the second argument is no ScatterView");
@@ -32,13 +33,13 @@ void contribute(View target, Scatter scatter) {
 
 }  // namespace kokkos
 
-/// This rank's box of a global tensor, as of the View `target` (cairn/kokkos.hpp), into which
-/// `scatter` contributes. Each save and restore, and State::add, contributes first what has been
-/// scattered: so a save reads all of it, and what a restore writes is not added to later. The
-/// program contributes as it did; what a save has contributed is not contributed again. Both
-/// arguments share their memory with the program's own: meanwhile no kernel may scatter, and no
-/// other thread save them. Additions happen in another order than in a run that does not save: the
-/// last bits of sums of floating-point numbers may be others.
+/// This rank's box of a global tensor, as for the View `target` (cairn/kokkos.hpp), into which
+/// `scatter` contributes. Each save and restore, and State::add, first contributes what has been
+/// scattered. So a save reads all contributions, and none is added later to what a restore wrote.
+/// The program still contributes at the usual places; what a save has contributed is not
+/// contributed again. Both arguments share their memory with the program's own objects: during such
+/// a call no kernel may scatter, and no other thread may save them. Additions happen in another
+/// order than in a run that does not save, so the last bits of floating-point sums may differ.
 template <class Data, class... Properties, class Scatter>
 LocalTensor scattered(const Kokkos::View<Data, Properties...>& target, const Scatter& scatter,
                       Dims global_shape, Dims start) {
@@ -56,7 +57,7 @@ LocalTensor scattered(const Kokkos::View<Data, Properties...>& target, const Sca
   return scattered(target, scatter, std::move(shape), std::move(start));
 }
 
-/// The same of the View and the ScatterView at these addresses, whichever they are at each save and
+/// The same for the View and the ScatterView at these addresses, looked at anew at each save and
 /// restore.
 template <class Data, class... Properties, class Scatter>
 LocalTensor scattered(const Kokkos::View<Data, Properties...>* target, const Scatter* scatter,

@@ -13,8 +13,8 @@
 namespace cairn::kokkos {
 
 /// One buffer of a memory space, kept between copies, because Kokkos fences everything when memory
-/// is freed. It is given back before Kokkos::finalize. Safe to use from several threads: who finds
-/// the buffer taken gets one of his own.
+/// is freed. The buffer is freed when Kokkos::finalize begins. Thread-safe: a thread that finds the
+/// buffer taken gets one of its own.
 template <class Space>
 class StagingPool {
  public:
@@ -25,7 +25,7 @@ class StagingPool {
     return pool;
   }
 
-  /// At least so many bytes, which work queued on exec may use.
+  /// Returns a buffer of at least so many bytes, which work queued on exec may use.
   template <class Exec>
   Buffer take(const Exec& exec, std::size_t bytes) {
     {
@@ -44,7 +44,7 @@ class StagingPool {
                   std::bit_ceil(bytes));
   }
 
-  /// Gives back what take returned, after a fence of exec.
+  /// Gives back a buffer that take() returned. The caller has fenced exec before.
   template <class Exec>
   void give_back(const Exec& exec, Buffer buffer) {
     const std::scoped_lock lock(mutex_);

@@ -83,8 +83,8 @@ class HostViewMemory : public SliceMemory {
   std::shared_ptr<SliceMemory> host_;
 };
 
-/// Where the elements of a box lie in a strided array: enough to copy it to or from row-major
-/// memory in one kernel, of any layout and rank.
+/// Where the elements of a box lie in a strided array. With this, one kernel copies a box of any
+/// layout and rank to or from row-major memory.
 struct BoxWalk {
   std::int64_t extent[8] = {}, stride[8] = {}, offset = 0;
   int rank = 0;
@@ -97,7 +97,7 @@ struct BoxWalk {
     }
   }
 
-  /// Row-major memory without gaps, from `offset` on.
+  /// Returns whether the box is row-major memory without gaps, from `offset` on.
   bool flat() const {
     std::int64_t expected = 1;
     for (int d = rank - 1; d >= 0; --d) {
@@ -133,10 +133,10 @@ struct Unpack {
   KOKKOS_FUNCTION void operator()(std::int64_t i) const { strided[walk(i)] = row_major[i]; }
 };
 
-/// A View of a memory space that the host cannot reach. A box travels through a row-major temporary
-/// in that space, so that what crosses to the host is flat bytes; both halves are queued on one
-/// execution-space instance, and a fence of it ends the call. The temporary holds at most
-/// `staging_bytes` (one element at least).
+/// A View of a memory space that the host cannot reach. A box that is not flat is packed into a
+/// row-major temporary in that space, so that only flat bytes are copied to or from the host.
+/// Kernel and copy are queued on one execution-space instance, and a fence of this instance ends
+/// the call. The temporary has room for `staging_bytes` at most (but for one element at least).
 template <class View, class Exec>
 class StagedViewMemory : public SliceMemory {
   using T = typename View::non_const_value_type;
@@ -221,7 +221,7 @@ class StagedViewMemory : public SliceMemory {
   }
 
  private:
-  // Room for the largest piece of a box; taken when a first piece needs it.
+  // Room for the largest piece of a box. It is taken when the first piece needs it.
   T* room(Temporary& temporary, const Box& part) const {
     if (!temporary) {
       const auto elements = static_cast<std::size_t>(std::min(part.count(), limit_));
@@ -230,7 +230,8 @@ class StagedViewMemory : public SliceMemory {
     return reinterpret_cast<T*>(temporary->data());
   }
 
-  // Cuts a box into pieces of at most limit_ elements whose elements follow each other row-major.
+  // Cuts a box into pieces of at most limit_ elements. The pieces follow each other in the
+  // row-major order of the box.
   template <class Run>
   void for_pieces(const Box& part, std::size_t dim, const Run& run) const {
     const auto count = part.count();

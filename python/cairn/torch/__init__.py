@@ -19,7 +19,7 @@ __all__ = ["Cursor", "Manager", "RandomStates", "StorageReader", "StorageWriter"
 
 
 def __getattr__(name):
-    # torch.distributed.checkpoint takes a while to import, and not every program uses it.
+    # Imported late: torch.distributed.checkpoint takes long to import, and not every program uses it.
     if name in ("StorageReader", "StorageWriter"):
         from . import dcp
 

@@ -1,5 +1,5 @@
-"""Of which class an optimizer or a schedule was that was saved, beside the one that is restored into. No class is
-looked for by a name that a file has: names are compared, and told."""
+"""Compares the class of a saved optimizer or schedule with the one that is restored into. No class is found
+by a name in a file: names are only compared, and named in errors."""
 
 import json
 
@@ -11,16 +11,16 @@ from ..forms import CLASS, unknown
 
 _TORCH = "torch.optim."
 _BASES = ("Optimizer", "LRScheduler", "_LRScheduler")
-# What a group has that says how a step is computed, and not what.
+# Options of a group that say how a step is computed, not what.
 _WAYS = ("foreach", "fused", "capturable", "differentiable")
-# What a step of these reads of the state of a parameter that has one.
+# The values that a step of these optimizers reads from a parameter's state, if it has one.
 _READS = {"ASGD": ("ax", "eta", "mu"), "Adadelta": ("square_avg", "acc_delta"), "Adagrad": ("sum",),
           "Adamax": ("exp_avg", "exp_inf"), "RMSprop": ("square_avg",), "Rprop": ("prev", "step_size"),
           **dict.fromkeys(("Adam", "AdamW", "NAdam", "RAdam", "SparseAdam"), ("exp_avg", "exp_avg_sq"))}
 
 
 def names_of(value):
-    """Of the class, and of the first of torch's own that it derives from; None: of something else."""
+    """The names of the class, and of torch's class from which it derives; None for other objects."""
     if not isinstance(value, (torch.optim.Optimizer, LRScheduler)):
         return None
     theirs = [one for one in type(value).__mro__ if one.__module__.startswith(_TORCH) and one.__name__ not in _BASES]
@@ -28,7 +28,7 @@ def names_of(value):
 
 
 def read(text):
-    """The names that the attribute CLASS has."""
+    """The names in the attribute CLASS."""
     names = json.loads(text)
     if not isinstance(names, list) or not names or not all(isinstance(one, str) for one in names):
         raise unknown(text, CLASS)
@@ -36,8 +36,8 @@ def read(text):
 
 
 def are_others(saved, present):
-    """Whether both are torch's own, or derive from such, and not from the same. A wrapper does not; modules may
-    have been renamed."""
+    """Whether both classes are torch's own, or derive from these, but not from the same one. A wrapper does
+    not derive from one; modules may have been renamed."""
     return all(names[-1].startswith(_TORCH) for names in (saved, present)) and _end(saved) != _end(present)
 
 
@@ -46,14 +46,14 @@ def _end(names):
 
 
 def told(value, saved):
-    """For an error: what it is, and was if that is known and not the same."""
+    """For an error: the class of the object, and the saved class if it is known and differs."""
     name = own.name_of(type(value))
     was = f", and was a {saved[0]} when it was saved" if saved and saved[0] != name else ""
     return f"it is a {name}{was}"
 
 
 def switched(groups, saved):
-    """(number, name, present value) of what is on in a group of an optimizer, and was off, or the other way round."""
+    """(number of the group, name, present value) of options that are on and were off, or the reverse."""
     for number, (one, its) in enumerate(zip(groups, saved)):
         for name, value in one.items():
             was = its.get(name) if isinstance(its, dict) else None
@@ -62,14 +62,14 @@ def switched(groups, saved):
 
 
 def _loads_as_torch(kind):
-    """Whether nothing of its own comes between what was saved and its groups."""
+    """Whether the class has no code of its own that loads groups."""
     return kind.load_state_dict is torch.optim.Optimizer.load_state_dict and (
         kind.__setstate__.__module__.startswith(_TORCH))
 
 
 def unsaved(optimizer, saved, groups):
-    """Options that a group of it has, and that were not saved, where it is of another class than that which was; of
-    the same one torch sets them. `groups`: the names that were saved in each."""
+    """Options of its groups that were not saved, if the saved class is another one; for the same class torch
+    sets them. `groups`: the names that were saved in each."""
     present = names_of(optimizer)
     if not saved or not present or _end(saved) == _end(present) or not (
             are_others(saved, present) or _loads_as_torch(type(optimizer))):
@@ -79,8 +79,8 @@ def unsaved(optimizer, saved, groups):
 
 
 def lacking(optimizer, saved, states):
-    """What torch's own class reads of each parameter's state, and one that was saved has not; None: all is there,
-    or nothing is known. `states`: the names in each."""
+    """A value that torch's class reads from each parameter's state, and that a saved state lacks; None if all
+    are there, or if nothing is known. `states`: the names in each."""
     states = list(states)
     found = _lacking_when_loaded(optimizer, states)
     present = names_of(optimizer)
@@ -91,7 +91,7 @@ def lacking(optimizer, saved, states):
 
 
 def _lacking_when_loaded(optimizer, states):
-    """An object without anything tries it."""
+    """Finds it out by loading the states into an empty object of the class."""
     kind = type(optimizer)
     if not _loads_as_torch(kind):
         return None
@@ -102,6 +102,6 @@ def _lacking_when_loaded(optimizer, states):
         object.__new__(kind).__setstate__({"defaults": dict(optimizer.defaults), "state": state, "param_groups": groups})
     except KeyError as error:
         return next((name for name in error.args if any(name not in one for one in state.values())), None)
-    except Exception:  # of values, which are not there yet
+    except Exception:  # an error about values, which are not there yet
         return None
     return None

@@ -21,12 +21,12 @@ def _places(ranks):
 
 
 class Cursor(cursor.Cursor):
-    """cairn.Cursor over the ranks of torch.distributed: samples of an epoch, each once, on any number of
-    ranks, as a sampler of DataLoaders.
+    """cairn.Cursor over the ranks of torch.distributed: deals the samples of an epoch, each once, to any
+    number of ranks. It is a sampler for DataLoaders.
 
-    ranks  that the samples are dealt to. None: all of torch.distributed, or one if it is not
-           initialised; or a process group, such as mesh["data"].get_group(): those that are at one
-           place of it, in other groups, take the same samples
+    ranks  the ranks that get the samples. None: all of torch.distributed, or one if it is not
+           initialised; or a process group, such as mesh["data"].get_group(): ranks with the same
+           number in different groups take the same samples
 
     >>> import cairn.torch
     >>> data = cairn.torch.Cursor(10, shuffle=False)

@@ -1,4 +1,4 @@
-"""torch.distributed.checkpoint through Cairn: dcp.save, dcp.async_save and dcp.load as they are."""
+"""torch.distributed.checkpoint with Cairn's files: for dcp.save, dcp.async_save and dcp.load."""
 
 import dataclasses
 import hashlib
@@ -30,7 +30,7 @@ from .manager import Manager
 from .staging import Staging
 from .tensors import DTYPES, LACKING, OF_NAME, in_memory, part
 
-_PLANNER = "dcp/planner"  # the key of what DCP's planner says of nested dicts, as JSON
+_PLANNER = "dcp/planner"  # the key of the notes of DCP's planner about nested dicts, as JSON
 
 
 def _step_of(checkpoint_id, directory):
@@ -49,10 +49,10 @@ class StorageWriter(dcp.StorageWriter, Staging):
 
     dcp.save(state, checkpoint_id=f"{directory}/ckpt-{step}", storage_writer=writer)
 
-    directory, ranks, options: as of Manager, which `manager` is; keep one writer for all saves
+    directory, ranks, options: as for Manager; `manager` is one. Use one writer for all saves
 
-    What is no tensor DCP gives as bytes, made by torch.save; they are tensors of uint8 here.
-    Collective: constructor and saves, on the ranks of the process group that DCP is given.
+    DCP passes other values than tensors as bytes, made by torch.save; they become tensors of uint8.
+    Constructor and saves are collective over the ranks of the process group that DCP is given.
     """
 
     def __init__(self, directory, ranks=None, **options):
@@ -61,7 +61,7 @@ class StorageWriter(dcp.StorageWriter, Staging):
         self._step = None
 
     def reset(self, checkpoint_id=None):
-        """DCP calls it before a save, but not where it was given no checkpoint_id."""
+        """DCP calls it before a save, but not if it was given no checkpoint_id."""
         known = checkpoint_id is not None
         self._step = _step_of(checkpoint_id, self.manager.directory) if known else None
 
@@ -153,13 +153,13 @@ class StorageReader(dcp.StorageReader):
     dcp.load(state, checkpoint_id=f"{directory}/ckpt-{step}", storage_reader=reader)
 
     path      a prefix, or a directory for its newest checkpoint; a checkpoint_id takes its place
-    ranks     as of Manager
-    unpickle  DCP's own objects are read by torch.load, which can run any code. False: only what
-              torch.load(weights_only=True) reads is taken, and everything else refused.
+    ranks     as for Manager
+    unpickle  True: torch.load reads DCP's own objects, which can run any code. False: only objects
+              that torch.load(weights_only=True) reads are taken, all others are refused.
 
-    Collective: constructor and loads. Where ranks want other parts than were saved, or the same
-    ones, a chunk of a file is read by one rank, which checks it and gives it to those that want it.
-    Where each wants what one had saved, each reads and checks it by itself.
+    Constructor and loads are collective. If ranks want other parts than were saved, or the same parts,
+    one rank reads each chunk of a file, checks it and sends it to the ranks that want it. If each rank
+    wants just what one rank had saved, each reads and checks it by itself.
     """
 
     def __init__(self, path=None, ranks=None, *, unpickle=False):
@@ -206,9 +206,9 @@ class StorageReader(dcp.StorageReader):
 
     def read_data(self, plan, planner):
         state, put_back, alone, stored = self._ranks.agree(lambda: self._wanted(plan, planner))
-        # Alone ranks need no messages, but read the whole of each slice that they want a part of.
-        # Two marks of 24 bits, so that sums of squares fit: all are the same where ranks times that sum
-        # is the square of the sum.
+        # Ranks that read alone need no messages, but read each slice whole of which they want a
+        # part. Two marks of 24 bits, so that sums of squares fit: all ranks have the same mark if
+        # the number of ranks times the sum of squares equals the square of the sum.
         digest = hashlib.sha256(repr(self._identity()).encode()).digest()
         marks = [int.from_bytes(digest[:3], "little"), int.from_bytes(digest[3:6], "little")]
         by_all = self._ranks.sum([alone, stored, len(plan.items) == 0, *marks, *(mark * mark for mark in marks)])
@@ -227,13 +227,13 @@ class StorageReader(dcp.StorageReader):
         return done
 
     def _identity(self):
-        """Of the checkpoint that was opened: another one of the same name is another one, too."""
+        """Identifies the opened checkpoint, also among checkpoints of the same name."""
         said = self._checkpoint.meta
         return os.path.basename(self._checkpoint.prefix), said["uuid"] if said else ""
 
     def _wanted(self, plan, planner):
-        """The state to fill, what to do then; the bytes of stored slices that this rank would read
-        alone, and all that are stored of its tensors."""
+        """The state to fill, and functions to call then; the bytes of stored slices that this rank would
+        read alone, and the bytes of all stored slices of its tensors."""
         parts, put_back, slices, of_all = {}, [], set(), 0
         for item in plan.items:
             key = item.storage_index.fqn
@@ -251,7 +251,7 @@ class StorageReader(dcp.StorageReader):
             stored = OF_NAME[tensor.dtype_name]
             if target.dtype == stored:
                 held = in_memory(key, target, True, put_back, by_parts=True)
-            else:  # DCP converts as copy_() does
+            else:  # copy_() converts it for DCP
                 held = torch.empty(target.shape, dtype=stored, device="cpu")
                 put_back.append(lambda target=target, held=held: devices.fill(target, held))
             put_back.append(lambda item=item, target=target: planner.commit_tensor(item, target))
@@ -271,7 +271,7 @@ class StorageReader(dcp.StorageReader):
         except Exception as failure:
             raise _error(key, f"its bytes are a pickle that could run code: {failure}",
                          "If you trust the checkpoint, give StorageReader(…, unpickle=True).") from None
-        # DCP loads what it gets without that restraint: so it gets what we have made.
+        # DCP loads bytes without this restriction, so it gets bytes that are made here from the safe object.
         safe = io.BytesIO()
         torch.save(value, safe)
         safe.seek(0)

@@ -5,16 +5,16 @@ import ctypes
 
 import torch
 
-STRIDED_BYTES = 64 << 20  # of a strided part's copy on the device
+STRIDED_BYTES = 64 << 20  # the most bytes of a strided part's copy on the device
 
 
 def is_elsewhere(tensor):
-    """Whether the host cannot reach its elements, and they exist."""
+    """Whether the tensor has elements that the host cannot reach."""
     return tensor.device.type not in ("cpu", "meta")
 
 
 def to_host(tensor, start, extent, address):
-    """Copies a part to host memory, row-major. It has arrived when this returns."""
+    """Copies a part to host memory, row-major. The copy is complete when this returns."""
     with torch.no_grad():
         for part, host in _pieces(tensor, start, extent, address):
             host.copy_(part)
@@ -27,22 +27,22 @@ def to_device(tensor, start, extent, address):
 
 
 def fill(tensor, source):
-    """As copy_() does, whatever the mode that the tensor was made in."""
+    """Does what copy_() does, for tensors of any mode."""
     with _filling(tensor):
         tensor.copy_(source)
 
 
 def _filling(tensor):
-    # Torch lets nobody change a tensor of inference mode outside of it.
+    # A tensor that was made in inference mode can only be changed in this mode.
     return torch.inference_mode() if tensor.is_inference() else torch.no_grad()
 
 
-_pinned = set()  # addresses; the interpreter's lock guards it
+_pinned = set()  # addresses; guarded by the interpreter's lock
 
 
 def pin(address, size):
-    """So that devices copy to this memory at their full speed. Where that cannot be, it does as it is."""
-    _pinned.add(address)  # first: an interrupt may come as soon as it is
+    """Pins memory, so that devices copy to it at full speed. If that fails, the memory is used as it is."""
+    _pinned.add(address)  # first, because an interrupt may come right after the memory is pinned
     try:
         if int(torch.cuda.cudart().cudaHostRegister(address, size, 0)) == 0:
             return
@@ -61,8 +61,8 @@ def unpin(address):
 
 
 def _forget_failure():
-    """CUDA keeps it, and torch would take it for that of the application's next kernel: so the next
-    one is ours."""
+    """Clears CUDA's last error, which torch would else report for the application's next kernel: a small
+    kernel takes it."""
     try:
         torch.ones(1, device="cuda")
     except RuntimeError:

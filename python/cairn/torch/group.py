@@ -1,4 +1,4 @@
-"""The ranks of torch.distributed, as the library knows ranks."""
+"""Makes the ranks of torch.distributed a group for the library."""
 
 import datetime
 import hashlib
@@ -13,15 +13,14 @@ from ..leaves import _error
 
 
 def group(ranks=None):
-    """Collective over `ranks`: what managers are made on.
+    """Collective over `ranks`. Makes the group for managers.
 
     ranks  None: all ranks of torch.distributed, or one if it is not initialised; a process group;
            or a communicator of mpi4py
 
-    Of a process group it makes another one, of gloo, whatever the backend of the given one. Nobody
-    else sends messages in it, so checkpoints never meet the application's collectives, and another
-    thread may use those. It waits for a day; how long a rank may be waited for is an option of the
-    manager.
+    From a process group it makes another one, of gloo, whatever the backend of the given one. Only
+    checkpoints send messages in it, so they never mix with the application's collectives, which
+    another thread may use. Its timeout is a day; cairn.set_wait_limits limits waits.
     """
     if ranks is not None and not isinstance(ranks, dist.ProcessGroup):
         return ranks if isinstance(ranks, _cairn.Group) else _cairn.group_of(ranks)
@@ -40,7 +39,7 @@ def group(ranks=None):
         return _cairn.group_of(None)
     own = dist.new_group(
         members, backend="gloo", timeout=datetime.timedelta(days=1),
-        use_local_synchronization=ranks is not None,  # else every rank of the job would be needed
+        use_local_synchronization=ranks is not None,  # else every rank of the job would have to call this
     )
     return _cairn.torch_group(own, _nodes(own, len(members)))
 
@@ -58,8 +57,8 @@ _of_readers = {}
 
 
 def group_of_readers(ranks=None):
-    """The same, made once for all that read: to make one takes longer than to read a small model,
-    and readers end before another one begins."""
+    """The same, made once for all readers: to make one takes longer than to read a small model, and a
+    reader ends before another one begins."""
     if ranks is None and dist.is_available() and dist.is_initialized():
         ranks = dist.group.WORLD
     if not isinstance(ranks, dist.ProcessGroup):
@@ -72,7 +71,7 @@ def group_of_readers(ranks=None):
 
 
 def _nodes(own, size):
-    """The node of each rank: the same number for those of one host."""
+    """The node of each rank: ranks of one host have the same number."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
             boot = file.read()

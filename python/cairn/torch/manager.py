@@ -1,4 +1,4 @@
-"""Saving and restoring state dicts."""
+"""Saves and restores state dicts."""
 
 import collections.abc
 
@@ -12,7 +12,7 @@ from .state import ByName, TorchSaving, is_stateful
 
 
 def _at(key, state):
-    """The value of the state that has this key, and where it lies."""
+    """The value of the state with this key, and where it lies."""
     path, value = "", state
     while isinstance(value, collections.abc.Mapping) and not is_stateful(value):
         found = [(f"{path}{name}", one) for name, one in value.items()
@@ -28,26 +28,26 @@ class Manager(_CheckpointManager):
     """Numbered checkpoints of a PyTorch job in one directory: a CheckpointManager whose states may
     also hold
 
-    torch.Tensor         replicas of all ranks, written once and compared; filled in place, on
-                         whatever device
-    DTensor              this rank's slices of the tensor, of any mesh
+    torch.Tensor         replicas on all ranks, written once and compared; filled in place, on
+                         any device
+    DTensor              this rank's slices of the tensor, on any mesh
     modules, optimizers, anything with state_dict() and load_state_dict()
     cairn.torch.by_name(optimizer, module)
     cairn.torch.per_rank(value)
 
-    ranks    as cairn.torch.group has it: by default all of torch.distributed
+    ranks    as in cairn.torch.group: by default all ranks of torch.distributed
 
     No pickle is written or read.
     """
 
     def __init__(self, directory, ranks=None, *, stop=None, **options):
         self.ranks = group(ranks)
-        self._last = []  # what the last save was made of, unless one uses it
+        self._last = []  # the native state of the last save, unless a save uses it
         super().__init__(directory, self.ranks, stop=stop, **options)
 
     def _saving(self, state):
-        # Taken out while a save uses it: another thread, which will be told that the manager is
-        # busy, makes its own.
+        # It is taken out while a save uses it: another thread, whose call will throw busy, makes a state
+        # of its own.
         try:
             last = self._last.pop()
         except IndexError:

@@ -1,4 +1,4 @@
-"""Where the part of a DTensor that a rank holds lies in the whole tensor."""
+"""Computes where the part of a DTensor that a rank holds lies in the whole tensor."""
 
 import functools
 import itertools
@@ -8,7 +8,7 @@ from ..leaves import _error
 
 
 def boxes_of(key, tensor):
-    """What this rank holds of the whole: native TensorBoxes."""
+    """The boxes of the tensor that this rank holds, as native TensorBoxes."""
     mesh = tensor.device_mesh
     coordinate = mesh.get_coordinate()
     if coordinate is None:  # the rank is outside of the mesh
@@ -43,14 +43,14 @@ def _with_places(runs):
 
 
 def _runs(d, size, kinds, mesh_shape, coordinate):
-    """[(start, size)] in dimension d, in the order in which the local tensor has them. Mesh
-    dimensions cut one after the other, each what the ones before have left."""
+    """[(start, size)] in dimension d, in the order in which the local tensor has them. Mesh dimensions
+    cut one after the other; each cuts the parts that the earlier ones have left."""
     runs = [(0, size)] if size > 0 else []
     for kind, parts, at in zip(kinds, mesh_shape, coordinate):
         if kind is None or kind[0] != d:
             continue
-        # A strided shard is one of each of so many pieces, into which a later mesh dimension has
-        # cut before it.
+        # A strided shard takes one part of each of so many pieces, into which a later mesh dimension has
+        # cut the dimension before.
         left = sum(one for _, one in runs)
         runs = [
             run
@@ -62,7 +62,7 @@ def _runs(d, size, kinds, mesh_shape, coordinate):
 
 
 def _pieces(low, high, number):
-    """As torch.chunk: all but the last ones are of one size."""
+    """Pieces as torch.chunk makes them: all but the last ones have the same size."""
     each = -(-(high - low) // number)
     return [(min(low + i * each, high), min(low + (i + 1) * each, high)) for i in range(number)]
 

@@ -1,4 +1,4 @@
-"""Restores of state dicts."""
+"""Restores state dicts."""
 
 import collections.abc
 import functools
@@ -21,7 +21,7 @@ from .tensors import OF_NAME, TENSORS, dtype_name, in_memory, scope_of
 
 @functools.cache
 def _device(name):
-    """The one of this kind that is in use here, or the host."""
+    """The device of this kind if this process can use it, else the host."""
     try:
         torch.empty(0, device=name)
     except (AssertionError, NotImplementedError, RuntimeError):
@@ -38,16 +38,16 @@ def _names_in(form):
 
 
 def _each(form):
-    """The names in each dict of a dict, or of a list."""
+    """The names in each dict that a dict or a list has as an element."""
     if form is None or form.is_leaf:
         return []
     return [_names_in(one) for one in ([its for _, its in form.items()] if form.is_mapping else form.parts())]
 
 
 class TorchRestoring(TorchKinds, restoring.Restoring):
-    """Tensors are filled in place. What has load_state_dict() gets its saved state dict by that, when
-    all bytes are there, and nothing before: of a module what it has decides which tensors are filled;
-    of an optimizer and all else, what was saved, and what is not there is made."""
+    """Tensors are filled in place. An object with load_state_dict() gets its saved state dict when all bytes
+    are there, and is not touched before. In a module its own tensors decide which ones are filled; in an
+    optimizer and other objects the saved ones do, and missing tensors are made."""
 
     _ARRAYS = "tensor"
     _RESTORES = True
@@ -59,18 +59,18 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
     def _forget(self):
         super()._forget()
         self._tree = _cairn.Tree(TENSORS, None)
-        self._boxes = {}  # of meshes, placements and shapes
-        self._parameters = {}  # of the optimizer that is walked, by path
+        self._boxes = {}  # by mesh, placements and shape
+        self._parameters = {}  # parameters of the optimizer that is walked, by path
         self._used = set()  # storages that are filled
         self._at_last = []
-        self._others = {}  # what is to be told of objects of another class than was saved, by key
-        self._are_dicts = False  # what is made under a key of which nothing is said
-        self._loaded = []  # keys of objects that have what was saved
+        self._others = {}  # warnings about objects of another class than the saved one, by key
+        self._are_dicts = False  # values that are made under a key without a form are dicts
+        self._loaded = []  # keys of objects whose load_state_dict() was called
 
     def put_back(self):
         self._warn(self._others.values())
         super().put_back()
-        for one in self._at_last:  # others may draw random numbers
+        for one in self._at_last:  # last, since the other functions may draw random numbers
             one()
 
     def _is_changed(self, value):
@@ -104,7 +104,7 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
         self._apart.append(key)
         if self._find(path) is None and not self._is_below(path):
             if self._is_below(key):
-                self._kept.append(path)  # of a rank that the job had not when it saved
+                self._kept.append(path)  # the job that saved did not have this rank
             else:
                 self._missing(key, None)
             return
@@ -114,7 +114,7 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
         names = self._names(key, None)
         if names and all(re.fullmatch(r"rank-\d+", str(one)) for one in names):
             return self._make_per_rank(key)
-        was = self._are_dicts  # those of an optimizer by name
+        was = self._are_dicts  # the values of an optimizer by name are dicts
         self._are_dicts = was or self._stored.said(self._name(key), CLASS) is not None
         maker = super()._make_unsaid(key, dict if self._are_dicts else kind)
         self._are_dicts = was
@@ -152,7 +152,7 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
             self._require_what_it_wants(key, value, saved, map(self._names, self._parameters, itertools.repeat(None)))
             maker = self._fit_unmarked_optimizer(key, state)
         else:
-            if isinstance(value, RandomStates):  # with or without a device, then and now
+            if isinstance(value, RandomStates):  # either job may have had no device
                 self._apart.append(key)
                 state = {name: one for name, one in state.items()
                          if name != "cuda" or self._is_below(f"{key}/{name}")}
@@ -164,7 +164,7 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
     # -- of which class it was ----------------------------------------------------------------------
 
     def _see_class(self, key, value):
-        """Of an optimizer or a schedule its saved names, if they are known; another class is told of."""
+        """The saved class names of an optimizer or schedule, if known. Notes a warning if they differ."""
         text = None if self._stored is None else self._stored.said(self._name(key), CLASS)
         saved, there = None if text is None else classes.read(text), classes.names_of(value)
         if saved and there and classes.are_others(saved, there):
@@ -173,7 +173,7 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
         return saved
 
     def _require_what_it_wants(self, key, optimizer, saved, states, groups=()):
-        """Before anything is touched. `states`, `groups`: what each parameter's, and each group consists of."""
+        """Raises before anything is touched. `states`, `groups`: names in each parameter's state and group."""
         name = classes.lacking(optimizer, saved, states)
         wants = None if name is None else f"{name!r} of each parameter, which was not saved"
         if wants is None and groups:
@@ -227,13 +227,13 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
             is_own = name.rpartition(".")[2] == "_extra_state"
             is_lazy = isinstance(one, torch.Tensor) and torch.nn.parameter.is_lazy(one)
             if (is_own or is_lazy) and (self._find(place) is not None or self._is_below(place)):
-                one = None  # what was saved decides
+                one = None  # the saved value decides its form
             self._fit_into(place, state, name, one)
         self._whole.append(key)
         return lambda: state
 
     def _fit_unmarked_optimizer(self, key, state):
-        """What was saved of a dict that was an optimizer's."""
+        """A function for the saved state of an optimizer without a form."""
         groups = {name: one for name, one in state.items() if name != "state"}
         self._fit_all(key, groups)
         makers = {}
@@ -255,7 +255,7 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
         return make
 
     def _fit_by_name(self, key, value):
-        """Each parameter has what was saved under its name, and its group what their group had."""
+        """Each parameter gets the state saved under its name; its group gets those parameters' options."""
         if not self._is_below(key):
             self._missing(key, None)
             return
@@ -264,7 +264,7 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
         was, self._parameters = self._parameters, {}
         makers, groups, states, saved_options = {}, [], [], []
         for number, (group, its) in enumerate(zip(value.optimizer.param_groups, there["param_groups"])):
-            found = {}  # one of the parameters, by the group that it was in
+            found = {}  # by saved group: one of its parameters
             for at, one in zip(its["params"], group["params"]):
                 path = self._below(f"{key}/state", value.names[one])
                 words = self._stored.names_below(self._name(path))
@@ -305,14 +305,14 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
             self._refuse_parameters(key, f"it has groups of {there} parameters, and was saved with {saved}")
 
     def _refuse_parameters(self, key, reason):
-        """Of an optimizer; often its model is another one, and is named then."""
+        """Raises for an optimizer. If the model differs, too, as is often the case, the error names it."""
         wrong, way_out = self._unlike_module("", self._values) or (None, "Make it with the parameters that it had.")
         if wrong:
             reason = f"{reason}; a module of the state is another one, too: {wrong}"
         raise _error(key, reason, way_out)
 
     def _unlike_module(self, path, container):
-        """What the first module in a dict has, and the checkpoint has not, or the other way round; and what to do."""
+        """A difference between a module of the dict and the checkpoint, and what to do; None: none found."""
         for name, value in container.items():
             key = self._below(path, name)
             if isinstance(value, torch.nn.Module):
@@ -327,7 +327,7 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
         return None
 
     def _unlike_ties(self, key, module):
-        """Which parameters are one here, and were not when they were saved, or the other way round; and what to do."""
+        """Parameters that are tied here and were not when they were saved, or the reverse; and what to do."""
         here = {self._below(key, name): one for name, one in module.named_parameters(remove_duplicate=False)}
         first = {}
         for place, one in here.items():
@@ -376,8 +376,8 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
         if boxes is not None and not boxes:
             self.native.add_nothing_named(key, dtype_name(key, local), tuple(value.shape))
             return
-        # Of weights that are tied those after the first one may not have been saved. What was, is
-        # restored, and the library compares what goes to the same memory.
+        # Of tied weights those after the first one may not have been saved. Those that were saved are
+        # restored, and the library compares tensors that go to the same memory.
         scope, wanted = scope_of(value, -1 if made else 0), self._find(key) is not None
         given = _cairn.GivenTensor(key, value, local, spec, boxes, True, scope, wanted)
         if not self._tree.tensor(self.native, given, devices.is_elsewhere(local)):
@@ -386,7 +386,7 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
             self._used.add(local.untyped_storage().data_ptr())
 
     def _fill_copied(self, key, given, local, wanted):
-        """Of a class of its own, of a device whose elements are not to be had in pieces."""
+        """Fills a tensor by a copy: one of another class, or of a device that cannot be read in pieces."""
         if local.device.type != "meta" and not wanted and self._tree.tie(given):
             return
         host = plain(key, in_memory(key, local, True, self._put_back))
@@ -445,7 +445,7 @@ class TorchRestoring(TorchKinds, restoring.Restoring):
         return torch.empty(shape, dtype=dtype, device=_device(kind.partition(" on ")[2] or "cpu"))
 
     def _distributed(self, kind, shape, dtype, mesh):
-        """As it lay, on a mesh of as many dimensions; else whole on each rank."""
+        """A DTensor with the saved placements if the mesh has as many dimensions, else whole on each rank."""
         words = kind.partition(" on ")[2].split()
         if len(words) != mesh.ndim:
             words = ["R"] * mesh.ndim

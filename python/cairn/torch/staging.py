@@ -1,4 +1,4 @@
-"""The copy that dcp.async_save works on."""
+"""The copy of the state that dcp.async_save writes."""
 
 import torch
 from torch.distributed._state_dict_utils import _copy_state_dict, _create_cpu_state_dict
@@ -6,8 +6,8 @@ from torch.distributed.tensor import DTensor
 
 
 class Staging:
-    """What torch calls an AsyncStager: it copies a state dict into memory that is used again, since
-    new memory costs more than the copy."""
+    """An AsyncStager of torch: it copies a state dict into memory that it reuses, since new memory costs
+    more than the copy."""
 
     _synchronize_after_execute = False
 
@@ -19,7 +19,7 @@ class Staging:
         return self._synchronize_after_execute
 
     def stage(self, state_dict, *args, **kwargs):
-        if self._in_use:  # by a save that nobody has waited for
+        if self._in_use:  # by a save that has not ended
             return self._copied(state_dict, self._made_for(state_dict))
         if self._copy is None or not _same(self._copy, state_dict):
             self._copy = self._made_for(state_dict)
@@ -28,7 +28,7 @@ class Staging:
         return self._copied(state_dict, self._copy)
 
     def was_saved(self, tensors):
-        """By a save that is over, well or not. Nothing changes where they are others' than ours."""
+        """Called when a save has ended or failed. Does nothing if the tensors are not this object's copy."""
         ours = set(map(id, self._tensors))
         if any(id(one) in ours for one in tensors):
             self._in_use = False
@@ -49,7 +49,7 @@ class Staging:
 
 
 def _same(old, new):
-    """Whether the copy of one serves the other."""
+    """Whether the copy of one can hold the other."""
     if isinstance(new, torch.Tensor):
         return isinstance(old, torch.Tensor) and _form(old) == _form(new) is not None
     if isinstance(new, dict):
@@ -61,8 +61,8 @@ def _same(old, new):
 
 
 def _form(tensor):
-    """What a copy shares with its tensor: torch fills the memory of one, and leaves it where the
-    copy says that it lies in the whole. None: it is of another kind."""
+    """What a copy must have in common with its tensor: torch fills the copy's memory, but does not change
+    where it lies in the whole tensor. None for other kinds of values."""
     form = tensor.shape, tensor.dtype
     if isinstance(tensor, DTensor):
         return *form, tensor.device_mesh, tensor.placements, tensor._local_tensor.shape

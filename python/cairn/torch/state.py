@@ -1,4 +1,4 @@
-"""State dicts: what torch has in them beyond what any state of cairn may have, and their saves."""
+"""State dicts of torch: the values in them that other states do not have, and their saves."""
 
 import collections.abc
 import contextlib
@@ -37,9 +37,9 @@ class PerRank:
 
 
 def per_rank(value):
-    """A value of which each rank has its own, such as the state of a random generator.
+    """A value that differs on each rank, such as the state of a random generator.
 
-    It is saved as KEY/rank-N. A restore on more ranks leaves those that have none as they are.
+    It is saved as KEY/rank-N. A restore on more ranks leaves the value as it is on ranks without one.
     """
     return PerRank(value)
 
@@ -57,7 +57,7 @@ class ByName:
                                  "in none of the modules", "Give all modules that it trains.")
 
     def state_dict(self):
-        """What it has for each parameter, by name and number of group; and of each group."""
+        """The state of each parameter, by name and number of the group; and the options of each group."""
         saved = self.optimizer.state_dict()
         state, groups = {}, {}
         for number, (group, its) in enumerate(zip(self.optimizer.param_groups, saved["param_groups"])):
@@ -69,9 +69,9 @@ class ByName:
 
 def by_name(optimizer, *modules):
     """An optimizer whose state is saved under the names that its parameters have in the modules, such
-    as KEY/state/layers.0.weight/0/exp_avg, where 0 is the number of its group. For ranks that have
-    parameters of their own, as stages of a pipeline and experts do; and where parameters or groups are
-    in another order then and now. What a group has besides is the same on all ranks.
+    as KEY/state/layers.0.weight/0/exp_avg, where 0 is the number of its group. Use it if ranks have
+    parameters of their own, such as stages of a pipeline and experts, or if the order of parameters or
+    groups may change. The other values of a group must be the same on all ranks.
 
     >>> model = torch.nn.Linear(2, 3)
     >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
@@ -83,7 +83,7 @@ def by_name(optimizer, *modules):
 
 class RandomStates:
     """The random generators of torch (of the current device, too), NumPy and Python, of each rank.
-    A state with one in it goes on with the numbers that would have come.
+    After a restore they go on with the same numbers as in a run without interruption.
 
     >>> import torch
     >>> state = RandomStates().state_dict()
@@ -119,7 +119,7 @@ def is_stateful(value):
 
 
 def _state_dict_of(value):
-    """Without copies of its parameters' objects, where nothing of the module's own makes the dict."""
+    """The state dict; without new objects for the parameters, if the module has no code of its own for it."""
     if isinstance(value, torch.nn.Module):
         if type(value).state_dict is torch.nn.Module.state_dict and not any(
                 one._state_dict_hooks for one in value.modules()):
@@ -132,7 +132,7 @@ def _of_rank(rank, value):
 
 
 def parameters_of(key, value):
-    """Of an optimizer, by the paths under which it keeps something for each of them."""
+    """The parameters of an optimizer, by the paths under which it has values for them."""
     if not isinstance(value, torch.optim.Optimizer):
         return {}
     each = (one for group in value.param_groups for one in group["params"])
@@ -140,7 +140,7 @@ def parameters_of(key, value):
 
 
 def waited_for(local):
-    """Of a collective that is under way."""
+    """The tensor; first waits for a collective under way that makes it."""
     return local.wait() if hasattr(local, "wait") else local
 
 
@@ -154,7 +154,7 @@ def plain(key, host):
 
 
 def _copied(key, value):
-    """For the library: the elements of a tensor that is no plain memory."""
+    """For the library: a copy of the elements of a tensor that is not plain memory."""
     return plain(key, in_memory(key, local_of(value), False, None))
 
 
@@ -179,7 +179,7 @@ class TorchKinds(Kinds):
     _RESTORES = False
 
     def _memory_of(self, key, tensor, is_part=False):
-        """The tensor, or, of a dtype that a checkpoint lacks, its bytes."""
+        """The tensor; or its bytes, if checkpoints lack its dtype."""
         name = LACKING.get(tensor.dtype)
         if not self._note_dtype(key, np.dtype(np.uint8) if tensor.dtype == torch.uint8 else None, name):
             return tensor
@@ -201,21 +201,21 @@ class TorchKinds(Kinds):
 
 
 class TorchSaving(TorchKinds, Saving):
-    """A save may be made of one again where `fits` says so of its state: keys, kinds of values,
-    dtypes, shapes and placements are the same as before. Where the tensors lie then, and what
-    numbers and texts are then, it has found by itself.
+    """The native state of a save. A later save may reuse it if `fits` returns True for its state: keys,
+    kinds of values, dtypes, shapes and placements are the same as before. `fits` has then updated
+    the addresses of tensors, and the numbers and texts.
     """
 
     def __init__(self, values, rank):
         self._rank = rank
         self._tree = _cairn.Tree(TENSORS, _copied)
-        self._boxes = {}  # of meshes, placements and shapes
+        self._boxes = {}  # by mesh, placements and shape
         self._in_module = False
-        self._parameters = {}  # of the optimizer that is walked, by path
-        # What is the same memory is one tensor within a scope: a path that its ties are seen from, if a form
-        # says them, and a number.
-        self._object = None, 0  # of what has a state dict that is walked
-        self._scope, self._scopes = (None, 0), 0  # of all else
+        self._parameters = {}  # parameters of the optimizer that is walked, by path
+        # Within a scope, places with the same memory are one tensor. A scope has a number, and the
+        # path from which ties are named if a form has them.
+        self._object = None, 0  # scope of the object whose state dict is walked
+        self._scope, self._scopes = (None, 0), 0  # scope of all other values
         super().__init__(values)
         self._parameters = {}
 
@@ -227,7 +227,7 @@ class TorchSaving(TorchKinds, Saving):
         return self._tree.may_fit
 
     def release(self):
-        """Nothing of the application's is kept alive until the next save."""
+        """Releases all objects of the application until the next save."""
         self._tree.release()
 
     def _add(self, key, value):
@@ -235,7 +235,7 @@ class TorchSaving(TorchKinds, Saving):
             self._close_tensor(key, value)
         elif isinstance(value, _CONTAINERS) and is_stateful(value):
             self._add_by_itself(key, value)
-        elif isinstance(value, Described):  # what is said of it needs a tensor of its own
+        elif isinstance(value, Described):  # a description needs a tensor of its own
             with self._scoped():
                 super()._add(key, value)
         else:
@@ -249,7 +249,7 @@ class TorchSaving(TorchKinds, Saving):
         self._scope = was
 
     def _add_dict(self, key, value):
-        """May be made anew, so that it is tied to nothing that lies elsewhere."""
+        """A restore may make it anew, so nothing in it may be tied to a tensor outside."""
         with contextlib.nullcontext() if self._in_dict else self._scoped():
             super()._add_dict(key, value)
 
@@ -280,8 +280,8 @@ class TorchSaving(TorchKinds, Saving):
         super()._add_open(key, value)
 
     def _add_stateful(self, key, value):
-        """Of a module what it has decides what is restored, as of a dict of arrays; of all else, what
-        was saved."""
+        """Adds an object with a state dict. For a module its own tensors decide what is restored, as for a
+        dict of arrays; for other objects, what was saved."""
         state = _state_dict_of(value)
         self._tree.enter_fetched(value, _state_dict_of)
         was = self._in_module, self._parameters
@@ -303,7 +303,7 @@ class TorchSaving(TorchKinds, Saving):
             self._say(key, json_of(CLASS, names), CLASS)
 
     def _close_tensor(self, key, value):
-        """What _close() does for one that is a value by itself, as most are."""
+        """Does what _close() does, for a tensor that is a value by itself, as most are."""
         before = len(self.native)
         text = f'"{self._form_leaf(key, value, False)}"'
         if len(self.native) > before and not self._is_told(key, text, value):
@@ -352,8 +352,8 @@ class TorchSaving(TorchKinds, Saving):
         if not isinstance(value, torch.Tensor):
             return super()._form_leaf(key, value, made)
         require_known(key, value)
-        # What is made anew is there once for each place. But in the state dict of an object what is
-        # the same memory comes back as that, as it does with torch.load.
+        # A restore makes one tensor for each place. But in the state dict of an object places with the same
+        # memory get the same tensor, as with torch.load.
         path, scope = self._object if made else self._scope
         if made and path is None or self._in_module and key.endswith("_extra_state"):
             scope = -1
@@ -373,7 +373,7 @@ class TorchSaving(TorchKinds, Saving):
         return f"tensor on {value.device.type}" if made and devices.is_elsewhere(value) else "tensor"
 
     def _add_tensor(self, key, value, scope):
-        """Returns the key of the tensor that it is tied to, if it is."""
+        """Adds a tensor. Returns the key of the tensor to which it is tied, if any."""
         scope = scope_of(value, scope)
         value = self._memory_of(key, value)
         given = _cairn.GivenTensor(key, value, value, None, None, False, scope, False)
@@ -397,11 +397,11 @@ class TorchSaving(TorchKinds, Saving):
 
     def _noted(self, key, tie):
         if isinstance(tie, str):
-            self._said.pop(key, None)  # its dtype is said of the other one
+            self._said.pop(key, None)  # the other tensor has the attribute with the dtype
         return tie
 
     def _add_copied(self, key, given, local):
-        """Of a collective that is under way, a conjugate, of a class of its own."""
+        """Adds a tensor by a copy: one of a collective under way, a conjugate, or one of another class."""
         tie = local.device.type != "meta" and self._tree.tie(given)
         if tie:
             return tie

@@ -1,4 +1,4 @@
-"""The memory of torch's tensors, as the library takes it."""
+"""Gives the memory of torch's tensors to the library."""
 
 import torch
 
@@ -23,7 +23,7 @@ TENSORS = _cairn.TorchTensors(
     DTYPES, tuple(getattr(torch.nn, name) for name in ("Parameter", "Buffer")
                   if isinstance(getattr(torch.nn, name, None), type)) + (torch.Tensor,),
     torch.strided, devices.to_host, devices.to_device, devices.pin, devices.unpin)
-# Those whose bytes are stored.
+# Dtypes whose bytes are stored.
 LACKING = {getattr(torch, name): name for name in dtypes.all_names() if hasattr(torch, name)}
 _NUMBERS = {dtype: number for number, dtype in enumerate(LACKING, 1)}
 OF_NAME = {ours: theirs for theirs, ours in (DTYPES | LACKING).items()}
@@ -38,7 +38,7 @@ def dtype_name(key, tensor):
 
 
 def require_plain(key, tensor):
-    """What has elements in memory of its own, one after the other or with strides."""
+    """Raises unless the tensor has elements in memory of its own, one after the other or with strides."""
     if tensor.device.type == "meta":
         raise _error(key, "it is on the meta device and has no elements",
                      "Give it memory first: module.to_empty(device=…).")
@@ -59,8 +59,8 @@ def require_plain(key, tensor):
 
 
 def in_memory(key, tensor, restoring, put_back, by_parts=False):
-    """The tensor itself if it lies in host memory, or is one of a device that part() takes
-    (`by_parts`); else a copy there, which `put_back` copies to the device after a restore."""
+    """The tensor itself if it lies in host memory or, with `by_parts`, on a device from which part() can
+    copy; else a copy in host memory, which `put_back` copies to the device after a restore."""
     tensor = tensor.detach()
     if tensor.is_conj() or tensor.is_neg():
         if restoring:
@@ -81,7 +81,7 @@ def in_memory(key, tensor, restoring, put_back, by_parts=False):
 
 
 def bytes_of(key, tensor, restoring):
-    """The memory of one whose dtype a checkpoint lacks."""
+    """The bytes of a tensor whose dtype checkpoints lack."""
     tensor = tensor.detach()
     if not restoring:
         tensor = tensor.resolve_conj().resolve_neg()
@@ -91,7 +91,7 @@ def bytes_of(key, tensor, restoring):
 
 
 def scope_of(tensor, scope):
-    """What is the same memory is one tensor only where it is of the same dtype, also where only bytes are seen."""
+    """The scope for ties. Tensors with the same memory are one only with the same dtype, also as bytes."""
     number = _NUMBERS.get(tensor.dtype)
     return scope if number is None or scope < 0 else scope + (number << 24)
 
@@ -102,7 +102,7 @@ def require_no_view_of_others(key, tensor):
 
 
 def part(dtype, tensor, shape, start):
-    """Of native.add_memory."""
+    """A part for native.add_memory."""
     if tensor.dtype in LACKING:
         tensor, more = bytes_of("", tensor, True), dtypes.more_of(dtype)
         dtype, shape, start = "uint8", (*shape, *more), (*start, *(0 for _ in more))
