@@ -118,8 +118,7 @@ class CairnJob(CairnJobCase):
         self.assertIn("4 times in a row at step 0; giving up", self.output)
 
     def test_failure_before_any_checkpoint_is_not(self):
-        # First statuses of programs and of mpirun, for a program that it could not start; none is a
-        # signal's.
+        # 131 to 135 are mpirun's, for a program that it could not start; 200 and 255 are no signal's.
         for status in (1, 106, 127, 128, 131, 132, 133, 135, 200, 255):
             self.assertEqual(self.run_job(f"exit {status}"), status)
             self.assertEqual(self.requeued, [])

@@ -173,8 +173,7 @@ TEST_F(Hdf5, RanksAgreeOnTheFormat) {
   });
 }
 
-// The device is the one that held the memory, not the one of the rank that wrote; io ranks make no
-// difference.
+// The device is that of the memory, not of the rank that wrote; io ranks make no difference.
 TEST_F(Hdf5, SaysWhichDeviceTaskHeldEachSlice) {
   for (const bool io_ranks : {false, true}) {
     SCOPED_TRACE(io_ranks);

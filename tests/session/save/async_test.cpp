@@ -330,8 +330,7 @@ TEST_P(Async, ACommitOfUnknownDurabilityRemovesNothing) {
     const auto handle = start(rank, 20);
     handle.wait_written();
     rank.group->barrier();
-    // The fault is in the directory's fsync after the rename of the index; the fsync after the
-    // data's rename comes first.
+    // Fails the directory's fsync after the rename of the index; that of the data comes first.
     if (rank.group->rank() == 0) files_->inject({Code::io, "sync_directory", "/run", 2, 1});
     rank.group->barrier();
     expect_error(rank, Code::durability_unknown, "may not survive", [&] { rank.manager.wait(); });
@@ -384,8 +383,7 @@ TEST_P(Async, ALostDirectoryIsLeftAlone) {
   job([&](Rank& rank) { EXPECT_EQ(rank.latest(), 10) << "as a restart completes it"; });
 }
 
-// The save before failed after this one was written: the parent of this one is the last one
-// committed.
+// The save before failed after this one was written: the parent is the last one committed.
 TEST_P(Async, EachGoesOnFromTheLastThatCommitted) {
   options_.async.throw_failures = false;
   job([&](Rank& rank) { rank.save(10); });
@@ -411,8 +409,7 @@ TEST_P(Async, EachGoesOnFromTheLastThatCommitted) {
   });
 }
 
-// Without renames, the bytes of a pending save have their final names already, beside the old
-// index.
+// Without renames, the bytes of a pending save have their final names, beside the old index.
 TEST_P(Async, RetentionLeavesTheStepsPendingAlone) {
   options_.write.atomic_rename = false;
   options_.overwrite = true;

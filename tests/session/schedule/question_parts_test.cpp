@@ -292,8 +292,7 @@ TEST(RoundSchedule, OptimalByMeasuredCost) {
   const SaveSchedule schedule(optimal(3600), 3600);
   EXPECT_DOUBLE_EQ(schedule.seconds(std::nullopt, 0), optimal_interval(1, 3600));
   EXPECT_DOUBLE_EQ(schedule.seconds(SaveCost{60, 60}, 0), optimal_interval(60, 3600));
-  // The time that slows the application counts, and that beside it does not; but saves do not
-  // overlap.
+  // Only time that slows the application counts; time beside it does not, but saves do not overlap.
   EXPECT_DOUBLE_EQ(schedule.seconds(SaveCost{2, 100}, 8), optimal_interval(10, 3600));
   EXPECT_DOUBLE_EQ(schedule.seconds(SaveCost{0.1, 100}, 0), 100);
   EXPECT_DOUBLE_EQ(schedule.seconds(SaveCost{0, 0}, 0), 0);
@@ -475,8 +474,7 @@ TEST(RoundTimeLimit, LeavesRoomForTwoSaves) {
     rounds.hear(false);
     rounds.ask(false, false);
   }
-  // Time for 2 saves, 2 steps and 50 s is needed: at 730 it is too late, and the answer comes one
-  // step later.
+  // 2 saves, 2 steps and 50 s need time: at 730 it is too late; the answer comes one step later.
   ASSERT_TRUE(rounds.stop());
   EXPECT_EQ(step, 74);
   EXPECT_EQ(rounds.stop()->left_seconds, 270);

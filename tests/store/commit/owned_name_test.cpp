@@ -20,7 +20,7 @@
 namespace cairn::commit {
 namespace {
 
-// Counts locks of another process, for which two threads wait.
+// Records the threads that were refused a lock, which another process holds.
 class CountingLocks : public io::MemoryFileSystem {
  public:
   std::unique_ptr<io::Lock> try_lock(const io::Path& path) override {
@@ -92,8 +92,8 @@ TEST(OwnedName, ManyNamesAtOnceWithoutWaiting) {
   }
 }
 
-// The owner is a holder of the name in this process, or one that this copy of the library does not
-// know: another copy's.
+// This process owns the directory: it holds the name already, or the owner is another copy of the
+// library.
 TEST(OwnedName, ThisProcessHasTheDirectory) {
   const auto files = std::make_shared<io::MemoryFileSystem>();
   const auto take = [&] { return OwnedName::take(files, "/run", "ckpt", 0); };

@@ -29,8 +29,8 @@ class FullDisk : public ::testing::TestWithParam<bool> {  // no bytes are left; 
   }
   ~FullDisk() override { set_log_sink({}); }
 
-  // Needed again after a file shorter than its reserved room: the file keeps its block, and this
-  // disk has bytes.
+  // To be called again after a write that is shorter than its room: a real file keeps the block,
+  // but this disk counts bytes.
   static void fill(const Disk& disk) {
     if (GetParam()) {
       constexpr std::int64_t large = std::int64_t{1} << 30;
