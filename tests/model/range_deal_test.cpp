@@ -1,5 +1,5 @@
-// Who takes which positions: each once, in fair shares, and never more ranges left than there were,
-// or ranks.
+// Which rank takes which positions: each position once, in fair shares, and never more ranges are
+// left than there were, or ranks.
 #include "model/range_deal.hpp"
 
 #include <gmock/gmock.h>
@@ -50,8 +50,8 @@ TEST(RangeDeal, NothingAndLessThanThereAreRanks) {
               ElementsAre(ElementsAre(Piece{{5, 6}}), ElementsAre(Piece{{6, 7}}), IsEmpty()));
 }
 
-// Rank 0 eats the front of the long range, rank 1 its own one and then all of the rest, rank 2 its
-// own: literal, since checkpoints mean this.
+// Rank 0 takes the front of the long range, rank 1 its own range and then all of the rest, rank 2
+// its own: literal numbers, since checkpoints depend on this.
 TEST(RangeDeal, TailsGoToThoseWhoHaveFinishedTheirOwn) {
   const std::vector<Range> three{{0, 20}, {30, 34}, {40, 46}};
   EXPECT_THAT(deal(three, 3), ElementsAre(ElementsAre(Piece{{0, 10}}),
@@ -59,7 +59,7 @@ TEST(RangeDeal, TailsGoToThoseWhoHaveFinishedTheirOwn) {
                                           ElementsAre(Piece{{30, 34}}, Piece{{14, 20}})));
 }
 
-// Of one that takes several, those before the last reach to far ends, and go backwards.
+// If a rank takes several ranges, those before the last are taken backwards, up to the far end.
 TEST(RangeDeal, FarEndsGoBackwards) {
   const std::vector<Range> five{{0, 20}, {30, 50}, {60, 80}, {90, 91}};
   EXPECT_THAT(deal(five, 4),
@@ -89,7 +89,7 @@ TEST(RangeDeal, EachPositionOnceInFairShares) {
   }
 }
 
-// What ranks have not taken is what is left, whatever their paces; and it is in few ranges.
+// The positions that ranks have not taken are left, whatever their paces, in few ranges.
 TEST(RangeDeal, WhatIsLeftIsTheRestInFewRanges) {
   std::mt19937 random(2);
   for (int round = 0; round < 20000; ++round) {
