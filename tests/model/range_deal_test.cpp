@@ -59,7 +59,7 @@ TEST(RangeDeal, TailsGoToThoseWhoHaveFinishedTheirOwn) {
                                           ElementsAre(Piece{{30, 34}}, Piece{{14, 20}})));
 }
 
-// If a rank takes several ranges, those before the last are taken backwards, up to the far end.
+// Of one that takes several, those before the last reach to far ends, and go backwards.
 TEST(RangeDeal, FarEndsGoBackwards) {
   const std::vector<Range> five{{0, 20}, {30, 50}, {60, 80}, {90, 91}};
   EXPECT_THAT(deal(five, 4),
