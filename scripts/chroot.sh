@@ -1,15 +1,16 @@
-# Sourced by fresh-machine and lane after lib.sh: a Debian in a directory, used by chroot. Root only.
+# Sourced by fresh-machine and lane after lib.sh: sets up a Debian in a directory, used by chroot.
+# Root only.
 
-# own_namespace ARGUMENT...: goes on as the same script in a mount namespace of its own. This machine
-# never sees what is mounted there, and it is gone when the script is, however that ends. Fails where
-# that is not allowed.
+# own_namespace ARGUMENT...: runs the same script again in a mount namespace of its own. This
+# machine never sees what is mounted there, and the mounts are gone when the script ends, however it
+# ends. Fails where that is not allowed.
 own_namespace() {
   [ -z "${CAIRN_OWN_NAMESPACE:-}" ] || return 0
   unshare --mount --propagation private true 2>/dev/null || return 1
   CAIRN_OWN_NAMESPACE=1 exec unshare --mount --propagation private "$BASH" "$0" "$@"
 }
 
-# The machine's own Debian mirror, from either form of its sources.
+# The Debian mirror of this machine, from either format of its sources.
 debian_mirror() {
   cat /etc/apt/sources.list /etc/apt/sources.list.d/*.sources /etc/apt/sources.list.d/*.list \
     2>/dev/null | sed -nE -e 's/^URIs:[[:space:]]*([^[:space:]]+).*/\1/p' \
@@ -17,14 +18,14 @@ debian_mirror() {
     grep -E '/debian/?$' | head -n 1
 }
 
-# make_system SUITE DIRECTORY LOG: debootstrap's minimal system, which reaches packages as this
-# machine does.
+# make_system SUITE DIRECTORY LOG: makes debootstrap's minimal system, which reaches packages as
+# this machine does.
 make_system() {
   local suite=$1 system=$2 log=$3 mirror host_suite
   mirror=$(debian_mirror)
   [ -n "$mirror" ] || { loud "no Debian mirror is configured in /etc/apt" && return 1; }
   quietly "$log" debootstrap --variant=minbase "$suite" "$system" "$mirror" || return 1
-  # This machine's way to its mirrors, but the suite that was asked for.
+  # The chroot uses this machine's mirrors, but the suite that was asked for.
   host_suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
   cp -a /etc/apt/apt.conf.d/. "$system/etc/apt/apt.conf.d/"
   if [ "$suite" = "$host_suite" ]; then
@@ -43,7 +44,7 @@ copy_settings() {
   done
 }
 
-# Programs want /proc, terminals and shared memory; hwloc wants /sys.
+# Programs need /proc, terminals and shared memory; hwloc needs /sys.
 mount_system() {
   local system=$1
   mount -t proc proc "$system/proc" && mount --bind /sys "$system/sys" &&
@@ -51,7 +52,8 @@ mount_system() {
     mount -t tmpfs tmpfs "$system/dev/shm"
 }
 
-# unmount_system DIRECTORY: all that is mounted below, deepest first. Fails if something stays.
+# unmount_system DIRECTORY: unmounts all that is mounted below, deepest first. Fails if something
+# stays mounted.
 unmount_system() {
   local system=$1 place i
   for i in 1 2 3; do
@@ -63,11 +65,11 @@ unmount_system() {
 }
 mounts_below() { awk -v at="$1/" 'index($2, at) == 1 {print $2}' /proc/self/mounts; }
 
-# remove_system DIRECTORY: never through a mount.
+# remove_system DIRECTORY: removes it, but never what is mounted in it.
 remove_system() { unmount_system "$1" && rm -rf --one-file-system "$1"; }
 
-# inside DIRECTORY COMMAND...: only settings that lead to package servers come along; everything else
-# starts clean. $inside_settings may hold more.
+# inside DIRECTORY COMMAND...: runs COMMAND in the chroot. Only the settings that lead to package
+# servers are passed; the environment is otherwise empty. $inside_settings may hold more.
 inside_settings=()
 inside() {
   local system=$1 name

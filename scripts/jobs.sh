@@ -1,12 +1,12 @@
-# Sourced by demos and the kill campaign: MPI jobs of an example that get killed.
-# Needs lib.sh. $program is the example, $checkpoints the directory that it saves to.
+# Sourced by demos and the kill campaign: starts MPI jobs of an example and kills them. Needs
+# lib.sh. $program is the example, $checkpoints the directory that it saves to.
 export OMPI_MCA_hwloc_base_binding_policy=none        # several jobs must not share one core
-export PRTE_MCA_bindto=none                           # the same for Open MPI 6
-export OMPI_MCA_btl_vader_single_copy_mechanism=none  # containers often forbid what it needs
+export PRTE_MCA_bindto=none                           # Open MPI 6 calls it so
+export OMPI_MCA_btl_vader_single_copy_mechanism=none  # needs a right that containers often lack
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} OMP_PROC_BIND=${OMP_PROC_BIND:-false}
 job='' job_limit_seconds=240
 
-# Ends what we started if the script itself is ended.
+# Ends the job that was started, if the script itself is ended.
 end_job() {
   [ -z "$job" ] || { kill "$job" && wait "$job"; } 2>/dev/null
   job=''
@@ -14,7 +14,7 @@ end_job() {
 trap end_job EXIT
 trap 'exit 130' INT TERM
 
-# start_job LOG RANKS ARGUMENT...: in the background; standard error goes to LOG.err.
+# start_job LOG RANKS ARGUMENT...: starts a job in the background; standard error goes to LOG.err.
 start_job() {
   log=$1 ranks=$2
   shift 2
@@ -24,7 +24,7 @@ start_job() {
   job_deadline=$((SECONDS + job_limit_seconds))
 }
 
-# Ends the script when a job runs for too long: a job that hangs is a defect, and is not waited for.
+# Ends the script if a job runs too long: a job that hangs is a defect, and nobody waits for it.
 check_deadline() {
   [ $SECONDS -lt $job_deadline ] || die "The job on $ranks ranks hangs; see $log and $log.err"
 }
@@ -42,7 +42,8 @@ finish_job() {
 }
 pause() { sleep 0.02; }
 
-# Sets pids to the processes of the job's ranks, by rank. Fewer than $ranks: it is still starting.
+# Sets pids to the processes of the job's ranks, by rank. While there are fewer than $ranks, it is
+# still starting.
 find_ranks() {
   local stat line rest name=${program##*/} found=() pid parent
   local -A parents=()
@@ -71,7 +72,7 @@ rank_of() {
   return 1
 }
 
-# Waits until every rank of the job exists. Fails if the job is over before.
+# Waits until every rank of the job exists. Fails if the job ends before that.
 await_ranks() {
   while find_ranks && [ ${#pids[@]} -lt "$ranks" ]; do
     job_runs || return 1
@@ -83,7 +84,7 @@ await_ranks() {
 # random BELOW: sets number to 0 .. BELOW-1. RANDOM is seeded by the scripts.
 random() { number=$(((RANDOM * 32768 + RANDOM) % $1)); }
 
-# The highest step with an index, which is what makes a checkpoint visible; 0 if there is none.
+# The highest step that has an index, which makes a checkpoint visible; 0 if there is none.
 saved_step() {
   local index step
   newest=0
@@ -96,7 +97,7 @@ saved_step() {
 }
 
 # Sets parts to the data files of saves that are not committed. An owner's staging directory alone
-# says nothing of a save.
+# is no sign of a save.
 parts_of_saves() {
   local file
   parts=()
@@ -110,7 +111,8 @@ parts_of_saves() {
 digest_of() { grep -E '^digest [0-9a-fA-F]+ step [0-9]+$' "$1" | tail -n 1; }
 restored_of() { sed -n 's/^restored step \([0-9]*\).*/\1/p' "$1" | head -n 1; }
 
-# check_format: $format is one; sets format_packages to what it needs beside the rest.
+# check_format: ends the script unless $format is valid; sets format_packages to the packages that
+# it needs besides the others.
 check_format() {
   case $format in
     bundle) format_packages=() hdf5=OFF ;;
@@ -119,7 +121,7 @@ check_format() {
   esac
 }
 
-# build_programs [EXAMPLE]: sets program, the Gray-Scott example if not told otherwise, and cairn.
+# build_programs [EXAMPLE]: sets program (by default the Gray-Scott example) and cairn.
 build_programs() {
   local example=${1:-gray_scott}
   title "Building"

@@ -19,16 +19,17 @@ die() {
 # The comment block at the head of a script is its help.
 print_help() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0"; }
 
-# nproc goes by OpenMP's settings, which jobs.sh makes for what it runs.
+# nproc follows OpenMP's settings, which jobs.sh makes for the programs it runs.
 cores() { env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc 2>/dev/null || echo 2; }
 
-# Debian's names. A program that is there by other means does not count as missing.
+# The names of Debian packages. A program that was installed by other means does not count as
+# missing.
 build_packages=(g++ cmake ninja-build libopenmpi-dev openmpi-bin libtrilinos-kokkos-dev
   libsnappy-dev libprotobuf-dev protobuf-compiler libisal-dev libcli11-dev
   nlohmann-json3-dev libpng-dev)
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev libhdf5-openmpi-dev hdf5-tools
   ca-certificates python3 python3-venv python3-dev pybind11-dev gfortran clang libclang-rt-dev lld strace)
-# For the tests under Slurm; scripts go on without them.
+# Packages for the tests under Slurm; scripts go on without them.
 slurm_packages=(slurmctld slurmd slurm-client munge)
 
 has_program() { command -v "$1" >/dev/null 2>&1; }
@@ -57,7 +58,8 @@ raise SystemExit(not os.path.exists(sysconfig.get_path("include") + "/Python.h")
   esac
 }
 
-# install_missing PACKAGE...: by apt, as root or with sudo; where that cannot be, says what to type.
+# install_missing PACKAGE...: installs by apt, as root or with sudo; if neither is possible, prints
+# the command to type.
 install_missing() {
   local package missing=() as_root=()
   if ! has_program apt-get || ! has_program dpkg-query; then
@@ -82,7 +84,7 @@ install_missing() {
   as_root+=(env DEBIAN_FRONTEND=noninteractive)
   local log before
   log=$(mktemp)
-  # apt that is interrupted may end as if all were well, and then bash takes the Ctrl-C for done with.
+  # An interrupted apt may end as if all were well, and bash then takes the Ctrl-C as handled.
   before=$(trap -p INT)
   trap 'rm -f "$log"; exit 130' INT
   # shellcheck disable=SC2086
@@ -96,7 +98,7 @@ install_missing() {
   rm -f "$log"
 }
 
-# quietly LOG COMMAND...: the output goes to LOG; the end of it is shown when the command fails.
+# quietly LOG COMMAND...: writes the output to LOG, and shows its end if the command fails.
 quietly() {
   local log=$1
   shift
@@ -112,8 +114,9 @@ complain_of() {
   return $status
 }
 
-# building LOG COMMAND...: like quietly, and says how far the build has come, by ninja's [n/m] or make's
-# percentage: on a terminal in one line, which goes at the end, else in a line each half minute.
+# building LOG COMMAND...: like quietly, and shows the progress of the build, by ninja's [n/m] or
+# make's percentage: on a terminal in one line, which disappears at the end, otherwise in one line
+# each half minute.
 note_after=30
 building() {
   local log=$1 status
@@ -124,7 +127,7 @@ building() {
 }
 show_progress() {
   local line part='' far='' status=0 start=$SECONDS next=$((SECONDS + note_after))
-  while [ $status -eq 0 ] || [ $status -gt 128 ]; do  # above 128: nothing came for a second
+  while [ $status -eq 0 ] || [ $status -gt 128 ]; do  # above 128: no output for a second
     IFS= read -r -t 1 line
     status=$?
     part+=$line
@@ -152,13 +155,14 @@ since() {
   fi
 }
 
-# What the tests that ask TensorFlow need of PyPI.
+# The PyPI packages that the tests with TensorFlow need.
 interop_requirements=$root/tests/interop/requirements.txt
-# Locks (scripts/lock-python) fit this Python and newer ones.
+# Locks (scripts/lock-python) are valid for this Python and newer ones.
 oldest_locked_python=3.11
-# make_venv LOCK VENV LOG [BASE]: a virtual environment with these packages, each file of which has one of
-# the hashes there, on top of those of BASE, unless it is there. Exit status: 0 it is there, 2 no virtual
-# environment can be made, 3 PyPI is out of reach, 4 the packages do not install.
+# make_venv LOCK VENV LOG [BASE]: makes a virtual environment with these packages, on top of those
+# of BASE, unless it is there. Each file must have one of the hashes in LOCK. Exit status: 0 it is
+# there, 2 no virtual environment can be made, 3 PyPI is out of reach, 4 the packages do not
+# install.
 make_venv() {
   local requirements=$1 venv=$2 log=$3 base=${4:-} hashes=(--require-hashes)
   if cmp -s "$requirements" "$venv/installed"; then return 0; fi
@@ -171,12 +175,12 @@ make_venv() {
     list=${requirements%.txt}.in hashes=()
     loud "WITHOUT HASHES: this Python is older than $oldest_locked_python, and $requirements is no lock for it"
   fi
-  # Python compiles what is imported by itself: less than half of these modules.
+  # Python compiles modules when it imports them, which is less than half of these.
   if "${pip[@]}" install --no-compile "${hashes[@]}" -r "$list" </dev/null >"$log" 2>&1; then
     cp "$requirements" "$venv/installed"
     return 0
   fi
-  # Anything that PyPI always has tells whether it is out of reach or our list is wrong.
+  # A package that PyPI always has tells whether PyPI is out of reach or our list is wrong.
   "${pip[@]}" download --quiet --no-deps --dest "$log.probe" pip </dev/null >>"$log" 2>&1 ||
     return 3
   rm -rf "$log.probe"

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t ny = 6, nx = 4;
 
-// Rows of the field are dealt to the ranks; its axes every rank has.
+// The rows of the field are dealt to the ranks; every rank has its axes.
 struct Wind {
   explicit Wind(const cairn::Group& group)
       : first(ny * group.rank() / group.size()),

@@ -1,4 +1,4 @@
-// Code of the application that fails on one rank alone, and every rank that hears of it.
+// Shows errors in the application's own code on one rank: every rank gets the error.
 // docs/failing-ranks.md explains. usage: mpirun -np N failing_rank DIRECTORY
 #include <cairn/cairn.hpp>
 #include <cairn/mpi.hpp>
@@ -34,13 +34,14 @@ void run(const std::string& directory) {
   double x = 0;
   try {
     x = cairn::run_and_agree(ranks, [&] { return read_start(own); });
-  } catch (const cairn::Error& error) {  // on every rank: nobody goes on alone
+  } catch (const cairn::Error& error) {  // all ranks are here: none goes on alone
     if (rank == 0) say("start", error);
     x = rank;
   }
   if (rank != last) std::remove(own.c_str());
 
-  // A callback that fails on the last rank stops the save on all of them; nothing of it stays.
+  // A callback that fails on the last rank stops the save on all of them, and nothing of the save
+  // stays.
   std::int64_t fails_at = 20;
   cairn::ManagerOptions options;
   options.hooks.before_save.push_back([&](std::int64_t step) {
@@ -57,7 +58,7 @@ void run(const std::string& directory) {
     }
   }
 
-  // Ranks that make different calls hear of it, too.
+  // Ranks that make different calls get an error, too.
   try {
     if (rank == last) {
       manager.steps();

@@ -1,5 +1,6 @@
-// Files of one's own under a manager: POSIX files that count what is created and renamed, and that
-// are full when told so. The save that meets this fails, and the older checkpoint stays.
+// A manager with the application's own file system: it wraps POSIX files, counts what is created
+// and renamed, and acts like a full disk when told so. The save that meets this fails, and the
+// older checkpoint stays.
 // usage: file_system DIRECTORY
 #include <cairn/checkpoint_manager.hpp>
 #include <cairn/file_system.hpp>

@@ -1,5 +1,5 @@
-// Adapters of a model whose weights do not change: each rank has rows of both. The weights are in a
-// checkpoint as everything else is, but they are written once.
+// Adapters of a model whose weights do not change: each rank has rows of both. Every checkpoint has
+// the weights, but they are written only once.
 //   frozen DIRECTORY [CHANGE]     goes on from the newest step, if there is one, and saves twice;
 //                                 with CHANGE one weight changes in between
 #include <mpi.h>

@@ -7,8 +7,8 @@
 
 #include "grid.hpp"
 
-// Each cell is computed alike wherever it lies, from its global index or its neighbours, and
-// nothing is summed over ranks: so the bits do not depend on how the grid is cut.
+// Each cell is computed from its global index or its neighbours, and nothing is summed over ranks:
+// so the bits do not depend on how the grid is cut.
 struct GrayScott {
   struct Start {};  // spots of v in a sea of u, one in each tile of 64 × 64 cells
   struct Step {};   // one explicit Euler step
@@ -16,10 +16,10 @@ struct GrayScott {
   int first_row, first_column;
   Field u, v, new_u, new_v;
   double F = 0.037, k = 0.06, Du = 0.16, Dv = 0.08, dt = 1;
-  double seconds = 0;  // that this rank has computed, without waiting for others
+  double seconds = 0;  // time this rank has computed, without waits for other ranks
 
   explicit GrayScott(const Grid& grid) { lay_out(grid); }
-  // New fields, for a rank's block of this grid.
+  // Makes new fields for this rank's block of the grid.
   void lay_out(const Grid& grid) {
     first_row = grid.start[0], first_column = grid.start[1];
     const auto field = [&](const std::string& name) {

@@ -8,18 +8,20 @@
 #include <utility>
 #include <vector>
 
-// (rows + 2) × (columns + 2): the cells that a rank owns, in a halo of its neighbours' cells.
+// (rows + 2) × (columns + 2): the cells that a rank owns, with a halo of its neighbours' cells
+// around.
 using Field = Kokkos::View<double**>;
 using Line = Kokkos::View<double*, Kokkos::LayoutStride>;
 
-// Where the blocks begin along each side, and N at the end of both.
+// For each side, where the blocks begin; N is the last entry.
 using Cuts = std::array<std::vector<int>, 2>;
 
 class Grid {
  public:
   int n, rank = 0, ranks = 0;
   Cuts cuts;
-  std::array<int, 2> start{}, extent{};  // of this rank's block; ranks beyond N a side own nothing
+  std::array<int, 2> start{}, extent{};  // this rank's block; beyond N ranks a side, ranks own
+                                         // nothing
   bool active;
 
   Grid(int cells, MPI_Comm comm) : Grid(even_cuts(cells, comm), comm) {}
@@ -56,7 +58,8 @@ class Grid {
       auto at = at_;
       at[side / 2] = (at[side / 2] + (side % 2 ? 1 : parts_[side / 2] - 1)) % parts_[side / 2];
       const int other = at[0] * parts_[1] + at[1], count = extent[1 - side / 2];
-      // My upper halo is the lower edge of the rank above, which tags it as its lower side.
+      // The upper halo of this rank is the lower edge of the rank above, which sends it with the
+      // tag of its lower side.
       MPI_Irecv(&received_(side, 0), count, MPI_DOUBLE, other, side ^ 1, comm_, &requests[side]);
       MPI_Isend(&sent_(side, 0), count, MPI_DOUBLE, other, side, comm_, &requests[4 + side]);
     }
@@ -65,7 +68,7 @@ class Grid {
     for (int side = 0; side < 4; ++side) Kokkos::deep_copy(line(field, side, 0), edge(side));
   }
 
-  // The whole field, row by row, on rank 0; nothing elsewhere. All ranks call it.
+  // Collective. The whole field, row by row, on rank 0; empty on other ranks.
   std::vector<double> gather(const Field& field) const {
     const Kokkos::View<double**, Kokkos::LayoutRight> packed("packed", extent[0], extent[1]);
     Kokkos::deep_copy(packed, owned(field));
@@ -75,7 +78,7 @@ class Grid {
       std::vector<double> row(n);
       const int mine = i - start[0];
       if (mine >= 0 && mine < extent[0]) std::copy_n(&host(mine, 0), extent[1], &row[start[1]]);
-      // The ranks' parts of a row do not overlap: or-ing the bits puts them together.
+      // Each element is 0 on all ranks but one, so a bitwise OR joins the parts of a row.
       const void* from = rank == 0 ? MPI_IN_PLACE : row.data();
       MPI_Reduce(from, row.data(), n, MPI_UINT64_T, MPI_BOR, 0, comm_);
       if (rank == 0) all.insert(all.end(), row.begin(), row.end());
@@ -90,7 +93,7 @@ class Grid {
     MPI_Dims_create(ranks, 2, parts);
     Cuts cuts;
     for (int d = 0; d < 2; ++d) {
-      parts[d] = std::min(parts[d], cells);  // which need not divide evenly
+      parts[d] = std::min(parts[d], cells);  // ranks need not divide evenly
       for (int i = 0; i <= parts[d]; ++i)
         cuts[d].push_back(static_cast<int>(1l * cells * i / parts[d]));
     }

@@ -86,7 +86,7 @@ struct Options {
   }
 };
 
-// The exit code.
+// Returns the exit code.
 int run(const Options& o) {
   if (!o.image.empty() && !GRAY_SCOTT_PNG) throw std::runtime_error("--image needs libpng");
   std::shared_ptr<cairn::StopRequest> stop;
@@ -98,14 +98,14 @@ int run(const Options& o) {
   GrayScott gs(grid);
   std::int64_t step = 0;
 
-  // advance() swaps the Views of old and new fields, and a rebalancing makes others: a save or
-  // restore asks which they are now, and where they begin.
+  // advance() swaps the Views of old and new fields, and a rebalancing makes others: each save or
+  // restore asks for the Views of that moment, and where they begin.
   const cairn::Dims shape{grid.n, grid.n};
   const auto start = [&] { return cairn::Dims{grid.start[0], grid.start[1]}; };
   cairn::State fields;
   fields.add("u", [&] { return cairn::slice(grid.owned(gs.u), shape, start()); });
   fields.add("v", [&] { return cairn::slice(grid.owned(gs.v), shape, start()); });
-  // What a checkpoint holds, for saving and for restoring alike.
+  // What a checkpoint holds; it is the same for saves and restores.
   cairn::State state = fields;
   state.add("step", step).add("dt", gs.dt);
   state.add("F", gs.F).add("k", gs.k).add("Du", gs.Du).add("Dv", gs.Dv);
@@ -209,7 +209,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {  // all ranks see the same arguments
     code = error.get_exit_code() != 0;
     if (rank == 0) app.exit(error);
-  } catch (const std::exception& error) {  // a cairn::Error of a collective call is on all ranks
+  } catch (const std::exception& error) {  // all ranks have the Error of a collective call
     code = 1;
     if (rank == 0) std::fprintf(stderr, "gray_scott: %s\n", error.what());
   }

@@ -1,5 +1,5 @@
 #pragma once
-// What rank 0 makes of a gathered field: a checksum and a picture.
+// Rank 0 makes a checksum and a picture of a gathered field.
 #if GRAY_SCOTT_PNG
 #include <png.h>
 #endif
@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-// FNV-1a over the bytes, going on from an earlier one.
+// FNV-1a over the bytes, continued from an earlier value.
 inline std::uint64_t fnv1a(std::span<const double> values, std::uint64_t h = 0xcbf29ce484222325) {
   for (const auto byte : std::as_bytes(values)) h = (h ^ std::uint64_t(byte)) * 0x100000001b3;
   return h;

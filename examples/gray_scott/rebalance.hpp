@@ -1,5 +1,5 @@
 #pragma once
-// Other blocks for the ranks while the simulation runs: those that were slow get fewer cells.
+// Chooses other blocks for the ranks while the simulation runs: slow ranks get fewer cells.
 #include <mpi.h>
 
 #include <algorithm>
@@ -14,13 +14,13 @@
 #include "gray_scott.hpp"
 #include "grid.hpp"
 
-// Cuts that share the work alike among the parts of a side, and leave each a line of cells at
-// least. seconds[i] is what part i took; within it all lines of cells cost the same.
+// Cuts a side so that all parts have the same work and at least one line of cells. seconds[i] is
+// the time of part i; all lines of cells in a part cost the same.
 inline std::vector<int> even_work(const std::vector<int>& cuts,
                                   const std::vector<double>& seconds) {
   const int parts = static_cast<int>(seconds.size());
   const double share = std::accumulate(seconds.begin(), seconds.end(), 0.0) / parts;
-  if (share <= 0) return cuts;  // nothing is known
+  if (share <= 0) return cuts;  // nothing was measured
   std::vector<int> next{0};
   double before = 0;  // the work of the parts before this one
   for (int part = 0; part < parts; ++part) {
@@ -39,7 +39,7 @@ inline std::vector<int> even_work(const std::vector<int>& cuts,
   return next;
 }
 
-// A grid for the same ranks, by the seconds that each has computed. All ranks call it and get the
+// Collective. A grid for the same ranks, by the seconds that each has computed. All ranks get the
 // same cuts.
 inline Grid rebalanced(const Grid& grid, double seconds) {
   std::vector<double> all(grid.ranks);
@@ -57,8 +57,8 @@ inline Grid rebalanced(const Grid& grid, double seconds) {
   return Grid(std::move(cuts), grid.comm());
 }
 
-// Gives each rank its cells of the next grid, from whoever has them. All ranks call it. The bytes
-// that went from one rank to another.
+// Collective. Moves the fields: each rank gets its cells of the next grid from the ranks that have
+// them. Returns how many bytes went from one rank to another.
 inline std::int64_t move_fields(Grid& grid, GrayScott& gs, Grid next) {
   GrayScott moved = gs;  // with its parameters
   moved.lay_out(next);

@@ -8,7 +8,7 @@ module plate
 
 contains
 
-  !> The columns of the neighbours, to the halos of this rank.
+  !> Copies the edge columns of the neighbours to the halos of this rank.
   subroutine exchange_halos(u, columns, rank, ranks)
     integer, intent(in) :: columns, rank, ranks
     real(real64), intent(inout) :: u(0:nx + 1, 0:columns + 1)
@@ -61,7 +61,7 @@ program heat
   read (number, *) steps
   call MPI_Comm_rank(MPI_COMM_WORLD, rank)
   call MPI_Comm_size(MPI_COMM_WORLD, ranks)
-  first = rank*ny/ranks  ! columns before those of this rank
+  first = rank*ny/ranks  ! the first column of this rank, from 0
   columns = (rank + 1)*ny/ranks - first
   step = 0
   allocate (u(0:nx + 1, 0:columns + 1), source=0.0_real64)  ! the edge stays cold

@@ -1,17 +1,17 @@
-// LAMMPS saves through Cairn: a Lennard-Jones melt whose atoms are stored by tag, on any number of
-// ranks, and restored on any other number.
+// LAMMPS saves through Cairn: a Lennard-Jones melt stores its atoms by tag, on any number of ranks,
+// and restores them on any other number.
 //
 // usage: mpirun -np N lammps_melt DIRECTORY STEPS [hdf5]
 //
 // Each call goes on from the newest checkpoint, if there is one, for STEPS steps, and saves at the
-// end. It prints what LAMMPS measures, in so many digits as do not depend on the order in which
-// ranks add up their atoms.
+// end. It prints what LAMMPS measures, with only as many digits as do not depend on the order in
+// which ranks add up their atoms.
 //
-// LAMMPS deals atoms to ranks by where they are, and the order of a rank's atoms has no meaning.
-// The tag of an atom is its only name. So each array is a tensor with one row an atom, at the
-// atom's tag (cairn::indexed). A restart makes the atoms as the first start did, on other ranks
-// perhaps; each rank then asks for the rows of the tags that it happens to have, and LAMMPS moves
-// the atoms to where they belong.
+// LAMMPS deals atoms to ranks by their positions, and the order of a rank's atoms has no meaning.
+// An atom is known only by its tag. So each array is a tensor with one row for each atom, at the
+// atom's tag (cairn::indexed). A restart makes the atoms as the first start did, perhaps on other
+// ranks; each rank then asks for the rows of the tags that it happens to have, and LAMMPS moves the
+// atoms to where they belong.
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -68,20 +68,21 @@ class Melt {
   void run(std::int64_t steps) { command("run " + std::to_string(steps)); }
   double measure(const char* what) { return lammps_get_thermo(handle_, what); }
 
-  /// Of this rank: how many atoms it owns now, and their arrays, which LAMMPS moves and reorders
+  /// The number of atoms that this rank owns at the moment. LAMMPS moves and reorders their arrays
   /// while it runs.
   std::int64_t atoms() const { return lammps_extract_setting(handle_, "nlocal"); }
   std::int64_t all_atoms() const { return static_cast<std::int64_t>(lammps_get_natoms(handle_)); }
   std::span<const int> tags() const { return array<int>("id"); }
   int* types() { return array<int>("type").data(); }
-  /// Three numbers together say in which copy of the box an atom is.
+  /// Three numbers in one tell in which copy of the box an atom is.
   int* images() { return array<int>("image").data(); }
   double* vectors(const char* name) {
     auto** rows = static_cast<double**>(lammps_extract_atom(handle_, name));
-    return atoms() > 0 ? rows[0] : nullptr;  // rows lie one after the other
+    return atoms() > 0 ? rows[0] : nullptr;  // the rows are contiguous
   }
 
-  /// After atoms got other positions: each goes to the rank whose part of the box it is in.
+  /// To be called when atoms have got other positions: each goes to the rank that has its part of
+  /// the box.
   void settle(std::int64_t step) {
     command("displace_atoms all move 0 0 0");
     command("reset_timestep " + std::to_string(step));
@@ -96,7 +97,7 @@ class Melt {
   void* handle_ = nullptr;
 };
 
-/// What is saved of a melt.
+/// What a checkpoint has of a melt.
 class MeltState {
  public:
   explicit MeltState(Melt& melt) : melt_(melt) {
@@ -142,7 +143,7 @@ class MeltState {
 };
 
 void report(const cairn::Group& ranks, Melt& melt) {
-  // LAMMPS sums these over ranks: all of them ask.
+  // LAMMPS sums these over ranks, so all ranks must ask.
   const double step = melt.measure("step"), temperature = melt.measure("temp"),
                potential = melt.measure("pe"), total = melt.measure("etotal"),
                pressure = melt.measure("press");

@@ -1,4 +1,5 @@
-// Weights for TensorFlow and from it. restore.py beside this file is the other side.
+// Saves weights for TensorFlow, and reads TensorFlow's. restore.py beside this file is TensorFlow's
+// side.
 //   object_graph save DIRECTORY      saves a model as TensorFlow's objects
 //   object_graph halve FROM TO       takes a Keras model's checkpoint from directory FROM and saves
 //                                    it in TO with all its floats halved
@@ -13,7 +14,7 @@
 
 namespace {
 
-// A layer whose kernel's rows are dealt to the ranks, and whose bias every rank has.
+// A layer: the rows of its kernel are dealt to the ranks, and every rank has its bias.
 struct Dense {
   Dense(const cairn::Group& group, std::int64_t inputs, std::int64_t outputs)
       : inputs(inputs),
@@ -62,9 +63,9 @@ void halve(const std::string& from, const std::string& to) {
   for (const auto& tensor : contents.tensors) {
     if (tensor.dtype != cairn::DType::float32) continue;
     auto& values = weights.emplace_back(cairn::element_count(tensor.shape));
-    state.add(tensor.key, cairn::whole(values.data(), tensor.shape));  // the key as it stands
+    state.add(tensor.key, cairn::whole(values.data(), tensor.shape));  // the key is not changed
   }
-  state.add("optimizer/_iterations", iterations);  // a path
+  state.add("optimizer/_iterations", iterations);  // the key is a path
   state.add("save_counter", counter);
   source.restore(step, state);
 

@@ -13,7 +13,7 @@ from xarray.core import indexing
 
 
 class Lazy(xr.backends.BackendArray):
-    """A tensor, of which xarray asks for parts."""
+    """A tensor, of which xarray reads only parts."""
 
     def __init__(self, tensor):
         self.tensor, self.shape, self.dtype = tensor, tensor.shape, np.dtype(tensor.dtype)
@@ -25,7 +25,8 @@ class Lazy(xr.backends.BackendArray):
 
 
 def open_axes(path):
-    """The numbers of the checkpoint; dimensions without a name are called KEY_0, KEY_1, …"""
+    """The numeric tensors of the checkpoint; dimensions without a name are called KEY_0, KEY_1,
+    …"""
     checkpoint = cairn.open(path)
     variables = {}
     for key, tensor in checkpoint.items():
@@ -43,5 +44,5 @@ if __name__ == "__main__":
     print(data)
     for name, one in data.data_vars.items():
         if one.ndim > 0:
-            middle = one.isel({d: one.sizes[d] // 2 for d in one.dims[1:]})  # reads a line only
+            middle = one.isel({d: one.sizes[d] // 2 for d in one.dims[1:]})  # reads only one line
             print(f"{name}: middle line from {float(middle.min())} to {float(middle.max())}")

@@ -18,7 +18,7 @@ comm = MPI.COMM_WORLD
 directory = sys.argv[1]
 steps = int(sys.argv[2]) if len(sys.argv) > 2 else 400
 
-# This rank's rows, with a row of the neighbours above and below, and a rim of cold cells.
+# This rank's rows, with one row of each neighbour above and below, and a rim of cold cells.
 first = SHAPE[0] * comm.rank // comm.size
 last = SHAPE[0] * (comm.rank + 1) // comm.size
 field = np.zeros((last - first + 2, SHAPE[1] + 2))
@@ -47,7 +47,7 @@ if comm.rank == 0 and report:
 while state["step"] < steps:
     comm.Sendrecv(field[1].copy(), above, recvbuf=field[-1], source=below)
     comm.Sendrecv(field[-2].copy(), below, recvbuf=field[0], source=above)
-    # A new array, then back into the old one, which the state refers to.
+    # A new array is made and copied back into the old one, to which the state refers.
     around = field[:-2, 1:-1] + field[2:, 1:-1] + field[1:-1, :-2] + field[1:-1, 2:]
     inside += 0.2 * (around - 4 * inside)
     state["step"] += 1

@@ -17,7 +17,7 @@ struct Model {
 
   cairn::State state() {
     auto on_device = cairn::whole(bias.data(), {640});
-    on_device.device_type = "CUDA";  // as if it were a GPU's memory
+    on_device.device_type = "CUDA";  // pretends to be GPU memory
     cairn::State state;
     state.add("step", step);
     state.add("weights", cairn::whole(weights.data(), {1000, 64}));
@@ -49,7 +49,7 @@ void save_under(const char* title, const std::filesystem::path& directory,
     std::printf("%s\n", title);
     for (const auto& [file, keys] : files) std::printf("  file %d:%s\n", file, keys.c_str());
   }
-  // Restoring takes no policy: the checkpoint says where everything is.
+  // A restore takes no policy: the checkpoint says where everything is.
   Model back;
   auto state = back.state();
   cairn::CheckpointManager(cairn::serial_group(), directory).restore_latest(state);

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-/// Everything that one call sees in one shard.
+/// Puts everything that one call sees into one shard.
 class AllInOne : public cairn::ShardingCallback {
  public:
   std::string description() const override { return "all in one"; }
@@ -19,8 +19,8 @@ class AllInOne : public cairn::ShardingCallback {
   }
 };
 
-/// Deals each tensor over `param` shards in stripes along its first dimension; what cannot be cut
-/// goes, whole, to the shard that holds least.
+/// Deals each tensor over `param` shards in stripes along its first dimension. A tensor that cannot
+/// be cut goes whole to the shard with the fewest bytes.
 class ParameterPolicy : public cairn::ShardingCallback {
  public:
   explicit ParameterPolicy(int param) : param_(param) {
@@ -59,7 +59,7 @@ class ParameterPolicy : public cairn::ShardingCallback {
       }
     }
 
-    // Merge: the others, largest first, where there is least.
+    // Merge: the other tensors, largest first, go to the shard with the fewest bytes.
     std::stable_sort(whole.begin(), whole.end(),
                      [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
     const auto by_bytes = [](const Bin& a, const Bin& b) { return a.bytes < b.bytes; };

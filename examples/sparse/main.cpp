@@ -1,5 +1,5 @@
 // A wave with absorbing layers: an auxiliary field that exists only near the edges of the domain,
-// on whatever ranks these are. A restart has other ranks, and may have thicker layers.
+// on the ranks that have these. A restart has other ranks, and may have thicker layers.
 //   sparse DIRECTORY [WIDTH] [--hdf5]    goes on from the newest step, if there is one, and saves
 #include <mpi.h>
 
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t ny = 24, nx = 16;
 
-// What a rank has of the layers: up to four boxes along the edges, each with memory of its own.
+// This rank's part of the layers: up to four boxes along the edges, each with memory of its own.
 class Layers {
  public:
   Layers(const cairn::Group& ranks, std::int64_t width) {
@@ -41,7 +41,7 @@ class Layers {
     return cairn::patches(std::move(boxes));
   }
 
-  // Of this rank: how many cells, and the sum of what is in them.
+  // How many cells this rank has, and the sum of their values.
   std::int64_t cells() const {
     std::int64_t all = 0;
     for (const auto& [box, values] : boxes_) all += box.count();

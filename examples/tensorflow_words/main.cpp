@@ -1,5 +1,6 @@
-// TensorFlow's words in Cairn: Checkpoint and its status, a sharding callback, a registered saver,
-// a mesh. docs/for-tensorflow-users.md explains. usage: mpirun -np N tensorflow_words DIRECTORY
+// TensorFlow's terms in Cairn: Checkpoint and its status, a sharding callback, a registered saver,
+// a mesh. docs/for-tensorflow-users.md explains.
+// usage: mpirun -np N tensorflow_words DIRECTORY
 #include <cairn/cairn.hpp>
 #include <cairn/mpi.hpp>
 #include <cstdio>
@@ -53,7 +54,7 @@ void run(const std::string& directory) {
   checkpoint.restore(path).assert_consumed();
   require(w == before && epoch == 4, "what was saved comes back");
 
-  // Another object of the same name, which saves behind the program's back, cut in its own way:
+  // Another Checkpoint of the same name and state. It saves in the background, with another policy:
   // checkpoint.save(prefix, options=CheckpointOptions(experimental_enable_async_checkpoint=True))
   cairn::Checkpoint other(ranks, state, options);
   other.restore(path).assert_consumed();
@@ -75,7 +76,7 @@ void run(const std::string& directory) {
   }
   require(evaluated == 1 && checkpoint.save_counter() == 2, "the newest comes once");
 
-  // Part of it now, the rest when there is memory for it.
+  // Part of it is restored now, the rest when there is memory for it.
   std::int64_t late_epoch = 0;
   cairn::State late;
   cairn::Checkpoint partial(ranks, late);

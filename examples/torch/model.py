@@ -9,7 +9,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel
 
 import cairn
 
-LANES, CONTEXT = 12, 48  # windows of a step, over all data ranks; characters of a window
+LANES, CONTEXT = 12, 48  # windows of a step, over all data ranks; characters in a window
 WIDTH, HEADS, BLOCKS, VOCABULARY = 48, 6, 2, 96
 
 
@@ -24,7 +24,7 @@ class Block(nn.Module):
 
     def forward(self, x):
         y = self.before(x)
-        # This rank's heads.
+        # The heads of this rank.
         heads = [one(y).unflatten(-1, (-1, WIDTH // HEADS)).transpose(1, 2)
                  for one in (self.query, self.key, self.value)]
         y = functional.scaled_dot_product_attention(*heads, is_causal=True)
@@ -32,7 +32,8 @@ class Block(nn.Module):
         return x + self.drop(self.down(functional.gelu(self.up(self.between(x)))))
 
 
-#: How tensor ranks share a block: its heads, and the inner elements of its second half.
+#: How the tensor ranks share a block: they divide its heads, and the inner elements of its second
+#: half.
 SHARED = {
     **{name: ColwiseParallel() for name in ("query", "key", "value", "up")},
     **{name: RowwiseParallel() for name in ("out", "down")},

@@ -1,5 +1,5 @@
-// A program without PyTorch has what PyTorch trained: how well the model of model.py foretells a
-// text. Weights come by their keys, whole, whatever mesh has saved them.
+// A program without PyTorch reads what PyTorch trained and tells how well the model of model.py
+// predicts a text. It gets the weights by their keys, whole, whatever mesh has saved them.
 //   torch_read DIRECTORY TEXT     checkpoints of train.py, and 2 to 49 characters
 #include <algorithm>
 #include <cairn/cairn.hpp>
@@ -50,7 +50,7 @@ struct Model {
     cairn::ManagerOptions reading;
     reading.read_only = true;
     cairn::CheckpointManager manager(cairn::serial_group(), directory, reading);
-    // The model alone: what the optimizer and the run are stays where it is.
+    // Only the model is restored; nothing is read of the optimizer and the run.
     if (!manager.restore_latest(state, {.unused = cairn::Unused::silent}))
       throw std::runtime_error("there is no checkpoint in " + directory);
   }
@@ -77,7 +77,7 @@ struct Model {
     }
     return x;
   }
-  // Of each place, what the heads find in the places up to it.
+  // For each place, what the heads find in the places up to it.
   std::vector<Numbers> attention(const std::string& block, const std::vector<Numbers>& xs) const {
     std::vector<Numbers> queries, keys, values, found;
     constexpr std::size_t size = width / heads;
@@ -105,7 +105,7 @@ struct Model {
     }
     return found;
   }
-  // The mean of what each character but the first was not foretold by.
+  // The mean cross entropy of all characters but the first.
   double loss(const std::string& text) const {
     const auto number = [](char c) {
       const auto n = static_cast<std::int64_t>(static_cast<unsigned char>(c)) - 32;

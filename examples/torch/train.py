@@ -21,14 +21,15 @@ from model import LANES, SHARED, Loader, Model
 
 
 def begin():
-    """torchrun says who this rank is; of mpirun and srun it is known under other names."""
+    """torchrun tells a process its rank in these variables; mpirun and srun use other names."""
     for ours, theirs in [("RANK", ("OMPI_COMM_WORLD_RANK", "SLURM_PROCID")),
                          ("WORLD_SIZE", ("OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"))]:
         found = [os.environ[name] for name in theirs if name in os.environ]
         os.environ.setdefault(ours, found[0] if found else {"RANK": "0", "WORLD_SIZE": "1"}[ours])
     os.environ.setdefault("MASTER_ADDR", "localhost")
     os.environ.setdefault("MASTER_PORT", "29511")
-    # Workers that torchrun starts again meet in the store of those before, whose addresses are there.
+    # torchrun gives restarted workers the store of the earlier ones, which still has their
+    # addresses; a prefix for each restart keeps them apart.
     store, rank, ranks = next(dist.rendezvous("env://"))
     store = dist.PrefixStore(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks)
@@ -56,8 +57,9 @@ def main():
         parallelize_module(block, mesh["tensor"], SHARED)
     for part in (*model.blocks, model):
         fully_shard(part, mesh=mesh["data"])
-        # Asked for the average of gradients, gloo gives their sum, so that they and the optimizer's
-        # moments would be larger on more data ranks: this divides it.
+        # gloo gives the sum of gradients where their average is asked for. Gradients and the
+        # optimizer's moments would then be larger with more data ranks, so this makes the division
+        # explicit.
         part.set_force_sum_reduction_for_comms(True)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 1000)
@@ -79,7 +81,8 @@ def main():
     if manager.restore_latest(state) and dist.get_rank() == 0:
         print(f"going on from step {state['step']}, saved on mesh {state['mesh']}", flush=True)
     if state["mesh"] != shape:
-        # Dropout draws numbers on each data rank; others than those that were saved are here now.
+        # Each data rank draws random numbers for dropout. The ranks may be others than those that
+        # saved, so they get new seeds.
         torch.manual_seed(1000 * state["step"] + data_rank)
         state["mesh"] = shape
 
@@ -106,7 +109,7 @@ def main():
             if dist.get_rank() == 0:
                 print(f"stopped after step {state['step']}: {reason[0]}", flush=True)
             manager.close()
-            # torchrun would take any other status for a failure, and start again.
+            # torchrun would take any other status for a failure and start the workers again.
             sys.exit(0 if dist.is_torchelastic_launched() else reason[1])
 
     manager.wait()

@@ -1,13 +1,13 @@
 #pragma once
-// The arithmetic. Each row of a result is computed by one work item, which adds in a fixed order:
-// nothing depends on the device's threads, nor on how many heads are here.
+// The arithmetic. One work item computes each row of a result and adds in a fixed order, so nothing
+// depends on the device's threads, nor on how many heads this rank has.
 #include <Kokkos_Core.hpp>
 #include <cmath>
 #include <utility>
 
 #include "ranks.hpp"
 
-// Matrices in a row, [which][row][column], and parts of such.
+// Several matrices in one array, [which][row][column], and parts of such arrays.
 using Array = Kokkos::View<float***, Kokkos::LayoutRight>;
 using Strided = Kokkos::View<float***, Kokkos::LayoutStride, Kokkos::MemoryUnmanaged>;
 using Window = Kokkos::View<int[context + 1], Kokkos::LayoutRight>;
@@ -19,7 +19,8 @@ inline Strided transposed(const Strided& a) {
                                                 a.extent(1), a.stride(1)));
 }
 
-// What heads make of a token is in a row, one kind of numbers after the other, head_size of each.
+// The values that heads compute for a token are in one row, one kind after the other, head_size of
+// each.
 enum Inner { query, key, value, hidden };
 enum Outer { mean, active };
 inline Strided columns(const Array& a, int kind) {
@@ -27,14 +28,15 @@ inline Strided columns(const Array& a, int kind) {
   return Kokkos::subview(a, Kokkos::ALL, Kokkos::ALL, std::pair(first, first + head_size));
 }
 
-// A work item for each row of each matrix.
+// One work item for each row of each matrix.
 template <class View>
 auto rows(const View& of) {
   using Policy = Kokkos::MDRangePolicy<Kokkos::Rank<2>>;
   return Policy({0L, 0L}, {static_cast<long>(of.extent(0)), static_cast<long>(of.extent(1))});
 }
 
-// c = a b for each matrix in the row. A row of one serves all of the others.
+// c = a b for each matrix of the arrays. If one array has a single matrix, it is used with all
+// matrices of the other.
 template <class A, class B, class C>
 void multiply(const A& a, const B& b, const C& c) {
   const int inner = a.extent_int(2), columns = c.extent_int(2);
@@ -49,7 +51,7 @@ void multiply(const A& a, const B& b, const C& c) {
       });
 }
 
-// y += what the heads give, head by head.
+// Adds the results of the heads to y, head by head.
 inline void add_heads(const Array& parts, const Array& y) {
   Kokkos::parallel_for(
       "add heads", y.size(), KOKKOS_LAMBDA(int i) {
@@ -59,15 +61,15 @@ inline void add_heads(const Array& parts, const Array& y) {
       });
 }
 
-// A one in each token's row where its character is, and one where its place in the window is.
+// Each token's row gets a one for its character, and a one for its place in the window.
 inline void one_hot(const Window& text, const Array& x) {
   Kokkos::deep_copy(x, 0);
   Kokkos::parallel_for(
       "one hot", context, KOKKOS_LAMBDA(int n) { x(0, n, text(n)) = x(0, n, vocabulary + n) = 1; });
 }
 
-// Numbers become shares that add up to 1, each in proportion to exp(number). Gives the logarithm
-// of what those exponentials add up to.
+// Numbers become shares that add up to 1, each in proportion to exp(number). Returns the logarithm
+// of the sum of those exponentials.
 KOKKOS_INLINE_FUNCTION float softmax(float* x, int count) {
   float most = x[0], sum = 0;
   for (int i = 1; i < count; ++i) most = x[i] > most ? x[i] : most;
@@ -76,8 +78,8 @@ KOKKOS_INLINE_FUNCTION float softmax(float* x, int count) {
   return most + logf(sum);
 }
 
-// Scores that tokens (columns) have for each token (row) become shares; those of later tokens are
-// 0.
+// The scores in each token's row, one for each token (column), become shares; those of later tokens
+// are 0.
 inline void attend(const Array& scores) {
   Kokkos::parallel_for(
       "attend", rows(scores), KOKKOS_LAMBDA(int head, int row) {
@@ -86,7 +88,7 @@ inline void attend(const Array& scores) {
       });
 }
 
-// Gradients of the shares become those of the scores.
+// Turns the gradients of the shares into those of the scores.
 inline void attend_back(const Array& shares, const Array& gradients) {
   Kokkos::parallel_for(
       "attend back", rows(shares), KOKKOS_LAMBDA(int head, int row) {
@@ -106,7 +108,8 @@ inline void let_through(const Strided& x, const Strided& gate, const Strided& y)
       });
 }
 
-// Each token's loss; the logits become their gradient of the mean over the whole batch.
+// Computes each token's loss. The logits are replaced by the gradient of the mean loss over the
+// whole batch.
 inline void cross_entropy(const Array& logits, const Window& text, const Flat& loss) {
   Kokkos::parallel_for(
       "cross entropy", context, KOKKOS_LAMBDA(int n) {

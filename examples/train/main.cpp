@@ -26,7 +26,7 @@ struct Options {
 
   explicit Options(CLI::App& app) {
     const CLI::Range count(0, 1 << 30);
-    MPI_Comm_size(MPI_COMM_WORLD, &mesh[0]);  // if nothing else is said
+    MPI_Comm_size(MPI_COMM_WORLD, &mesh[0]);  // the default
     app.option_defaults()->always_capture_default();
     app.add_option("--steps", steps, "last step")->check(count);
     app.add_option("--mesh", mesh, "data ranks x tensor ranks")->delimiter('x')->expected(2);
@@ -44,7 +44,7 @@ struct Options {
   }
 };
 
-// The learning rate: up for some steps, then down along a cosine.
+// The learning rate rises for some steps, then falls along a cosine.
 struct Schedule {
   float peak = 4e-3f;
   std::int64_t warmup = 20, period = 1000;
@@ -56,10 +56,10 @@ struct Schedule {
   }
 };
 
-// The exit code.
+// Returns the exit code.
 int run(const Options& o) {
   std::shared_ptr<cairn::StopRequest> stop;
-  if (o.stop) stop = std::make_shared<cairn::StopRequest>();  // early, so that no signal is missed
+  if (o.stop) stop = std::make_shared<cairn::StopRequest>();  // early: no signal is missed
   const Ranks ranks(o.mesh);
   const Model model(ranks);
   const Adam adam{model};
@@ -68,8 +68,9 @@ int run(const Options& o) {
   std::int64_t step = 0;
   float rate = 0;
 
-  // What a checkpoint holds, for saving and for restoring alike. Keys are the paths of TensorFlow's
-  // objects; under _variables and _trainable_variables Keras lists the same ones once more.
+  // What a checkpoint holds; it is the same for saves and restores. Keys are the paths of
+  // TensorFlow's objects; Keras lists the same ones once more under _variables and
+  // _trainable_variables.
   cairn::State state;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const auto number = std::to_string(i), weight = "model/" + parameters[i].path;
@@ -93,7 +94,7 @@ int run(const Options& o) {
   const auto say = [&](const std::string& line) {
     if (speaks) std::printf("%s\n", line.c_str()), std::fflush(stdout);
   };
-  // All ranks open it, so that all hear if that cannot be; the first one writes.
+  // All ranks open the file, so that all notice if that fails; the first one writes.
   std::FILE* losses = o.losses.empty() ? stdout : std::fopen(o.losses.c_str(), "a");
   if (!losses) throw std::runtime_error("cannot write " + o.losses);
   std::setvbuf(losses, nullptr, _IOLBF, BUFSIZ);  // whole lines, also if we are killed
@@ -167,7 +168,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {  // all ranks see the same arguments
     code = error.get_exit_code() != 0;
     if (rank == 0) app.exit(error);
-  } catch (const std::exception& error) {  // a cairn::Error of a collective call is on all ranks
+  } catch (const std::exception& error) {  // all ranks have the Error of a collective call
     code = 1;
     if (rank == 0) std::fprintf(stderr, "train: %s\n", error.what());
   }

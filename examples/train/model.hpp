@@ -1,7 +1,7 @@
 #pragma once
-// A transformer that foretells the next character, cut by heads, and Adam, which teaches it. In a
-// block each head has a matrix that makes queries, keys, values and hidden numbers of tokens, and
-// one that leads back from what comes of these: so a head is computed alike wherever it is.
+// A transformer that predicts the next character, cut by heads, and the optimizer Adam. In a block
+// each head has a matrix that makes queries, keys, values and hidden numbers of tokens, and one
+// that leads back from the results: so a head is computed alike on any rank.
 #include <Kokkos_Core.hpp>
 #include <cairn/cairn.hpp>
 #include <cairn/kokkos.hpp>
@@ -16,8 +16,8 @@ constexpr int blocks = 2, inner_size = 4 * head_size, outer_size = 2 * head_size
 
 struct Parameter {
   std::string path;
-  cairn::Dims shape;  // a matrix for each head, or one
-  float spread;       // of the first values
+  cairn::Dims shape;  // one matrix for each head, or a single one
+  float spread;       // spread of the initial values
 };
 inline const std::vector<Parameter> parameters = {
     {"embedding", {1, vocabulary + context, width}, 0.5f},
@@ -27,17 +27,17 @@ inline const std::vector<Parameter> parameters = {
     {"blocks/1/out", {heads, outer_size, width}, 0.06f},
     {"readout", {1, width, vocabulary}, 0.2f},
 };
-constexpr int embedding = 0, readout = 1 + 2 * blocks;  // their numbers
+constexpr int embedding = 0, readout = 1 + 2 * blocks;  // their numbers in the list of parameters
 constexpr int into(int block) { return 1 + 2 * block; }
 constexpr int out(int block) { return 2 + 2 * block; }
 
-// This rank's parts of all parameters, one behind the other, in arrays that it fits. They are cut
-// by heads over the tensor ranks, or whole on all; rows may be cut over the data ranks.
+// This rank's parts of all parameters, in one array of just that size. Parameters are cut by heads
+// over the tensor ranks, or whole on all; their rows may also be cut over the data ranks.
 struct Pieces {
   int rank;
   std::vector<cairn::Layout> layouts;
   std::vector<cairn::Box> boxes;
-  std::vector<std::int64_t> starts{0};  // one more than there are boxes
+  std::vector<std::int64_t> starts{0};  // one more entry than there are boxes
 
   Pieces(const Ranks& ranks, const std::string& rows) : rank(ranks.rank) {
     for (const auto& [path, shape, spread] : parameters) {
@@ -52,7 +52,7 @@ struct Pieces {
     const auto& extent = boxes[number].extent;
     return Array(array.data() + starts[number], extent[0], extent[1], extent[2]);
   }
-  // The same, as a State takes it.
+  // The same part as a LocalTensor for a State.
   cairn::LocalTensor slice(const Flat& array, int i) const {
     const auto part = cairn::slice((*this)(array, i), parameters[i].shape, boxes[i].start);
     return cairn::laid_out(part, layouts[i], rank);
@@ -69,7 +69,7 @@ class Model {
     const auto first_values = Kokkos::create_mirror(weights);
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       const auto& [path, shape, spread] = parameters[i];
-      // A number of its own for each element of the model, wherever it is.
+      // Each element of the model has its own number, whichever rank holds it.
       auto random = (i << 32) + pieces.boxes[i].start[0] * shape[1] * shape[2];
       for (auto at = pieces.starts[i]; at < pieces.starts[i + 1]; ++at) {
         auto seed = random++;
@@ -80,7 +80,7 @@ class Model {
     Kokkos::deep_copy(weights, first_values);
   }
 
-  // The mean loss of a lane, with the gradients of all weights that are here.
+  // Returns the mean loss of a lane and computes the gradients of all weights of this rank.
   double learn(const Window& text, const Flat& gradients) const {
     const auto w = [&](int i) { return pieces(weights, i); };
     const auto dw = [&](int i) { return pieces(gradients, i); };
@@ -124,7 +124,7 @@ class Model {
   }
 
  private:
-  // y += the sum of a b over the heads of all ranks.
+  // Adds to y the sum of a b over the heads of all ranks.
   template <class B>
   void add_product(const Array& a, const B& b, const Array& y) const {
     Kokkos::deep_copy(parts_, 0);
@@ -134,7 +134,7 @@ class Model {
     add_heads(parts_, y);
   }
 
-  // What goes into a block, what its heads make of it, and what comes of that.
+  // The input of a block, what its heads compute, and their results.
   struct Activations {
     Array x, inner, shares, outer;
   };
@@ -152,16 +152,16 @@ class Model {
   const Flat loss_{"loss", context};
 };
 
-// Its moments are dealt out over the data ranks (ZeRO-1): each of these finds out how far its rows
-// of the weights move, and tells the others.
+// The moments are dealt out over the data ranks (ZeRO-1): each computes how far its rows of the
+// weights move, and sends that to the others.
 struct Adam {
   const Model& model;
   Pieces pieces{model.ranks, "data"};  // this rank's parts of the moments
   Flat momenta{"momenta", pieces.size()}, velocities{"velocities", pieces.size()};
   Flat moves{"moves", model.pieces.size()};
 
-  // gradients: one lane behind the other, of which this rank has filled in its own and left the
-  // others 0. `times` counts from 1.
+  // gradients: all lanes, one after the other; this rank has filled in its own and left the others
+  // 0. `times` counts from 1.
   void step(const Flat& gradients, float rate, std::int64_t times) const {
     share(gradients, model.ranks.data_comm);
     const double correction = std::sqrt(1 - std::pow(0.999, times)) / (1 - std::pow(0.9, times));
@@ -185,8 +185,9 @@ struct Adam {
             }
           });
     }
-    // Every replica moves its own weights. Were it sent the new weights instead, one whose memory
-    // went wrong would be mended before anybody noticed, with its last gradients in the model.
+    // Every replica moves its own weights. If ranks sent the new weights instead, a replica with a
+    // memory fault would be overwritten before anybody noticed, with its last gradients in the
+    // model.
     share(move, model.ranks.data_comm);
     Kokkos::parallel_for(
         "move", size, KOKKOS_LAMBDA(int i) { weights(i) -= move(i); });

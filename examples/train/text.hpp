@@ -1,5 +1,5 @@
 #pragma once
-// The text to learn, and which parts of it come next.
+// The text to learn from, and the order in which its parts come.
 #include <cairn/cursor.hpp>
 #include <cstdint>
 #include <filesystem>
@@ -10,13 +10,14 @@
 #include <utility>
 #include <vector>
 
-// A step takes 4 windows of 65 characters: 64 to read, each to foretell the one after it. Each is a
-// lane. Whichever rank works on a lane does the same arithmetic, and what lanes give is added in
-// their order: so the bits depend on the number of lanes and not on the number of ranks.
+// A step takes 4 windows of 65 characters: 64 to read, each to predict the next one. Each window is
+// a lane. Any rank that works on a lane does the same arithmetic, and the results of lanes are
+// added in their order: so the bits depend on the number of lanes and not on the number of ranks.
 constexpr int lanes = 4, context = 64;
 constexpr int vocabulary = 96, end_of_line = 95;  // before it: printable ASCII
 
-// All regular files of a directory, in the order of their names. What is not printable is a blank.
+// All regular files of a directory, in the order of their names. Characters that are not printable
+// become blanks.
 inline std::vector<int> read_text(const std::filesystem::path& directory) {
   std::set<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {
@@ -33,7 +34,7 @@ inline std::vector<int> read_text(const std::filesystem::path& directory) {
   return text;
 }
 
-// SplitMix64: its whole state is one number.
+// SplitMix64, whose whole state is one number.
 inline std::uint64_t next_random(std::uint64_t& state) {
   auto z = state += 0x9e3779b97f4a7c15;
   z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
@@ -41,9 +42,9 @@ inline std::uint64_t next_random(std::uint64_t& state) {
   return z ^ z >> 31;
 }
 
-// Deals the text's windows in another order in each epoch, each moved on by a distance that window
-// and epoch give. All ranks take the same ones, a stream for the job, so that the losses are the
-// same on any mesh; the cursor is its state, to be saved.
+// Deals the text's windows in another order in each epoch. Each window is shifted by a distance
+// that depends on window and epoch. All ranks get the same windows from one stream for the job, so
+// that the losses are the same on any mesh; the cursor is the state of the stream, to be saved.
 class Batches {
  public:
   cairn::Cursor windows;
@@ -52,7 +53,7 @@ class Batches {
       : windows(static_cast<std::int64_t>(text.size()) / context - 1, {.seed = 2026}),
         text_(std::move(text)) {}
 
-  // The windows of all lanes, one behind the other.
+  // The windows of all lanes, one after the other.
   std::vector<int> next() {
     std::vector<int> batch;
     for (std::int64_t missing = lanes; missing > 0;) {
@@ -67,7 +68,7 @@ class Batches {
     }
     return batch;
   }
-  // The model has learned from what next() gave.
+  // To be called when the model has learned from the windows that next() gave.
   void done() { windows.done(windows.waiting()); }
 
  private:

@@ -74,7 +74,7 @@ class Schedule(tf.Module):
 
 
 def mixed(number):
-    """splitmix64: one step and its finish."""
+    """splitmix64: one step and its final mixing."""
     z = (number + 0x9e3779b97f4a7c15) % 2**64
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9 % 2**64
     z = (z ^ z >> 27) * 0x94d049bb133111eb % 2**64
@@ -86,7 +86,8 @@ def part(number, count):
 
 
 def order_of(count, seed, epoch):
-    """In which order a cairn::Cursor deals the samples of an epoch (src/model/permutation.hpp)."""
+    """The order in which a cairn::Cursor deals the samples of an epoch
+    (src/model/permutation.hpp)."""
     key = mixed((mixed(seed) + epoch) % 2**64)
     if count <= 256:
         order = list(range(count))
@@ -139,7 +140,7 @@ class Batches(tf.Module):
 
 
 def sample(model, length):
-    """What the model writes, a character after the other."""
+    """A text that the model writes, one character after the other."""
     random, written = np.random.default_rng(1), [END_OF_LINE]
     for _ in range(length):
         logits = model(np.array([written[-CONTEXT:]]))[0, -1].numpy()

@@ -4,9 +4,9 @@
 // usage: mpirun -np N tpetra_mesh DIRECTORY STEPS strips|scattered [hdf5]
 //
 // Heat spreads over a mesh of triangles. Each call goes on from the newest checkpoint, if there is
-// one, for STEPS steps, and saves at the end. The last word of a line is a digest of all values and
-// the ids that they belong to, which does not depend on who has them: after a restart it is the one
-// that was printed before.
+// one, for STEPS steps, and saves at the end. The last word of a line is a digest of all values
+// with their ids, which does not depend on which rank has them: a restart prints the digest that
+// was printed before.
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -35,11 +35,11 @@ using Map = Tpetra::Map<int, Id>;
 using Matrix = Tpetra::CrsMatrix<double, int, Id>;
 using Vector = Tpetra::Vector<double, int, Id>;
 
-/// Triangles in a square of SIDE times SIDE nodes. Like a mesh generator's, the ids of nodes say
-/// nothing of where they are.
+/// Triangles in a square of SIDE times SIDE nodes. As with a mesh generator, the id of a node does
+/// not tell its position.
 struct Mesh {
   static constexpr Id side = 61, nodes = side * side;
-  static constexpr Id stride = 1000;  // has no divisor in common with `nodes`
+  static constexpr Id stride = 1000;  // coprime to `nodes`
 
   static Id id_at(Id row, Id column) { return (row * side + column) * stride % nodes; }
   static Id place_of(Id id) {
@@ -64,7 +64,7 @@ struct Mesh {
   }
 };
 
-/// The ids of a rank's nodes: strips of the square, or what a hash says.
+/// The ids of a rank's nodes: in strips of the square, or dealt by a hash.
 std::vector<Id> deal(const std::string& partition, int rank, int ranks) {
   if (partition != "strips" && partition != "scattered") {
     throw std::runtime_error("a partition is strips or scattered, not " + partition);
@@ -136,8 +136,8 @@ void simulate(int argc, char** argv) {
   std::int64_t step = 0;
   cairn::State state;
   state.add("step", step);
-  // Tpetra gives out a View of the vector's values at each save and restore; while one lives, the
-  // vector may not be used on another memory.
+  // Tpetra gives a View of the vector's values at each save and restore. While the View lives, the
+  // vector may not be used in another memory space.
   const std::vector<std::int64_t> ids(mine.begin(), mine.end());
   state.add("u", cairn::indexed(cairn::ids(&ids), cairn::each_time([&u] {
     return cairn::whole(Kokkos::subview(u.getLocalViewHost(Tpetra::Access::ReadWrite),

@@ -44,7 +44,7 @@ class Application {
   double bytes() const { return 2.0 * sizeof(double) * grid_.n * grid_.n; }
   const Ranks& ranks() const { return ranks_; }
 
-  /// So many steps as take that long.
+  /// Chooses how many steps take that long.
   void choose_turn(double seconds) {
     constexpr int warm = 10;
     advance(warm, nullptr);
@@ -73,7 +73,8 @@ class Application {
                   if (!*manager) {
                     manager->emplace(group_, directory_ / what,
                                      ManagerOptions{.keep = {.last = 1}});
-                    // The pool is touched, and an expired checkpoint's files are there.
+                    // Afterwards the memory pool was touched, and files of an expired checkpoint
+                    // wait.
                     for (int i = 0; i < 3; ++i) save(**manager, async, 0);
                   }
                   settle();

@@ -1,5 +1,5 @@
 #pragma once
-/// Where contestants meet: the ranks, a folder, the state, and the same number of plain bytes.
+/// What contestants share: the ranks, a folder, the state, and the same number of plain bytes.
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -19,14 +19,14 @@ struct Arena {
   std::filesystem::path work;  ///< a new folder
   Recipe recipe;
   Sample source;
-  Pages plain;  ///< a rank's share of the state's bytes, on whole pages
+  Pages plain;  ///< one rank's share of the state's bytes, on whole pages
   std::int64_t step = 0;
 
   /// The mean over ranks, in whole pages.
   std::size_t bytes_per_rank() const { return plain.bytes().size(); }
 
   // Collective.
-  void settle() const;  ///< leaves nothing to be written back in somebody else's time
+  void settle() const;  ///< writes back dirty pages, which would disturb the next contestant
   void remove(const std::filesystem::path& directory) const;
   void fresh(const std::filesystem::path& directory) const;
 };
@@ -36,14 +36,14 @@ inline constexpr std::size_t direct_piece = std::size_t{8} << 20;
 
 using Contestants = std::vector<Contestant>;
 
-/// The first save into an empty directory, and saves over what is there.
+/// The first save into an empty directory, and saves over earlier ones.
 Contestants save_contests(Arena& arena);
 /// save_async beside a copy in memory; the checksum of the bytes.
 Contestants async_contests(Arena& arena);
-/// On as many ranks as saved, and on fewer by one, from the disk.
+/// Restores from disk, on as many ranks as saved, and on one rank fewer.
 Contestants restore_contests(Arena& arena);
 
-/// Saves of other writers, beside a program that does the same by hand.
+/// Saves with other writers, compared with a program that does the same by hand.
 Contestants mpi_io_contests(Arena& arena);
 Contestants hdf5_contests(Arena& arena);
 /// New and recycled files, through the page cache and past it.

@@ -16,7 +16,7 @@ Count* counts = nullptr;
 int counted_ranks = 0;
 thread_local bool is_counted = false;
 
-/// Lies before each piece of memory.
+/// Placed before each block of memory.
 struct Note {
   std::size_t bytes;
   int owner;

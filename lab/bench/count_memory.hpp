@@ -5,8 +5,8 @@
 
 namespace cairn::bench {
 
-/// From now on what this thread takes is counted for Machine::owner, among so many ranks; what is
-/// given back, for who took it.
+/// From now on the memory that this thread takes is counted for Machine::owner, among so many
+/// ranks; freed memory is subtracted from the rank that took it.
 void count_memory(int ranks);
 std::int64_t memory_now(int rank);
 /// The most since the last call.

@@ -28,7 +28,7 @@ std::vector<Box> boxes_of(Kind kind, std::int64_t count) {
     const auto columns = static_cast<std::int64_t>(std::sqrt(static_cast<double>(count)));
     const auto rows = count / columns;
     for (std::int64_t i = 0; i < count; ++i) {
-      // The last cells of each row and column take the rest.
+      // The last cells of each row and column get the rest.
       const auto row = std::min(i / columns, rows - 1), column = i - row * columns;
       const auto width = row == rows - 1 ? columns + count - rows * columns : columns;
       const auto edge = [](std::int64_t k, std::int64_t n) { return k * side / n; };
@@ -86,7 +86,7 @@ void build_index_of(benchmark::State& state, Kind kind) {
   state.SetComplexityN(state.range(0));
 }
 
-/// Stored in one decomposition, wanted in another, by a thousand ranks.
+/// A tensor stored in one decomposition and wanted in another, by a thousand ranks.
 void plan_exchange_of(benchmark::State& state, Kind kind) {
   const auto stored = boxes_of(kind, state.range(0));
   boxes::Random random(2);

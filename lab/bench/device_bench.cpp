@@ -39,7 +39,7 @@ using Memory = Device::memory_space;
 using Bytes1 = Kokkos::View<char*, Memory>;
 using Pinned = Kokkos::View<char*, kokkos::PinnedSpace>;
 
-// What is timed, between barriers; before and after are not.
+// `timed` runs between barriers; before and after are not measured.
 struct Way {
   std::string measure, what;
   std::function<void()> before, timed, after = [] {};
@@ -124,7 +124,8 @@ class Bench {
   using Plain = Kokkos::View<char*, Kokkos::HostSpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
   using OfDevice = Kokkos::View<char*, Memory, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
 
-  // Row-major or not: the bytes as they lie. Without the halo: packed by Kokkos, then copied.
+  // A contiguous View's bytes are copied as they are. A part without the halo is packed by Kokkos,
+  // then copied.
   void to_host(std::byte* host) {
     const Plain to(reinterpret_cast<char*>(host), bytes_);
     if (rows_.all.span() == rows_.part.extent(0) * rows_.part.extent(1)) {

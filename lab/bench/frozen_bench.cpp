@@ -1,8 +1,8 @@
-// What a save costs of which nine tenths are frozen (docs/frozen.md), beside a full save of the
-// same state in the same run: bytes written, and seconds. QuestionRounds of both follow each other;
-// of each the median counts. Frozen bytes are hashed in memory, so that what is gained depends on
-// how much slower than memory the disk is: it is measured on the disk as it is, and with each
-// rank's writes held to 0.5 GB/s.
+// What a save costs of which nine tenths are frozen (docs/frozen.md), compared with a full save of
+// the same state in the same run: bytes written, and seconds. The turns of both alternate; the
+// median of each counts. Frozen bytes are hashed in memory, so the gain depends on how much slower
+// than memory the disk is: it is measured on the disk as it is, and with the writes of each rank
+// limited to 0.5 GB/s.
 //
 //   mpirun -n 2 frozen_bench DIRECTORY [MIB OF EACH RANK [TURNS [FILE.json]]]      (256 5)
 #include <mpi.h>
@@ -33,7 +33,7 @@ class Bench {
   Bench(std::filesystem::path directory, std::int64_t mib)
       : directory_(std::move(directory)), elements_(mib * (std::int64_t{1} << 17)) {}
 
-  // 0: as fast as the disk is.
+  // bytes_per_second 0: as fast as the disk is.
   void run(int turns, double bytes_per_second) {
     std::vector<double> head(static_cast<std::size_t>(elements_ / 10)),
         base(static_cast<std::size_t>(elements_ - elements_ / 10));
@@ -53,8 +53,7 @@ class Bench {
     const auto place = directory_ / std::to_string(pace_++);
     CheckpointManager wholes(group_, place / "full", full),
         shares(group_, place / "frozen", frozen);
-    // Later ones overwrite what expired ones left, which is what a full save is to be compared
-    // with.
+    // Later saves overwrite files of expired ones, which is what a full save is compared with.
     constexpr int first = 4;
     std::vector<double> whole_seconds, shared_seconds;
     for (int step = 1; step <= first + turns; ++step) {

@@ -1,5 +1,5 @@
 #pragma once
-/// The parts of many ranks, done in turn on one core.
+/// Does the parts of many ranks one after the other, on one core.
 #include <time.h>
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace cairn::bench {
 
-/// Processor time of this thread: whatever else runs on the machine is not counted.
+/// Processor time of this thread, so that other programs on the machine are not counted.
 class Clock {
  public:
   explicit Clock(double& sum) : sum_(sum), begin_(now()) {}
@@ -25,8 +25,8 @@ class Clock {
   const double begin_;
 };
 
-/// Each rank has said what it wants. Adds what each takes for the rest; returns how many planners
-/// there were.
+/// Plans the rest when each rank has said what it wants. Adds each rank's time to `took`; returns
+/// how many planners there were.
 inline int plan_in_turn(std::vector<plan::Spread>& spreads, std::vector<double>& took) {
   std::int64_t pieces = 0;
   for (auto& one : spreads) pieces += one.pieces();

@@ -35,7 +35,7 @@ double value(std::int64_t id, std::int64_t column) {
   return std::sqrt(static_cast<double>(id * columns + column));
 }
 
-// Every rank has as many rows; their ids lie anywhere, in no order.
+// Every rank has the same number of rows; their ids are scattered, in no order.
 std::vector<std::int64_t> scattered(std::int64_t rows, int rank, int ranks) {
   std::vector<std::int64_t> ids;
   std::mt19937_64 random(7);
@@ -89,7 +89,7 @@ class Bench {
       }
     }
   }
-  // Another list: what is known of the last one is of no use.
+  // Switches to another list, so that what is known of the last one is of no use.
   void exchange_two() {
     std::swap(list_[0], list_[1]);
     for (std::size_t k = 0; k < columns; ++k) std::swap(values_[k], values_[columns + k]);

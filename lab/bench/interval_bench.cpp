@@ -12,7 +12,7 @@
 
 namespace {
 
-// Two levels: saves on the nodes and at home. The worst ratio to the best pair.
+// Two levels: saves on the nodes and at home. Returns the worst ratio to the best pair.
 double two_levels() {
   using namespace cairn;
   double worst = 0;

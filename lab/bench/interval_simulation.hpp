@@ -1,5 +1,5 @@
 #pragma once
-/// What an interval between saves costs a job that fails again and again, by simulation.
+/// Simulates what an interval between saves costs a job that fails again and again.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace cairn::bench {
 
-/// Times between a failure and the next, Weibull with this shape (1: exponential) and mean. The
-/// same seed gives the same ones on any machine: by inversion, from the generator's own bits.
+/// Times between failures, from a Weibull distribution with this shape (1: exponential) and mean.
+/// The same seed gives the same times on any machine: by inversion, from the generator's own bits.
 inline std::vector<double> failures(double mean, double shape, int count, std::uint64_t seed) {
   std::mt19937_64 generator(seed);
   const double scale = mean / std::tgamma(1 + 1 / shape);
@@ -22,8 +22,9 @@ inline std::vector<double> failures(double mean, double shape, int count, std::u
   return gaps;
 }
 
-/// The share of the time that was no progress. After each failure: a restart, then work and a save
-/// by turns; what was not saved is lost. Failures strike during saves and restarts, too.
+/// The share of the time that made no progress. After each failure there is a restart, then work
+/// and saves alternate; work that was not saved is lost. Failures strike during saves and restarts,
+/// too.
 inline double waste(const std::vector<double>& gaps, double interval, double cost, double restart) {
   double time = 0, saves = 0;
   for (const double gap : gaps) {
@@ -39,7 +40,7 @@ struct TwoLevels {
   double cost_nodes, cost_home, restart_nodes, restart_home;
 };
 
-/// The share of the time that was no progress, with both kinds of failures in the order of time.
+/// The share of the time that made no progress, with both kinds of failures in the order of time.
 inline double waste(const std::vector<double>& nodes, const std::vector<double>& home,
                     const TwoLevels& costs, double interval, int home_every) {
   double time = 0, done = 0, kept = 0, at_home = 0;  // work: until now, saved anywhere, at home
@@ -62,11 +63,11 @@ inline double waste(const std::vector<double>& nodes, const std::vector<double>&
     done = kept = hard ? at_home : kept;
     if (hard) {
       time = fails + costs.restart_home;
-      saves -= saves % home_every;  // it begins behind a save at home
+      saves -= saves % home_every;  // the count restarts after a save at home
     } else {
       time = fails + costs.restart_nodes;
     }
-    // Failures during a restart begin it anew.
+    // A failure during a restart makes it begin again.
     while (fails_nodes <= time && next_nodes + 1 < nodes.size()) fails_nodes += nodes[++next_nodes];
     while (fails_home <= time && next_home + 1 < home.size()) fails_home += home[++next_home];
   }

@@ -29,7 +29,7 @@ void checksum_combine(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(crc = crc32c_combine(crc, 5, 64 * mib));
 }
 
-// A grid of boxes of three dimensions, and the same moved by half a box.
+// A grid of three-dimensional boxes, and the same grid moved by half a box.
 std::vector<Box> cubes(std::int64_t side, std::int64_t shift) {
   std::vector<Box> all;
   for (std::int64_t i = 0; i < 8; ++i)
@@ -53,7 +53,7 @@ void boxes_subtract(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(a.size()));
 }
 
-/// Saved by 64 ranks and wanted by 48: 100 tensors cut in rows.
+/// 64 ranks have saved and 48 restore 100 tensors cut in rows.
 void plan_restore(benchmark::State& state) {
   const int stored = 64, wanted = 48;
   const std::int64_t rows = 64 * 48, columns = 256;
@@ -71,7 +71,7 @@ void plan_restore(benchmark::State& state) {
   }
 }
 
-// Row-major bytes out of memory that is not: 64 MiB of doubles, a mebibyte at a time.
+// Row-major bytes from memory in another order: 64 MiB of doubles, one MiB at a time.
 void pack(benchmark::State& state, const Dims& extent, const Dims& strides, std::size_t elements) {
   const std::vector<double> data(elements, 1.5);
   const auto memory = host_memory(DType::float64, data.data(), nullptr, extent, strides);

@@ -23,7 +23,7 @@ void check(int code) {
   if (code != MPI_SUCCESS) throw std::runtime_error("MPI fails");
 }
 
-// So many microseconds of arithmetic, and a reduction that a solver would have.
+// Arithmetic for so many microseconds, and a reduction like a solver's.
 void work(double microseconds) {
   const double end = MPI_Wtime() + microseconds * 1e-6;
   while (MPI_Wtime() < end) {

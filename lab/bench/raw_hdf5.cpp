@@ -1,4 +1,4 @@
-// What a program that writes one HDF5 file by itself would do: the fast way, and durable.
+// What a program would do that writes one HDF5 file by itself: fast, and durably.
 #include <fcntl.h>
 #include <hdf5.h>
 #include <unistd.h>

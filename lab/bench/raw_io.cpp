@@ -61,7 +61,7 @@ void sync_directory(const fs::path& directory) {
   check(::fsync(descriptor.get()) == 0, "fsync " + directory.string());
 }
 
-// Counts of MPI calls are int: beyond that, elements of 1 MiB.
+// Counts in MPI calls are int: larger ones are counted in elements of 1 MiB.
 struct Count {
   explicit Count(std::size_t bytes) : number(0), type(MPI_BYTE) {
     if (bytes <= std::size_t{std::numeric_limits<int>::max()}) {
@@ -92,7 +92,7 @@ void write_pieces(Descriptor& file, Bytes bytes, std::size_t piece) {
   file.close();
 }
 
-// Pieces of a huge page each, touched once, not in each turn.
+// Each piece is a huge page, touched once and not in each turn.
 constexpr std::size_t slot_bytes = std::size_t{2} << 20;
 constexpr int slots = 8;
 std::span<std::byte> slot(std::size_t i) {
@@ -108,7 +108,7 @@ void write_small(const fs::path& path, Files files = Files::fresh) {
   file.close();
 }
 
-/// From where it waits for it, if it is there.
+/// Moves a file back from where it waits, if it is there.
 Files take_back(const fs::path& waits, const fs::path& path) {
   if (!fs::exists(waits)) return Files::fresh;
   if (waits != path) fs::rename(waits, path);
@@ -273,7 +273,7 @@ void Ranks::commit_own_copied(const fs::path& directory, Bytes bytes, int step) 
     write_small(staging / "state");
     fs::rename(staging / "state", directory / "state");
     if (step > 0) {
-      // The one that goes is the newest of the state file before: that must not come back.
+      // The retired index is that of the state file before, which must not come back.
       sync_directory(directory);
       fs::rename(named("index", step - 1, 0), retired);
       sync_directory(staging);
@@ -308,7 +308,7 @@ std::uint32_t Ranks::read_own_checked(const fs::path& directory, std::span<std::
 }
 
 std::uint32_t Ranks::read_own_copied(const fs::path& directory, std::span<std::byte> bytes) const {
-  // One waits for the disk while the other hands it the next request.
+  // One thread waits for the disk while the other gives it the next request.
   struct Reader {
     std::counting_semaphore<slots> free{2}, full{0};
     std::jthread thread;

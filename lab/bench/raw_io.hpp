@@ -17,8 +17,8 @@ using Bytes = std::span<const std::byte>;
 enum class Files { fresh, overwritten };  ///< of the same length as before
 enum class Cache { used, bypassed };      ///< O_DIRECT: memory and pieces of whole pages
 
-/// One dataset of an HDF5 file written by hand: rows [start, start + rows) of [all_rows, columns]
-/// doubles are this rank's.
+/// One dataset of an HDF5 file written by hand: this rank has the rows [start, start + rows) of
+/// [all_rows, columns] doubles.
 struct BareDataset {
   std::string name;
   std::int64_t all_rows, columns, start, rows;
@@ -33,11 +33,11 @@ class Ranks {
   int size() const { return size_; }
   void barrier() const;
   double max(double value) const;
-  /// From rank 0. Ranks that wait sleep, so that what others measure meanwhile is not disturbed.
+  /// From rank 0. Waiting ranks sleep, so that they do not disturb what others measure meanwhile.
   void broadcast_quietly(std::span<std::byte> bytes) const;
 
-  /// One file in the directory, each rank's bytes at rank × length; synced, a new one with its
-  /// name.
+  /// One file in the directory, in which the bytes of each rank are at rank × length. It is synced;
+  /// a new file's name, too.
   void write_collective(const std::filesystem::path& directory, Bytes bytes, Files files) const;
   void read_collective(const std::filesystem::path& directory, std::span<std::byte> bytes) const;
 
@@ -49,26 +49,26 @@ class Ranks {
   /// A file for each rank, written in pieces; synced, a new one with its name.
   void write_own(const std::filesystem::path& directory, Bytes bytes, std::size_t piece,
                  Files files, Cache cache = Cache::used) const;
-  /// Over a file that is there, past the page cache, each thread every so many pieces.
+  /// Overwrites a file, past the page cache; each thread writes every n-th piece.
   void overwrite_own_at_once(const std::filesystem::path& directory, Bytes bytes, std::size_t piece,
                              int threads) const;
-  /// The same past the page cache, in whole pages, for memory that need lie on none, as an
-  /// application's: each piece is checksummed, copied, and written by a thread, over files that are
-  /// there by four, while the next is prepared.
+  /// Writes past the page cache, in whole pages, from memory that need not begin on a page, like an
+  /// application's. A thread checksums, copies and writes each piece, or four threads if the file
+  /// exists, while the next piece is prepared.
   void write_own_copied(const std::filesystem::path& directory, Bytes bytes, Files files) const;
-  /// That, and what makes a checkpoint of it, with as many files, renames and syncs as a steady
-  /// save of Cairn: each rank writes over its file of the step before the last in a staging
-  /// directory and renames it; small tensors have a file; the rename of the index commits, a state
-  /// file names it; then the index of the step before is taken away, and is the next one's. Steps
-  /// count from 0. Collective.
+  /// The same with everything that makes a checkpoint, with as many files, renames and syncs as a
+  /// steady save of Cairn: each rank overwrites its file of the step before the last in a staging
+  /// directory and renames it; small tensors have a file; the rename of the index commits, and a
+  /// state file names it; then the index of the step before is taken away, and serves the next
+  /// step. Steps count from 0. Collective.
   void commit_own_copied(const std::filesystem::path& directory, Bytes bytes, int step) const;
   void read_own(const std::filesystem::path& directory, std::span<std::byte> bytes,
                 std::size_t piece, Cache cache = Cache::used) const;
-  /// Reads in pieces that stay in the cache, with the checksum that a checkpoint needs.
+  /// Reads in pieces that fit the cache, with the checksum that a checkpoint needs.
   std::uint32_t read_own_checked(const std::filesystem::path& directory,
                                  std::span<std::byte> bytes) const;
-  /// The reverse of write_own_copied: two threads fetch whole pieces past the page cache, each is
-  /// checksummed and copied to its place.
+  /// The reverse of write_own_copied: two threads read whole pieces past the page cache; each piece
+  /// is checksummed and copied to its place.
   std::uint32_t read_own_copied(const std::filesystem::path& directory,
                                 std::span<std::byte> bytes) const;
 
@@ -77,7 +77,7 @@ class Ranks {
   int rank_ = 0, size_ = 1;
 };
 
-/// Memory on huge pages where the system has them; touched.
+/// Memory on huge pages if the system has them, already touched.
 class Pages {
  public:
   explicit Pages(std::size_t bytes);
@@ -92,7 +92,7 @@ class Pages {
   std::byte* data_ = nullptr;
 };
 
-/// The same bytes where an application's would be: on pages as they come, at the beginning of none.
+/// The same bytes in memory like an application's: on ordinary pages, not aligned to them.
 class UnalignedCopy {
  public:
   explicit UnalignedCopy(Bytes bytes) : memory_(shift + bytes.size()) {

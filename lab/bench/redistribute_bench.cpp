@@ -35,7 +35,7 @@ void check(int code) {
   if (code != MPI_SUCCESS) throw std::runtime_error("MPI fails");
 }
 
-/// What a rank has or wants of a tensor [rows, columns].
+/// The boxes that a rank has or wants of a tensor [rows, columns].
 using Layout = std::function<std::vector<Box>(const Dims& shape, int rank, int ranks)>;
 
 /// Blocks along a dimension.
@@ -48,7 +48,8 @@ Layout blocks(std::size_t dim) {
   };
 }
 
-/// Blocks of rows, each half a block further on; what is past the end is the first half of one.
+/// Blocks of rows, each moved by half a block; what exceeds the end becomes the first half of a
+/// block.
 std::vector<Box> shifted(const Dims& shape, int rank, int ranks) {
   auto box = blocks(0)(shape, rank, ranks)[0];
   std::vector<Box> boxes;
@@ -64,7 +65,7 @@ std::vector<Box> shifted(const Dims& shape, int rank, int ranks) {
   return boxes;
 }
 
-/// So many rows at a time in turn, each run of rows a slice of its own.
+/// Ranks take so many rows in turn; each run of rows is a slice.
 Layout cyclic(std::int64_t rows) {
   return [=](const Dims& shape, int rank, int ranks) {
     std::vector<Box> boxes;
@@ -102,7 +103,7 @@ struct Side {
     }
     return parts.size() == 1 ? parts[0] : cairn::patches(parts);
   }
-  /// Calls with each element and its number in the tensor.
+  /// Calls visit with each element and its number in the tensor.
   template <class Visit>
   void each(const Dims& shape, const Visit& visit) {
     auto* at = memory.data();
@@ -114,7 +115,7 @@ struct Side {
   }
 };
 
-/// What a side has in common with others' boxes, row by row: addresses and numbers of elements.
+/// The parts that a side shares with others' boxes, row by row: addresses and numbers of elements.
 using Runs = std::vector<std::pair<double*, std::int64_t>>;
 
 Runs runs_in(Side& side, const std::vector<Box>& others) {
@@ -144,7 +145,7 @@ class ByHand {
     }
   }
 
-  /// From memory as it lies to memory as it lies: the right bytes in the wrong places.
+  /// Sends from unpacked to unpacked memory: the right bytes arrive in the wrong places.
   void send_only() { all_to_all(from_.data(), to_.data()); }
 
   void run() {
@@ -248,7 +249,7 @@ class Bench {
                                               [&] { plan->run(); }};
     std::vector<double> seconds[3];
     std::size_t order[]{0, 1, 2};
-    for (int i = -1; i < settings_.repetitions; ++i) {  // one to begin with
+    for (int i = -1; i < settings_.repetitions; ++i) {  // the first is not counted
       std::shuffle(std::begin(order), std::end(order), random_);
       for (const auto which : order) {
         const double took = timed(contestants[which]);

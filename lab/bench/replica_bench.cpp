@@ -34,7 +34,7 @@ std::vector<int> range(int from, int to, int by = 1) {
   return all;
 }
 
-/// A job's tensors, and who holds which slice of them.
+/// The tensors of a job, and which rank holds which slice.
 class Layout {
  public:
   explicit Layout(int ranks) : ranks_(ranks) {}
@@ -265,7 +265,7 @@ void each_slice(const Layout& layout, const Writers& writers, const Visit& visit
   }
 }
 
-/// As a save does it.
+/// The same calls as in a save.
 Writers share(Layout& layout, Writers writers) {
   for (int turn = 0; turn < 3 && share_replicas(layout.tensors(), writers, layout.ranks()); ++turn)
     writers = choose_writers(layout.tensors(), layout.ranks());
@@ -280,7 +280,7 @@ Spread over_ranks(const Layout& layout, const Writers& writers) {
   return spread_of(loads);
 }
 
-/// As dealers of a few slices each do it, which know each other by estimates.
+/// The same by dealers of a few slices each, which know each other's load by estimates.
 Spread over_ranks_dealt(const Layout& layout) {
   const int ranks = layout.ranks();
   std::vector<double> load, fair(static_cast<std::size_t>(ranks));
@@ -310,7 +310,7 @@ Spread over_ranks_dealt(const Layout& layout) {
   return spread_of(loads);
 }
 
-/// Data files as the policy makes them of each task's slices.
+/// The data files that the policy makes of each task's slices.
 Spread over_files(const Layout& layout, const Writers& writers, const ShardingCallback& policy) {
   std::map<int, std::vector<ShardableTensor>> tasks;  // by rank
   each_slice(layout, writers, [&](auto t, auto s, int rank) {
@@ -338,8 +338,9 @@ Spread over_files(const Layout& layout, const Writers& writers, const ShardingCa
   return spread_of(files);
 }
 
-/// No choice of writers leaves the fullest rank with less: the mean over all ranks; over the
-/// holders of each set, of what only they hold; a slice besides what its writer alone holds.
+/// No choice of writers gives the fullest rank fewer bytes than these: the mean over all ranks; the
+/// mean over the holders of each set of the bytes that only they hold; a slice and the bytes that
+/// only its writer holds.
 double floor_of(const Layout& layout) {
   std::map<std::vector<int>, double> bytes_of_set;
   std::vector<double> alone(static_cast<std::size_t>(layout.ranks()));

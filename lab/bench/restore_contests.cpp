@@ -35,7 +35,7 @@ struct Stage {
     if (arena.ranks.rank() == 0) drop_caches(arena.work);
     arena.ranks.barrier();
   }
-  // What was read just before is in the page cache.
+  // Files that were just read are in the page cache.
   void from_memory(const fs::path& directory) {
     from_disk();
     std::vector<char> piece(std::size_t{1} << 20);
@@ -65,7 +65,7 @@ struct Stage {
   }
 };
 
-// The ranks of another job: threads of rank 0.
+// The ranks of another job, which are threads of rank 0.
 void save_with_one_more(Arena& arena, const fs::path& directory) {
   if (arena.ranks.rank() == 0) {
     run_threads(arena.ranks.size() + 1, [&](std::shared_ptr<Group> group) {
@@ -116,7 +116,7 @@ Contestants restore_contests(Arena& arena) {
                  raw] { arena.ranks.read_own(raw, stage->pages.bytes(), buffered_piece); },
        .after = [stage] { stage->check_plain(stage->pages.bytes()); },
        .yardstick = true});
-  // As a job that starts does it: the directory is locked, recovered and looked through first.
+  // Like a job that starts: it first locks, recovers and reads the directory.
   all.push_back({.measure = same,
                  .what = "Cairn, opening the directory as well",
                  .before = [stage] { stage->from_disk(); },

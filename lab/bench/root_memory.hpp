@@ -1,5 +1,5 @@
 #pragma once
-/// What rank 0 of a large job has in memory, and writes, while others' turns come between its own.
+/// The memory and writes of rank 0 of a large job, while other ranks' turns come in between.
 #include <malloc.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ inline CheckpointMeta meta_of_scale(int ranks) {
   return meta;
 }
 
-/// What this process has in memory at most, beyond what it had at first, while watched.
+/// The most memory of this process, beyond what it had at first, while watched.
 class RootMemory {
  public:
   RootMemory() : before_(at("VmRSS:")) {}
@@ -45,7 +45,7 @@ class RootMemory {
   double before_, most_ = 0;
 };
 
-/// Rank 0 writes both copies of the index. Nothing is synced: a disk is not measured.
+/// Rank 0 writes both copies of the index. Nothing is synced, since no disk is measured.
 inline void write_index(Sealed sealed) {
   const auto files = io::posix_file_system();
   const auto path = std::filesystem::temp_directory_path() / "cairn-scale-save-bench";

@@ -1,5 +1,5 @@
 #pragma once
-/// Seconds that several ways of doing the same took in turns: printed, and as rows of JSON for
+/// Seconds that several ways took in turns to do the same: printed, and as rows of JSON for
 /// scripts/bench-report.
 #include <algorithm>
 #include <cstdio>
@@ -16,7 +16,7 @@ inline double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Of pairs of neighbours in time, which share the machine's speed.
+/// The median ratio of pairs that are neighbours in time, and so share the machine's speed.
 inline double median_ratio(const std::vector<double>& values, const std::vector<double>& beside) {
   std::vector<double> ratios;
   for (std::size_t i = 0; i < values.size(); ++i) ratios.push_back(values[i] / beside.at(i));
@@ -24,7 +24,7 @@ inline double median_ratio(const std::vector<double>& values, const std::vector<
 }
 
 /// "measure", "what", "np", "bytes", "repetitions", "min", "median", "max" in seconds, and "ratio"
-/// to the row that all are set beside.
+/// to the row with which all are compared.
 inline nlohmann::json row_of(const std::string& measure, const std::string& what, int np,
                              double bytes, const std::vector<double>& seconds,
                              const std::vector<double>& beside) {
@@ -40,7 +40,7 @@ inline nlohmann::json row_of(const std::string& measure, const std::string& what
           {"ratio", median_ratio(seconds, beside)}};
 }
 
-/// To a file, unless the path is empty.
+/// Writes the rows to a file, unless the path is empty.
 inline void write_rows(const std::string& path, const nlohmann::json& rows) {
   if (path.empty()) return;
   std::FILE* file = std::fopen(path.c_str(), "w");

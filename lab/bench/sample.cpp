@@ -94,7 +94,7 @@ std::vector<BareDataset> Sample::datasets() const {
   std::vector<BareDataset> all;
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     const auto& one = recipe_.tensors[i];
-    std::string name = one.key;  // no groups: they would have to be made first
+    std::string name = one.key;  // no groups, which would have to be made first
     std::replace(name.begin(), name.end(), '/', '_');
     const bool mine = !one.replicated || rank_ == 0;
     all.push_back({std::move(name), one.rows, one.columns, parts_[i].start,

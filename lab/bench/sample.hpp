@@ -9,7 +9,7 @@
 
 namespace cairn::bench {
 
-/// What a state consists of; the same however many ranks share it.
+/// The tensors of a state; the same for any number of ranks.
 struct Recipe {
   struct Tensor {
     std::string key;
@@ -21,14 +21,14 @@ struct Recipe {
   std::int64_t bytes() const;  ///< of the job; replicas count once
 
   static Recipe one_tensor(std::int64_t bytes);
-  /// 2,000 tensors, 4 KiB of each on each of so many ranks.
+  /// 2,000 tensors, each with 4 KiB on each of so many ranks.
   static Recipe many_small(int ranks);
   /// As a training state has them: 4 large ones, 300 medium ones, 1,000 of 2 KiB, 8 replicas of
   /// 128 KiB and 20 scalars. Throws for less than 8 MiB.
   static Recipe mixed(std::int64_t bytes);
 };
 
-/// One rank's part of it, in memory as an application has it (touched, not on page boundaries).
+/// One rank's part, in memory like an application's (touched, not aligned to pages).
 class Sample {
  public:
   enum class Fill { values, nothing };

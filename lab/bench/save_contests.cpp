@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 constexpr const char* first = "save, new files";
 constexpr const char* steady = "save, steady";
 
-// A directory that keeps one checkpoint, and the manager that lives on.
+// A directory that keeps one checkpoint, and its manager, which lives as long.
 struct Keeper {
   Arena& arena;
   fs::path directory;
@@ -25,7 +25,7 @@ struct Keeper {
 
   void open() { manager.emplace(arena.group, directory, options); }
   void save() { manager->save(++arena.step, state); }
-  // Several, so that one checkpoint's files wait for the next.
+  // Several saves, so that files of a checkpoint wait for the next.
   void warm_up() {
     if (manager) return;
     open();
@@ -83,7 +83,7 @@ void by_hand_fresh(Contestants& all, Arena& arena, const std::string& what, bool
                  .yardstick = yardstick});
 }
 
-// Over what is there: always the same, or, as saves must, so many sets in turn.
+// Overwrites existing files: always the same, or, as saves must, several sets in turn.
 template <class Write>
 void by_hand_again(Contestants& all, Arena& arena, const std::string& what, bool yardstick,
                    Write write, int sets = 1) {
@@ -140,8 +140,8 @@ void raw(Contestants& all, Arena& arena, bool overwrite = true) {
   }
 }
 
-// What a save cannot do without, for memory that begins on no page: raw with a copy and checksums,
-// over the files of the one before the last.
+// The work that a save cannot avoid if memory is not aligned to pages: raw writes with a copy and
+// checksums, over the files of the checkpoint before the last.
 void raw_copied(Contestants& all, Arena& arena) {
   const auto state = std::make_shared<UnalignedCopy>(arena.plain.bytes());
   const auto write = [&arena, state](const fs::path& folder, Files files) {
@@ -189,9 +189,9 @@ void hdf5([[maybe_unused]] Contestants& all, [[maybe_unused]] Arena& arena,
 #endif
 }
 
-// What a steady save does with the bytes of a rank: over a file that is there, in pieces, each of
-// them with its part of the checksum or, which no save does, without. By turns within one turn: two
-// turns of the same differ by more than a checksum costs.
+// What a steady save does with the bytes of a rank: it overwrites a file in pieces, each with its
+// part of the checksum; the other variant, which no save uses, has none. Both alternate within one
+// turn: two turns of the same variant differ by more than a checksum costs.
 Contestant pieces(Arena& arena) {
   static constexpr std::array with_checksums{true, false, false, true, true, false, false, true};
   const auto file = arena.work / ("pieces" + std::to_string(arena.ranks.rank()));
@@ -201,7 +201,7 @@ Contestant pieces(Arena& arena) {
     to->stream(DirectIo::automatic);
     std::uint32_t crc = 0;
     std::int64_t end = 0;
-    // As an application's memory does, it begins on no page.
+    // The bytes do not begin on a page, like an application's memory.
     for (auto rest = Bytes(arena.plain.bytes()).subspan(64); !rest.empty();) {
       const auto piece = rest.first(std::min<std::size_t>(cached_bytes, rest.size()));
       if (checks) crc = crc32c(piece, crc);
@@ -223,7 +223,7 @@ Contestant pieces(Arena& arena) {
               },
           .timed =
               [&arena, write, times, turn = 0]() mutable {
-                // The disk rested before the first: each kind is that in every second turn.
+                // The disk rested before the first variant: each is the first in every second turn.
                 const bool other = turn++ % 2 == 1;
                 *times = {};
                 for (const bool first : with_checksums) {
@@ -248,7 +248,7 @@ Contestant pieces(Arena& arena) {
               }};
 }
 
-// Beside many tensors: as many bytes in one.
+// To compare with many tensors: one tensor of as many bytes.
 std::shared_ptr<Sample> one_of_the_same_bytes(const Arena& arena) {
   if (arena.recipe.tensors.size() == 1) return nullptr;
   return std::make_shared<Sample>(Recipe::one_tensor(arena.recipe.bytes()), arena.ranks.rank(),

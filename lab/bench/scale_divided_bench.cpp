@@ -21,7 +21,7 @@ using bench::Clock;
 
 constexpr std::int64_t edge = 8, each = 100;
 
-/// Neighbours are held by one rank, 100 at a time.
+/// One rank holds 100 neighbouring patches.
 struct Patches {
   std::int64_t side;  // of the cube, in patches
   explicit Patches(std::int64_t ranks)
@@ -51,7 +51,7 @@ struct Patches {
   }
 };
 
-/// As they come to a planner: by sender.
+/// The message as a planner gets it, in the order of senders.
 std::string boxes_message(const Patches& patches, const Box& region) {
   Packed<GivenSlice> message;
   patches.each_in(region, [&](std::int64_t n) {
@@ -94,7 +94,7 @@ void spread_one_tensor(benchmark::State& state) {
     }();
     of(1) += census;
     division.storage = Storage::sliced;
-    // What a rank sends, for the busiest of a few.
+    // What a rank sends, measured on a few, of which the busiest counts.
     double sends = 0;
     for (int rank = 0; rank < ranks; rank += ranks / 10) {
       double one = 0;
@@ -125,7 +125,7 @@ void spread_one_tensor(benchmark::State& state) {
       part.all_slices = static_cast<std::size_t>(patches.count());
       auto share = share_of({std::move(part)}, ranks, format);
       for (auto& [rank, order] : share.orders) benchmark::DoNotOptimize(order.to_write.bytes);
-      // The merge proves it once more.
+      // The merge proves the coverage once more.
       if (!check_region(division.regions.box(region), unpack_all<GivenSlice>(message))) {
         return state.SkipWithError("a region is not proved");
       }

@@ -17,7 +17,8 @@
 namespace cairn::bench {
 namespace {
 
-/// The default takes huge pages, which are more than a simulated rank's share of this machine.
+/// The default memory uses huge pages, which are more than a simulated rank's share of this
+/// machine.
 class SmallMemory : public StagingMemory {
  public:
   std::byte* take(std::size_t bytes) override {
@@ -28,7 +29,7 @@ class SmallMemory : public StagingMemory {
   }
 };
 
-/// Nothing is said, and nothing happens by the system's clock.
+/// Silences the log, and switches off all that depends on the system's clock.
 class Quiet {
  public:
   Quiet() : limits_(wait_limits()), ownership_(commit::default_ownership()) {
@@ -49,7 +50,7 @@ class Quiet {
   const commit::OwnershipOptions ownership_;
 };
 
-/// A job on a machine, over a disk that may outlive it.
+/// A job on a machine, with a disk that may outlive the job.
 class Run {
  public:
   Run(const ScaleJob& job, std::shared_ptr<io::MemoryFileSystem> disk, int ranks,
@@ -120,7 +121,7 @@ class Run {
         options);
   }
 
-  // Of calls of the same name the shortest counts.
+  // Measures a call; of several with the same name the shortest counts.
   template <class Call>
   void measure(Rank& rank, const std::string& what, Call&& call) {
     const int number = rank.group->rank();

@@ -30,9 +30,10 @@ struct ScaleCall {
   const ScaleRow& row(const std::string& stage) const;  ///< throws not_found
 };
 
-/// "first save", "steady save", and as asked "save_async" (until it returns), "wait" (when the
-/// bytes are there), "open" (a new manager), "restore", "restore on half". Each is handed to `take`
-/// as soon as it has been made; of several of one name the last one counts, which is never slower.
+/// "first save", "steady save", and if asked for "save_async" (until it returns), "wait" (until the
+/// bytes are durable), "open" (a new manager), "restore", "restore on half". Each is given to
+/// `take` as soon as it has been made; of several with one name the last counts, which is never
+/// slower.
 void simulate(const ScaleJob&, const std::function<void(const ScaleCall&)>& take);
 
 }  // namespace cairn::bench

@@ -12,7 +12,7 @@ ScaleRecord* listening = nullptr;
 
 }  // namespace
 
-/// What a rank has done in a stage, or in all of them.
+/// Sums of a rank over a stage, or over all stages.
 struct ScaleRecord::Sums {
   double work = 0;
   std::int64_t messages = 0, bytes = 0, memory = 0;
@@ -76,7 +76,8 @@ std::vector<std::string> ScaleRecord::stages() const {
   return stages;
 }
 
-// `reached` is the time of the last rank at the end of what was before, and then of this stage.
+// `reached` is the time at which the last rank ended the stage before; it becomes that of this
+// stage.
 ScaleRow ScaleRecord::row_of(const std::string& stage, Machine::Time& reached) const {
   ScaleRow row;
   row.stage = stage;

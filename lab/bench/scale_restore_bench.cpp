@@ -75,8 +75,8 @@ void spread_plan(benchmark::State& state, Layout layout) {
                                              std::pair(slice_of(b).file, slice_of(b).offset);
                                     }});
     }
-    // What a rank wants is looked up among all slices; that takes every rank as long, so that it is
-    // measured for one.
+    // Each rank looks up what it wants among all slices; that takes every rank equally long, so one
+    // rank is measured.
     double look_up = 0;
     {
       const Clock clock(look_up);
@@ -105,7 +105,7 @@ void spread_plan(benchmark::State& state, Layout layout) {
   }
 }
 
-/// An index without the data files, which seem to be there.
+/// A file system with only the index; the data files seem to exist.
 class OnlyIndex : public io::FileSystemWrapper {
  public:
   explicit OnlyIndex(int ranks) : FileSystemWrapper(std::make_shared<io::MemoryFileSystem>()) {
@@ -122,9 +122,9 @@ class OnlyIndex : public io::FileSystemWrapper {
   const io::Path index_ = "/run/ckpt-1.index";
 };
 
-/// Before the plan: ranks come to know the index, and the slices of what they want. Ranks are
-/// fibres that send each other messages, of which packing and passing on is counted; `whole`: every
-/// rank reads the index whole, as for CheckpointManager::open.
+/// The part before the plan: ranks learn the index, and the slices of what they want. Ranks are
+/// fibres that send each other messages; packing and passing on is counted. `whole`: every rank
+/// reads the whole index, as for CheckpointManager::open.
 void read_index(benchmark::State& state, Layout layout, bool whole) {
   const auto ranks = static_cast<int>(state.range(0));
   ManagerOptions options;

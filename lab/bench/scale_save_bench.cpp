@@ -26,7 +26,7 @@ std::string key_of(int tensor) { return "layer/" + std::to_string(tensor) + "/we
 Dims shape_of(int ranks) { return {ranks * rows_each, slice_columns}; }
 Box box_of(int rank) { return {{rank * rows_each, 0}, {rows_each, slice_columns}}; }
 
-/// A planner that some key has, and its tensors.
+/// The planners that have keys, with their tensors.
 using Planners = std::map<int, std::vector<int>>;
 
 Planners planners_of(int ranks) {
@@ -36,7 +36,8 @@ Planners planners_of(int ranks) {
   return planners;
 }
 
-/// What a planner gets of each rank. Made when it is its turn: those of all are too large.
+/// The messages of all ranks to a planner, made when it is its turn: those for all planners are too
+/// large.
 std::vector<std::string> declared(int ranks, const std::vector<int>& of, Storage storage) {
   std::vector<std::string> outgoing;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -125,7 +126,7 @@ void spread_cover_merge_index(benchmark::State& state, Storage storage) {
   }
 }
 
-/// Who writes which runs of dense tensors, as plan_dense() has it planned.
+/// The plan of which rank writes which runs of dense tensors, made as in plan_dense().
 void spread_dense_plan(benchmark::State& state) {
   const auto ranks = static_cast<int>(state.range(0));
   const auto whole = Box::whole(shape_of(ranks));
@@ -160,7 +161,7 @@ void largest_of(benchmark::internal::Benchmark* bench) {
 
 BENCHMARK_CAPTURE(spread_cover_merge_index, sliced, Storage::sliced)->Apply(largest_of);
 BENCHMARK_CAPTURE(spread_cover_merge_index, dense, Storage::dense)->Apply(largest_of);
-// Plans of 100,000 ranks at once do not fit into this machine's memory.
+// The plans of 100,000 ranks do not fit into this machine's memory together.
 BENCHMARK(spread_dense_plan)
     ->Arg(1000)
     ->Arg(10'000)

@@ -166,7 +166,7 @@ void simulate_all(const Settings& settings) {
 }  // namespace
 
 int main(int count, char** words) try {
-  // Memory that is given back to the system and taken again would cost each rank a page fault.
+  // If memory were returned to the system and taken again, each rank would have page faults.
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   simulate_all(settings_of(count, words));

@@ -11,7 +11,7 @@
 namespace cairn::bench {
 namespace {
 
-/// What a rank adds to a state: tensors by key, of which several parts may have the same.
+/// The tensors that a rank adds to a state, by key; several parts may have the same key.
 class Parts {
  public:
   explicit Parts(ScaleState& to) : to_(to) {}
@@ -32,7 +32,7 @@ class Parts {
   std::map<std::string, std::vector<LocalTensor>> parts_;
 };
 
-/// About as many in each dimension.
+/// A grid with about the same number of ranks in each dimension.
 std::array<std::int64_t, 3> grid_of(std::int64_t ranks) {
   std::array<std::int64_t, 3> grid{1, 1, 1};
   for (std::int64_t factor = 2; ranks > 1;) {

@@ -1,6 +1,6 @@
 #pragma once
-/// States as large jobs have them, small on each rank: what counts is their structure. A rank has
-/// 4 KiB and more, so that files are worth keeping for the next save.
+/// States like those of large jobs, but small on each rank: only their structure matters. A rank
+/// has at least 4 KiB, so that files are worth keeping for the next save.
 #include <memory>
 #include <string>
 #include <vector>

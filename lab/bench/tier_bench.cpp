@@ -52,8 +52,8 @@ void write_all(int file, const std::byte* bytes, std::int64_t size, std::int64_t
   }
 }
 
-/// A checkpoint of one rank by hand: a file with a checksum of each block, and parity of the other
-/// ranks' blocks in another; the two before it stay.
+/// A checkpoint of one rank made by hand: one file has checksums of each block, another the parity
+/// of the other ranks' blocks; the two checkpoints before it are kept.
 class ByHand {
  public:
   ByHand(const std::vector<double>& state, int rank, int ranks, const std::string& place)
@@ -96,7 +96,7 @@ class ByHand {
     write_all(file, reinterpret_cast<const std::byte*>(sums.data()), 4, 0);
     if (::close(file) != 0) throw std::runtime_error("a close fails");
   }
-  // Each rank sends one block to each other, and adds up what it gets of them.
+  // Each rank sends one block to each other rank, and adds up the blocks that it gets.
   void add_parity(const std::string& name) {
     const int file = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
     if (file < 0) throw std::runtime_error("cannot make " + name);
@@ -237,13 +237,13 @@ class Rebuild {
     if (file < 0) throw std::runtime_error("cannot make " + name);
     return file;
   }
-  // What lies behind the end is zeros.
+  // Bytes beyond the end are zeros.
   static void read(int file, std::span<std::byte> to, std::int64_t at) {
     const auto done = ::pread(file, to.data(), to.size(), at);
     if (done < 0) throw std::runtime_error("a read fails");
     std::fill(to.begin() + done, to.end(), std::byte{});
   }
-  // It is what the first rank had.
+  // Checks that the result is what the first rank had.
   void prove() {
     for (std::int64_t at = 0; at < size_; at += block) {
       const auto some = std::span(buffer_).first(nth(std::min(block, size_ - at)));
@@ -262,7 +262,7 @@ class Rebuild {
   std::vector<std::uint32_t> sums_, crcs_;
 };
 
-/// What an application does between saves: sweeps over its memory, and sums over ranks.
+/// What an application does between saves: it sweeps over its memory, and sums over ranks.
 class Application {
  public:
   explicit Application(std::int64_t bytes) : old_(nth(bytes / 16), 1), now_(nth(bytes / 16)) {}
@@ -344,7 +344,7 @@ int run(int argc, char** argv) {
   fast.save(step, state);
   Rebuild rebuild(group, mib * block, shm + "/rebuild-" + std::to_string(rank));
   Application application(mib * block / 4);
-  // A flush at the limit is still under way when the application is done; the rest is not measured.
+  // A limited flush is still under way when the application is done; the rest is not measured.
   const auto begin = [&](auto& manager) { return [&] { manager.save(++step, state); }; };
   const auto end = [](auto& manager) { return [&] { manager.wait(); }; };
 
@@ -394,7 +394,7 @@ int run(int argc, char** argv) {
         cairn::bench::row_of("tiers, " + one.measure, one.what, ranks, bytes, one.seconds, beside));
   };
   for (const auto& one : all) tell(one);
-  // What parity adds, to each.
+  // How much time parity adds, for each way.
   std::vector<double> adds;
   for (std::size_t i = 0; i < all[0].seconds.size(); ++i) {
     adds.push_back((all[3].seconds[i] - all[1].seconds[i]) /

@@ -39,7 +39,7 @@ RANKS, TENSORS, MANY = 2, 64, 10_000
 
 
 def seconds_of(call):
-    """Of the slowest rank, which begin together."""
+    """Seconds of the slowest rank; ranks begin together."""
     several = dist.is_initialized()
     if several:
         dist.barrier()
@@ -67,7 +67,7 @@ def write_plainly(path, tensors):
 
 
 class Direct:
-    """Raw I/O past the page cache, of as many bytes, from and into memory that suits it."""
+    """Raw I/O past the page cache, of as many bytes, with aligned memory."""
 
     PIECE = 8 << 20
 
@@ -93,7 +93,7 @@ class Direct:
 
 
 def forget(*patterns):
-    """Files that are durable leave the page cache."""
+    """Makes files durable and drops them from the page cache."""
     together = dist.barrier if dist.is_initialized() else lambda: None
     together()
     for path in (one for pattern in patterns for one in glob.glob(pattern)):
@@ -164,7 +164,7 @@ def one_round(place, number, state, writer, apart):
 def beside(place, mib, rounds):
     warnings.simplefilter("ignore")
     state = model(mib, init_device_mesh("cpu", (RANKS,)))
-    # Nothing is removed while anything is measured: DCP and plain files remove nothing either.
+    # Nothing is removed during measurements: DCP and plain files remove nothing either.
     writer = cairn.torch.StorageWriter(f"{place}/cairn", max_to_keep=0, write={"recycle": False})
     apart = dist.new_group(backend="gloo")  # DCP's thread sends messages while ours do
     took = [one_round(place, number, state, writer, apart) for number in range(rounds)][1:]
@@ -184,8 +184,8 @@ def beside(place, mib, rounds):
 
 
 def plans(place):
-    """Planning: a state is made of the tensors, or found to be that of the save before, and ranks
-    agree on who writes what. CPU seconds are those of one rank, wherever it had to wait."""
+    """Planning: a state is made of the tensors, or recognised as that of the save before, and
+    ranks agree on the writers. CPU seconds are those of one rank, including its waits."""
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
     state = {f"{number}": DTensor.from_local(torch.zeros(2), mesh, [Shard(0)], run_check=False)
              for number in range(MANY)}
@@ -215,7 +215,7 @@ def plans(place):
 
 
 def cached(*patterns):
-    """Files come into the page cache."""
+    """Reads files into the page cache."""
     for path in (one for pattern in patterns for one in glob.glob(pattern)):
         with open(path, "rb", buffering=0) as file:
             while file.read(1 << 20):

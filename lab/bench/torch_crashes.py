@@ -80,7 +80,7 @@ def loads(way, place, mib, told):
 
 
 def started(function, way, place, mib):
-    """Forks a job in a process group of its own: its id, and where it tells something."""
+    """Forks a job in a process group of its own; returns its id and a pipe on which it reports."""
     ends = os.pipe()
     child = os.fork()
     if child == 0:

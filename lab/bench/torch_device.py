@@ -77,7 +77,7 @@ def main():
                                 rank=0, world_size=1)
         manager = cairn.torch.Manager(f"{place}/manager", max_to_keep=1)
         writer = cairn.torch.StorageWriter(f"{place}/writer", max_to_keep=1)
-        # As ours it keeps its pinned memory from one save to the next, if it is asked to.
+        # Like ours, it keeps its pinned memory from one save to the next, if asked to.
         keeping = dcp.FileSystemWriter(f"{place}/keeping", sync_files=True, cache_staged_state_dict=True)
         step = 0
         for number in range(arguments.rounds + 1):

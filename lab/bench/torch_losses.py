@@ -28,7 +28,7 @@ def ranks_of(mesh):
 
 
 def run(directory, mesh, steps, every, kill_after=None, dropout=0.1):
-    """Losses by step, as texts of hexadecimal digits; and the step that it went on from."""
+    """Losses by step, as hexadecimal texts, and the step from which the job went on."""
     job = subprocess.Popen(
         [sys.executable, "-B", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
          str(ranks_of(mesh)), PROGRAM, directory, "--mesh", mesh, "--steps", str(steps), "--every",
@@ -53,7 +53,7 @@ def run(directory, mesh, steps, every, kill_after=None, dropout=0.1):
 
 
 def draw(path, steps, whole, killed, kills, others, without):
-    """Two panels: losses; and by how much they differ from those of the undisturbed run."""
+    """Two panels: losses, and their differences from the undisturbed run."""
     import math
 
     width, height, left, top, gap = 720, 230, 64, 34, 46
@@ -117,7 +117,7 @@ def main():
         for at in (*kills, None):
             losses, begin = run(f"{place}/killed", "2x2", steps, every, at)
             print(f"2x2: from step {begin} to {max(losses)}{', killed' if at else ''}", flush=True)
-            # What was computed twice must be the same, too.
+            # A step that was computed twice must have the same loss.
             assert all(killed.get(step, loss) == loss for step, loss in losses.items())
             killed.update(losses)
             if at == kills[0]:

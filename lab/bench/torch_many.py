@@ -19,7 +19,7 @@ import cairn.torch
 
 
 class Many(torch.nn.Module):
-    """Layers of a weight and a bias."""
+    """Layers with a weight and a bias each."""
 
     def __init__(self, tensors, width):
         super().__init__()
@@ -27,7 +27,7 @@ class Many(torch.nn.Module):
 
 
 def cpu_of(call):
-    """CPU of the process and of this thread, on the clock; in milliseconds."""
+    """Milliseconds of CPU of the process and of this thread, and on the clock."""
     begin = time.process_time(), time.thread_time(), time.perf_counter()
     call()
     end = time.process_time(), time.thread_time(), time.perf_counter()
@@ -75,7 +75,7 @@ def main():
             cpu, main, wall = zip(*(one[name] for one in rounds))
             print(f"{name:16} {min(cpu):7.1f} ms of CPU at least, {statistics.median(cpu):7.1f} in the middle; of the "
                   f"main thread {min(main):.1f}; on the clock {min(wall):.1f}")
-        # What runs beside this makes CPU times longer, too, so that the least ones are nearest to the truth.
+        # Other programs make CPU times longer, too, so the smallest are nearest to the truth.
         own = [one["a save"][0] - one["state_dict()"][0] - one["the bytes"][0] for one in rounds]
         least = [min(one[name][0] for one in rounds) for name in ("a save", "state_dict()", "the bytes")]
         state = min(one["of it the state"][0] for one in rounds)

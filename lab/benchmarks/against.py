@@ -10,8 +10,9 @@ def contests(program):
 
 
 def compete(programs, repetitions, seed, samples):
-    """As turns.compete, of what both programs know; samples: of the first and of the second. Which of
-    the two comes first in a contest changes from one repetition to the next."""
+    """Like turns.compete, for the contests that both programs have. Returns the samples of the
+    first and of the second. Which of the two comes first in a contest alternates from one
+    repetition to the next."""
     known = [contests(program) for program in programs]
     shared = [key for key in known[0] if key in known[1]]
     for key in [key for some in known for key in some if key not in shared]:
@@ -35,8 +36,8 @@ def summary(values):
 
 
 def rows(this, other):
-    """One a contest: how fast both are beside the best plain I/O, which is that of both together, and
-    how many times as fast as the other this tree is, by pairs of neighbours."""
+    """One row for each contest: how fast both are, compared with the best plain I/O of both
+    together, and how many times as fast as the other this tree is, by pairs of neighbours."""
     both = {key: {**one, "seconds": one["seconds"] + other[key]["seconds"]} for key, one in this.items()
             if key in other}
     table = []

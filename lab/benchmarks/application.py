@@ -8,9 +8,10 @@ INTERVAL = 10  # seconds between saves
 
 
 def measure(launcher, options, np):
-    """Turns of a few seconds of the same running program, in an order drawn anew in each repetition: steps alone, steps
-    with a save before them. A save costs the median of the differences in the same repetition: turns that are near in
-    time share the machine's speed, which changes between whole runs by more than a save costs."""
+    """Turns of a few seconds of the same running program, in an order drawn for each repetition:
+    steps alone, and steps with a save before them. The cost of a save is the median of the
+    differences within a repetition: turns that are near in time share the machine's speed,
+    which changes between whole runs by more than a save costs."""
     folder = options.directory / "cairn_bench_application"
     program = turns.Program("application_bench", launcher + [options.build / "bin" / "application_bench", folder,
                                                              str(options.side), str(options.seconds)])

@@ -53,12 +53,12 @@ class Contestant:
 
 
 def same_bytes(contestants):
-    """All have saved the same, and as much."""
+    """Checks that all contestants have saved the same amount."""
     sizes = set()
     for one in contestants:
         run = os.path.join(one.place, "run")
         files = [name for name in os.listdir(run) if ".data-" in name]
-        # Some bytes of metadata, such as the time, are as long as their numbers.
+        # Some bytes of metadata, such as the time, vary with the digits of their numbers.
         sizes.add((len(files), sum(os.path.getsize(os.path.join(run, name)) for name in files) // 4096))
     if len(sizes) != 1:
         sys.exit(f"files, and their pages, differ: {sizes}")

@@ -1,9 +1,9 @@
-"""What Cairn wants to reach, and how far the rows of a run say that it has."""
+"""Cairn's goals, and how far the rows of a run reach them."""
 
 STEADY, FIRST, BLOCKED = "save, steady", "save, new files", "save_async, blocked"
 COMMITTED = "POSIX by hand, copied, checksummed and committed"
-LARGE = 256  # MiB of a state, of which most goals are
-SMALL = 16  # of small states, for which the commit counts
+LARGE = 256  # MiB of a state, to which most goals refer
+SMALL = 16  # MiB of small states, where the commit dominates
 SAME, FEWER = "restore, N to N", "restore, N+1 to N"
 ONE = "Cairn, one tensor of as many bytes"
 BARE = {"Cairn, Writer::mpi_io, one file": "MPI_File_write_at_all by hand, one file",
@@ -16,7 +16,8 @@ def is_peer(row):
 
 
 def of_one_run(rows):
-    """(text, value, goal, whether more is better) of the rows of one state, size and rank count."""
+    """Yields (text, value, goal, whether more is better) for the rows of one state, size and
+    number of ranks."""
     by = {(row["measure"], row["what"]): row for row in rows}
     speed = {key: row["median"] for key, row in by.items()}
     cairn = {measure: row for (measure, what), row in by.items() if what == "Cairn"}

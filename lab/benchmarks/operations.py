@@ -32,7 +32,7 @@ CALL = re.compile(r"^(?:\d+ +)?(\w+)\((.*)$")
 
 
 def count(trace, home):
-    """Calls by kind in one rank's trace, of paths under `home`."""
+    """Calls by kind in one rank's trace, for paths under `home`."""
     found = collections.Counter()
     for line in trace.read_text(encoding="utf-8", errors="replace").splitlines():
         call = CALL.match(line)

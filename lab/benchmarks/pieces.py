@@ -28,7 +28,8 @@ def seconds(program, options, name):
 
 
 def compare(this, other, options, repetitions):
-    """Yields name, and how many times as fast as the other this one is, in each repetition."""
+    """Yields each name, and in each repetition how many times as fast as the other tree this one
+    is."""
     shared = [name for name in names(this, options) if name in set(names(other, options))]
     options = [one for one in options if not one.startswith("--benchmark_filter")]
     for name in shared:

@@ -92,7 +92,7 @@ def pythons(options):
 
 
 def find_peers(options):
-    """(name, command) of the peers that can run, after naming those that cannot."""
+    """The (name, command) of each peer that can run; prints those that cannot."""
     found = []
     for name, script in PEERS.items():
         for python in pythons(options):
@@ -140,7 +140,7 @@ def take_turns(options, peers, np, state, size, repetitions, seed, samples):
 
 
 def measure_against(options, np, state, size):
-    """This tree and another one: rows of both."""
+    """Compares this tree with another one; returns rows of both."""
     samples = {}, {}
     for start in range(shared := min(options.starts, options.repetitions)):
         repetitions = options.repetitions // shared + (start < options.repetitions % shared)
@@ -162,8 +162,8 @@ def measure_against(options, np, state, size):
 
 
 def measure(options, peers, np, state, size):
-    """Whose files lie on quicker parts of the disk is chance, and lasts as long as a program: so all
-    start several times."""
+    """It is chance which program's files are on faster parts of the disk, and that does not change
+    while the program lives: so all start several times."""
     samples = {}
     starts = min(options.starts, options.repetitions)
     for start in range(starts):

@@ -1,5 +1,5 @@
-"""Simulated jobs of many ranks (lab/bench/scale_simulation), each in a process of its own: what does not
-end within its memory or time leaves what it has measured until then, and is named."""
+"""Simulated jobs of many ranks (lab/bench/scale_simulation), each in a process of its own. If a
+job exceeds its memory or time, its measurements until then are kept, and it is named."""
 import argparse
 import json
 import resource
@@ -31,7 +31,7 @@ def parse():
 
 
 def simulate(options, state, ranks, flags):
-    """Rows of one job, and why there are no more of them."""
+    """The rows of one job, and why there are no more."""
     kind, _, storage = state.partition(", ")
     command = [options.program, "--states", kind, "--ranks", str(ranks), "--storage", storage or "automatic", "--stages", *flags]
     limit = int(options.memory * 2**30) + ranks * STACK

@@ -46,9 +46,10 @@ def reads(turn):
 
 
 def compete(programs, repetitions, seed, samples):
-    """Adds the samples of each measure and contestant, the first repetition dropped: {(measure, what):
-    {seconds, cpu, bytes, yardstick, against}}. Caches are dropped before what reads; so it comes
-    after all that writes, which else would look for its directories on the disk, unlike a job's."""
+    """Adds the samples of each measure and contestant, without the first repetition: {(measure,
+    what): {seconds, cpu, bytes, yardstick, against}}. Caches are dropped before contestants
+    that read; these come after all that write, which would otherwise look for their directories
+    on the disk, unlike those of a job."""
     turns = [(program, number) for program in programs for number in range(len(program.contestants))]
     shuffled = random.Random(seed)
     for some in ([turn for turn in turns if not reads(turn)], [turn for turn in turns if reads(turn)]):
@@ -77,14 +78,15 @@ def median(sample):
 
 
 def yardstick(samples, measure):
-    """Seconds a byte of the best plain I/O of a measure; None: there was none."""
+    """Seconds for each byte of the best plain I/O of a measure; None if there was none."""
     plain = [median(one) / one["bytes"] for (name, _), one in samples.items()
              if name == measure and one["yardstick"]]
     return min(plain, default=None)
 
 
 def rows(samples, np, state):
-    """One a contestant; GB/s, so that more is better, and the ratio to the best plain I/O likewise."""
+    """One row for each contestant; GB/s, so that more is better, and the ratio to the best plain
+    I/O likewise."""
     table = []
     order = sorted(samples.items(), key=lambda item: (item[0][0], item[1]["yardstick"] is False, item[0][1]))
     for (measure, what), one in order:

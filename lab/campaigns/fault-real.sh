@@ -4,7 +4,7 @@
 export OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_bindto=none OMPI_MCA_mpi_yield_when_idle=1
 export OMPI_MCA_btl_vader_single_copy_mechanism=none  # containers often forbid what it needs
 
-# pick NAME VALUE...: sets the variable to one of them, by $RANDOM.
+# pick NAME VALUE...: sets the variable to one of the values, by $RANDOM.
 pick() {
   local -n chosen=$1
   shift
@@ -12,8 +12,8 @@ pick() {
   chosen=${all[$((RANDOM % $#))]}
 }
 
-# run_job LOG RANKS ARGUMENT...: ends it after two minutes. Returns its status. With $preload, a
-# library, its ranks have that.
+# run_job LOG RANKS ARGUMENT...: runs a job and ends it after two minutes. Returns its status. If
+# $preload is set, its ranks preload that library.
 run_job() {
   local log=$1 ranks=$2
   shift 2
@@ -24,7 +24,7 @@ run_job() {
 # steps_of WORD LOG: the steps of its lines "WORD STEP SALT".
 steps_of() { sed -nE "s/^$1 ([0-9]+)( .*)?\$/\1/p" "$2"; }
 
-# What is wrong after the job, on standard output.
+# Prints what is wrong after the job.
 judge_real() {
   local log=$1 restart=$2 directory=$3 status=$4 kind=$5 last restored left
   [ "$status" -eq 0 ] || echo "the job ended with $status"
@@ -34,7 +34,7 @@ judge_real() {
   case $kind in
     short | interrupted) grep '^failed' "$log" ;;
     hang | gone) ;;
-    # A commit that was not known to be durable is so by the time it is made again.
+    # A commit that was not known to be durable has become so by the time it is made again.
     *) [ "$(grep '^failed' "$log" | grep -vc already_exists)" -le 1 ] || echo "more than one call failed" ;;
   esac
   last=$(steps_of acknowledged "$log" | tail -n 1)

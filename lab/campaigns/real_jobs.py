@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# Ways to write, and what else a job may do; HOME is the place of the job's directory.
+# Ways to write, and other options of a job; HOME is the place of the job's directory.
 LINES = {
     "bundle": [],
     "bundle_async": ["--async"],
@@ -24,9 +24,10 @@ LINES = {
     "turns": ["--turns"],
     "turns_async": ["--turns", "--async"],
 }
-# What ranks say to each other and make of MPI there, and nothing else is new.
+# These jobs differ only in the messages between ranks and in their use of MPI.
 OF_MPI = ("frozen", "redistribute", "nodes_saved", "nodes_flushed", "nodes_lost", "turns", "turns_async")
-# What lies in .cairn when nobody saves: names, and folders whose entries are of checkpoints that are there.
+# The entries of .cairn when nobody saves: names, and folders whose entries belong to existing
+# checkpoints.
 OWN = re.compile(r"(lock|owner|ended|pinned\.lock|home-id|no-atomic-rename|tool-runs|(sequences|runs|status|trace|room)\..*)$")
 FOLDERS = ("recycled", "damaged", "marked", "pinned", "saved")
 CRASHED = re.compile(r"Segmentation|terminate called|Assertion|signal 6|signal 11")
@@ -48,14 +49,14 @@ def add_places(parser, name):
 
 
 def check_words(parser, option, words, known):
-    """Ends the program where a word of a list is none of those that there are."""
+    """Ends the program if a word of a list is unknown."""
     for word in words or ():
         if word not in known:
             parser.error(f"{option} {word}: it is of {', '.join(known)}")
 
 
 def settle(arguments, name, targets=("campaign_real", "campaign_faulty_mpi", "cairn_cli"), options=()):
-    """Builds what is not there; where the programs and the library are."""
+    """Builds the programs that are missing; sets the places of programs and library."""
     if not arguments.bin:
         place = arguments.build_dir
         for command in (
@@ -77,7 +78,8 @@ def settle(arguments, name, targets=("campaign_real", "campaign_faulty_mpi", "ca
 
 
 def preloading(library):
-    """The ranks' command has it then, and not the launcher: each takes variables in another way."""
+    """Gives the variable to the ranks' command and not to the launcher, since each launcher takes
+    variables in its own way."""
     others = os.environ.get("LD_PRELOAD")
     return ["env", f"LD_PRELOAD={library}{':' + others if others else ''}"]
 
@@ -107,7 +109,8 @@ class Job:
         return self.log.read_text(errors="replace")
 
     def end(self):
-        """Its status, 'hangs' where it had to be ended; and what it had said by then."""
+        """Waits for the end; returns the status, or 'hangs' if the job had to be ended, and its
+        output."""
         try:
             status = self.process.wait(timeout=self.limit)
             return judged(status, self.text(), self.ranks), self.text()
@@ -122,9 +125,10 @@ crashes_at_the_end = 0
 
 
 def judged(status, text, ranks):
-    """The status, or 0 where all ranks had no more to do than MPI_Finalize and it crashed there. Programs that
-    do nothing but MPI_Init and MPI_Finalize do so now and then on a busy machine, with Open MPI 4: a thread
-    of its own makes a call into a module that is unloaded (docs/reliability.md#mpi)."""
+    """The status, or 0 if all ranks had nothing left to do but MPI_Finalize and it crashed there.
+    Programs that call nothing but MPI_Init and MPI_Finalize crash so now and then on a busy
+    machine, with Open MPI 4: a thread of its own makes a call into a module that is unloaded
+    (docs/reliability.md#mpi)."""
     global crashes_at_the_end  # pylint: disable=global-statement
     if status == 139 and set(steps(text, "over")) == set(range(ranks)):
         crashes_at_the_end += 1
@@ -143,8 +147,8 @@ def steps(text, word):
 
 
 def left_over(run):
-    """What is in a directory of numbered checkpoints and belongs to none; nobody saves there, and nothing is
-    pinned."""
+    """Entries of a directory of numbered checkpoints that belong to none; nobody saves there, and
+    nothing is pinned."""
     names = {entry.name for entry in run.iterdir()} if run.is_dir() else set()
     left = []
     for name in names - {".cairn", "checkpoint"}:
@@ -162,8 +166,8 @@ def left_over(run):
 
 
 def wrong_after(arguments, home, line, least):
-    """A job on two ranks restores step `least` or a later one, and saves; then all is well. Where a
-    node was lost, on three: the next one may not be lost, too."""
+    """Checks that a job on two ranks restores step `least` or a later one, and saves. If a node
+    was lost, the job has three ranks: the next node may not be lost, too."""
     ranks = 3 if line == "nodes_lost" else 2
     status, text = Job(arguments, home, "restart", line, ranks, 1).end()
     wrong = re.findall(r"^(?:wrong|failed) .*", text, re.MULTILINE)
@@ -187,7 +191,7 @@ class Findings:
         self.arguments, self.campaign, self.count = arguments, campaign, 0
 
     def add(self, case, wrong, home):
-        """Prints it, and keeps the directory and the logs."""
+        """Prints a finding, and keeps the directory and the logs."""
         self.count += 1
         kept = self.arguments.place / f"finding-{self.count}"
         shutil.copytree(home, kept, symlinks=True)

@@ -1,12 +1,13 @@
-"""What the ranks of jobs hold while they run: memory, descriptors, threads; and how many files there are."""
+"""Samples of the ranks of jobs while they run: memory, descriptors, threads; and how many files
+there are."""
 import os
 import time
 from pathlib import Path
 
-SETTLED = 20  # seconds until a rank has what it will have; a quarter of its life on a busy machine
+SETTLED = 20  # seconds until a rank has all its memory; a quarter of its life on a busy machine
 LONG = 60  # seconds that one must have lived to be judged
-MEMORY = 1024  # KiB that are not taken for growth
-FILES = 8  # of one checkpoint more, on more ranks, or of a save under way
+MEMORY = 1024  # KiB that do not count as growth
+FILES = 8  # files of one more checkpoint, of more ranks, or of a pending save
 
 
 def held_by(process):
@@ -32,8 +33,9 @@ class Samples:
         self.files.setdefault(job, []).append(count)
 
     def lives(self, job):
-        """Of each rank that lived long enough: the first quarter of its settled life, and the last. The most
-        memory; and the fewest descriptors and threads, as more of them are there for a moment in a save."""
+        """For each rank that lived long enough: the first quarter of its settled life, and the
+        last. The most memory, and the fewest descriptors and threads, since a save has more of
+        them for a moment."""
         for samples in self.ranks.get(job, {}).values():
             life = samples[-1][0] - samples[0][0]
             if life < LONG:
@@ -54,7 +56,7 @@ class Samples:
         return max(counts[:half]), max(counts[half:], default=0)
 
     def unjudged(self, job):
-        """What cannot be told of a job that was watched to its end."""
+        """What could not be judged of a job that was watched to its end."""
         if any(self.lives(job)):
             return []
         return [f"no rank lived for {LONG} s, so that nothing is known of its memory, descriptors and threads: "

@@ -9,7 +9,7 @@ work=$keep/aarch64 libraries=$keep/aarch64/libraries
 mkdir -p "$work"
 if [ -n "$fresh" ]; then rm -rf "$libraries" "$work/build"; fi
 
-# This machine's suite, but for Arm; nothing of it is installed here.
+# Uses this machine's suite, but for Arm; nothing of it is installed here.
 fetch_libraries() {
   local mirror suite state=$work/apt options
   [ ! -e "$libraries/fetched" ] || return 0
@@ -27,7 +27,7 @@ fetch_libraries() {
       libsnappy-dev libsnappy1v5 libisal-dev libisal2 zlib1g zlib1g-dev libgtest-dev libgmock-dev \
       nlohmann-json3-dev libcli11-dev && rm -rf "$libraries" &&
     for package in ./*.deb; do dpkg-deb -x "$package" "$libraries" || exit 1; done &&
-    # Some CMake packages of Debian name their place.
+    # Some of Debian's CMake packages have absolute paths.
     grep -rl --include='*.cmake' '"/usr[/"]' "$libraries/usr" | xargs -r sed -i "s|\"/usr\([/\"]\)|\"$libraries/usr\1|g" &&
     touch "$libraries/fetched")
 }
@@ -56,7 +56,7 @@ quietly "$work/configure.log" nice cmake -S "$root" -B "$work/build" -G Ninja \
   { loud "FAILED: lane aarch64: the configure step" && exit 1; }
 NINJA_STATUS='[%f/%t] ' building "$work/build.log" nice cmake --build "$work/build" --target "${tests[@]}" \
   --parallel "$(cores)" || { loud "FAILED: lane aarch64: the build" && exit 1; }
-# All that scripts/test tries would take more than an hour.
+# All states that scripts/test tries would take more than an hour.
 export CAIRN_STATE_STRIDE=${CAIRN_STATE_STRIDE:-11}
 title "${tests[*]}, emulated, every ${CAIRN_STATE_STRIDE}th crash state"
 start=$SECONDS

@@ -1,4 +1,5 @@
-# Sourced, after lib.sh, by what lanes run: a build for tests, quick to compile as that of scripts/test.
+# Sourced, after lib.sh, by the scripts in lanes: a build for tests that compiles as quickly as that
+# of scripts/test.
 export CCACHE_SLOPPINESS=pch_defines,time_macros
 
 # configure_for_tests BUILD [CMAKE OPTION...]
@@ -14,8 +15,8 @@ configure_for_tests() {
   sed -n '/-- Cairn /,/-- Configuring/{/Configuring/!p}' "$build/configure.log"
 }
 
-# build_and_test BUILD CTEST ARGUMENT...: all that is installed and the programs of these tests, and then
-# the tests.
+# build_and_test BUILD CTEST ARGUMENT...: builds all that is installed and the programs of these
+# tests, and runs the tests.
 build_and_test() {
   local build=$1 targets
   shift

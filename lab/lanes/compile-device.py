@@ -21,7 +21,7 @@ INCLUDES_OURS = re.compile(r'#\s*include\s*"([^"]+)"')
 
 
 def sources_with_kokkos(root):
-    """Sources that include Kokkos, be it through headers beside them or of the tests."""
+    """Sources that include Kokkos, directly or through headers beside them or of the tests."""
     def has_kokkos(path, seen):
         text = path.read_text()
         if INCLUDES_KOKKOS.search(text):
@@ -35,7 +35,7 @@ def sources_with_kokkos(root):
                         return True
         return False
 
-    # Trilinos brings a Kokkos of its own, which is the host's.
+    # Trilinos has a Kokkos of its own, for the host.
     without = root / "examples/trilinos"
     return {path for folder in FOLDERS for path in sorted((root / folder).rglob("*.cpp"))
             if not path.is_relative_to(without) and has_kokkos(path, set())}
@@ -51,7 +51,7 @@ def device_entries(root, build, language):
 
 
 def compile_one(build, source, command):
-    """None, or what the compiler says. It is called as the build would call it."""
+    """None, or the compiler's errors. It is called as the build would call it."""
     target = build / command[command.index("-o") + 1]
     target.parent.mkdir(parents=True, exist_ok=True)
     target.unlink(missing_ok=True)

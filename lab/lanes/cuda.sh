@@ -1,4 +1,4 @@
-# Sourced by lane: what includes Kokkos, compiled by nvcc here.
+# Sourced by lane: compiles all that includes Kokkos with nvcc, on this machine.
 . "$root/lab/lanes/device.sh"
 
 nvcc=''
@@ -12,7 +12,7 @@ work=$keep/cuda
 mkdir -p "$work"
 if [ -n "$fresh" ]; then rm -rf "$work/kokkos" "$work/build" "$work/headers"; fi
 
-# The headers of sid's package: of the chroot, if there is one; else only they are fetched.
+# The headers of sid's package: from the chroot, if there is one; otherwise only they are fetched.
 fetch_headers() {
   local mirror state=$work/apt options
   [ ! -e "$work/headers/Kokkos_Core.hpp" ] || return 0
@@ -42,7 +42,8 @@ kokkos_package "$headers" "$work/kokkos" CUDA \
 #define KOKKOS_IMPL_ARCH_NVIDIA_GPU 90' --extended-lambda -Wext-lambda-captures-this ||
   skip "sid's Kokkos headers are not as they were"
 
-# Every nvcc takes host compilers up to a version only: the first that it takes Kokkos with.
+# Every nvcc takes host compilers only up to a version: this is the first with which it compiles
+# Kokkos.
 printf '#include <Kokkos_Core.hpp>\nint main() {}\n' >"$work/probe.cu"
 host=''
 for one in c++ g++-15 g++-14 g++-13 g++-12 g++-11 clang++; do

@@ -12,7 +12,7 @@ kokkos_package() {
   options=$(printf '"%s" ' "$@")
   rm -rf "$folder"
   mkdir -p "$folder/lib/cmake/Kokkos" "$folder/include" && cp -r "$headers/." "$folder/include/" || return 1
-  # What a build of Kokkos would write, for CUDA or HIP beside the host's Serial.
+  # The files that a build of Kokkos would write, for CUDA or HIP beside the host's Serial.
   cat >"$folder/include/KokkosCore_config.h" <<END
 #pragma once
 #define KOKKOS_CORE_CONFIG_H

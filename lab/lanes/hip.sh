@@ -1,4 +1,4 @@
-# Sourced by lane: what includes Kokkos, compiled for HIP in the chroot.
+# Sourced by lane: compiles all that includes Kokkos for HIP, in the chroot.
 . "$root/lab/lanes/system.sh"
 enter_system sid "${sid_packages[@]}" hipcc libamdhip64-dev
 title "Debian sid: $(inside "$system" hipcc --version | head -n 1)"

@@ -6,7 +6,7 @@ work=/opt/build
 quietly $work/configure.log cmake -S "$root" -B $work/build -G Ninja -DCMAKE_CXX_COMPILER=clang++ \
   -DCMAKE_CXX_FLAGS=-stdlib=libc++ -DCAIRN_DEVELOPER=ON -DCMAKE_BUILD_TYPE=Debug -DCAIRN_TESTS=OFF \
   -DCAIRN_EXAMPLES=OFF -DCAIRN_KOKKOS=OFF -DCAIRN_FORTRAN=OFF || { loud "FAILED: the configure step" && exit 1; }
-# Every object: what is linked would need protobuf, which sid has for GCC's library only.
+# Builds every object: to link would need protobuf, which sid has only for GCC's library.
 mapfile -t objects < <(ninja -C $work/build -t targets all | sed -nE 's/^(.*\.o): CXX_COMPILER.*/\1/p')
 [ ${#objects[@]} -gt 0 ] || die "the build names no objects"
 building $work/build.log cmake --build $work/build --parallel "$(cores)" -- -k 0 "${objects[@]}" ||

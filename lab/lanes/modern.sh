@@ -4,10 +4,10 @@ enter_system sid "${sid_packages[@]}"
 
 if [ -n "$shell" ]; then set -- bash; fi
 if [ $# -eq 0 ]; then
-  # TensorFlow has no packages for sid's Python; Debian 12 has asked it about the same files.
+  # TensorFlow has no packages for sid's Python; on Debian 12 it is tested with the same files.
   set -- scripts/test --quick --no-install --build-dir /opt/build
 fi
-# Tests run side by side, on more ranks than cores: threads that wait for each other sleep.
+# Tests run side by side, on more ranks than cores, so waiting threads must sleep.
 inside_settings+=(OMP_PROC_BIND=false OMP_WAIT_POLICY=passive)
 title "Debian sid: $*"
 start=$SECONDS

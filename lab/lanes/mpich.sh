@@ -1,5 +1,5 @@
-# Sourced by lane: what calls MPI, with MPICH (its MPI-IO is ROMIO) in place of Open MPI. In a chroot,
-# because libmpich-dev would change mpicc, mpirun and h5pcc of this machine.
+# Sourced by lane: tests all that calls MPI, with MPICH (its MPI-IO is ROMIO) in place of Open MPI.
+# In a chroot, because libmpich-dev would change mpicc, mpirun and h5pcc of this machine.
 . "$root/lab/lanes/system.sh"
 enter_system bookworm "${common_packages[@]}" mpich libmpich-dev libhdf5-mpich-dev hdf5-tools \
   clang libclang-rt-dev lld

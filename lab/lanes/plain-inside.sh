@@ -9,7 +9,7 @@ prefix=$HOME/.local outside=$root/tests/install work=$HOME/work
 failures=0
 rm -rf "$work" && mkdir -p "$work" || die "cannot make $work"
 
-# step NAME COMMAND...: a failure is told, and what does not need it goes on.
+# step NAME COMMAND...: reports a failure; steps that do not depend on it go on.
 step() {
   local name=$1
   shift
@@ -21,7 +21,7 @@ step() {
     return 1
   fi
 }
-# says WORDS COMMAND...: it ends well, and with these words
+# says WORDS COMMAND...: COMMAND must succeed and print these words
 says() {
   local words=$1 text
   shift
@@ -50,7 +50,7 @@ if has_program pkg-config; then
 else
   loud "  SKIPPED: pkg-config is not here"
 fi
-# An example as it stands, outside of the clone.
+# An unchanged example, outside of the clone.
 mkdir -p "$work/howto" && cp "$root/examples/howto/main.cpp" "$work/howto"
 cat >"$work/howto/CMakeLists.txt" <<'END'
 cmake_minimum_required(VERSION 3.25)
@@ -73,12 +73,12 @@ if python3 -m venv "$work/venv" >"$work/log" 2>&1; then
     step "pip install" "$work/venv/bin/python" "${pip[@]}" install "$work"/cairn_checkpoint-*.whl; then
     step "python in the environment" says "one works" "$work/venv/bin/python" "$outside/project_python/one.py" "$work/python"
     step "its tool" says "whole" "$work/venv/bin/cairn" verify "$work/core"
-    # Debian's pip wants to be told that this is meant.
+    # Debian's pip must be told that this is intended.
     step "pip install --user" env PYTHONUSERBASE="$HOME/python-user" PIP_BREAK_SYSTEM_PACKAGES=1 \
       python3 "${pip[@]}" install --user "$work"/cairn_checkpoint-*.whl &&
       step "python" env PYTHONUSERBASE="$HOME/python-user" \
         bash -c 'exec python3 "$@"' - "$outside/project_python/one.py" "$work/python-user"
-    # As where there is neither MPI nor HDF5.
+    # As on a machine with neither MPI nor HDF5.
     step "pip install without MPI" "$work/venv/bin/python" "${pip[@]}" install --no-deps --force-reinstall \
       --config-settings=cmake.define.CMAKE_DISABLE_FIND_PACKAGE_MPI=ON \
       --config-settings=build-dir="$HOME/light" "$root" &&

@@ -1,5 +1,5 @@
-# Sourced by lane: Cairn by and for a user who is not root: a clone, builds and an installation in a
-# home directory. Nobody's, if root starts it, for root passes over permissions.
+# Sourced by lane: builds and installs Cairn for a user who is not root, in a home directory. If
+# root starts it, the user is nobody, since root may access everything.
 mkdir -p "$keep/plain"
 as_user=()
 if [ "$(id -u)" -eq 0 ]; then
@@ -17,7 +17,7 @@ title "A clone in $home"
 rm -rf "$home/cairn.new"
 git clone --quiet --no-hardlinks "$root" "$home/cairn.new" && git -C "$home/cairn.new" remote remove origin ||
   die "cannot clone $root"
-# Builds of an earlier run go on from where they were: they lie beside the clone.
+# Builds of an earlier run are used again: they are beside the clone.
 rm -rf "$home/cairn" && mv "$home/cairn.new" "$home/cairn"
 for file in /etc/pip.conf "${HOME:-/nowhere}/.config/pip/pip.conf"; do
   if [ -f "$file" ]; then mkdir -p "$home/.config/pip" && cp "$file" "$home/.config/pip/pip.conf"; fi

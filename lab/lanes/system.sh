@@ -1,7 +1,8 @@
 # Sourced by the lanes that run in a chroot: a Debian of the suite that they name, in $system, with
 # packages. Lanes of one suite share it; each has a build of its own.
 
-# Debian's names. What is not in sid for a while is left out by the build, which says so, or fails.
+# The names of Debian's packages. A package that sid lacks for a while is left out by the build,
+# which reports it, or fails.
 common_packages=(ca-certificates g++ gfortran cmake ninja-build ccache git pkg-config procps strace
   python3 python3-venv python3-dev pybind11-dev
   libsnappy-dev libprotobuf-dev protobuf-compiler libisal-dev libcli11-dev nlohmann-json3-dev
@@ -9,14 +10,14 @@ common_packages=(ca-certificates g++ gfortran cmake ninja-build ccache git pkg-c
 sid_packages=("${common_packages[@]}" libopenmpi-dev openmpi-bin libhdf5-openmpi-dev hdf5-tools
   libkokkos-dev libbenchmark-dev)
 
-# The mirror may be a snapshot, whose lists are out of date by their own word.
+# The mirror may be a snapshot, whose lists have expired.
 system_apt() {
   inside "$system" env DEBIAN_FRONTEND=noninteractive apt-get -o Acquire::Check-Valid-Until=false \
     -o Acquire::Retries=3 -o Dpkg::Options::=--force-unsafe-io --yes --no-install-recommends "$@"
 }
 
-# enter_system SUITE PACKAGE...: makes it where it is missing, installs and mounts; skips the lane when
-# that fails.
+# enter_system SUITE PACKAGE...: makes the system if it is missing, installs packages and mounts;
+# skips the lane if that fails.
 enter_system() {
   local suite=$1
   shift
@@ -37,7 +38,7 @@ enter_system() {
   fi
   trap leave_system EXIT
   trap 'exit 130' INT TERM HUP
-  # The tree is there to read only: a build or test that writes to it is a defect.
+  # The tree is mounted read-only: a build or test that writes to it is a defect.
   mkdir -p "$system/opt/cairn" "$system/opt/build" "$system/opt/ccache" "$keep/build-$lane" "$keep/ccache"
   mount_system "$system" && mount --bind "$root" "$system/opt/cairn" &&
     mount -o remount,bind,ro "$system/opt/cairn" &&
@@ -54,7 +55,7 @@ enter_system() {
   fi
   note "$suite of $(cat "$system.made"), ready after $(since $start)"
 }
-# SUITE.LANE lists the packages that a lane has in a system. Its build belongs to that system.
+# SUITE.LANE lists the packages of a lane in a system. Its build belongs to that system.
 remove_builds() {
   local other
   for other in modern hip libcxx mpich; do

@@ -95,8 +95,8 @@ TEST(Checksum, ContinuesAndCombinesAtEveryCut) {
 }
 
 #if defined(__x86_64__)
-// XGETBV with 1: which parts of the vector registers hold something (Intel's manual, volume
-// 1, 13.3).
+// XGETBV with 1 tells which parts of the vector registers are in use (Intel's manual, volume 1,
+// 13.3).
 __attribute__((target("xsavec,xsave"))) bool upper_halves_hold_something() {
   constexpr std::uint64_t upper_of_ymm = 1 << 2, upper_of_zmm = 1 << 6;
   return (__builtin_ia32_xgetbv(1) & (upper_of_ymm | upper_of_zmm)) != 0;
@@ -240,7 +240,7 @@ TEST(Wire, StructsTravelWithAllTheyHave) {
   const auto packed = unpack<Whole>(bytes).packed;
   for (const auto& gap : packed.each()) gaps.push_back(gap);
   EXPECT_EQ(gaps, (std::vector<Gap>{{14, 15}, {16, 17}}));
-  // No byte that no member has: ranks compare messages.
+  // The packed form has no padding: ranks compare messages.
   EXPECT_EQ(pack(Gap{1, 2}).size(), 12u);
   EXPECT_EQ(pack(std::vector<std::int64_t>{1, 2}).size(), 24u);
 }
@@ -255,7 +255,7 @@ TEST(Wire, EveryTruncatedMessageIsTooShort) {
       EXPECT_EQ(error.what(), test::wording("a message between ranks is too short"));
     }
   }
-  // Counts whose bytes would overflow 64 bits, or take all memory.
+  // The bytes of these counts would overflow 64 bits, or take all memory.
   for (const auto count : {std::uint64_t{1} << 61, ~std::uint64_t{0} >> 1}) {
     EXPECT_THROW(unpack<std::vector<std::int64_t>>(pack(std::pair(count, 0.0))), Error);
     EXPECT_THROW(unpack<std::vector<Named>>(pack(std::pair(count, 0.0))), Error);
@@ -318,7 +318,7 @@ TEST(Error, KeysInItEndNeitherTheTextNorTheLine) {
   EXPECT_EQ(error.problem(), R"(tensor 'k\x00\x0a\x1b')");
   EXPECT_EQ(error.tensor(), key) << "for programs";
   EXPECT_EQ(error.path(), "/a\n");
-  // What an application says may have several lines.
+  // An application's own message may have several lines.
   EXPECT_STREQ(Error(Code::application, "a\nb\x1b").what(), "a\nb\\x1b");
   std::string logged;
   set_log_sink([&](LogLevel, std::string_view message) { logged = message; });

@@ -1,4 +1,4 @@
-// The library's errors in the words of each face.
+// The library's errors in the words of each language interface.
 #include "base/face_words.hpp"
 
 #include <gtest/gtest.h>
@@ -75,7 +75,7 @@ TEST(FaceWords, FortranTellsShapesAndBoxesInItsOrderAndFromOne) {
   }
 }
 
-// Keys and paths are the application's.
+// Keys and paths belong to the application and stay as they are.
 TEST(FaceWords, WhatIsQuotedStays) {
   for (const auto* text : {"tensor 'ManagerOptions::overwrite' is not there", "('Writer::posix')",
                            "a tensor's cairnish patches", "dispatches()", "it is Other::member",

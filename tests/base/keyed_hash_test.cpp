@@ -28,7 +28,7 @@ KeyedHash::Key plain_key() {
   return key;
 }
 
-// By hand: sums of (word + key) * (next word + next key), then base 3, then the length.
+// Computed by hand: sums of (word + key) * (next word + next key), then base 3, then the length.
 TEST(KeyedHash, IsWhatItSays) {
   std::uint64_t first = 0, second = 0;
   for (std::uint64_t i = 0; i < 128; i += 2) {

@@ -19,7 +19,7 @@ TEST(TaskQueue, RunsTasksInOrder) {
   }
 }
 
-// Its caller was told so, and has gone on without.
+// The caller was told that the task was refused, and has gone on without it.
 TEST(TaskQueue, WhatItCouldNotTakeIsNeverRun) {
   std::vector<int> done;
   const auto queue = thread_queue();

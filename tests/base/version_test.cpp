@@ -1,4 +1,4 @@
-// Which version this is: of the headers, for the preprocessor, and of the library that runs.
+// The version: of the headers, for the preprocessor, and of the library at run time.
 #include "cairn/version.hpp"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 #pragma once
-/* What the C programs here check with: the first check that fails says where, and ends the program.
- */
+/* The checks of the C programs here: the first check that fails prints its place and ends the
+ * program. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static inline void check_(int holds, const char* what, const char* file, int lin
 #define CHECK(condition) check_((condition) != 0, #condition, __FILE__, __LINE__)
 #define OK(call) check_((call) == CAIRN_OK, #call, __FILE__, __LINE__)
 
-/* The call fails with this code, and its text has these words. */
+/* Checks that the call fails with this code, and that its text has these words. */
 #define FAILS(call, expected, words)                                                            \
   do {                                                                                          \
     check_((call) == (expected), #call " fails with " #expected, __FILE__, __LINE__);           \

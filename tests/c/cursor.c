@@ -1,4 +1,4 @@
-/* Where a job is in its data. */
+/* A cursor: where a job is in its data. */
 #include <stdlib.h>
 
 #include "checks.h"

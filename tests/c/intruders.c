@@ -1,4 +1,4 @@
-/* Who may not call a manager.  usage: c_intruders DIRECTORY */
+/* Calls of a manager that are forbidden.  usage: c_intruders DIRECTORY */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
 #include <sys/wait.h>
@@ -6,8 +6,8 @@
 
 #include "checks.h"
 
-/* A second thread in the middle of a save, and a forked process: an error each, and the save and
- * the directory are as if nothing had been. */
+/* A second thread in the middle of a save, and a forked process, each get an error; the save and
+ * the directory are not affected. */
 typedef struct {
   cairn_manager* manager;
   cairn_state* state;
@@ -79,8 +79,8 @@ static void threads_and_processes(const char* directory) {
     cairn_group_free(group);
     cairn_options_free(options);
     fflush(stdout);
-    /* Not exit(): what threads of the parent held looks like leaks in a child that has no threads.
-     */
+    /* _exit() and not exit(): memory that threads of the parent held looks like leaks in a child
+     * without them. */
     _exit(code == CAIRN_INVALID_ARGUMENT && known ? 7 : 8);
   }
   CHECK(waitpid(child, &status, 0) == child);
@@ -102,7 +102,7 @@ static void threads_and_processes(const char* directory) {
   cairn_group_free(group);
 }
 
-/* A save from inside a callback of a save, and a restore: an error each, as from another thread. */
+/* A save from inside a callback of a save, and a restore, fail like those from another thread. */
 typedef struct {
   cairn_manager* manager;
   cairn_state* state;
@@ -148,8 +148,8 @@ static void calls_from_inside(const char* directory) {
   cairn_group_free(group);
 }
 
-/* A save in the background that fails: whoever waits for it hears so, and the next save that it did
- * not happen. */
+/* An asynchronous save fails: a wait for it returns the error, and so does the next save, which
+ * is not made. */
 static void directory_that_goes_away(const char* directory) {
   double x = 1;
   char path[4096], command[5000];

@@ -2,8 +2,8 @@
  * usage: c_lengths DIRECTORY.  What it leaves there is then looked at by others. */
 #include "checks.h"
 
-/* One of each dtype that others know, [3, 2]: byte k of an array is 17 k, of a bool its lowest bit.
- */
+/* One tensor of each dtype that other programs know, [3, 2]: byte k of an array is 17 k, of a
+ * bool its lowest bit. */
 typedef struct {
   unsigned char bytes[14][3 * 2 * 16];
 } all_dtypes;
@@ -27,7 +27,7 @@ static void add_all_dtypes(cairn_state* state, all_dtypes* all, int fill) {
   }
 }
 
-/* Half of a tensor that nobody has the rest of; numbers and strings of a length that only the
+/* Half of a tensor whose other half no rank has; numbers and strings whose length only the
  * checkpoint knows. */
 static void gaps_and_lengths(const char* directory) {
   double half[2] = {1, 2}, all[4], minus = -0.5;

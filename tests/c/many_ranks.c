@@ -1,5 +1,5 @@
-/* The C face on MPI ranks, and on ranks of a table of callbacks: what one saves, the other restores
- * on another number of ranks. */
+/* The C interface on MPI ranks, and on ranks of a table of callbacks: each restores what the
+ * other saved, on another number of ranks. */
 #include "cairn_mpi.h"
 #include "checks.h"
 
@@ -24,7 +24,8 @@ static int exchange(void* given, size_t sends, const cairn_send* send, size_t re
     failed = MPI_Isend(send[i].bytes, (int)send[i].size, MPI_BYTE, send[i].to, 1, to->world,
                        &requests[receives + i]);
   }
-  /* One by one: of MPI_STATUSES_IGNORE, which is no array, GCC warns with MPICH's header. */
+  /* MPI_Wait one by one: GCC warns of MPI_STATUSES_IGNORE with MPICH's header, since it is no
+   * array. */
   for (i = 0; i < sends + receives && !failed; ++i) {
     failed = MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
   }
@@ -52,7 +53,7 @@ static void end_job(void* given, const char* message) {
   MPI_Abort(((const context*)given)->world, 1);
 }
 
-/* Rows that cannot grow on one rank: an error of all, which says what the callback said. */
+/* Rows that cannot grow on one rank are an error on all, with the text of the callback. */
 static int64_t no_rows(void* given) {
   (void)given;
   return 0;
@@ -120,7 +121,7 @@ typedef struct {
   cairn_state* state;
 } part;
 
-/* Rank r of n has the rows from r*ROWS/n on; ids are dealt in turn. */
+/* Rank r of n has the rows from r*ROWS/n on; ids are dealt round-robin. */
 static void make(part* p, int rank, int ranks) {
   const int64_t shape[] = {ROWS, COLUMNS}, strides[] = {COLUMNS + 1, 1}, row[] = {2};
   int64_t start[] = {0, 0}, extent[] = {0, COLUMNS}, n = 0, i;
@@ -166,7 +167,7 @@ static void save(MPI_Comm ranks, int by_callbacks, const char* directory, const 
   OK(cairn_options_create(&options));
   OK(cairn_options_set(options, "store.format", format));
   OK(cairn_manager_create(group, directory, options, &manager));
-  /* What is wrong on one rank fails on all of them, with the same words. */
+  /* A mistake on one rank fails on all of them, with the same words. */
   if (cairn_group_size(group) > 1) {
     code = cairn_manager_save(manager, 1, rank == 1 ? NULL : p.state, NULL, NULL);
     CHECK(code == CAIRN_INVALID_ARGUMENT && strstr(cairn_last_error()->text, "is NULL"));
@@ -220,7 +221,7 @@ static void restore(MPI_Comm ranks, int by_callbacks, const char* directory, int
   end(&p);
 }
 
-/* What is wrong on one rank is one error on all of them, and nothing is saved. */
+/* A mistake on one rank is one error on all of them, and nothing is saved. */
 static void bad_input(MPI_Comm ranks, const char* directory) {
   struct {
     int64_t first_of_last; /* in place of the last rank's id */
@@ -267,7 +268,7 @@ static int no_way(void* context, const cairn_application* from, cairn_migration*
   (void)from, (void)how;
   return *(int*)context ? 7 : CAIRN_OK;
 }
-/* The callback of the last rank fails: so does the restore, on all. */
+/* The callback of the last rank fails: so the restore fails on all ranks. */
 static void bad_migration(MPI_Comm ranks, const char* directory) {
   int rank, size, i, fails;
   double value = 1;
@@ -300,7 +301,7 @@ static void bad_migration(MPI_Comm ranks, const char* directory) {
   cairn_group_free(group);
 }
 
-/* MPI_Finalize comes while a manager is there: its calls fail, and it can be freed. */
+/* MPI_Finalize is called while a manager exists: its calls fail, and it can be freed. */
 static void after_the_end(const char* directory) {
   cairn_group* group;
   cairn_manager* manager;

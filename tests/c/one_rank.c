@@ -1,4 +1,5 @@
-/* The C face by one process: every kind of state, options, errors, looking inside. */
+/* The C interface in one process: every kind of state, options, errors, and contents of
+ * checkpoints. */
 #include <math.h>
 
 #include "checks.h"
@@ -47,7 +48,7 @@ static void make(model* m) {
                              NULL));
   OK(cairn_state_add_slice_at(m->state, "turns", CAIRN_FLOAT64, 1, (void* const*)&m->now, three,
                               at_left, three, NULL));
-  /* The corners do not cover their tensor: two more patches of it in another state. */
+  /* The corners do not cover their tensor: another state has two more patches of it. */
   FAILS(cairn_state_add_patches(m->state, "step", CAIRN_FLOAT32, 1, four, 2, patches),
         CAIRN_INVALID_ARGUMENT, "is in the state already");
   OK(cairn_state_add_patches(m->state, "nothing", CAIRN_FLOAT32, 1, at_left, 0, NULL));
@@ -398,7 +399,8 @@ static void what_cannot_be_used(void) {
   CHECK(cairn_build_option(1000, &value) == NULL && value == NULL);
 }
 
-/* A group whose third sum over ranks fails: no verdict is possible, and its abort ends the job. */
+/* A group whose third sum over ranks fails: ranks cannot agree, and the group's abort ends the
+ * job. */
 static int sums = 0;
 static int failing_sum(void* given, int64_t* values, size_t count, int op) {
   (void)given, (void)values, (void)count, (void)op;

@@ -86,7 +86,7 @@ int main(int argc, char** argv) {
     snprintf(key, sizeof(key), "layer%d/weight%d", (int)(i / 10), (int)(i % 10));
     OK(cairn_state_add_whole(state, key, CAIRN_FLOAT64, 1, values + EACH * i, &four, NULL));
   }
-  /* What is known of each takes memory, too. */
+  /* What the library knows of each tensor takes memory, too. */
   saves_and_restores(argv[1], "small", 8 * EACH * many, 3584 * many > PROMISED ? 3584 * many : PROMISED);
   cairn_state_free(state);
   free(values);

@@ -2,7 +2,8 @@
  * of a save that nobody has waited for. */
 #include "checks.h"
 
-/* A loop that asks before it computes, twice: the second one goes on from what the first has left. */
+/* A loop that asks before it computes, twice: the second goes on from the checkpoint that the
+ * first left. */
 static void loop_that_asks_at_its_top(const char* directory, const char* option, const char* value,
                                       int stops) {
   static const char* const names[] = {"time_limit", "signals"};
@@ -48,7 +49,7 @@ static void tell(void* context, int level, const char* message) {
   (void)context;
   if (level != CAIRN_LOG_INFO) printf("%d: %s\n", level, message);
 }
-/* A job that ends with a save on its way (tests/support/last_save.sh). */
+/* A job that ends while a save is pending (tests/support/last_save.sh). */
 static void last_save(const char* directory) {
   static double u[1 << 19];
   static const int64_t shape[] = {1 << 19};

@@ -7,7 +7,7 @@ static int64_t row_elements(const tensor* t) {
   return elements;
 }
 
-/* Element i, to memory: a number of the tensor's type. */
+/* Writes element i to memory, as a number of the tensor's type. */
 static void put(const tensor* t, int step, int64_t i, void* to) {
   const int64_t v = (7 * i + 13 * step + t->number) % 101;
   const int gap = strcmp(t->kind, "sparse") == 0 && i / row_elements(t) % 2 == 1;
@@ -59,7 +59,7 @@ static void check_element(const tensor* t, int step, int64_t i, const void* at) 
   abort();
 }
 
-/* A box of zeros or, with a step, of the tensor's elements; its halo is 77 all over. */
+/* Adds a box of zeros or, with a step, of the tensor's elements; all of its halo is 77. */
 static void add_box(tensor* t, const int64_t start[3], const int64_t extent[3], int step) {
   box* b = &t->boxes[t->box_count++];
   const size_t item = cairn_dtype_size(t->dtype);
@@ -150,7 +150,7 @@ static void read_table(table* t, const char* path, int rank, int ranks) {
 static int is(const tensor* t, const char* kind) { return strcmp(t->kind, kind) == 0; }
 static const int64_t* shape_of(const tensor* t) { return t->shape + 3 - t->dims; }
 
-/* A rank's block of a dimension. */
+/* Adds a rank's block of a dimension. */
 static void add_block(tensor* t, int d, int rank, int ranks, int step) {
   int64_t start[3] = {0, 0, 0}, extent[3];
   memcpy(extent, t->shape, sizeof(extent));
@@ -186,7 +186,7 @@ static void add_rows(table* all, tensor* t, int64_t first, int64_t count, int st
   }
 }
 
-/* The rows first, first + by, ... below the end, the last one first. */
+/* Adds the rows first, first + by, ... below the end, the last one first. */
 static void add_indexed(table* all, tensor* t, int64_t first, int64_t end, int64_t by, int step) {
   const int64_t elements = row_elements(t), rows = shape_of(t)[0];
   const int64_t item = (int64_t)cairn_dtype_size(t->dtype);
@@ -222,7 +222,7 @@ static void add_texts(table* all, tensor* t, int step) {
   OK(cairn_state_add_strings(all->state, t->key, t->words));
 }
 
-/* The boxes, by the function that a program would take for them. */
+/* Adds the boxes, by the function that a program would use for them. */
 static void add_boxes(table* all, const tensor* t) {
   const box* b = t->boxes;
   const int skip = 3 - t->dims;

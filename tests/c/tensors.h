@@ -1,5 +1,6 @@
 #pragma once
-/* The tensors of tests/support/tensors.txt, which says what they are and who holds what of them. */
+/* The tensors of tests/support/tensors.txt, which says what they are and which rank holds what
+ * of them. */
 #include "checks.h"
 
 enum { MOST_TENSORS = 32, MOST_BOXES = 16 };
@@ -16,7 +17,7 @@ typedef struct {
   cairn_dtype dtype;
   int dims, number;
   int64_t shape[3];
-  /* Of these what its kind needs. */
+  /* Of these members a tensor uses those that its kind needs. */
   int box_count;
   box boxes[MOST_BOXES];
   char text[8];
@@ -33,9 +34,10 @@ typedef struct {
   cairn_state* state;
 } table;
 
-/* What a rank gives to a save of a step; what it gives to a restore. */
+/* Makes the state that a rank gives to a save of a step, or to a restore. */
 void make_saved(table* t, const char* path, int rank, int ranks, int step);
 void make_wanted(table* t, const char* path, int rank, int ranks);
-/* After a restore. `rows_before` are the rows that lower ranks have of a ragged tensor. */
+/* To be called after a restore. `rows_before` returns how many rows of a ragged tensor lower
+ * ranks have. */
 void check_restored(const table* t, int step, int64_t (*rows_before)(int64_t mine));
 void free_table(table* t);

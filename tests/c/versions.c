@@ -1,5 +1,5 @@
-/* Checkpoints of other versions of a program, by the C face: three versions of one toy, of which
- * each reads the older ones. */
+/* Checkpoints of other versions of a program, by the C interface: three versions of one toy,
+ * each of which reads the older ones. */
 #include "checks.h"
 
 /* The first version has a temperature in degrees Celsius, as float; the second in kelvin; the third

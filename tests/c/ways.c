@@ -65,7 +65,7 @@ static void restore(MPI_Comm ranks, const char* directory, const char* tensors) 
   cairn_group_free(group);
 }
 
-/* Whether a list with commas has this name. */
+/* Whether a list with commas contains this name. */
 static int has(const char* list, const char* name) {
   const size_t size = strlen(name);
   for (; list; list = strchr(list, ',') ? strchr(list, ',') + 1 : NULL) {

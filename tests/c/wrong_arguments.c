@@ -1,6 +1,6 @@
-/* NULL for each argument that must be there, in turn, of each function; numbers that are none.
- * Always an error that says which argument it was, or the answer of "nothing", and never a crash.
- * usage: c_wrong_arguments DIRECTORY */
+/* Each function gets NULL for each argument that it needs, in turn, and numbers that are
+ * invalid. The result is always an error that names the argument, or the answer "nothing", and
+ * never a crash. usage: c_wrong_arguments DIRECTORY */
 #include <math.h>
 
 #include "checks.h"
@@ -14,7 +14,7 @@
 static const int64_t two[] = {2}, zero[] = {0};
 static double u[2] = {1, 2};
 
-/* A program that must free what a failing function may have freed can do neither right. */
+/* If a failing function may have freed something, a program can neither free it nor leave it. */
 static int64_t one_row(void* context) {
   (void)context;
   return 1;
@@ -169,7 +169,7 @@ static void states(void) {
   FAILS(cairn_state_add_whole(s, "k", CAIRN_FLOAT64, 1, u, huge, NULL), CAIRN_INVALID_ARGUMENT,
         "k");
 
-  /* A vector of more bytes than a number counts would be none at all. */
+  /* A vector whose size in bytes overflows would be empty. */
   FAILS(cairn_vector_resize(v, -1), CAIRN_INVALID_ARGUMENT, "-1 rows");
   FAILS(cairn_vector_resize(v, INT64_MAX / 4 + 1), CAIRN_INVALID_ARGUMENT, "rows");
 #ifndef SANITIZED /* the address sanitizer ends a program that asks for so much memory */
@@ -368,7 +368,7 @@ static void managers(const char* directory) {
   cairn_set_error(CAIRN_IO, NULL, NULL, NULL);
 }
 
-/* A program that looks at the handle after an error, or frees it, finds what it had. */
+/* After an error, a program that uses or frees the handle finds what it had. */
 static void what_fails_leaves_the_handle(const char* directory) {
   char path[4096];
   cairn_group* group;
@@ -413,8 +413,8 @@ static void what_fails_leaves_the_handle(const char* directory) {
   cairn_group_free(group);
 }
 
-/* One memory under two keys, or two elements in one place: an error of the restore unless both get
- * the same bytes. Nothing is touched. */
+/* One memory under two keys, or two elements in one place, are an error of the restore unless
+ * both get the same bytes. Nothing is touched. */
 static void shared_memory(const char* directory) {
   static const double saved[2][2] = {{1, 2}, {1, 3}};
   static const int64_t strides[] = {0};

@@ -1,4 +1,4 @@
-// Checkpoints of our own: what the tool says of whole ones and of damaged ones.
+// What the tool prints for whole and for damaged checkpoints of our own.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ class Checkpoint : public testing::Test {
     return manager.save(step, state_);
   }
   std::string directory() const { return scratch_.path().string(); }
-  // Data files of a checkpoint; its index last.
+  // The data files of a checkpoint; its index comes last.
   std::vector<fs::path> files(const std::string& prefix) const {
     std::vector<fs::path> found;
     for (const auto& name : scratch_.listing()) {
@@ -54,7 +54,7 @@ class Checkpoint : public testing::Test {
     found.push_back(prefix + ".index");
     return found;
   }
-  // What verify says when a file has other bytes for a moment.
+  // The output of verify while a file has other bytes.
   static Ran verify_with(const std::string& prefix, const fs::path& file,
                          const std::string& bytes) {
     const auto right = read_bytes(file);
@@ -184,7 +184,7 @@ TEST_F(Checkpoint, CatPrintsNothingOfADamagedSlice) {
   EXPECT_EQ(whole.out, "");
   EXPECT_FALSE(fs::exists(output));
   EXPECT_THAT(whole.err, AllOf(HasSubstr("tensor 'field'"), HasSubstr("checksum")));
-  // The flip is in another element than those asked for, but in their slice.
+  // The flipped byte is in another element than those asked for, but in their slice.
   EXPECT_EQ(run_tool({"cat", prefix, "field", "--slice", "2,1:0,1"}).status, 1);
   EXPECT_EQ(run_tool({"cat", prefix, "field", "--slice", "0,2:-"}).status, 0);
 }
@@ -406,7 +406,7 @@ TEST_F(Checkpoint, WhatIsLostIsNamedAndRepaired) {
                                   HasSubstr("ckpt-20: whole")));
   listed = run_tool({"ls", directory(), "--json"}).json()["checkpoints"];
   EXPECT_TRUE(listed[1]["newest"].get<bool>());
-  // What nothing can be done about stays as it is, and the status says so.
+  // Damage that cannot be repaired is left alone, and the status tells it.
   fs::remove(files(prefix).front());
   const auto json = run_tool({"verify", prefix, "--repair", "--json"});
   EXPECT_EQ(json.status, 1);

@@ -1,6 +1,6 @@
-"""cairn convert under mpirun: all ranks read and write, and the same comes of it as of one process.
+"""cairn convert under mpirun: all ranks read and write, and the result is that of one process.
 
-convert_ranks.py TOOL DIRECTORY LAUNCHER...   what is started is LAUNCHER NUMBER TOOL …
+convert_ranks.py TOOL DIRECTORY LAUNCHER...   each command is LAUNCHER NUMBER TOOL …
 """
 
 import json
@@ -14,7 +14,7 @@ TOOL, DIRECTORY, *LAUNCHER = sys.argv[1:]
 
 
 def run(ranks, *words, fails=None):
-    """Its standard output. `fails`: what it says on standard error, once."""
+    """Returns its standard output. `fails`: the text that it must print once to standard error."""
     launch = [*LAUNCHER, str(ranks)] if ranks > 1 else []
     ran = subprocess.run([*launch, TOOL, *words], text=True, capture_output=True)
     if (ran.returncode == 0) != (fails is None):
@@ -31,7 +31,7 @@ def header_of(path):
 
 
 def tensors_of(path):
-    """dtype, shape and bytes by key, of a file or of all that an index names."""
+    """dtype, shape and bytes by key, of one file or of all files that an index names."""
     if path.endswith(".json"):
         with open(path) as file:
             names = json.load(file)["weight_map"]
@@ -86,7 +86,7 @@ files = [name for name in os.listdir(DIRECTORY) if name.startswith("three-1.data
 sizes = sorted(os.path.getsize(at(name)) for name in files)
 assert len(files) == 4 and sizes[-1] < sizes[-3] + 10_000, sizes  # of each rank, and the metadata
 
-# Out of a checkpoint of one rank, and out of one whose slices are those of three.
+# From a checkpoint of one rank, and from one whose slices are those of three.
 for source, several in (("one-1", (1,)), ("three-1", (1, 3))):
     for ranks in several:
         out = at("out", f"{source}-{ranks}.safetensors")
@@ -95,17 +95,17 @@ for source, several in (("one-1", (1,)), ("three-1", (1, 3))):
         index = run(ranks, "convert", at(source), out, "--max-shard-size", "20KiB")
         assert index == out + ".index.json", index
         assert tensors_of(index) == TENSORS
-    for name in os.listdir(at("out")):  # the same bytes, whoever wrote them
+    for name in os.listdir(at("out")):  # the same bytes, whichever rank wrote them
         if name.startswith(f"{source}-3"):
             with open(at("out", name), "rb") as a, open(at("out", name.replace("-3", "-1", 1)), "rb") as b:
                 assert name.endswith(".json") or a.read() == b.read(), name
 run(2, "convert", at("out", "three-1-3.safetensors.index.json"), at("back-1"))
 assert tensors_of(run(1, "convert", at("back-1"), at("back.safetensors"))) == TENSORS
-# What is one process's work, the others wait for.
+# If only one process has work, the others wait for it.
 assert run(2, "convert", at("one-1"), at("copy-1")) == at("copy-1")
 run(1, "diff", at("one-1"), at("copy-1"))
 
-# One message, and nothing left.
+# There is one message, and nothing is left.
 before = listing()
 os.mkdir(at("none"))
 run(3, "convert", at("one-1"), at("back.safetensors"), fails="back.safetensors exists")

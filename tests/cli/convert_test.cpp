@@ -1,5 +1,5 @@
-// cairn convert beside the checkpoints of a run: what is known of a save goes along, and nothing
-// that is there is left behind.
+// cairn convert beside the checkpoints of a run: the metadata of a save are converted, too, and
+// checkpoints that are there keep their places.
 #include <gmock/gmock.h>
 
 #include <map>
@@ -36,7 +36,7 @@ class Convert : public testing::Test {
     return options;
   }
 
-  // Steps 10 to 40, all kept, of a run whose state is its step.
+  // Saves steps 10 to 40, all kept, of a run whose state is its step.
   void run() {
     std::filesystem::create_directory(at("out"));
     CheckpointManager manager(serial_group(), at("run"), with_saver());
@@ -88,12 +88,12 @@ TEST_F(Convert, InARunNothingIsSuperseded) {
       EXPECT_EQ(info.sequence, before.at(step).sequence) << step;
     }
   }
-  // Another run's checkpoint in the place of one takes that place.
+  // A checkpoint of another run, converted over one of this run, takes its place in the run.
   std::filesystem::copy(at("run"), at("other"), std::filesystem::copy_options::recursive);
   ASSERT_EQ(run_tool({"convert", "--overwrite", at("other/ckpt-40"), at("run/ckpt-30.h5")}).status,
             0);
   EXPECT_EQ(meta(at("run/ckpt-30")).sequence, before.at(30).sequence);
-  // One that does not say where it belongs comes behind all others, and replaces none.
+  // A checkpoint without a sequence comes after all others, and replaces none.
   const float x = 1;
   BundleWriter writer(at("loose"));
   writer.add("x", &x, {});
@@ -121,7 +121,7 @@ TEST_F(Convert, ElsewhereTooItIsStillThatSave) {
     ASSERT_EQ(run_tool({"convert", at("run/ckpt-30"), at(to)}).status, 0) << to;
     expect_same_save(was, meta(std::filesystem::path(at(to)).replace_extension().string()));
   }
-  // One under another number is that step, and as new as it was.
+  // A checkpoint under another number is that step, and as new as it was.
   ASSERT_EQ(run_tool({"convert", at("run/ckpt-30"), at("out/ckpt-7.h5")}).status, 0);
   auto renumbered = was;
   renumbered.step = 7;
@@ -158,7 +158,7 @@ TEST_F(Convert, AnHdf5FileIsNotCut) {
   EXPECT_TRUE(std::filesystem::is_empty(at("out")));
 }
 
-// A merge makes a bundle. Nothing of what it replaces may be read afterwards.
+// A merge makes a bundle. Nothing of the file that it replaces may be read afterwards.
 TEST_F(Convert, AMergeReplacesAnHdf5File) {
   run();
   ASSERT_EQ(run_tool({"convert", at("run/ckpt-40"), at("out/x.h5")}).status, 0);  // sequence 4
@@ -172,7 +172,7 @@ TEST_F(Convert, AMergeReplacesAnHdf5File) {
   EXPECT_FALSE(std::filesystem::exists(at("out/x.h5")));
 }
 
-// As one array the gaps hold the fill value; back as slices they are gaps again.
+// In one array the gaps have the fill value; converted back to slices they are gaps again.
 TEST_F(Convert, GapsOfSparseTensorsGoAlong) {
   std::vector<std::int32_t> values{5, 6};
   {

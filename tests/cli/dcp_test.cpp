@@ -1,5 +1,5 @@
-// cairn convert from checkpoints of torch.distributed.checkpoint. Whether torch's own become the
-// same is told by torch, in tests/python/torch_files_test.py.
+// cairn convert from checkpoints of torch.distributed.checkpoint. tests/python/torch_files_test.py
+// compares the result with torch's own.
 #include <gmock/gmock.h>
 
 #include "cairn/bundle.hpp"
@@ -24,7 +24,8 @@ class Dcp : public testing::Test {
     write_bytes(at("dcp/__1_0.distcp"), files.second);
   }
   std::string at(const char* name) const { return (scratch_.path() / name).string(); }
-  // Writes the files with a change, and converts: the error says this, and nothing is left.
+  // Writes the files with a change and converts them: the error has these words, and nothing is
+  // left.
   void refuse(const char* words, const DcpFiles& files) {
     put(files);
     const auto listing = scratch_.listing();
@@ -78,18 +79,18 @@ TEST_F(Dcp, WhatCouldRunCode) {
   refuse_changed("asks for os.system", "torch.distributed.checkpoint.metadata\nMetadata\n",
                  "os\nsystem\n");
   refuse_changed("asks for torch.load", "torch\nfloat32\n", "torch\nload\n");
-  // An instance of a class by the old opcode, INST; an extension; bytes.
+  // The old opcode INST, which makes an instance of a class; an extension; bytes.
   refuse_changed("opcode 0x69 at byte 2", "\x80\x04", "\x80\x04i");
   refuse_changed("opcode 0x82 at byte 2", "\x80\x04", "\x80\x04\x82");
   refuse_changed("opcode 0x43 at byte 2", "\x80\x04",
                  "\x80\x04"
                  "C");
   refuse_changed("has protocol 9", "\x80\x04", "\x80\x09");
-  // What is called is a text.
+  // The object that is called is a text.
   auto changed = files_;
   changed.metadata = PickleWriter().text("print").raw(")R").end();
   refuse("calls what is no class or function", changed);
-  // A tensor's own pickle.
+  // The pickle of a tensor itself.
   for (const auto& [module, name] : {std::pair("builtins", "exec"), {"torch", "load"}}) {
     try {
       torch::parse_saved_tensor(PickleWriter(2).global(module, name).raw(")R").end());
@@ -122,7 +123,7 @@ TEST_F(Dcp, TornAndFalseFiles) {
   changed.second.pop_back();
   refuse("the file ends before byte", changed);
   changed = files_;
-  // A bit of the first piece's elements.
+  // A flipped bit in the elements of the first piece.
   const auto data =
       changed.first.find(std::string(reinterpret_cast<const char*>(&files_.elements[1]), 4));
   ASSERT_NE(data, changed.first.npos);
@@ -141,7 +142,7 @@ TEST_F(Dcp, TornAndFalseFiles) {
 TEST_F(Dcp, PiecesThatAreNotTheirTensor) {
   auto changed = files_;
   const auto& e = files_.elements;
-  // As long as the one before, so that .metadata still says where it is.
+  // It has the length of the one before, so that .metadata still tells its place.
   changed.second =
       saved_floats({-1, e[6], e[9], e[7], e[10], e[8], e[11]}, {3, 2}, {1, 2}, 1, true);
   refuse("its archive has a tensor of float32 [3 2], .metadata says float32 [2 3]", changed);
@@ -149,7 +150,7 @@ TEST_F(Dcp, PiecesThatAreNotTheirTensor) {
       saved_floats({-1, e[6], e[9], e[7], e[10], e[8], e[11]}, {2, 3}, {1, 9}, 1, true);
   refuse("its elements need", changed);
   changed = files_;
-  // Both begin at row 0: one overlaps the other, or has no place.
+  // Both begin at row 0, so that one overlaps the other; or one has no place.
   const std::string second_chunk("J\x02\0\0\0J\0\0\0\0", 10);
   const std::string none("J\0\0\0\0J\0\0\0\0", 10);
   replace(changed.metadata, second_chunk, none);

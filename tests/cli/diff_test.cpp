@@ -25,7 +25,7 @@ class Diff : public testing::Test {
  protected:
   std::string at(const char* name) const { return (scratch_.path() / name).string(); }
 
-  // A bundle with whatever `fill` puts into it; in a file of its own.
+  // A bundle with the contents that `fill` writes, under a name of its own.
   template <class F>
   std::string bundle(const char* name, F&& fill) const {
     BundleWriter writer(at(name));
@@ -243,7 +243,7 @@ TEST_F(Diff, WhatIsSaidOfTensorsCounts) {
   EXPECT_EQ(json["descriptions"][0], (nlohmann::json{{"name", "time"}, {"a", 0.25}, {"b", 0.5}}));
   EXPECT_EQ(json["descriptions"][2]["b"], "from \"A\"");
   EXPECT_FALSE(json["descriptions"][2].contains("a"));
-  // Of one tensor only what is said of that.
+  // For one tensor, only its own descriptions are compared.
   EXPECT_EQ(run_tool({"diff", a, b, "v"}).status, 0);
   EXPECT_EQ(run_tool({"diff", "--json", a, b, "u"}).json()["descriptions"].size(), 2u);
 }
@@ -262,7 +262,7 @@ TEST_F(Diff, OneTensorOnly) {
   EXPECT_EQ(run_tool({"diff", a, b, "z"}).status, 2);
 }
 
-// Rectangles that say a slice: x, y, width, height, title.
+// Rectangles in the picture that show a slice: x, y, width, height, title.
 struct Drawn {
   double x, y, width, height;
   std::string title, fill;

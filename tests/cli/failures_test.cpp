@@ -1,4 +1,4 @@
-// What the tool tells of saves that failed, and of a newest checkpoint that is too old.
+// What the tool reports of saves that failed, and of a newest checkpoint that is too old.
 #include <gmock/gmock.h>
 
 #include <cstdlib>
@@ -23,7 +23,7 @@ class FailuresOfSaves : public testing::Test {
   }
   ~FailuresOfSaves() override { set_log_sink({}); }
 
-  // Saves step 2, and cannot save it once more.
+  // Saves step 2, and fails to save it once more.
   void fail_once() {
     CheckpointManager manager(serial_group(), scratch_.path(), {});
     manager.save(2, state_);

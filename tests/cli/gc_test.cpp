@@ -1,4 +1,4 @@
-// What `cairn gc` completes, removes and leaves alone.
+// Which files `cairn gc` completes, removes and leaves alone.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/mount.h>
@@ -28,7 +28,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-// The disk of a job that dies at the first rename onto, or write below, a path with this in it.
+// The disk of a job that dies at the first rename to, or write below, a path that contains this.
 class DyingDisk : public ForwardingFiles {
  public:
   explicit DyingDisk(std::string at)
@@ -39,7 +39,7 @@ class DyingDisk : public ForwardingFiles {
               const std::function<void()>& operation) override {
     const std::string_view what = kind;
     const bool writes = what == "create" || what == "open to write" || what == "rename";
-    // What a manager does as it unwinds does not happen: the process is gone.
+    // What a manager would do while it unwinds does not happen: the process is gone.
     is_dead_ = is_dead_ || (writes && path.string().find(at_) != std::string::npos);
     if (is_dead_) throw Crashed{};
     operation();
@@ -56,7 +56,7 @@ class Gc : public testing::Test {
     set_log_sink({});
     state_.add("value", value_);
   }
-  // The job saves, and dies there. Empty: it does not.
+  // The job saves, and dies at that place; with "" it does not die.
   void save(std::int64_t step, const std::string& dies_at = "") {
     auto options = options_;
     options.keep.last = 0;
@@ -103,7 +103,7 @@ TEST_F(Gc, CompletesASaveThatWasDurable) {
   EXPECT_THAT(done.out, test::Says(" (step 2: all its bytes were durable)\n"));
   EXPECT_FALSE(left_over());
   EXPECT_EQ(run_tool({"verify", scratch_.path().string()}).status, 0);
-  // The state file speaks of it too.
+  // The state file names it, too.
   EXPECT_EQ(run_tool({"cat", scratch_.path().string(), "value"}).out, "2\n");
   EXPECT_THAT(gc().out, test::Says("nothing to do"));
 }
@@ -173,7 +173,7 @@ TEST_F(Gc, RemovesADirectSaveThatWasNot) {
   for (const auto& name : scratch_.listing()) EXPECT_THAT(name, Not(StartsWith("ckpt")));
 }
 
-// As an owner leaves it that dies between the two halves of a removal.
+// An owner leaves this if it dies between the two halves of a removal.
 TEST_F(Gc, GivesBackWhatARemovalHadSetAsideWhichLsAndVerifySee) {
   save(10);
   save(20);
@@ -206,7 +206,7 @@ TEST_F(Gc, NothingOfOursIsTouchedNotEvenByALock) {
   EXPECT_THAT(scratch_.listing(), testing::ElementsAre("model-3.data-00000-of-00001"));
 }
 
-// Each save is another job's: what it shares it has read before.
+// Each save is another job's, which has read the file before it shares it.
 TEST_F(Gc, StepsThatShareAFileAreCompletedToldOfAndRemoved) {
   std::vector<double> base(1000, 0.5);
   state_.add("base", base);
@@ -235,7 +235,7 @@ TEST_F(Gc, StepsThatShareAFileAreCompletedToldOfAndRemoved) {
   EXPECT_THAT(verified.out,
               AllOf(test::Says("note: the damaged file is that of other steps too: ckpt-3"),
                     test::Says("note: the damaged file is that of other steps too: ckpt-2")));
-  // The next job reads it, and writes it anew.
+  // The next job reads it, and writes it again.
   save(4);
   EXPECT_EQ(names(4), 1);
   EXPECT_EQ(run_tool({"verify", (scratch_.path() / "ckpt-4").string()}).status, 0);
@@ -263,7 +263,8 @@ TEST_F(Gc, KeepsWhatARestartTakes) {
   EXPECT_EQ(run_tool({"mark", directory, "4", "worse"}).status, 2);
 }
 
-// Counts of a history, as an owner has left it: who was passed over stays behind, and is listed.
+// Counts of a history that an owner has left: a step that was passed over stays behind, and is
+// listed.
 TEST_F(Gc, HeedsWhatRestartsHaveLearnt) {
   for (int step = 1; step <= 2; ++step) save(step);
   const auto directory = scratch_.path().string();
@@ -306,7 +307,7 @@ TEST_F(Gc, RetiresByTheRulesGiven) {
   EXPECT_EQ(gc({"--keep-best", "1"}).status, 2) << "rules without a number to keep";
 }
 
-// On a small disk of its own that is full.
+// A small disk of its own that is full.
 class GcOnAFullDisk : public Gc {
  protected:
   void SetUp() override {
@@ -317,7 +318,7 @@ class GcOnAFullDisk : public Gc {
   ~GcOnAFullDisk() override {
     if (mounted_) ::umount2(scratch_.path().c_str(), MNT_DETACH);
   }
-  // Not a byte is left, or not an inode.
+  // Fills the disk until no byte is left, or no inode.
   void fill(bool bytes) const {
     const std::string some(bytes ? 4096 : 0, 'x');
     for (int number = 0;; ++number) {
@@ -380,7 +381,7 @@ TEST_F(GcOnAFullDisk, BeginsWithoutRoomWhereNobodysRecordIs) {
   }
 }
 
-// What waits for room to be completed is completed when there is some.
+// A save that waits for room is completed when there is some.
 TEST_F(GcOnAFullDisk, CompletesWhatWasDurable) {
   for (int step = 1; step <= 3; ++step) save(step);
   save(4, "ckpt-4.index");

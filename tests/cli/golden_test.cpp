@@ -22,7 +22,7 @@ const fs::path golden = CAIRN_GOLDEN_DIR;
 
 json expected(const fs::path& folder) { return json::parse(read_bytes(folder / "expected.json")); }
 
-// The same as others, 3,000 times.
+// It has the same contents as others, 3,000 times.
 #ifdef CAIRN_SANITIZED
 constexpr std::string_view left_out = "many_keys";
 #else
@@ -41,7 +41,7 @@ std::vector<std::string> good_cases() {
   return names;
 }
 
-// A key as the command line can say it: not with a zero byte.
+// The arguments that name a key; the command line cannot name one with a zero byte.
 std::vector<std::string> cat_raw(const std::string& prefix, const json& tensor) {
   if (tensor.contains("key_hex")) {
     return {"cat", "--format", "raw", prefix, "--key-hex", tensor["key_hex"]};
@@ -72,7 +72,7 @@ class Golden : public testing::TestWithParam<std::string> {
 TEST_P(Golden, CatRawHasTheDigestOfEachTensorAndSlice) {
   each_checkpoint([](const std::string& prefix, const json& checkpoint) {
     const auto& tensors = checkpoint["tensors"];
-    // Each is a process.
+    // Each tensor takes a process.
     const auto stride = (tensors.size() > 200 ? 97u : 1u) * test::stride(4);
     for (std::size_t i = 0; i < tensors.size(); i += stride) {
       const auto& tensor = tensors[i];
@@ -160,7 +160,7 @@ TEST_P(Golden, ShowListsKeysDtypesAndShapes) {
 }
 
 TEST_P(Golden, ConvertsToTheSameValues) {
-  // What cannot be stored again, and why.
+  // Checkpoints that cannot be stored again, and why.
   const std::map<std::string, std::string> refused = {
       {"variant", "variant"}, {"odd_keys", "UTF-8"}, {"sliced_partial", "no stored slice"}};
   const ScratchDirectory scratch;
@@ -178,7 +178,7 @@ TEST_P(Golden, ConvertsToTheSameValues) {
     const auto same = run_tool({"diff", prefix, to});
     EXPECT_EQ(same.status, 0) << same.out << same.err;
     EXPECT_EQ(run_tool({"verify", to}).status, 0);
-    // What came in slices stays so, under the same names unless they were cut further.
+    // Tensors in slices stay so, with the same names unless the slices were cut further.
     const auto before = run_tool({"show", "--json", prefix}).json();
     const auto after = run_tool({"show", "--json", to}).json();
     const auto specs = [](const json& tensor) {
@@ -187,7 +187,7 @@ TEST_P(Golden, ConvertsToTheSameValues) {
       return all;
     };
     for (std::size_t i = 0; i < before["tensors"].size(); ++i) {
-      // Strings, and what has no elements, are stored whole.
+      // Strings, and tensors without elements, are stored whole.
       if (before["tensors"][i]["dtype"] == "string" || before["tensors"][i]["bytes"] == 0) continue;
       const auto old = specs(before["tensors"][i]), now = specs(after["tensors"][i]);
       EXPECT_GE(now.size(), old.size()) << before["tensors"][i]["key"];
@@ -219,11 +219,11 @@ TEST(Bad, VerifyNamesTheDamageOfEachCase) {
           finding["kind"].get<std::string>() + ": " + finding["what"].get<std::string>() + '\n';
     }
     if (bad["case"] == "slices_insufficient") {
-      // Of another program's tensor a part may be stored: TensorFlow reads that part.
+      // Another program may store a part of a tensor: TensorFlow reads that part.
       EXPECT_EQ(ran.status, 0);
       EXPECT_THAT(words, test::Says("note: tensor 'x' [4]: rows 2..3 is in no stored slice"));
     } else if (bad["case"] == "header_min_consumer" || bad["case"] == "header_bad_consumer") {
-      // For a reader of another version, and no damage.
+      // It is for a reader of another version, which is no damage.
       EXPECT_EQ(ran.status, 2) << words;
       EXPECT_THAT(words, test::Says("unknown: the checkpoint's index is of another version"));
     } else if (bad.value("legal", false)) {
@@ -239,7 +239,7 @@ TEST(Bad, VerifyNamesTheDamageOfEachCase) {
       }
     }
     if (++printed_from % test::stride(16) != 0) continue;  // each tensor is a process
-    // Tensors that cannot be right are never printed.
+    // Tensors that must be wrong are never printed.
     const auto& right = bad["good"].is_string() ? all["good"][bad["good"]] : bad["good"];
     for (const auto& [key, digest] : right.items()) {
       const auto printed = run_tool({"cat", "--format", "raw", "--", prefix, key});

@@ -1,4 +1,5 @@
-// cairn show --graph: the objects of TensorFlow's checkpoints, and of graphs that it never made.
+// cairn show --graph: the objects of TensorFlow's checkpoints, and graphs that TensorFlow would
+// never make.
 #include <gmock/gmock.h>
 
 #include "cairn/checkpoint_manager.hpp"
@@ -19,7 +20,7 @@ const std::filesystem::path golden_dir = CAIRN_GOLDEN_DIR;
 
 std::string prefix(const std::string& name) { return (golden_dir / name).string(); }
 
-// A checkpoint with any bytes for a graph.
+// A checkpoint with any bytes as its graph.
 class Graph : public testing::Test {
  protected:
   Graph() { set_log_sink({}); }

@@ -1,4 +1,4 @@
-// The tool on checkpoints that are HDF5 files, made out of the golden bundles.
+// The tool on checkpoints that are HDF5 files, which are made from the golden bundles.
 #include <gmock/gmock.h>
 
 #include <set>
@@ -51,7 +51,7 @@ TEST_P(Hdf5Tool, ThereAndBackIsTheSame) {
   }
   EXPECT_THAT(run_tool({"ls", scratch_.path()}).out, HasSubstr("whole"));
 
-  // The step is there, in whichever format.
+  // A step that is there in either format is refused.
   ran = run_tool({"convert", golden(), at("x")});
   EXPECT_EQ(ran.status, 2);
   EXPECT_THAT(ran.err, HasSubstr("exists"));
@@ -117,7 +117,7 @@ TEST(Hdf5Lost, AnEmptiedFileIsNamed) {
   EXPECT_EQ(run_tool({"verify", directory}).status, 0);
 }
 
-// A file of an older Cairn, which does not say who held the slices.
+// A file of an older Cairn, which does not tell which tasks held the slices.
 TEST(Hdf5Holders, OlderFilesAreRead) {
   const ScratchDirectory scratch;
   const auto copy = (scratch.path() / "ckpt-7.h5").string();

@@ -1,4 +1,4 @@
-// Small files that speak of much: what they say costs neither memory nor time.
+// Small files that claim to be large: what they claim costs neither memory nor time.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -25,7 +25,7 @@ using testing::AnyOf;
 using testing::HasSubstr;
 using testing::Not;
 
-// A sanitizer takes all addresses that there are.
+// A sanitizer needs the whole address space.
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define CAIRN_TAKES_ALL_ADDRESSES
@@ -41,7 +41,7 @@ class Hostile : public testing::Test {
  protected:
   Hostile() { set_log_sink({}); }
   std::string at(const std::string& name) const { return (scratch_.path() / name).string(); }
-  // With 2 GiB of addresses.
+  // Runs the tool with 2 GiB of address space.
   Ran run(const std::vector<std::string>& words) const {
     std::string line = limits_memory ? "ulimit -v 2097152; exec" : "exec";
     for (const auto& word : words) line += cat(" '", word, "'");
@@ -55,7 +55,7 @@ class Hostile : public testing::Test {
     state.add("x", value);
     for (std::int64_t step = 1; step <= steps; ++step) manager.save(step, state);
   }
-  // The index of step 1, with something else in it, both where it is and behind the metadata.
+  // Changes the index of step 1, both in its place and in the copy after the metadata.
   void change(const std::string& run, const std::function<void(CheckpointContents&)>& how,
               int num_files = 0) const {
     const fs::path prefix = at(run + "/ckpt-1");
@@ -125,12 +125,12 @@ TEST_F(Hostile, MetadataThatAreLongerThanTheirFile) {
     SCOPED_TRACE(words[0]);
     expect_words(run(words));
   }
-  // By the copy of the index, whose metadata are there.
+  // It is repaired from the copy of the index, which is beside the metadata.
   const auto ran = run({"verify", prefix});
   EXPECT_EQ(ran.status, 0) << ran.out << ran.err;
 }
 
-// Its bytes are nowhere told or taken for values.
+// Its bytes are never printed or taken for values.
 TEST_F(Hostile, ATensorOfACodecThatTheToolDoesNotHave) {
   save("run");
   change("run", [](auto& contents) {
@@ -153,7 +153,7 @@ TEST_F(Hostile, ATensorOfACodecThatTheToolDoesNotHave) {
   EXPECT_THAT(run({"verify", prefix}).out, HasSubstr("codec 7"));
 }
 
-// Nobody has written it: it takes no place on the disk.
+// A hole in the file, which takes no room on the disk.
 TEST_F(Hostile, AnIndexOfGibibytesOfNothing) {
   save("run", 2);
   fs::resize_file(at("run/ckpt-1.index"), std::uintmax_t{4} << 30);
@@ -215,7 +215,7 @@ TEST_F(Hostile, MoreElementsThanMemoryHas) {
   }
 }
 
-// Gaps of two tensors that lie otherwise, each with slices where the other has none.
+// The gaps of two tensors differ, and each has slices where the other has none.
 TEST_F(Hostile, GapsThatDifferAreCompared) {
   const auto save_sparse = [&](const std::string& run, std::int64_t at_row, double fill) {
     CheckpointManager manager(serial_group(), at(run));

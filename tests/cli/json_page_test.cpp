@@ -1,4 +1,4 @@
-// docs/tool-json.md against what the tool prints: no field is missing on either side.
+// docs/tool-json.md, compared with the tool's output: neither lacks a field of the other.
 #include <gmock/gmock.h>
 
 #include <array>
@@ -58,7 +58,7 @@ std::vector<std::string> cells_of(const std::string& row) {
   return cells;
 }
 
-// By the heading that they are under.
+// The fields by the heading above them.
 std::map<std::string, Fields> read_page() {
   std::map<std::string, Fields> sections;
   std::istringstream page(read_bytes(CAIRN_JSON_PAGE));
@@ -71,7 +71,7 @@ std::map<std::string, Fields> read_page() {
       throw std::runtime_error("a row of " + heading + ": " + line);
     }
     cells.resize(4);
-    if (cells[3].empty()) cells[3] = "yes";  // promised, where the row says nothing
+    if (cells[3].empty()) cells[3] = "yes";  // the field is promised if the row says nothing
     auto field = parse_type(cells[1]);
     field.meaning = cells[2];
     field.stays = cells[3];
@@ -123,7 +123,7 @@ class JsonPage : public testing::Test {
 
   std::string at(const std::string& name) const { return (scratch_.path() / name).string(); }
 
-  // What the tool prints is what this part of the page says.
+  // Checks that the tool's output has the form of this part of the page.
   json hold(const std::string& section, std::vector<std::string> words, int status = 0) {
     words.emplace_back("--json");
     const auto ran = run_tool(words);
@@ -138,7 +138,7 @@ class JsonPage : public testing::Test {
     ASSERT_TRUE(page_.contains(section));
     walk(section, value, value.is_array() ? "[]" : "");
   }
-  // Of an object, or of those of an array, whose fields the page has under this path.
+  // The fields of an object, or of the objects of an array, which the page has under this path.
   void walk(const std::string& section, const json& value, const std::string& path) {
     const auto& fields = page_.at(section);
     if (value.is_array()) {
@@ -217,13 +217,13 @@ class JsonPage : public testing::Test {
 
   void damaged_ones() {
     const auto run = at("run");
-    // Under another's name.
+    // A checkpoint under the name of another.
     for (const auto& name : scratch_.listing()) {
       const auto other = std::string("run/ckpt-4");
       if (name.starts_with("run/ckpt-3")) fs::copy_file(at(name), at(other + name.substr(10)));
     }
     EXPECT_TRUE(hold("cairn show", {"show", run + "/ckpt-4"}).contains("misplaced"));
-    // Cairn's own metadata, and of each key one byte.
+    // Cairn's own metadata, and each key with one byte changed.
     const auto shown = hold("cairn show", {"show", run + "/ckpt-2"});
     for (const auto* list : {"own", "tensors"}) {
       for (const auto& tensor : shown[list]) {
@@ -331,14 +331,14 @@ class JsonPage : public testing::Test {
     EXPECT_TRUE(hold("cairn show", {"show", file}).contains("tasks_problem"));
   }
 
-  // What the page has and nothing printed.
+  // Fields of the page that no output had.
   std::vector<std::string> never_seen() const {
     std::vector<std::string> all;
     for (const auto& [section, fields] : page_) {
       for (const auto& [name, field] : fields) {
         const auto here = seen_.find(section);
         const bool seen = here != seen_.end() && here->second.contains(name);
-        // No writer encodes slices.
+        // No writer encodes slices, so these are rare.
         const bool is_rare = name.ends_with("codec") || name.ends_with("raw_bytes");
 #ifdef CAIRN_TEST_HDF5
         const bool is_absent = false;
@@ -382,7 +382,7 @@ TEST_F(JsonPage, HasEveryFieldAndNoOther) {
   EXPECT_THAT(never_seen(), ElementsAre());
 }
 
-// Every command has --json, and a part of the page, but for those that draw or print elements.
+// Every command has --json and a part of the page, except those that draw or print elements.
 TEST_F(JsonPage, HasEveryCommand) {
   const std::set<std::string> without = {"cat", "view", "map"};
   std::istringstream help(run_tool({"--help"}).out);

@@ -1,5 +1,5 @@
-// Links that somebody put where Cairn looks for its own files, in a directory that a group shares:
-// what they lead to stays as it is.
+// Links that somebody put in the place of Cairn's own files, in a directory that a group shares:
+// their targets are not changed.
 #include <gmock/gmock.h>
 
 #include <fcntl.h>
@@ -52,7 +52,7 @@ class Links : public testing::Test {
     EXPECT_EQ(listing("mine"), before_);
     EXPECT_EQ(read_bytes(at("mine/thesis")), "years of work");
   }
-  // Two checkpoints, the second one on this node.
+  // Saves two checkpoints, the second one on this node.
   void save_on_node() const {
     double value = 1;
     State state;
@@ -63,7 +63,7 @@ class Links : public testing::Test {
     manager.save(1, state);
     manager.save(2, state);
   }
-  // Of the run's checkpoints on this node.
+  // The folder with the run's checkpoints on this node.
   fs::path on_node() const {
     for (const auto& home : fs::directory_iterator(at("tier"))) return home.path() / "ckpt";
     return {};
@@ -84,7 +84,7 @@ TEST_F(Links, OfANodeAreRemovedAndNotFollowed) {
   EXPECT_THAT(ran.out, HasSubstr("7-unfinished, 0 B"));
   EXPECT_FALSE(fs::exists(fs::symlink_status(on_node() / "7-unfinished")));
   expect_untouched();
-  // All that a run has there, which is gone.
+  // All files there belong to a run that is gone.
   fs::create_symlink(at("mine"), on_node() / "more");
   fs::create_symlink(at("mine/thesis"), on_node() / "one");
   fs::remove_all(at("run"));
@@ -119,7 +119,7 @@ TEST_F(Links, InThePlaceOfPiecesAndOfTempDirectories) {
   expect_untouched();
 }
 
-// Records, pins and notes would be made and removed behind them.
+// Otherwise records, pins and notes would be made and removed in the target.
 TEST_F(Links, InThePlaceOfWhatIsCairnsAlone) {
   double value = 1;
   State state;
@@ -153,7 +153,7 @@ TEST_F(Links, InThePlaceOfWhatIsCairnsAlone) {
   }
 }
 
-// A run whose place for pieces leads to another one's: nothing is written or removed there, nor
+// A run's folder for pieces is a link to another run's: nothing is written or removed there, nor
 // taken for its own.
 TEST_F(Links, OfPiecesToAnotherRun) {
   const auto save = [&](const std::string& run, double value, int first, int last) {
@@ -191,7 +191,7 @@ TEST_F(Links, OfPiecesToAnotherRun) {
     CheckpointManager(serial_group(), at("b"), reads).restore_latest(state);
     EXPECT_EQ(value, 2) << "its own first step";
   }
-  // Nor where no link tells: those pieces say whose they are.
+  // Nor if there is no link: those pieces tell whose they are.
   fs::remove_all(at("b/.cairn/pieces"));
   fs::copy(at("a/.cairn/pieces"), at("b/.cairn/pieces"), fs::copy_options::recursive);
   const auto copied = listing("b/.cairn/pieces");
@@ -215,7 +215,7 @@ TEST_F(Links, ExportsGoUnderNamesThatNobodyKnew) {
     state.add("x", value);
     CheckpointManager(serial_group(), at("run")).save(1, state);
   }
-  // A file of the user's own, and the link of another.
+  // A file of the user, and a link of somebody else.
   write_bytes(at("x.safetensors.unfinished"), "mine");
   lead("y.safetensors.unfinished", "mine/thesis");
   for (const char* name : {"x.safetensors", "y.safetensors"}) {

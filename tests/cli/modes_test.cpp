@@ -1,4 +1,4 @@
-// Who may read and write what was made: whoever the umask lets, and what is on nodes, its user.
+// Who may read and write the files: everybody whom the umask allows; on nodes, only the user.
 #include <gmock/gmock.h>
 
 #include <sys/stat.h>
@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// One that differs from any mode that is given without a thought: 0644, 0755, 0600, 0666.
+// It differs from every mode that code might use by mistake: 0644, 0755, 0600, 0666.
 constexpr mode_t mask = 0002;
 
 class Modes : public testing::Test {
@@ -97,7 +97,7 @@ mode_t mode_of(const fs::path& path) {
   return status.st_mode & 0777;
 }
 
-// What was open is written over by what is not.
+// A file that others could read is overwritten by one that they may not read.
 TEST_F(Modes, OfRecycledFilesFollowTheUmask) {
   for (const bool at_once : {true, false}) {
     ::umask(022);

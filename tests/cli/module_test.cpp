@@ -1,4 +1,4 @@
-// The tool needs no MPI: libhdf5, which brings it, comes with a module.
+// The tool needs no MPI: libhdf5, which needs it, is loaded with a module.
 #include <gmock/gmock.h>
 
 #include <cstdlib>
@@ -17,7 +17,7 @@ using testing::Not;
 
 constexpr const char* golden = CAIRN_GOLDEN_DIR "/sliced_merged/ckpt";
 
-// What the dynamic linker would load for it, line by line.
+// The libraries that the dynamic linker would load for it, one on each line.
 std::string libraries_of(const std::string& program) {
   setenv("LD_TRACE_LOADED_OBJECTS", "1", 1);
   const auto ran = run_program({program});
@@ -51,8 +51,8 @@ TEST(Module, WithoutItOnlyWhatNeedsLibhdf5Fails) {
   EXPECT_EQ(run_program({at("bin/cairn"), "diff", golden, at("back")}).status, 0);
 }
 
-// libhdf5 does not hold against hostile files, so the tool never gives it one that it has not laid
-// out itself: it asks for no module, nor finds a checkpoint there.
+// libhdf5 is not safe with hostile files, so the tool never gives it a file that the tool has not
+// laid out itself: it needs no module for such a file, and finds no checkpoint in it.
 TEST(Module, IsNotAskedAboutFilesOfOthers) {
   const ScratchDirectory scratch;
   const auto at = [&](const char* name) { return (scratch.path() / name).string(); };
@@ -81,7 +81,7 @@ TEST(Module, IsNotAskedAboutFilesOfOthers) {
   EXPECT_FALSE(fs::exists(at("y.index")));
 }
 
-// Several processes that knew nothing of each other would write the same files.
+// Several processes that do not know of each other would write the same files.
 TEST(Module, WithoutItSeveralProcessesAreRefused) {
   const ScratchDirectory scratch;
   const auto at = [&](const char* name) { return (scratch.path() / name).string(); };

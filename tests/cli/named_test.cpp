@@ -1,4 +1,4 @@
-// What a name on the command line means: the newest of a directory, what was lost, and what is no
+// What a name on the command line means: the newest checkpoint of a directory, a lost one, or no
 // checkpoint at all.
 #include <gmock/gmock.h>
 
@@ -58,7 +58,7 @@ TEST_F(Named, ADirectoryIsItsNewestThatCanBeUsed) {
     EXPECT_THAT(ran.err, AllOf(test::Says("ckpt-3, cannot be used"), test::Says("this is ckpt-2")));
   }
   EXPECT_THAT(run_tool({"ls", run()}).out, HasSubstr("whole, newest"));
-  // Asked for by its own name it is what it is.
+  // Under its own name the damaged checkpoint is reported as such.
   EXPECT_EQ(run_tool({"show", run() + "/ckpt-3"}).status, 1);
 }
 
@@ -87,7 +87,7 @@ TEST_F(Named, WhatWasLost) {
   EXPECT_EQ(run_tool({"cat", run(), "x"}).out, "3\n");
 }
 
-// As macOS leaves beside each file that it copies to a disk of others.
+// macOS leaves such a file beside each one that it copies to a disk with another file system.
 TEST_F(Named, FilesOfAppleDouble) {
   write("run/._ckpt-8.index", std::string("\0\5\26\7", 4));
   write("run/._ckpt-9.h5", "x");

@@ -43,12 +43,12 @@ def main():
         assert completed("cat", "run", "--format", "r") == ["raw"]
         assert completed("cat", "run", "--format", "=", "n") == ["npy"]
         assert completed("cat", "run", "--format", "=") == ["text", "raw", "npy"]
-        assert completed("ls", "run") == []  # bash completes files then
+        assert completed("ls", "run") == []  # then bash completes files
         for name in commands:
             options = set(re.findall(r"--[a-z][a-z-]*", ran(tool, name, "--help").partition("\nExample")[0]))
             found = {word for word in completed(name, "-") if word.startswith("--")}
             assert "--help" in found and found <= options, (name, found, options)
-            # What the option list of the help begins a line with.
+            # The options with which lines in the help's list begin.
             first = set(re.findall(r"^  (?:-\w,)?(--[a-z-]+)", ran(tool, name, "--help"), re.MULTILINE))
             assert first == found, (name, first, found)
             manual = (place / "man/man1" / f"cairn-{name}.1").read_text(encoding="utf-8").replace("\\-", "-")

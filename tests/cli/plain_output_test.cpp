@@ -1,5 +1,5 @@
-// Texts of a checkpoint, and names, that would do something to the terminal on which they are
-// printed, or to the lines of a program that reads them.
+// Texts of a checkpoint, and names, that would change the terminal on which they are printed, or
+// the lines for a program that reads them.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -24,15 +24,15 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::Not;
 
-// Clears the screen, names the window, goes back, ends a line, C1's CSI, and text that runs
-// backwards.
+// Clears the screen, sets the window's title, returns, ends a line, has C1's CSI, and text that
+// runs backwards.
 const std::string evil =
     "\x1b[2J\x1b]0;title\x07\r\x7f\xc2\x9b"
     "5n \x1b[31mred\x1b[0m\nFORGED line \xe2\x80\xae"
     "sdrawkcab\xe2\x80\xa8"
     "FORGED";
 
-// What may be printed: no control but the end of a line, no line that somebody else made.
+// The output may have no control characters but line ends, and no line that the texts made.
 void expect_plain(std::string out, const std::string& what) {
   SCOPED_TRACE(what);
   for (const char* none :
@@ -44,7 +44,7 @@ void expect_plain(std::string out, const std::string& what) {
 
 class PlainOutput : public testing::Test {
  protected:
-  // Where both names and texts are evil.
+  // Both names and texts are evil.
   PlainOutput() : directory_(scratch_.path() / ("run" + evil)) {
     double value = 1;
     std::string word = evil;
@@ -61,7 +61,7 @@ class PlainOutput : public testing::Test {
     manager.save(2, state);
     rewrite_metadata();
   }
-  // As no Cairn has written them.
+  // Writes metadata as no Cairn would.
   void rewrite_metadata() const {
     const auto prefix = directory_ / "ckpt-1";
     auto& files = *io::posix_file_system();
@@ -135,10 +135,10 @@ TEST_F(PlainOutput, ATerminalToo) {
     std::string out;
     try {
       out = run_tool_on_terminal(words, 120);
-    } catch (const std::runtime_error&) {  // it ends with an error, which is said on a pipe above
+    } catch (const std::runtime_error&) {  // the error is printed to the pipe above
       continue;
     }
-    // Pictures have colours, and bars go back to where they began.
+    // Pictures have colours, and bars return to the beginning of their line.
     out = std::regex_replace(out, std::regex("\x1b\\[([0-9;]*m|K)"), "");
     if (words[0] != "view") expect_plain(out, words[0]);
   }
@@ -162,7 +162,7 @@ TEST_F(PlainOutput, JsonEscapesAndReadsAsWritten) {
   EXPECT_TRUE(found);
 }
 
-// What is printed where nobody listens comes into no file.
+// Output to a closed stream gets into no file.
 TEST_F(PlainOutput, NoneWhereItIsClosed) {
   const auto with_closed = [&](const std::string& words, const std::string& closed) {
     return run_program({"/bin/sh", "-c", cat("exec '", CAIRN_TOOL, "' ", words, ' ', closed),
@@ -183,7 +183,7 @@ TEST_F(PlainOutput, NoneWhereItIsClosed) {
   }
 }
 
-// A part of a picture or a table would pass for all of it.
+// A part of a picture or a table would look like all of it.
 TEST_F(PlainOutput, WhatCannotBeWrittenWholeGoesAgainUnlessItWasThere) {
   const auto cut_off = [&](const std::string& file) {
     return run_program(

@@ -28,7 +28,8 @@ def run(folder, *words):
 
 
 def first_pixel(path):
-    """Of a PNG of 8 bits a channel. The first row's filter changes nothing of its first pixel."""
+    """The first pixel of a PNG with 8 bits for each channel. The first row's filter does not
+    change it."""
     data = open(path, "rb").read()
     body, at = b"", 8
     while at < len(data):
@@ -56,7 +57,7 @@ def main():
             run(folder, *words, "--window-size=400,2000", f"--screenshot={picture}",
                 "file://" + page)
             assert first_pixel(picture) == expected, (scheme, first_pixel(picture))
-        # In a frame as wide as a phone nothing may stick out.
+        # In a frame as wide as a phone's screen nothing may be wider.
         frame = os.path.join(folder, "frame.html")
         with open(frame, "w") as out:
             out.write('<iframe src="report.html" style="width:360px;height:640px" onload="'

@@ -1,4 +1,4 @@
-// cairn report: what the page says of a run, and that it is a sound page.
+// cairn report: what the page tells of a run, and that it is valid.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -20,7 +20,8 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-// What is wrong with it as XML: tags that do not match, attributes without quotes. Empty: nothing.
+// The first fault of the page as XML: tags that do not match, attributes without quotes. Empty if
+// there is none.
 std::string fault_of(const std::string& page) {
   std::vector<std::string> open;
   for (std::size_t at = page.find('<'); at != std::string::npos; at = page.find('<', at + 1)) {
@@ -64,7 +65,7 @@ class Report : public testing::Test {
     EXPECT_EQ(ran.status, 0) << ran.err;
     EXPECT_EQ(fault_of(ran.out), "");
     for (const auto* other : {"src=", "href=", "url(", "@import", "<script"}) {
-      EXPECT_THAT(ran.out, Not(HasSubstr(other)));  // it needs nothing but itself
+      EXPECT_THAT(ran.out, Not(HasSubstr(other)));  // the page needs nothing else
     }
     return ran.out;
   }
@@ -85,7 +86,8 @@ TEST_F(Report, TellsOfSavesThatAreGoneAndOfLinesLeftBehind) {
   manager.restore(30, state_);
   for (const int step : {40, 45}) save(manager, step);
   const auto text = page();
-  // Ten and twenty are gone; of the first 40 and of 50 later checkpoints tell.
+  // Steps 10 and 20 are gone; the metadata of step 40 and of 50 later checkpoints still tell of
+  // them.
   for (const auto* says :
        {"<title>step 10 (gone), save 1</title>", "<title>step 20 (gone), save 2</title>",
         "<title>step 45, save ", "step 50 (gone), save 5</title>", "<dd class=\"good\">45</dd>",

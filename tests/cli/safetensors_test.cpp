@@ -1,5 +1,5 @@
-// cairn convert to and from safetensors. Whether others read and write the same is told by their
-// own library, in tests/python/torch_files_test.py.
+// cairn convert to and from safetensors. tests/python/torch_files_test.py checks with safetensors'
+// own library that others read and write the same.
 #include <gmock/gmock.h>
 
 #include <numeric>
@@ -19,7 +19,7 @@ class Safetensors : public testing::Test {
   Safetensors() : rows_(60), few_{1, -2, 3} {
     std::iota(rows_.begin(), rows_.end(), 0.5F);
     State state;
-    // Columns: their bytes do not lie in one run.
+    // Columns, whose bytes are not contiguous.
     state.add("model/u", patches({slice(rows_.data(), {10, 6}, {0, 0}, {10, 2}, {6, 1}),
                                   slice(rows_.data() + 2, {10, 6}, {0, 2}, {10, 4}, {6, 1})}));
     state.add("model/few", whole(few_.data(), {3}));

@@ -1,4 +1,4 @@
-// What the tool makes of sparse tensors: the fill value where nobody held anything.
+// The tool on sparse tensors: it shows the fill value where no rank held anything.
 #include <gmock/gmock.h>
 
 #include <complex>
@@ -19,7 +19,7 @@ using testing::HasSubstr;
 class SparseTool : public testing::Test {
  protected:
   std::string at(const std::string& name) const { return (scratch_.path() / name).string(); }
-  // 2 x 2 elements of 3 x 4, which begin here; the others are -1.
+  // Saves 2 x 2 elements of 3 x 4, which begin at this place; the others are -1.
   void save(const std::string& name, std::int64_t row, std::int64_t column,
             std::vector<std::int32_t> values, Storage storage = Storage::automatic) const {
     CheckpointManager manager(serial_group(), at(name));
@@ -80,7 +80,7 @@ TEST_F(SparseTool, PicturesAndStatisticsTellOfGaps) {
     const auto told = run_tool({"show", prefix, "--values", "u", "--json"}).json();
     EXPECT_EQ(told["held_by_no_rank"], 8);
     EXPECT_EQ(told["mean"], 1.5) << "what is read counts";
-    // Slices first, then the gaps: of the stored array they lie upon it.
+    // Slices come first, then the gaps, which lie over the stored array.
     const auto map = run_tool({"map", prefix, "u"});
     EXPECT_EQ(map.status, 0) << map.err;
     EXPECT_THAT(map.out, test::Says(">held by no rank, 8 of 12 elements</text>"));
@@ -124,7 +124,7 @@ TEST_F(SparseTool, AMapOfThreeDimensionsHasAPlaneForEachGap) {
               test::Says("all numbers are 1.1180"));
 }
 
-// Each part lacks what the other holds, and some that none holds.
+// Each part lacks what the other has, and both lack some elements.
 TEST_F(SparseTool, PartsAreMerged) {
   save("a", 0, 0, {1, 2, 3, 4});
   save("b", 1, 2, {5, 6, 7, 8});

@@ -1,4 +1,4 @@
-// cairn selftest, and cairn stats on checkpoints that this program saves, and on those of others.
+// cairn selftest, and cairn stats on checkpoints of this program and of others.
 #include <gmock/gmock.h>
 
 #include "cairn/checkpoint_manager.hpp"
@@ -103,7 +103,7 @@ TEST(Stats, OfTheNodesWithWhatWouldBeLost) {
               HasSubstr("cairn_nodes_margin{directory=\"" + directory + "\",name=\"ckpt\"} 0\n"));
   EXPECT_THAT(ran.out, testing::EndsWith("# EOF\n"));
 
-  // Of another node nothing is seen from here, nor of a run without saves.
+  // Nothing is known here of another node, nor of a run without saves.
   ran = run_tool({"stats", directory, "--tier", tier, "--node", "there"});
   EXPECT_EQ(ran.status, 0) << ran.err;
   EXPECT_THAT(ran.out, test::Says("nothing on the nodes that can be seen from here"));

@@ -1,5 +1,5 @@
-// Something else than a file in the place of one of Cairn's own, or a file that cannot be opened:
-// what is damaged is named, and the rest can be used.
+// Something that is no file in the place of one of Cairn's own, or a file that cannot be opened:
+// the damaged one is named, and the rest can be used.
 #include <gmock/gmock.h>
 
 #include <sys/stat.h>
@@ -53,7 +53,7 @@ class StrangeFiles : public testing::Test {
     made.store.format = format;
     return made;
   }
-  // Steps 1 to 3, of which 2 is pinned, and this in the place of a file.
+  // Saves steps 1 to 3, of which 2 is pinned, and puts this in the place of a file.
   void make(const std::string& name, const Place& place) {
     fs::remove_all(scratch_.path() / "run");
     {
@@ -68,7 +68,7 @@ class StrangeFiles : public testing::Test {
     fs::create_directories(at(name).parent_path());
     place(at(name));
   }
-  // What a job finds, and that it can save.
+  // The step that a job restores, after which it must be able to save.
   std::int64_t restored_and_saved() {
     CheckpointManager manager(serial_group(), at(""), options());
     const auto report = manager.restore_latest(state_);
@@ -118,7 +118,7 @@ TEST_F(StrangeFiles, ALinkToNothingIsNamed) {
     manager.save(3, state_);
   }
   EXPECT_EQ(run_tool({"verify", at("").string()}).status, 0);
-  // The directory of the checkpoints.
+  // The directory of the checkpoints is a dangling link.
   const auto link = scratch_.path() / "link";
   fs::create_symlink("/nowhere/at/all", link);
   try {
@@ -131,7 +131,7 @@ TEST_F(StrangeFiles, ALinkToNothingIsNamed) {
   }
 }
 
-// Root may read all, and then this goes on as somebody else, who may write the rest.
+// Root may read everything, so this test then runs as another user, who may write the rest.
 TEST_F(StrangeFiles, ACheckpointThatMayNotBeRead) {
   const bool as_root = ::geteuid() == 0;
   for (const auto one : formats) {
@@ -144,7 +144,7 @@ TEST_F(StrangeFiles, ACheckpointThatMayNotBeRead) {
       fs::permissions(entry, fs::perms::all);
     }
     ASSERT_EQ(::chmod(at(name).c_str(), 0), 0);
-    if (!as_root) {  // the tool may lie where nobody else may go
+    if (!as_root) {  // other users may not be able to run the tool
       const auto listed = run_tool({"ls", at("").string()});
       EXPECT_EQ(listed.status, 0) << listed.err;
       EXPECT_THAT(listed.out, test::Says("Permission denied"));

@@ -1,4 +1,4 @@
-// What `cairn thin` lets go, and gives back to the disk.
+// Which tensors `cairn thin` removes, and that their room is free on the disk.
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
@@ -56,7 +56,7 @@ class ThinCommand : public testing::Test {
     all.insert(all.end(), more.begin(), more.end());
     return run_tool(all);
   }
-  // Bytes on the disk.
+  // How many bytes the step takes on the disk.
   std::int64_t on_disk(std::int64_t step) const {
     std::int64_t bytes = 0;
     for (const auto& entry : fs::directory_iterator(run())) {
@@ -90,7 +90,7 @@ TEST_F(ThinCommand, GivesBackWhatWent) {
   EXPECT_THAT(done.out, AllOf(test::Says("thinned ckpt-1: 2 tensors, 2.00 MiB"),
                               test::Says("one of the newest 2 that have all")));
   for (const auto step : {1, 2}) {
-    // All but what does not fill whole blocks.
+    // All is freed but partial blocks.
     EXPECT_GE(before[static_cast<std::size_t>(step)] - on_disk(step), 2 * tensor_bytes * 99 / 100);
     expect_restored(step, part_);
     EXPECT_THROW(expect_restored(step, state_), Error);
@@ -102,7 +102,7 @@ TEST_F(ThinCommand, GivesBackWhatWent) {
   EXPECT_THAT(run_tool({"show", run() + "/ckpt-1"}).out,
               test::Says("2 tensors of 'optimizer/*', 2.00 MiB, by cairn thin"));
   EXPECT_THAT(thin({}).out, test::Says("nothing to thin"));
-  // Its index comes back from the copy, and nothing that went.
+  // The index is restored from the copy, and the removed tensors do not come back.
   write_bytes(run() + "/ckpt-1.index", "damaged");
   EXPECT_EQ(run_tool({"verify", run() + "/ckpt-1", "--repair"}).status, 0);
   EXPECT_THAT(run_tool({"show", run() + "/ckpt-1"}).out, Not(HasSubstr("optimizer/m ")));

@@ -59,7 +59,7 @@ std::string run_tool_on_terminal(const std::vector<std::string>& arguments,
   }
   std::string out;
   char bytes[4096];
-  // The end of the other side is an error on Linux.
+  // On Linux, read fails when the other side is closed.
   for (ssize_t got; (got = read(terminal, bytes, sizeof bytes)) > 0;) {
     out.append(bytes, static_cast<std::size_t>(got));
   }

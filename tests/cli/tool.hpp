@@ -15,15 +15,15 @@ struct Ran {
 };
 
 Ran run_tool(const std::vector<std::string>& arguments);
-/// Of another path; the program is the first word.
+/// Runs another program, which is the first word.
 Ran run_program(std::vector<std::string> words);
-/// Its standard output, which is a terminal of so many columns.
+/// Returns its standard output, which is a terminal with so many columns.
 std::string run_tool_on_terminal(const std::vector<std::string>& arguments, unsigned short columns);
 
 std::string read_bytes(const std::filesystem::path&);
 void write_bytes(const std::filesystem::path&, std::string_view);
 
-/// An empty directory that goes with the object.
+/// An empty directory that is removed with the object.
 class ScratchDirectory {
  public:
   ScratchDirectory();

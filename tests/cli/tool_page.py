@@ -14,14 +14,14 @@ def told(tool, *words):
 
 
 def marks(text):
-    """Names of options, and examples."""
+    """The names of options, and the examples."""
     examples = text.partition("\nExamples:\n")[2]
     return set(re.findall(r"--[a-z][a-z-]*", text)) - {"--help"}, [line.strip() for line in examples.splitlines()
                                                                    if line.startswith("  cairn ")]
 
 
 def wrapped(line):
-    """A line of help that fits a page; texts of options begin in column 28, at the latest."""
+    """A line of help, wrapped to fit a page; texts of options begin in column 28, at the latest."""
     if len(line) <= 100 or line.startswith("  cairn "):
         return [line]
     if line.startswith("  "):
@@ -30,7 +30,7 @@ def wrapped(line):
 
 
 def section(tool, name):
-    """A command's part of the page."""
+    """The part of the page about a command."""
     first, _, rest = told(tool, name).rstrip().partition("\n")
     rest = rest.replace("Usage: ", "", 1)
     lines = [line.rstrip() for line in rest.split("\n") if "-h,--help" not in line]

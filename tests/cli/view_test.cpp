@@ -45,7 +45,7 @@ class View : public testing::Test {
     arguments.insert(arguments.begin(), {"view", at("b")});
     return run_tool(arguments);
   }
-  // The colours of a PPM file: of the middle of each cell of its plot, whose frame is black.
+  // The colours of a PPM file, in the middle of each cell of its plot, whose frame is black.
   static std::string head(const std::string& file) { return read_bytes(file).substr(0, 2); }
 
   ScratchDirectory scratch_;

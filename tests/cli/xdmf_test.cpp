@@ -1,4 +1,4 @@
-// cairn xdmf. Whether others read what it writes is in tests/interop/xdmf.py.
+// cairn xdmf. tests/interop/xdmf.py checks that others read the file.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -106,7 +106,7 @@ TEST_F(Xdmf, ToAStreamWithWholePaths) {
   EXPECT_THAT(both.err, test::Says("--json and -o /dev/stdout both print"));
 }
 
-// What stood in the file behind it stays.
+// What the file had before stays.
 TEST_F(Xdmf, OutputsAreAddedToAStream) {
   bundle("run-3", 2.5);
   for (const std::string words : {"xdmf PREFIX", "cat PREFIX time", "map PREFIX u"}) {

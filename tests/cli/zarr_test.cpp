@@ -1,5 +1,5 @@
-// cairn convert to Zarr 3. Whether others read it is told by zarr and tensorstore, in
-// tests/python/torch_files_test.py.
+// cairn convert to Zarr 3. tests/python/torch_files_test.py checks with zarr and tensorstore that
+// others read it.
 #include <gmock/gmock.h>
 
 #include <cstring>
@@ -38,7 +38,7 @@ class Zarr : public testing::Test {
     return run_tool(words);
   }
   json said(const std::string& name) { return json::parse(read_bytes(at(name + "/zarr.json"))); }
-  // The file of a chunk, whose checksum is right, without that.
+  // The bytes of a chunk's file without its checksum, which must be right.
   std::string chunk(const std::string& name) {
     auto bytes = read_bytes(at(name));
     std::uint32_t sum = 0;
@@ -78,13 +78,13 @@ TEST_F(Zarr, GroupsArraysAndWholeChunks) {
   EXPECT_EQ(said("f.zarr/few")["data_type"], "int16");
 }
 
-// Two rows of u have 56 bytes, and one row behind them; of few 30 elements would fit.
+// Two rows of u have 56 bytes, and one row is left after them; of `few`, 30 elements would fit.
 TEST_F(Zarr, ChunksAtTheEdgeAreWhole) {
   ASSERT_EQ(convert("f.zarr", {"--under", "fields", "--max-shard-size", "60"}).status, 0);
   EXPECT_EQ(said("f.zarr/u")["chunk_grid"]["configuration"]["chunk_shape"], json({2, 7}));
   EXPECT_EQ(chunk("f.zarr/u/c/1/0"), bytes_of(u_.data() + 14, 14));
   EXPECT_EQ(chunk("f.zarr/u/c/2/0"), bytes_of(u_.data() + 28, 7) + std::string(28, '\0'));
-  // Less than a row: chunks within rows.
+  // The limit is less than a row: chunks divide rows.
   ASSERT_EQ(convert("g.zarr", {"--under", "fields", "--max-shard-size", "12"}).status, 0);
   EXPECT_EQ(said("g.zarr/u")["chunk_grid"]["configuration"]["chunk_shape"], json({1, 3}));
   EXPECT_EQ(chunk("g.zarr/u/c/4/1"), bytes_of(u_.data() + 31, 3));

@@ -1,4 +1,4 @@
-!> What the programs here check with: the first check that fails says what, and ends the program.
+!> The checks of the programs here: the first check that fails prints its name and ends the program.
 module checks
   use, intrinsic :: iso_fortran_env
   use cairn
@@ -14,7 +14,7 @@ contains
     write (error_unit, '(3a)') what, ": ", trim(text)
     error stop 1
   end subroutine
-  !> The last call failed with this code, and its text has these words.
+  !> Checks that the last call failed with this code, and that its text has these words.
   subroutine failed(code, words)
     integer, intent(in) :: code
     character(len=*), intent(in) :: words

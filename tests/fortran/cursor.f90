@@ -1,4 +1,4 @@
-! Where a job is in its data.  usage: fortran_cursor DIRECTORY
+! A cursor: where a job is in its data.  usage: fortran_cursor DIRECTORY
 program cursor
   use checks
   implicit none

@@ -10,7 +10,7 @@ module ways_to_save
     character(len=80) :: options(8) = ""
   end type
 contains
-  !> The next one of the file; false at its end.
+  !> Reads the next way from the file; false at its end.
   logical function next_way(unit, one)
     integer, intent(in) :: unit
     type(way), intent(out) :: one
@@ -174,7 +174,7 @@ contains
     call manager%close()
   end subroutine
 
-  !> By the first half of the ranks, each with some rows.
+  !> The first half of the ranks restores, each some rows.
   subroutine restore_rows(from)
     character(len=*), intent(in) :: from
     type(cairn_group) :: group

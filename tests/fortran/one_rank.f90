@@ -262,7 +262,7 @@ program one_rank
 
 contains
 
-  !> Columns that nobody holds, and rows of which the checkpoint says how many there are.
+  !> Columns that no rank holds, and rows whose number only the checkpoint tells.
   subroutine gaps_and_lengths()
     call options%set("store.format", "bundle")
     call manager%open(group, trim(directory)//"-gaps", options)
@@ -306,7 +306,7 @@ contains
     call manager%close()
   end subroutine
 
-  !> A job that ends with a save on its way (tests/support/last_save.sh).
+  !> A job that ends while a save is pending (tests/support/last_save.sh).
   subroutine last_save()
     real(real64), allocatable, target :: u(:)
     allocate (u(2**19), source=0.0_real64)
@@ -320,7 +320,7 @@ contains
     stop
   end subroutine
 
-  !> A loop that asks before it computes, twice: the second one goes on from what the first has left.
+  !> A loop that asks before it computes, twice: the second goes on from the checkpoint of the first.
   subroutine loop_that_asks_at_its_top(option, value, stops)
     character(len=*), intent(in) :: option, value
     logical, intent(in) :: stops
@@ -356,7 +356,7 @@ contains
     end do
   end subroutine
 
-  !> Each procedure of a handle that nothing was made with.
+  !> Calls each procedure with a handle that was never set.
   subroutine what_was_never_begun()
     type(cairn_group) :: no_group
     type(cairn_manager) :: no_manager

@@ -23,7 +23,7 @@ program peak
     write (key, '(a,i0,a,i0)') "layer", i / 10, "/weight", mod(i, 10_int64)
     call state%add(trim(key), values(each * i + 1:each * (i + 1)))
   end do
-  ! What is known of each takes memory, too.
+  ! What the library knows of each tensor takes memory, too.
   call saves_and_restores("small", 8 * each * many, max(promised, 3584 * many))
 contains
   subroutine saves_and_restores(name, bytes, most)
@@ -43,7 +43,7 @@ contains
       else
         call manager%restore(4_int64, state)
       end if
-      ! The pool of asynchronous saves is made once.
+      ! The memory pool of asynchronous saves is made once.
       call check(status_bytes("VmHWM") - before - merge(bytes, 0_int64, step == 3) <= most, name//" within the promise")
     end do
     call manager%close()

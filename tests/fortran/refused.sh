@@ -5,7 +5,7 @@ set -eu
 compiler=$1 modules=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-# compiles ARRAY: whether a program compiles that adds it
+# compiles ARRAY: whether a program that adds the array compiles
 compiles() {
   cat >"$work/program.f90" <<END
 program adds

@@ -9,7 +9,7 @@ module tensor_table
 
   integer, parameter :: most_boxes = 16
 
-  !> A tensor, and what this rank has of it: boxes in memory with halos, one behind the other, or rows.
+  !> A tensor, and the part of this rank: boxes in memory with halos, one after the other, or rows.
   type :: held
     character(len=24) :: key = "", kind = "", type = ""
     integer :: dims = 0, number = 0, extents(3) = 1
@@ -37,7 +37,7 @@ module tensor_table
 
 contains
 
-  !> What a rank gives to a save of a step.
+  !> Makes the tensors that a rank gives to a save of a step.
   subroutine make_saved(t, path, rank, ranks, step)
     type(table), intent(inout), target :: t
     character(len=*), intent(in) :: path
@@ -76,7 +76,7 @@ contains
     end do
   end subroutine
 
-  !> What it gives to a restore.
+  !> Makes the tensors that a rank gives to a restore.
   subroutine make_wanted(t, path, rank, ranks)
     type(table), intent(inout), target :: t
     character(len=*), intent(in) :: path
@@ -101,7 +101,7 @@ contains
     end do
   end subroutine
 
-  !> How many rows this rank has of a ragged tensor; the `which`th of them, 0: there are no more.
+  !> How many rows this rank has of the `which`th of its ragged tensors; 0: there are no more.
   integer function rows_here(t, which, ragged)
     type(table), intent(in), target :: t
     integer, intent(in) :: which
@@ -118,7 +118,7 @@ contains
     ragged = 0
   end function
 
-  !> `before` are the rows of ragged tensors that lower ranks have.
+  !> `before` says how many rows of ragged tensors lower ranks have.
   subroutine check_restored(t, step, before)
     type(table), intent(in), target :: t
     integer, intent(in) :: step, before(:)
@@ -280,7 +280,7 @@ contains
     place = x - 1 + one%extents(1)*(y - 1 + one%extents(2)*(z - 1))
   end function
 
-  !> Rows are of four types, which cairn_rows%get knows.
+  !> Rows have one of four types, which cairn_rows%get knows.
   subroutine add_rows_of(t, one, step)
     type(table), intent(inout) :: t
     type(held), intent(inout), target :: one

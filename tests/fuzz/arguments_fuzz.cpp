@@ -1,7 +1,7 @@
-// Any words as the command line of the tool, one a line, in front of a disk in memory with bundles,
-// a pin, debris, and a checkpoint of torch. Each ends with one of the three exit statuses and
-// throws nothing. Pages, pictures and arrays, which are not written to that disk, land in a
-// directory of the target's own.
+// Any words as the tool's command line, one on each line, on a disk in memory with bundles, a pin,
+// debris, and a checkpoint of torch. The tool ends with one of its three exit statuses and throws
+// nothing. Pages, pictures and arrays, which are not written to that disk, go to a directory of the
+// target's own.
 #include <unistd.h>
 
 #include <filesystem>
@@ -27,8 +27,8 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view disk_root = "/cairn-fuzz-disk";
 
-std::shared_ptr<io::MemoryFileSystem> disk;  // as each command line finds it
-fs::path place;                              // what is written past the tool's file system
+std::shared_ptr<io::MemoryFileSystem> disk;  // restored for each command line
+fs::path place;                              // for files outside of the tool's file system
 
 void save_run() {
   ManagerOptions options;
@@ -51,7 +51,7 @@ void save_run() {
   manager.pin(2);
 }
 
-// Words with a '/' name what is on the disk in memory; else they would lead out of `place`.
+// Words with a '/' name files on the disk in memory; otherwise they would lead out of `place`.
 bool stays_inside(std::string_view word) {
   if (word.find("..") != word.npos) return false;
   const auto slash = word.find('/');
@@ -93,7 +93,7 @@ CAIRN_FUZZ_TARGET(arguments) {
     rest.remove_prefix(std::min(rest.size(), line.size() + 1));
     words.emplace_back(line.substr(0, line.find('\0')));
     if (!stays_inside(words.back())) return;
-    if (words.back() == "selftest") return;  // a second each, on a disk of the machine
+    if (words.back() == "selftest") return;  // takes a second, on a disk of the machine
   }
   std::vector<char*> arguments;
   for (auto& word : words) arguments.push_back(word.data());

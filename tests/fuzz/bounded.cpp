@@ -17,7 +17,7 @@ namespace {
 
 constexpr auto no_bound = std::numeric_limits<std::int64_t>::max();
 std::atomic<std::int64_t> live{0}, most{0},
-    bound{no_bound};  // of threads that a target starts, too
+    bound{no_bound};  // also of threads that a target starts
 Taken taken;
 
 #ifdef CAIRN_FUZZ_COUNTS

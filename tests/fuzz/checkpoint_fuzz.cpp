@@ -1,5 +1,5 @@
-// Any bytes as a whole bundle: an index and a data file, on a disk in memory. Nothing but data_loss
-// comes out of looking at it and reading all of it, and it takes no more memory than its size.
+// Any bytes as a whole bundle: an index and a data file, on a disk in memory. To look at it and to
+// read all of it gives no error but data_loss, and takes memory in proportion to its size.
 #include "fuzz/read_whole.hpp"
 #include "support/run_lengths.hpp"
 #include "support/table_writer.hpp"

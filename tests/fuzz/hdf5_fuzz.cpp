@@ -40,7 +40,7 @@ std::int64_t number_at(std::string_view bytes, std::size_t at) {
   return value;
 }
 
-// That of the string that lies where the file says, if its statement has room for it.
+// Makes the checksum right of the string at the place that the file names, if there is room for it.
 void make_place_right(std::string& file) {
   const auto place = hdf5::find_meta_place(
       std::string_view(file).substr(0, static_cast<std::size_t>(hdf5::marker_reach)));
@@ -109,7 +109,7 @@ void read_hdf5_file(const std::string& file) {
   io::MemoryFileSystem disk;
   disk.create_directory(run);
   io::write_file(disk, run / "ckpt-12.h5", file);
-  // A list names it, and says what is wrong with it; nothing is thrown.
+  // A listing names it and says what is wrong with it; nothing is thrown.
   const auto entries = scan_catalog(location_of({disk, run}, name));
   const bool own = is_own_hdf5(disk, run / "ckpt-12.h5");
   if (entries.size() != (own ? 1u : 0u)) fuzz::wrong("a list that leaves it out");

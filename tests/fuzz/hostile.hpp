@@ -1,5 +1,5 @@
 #pragma once
-/// What the fuzz targets share: readers of bytes that anybody may have written.
+/// Shared by the fuzz targets, which read bytes that anybody may have written.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -16,7 +16,7 @@ namespace cairn::fuzz {
   std::abort();
 }
 
-/// Calls it; of errors only these codes may come out. Whether none did.
+/// Makes the call, which may fail with these codes only. Returns whether it succeeded.
 template <class Call, class... Codes>
 bool only(Call&& call, Codes... codes) {
   try {
@@ -35,10 +35,10 @@ bool only_data_loss(Call&& call) {
 struct Target {
   const char* name;
   void (*read)(std::string_view);
-  /// Memory that an input may take, live at a time, whatever its size (bounded.hpp).
+  /// Memory in bytes that an input may always have live at a time, whatever its size (bounded.hpp).
   std::int64_t bytes_at_least = std::int64_t{1} << 20;
 };
-/// Those that are linked into this program: one for libFuzzer, all for the replay.
+/// The targets that are linked into this program: one for libFuzzer, all for the replay.
 inline std::vector<Target>& targets() {
   static std::vector<Target> all;
   return all;
@@ -46,7 +46,7 @@ inline std::vector<Target>& targets() {
 
 }  // namespace cairn::fuzz
 
-/// The function that a target is: what it does with the bytes of an input, `text`.
+/// Defines a target: a function of the bytes of an input, `text`.
 #define CAIRN_FUZZ_TARGET(name)                                                           \
   static void name##_target(std::string_view text);                                       \
   [[maybe_unused]] static const auto& name##_is_there =                                   \

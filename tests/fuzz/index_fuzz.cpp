@@ -1,5 +1,5 @@
 /// Any bytes as an index, as the contents of its data block, as a part record, an object graph and
-/// strings. Only data_loss may come out, of an index also unsupported, and what is accepted must
+/// strings. Only data_loss may be thrown, for an index also unsupported, and what is accepted must
 /// keep the promises of index.hpp.
 #include <string_view>
 
@@ -19,7 +19,7 @@ void require(bool promised) {
   if (!promised) cairn::fuzz::wrong("what is accepted breaks a promise of index.hpp");
 }
 
-// Of a piece in a file of 1000 bytes, and of all of them.
+// Checks a piece in a file of 1000 bytes, and the sum of all.
 void look_at(const cairn::StoredTensor& tensor, const cairn::Piece& piece, std::int64_t& raw) {
   require(piece.offset >= 0 && piece.stored_bytes >= 0);
   require(piece.offset + piece.stored_bytes <= 1000);
@@ -41,10 +41,10 @@ void read_index(std::string_view index) {
       sound.push_back(tensor);
       for (const auto& piece : tensor.slices) look_at(tensor, piece, raw);
     }
-    // What is sound can be written again.
+    // Sound tensors can be written again.
     cairn::bundle::parse_index(cairn::bundle::build_index(contents.num_files, sound));
   };
-  // Or it is another version's.
+  // Or the index is of another version.
   cairn::fuzz::only(read, cairn::Code::data_loss, cairn::Code::unsupported);
 }
 
@@ -57,7 +57,7 @@ void read_graph(std::string_view bytes) {
       length += path.size();
       index.walk(path);
     }
-    // A path is at most its parents' 512 bytes and its own name.
+    // A path has at most the 512 bytes of its parents, and its own name.
     if (length > 1100 * graph.nodes.size() + 4 * bytes.size())
       cairn::fuzz::wrong("what is accepted breaks a promise of index.hpp");
     try {
@@ -65,7 +65,7 @@ void read_graph(std::string_view bytes) {
       if (!(cairn::bundle::decode_object_graph(again) == graph))
         cairn::fuzz::wrong("what is accepted breaks a promise of index.hpp");
     } catch (const cairn::Error& error) {
-      // Values without a key, or with the same one, can be read but not written.
+      // Values without a key, or with the same key, can be read but not written.
       if (error.code() != cairn::Code::invalid_argument) throw;
     }
   });

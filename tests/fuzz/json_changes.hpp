@@ -1,6 +1,6 @@
 #pragma once
-/// Sound JSON with members that are called otherwise, are missing, or are of another type: what
-/// flipped bits hardly ever make of it.
+/// Changes of valid JSON: members are renamed, removed, or get another type, which flipped bits
+/// hardly ever achieve.
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -13,7 +13,7 @@ class JsonChanges {
  public:
   using Json = nlohmann::json;
 
-  /// Without any, if it is no JSON.
+  /// Has no changes if the text is no JSON.
   explicit JsonChanges(std::string_view text) : json_(Json::parse(text, nullptr, false)) {
     if (!json_.is_discarded()) find(Json::json_pointer(), json_);
   }

@@ -1,5 +1,5 @@
-// Any bytes as what Cairn says of its own checkpoints: metadata, statistics, descriptions, gaps,
-// and who held what. What is accepted comes back the same from what it is written as.
+// Any bytes as the metadata of Cairn's checkpoints: metadata, statistics, descriptions, gaps, and
+// which task held what. What is accepted is the same after it was written and read again.
 #include "fuzz/hostile.hpp"
 #include "layout/bundle/meta.hpp"
 #include "layout/bundle/stored_gaps.hpp"
@@ -22,7 +22,8 @@ CAIRN_FUZZ_TARGET(metadata) {
     if (descriptions::decode(again) != descriptions) {
       fuzz::wrong("descriptions are not what they were");
     }
-    // A name that HDF5 uses is read, for a version may have allowed it, and not taken as a new one.
+    // A name that HDF5 uses is accepted by the reader, since a version may have allowed it, but not
+    // as a new one.
     fuzz::only([&] { descriptions::encode_new(descriptions); }, Code::invalid_argument);
   }
   GapsByKey gaps;

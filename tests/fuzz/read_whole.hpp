@@ -1,18 +1,19 @@
 #pragma once
-/// All that is in a checkpoint whose bytes anybody may have written.
+/// Reads all of a checkpoint whose bytes anybody may have written.
 #include "fuzz/hostile.hpp"
 #include "store/contents/contents_reader.hpp"
 #include "tools/verify.hpp"
 
 namespace cairn::fuzz {
 
-/// Of what it throws, only what is documented of damage may come out.
+/// Makes the call, which may throw only what is documented for damage.
 template <class Call>
 bool only_damage(Call&& call) {
   return only(call, Code::data_loss, Code::unsupported, Code::not_found);
 }
 
-/// Looks at it, reads each slice of each tensor, and verifies it. Whether it could be looked at.
+/// Looks at the checkpoint, reads each slice of each tensor, and verifies it. Returns whether it
+/// could be looked at.
 inline bool read_whole(io::FileSystem& files, const io::Path& prefix) {
   verify_checkpoint({files, prefix});
   only_damage([&] { read_summary(files, prefix); });

@@ -1,6 +1,6 @@
-// Each target of the fuzz campaign with the inputs that it begins with, and with what a fixed
-// generator makes of them: bits flipped, ends cut off, bytes put in, pieces of two put together.
-// What the targets find wrong ends the program; scripts/campaign fuzz looks for much longer.
+// Runs each target of the fuzz campaign with its first inputs, and with changes of them by a fixed
+// generator: flipped bits, cut ends, inserted bytes, joined pieces of two. A finding of a target
+// ends the program; scripts/campaign fuzz searches for much longer.
 #include <gmock/gmock.h>
 
 #include <random>
@@ -50,7 +50,7 @@ const Target* find(const std::string& name) {
 }
 
 TEST(Fuzz, FirstInputsAndWhatIsLikeThem) {
-  // Not as many of those for which a directory is opened, or a whole file is verified.
+  // Fewer changes of inputs for which a directory is opened, or a whole file is verified.
   const auto times = [](const Seed& seed) {
     return seed.target == "small" ? 6 : seed.target == "hdf5" ? 40 : 100;
   };
@@ -58,7 +58,7 @@ TEST(Fuzz, FirstInputsAndWhatIsLikeThem) {
   Mutations mutations;
   std::map<std::string, int> inputs;
   for (const auto& seed : all) {
-    if (seed.target == "arguments") continue;  // the tool: tests/cli
+    if (seed.target == "arguments") continue;  // tests/cli has the tool
     const auto* target = find(seed.target);
     ASSERT_NE(target, nullptr) << seed.target;
     SCOPED_TRACE(seed.target + "/" + seed.name);
@@ -72,8 +72,8 @@ TEST(Fuzz, FirstInputsAndWhatIsLikeThem) {
   EXPECT_EQ(inputs.size(), targets().size()) << "a target without an input to begin with";
 }
 
-// Each member of what Cairn says of its checkpoints, away, under other names, and of some of the
-// types that the campaign gives it.
+// Each member of a checkpoint's metadata is removed, renamed, and given some of the types that the
+// campaign gives it.
 TEST(Fuzz, MembersOfMetadata) {
   const auto* target = find("metadata");
   ASSERT_NE(target, nullptr);

@@ -81,7 +81,7 @@ std::vector<StoredTensor> tensors() {
   return {plain, sliced};
 }
 
-// Of the codec that the targets know. What is one byte in a file may say that it is any number.
+// Encoded with the codec that the targets know. One byte in a file may claim any length.
 std::vector<StoredTensor> encoded_tensors() {
   auto all = tensors();
   all[1].slices[0].codec = test::run_lengths_codec;
@@ -123,7 +123,7 @@ void part() {
   put("index", "encoded-record", bundle::encode_part_record(record, encoded_tensors()));
 }
 
-// A whole one, and the pieces of one, by the first byte that the target tells them by.
+// A whole file, and pieces of one, which the target distinguishes by their first byte.
 void hdf5_file() {
   put("hdf5", "words",
       "\3" + bundle::encode_meta(meta()) + std::string(1, '\0') + bundle::encode_statistics({}) +
@@ -148,7 +148,7 @@ void hdf5_file() {
   for (const char mode : {'\0', '\1'}) put("hdf5", cat("file-", int{mode}), mode + file);
 }
 
-// The examples of the tool's help, one word a line.
+// The examples of the tool's help, one word on each line.
 void arguments() {
   int number = 0;
   for (std::string line : {"ls RUN",

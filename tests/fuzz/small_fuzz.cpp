@@ -1,6 +1,6 @@
 // Any bytes as one of the small files of a directory with two checkpoints: a pin, a mark of damage,
-// a note, the state file, the history of runs, the owner's record. Whoever lists the directory
-// finds both; a reader and an owner restore the same one, and what the owner then saves is the
+// a note, the state file, the history of runs, the owner's record. A listing of the directory finds
+// both checkpoints; a reader and an owner restore the same one, and the owner's next save is the
 // newest.
 #include <memory>
 #include <vector>
@@ -23,7 +23,7 @@ using namespace cairn;
 
 namespace {
 
-// Who looks on and who saves find the directory so, in which one small file is hostile.
+// The directory in which one small file is hostile, for a reader and for an owner.
 struct Run {
   std::shared_ptr<io::MemoryFileSystem> disk;
   std::string identity;  // of the newest
@@ -81,7 +81,7 @@ void put(io::FileSystem& disk, const io::Path& path, std::string_view bytes) {
   io::replace_file(disk, path, bytes);
 }
 
-// The first byte says which, and from 128 on that jobs open the directory, too.
+// The first byte chooses the file; with 128 or more, jobs open the directory, too.
 enum Small {
   pin,
   right_pin,
@@ -139,7 +139,7 @@ CAIRN_FUZZ_TARGET(small) {
   if (byte < 128) return;
   const auto found = Program(disk, true).restore();
   if (found < 1) fuzz::wrong("nothing is restored");
-  if (kind == owner) return;  // one on another host is waited for
+  if (kind == owner) return;  // a live owner on another host would be waited for
   Program program(disk, false);
   if (program.restore() != found) fuzz::wrong("an owner restores another than a reader");
   program.save(3);

@@ -1,5 +1,5 @@
 // Any bytes as the map and as a part of a checkpoint on a node, whose checksums are made right; and
-// as what a node and a home note of each other.
+// as the notes that a node and a home have of each other.
 #include <cstring>
 
 #include "base/checksum.hpp"
@@ -27,7 +27,7 @@ void read_map(std::string_view text) {
     if (sets.set_of(node) < 0 || sets.set_of(node) >= sets.count()) fuzz::wrong("no such set");
     if (sets.ranks_of(node).empty()) fuzz::wrong("a node without ranks");
   }
-  // A node has those parts that are no larger than this text.
+  // The node has only parts that are no larger than this text.
   std::vector<tier::LocalSave> saves;
   tier::Stocked stocked;
   for (int rank = 0; rank < map.ranks(); ++rank) {
@@ -77,7 +77,8 @@ void read_part(std::string_view text) {
   });
 }
 
-// What says which directory the checkpoints of a node are of, and which number a directory has.
+// The notes that tell to which directory a node's checkpoints belong, and which number a directory
+// has.
 void read_home(std::string_view text) {
   const std::string id(32, 'a');
   io::MemoryFileSystem disk;

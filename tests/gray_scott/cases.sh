@@ -11,7 +11,7 @@ fail() {
   echo "FAILED: $*" >&2
   exit 1
 }
-# on RANKS ARGUMENT...: standard output on standard output, errors into $work/errors.
+# on RANKS ARGUMENT...: runs the program; its errors go to $work/errors.
 on() {
   ranks=$1
   shift
@@ -22,7 +22,7 @@ same() {
   [ -n "$2" ] || fail "$1: nothing came out; $(cat "$work/errors")"
   [ "$2" = "$3" ] || fail "$1: '$2' is not '$3'"
 }
-# refused TEXT RANKS ARGUMENT...: exit status 1 and a message with this text, once.
+# refused TEXT RANKS ARGUMENT...: expects exit status 1 and one message with this text.
 refused() {
   text=$1
   shift
@@ -50,7 +50,7 @@ rebalanced)
     moves=$(echo "$output" | grep -c '^rebalanced at step [0-9]*, [1-9][0-9]* bytes moved$')
     same "moves" "$moves" 8
   done
-  # Blocks that have changed are saved, and restored into other ones.
+  # Changed blocks are saved, and restored into other blocks.
   run="--size 65 --checkpoint-dir $work/run --checkpoint-every 10 --rebalance 4 --slow 0 --digest"
   on 4 $run --steps 30 >"$work/output"
   output=$(on 3 $run --async --steps 50)
@@ -80,7 +80,7 @@ restart_on_other_ranks)
 killed_and_restarted | killed_async)
   run="--size 50 --checkpoint-dir $work/run --checkpoint-every 10 --digest"
   if [ $case = killed_async ]; then run="$run --async"; fi
-  # One rank is killed, hard, as soon as rank 0 has said that step 20 is saved.
+  # One rank is killed with kill -9 as soon as rank 0 has reported that step 20 is saved.
   mkfifo "$work/lines"
   $launcher 4 sh -c 'echo $$ >"$0/pid.$$"; exec "$@"' "$work" "$program" $run --steps 1000000 \
     >"$work/lines" 2>"$work/errors" &
@@ -102,7 +102,7 @@ killed_and_restarted | killed_async)
   ;;
 stopped)
   run="--size 50 --checkpoint-dir $work/run --stop --digest"
-  # stops CODE TEXT RANKS ARGUMENT...: exit code, and the reason in the last line.
+  # stops CODE TEXT RANKS ARGUMENT...: expects this exit code, and the reason in the last line.
   stops() {
     wanted=$1 text=$2
     shift 2
@@ -120,7 +120,7 @@ stopped)
   same "how often the clock is said to be wrong" 1 \
     "$(grep -c "time limit, 2001-09-09 01:46:40 UTC, is not looked at: by the clock of $(uname -n)" "$work/errors")"
   unset SLURM_JOB_END_TIME
-  # One rank is asked, as soon as rank 0 has said that step 20 is saved.
+  # One rank is asked to stop as soon as rank 0 has reported that step 20 is saved.
   for how in "" --async; do
     mkfifo "$work/lines$how"
     $launcher 4 sh -c 'echo $$ >"$0/pid.$$"; exec "$@"' "$work" "$program" $run $how \

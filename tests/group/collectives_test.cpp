@@ -1,4 +1,4 @@
-// Verdicts and trees, on every kind of ranks.
+// Agreement on errors and tree collectives, on every kind of ranks.
 #include "group/collectives.hpp"
 
 #include <algorithm>
@@ -64,7 +64,7 @@ TEST_P(Collectives, AgreeKeepsTheRankThatAnErrorNames) {
 TEST_P(Collectives, AllToAllDeliversEachMessageInOrder) {
   on_ranks([&](auto group) {
     const int me = group->rank(), size = group->size();
-    // Two messages to each rank that is not a multiple of three away, empty and long ones too.
+    // Two messages to each rank whose distance, modulo 3, is not 2; some are empty, some long.
     const auto sends = [&](int from, int to) { return (to - from + size) % size % 3 != 2; };
     const auto text = [](int from, int to, int which) {
       return std::string(static_cast<std::size_t>((from * 7 + to) % 5 * 1000), 'x') +
@@ -129,7 +129,7 @@ TEST_P(Collectives, TogetherTurnsForeignExceptionsIntoInternalOnes) {
   });
 }
 
-// The application's own: run_and_agree() of include/cairn/group.hpp.
+// The application's own version: run_and_agree() of include/cairn/group.hpp.
 TEST_P(Collectives, WhatTheApplicationThrowsOnOneRankAllThrow) {
   on_ranks([&](std::shared_ptr<Group> group) {
     const int me = group->rank(), last = group->size() - 1;
@@ -147,7 +147,7 @@ TEST_P(Collectives, WhatTheApplicationThrowsOnOneRankAllThrow) {
     EXPECT_EQ(one->what(), test::wording("no such mesh"));
     EXPECT_EQ(one->rank(), last);
     const auto other = error_of([&] {
-      run_and_agree(group, [&]() -> std::unique_ptr<int> {  // what cannot be copied, too
+      run_and_agree(group, [&]() -> std::unique_ptr<int> {  // results that cannot be copied, too
         if (me == last) {
           throw Error(Code::not_found, "no mesh", "why", "Way out.").at("/x").of_tensor("t");
         }
@@ -189,7 +189,7 @@ TEST_P(Collectives, TogetherWithinTogether) {
 
 TEST_P(Collectives, CommunicationErrorsAreNotAgreedOn) {
   on_ranks([&](auto group) {
-    // Each rank by itself: nobody else is asked.
+    // Not collective: no other rank is asked.
     if (group->rank() == 0) {
       expect_error(
           [&] {
@@ -227,7 +227,7 @@ TEST_P(Collectives, ReduceToRootCombinesNeighboursInRankOrder) {
 
 TEST_P(Collectives, ReduceToRootTellsAllOfAFailingCombine) {
   on_ranks([&](auto group) {
-    if (group->size() == 1) {  // combines nothing
+    if (group->size() == 1) {  // a single rank combines nothing
       const auto unused = [](std::string, std::string) -> std::string {
         throw Error(Code::internal, "called");
       };
@@ -241,7 +241,7 @@ TEST_P(Collectives, ReduceToRootTellsAllOfAFailingCombine) {
     });
     ASSERT_TRUE(error);
     EXPECT_EQ(error->what(), test::wording("doubled at 0"));
-    // A combine that fails on a rank in the middle only.
+    // The combine function fails only on a rank in the middle of the tree.
     const auto deep = error_of([&] {
       reduce_to_root(*group, "x", [&](std::string a, std::string b) {
         if (group->rank() == 2) throw Error(Code::coverage, "doubled in the middle");
@@ -347,7 +347,7 @@ TEST_P(Collectives, RequireSameNamesBothValuesAndRanks) {
       expect_error([&] { require_same(*group, "x", me == 0 ? "a" : "b"); }, Code::disagreement,
                    HasSubstr(cat("(", last, " of ", last + 1, " ranks differ from rank 0)")));
     }
-    // Long texts that differ in the last byte only are told apart, and shown in part.
+    // Long texts that differ only in the last byte are distinguished, and shown in part.
     std::string text(100'000, 'k');
     text.back() = static_cast<char>('a' + me);
     expect_error([&] { require_same(*group, "the keys", text); }, Code::disagreement,

@@ -23,7 +23,7 @@ std::span<const std::byte> bytes_of(const std::string& text) {
 }
 std::span<std::byte> bytes_of(std::string& text) { return std::as_writable_bytes(std::span(text)); }
 
-/// Bytes that tell sender, receiver and index apart, of a length that both sides know.
+/// Bytes that identify sender, receiver and index, with a length that both sides know.
 std::string message(int from, int to, int index, std::size_t length) {
   std::minstd_rand random(static_cast<unsigned>(1 + from + 64 * to + 4096 * index));
   std::string text(length, '\0');
@@ -82,7 +82,7 @@ TEST_P(GroupConformance, ExchangeAllToAllManyMessagesOfManyLengths) {
       sends.push_back({k / each, bytes_of(std::as_const(out[static_cast<std::size_t>(k)]))});
       receives.push_back({k / each, bytes_of(in[static_cast<std::size_t>(k)])});
     }
-    // Only the order between two ranks counts: ask for the last rank's messages first.
+    // Only the order between two ranks matters, so the last rank's messages are received first.
     std::stable_sort(receives.begin(), receives.end(),
                      [](const auto& a, const auto& b) { return a.from > b.from; });
     group->exchange(sends, receives);
@@ -347,7 +347,7 @@ TEST_P(GroupConformance, AReductionMayBeGivenUpByAnyRank) {
       auto least = group->reduction(1, Group::Op::min);
       least->begin(std::array{std::int64_t{7} + group->rank()});
       if (turn == group->rank() || turn == group->size()) {
-        least.reset();  // by one rank, at last by all
+        least.reset();  // dropped by one rank, and at last by all
       } else {
         std::array<std::int64_t, 1> value;
         least->end(value);

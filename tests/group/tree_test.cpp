@@ -1,4 +1,4 @@
-// Trees of ranks that go through nodes.
+// Trees of ranks that follow the nodes.
 #include "group/tree.hpp"
 
 #include <gmock/gmock.h>
@@ -33,8 +33,8 @@ std::vector<int> by_chance(unsigned seed) {
   return all;
 }
 
-/// The ranks of a branch in the order in which they are met, or an empty list if two that are
-/// below each other do not say the same.
+/// The ranks of a branch in the order in which they are met; empty if a rank and the one above it
+/// do not agree.
 std::vector<int> walk(int rank, const std::vector<int>& nodes) {
   const int size = static_cast<int>(nodes.size());
   const auto place = place_in_tree(rank, size, nodes);
@@ -49,7 +49,7 @@ std::vector<int> walk(int rank, const std::vector<int>& nodes) {
   return met;
 }
 
-/// Messages between nodes on the way to rank 0.
+/// How many messages go between nodes on the way to rank 0.
 int leaving(const std::vector<int>& nodes) {
   int count = 0;
   for (int rank = 1; rank < static_cast<int>(nodes.size()); ++rank) {

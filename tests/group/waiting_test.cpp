@@ -1,4 +1,4 @@
-// Ranks that wait for others: what is said of it, and how it ends.
+// Ranks that wait for others: what the log says, and how the wait ends.
 #include <condition_variable>
 #include <cstdio>
 #include <future>
@@ -78,7 +78,7 @@ TEST(Patience, TellsWhenTheWaitHasDoubledAndEndsIt) {
   EXPECT_EQ(patience.judge(300, limits, true), Verdict::end);
   patience.begin_anew();
   EXPECT_EQ(patience.judge(60, limits, true), Verdict::tell);
-  // Who does not speak comes last.
+  // A rank that does not log ends the job last.
   Patience silent;
   EXPECT_EQ(silent.judge(299, limits, false), Verdict::none);
   EXPECT_EQ(silent.judge(309, limits, false), Verdict::none);
@@ -102,7 +102,7 @@ TEST(Limits, AreChecked) {
   EXPECT_EQ(wait_limits().log_seconds, 60);
 }
 
-/// What the log says, and a rank that does nothing until it was said.
+/// Collects the log, and lets a rank do nothing until a message has come.
 class Heard {
  public:
   Heard() {
@@ -134,7 +134,7 @@ class Heard {
     std::condition_variable changed;
     std::vector<std::string> lines;
   };
-  // The watch may still be at a message when the test is over.
+  // The watch may still write a message when the test is over.
   std::shared_ptr<Said> said_ = std::make_shared<Said>();
 };
 
@@ -179,7 +179,7 @@ TEST(Waits, ForOneRankNameItAndTheStage) {
   });
 }
 
-// What MPI-IO and libhdf5 are to ranks: collective calls in which they wait for each other.
+// Collective calls in which ranks wait for each other, like those of MPI-IO and libhdf5.
 class WaitingFiles final : public test::GroupAround, public SharedFiles, public DatasetFiles {
  public:
   using GroupAround::GroupAround;

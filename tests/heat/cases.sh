@@ -39,7 +39,7 @@ kill_one() {
   if wait $started; then fail "a killed job succeeded: $1"; fi
   [ $saved -ge 2 ] || fail "$1 saved $saved times: $(cat "$work/errors")"
 }
-# goes_on WHAT RANKS PROGRAM DIRECTORY STEPS: from the newest step
+# goes_on WHAT RANKS PROGRAM DIRECTORY STEPS: it must go on from the newest step
 goes_on() {
   what=$1
   shift

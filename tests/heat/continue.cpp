@@ -1,5 +1,5 @@
-// The plate of examples/heat_c, by C++ and on any number of ranks: goes on from the newest
-// checkpoint, whatever language has left it there.  usage: heat_continue DIRECTORY STEPS
+// The plate of examples/heat_c in C++, on any number of ranks: goes on from the newest checkpoint,
+// whichever language has saved it.  usage: heat_continue DIRECTORY STEPS
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
@@ -13,7 +13,7 @@ constexpr std::int64_t columns = 60, plate_rows = 48;
 
 void go_on(const char* directory, std::int64_t steps) {
   const auto ranks = cairn::mpi(MPI_COMM_WORLD);
-  // Other cuts than the examples have: this rank's columns, and all rows.
+  // Other cuts than in the examples: some columns, and all rows.
   const std::int64_t first = ranks->rank() * columns / ranks->size();
   const auto mine = (ranks->rank() + 1) * columns / ranks->size() - first;
   std::int64_t step = -1;
@@ -27,7 +27,7 @@ void go_on(const char* directory, std::int64_t steps) {
     throw cairn::Error(cairn::Code::application, "the checkpoint is not that of a plate");
   }
   if (ranks->rank() == 0) std::printf("restored step %ld\n", static_cast<long>(step));
-  // All of the plate on each rank, which is small enough.
+  // Each rank has the whole plate, which is small enough.
   std::vector<double> u(static_cast<std::size_t>((plate_rows + 2) * (columns + 2)));
   const auto at = [](std::int64_t y, std::int64_t x) {
     return static_cast<std::size_t>((y + 1) * (columns + 2) + x + 1);

@@ -1,4 +1,4 @@
-"""What scripts/bench makes of the answers of its programs: turns, ratios, goals, tables."""
+"""What scripts/bench makes of its programs' output: turns, ratios, goals, tables."""
 import contextlib
 import io
 import json
@@ -16,7 +16,7 @@ import operations
 import pieces
 import turns
 
-# Answers run K of contestant I with (K + 1) x SECONDS[I], so that the first repetition counts least.
+# Run K of contestant I takes (K + 1) x SECONDS[I], so that the first repetition counts least.
 PROGRAM = """
 import json, sys
 names = json.loads(sys.argv[1])
@@ -55,7 +55,7 @@ def rows(repetitions=3):
     return samples, [row | {"mib": 954, "machine": "m", "date": "d"} for row in turns.rows(samples, 2, "one")]
 
 
-# A program of Google Benchmark: what it has and how long each takes.
+# A stand-in for a program of Google Benchmark: its benchmarks and their times.
 PIECES = """#!{python}
 import json, sys
 known = {known}

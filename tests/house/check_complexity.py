@@ -14,14 +14,14 @@ except ImportError:
     lizard = None
 
 FOLDERS = ("src", "include", "mpi", "kokkos", "fortran")
-MOST = 30         # of any function
-MANY = 15         # few are above this:
-MOST_ABOVE = 20   # so many, of the whole product
+MOST = 30         # the limit of any function
+MANY = 15         # few functions may be above this:
+MOST_ABOVE = 20   # so many in the whole product
 MEND = "give a part that does one thing a function of its own, and its name, or make a switch a table"
 
 
 def functions(root):
-    """Each as (complexity, its place and name), the highest first."""
+    """Each function as (complexity, its place and name), the highest first."""
     paths = lizard.get_all_source_files([str(root / folder) for folder in FOLDERS], [], None)
     found = [(one.cyclomatic_complexity, f"{Path(file.filename).relative_to(root)}:{one.start_line}: {one.name}")
              for file in lizard.analyze_files(sorted(paths), threads=1) for one in file.function_list]

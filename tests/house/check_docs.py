@@ -26,14 +26,14 @@ FILE = re.compile(r"`((?:[\w.-]+/)+[\w.-]+\.(?:hpp|cpp|py))`")
 HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
 DATE = re.compile(r"\b20\d\d-\d\d-\d\d\b")
 
-# Facts, not history: these have no dates.
+# These pages state facts, not history, so they have no dates.
 DATELESS = ("README.md", "ARCHITECTURE.md", "docs/reliability.md", "docs/performance.md", "docs/decisions.md",
             "lab/lanes.md")
-# Pages that everybody reads stay short; words, as wc -w counts them.
+# Pages that everybody reads stay short; limits in words, as wc -w counts them.
 MOST_WORDS = {"README.md": 1000, "CHANGELOG.md": 900, "docs/performance.md": 3000, "docs/reliability.md": 3000,
               "lab/lanes.md": 1200, "docs/decisions.md": 4000}
-MOST_WORDS_TOGETHER = 60000  # of README, ARCHITECTURE, CONTRIBUTING and docs/
-MOST_OWN_WORDS = 12  # that ARCHITECTURE.md has to explain
+MOST_WORDS_TOGETHER = 60000  # limit of README, ARCHITECTURE, CONTRIBUTING and docs/ together
+MOST_OWN_WORDS = 12  # words of our own that ARCHITECTURE.md has to explain
 OWN_WORD = re.compile(r"^- \*\*[^*]+\*\*:", re.MULTILINE)
 
 
@@ -69,7 +69,8 @@ def check_page(root, page):
 
 
 def anchors_of(text):
-    """The names that headings get on a forge: lower case, without punctuation, '-' for blanks."""
+    """The anchors that a forge gives to headings: lower case, without punctuation, '-' for
+    blanks."""
     counts, anchors = {}, set()
     for heading in HEADING.findall(FENCED.sub("", text)):
         name = re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
@@ -94,7 +95,7 @@ def check_links(root, page):
 
 
 def check_files(root, page):
-    """Files that a page names, with their folder, are there. NAME stands for one to come."""
+    """The files that a page names with their folder must exist. NAME stands for a file to come."""
     for name in sorted(set(FILE.findall(FENCED.sub("", (root / page).read_text(encoding="utf-8"))))):
         places = [root / folder / name for folder in (".", "src", "include")]
         if "NAME" not in name and not any(place.is_file() for place in places):
@@ -118,7 +119,7 @@ def check_words(root):
 
 
 def check_all_words(root):
-    """All pages together, and the words that the field does not have."""
+    """Limits all pages together, and the number of words that the field does not have."""
     pages = [root / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")]
     pages += sorted((root / "docs").rglob("*.md"))
     words = sum(len(page.read_text(encoding="utf-8").split()) for page in pages if page.is_file())

@@ -16,8 +16,8 @@ from machine_paths import check_paths  # noqa: E402
 from rooms import (ALLOWED, FACES, FREE_OF_ROOMS, LOOKS_BEHIND, OPEN_ROOMS, ROOM_OF_C_HEADER,  # noqa: E402
                    ROOM_OF_PUBLIC_HEADER, WIDER_FACES, WIDEST_FACE)
 
-C_STANDARD = {"stddef.h", "stdint.h"}  # what a header for C may include
-# Headers that make a file depend on a package: only these rooms may name them.
+C_STANDARD = {"stddef.h", "stdint.h"}  # the headers that a header for C may include
+# Headers that make a file depend on a package: only these rooms may include them.
 PACKAGES = {
     "MPI": (re.compile(r"mpi(-ext)?\.h|mpio\.h"), {"mpi", "bench"}),
     "Kokkos": (re.compile(r"(impl/)?Kokkos_.*"), {"kokkos", "bench"}),
@@ -30,7 +30,7 @@ FOLDERS_WITH_ROOMS = ("include", "src", "mpi", "kokkos", "fortran", "python")
 FOLDERS_WITH_ARROWS = FOLDERS_WITH_ROOMS + ("lab/bench",)  # what is measured there may lie behind a face
 HEADERS, SOURCES = {".hpp", ".h"}, {".cpp", ".cc", ".cu", ".c", ".f90", ".F90"}
 LONGEST_HEADER, LONGEST_SOURCE = 300, 500
-LEAST_HEADERS, LEAST_PRODUCT = 100, 1000  # headers and lines from which shares say something
+LEAST_HEADERS, LEAST_PRODUCT = 100, 1000  # with fewer headers or lines, shares say nothing
 JSON_MEMBER = re.compile(r'[\w)\]]((\["[^"]*"\]|\[\w+\])*\["[^"]*"\](\[\w+\])*)')
 IS_WRITTEN = re.compile(r"\s*=[^=]|\.push_back\(")
 PRINTS = {"print", "picture", "run"}
@@ -40,30 +40,32 @@ ASKS_FOR_KIND = re.compile(r"[!=]= *(Format|Writer)::|\b(Format|Writer)::\w+ *[!
 KINDS_ARE_KNOWN = {("src", "store", "formats"), ("src", "session", "save", "formats"),
                    ("src", "session", "save", "writers")}
 HAVE_KINDS = ("src/store/", "src/layout/", "src/session/save/")
-# A class with its parents, up to its body; what it declares as virtual; what it overrides.
+# A class with its parents, up to its body; the functions that it declares as virtual; those that it
+# overrides.
 CLASS = re.compile(r"\b(?:class|struct)\s+(\w+)(?:\s+final)?\s*(?::([^{};]+))?\{")
 VIRTUAL = re.compile(r"\bvirtual\b[^;{}]*?(?<!~)\b(\w+)\s*\(")
 OVERRIDE = re.compile(r"\b(\w+)\s*\([^;{}]*\)[^;{}]*\boverride\b")
-# What is no name in front of a parenthesis: operators, arguments of templates, annotations.
+# Text before a parenthesis that is no name: operators, arguments of templates, annotations.
 OPERATOR = re.compile(r"\boperator\s*(?:\(\)|[^\s\w(]+)")
 IN_ANGLES = re.compile(r"<[^<>;]*>")
 ANNOTATION = re.compile(r"\b[A-Z][A-Z_]+\([^()]*\)")
-MOST_FUNCTIONS = 40  # of a class, members and forwards alike
+MOST_FUNCTIONS = 40  # for one class, members and forwarding functions alike
 MOST_OF = {"Dims": 43, "Engine": 30, "ThreadWorld": 41}
 ENGINE, MOST_FILES_OF_ENGINE, MOST_HEADERS_OF_ENGINE = Path("src/session/engine.hpp"), 4, 45
 NO_ENGINES = re.compile(r"\btier::|\bTier\b|session/nodes/|store/nodes/")
 KNOWS_BOTH = {"src/store/contents/lost.cpp", "src/store/contents/read_holders.cpp"}
 FILES, MOST_WITH_FILES = re.compile(r"\bio::FileSystem\b"), 15
 BELOW_WAIST = {("src", "io"), ("src", "store"), ("src", "layout"), ("src", "testing")}
-# What a piece is called, and a sum or difference with the place where it lies.
+# The names of a piece, and a sum or difference with its offset.
 PIECE = r"(?:\b(?:slice|piece|stored|one|other)|slices(?:\.\w+\(\)|\[\w+\]))(?:\.|->)offset\b"
 OFFSETS = re.compile(rf"{PIECE}\s*[-+*]|[-+*]=?\s*(?:[\w.()\[\]]|->)*?{PIECE}")
-# Where bytes lie, where they are sent, where they are: other programs' files, and parts on the nodes.
+# The rooms that compute where bytes are: in our files, in messages, in other programs' files, and
+# in parts on the nodes.
 MAKE_OFFSETS = (("src", "layout"), ("src", "store"), ("src", "exchange"), ("src", "io"), ("src", "foreign"),
                 ("src", "session", "nodes"), ("src", "testing"))
 TRANSACTION = re.compile(r"\bTransaction\b|\btransaction\(\)")
-# A stream of its own has the global C++ locale, unless it is given another one; these functions have the
-# C locale. (std::to_string has it for what is no integer, which a line does not tell.)
+# A new stream has the global C++ locale, unless it is given another one; these functions have the C
+# locale. (std::to_string uses it for floating-point numbers, which a line does not tell.)
 STREAM = re.compile(r"\b[io]?(?:string|f)stream\b(?:\s+(\w+)\s*[({;])?|\bstd::w?(?:cin|cout|cerr|clog)\b")
 BY_LOCALE = re.compile(r"\b(?:strto(?:d|f|ld)|atof|sto(?:d|f|ld)|std::to_string|setlocale|localeconv|std::regex|"
                        r"std::(?:is(?:alnum|alpha|digit|lower|print|punct|space|upper|xdigit)|to(?:lower|upper))|"
@@ -73,14 +75,14 @@ FRACTION = re.compile(r'"[^"\n]*%[-+#0-9.*]*[lL]?[aAeEfFgG][^"\n]*"')
 # The tool gives itself the classic locale before it does anything.
 TOOL = "src/cli/run.cpp"
 SETS_CLASSIC = "std::locale::global(std::locale::classic());"
-# Words of a message, which are not a key or a number.
+# Words of a message, as opposed to a key or a number.
 PHRASE = re.compile(r'HasSubstr\(\s*"([^"\\]*[a-z]{2,} [a-z]{2,}[^"\\]*)"\s*\)')
 READS_JSON = "src/base/json_numbers.hpp"
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
 def room_of(path):
-    """The room of a file, given relative to the root. None: nobody's."""
+    """The room of a file, given relative to the root; None if it is in no room."""
     first, rest = path.parts[0], path.parts[1:]
     if first == "src":
         return rest[0] if len(rest) > 1 else None
@@ -103,7 +105,7 @@ def code_files(root, folders):
 
 
 def resolve(root, includer, name):
-    """The file of the tree that an include names, or None when it lies outside."""
+    """The file of the tree that an include names, or None if it is outside."""
     for folder in (includer.parent, Path("include"), Path("src"), Path("."), Path("tests")):
         if (root / folder / name).is_file():
             return Path(os.path.normpath(folder / name))
@@ -161,7 +163,7 @@ def is_face(header, room):
 
 
 def check_faces(root):
-    """A face is small, and names no header that is gone."""
+    """A face must be small, and name no header that is gone."""
     headers = {}
     for path in code_files(root, ("src", "mpi")):
         if path.suffix in HEADERS:
@@ -179,7 +181,7 @@ def check_faces(root):
 
 
 def check_base_names(root):
-    """A name of a file says which room it is in."""
+    """The name of a file must tell its room: no name is in two."""
     rooms = {}
     for path in code_files(root, ("include", "src", "mpi", "kokkos", "fortran")):
         rooms.setdefault(path.name, {}).setdefault(room_of(path), path)
@@ -227,7 +229,7 @@ def check_includes(root):
 
 
 def check_file_names(root):
-    """The endings of files are put together, and taken apart, in one place."""
+    """The endings of file names are joined and split in one place."""
     for path in code_files(root, ("src", "mpi")):
         if path.parts[:3] == ("src", "store", "commit"):
             continue
@@ -237,7 +239,7 @@ def check_file_names(root):
 
 
 def check_members(root):
-    """A member that a JSON text lacks is undefined behaviour where it is read by its name alone."""
+    """Reading a member that a JSON text lacks by its name alone is undefined behaviour."""
     for path in code_files(root, FOLDERS_WITH_ROOMS):
         text = (root / path).read_text(encoding="utf-8")
         for found in JSON_MEMBER.finditer(text):
@@ -248,7 +250,8 @@ def check_members(root):
 
 
 def check_output(root):
-    """What the tool says may hold what anybody has written into a checkpoint, or called a file."""
+    """The tool may print texts that anybody has written into a checkpoint or used as a file
+    name."""
     for path in code_files(root, ("src",)):
         if path.parts[:2] != ("src", "cli") or path.stem in PRINTS:
             continue
@@ -258,8 +261,8 @@ def check_output(root):
 
 
 def check_kinds(root):
-    """What differs between formats, or between writers, is asked of them, in the rooms that have
-    their tables."""
+    """Code that depends on the format or the writer belongs to their classes, in the rooms that
+    have their tables."""
     for path in code_files(root, ("src", "mpi")):
         if path.parts[:-1] in KINDS_ARE_KNOWN or path.as_posix() in KNOWS_BOTH:
             continue
@@ -270,8 +273,8 @@ def check_kinds(root):
 
 
 def check_waist(root):
-    """Below the waist lie files. Above it few name them: the doors of the API, and who writes files
-    that are no checkpoint's."""
+    """Files belong below the waist. Above it few may name them: the entrances of the API, and code
+    that writes files outside of checkpoints."""
     above = [path for path in code_files(root, ("src", "mpi", "python"))
              if path.parts[:2] not in BELOW_WAIST and FILES.search((root / path).read_text(encoding="utf-8"))]
     if len(above) > MOST_WITH_FILES:
@@ -280,7 +283,7 @@ def check_waist(root):
 
 
 def check_transactions(root):
-    """What a save is on the disk is the store's; others have its Draft."""
+    """The form of a save on disk belongs to the store; other rooms use its Draft."""
     for path in code_files(root, ("src", "mpi", "python", "lab/bench")):
         if path.parts[:2] == ("src", "store"):
             continue
@@ -290,7 +293,7 @@ def check_transactions(root):
 
 
 def check_offsets(root):
-    """Where a piece lies is computed in one place; sinks and readers alone go by it."""
+    """The place of a piece is computed in one place; only sinks and readers use it."""
     for path in code_files(root, FOLDERS_WITH_ROOMS):
         if any(path.parts[:len(folder)] == folder for folder in MAKE_OFFSETS):
             continue
@@ -310,7 +313,8 @@ def classes_of(text):
 
 
 def check_virtuals(root):
-    """What one of several layouts, stores or writers alone overrides asks which one it is."""
+    """A function that only one of several layouts, stores or writers overrides asks which one it
+    is."""
     parents, overrides, declared = {}, {}, []
     for path in code_files(root, FOLDERS_WITH_ROOMS):
         text = re.sub(r"//.*", "", (root / path).read_text(encoding="utf-8"))
@@ -330,8 +334,8 @@ def check_virtuals(root):
 
 
 def functions_of(body):
-    """How many functions a class declares, or defines, but for those that it forbids."""
-    depth, flat = 0, []  # what stands in braces is no declaration of this class
+    """How many functions a class declares or defines, without deleted ones."""
+    depth, flat = 0, []  # text in braces is no declaration of this class
     for char in re.sub(r'"[^"\n]*"', "", body):
         depth += {"{": 1, "}": -1}.get(char, 0)
         if depth == 0:
@@ -345,7 +349,7 @@ def functions_of(body):
 
 
 def headers_of(root, path):
-    """The headers of ours that a file brings, with what they bring."""
+    """The headers of ours that a file includes, directly or not."""
     found, last = set(), [path]
     while last:
         here = last.pop()
@@ -358,7 +362,7 @@ def headers_of(root, path):
 
 
 def check_classes(root):
-    """A class is a thing that one can know, and the engine has a table of contents."""
+    """A class must be small enough to know, and the engine has a table of contents."""
     defines = []
     for path in code_files(root, FOLDERS_WITH_ROOMS):
         text = re.sub(r"//.*", "", (root / path).read_text(encoding="utf-8"))
@@ -385,7 +389,7 @@ def check_classes(root):
 
 
 def check_locale(root):
-    """What is stored or parsed is the same in every locale."""
+    """Stored and parsed texts must be the same in every locale."""
     if (root / TOOL).is_file() and SETS_CLASSIC not in (root / TOOL).read_text(encoding="utf-8"):
         yield f"{TOOL}: the tool lacks {SETS_CLASSIC}"
     for path in code_files(root, FOLDERS_WITH_ROOMS):
@@ -423,7 +427,8 @@ def check_size_of_rooms(root):
 
 
 def check_table():
-    """The table itself: whoever reads it from above meets each room before those that include it."""
+    """Checks the table itself: a reader from the top meets each room before those that include
+    it."""
     above = set()
     for room, allowed in ALLOWED.items():
         for other in sorted(allowed - above):
@@ -449,7 +454,8 @@ def check_lengths(root):
 
 
 def check_wording(root):
-    """Tests name what a message says by the table of all wordings, so that plainer words change one file."""
+    """Tests refer to a message's words through the table of all wordings, so that a change of
+    words changes one file."""
     for path in code_files(root, ("tests",)):
         for found in PHRASE.finditer((root / path).read_text(encoding="utf-8")):
             yield f'{path}: HasSubstr("{found[1]}") names words; use test::Says (tests/support/says.hpp)'

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The tree's checker must itself be able to fail: small trees, each with one fault."""
+"""The tree's checker must be able to fail: small trees, each with one fault."""
 import subprocess
 import sys
 import tempfile

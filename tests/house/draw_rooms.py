@@ -15,11 +15,11 @@ import check_tree  # noqa: E402
 PAGE = "ARCHITECTURE.md"
 BEGIN = "<!-- rooms: drawn by tests/house/draw_rooms.py --write -->"
 END = "<!-- end of rooms -->"
-SHOWN = {"whole": "cairn.hpp"}  # rooms whose name in the table says too little
+SHOWN = {"whole": "cairn.hpp"}  # rooms whose name in the table is unclear
 
 
 def reachable(table, room):
-    """All rooms that includes of this one can lead to, whatever the number of steps."""
+    """All rooms to which includes of this one can lead, in any number of steps."""
     found = set()
     for other in table.get(room, ()):
         found |= {other} | reachable(table, other)
@@ -27,13 +27,13 @@ def reachable(table, room):
 
 
 def direct(table, room):
-    """The arrows of a room that do not follow from its other ones."""
+    """The arrows of a room that do not follow from its others."""
     return {other for other in table[room]
             if not any(other in reachable(table, through) for through in table[room])}
 
 
 def storeys(table):
-    """How high each room lies: one above the highest that it includes."""
+    """The level of each room: one above the highest that it includes."""
     height = {}
     for room in table:  # those below come first
         height[room] = 1 + max((height[other] for other in table[room]), default=-1)
@@ -64,7 +64,7 @@ def draw(table=None):
 
 
 def between_marks(text):
-    """Where the drawing begins and ends in a page, or None."""
+    """Where the drawing begins and ends in a page, or None if it has none."""
     begin, end = text.find(BEGIN), text.find(END)
     return (begin + len(BEGIN), end) if 0 <= begin < end else None
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 
-# An apt-get that says that it has begun, and takes the interrupt for its own affair.
+# An apt-get that reports its start, and handles the interrupt itself.
 APT = f"""#!{sys.executable}
 import os, signal, sys
 signal.signal(signal.SIGINT, lambda *_: sys.exit(0))
@@ -40,7 +40,7 @@ def main():
         job = subprocess.Popen(
             ["bash", "-c", SCRIPT + "\n", "script", root], pass_fds=(tells,), start_new_session=True, text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            # What runs behind a shell has interrupts ignored, and bash cannot change that.
+            # A process in a shell's background ignores interrupts, and bash cannot change that.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             env={**os.environ, "PATH": f"{place}:{os.environ['PATH']}", "APT_CALLS": calls, "APT_TELLS": str(tells),
                  "TMPDIR": place})

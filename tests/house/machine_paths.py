@@ -3,7 +3,7 @@ import re
 import subprocess
 from pathlib import Path
 
-# Top folders that every machine has; naming one of them (/tmp, /usr/include) says nothing.
+# Top folders that every machine has; a path that begins with one (/tmp, /usr/include) is allowed.
 SHARED_TOPS = {"bin", "dev", "etc", "home", "lib", "media", "mnt", "opt", "proc", "root", "run",
                "sbin", "srv", "sys", "tmp", "usr", "var", "src"}
 
@@ -19,7 +19,7 @@ def tracked_files(root):
 
 
 def machine_paths(root):
-    """Pattern of paths that exist on one machine only: home folders, and where this tree lies."""
+    """A pattern of paths that exist on one machine only: home folders, and the place of this tree."""
     patterns = [r"/home/[a-z]", r"/Users/[A-Za-z]", r"/root[/]"]
     if len(root.parts) > (3 if root.parts[1] in SHARED_TOPS else 2):
         patterns.append(re.escape(str(root)) + r"(?![\w-])")

@@ -1,4 +1,4 @@
-"""How scripts build: on all cores, saying how far it is, and what failed."""
+"""How scripts build: on all cores, with a display of the progress and of what failed."""
 import os
 import pty
 import subprocess

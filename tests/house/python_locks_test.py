@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LISTS = sorted(path for folder in ("docs", "scripts", "tests") for path in (ROOT / folder).rglob("*requirements.in"))
 LOCKER = ROOT / "scripts" / "lock-python"
 PIP_INSTALL = re.compile(r"""(?:\$\{pip\[@\]\}"|-m pip\b|^\s*pip3?\b)[^|;&]* install\b""")
-# These try Cairn's own package as its users install it.
+# These install Cairn's own package as its users do.
 UNLOCKED = {"scripts/wheel": 1, "lab/lanes/plain-inside.sh": 3}
 
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""scripts/release refuses what is not ready, and packaging/sbom.py lists what a build uses. Builds nothing."""
+"""scripts/release refuses a tree that is not ready, and packaging/sbom.py lists what a build uses.
+Builds nothing."""
 import json
 import shutil
 import subprocess

@@ -1,7 +1,7 @@
-"""The rooms of the source tree: what each may include, which public headers are its own, and its face."""
+"""The rooms of the source tree: for each, what it may include, its public headers, and its face."""
 
-# What each room may include directly, of the others. Public headers belong to rooms too. No room is
-# in a cycle: the order of this table is one in which they can be built.
+# For each room, the other rooms that it may include directly. Public headers belong to rooms, too.
+# No room is in a cycle: they can be built in the order of this table.
 ALLOWED = {
     "base": set(),
     "model": {"base"},
@@ -23,7 +23,7 @@ ALLOWED = {
     "python": {"base", "model", "session", "store", "mpi"},  # and every public header
     "bench": {"base", "model", "group", "io", "layout", "exchange", "store", "session", "testing", "mpi", "kokkos"},
 }
-LOOKS_BEHIND = {"bench"}  # what it measures may be no part of a face
+LOOKS_BEHIND = {"bench"}  # it may measure what is no part of a face
 FREE_OF_ROOMS = {"mpi", "kokkos", "fortran", "python", "bench"}  # see every public header, but never each other
 ROOM_OF_PUBLIC_HEADER = {
     "background": "base", "error": "base", "version": "base", "version_macros": "base", "log": "base", "write_options": "base",
@@ -46,9 +46,9 @@ ROOM_OF_PUBLIC_HEADER = {
     "mpi": "mpi",
     "kokkos": "kokkos",
 }
-ROOM_OF_C_HEADER = {"cairn.h": "c", "cairn_mpi.h": "mpi"}  # beside the folder of the others
-# The face of a room: the headers that other rooms may include, without their ending. Of base and
-# model, whose headers are words for all, it is every header; of a room that is not here, none.
+ROOM_OF_C_HEADER = {"cairn.h": "c", "cairn_mpi.h": "mpi"}  # apart from the folder of the others
+# The face of a room: the headers that other rooms may include, without their ending. For base and
+# model, whose headers are common terms, these are all headers; for a room that is not here, none.
 OPEN_ROOMS = {"base", "model"}
 FACES = {
     "group": {"call_group", "collectives"},
@@ -79,7 +79,7 @@ FACES = {
         "element_numbers", "image", "node_saves", "progress", "read_tensor", "repair", "run_report",
         "safetensors", "sample", "slice_map", "value_statistics", "verify", "verify_beside", "zarr_export"},
 }
-# No face is more than so many of a hundred headers of its room ...
+# A face has at most this many of a hundred headers of its room ...
 WIDEST_FACE = 40
-# ... but for these.
+# ... with these exceptions.
 WIDER_FACES = {"group": 50, "io": 46, "layout": 59, "foreign": 100, "exchange": 65, "store": 68, "tools": 74}

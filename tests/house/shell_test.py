@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Bash takes the last of two functions of one name without a word. And make_venv makes one, of a lock."""
+"""If two functions have one name, bash silently uses the last. And make_venv makes an environment
+from a lock."""
 import collections
 import hashlib
 import os
@@ -69,7 +70,8 @@ class Shell(unittest.TestCase):
             before = made.lstat().st_ctime_ns
             self.assertEqual(self.make_venv(place, lock), 0)
             self.assertEqual(made.lstat().st_ctime_ns, before)
-            # Another file of that name is none of the lock's. (No index answers here: status 3, not 4.)
+            # Another file of that name has none of the lock's hashes. (No index answers here:
+            # status 3, not 4.)
             with open(wheel, "ab") as file:
                 file.write(b" ")
             self.assertEqual(self.make_venv(place, lock + "\n"), 3)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What makes the site's pages (docs/site) does what it says. scripts/docs makes all of them."""
+"""Tests the code that makes the site's pages (docs/site). scripts/docs makes all of them."""
 import sys
 import tempfile
 import unittest

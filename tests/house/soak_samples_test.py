@@ -1,4 +1,4 @@
-"""What scripts/campaign soak makes of the samples that it has taken of ranks: growth, and none at all."""
+"""What scripts/campaign soak makes of its samples of ranks: growth, or none."""
 import sys
 import unittest
 from pathlib import Path
@@ -9,7 +9,7 @@ from soak_samples import Samples
 
 
 def sampled(seconds, memory=lambda at: 5000, descriptors=lambda at: 9, threads=lambda at: 3, files=lambda at: 4):
-    """Of one rank of `job`, a sample each second."""
+    """Samples of one rank of `job`, one each second."""
     samples = Samples()
     samples.ranks = {"job": {1: [(100.0 + at, memory(at), descriptors(at), threads(at)) for at in range(seconds + 1)]}}
     samples.files = {"job": [files(at) for at in range(seconds + 1)]}
@@ -18,7 +18,7 @@ def sampled(seconds, memory=lambda at: 5000, descriptors=lambda at: 9, threads=l
 
 class TheJudge(unittest.TestCase):
     def test_takes_a_rank_that_stays_as_it_is(self):
-        # As a save has some for a moment, and a rank grows at first.
+        # A save may have more for a moment, and a rank may grow at first.
         samples = sampled(200, memory=lambda at: 3000 + 100 * min(at, 20), descriptors=lambda at: 9 + at % 4)
         self.assertEqual(samples.wrong("job"), [])
         self.assertEqual(samples.unjudged("job"), [])
@@ -31,7 +31,7 @@ class TheJudge(unittest.TestCase):
             self.assertIn(what, found[0])
 
     def test_does_not_pass_a_job_of_short_lives(self):
-        # One that grows, and that nobody would have noticed.
+        # A rank that grows, but over too short a time to tell.
         samples = sampled(59, memory=lambda at: 5000 + 1000 * at)
         self.assertEqual(samples.wrong("job"), [])
         self.assertEqual(len(samples.unjudged("job")), 1)

@@ -14,9 +14,9 @@ endfunction()
 string(REPLACE "," ";" components "${COMPONENTS}")
 file(REMOVE_RECURSE ${WORK})
 run("Installing" ${CMAKE_COMMAND} --install ${BUILD} --config ${CONFIG} --prefix ${WORK}/first)
-file(RENAME ${WORK}/first ${WORK}/moved)  # a package that remembers where it was does not survive
+file(RENAME ${WORK}/first ${WORK}/moved)  # a package that has absolute paths fails after this
 
-# Nothing may lead back to the source or the build.
+# No file may refer to the source or the build.
 file(GLOB_RECURSE installed ${WORK}/moved/*.cmake ${WORK}/moved/*.hpp ${WORK}/moved/*.h
      ${WORK}/moved/*.pc)
 foreach(file IN LISTS installed)
@@ -48,7 +48,7 @@ set(configure ${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/project -G ${GENERAT
               -D CMAKE_BUILD_TYPE=${CONFIG} -D CMAKE_CXX_COMPILER=${CXX} -D CMAKE_C_COMPILER=${C}
               -D CMAKE_PREFIX_PATH=${WORK}/moved)
 
-# Of the Python package, where there is one, every module.
+# If the Python package is installed, all its modules are.
 file(GLOB_RECURSE found ${WORK}/moved/*/manager.py)
 foreach(one IN LISTS found)
   cmake_path(GET one PARENT_PATH package)
@@ -63,7 +63,8 @@ foreach(one IN LISTS found)
   endforeach()
 endforeach()
 
-# Without components: only the core, and nobody looks for what it does not need.
+# Without components: only the core is found, and no package is looked for that the core does not
+# need.
 string(REPLACE "," ";" unneeded "${NOT_FOR_CORE}")
 list(TRANSFORM unneeded REPLACE "(.+)" "-DCMAKE_DISABLE_FIND_PACKAGE_\\1=ON")
 run("Configuring for the core" ${configure} -B ${WORK}/core ${unneeded})
@@ -73,7 +74,7 @@ if(NOT text MATCHES "core works")
   message(FATAL_ERROR "The core program said: ${text}")
 endif()
 run("The installed tool" ${WORK}/moved/bin/cairn verify ${WORK}/checkpoints)
-if(HDF5)  # through its module
+if(HDF5)  # by the module of its own package
   run("The installed tool" ${WORK}/moved/bin/cairn convert ${SOURCE}/tests/golden/sliced_merged/ckpt
                            ${WORK}/converted.h5)
 endif()
@@ -100,7 +101,7 @@ if(components)
   endforeach()
 endif()
 
-# Programs in C: by CMake, in a project that knows no C++, and by pkg-config.
+# Programs in C are built by CMake, in a project without C++, and by pkg-config.
 string(REPLACE "${CMAKE_CURRENT_LIST_DIR}/project" "${CMAKE_CURRENT_LIST_DIR}/project_c" configure_c
                "${configure}")
 set(wanted)

@@ -38,7 +38,7 @@ def check_h5py(path):
             assert file[name].is_scale and not speed.is_scale
             assert speed.dims[number][0] == file[name], name
             assert file[name].attrs["units"] == "m"
-            # The other way round too.
+            # The reference leads back, too.
             assert [(file[of].name, at) for of, at in file[name].attrs["REFERENCE_LIST"]] == [
                 ("/speed", number)]
         return speed[()]
@@ -62,7 +62,7 @@ def main():
     subprocess.run(command + [bundles], check=True, stdout=subprocess.DEVNULL)
     subprocess.run(command + [hdf5, "--hdf5"], check=True, stdout=subprocess.DEVNULL)
 
-    # TensorFlow reads what it always reads.
+    # TensorFlow reads the same values as without attributes.
     reader = tf.train.load_checkpoint(os.path.join(bundles, "ckpt-20"))
     values = reader.get_tensor("speed")
     assert {"speed", "x", "y"} <= set(reader.get_variable_to_shape_map()), values

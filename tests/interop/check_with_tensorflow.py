@@ -27,7 +27,7 @@ except ImportError as missing:
 
 
 def digest(values):
-    """SHA-256 as the golden form counts it, of a tensor or of what get_tensor returns."""
+    """SHA-256 in the golden form, of a tensor or of what get_tensor returns."""
     values = values.numpy() if hasattr(values, "numpy") else values
     if isinstance(values, bytes):
         values = np.array(values, dtype=object)
@@ -51,7 +51,7 @@ class Check:
             value = tf.raw_ops.RestoreV2(
                 prefix=self.prefix, tensor_names=[key], shape_and_slices=[spec],
                 dtypes=[tf.as_dtype(number)])[0]
-        except Exception as error:  # whatever TensorFlow raises is a failure of the check
+        except Exception as error:  # any exception of TensorFlow's is a failure of the check
             self.failures.append(f"{what}: {type(error).__name__}: {str(error).splitlines()[0]}")
             return
         self.same(what, digest(value), wanted)
@@ -71,7 +71,7 @@ class Check:
         sliced = "slices" in tensor
         self.same(f"{key}: dtype", reader.get_variable_to_dtype_map()[key].as_datatype_enum, number)
         self.same(f"{key}: shape", reader.get_variable_to_shape_map()[key], shape)
-        # A lone slice of everything is stored plain, and reads like that.
+        # A single slice that is the whole tensor is stored plain, and reads like that.
         alone = sliced and len(tensor["slices"]) == 1 and tensor.get("covered", True)
         if sliced and not tensor.get("covered", True):
             self.refused(f"{key}: whole, with gaps", lambda: reader.get_tensor(key))

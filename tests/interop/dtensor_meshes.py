@@ -22,7 +22,7 @@ def layout_of(mesh, tensor):
 
 
 def on_mesh(mesh, tensor, values):
-    """A DVariable with this tensor's layout."""
+    """A DVariable with these values, in this tensor's layout."""
     whole = dtensor.copy_to_mesh(values, dtensor.Layout.replicated(mesh, rank=len(values.shape)))
     return dtensor.DVariable(dtensor.relayout(whole, layout_of(mesh, tensor)))
 
@@ -33,7 +33,7 @@ def expected_values(tensor):
 
 
 def local_parts(tensor, values):
-    """What each device holds of these values, as the layout says."""
+    """What each device must hold of these values by the layout."""
     for position in np.ndindex(*(size for _, size in tensor["mesh"])):
         at = dict(zip((name for name, _ in tensor["mesh"]), position))
         sizes = dict(tensor["mesh"])
@@ -91,7 +91,7 @@ def main():
             dtype, name = tensor["key"].split("/")
             check("restored by objects", tensor, tree[dtype][name].read_value())
             counts["by objects"] += 1
-        # A slice that was given with its spelling is found by that spelling.
+        # A slice that was given in TensorFlow's notation is found by it.
         rows = 2 * size
         right = np.frombuffer(bytes.fromhex(one["spelled"]), np.float16).reshape(rows, 3)
         for row in range(0, rows, 2):
@@ -104,7 +104,7 @@ def main():
             if found.tobytes() != right[row : row + 2].tobytes():
                 sys.exit(f"FAILED: spelled slice {row} of {one['name']}: {found}")
             counts["spelled"] += 1
-        # DTensor says on its own side what it saves under the same layouts.
+        # DTensor saves tensors under the same layouts on its own side.
         theirs = {
             t["key"]: on_mesh(mesh, t, tf.constant(expected_values(t))) for t in one["tensors"]
         }

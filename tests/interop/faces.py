@@ -23,7 +23,7 @@ DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"
 
 
 def element_bytes(dtype, shape):
-    """As lengths.c has them: byte k of the array is 17 k, of a bool its lowest bit."""
+    """The values of lengths.c: byte k of the array is 17 k, of a bool its lowest bit."""
     bytes_ = np.arange(int(np.prod(shape)) * np.dtype(dtype).itemsize) * 17 % 256
     bytes_ = bytes_ % 2 if dtype == "bool" else bytes_
     return bytes_.astype(np.uint8).view(dtype).reshape(shape)
@@ -68,7 +68,7 @@ def check(language, bundle, hdf5, expected, words):
     what = f"{language}, by TensorFlow"
     for key, right in expected.items():
         if language == "C" and key == "u":
-            continue  # a bundle has no bytes for gaps, which TensorFlow does not know
+            continue  # a bundle has no bytes for gaps, so TensorFlow cannot read it
         compare(what, key, reader.get_tensor(key), right)
     compare_words(what, reader.get_tensor("words").tolist(), words)
     if not os.path.exists(hdf5):
@@ -93,7 +93,7 @@ for format in sys.argv[4:]:
 
 
 def check_tensors(language, directory, table):
-    """The ways named "bundle" and "hdf5", if they are there."""
+    """Checks the ways named "bundle" and "hdf5", if they are there."""
     reader = tf.train.load_checkpoint(f"{directory}/bundle/ckpt-4")
     path = f"{directory}/hdf5/ckpt-4.h5"
     file = h5py.File(path) if os.path.exists(path) else None
@@ -106,7 +106,7 @@ def check_tensors(language, directory, table):
                 found = np.ravel(file[key][()]).tolist()
                 compare_words(f"{language}, by h5py", found, right)
             continue
-        if kind != "sparse":  # a bundle has no bytes for gaps, which TensorFlow does not know
+        if kind != "sparse":  # a bundle has no bytes for gaps, so TensorFlow cannot read it
             compare(f"{language}, by TensorFlow", key, reader.get_tensor(key), np.asarray(right))
         if file:
             compare(f"{language}, by h5py", key, file[key][()], np.asarray(right))
@@ -133,7 +133,7 @@ def tensors_on_ranks(work, package, tables, programs, launcher, formats):
 
 
 def in_one_process(package, of_python, formats):
-    """cairn beside TensorFlow, which was imported before and has libraries of its own."""
+    """cairn works beside TensorFlow, which was imported before and has its own libraries."""
     sys.path.append(package)
     import cairn
 

@@ -34,7 +34,7 @@ def main():
 
     for step in range(1, 5):
         check(run, step)
-    # What is left when all others are gone, and a copy of one.
+    # Each checkpoint is read when all others are gone, and from a copy.
     for step in range(1, 4):
         alone = os.path.join(work, f"alone-{step}")
         os.mkdir(alone)

@@ -60,7 +60,7 @@ def check_values(prefix, tensor, found):
 
 
 def plot_of(picture):
-    """The part within the first frame."""
+    """The part of the picture inside the first frame."""
     black = (picture == 0).all(axis=2)
     for top, row in enumerate(black):
         edges = np.flatnonzero(np.diff(np.concatenate(([0], row.astype(int), [0]))))

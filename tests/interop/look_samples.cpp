@@ -18,7 +18,7 @@ double value(std::int64_t index, std::int64_t step) {
   return static_cast<double>((index * 2654435761LL + step * 97) % 1000003) / 7;
 }
 
-// Rows of a field of this shape: what this rank holds of it.
+// This rank's rows of a field of this shape.
 template <class T>
 struct Field {
   Dims shape, start, extent;
@@ -90,7 +90,7 @@ void save(const std::shared_ptr<cairn::Group>& ranks, const std::string& directo
   std::vector<std::int64_t> id;
   std::vector<std::array<float, 3>> speed;
   std::vector<std::array<float, 2>> at;  // of other points, under another name
-  // Nodes of a mesh, by global id, from whatever rank.
+  // Nodes of a mesh, by global id, from any rank.
   std::vector<std::int64_t> mine;
   for (std::int64_t id = 0; id < 40; ++id) {
     if (id * 7 % size == rank) mine.insert(mine.begin(), id);
@@ -129,7 +129,7 @@ void save(const std::shared_ptr<cairn::Group>& ranks, const std::string& directo
   state.add("mesh/position", cairn::indexed(ids, place));
   state.add("mesh/heat", cairn::indexed(ids, heat));
   state.add("mosaic", mosaic.tensor());
-  const auto row = layer.start[0] + (layer.start[0] > 0 ? 2 : 0);  // two rows are nobody's
+  const auto row = layer.start[0] + (layer.start[0] > 0 ? 2 : 0);  // no rank has two of the rows
   state.add("layer", cairn::sparse(
                          cairn::slice(layer.values.data(), {12, 6}, {row, 1}, layer.extent), -0.5));
   const auto gappy = cairn::ids(&far, {.ids_key = "cloud/id"});

@@ -46,7 +46,7 @@ def main():
     require(subprocess.run([tool, "merge", os.path.join(work, "twice"), parts[0], merged],
                            capture_output=True).returncode == 2, "a key that comes twice")
 
-    # TensorFlow merges what cairn merged, in its turn.
+    # TensorFlow merges cairn's result again.
     extra = os.path.join(work, "parts", "c")
     tf.raw_ops.SaveV2(prefix=extra, tensor_names=["w"], shape_and_slices=[""],
                       tensors=[np.float64(2.5)])

@@ -74,7 +74,7 @@ std::string whole(const Sample& sample) {
   return hex;
 }
 
-// What sharded_save and sharded_restore take.
+// The arguments of sharded_save and sharded_restore.
 struct Lists {
   std::vector<std::string> names, slices;
   std::vector<cairn::LocalTensor> tensors;
@@ -88,7 +88,7 @@ struct Lists {
   }
 };
 
-// Two rows a rank of a tensor that no layout cuts.
+// Each rank has two rows of a tensor that no layout cuts.
 Sample spelled(const Mesh& mesh) { return {"spelled", DType::float16, {2 * mesh.size(), 3}}; }
 
 void save(const std::filesystem::path& directory) {
@@ -150,7 +150,7 @@ std::set<std::string> spelling(const cairn::StoredTensor& tensor) {
   return all;
 }
 
-// The same layouts, the same slices, spelled alike.
+// The same layouts must give the same slices in the same notation.
 void compare(const cairn::CheckpointContents& ours, const cairn::CheckpointContents& theirs) {
   for (const auto& tensor : theirs.tensors) {
     const auto* other = ours.find(tensor.key);

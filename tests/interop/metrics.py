@@ -24,7 +24,7 @@ def told(*words):
 
 
 def gauges(directory, *words):
-    """By name, and by what tells samples of one name apart."""
+    """Samples by name, and by the labels that distinguish those of one name."""
     found = {}
     for family in text_string_to_metric_families(told(directory, "--openmetrics", *words)):
         assert family.type == "gauge" and family.documentation.endswith("."), family
@@ -46,7 +46,7 @@ def check_empty():
 
 
 def check_file():
-    """What a manager writes for monitors after each save."""
+    """Checks the file that a manager writes for monitors after each save."""
     sys.path.insert(0, package)
     import cairn
     directory, file = work / "watched", work / "cairn.prom"
@@ -69,13 +69,13 @@ def check_file():
             assert family.type == "counter" and family.samples[0].name.endswith("_total"), family
     assert sorted(one.name for one in work.glob("cairn.prom*")) == ["cairn.prom"]
     with cairn.CheckpointManager(directory, metrics=str(work / "nowhere" / "cairn.prom")) as manager:
-        manager.save(10, state)  # which needs no metrics
+        manager.save(10, state)  # this one needs no metrics
 
 
 def check_saves():
     sys.path.insert(0, package)
     import cairn
-    # A name that the format has to quote.
+    # A name that the format must escape.
     directory = work / 'a "run"\\ of\nmine'
     for name, steps in ("ckpt", (3, 8)), ("other", (5,)):
         with cairn.CheckpointManager(directory, name=name) as manager:

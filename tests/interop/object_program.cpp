@@ -36,7 +36,7 @@ std::pair<std::int64_t, std::int64_t> share(const cairn::Group& group, std::int6
   return {first, rows * (rank + 1) / ranks - first};
 }
 
-// A rank's rows of a tensor, or all of a scalar.
+// A rank's rows of a tensor; a scalar is whole on each rank.
 struct Held {
   cairn::DType dtype{};
   std::vector<std::byte> bytes;
@@ -74,7 +74,7 @@ struct Held {
   }
 };
 
-// Other ways to objects than their first paths, where there are any.
+// Paths to objects other than their first ones, if there are any.
 std::vector<std::string> other_paths(const cairn::ObjectGraph& graph) {
   const auto first = graph.paths();
   auto paths = first;
@@ -173,7 +173,7 @@ void save_paths(const std::string& directory) {
   const auto group = cairn::mpi(MPI_COMM_WORLD);
   Tree tree(*group);
   std::vector<std::int32_t> generator(3, group->rank());
-  tree.state.add("generator", cairn::rank_private(generator));  // no object of TensorFlow's
+  tree.state.add("generator", cairn::rank_private(generator));  // no object of TensorFlow
   cairn::CheckpointManager(group, directory, {.store = {.object_graph = true}}).save(1, tree.state);
 }
 

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 tf.get_logger().setLevel("ERROR")
 
-# Ranks, and what the state calls its tensors.
+# For each save: how many ranks, and which names the state uses for its tensors.
 CHAIN = [(3, "path"), (5, "name"), (1, "other"), (7, "name"), (3, "other")]
 checks = 0
 
@@ -153,7 +153,7 @@ def numbered(base, *shape):
 
 
 class Tree:
-    """The objects of object_program's tree."""
+    """TensorFlow's objects for object_program's tree."""
 
     def __init__(self):
         self.a, self.model = tf.Variable(tf.zeros([9])), Model()
@@ -191,7 +191,7 @@ def only_paths(work):
         tree.check(ranks)
         check("save_counter", tree.checkpoint.save_counter.numpy() == 1, ranks)
 
-        # What is missing there, or left out here, is noticed.
+        # An object that is missing there, or left out here, is noticed.
         less = tf.train.Checkpoint(a=tf.Variable(tf.zeros([9])), model=Model())
         try:
             less.restore(prefix).assert_consumed()
@@ -200,7 +200,7 @@ def only_paths(work):
         else:
             sys.exit("FAILED: a checkpoint with more in it is consumed")
 
-        # TensorFlow's own of the same tree, and back, with the counter and without.
+        # TensorFlow saves the same tree itself, and reads it back, with the counter and without.
         saved = tree.checkpoint.save(os.path.join(folder, "tf", "saved"))
         written = tree.checkpoint.write(os.path.join(folder, "tf", "written"))
         target = os.path.join(folder, "back")

@@ -20,7 +20,8 @@ def data_files(prefix):
 
 
 def check_sizes(prefix, expected, limit):
-    """Files above the limit are one tensor that is not cut; the cut ones are many."""
+    """Each file above the limit has one tensor that is not cut; other tensors are cut into many
+    pieces."""
     oversize = [t["key"] for t in expected["tensors"]
                 if not t["may_be_cut"] and t["key"].startswith(("matrix/", "dense/", "strings/long"))
                 and size_of(t) > limit]
@@ -47,7 +48,8 @@ def size_of(tensor):
 
 
 def check_variables(prefix, expected):
-    """tf.train.Checkpoint restores variables by name, of the dtypes of the trap too."""
+    """tf.train.Checkpoint restores variables by name, including the dtypes that it assembles
+    wrongly."""
     chosen = [t for t in expected["tensors"]
               if t["key"] in ("matrix/float32", "matrix/float16", "matrix/uint64", "deep",
                               "long row", "rows/float64", "matrix/bfloat16", "dense/float16",

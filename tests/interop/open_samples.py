@@ -17,7 +17,7 @@ import sys
 import numpy as np
 import tensorflow as tf
 
-OWN = "_cairn/"  # metadata and fillers: TensorFlow lists them and takes no notice
+OWN = "_cairn/"  # metadata and padding: TensorFlow lists and ignores them
 
 
 def digest(value):
@@ -52,7 +52,7 @@ def spec_of(shape, box):
 
 
 def assembles(tensor, checkpoint):
-    """Whether TensorFlow cuts and joins this dtype; the writer says so through its samples."""
+    """Whether TensorFlow can slice and join this dtype, which the writer's samples tell."""
     return f"grid/{tensor['dtype']}" in {t["key"] for t in checkpoint["tensors"]}
 
 
@@ -108,7 +108,7 @@ def check_values(counts, prefix, checkpoint, rng):
 
 
 def check_files(counts, prefix, checkpoint):
-    """The header's number of files, and the files that are there."""
+    """The number of files in the header is that of the files that exist."""
     files = sorted(os.path.basename(f) for f in glob.glob(glob.escape(prefix) + ".data-*"))
     name = os.path.basename(prefix)
     right = [f"{name}.data-{i:05d}-of-{len(files):05d}" for i in range(len(files))]
@@ -116,7 +116,7 @@ def check_files(counts, prefix, checkpoint):
 
 
 def check_merge(counts, prefix, checkpoint, directory):
-    """TensorFlow's merge takes our files for a bundle of its own."""
+    """TensorFlow's merge accepts our files as its own bundle."""
     os.makedirs(directory)
     for file in glob.glob(glob.escape(prefix) + ".*"):
         shutil.copy(file, directory)
@@ -146,7 +146,8 @@ def check_state_file(counts, run, state):
 
 
 def check_manager(counts, run, expected):
-    """tf.train.CheckpointManager adopts, restores, saves and sweeps in our directory."""
+    """tf.train.CheckpointManager takes over our directory: it restores, saves and removes
+    checkpoints."""
     prefix = os.path.join(run, expected["state"]["latest_checkpoint"])
     tensors = {t["key"]: t for t in expected["checkpoints"][-1]["tensors"]}
     wanted = {}

@@ -18,7 +18,7 @@ import time
 
 
 def run_script(output, arguments):
-    """In the new process."""
+    """Runs in the new process."""
     os.setsid()  # what the script starts ends with it
     if output is not None:
         os.dup2(output, 1)
@@ -51,7 +51,7 @@ def run(name, limit, arguments, shown):
         output.seek(0)
         text = output.read().decode(errors="replace").strip()
     if text and good:
-        text = text.splitlines()[-1]  # what it counted
+        text = text.splitlines()[-1]  # the script's own count
     print(f"{'passed' if good else 'FAILED'} {name} ({time.monotonic() - start:.1f} s)"
           + (f": {text}" if good and text else ""))
     if not good:

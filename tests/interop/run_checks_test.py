@@ -25,7 +25,7 @@ def run(*checks, names=()):
             for check in checks:
                 limit = "1" if check == "late" else "60"
                 file.write("\t".join([check, limit, os.path.join(work, check + ".py"), "a b", "c"]) + "\n")
-        # -I -S: nothing is there to be imported that takes long.
+        # -I -S: nothing that takes long is imported.
         done = subprocess.run([sys.executable, "-I", "-S", "-B", RUNNER, path, *names],
                               capture_output=True, text=True)
     return done.returncode, done.stdout

@@ -25,7 +25,7 @@ constexpr std::uint64_t version = 77;
 
 struct Held {
   Sample sample;
-  int rank;  // who holds it whole; -1: everybody, -2: rows, cut over the ranks
+  int rank;  // the rank that holds it whole; -1: all ranks, -2: rows over the ranks
 };
 
 std::vector<Held> samples(int ranks) {
@@ -39,7 +39,7 @@ std::vector<Held> samples(int ranks) {
     all.push_back({{cat("small/", name), *dtype, {3, 2}}, turn++ % ranks});
     all.push_back({{cat("scalar/", name), *dtype, {}}, -1});
     all.push_back({{cat("empty/", name), *dtype, {2, 0, 3}}, turn++ % ranks});
-    // Where there are several ranks the latter are stored dense.
+    // With several ranks, types that TensorFlow cannot assemble are stored dense.
     if (cairn::dtype_assembles_in_tensorflow(*dtype)) {
       all.push_back({{cat("rows/", name), *dtype, {3 * ranks, 5, 7}}, -2});
     } else {
@@ -118,7 +118,7 @@ void write(const std::filesystem::path& directory) {
   mine.add_string("strings/long", long_words);
   mine.add_string("strings/short", short_words);
   mine.fill();
-  cairn::set_log_sink({});  // what is not cut is a warning
+  cairn::set_log_sink({});  // a tensor that is not cut is a warning
   cairn::ManagerOptions options;
   options.store.policy = std::make_shared<cairn::MaxShardSizePolicy>(limit);
   cairn::CheckpointManager manager(group, directory / "run", options);

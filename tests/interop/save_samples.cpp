@@ -29,7 +29,7 @@ using cairn::test::Sample;
 
 constexpr int first_dtype = 1, last_dtype = 33;
 
-// A tensor, the pieces in which it is held, and who holds them.
+// A tensor, the pieces in which it is held, and the ranks that hold them.
 struct PlannedSave {
   Sample sample;
   std::vector<Box> pieces;
@@ -88,7 +88,7 @@ class Plan {
                cairn::test::guillotine({9, 11, 4}, 2 * ranks + 5, random_), true);
       }
     }
-    // Large enough to begin on a page, behind a gap.
+    // Large enough to begin on a page, after a gap.
     pieces({"rows", DType::float64, {ranks * 400, 30}}, grid({ranks * 400, 30}, {ranks, 1}), false);
     pieces({"dense rows", DType::float16, {ranks * 4000, 30}}, grid({ranks * 4000, 30}, {ranks, 1}),
            false);
@@ -144,7 +144,7 @@ class Plan {
     }
     tensors.push_back(std::move(one));
   }
-  // Row by row on some rank, the last ones first.
+  // Each row is on some rank, the last rows first.
   void rows_by_id() {
     PlannedSave one{
         {"indexed rows", DType::float32, {57, 5}}, {}, {}, 0, Storage::dense, PlannedSave::indexed};
@@ -251,7 +251,7 @@ void save(cairn::CheckpointManager& manager, int rank, const Plan& plan, int ste
   std::deque<std::string> bytes;
   std::vector<std::array<double, 3>> rows;
   std::vector<std::int64_t> ids;
-  std::vector<float> values;  // of the rows with these ids
+  std::vector<float> values;  // values of the rows with these ids
   for (const auto& one : plan.tensors) {
     const auto& held = one.held[static_cast<std::size_t>(rank)];
     if (one.kind == PlannedSave::plain) {

@@ -43,7 +43,7 @@ def main():
         print("of all of it TensorFlow says:", str(error).split("\n")[0][:160])
     else:
         raise AssertionError("TensorFlow reads what nobody held")
-    # The first rows, and a column of the layer across the slices of ranks.
+    # The first rows, and a column of the layer that crosses the slices of ranks.
     for spec, box in (("24 16 0,2:0,16", np.s_[0:2, :]), ("24 16 2,20:0,1", np.s_[2:22, 0:1])):
         part, = tf.raw_ops.RestoreV2(prefix=prefix, tensor_names=["psi"], shape_and_slices=[spec],
                                      dtypes=[tf.float64])

@@ -28,7 +28,7 @@ class Sample {
            const std::vector<SliceSpec>& cuts = {}) {
     const auto unit = static_cast<std::int64_t>(dtype_size(dtype));
     std::string whole(static_cast<std::size_t>(unit * element_count(shape)), '\0');
-    // TensorFlow keeps any bits but gives bool and 4- and 2-bit types these only.
+    // TensorFlow keeps any bits, but bool and 4- and 2-bit types may only have these.
     const int mask = dtype == DType::boolean                                 ? 1
                      : dtype == DType::int2 || dtype == DType::uint2         ? 3
                      : dtype >= DType::int4 && dtype <= DType::float4_e2m1fn ? 15
@@ -155,7 +155,7 @@ void run(const std::string& prefix, const std::string& expected) {
   sample.add_strings(std::string(bundle::meta_key), {}, {bundle::encode_meta(meta)});
   sample.write(prefix, expected);
 
-  // The same through our own eyes, before TensorFlow's.
+  // Our own reader checks the file before TensorFlow does.
   const auto contents = open_bundle(prefix);
   for (const auto& tensor : contents.tensors) {
     if (tensor.key != "gaps") read_tensor(contents, tensor);

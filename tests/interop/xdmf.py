@@ -28,7 +28,7 @@ KINDS = {("Float", 8): "f8", ("Float", 4): "f4", ("Int", 8): "i8", ("Int", 4): "
 
 
 class Checkpoint:
-    """What cairn itself reads."""
+    """A checkpoint as cairn itself reads it."""
 
     def __init__(self, cairn, prefix):
         self.cairn, self.prefix = cairn, prefix
@@ -77,7 +77,8 @@ def read_item(folder, item):
 
 
 def place_of(values, array, covered):
-    """Ends with `covered` true where these values are, which must be a box that nobody had."""
+    """Finds the place of these values, which must be a box that no piece had, and marks it in
+    `covered`."""
     flat = values.reshape(-1)
     for index in np.argwhere(array == flat[0]) if flat.size else []:
         box = tuple(slice(i, i + n) for i, n in zip(index, values.shape))
@@ -89,14 +90,14 @@ def place_of(values, array, covered):
 
 
 class Judge:
-    """Takes the pieces of one step, from whatever reader."""
+    """Checks the pieces of one step, from any reader."""
 
     def __init__(self, checkpoint):
         self.checkpoint = checkpoint
         self.covered = {}
 
     def held_by_nobody(self, key, shape):
-        """True where no slice is: nobody shows that either."""
+        """True where there is no slice: there no reader shows anything either."""
         covered = np.zeros(shape, bool)
         tensor = self.checkpoint.tensors[key]
         for gap in tensor.get("gaps", {}).get("boxes", []) if tensor["sliced"] else []:
@@ -104,7 +105,8 @@ class Judge:
         return covered
 
     def field(self, name, values, start):
-        """A whole attribute of a piece that begins at this index of space, or None: find it."""
+        """A whole attribute of a piece: finds the part that begins at this index of space, or
+        anywhere if None."""
         key, component = name, None
         if key not in self.checkpoint.tensors:
             key, component = name.rsplit(" ", 1)
@@ -139,7 +141,8 @@ ORIGIN, SPACING = (-1, 10, 0), (0.5, 0.25, 2)
 
 
 def start_of(edges, rank, placed):
-    """The index of a piece's first cell, whose edges are bit by bit where origin and spacing say."""
+    """The index of a piece's first cell, whose edges must be exactly where origin and spacing
+    say."""
     start = []
     for d in range(3 - rank, 3):
         a, h = (ORIGIN[d], SPACING[d]) if placed else (0, 1)
@@ -210,7 +213,7 @@ def steps_by_vtk(path):
                     data.GetXCoordinates(), data.GetYCoordinates(), data.GetZCoordinates())]
                 pieces.append(("cells", edges[::-1], arrays))
             else:
-                name = re.sub(r"\[\d+\]$", "", name)  # VTK counts those of one name
+                name = re.sub(r"\[\d+\]$", "", name)  # VTK numbers those of one name
                 arrays[name.rsplit(" ", 1)[0]] = vtk_to_numpy(data.GetPoints().GetData())
                 pieces.append(("points", None, arrays))
         yield time, pieces
@@ -225,7 +228,7 @@ def check(cairn, directory, steps, times, placed, left_out=()):
         for step, (_, pieces) in zip(steps, found):
             judge = Judge(Checkpoint(cairn, os.path.join(directory, f"ckpt-{step}")))
             for kind, edges, arrays in pieces:
-                row = None  # where the first of a set of points lies; the others are beside it
+                row = None  # where the first of a set of points is; the others follow
                 for name, values in sorted(arrays.items()):
                     start = None
                     if kind == "cells":
@@ -244,12 +247,12 @@ def check(cairn, directory, steps, times, placed, left_out=()):
 
 
 def check_axes(cairn, directory):
-    """Without options cells lie where axes say; also where its steps differ; units are told."""
+    """Without options cells are where the axes say, even with uneven steps; units are printed."""
     path = os.path.join(directory, "axes.xdmf")
     told = subprocess.run([cairn, "xdmf", os.path.join(directory, "ckpt-3"), "-o", path], check=True,
                           stdout=subprocess.PIPE, text=True).stdout
     assert "axes/bent: as an axis" not in told, told
-    # Axes are centres of cells, which meet half way.
+    # Axes give centres of cells, which meet half way.
     along = {"y": [3 - 0.25 + 0.5 * i for i in range(8)], "x": [-25 + 10 * i for i in range(7)],
              "bent": [-0.5, 0.5, 1.5, 3, 6, 12, 20]}
     wanted = {"axes/on_axes": ("y", "x"), "axes/on_bent": ("y", "bent")}
@@ -338,7 +341,7 @@ def main():
     os.makedirs(work)
     counts = collections.Counter()
     for form in ("bundle", "hdf5"):
-        # What a manager keeps up to date: of three steps the last two stay.
+        # A manager keeps the file up to date: of three steps the last two stay.
         directory = os.path.join(work, form)
         flags = ["--hdf5"] if form == "hdf5" else []
         subprocess.run(given.launcher + ["3", given.samples, *flags, directory], check=True)

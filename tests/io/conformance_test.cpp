@@ -1,4 +1,4 @@
-// What every file system must do, run on the disk, on the double in memory and through a wrapper.
+// What every file system must do, tested on the disk, on the one in memory and through a wrapper.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -72,7 +72,7 @@ TEST_P(Conformance, ALinkIsAnotherNameOfTheSameBytes) {
   EXPECT_EQ(read("a"), "jello");
   EXPECT_CAIRN_ERROR(files().try_link(at("a"), at("b")), Code::already_exists, "cannot link");
   EXPECT_CAIRN_ERROR(files().try_link(at("none"), at("c")), Code::not_found, "cannot link");
-  // Two names of one file: the rename has nothing to do, and both stay.
+  // Both are names of one file: the rename does nothing, and both stay.
   files().rename(at("a"), at("b"));
   EXPECT_EQ(files().list(directory_), (std::vector<std::string>{"a", "b"}));
   files().remove(at("a"));
@@ -176,7 +176,7 @@ TEST_P(Conformance, MissingThingsAreNotFound) {
   EXPECT_CAIRN_ERROR(files().rename(at("a"), at("no/a")), Code::not_found, "cannot rename to");
 }
 
-// A file in the place of a directory stops everyone, root too.
+// A file in the place of a directory stops everyone, even root.
 TEST_P(Conformance, FileInPlaceOfDirectory) {
   write_file(files(), at("a"), "x");
   EXPECT_CAIRN_ERROR(files().create(at("a/b")), Code::io, "(Not a directory). A part of the path");

@@ -1,5 +1,5 @@
-// Writing past the page cache: whatever the order, sizes and alignment of writes, the bytes are
-// those that a plain file would have. Where a file system does not take it, the same must hold.
+// Writes past the page cache: whatever the order, sizes and alignment of writes, the file has the
+// bytes of a plain file. The same must hold where a file system does not allow such writes.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -21,7 +21,7 @@
 namespace cairn::io {
 namespace {
 
-// On pages, as memory of a pool is.
+// Memory that begins on a page, like that of a pool.
 struct Aligned {
   explicit Aligned(std::size_t size)
       : begin(static_cast<std::byte*>(std::aligned_alloc(page, (size + page - 1) / page * page))) {}
@@ -31,7 +31,7 @@ struct Aligned {
   std::byte* begin;
 };
 
-// A working directory on a disk, and one in memory where the machine has that.
+// A working directory on a disk, and one in memory if the machine has that.
 std::vector<std::filesystem::path> places() {
   std::vector<std::filesystem::path> all{std::filesystem::current_path()};
   if (std::filesystem::is_directory("/dev/shm")) all.emplace_back("/dev/shm");
@@ -68,7 +68,7 @@ TEST_P(DirectStream, AnyWritesGiveTheBytesOfAPlainFile) {
         std::memcpy(source.begin + i, &word, sizeof word);
       }
       const auto path = directory.path() / cat("file", seed);
-      // Half of them overwrite what is there.
+      // Half of the files are overwritten.
       std::string model;
       if (seed % 2 == 0) {
         model.assign(below(std::size_t{6} << 20), 'o');
@@ -79,7 +79,7 @@ TEST_P(DirectStream, AnyWritesGiveTheBytesOfAPlainFile) {
       if (below(2) == 0) file->expect(std::int64_t{4} << 20);  // which need not be so
       std::size_t at = 0;
       for (int i = 0; i < 40; ++i) {
-        // Mostly in a row, from page to page now and then; sometimes back over what was written.
+        // Mostly consecutive, now and then at the next page; sometimes back over earlier bytes.
         switch (below(6)) {
           case 0:
             at = (at + page - 1) / page * page;
@@ -119,7 +119,7 @@ TEST_P(DirectStream, AnyWritesGiveTheBytesOfAPlainFile) {
   }
 }
 
-// Then small writes need not be put together before.
+// Then small writes need not be gathered before.
 TEST_P(DirectStream, GathersWhatIsExpectedToBeMuch) {
   const test::TemporaryDirectory directory(std::filesystem::current_path());
   const std::string small = "small";
@@ -138,7 +138,7 @@ TEST_P(DirectStream, GathersWhatIsExpectedToBeMuch) {
   }
 }
 
-// As ranks write the runs of dense tensors: neighbours share pages.
+// Ranks write runs of dense tensors in this way: neighbours share pages.
 TEST_P(DirectStream, WritersOfOneFileDoNotTouchEachOthersBytes) {
   const test::TemporaryDirectory directory(std::filesystem::current_path());
   const auto path = directory.path() / "shared";
@@ -200,7 +200,7 @@ TEST_P(DirectStream, AFailedWriteIsToldByTheSyncAtTheLatest) {
               ? 0
               : 2;
     }
-    // And again: nobody may take the bytes for durable later.
+    // A second sync fails, too: nobody may believe later that the bytes are durable.
     try {
       if (GetParam() != DirectIo::off) file->sync(), result = 3;
     } catch (const Error&) {
@@ -213,8 +213,8 @@ TEST_P(DirectStream, AFailedWriteIsToldByTheSyncAtTheLatest) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-// Over a file that is there several requests are on their way when one fails. What was written
-// before it may be there or not; nothing else may.
+// In a file that exists, several requests are in progress when one fails. Bytes that were written
+// before it may be there or not; no others may.
 TEST_P(DirectStream, OneFailedWriteAmongSeveralIsToldAndEndsTheFile) {
   constexpr std::size_t size = std::size_t{24} << 20, limit_of_files = std::size_t{10} << 20,
                         last = std::size_t{3} << 20;
@@ -256,7 +256,7 @@ TEST_P(DirectStream, OneFailedWriteAmongSeveralIsToldAndEndsTheFile) {
         } else {
           file.reset();
         }
-        // Nothing is written any more: what changes now must not be found in the file.
+        // Nothing is written any more: what is changed now must not reach the file.
         std::memset(bytes.data() + limit_of_files - last, 'x', last);
         file.reset();
         ::_exit(told ? 0 : 1);
@@ -274,8 +274,8 @@ TEST_P(DirectStream, OneFailedWriteAmongSeveralIsToldAndEndsTheFile) {
   }
 }
 
-// What is not whole pages is written by the caller's thread at once. Beyond a limit that is an
-// error as well, and no signal that ends the process.
+// The caller's thread writes partial pages at once. Beyond a limit that is an error, too, and no
+// signal that ends the process.
 TEST_P(DirectStream, PartOfAPageBeyondTheLimitOfFilesIsAnError) {
   const test::TemporaryDirectory directory(std::filesystem::current_path());
   const pid_t child = ::fork();

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The example of a file system of one's own, as its users run it.
-# usage: example.sh PROGRAM WORK_DIRECTORY
+# Runs the example of an application's own file system as its users do. usage: example.sh PROGRAM
+# WORK_DIRECTORY
 set -eu
 program=$1 work=$2
 rm -rf "$work"

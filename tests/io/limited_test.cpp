@@ -16,7 +16,7 @@ namespace {
 
 std::string text_of(FileSystem& files, const Path& path) { return read_file(files, path, 100); }
 
-// An operation whose caller was told that it failed is not done behind its back.
+// An operation that was reported as failed is never carried out later.
 TEST(Limited, WhatNoThreadWasFoundForIsNeverDone) {
   const auto disk = std::make_shared<MemoryFileSystem>();
   disk->create_directory("/run");
@@ -36,13 +36,13 @@ TEST(Limited, WhatNoThreadWasFoundForIsNeverDone) {
   write_file(*files, "/run/c", "later");
   EXPECT_EQ(disk->list("/run"), (std::vector<std::string>{"c"}));
   EXPECT_EQ(text_of(*files, "/run/c"), "later");
-  // The one thread that there is by now goes on.
+  // The one thread that exists is used again.
   const test::NoThreads none;
   files->rename("/run/c", "/run/d");
   EXPECT_EQ(text_of(*files, "/run/d"), "later");
 }
 
-// What is let go of while that thread is stuck is let go of when it comes back.
+// A lock that is released while that thread is stuck is released when the thread comes back.
 TEST(Limited, WithoutAThreadALockIsGivenBackByTheNextThatIsFree) {
   const auto disk = std::make_shared<MemoryFileSystem>();
   disk->create_directory("/run");
@@ -55,7 +55,7 @@ TEST(Limited, WithoutAThreadALockIsGivenBackByTheNextThatIsFree) {
     answers.acquire();
   });
   std::thread other([&] {
-    EXPECT_THROW(files->create_directory("/run/stuck"), Error);  // given up below
+    EXPECT_THROW(files->create_directory("/run/stuck"), Error);  // given up after the time limit
   });
   reached.acquire();
   files->give_up();

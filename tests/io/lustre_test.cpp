@@ -1,4 +1,5 @@
-// No Lustre is at hand: what would be told to it is compared with the numbers in its headers.
+// No Lustre is available: the request that it would get is compared with the numbers in its
+// headers.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
@@ -39,7 +40,7 @@ struct Lustre : testing::Test {
   }
 };
 
-// As `lfs setstripe -c 5 DIRECTORY` would.
+// The same layout as `lfs setstripe -c 5 DIRECTORY` sets.
 TEST_F(Lustre, TheLayoutIsThatOfLustresHeaders) {
   EXPECT_EQ(stripe_new_files(3, 5, true, lustre), 0);
   const Bytes expected = {0xD0, 0x0B, 0xD1, 0x0B, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,    0,
@@ -71,7 +72,7 @@ TEST_F(Lustre, NoMoreThanLustreTakesAndItsErrorComesBack) {
   EXPECT_EQ((*told)[28] + 256 * (*told)[29], 2000);
 }
 
-// The real calls, on a file system that is none.
+// The real calls, on a file system that is not Lustre.
 TEST_F(Lustre, ADiskHasNoStripes) {
   const test::TemporaryDirectory directory;
   const Descriptor descriptor(::open(directory.path().c_str(), O_RDONLY | O_DIRECTORY));

@@ -98,7 +98,8 @@ TEST(Posix, ReservedSpaceIsZerosAndAHole) {
   file->write_at(at, std::as_bytes(std::span(text)));
   EXPECT_GE(file->next_hole(at), at + length);
   EXPECT_EQ(file->next_hole(size + 5), size + 5);
-  // Where holes are told at all, both of these are. (What was read may count as written.)
+  // If the file system reports holes, it reports both of these. (Bytes that were read may count as
+  // written.)
   const auto first = file->next_hole(0), second = file->next_hole(at);
   std::string all(size, '?');
   file->read_at(0, std::as_writable_bytes(std::span(all)));
@@ -109,7 +110,8 @@ TEST(Posix, ReservedSpaceIsZerosAndAHole) {
 }
 
 TEST(Posix, WriteBeyondTheFileSizeLimitIsReportedAfterWhatFits) {
-  // In a child: the limit is of the process. The first call writes 1000 bytes, the next none.
+  // In a child process, since the limit is the process's. The first call writes 1000 bytes, the
+  // next none.
   test::TemporaryDirectory directory;
   const auto path = directory.path() / "a";
   const pid_t child = ::fork();
@@ -148,7 +150,7 @@ TEST(Posix, LockOfAnotherProcessHoldsUntilItDies) {
     const char answer = lock ? 'y' : 'n';
     char end;
     if (::write(ready[1], &answer, 1) != 1 || ::read(go[0], &end, 1) != 1) ::_exit(1);
-    ::_exit(0);  // as a crash: no destructor runs
+    ::_exit(0);  // like a crash: no destructor runs
   }
   char answer = 0;
   ASSERT_EQ(::read(ready[0], &answer, 1), 1);
@@ -171,7 +173,7 @@ TEST(Posix, AForkedChildNeitherKeepsNorDropsTheLock) {
   ASSERT_EQ(::pipe(go), 0);
   const pid_t child = ::fork();
   if (child == 0) {
-    lock.reset();  // of the parent
+    lock.reset();  // the parent's
     char end;
     if (::write(done[1], "x", 1) != 1 || ::read(go[0], &end, 1) != 1) ::_exit(1);
     ::_exit(0);
@@ -250,8 +252,7 @@ TEST(Posix, DescriptorsAreClosedOnExec) {
   EXPECT_EQ(found, 3);
 }
 
-// What is printed to a closed standard error must not come into a file: all of the three are
-// closed.
+// Text for a closed standard error must not get into a file, so all three are closed here.
 TEST(Posix, NoFileIsStandardInputOutputOrError) {
   test::TemporaryDirectory directory;
   const auto path = [&](const char* name) { return directory.path() / name; };

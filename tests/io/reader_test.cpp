@@ -1,5 +1,5 @@
-// Reading ahead: whatever the extents, their order and alignment, each has the bytes of the file
-// and their checksum, or the error that a plain read of it has; and nothing else is written.
+// Reading ahead: whatever the extents, their order and alignment, each gets the bytes of the file
+// and their checksum, or the error of a plain read; and no other memory is written.
 #include "io/reader.hpp"
 
 #include <fcntl.h>
@@ -41,7 +41,7 @@ void forget_pages(const Path& path) {
   ::close(descriptor);
 }
 
-/// Memory for an extent at a chosen place in a page, with something around it.
+/// Memory for an extent at a chosen place in a page, with a margin around it.
 class Room {
  public:
   Room(std::int64_t bytes, std::int64_t in_page)
@@ -54,7 +54,7 @@ class Room {
     return {reinterpret_cast<const char*>(memory_.data()) + before_,
             static_cast<std::size_t>(bytes_)};
   }
-  bool whole() const {  // nothing was written around it
+  bool whole() const {  // nothing was written to the margin
     const auto end = before_ + static_cast<std::size_t>(bytes_);
     const auto clean = [](auto first, auto last) {
       return std::all_of(first, last, [](std::byte one) { return one == canary; });
@@ -85,7 +85,7 @@ struct Files {
   std::unique_ptr<Reader> read(std::vector<Extent> extents, DirectIo mode) const {
     return posix_file_system()->read_ahead(paths, std::move(extents), mode);
   }
-  // One extent after the other, of these lengths, from the first byte of file 0 on.
+  // Consecutive extents of these lengths, from the first byte of file 0 on.
   std::vector<Extent> in_a_row(const std::vector<std::int64_t>& lengths,
                                std::vector<Room>& rooms) const {
     std::vector<Extent> extents;
@@ -143,7 +143,7 @@ TEST_P(ReadAhead, AnyExtents) {
       for (const auto& path : files.paths) {
         if (below(2) == 0) forget_pages(path);
       }
-      // Mostly in a row, with gaps; sometimes elsewhere in a file, or in another one.
+      // Mostly consecutive, with gaps; sometimes elsewhere in a file, or in another one.
       std::vector<Extent> extents;
       std::vector<Room> rooms;
       rooms.reserve(60);
@@ -171,7 +171,7 @@ TEST_P(ReadAhead, AnyExtents) {
         if (at >= end) at = 0;
         const std::int64_t largest[] = {10, 4096, 200 * kib, 5 * mib};
         const auto length = std::min(end - at, 1 + below(largest[below(4)]));
-        // Half of them as pages of the file lie, so that they can be read into place.
+        // Half of them are aligned like the pages of the file, so that they can be read into place.
         rooms.emplace_back(length,
                            below(2) == 0 ? at % static_cast<std::int64_t>(page) : below(4096));
         const bool looked_at = below(8) == 0;
@@ -180,7 +180,7 @@ TEST_P(ReadAhead, AnyExtents) {
         at += length;
       }
       const auto reader = files.read(extents, GetParam());
-      const auto last = below(4) == 0 ? below(60) : 60;  // some are left in the middle
+      const auto last = below(4) == 0 ? below(60) : 60;  // some are abandoned in the middle
       for (std::int64_t i = 0; i < last; ++i) {
         const auto n = static_cast<std::size_t>(i);
         const auto right = files.at(extents[n]);
@@ -268,7 +268,7 @@ TEST_P(ReadAhead, CallsThatReturnLessAreGoneOnWith) {
   }
 }
 
-// In a child: what is refused is remembered.
+// In a child process, because a refusal is remembered.
 template <class F>
 void in_a_child(F&& test) {
   const pid_t child = ::fork();
@@ -302,7 +302,7 @@ TEST_P(ReadAhead, AFileSystemThatRefusesIsReadPlainly) {
       const int before = refused;
       const auto reader = files.read(extents, GetParam());
       for (std::size_t i = 0; i < 2; ++i) expect_next(*reader, files, extents[i], rooms[i]);
-      // Asked once, and never again.
+      // The file system is asked once, and never again.
       EXPECT_EQ(refused > before, turn == 0 && GetParam() != DirectIo::off) << "turn " << turn;
     }
   });
@@ -417,7 +417,7 @@ TEST(Reader, OneOfADiskInMemoryReadsWhenAsked) {
   EXPECT_CAIRN_ERROR(reader->next(), Code::data_loss, "/a");
 }
 
-// Whoever wraps a file system and overrides open_read sees each file that is read.
+// A wrapper of a file system that overrides open_read sees each file that is read.
 TEST(Reader, OfAWrapperReadsWhatTheWrapperOpens) {
   class Counted : public FileSystemWrapper {
    public:

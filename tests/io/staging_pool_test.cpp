@@ -12,7 +12,7 @@
 namespace cairn::io {
 namespace {
 
-// Counts what is out, and can take it away.
+// Counts the memory in use, and can refuse it.
 class Counted : public StagingMemory {
  public:
   std::byte* take(std::size_t bytes) override {
@@ -107,7 +107,8 @@ TEST(StagingPool, IsHeldOnceForEachHold) {
 }
 
 #ifdef MADV_DONTFORK
-// Else each page would be copied before the next save writes it, for as long as that process lives.
+// Otherwise each page would be copied before the next save writes it, as long as that process
+// lives.
 TEST(StagingPool, AForkedProcessHasNoShareOfIt) {
   StagingPool pool(page_memory());
   const auto memory = pool.reserve(5000);

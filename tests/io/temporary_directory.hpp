@@ -1,5 +1,5 @@
 #pragma once
-/// A fresh directory on the disk, gone with its contents at the end of a test.
+/// A new directory on the disk, which is removed with its contents at the end of a test.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 

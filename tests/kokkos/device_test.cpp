@@ -1,6 +1,6 @@
-// Views in the memory of the default device, whatever that is, through whole() and slice() as
-// programs use them. Where the device is the host they are read in place; with CUDA or HIP these
-// tests are what proves the way through the device.
+// Views in the memory of the default device, through whole() and slice() as programs use them. If
+// the device is the host they are read in place; with CUDA or HIP these tests cover the way through
+// the device.
 #include <array>
 
 #include "cairn/checkpoint_manager.hpp"
@@ -20,13 +20,13 @@ constexpr std::size_t extent[] = {5, 6, 7};
 
 Kokkos::pair<std::size_t, std::size_t> inner(std::size_t d) { return {1, extent[d] - 1}; }
 
-// What has no halo, and it has another layout: strides with gaps.
+// The part without the halo, which has another layout: strides with gaps.
 template <class View>
 auto without_halo(const View& view) {
   return Kokkos::subview(view, inner(0), inner(1), inner(2));
 }
 
-// A View of the device and its twin on the host, and of both the part that is a slice.
+// A View on the device and its copy on the host; of both, the part that is a slice.
 template <class Layout, class Cut>
 void check_device(const Cut& cut) {
   const Field<Layout> view("view", extent[0], extent[1], extent[2]);
@@ -130,7 +130,7 @@ TEST(Device, PinnedMemoryServesPages) {
   memory->give_back(taken, 10000);
 }
 
-// Rows [begin, end) of a tensor of 6 x 5, in a View of the space.
+// Rows [begin, end) of a tensor of 6 x 5, in a View of this memory space.
 template <class View>
 LocalSlice rows_of(const View& view, std::int64_t begin) {
   return slice(view, {6, 5}, {begin, 0}).slices.at(0);
@@ -192,7 +192,7 @@ TEST(Device, SavedWhileTheProgramGoesOnAndRestoredOnTheHostAndCutOtherwise) {
   check_async_n_to_m<Kokkos::LayoutRight>();
 }
 
-// What has no halo, of one layout, to the whole of another.
+// From the part without the halo, in one layout, to a whole View in another.
 template <class From, class To>
 void check_redistribution() {
   const Field<From> given("given", extent[0], extent[1], extent[2]);

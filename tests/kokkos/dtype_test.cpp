@@ -25,7 +25,7 @@ TEST(ViewDType, FollowsTheElements) {
   EXPECT_EQ(dtype_of_view<const Kokkos::complex<double>>(), DType::complex128);
 }
 
-// Kokkos' half types are 16 bits on devices that have them, else floats in disguise.
+// Kokkos' half types have 16 bits on devices that support them; elsewhere they are floats.
 template <class Half>
 void check_half(DType of_two_bytes) {
   const auto expected = sizeof(Half) == 2 ? of_two_bytes : DType::float32;

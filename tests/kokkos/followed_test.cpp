@@ -1,4 +1,4 @@
-// Views that are given by reference and by functions: swapped, resized and assigned between saves.
+// Views that are given by reference or by functions: swapped, resized and assigned between saves.
 #include <optional>
 
 #include "cairn/checkpoint_manager.hpp"
@@ -49,7 +49,7 @@ class FollowedViews : public ::testing::Test {
       manager_->save(step, state);
     }
   }
-  // What is on disk.
+  // The values on disk.
   std::vector<double> stored(std::int64_t step, const std::string& key, const Dims& shape) {
     std::vector<double> seen(static_cast<std::size_t>(element_count(shape)), -1);
     State back;

@@ -1,4 +1,4 @@
-// Rows by global id in Views, of any layout, that may be exchanged for others.
+// Rows by global id in Views of any layout, which may be replaced by others.
 #include "cairn/checkpoint_manager.hpp"
 #include "kokkos/views.hpp"
 #include "support/says.hpp"
@@ -32,7 +32,7 @@ TYPED_TEST(IndexedViews, GoAndComeByTheirIds) {
     Rows field("field", 0);
     State state;
     state.add("field", indexed(ids(&list), &field));
-    // Every id, in an order of its own.
+    // Every id, each rank in its own order.
     Kokkos::resize(list, rows);
     Kokkos::resize(field, rows);
     const auto fill = [&](std::int64_t stride, bool with_values) {

@@ -1,5 +1,5 @@
-// The copies of asynchronous saves and the end of Kokkos: a program of its own, since Kokkos ends
-// only once in a process.
+// Copies of asynchronous saves when Kokkos ends: a program of its own, since Kokkos ends only once
+// in a process.
 #include <gmock/gmock.h>
 
 #include <cairn/kokkos.hpp>
@@ -19,7 +19,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// What Kokkos Tools and we ourselves see, in order.
+// The events that Kokkos Tools and this test record, in order.
 std::vector<std::string> events;
 std::optional<SaveHandle> last_save;
 
@@ -56,7 +56,7 @@ class Door : public TaskQueue {
   std::shared_ptr<TaskQueue> queue_ = thread_queue();
 };
 
-// A View as it is where the host cannot reach it.
+// A View that is staged, as if the host could not reach it.
 template <class View>
 LocalTensor staged(const View& view) {
   auto tensor = whole(view);
@@ -95,7 +95,7 @@ TEST(Lifetime, TheCopyGoesWhenKokkosEndsAndNotBeforeItIsWritten) {
     last_save = manager.save_async(4, state);
     Kokkos::deep_copy(view, -1);
   }
-  // Hooks run last one first: when this one runs, Kokkos is ending and nothing is written yet.
+  // The last hook is called first: when this one runs, Kokkos is ending and nothing is written yet.
   Kokkos::push_finalize_hook([&] {
     events.push_back("finalize");
     door->open(true);
@@ -105,7 +105,7 @@ TEST(Lifetime, TheCopyGoesWhenKokkosEndsAndNotBeforeItIsWritten) {
   EXPECT_EQ(manager.statistics().pool_bytes, 0);
   manager.wait();
 
-  // Host memory needs no Kokkos: the save pending commits, and more can be saved.
+  // Host memory needs no Kokkos: the pending save commits, and more can be saved.
   std::vector<double> host(20);
   State on_host;
   on_host.add("u", whole(host.data(), {4, 5}));
@@ -115,7 +115,7 @@ TEST(Lifetime, TheCopyGoesWhenKokkosEndsAndNotBeforeItIsWritten) {
   manager.wait();
   EXPECT_EQ(manager.steps().back().step, 5);
 
-  // Memory of Kokkos that was asked for by name is refused, on all ranks, and nothing is broken.
+  // A named memory of Kokkos is refused on all ranks, and nothing is broken.
   options.async.memory = Memory::instance();
   CheckpointManager late(serial_group(), directory.path() / "late", options);
   EXPECT_THAT(

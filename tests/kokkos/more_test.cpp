@@ -74,7 +74,7 @@ TEST_F(MoreOfKokkos, ADualViewGivesItsNewerSideAndGetsTheHosts) {
       EXPECT_EQ(seen(i / 4, i % 4), step > 2 ? static_cast<double>(step) : on_host);
     }
   }
-  Kokkos::resize(u, 2, 2);  // by its address it may be another one
+  Kokkos::resize(u, 2, 2);  // its address may be another one
   State sized;
   sized.add("u", whole(&u));
   u = Kokkos::DualView<double**>("u", 1, 5);
@@ -192,7 +192,8 @@ std::vector<std::uint64_t> draw(const Pool& pool, int generators, int count) {
   return all;
 }
 
-// With so many generators: Kokkos 5 has no init any more, and earlier ones no such constructor.
+// A pool with so many generators. Kokkos 5 has no init(), and earlier versions have no such
+// constructor.
 template <class Pool>
 Pool pool_of(std::uint64_t seed, int generators) {
   if constexpr (requires(Pool pool) { pool.init(seed, generators); }) {
@@ -227,10 +228,10 @@ TYPED_TEST(Pools, GoOnBitForBit) {
     this->manager_->restore(step, state);
     EXPECT_EQ(draw(pool, 5, 100), expected);
   }
-  // As many generators as there are threads, unless the program says otherwise.
+  // There are as many generators as threads, unless the program says otherwise.
   const TypeParam usual(3);
   EXPECT_EQ(random_pool(usual).shape[0], Exec().concurrency());
-  // Other threads, other generators.
+  // With another number of threads there are other generators.
   const auto larger = pool_of<TypeParam>(999, 6);
   const auto before = draw(larger, 6, 2);
   State wrong;
@@ -254,7 +255,7 @@ struct Scattered {
   KOKKOS_FUNCTION void operator()(int i) const { to.access()(i % 4) += value; }
 };
 
-// With a copy for each thread, and with the target alone.
+// ScatterViews with a copy for each thread, and with the target alone.
 template <class Kind>
 class Scatters : public MoreOfKokkos {
  protected:
@@ -268,7 +269,7 @@ class Scatters : public MoreOfKokkos {
     return Kokkos::Experimental::create_scatter_view(Kokkos::Experimental::ScatterSum(),
                                                      Duplication(), Contribution(), sum);
   }
-  // Twice the value, to each element.
+  // Adds twice the value to each element.
   template <class Scatter>
   static void add(const Scatter& scatter, double value) {
     Kokkos::parallel_for("scatter", Kokkos::RangePolicy<Exec>(0, 8),
@@ -298,7 +299,7 @@ TYPED_TEST(Scatters, ASaveHasWhatWasScattered) {
   }
   EXPECT_THAT(this->saved(1), ElementsAre(2, 2, 2, 2));
   EXPECT_THAT(this->saved(2), ElementsAre(22, 22, 22, 22));
-  // The program's own contribution adds what is new, and only that.
+  // The program's own contribution adds only what is new.
   TestFixture::add(scatter, 100);
   Kokkos::Experimental::contribute(sum, scatter);
   scatter.reset_except(sum);
@@ -317,7 +318,7 @@ TYPED_TEST(Scatters, ARestoreLeavesNothingToBeAdded) {
   Kokkos::Experimental::contribute(sum, scatter);
   scatter.reset_except(sum);
   EXPECT_THAT(values_of(sum), ElementsAre(2, 2, 2, 2));
-  // By their addresses they may be others.
+  // Their addresses may be other ones.
   sum = typename TestFixture::Sum("other", 4);
   scatter = TestFixture::scatter_into(sum);
   TestFixture::add(scatter, 3);
@@ -325,7 +326,7 @@ TYPED_TEST(Scatters, ARestoreLeavesNothingToBeAdded) {
   EXPECT_THAT(this->saved(4), ElementsAre(6, 6, 6, 6));
 }
 
-// Of other operations, and of more dimensions in both layouts.
+// ScatterViews of other operations, and of more dimensions in both layouts.
 TEST_F(MoreOfKokkos, AScatterViewOfMaxima) {
   namespace scatters = Kokkos::Experimental;
   Kokkos::View<int**, Kokkos::LayoutLeft, Space> most("most", 3, 2);

@@ -1,4 +1,4 @@
-// Views of one layout on this side, of another on that.
+// Redistributions between Views of different layouts.
 #include <cairn/redistribute.hpp>
 
 #include "kokkos/views.hpp"
@@ -48,7 +48,7 @@ void rows_to_columns(const std::shared_ptr<Group>& group, const Take& inside) {
   plan.run();
   expect_all(inside(got), to_start, shape);
   EXPECT_EQ(got(0, 1, 1), -1.0) << "a halo was written";
-  // Into the other one, of a layout of its own, and back.
+  // Into the other View, which has its own layout, and back.
   Kokkos::deep_copy(given, -2.0);
   State back;
   back.add("u", [&] { return slice(inside(given), shape, from_start); });
@@ -67,7 +67,7 @@ TEST(RedistributeViews, OfOtherLayouts) {
     return Kokkos::subview(view, within(0), within(1), within(2));
   };
   for (const int ranks : {1, 2, 3}) {
-    // One rank at a time: Kokkos is not for several threads at once.
+    // One rank at a time: Kokkos may not be used by several threads at once.
     run_threads(ranks,
                 [&](std::shared_ptr<Group> group) {
                   rows_to_columns<Right, Left>(group, inside);
@@ -94,13 +94,13 @@ TEST(RedistributeViews, WhereTheyLieIsKnown) {
   try_into(beside);
   expect_all(beside, {0, 0}, {4, 3});
   EXPECT_THAT([&] { try_into(across); }, ::testing::ThrowsMessage<Error>(HasSubstr("tensor 'u'")));
-  // In place, and transposed there.
+  // In the same memory, and transposed there.
   const Kokkos::View<double**, Kokkos::LayoutRight, Space, Kokkos::MemoryTraits<Kokkos::Unmanaged>>
       transposed(both.data(), 4, 3);
   EXPECT_THAT([&] { try_into(transposed); },
               ::testing::ThrowsMessage<Error>(HasSubstr("tensor 'u'")));
   try_into(given);
-  // As of a View that the host cannot reach.
+  // The footprint of a View that the host cannot reach.
   const kokkos::StagedViewMemory<View, Exec> staged(both, Exec());
   const auto where = staged.footprint();
   EXPECT_EQ(where.first, reinterpret_cast<const std::byte*>(both.data()));

@@ -1,4 +1,4 @@
-// What Kokkos Tools see of our copies: which fences, and the labels of allocations and fences.
+// What Kokkos Tools see of our copies: fences, and the labels of allocations and fences.
 #include <cstring>
 #include <set>
 #include <string>
@@ -51,7 +51,7 @@ class Recording {
 
 using View = Kokkos::View<double**, Kokkos::LayoutLeft, Space>;
 
-// Every way to the elements of a View.
+// Reaches the elements of a View in every way.
 void touch_everything(const View& view) {
   const Exec exec;
   std::vector<double> buffer(20);

@@ -7,7 +7,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-// Reads each box and compares with the View's own elements.
+// Reads each box and compares it with the View's own elements.
 template <class View>
 void check_read(const View& view, const SliceMemory& memory) {
   using T = typename View::non_const_value_type;
@@ -23,7 +23,7 @@ void check_read(const View& view, const SliceMemory& memory) {
   }
 }
 
-// Writes each box and compares all of the View: the box has the new values, the rest is as it was.
+// Writes each box and compares the whole View: the box has the new values, the rest is unchanged.
 template <class View>
 void check_write(const View& view, SliceMemory& memory) {
   using T = typename View::non_const_value_type;
@@ -94,7 +94,7 @@ void check_subview() {
   static_assert(kokkos::rank_of<decltype(inner)> == Rank);
   Kokkos::deep_copy(halo, -99.0);
   check(inner);
-  // What surrounds the subview was not touched.
+  // The margin around the subview is unchanged.
   const Box owned{Dims(Rank, 1), Dims(sizes.begin(), sizes.begin() + Rank)};
   for_each_index(Box::whole(kokkos::extents(halo)), [&](const Dims& at, std::int64_t) {
     if (!owned.contains({at, Dims(at.size(), 1)})) {
@@ -117,7 +117,7 @@ TYPED_TEST(Views, LayoutLeft) { check_layout<Kokkos::LayoutLeft, TypeParam::rank
 TYPED_TEST(Views, SubviewOfLayoutRight) { check_subview<Kokkos::LayoutRight, TypeParam::rank>(); }
 TYPED_TEST(Views, SubviewOfLayoutLeft) { check_subview<Kokkos::LayoutLeft, TypeParam::rank>(); }
 
-// Each dimension has a stride of its own, in no order, with gaps.
+// Each dimension has its own stride, in any order, with gaps.
 TYPED_TEST(Views, LayoutStride) {
   constexpr int rank = TypeParam::rank;
   Kokkos::LayoutStride strided;
@@ -277,7 +277,7 @@ TEST(Slice, MovesBytesAtAnyAddress) {
   }
 }
 
-// In the memory of the default device, whatever that is: goes through whole(), as programs do.
+// In the memory of the default device: uses whole(), as programs do.
 TEST(Device, ViewsAndSubviewsReadAndWrite) {
   using Device = Kokkos::DefaultExecutionSpace;
   const Kokkos::View<double**, Device> view("view", 6, 7);

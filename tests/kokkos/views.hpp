@@ -1,5 +1,5 @@
 #pragma once
-/// Views of any rank for tests, addressed by their own operator() and not by strides.
+/// Views of any rank for tests, which use their own operator() and not strides.
 #include <gmock/gmock.h>
 
 #include <cairn/error.hpp>
@@ -49,7 +49,7 @@ void for_each_index(const Box& box, const Call& call) {
   }
 }
 
-/// The whole box, an empty one, single elements, and random ones: always the same.
+/// The whole box, an empty one, single elements, and random ones, the same in each run.
 inline std::vector<Box> boxes_in(const Dims& extent) {
   std::vector<Box> boxes{Box::whole(extent)};
   if (extent.empty()) return boxes;
@@ -68,7 +68,7 @@ inline std::vector<Box> boxes_in(const Dims& extent) {
   return boxes;
 }
 
-/// Values that name their index: distinct, and none is -1.
+/// Values that tell their index: all different, and none is -1.
 template <class View>
 void number(const View& view) {
   using T = typename View::non_const_value_type;

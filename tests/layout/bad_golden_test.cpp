@@ -1,4 +1,5 @@
-/// Damaged checkpoints: each is refused with words that say what is wrong, and nothing else is.
+/// Damaged checkpoints: each is refused with words that say what is wrong, and sound parts are not
+/// refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +18,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 using testing::HasSubstr;
 
-// What the refusal says: of the index, or else of the damaged key.
+// The words of the refusal, of the index or of the damaged key.
 const std::map<std::string, std::string> words = {
     {"data_flip_numeric", "checksum mismatch of data"},
     {"data_flip_slice", "checksum mismatch of data"},
@@ -169,7 +170,7 @@ TEST_P(BadGoldenTest, is_refused_or_read_right) {
   } catch (const Error& error) {
     EXPECT_FALSE(legal);
     EXPECT_NE(expected["scope"], "key") << error.what();
-    // Another version's is not damaged.
+    // A checkpoint of another version is not damaged.
     const bool other = name == "header_min_consumer" || name == "header_bad_consumer";
     EXPECT_EQ(error.code(), other ? Code::unsupported : Code::data_loss);
     EXPECT_THAT(std::string(error.what()),
@@ -178,14 +179,15 @@ TEST_P(BadGoldenTest, is_refused_or_read_right) {
     EXPECT_THAT(std::string(error.what()), HasSubstr(words.at(name)));
     return;
   }
-  // A header that names other files than there are makes every key unreadable, one by one.
+  // A header that names other files than exist makes every key unreadable, one by one.
   const bool files_missing = name == "header_shards_3" || name == "merge_with_empty_bundle";
   ASSERT_TRUE(legal || expected["scope"] == "key" || files_missing) << "the index was accepted";
   int refused = 0;
   for (const auto& [key, digest] : good.items()) {
     const auto* tensor = contents.find(key);
     ASSERT_TRUE(tensor) << key;
-    // Small bundles made by hand have one damaged key, x; of the others TensorFlow tells.
+    // Small bundles made by hand have one damaged key, x; for the others TensorFlow's verdict is
+    // recorded.
     const bool damaged =
         !legal && (files_missing || key == "x" ||
                    (!good.contains("x") && expected["tf"]["RestoreV2"][key] != "reads"));
@@ -195,7 +197,7 @@ TEST_P(BadGoldenTest, is_refused_or_read_right) {
     } catch (const Error& error) {
       ++refused;
       EXPECT_TRUE(damaged) << key << ": " << error.what();
-      // Swapped files: some ranges leave their file, in others the bytes are wrong.
+      // The files were swapped: some ranges are beyond the end of a file, others have wrong bytes.
       const auto& text = words.at(name);
       EXPECT_THAT(std::string(error.what()),
                   testing::AnyOf(HasSubstr(text.substr(0, text.find('|'))),
@@ -216,7 +218,7 @@ TEST(BadGoldenList, words_are_for_cases) {
   EXPECT_EQ(cases.size(), case_names().size());
 }
 
-// The slice whose key is spelled otherwise than the list is named too, under its own key.
+// A slice whose key is spelled differently from the list is reported, too, under its own key.
 TEST(BadGolden, orphan_slice_is_listed_with_a_problem) {
   const auto contents =
       open_bundle(fs::path(CAIRN_GOLDEN_DIR) / "bad/slices_key_dash_proto_explicit/ckpt");

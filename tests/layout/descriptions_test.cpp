@@ -40,7 +40,7 @@ TEST(DescriptionsAsJson, come_back) {
   EXPECT_EQ(descriptions::decode(descriptions::encode(everything)), everything);
   EXPECT_EQ(descriptions::encode({}), "");
   EXPECT_EQ(descriptions::decode(""), Descriptions{});
-  // To the bit, which == does not see.
+  // Bits are compared, since == does not distinguish all values.
   const auto back = descriptions::decode(descriptions::encode(everything));
   EXPECT_TRUE(std::signbit(std::get<double>(back.attributes.at("minus zero").value())));
 }
@@ -52,8 +52,8 @@ TEST(DescriptionsAsJson, come_with_the_metadata) {
   EXPECT_THAT(encode_meta({}), testing::Not(HasSubstr("descriptions")));
 }
 
-// Another version may have allowed what this one does not take from an application: a reader that
-// writes metadata again, as a restore from nodes does, must not fail for it.
+// Another version may have allowed values that this one does not accept from an application: a
+// reader that writes metadata again, as a restore from nodes does, must not fail for them.
 TEST(DescriptionsAsJson, what_was_read_can_be_written_again) {
   for (const Descriptions& said :
        {Descriptions{.attributes = {{"_nc3_title", "a run"}}},
@@ -87,7 +87,7 @@ TEST(DescriptionsAsJson, lists_and_texts_are_json) {
   EXPECT_EQ(Attribute(1e22).json(), "1e+22");
 }
 
-// Whoever prints a parsed text uses as much of the stack as it is deep.
+// To print a parsed text takes as much stack as the text is deep.
 TEST(DescriptionsAsJson, depth_is_seen_before_anything_is_parsed) {
   EXPECT_EQ(json_depth(R"({"a]": [[], "[\"["]})"), 3);
   const std::string deep(2'000'000, '[');
@@ -100,7 +100,7 @@ TEST(DescriptionsAsJson, depth_is_seen_before_anything_is_parsed) {
   }
 }
 
-// A checkpoint of DCP has an object for each number that is no tensor.
+// A checkpoint of DCP has one object for each number that is not a tensor.
 TEST(DescriptionsAsJson, tens_of_thousands_of_objects) {
   Descriptions said;
   for (int i = 0; i < test::rounds(60'000); ++i) {

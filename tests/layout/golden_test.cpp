@@ -55,7 +55,7 @@ std::string key_of(const Json& tensor) {
   return tensor["key"].get<std::string>();
 }
 
-// Compares elements with what expected.json says of them.
+// Compares elements with those in expected.json.
 void expect_elements(const std::string& bytes, const Json& expected) {
   EXPECT_EQ(sha256(bytes), expected["sha256"].get<std::string>());
   if (expected.contains("nbytes")) {
@@ -130,7 +130,7 @@ TEST_P(GoldenTest, own_index_of_the_same_contents_says_the_same) {
   for (auto& tensor : expected.tensors) {
     std::sort(tensor.slices.begin(), tensor.slices.end(),
               [](const auto& a, const auto& b) { return a.box < b.box; });
-    // A lone slice that is the whole becomes plain.
+    // A single slice that is the whole tensor becomes plain.
     if (tensor.slices.size() == 1 && tensor.slices[0].box == Box::whole(tensor.shape)) {
       tensor.sliced = false;
     }
@@ -150,7 +150,7 @@ TEST(GoldenList, is_all_there) {
       sliced += tensor.sliced;
       plain = plain && !tensor.sliced;
     }
-    // Where TensorFlow wrote one block of plain entries, ours is its file to the byte.
+    // If TensorFlow wrote one block of plain entries, our file is the same to the byte.
     const auto bytes = read_file(prefix.string() + ".index");
     const auto theme = prefix.parent_path().filename();
     if (!plain || theme == "hand_made" || theme == "snappy_index_case" || bytes.size() > 262144) {

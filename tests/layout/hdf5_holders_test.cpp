@@ -1,4 +1,4 @@
-// Who held what, as text and back.
+// Which task held which slice, as text and back.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// The file in memory that new HDF5 files are laid out in, against a plain array.
+// The file in memory in which new HDF5 files are laid out, compared with a plain array.
 #include <gtest/gtest.h>
 
 #include <random>

@@ -1,4 +1,4 @@
-// New HDF5 files as libhdf5 itself sees them again.
+// New HDF5 files, as libhdf5 itself reads them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <hdf5.h>
@@ -35,7 +35,7 @@ NewFile sample() {
   return file;
 }
 
-// The file as others find it.
+// The file as other programs find it.
 std::string whole(const Skeleton& skeleton) {
   std::string bytes(static_cast<std::size_t>(skeleton.size), '\0');
   for (const auto& extent : skeleton.extents) {
@@ -54,7 +54,7 @@ class Hdf5Layout : public testing::Test {
 TEST_F(Hdf5Layout, IsWhereLibhdf5FindsIt) {
   const auto file = sample();
   const auto skeleton = lay_out(file);
-  test::write_file(path_, whole(skeleton) + encode_seal({}));  // bytes behind it are no matter
+  test::write_file(path_, whole(skeleton) + encode_seal({}));  // bytes after it do not matter
   const auto h5 = H5Fopen(path_.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
   ASSERT_GE(h5, 0);
   for (std::size_t i = 0; i < file.datasets.size(); ++i) {
@@ -102,7 +102,7 @@ TEST_F(Hdf5Layout, AlignsWhatIsLargeAndPacksWhatIsSmall) {
   for (int i = 0; i < 10000; ++i) many.datasets.push_back({cat("g/t", i), DType::float64, {10}});
   const auto packed = lay_out(many);
   EXPECT_LT(packed.size, 16 << 20);
-  EXPECT_LT(packed.extents.size(), 200u);  // no storm of small writes
+  EXPECT_LT(packed.extents.size(), 200u);  // not very many small writes
 }
 
 TEST_F(Hdf5Layout, IsTheSameTwiceAndLeavesNothingOpen) {
@@ -119,7 +119,8 @@ TEST_F(Hdf5Layout, IsTheSameTwiceAndLeavesNothingOpen) {
   EXPECT_EQ(H5Fget_obj_count(static_cast<hid_t>(H5F_OBJ_ALL), H5F_OBJ_ALL), 0);
 }
 
-// Of datasets, groups and the file; axes that are there, that are made, and that cannot be.
+// Attributes of datasets, groups and the file; axes that exist, that are made, and that cannot be
+// made.
 TEST_F(Hdf5Layout, SaysWhatIsSaidOfTensors) {
   auto file = sample();
   file.datasets.push_back({"big/x", DType::float64, {1000}});

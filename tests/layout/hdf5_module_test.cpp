@@ -1,4 +1,4 @@
-// What needs libhdf5, through the module that the tool takes it from.
+// Functions that need libhdf5, called through the module that the tool loads.
 #include <gmock/gmock.h>
 
 #include "cairn/error.hpp"
@@ -64,7 +64,7 @@ TEST(Hdf5Module, ItsErrorsAreErrors) {
   EXPECT_EQ(code_of([&] { whole.read_strings("a/u", expected); }), Code::data_loss);
 }
 
-// An image that is read through the module, and fails.
+// An image that fails when the module reads it.
 class Broken final : public SparseImage {
  public:
   void read(std::int64_t, std::span<std::byte>) const override {

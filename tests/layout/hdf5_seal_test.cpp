@@ -1,4 +1,4 @@
-// The end of an HDF5 file of ours, and what its keys may be.
+// The seal at the end of our HDF5 files, and which keys they may have.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

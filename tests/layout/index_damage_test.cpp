@@ -1,4 +1,4 @@
-/// Indexes with something wrong, from bit flips to tables that were made to deceive.
+/// Damaged indexes, from bit flips to tables that were made to deceive.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <snappy.h>
@@ -47,7 +47,7 @@ std::string golden_index(const char* name) {
   return read_file(std::filesystem::path(CAIRN_GOLDEN_DIR) / name / "ckpt.index");
 }
 
-// A number field, or bytes, of a message.
+// A number or bytes as a field of a message.
 std::string field(int number, std::uint64_t value) {
   std::string bytes;
   append_varint(bytes, static_cast<unsigned>(number) << 3);
@@ -65,7 +65,7 @@ std::string shape(const std::vector<std::uint64_t>& dims) {
   for (const auto dim : dims) bytes += field(2, field(1, dim));
   return field(2, bytes);
 }
-// n bytes of uint8.
+// The entry of n bytes of uint8.
 std::string bytes_entry(std::uint64_t n) {
   return field(1, 4) + shape({n}) + field(5, n) + std::string("\x35\1\2\3\4", 5);
 }
@@ -110,7 +110,7 @@ TEST(IndexDamage, overwritten_and_moved_stretches_are_noticed) {
   }
 }
 
-// Right checksums around contents that were changed at random: any answer but a crash.
+// Contents are changed at random and have right checksums: any result is allowed but a crash.
 TEST(IndexDamage, random_changes_under_right_checksums_never_crash) {
   std::mt19937_64 random(32);
   std::string block;
@@ -179,7 +179,7 @@ TEST(IndexDamage, snappy_blocks_are_read_and_bounded) {
               test::Says("claim to unpack to 4294967295"));
 }
 
-// Blocks given as (entries, separator), laid end to end.
+// A table of blocks, given as (entries, separator), one after the other.
 std::string blocks_table(const std::vector<std::pair<KeyValues, std::string>>& blocks) {
   std::string file;
   KeyValues index;
@@ -210,7 +210,7 @@ TEST(IndexDamage, separators_must_separate) {
 
 TEST(IndexDamage, blocks_must_lie_end_to_end) {
   const KeyValues first = {sound[0], sound[1]}, second = {sound[2]};
-  // A block that nobody points to, at either end.
+  // A block to which no handle points, at either end.
   std::string file;
   put_block(file, table_block(first));
   auto handle = put_block(file, table_block(sound));
@@ -221,12 +221,12 @@ TEST(IndexDamage, blocks_must_lie_end_to_end) {
   put_block(file, table_block(first));
   finish_table(file, {{"z", handle}});
   EXPECT_THAT(refusal(file), test::Says("belong to no block"));
-  // One block that is pointed to again and again.
+  // One block to which several handles point.
   file.clear();
   handle = put_block(file, table_block(first));
   finish_table(file, {{"a", handle}, {"b", handle}});
   EXPECT_THAT(refusal(file), test::Says("the handle of a data block points to byte 0"));
-  // The index block among the data.
+  // The index block is among the data blocks.
   file.clear();
   handle = put_block(file, table_block(sound));
   const auto metaindex = put_block(file, table_block({}));
@@ -235,7 +235,7 @@ TEST(IndexDamage, blocks_must_lie_end_to_end) {
 }
 
 TEST(IndexDamage, expansion_is_bounded) {
-  // Prefixes of a long key, shared again and again: 4 bytes a key of 10 kB.
+  // A long key's prefixes are shared again and again: 4 bytes for each key of 10 kB.
   KeyValues entries = {{"", table_header()}};
   std::string key(10000, 'k');
   for (int i = 0; i < 6000; ++i) {
@@ -312,12 +312,12 @@ TEST(IndexDamage, pieces_that_say_they_are_encoded) {
     EXPECT_EQ(problem(header, entry(static_cast<std::uint64_t>(dtype), 12, 12)),
               test::wording("only numbers can be encoded"));
   }
-  // Who knows nothing of codecs takes the bytes for the values.
+  // A reader that knows no codecs would take the bytes for the values.
   EXPECT_EQ(problem(table_header(), entry(1, 12, 12)),
             test::wording("it is encoded with codec 1000, of which the header says nothing"));
 }
 
-// Another version's index is no damage.
+// An index of another version is not damage.
 TEST(IndexDamage, headers_that_ask_for_other_readers) {
   const auto version = [](const std::string& more) {
     return one_block_table(

@@ -1,5 +1,5 @@
-// An index that is read in parts says what it says as a whole, or is left to the reader of it
-// whole.
+// An index that is read in parts has the same contents as a whole, or is left to the reader of
+// whole ones.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ std::string text_of(const CheckpointContents& contents) {
   return text;
 }
 
-// What ranks do together, at one place.
+// Does in one process what ranks do together.
 std::optional<CheckpointContents> read_in_parts(std::string_view bytes, std::int64_t slices_a_part,
                                                 std::size_t* parts = nullptr,
                                                 std::size_t* displaced = nullptr) {
@@ -102,7 +102,7 @@ StoredTensor tensor_of(std::string key, DType dtype, const Dims& shape,
   return tensor;
 }
 
-// Columns of unlike heights: as boxes in another order than as keys.
+// Columns of different heights: the order of the boxes differs from that of the keys.
 std::vector<Box> patches(std::int64_t rows, std::int64_t columns) {
   std::vector<Box> boxes;
   for (std::int64_t column = 0; column < columns; ++column) {
@@ -166,7 +166,8 @@ TEST(IndexSplit, IndexWithoutSlicesHasNoParts) {
   EXPECT_EQ(text_of(split->contents), text_of(parse_index(bytes)));
 }
 
-// The same entries in blocks, of which some end among slices, and one where they end.
+// The same entries in several blocks, some of which end among the slices of a tensor, one after
+// them.
 TEST(IndexSplit, SeveralBlocks) {
   KeyValues entries;
   auto tensor = tensor_of("t", DType::int8, {100}, {});
@@ -214,13 +215,13 @@ TEST(IndexSplit, NoFlippedBitIsAccepted) {
   }
 }
 
-// Right checksums around entries that were changed: whatever parts accept, the whole accepts, too.
+// Entries are changed and have right checksums: whatever the parts accept, the whole accepts, too.
 TEST(IndexSplit, WhatPartsAcceptIsSound) {
   const auto sound = build_index(3, tensors_of_all_kinds());
   KeyValues entries;
   {
-    // One block, behind which come 5 bytes, the empty metaindex block, the index block and the
-    // footer: the entries are taken from the table that a reader sees.
+    // One block, after which come 5 bytes, the empty metaindex block, the index block and the
+    // footer: the entries are taken from the table as a reader sees it.
     const auto contents = parse_index(sound);
     entries.emplace_back("", table_header(3));
     KeyValues tensors;

@@ -193,8 +193,8 @@ TEST(Index, what_cannot_be_written_is_refused) {
   EXPECT_THAT(refusal(1, {dash}), test::Says("is called whole, but is not"));
 }
 
-// A few bytes, but more than 2^63 of them decoded.
-// Who does not know what a codec is must not take its bytes for values; TensorFlow says so, too.
+// A few bytes, but more than 2^63 of them decoded. A reader that does not know a codec must not
+// take its bytes for values; the header makes TensorFlow refuse it, too.
 TEST(Index, the_header_tells_of_codecs) {
   const auto header = [](const std::vector<StoredTensor>& tensors) {
     return to_hex(build_index(1, tensors).substr(3, 9));
@@ -253,7 +253,7 @@ TEST(Index, random_contents_come_back) {
         tensor.dtype = DType{static_cast<int>(1 + number(33))};
       } while (!dtype_from_number(static_cast<int>(tensor.dtype)));
       for (auto rank = number(4); rank > 0; --rank) tensor.shape.push_back(number(7));
-      // A random tree of cuts; some leaves are left out.
+      // A random tree of cuts, without some leaves.
       std::vector<Box> boxes{Box::whole(tensor.shape)};
       for (auto cuts = tensor.shape.empty() ? 0 : number(5); cuts > 0; --cuts) {
         auto& box =

@@ -1,4 +1,4 @@
-/// The object graph's codec against the bytes that TensorFlow wrote.
+/// The object graph's codec, compared with the bytes that TensorFlow wrote.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -20,7 +20,7 @@ using testing::HasSubstr;
 
 std::string golden_graph(const std::string& prefix) {
   const auto contents = open_bundle(std::filesystem::path(CAIRN_GOLDEN_DIR) / prefix);
-  return read_tensor(contents, *contents.find(object_graph_key)).substr(8);  // behind its length
+  return read_tensor(contents, *contents.find(object_graph_key)).substr(8);  // after its length
 }
 
 const std::vector<std::string> goldens{"objects/ckpt-1", "keras_adam/ckpt-1",
@@ -49,7 +49,7 @@ TEST(ObjectGraphCodec, ReadsKerasObjects) {
   const auto kernel = graph.find("model/_functional/_operations/1/_kernel");
   ASSERT_EQ(kernel.size(), 1u);
   EXPECT_EQ(graph.find("optimizer/_trainable_variables/0"), kernel);
-  EXPECT_EQ(graph.find("model/optimizer/_trainable_variables/0"), kernel);  // a circle of owners
+  EXPECT_EQ(graph.find("model/optimizer/_trainable_variables/0"), kernel);  // owners form a cycle
   const auto& value = graph.nodes[static_cast<std::size_t>(kernel[0])].attributes.at(0);
   EXPECT_EQ(value.full_name, "sequential/hidden/kernel");
   EXPECT_EQ(value.key, "optimizer/_trainable_variables/0/.ATTRIBUTES/VARIABLE_VALUE");
@@ -67,7 +67,8 @@ TEST(ObjectGraphCodec, ReadsSlots) {
   EXPECT_EQ(graph.paths()[11], "net/w/.OPTIMIZER_SLOT/opt/v");
 }
 
-// What is made of paths is what TensorFlow made of objects, but for the order of nodes.
+// A graph that is made from paths is the one that TensorFlow made from objects, except for the
+// order of nodes.
 TEST(ObjectGraphCodec, EscapesPathsLikeTensorFlow) {
   const auto graph = decode_object_graph(golden_graph("objects/ckpt-1"));
   const auto paths = graph.paths();
@@ -133,7 +134,7 @@ TEST(ObjectGraphCodec, WritesNoBadGraphs) {
   refused(graph, "two values are stored under 'k'");
 }
 
-// Any change of any byte gives a graph that can be walked and told, or data_loss.
+// Any change of any byte gives data_loss, or a graph that can be walked and printed.
 TEST(ObjectGraphCodec, DamagedBytesAreRefusedOrHarmless) {
   std::mt19937 random(77);
   int refused = 0;

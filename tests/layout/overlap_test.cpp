@@ -45,7 +45,7 @@ TEST(Overlap, agrees_with_all_pairs_on_random_boxes) {
   EXPECT_GT(without, 100);
 }
 
-// Disjoint boxes that fill a cube, and the same with one more.
+// Disjoint boxes that fill a cube, alone and with one more.
 void expect_finds_intruder(std::vector<Box> boxes, const Box& intruder) {
   std::shuffle(boxes.begin(), boxes.end(), std::mt19937_64(5));
   EXPECT_FALSE(find_overlap(boxes));
@@ -56,7 +56,7 @@ void expect_finds_intruder(std::vector<Box> boxes, const Box& intruder) {
 }
 
 TEST(Overlap, large_sets_of_every_kind) {
-  // Rows and grids of this size take long when pairs are compared.
+  // Rows and grids of this size would take long if pairs were compared.
   std::vector<Box> rows, columns, grid, sticks;
   for (std::int64_t i = 0; i < test::rounds(50000); ++i) {
     rows.push_back({{i, 0}, {1, 9}});
@@ -78,7 +78,7 @@ TEST(Overlap, large_sets_of_every_kind) {
   expect_finds_intruder(columns, {{4, 777}, {1, 1}});
   expect_finds_intruder(grid, {{133, 132}, {1, 1}});
   expect_finds_intruder(sticks, {{5, 8, 8}, {1, 1, 1}});
-  // All the same but for one dimension, and all the same.
+  // Boxes that differ in one dimension only, and equal ones.
   std::vector<Box> same(test::rounds(100000), Box{{3, 3}, {2, 2}});
   EXPECT_TRUE(find_overlap(same));
 }

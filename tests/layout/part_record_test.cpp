@@ -51,7 +51,7 @@ std::string record_refusal(std::string_view bytes) {
   return "accepted";
 }
 
-// The record with other contents, but a right checksum.
+// The record with changed contents, but a right checksum.
 std::string resealed(std::string bytes) {
   std::string crc;
   append_u32(crc, crc_mask(crc32c(std::string_view(bytes).substr(24),
@@ -104,7 +104,7 @@ TEST(PartRecord, errors_say_what_is_wrong) {
   EXPECT_THAT(record_refusal(resealed(garbage)), test::Says("contents cannot be parsed"));
 }
 
-// Who does not know what a codec is must not take its bytes for values.
+// A reader that does not know a codec must not take its bytes for values.
 TEST(PartRecord, encoded_pieces_have_a_version_of_their_own) {
   auto record = sample_record();
   auto& piece = record.tensors[0].slices[1];

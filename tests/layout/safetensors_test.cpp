@@ -1,4 +1,4 @@
-// The header of safetensors files: what the format has is read, and nothing else.
+// The header of safetensors files: all of the format is read, and nothing else.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -57,7 +57,7 @@ TEST(SafetensorsHeader, WhatWasWrittenIsRead) {
   EXPECT_TRUE(parse_header("{}  ", 0).tensors.empty());
 }
 
-// Of F4 two are in a byte, and the shape counts elements.
+// A byte has two elements of F4, and the shape counts elements.
 TEST(SafetensorsHeader, DtypesThatAreStoredAsBytes) {
   Header header;
   header.tensors = {{"four", DType::uint8, {2, 3}, 0, 6, "float4_e2m1fn_x2"},

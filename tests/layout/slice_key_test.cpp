@@ -121,7 +121,7 @@ TEST(SliceKey, texts) {
   EXPECT_EQ(key_text("\xc3\xa9"), "'\xc3\xa9'");
   EXPECT_EQ(key_text(std::string("\0a\xff", 3)), "'\\x00a\\xff'");
   EXPECT_EQ(key_text(std::string(300, 'k')), "'" + std::string(200, 'k') + "…' of 300 bytes");
-  // A cut never leaves half a character.
+  // A cut never leaves half a character behind.
   std::string accents = "k";
   for (int i = 0; i < 150; ++i) accents += "\xc3\xa9";
   EXPECT_EQ(key_text(accents), "'" + accents.substr(0, 199) + "…' of 301 bytes");

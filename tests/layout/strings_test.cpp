@@ -67,7 +67,7 @@ TEST(Strings, no_bytes_are_no_strings) {
 }
 
 TEST(Strings, big_endian_checksums) {
-  // Lengths and their checksum turned around, as a machine of that order would leave them.
+  // Lengths and their checksum in reverse byte order, as a big-endian machine would write them.
   std::string lengths = from_hex("00000003 00000000"), bytes = from_hex("03 00"), stored;
   const auto crc = crc32c(lengths);
   append_u32(stored, crc_mask(crc));
@@ -87,7 +87,7 @@ TEST(Strings, hostile_bytes_cost_no_memory) {
   EXPECT_THAT(strings_refusal(from_hex("8000 00000000 00"), 1, 0),
               test::Says("length of string 0 is malformed"));
   EXPECT_THAT(strings_refusal(from_hex("ffff03 0000"), 1, 0), test::Says("cut off"));
-  // Right checksums, but a length beyond the end.
+  // Checksums are right, but a length leads beyond the end.
   std::string bytes = from_hex("05"), length = from_hex("05000000");
   auto crc = crc32c(length);
   append_u32(bytes, crc_mask(crc));

@@ -1,4 +1,4 @@
-// The writer of tables makes the bytes that LevelDB's builder makes.
+// Our writer of tables makes the same bytes as LevelDB's builder.
 #include "layout/bundle/table_write.hpp"
 
 #include <gmock/gmock.h>
@@ -18,8 +18,8 @@ namespace {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-/// Entries of a table, ascending: keys of awkward bytes, values of all lengths, of which large ones
-/// fill blocks.
+/// Entries of a table in ascending order: keys of awkward bytes, and values of all lengths, of
+/// which large ones fill blocks.
 template <class Add>
 void each_entry(unsigned seed, int count, std::size_t large, const Add& add) {
   std::mt19937_64 random(seed);

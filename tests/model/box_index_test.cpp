@@ -13,7 +13,7 @@ using boxes::Random;
 using testing::ElementsAre;
 using testing::ThrowsMessage;
 
-/// A box with extents from 0, anywhere near the origin.
+/// A box with extents of 0 or more, anywhere near the origin.
 Box any_box(Random& random, std::size_t rank, std::int64_t reach) {
   Box box;
   for (std::size_t d = 0; d < rank; ++d) {

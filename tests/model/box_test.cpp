@@ -46,7 +46,7 @@ TEST(Shape, CountsAndRefuses) {
   EXPECT_THAT([] { element_count(Dims(255, 1)); }, ThrowsMessage<Error>(HasSubstr("255")));
 }
 
-// The definition of each operation is the one on sets of elements.
+// Each operation is defined by that on sets of elements.
 TEST(Box, AgreesWithSetsOfElements) {
   std::mt19937 random(1);
   for (int round = 0; round < test::rounds(3000); ++round) {

@@ -1,4 +1,4 @@
-// The rule of cairn/restore_options.hpp, against independent arithmetic.
+// The rule in cairn/restore_options.hpp, compared with independent arithmetic.
 #include "model/convert.hpp"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
-// One value through the conversion; nothing where it has no place.
+// One value after the conversion; empty if the type has no such value.
 template <class To, class From>
 std::optional<To> converted(From value, DType from, DType to, Conversion how) {
   To out{};
@@ -33,7 +33,7 @@ std::optional<To> converted(From value, Conversion how = Conversion::round) {
   return converted<To>(value, dtype_of<From>::value, dtype_of<To>::value, how);
 }
 
-// Formats of 16 bits by their definition, one value after the other.
+// All values of a 16-bit format, by its definition.
 struct SmallFormat {
   DType dtype;
   int exponent_bits, mantissa_bits;
@@ -81,7 +81,7 @@ TEST_P(SmallFloats, RoundToTheNearestAndTiesToEven) {
     all[format.value(bits)] = bits;
   }
   const auto largest = *std::prev(all.end());
-  // The next number that there would be.
+  // The next number beyond the largest, if the format had one.
   all[largest.first + (largest.first - std::prev(all.end(), 2)->first)] = largest.second + 1;
   const auto nearest = [&](double value) {
     const auto above = all.lower_bound(std::abs(value));
@@ -118,13 +118,13 @@ TEST_P(SmallFloats, RoundToTheNearestAndTiesToEven) {
   }
 }
 
-// Through a double, these would be rounded twice.
+// If they went through a double, these would be rounded twice.
 TEST_P(SmallFloats, IntegersAreRoundedOnce) {
   const auto& format = GetParam();
   std::mt19937_64 random(11);
   for (int i = 0; i < 100000; ++i) {
     auto value = random() >> (random() % 64);
-    if (i % 2 == 0) {  // one beside a tie
+    if (i % 2 == 0) {  // one next to a tie
       const int shift = static_cast<int>(random() % 50) + 12;
       const auto base = (random() | std::uint64_t{1} << 63) >> (63 - format.mantissa_bits);
       if (shift + format.mantissa_bits > 63) continue;
@@ -132,7 +132,7 @@ TEST_P(SmallFloats, IntegersAreRoundedOnce) {
     }
     const auto got =
         *converted<std::uint16_t>(value, DType::uint64, format.dtype, Conversion::round);
-    // Distances as integers of 128 bits. The overflow threshold of both lies at a tie, too.
+    // Distances are integers of 128 bits. The overflow threshold of both formats is at a tie, too.
     __extension__ typedef __int128 Wide;
     const auto number = [&](std::uint16_t bits) -> Wide {
       const auto real = format.value(bits);

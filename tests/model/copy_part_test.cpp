@@ -1,4 +1,4 @@
-// Parts of row-major arrays against a copy of element by element.
+// Copies of parts of row-major arrays, compared with copies of each element.
 #include "model/copy_part.hpp"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ class DrawnParts {
     }
     return box;
   }
-  /// Of a part, or larger in some dimensions.
+  /// A box of the size of the part, or larger in some dimensions.
   Box around(const Box& part) {
     Box box = part;
     for (std::size_t d = 0; d < part.rank(); ++d) {

@@ -1,4 +1,4 @@
-// A cursor by itself, and what a checkpoint says of it.
+// A cursor by itself, and its form in a checkpoint.
 #include "cairn/cursor.hpp"
 
 #include <gmock/gmock.h>
@@ -133,7 +133,7 @@ TEST(Cursor, AddsBothOfItsTensorsOrNone) {
   EXPECT_EQ(state.find("data/deal"), nullptr);
 }
 
-// Checkpoints have these bytes: what this expects never changes.
+// Checkpoints have these bytes, so these expectations must never change.
 TEST(CursorPlan, IsAStableFormat) {
   const EpochPlan plan{300, 0x1122334455667788, true, 2, 5, {{{3, 7}, {255, 300}}, {}}};
   EXPECT_THAT(cursor::encoded(plan),

@@ -1,4 +1,4 @@
-// Dims against std::vector, which it stands for.
+// Dims, compared with std::vector, whose place it takes.
 #include "cairn/box.hpp"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ void expect_same(const Dims& dims, const Vector& vector) {
   EXPECT_EQ(dims, Dims(vector));
 }
 
-// Few and many numbers, and the sizes where one becomes the other.
+// Few and many numbers, and the sizes where the storage changes.
 class DimsOfSize : public testing::TestWithParam<std::size_t> {};
 
 TEST_P(DimsOfSize, IsMadeCopiedAndMoved) {
@@ -45,7 +45,7 @@ TEST_P(DimsOfSize, IsMadeCopiedAndMoved) {
     Dims moved(counted(before));
     moved = std::move(copy);
     expect_same(moved, values);
-    copy = Dims{1, 2, 3};  // what was moved from can be used again
+    copy = Dims{1, 2, 3};  // an object can be used after a move from it
     expect_same(copy, {1, 2, 3});
     copy.push_back(4);
     copy.push_back(5);

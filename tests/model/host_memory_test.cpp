@@ -1,4 +1,4 @@
-// Memory in any order, with gaps, against a copy of element by element.
+// Memory in any order, with gaps, compared with copies of each element.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,11 +17,11 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-// Dimensions lie in memory in any order, some of them with room behind, some backwards; if it is
-// for reading, one element may stand for all of a dimension.
+// The dimensions are in memory in any order, some with a gap after them, some backwards; for
+// reading only, one element may serve for a whole dimension.
 struct Strided {
   Dims extent, strides;
-  std::int64_t first = 0, elements = 1;  // the place of index 0, 0, ...; of the memory
+  std::int64_t first = 0, elements = 1;  // the place of index 0, 0, ...; size of the memory
 };
 
 class DrawnLayouts {
@@ -98,7 +98,7 @@ void check(unsigned seed, bool repeats) {
                         " with strides ", shape_text(layout.strides));
   served->read(part, out.data());
   ASSERT_EQ(out, expected_out) << what;
-  if (repeats) return;  // which of the elements would stay is not said
+  if (repeats) return;  // nothing says which of the elements would stay
   served->write(part, in.data());
   ASSERT_EQ(memory, expected) << what;
 }

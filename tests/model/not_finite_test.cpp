@@ -1,4 +1,4 @@
-// Numbers that are not finite are found, and no others, wherever their bytes are cut.
+// Numbers that are not finite are found, and no others, wherever their bytes are divided.
 #include "model/not_finite.hpp"
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ TEST(NotFinite, NumbersOfTheMachine) {
   expect_numbers<double>(DType::complex128);
 }
 
-// Of every bit pattern: a number whose exponent is all ones is none.
+// Every bit pattern: if all bits of the exponent are ones, it is no finite number.
 TEST(NotFinite, EverySmallNumber) {
   for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
     const auto word = static_cast<std::uint16_t>(bits);

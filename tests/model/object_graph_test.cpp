@@ -1,4 +1,4 @@
-// Paths of objects, graphs made of them, and what is looked up in graphs of any origin.
+// Paths of objects, graphs made of them, and look-ups in graphs of any origin.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ void expect_refused(const std::string& text, F&& call) {
 
 std::string suffixed(const std::string& path) { return path + "/.ATTRIBUTES/VARIABLE_VALUE"; }
 
-// A node a row: "NAME>NODE ..." of its children, then its attributes' keys.
+// One row for each node: "NAME>NODE ..." of its children, then its attributes' keys.
 std::vector<std::string> rows(const ObjectGraph& graph) {
   std::vector<std::string> all;
   for (const auto& node : graph.nodes) {
@@ -184,7 +184,7 @@ TEST(BuildGraph, RefusesWhatCannotBe) {
   });
 }
 
-// Any tree: each value is found under its key, under its path, and through each alias.
+// In any tree each value is found by its key, by its path, and through each alias.
 TEST(BuildGraph, RandomTreesAreFoundAgain) {
   for (unsigned seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
@@ -271,7 +271,7 @@ TEST(GraphIndex, NamesMayHaveSlashes) {
 }
 
 TEST(ObjectGraph, PathsStayBoundedWhateverTheGraphIs) {
-  ObjectGraph chain;  // long names, all the way down, and back to the root from each
+  ObjectGraph chain;  // long names on each level, and from each a way back to the root
   const std::string name(100, 'n');
   chain.nodes.resize(5000);
   for (int n = 0; n + 1 < 5000; ++n) {

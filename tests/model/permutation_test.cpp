@@ -1,4 +1,4 @@
-// The order of samples: a permutation, the same for ever, and fair.
+// The order of samples: a permutation that never changes and is fair.
 #include "model/permutation.hpp"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ TEST(Permutation, HasEachNumberOnce) {
   }
 }
 
-// Checkpoints say positions and mean these samples: what this expects never changes.
+// Checkpoints have positions that mean these samples, so these expectations must never change.
 TEST(Permutation, IsAStableFormat) {
   EXPECT_THAT(first(Permutation(10, 0, 0), 10), ElementsAre(7, 5, 1, 6, 8, 4, 3, 2, 0, 9));
   EXPECT_THAT(first(Permutation(10, 42, 3), 10), ElementsAre(2, 8, 4, 7, 5, 6, 3, 0, 9, 1));
@@ -47,7 +47,7 @@ TEST(Permutation, IsAStableFormat) {
                           2187334874198238668));
 }
 
-// Chi-squared of counts that should be even, less its mean, in standard deviations.
+// Chi-squared of counts that should be equal, minus its mean, in standard deviations.
 double deviation(const std::map<std::vector<std::int64_t>, int>& counts, double kinds) {
   double all = 0, squares = 0;
   for (const auto& [kind, count] : counts) all += count;
@@ -57,7 +57,7 @@ double deviation(const std::map<std::vector<std::int64_t>, int>& counts, double 
   return (squares - (kinds - 1)) / std::sqrt(2 * (kinds - 1));
 }
 
-// Seeds and epochs that follow each other, as those of programs do.
+// Consecutive seeds and epochs, as programs use them.
 template <class Take>
 double deviation_over_keys(std::int64_t count, double kinds, const Take& take) {
   std::map<std::vector<std::int64_t>, int> counts;
@@ -90,7 +90,7 @@ TEST(Permutation, HasEachPairOfSamplesAtTwoPlacesAsOften) {
   }
 }
 
-// Of many: where the first and the last sample come, and how far neighbours get from each other.
+// With many samples: where the first and the last one come, and how far neighbours are separated.
 TEST(Permutation, SpreadsManyEvenly) {
   constexpr std::int64_t count = 3000;
   for (const std::int64_t place : {std::int64_t{0}, std::int64_t{1}, count / 2, count - 1}) {

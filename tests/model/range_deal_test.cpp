@@ -1,5 +1,5 @@
-// Who takes which positions: each once, in fair shares, and never more ranges left than there were,
-// or ranks.
+// Which rank takes which positions: each position once, in fair shares, and never more ranges are
+// left than there were, or ranks.
 #include "model/range_deal.hpp"
 
 #include <gmock/gmock.h>
@@ -50,8 +50,8 @@ TEST(RangeDeal, NothingAndLessThanThereAreRanks) {
               ElementsAre(ElementsAre(Piece{{5, 6}}), ElementsAre(Piece{{6, 7}}), IsEmpty()));
 }
 
-// Rank 0 eats the front of the long range, rank 1 its own one and then all of the rest, rank 2 its
-// own: literal, since checkpoints mean this.
+// Rank 0 takes the front of the long range, rank 1 its own range and then all of the rest, rank 2
+// its own: literal numbers, since checkpoints depend on this.
 TEST(RangeDeal, TailsGoToThoseWhoHaveFinishedTheirOwn) {
   const std::vector<Range> three{{0, 20}, {30, 34}, {40, 46}};
   EXPECT_THAT(deal(three, 3), ElementsAre(ElementsAre(Piece{{0, 10}}),
@@ -89,7 +89,7 @@ TEST(RangeDeal, EachPositionOnceInFairShares) {
   }
 }
 
-// What ranks have not taken is what is left, whatever their paces; and it is in few ranges.
+// The positions that ranks have not taken are left, whatever their paces, in few ranges.
 TEST(RangeDeal, WhatIsLeftIsTheRestInFewRanges) {
   std::mt19937 random(2);
   for (int round = 0; round < 20000; ++round) {

@@ -1,4 +1,4 @@
-// Which elements share memory: against a look at every byte.
+// Which elements share memory, compared with a look at every byte.
 #include "model/shared_memory.hpp"
 
 #include <gtest/gtest.h>
@@ -72,7 +72,8 @@ TEST(SharedMemory, EveryByteIsAccountedFor) {
   EXPECT_GT(apart, 500);
 }
 
-// Columns, tiles and planes of one array, fields of structs: as many as take another way.
+// Columns, tiles and planes of one array, and fields of structs: so many that another algorithm is
+// used.
 TEST(SharedMemory, ManyPartsOfOneArray) {
   boxes::Random random(6);
   for (int round = 0; round < 20; ++round) {

@@ -85,8 +85,8 @@ TEST(State, RefusesBadInputWithTheReason) {
               ThrowsMessage<Error>(HasSubstr("const")));
 }
 
-// Strides lead neither before memory that is counted nor behind it, whichever dimension has them,
-// nor round the end of 64 bits.
+// Strides may lead neither before memory of a known size nor beyond it, in whichever dimension, nor
+// overflow 64 bits.
 TEST(State, StridesStayInMemoryOfAKnownSize) {
   std::vector<double> memory(64);
   const std::span field(memory.data() + 16, 16);
@@ -200,7 +200,7 @@ TEST(HostMemory, ColumnMajorAndContiguous) {
   EXPECT_THAT(out, testing::ElementsAre(1, 2, 3, 4, 5, 6));
   auto rows = whole(out.data(), {2, 3});
   EXPECT_EQ(static_cast<const void*>(rows.slices[0].memory->contiguous()), out.data());
-  // An extent of one has no stride to speak of.
+  // In a dimension with extent one the stride does not matter.
   EXPECT_NE(slice(out.data(), {2, 3}, {0, 0}, {1, 3}, {99, 1}).slices[0].memory->contiguous(),
             nullptr);
 }

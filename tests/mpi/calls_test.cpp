@@ -1,4 +1,4 @@
-// Processes that are in different calls hear of it, instead of waiting for each other.
+// Processes that are in different calls get an error, instead of waiting for each other.
 #include <atomic>
 #include <filesystem>
 #include <fstream>
@@ -35,7 +35,7 @@ class Calls : public ::testing::Test {
 
   Calls() { state.add("x", slice(&value, {group->size()}, {group->rank()}, {1})); }
 
-  // The last rank calls `other`, the rest save; then all go on together.
+  // The last rank calls `other`, the other ranks save; then all go on together.
   void meet(const std::string& other, const std::function<void()>& call) {
     SCOPED_TRACE(other);
     const auto step = ++saved_;
@@ -81,7 +81,8 @@ TEST_F(Calls, WhileASaveIsPending) {
   EXPECT_EQ(manager.steps().back().step, 20);
 }
 
-// What the last rank has begun goes on behind its back: it hears of it when it asks again.
+// The question of the last rank goes on while it does other things: it gets the error when it asks
+// again.
 TEST_F(Calls, OneRankAsksWhetherToStopWhileOthersSave) {
   if (is_last) {
     EXPECT_FALSE(manager.should_stop());
@@ -96,13 +97,13 @@ TEST_F(Calls, OneRankAsksWhetherToStopWhileOthersSave) {
   EXPECT_EQ(manager.restore_latest(state)->step, 3);
 }
 
-// The last rank goes on when rank 0 has told the log that it alone is missing: it says so again and
-// again, and at first may not have heard of the others either.
+// The last rank goes on when rank 0 has logged that it alone is missing. Rank 0 logs this again and
+// again, and at first may not have heard of the other ranks either.
 TEST_F(Calls, WhoIsMissingIsKnown) {
   const auto calls = CallGroup::of(group);
   const auto until_told = [&](const std::string& stage, const std::function<void()>& call) {
     const auto told = directory.path() / cat("told", stage.size());
-    // The watch may still be at a message when this returns.
+    // The watch may still write a message when this returns.
     set_log_sink([told, said = cat(" for rank ", last, stage),
                   starts = cat("rank 0 of ", group->size(), " has waited "),
                   is_over = std::make_shared<std::atomic<bool>>(group->rank() != 0)](

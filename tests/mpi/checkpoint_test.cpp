@@ -1,5 +1,5 @@
-// The real thing: processes, MPI messages, files of the operating system. Every pair of rank counts
-// up to the size of the job.
+// Saves and restores with real processes, MPI messages, and files of the operating system, for
+// every pair of rank counts up to the size of the job.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -72,7 +72,8 @@ TEST(MpiCheckpoint, IoRanks) {
   }
 }
 
-// No rename is relied on, and few ranks touch files; some restores own the directory, some do not.
+// No rename is relied on, and few ranks touch files; some of the restoring managers own the
+// directory, some do not.
 TEST(MpiCheckpoint, IoRanksWithoutAtomicRename) {
   const auto world = mpi(MPI_COMM_WORLD);
   ManagerOptions options;

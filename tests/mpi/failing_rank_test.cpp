@@ -1,4 +1,5 @@
-// Fails on one rank, to see that the main of MPI tests says so and fails everywhere.
+// Fails on one rank, so that a test can see that the main of MPI tests reports it and fails
+// everywhere.
 #include <gtest/gtest.h>
 #include <mpi.h>
 

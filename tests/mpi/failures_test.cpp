@@ -1,4 +1,4 @@
-// MPI calls that fail: which error comes back, and what is left behind.
+// MPI calls that fail: which error is thrown, and what is left behind.
 #include <memory>
 
 #include "base/text.hpp"
@@ -17,7 +17,7 @@ using test::FailingCall;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-/// A message of every kind to itself or around the ring, and the collectives.
+/// Sends each kind of message, to this rank or around the ring, and calls the collectives.
 void use_everything(Group& group) {
   const int me = group.rank(), size = group.size();
   const int right = (me + 1) % size, left = (me + size - 1) % size;
@@ -40,7 +40,7 @@ std::string mpi_text(int code) {
   return std::string(text, static_cast<std::size_t>(length));
 }
 
-/// All ranks fail alike in what follows, so that none waits for another in vain.
+/// All ranks fail alike in these tests, so that none waits for another in vain.
 void expect_failure(const std::string& function, const std::function<void()>& action,
                     int rank_named) {
   SCOPED_TRACE(function);
@@ -101,7 +101,7 @@ TEST(Failures, EachCallOfAnOperationIsChecked) {
     expect_failure(
         "MPI_Mprobe", [&] { group->receive(other); }, me);
   }
-  // The group still works: nothing was half done.
+  // The group still works, since nothing was half done.
   group->barrier();
   EXPECT_NO_THROW(use_everything(*group));
 }
@@ -213,8 +213,8 @@ TEST(Failures, AMessageOfAnotherLengthIsAnError) {
     EXPECT_EQ(shorter->code(), Code::communication);
     EXPECT_EQ(std::string(shorter->what()),
               cat("a message from rank 0 to rank ", last, " has 3 bytes where 5 were expected"));
-    // Of a request that it completes, MPICH asks the handler of the world, which by default ends
-    // the job, and not that of the communicator.
+    // For a request that it completes, MPICH asks the error handler of MPI_COMM_WORLD, which by
+    // default ends the job, and not that of the communicator.
     MPI_Errhandler usual = MPI_ERRHANDLER_NULL;
     MPI_Comm_get_errhandler(MPI_COMM_WORLD, &usual);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -258,7 +258,7 @@ TEST(Nodes, AreNumberedByTheirLowestRank) {
   nodes_are([](int rank) { return rank; }, [](int rank) { return rank; });
   nodes_are([](int rank) { return rank / 2; }, [](int rank) { return rank / 2; });
   nodes_are([](int rank) { return rank % 3; }, [](int rank) { return rank % 3; });
-  // Colours that fall while the lowest ranks rise.
+  // The colours decrease while the lowest ranks of the nodes increase.
   nodes_are([](int rank) { return 9 - rank % 2; }, [](int rank) { return rank % 2; });
   // Ranks 0 and size - 1 share the first node, all others the second.
   nodes_are([size](int rank) { return rank == 0 || rank == size - 1 ? 3 : 1; },

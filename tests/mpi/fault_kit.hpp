@@ -1,6 +1,6 @@
 #pragma once
-/// Saves that fail while ranks write together: one error on all ranks, nothing hangs, and what was
-/// there before is whole.
+/// Saves that fail while ranks write together: all ranks get one error, nothing hangs, and earlier
+/// checkpoints are whole.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 
 namespace cairn::test {
 
-/// A row a rank, read piece by piece. Suites set the writer.
+/// Each rank has one row, which is read piece by piece. Suites choose the writer.
 class WriterFaults {
  protected:
   static constexpr std::int64_t columns = 30000;
@@ -47,8 +47,8 @@ class WriterFaults {
     EXPECT_EQ(row, right);
   }
 
-  /// A good save, one that fails, another good one. The middle runs with what `broken` returns, and
-  /// leaves nothing under its name.
+  /// Makes a good save, one that fails, and another good one. The middle save runs with what
+  /// `broken` returns, and leaves nothing under its name.
   template <class Text, class Break>
   void fail_a_save(Code code, const Text& text, Break&& broken) {
     const Directory directory(*group);

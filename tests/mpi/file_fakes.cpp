@@ -64,7 +64,7 @@ int MPI_File_write_at_all(MPI_File file, MPI_Offset offset, const void* buffer, 
   std::optional<int> asked;  // bytes
   std::vector<std::byte> packed;
   if (fakes::lost_of && count > 0) {
-    // Newer HDF5 libraries describe memory by types of their own.
+    // Newer HDF5 libraries describe memory by their own types.
     if (type != MPI_BYTE) {
       packed = fakes::pack(buffer, count, type);
       buffer = packed.data();
@@ -75,7 +75,7 @@ int MPI_File_write_at_all(MPI_File file, MPI_Offset offset, const void* buffer, 
     count -= fakes::lost_of(fakes::write_number++, count);
   }
   const int code = PMPI_File_write_at_all(file, offset, buffer, count, type, status);
-  // The loss is silent.
+  // The loss is not reported.
   if (asked) MPI_Status_set_elements(status, MPI_BYTE, *asked);
   return fails ? fakes::code_of_failure : code;
 }

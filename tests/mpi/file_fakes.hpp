@@ -1,6 +1,6 @@
 #pragma once
 /// MPI-IO calls that fail or lose bytes on demand. The program defines the MPI symbols; all ranks
-/// take part in each call all the same.
+/// take part in each call nevertheless.
 #include <mpi.h>
 
 #include <functional>
@@ -8,8 +8,8 @@
 
 namespace cairn::test {
 
-/// While it lives, the n-th call of the function from now on (0: the next) gives this code on this
-/// process, and every later one does. A write that fails writes nothing.
+/// While it lives, the n-th call of the function from now on (0: the next) returns this code on
+/// this process, and so does every later one. A write that fails writes nothing.
 class FailingFileCall {
  public:
   explicit FailingFileCall(std::string function, int code = MPI_ERR_IO, int from_call = 0);
@@ -18,10 +18,12 @@ class FailingFileCall {
   FailingFileCall& operator=(const FailingFileCall&) = delete;
 };
 
-/// From now on each write of this process fails before it takes part: the others wait for it.
+/// From now on each write of this process fails before it takes part, so that the others wait for
+/// it.
 void stay_away();
 
-/// While it lives, is told of each write of this process and says how many of its bytes are lost.
+/// While it lives, it is called for each write of this process and returns how many of its bytes
+/// are lost.
 class LosingWrites {
  public:
   explicit LosingWrites(std::function<int(int call, int bytes)> lost);
@@ -30,7 +32,7 @@ class LosingWrites {
   LosingWrites& operator=(const LosingWrites&) = delete;
 };
 
-/// Of this process, since the start.
+/// Counts of this process, since its start.
 struct FileCalls {
   int opened = 0, closed = 0, written = 0;
 };

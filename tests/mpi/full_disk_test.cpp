@@ -1,6 +1,6 @@
-// A real disk that is full: a small tmpfs, which somebody else fills before any operation of a
-// save. One error on all ranks, the older checkpoint whole, and the next save good once there is
-// space again.
+// A real disk that is full: a small tmpfs, which another program fills before any operation of a
+// save. All ranks get one error, the older checkpoint is whole, and the next save succeeds once
+// there is room again.
 #include <errno.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@
 namespace cairn {
 namespace {
 
-// Mounted by rank 0, for all processes.
+// A tmpfs that rank 0 mounts for all processes.
 class SmallDisk {
  public:
   explicit SmallDisk(Group& group) : group_(group), place_(group) {
@@ -59,7 +59,7 @@ class SmallDisk {
   test::Directory place_;
 };
 
-// Tells before each operation on it.
+// Calls a function before each operation on it.
 class WatchedFiles final : public io::FileSystem {
  public:
   explicit WatchedFiles(std::function<void()> tell) : tell_(std::move(tell)) {}
@@ -139,7 +139,7 @@ class WatchedFiles final : public io::FileSystem {
   std::shared_ptr<io::FileSystem> files_ = io::posix_file_system();
 };
 
-// Memory that tells when it is read.
+// Memory that calls a function when it is read.
 class WatchedMemory final : public SliceMemory {
  public:
   WatchedMemory(double* data, Dims extent, std::function<void()> tell)
@@ -188,10 +188,9 @@ TEST_P(FullDisk, BeforeAnyOperationOfASave) {
   if (format == Format::hdf5 && !hdf5::available()) GTEST_SKIP() << "this build has no HDF5";
   const SmallDisk disk(*group_);
   if (!disk.why_not.empty()) GTEST_SKIP() << disk.why_not;
-  // Rank 0 counts the operations, and the reads of its own memory. From 0: before that one the disk
-  // is filled; -1: it is not.
-  // The state file is written by another thread, while the next save begins: nothing fills the disk
-  // any more once fill_before is taken back.
+  // Rank 0 counts the operations, and the reads of its own memory. Before operation fill_before
+  // (from 0) the disk is filled; -1: never. Another thread writes the state file while the next
+  // save begins, so nothing fills the disk once fill_before is reset.
   std::mutex counting;
   int operations = 0, fill_before = -1;
   const auto count = [&](int from, int fill_at) {
@@ -261,7 +260,7 @@ TEST_P(FullDisk, BeforeAnyOperationOfASave) {
   }
   EXPECT_GT(failed, 3);
   owner.reset();
-  // A new manager finds no more than these, and nothing of what failed.
+  // A new manager finds just these steps, and nothing of a failed save.
   CheckpointManager again(group_, disk.path() / "run", options);
   std::vector<std::int64_t> steps;
   for (const auto& info : again.steps()) steps.push_back(info.step);

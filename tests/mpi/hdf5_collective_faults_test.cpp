@@ -1,5 +1,5 @@
-// What goes wrong while ranks write through HDF5: one error on all ranks, nothing hangs or leaks,
-// and what was there before is whole.
+// Faults while ranks write through HDF5: all ranks get one error, nothing hangs or leaks, and
+// earlier checkpoints are whole.
 #include <hdf5.h>
 
 #include "base/text.hpp"
@@ -37,7 +37,8 @@ TEST_F(Hdf5CollectiveFaults, MemoryFailsInTheMiddle) {
   });
 }
 
-// On all of them: where one fails alone, libhdf5 leaves the others waiting (lost_rank_test.cpp).
+// The write fails on all ranks: if it failed on one alone, libhdf5 would leave the others waiting
+// (lost_rank_test.cpp).
 TEST_F(Hdf5CollectiveFaults, AWriteFails) {
   for (const int call : {0, 1, 2}) {
     SCOPED_TRACE(call);
@@ -45,7 +46,7 @@ TEST_F(Hdf5CollectiveFaults, AWriteFails) {
     fail_a_save(Code::io, test::Says("dataset 'u' cannot be written to"), [&] {
       return std::make_unique<FailingFileCall>("MPI_File_write_at_all", MPI_ERR_IO, call);
     });
-    // HDF5 did write collectively.
+    // HDF5 did write collectively before.
     EXPECT_GT(test::file_calls().written, before);
   }
 }

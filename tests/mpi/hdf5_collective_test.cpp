@@ -44,18 +44,18 @@ std::string bytes_of(const fs::path& path) {
   return io::read_file(*io::posix_file_system(), path, std::int64_t{1} << 32);
 }
 
-// What libhdf5 and Cairn still hold in this process.
+// Checks that libhdf5 and Cairn hold no object in this process.
 void expect_nothing_open() {
   EXPECT_EQ(H5Fget_obj_count(static_cast<hid_t>(H5F_OBJ_ALL), H5F_OBJ_ALL), 0);
   EXPECT_EQ(hdf5::Handle::open_count(), 0);
 }
 
-// "" or in what two checkpoints of the same state differ.
+// Returns "" or how two checkpoints of the same state differ.
 std::string difference(const fs::path& a, const fs::path& b) {
   auto files = io::posix_file_system();
   const auto one = read_contents(*files, a), other = read_contents(*files, b);
   if (one.tensors.size() != other.tensors.size()) return "another number of tensors";
-  // Their lengths decide where the rest lies.
+  // The lengths of metadata decide where the rest is.
   const auto* meta = one.find("_cairn/meta");
   const auto* other_meta = other.find("_cairn/meta");
   const bool same_places = meta && other_meta &&
@@ -126,7 +126,7 @@ TEST(Hdf5Collective, RaggedAndRankPrivate) {
   expect_nothing_open();
 }
 
-// Tensors with one thing each that is unlike the others; ranks with nothing.
+// Tensors that each differ from the others in one way; some ranks have nothing.
 struct Mixed {
   explicit Mixed(Group& group) {
     const int rank = group.rank(), size = group.size();
@@ -143,7 +143,7 @@ struct Mixed {
     wide.resize(30000);
     std::iota(wide.begin(), wide.end(), 1e6 * rank);
     state.add("wide", slice(wide.data(), {rows, 30000}, {row, 0}, {1, 30000}));
-    // Several runs a round, and memory of another order.
+    // Several runs in each round, from memory in another order.
     flat.resize(10000);
     std::iota(flat.begin(), flat.end(), 1e6 * rank);
     state.add("flat", slice(flat.data(), {rows * 10000}, {row * 10000}, {10000}));
@@ -233,7 +233,7 @@ TEST(Hdf5Collective, OverwritesAndKeepsTheLast) {
   world->barrier();
 }
 
-// The other faces take it, and the example of the docs is one.
+// Other language interfaces set it by name, as does the example of the docs.
 TEST(Hdf5Collective, TheExampleOfTheDocs) {
   const auto world = mpi(MPI_COMM_WORLD);
   const Directory parent(*world);
@@ -284,7 +284,7 @@ TEST(Hdf5Collective, WhatDoesNotGoTogetherIsRefusedBeforeAnythingIsMade) {
           Code::disagreement, "the writer");
 }
 
-// A file as a save lays it out, with something behind it that HDF5 knows nothing of.
+// A file as a save lays it out, with bytes after it that HDF5 knows nothing of.
 class LaidOut {
  public:
   LaidOut(Group& group, const fs::path& path, std::vector<hdf5::NewDataset> datasets)
@@ -311,8 +311,8 @@ class LaidOut {
   hdf5::Skeleton skeleton_;
 };
 
-// On this the order of a save rests: libhdf5 changes nothing but the elements that it is given and
-// what is behind its own end.
+// The order of a save depends on this: libhdf5 changes nothing but the elements that it is given
+// and the bytes after its own end.
 TEST(Hdf5Collective, LeavesTheStructureAlone) {
   const auto world = mpi(MPI_COMM_WORLD);
   const Directory directory(*world);
@@ -357,7 +357,7 @@ TEST(Hdf5Collective, LeavesTheStructureAlone) {
   world->barrier();
 }
 
-// One rank that cannot take part: none of them waits for it, and the file stays in use.
+// One rank cannot take part: no rank waits for it, and the file can still be used.
 TEST(Hdf5Collective, WhatOneRankCannotPrepareNobodyWrites) {
   const auto world = mpi(MPI_COMM_WORLD);
   const Directory directory(*world);
@@ -404,7 +404,7 @@ TEST(Hdf5Collective, AFileThatIsNoneIsOneErrorOfAll) {
 }
 
 TEST(Hdf5Collective, BeyondTwoGibibytesInOneCall) {
-  // Takes 2 GiB of memory and of disk a rank: only on request.
+  // Takes 2 GiB of memory and of disk on each rank, so it runs only on request.
   if (!std::getenv("CAIRN_LARGE_TESTS")) GTEST_SKIP() << "set CAIRN_LARGE_TESTS to run it";
   const auto group = first_ranks(2, mpi(MPI_COMM_WORLD)->rank());
   if (!group) return;

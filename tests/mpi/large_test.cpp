@@ -1,4 +1,4 @@
-// Messages that no int can count.
+// Messages whose lengths do not fit an int.
 #include <algorithm>
 #include <cstdlib>
 
@@ -9,7 +9,7 @@ namespace cairn {
 namespace {
 
 TEST(LargeMessages, BeyondTwoGibibytes) {
-  // Takes 9 GiB and minutes: only on request.
+  // Takes 9 GiB and minutes, so it runs only on request.
   const auto group = mpi(MPI_COMM_WORLD);
   if (!std::getenv("CAIRN_LARGE_TESTS")) GTEST_SKIP() << "set CAIRN_LARGE_TESTS to run it";
   const std::size_t length = (std::size_t{9} << 28) + 5;  // 2.25 GiB

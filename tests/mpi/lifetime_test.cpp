@@ -16,7 +16,7 @@ namespace {
 
 using test::expect_error;
 
-// Rank 0 makes it and removes it, the latter without asking anybody.
+// Rank 0 makes the directory and removes it, the latter without messages.
 class OwnDirectory {
  public:
   explicit OwnDirectory(Group& group) : is_mine_(group.rank() == 0) {
@@ -49,7 +49,8 @@ TEST(Lifetime, FromBeforeInitToAfterFinalize) {
   const int rank = group->rank();
   const OwnDirectory directory(*group);
   group->barrier();
-  // Begun by all, ended by none: one is given up before MPI ends, one is there after it.
+  // All ranks begin these reductions and none ends them: one is given up before MPI ends, one still
+  // exists after it.
   std::int64_t value = rank;
   auto given_up = group->reduction(1, Group::Op::sum), kept = group->reduction(1, Group::Op::sum);
   given_up->begin({&value, 1});
@@ -75,7 +76,7 @@ TEST(Lifetime, FromBeforeInitToAfterFinalize) {
   refused([&] { group->receive(0); });
   refused([&] { kept->end({&value, 1}); });
   EXPECT_NO_THROW(kept.reset());
-  // The job is not ended for it: what is on disk stays, and the program can say so.
+  // The job does not end for this: what is on disk stays, and the program can report the error.
   refused([&] { manager->save(3, state); });
   refused([&] { manager->save_async(3, state); });
   refused([&] { manager->wait(); });

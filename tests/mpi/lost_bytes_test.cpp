@@ -17,10 +17,10 @@ namespace {
 using test::Directory;
 using ::testing::HasSubstr;
 
-// Open MPI before 4.1.7 loses bytes among several aggregators, now and then: where ranks write
-// small neighbouring pieces that begin in the middle of a page. Whatever it does here, a save fails
-// and says so, or all its bytes are right. It happens in programs without threads, so this one is
-// run as such; that the check works at all does not hang on it (mpi_io_faults_test.cpp).
+// Open MPI before 4.1.7 now and then loses bytes among several aggregators, if ranks write small
+// neighbouring pieces that begin in the middle of a page. Whatever it does here, a save fails with
+// an error, or all its bytes are right. It happens in programs without threads, so this one runs as
+// such. Other tests show that the check works at all (mpi_io_faults_test.cpp).
 void save_until_bytes_are_lost(const std::map<std::string, std::string>& hints,
                                const std::string& blamed, int most_saves) {
   const auto world = mpi(MPI_COMM_WORLD);
@@ -35,7 +35,7 @@ void save_until_bytes_are_lost(const std::map<std::string, std::string>& hints,
   options.write.chunk_bytes = 4096;
   options.keep.last = 2;
   std::vector<std::uint8_t> head(1000), rows(rows_a_rank * columns);
-  // Where the library is not known to be bad with these hints the check is asked for.
+  // If the library is not known to lose bytes with these hints, the test asks for the check.
   options.write.mpi_io.read_back = !hints.empty() && world->shared_files()->doubt(hints).empty();
   std::vector<LocalTensor> parts;
   for (int i = 0; i < rows_a_rank; ++i) {
@@ -67,7 +67,7 @@ void save_until_bytes_are_lost(const std::map<std::string, std::string>& hints,
       ASSERT_GE(error.rank(), 0);
       require_same(*world, "the error", error.what());
     }
-    // The newest that was committed is whole: what a restore reads is checked.
+    // The newest committed checkpoint is whole: a restore checks what it reads.
     fill(newest);
     const auto right = rows;
     fill(-1);
@@ -88,8 +88,8 @@ TEST(MpiLostBytes, AreFoundBeforeTheCommit) {
   save_until_bytes_are_lost({{"cb_nodes", size}}, "the hint cb_nodes=" + size, 60);
 }
 
-// OMPIO takes several aggregators by itself where there are ranks enough (16 by default). A test is
-// run with a parameter that makes these enough.
+// OMPIO chooses several aggregators by itself if there are enough ranks (16 by default). A
+// parameter of the test run makes these ranks enough.
 TEST(MpiLostBytes, AreFoundWhereTheLibraryChooses) {
   save_until_bytes_are_lost({}, "with several aggregators", 30);
 }

@@ -1,6 +1,6 @@
-// usage: lost_call OPERATION FUNCTION CALL RANK
-// On pretended nodes the n-th call of an MPI function fails on one rank, and on no other: the job
-// ends. Afterwards nobody would be left to say so, so rank 0 must not come to its end.
+// usage: lost_call OPERATION FUNCTION CALL RANK On pretended nodes the n-th call of an MPI function
+// fails on one rank only: the job must end. Other ranks would wait for ever, so rank 0 must not run
+// to its end.
 #include <cstdio>
 #include <cstdlib>
 #include <memory>

@@ -1,5 +1,5 @@
-// A save through HDF5 in which the last rank's transfer fails, and no other's: it ends the job.
-// lost_rank.sh looks at what is left.
+// In a save through HDF5 only the last rank's transfer fails, which ends the job. lost_rank.sh
+// checks what is left.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 

@@ -12,7 +12,7 @@ int alive = 0, let_go = 0, between_nodes = 0;
 
 bool fails(const char* function) { return failing == function && calls_left-- <= 0; }
 
-// Ranks are those of MPI_COMM_WORLD here.
+// Node colours are by rank in MPI_COMM_WORLD.
 void count_between_nodes(MPI_Comm comm) {
   if (!node_colour) return;
   MPI_Group part = MPI_GROUP_NULL, world = MPI_GROUP_NULL;

@@ -7,8 +7,8 @@
 
 namespace cairn::test {
 
-/// While it lives, the named MPI function returns this code on this process, from the n-th call on
-/// (0: the first), without doing anything.
+/// While it lives, the named MPI function does nothing and returns this code on this process, from
+/// the n-th call on (0: the first).
 class FailingCall {
  public:
   explicit FailingCall(std::string function, int code = MPI_ERR_OTHER, int from_call = 0);
@@ -32,13 +32,13 @@ struct Aborted {
   int code;
 };
 
-/// Calls of collectives that this process made, while nodes are pretended, on communicators that
-/// have ranks of several of them.
+/// While nodes are pretended: how many collectives this process has called on communicators whose
+/// ranks are on several nodes.
 int collectives_between_nodes();
 
-/// Communicators that were made, less those that were freed.
+/// Communicators that were made, minus those that were freed.
 int communicators_alive();
-/// Requests that were started and neither completed nor cancelled or freed.
+/// Requests that were started, minus those completed, cancelled or freed.
 int cancelled_or_freed_requests();
 
 }  // namespace cairn::test

@@ -1,4 +1,4 @@
-// What holds for the ranks of a communicator beyond every Group.
+// What the ranks of a communicator do beyond every Group.
 #include <random>
 
 #include "cairn/mpi.hpp"
@@ -60,7 +60,7 @@ TEST(MpiGroup, LeavesTheCallersErrorHandlerAndMessagesAlone) {
   EXPECT_EQ(before, after);
   MPI_Errhandler_free(&before);
   MPI_Errhandler_free(&after);
-  // Messages of the application with any tag do not meet ours.
+  // The application's messages, with any tag, do not mix with ours.
   const int right = (group->rank() + 1) % group->size();
   const int left = (group->rank() + group->size() - 1) % group->size();
   int theirs = -1;
@@ -97,7 +97,7 @@ TEST(MpiGroup, KindsOfMessagesDoNotMix) {
   const auto group = mpi(MPI_COMM_WORLD);
   const int last = group->size() - 1;
   if (last == 0) return;
-  // Small messages wait at their receiver, which asks for the second, of the other kind, first.
+  // Small messages wait at their receiver, which first asks for the second one, of the other kind.
   const std::string exchanged = "exchanged";
   if (group->rank() == 0) {
     group->exchange(std::vector<Group::Send>{{last, const_bytes(exchanged)}}, {});
@@ -130,7 +130,7 @@ TEST(MpiGroup, AnIntercommunicatorIsRefused) {
   MPI_Comm_free(&half);
 }
 
-/// Messages longer than a piece; pieces far below 2 GiB play what happens above.
+/// Messages longer than a piece; small pieces stand for those of 2 GiB.
 class Pieces : public ::testing::TestWithParam<std::size_t> {};
 INSTANTIATE_TEST_SUITE_P(Sizes, Pieces, ::testing::Values(1, 7, 64, 1000));
 

@@ -1,5 +1,5 @@
-// What goes wrong while ranks share files: one error on all ranks, nothing hangs, and what was
-// there before is whole.
+// Faults while ranks share files: all ranks get one error, nothing hangs, and earlier checkpoints
+// are whole.
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -73,7 +73,7 @@ TEST_P(MpiIoFaults, LostBytesAreReported) {
   }
 }
 
-// A write that fails while the library reports success is found without reading all.
+// A write that fails while the library reports success is found without reading everything back.
 TEST_P(MpiIoFaults, LostPagesAreFoundUnasked) {
   fail_a_save(Code::data_loss, test::Says("which reported no error"), [&] {
     const auto lose = [&](int call, int bytes) { return call == 0 ? bytes : 0; };
@@ -81,7 +81,8 @@ TEST_P(MpiIoFaults, LostPagesAreFoundUnasked) {
   });
 }
 
-// What is known to be bad is read back unasked, and the message says with what it was written.
+// With hints that are known to be bad, the files are read back unasked, and the message names what
+// wrote them.
 TEST_P(MpiIoFaults, BadHintsAreReadBackUnasked) {
   options.write.mpi_io.hints = {{"cb_nodes", "1"}};
   const auto doubt = group->shared_files()->doubt(options.write.mpi_io.hints);
@@ -103,8 +104,8 @@ TEST_P(MpiIoFaults, AFileThatCannotBeOpened) {
   });
 }
 
-// Files may not grow beyond a limit: as on a full disk. Nothing of that may reach MPI-IO, where
-// Open MPI 4.1 reports success, or hangs.
+// Files may not grow beyond a limit, as on a full disk. MPI-IO must not see that: Open MPI 4.1
+// reports success, or hangs.
 TEST_P(MpiIoFaults, AFileThatCannotGrow) {
   struct Limit {
     rlimit before{};
@@ -145,7 +146,7 @@ class Witness : public SliceMemory {
   std::shared_ptr<SliceMemory> memory_;
 };
 
-// As AFileThatCannotGrow: the space is there before an MPI library sees the file.
+// The same as AFileThatCannotGrow: the room is reserved before an MPI library sees the file.
 class Hdf5Space : public ::testing::TestWithParam<Writer> {};
 
 TEST_P(Hdf5Space, IsTakenBeforeMpiWrites) {

@@ -36,7 +36,7 @@ ManagerOptions sharing(int files, std::map<std::string, std::string> hints = {})
   return options;
 }
 
-// "" or which tensor of the two checkpoints is not the same.
+// Returns "" or which tensor differs between the two checkpoints.
 std::string difference(const fs::path& a, const fs::path& b) {
   const BundleReader one(a), other(b);
   const auto& tensors = one.contents().tensors;
@@ -106,7 +106,7 @@ TEST(MpiIo, RaggedAndRankPrivate) {
   }
 }
 
-// Ranks of many tensors, small and large, with a strided one; some ranks have nothing.
+// Each rank has many tensors, small and large, one with strides; some ranks have nothing.
 struct Mixed {
   explicit Mixed(Group& group, int empty_every = 0) {
     const int rank = group.rank();
@@ -262,7 +262,7 @@ TEST(MpiIo, VersionsThatLoseBytes) {
   EXPECT_FALSE(loses_bytes_among_aggregators("MPICH Version: 4.1.2"));
 }
 
-// What was seen of Open MPI 4.1.4, by who calls pwrite.
+// What was found out about Open MPI 4.1.4, by the program that calls pwrite.
 TEST(MpiIo, PathsThatOpenMpiHasNoRoomFor) {
   for (const auto* version :
        {"Open MPI v4.1.4, package", "Open MPI v5.0.7", "Open MPI v6.0.0rc2"}) {
@@ -284,7 +284,7 @@ std::size_t longest_path_here() {
   return longest_path(version, std::getenv("OMPI_MCA_io"), std::getenv("OMPI_MCA_sharedfp"));
 }
 
-// A directory whose files have more than 235 bytes in their paths, by name.
+// A directory so deep that the paths of its files have more than 235 bytes.
 fs::path make_deep(Group& group, const Directory& place) {
   const auto deep = place.path() / std::string(130, 'd') / std::string(130, 'e');
   if (group.rank() == 0) fs::create_directories(deep);
@@ -292,7 +292,7 @@ fs::path make_deep(Group& group, const Directory& place) {
   return deep;
 }
 
-// It would end the process: "buffer overflow detected".
+// Such a path would end the process: "buffer overflow detected".
 TEST(MpiIo, ALongPathIsRefusedOrWritten) {
   auto group = mpi(MPI_COMM_WORLD);
   const Directory place(*group);
@@ -360,14 +360,14 @@ TEST(MpiIo, APathWithAColonIsWrittenOrRefusedWithTheReason) {
   EXPECT_EQ(name_for_mpi("ufs:a/b"), (fs::current_path() / "ufs:a/b").string());
 }
 
-// One would open the file, which is collective, while the others have an error.
+// One rank would open the file, which is collective, while the others have an error.
 TEST(MpiIo, ALongPathIsRefusedOnAllRanksWhereOneHasNoRoomForIt) {
   auto group = mpi(MPI_COMM_WORLD);
   if (group->size() == 1) GTEST_SKIP() << "there is one rank";
   if (longest_path_here() == 0) GTEST_SKIP() << "paths may be as long as they like";
   const Directory place(*group);
   const auto path = make_deep(*group, place) / "file";
-  // MPI has read it before. No other thread of this process looks at the environment now.
+  // MPI has read it before. No other thread of this process uses the environment at this moment.
   if (group->rank() == 0) setenv("OMPI_MCA_sharedfp", "^lockedfile", 1);
   MpiFiles files(MPI_COMM_WORLD, group->rank());
   const auto error = test::error_of([&] { files.open(path, 0, {}); });
@@ -388,7 +388,7 @@ TEST(MpiIo, OmpioTakesSeveralAggregatorsByItself) {
   EXPECT_EQ(most_aggregators(4, {.grouping_option = 6}), 4);
 }
 
-// A small limit stands for what an int counts.
+// A small limit takes the place of the largest int.
 TEST(MpiIo, MoreThanACountHoldsIsOneCall) {
   const auto world = mpi(MPI_COMM_WORLD);
   const Directory directory(*world);
@@ -402,7 +402,7 @@ TEST(MpiIo, MoreThanACountHoldsIsOneCall) {
     for (auto& byte : mine) byte = static_cast<std::byte>(random());
     const auto file = files.open(path, 0, {});
     const auto at = static_cast<std::int64_t>(bytes) * world->rank();
-    // The last rank brings nothing.
+    // The last rank has no bytes.
     const bool last = world->rank() + 1 == world->size() && world->size() > 1;
     file->write_at_all(at, last ? std::span<const std::byte>{} : mine);
     file->sync();
@@ -444,7 +444,7 @@ TEST(MpiIo, NumbersThatAreNotFiniteAreNoted) {
 }
 
 TEST(MpiIo, BeyondTwoGibibytes) {
-  // Takes 2 GiB of memory and of disk a rank: only on request.
+  // Takes 2 GiB of memory and of disk on each rank, so it runs only on request.
   if (!std::getenv("CAIRN_LARGE_TESTS")) GTEST_SKIP() << "set CAIRN_LARGE_TESTS to run it";
   const auto group = first_ranks(2, mpi(MPI_COMM_WORLD)->rank());
   if (!group) return;

@@ -14,7 +14,7 @@
 
 namespace cairn::test {
 
-/// A directory of this test alone, the same on all ranks; rank 0 removes it.
+/// A directory for this test only, the same on all ranks; rank 0 removes it.
 class Directory {
  public:
   explicit Directory(Group& group,

@@ -64,7 +64,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 constexpr auto sum = Group::Op::sum, least = Group::Op::min, most = Group::Op::max;
 
-/// What ranks bring to the reduction of this number, and what comes of it, by plain C++.
+/// What ranks give to the reduction of this number, and its result, computed in plain C++.
 std::vector<std::int64_t> brought(int number, int rank, std::size_t count) {
   std::mt19937_64 random(static_cast<unsigned>(1000 * number + rank));
   std::vector<std::int64_t> values(count);
@@ -106,8 +106,8 @@ TEST_P(NodeFirstTest, GivesTheBitsOfThePlainWay) {
   }
 }
 
-// Each rank ends what is under way in an order of its own, gives some of it up, and begins and
-// reduces other things meanwhile; only what is begun is in the same order on all.
+// Each rank ends its reductions in its own order, gives some of them up, and begins and reduces
+// other things meanwhile; only the order in which reductions begin is the same on all.
 TEST_P(NodeFirstTest, ReductionsOverlapInAnyOrder) {
   MpiGroup group(MPI_COMM_WORLD);
   std::mt19937 common(17), own(static_cast<unsigned>(me) + 1);
@@ -154,8 +154,8 @@ TEST_P(NodeFirstTest, ReductionsOverlapInAnyOrder) {
   group.barrier();
 }
 
-// What was begun is completed by MPI alone: a rank that has begun its part may wait for another
-// rank's message, which that one sends when it has the sum.
+// MPI alone completes a reduction that was begun: a rank that has begun its part may wait for a
+// message that another rank sends when it has the sum.
 TEST_P(NodeFirstTest, AReductionNeedsNobodyWhoHasBegunIt) {
   MpiGroup group(MPI_COMM_WORLD);
   for (int last = 0; last < size; ++last) {
@@ -263,7 +263,8 @@ TEST_P(NodeFirstTest, WhoIsMissingIsKnownByItsRankOfAll) {
   set_wait_limits({});
 }
 
-// MPI gives the context of a communicator that was freed to the next one. Here one stands for both.
+// MPI gives the context of a freed communicator to the next one. Here one communicator takes the
+// place of both.
 TEST(RollCallTest, ASignOfAnEarlierGroupIsNoneOfALaterOne) {
   int size = 0, me = 0;
   MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -273,7 +274,7 @@ TEST(RollCallTest, ASignOfAnEarlierGroupIsNoneOfALaterOne) {
   MPI_Comm_dup(MPI_COMM_WORLD, &both);
   set_wait_limits({.log_seconds = 0.02, .end_seconds = 0});
   {
-    // The last rank waits until its sign has come to rank 0, where nobody waits and receives it.
+    // The last rank waits until its sign has come to rank 0, where nobody receives it.
     RollCall earlier;
     earlier.open(both);
     const auto number = earlier.begin(both);

@@ -17,8 +17,8 @@ int main(int argc, char** argv) {
   double value = 1;
   cairn::State state;
   state.add("value", value);
-  // Ranks that wait call each other's roll before the limit, also where processors are scarce; in
-  // the other calls it does not matter for whom they wait.
+  // Waiting ranks call each other's roll before the limit, even where processors are scarce; in the
+  // other calls it does not matter for which ranks they wait.
   cairn::set_wait_limits({.log_seconds = 0, .end_seconds = call == "save" ? 2.0 : 0.2});
   if (group->rank() == 0) {
     if (call == "save") manager.save(1, state);

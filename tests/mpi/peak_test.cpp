@@ -1,5 +1,5 @@
-// What a call takes beyond what the process had just before it, as the system counts pages, and
-// what many calls leave behind.
+// How much memory a call takes beyond that of the process just before it, as the system counts
+// pages, and what many calls leave behind.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::int64_t mib = std::int64_t{1} << 20;
 
-// With CAIRN_LARGE_TESTS a job has 512 MiB in one tensor, 100,000 tensors, 5,000 managers. Else so
-// much that what is promised would still be exceeded by a copy.
+// With CAIRN_LARGE_TESTS a job has 512 MiB in one tensor, 100,000 tensors, 5,000 managers.
+// Otherwise it has so much that a copy of it would still exceed the promise.
 bool is_full() { return std::getenv("CAIRN_LARGE_TESTS"); }
 std::int64_t large_bytes() { return (is_full() ? 512 : 256) * mib; }
 std::int64_t small_tensors() { return is_full() ? 100'000 : 20'000; }
@@ -30,7 +30,7 @@ struct Parts {
   State state;
 };
 
-// One tensor, each rank with rows of it, or with columns.
+// One tensor, of which each rank has rows or columns.
 Parts large(const Group& group, double value, bool columns = false) {
   const std::int64_t width = 1024, rows = large_bytes() / 8 / width;
   Dims start{0, 0}, extent{rows, width};
@@ -64,7 +64,7 @@ class Peak : public testing::Test {
     if (!test::forget_peak()) GTEST_SKIP() << "/proc/self/clear_refs cannot be written";
   }
 
-  // `made`: bytes of the arrays that the call makes, on this rank.
+  // `made`: bytes of the arrays that the call makes on this rank.
   template <class F>
   void hold(const char* name, std::int64_t made, F&& call) {
     group_->barrier();
@@ -84,7 +84,7 @@ class Peak : public testing::Test {
     manager();
     hold("the first save", 0, [&] { manager_->save(1, parts.state); });
     hold("another save", 0, [&] { manager_->save(2, parts.state); });
-    // The pool, which is made once.
+    // The memory pool, which is made once.
     hold("the first save_async", bytes, [&] {
       manager_->save_async(3, parts.state);
       manager_->wait();
@@ -99,7 +99,7 @@ class Peak : public testing::Test {
     manager_.reset();
   }
 
-  std::int64_t promised_ = 96 * mib;  // to a rank
+  std::int64_t promised_ = 96 * mib;  // on each rank
   const std::shared_ptr<Group> group_ = mpi(MPI_COMM_WORLD);
   test::Directory directory_;
   ManagerOptions options_;
@@ -122,7 +122,8 @@ TEST_F(Peak, OfALargeTensor) {
 }
 
 TEST_F(Peak, OfManySmallTensors) {
-  // What is known of each takes memory, too; of one that ranks share, also on its way between them.
+  // What the library knows of each tensor takes memory, too; with several ranks, also the messages
+  // about it.
   const std::int64_t of_each = group_->size() == 1 ? 1331 : 2560;
   promised_ = std::max(promised_, of_each * small_tensors());
   auto parts = small(*group_, 1);
@@ -133,7 +134,7 @@ TEST_F(Peak, OfManySmallTensors) {
   EXPECT_EQ(other.values.back(), 1);
 }
 
-// What stays of calls that are over: memory, files, threads.
+// What finished calls leave: memory, files, threads.
 struct Left {
   std::int64_t bytes = 0, files = 0, threads = 0;
   static Left now() {
@@ -159,7 +160,7 @@ TEST_F(Growth, OfSavesWhoseStructureChanges) {
   manager();
   std::vector<double> values(4000, 1);
   const auto save = [&](int step) {
-    State state;  // other keys, of other lengths, and another number of them each time
+    State state;  // each time other keys, of other lengths and another number
     for (int i = 0; i < 20 + step % 30; ++i) {
       const std::int64_t length = 1 + (step * 7 + i) % 50;
       state.add(cat("step", step, "/", i), slice(values.data(), {length * group_->size()},

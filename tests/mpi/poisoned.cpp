@@ -50,7 +50,7 @@ int wait(Run& run, const Arguments& arguments) {
   }
 }
 
-// Cosmic rays come once.
+// The fault strikes only once, like a cosmic ray.
 bool strikes(const Run& run, const Arguments& arguments) {
   const auto struck = arguments.directory.string() + ".struck";
   const bool yes = run.step == arguments.poisoned && !std::filesystem::exists(struck);

@@ -9,9 +9,10 @@ fail() {
   cat "$work"/log* >&2
   exit 1
 }
-# Steps 10 and 20 are saved, and 20 has the poison; then 3 starts in vain, and one from step 10.
+# Steps 10 and 20 are saved, and 20 has the poison; then 3 starts fail, and one goes on from step
+# 10.
 by_hand() { "$@" 2 "$program" "$work/by-hand" 40 20; }
-# As many jobs, one after the other; each says by 75 that the next one is to go on.
+# The same number of jobs, one after the other; status 75 of each asks for the next.
 by_cairn_job() {
   "$cairn_job" --checkpoints "$work/by-cairn-job" --no-requeue -- "$@" 2 "$program" "$work/by-cairn-job" 40 20
 }
@@ -31,7 +32,7 @@ for way in by_hand by_cairn_job; do
   grep -q 'restored step 10, passed over 1' "$work/log" || fail "$way: the last start"
   grep -q 'done: step 40, value 40' "$work/log" || fail "$way: the end"
 done
-# What only cairn-job can know: it was told to end the program, which dies of that.
+# Only cairn-job knows this: it was told to end the program, which dies of that.
 "$cairn_job" --checkpoints "$work/by-cairn-job" --no-requeue -- \
   "$@" 2 "$program" "$work/by-cairn-job" --wait --deaf >"$work/log" 2>&1 &
 job=$!

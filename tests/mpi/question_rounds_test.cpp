@@ -1,4 +1,4 @@
-// Processes that stop together, and what is left of a reduction that nobody waits for.
+// Processes that stop together, and what is left of a reduction that was given up.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -14,7 +14,7 @@ namespace {
 
 using test::Directory;
 
-// A job of 40 steps in a directory; gives the step at which it stopped.
+// A job of 40 steps in a directory; returns the step at which it stopped.
 struct Job {
   std::shared_ptr<Group> group = mpi(MPI_COMM_WORLD);
   std::int64_t step = 0;
@@ -84,7 +84,8 @@ TEST(MpiRounds, TheFileStopsAllAtOneStep) {
   EXPECT_FALSE(std::filesystem::exists(directory.path() / "STOP"));
 }
 
-// To free a communicator is collective, and ranks find out at different moments that they could.
+// To free a communicator is collective, and ranks find out at different moments that they may do
+// so.
 TEST(MpiReductions, TheCommunicatorOfOneThatWasGivenUpStaysUntilTheEnd) {
   static int freed = 0;
   const auto count = [](MPI_Comm, int, void*, void*) -> int {
@@ -123,12 +124,12 @@ TEST(MpiReductions, WhatIsGivenUpIsLetGoLater) {
     auto given_up = group->reduction(1, Group::Op::sum);
     given_up->begin(std::array{std::int64_t{1}});
     given_up.reset();
-    // The group may go, too; others go on to use it.
+    // The group may be destroyed, too; other groups are used after it.
   }
   const auto group = mpi(MPI_COMM_WORLD);
   const auto sum = group->reduction(1, Group::Op::sum);
   std::array<std::int64_t, 1> value{};
-  // All ranks have begun what all have given up: it completes as ranks go on.
+  // All ranks have begun a reduction and given it up: it completes as ranks go on.
   for (int turn = 0; turn < 1'000'000; ++turn) {
     value[0] = reductions_left_over();
     sum->begin(value);

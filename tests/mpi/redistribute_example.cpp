@@ -1,4 +1,4 @@
-// The program of docs/redistribute.md: rows of a field move to where there is least to do.
+// The program of docs/redistribute.md: rows of a field move to the ranks with the least work.
 #include <mpi.h>
 
 #include <algorithm>

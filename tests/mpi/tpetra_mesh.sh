@@ -21,7 +21,7 @@ for format in $formats; do
   for ranks in 2 1 4; do
     cp -r "$here/saved" "$here/on-$ranks"
     "$@" $ranks "$program" "$here/on-$ranks" 20 scattered "$format" >"$here/on-$ranks.txt"
-    # The bits that were saved; and then, with sums in another order, the printed digits.
+    # First the bits that were saved; then, as sums are in another order, only the printed digits.
     digest 20 "$here/on-$ranks.txt" | diff -u "$work/digest.txt" -
     sums 40 "$here/on-$ranks.txt" | diff -u "$work/sums.txt" -
   done

@@ -1,4 +1,4 @@
-"""What the tests of the Python package have in common."""
+"""Shared by the tests of the Python package."""
 
 import ast
 import inspect
@@ -10,7 +10,7 @@ import unittest
 import cairn
 import numpy as np
 
-# What a shell starts in the background ignores interrupts, and so does all that it starts.
+# A process that a shell starts in the background ignores interrupts, and so do its children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 BUILT = os.environ.get("CAIRN_PYTHON_FORMATS", "bundle,hdf5").split(",")
@@ -35,7 +35,8 @@ def _parameters(function):
 
 
 def _differs(where, stub, real):
-    """A function's parameters; those of the extension, which says none, are taken as they are."""
+    """A function's parameters; a function of the extension, which does not tell them, is
+    accepted."""
     try:
         there = inspect.signature(real).parameters.values()
     except (TypeError, ValueError):
@@ -47,7 +48,7 @@ def _differs(where, stub, real):
 
 
 def stub_errors(module):
-    """What the stub of a module says otherwise than the module."""
+    """The differences between a module and its stub."""
     path = module.__file__.removesuffix(".py") + ".pyi"
     with open(path) as file:
         nodes = {one.name: one for one in ast.parse(file.read()).body

@@ -54,7 +54,7 @@ class Causes(Case):
         except cairn.Error as error:
             self.assertIn("fails", [one.name for one in traceback.extract_tb(error.__traceback__)])
             self.assertEqual((error.code, error.problem.count("by hand"), error.__cause__), ("io", 1, None))
-        # What the library finds itself has none, whatever was raised before.
+        # An error that the library finds itself has no cause, whatever was raised before.
         error = self.refuses("not_found", "7", self.manager_elsewhere().restore, 7, {"x": 1})
         self.assertIsNone(error.__cause__)
 

@@ -1,4 +1,4 @@
-"""What an application brings along: savers and their bundles, devices, clocks, a log."""
+"""Code and objects of an application: savers and their bundles, devices, clocks, a log."""
 
 import gc
 import os
@@ -213,7 +213,7 @@ class Settings(Case):
             self.assertEqual([manager.should_save(step) for step in (1, 2)], [False, False])  # it is logged
 
     def test_a_log(self):
-        # In a program of its own: the log is the process's.
+        # Runs as a program of its own, since the log is the process's.
         ran = subprocess.run(
             [sys.executable, "-B", "-c",
              "import sys, cairn\n"

@@ -1,4 +1,4 @@
-"""Where a job is in its data, without torch and on one process; ranks are in torch_cursor_test.py."""
+"""Cursors, without torch and on one process; torch_cursor_test.py has ranks."""
 
 import collections.abc
 import pickle
@@ -13,7 +13,7 @@ from says import says
 
 
 def batches_of(sampler, size, drop_last=False):
-    """A loader as torch has them, as far as a cursor asks."""
+    """A loader like torch's, with the attributes that a cursor uses."""
     return Loader(types.SimpleNamespace(sampler=sampler, batch_size=size, drop_last=drop_last))
 
 
@@ -77,7 +77,8 @@ class CursorTest(unittest.TestCase):
         self.assertIn("rank 2 of 3, epoch 0, 0 left", repr(parts[2]))
 
     def test_a_loop_that_saves(self):
-        """What a loader has drawn ahead is not lost, nor is the batch that was used before the save."""
+        """Batches that a loader has drawn ahead are not lost, nor is the batch that was used
+        before the save."""
         data = cairn.Cursor(20, seed=1)
         used = []
         for batch in data.over(batches_of(data, 3)):

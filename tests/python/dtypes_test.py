@@ -1,4 +1,4 @@
-"""Dtypes that a checkpoint lacks: their bytes are stored, and come back as what they were."""
+"""Dtypes that a checkpoint lacks: their bytes are stored, and restored in the same dtype."""
 
 import json
 
@@ -31,7 +31,7 @@ def arrays(shape=(4, 6)):
 
 
 def bits(array):
-    """Without what an x87 number does not use."""
+    """The bytes without those that an x87 number does not use."""
     raw = np.ascontiguousarray(array)[..., None].view(np.uint8)
     if array.dtype.char in "gG" and np.finfo(np.longdouble).nmant == 63:
         raw = raw.reshape(-1, 16)[:, :10]

@@ -1,5 +1,5 @@
-"""Python as Python has it: classes of errors, logging, texts for people, what goes to other processes, the
-interactive interpreter, and what 500 saves leave behind."""
+"""What Python programs expect: classes of errors, logging, readable texts, pickling, the
+interactive interpreter, and that 500 saves leave nothing behind."""
 
 import copy
 import errno
@@ -49,7 +49,7 @@ class Errors(Case):
             again = pickle.loads(pickle.dumps(error))
             self.assertEqual((type(again), str(again), vars(again), getattr(again, "errno", 0)),
                              (type(error), str(error), vars(error), getattr(error, "errno", 0)))
-        # Others are cairn.Error alone.
+        # Other errors are plain cairn.Error.
         self.assertIs(type(self.refuses("busy", "", lambda: cairn.CheckpointManager(self.directory))), cairn.Error)
         self.assertEqual(str(cairn.Error("by hand")), "by hand")
 
@@ -81,7 +81,7 @@ class Logs(Case):
             self.manager(**options)
         self.assertIn(("WARNING", "cairn"), [(one.levelname, one.name) for one in logs.records])
         self.assertIn("is on the same disk", logs.output[0])
-        # What is not told there is not told elsewhere.
+        # A message that is not logged there is not printed elsewhere.
         handler = logging.NullHandler()
         logging.getLogger("cairn").addHandler(handler)
         self.addCleanup(logging.getLogger("cairn").removeHandler, handler)
@@ -130,7 +130,7 @@ class Logs(Case):
             manager.save(step, state)
         self.assertEqual([manager.open(step).meta["thinned"] for step in (1, 2, 3, 4)],
                          [[], ["optimizer/*"], [], ["optimizer/*"]])
-        # Not even where all may be missing.
+        # Not even if all keys may be missing.
         self.assertEqual(manager.restore_latest(state, strict=False)["step"], 3)
         named = manager.restore_latest(state, may_be_missing=["optimizer/*"])
         self.assertEqual(named["step"], 4)

@@ -1,5 +1,5 @@
-// To be preloaded (LD_PRELOAD): the next call of a name, on a file, is held until it is let go. A
-// program that must do something in Python before that shows that Python can run meanwhile.
+// To be preloaded (LD_PRELOAD): the next call of a name on a file is held until it is released. If
+// a program must run Python code before that, Python is not blocked during the call.
 #include <dlfcn.h>
 #include <poll.h>
 #include <stdio.h>
@@ -18,8 +18,8 @@ struct Hold {
 };
 std::atomic<Hold*> next = nullptr;
 
-// Says that the call is there, and waits for a byte. Nobody is so slow as the limit: it makes a
-// deadlock a failure with a reason.
+// Tells that the call is there, and waits for a byte. The limit is far longer than any wait: it
+// turns a deadlock into a failure with a reason.
 void held(const char* call) {
   Hold* hold = next.load();
   if (!hold || strcmp(hold->call, call) != 0) return;

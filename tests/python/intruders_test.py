@@ -1,5 +1,5 @@
-"""Who and what comes at the wrong moment: interrupts in callbacks, other threads, forked processes,
-the end of the interpreter; and arguments that are none."""
+"""Events at the wrong moment: interrupts in callbacks, other threads, forked processes, the end of
+the interpreter; and invalid arguments."""
 
 import gc
 import os
@@ -15,7 +15,7 @@ from case import Case, bits, values
 
 class Intruders(Case):
     def run_child(self, text, status=0):
-        """A program of its own; what it says."""
+        """Runs a program of its own and returns its output."""
         ran = subprocess.run([sys.executable, "-B", "-c", text, self.directory], text=True,
                              capture_output=True, timeout=60)
         self.assertEqual((ran.returncode, ran.stderr), (status, ""), ran.stdout)

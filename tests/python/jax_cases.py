@@ -1,4 +1,4 @@
-"""What the tables of cairn.jax share: a model, the runs that train it, and what is compared."""
+"""Shared by the tables of cairn.jax: a model, the runs that train it, and the comparison."""
 
 import os
 import tempfile
@@ -27,7 +27,7 @@ STEPS, STOP = 4, 2
 
 
 def bits(value):
-    """What it is, and its elements on each device."""
+    """The type of a value, and its elements on each device."""
     if not isinstance(value, jax.Array):
         array = np.asarray(value)
         return type(value).__name__, str(array.dtype), array.shape, array.tobytes()
@@ -57,8 +57,8 @@ def grows(tree, then):
 
 
 class Net(linen.Module):
-    """With statistics of batches and dropout, and, if it is odd, a scalar, a parameter of two bytes and one
-    without elements."""
+    """A model with statistics of batches and dropout and, if it is odd, a scalar, a parameter of
+    two bytes and one without elements."""
 
     odd: bool
 
@@ -89,7 +89,7 @@ def start(tx, seed, odd=True):
 
 
 class Lookahead(optax.GradientTransformationExtraArgs):
-    """Of two sets of parameters."""
+    """A model with two sets of parameters."""
 
 
 class OfExamples(optax.GradientTransformationExtraArgs):
@@ -105,7 +105,7 @@ def loss(params, stats, x, drop):
 
 @jax.jit
 def backward(params, state):
-    """All of a step but the optimizer, compiled once."""
+    """All of a step except the optimizer, compiled once."""
     key, drop, draw = jax.random.split(state["key"], 3)
     old, more = jax.random.split(state["old"])
     x = jax.random.normal(draw, (6, 4)) + 0.1 * jax.random.normal(more, (4,))
@@ -116,7 +116,7 @@ def backward(params, state):
 
 
 def stepping(tx, wants=("value", "grad", "value_fn")):
-    """What makes (the next state, loss) of a state."""
+    """Makes a function from a state to (the next state, loss)."""
 
     @jax.jit
     def update(found, grads, batch, optimizer, params):
@@ -138,7 +138,7 @@ def stepping(tx, wants=("value", "grad", "value_fn")):
 
 
 class Run:
-    """Trains from the beginning, or from what a restore has put into its state."""
+    """Trains from the beginning, or from a state that a restore has filled."""
 
     def __init__(self, start, step, resumes=False):
         self.state = {"train": start(5 if resumes else 3), "losses": [], "step": 0}
@@ -172,7 +172,7 @@ class Case(unittest.TestCase):
         self.assertEqual(got[1], expected[1])
 
     def row(self, name, start, step):
-        """All runs of one row of a table. Returns the state of the one without Cairn."""
+        """Makes all runs of one row of a table. Returns the state of the run without Cairn."""
         alone = Run(start, step).train(STEPS).result()
         with self.manager(name) as manager:
             run = Run(start, step)

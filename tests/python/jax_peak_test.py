@@ -38,7 +38,7 @@ class Peak(Peaks, Case):
 
         self.hold("the first save", 0, lambda: manager.save(1, state), promised)
         self.hold("another save", 0, lambda: manager.save(2, state), promised)
-        # The pool, which is made once.
+        # The memory pool, which is made once.
         self.hold("the first save_async", LARGE_BYTES, lambda: save_async(3), promised)
         self.hold("another save_async", 0, lambda: save_async(4), promised)
         made = self.hold("restore", LARGE_BYTES, restore, promised)

@@ -1,4 +1,5 @@
-"""States of JAX: on 8 devices, on 4 and on 2, of every dtype, and of what they are beside that."""
+"""States of JAX: on 8 devices, on 4 and on 2, of every dtype, and their values that are no
+arrays."""
 
 import unittest
 
@@ -24,13 +25,13 @@ def mesh_of(rows, columns):
 
 
 def spec_of(one):
-    """Whatever has rows is cut."""
+    """Every array with rows is cut."""
     is_even = [extent % 4 == 0 and extent > 0 for extent in one.shape]
     return P(*[axis if even else None for axis, even in zip(("model", "data"), is_even)])
 
 
 def on(mesh, tree):
-    """Structs of this tree, which lie on the mesh."""
+    """Structs of this tree, placed on the mesh."""
     return jax.tree.map(lambda one: jax.ShapeDtypeStruct(
         one.shape, one.dtype, sharding=NamedSharding(mesh, spec_of(one))), tree)
 
@@ -84,7 +85,7 @@ class Meshes(Case):
         print(f"{lines} lines of meshes")
 
     def test_what_lies_nowhere_by_name(self):
-        """Goes where what it is computed with lies."""
+        """An array without a placement goes to the devices of those that are used with it."""
         cut = jax.device_put(jnp.arange(8.0), NamedSharding(mesh_of(8, 1), P("data")))
         state = {"a": {"w": cut, "n": jnp.int32(3), "m": jnp.ones(8)}}
         with self.manager() as manager:

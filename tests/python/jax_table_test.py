@@ -94,7 +94,7 @@ def optimizers():
         yield name, lambda make=make: optax.with_extra_args_support(make())
 
 
-# What optax itself says, without Cairn.
+# Errors of optax itself, without Cairn.
 REFUSED = {
     ("scale_by_distance_over_gradients", True): r"the existing parameter it received has shape \(1,\)",
     ("scale_by_sm3", True): "IndexError: list index out of range",
@@ -105,7 +105,7 @@ REFUSED = {
     ("contrib.scale_by_muon", False): "pytree structure error: different types",
     ("contrib.sophia", True): "primal and tangent arguments to jax.jvp do not match",
 }
-# Where a parameter has two bytes, their first state has not the dtypes that steps give it.
+# If a parameter has two bytes, the dtypes of their first state differ from those after a step.
 GROW = {"inject_hyperparams", "inject_hyperparams of arrays", "inject_stateful_hyperparams", "contrib.dadapt_adamw",
         "contrib.momo", "contrib.momo_adam", "contrib.prodigy"}
 
@@ -136,7 +136,7 @@ class Table(Case):
         self.assertEqual((refused.keys(), grow), (REFUSED.keys(), GROW))
 
     def test_train_states(self):
-        """Of flax's own class; its step is a number of Python until the first step."""
+        """A state of flax's own class; its step is a Python number until the first step."""
         class State(train_state.TrainState):
             stats: dict
             key: jax.Array
@@ -254,7 +254,7 @@ class OfNnx(Case):
         print(f"{2 * len(rows)} lines of nnx")
 
     def updated(self, manager, tx):
-        """Into a model that is there."""
+        """Restores into a model that exists."""
         net, optimizer = made(tx, seed=5)
         self.train((net, optimizer), 1)
         state = {"both": nnx.state((net, optimizer)), "step": 0}
@@ -263,7 +263,7 @@ class OfNnx(Case):
         return net, optimizer
 
     def merged(self, manager, tx):
-        """Into one that was never made."""
+        """Restores into a model that was never made."""
         graph, shapes = nnx.split(nnx.eval_shape(lambda: made(tx)))
         state = {"both": shapes, "step": 0}
         manager.restore_latest(state)

@@ -12,14 +12,15 @@ from case import BUILT, Case, bits, values
 
 class Kinds(Case):
     def both(self):
-        """A manager of each format, in turn."""
+        """Yields a manager of each format, in turn."""
         for form in BUILT:
             with self.subTest(form):
                 self.directory += form
                 yield self.manager(store={"format": form})
 
     def test_names_of_any_bytes(self):
-        """Of files, and of keys of other programs: as os.fsdecode has them."""
+        """Names of files, and keys of other programs, that are not UTF-8 are decoded as by
+        os.fsdecode."""
         self.directory = os.fsencode(self.directory) + b"-\xff"
         manager = self.manager(hooks={"savers": [cairn.Saver("s", lambda prefix: None, lambda prefix: None)]})
         prefix = manager.save(1, {"u": np.arange(3)})
@@ -45,7 +46,7 @@ class Kinds(Case):
                          "v": cairn.slice(np.zeros((2, 3)), np.array([2, 3]), [np.int8(0), 0])})
 
     def test_one_place_under_two_keys(self):
-        """An error of the restore, before anything is touched, unless both have the same bytes."""
+        """The restore fails before anything is touched, unless both have the same bytes."""
         manager = self.manager()
         manager.save(1, {"a": np.arange(4.0), "same": np.arange(4.0), "other": np.ones(4), "n": 1, "m": 1, "k": 2,
                          "text": "one", "text2": "two", "rows": cairn.resizable(np.arange(3)),
@@ -166,7 +167,7 @@ class Kinds(Case):
 
     def test_memory_of_others(self):
         class Speaker:
-            """Says that its memory is on this kind of device (DLPack's numbers)."""
+            """Memory that claims to be on this kind of device (DLPack's numbers)."""
 
             def __init__(self, array, kind):
                 self.array, self.kind = array, kind

@@ -13,7 +13,7 @@ LIBRARY = sys.argv.pop(1)
 
 class Libraries(unittest.TestCase):
     def test_an_allocator_beside_tensorflow(self):
-        """The extension would give memory of one to the other: it is not loaded."""
+        """The extension would give memory of one allocator to the other, so it is not loaded."""
         done = subprocess.run([sys.executable, "-B", "-c", "import cairn"], text=True, stderr=subprocess.PIPE,
                               env={**os.environ, "LD_PRELOAD": LIBRARY})
         self.assertEqual(done.returncode, 1, done.stderr)

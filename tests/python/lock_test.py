@@ -25,7 +25,7 @@ hold_next.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_int]
 
 class Lock(Case):
     def held(self, name, call, *given):
-        """What the call returns, in the middle of which a thread of Python has done something."""
+        """Runs a call in the middle of which a Python thread does something; returns its result."""
         told, tell = os.pipe()
         wait, go = os.pipe()
         done = []

@@ -1,4 +1,4 @@
-// To be preloaded (LD_PRELOAD): what TensorFlow brings into a process, and an allocator.
+// To be preloaded (LD_PRELOAD): symbols that TensorFlow brings into a process, and an allocator.
 #include <stdlib.h>
 
 extern "C" {
@@ -15,7 +15,7 @@ class __attribute__((visibility("default"))) MessageLite {
  public:
   bool ParseFromArray(const void* data, int size);
 };
-// Of another version: whoever calls it would crash.
+// A function of another version: a call of it would crash.
 bool MessageLite::ParseFromArray(const void*, int) { abort(); }
 
 }  // namespace google::protobuf

@@ -78,7 +78,8 @@ class Own(Case):
             self.directory += form
             manager = self.manager(store={"format": form})
             manager.save(1, saved)
-            # By the classes of the call; by those of what is there, which need not be the same values.
+            # By the classes given to the call; then by those of the state's values, which may
+            # differ.
             count = len(made)
             for into, types in ((dict.fromkeys(saved), TYPES), (copy.deepcopy(saved), ())):
                 manager.restore(1, into, types=types)
@@ -186,7 +187,7 @@ class Own(Case):
                      types=[Config])
 
     def test_no_name_in_a_file_is_imported(self):
-        """Forms as somebody would write them who wants a program to run what it did not mean to."""
+        """Forged descriptions of classes, by somebody who wants a program to run other code."""
         @dataclasses.dataclass
         class Command:
             text: str = ""
@@ -217,7 +218,7 @@ class Own(Case):
             for into in (None, Command("mine")):
                 self.refuses("invalid_argument", f"'{name}'", manager.restore, 2, {name: into}, types=[Command])
                 self.assertTrue(into is None or (type(into), into.text) == (Command, "mine"))
-        # In a process of its own: what a module that nobody imported would do did not happen.
+        # In a process of its own, which shows that no module was imported.
         program = ("import sys, cairn\n"
                    "manager = cairn.CheckpointManager(sys.argv[1])\n"
                    "try:\n    manager.restore(3, {'x': None})\n"

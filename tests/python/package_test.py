@@ -174,7 +174,7 @@ class RoundTrips(Case):
         self.assertIsNone(handle.error)
         self.assertEqual(cairn.open(handle.prefix)["u"][999], 999.0)
         self.assertEqual(manager.statistics()["committed"], 1)
-        # What is given away at once lives as long as it must.
+        # A value whose last reference is the call lives as long as needed.
         handle = manager.save_async(2, {"u": np.full(1000, 3.0)})
         gc.collect()
         manager.wait()
@@ -234,7 +234,7 @@ class RoundTrips(Case):
         self.assertIn("SIGUSR1", reasons[1][0])
 
     def test_the_last_save_of_a_job(self):
-        # In programs of their own, whose log is Python's until the interpreter has ended.
+        # Programs of their own, whose log goes to Python until the interpreter has ended.
         program = ("import sys, resource, cairn, numpy as np\n"
                    "cairn.set_log(lambda level, text: level == 'info' or print(level, text))\n"
                    "manager = cairn.CheckpointManager(sys.argv[1])\n"

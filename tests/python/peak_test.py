@@ -1,4 +1,5 @@
-"""What a call takes beyond what the process had just before it: its arrays, and at most 96 MiB."""
+"""How much memory a call takes beyond that of the process before it: its arrays, and at most 96
+MiB."""
 
 import unittest
 
@@ -44,7 +45,7 @@ class Peak(Peaks, Case):
 
     def test_of_many_small_arrays(self):
         state = {f"layer{i // 10}/weight{i % 10}": np.ones(4) for i in range(SMALL_TENSORS)}
-        # Each takes some memory by itself, beyond its bytes.
+        # Each tensor takes some memory beyond its bytes.
         _, made = self.saves_and_restores(state, 0, max(96 << 20, 4096 * SMALL_TENSORS))
         self.assertEqual(made["layer0/weight0"].tolist(), [1] * 4)
 

@@ -1,4 +1,5 @@
-"""How much memory a call takes at most, as the system counts it: pages, whoever asked for them."""
+"""The most memory that a call takes, as the system counts it: pages, whichever code asked for
+them."""
 
 import ctypes
 import gc
@@ -21,7 +22,7 @@ def status_bytes(name):
 
 
 def forget_peak():
-    """From here on VmHWM counts anew. False: this system cannot do that."""
+    """Restarts the count of VmHWM. Returns False if this system cannot do that."""
     try:
         with open("/proc/self/clear_refs", "w") as file:
             file.write("5")
@@ -31,7 +32,8 @@ def forget_peak():
 
 
 def settle():
-    """What garbage and the allocator keep of earlier calls goes back, so that it hides nothing."""
+    """Returns garbage and the allocator's unused memory to the system, so that they hide
+    nothing."""
     gc.collect()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim:
@@ -39,7 +41,7 @@ def settle():
 
 
 class Peaks:
-    """For a unittest.TestCase."""
+    """A mixin for a unittest.TestCase."""
 
     def setUp(self):
         if not forget_peak():

@@ -22,7 +22,7 @@ DTYPES = ["float64", "float32", "float16", "complex64", "int8", "int64", "uint16
 
 
 def ways(path, formats):
-    """Those that this build has: (name, asynchronous, options)."""
+    """The ways that this build has: (name, asynchronous, options)."""
     with open(path) as table:
         lines = [line.split() for line in table if line.strip() and not line.startswith("#")]
     return [(name, how == "async", dict(one.split("=", 1) for one in options))
@@ -31,7 +31,7 @@ def ways(path, formats):
 
 
 def values(dtype, shape, seed):
-    """Any bits that the dtype has."""
+    """Any bits that the dtype allows."""
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     raw = np.random.default_rng([seed, size]).integers(0, 256, size, np.uint8)
     return (raw % 2 if dtype == "bool" else raw).view(dtype).reshape(shape)
@@ -71,7 +71,7 @@ class Fields:
         return cairn.nothing(dtype, SHAPE)
 
     def pieces(self):
-        """(dtype, this rank's array, where it belongs)."""
+        """Yields (dtype, this rank's array, its place)."""
         for dtype, value in self.state["group"].items():
             for one in getattr(value, "parts", [value] if hasattr(value, "array") else []):
                 box = tuple(slice(at, at + size) for at, size in zip(one.start, one.array.shape))
@@ -127,7 +127,7 @@ def restore(comm, directory, step):
 
 
 def look(directory, steps):
-    """Without MPI, by whoever looks at it later."""
+    """Looks at the checkpoints later, without MPI."""
     assert cairn.steps(directory) == steps, cairn.steps(directory)
     for step in steps:
         opened = cairn.open(os.path.join(directory, f"ckpt-{step}"))
@@ -139,7 +139,7 @@ def look(directory, steps):
 
 
 def damage(directory, step):
-    """A bit of the data. The older checkpoint takes over."""
+    """Flips a bit of the data. The older checkpoint is then restored."""
     opened = cairn.open(os.path.join(directory, f"ckpt-{step}"))
     _, _, number, offset, size = opened["group/float64"].slices[0]
     data = opened.prefix + ".h5"
@@ -154,8 +154,8 @@ def damage(directory, step):
 
 
 def rows(comm, fill):
-    """Rank r has r + 2 ragged rows, the ids that it is dealt in turn, a part of a tensor with gaps,
-    and something of its own."""
+    """Rank r has r + 2 ragged rows, ids that are dealt in turn, a part of a tensor with gaps, and
+    a value of its own."""
     ids = np.arange(comm.rank, 11, comm.size)
     low, high = part(4, comm)
     return {

@@ -11,5 +11,5 @@ for phrase, old, words in ROW.findall((Path(__file__).parents[1] / "golden/messa
 
 
 def says(phrase):
-    """What the library says for a phrase of the table."""
+    """The library's words for a phrase of the table."""
     return TABLE[phrase]

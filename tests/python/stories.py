@@ -29,7 +29,8 @@ def run(command):
 def ranks_story(directory, tables, formats, left, *launcher):
     shutil.rmtree(directory, ignore_errors=True)
     program = os.path.join(HERE, "ranks.py")
-    # By mpi4py's own runner: what one rank raises ends the job, where others would wait for ever.
+    # With mpi4py's own runner an exception on one rank ends the job, in which others would wait for
+    # ever.
     left = [left] if os.path.isdir(left) else []  # what a program in another language has left
     told = run(job(launcher, 4, "-m", "mpi4py", program, directory, tables, formats, *left))
     found = re.search(r"works on many ranks in (\d+) ways$", told, re.M)
@@ -45,14 +46,15 @@ def ranks_story(directory, tables, formats, left, *launcher):
 
 
 def processes_below(pid):
-    """All of them: some launchers have helpers between them and the ranks."""
+    """All processes below: some launchers have helpers between them and the ranks."""
     with open(f"/proc/{pid}/task/{pid}/children") as file:
         children = [int(word) for word in file.read().split()]
     return [below for child in children for below in (*processes_below(child), child)]
 
 
 def kill_all(started):
-    """The ranks, which have process groups of their own, and their launcher; all are gone then."""
+    """Kills the ranks, which have process groups of their own, and their launcher; returns when
+    all are gone."""
     ends = []
     for pid in [*processes_below(started.pid), started.pid]:
         try:
@@ -98,7 +100,7 @@ def heat_story(directory, program, *launcher):
 
 
 def axes_story(examples, directory, step):
-    """What xarray makes of it, lazily and with the names that the program gave."""
+    """Checks that xarray opens it lazily and with the names that the program gave."""
     try:
         import xarray  # noqa: F401
     except ImportError:

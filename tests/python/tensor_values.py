@@ -1,4 +1,5 @@
-"""What the tensors of tests/support/tensors.txt are, for those too who have no package cairn."""
+"""The values of the tensors of tests/support/tensors.txt, for programs without package cairn,
+too."""
 
 import numpy as np
 
@@ -11,7 +12,7 @@ class Values:
                       for key, kind, dtype, shape in lines]
 
     def values(self, number, step):
-        """All of a tensor; of texts a list, or a text alone."""
+        """All of a tensor; a list for texts, or a single text."""
         key, kind, dtype, shape = self.lines[number]
         count = int(np.prod(shape, dtype=int))
         v = (7 * np.arange(count) + 13 * step + number) % 101

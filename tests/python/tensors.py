@@ -1,4 +1,5 @@
-"""The tensors of tests/support/tensors.txt, which says what they are and who holds what of them."""
+"""The tensors of tests/support/tensors.txt, which says what they are and which rank holds what of
+them."""
 
 import cairn
 import numpy as np
@@ -73,7 +74,7 @@ class Table(Values):
             assert got.tobytes() == np.ascontiguousarray(right).tobytes(), (key, got, right)
 
     def look(self, opened, step):
-        """At a checkpoint as it lies there, without ranks."""
+        """Checks an opened checkpoint, without ranks."""
         assert set(opened) == {key for key, *_ in self.lines}, list(opened)
         for number, (key, _, dtype, shape) in enumerate(self.lines):
             right, tensor = self.values(number, step), opened[key]

@@ -1,5 +1,5 @@
-"""A state that is saved again: a Manager makes nothing anew that has the form of the save before,
-and notices whatever has changed."""
+"""Repeated saves: a Manager reuses its binding if the state has the form of the save before, and
+notices every change."""
 
 import tempfile
 import threading
@@ -29,14 +29,15 @@ class Again(unittest.TestCase):
         self.step = 0
 
     def save(self, state):
-        """What is stored, by key, and whether the binding before served."""
+        """Returns what is stored, by key, and whether the earlier binding served."""
         before, self.step = self.manager._last[:], self.step + 1
         opened = cairn.open(self.manager.save(self.step, state))
         stored = {key: opened[key][...] for key in opened}
         return stored, before != [] and self.manager._last == before
 
     def check(self, state, again):
-        """Saved, with the binding before or not, each of its plain tensors is as it is."""
+        """Saves, with the earlier binding or not, and checks that each plain tensor is stored
+        right."""
         stored, served = self.save(state)
         self.assertEqual(served, again)
         for key, value in state.items():
@@ -178,7 +179,8 @@ class Again(unittest.TestCase):
             self.assertEqual(stored["random/torch/rank-0"].tolist(), random_numbers.tolist())
 
     def test_another_thread_that_saves_meanwhile(self):
-        """It hears that the manager is busy, and moves nothing under the save that runs."""
+        """The second thread gets the error that the manager is busy, and changes nothing of the
+        running save."""
         state = {"w": torch.arange(5.0)}
         other = {"w": torch.full((5,), -1.0)}
         told = []
@@ -272,7 +274,7 @@ def dtensors(directory):
         if rank == 0:
             state["only"] = torch.ones(3)
         check(whole + 2, again=rank == 1)
-        # What one rank cannot save, both are told; and go on.
+        # If one rank cannot save, both get the error, and go on.
         state["t"] = cut(whole, Replicate())
         if rank == 1:
             state["t"]._local_tensor.untyped_storage().resize_(4)
@@ -287,7 +289,7 @@ def dtensors(directory):
 
 
 def adapters_of_a_frozen_model(directory):
-    """As under LoRA: what does not change is written once, by each rank its part."""
+    """As with LoRA: weights that do not change are written once, each rank its part."""
     mesh = init_device_mesh("cpu", (2,))
     torch.manual_seed(1)
     base, adapter = torch.nn.Linear(64, 512, bias=False), torch.nn.Linear(4, 3, bias=False)

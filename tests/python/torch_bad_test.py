@@ -1,5 +1,5 @@
-"""What goes wrong in jobs of torch: backends that fail, groups and ranks that are gone, memory that
-two tensors share in part."""
+"""Faults in jobs of torch: backends that fail, groups and ranks that are gone, memory that two
+tensors share in part."""
 
 import datetime
 import os
@@ -20,7 +20,7 @@ from says import says
 
 
 class Broken(dist.ProcessGroup):
-    """As nccl is when a link or a GPU has failed: each call of it fails, later or at once."""
+    """A backend like nccl after a link or a GPU has failed: each call fails, later or at once."""
 
     def getBackendName(self):
         return "broken"
@@ -40,7 +40,7 @@ def with_a_broken_backend(directory, store):
         raise AssertionError("the backend works")
     except RuntimeError as failure:
         assert "NCCL error" in str(failure), failure
-    # What the job has computed until then is saved all the same: over a group of gloo.
+    # The state until then is saved nevertheless: over a group of gloo.
     with cairn.torch.Manager(directory) as manager:
         state = {"w": torch.arange(4.0), "mine": cairn.torch.per_rank(rank)}
         manager.save(1, state)
@@ -98,7 +98,7 @@ def with_a_rank_that_is_gone(directory):
 
 
 def uneven(directory):
-    """Of 5 rows four ranks have 2, 2, 1 and none."""
+    """Four ranks have 2, 2, 1 and none of 5 rows."""
     mesh = init_device_mesh("cpu", (4,))
     full = torch.arange(10.0).reshape(5, 2)
     own = full[2 * dist.get_rank() : 2 * dist.get_rank() + 2].clone()
@@ -113,7 +113,7 @@ def uneven(directory):
         got = tensor(torch.zeros_like(own))
         manager.restore_latest({"w": got})
         assert torch.equal(got._local_tensor, own), got
-        # A part that is not what its placement says, on one rank.
+        # On one rank a part does not match its placement.
         wrong = own[:1] if dist.get_rank() == 0 else own
         try:
             manager.save(3, {"w": tensor(wrong)})
@@ -124,7 +124,7 @@ def uneven(directory):
 
 
 def stages(directory):
-    """Each rank has a layer of its own, and an optimizer by position."""
+    """Each rank has its own layer, and an optimizer that names parameters by position."""
     layer = torch.nn.Linear(3, 2 + dist.get_rank())
     optimizer = torch.optim.AdamW(layer.parameters())
     layer(torch.ones(3)).sum().backward()
@@ -136,7 +136,7 @@ def stages(directory):
         except cairn.Error as error:
             assert (error.code, error.tensor) == ("disagreement", "optimizer/state/0/exp_avg"), error
             assert "cairn.torch.by_name(" in error.way_out and error.way_out in str(error), error
-        # Names that are the same on all ranks, and a value that is each rank's own.
+        # Names are the same on all ranks, and each rank has its own value.
         named = cairn.torch.by_name(optimizer, torch.nn.Sequential(layer))
         for number, (state, words) in enumerate((
                 ({"all": {"model": torch.nn.Sequential(layer)}}, "'all/model' is the same"), ({"o": named}, "ModuleDict("),
@@ -152,7 +152,7 @@ def stages(directory):
 
 
 def other_kinds(directory):
-    """What ranks have under one key, in words, and what to do."""
+    """What ranks have under one key, in words, and what the error advises."""
     first = dist.get_rank() == 0
     manager = cairn.torch.Manager(directory)
     plain = cairn.CheckpointManager(f"{directory}/plain", cairn.torch.group())

@@ -1,4 +1,4 @@
-"""What the tests of cairn.torch share: a manager in a directory of their own, and values as bits."""
+"""Shared by the tests of cairn.torch: a manager in a directory of its own, and values as bits."""
 
 import random
 import tempfile
@@ -15,7 +15,7 @@ import cairn.torch
 
 
 def plain(value):
-    """Values with their classes, and the order of keys; of tensors the bits."""
+    """Values with their classes, and the order of keys; the bits of tensors."""
     if isinstance(value, torch.Tensor):
         value = value.full_tensor() if isinstance(value, DTensor) else value
         flat = value.detach().cpu().resolve_conj().contiguous().reshape(-1)
@@ -38,7 +38,7 @@ def random_states():
 
 
 class Loads:
-    """Whatever has a state dict."""
+    """An object with a state dict."""
 
     def __init__(self, state):
         self.state = state

@@ -31,7 +31,7 @@ class Data(torch.utils.data.Dataset):
 
 
 def trained(place, run, workers):
-    """Notes which samples it has used at which step, before it saves; in `run.rank` of the place."""
+    """Before each save, writes to `run.rank` which samples it has used at which step."""
     data = cairn.torch.Cursor(SAMPLES, seed=4)
     loader = DataLoader(Data(), batch_size=SIZE, sampler=data, num_workers=workers)
     if run % 2 == 1:
@@ -52,7 +52,7 @@ def trained(place, run, workers):
 
 
 def started(size, function, *arguments):
-    """Ranks in a group of processes of their own, with all that they start; its number."""
+    """Starts ranks in a process group of their own, with all their children; returns its number."""
     leader = 0
     store = tempfile.mktemp()
     children = []

@@ -1,4 +1,4 @@
-"""torch.distributed.checkpoint through Cairn: who reads what, and what is wrong."""
+"""torch.distributed.checkpoint through Cairn: which reader reads what, and errors."""
 
 import copy
 import glob
@@ -41,7 +41,7 @@ def save(directory):
 
 
 def load(prefix, placements, sizes, same=None):
-    """On groups of these sizes the checkpoint is read."""
+    """The checkpoint is read by groups of these sizes."""
     read, used = _cairn.read_checkpoint, []
     _cairn.read_checkpoint = lambda ranks, *rest: used.append(ranks.size) or read(ranks, *rest)
     try:
@@ -77,7 +77,7 @@ def damaged(directory):
 
 
 def missing(directory):
-    """Of a key that is not there DCP itself tells; of a shape that is another one, too."""
+    """DCP itself reports a missing key, and another shape, too."""
     for key, value in (("none", torch.ones(2)), ("w", torch.ones(3, 3))):
         try:
             dcp.load({key: value}, storage_reader=cairn.torch.StorageReader(f"{directory}/ckpt-1"))
@@ -87,7 +87,7 @@ def missing(directory):
 
 
 def different_ones(directory):
-    """As where a job saves while ranks look for its newest checkpoint, one after the other."""
+    """A job saves while ranks look for its newest checkpoint, one after the other."""
     for placements in ([Shard(0)], [Shard(1)]):
         state = state_of(torch.zeros_like(FULL), placements)
         mine = f"{directory}/ckpt-{1 + 2 * dist.get_rank()}"
@@ -129,7 +129,7 @@ def plans_that_are_kept(directory):
 
 
 def copies_of_other_meshes(directory):
-    """The copy that async_save keeps is of the mesh and the placements of the save before."""
+    """The copy that async_save keeps has the mesh and the placements of the save before."""
     ranks = list(range(dist.get_world_size()))
     forth, back = init_device_mesh("cpu", (2,)), DeviceMesh("cpu", ranks[::-1])
     writer = cairn.torch.StorageWriter(directory, max_to_keep=0)
@@ -165,7 +165,7 @@ class Loads(unittest.TestCase):
             job(2, different_ones, directory)
 
     def test_a_writer_stays_in_its_process(self):
-        """AsyncCheckpointerType.PROCESS would give it to another one."""
+        """AsyncCheckpointerType.PROCESS would need the writer in another process."""
         with tempfile.TemporaryDirectory() as directory:
             writer = cairn.torch.StorageWriter(directory)
             dcp.save({"w": torch.ones(2)}, checkpoint_id="1", storage_writer=writer, no_dist=True)
@@ -211,7 +211,7 @@ def save_by_dcp(directory):
         raise AssertionError("it saved elsewhere")
     except cairn.Error as failure:
         assert "no step" in str(failure), failure
-    # DCP tells the writer nothing then; the step of the save before is not this one's.
+    # DCP tells the writer nothing then; the step of the save before must not be used again.
     try:
         dcp.save(state, storage_writer=writer)
         raise AssertionError("it saved, without a step")

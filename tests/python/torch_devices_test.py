@@ -45,7 +45,7 @@ def all_kinds():
 
 
 class Copies:
-    """Tensors of the host are taken for a device's."""
+    """Makes tensors of the host count as a device's."""
 
     def __enter__(self):
         self._was = devices.is_elsewhere
@@ -78,13 +78,14 @@ def by_manager(place):
 
 
 def others_of_the_same_form(place):
-    """A state that is looked through again finds the tensors that lie there now."""
+    """A state that is looked through again finds the tensors that are there at that moment."""
     with Copies(), cairn.torch.Manager(place) as manager:
         for step in (1, 2, 3):
             weight = values((8, 3), seed=step)
             manager.save(step, {"w": weight, "tied": weight})
         same = values((8, 3), seed=4)
-        # Other objects of the same memory, of which the first are gone, and others in their place.
+        # Other objects share the memory of the first ones, which are gone, and others take their
+        # place.
         manager.save(4, {"w": same.view(8, 3), "tied": same.view(8, 3)})
         others = [torch.full((8, 3), -1.0, device=DEVICE) for _ in range(9)]
         manager.save(5, {"w": same.view(8, 3), "tied": same.view(8, 3)})
@@ -97,7 +98,7 @@ def others_of_the_same_form(place):
 
 
 def what_an_optimizer_has(place):
-    """It comes back where it was, into one that has made no step, too."""
+    """The optimizer is restored to its device, even into one that has made no step."""
     def made(steps):
         torch.manual_seed(1)
         model = torch.nn.Linear(4, 3).to(DEVICE)
@@ -137,7 +138,7 @@ def refused(place):
 
 
 def fails_on_one(place):
-    """As where the device's memory is full, or the device is lost."""
+    """As if the device's memory is full, or the device is lost."""
     state = {"w": values((64, 8), seed=3), "mine": cairn.torch.per_rank(torch.ones(5))}
     pieces = devices._pieces
 
@@ -175,7 +176,7 @@ def fails_on_one(place):
 
 
 def in_other_modes(place):
-    """What the application has switched on is its own affair."""
+    """Modes that the application has switched on make no difference."""
     def target(dtype):
         with torch.inference_mode():
             return {"w": torch.zeros(4, 2, dtype=dtype, device=DEVICE)}
@@ -201,7 +202,7 @@ def in_other_modes(place):
 
 
 def became_meta(place):
-    """Of tensors without an address each would be taken for all others like it."""
+    """Tensors without an address would all look like the same tensor."""
     def state(device):
         return {key: torch.ones(4, device=device) for key in "ab"}
 
@@ -221,7 +222,7 @@ class NoAddresses:
 
 
 def without_addresses(place):
-    """Some devices tell none: then the elements are copied to the host, and back."""
+    """Some devices tell no addresses: then the elements are copied to the host and back."""
     state, into = {"w": values((40, 3), seed=7)}, {"w": torch.zeros(40, 3, device=DEVICE)}
     there = [one["w"].untyped_storage().data_ptr() for one in (state, into)]
     writer = cairn.torch.StorageWriter(place)
@@ -234,7 +235,7 @@ def without_addresses(place):
 
 
 class Runtime:
-    """CUDA's, which pins no memory, or is interrupted."""
+    """A CUDA that cannot pin memory, or is interrupted."""
 
     def __init__(self, answer):
         self.asked, self.pinned, self.unpinned, self.answer = [], set(), 0, answer
@@ -282,7 +283,7 @@ def memory_is_pinned(place):
 
 
 def cut(full, mesh, placement):
-    """This rank's part, without a message."""
+    """This rank's part, computed without messages."""
     local = full.clone()
     if placement.is_shard():
         ranks, rank = mesh.size(), mesh.get_local_rank()
@@ -315,7 +316,7 @@ def on_meshes(place):
         writer.manager.close()
 
 
-# In a job, too: once a process has used CUDA, those that it forks cannot.
+# In a job of their own: once a process has used CUDA, its forks cannot use it.
 def pieces_are_small():
     devices.STRIDED_BYTES = 1000
     whole = values((400, 3, 2)).permute(2, 0, 1)

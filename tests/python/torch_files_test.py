@@ -51,7 +51,7 @@ def tensors():
     return {**state, "scalar": torch.tensor(1.5), "empty": torch.zeros(0, 3)}
 
 
-# The SHA-256 of each array's bytes, by what read it.
+# The SHA-256 of each array's bytes, as each reader finds them.
 READ_BY_OTHERS = """
 import hashlib, json, sys
 import h5py, numpy, tensorflow
@@ -72,7 +72,7 @@ def digests(tensors_by_key):
 
 
 def save_sharded(directory):
-    """By two ranks of FSDP2; and what torch itself has of it, on one."""
+    """Two ranks of FSDP2 save; returns what torch has of it on one rank."""
     torch.manual_seed(23)
     model = torch.nn.Sequential(torch.nn.Linear(7, 5), torch.nn.BatchNorm1d(5), torch.nn.Linear(5, 3))
     fully_shard(model, mesh=init_device_mesh("cpu", (2,)))
@@ -85,7 +85,7 @@ def save_sharded(directory):
 
 
 def header_and_data(path):
-    """Of a file of safetensors: what it says of each tensor, and its bytes."""
+    """A file of safetensors: what it says of each tensor, and its bytes."""
     with open(path, "rb") as file:
         length = int.from_bytes(file.read(8), "little")
         said, data = json.loads(file.read(length)), file.read()
@@ -95,7 +95,7 @@ def header_and_data(path):
 
 
 class Unknown:
-    """What no reader but pickle makes."""
+    """A class that only pickle can make."""
 
 
 def dcp_state(mesh):
@@ -173,8 +173,8 @@ class Files(unittest.TestCase):
                 self.assert_same(opened.get_tensor(key), tensors()[key])
 
     def test_dtypes_that_are_stored_as_bytes(self):
-        """Their bytes come and go; what safetensors writes again is the same file. Not every version of
-        it reads them."""
+        """Their bytes are kept; safetensors writes the same file again. Not every version of it
+        reads them."""
         mx = {"scales": torch.arange(6, dtype=torch.uint8).view(torch.float8_e8m0fnu).view(2, 3),
               "four": torch.arange(250, 256, dtype=torch.uint8).view(torch.float4_e2m1fn_x2).view(2, 3),
               "plain": torch.arange(3, dtype=torch.uint8)}
@@ -267,7 +267,8 @@ class Files(unittest.TestCase):
                 self.assertEqual(opened[key].attributes, {"dcp": "bytes", "value": value}, key)
             self.assertEqual(opened["unknown"].attributes, {"dcp": "bytes"})
             self.assertGreater(len(set(os.listdir(path))), 4)
-            # Each in memory of nans and zeros; then what DCP's own reader finds beside what ours does.
+            # Each reader fills memory of nans and zeros; then DCP's own results are compared with
+            # ours.
             states = []
             for reader in (dcp.FileSystemReader(path),
                            cairn.torch.StorageReader(prefix, unpickle=True)):

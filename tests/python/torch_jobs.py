@@ -27,8 +27,8 @@ def _rank(rank, size, store, function, arguments):
 
 
 def job(size, function, *arguments):
-    """Runs the function on `size` ranks; 0: on one without torch.distributed. Raises what any of
-    them says went wrong."""
+    """Runs the function on `size` ranks; 0: on one without torch.distributed. Raises the errors of
+    any of them."""
     with tempfile.TemporaryDirectory() as place:
         ranks = []
         for rank in range(max(size, 1)):

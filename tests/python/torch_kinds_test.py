@@ -20,7 +20,7 @@ class Mine(optim.AdamW):
 
 
 class Wrapper(optim.Optimizer):
-    """As accelerate has one: no kind of its own."""
+    """A wrapper like accelerate's, which is no kind of its own."""
 
     def __init__(self, inner):
         self.inner = inner
@@ -57,7 +57,7 @@ def seen(state):
 
 class Kinds(Case):
     def restored(self, saved, state, **options):
-        """What the log says of a restore of the one state into the other."""
+        """What the log says when one state is restored into the other."""
         self.number = getattr(self, "number", 0) + 1
         with cairn.torch.Manager(f"{self.directory}-{self.number}") as manager:
             manager.save(1, saved)
@@ -78,7 +78,7 @@ class Kinds(Case):
                 for one in (f"'{word}'", kind.__qualname__, "torch.optim.sgd.SGD"):
                     self.assertIn(one, str(error))
                 self.assertEqual(seen(state), before)
-        # Of a plain dict nothing says the class.
+        # A plain dict does not tell the optimizer's class.
         with self.assertRaisesRegex(cairn.Error, "'optimizer'.*'step'"):
             self.restored({"optimizer": state_of(optim.SGD, momentum=0.9)["optimizer"].state_dict()},
                           {"optimizer": state_of(optim.AdamW, steps=0)["optimizer"]})
@@ -170,7 +170,7 @@ class Kinds(Case):
                         self.assertEqual(told.count("\n"), 0, told)
 
     def test_a_checkpoint_that_does_not_say_it(self):
-        """As those of before, and dicts."""
+        """Earlier checkpoints and dicts do not tell the class either."""
         saved, state = state_of(optim.AdamW), state_of(optim.SGD, steps=0)
         was, classes.names_of = classes.names_of, lambda value: None
         try:

@@ -22,7 +22,7 @@ STEPS = BATCHES * EPOCHS
 
 
 def loader_of(workers, shuffles):
-    """As docs/pytorch.md has it; or torchdata's own shuffling."""
+    """The loader of docs/pytorch.md, or torchdata's own shuffling."""
     data = list(range(4 * BATCHES))
     if shuffles:
         how = {"shuffle": True}
@@ -32,7 +32,7 @@ def loader_of(workers, shuffles):
 
 
 def trained(keeper, directory, told, workers, shuffles, killed_at):
-    """Tells each step's loss and samples in a line."""
+    """Prints each step's loss and samples in one line."""
     torch.manual_seed(3)
     model = torch.nn.Sequential(torch.nn.Linear(1, 8), torch.nn.Dropout(0.3), torch.nn.Linear(8, 1))
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
@@ -73,7 +73,7 @@ def trained(keeper, directory, told, workers, shuffles, killed_at):
 
 class Loaders(Case):
     def lives(self, keeper, workers, shuffles, kills=()):
-        """What each life told, by step."""
+        """What each life printed, by step."""
         place = f"{self.place}/{keeper}-{workers}-{shuffles}-{kills}"
         lives = []
         for life, killed_at in enumerate((*kills, None)):
@@ -102,7 +102,8 @@ class Loaders(Case):
                     self.assertEqual(told, {step: alone[step] for step in told}, (workers, kills))
 
     def test_what_torchdata_does_without_its_sampler(self):
-        """If this fails since the orders are the same, docs/pytorch.md need not speak of the sampler any more."""
+        """If this fails because the orders are the same, docs/pytorch.md need not mention the
+        sampler any more."""
         alone, = self.lives("nobody", 0, True)
         theirs = self.lives("torch", 0, True, (11,))[-1]
         self.assertEqual(self.lives("cairn", 0, True, (11,))[-1], theirs)

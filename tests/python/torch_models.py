@@ -1,4 +1,4 @@
-"""Models of the tests of cairn.torch, and the kinds of parallel ones that are made of them."""
+"""Models for the tests of cairn.torch, and the kinds of parallel models that are made of them."""
 
 import torch_jobs  # first: it sets what torch reads when it is imported
 
@@ -20,7 +20,7 @@ WIDTH = 12
 
 
 class Net(torch.nn.Module):
-    """Of layers that are used, and one that never has a gradient."""
+    """Some layers are used, and one never gets a gradient."""
 
     def __init__(self):
         super().__init__()
@@ -33,7 +33,7 @@ class Net(torch.nn.Module):
 
 
 class Wide(torch.nn.Module):
-    """What tensor parallelism cuts."""
+    """A model that tensor parallelism can cut."""
 
     def __init__(self):
         super().__init__()
@@ -60,7 +60,7 @@ class Tied(torch.nn.Module):
 
 
 class Adapted(torch.nn.Module):
-    """A frozen layer with an adapter, as LoRA has it."""
+    """A frozen layer with an adapter, as in LoRA."""
 
     def __init__(self, base, rank=2):
         super().__init__()
@@ -73,7 +73,7 @@ class Adapted(torch.nn.Module):
 
 
 class Experts(torch.nn.Module):
-    """Each rank has some of them, under keys that the others have not, and a gate that all have."""
+    """Each rank has some of the experts, under keys that the others lack, and all have the gate."""
 
     def __init__(self):
         super().__init__()
@@ -91,7 +91,7 @@ class Experts(torch.nn.Module):
 
 
 class Layers(torch.nn.Module):
-    """Some of those that a pipeline has."""
+    """One rank's stage of a pipeline."""
 
     def __init__(self, numbers):
         super().__init__()
@@ -181,7 +181,7 @@ def adapted():
 
 
 def filled(net, seed):
-    """Gives numbers to what has memory only."""
+    """Fills parameters that have only memory with numbers."""
     made = torch.Generator().manual_seed(seed)
     for one in net.parameters():
         full = torch.randn(one.shape, generator=made)

@@ -30,7 +30,7 @@ class Names(Case):
         return {"model": net, "optimizer": cairn.torch.by_name(optimizer, net)}
 
     def known(self, state):
-        """By names without prefixes."""
+        """Compares by names without prefixes."""
         def bare(names):
             return {name.rpartition("_orig_mod.")[2]: one for name, one in names.items()}
 
@@ -102,7 +102,7 @@ class Names(Case):
             self.assertEqual(self.known(new), self.known(state))
 
     def test_prefixes_of_names(self):
-        """As torch.compile and DistributedDataParallel make them."""
+        """Prefixes that torch.compile and DistributedDataParallel add."""
         bare, manager = self.pair(steps=1), self.manager()
         manager.save(1, bare)
         compiled = self.pair(prefix=compiled_as_it_is, steps=2)
@@ -135,7 +135,7 @@ class Names(Case):
 
 
 class Numbers(torch.utils.data.IterableDataset):
-    """Goes on from where it was, by a state of its own."""
+    """The loader goes on from where it was, by its own state."""
 
     def __init__(self):
         self.at = 0
@@ -177,7 +177,7 @@ class Loaders(Case):
         job(2, loaders_of_ranks, self.directory)
 
     def test_what_a_loader_goes_on_with(self):
-        """Is what torchdata makes of the same state without Cairn."""
+        """The result is that of torchdata with the same state, without Cairn."""
         from torchdata.stateful_dataloader import StatefulDataLoader
 
         def loader(data, workers, shuffle):

@@ -33,7 +33,8 @@ TOGETHER = 4  # rows in one job, which shares what torch remembers of operators
 
 # All ranks have the same batches.
 SAME_DATA = {"tensor parallel", "FSDP and tensor parallel", "experts", "pipeline"}
-# Their optimizers are saved by the names of parameters; of the last two each rank has parameters of its own.
+# These optimizers are saved by the names of parameters; of the last two each rank has its own
+# parameters.
 BY_NAME = {"FSDP of layers", "compiled DDP", "tied", "experts", "pipeline"}
 OPTIMIZERS = {
     "AdamW": lambda parameters: torch.optim.AdamW(parameters, lr=0.01),
@@ -41,8 +42,9 @@ OPTIMIZERS = {
     "Adafactor": lambda parameters: torch.optim.Adafactor(parameters, lr=0.01),
     "AdamW capturable": lambda parameters: torch.optim.AdamW(parameters, lr=0.01, capturable=True),
 }
-# DDP forms other buckets after its first step, and again after a restart: sums of three and more ranks are
-# of another order, with or without Cairn. So these are held to torch's own restart.
+# DDP forms other buckets after its first step, and again after a restart: sums of three or more
+# ranks are then in another order, with or without Cairn. So these are compared with torch's own
+# restart.
 REBUILT = {"compiled DDP", "LoRA DDP", "tied DDP"}
 REFUSED = {("FSDP", "AdamW capturable"): "If capturable=True"}  # what torch says, without Cairn
 
@@ -96,7 +98,8 @@ class Run:
         return loss.detach()
 
     def whole(self):
-        """What all ranks have together, by names that do not depend on their number."""
+        """The parameters and their states of all ranks together, by names that do not depend on
+        the number of ranks."""
         names = {one: name for name, one in self.net.named_parameters()}
         order = [names[one] for group in self.optimizer.param_groups for one in group["params"]]
         saved = self.optimizer.state_dict()
@@ -133,7 +136,7 @@ def differences(got, expected, path):
 
 
 def each(function, place, rows):
-    """All that fail, on all ranks."""
+    """Returns all rows that fail, on all ranks."""
     failed = []
     for kind, optimizer, sizes in rows:
         if dist.get_world_size() not in sizes:
@@ -174,7 +177,7 @@ def save_and_go_on(place, kind, optimizer, sizes):
 
 
 def copied(kind, optimizer, used):
-    """A run that goes on from copies of the state dicts of one that has stopped, without Cairn."""
+    """A run that goes on from copies of the state dicts of a stopped run, without Cairn."""
     before = Run(kind, optimizer).train(STOP)
     parts = [before.net, before.optimizer, before.schedule]
     saved = [copy.deepcopy(one.state_dict()) for one in parts], before.state["random"].state_dict()

@@ -38,7 +38,7 @@ class Peak(Peaks, Case):
         hold("another save_async", 0, lambda: save_async(4))
         hold("restore", 0, lambda: manager.restore(4, state))
         optimizer.state.clear()  # as in a new process
-        # Two moments a parameter are made.
+        # Two moments are made for each parameter.
         hold("restore of moments that are not there", size // 3 * 2, lambda: manager.restore_latest(state))
         tensors = {"w": None}
         manager.save(5, {"w": torch.ones(size // 12)})
@@ -52,7 +52,7 @@ class Peak(Peaks, Case):
         self.saves_and_restores(model, torch.optim.AdamW(model.parameters()))
 
     def test_of_many_small_layers_with_adamw(self):
-        # Three tensors a parameter, and the step of each.
+        # Three tensors for each parameter, and the step of each.
         layers = 25_000 if LARGE else 1000
         model = torch.nn.ParameterList(torch.ones(4) for _ in range(layers))
         self.saves_and_restores(model, torch.optim.AdamW(model.parameters(), foreach=True),

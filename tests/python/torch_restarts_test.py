@@ -1,5 +1,5 @@
-"""What is restored into something else than what was saved: optimizers of another class, nothing where a module was,
-weights that are tied no more; and what errors say of it."""
+"""Restores into something else than was saved: optimizers of another class, no module where one
+was, weights that are not tied any more; and the words of the errors."""
 
 import argparse
 import collections
@@ -44,7 +44,7 @@ def step(parameter, optimizer):
 
 
 class Lion(torch.optim.Optimizer):
-    """Of nobody's but the application's."""
+    """An optimizer class of the application's own."""
 
     def __init__(self, parameters, lr=0.1, sharpness=2):
         super().__init__(parameters, {"lr": lr, "sharpness": sharpness})
@@ -61,7 +61,7 @@ def untied():
 
 class Classes(Case):
     def test_all_pairs_of_optimizers(self):
-        """Either nothing is touched, or the next step is made."""
+        """Either the restore fails and touches nothing, or the next step succeeds."""
         accepted = set()
         for steps in (0, 1):
             for saved in OPTIMIZERS:
@@ -99,7 +99,7 @@ class Classes(Case):
         error = self.refuses("invalid_argument", "'dampening', 'momentum', 'nesterov'", manager.restore, 1,
                              {"o": pair(torch.optim.SGD)[1]}, strict=False)
         self.assertEqual(error.tensor, "o")
-        # Of the same class, by a version of torch that had fewer options.
+        # Of the same class, saved by a version of torch that had fewer options.
         parameter, optimizer = pair(torch.optim.Adam)
         step(parameter, optimizer)
         for group in optimizer.param_groups:
@@ -149,7 +149,7 @@ class Nothing(Case):
                 self.assertIs(state["more"]["inner"]["head.weight"], state["model"]["1.head.weight"])
         again = torch.nn.Sequential(torch.nn.BatchNorm1d(3), Tied())
         again.load_state_dict(state["model"])
-        # What is tied to something that the state has not.
+        # A tensor that was tied to one that the state lacks.
         self.refuses("not_found", "'more/inner/head.weight' was tied to 'model/1.words.weight'", manager.restore, 1,
                      {"more": None})
         with cairn.CheckpointManager(self.directory, read_only=True) as of_arrays:

@@ -24,7 +24,7 @@ def torchrun(ranks, *options):
 
 
 def launched(ranks):
-    """Without torchrun, which imports torch once more; where there is MPI."""
+    """Starts ranks without torchrun, which imports torch once more, if there is MPI."""
     return [*LAUNCHER, str(ranks), sys.executable, "-B", PROGRAM] if LAUNCHER else torchrun(ranks)
 
 
@@ -33,7 +33,7 @@ def arguments(directory, mesh, steps=STEPS):
 
 
 def losses_of(text):
-    """By step; after a restart a step is there twice, and must have the same loss."""
+    """Losses by step; after a restart a step may come twice, and must have the same loss."""
     losses = {}
     for line in text.splitlines():
         words = line.split()
@@ -55,7 +55,7 @@ def children(process):
 
 
 def killed(command, after, whole):
-    """Kills a worker, or the whole job, when rank 0 has told this step."""
+    """Kills a worker, or the whole job, when rank 0 has printed this step."""
     job = subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     told = ""
     for line in job.stdout:
@@ -75,8 +75,8 @@ os.makedirs(DIRECTORY)
 whole = losses_of(run([*launched(4), *arguments(f"{DIRECTORY}/whole", "2x2")]))
 assert list(whole) == list(range(1, STEPS + 1)), whole
 
-# The whole job dies as it saves; then, in what goes on from there, one worker, and torchrun starts
-# all of them again.
+# The whole job dies as it saves; in the job that goes on, one worker dies, and torchrun starts all
+# of them again.
 run_directory = f"{DIRECTORY}/killed"
 status, told = killed([*torchrun(4), *arguments(run_directory, "2x2")], EVERY, whole=True)
 assert status == -signal.SIGKILL and losses_of(told).items() <= whole.items(), told
@@ -87,8 +87,8 @@ again = losses_of(told)
 assert again.items() <= whole.items() and STEPS in again, (again, whole)
 print("killed and restarted: the same losses")
 
-# On other meshes sums are made in another order: so a run there is compared with another run there,
-# from the same checkpoint.
+# On other meshes sums are in another order, so a run there is compared with another run there, from
+# the same checkpoint.
 shutil.copytree(run_directory, f"{DIRECTORY}/copy")
 first = losses_of(run([*torchrun(3), *arguments(run_directory, "1x3", STEPS + 3)]))
 assert list(first) == [STEPS + 1, STEPS + 2, STEPS + 3], first
@@ -96,8 +96,8 @@ second = losses_of(run([*launched(3), *arguments(f"{DIRECTORY}/copy", "1x3", STE
 assert first == second, (first, second)
 print("on another mesh: the same losses twice")
 
-# Without dropout nothing but the order of sums is another one: moments of the optimizer that were of
-# another scale, or elsewhere, would be seen in the second step.
+# Without dropout only the order of sums differs: wrong moments of the optimizer would be visible in
+# the second step.
 run([*launched(4), *arguments(f"{DIRECTORY}/plain", "2x2", EVERY), "--dropout", "0"])
 shutil.copytree(f"{DIRECTORY}/plain", f"{DIRECTORY}/plain-2x2")
 there, here = (losses_of(run([*launched(ranks), *arguments(f"{DIRECTORY}/{name}", mesh, 2 * EVERY), "--dropout", "0"]))
@@ -113,7 +113,7 @@ weight = opened["model/blocks.0.up.weight"]
 assert weight.shape == (192, 48) and len(weight.slices) == 4, weight.slices
 assert opened["optimizer/state/0/exp_avg"].shape == (96, 48) and opened["step"][()] == STEPS
 
-# A C++ program, without PyTorch, has the same model.
+# A C++ program without PyTorch computes the same model.
 sys.path.insert(0, os.path.dirname(PROGRAM))
 from model import Model  # noqa: E402
 

@@ -37,7 +37,7 @@ class Net(torch.nn.Module):
 
 
 class Half:
-    """A function with numbers of its own."""
+    """A function with numbers in its state."""
 
     def __init__(self):
         self.factor = 0.9
@@ -47,7 +47,7 @@ class Half:
 
 
 def optimizers():
-    """(name, what makes one of a net)"""
+    """Yields (name, a function that makes one for a net)."""
     for name, kind in sorted(vars(torch.optim).items()):
         if not isinstance(kind, type) or not issubclass(kind, torch.optim.Optimizer) or name in ("Optimizer", "SparseAdam"):
             continue
@@ -137,7 +137,7 @@ class Run:
         return self.state["losses"], [plain(self.own(part.state_dict())) for part in parts if part]
 
     def own(self, value):
-        """Objects that a state dict refers to, by what they have."""
+        """Objects in a state dict are compared by their attributes."""
         if isinstance(value, Half):
             return vars(value)
         if isinstance(value, dict):
@@ -146,7 +146,7 @@ class Run:
 
 
 def copied(optimizer, schedule):
-    """A run that goes on from copies of the state dicts of one that has stopped, without Cairn."""
+    """A run that goes on from copies of the state dicts of a stopped run, without Cairn."""
     before = Run(optimizer, schedule).train(STOP)
     saved = {name: part.state_dict() for name, part in before.state.items() if hasattr(part, "load_state_dict")}
     saved = {name: one if name == "random" else copy.deepcopy(one) for name, one in saved.items()}

@@ -42,7 +42,7 @@ def tensors():
 
 
 def placements_of(mesh, dims):
-    """Every pair, or single one, that a mesh allows for so many dimensions."""
+    """Every placement, single or in pairs, that a mesh allows for so many dimensions."""
     kinds = [Replicate()] + [Shard(d) for d in range(dims)]
     if mesh.ndim == 1:
         return [[one] for one in kinds]
@@ -56,7 +56,8 @@ def chunk(tensor, number, at, d):
 
 
 def distributed(full, mesh, placements):
-    """Each rank cuts for itself; distribute_tensor sends instead, and knows not all dtypes."""
+    """Each rank cuts for itself; distribute_tensor would send messages, and does not support all
+    dtypes."""
     local, steps = full, list(zip(placements, mesh.shape, mesh.get_coordinate()))
     if any(isinstance(one, _StridedShard) for one in placements):
         steps.reverse()  # what is strided was cut along the last dimension of the mesh first
@@ -86,7 +87,7 @@ def save_on_mesh(directory):
     with cairn.torch.Manager(directory) as manager:
         manager.save(1, {"m": state, "step": 1})
         manager.save_async(2, {"m": state, "step": 2})
-        # The application's collectives go on beside the save.
+        # The application's collectives run beside the save.
         for _ in range(20):
             dist.all_reduce(torch.ones(3))
         assert manager.should_save(7) is False
@@ -98,7 +99,7 @@ def load_on_mesh(directory, shape):
     stored = cairn.open(directory)
     state = {"m": on_mesh(shape, fill=False), "step": 0}
     right = on_mesh(shape, fill=True)
-    # By their keys: there are other placements of fewer dimensions.
+    # Looked up by key, since with fewer dimensions there are other placements.
     wanted = {f"m/{name}/{number}": tensor for name, all_placements in state.pop("m").items()
               for number, tensor in all_placements.items() if f"m/{name}/{number}" in stored}
     state.update(wanted)
@@ -149,12 +150,12 @@ def sub_mesh(directory):
         odd = DTensor.from_local(torch.ones(2 + dist.get_rank()), whole, [Shard(0)],
                                  run_check=False, shape=(9,), stride=(1,))
         refused(manager, "invalid_argument", "mean", {"t": odd})
-        # Keys that only one rank has, and replicas that differ.
+        # Keys that only one rank has, and replicas that differ, are refused.
         refused(manager, "disagreement", "t", {"t": full + (dist.get_rank() == 1)})
         one = {"t": full, **({"more": full + 1} if dist.get_rank() == 2 else {})}
         manager.save(8, one)
         assert set(cairn.open(directory)) == {"t", "more"}
-        # A meta tensor on one rank is an error of all.
+        # A meta tensor on one rank is an error on all.
         here = torch.empty(3, device="meta" if dist.get_rank() == 1 else "cpu")
         refused(manager, "invalid_argument", "meta", {"t": here})
         dist.destroy_process_group()  # ours is one of its own
@@ -162,7 +163,7 @@ def sub_mesh(directory):
 
 
 class Loads(torch.utils.data.Dataset):
-    """Each item is made in a worker, which is a fork of the rank: what it is told of a save there."""
+    """Each item is made in a worker, a fork of the rank: it returns what a save there says."""
 
     def __init__(self, manager):
         self.manager = manager
@@ -275,7 +276,7 @@ def went_on(directory, seed):
     again[3]["order"] = [0] * 10
     with cairn.torch.Manager(directory) as manager:
         manager.restore_latest(state_of(*again))
-        # Also into an optimizer that has made steps.
+        # The same into an optimizer that has made steps.
         used = model_and_friends(seed + 98)
         train(*used, steps=1)
         manager.restore_latest(state_of(*used))

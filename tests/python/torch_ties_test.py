@@ -1,4 +1,4 @@
-"""Tensors that stand twice in a state dict are stored once, and come back as one."""
+"""Tensors that occur twice in a state dict are stored once, and restored as one."""
 
 import collections
 import unittest
@@ -17,7 +17,7 @@ torch.set_num_threads(1)
 
 
 def sorted_as_texts(value):
-    """As plain, of dicts whose keys come as those of tensors do: in the order of their texts."""
+    """Like plain(), but dicts are in the order of their keys' texts, like the keys of tensors."""
     if isinstance(value, dict):
         return type(value).__name__, sorted((repr(key), sorted_as_texts(one)) for key, one in value.items())
     return plain(value)
@@ -102,7 +102,8 @@ class Ties(Case):
             state = {"c": None}
             of_arrays.restore(1, state)
             self.assertIs(state["c"]["a"], state["c"]["d"]["x"])
-        # A module and what stands beside it; what is said of a tensor, or is a rank's, is stored for itself.
+        # A module and a tensor beside it share memory; a described tensor, or one of each rank, is
+        # stored separately.
         model, twice = torch.nn.Linear(2, 2), cairn.torch.per_rank(t)
         manager.save(2, {"m": model, "w": model.weight, "d": {"w": model.weight}, "r": twice, "s": twice,
                          "t": cairn.described(t, units="m"), "u": cairn.described(t, units="s")})

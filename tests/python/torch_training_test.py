@@ -116,7 +116,7 @@ class Training(Case):
 
     def test_an_empty_directory_changes_nothing(self):
         class Touchy:
-            """What may not be asked before there is something to be restored."""
+            """What may not be asked before a checkpoint exists."""
 
             def state_dict(self):
                 raise AssertionError("it was asked")
@@ -177,7 +177,7 @@ class Training(Case):
         manager.restore(1, {"optimizer": optimizer})
         self.assertEqual(plain(optimizer.state_dict()), expected)
         self.assertEqual(optimizer.state[net.first.weight]["exp_avg"].data_ptr(), there)
-        # One that has states now had none then: they are gone, as they were.
+        # This optimizer has states, and the saved one had none: the restore removes them.
         _, fresh, _ = parts_of("Adam")
         manager.save(2, {"optimizer": fresh})
         manager.restore(2, {"optimizer": optimizer})
@@ -198,7 +198,7 @@ class Training(Case):
                           random_states()), before)
 
     def test_the_same_tensor_in_two_places(self):
-        """As a learning rate that is a tensor, and the initial one."""
+        """An example is a learning rate that is a tensor, with its initial value."""
         net = torch.nn.Linear(2, 2)
         optimizer = torch.optim.Adam(net.parameters(), lr=torch.tensor(0.1))
         group = optimizer.param_groups[0]

@@ -1,4 +1,4 @@
-"""What was saved decides what comes back, with torch, whatever stands where it goes."""
+"""With torch, the saved values decide what is restored, whatever the state has in their place."""
 
 import collections
 import dataclasses
@@ -108,7 +108,7 @@ class Values(Case):
                     new = loads.state
                 self.assertEqual({key: repr(one) for key, one in new.items()},
                                  {key: repr(one) for key, one in state.items()})
-        # What says itself what its state is keeps the word.
+        # An object with state_dict() restores itself.
         manager.save(50, {"s": Stateful(7)})
         stateful = Stateful(0)
         manager.restore(50, {"s": stateful})
@@ -215,7 +215,7 @@ class Values(Case):
         new = torch.nn.LazyLinear(2)
         manager.restore(20, {"m": new})
         self.assertTrue(torch.equal(new.weight, lazy.weight))
-        # Weights that are tied on one side.
+        # Weights that are tied on one side only.
         tied = torch.nn.ModuleDict({key: torch.nn.Linear(2, 2, False) for key in "ab"})
         manager.save(21, {"m": tied})
         tied["b"].weight = tied["a"].weight
@@ -363,7 +363,7 @@ def unlike_forms(directory):
         new = {"random": cairn.torch.RandomStates(), "mine": cairn.torch.per_rank(None), "all": []}
         manager.restore(1, new)
         assert (random.gauss(0, 1), new["mine"].value, new["all"]) == (expected, mine, [1, None]), new
-        # What is to be the same on all ranks, and is not.
+        # Values that must be the same on all ranks, and are not.
         for wrong in ({"l": [1, None] if rank else [None, 1]}, {"l": None if rank else 1},
                       {"l": [1] * (rank + 1)}, {"o": Loads({"a": None if rank else 1})}):
             try:
@@ -371,7 +371,7 @@ def unlike_forms(directory):
                 raise AssertionError(f"{wrong} was saved")
             except cairn.Error as error:
                 assert error.code in ("disagreement", "invalid_argument"), error
-        # Keys that only one rank has, and what one rank alone raises.
+        # Keys that only one rank has, and an exception on one rank.
         both = {"d": {f"{rank}": torch.ones(2), "n": 1}, "e": {} if rank else {"t": torch.ones(1)}}
         manager.save(3, both)
         manager.restore(3, both)
@@ -382,7 +382,7 @@ def unlike_forms(directory):
                 if rank == 1:
                     raise KeyError("mine")
 
-        # What stands twice in a dict, of each rank other tensors.
+        # Tensors that occur twice in a dict, differently on each rank.
         t, u = torch.full((2,), float(rank)), torch.ones(3)
         manager.save(5, {"c": {f"a{rank}": t, f"b{rank}": t, "n": {f"x{rank}": u if rank else t}, "u": u,
                                "v": {"v": u}}})

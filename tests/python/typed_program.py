@@ -1,4 +1,4 @@
-"""What a user's program may write, for type checkers; it is not run."""
+"""What a user's program may write; it is for type checkers and never run."""
 
 import jax
 import numpy as np

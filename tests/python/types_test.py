@@ -1,4 +1,4 @@
-"""mypy --strict has nothing to say of a program that uses cairn, cairn.torch and cairn.jax."""
+"""mypy --strict accepts a program that uses cairn, cairn.torch and cairn.jax."""
 
 import os
 import subprocess

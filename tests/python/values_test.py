@@ -1,5 +1,5 @@
-"""What was saved decides what comes back: values of Python, and what of them is refused; what is kept
-alive."""
+"""The saved values decide what is restored: Python values, which of them are refused, and what is
+kept alive."""
 
 import collections
 import copy
@@ -28,7 +28,7 @@ class Name(str):
 
 
 def same(one, other):
-    """In value, class, and order of keys."""
+    """Whether both have the same value, class, and order of keys."""
     if type(one) is not type(other):
         return False
     if isinstance(one, (np.ndarray, np.generic)):
@@ -170,18 +170,18 @@ class Values(Case):
                  "best": {"w": np.ones(2)},
                  "norms": [np.array(0.5), np.array(1.5)]}
         manager.save(1, saved)
-        # Those that are there are filled.
+        # Arrays that exist are filled.
         arrays = [np.zeros(3), np.zeros(4), np.zeros(2)]
         state = {"layers": [{"w": arrays[0], "n": 0}, {"w": arrays[1], "n": 0}], "best": {"w": arrays[2]},
                  "norms": [np.array(0.0) for _ in range(3)]}
         manager.restore(1, state)
         self.assertTrue(same(state, saved), state)
         self.assertEqual([one.sum() for one in arrays], [3, 6, 2])
-        # Where there is nothing they are made.
+        # Where the state has nothing, arrays are made.
         for empty in ({"layers": [], "best": {}, "norms": []}, {"layers": None, "best": None, "norms": ()}):
             manager.restore(1, empty)
             self.assertTrue(same(empty, saved), empty)
-        # One that has some of them, or others, is told which.
+        # If the state has only some of them, or others, the error names these.
         for wrong, code, words in [
             ({"layers": [{"w": arrays[0], "n": 0}]}, "invalid_argument", "'layers/1/w'"),
             ({"layers": [{"n": 0}, {"w": arrays[1], "n": 0}]}, "invalid_argument", "'layers/0/w'"),
@@ -193,7 +193,7 @@ class Values(Case):
             with self.subTest(words):
                 self.refuses(code, words, manager.restore, 1, wrong)
         self.assertEqual([one.sum() for one in arrays], [3, 6, 2])
-        # A key by itself is a part that was asked for.
+        # A key by itself asks for that part.
         one = np.zeros(4)
         manager.restore(1, {"layers/1/w": one})
         self.assertEqual(one.sum(), 6)
@@ -300,7 +300,7 @@ class Values(Case):
         self.assertEqual(opened.attributes, {})
 
     def test_of_other_programs(self):
-        """Nothing says what they were: dtype, shape and what is there do."""
+        """Nothing tells the types: dtype, shape and the state's values decide."""
         os.mkdir(self.directory)
         with cairn.BundleWriter(os.path.join(self.directory, "ckpt-3")) as writer:
             for key, value in {"step": 5, "rate": 0.5, "name": "run", "names": ["a", "b"],

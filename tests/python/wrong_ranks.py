@@ -1,4 +1,4 @@
-"""What one rank gives or does wrongly: all are told, the same, and nobody waits for ever."""
+"""Mistakes of one rank: all ranks get the same error, and none waits for ever."""
 
 import sys
 import threading
@@ -34,7 +34,7 @@ def what_one_rank_gives_wrongly(comm, directory):
         for call in [manager.save, manager.save_async, manager.restore]:
             assert "str" in str(refuses("invalid_argument", "", call, "7" if second else 7, full))
         for call in [manager.pin, manager.unpin, manager.open]:
-            # A rank that has no step at all is in no such call: the others are told that.
+            # A rank without a step is not in such a call, and the others are told that.
             try:
                 call(None if second else 4)
             except cairn.Error as error:
@@ -91,7 +91,7 @@ def communicators(comm, directory):
     between = halves.Create_intercomm(0, comm, 1 - comm.rank % 2)
     for wrong in [freed, MPI.COMM_NULL, between]:
         refuses("invalid_argument", "", cairn.CheckpointManager, directory, wrong)
-    # A communicator that is freed while a manager has it: the manager has its own.
+    # A communicator is freed while a manager uses it: the manager has its own copy.
     mine = comm.Dup()
     with cairn.CheckpointManager(directory, mine) as manager:
         mine.Free()
@@ -118,7 +118,8 @@ def an_interrupt_on_one_rank(comm, directory):
 
 
 def a_migration_that_fails_on_one_rank(comm, directory):
-    """When it begins, when it names an option, when it ends; and when it says another thing there."""
+    """The migration fails on one rank: at its beginning, when it sets an option, at its end; or it
+    differs there."""
     def manager(version, migrate=None):
         return cairn.CheckpointManager(directory, comm, store={"application": {"version": version}},
                                        hooks={"migrate": migrate} if migrate else {})
@@ -152,8 +153,8 @@ def a_migration_that_fails_on_one_rank(comm, directory):
 
 
 def others_run_while_ranks_wait(comm, directory):
-    """Rank 1 comes when a thread of rank 0 has called it, which runs only when rank 0 waits for rank 1
-    in the call: threads change where they give the lock away only."""
+    """Rank 1 comes when a thread of rank 0 has called it, which runs only while rank 0 waits for
+    rank 1 in the call: threads switch only where they release the lock."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1000)
     with cairn.CheckpointManager(directory, comm) as manager:
@@ -172,7 +173,7 @@ def others_run_while_ranks_wait(comm, directory):
 
 
 def savers(comm, directory):
-    """Each rank brings a bundle with its part of a tensor; then one of them fails."""
+    """Each rank writes a bundle with its part of a tensor; then one of them fails."""
     fails = []
 
     def save(prefix):

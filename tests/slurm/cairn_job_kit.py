@@ -9,8 +9,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 STAND_INS = {
-    # cairn ls DIR --json: the step in the file DIR/newest, after older ones. It can fail, and take its time.
-    # cairn flush DIR --tier TEXT: parts of step 40.
+    # cairn ls DIR --json prints the step in the file DIR/newest, after older ones. It can fail, and
+    # be slow. cairn flush DIR --tier TEXT prints parts of step 40.
     "cairn": '[ "$1" != flush ] || { echo "$*" >>"$PLACE/flush.log"; printf "step 40\\nstep 35\\n"; exit 0; }\n'
              '[ ! -e "$PLACE/slow" ] || { touch "$PLACE/ready"; until [ -e "$PLACE/go" ]; do read -rt 0.05 <> <(:); done; }\n'
              '[ -d "$2" ] && [ ! -e "$PLACE/broken" ] || exit 2\n'
@@ -23,13 +23,14 @@ STAND_INS = {
              '  row "$(cat "$2/newest")" true "$comma"\n'
              '}\n'
              'printf "\\n  ]\\n}\\n"',
-    # squeue --noheader --array --jobs JOB --format "%A FIELD": what the file of that name says, unless
-    # somebody's own settings would change it.
+    # squeue --noheader --array --jobs JOB --format "%A FIELD" prints the file of that name, unless
+    # a user's own settings would change the output.
     "squeue": '[ -z "${SQUEUE_STATES:-}" ] && [ "$SLURM_TIME_FORMAT" = standard ] && cat "$PLACE/squeue-$4-${6#%A }" 2>/dev/null',
-    # sinfo ... --nodes LIST ...: each of LIST, with the state in the file of that name, or alloc.
+    # sinfo ... --nodes LIST ... prints each node of LIST with the state in the file of that name,
+    # or alloc.
     "sinfo": 'for node in ${4//,/ }; do echo "$node $(cat "$PLACE/sinfo-$node" 2>/dev/null || echo alloc)"; done',
     "scontrol": 'echo "$*" >>"$PLACE/scontrol.log"\nexit "${SCONTROL_STATUS:-0}"',
-    # srun --OPTIONS... COMMAND: the command, once.
+    # srun --OPTIONS... COMMAND runs the command once.
     "srun": 'while [[ ${1:-} == --* ]]; do shift; done\nexec "$@"',
     "scancel": 'echo "$*" >>"$PLACE/scancel.log"',
     "sleep": "",
@@ -41,7 +42,8 @@ def children(pid):
 
 
 def what_they_do(pid):
-    """A process and all below it: what each is, waits in, and has pending."""
+    """A process and all its descendants: for each, what it is, what it waits in, and its pending
+    signals."""
     lines = []
     try:
         status = Path(f"/proc/{pid}/status").read_text()
@@ -77,7 +79,7 @@ class CairnJobCase(unittest.TestCase):
                       DIR=str(self.checkpoints), **environment)
         if job:
             values["SLURM_JOB_ID"] = job
-        def no_room():  # files can be made, and not filled
+        def no_room():  # files can be made, but not filled
             resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
         return subprocess.Popen(
             preexec_fn=no_room if disk_is_full else None, restore_signals=not disk_is_full, args=[*under, ROOT / "slurm/cairn-job", "--checkpoints", self.checkpoints, *options, "--", "bash", "-c", program],
@@ -112,7 +114,8 @@ class CairnJobCase(unittest.TestCase):
     def allocation(self, nodes):
         (self.place / "squeue-7-%N").write_text(f"7 {nodes}\n")
 
-    # A program that says how it was started, and the step that its n-th run saves and its status.
+    # A program that tells how it was started; its n-th run saves the n-th step and ends with the
+    # n-th status.
     def runs(self, *steps_and_states):
         cases = "".join(f"{i + 1}) {self.save(step)}; exit {state} ;; "
                         for i, (step, state) in enumerate(steps_and_states))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests slurm/cairn-job without Slurm: what signals do to it, and whose directory it is."""
+"""Tests slurm/cairn-job without Slurm: what signals do to it, and who owns the directory."""
 import os
 import signal
 import time
@@ -25,7 +25,8 @@ class CairnJobOnTheWay(CairnJobCase):
         self.assertIn("job 6 is saving in", self.output)
 
     def test_progress_of_another_job_that_has_ended_is_not_ours(self):
-        """This one was refused, and mpirun lingered until the other one had saved and gone."""
+        """Our program was refused, and mpirun lingered until the other program had saved and
+        ended."""
         gone = f"{self.save(9)}; rm $DIR/.cairn/owner"
         for signals in (False, True):
             with self.subTest(signals=signals):
@@ -37,7 +38,7 @@ class CairnJobOnTheWay(CairnJobCase):
                     self.assertEqual(self.run_job(f"{gone}; exit 1"), 1)
                 self.assertEqual(self.requeued, [])
                 self.assertIn("job 6 is saving in", self.output)
-        # One that comes later is seen as well.
+        # An owner that comes later is noticed as well.
         self.setUp()
         self.saved(5)
         self.slurm_says("6", "%T", "6 RUNNING")
@@ -53,9 +54,9 @@ class CairnJobOnTheWay(CairnJobCase):
         self.assertEqual(self.requeued, ["requeue 7"])
 
     def seen(self, job):
-        """Gives the directory this owner, and waits until cairn-job has read that: by the time of the
-        record's last reading. It has that time before it has its name, since cairn-job reads its own
-        job's record once only."""
+        """Gives the directory this owner, and waits until cairn-job has read the record, which the
+        time of the record's last reading tells. The record has that time before it has its
+        name, since cairn-job reads its own job's record only once."""
         probe = self.place / "probe"
         probe.write_text("x")
         os.utime(probe, (1, probe.stat().st_mtime))
@@ -112,7 +113,7 @@ class CairnJobOnTheWay(CairnJobCase):
         self.assertEqual(self.requeued, ["requeue 7"])
 
     def test_sigterm_of_an_array(self):
-        """One of its tasks has the array's number, and Slurm tells of all."""
+        """A task of the array has the array's number, under which Slurm lists all tasks."""
         self.saved(5)
         self.slurm_says("7", "%r", "8 None", "7 TimeLimit", "9 None")
         self.assertEqual(self.signalled(signal.SIGTERM, 75, reason=None), 0)
@@ -125,7 +126,8 @@ class CairnJobOnTheWay(CairnJobCase):
         self.assertIn("job 6 is saving in", self.output)
 
     def test_sigterm_when_slurm_does_not_answer(self):
-        """Slurm requeues even what scancel has ended: so only if the time was over by the clock."""
+        """Slurm requeues even a job that scancel has ended: so the job is requeued only if the
+        time was over by the clock."""
         self.saved(5)
         self.assertEqual(self.signalled(signal.SIGTERM, 75, reason=None), 75)
         self.assertEqual(self.requeued, [])
@@ -141,7 +143,7 @@ class CairnJobOnTheWay(CairnJobCase):
         self.assertEqual(self.requeued, ["requeue 7"])
 
     def test_a_clock_that_is_wrong(self):
-        """By it the job was over when it began. That says nothing of why SIGTERM came."""
+        """By this end time the job was over when it began. That does not tell why SIGTERM came."""
         self.saved(5)
         self.slurm_says("7", "%e", "7 2026-01-01T00:00:00")
         self.assertEqual(self.signalled(signal.SIGTERM, 75, reason=None, options=()), 75)
@@ -149,7 +151,7 @@ class CairnJobOnTheWay(CairnJobCase):
         self.assertEqual(self.requeued, [])
 
     def test_times_are_read_in_one_zone(self):
-        """In another one this end would be a clock that is wrong."""
+        """In another time zone this end would look like a wrong clock."""
         self.saved(5)
         at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() + 3600))
         self.slurm_says("7", "%e", f"7 {at}")
@@ -161,7 +163,7 @@ class CairnJobOnTheWay(CairnJobCase):
 
     @unittest.skipUnless(can_trace(), "strace, which may not be there or not be allowed, sends a signal at a given moment")
     def test_a_signal_at_any_fork_is_not_lost(self):
-        """The program's among them: until its exec it has the traps of the script."""
+        """This includes the fork of the program: until its exec it has the traps of the script."""
         self.slurm_says("7", "%r", "7 TimeLimit")
         program = self.WAITING.format(save="echo 9 >$DIR/newest", status=75)
         for fork in range(1, 20):
@@ -173,7 +175,7 @@ class CairnJobOnTheWay(CairnJobCase):
             while process.poll() is None and not (self.place / "ready").exists():
                 time.sleep(0.01)
             came = "--- SIGTERM" in trace.read_text()
-            if not came:  # that was the fork after the last
+            if not came:  # the last fork was already tried
                 os.kill(children(process.pid)[0], signal.SIGTERM)
             self.assertEqual(self.finish(process), 0, self.output)
             self.assertEqual(self.requeued, ["requeue 7"])
@@ -182,7 +184,7 @@ class CairnJobOnTheWay(CairnJobCase):
         self.fail("so many forks?")
 
     def test_status_is_not_lost_to_the_signal(self):
-        """The script is held until the program has ended and the signal has come."""
+        """The script is stopped until the program has ended and the signal has come."""
         self.saved(5)
         program = ('job=$PPID; kill -STOP $job; (exec >/dev/null; kill -USR1 $job; '
                    'while [ "$(ps -o stat= -p $$ | cut -c1)" != Z ]; do :; done; kill -CONT $job) & exit 76')
@@ -220,7 +222,7 @@ class CairnJobOnTheWay(CairnJobCase):
         self.assertEqual(self.record(), ["1", "5"])
 
     def test_directory_of_somebody_elsewhere(self):
-        """Whether they are alive is seen from what they save."""
+        """What the owners save tells whether they are alive."""
         self.owned_by_process(1, host="far-away")
         self.assertEqual(self.run_job("exit 1"), 0)
         self.assertEqual(self.run_job(f"{self.save(9)}; exit 1"), 1)

@@ -118,7 +118,7 @@ class CairnJob(CairnJobCase):
         self.assertIn("4 times in a row at step 0; giving up", self.output)
 
     def test_failure_before_any_checkpoint_is_not(self):
-        # The second ones are mpirun's, for a program that it could not start; then what is no signal.
+        # 131 to 135 are mpirun's, for a program that it could not start; 200 and 255 are no signal's.
         for status in (1, 106, 127, 128, 131, 132, 133, 135, 200, 255):
             self.assertEqual(self.run_job(f"exit {status}"), status)
             self.assertEqual(self.requeued, [])
@@ -138,10 +138,10 @@ class CairnJob(CairnJobCase):
 
     @unittest.skipUnless(os.environ.get("CAIRN_TOOL"), "CAIRN_TOOL is not given")
     def test_names_of_files_tell_nothing(self):
-        """What the tool itself says of files that are called like its lines."""
+        """The output of the real tool, with files whose names look like its lines."""
         shutil.copy(os.environ["CAIRN_TOOL"], self.place / "bin/cairn")
         self.checkpoints.mkdir()
-        for file in sorted((ROOT / "tests/golden/manager").glob("run-*")):  # the newest is the last
+        for file in sorted((ROOT / "tests/golden/manager").glob("run-*")):  # the newest comes last
             shutil.copy(file, self.checkpoints)
         lines = ('  99999999  1 KB  now  2  whole, newest', '      "step": 99999999,\n      "newest": true,\n      "whole": true\n    },')
         for line in lines:
@@ -158,7 +158,7 @@ class CairnJob(CairnJobCase):
         self.assertEqual(self.run_job("exit 9", "--restarts", "2"), 9)
         self.assertEqual(self.requeued, [])
         self.assertIn("3 times in a row at step 5; giving up", self.output)
-        self.assertIsNone(self.record())  # whoever submits it again has all tries
+        self.assertIsNone(self.record())  # a later submission has all tries again
 
     def test_what_nodes_bring_home_is_no_progress_until_it_is_a_checkpoint(self):
         self.saved(5)

@@ -23,8 +23,8 @@ AT_ONCE = 5
 
 
 def time_limit(story):
-    """The time limit comes near: signal, save, requeue, done."""
-    # Slurm looks at its clock twice a minute; the program must not be first to find that time is short.
+    """The time limit comes near: the job gets a signal, saves, is requeued, and ends well."""
+    # Slurm looks at its clock twice a minute; the program must not notice first that time is short.
     job = story.submit("simulation.sbatch", "--time=1", "--signal=B:USR1@50", arguments=["--margin", "5"])
     story.until_saved(job, 10)
     story.hold()
@@ -53,7 +53,8 @@ def time_limit_without_signal(story):
 
 
 def preemption(story):
-    """A job of higher priority takes the nodes: SIGTERM, save, requeue by Slurm, done when it has gone."""
+    """A job of higher priority takes the nodes: the job gets SIGTERM, saves, is requeued by Slurm,
+    and ends well when the other is gone."""
     job = story.submit("preemptible.sbatch", "--nodes=2")
     story.until_saved(job, 50)
     story.hold()
@@ -94,7 +95,8 @@ def node_loss(story):
 
 
 def node_loss_inside(story):
-    """A node goes down with all that it has: the job goes on inside its allocation, from the nodes."""
+    """A node goes down with all its data: the job goes on inside its allocation, from the other
+    nodes."""
     tier = on_nodes(story)
     job = story.submit("preemptible.sbatch", "--nodes=2", "--no-kill", arguments=["--home-every", "0"], tier=tier)
     story.until_saved(job, 50)
@@ -106,7 +108,7 @@ def node_loss_inside(story):
     for process in there:
         with contextlib.suppress(ProcessLookupError):  # Slurm or the others may have ended it already
             os.kill(process, 9)
-    # It is started again at once, and held.
+    # The program is started again at once, and held.
     story.until("the program has ended", lambda: not set(ranks) & set(ranks_of(job, "SLURMD_NODENAME").values()))
     shutil.rmtree(str(tier.parent).replace("%n", story.nodes[1]))
     home, saved = story.newest()["step"], job.saved_step()
@@ -122,7 +124,8 @@ def node_loss_inside(story):
 
 
 def batch_node_loss(story):
-    """The node with the batch script goes down: that ends a job of --no-kill, and the next one goes on."""
+    """The node with the batch script goes down: that ends a job with --no-kill, and the next job
+    goes on."""
     tier = on_nodes(story)
     job = story.submit("preemptible.sbatch", "--nodes=2", "--no-kill", arguments=["--home-every", "3"], tier=tier)
     story.until_saved(job, 50)
@@ -144,7 +147,7 @@ def batch_node_loss(story):
 
 
 def emptied_nodes(story):
-    """A job is requeued, and its nodes are emptied: it goes on from what they had brought home."""
+    """A job is requeued, and its nodes are emptied: it goes on from what they had copied home."""
     tier = on_nodes(story)
     job = story.submit("preemptible.sbatch", "--nodes=2", arguments=["--home-every", "0"], tier=tier, RELAUNCHES="0")
     story.until_saved(job, 50)
@@ -163,12 +166,12 @@ def emptied_nodes(story):
 
 
 def cancelled(story):
-    """scancel: SIGTERM, save, and it stays cancelled; by mpirun and by srun."""
+    """scancel: the job gets SIGTERM, saves, and stays cancelled; by mpirun and by srun."""
     steps = []
     for launch in ("mpirun", "srun --mpi=pmix"):
         story.checkpoints = story.place / launch.split()[0]
         job = story.submit("simulation.sbatch", launch=launch, every=1000000)
-        # No regular save comes; the owner's record is there when the manager is.
+        # No regular save comes; the owner's record exists once the manager does.
         story.until("the program runs", lambda: (story.checkpoints / ".cairn/owner").exists())
         run("scancel", job.number)
         story.until_state(job, "CANCELLED")
@@ -182,7 +185,8 @@ def cancelled(story):
 
 
 def killed_rank(story):
-    """kill -9 of a rank under srun: the others are ended, the job is requeued, and done."""
+    """kill -9 of a rank under srun: the other ranks are ended, the job is requeued, and ends
+    well."""
     job = story.submit("preemptible.sbatch", "--nodes=1")
     story.until_saved(job, 50)
     story.hold()
@@ -196,7 +200,7 @@ def killed_rank(story):
 
 
 def chain(story):
-    """A chain of jobs, each going on where the last one stopped; the third is done."""
+    """A chain of jobs, each of which goes on where the last one stopped; the third ends well."""
     first = job = story.submit("chain.sbatch", "--nodes=1", "--ntasks-per-node=3", "--time=1:17:00")
     stops = []
     while True:
@@ -222,11 +226,12 @@ def chain(story):
 
 
 def array(story):
-    """An array of two jobs, each with its own directory; one is stopped, one comes to its time limit."""
+    """An array of two jobs, each with its own directory; one is stopped, one reaches its time
+    limit."""
     for task in (0, 1):
         story.go_on_to(1000000, task)
-    # SIGTERM at the time limit comes as a surprise, as the program thinks of another. Slurm tells of both
-    # when it is asked for the second one's number, which is the array's as well.
+    # SIGTERM at the time limit is a surprise, as the program has another limit. Slurm lists both
+    # tasks when it is asked for the second one's number, which is the array's, too.
     number = story.submit("training.sbatch", "--time=1", "--signal=B:USR1@0", arguments=["--digest"],
                           launch="env SLURM_JOB_END_TIME=4000000000 srun --mpi=pmix --kill-on-bad-exit=1").number
     jobs = [story.job("training.sbatch", f"{number}_{task}") for task in (0, 1)]
@@ -237,7 +242,7 @@ def array(story):
     steps = [story.until_held(jobs[0])]
     before = jobs[1].saved_step()
     story.go_on_to(steps[0] + 20, 0)
-    story.until_saved(jobs[1], before + 20)  # it is not disturbed
+    story.until_saved(jobs[1], before + 20)  # nothing disturbs it
     story.hold(1)
     steps.append(story.until_held(jobs[1]))
     story.expect("cairn-job: SIGTERM" in jobs[1].text(), "no word of SIGTERM in the log")
@@ -249,7 +254,8 @@ def array(story):
 
 
 def one_directory(story):
-    """Two jobs by mistake in one directory: the second is refused, and told whose it is."""
+    """Two jobs run in one directory by mistake: the second is refused, and the error says who
+    owns it."""
     first = story.submit("simulation.sbatch", "--nodes=1")
     story.until_saved(first, 50)
     second = story.submit("simulation.sbatch", "--nodes=1")
@@ -278,7 +284,8 @@ def failing_loop(story):
 
 
 def night(story):
-    """A night: a clock is wrong, a second job is refused, the disk fills, a node is lost; and what the log says."""
+    """A night: a clock is wrong, a second job is refused, the disk fills, a node is lost; the log
+    reports all of it."""
     story.expect(os.geteuid() == 0, "this needs root, for a disk that can be filled")
     tier = on_nodes(story)
     story.checkpoints.mkdir()
@@ -292,7 +299,7 @@ def night(story):
 
 @contextlib.contextmanager
 def growing_file(path):
-    """Somebody else's file, which takes whatever room there is or comes."""
+    """A file of somebody else that takes all the room that there is and that becomes free."""
     ended = threading.Event()
 
     def grow():
@@ -313,7 +320,7 @@ def growing_file(path):
 
 
 def after_midnight(story, tier):
-    # By its clock the job was over before it began.
+    # By its clock, the time limit was over before the job began.
     job = story.submit("preemptible.sbatch", "--nodes=2", "--no-kill", arguments=["--home-every", "50"], tier=tier,
                        launch="env SLURM_JOB_END_TIME=1000000000 srun --mpi=pmix --kill-on-bad-exit=1")
     story.until_saved(job, 50)
@@ -336,7 +343,8 @@ def after_midnight(story, tier):
     story.go_on_to(1000000)
     story.until_saved(job, lost_at + 50)
 
-    # A program that goes on overwrites its own old files; one that begins anew needs room.
+    # A program that goes on overwrites its own old files; one that starts from the beginning needs
+    # room.
     story.hold()
     ranks = ranks_of(job, "SLURMD_NODENAME").values()
     with growing_file(story.checkpoints / "somebody-elses"):
@@ -361,7 +369,7 @@ def after_midnight(story, tier):
                       *listed.splitlines(), "--- the other job:", *other.text().splitlines()])
 
 
-# The slow ones first. With the number of nodes.
+# Each story with its number of nodes; the slow ones come first.
 STORIES = {
     time_limit: 2, one_directory: 1, chain: 1, time_limit_without_signal: 1, failing_loop: 1, node_loss: 2,
     node_loss_inside: 2, batch_node_loss: 2, emptied_nodes: 2,

@@ -1,5 +1,5 @@
-"""Jobs of the batch scripts in slurm/ under slurm/testbed, for those who tell stories of them: what was
-submitted, what it has said, and the digest that it must end with."""
+"""Jobs of the batch scripts in slurm/ under slurm/testbed, for stories: what was submitted, what
+the job has printed, and the digest with which it must end."""
 import json
 import os
 import re
@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMIT_SECONDS = 150  # for one thing to happen; a story that waits for longer has failed
+LIMIT_SECONDS = 150  # for one event; a story that waits longer has failed
 
 
 class Failure(Exception):
@@ -22,7 +22,7 @@ def run(*command, check=True, env=None):
     while True:
         done = subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, check=False)
-        if done.returncode != -signal.SIGPIPE:  # a controller that is too busy hangs up on its clients
+        if done.returncode != -signal.SIGPIPE:  # a busy controller closes its clients' connections
             break
     if check and done.returncode != 0:
         raise Failure(f"{' '.join(map(str, command))}: status {done.returncode}\n{done.stdout}")
@@ -30,7 +30,8 @@ def run(*command, check=True, env=None):
 
 
 def mpi_environment():
-    """What scripts/mpi-env.sh exports, and what nodes that are one machine need."""
+    """The variables that scripts/mpi-env.sh exports, and those for nodes that are all one
+    machine."""
     found = re.findall(r"([A-Za-z_0-9]+)=(\S+)", (ROOT / "scripts/mpi-env.sh").read_text())
     return dict(found, OMPI_MCA_btl="tcp,self", OMPI_MCA_btl_tcp_if_include="lo",
                 OMPI_MCA_hwloc_base_binding_policy="none", OMPI_MCA_mpi_yield_when_idle="1",
@@ -58,7 +59,8 @@ class Job:
         return [int(n) for n in re.findall(r"^stopped at step (\d+): ", self.text(), re.M)]
 
     def held_at(self):
-        """Where the job stopped, once it has come back and is held; nothing before."""
+        """The step at which the job stopped, once it has been restarted and is held; None
+        before."""
         text = self.text()
         if text.rfind("held until it is told to go on") > text.rfind("stopped at step ") >= 0:
             return self.stopped_steps()[-1]
@@ -78,8 +80,8 @@ class Story:
         shutil.rmtree(self.place, ignore_errors=True)
         self.place.mkdir(parents=True)
         self.go_on_to(1000000)
-        # The program of the jobs: gray_scott, with the last step as it is in a file when it starts; for
-        # the file it waits. So a job runs for as long as its story needs, on machines slow and fast.
+        # The jobs' program: gray_scott, whose last step is read from a file when it starts; it
+        # waits for the file. So a job runs as long as its story needs, on slow and fast machines.
         self.program = self.place / "gray_scott"
         self.program.write_text(
             f'#!/bin/bash\nsteps={self.place}/steps$SLURM_ARRAY_TASK_ID\n'
@@ -92,18 +94,18 @@ class Story:
             "PriorityTier=1", "State=UP")
 
     def go_on_to(self, step, task=""):
-        """The last step of what starts from now on."""
+        """Sets the last step of programs that start from now on."""
         part = self.place / f"steps{task}.part"
         part.write_text(f"{step}\n")
         part.rename(self.place / f"steps{task}")
 
     def hold(self, task=""):
-        """What starts from now on waits for go_on_to."""
+        """Makes programs that start from now on wait for go_on_to."""
         (self.place / f"steps{task}").unlink()
 
     def submit(self, script, *options, arguments=(), launch=None, every=10, tier=None,
                **environment):
-        """Submits slurm/SCRIPT as its users do, in the folder of the story."""
+        """Submits slurm/SCRIPT as a user does, in the folder of the story."""
         values = {**os.environ, **mpi_environment(), "PROGRAM": str(self.program),
                   "CHECKPOINTS": str(self.checkpoints), "EVERY": str(every), "STEPS": "LAST",
                   "SIGKILL_TIMEOUT": "8", "PATH": f"{self.binaries}:{ROOT}/slurm:{os.environ['PATH']}"}
@@ -137,8 +139,8 @@ class Story:
         self.until(f"job {job.number} is {' or '.join(states)}", there)
 
     def until_held(self, job):
-        """The step at which the job stopped and where it is held. On a slow machine that may have been its
-        second or third stop: no time limit waits for mpirun."""
+        """Waits until the job is held, and returns the step at which it stopped. On a slow machine
+        that may be its second or third stop: no time limit waits for mpirun."""
         self.until(f"job {job.number} is held", lambda: job.held_at() is not None)
         return job.held_at()
 
@@ -163,7 +165,7 @@ class Story:
         self.expect(left == right, f"{what}: {left!r}, should be {right!r}")
 
     def expect_right_digest(self, job, step):
-        """The job's last word is the digest of a run that nobody disturbed."""
+        """Expects that the job's last line is the digest of a run that nobody disturbed."""
         with self.digest_lock:
             if step not in self.digests:
                 text = run("mpirun", "-np", "1", self.binaries / "gray_scott", "--size", 64, "--steps", step,
@@ -189,7 +191,8 @@ class Story:
 
 
 def ranks_of(job, variable):
-    """Process numbers of the job's ranks under srun, by rank; and what a variable is there."""
+    """The process numbers of the job's ranks under srun, by rank, and the value of a variable in
+    each."""
     found = {}
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -205,7 +208,7 @@ def ranks_of(job, variable):
 
 
 def on_nodes(story):
-    """The job's checkpoints on nodes, of which only the first and the last go home as well."""
+    """Puts the job's checkpoints on nodes; only the first and the last are copied home as well."""
     local = Path(os.environ["SLURM_CONF"]).parent / "local-%n"
     story.program.write_text(story.program.read_text().replace(
         "exec ", "export CAIRN_NODE=$SLURMD_NODENAME\nexec "))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests slurm/testbed: two side by side, and what is left when one is interrupted or killed."""
+"""Tests slurm/testbed: two side by side, and what is left after an interrupt or a kill."""
 import os
 import signal
 import subprocess
@@ -15,7 +15,7 @@ WAITS = 'echo "$SLURM_CONF"; sbatch -Q -o /dev/null --wrap "sleep 600"; ' \
 
 
 def processes_of(folder):
-    """Those that still run with this folder's configuration."""
+    """The processes that still run with this folder's configuration."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -53,7 +53,7 @@ class Testbed(unittest.TestCase):
 
     def assert_nothing_left(self, folder):
         self.assertFalse(folder.exists())
-        # The last ones may be on their way out, after a kill -9.
+        # The last ones may still be ending, after a kill -9.
         end = time.monotonic() + 20
         while processes_of(folder) and time.monotonic() < end:
             time.sleep(0.05)
@@ -109,7 +109,7 @@ class Testbed(unittest.TestCase):
             if owner:
                 (folder / "owner").write_text(f"{owner}\n")
             return folder
-        # No process has this number; in another container it may be there.
+        # No process here has this number; one in another container may.
         others = [make("cairn-slurm-results"), make("cairn-slurm-1", key=False), make("cairn-slurm-2x")]
         for folder in others:
             done = self.run_testbed("stop", SLURM_CONF=f"{folder}/slurm.conf")

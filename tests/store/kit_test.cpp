@@ -1,4 +1,4 @@
-// The stores that there are pass the kit: a directory with and without renames, and objects.
+// All stores pass the kit: a directory with and without renames, and objects.
 #include "support/object_files.hpp"
 #include "support/store_kit.hpp"
 #include "testing/memory.hpp"

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// One element a string: the bytes of a number, or a u64 length and a string.
+// One string for each element: the bytes of a number, or a u64 length and a string.
 std::vector<std::string> elements(const CheckpointContents& contents, const StoredTensor& tensor,
                                   const Piece& slice) {
   if (!tensor.problem.empty()) throw Error(Code::data_loss, tensor.problem);

@@ -15,18 +15,17 @@ void write_file(const std::filesystem::path& path, std::string_view bytes);
 /// PREFIX.data-00001-of-00003
 std::filesystem::path data_file(const std::filesystem::path& prefix, int file, int num_files);
 
-/// The contents of a checkpoint, its tensors checked against the sizes of the data files.
+/// The contents of a checkpoint, whose tensors were checked against the sizes of the data files.
 CheckpointContents open_bundle(const std::filesystem::path& prefix);
 
-/// Elements of one slice as golden checkpoints count them: little-endian, strings each with a u64
-/// length in front. Throws like a restore: bad tensors, checksums, cut files.
+/// The elements of one slice in the form of golden checkpoints: little-endian, strings each after a
+/// u64 length. Throws like a restore: bad tensors, checksums, cut files.
 std::string read_slice(const CheckpointContents& contents, const StoredTensor& tensor,
                        const Piece& slice);
-/// The same of a whole tensor, put together from its slices. Throws Code::coverage if some are
-/// missing.
+/// The same for a whole tensor, joined from its slices. Throws Code::coverage if some are missing.
 std::string read_tensor(const CheckpointContents& contents, const StoredTensor& tensor);
 
-/// Everything that contents say, as text, to compare two of them.
+/// All contents as text, to compare two checkpoints.
 std::string dump(const CheckpointContents& contents);
 
 std::string to_hex(std::string_view bytes);

@@ -16,7 +16,7 @@ void check(int code) {
       .on_rank(error.rank);
 }
 
-// A manager made by the C face, with options that only C++ can give (a file system of tests).
+// A manager made by the C interface, with options that only C++ can give (a file system of tests).
 class CManager {
  public:
   CManager(std::shared_ptr<Group> group, const std::filesystem::path& directory,

@@ -1,5 +1,6 @@
 #pragma once
-/// A SampleState by the C face: the same memory, given to a cairn_state and a cairn_manager.
+/// A SampleState through the C interface: the same memory, given to a cairn_state and a
+/// cairn_manager.
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -13,17 +14,18 @@ namespace cairn::test {
 
 class CState {
  public:
-  /// `words` are the tensor "words"; `samples` are all tensors, also those without a part here.
+  /// `words` are the values of tensor "words"; `samples` are all tensors, also those of which this
+  /// rank has no part.
   CState(SampleState& mine, const std::vector<Sample>& samples,
          const std::vector<std::string>& words, Storage storage);
   ~CState();
   CState(const CState&) = delete;
   CState& operator=(const CState&) = delete;
 
-  /// Collective. They throw what the C face says.
+  /// Collective. They throw the errors of the C interface.
   void save(std::shared_ptr<Group>, const std::filesystem::path&, const ManagerOptions&,
             std::int64_t step, bool asynchronous);
-  /// Restores the newest; "" or what is wrong with its report.
+  /// Collective. Restores the newest step; returns "" or what is wrong with its report.
   std::string restore(std::shared_ptr<Group>, const std::filesystem::path&, const ManagerOptions&,
                       std::int64_t step);
   std::vector<std::string> words() const;

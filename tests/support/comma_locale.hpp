@@ -1,5 +1,5 @@
 #pragma once
-/// Locales as a program may have them, in which 1.234,5 is a number. None need be installed.
+/// Locales in which 1.234,5 is a number. None of them need be installed.
 #include <unistd.h>
 
 #include <clocale>
@@ -20,11 +20,12 @@ class Commas : public std::numpunct<char> {
   std::string do_grouping() const override { return "\3"; }
 };
 
-/// Calls use(NAME), in which setlocale knows a C locale NAME of numbers: made for the moment, where
-/// the C library is GNU's; where it is another one it knows none.
+/// Calls use(NAME) while setlocale knows a C locale NAME for numbers, which is made for the moment.
+/// Works with GNU's C library; with another one setlocale does not know NAME.
 template <class F>
 void with_c_locale(std::string_view decimal_point, F&& use) {
-  // As locale/localeinfo.h of GNU's C library has it: where items begin, then these.
+  // The format is that of locale/localeinfo.h in GNU's C library: the offsets of the items, then
+  // the items.
   std::string file;
   const auto put = [&](std::uint32_t number) {
     file.append(reinterpret_cast<const char*>(&number), sizeof number);
@@ -57,8 +58,8 @@ void with_c_locale(std::string_view decimal_point, F&& use) {
   std::filesystem::remove_all(folder);
 }
 
-/// While it lives, the process's global locales, of C++ and of C. A decimal point of the latter may
-/// have several bytes.
+/// While it lives, these are the process's global locales, of C++ and of C. A decimal point of the
+/// latter may have several bytes.
 class CommaLocale {
  public:
   explicit CommaLocale(std::string_view decimal_point = ",")

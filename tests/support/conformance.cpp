@@ -63,7 +63,7 @@ constexpr bool with_hdf5 =
     false;
 #endif
 
-// Of libhdf5's own count and of ours, which has dataspaces and property lists too.
+// Counts libhdf5's objects and ours, which include dataspaces and property lists.
 std::int64_t open_hdf5_objects() {
 #ifdef CAIRN_CONFORMANCE_HDF5
   const hdf5::Session session;

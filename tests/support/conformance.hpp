@@ -1,7 +1,7 @@
 #pragma once
 /// One suite for every way to save: format, writer and group. The tests are in conformance_*.cpp;
-/// what they run on is the table of combinations in combinations.txt, in which a new format or
-/// writer is one line, times the launchers of the program that links them.
+/// they run on the table in combinations.txt, in which a new format or writer is one line, times
+/// the launchers of the program that links them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,12 +27,12 @@ namespace cairn::test {
 enum Needs : unsigned {
   nothing_special = 0,
   shared_files = 1,     ///< a group whose ranks write files together
-  shared_datasets = 2,  ///< one whose ranks write datasets together
+  shared_datasets = 2,  ///< a group whose ranks write datasets together
   libhdf5 = 4
 };
 
-/// A way to save. What it saves is restored by any manager. Options are given as every face gives
-/// them, by name.
+/// A way to save; any manager restores the result. Options are given by name, as every language
+/// interface does.
 struct Combination {
   std::string name;
   std::vector<std::pair<std::string, std::string>> options;
@@ -42,37 +42,37 @@ struct Combination {
 };
 const std::vector<Combination>& combinations();
 
-/// A way to have ranks, and a disk that all of them see. In a program of several processes each of
+/// A way to run ranks, with a disk that all of them see. In a program of several processes each of
 /// them makes the same calls.
 class Launcher {
  public:
   virtual ~Launcher() = default;
-  /// An empty disk; the members below are about the last one.
+  /// Makes an empty disk; the members below are about the last one.
   virtual void new_disk() = 0;
   virtual std::shared_ptr<io::FileSystem> files() = 0;
   virtual std::filesystem::path directory() = 0;
-  virtual io::MemoryFileSystem* memory() { return nullptr; }  ///< the disk, where it is in memory
+  virtual io::MemoryFileSystem* memory() { return nullptr; }  ///< the disk, if it is in memory
   virtual void run(int ranks, const test::RankBody& body) = 0;
-  /// In one process, while the others wait.
+  /// Runs the function in one process, while the others wait.
   virtual void once(const std::function<void()>& function) = 0;
 
-  /// What is worth trying here: rank counts, pairs of them for N → M, and how many random cases of
-  /// what is cheap.
+  /// What to try here: rank counts, pairs of them for N → M, and how many random cases of cheap
+  /// tests.
   virtual std::vector<int> counts() const = 0;
   virtual std::vector<std::pair<int, int>> pairs() const = 0;
   virtual unsigned rounds() const = 0;
 };
 
-/// Where directories of the operating system go: into memory if it has such a place. The suite is
-/// about contents; each fsync of a real disk would cost more than all else.
+/// The place for directories of the operating system: in memory if the system has such a place. The
+/// suite is about contents; each fsync of a real disk would cost more than all else.
 std::filesystem::path place_for_files();
 
-/// A kind of launcher, as the program defines them.
+/// A kind of launcher; each program defines its own.
 struct LauncherKind {
   std::string name;
-  unsigned serves;  ///< of Needs; libhdf5 is the build's affair
+  unsigned serves;  ///< of Needs; HDF5 is a matter of the build
   std::function<std::unique_ptr<Launcher>(const Combination&)> make;
-  bool has_files = true;  ///< not: its store takes bundles only
+  bool has_files = true;  ///< if false, its store takes bundles only
 };
 std::vector<LauncherKind> launcher_kinds();
 
@@ -85,14 +85,14 @@ inline void PrintTo(const ConformanceCase& one, std::ostream* out) {
   *out << one.combination.name << " on " << one.kind.name;
 }
 
-/// A state of every kind of tensor, some larger than a chunk, in random boxes that depend on the
-/// number of ranks only. Its values are a function of the version.
+/// A state with every kind of tensor, some larger than a chunk, in random boxes that depend only on
+/// the number of ranks. Its values are a function of the version.
 class Fields {
  public:
   Fields(const Group& group, std::uint64_t version);
   State& state() { return data_.state(); }
   void poison();
-  /// "" or what is not as in this version.
+  /// Returns "" or what differs from this version.
   std::string check(std::uint64_t version) const;
 
   /// Bytes that only a file with the data of this version has.
@@ -104,7 +104,8 @@ class Fields {
   std::vector<std::string> words_;
 };
 
-/// What a call throws, which must be the same on all ranks; nothing if it throws nowhere.
+/// Collective. The error that a call throws, which must be the same on all ranks; empty if no rank
+/// throws.
 template <class F>
 std::optional<Error> error_of_all(Group& group, F&& call) {
   const auto error = test::error_of(call);
@@ -114,7 +115,7 @@ std::optional<Error> error_of_all(Group& group, F&& call) {
   return error;
 }
 
-/// "" if the error is of one of these codes and its text contains the words.
+/// Returns "" if the error has one of these codes and its text contains the words.
 std::string unlike(const std::optional<Error>& error, const std::vector<Code>& codes,
                    const std::string& words = "");
 
@@ -123,23 +124,23 @@ class Conformance : public ::testing::TestWithParam<ConformanceCase> {
   void SetUp() override;
   void TearDown() override;
 
-  ManagerOptions saving() const;   ///< as the combination chooses
-  ManagerOptions reading() const;  ///< a manager that knows of no choice and changes nothing
+  ManagerOptions saving() const;   ///< with the options of the combination
+  ManagerOptions reading() const;  ///< a manager with default choices that changes nothing
   std::filesystem::path directory() const { return launcher_->directory(); }
-  /// One of the rank counts, for what takes many turns.
+  /// One of the rank counts, for tests that take many turns.
   int some_ranks() const;
 
-  /// The body of each rank says what is wrong, or throws. `what` goes to the failure.
+  /// The body of each rank returns what is wrong, or throws. `what` is added to the failure.
   using Body = std::function<std::string(std::shared_ptr<Group>)>;
   void on(int ranks, const std::string& what, const Body& body) const;
-  /// Collective, as the combination does it.
+  /// Collective. Saves in the way of the combination.
   void save(CheckpointManager&, std::int64_t step, const State&) const;
   /// All ranks save this version of Fields as a step.
   void save(int ranks, std::int64_t step, std::uint64_t version) const;
   /// Expects that the newest step is this one, with the values of that version.
   void expect_latest(int ranks, std::int64_t step, std::uint64_t version,
                      const std::string& what) const;
-  /// Expects that each byte of a step is in order.
+  /// Expects that each byte of a step is right.
   void expect_whole(std::int64_t step, const std::string& what) const;
   std::filesystem::path prefix(std::int64_t step) const;
   /// The files of a step, ascending.

@@ -1,5 +1,5 @@
-// Conformance: files that are not what was written. Nothing here knows a format: a step is the
-// files that begin with its prefix.
+// Conformance: damaged files. The tests know no format: a step is the files that begin with its
+// prefix.
 #include <random>
 
 #include "support/conformance.hpp"
@@ -20,7 +20,7 @@ std::vector<std::string> read_all(const std::vector<path>& paths,
   return all;
 }
 
-// Where the data of step 2 lies: file and offset.
+// Finds the data of step 2: file and offset.
 std::pair<std::size_t, std::size_t> find_data(const std::vector<std::string>& files) {
   for (std::size_t i = 0; i < files.size(); ++i) {
     const auto at = files[i].find(Fields::pattern(2));
@@ -39,7 +39,7 @@ TEST_P(Conformance, DamagedFilesArePassedOverOrDoNotMatter) {
   const auto good = read_all(paths, [&](const path& one) { return bytes_of(one); });
   const auto [data, at] = find_data(good);
 
-  // Damage in words, the step that must be restored (0: 1 or 2), and the files.
+  // A kind of damage in words, the step that must be restored (0: 1 or 2), and the files.
   struct Damage {
     std::string what;
     std::int64_t step;
@@ -92,7 +92,7 @@ TEST_P(Conformance, DamagedFilesArePassedOverOrDoNotMatter) {
         return wrong;
       }
       if (report->step == 2) return "";
-      // By its number: an error of all, or what was saved. (A bundle that has lost only its
+      // By its number: an error on all ranks, or the saved values. (A bundle that has lost only its
       // metadata is not known to be the newest, but its tensors are whole.)
       const auto error = error_of_all(*group, [&] { manager.restore(2, mine.state()); });
       if (!error && one.step == 0) return mine.check(2);
@@ -180,7 +180,7 @@ TEST_P(Conformance, NothingWholeIsAnErrorOfAllRanks) {
   });
 }
 
-// Under names that a format uses, but no save has been there.
+// Files with names that a format uses, in a directory where nothing was saved.
 TEST_P(Conformance, FilesOfOthersAreNoCheckpoints) {
   const int n = some_ranks();
   save(n, 1, 1);

@@ -1,4 +1,4 @@
-// Conformance: one save after the other, those that are refused, and those that fail.
+// Conformance: saves one after the other, saves that are refused, and saves that fail.
 #include "cairn/checkpoint.hpp"
 #include "support/conformance.hpp"
 #include "support/rounds.hpp"
@@ -214,7 +214,7 @@ TEST_P(Conformance, StatesThatDoNotFitAreRefusedOnAllRanks) {
 
 TEST_P(Conformance, AFullDiskLeavesTheOlderCheckpoint) {
   auto* memory = launcher_->memory();
-  if (!memory) return;  // elsewhere nothing can be filled safely
+  if (!memory) return;  // only this disk can be filled safely
   constexpr auto no_limit = std::int64_t{1} << 40;
   const int n = launcher_->counts().back();
   save(n, 1, 1);
@@ -245,7 +245,7 @@ TEST_P(Conformance, AFullDiskLeavesTheOlderCheckpoint) {
   }
 }
 
-// Whatever operation fails: an error of all or none, and one whole checkpoint.
+// Whichever operation fails: an error on all ranks or on none, and one whole checkpoint.
 TEST_P(Conformance, AnyOperationThatFails) {
   auto* memory = launcher_->memory();
   if (!memory) return;

@@ -1,4 +1,4 @@
-// Conformance: the tensors of tensors.txt, which every face saves and restores.
+// Conformance: the tensors of tensors.txt, which every language interface saves and restores.
 #include <algorithm>
 #include <complex>
 #include <fstream>
@@ -87,7 +87,7 @@ std::string text_of(const Line& line, std::int64_t step, std::int64_t i) {
   const auto v = number_of(line, step, i);
   return std::string(static_cast<std::size_t>(v % 7), static_cast<char>('a' + v % 26));
 }
-// The elements of some rows, one behind the other.
+// The elements of some rows, one after the other.
 std::string rows_of(const Line& line, std::int64_t step, const std::vector<std::int64_t>& rows) {
   std::string bytes;
   for (const auto row : rows) {
@@ -146,7 +146,7 @@ std::vector<std::int64_t> range(std::int64_t first, std::int64_t end, std::int64
   return all;
 }
 
-// What rank r of n gives to a save of a step, or with step -1 to a restore.
+// What rank r of n gives to a save of a step, or to a restore if step is -1.
 class Given {
  public:
   Given(const Group& group, std::int64_t step) : r_(group.rank()), n_(group.size()), step_(step) {
@@ -156,7 +156,7 @@ class Given {
   const State& state() const { return state_; }
   State& state() { return state_; }
 
-  /// "" or what a restore has not made as it was in this step. Collective.
+  /// Collective. Returns "" or which tensor a restore has not set as it was in this step.
   std::string check(Group& group, std::int64_t step) const {
     for (const auto& line : lines()) {
       const auto& held = held_[static_cast<std::size_t>(line.number)];

@@ -1,4 +1,4 @@
-// Conformance: every element comes back, bit by bit, on any number of ranks.
+// Conformance: every element is restored, bit by bit, on any number of ranks.
 #include <array>
 #include <map>
 
@@ -29,7 +29,7 @@ TEST_P(Conformance, AnyRanksToAnyOthers) {
     NToMCase one(n, m, seed);
     if (seed % 3 == 1) one.storage = Storage::dense;
     one.asynchronous = GetParam().combination.asynchronous;
-    // Each face reads what the other one wrote.
+    // The C and C++ interfaces read each other's checkpoints.
     one.saves = seed % 2 == 1 ? Face::c : Face::cpp;
     one.restores = seed / 2 % 2 == 1 ? Face::c : Face::cpp;
     on(n, what, [&](auto group) {
@@ -37,7 +37,7 @@ TEST_P(Conformance, AnyRanksToAnyOthers) {
       return "";
     });
     expect_whole(7, what);
-    // Also by one that owns the directory, as the next job of a run does.
+    // The reader may also own the directory, as the next job of a run does.
     auto options = seed % 2 == 0 ? reading() : saving();
     on(m, what, [&](auto group) { return one.restore(group, directory(), options); });
     if (HasFailure()) return;
@@ -96,7 +96,7 @@ TEST_P(Conformance, EachDType) {
     samples.push_back({cat("all/", dtype_name(*dtype)), *dtype, {7, 5}});
   }
   ASSERT_EQ(samples.size(), 30U);
-  // The boxes of all samples on some ranks, dealt anew for each purpose.
+  // The boxes of all samples on some ranks, dealt again for each purpose.
   const auto fill = [&](SampleState& mine, const Group& group, unsigned seed) {
     std::mt19937 random(seed);
     int style = 0;
@@ -180,7 +180,7 @@ TEST_P(Conformance, StringsScalarsAndTensorsWithoutElements) {
   }
 }
 
-// Rows in turn, as patches with halos; restored as columns that are stored by columns.
+// Rows are dealt in turn as patches with halos, and restored as columns into column-major memory.
 TEST_P(Conformance, PatchesHalosAndStrides) {
   const Sample sample{"field", DType::float64, {21, 40}};
   for (const int n : launcher_->counts()) {
@@ -325,7 +325,7 @@ TEST_P(Conformance, Sparse) {
   }
 }
 
-// A shard for each slice, the last ones first.
+// One shard for each slice, the last slices first.
 class Backwards : public ShardingCallback {
  public:
   std::string description() const override { return "each slice alone, backwards"; }
@@ -339,8 +339,8 @@ class Backwards : public ShardingCallback {
   }
 };
 
-// A wrong file of tensors that are stored dense: above the limit, though there are several in it.
-// Of these below three are alone, the smallest is with that of Fields.
+// Names a wrong file of dense tensors: one above the limit with several tensors. Of the tensors
+// below, three have files of their own; the smallest shares one with that of Fields.
 std::string wrong_file(const CheckpointContents& contents, std::int64_t limit) {
   struct File {
     std::int64_t bytes = 0, tensors = 0;

@@ -1,5 +1,5 @@
 #pragma once
-/// What a crash story is: jobs that save, on a disk in memory, and what may be found afterwards.
+/// A crash story: jobs that save on a disk in memory, and what may be found afterwards.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ inline ManagerOptions options_on(std::shared_ptr<io::MemoryFileSystem> disk) {
   return options;
 }
 
-// What a rank's registered saver shall write next, and what it last read.
+// What a rank's registered saver is to write next, and what it read last.
 inline thread_local std::int64_t saver_writes = 0, saver_read = 0;
 inline thread_local int saver_rank = 0;
 
@@ -54,9 +54,9 @@ inline RegisteredSaver sample_saver(std::shared_ptr<io::MemoryFileSystem> disk) 
 enum class Given {
   by_place,
   by_id,
-  by_ids_with_gaps,  // which are others at each save
+  by_ids_with_gaps,  // with other ids at each save
   sparse,            // no rank holds the last row
-  with_lengths       // and beside them vectors whose length is another at each save
+  with_lengths       // and vectors whose length differs at each save
 };
 
 // A state all of whose elements are the stamp of one save.
@@ -68,7 +68,7 @@ struct StoryJob {
   std::vector<std::int64_t> ids;  // of this rank's rows, if they are given by id
   std::vector<double> base;       // with frozen tensors: the same for ten stamps
   std::vector<double> moments;    // with rules by key: what older checkpoints lose
-  std::vector<double> history;    // of a length that the stamp decides
+  std::vector<double> history;    // its length depends on the stamp
   std::vector<std::string> words;
   Given given;
   std::int64_t first = 0;  // of this rank's rows
@@ -112,7 +112,7 @@ struct StoryJob {
     }
     state.add("u", slice(row.data(), {rows, columns}, {first, 0}, {mine, columns}));
   }
-  // As all have it that this stamp says.
+  // The history that all ranks have with this stamp.
   std::vector<double> history_of(std::int64_t mark) const {
     return std::vector<double>(static_cast<std::size_t>(mark * 300 % 1000),
                                static_cast<double>(mark));
@@ -120,7 +120,7 @@ struct StoryJob {
   std::vector<std::string> words_of(std::int64_t mark) const {
     return std::vector<std::string>(static_cast<std::size_t>(mark % 3), cat("stamp ", mark));
   }
-  // The newest checkpoint; with gaps only it knows which ids there are.
+  // Restores the newest checkpoint; with gaps, only the checkpoint knows which ids there are.
   std::optional<RestoreReport> restore_latest() {
     if (given != Given::by_ids_with_gaps) return manager.restore_latest(state);
     auto report = manager.restore_latest(who);
@@ -144,7 +144,7 @@ struct StoryJob {
       return;
     }
     manager.save_async(step, state);
-    std::fill(row.begin(), row.end(), -1);  // what was captured stays
+    std::fill(row.begin(), row.end(), -1);  // the captured values stay
     if (given == Given::by_ids_with_gaps) std::fill(ids.begin(), ids.end(), -1);
     history.clear(), words.assign(5, "spoilt");
   }
@@ -159,12 +159,12 @@ struct Story {
   int max_to_keep = 0;
   bool overwrite = false;
   std::vector<io::Fault> faults = {};
-  bool whole_record = false;  // nothing of `before` is durable by decree
+  bool whole_record = false;  // if false, all of `before` is made durable
   Storage storage = Storage::automatic;
   bool saver = false;
   IoRanks io_ranks = {};
   bool renames = true;         // false: on a disk that refuses each rename
-  unsigned interleavings = 3;  // of ranks, that are looked at
+  unsigned interleavings = 3;  // how many orders of the ranks are tried
   bool async = false;          // `act` saves in the background, and waits at its end
   bool async_before = false;   // `before` does, and waits
   bool records = true;         // blocking saves leave them, too
@@ -177,7 +177,7 @@ struct Story {
   Format format = Format::bundle;
   std::optional<Format> before_format = {};  // `before` is another job, of this format
   bool keeps_all_before = false;             // `before` is another job, which keeps all
-  // For a writer that needs a group of its own.
+  // For a writer whose group must have more than the usual one.
   Writer writer = Writer::posix;
   std::function<std::shared_ptr<Group>(std::shared_ptr<Group>,
                                        std::shared_ptr<io::MemoryFileSystem>)>
@@ -208,11 +208,11 @@ inline ManagerOptions options_of(const Story& story, std::shared_ptr<io::MemoryF
   if (story.frozen) options.frozen.keys = {"base"};
   if (story.thins) options.keep.keys = {{"moments*", 2}};
   options.store.object_graph = story.objects;
-  // The two tensors in a file each, the larger one with a warning.
+  // Each of the two tensors has a file, the larger one with a warning.
   if (story.name == "Dense" && story.format == Format::bundle) {
     options.store.policy = std::make_shared<MaxShardSizePolicy>(8);
   }
-  // On the thread of the rank, so that the scheduler orders what it does too.
+  // The queue runs on the rank's thread, so that the scheduler orders its work, too.
   options.async.queue = inline_queue();
   return options;
 }

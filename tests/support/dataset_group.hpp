@@ -1,7 +1,7 @@
 #pragma once
-/// Sharing ranks with datasets that they write together on a FileSystem: what parallel HDF5 is to
-/// processes, as hard on its users: every call waits for all ranks, nothing is durable after a
-/// flush, and closing takes away what lies behind the end that HDF5 knows of.
+/// A group whose ranks write datasets together on a FileSystem, in place of processes with parallel
+/// HDF5. It is as strict: every call waits for all ranks, nothing is durable after a flush, and
+/// closing removes what lies beyond the end that HDF5 knows of.
 #include <cstring>
 #include <memory>
 #include <string>
@@ -21,7 +21,7 @@ class DatasetGroup : public SharingGroup {
   DatasetFiles* dataset_files() override { return &datasets_; }
 
  private:
-  // Where HDF5 finds a dataset's elements.
+  // Where HDF5 has a dataset's elements.
   struct Place {
     std::int64_t offset = 0, element_bytes = 0;
     std::vector<std::int64_t> shape;

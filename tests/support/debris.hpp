@@ -1,5 +1,5 @@
 #pragma once
-/// What a directory holds besides its checkpoints.
+/// Finds what a directory holds besides its checkpoints.
 #include <functional>
 #include <set>
 #include <string>
@@ -11,7 +11,8 @@
 
 namespace cairn {
 
-// Whatever is in the directory belongs to a checkpoint that is there whole. "" or what does not.
+// Everything in the directory must belong to a checkpoint that is there whole. Returns "" or what
+// does not.
 inline std::string debris(io::MemoryFileSystem& disk, const std::vector<StepInfo>& steps,
                           const std::function<CheckpointContents(std::int64_t)>& open,
                           bool has_xdmf = false) {

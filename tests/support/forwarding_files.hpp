@@ -1,5 +1,5 @@
 #pragma once
-/// The files of another file system: what those that change something on the way begin with.
+/// The files of another file system: a base for classes that change something on the way.
 #include <functional>
 #include <memory>
 #include <optional>
@@ -14,12 +14,12 @@ namespace cairn::test {
 
 class ForwardingFiles : public io::FileSystem {
  protected:
-  /// Each operation, with the path that it is about (of a rename the new one): carries it out.
+  /// Carries out an operation. Called for each, with its path (of a rename the new one).
   virtual void around(const char* /*kind*/, const io::Path&, bool /*changes*/,
                       const std::function<void()>& operation) {
     operation();
   }
-  /// A file that was opened.
+  /// Called for a file that was opened.
   virtual std::unique_ptr<io::File> opened(const io::Path&, std::unique_ptr<io::File> file,
                                            bool /*writable*/) {
     return file;

@@ -7,7 +7,7 @@
 
 namespace cairn::test {
 
-/// A group that does what another one does: to override a part of it.
+/// A group that forwards to another one: a base for classes that override a part.
 class GroupAround : public Group {
  public:
   explicit GroupAround(std::shared_ptr<Group> inner) : inner_(std::move(inner)) {}

@@ -20,15 +20,15 @@ namespace cairn::test {
 
 using RankBody = std::function<void(std::shared_ptr<Group>)>;
 
-/// A way to have ranks. An expectation that fails in the body fails the test. Thread ranks share
-/// the variables outside of the body: guard them, or use the rank as an index.
+/// A way to run ranks. An expectation that fails in the body fails the test. Thread ranks share the
+/// variables outside of the body: guard them, or use the rank as an index.
 struct GroupCase {
   std::string name;
   int ranks;
   std::function<void(const RankBody&)> run;
 };
 
-/// Defined by the library that the program links.
+/// The library that the program links defines this.
 std::vector<GroupCase> group_cases();
 
 class OnGroups : public ::testing::TestWithParam<GroupCase> {

@@ -21,7 +21,7 @@ class IndexedCase {
     std::mt19937_64 random(seed * 1000 + static_cast<unsigned>(n * 10 + m));
     has_gaps_ = seed % 3 == 1;
     first_ = has_gaps_ ? 0 : static_cast<std::int64_t>(random() % 3);
-    // A few rows, fewer than ranks, or more than a message takes.
+    // A few rows, perhaps fewer than ranks, or more than one message takes.
     const std::size_t sizes[] = {1 + random() % 3, 20 + random() % 200, 3000 + random() % 3000};
     all_.resize(sizes[random() % 3]);
     std::iota(all_.begin(), all_.end(), first_);
@@ -51,7 +51,7 @@ class IndexedCase {
     left_out_ = random();
   }
 
-  /// Collective over n ranks: step 1.
+  /// Collective over n ranks: saves step 1.
   void save(std::shared_ptr<Group> group, const std::filesystem::path& directory,
             ManagerOptions options, bool in_background = false) const {
     Data mine(*this, held_[static_cast<std::size_t>(group->rank())]);
@@ -68,7 +68,7 @@ class IndexedCase {
     }
   }
 
-  /// Collective over m ranks. "" or what is wrong on this rank.
+  /// Collective over m ranks. Returns "" or what is wrong on this rank.
   std::string restore(std::shared_ptr<Group> group, const std::filesystem::path& directory,
                       ManagerOptions options) const {
     Data mine(*this, wanted_[static_cast<std::size_t>(group->rank())]), plain(*this, all_);
@@ -85,7 +85,7 @@ class IndexedCase {
     if (has_gaps_ != (contents.find("numbers") != nullptr)) return "ids are stored or not";
     manager.restore(1, state);
     if (const auto wrong = mine.check("by id"); !wrong.empty()) return wrong;
-    // An ordinary array in the order of ids.
+    // The rows as an ordinary array in the order of ids.
     std::vector<std::int64_t> numbers(all_.size());
     if (has_gaps_) whole.add("numbers", numbers);
     manager.restore(1, whole);
@@ -93,7 +93,8 @@ class IndexedCase {
     return plain.check_x("as an array");
   }
 
-  /// Collective over n ranks, where m is n: from memory to memory, twice. "" or what is wrong.
+  /// Collective over n ranks, with m equal to n: redistributes from memory to memory, twice.
+  /// Returns "" or what is wrong.
   std::string redistribute(std::shared_ptr<Group> group) const {
     const auto rank = static_cast<std::size_t>(group->rank());
     Data mine(*this, held_[rank]), theirs(*this, wanted_[rank]);
@@ -111,7 +112,7 @@ class IndexedCase {
     }
     if (again.plans() != 1) return "it was planned anew";
     if (mine.x != given.x || mine.points != given.points) return "what was given has changed";
-    // An ordinary array in the order of ids.
+    // The rows as an ordinary array in the order of ids.
     Data plain(*this, all_);
     std::vector<std::int64_t> numbers(all_.size());
     whole.add("x", plain.x = std::vector<double>(all_.size()));
@@ -125,7 +126,7 @@ class IndexedCase {
   struct Mixed {
     double mass;
     std::int32_t kind;
-    std::int32_t unused = 0;  // no padding, whose bits would be saved as they happen to be
+    std::int32_t unused = 0;  // no padding, whose bits would be saved as they are
     bool operator==(const Mixed&) const = default;
   };
   static double f(std::int64_t id, int k) { return static_cast<double>(id % 100003) + k / 8.0; }

@@ -4,7 +4,7 @@
 # `PROGRAM DIRECTORY last` says "restored STEP" (-1: nothing), begins to save step STEP + 2, of some MiB, and ends.
 directory=$1 program=$2
 rm -rf "$directory"
-says() {  # says TEXT...: the run before has
+says() {  # says TEXT...: the last run has printed it
   for text in "$@"; do
     grep -q -e "$text" "$directory.out" || { echo "no '$text' in:" && cat "$directory.out" && exit 1; }
   done

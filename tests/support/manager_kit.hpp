@@ -1,5 +1,5 @@
 #pragma once
-/// Ranks with a manager each, on one disk in memory.
+/// Ranks on one disk in memory, each with a manager.
 #include <gmock/gmock.h>
 
 #include "base/text.hpp"
@@ -12,7 +12,7 @@ class Manager : public test::MemoryRun {
   using Rank = test::RunRank;
   Manager() { options_.keep.last = 0; }
 
-  // The same error on every rank, with this in its text.
+  // Expects the same error on every rank, with this in its text.
   template <class F>
   static void expect_error(Rank& rank, Code code, const std::string& text, F&& call) {
     SCOPED_TRACE(cat("rank ", rank.group->rank()));

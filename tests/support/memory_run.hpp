@@ -1,5 +1,5 @@
 #pragma once
-/// What suites of managers on a disk in memory share.
+/// Shared by suites of managers on a disk in memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,8 +40,8 @@ void expect_error(Code code, const ::testing::Matcher<std::string>& text, F&& ca
   }
 }
 
-/// What a roll-forward brings back to the bit: all that a checkpoint says of itself but how long
-/// the save took, which nobody knows any more.
+/// What a roll-forward restores to the bit: all data of a checkpoint except how long the save took,
+/// which nobody knows any more.
 inline std::string all_but_statistics(io::FileSystem& files, const io::Path& prefix) {
   const auto contents = read_contents(files, prefix);
   auto meta = contents.meta.value();
@@ -49,8 +49,8 @@ inline std::string all_but_statistics(io::FileSystem& files, const io::Path& pre
   return pack(std::tie(contents.num_files, contents.tensors)) + bundle::encode_meta(meta);
 }
 
-/// A rank of a job in /run. One value a rank of a tensor over all ranks, and a replicated step: the
-/// smallest real state.
+/// A rank of a job in /run, with the smallest real state: a tensor with one value on each rank, and
+/// a replicated step.
 struct RunRank {
   std::shared_ptr<Group> group;
   CheckpointManager manager;

@@ -1,5 +1,5 @@
 #pragma once
-/// One random case of N → M: what each rank holds and saves, what each rank wants and checks.
+/// One random case of N → M: what each rank holds and saves, and what each rank wants and checks.
 #include <string>
 #include <vector>
 
@@ -8,17 +8,17 @@
 
 namespace cairn::test {
 
-/// Which face of the library a rank goes through.
+/// The language interface that a rank uses.
 enum class Face { cpp, c };
 
 /// Random samples, held by n ranks and wanted by m: irregular boxes, patches, replicas, halos,
-/// ranks without data; in a quarter of the cases of a tensor, everybody wants everything.
+/// ranks without data. For a quarter of the tensors, every rank wants everything.
 struct NToMCase {
   NToMCase(int n, int m, unsigned seed);
 
   /// Collective over n ranks: saves step 7, with 4-KiB chunks.
   void save(std::shared_ptr<Group>, const std::filesystem::path&, ManagerOptions) const;
-  /// Collective over m ranks: restores the newest. "" or what is wrong on this rank.
+  /// Collective over m ranks: restores the newest step. Returns "" or what is wrong on this rank.
   std::string restore(std::shared_ptr<Group>, const std::filesystem::path&, ManagerOptions) const;
 
   unsigned seed;

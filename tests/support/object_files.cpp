@@ -72,7 +72,7 @@ class ObjectFile : public io::File {
 
   ObjectServer& server_;
   std::string key_, bytes_;
-  std::map<std::int64_t, std::string> ranges_;  // not put yet
+  std::map<std::int64_t, std::string> ranges_;  // not yet put
 };
 
 Error missing(const io::Path& path) {

@@ -1,5 +1,5 @@
 #pragma once
-/// Objects as files: what reads files can read a bucket.
+/// A bucket of objects as a file system: what reads files can read it.
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,9 +10,10 @@
 
 namespace cairn::test {
 
-/// A file is the object of its path, and one more object, PATH@OFFSET, for each range that was
-/// written behind its begin. They are put when the file is synced or closed. Directories are the
-/// beginnings of keys. There are no links and no locks. As an option, it is an ObjectStore, too.
+/// A file is the object with its path, and one more object, PATH@OFFSET, for each range that was
+/// written after its beginning. The objects are put when the file is synced or closed. Directories
+/// are prefixes of keys. There are no links and no locks. Given as an option, it is an ObjectStore,
+/// too.
 class ObjectFiles : public io::FileSystem, public StoreMaker {
  public:
   explicit ObjectFiles(std::shared_ptr<ObjectServer> server = std::make_shared<ObjectServer>())
@@ -34,7 +35,7 @@ class ObjectFiles : public io::FileSystem, public StoreMaker {
   std::int64_t free_bytes(const io::Path&) override { return std::int64_t{1} << 50; }
   std::unique_ptr<io::Lock> try_lock(const io::Path&) override;
 
-  /// A file whole; nothing where there is none.
+  /// The whole file; empty if there is none.
   std::optional<std::string> read(const io::Path&) const;
 
  private:

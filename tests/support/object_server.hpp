@@ -1,5 +1,5 @@
 #pragma once
-/// A bucket in memory: put, get, list, delete, and a put on a condition. Nothing else.
+/// A bucket in memory, with put, get, list, delete, and a conditional put. Nothing else.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -10,15 +10,16 @@
 
 namespace cairn::test {
 
-/// Thread-safe. What was put is there, whole and durable, when the call returns.
+/// Thread-safe. An object is there, whole and durable, when its put returns.
 class ObjectServer {
  public:
   struct Object {
     std::string bytes;
-    std::int64_t generation = 0;  ///< another one after each put
+    std::int64_t generation = 0;  ///< differs after each put
   };
 
-  /// Called before each request that changes something; what it throws happens in its place.
+  /// Called before each request that changes something; if it throws, the request is not carried
+  /// out.
   void set_observer(std::function<void(const std::string& request)> observer) {
     observer_ = std::move(observer);
   }
@@ -28,7 +29,8 @@ class ObjectServer {
     const std::lock_guard guard(mutex_);
     objects_[key] = {std::move(bytes), ++generation_};
   }
-  /// Only if the object has this generation; 0: only if there is none. Whether it was put.
+  /// Puts the object only if it has this generation; 0: only if there is none. Returns whether it
+  /// was put.
   bool put_if(const std::string& key, std::string bytes, std::int64_t generation) {
     request("put_if " + key);
     const std::lock_guard guard(mutex_);

@@ -1,7 +1,7 @@
-// A second store, by which kit and engine are tried: put, get, list, delete, conditional put.
-// Beside the checkpoints' own objects: .cairn/NAME.owner has the token of the owner, who put it
-// last; .cairn/NAME.log the numbers that are given away and the steps that count: its conditional
-// put is the commit. Who comes takes over. An unfinished save is removed, and never completed.
+// A second store, to test the kit and the engine: put, get, list, delete, conditional put. Beside
+// the checkpoints' own objects, .cairn/NAME.owner has the token of the owner, who put it last;
+// .cairn/NAME.log has the numbers that were given and the steps that count: its conditional put is
+// the commit. A new process takes over at once. An unfinished save is removed, and never completed.
 #include <algorithm>
 #include <sstream>
 
@@ -14,7 +14,7 @@
 namespace cairn::test {
 namespace {
 
-// The objects of one save, under their own names: what no log names does not count.
+// The objects of one save, under their own names: a save that no log names does not count.
 class ObjectDraft : public DraftFiles {
  public:
   ObjectDraft(std::shared_ptr<io::FileSystem> files, std::string prefix, std::int64_t count)
@@ -80,12 +80,12 @@ class ObjectStore : public Store {
     policy_.read_only = true;
   }
   void leave(bool) override {}
-  // Also data whose index nobody put, or that another save's has replaced.
+  // Also removes data whose index nobody put, or whose index another save has replaced.
   Recovered recover(const Readers& readers) const override {
     Recovered found;
     if (!readers.root()) return found;
     const auto log = change_log([](Log&) {});
-    std::map<std::int64_t, int> counts;  // of the data objects of each step that counts
+    std::map<std::int64_t, int> counts;  // number of data objects of each step that counts
     for (const auto& entry : scan_catalog(place_)) {
       if (log.uuid.contains(entry.step)) counts[entry.step] = entry.num_files;
     }
@@ -121,7 +121,8 @@ class ObjectStore : public Store {
   }
   void use(const DraftId& id) override { last_number_ = id.sequence; }
   void look_before(Draft&, std::int64_t) const override { check_owner(); }
-  // Under a count of data objects that none of the step's has: those stay until the commit.
+  // The number of data objects in their names differs from that of the step's committed data, which
+  // stays until the commit.
   Draft begin_save(const Intent& intent) override {
     check_owner();
     auto there = history_.copy_of(intent.step);
@@ -170,7 +171,7 @@ class ObjectStore : public Store {
   } catch (const Error&) {
     return Withdrawn::not_ours;
   }
-  void spoil(bool) override {}  // what is late has another generation
+  void spoil(bool) override {}  // a late put has another generation
 
   // -- what goes --------------------------------------------------------------------------------
   void save_failed(std::int64_t, const Error&) override {}
@@ -220,7 +221,7 @@ class ObjectStore : public Store {
 
  private:
   struct Log {
-    std::int64_t given = 0;                    // numbers up to this one are
+    std::int64_t given = 0;                    // numbers up to this one were given
     std::map<std::int64_t, std::string> uuid;  // of the steps that count
   };
   std::string own_key(const std::string& what) const {
@@ -236,7 +237,7 @@ class ObjectStore : public Store {
     for (std::string uuid; text >> step >> uuid;) log.uuid[step] = uuid;
     return log;
   }
-  // The fence: who takes over puts the log, and what was read before that is put no more.
+  // The fence: a new owner puts the log, after which a put that is based on an earlier read fails.
   Log change_log(const std::function<void(Log&)>& change) const {
     for (;;) {
       std::int64_t generation = 0;
@@ -261,7 +262,7 @@ class ObjectStore : public Store {
     const auto name = commit::data_name("", 0, id.num_files);
     return key.substr(0, key.find('@')).ends_with(name.substr(name.find("-of-")));
   }
-  // The steps that go; other programs are told of what stays.
+  // The steps that expire; other programs are told which stay.
   std::vector<std::int64_t> expired(std::vector<CatalogEntry> entries) const {
     refresh_pins(entries);
     std::vector<std::int64_t> steps;
@@ -272,7 +273,7 @@ class ObjectStore : public Store {
     if (policy_.keeps_state_file) update_state_file(place_, entries);
     return steps;
   }
-  // First they do not count any more, then they cannot be read, then they are gone.
+  // First the steps do not count any more, then they cannot be read, then they are removed.
   void remove(const std::vector<std::int64_t>& steps) {
     if (steps.empty()) return;
     change_log([&](Log& log) {
@@ -296,8 +297,8 @@ class ObjectStore : public Store {
 
   ObjectFiles& objects_;
   ObjectServer& server_;
-  std::string token_;                  // empty: it owns nothing
-  std::vector<std::int64_t> expires_;  // of the save in hand
+  std::string token_;                  // empty if it owns nothing
+  std::vector<std::int64_t> expires_;  // of the current save
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-/// A disk as a process on another host sees it: the same files, and locks that tell nothing.
+/// A disk as a process on another host sees it: the same files, and locks that prove nothing.
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,8 +13,8 @@ namespace cairn::test {
 class OtherHost : public ForwardingFiles {
  public:
   enum class Locks { none, granted };
-  /// `look` is called before each operation that only looks at something; the disk's observer hears
-  /// of those that change something.
+  /// `look` is called before each operation that only reads; the disk's observer is called for
+  /// those that change something.
   OtherHost(std::shared_ptr<io::FileSystem> disk, Locks locks,
             std::function<void(const std::string&)> look = {})
       : ForwardingFiles(std::move(disk)), locks_(locks), look_(std::move(look)) {}

@@ -1,5 +1,6 @@
 #pragma once
-/// How much memory a call takes at most, as the system counts it: pages, whoever asked for them.
+/// The most memory that a call takes, as the system counts it: pages, whichever code asked for
+/// them.
 #include <malloc.h>
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 
 namespace cairn::test {
 
-/// A line of /proc/self/status that counts KiB, in bytes; -1: there is none.
+/// A line of /proc/self/status that counts KiB, in bytes; -1 if there is none.
 inline std::int64_t status_bytes(const std::string& name) {
   std::ifstream status("/proc/self/status");
   std::string word;
@@ -25,7 +26,7 @@ inline std::int64_t status_bytes(const std::string& name) {
 
 inline std::int64_t resident_bytes() { return status_bytes("VmRSS"); }
 
-/// From here on VmHWM counts anew. False: this system cannot do that.
+/// Restarts the count of VmHWM. Returns false if this system cannot do that.
 inline bool forget_peak() {
   std::ofstream file("/proc/self/clear_refs");
   file << 5;
@@ -33,8 +34,8 @@ inline bool forget_peak() {
   return !file.fail() && status_bytes("VmHWM") >= 0;
 }
 
-/// The most that the process had during the call, beyond what it had just before it. What the
-/// allocator keeps of earlier calls goes back first, so that it hides nothing.
+/// The most memory that the process had during the call, beyond what it had just before. The
+/// allocator's unused memory is returned first, so that it hides nothing.
 template <class F>
 std::int64_t peak_beyond(F&& call) {
   malloc_trim(0);
@@ -44,7 +45,7 @@ std::int64_t peak_beyond(F&& call) {
   return std::max<std::int64_t>(status_bytes("VmHWM") - before, 0);
 }
 
-/// Files that are open, and threads.
+/// How many entries: open files, or threads.
 inline std::int64_t entries_of(const char* directory) {
   std::int64_t count = 0;
   for ([[maybe_unused]] const auto& one : std::filesystem::directory_iterator(directory)) ++count;

@@ -188,7 +188,7 @@ std::unique_ptr<io::Lock> ProcessFiles::try_lock(const io::Path& path) {
   return pass("lock", path, false, [&]() -> std::unique_ptr<io::Lock> {
     if (locks_ == Locks::none) throw io::system_error(EOPNOTSUPP, "lock", path);
     if (locks_ == Locks::kernel) return files_->try_lock(path);
-    if (!files_->status(path)) files_->create(path);  // a lock's file is there afterwards
+    if (!files_->status(path)) files_->create(path);  // the lock's file exists afterwards
     return std::make_unique<NoLock>();
   });
 }

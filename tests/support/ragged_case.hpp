@@ -24,8 +24,8 @@ class RaggedCase {
       total_ += counts_.back();
       left_out_.push_back(counts_.back() == 0 && random() % 2 == 0);
     }
-    left_out_[0] = left_out_[0] && total_ > 0;  // somebody must know the tensor
-    // Cuts of the rows into m parts, some of them empty.
+    left_out_[0] = left_out_[0] && total_ > 0;  // some rank must know the tensor
+    // The cuts of the rows into m parts, some of them empty.
     std::vector<std::int64_t> cuts{0, total_};
     for (int i = 1; i < m; ++i) cuts.push_back(static_cast<std::int64_t>(random()) % (total_ + 1));
     std::sort(cuts.begin(), cuts.end());
@@ -71,7 +71,7 @@ class RaggedCase {
     CheckpointManager(group, directory, options).save(1, state);
   }
 
-  /// Collective over m ranks. "" or what is wrong on this rank.
+  /// Collective over m ranks. Returns "" or what is wrong on this rank.
   std::string restore(std::shared_ptr<Group> group, const std::filesystem::path& directory,
                       ManagerOptions options) const {
     const auto r = static_cast<std::size_t>(group->rank());
@@ -96,7 +96,7 @@ class RaggedCase {
       state.add("particles",
                 ragged(mine.particles, DType::uint8, {sizeof(Particle)}, distribution));
     }
-    // As items of another number of ranks are dealt: in turn, and the last rank gets none.
+    // How items of another number of ranks are dealt: in turn, and the last rank gets none.
     const PrivateOptions dealt{.deal = [](int rank, int ranks, int stored) {
       return ranks > 1 && rank == ranks - 1 ? -1 : rank % stored;
     }};

@@ -29,7 +29,7 @@ ssize_t faulty_pread(int descriptor, void* to, std::size_t bytes, off_t offset) 
       errno = static_cast<int>(-result);
       return -1;
     }
-    // All of it is read, as a direct call must be of whole pages; less of it is owned to.
+    // All bytes are read, since a direct read must be of whole pages; but fewer are reported.
     return std::min<ssize_t>(::syscall(SYS_pread64, descriptor, to, bytes, offset), result);
   }
   return ::syscall(SYS_pread64, descriptor, to, bytes, offset);

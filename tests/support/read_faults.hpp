@@ -1,5 +1,5 @@
 #pragma once
-/// A disk that misbehaves: pread of this program, for files below a folder.
+/// A disk that misbehaves: replaces pread in this program, for files below a folder.
 #include <sys/types.h>
 #include <cstdint>
 #include <functional>
@@ -14,11 +14,11 @@ struct ReadCall {
   std::size_t bytes;
 };
 
-/// What a call does instead: returns so many bytes at most, or fails with -errno. The bytes asked
-/// for: nothing instead. Called by any thread.
+/// What a call does instead: it returns at most so many bytes, or fails with -errno. If that is the
+/// number of bytes asked for, the call is not changed. Called by any thread.
 using ReadFault = std::function<std::int64_t(const ReadCall&)>;
 
-/// From now on; {}: none. Not while anybody reads.
+/// Sets the fault for later reads; {}: none. Not to be called while anybody reads.
 void set_read_fault(ReadFault);
 
 }  // namespace cairn::test

@@ -7,7 +7,7 @@
 
 namespace cairn::test {
 
-/// Memory of doubles that is read piece by piece and that may refuse the third.
+/// Memory of doubles that is read piece by piece and may refuse to give the third.
 class Reluctant : public SliceMemory {
  public:
   Reluctant(double* data, Dims extent)

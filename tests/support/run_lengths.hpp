@@ -1,6 +1,6 @@
 #pragma once
-/// A codec for tests: a count and a byte for each run of equal bytes. How long that is shows only
-/// afterwards; of noise it is twice as long as the raw bytes. And a layout that encodes by it.
+/// A codec for tests, which writes a count and a byte for each run of equal bytes. The length is
+/// known only afterwards; noise takes twice its raw bytes. And a layout that encodes with it.
 #include <algorithm>
 #include <cstddef>
 #include <span>
@@ -37,7 +37,7 @@ inline void decode_runs(std::span<const std::byte> stored, std::span<std::byte> 
 inline constexpr Encoding run_lengths{run_lengths_codec, "run lengths", encode_runs, decode_runs,
                                       128};
 
-/// While it lives, bundles are laid out so.
+/// While it lives, bundles are encoded in this way.
 struct RunLengthLayout : AddedEncoding {
   explicit RunLengthLayout(Format format = Format::bundle) : AddedEncoding(run_lengths, format) {}
 };

@@ -16,7 +16,7 @@ std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// Of the first byte: types smaller than a byte leave its high bits zero.
+// The bits that may be set in the first byte: types smaller than a byte leave its high bits zero.
 std::byte valid_bits(DType dtype) {
   switch (dtype) {
     case DType::boolean:

@@ -1,6 +1,6 @@
 #pragma once
-/// States whose right contents are a function of key and global index, so that any rank can make
-/// and check any part of them.
+/// States whose right values are a function of key and global index, so that any rank can make and
+/// check any part of them.
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -19,7 +19,7 @@ struct Sample {
   Dims shape;
 };
 
-/// The right contents of a sample; `version` makes states differ from each other.
+/// The right values of a sample; `version` makes states differ from each other.
 class Elements {
  public:
   Elements(const Sample&, std::uint64_t version);
@@ -31,15 +31,15 @@ class Elements {
   std::byte valid_;
 };
 
-/// The bytes of one element, where there are few.
+/// The bytes of one element, for tests that need only a few.
 void element_bytes(const Sample&, std::int64_t linear_index, std::uint64_t version, std::byte* out);
 
-/// n or fewer disjoint boxes that cover the shape and, from three dimensions or pieces on, form no
-/// grid. A shape without elements gives one empty box.
+/// n or fewer disjoint boxes that cover the shape and, with three or more dimensions or pieces,
+/// form no grid. A shape without elements gives one empty box.
 std::vector<Box> guillotine(const Dims& shape, int n, std::mt19937& random);
 
-/// For each rank the boxes it holds: pieces dealt at random, so that some ranks have several and
-/// others none; some pieces go to several ranks.
+/// For each rank the boxes it holds. Pieces are dealt at random: some ranks have several, others
+/// none; with replicas some pieces go to several ranks.
 std::vector<std::vector<Box>> deal(const std::vector<Box>& pieces, int ranks, bool replicas,
                                    std::mt19937& random);
 
@@ -50,14 +50,15 @@ class SampleState {
   SampleState(const SampleState&) = delete;
   SampleState& operator=(const SampleState&) = delete;
 
-  /// style 0: contiguous; 1: halos of one around each dimension; 2: column-major.
-  /// `mark` may change the tensor before it goes to the state.
+  /// style 0: contiguous; 1: with halos of one around each dimension; 2: column-major. `mark` may
+  /// change the tensor before the state gets it.
   using Mark = std::function<LocalTensor(LocalTensor)>;
   void add(const Sample&, const std::vector<Box>& boxes, int style, const Mark& mark = {});
   void add_string(const std::string& key, std::vector<std::string> values);
-  void fill();    ///< the right contents; halos are poisoned
-  void poison();  ///< all bytes wrong
-  /// Describes the first wrong element, or one that was written outside of a slice; "" if none.
+  void fill();    ///< sets the right values; halos are poisoned
+  void poison();  ///< makes all bytes wrong
+  /// Describes the first wrong element, or one that was written outside of a slice; "" if there is
+  /// none.
   std::string check(std::uint64_t version) const;
   State& state() { return state_; }
 
@@ -65,10 +66,10 @@ class SampleState {
     Sample sample;
     Box box;
     Dims strides;
-    std::int64_t first = 0;  ///< element of the box's origin in the memory
+    std::int64_t first = 0;  ///< the box's origin, in elements of the memory
     std::vector<std::byte> memory;
   };
-  /// What state() has slices of, for faces that make a state of their own of it.
+  /// The slices of state(), for language interfaces that make their own state of them.
   std::deque<Part>& parts() { return parts_; }
 
  private:

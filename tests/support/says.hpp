@@ -1,5 +1,5 @@
-/// Tests look at a message's code and fields, and at its words by a table of all of them
-/// (golden/messages.inc): so plainer words change one file.
+/// Tests check a message's code and fields, and its words through one table (golden/messages.inc):
+/// so a change of words changes one file.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -10,7 +10,7 @@
 
 namespace cairn::test {
 
-/// What the library says for a phrase of the table. A phrase that is not in it fails the test.
+/// The library's words for a phrase of the table. A phrase that is not in it fails the test.
 inline std::string wording(std::string_view phrase) {
 #define SAYS(phrase) {phrase, phrase},
 #define SAYS_NOW(phrase, words) {phrase, words},
@@ -27,7 +27,7 @@ inline std::string wording(std::string_view phrase) {
   return std::string(found->second);
 }
 
-/// A text that has these words in it.
+/// Matches a text that contains these words.
 inline auto Says(std::string_view phrase) { return testing::HasSubstr(wording(phrase)); }
 
 }  // namespace cairn::test

@@ -1,8 +1,8 @@
 #pragma once
-/// Any group, with files that its ranks write together on a FileSystem: what MPI-IO is to
-/// processes, for thread ranks and disks that can crash. It is as hard on its users as MPI may be:
-/// every call waits for all ranks of the file, also one that fails, and only the lowest rank syncs,
-/// after the others have gone on.
+/// A group whose ranks write files together on a FileSystem: it gives thread ranks and disks that
+/// can crash what MPI-IO gives processes. It is as strict as MPI may be: every call waits for all
+/// ranks of the file, even one that fails, and only the lowest rank syncs, after the others have
+/// gone on.
 #include <functional>
 #include <memory>
 #include <optional>
@@ -25,13 +25,13 @@ class SharingGroup : public GroupAround {
 
   SharedFiles* shared_files() override { return &files_; }
 
-  // What a test may set, on each rank by itself.
+  // A test may set these on each rank.
   std::string doubt;  ///< of the library
-  /// Called after this rank's write: may damage the file.
+  /// Called after this rank's write; it may damage the file.
   std::function<void(io::File&, std::int64_t offset, std::size_t bytes)> after_write;
   int open_fails = 0, write_fails = 0;  ///< the n-th call from now, from 1
-  bool loses_writes = false;            ///< and says nothing
-  // What it may look at.
+  bool loses_writes = false;            ///< and reports no error
+  // A test may read these.
   struct Write {
     std::string file;
     std::int64_t offset;

@@ -1,6 +1,7 @@
 #pragma once
-/// One random case of sparse tensors from n ranks to m: some boxes of each are held by nobody, and
-/// ranks want others than were held, which may lie in gaps, across their edges, or beside them.
+/// One random case of sparse tensors from n ranks to m: some boxes of each are held by no rank, and
+/// ranks want other boxes than were held, which may lie in gaps, across their edges, or beside
+/// them.
 #include <cstring>
 #include <deque>
 #include <memory>
@@ -28,7 +29,7 @@ class SparseCase {
         one.sample.shape.push_back(static_cast<std::int64_t>(1 + random() % (d < 2 ? 23 : 7)));
       }
       const auto pieces = guillotine(one.sample.shape, 2 + static_cast<int>(random() % 14), random);
-      // Sometimes nearly all is held, sometimes nearly nothing; once in a while all.
+      // Sometimes nearly all boxes are held, sometimes nearly none; once in a while all.
       const auto chance = random() % 5;
       for (const auto& piece : pieces) {
         if (chance == 0 || random() % 5 >= chance) one.held.push_back(piece);
@@ -47,7 +48,8 @@ class SparseCase {
     }
   }
 
-  /// Collective over n ranks: steps 1 and 2, whose values differ; 2 may go by the plan of 1.
+  /// Collective over n ranks: saves steps 1 and 2, whose values differ; step 2 may use the plan of
+  /// 1.
   void save(std::shared_ptr<Group> group, const std::filesystem::path& directory,
             ManagerOptions options, bool in_background, Storage storage) const {
     options.write.chunk_bytes = 4096;
@@ -73,7 +75,7 @@ class SparseCase {
     }
   }
 
-  /// Collective over m ranks: each step. "" or what is wrong on this rank.
+  /// Collective over m ranks: restores each step. Returns "" or what is wrong on this rank.
   std::string restore(std::shared_ptr<Group> group, const std::filesystem::path& directory,
                       ManagerOptions options) const {
     options.write.chunk_bytes = 4096;
@@ -110,7 +112,7 @@ class SparseCase {
     std::string fill;
   };
 
-  // Memory of slices, some with a column more than the slice has.
+  // Memory for slices, some with one column more than the slice has.
   struct Data {
     struct Part {
       Sample sample;

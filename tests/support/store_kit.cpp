@@ -245,8 +245,7 @@ TEST_P(StoreKit, DamageIsRemembered) {
   EXPECT_THAT(StoreUser(*disk_).steps(), ElementsAre(10));
 }
 
-// Whoever comes second is kept away, or takes over; then the first commits and removes nothing any
-// more.
+// A second process is refused, or takes over; then the first commits and removes nothing any more.
 TEST_P(StoreKit, OneProcessCommits) {
   StoreUser first(*disk_, keeping(1));
   first.save(10, "ten");
@@ -269,10 +268,10 @@ TEST_P(StoreKit, OneProcessCommits) {
   EXPECT_EQ(reader.read(30), "thirty");
 }
 
-// The end of the process and of the power at every operation of a job's saves.
+// The process dies, or the power fails, at every operation of a job's saves.
 struct Job {
-  std::map<std::int64_t, std::vector<std::string>> texts;  // each that a step may have
-  std::int64_t acknowledged = -1;                          // the last step that was
+  std::map<std::int64_t, std::vector<std::string>> texts;  // the texts that a step may have
+  std::int64_t acknowledged = -1;                          // the last step that was acknowledged
 
   void run(StoreDisk& disk) {
     StoreUser owner(disk, keeping_one());

@@ -1,6 +1,7 @@
 #pragma once
-/// Stories that every store passes, without ranks and without a state: StoreKit in store_kit.cpp. A
-/// new store is done when they pass on a double of its disk. Who links it defines store_disks().
+/// Tests that every store passes, without ranks and without a state: StoreKit in store_kit.cpp. A
+/// new store is done when they pass on a double of its disk. The program that links them defines
+/// store_disks().
 #include <functional>
 #include <map>
 #include <memory>
@@ -12,15 +13,16 @@
 
 namespace cairn::test {
 
-/// The double of what a store is on.
+/// A double of the storage that a store uses.
 class StoreDisk {
  public:
   virtual ~StoreDisk() = default;
-  /// What options give.
+  /// The file system, as options give it.
   virtual std::shared_ptr<io::FileSystem> files() = 0;
-  /// Called before each operation that changes something; it may throw in its place.
+  /// `call` runs before each operation that changes something; if it throws, the operation is not
+  /// carried out.
   virtual void observe(std::function<void()>) = 0;
-  /// What a power failure may leave at this moment, each as it is found afterwards.
+  /// The disks that a power failure may leave at this moment, each as it is found afterwards.
   virtual std::vector<std::unique_ptr<StoreDisk>> after_crash() = 0;
 };
 
@@ -43,15 +45,15 @@ class StoreUser {
   /// The text of a step, every byte of it checked.
   std::string read(std::int64_t step) const;
 
-  /// The stages of a blocking save.
+  /// Makes a blocking save, stage by stage.
   void save(std::int64_t step, const std::string& text, bool may_overwrite = false);
-  /// Those of a save that begins without a look, if it may be one.
+  /// The same without a look at the directory, if the save may be made so.
   bool save_quick(std::int64_t step, const std::string& text);
   struct Begun {
     Prepared save;
     std::vector<StoredTensor> entries;
   };
-  /// All but the commit.
+  /// All stages but the commit.
   Begun begin(std::int64_t step, const std::string& text, bool may_overwrite = false);
   void commit(Begun&);
 

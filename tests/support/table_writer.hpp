@@ -1,5 +1,5 @@
 #pragma once
-/// Tables with right checksums and whatever else a test wants to be wrong.
+/// Tables with right checksums, in which a test can make anything else wrong.
 #include <string>
 #include <string_view>
 #include <utility>
@@ -9,15 +9,15 @@ namespace cairn::test {
 
 using KeyValues = std::vector<std::pair<std::string, std::string>>;
 
-/// A block's contents. Keys are taken as they come.
+/// The contents of a block. Keys are not checked or sorted.
 std::string table_block(const KeyValues& entries, int restart_interval = 16);
 
-/// contents, type and checksum, appended to the file; returns the handle.
+/// Appends contents, type and checksum to the file; returns the handle.
 std::string put_block(std::string& file, std::string_view contents, char type = 0);
 
 std::string table_footer(std::string_view metaindex_handle, std::string_view index_handle);
 
-/// The end of a file whose data blocks are there, given (separator, handle) of each.
+/// Writes the end of a file that has its data blocks, with (separator, handle) of each.
 void finish_table(std::string& file, const KeyValues& index);
 
 /// A whole file with one data block of these contents, under a separator above all keys.

@@ -1,6 +1,6 @@
 #pragma once
 /// The bytes of a checkpoint of torch.distributed.checkpoint, made by hand: what torch writes, and
-/// what it would not.
+/// what it would never write.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -8,15 +8,15 @@
 
 namespace cairn::test {
 
-/// Opcodes of a pickle, one after the other. Each adds itself and returns this.
+/// Opcodes of a pickle, one after the other. Each function adds its own and returns this.
 class PickleWriter {
  public:
   explicit PickleWriter(int protocol = 4) : bytes_{'\x80', static_cast<char>(protocol)} {}
   PickleWriter& raw(std::string_view opcodes) { return bytes_ += opcodes, *this; }
   PickleWriter& text(std::string_view);
-  PickleWriter& number(std::int64_t);  ///< from 0, of less than 32 bits
+  PickleWriter& number(std::int64_t);  ///< non-negative, less than 32 bits
   PickleWriter& global(std::string_view module, std::string_view name);
-  /// An object of a class of DCP's metadata without a state, which build() sets.
+  /// An object of a class of DCP's metadata, without a state; build() sets that.
   PickleWriter& object(std::string_view name) { return dcp(name).raw(")\x81"); }
   PickleWriter& dcp(std::string_view name);
   PickleWriter& size(const std::vector<std::int64_t>&);  ///< torch.Size
@@ -26,10 +26,10 @@ class PickleWriter {
   std::string bytes_;
 };
 
-/// An archive as torch.save writes it; `wide`: with 64-bit sizes and end.
+/// An archive in the form of torch.save; `wide`: with 64-bit sizes and end record.
 std::string torch_archive(const std::vector<std::pair<std::string, std::string>>& members,
                           bool wide = false);
-/// One of a tensor of float32 in such memory.
+/// An archive with a tensor of float32 in this storage.
 std::string saved_floats(const std::vector<float>& storage, const std::vector<std::int64_t>& shape,
                          const std::vector<std::int64_t>& strides, std::int64_t first = 0,
                          bool wide = false);

@@ -1,5 +1,5 @@
-// Ranks that are fibres on a simulated machine: their clocks. Processor time is real, so that only
-// the other parts of a time are known.
+// The clocks of ranks that are fibres on a simulated machine. Processor time is real, so only the
+// other parts of a time are known.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ void run(Machine& machine, const std::function<void(std::shared_ptr<Group>)>& bo
   run_threads(machine.ranks(), body, options);
 }
 
-// Of what is simulated: processor time is thousandths.
+// The simulated part of a time: processor time is only thousandths.
 double simulated(const Machine& machine, int rank) {
   const auto& time = machine.time(rank);
   return time.at - time.of[Time::work];
@@ -102,7 +102,7 @@ TEST(Machine, OperationsOfOneDirectoryStandInLine) {
     io::CountingFiles files(disk, &watch);
     files.create((group->rank() < 3 ? "/a/" : "/b/") + std::to_string(group->rank()));
   });
-  // Who is first is a matter of processor time.
+  // Processor time decides which rank is first.
   std::vector<double> times;
   for (int rank = 0; rank < 3; ++rank) times.push_back(simulated(machine, rank));
   std::sort(times.begin(), times.end());
@@ -150,7 +150,7 @@ TEST(Machine, ExceptionsThatAreHandledStayWithTheirRank) {
     try {
       throw std::runtime_error(std::to_string(group->rank()));
     } catch (...) {
-      group->barrier();  // the others handle theirs meanwhile
+      group->barrier();  // the others handle theirs at the same time
       try {
         throw;
       } catch (const std::exception& error) {

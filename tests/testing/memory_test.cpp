@@ -1,4 +1,4 @@
-// The crash rules of the double, one test a rule, and its faults.
+// The rules for crashes of the disk in memory, one test for each rule, and its faults.
 #include "testing/memory.hpp"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ std::span<const std::byte> text_bytes(std::string_view text) {
 
 class Memory : public ::testing::Test {
  protected:
-  // What a new process reads; "-" where there is no file.
+  // What a new process reads after a crash; "-" if there is no file.
   std::string after(const CrashChoice& choice, const Path& path) {
     const auto disk = files.crash(files.operation_count(), choice);
     return exists(*disk, path) ? read_file(*disk, path, 1 << 20) : "-";
@@ -172,7 +172,7 @@ TEST_F(Memory, ALinkIsDurableWithItsDirectoryAndTheBytesWithTheFile) {
   files.remove("/a");
   files.open_sole("/d/b")->write_at(0, text_bytes("next"));
   files.sync_directory("/");
-  // Each name shows what became of the bytes, and a removal that is lost brings one back.
+  // Each name shows whether the bytes survived; a removal that is lost brings a name back.
   const auto removal = files.operation_count() - 3;
   EXPECT_EQ(after(all_but(removal), "/a"), "-");
   EXPECT_EQ(after(all_but(removal + 1), "/d/b"), "text");
@@ -303,7 +303,8 @@ TEST_F(Memory, ChoicesNameEachUndecidedOperationOnce) {
   EXPECT_EQ(files.crash_choices(0).size(), 1u);
   EXPECT_EQ(files.crash_choices(1).size(), 2u);
   file->write_at(4000, text_bytes(std::string(9000, 'x')));
-  // All, none, each lost, torn at 4096, 8192, 12288, and without what comes before 4096.
+  // Choices: all, none, each one lost, torn at 4096, 8192, 12288, and without the bytes before
+  // 4096.
   const auto choices = files.crash_choices(2);
   EXPECT_EQ(choices.size(), 2u + 2u + 4u);
   std::set<std::size_t> tears;
@@ -312,7 +313,7 @@ TEST_F(Memory, ChoicesNameEachUndecidedOperationOnce) {
   }
   EXPECT_EQ(tears, (std::set<std::size_t>{96, 96 + 4096, 96 + 2 * 4096}));
   file->write_at(0, text_bytes("small"));
-  // One more: each of three lost, each alone, the small one torn in its middle.
+  // One operation more: each of three lost, each kept alone, the small one torn in its middle.
   EXPECT_EQ(files.crash_choices(3).size(), 2u + 3u + 3u + 4u + 1u);
   file->sync();
   EXPECT_EQ(files.crash_choices(4).size(), 2u);
@@ -440,7 +441,7 @@ TEST_F(Memory, LocksCanBeRefused) {
 TEST_F(Memory, ObserverSeesEachChangeBeforeItAndMayStopIt) {
   std::vector<std::string> seen;
   files.set_observer([&](const std::string& operation) {
-    // Outside the lock: it may look at the file system itself.
+    // The observer is called outside of the lock, so it may use the file system itself.
     seen.push_back(cat(files.operation_count(), " ", operation));
     if (operation == "sync /a") throw std::runtime_error("killed");
   });

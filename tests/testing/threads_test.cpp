@@ -1,4 +1,4 @@
-// What holds for thread ranks beyond every Group: failures, deadlocks, crashes, the scheduler.
+// Thread ranks beyond what every Group does: failures, deadlocks, crashes, the scheduler.
 #include "testing/threads.hpp"
 
 #include <array>
@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 
 using SharedGroup = std::shared_ptr<Group>;
 
-/// Unseeded, and under a few seeds.
+/// The parameter is a seed, or none.
 class ThreadRanks : public ::testing::TestWithParam<std::optional<unsigned>> {
  protected:
   void run(int ranks, const std::function<void(SharedGroup)>& body) const {
@@ -69,7 +69,7 @@ TEST_P(ThreadRanks, TheLowestRanksExceptionIsRethrownAfterAllEnded) {
 }
 
 TEST_P(ThreadRanks, TheCauseGoesBeforeItsConsequences) {
-  // Ranks 0 and 1 fail because rank 2 did.
+  // Ranks 0 and 1 fail because rank 2 failed.
   try {
     run(3, [&](SharedGroup group) {
       if (group->rank() == 2) throw std::runtime_error("the cause");
@@ -112,7 +112,7 @@ TEST_P(ThreadRanks, AnEndedRankHangsNobody) {
 }
 
 TEST_P(ThreadRanks, ARankThatEndsLaterStillFreesItsWaiters) {
-  // The others wait already, or not yet, when rank 0 goes: both must be told.
+  // When rank 0 leaves, the others wait already, or not yet: all must get the error.
   run(5, [&](SharedGroup group) {
     group->barrier();
     if (group->rank() == 0) return;
@@ -302,7 +302,7 @@ TEST(YieldPoint, CrashNeedsARank) {
   expect_error([] { crash(); }, Code::internal, test::Says("outside the thread of a rank"));
 }
 
-/// Who came by, in order, over yield points and all kinds of operations.
+/// The order in which ranks pass yield points and all kinds of operations.
 std::vector<int> trail(unsigned seed, int ranks) {
   std::vector<int> visits;  // one rank runs at a time: no guard is needed
   run_threads(ranks,

@@ -1,4 +1,4 @@
-// One process: bundles written, read, and merged.
+// One process writes, reads and merges bundles.
 #include "cairn/bundle.hpp"
 
 #include <gmock/gmock.h>
@@ -40,7 +40,7 @@ struct Merge : ::testing::Test {
 
   Merge() { files->create_directory("/in"); }
 
-  // u [4 3] in rows, v whole on the first, strings on the second.
+  // u [4 3] in rows; the first part also has all of v, the second the strings.
   void write_parts() {
     BundleWriter one("/in/one", files);
     one.add_slice("u", DType::float32, {4, 3}, {{0, 0}, {2, 3}}, x.data());
@@ -163,7 +163,7 @@ TEST_F(Merge, OfCheckpointsKeepsTheNewestMetadata) {
   EXPECT_EQ(values_of<double>(reader.read("a")), a);
   EXPECT_EQ(values_of<double>(reader.read("b")), b);
   EXPECT_EQ(reader.contents().meta->step, 9);
-  // The manager's own.
+  // The directory belongs to the manager.
   EXPECT_CAIRN_ERROR(merge_checkpoints({"/run/ckpt-5"}, "/run/ckpt-9", options), Code::busy,
                      "/run");
 }
@@ -236,7 +236,7 @@ TEST_F(Merge, ACrashAtAnyInstantLeavesThePartsOrTheWhole) {
   EXPECT_GT(states - before, 20u);
 }
 
-// As `cairn pin` does beside a job.
+// Pins, as `cairn pin` does beside a job.
 void pin(const std::shared_ptr<io::FileSystem>& files, const commit::Naming& name,
          std::int64_t step) {
   const Location place{files, "/run", name};
@@ -321,7 +321,7 @@ TEST_F(MergeSteps, APartThatIsPinnedMeanwhileStays) {
 }
 
 TEST_F(MergeSteps, PartsUnderARunningJobStay) {
-  // Another name of it: what matters is the directory. And another process.
+  // The directory is refused under another path, too; and so is that of another process.
   const auto job = commit::Ownership::take(files, "/run", 0);
   EXPECT_CAIRN_ERROR(merge("/out/all"), Code::busy, cat("is the owner, ", describe(job.record())));
   EXPECT_FALSE(io::exists(*files, "/out")) << "nothing is written";
@@ -343,7 +343,7 @@ TEST_F(MergeSteps, PartsUnderAManagerOfThisProcessStay) {
   EXPECT_EQ(warnings, "");
 }
 
-// Slices come together from all parts before anything is said of them.
+// The slices of all parts are joined before they are checked.
 TEST_F(Merge, OverlapsAmongManyPartsAreFound) {
   const auto part = [&](int number, const Box& box) {
     BundleWriter writer(cat("/in/", number), files);
@@ -380,7 +380,7 @@ TEST_F(Merge, SlicesWithoutElementsComeOnceToo) {
                          " overlap (the second is in /in/c)"));
 }
 
-// finish() with each of its operations failing, where there are renames and where there are none.
+// Each operation of finish() fails in turn, with renames and without.
 TEST_F(Merge, ABundleThatCannotBeFinishedLeavesNothing) {
   for (const bool renames : {true, false}) {
     int failed = 0;

@@ -1,4 +1,4 @@
-// What is looked at: selections, samples, statistics, scales and pictures of numbers.
+// What the tool shows of numbers: selections, samples, statistics, scales and pictures.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -196,7 +196,7 @@ TEST_F(Look, MeansOfTheLargestNumbersAreFinite) {
 }
 
 TEST_F(Look, OfAHugeTensorOnlyWhatIsDrawnIsRead) {
-  // 576 MiB of zeros, as a hole in the one data file of a tensor that says to be so large.
+  // 576 MiB of zeros: a hole in the data file of a tensor that claims to be so large.
   auto contents = store<double>({4, 4}, std::vector<double>(16, 1.0));
   auto& tensor = contents.tensors[0];
   tensor.shape = {72, 1024, 1024};
@@ -263,7 +263,7 @@ TEST_F(Look, StatisticsOfWhatIsExtreme) {
   const auto zeros = statistics<float>({0.f, -0.f, 0.f});
   EXPECT_EQ(zeros.zeros, 3);
   EXPECT_EQ(zeros.mean, 0);
-  // Doubles do not tell these apart.
+  // These integers are the same when converted to double.
   constexpr std::int64_t large = std::int64_t{1} << 60;
   const auto whole = statistics<std::int64_t>({large + 1, large, large + 2, large + 2});
   EXPECT_EQ(whole.least->index, Dims{1});

@@ -1,5 +1,5 @@
-// Reads of other people's files: the same bytes in any order, and fetched ahead in the order that
-// was told.
+// Reads of other programs' files: the bytes are the same in any order, and are read ahead in the
+// announced order.
 #include "tools/ordered_reads.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace cairn {
 namespace {
 
-// The disk fails once, before this turn.
+// The disk fails once, before this read.
 class FailsOnce : public io::Reader {
  public:
   FailsOnce(std::unique_ptr<io::Reader> reader, int turn)
@@ -29,7 +29,7 @@ class FailsOnce : public io::Reader {
   int turn_;
 };
 
-// How often, and of how much, somebody announced what is read.
+// Counts how often reads were announced, and of how many bytes.
 class Watched : public io::FileSystemWrapper {
  public:
   Watched() : FileSystemWrapper(io::posix_file_system()) {}
@@ -40,7 +40,7 @@ class Watched : public io::FileSystemWrapper {
     return std::make_unique<FailsOnce>(std::move(reader), fails_at);
   }
   std::int64_t announced = 0;
-  int fails_at = -1;  // a turn of the reader
+  int fails_at = -1;  // a read
 };
 
 class Ordered : public testing::Test {
@@ -57,7 +57,7 @@ class Ordered : public testing::Test {
                      {reinterpret_cast<const char*>(all.data()), bytes_[file].size()});
       EXPECT_EQ(reads_.add({files_, path}), file);
     }
-    // The second file's, from its byte 100 on, come first.
+    // Reads of the second file, from byte 100 on, come first.
     reads_.expect("b", 0, 0, length(0));
     reads_.expect("a", 1, 100, length(1) - 100);
     reads_.expect("none", 1, 0, 0);
@@ -77,7 +77,7 @@ class Ordered : public testing::Test {
 };
 
 TEST_F(Ordered, AsWasTold) {
-  // Less than a piece, more than one, across two of them, and all that is left.
+  // Reads of less than a piece, of more than one, across two, and of all that is left.
   std::int64_t at = 100;
   for (const auto size : {std::int64_t{7}, cached_bytes, 2 * cached_bytes - 7}) {
     compare(1, at, size);

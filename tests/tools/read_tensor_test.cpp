@@ -1,4 +1,4 @@
-// Any box of any tensor, from whatever slices it is stored in.
+// Reads any box of any tensor, from whatever slices it is stored in.
 #include <gmock/gmock.h>
 
 #include <random>
@@ -21,7 +21,7 @@ class ReadTensor : public testing::Test {
  protected:
   ReadTensor() { set_log_sink({}); }
 
-  // Stored by three ranks in random pieces.
+  // Three ranks store it in random pieces.
   CheckpointContents save(const Sample& sample, unsigned seed) {
     std::mt19937 random(seed);
     const auto held = deal(guillotine(sample.shape, 7, random), 3, true, random);

@@ -1,4 +1,4 @@
-// A repair that dies, or meets an error of the disk, leaves nothing worse than it found.
+// A repair that dies, or meets an error of the disk, makes nothing worse.
 #include <functional>
 
 #include "base/text.hpp"
@@ -50,7 +50,7 @@ class RepairDies : public Repairs {
          }},
     };
   }
-  // What was right before and is not now.
+  // Checks that every value that was right before is right now.
   void expect_no_worse(const Disk& disk, const std::map<std::int64_t, Values>& before) {
     for (const auto& [step, now] : values(disk)) {
       for (std::size_t i = 0; i < now.size(); ++i) {
@@ -80,17 +80,17 @@ TEST_F(RepairDies, NothingIsWorseThanBefore) {
       const auto prefix = cat("/run/ckpt-", mishap.step);
       const auto verdict = repair(disk, prefix).after.verdict();
       EXPECT_EQ(verdict, mishap.name.starts_with("nothing") ? Verdict::damaged : Verdict::whole);
-      const auto stride = test::state_step(2, 7);  // others from one mishap to the next
+      const auto stride = test::state_step(2, 7);  // starts at another one for each mishap
       for (std::size_t stop = begin++ % stride; stop <= disk->operation_count(); stop += stride) {
         const auto choices = disk->crash_choices(stop);
-        // All kept or all lost, in turns, and of the others some.
+        // All operations kept or all lost, in turns, and some of the other choices.
         const auto few = test::state_step(9, 29);
         for (std::size_t c = few > 1 ? stop / stride % 2 : 0; c < choices.size(); c += few) {
           SCOPED_TRACE(disk->describe(stop, choices[c]));
           const auto after = disk->crash(stop, choices[c]);
           ++states;
           expect_no_worse(after, before);
-          // Tried again, at once or when a job was there.
+          // The repair is tried again, at once or after a job was there.
           const bool settled = names_of(*after, cat("ckpt-", mishap.step, ".part_")).empty();
           if (settled && states % 2) {
             EXPECT_EQ(repair(after, prefix).after.verdict(), verdict);
@@ -109,7 +109,7 @@ TEST_F(RepairDies, NothingIsWorseThanBefore) {
   EXPECT_GT(states, test::rounds(100u));
 }
 
-// Errors of the disk instead: the repair says so, and may be tried again.
+// With errors of the disk instead, the repair reports them, and may be tried again.
 TEST_F(RepairDies, AnyErrorOfTheDiskLeavesNothingWorse) {
   const auto every = test::state_step(3, 11);
   std::size_t begin = 0;
@@ -117,7 +117,7 @@ TEST_F(RepairDies, AnyErrorOfTheDiskLeavesNothingWorse) {
     options_.write.atomic_rename = renames;
     for (const auto& mishap : mishaps()) {
       std::size_t operations = 1;
-      // Every third operation, others from one mishap to the next.
+      // Every third operation, starting at another one for each mishap.
       for (std::size_t skip = begin++ % every; skip < operations; skip += every) {
         SCOPED_TRACE(cat(mishap.name, renames ? "" : ", no renames", ", after ", skip));
         auto disk = std::make_shared<io::MemoryFileSystem>();

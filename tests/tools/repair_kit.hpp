@@ -1,5 +1,5 @@
 #pragma once
-/// Steps of a job in /run, of which files are spoilt, copied and exchanged.
+/// Steps of a job in /run, whose files are damaged, copied and exchanged.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -15,8 +15,8 @@ namespace cairn {
 inline constexpr std::int64_t whole_file = std::int64_t{1} << 30;
 using Values = std::vector<std::optional<double>>;
 
-// Two tensors in a file each: "u" is another in each step, "v" in each third. A third file has the
-// metadata.
+// Two tensors, each in its own file: "u" differs in each step, "v" in each third. A third file has
+// the metadata.
 class Repairs : public Lost {
  protected:
   struct Both {
@@ -68,7 +68,7 @@ class Repairs : public Lost {
     all[at] = static_cast<char>(all[at] ^ 4);
     put(disk, name, all);
   }
-  // Files of checkpoints that are not as they were, or are new.
+  // Finds files of checkpoints that were changed or are new.
   using Snapshot = std::map<std::string, std::string>;
   static Snapshot take(const Disk& disk) {
     Snapshot all;
@@ -88,7 +88,7 @@ class Repairs : public Lost {
     }
     return names;
   }
-  // What restore(step) gives of each tensor alone: nothing, where that is an error.
+  // What restore(step) gives of each tensor alone; nothing if that is an error.
   std::map<std::int64_t, Values> values(const Disk& disk) {
     auto reading = options_;
     reading.read_only = true;

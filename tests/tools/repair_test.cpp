@@ -1,5 +1,5 @@
-// Repairs that could do harm: an index, metadata or data of another step under this one's name.
-// What is there and sound stays.
+// Repairs that could do harm: this step's name has an index, metadata or data of another step.
+// Sound files stay.
 #include "tools/repair.hpp"
 
 #include <utility>
@@ -52,8 +52,8 @@ TEST_F(Repairs, ExchangedIndexesAreBothPutBack) {
   EXPECT_EQ(latest(files_), 4);
 }
 
-// As a crash brings files of an earlier save of the step back: only where that tells that it is
-// one.
+// Files of an earlier save of the step are used, as a crash may bring them back, but only if it is
+// known that there was one.
 TEST_F(Repairs, OfSeveralSavesTheLastOne) {
   options_.overwrite = true;
   save(files_, {1});
@@ -91,7 +91,7 @@ TEST_F(Repairs, OfSeveralSavesTheLastOne) {
   }
 }
 
-// The only copy of an index stays, whatever name it has.
+// The only copy of an index is kept, whatever its name.
 TEST_F(Repairs, AnIndexThatIsNowhereElseIsKept) {
   save(files_, {2, 4});
   const auto good = take(files_);
@@ -107,7 +107,7 @@ TEST_F(Repairs, AnIndexThatIsNowhereElseIsKept) {
   EXPECT_EQ(values(files_, 4), right(4));
 }
 
-// Which save is meant cannot be told where the files are of several.
+// If the files belong to several saves, nobody can tell which save is meant.
 TEST_F(Repairs, NothingIsReplacedWhereTheMetadataDoNotFit) {
   save(files_, {1, 2, 4});
   const auto good = take(files_);
@@ -121,14 +121,14 @@ TEST_F(Repairs, NothingIsReplacedWhereTheMetadataDoNotFit) {
     EXPECT_THAT(changed(files_, bad), IsEmpty());
     for (const auto& [name, all] : good) put(files_, name, all);
   };
-  // With the metadata it is lost which step the data are of.
+  // Without the metadata it is unknown to which step the data belong.
   copy(files_, "ckpt-4.index", "ckpt-2.index");
   flip(files_, "ckpt-2.data-00002-of-00003", 20);
   is_left("the index of another, and damaged metadata",
           ElementsAre(test::Says("data-00000-of-00003 is damaged, missing or another"),
                       test::Says("data-00001-of-00003 is damaged, missing or another"),
                       test::Says("nothing is taken from others")));
-  // All but the metadata is another's.
+  // All files but the metadata belong to another step.
   copy(files_, "ckpt-4.index", "ckpt-2.index");
   copy(files_, "ckpt-4.data-00000-of-00003", "ckpt-2.data-00000-of-00003");
   copy(files_, "ckpt-4.data-00001-of-00003", "ckpt-2.data-00001-of-00003");
@@ -136,7 +136,7 @@ TEST_F(Repairs, NothingIsReplacedWhereTheMetadataDoNotFit) {
   is_left("index and data of another",
           ElementsAre(test::Says("holds what belongs to the index that stands there"),
                       test::Says("holds what belongs to the index that stands there")));
-  // And the metadata are lost.
+  // In addition the metadata are lost.
   copy(files_, "ckpt-4.index", "ckpt-2.index");
   copy(files_, "ckpt-4.data-00000-of-00003", "ckpt-2.data-00000-of-00003");
   copy(files_, "ckpt-4.data-00001-of-00003", "ckpt-2.data-00001-of-00003");
@@ -161,7 +161,7 @@ TEST_F(Repairs, WithoutAWholeCheckpointAllIsAsItWas) {
   auto bad = take(files_);
   EXPECT_THAT(repair(files_, "/run/ckpt-2").left, ElementsAre(test::Says("no other checkpoint")));
   EXPECT_THAT(changed(files_, bad), IsEmpty());
-  // "v" alone could be had from step 1.
+  // Only "v" could be taken from step 1.
   flip(files_, "ckpt-2.data-00001-of-00003", 20);
   bad = take(files_);
   const auto repaired = repair(files_, "/run/ckpt-2");
@@ -170,7 +170,8 @@ TEST_F(Repairs, WithoutAWholeCheckpointAllIsAsItWas) {
   EXPECT_EQ(names_of(*files_, ".cairn/repair").size(), 0u);
 }
 
-// What belongs elsewhere, and is nowhere else, is not written over by a copy from a third.
+// A file that belongs to another step and is nowhere else is not overwritten by a copy from a
+// third.
 TEST_F(Repairs, DataThatChangedPlacesStay) {
   save(files_, {1, 2, 4});
   exchange(files_, "ckpt-2.data-00001-of-00003", "ckpt-4.data-00001-of-00003");
@@ -178,7 +179,7 @@ TEST_F(Repairs, DataThatChangedPlacesStay) {
   EXPECT_THAT(repair(files_, "/run/ckpt-2").left,
               ElementsAre(test::Says("holds what belongs to ckpt-4.data-00001-of-00003")));
   EXPECT_THAT(changed(files_, bad), IsEmpty());
-  // A mere copy of what the other has is replaced.
+  // A file that is only a copy of the other step's is replaced.
   put(files_, "ckpt-4.data-00001-of-00003", bad.at("ckpt-2.data-00001-of-00003"));
   EXPECT_EQ(repair(files_, "/run/ckpt-2").after.verdict(), Verdict::whole);
   EXPECT_EQ(values(files_, 2), right(2));
@@ -199,12 +200,13 @@ TEST_F(Repairs, AnIndexThatIsMissingIsPutBackBesideDamage) {
   }
 }
 
-// Metadata of 1 KiB are not what a checkpoint stands or falls by.
+// Without its 1 KiB of metadata a checkpoint is not lost.
 TEST_F(Repairs, LostMetadataAreWrittenAnew) {
   save(files_, {1, 2, 4, 5});
   const auto good = take(files_);
   const auto state_file = bytes(files_, "checkpoint");
-  // That of the newest is above all that were ever reserved: a crash may bring back a save of them.
+  // The newest checkpoint gets a sequence above all that were ever reserved: a crash may bring back
+  // a save with one of these.
   constexpr auto block = commit::sequence_block;
   const std::map<std::int64_t, std::vector<std::int64_t>> sequences{
       {1, {1, 1}}, {2, {2, 2}}, {4, {3, 3}}, {5, {block + 1, 2 * block + 1}}};
@@ -261,7 +263,7 @@ TEST_F(Repairs, MetadataAreNotMadeUp) {
   EXPECT_EQ(repair(files_, "/run/ckpt-2").after.verdict(), Verdict::whole);
 }
 
-// What filled the gaps is not known any more.
+// The fill value of the gaps is not known any more.
 TEST_F(Repairs, OfASparseTensorNoMetadataAreMadeUp) {
   std::vector<double> part(50, 3);
   State state;
@@ -298,7 +300,8 @@ TEST_F(Repairs, PinsHoldForWhatWasRepaired) {
   EXPECT_THAT(pinned(), ElementsAre(1, 2, 4));
 }
 
-// Without a number the note tells whose the metadata are; without the note all files together do.
+// Without a number in the name, the note tells to which save the metadata belong; without the note,
+// all files together tell it.
 TEST_F(Repairs, OfACheckpointWithoutANumberTheNoteDecides) {
   double u = 3;
   State state;

@@ -1,4 +1,4 @@
-// Files of safetensors in place of others, and a crash at any instant.
+// An export that replaces safetensors files, and a crash at any instant.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -17,7 +17,7 @@ namespace {
 using Disk = std::shared_ptr<io::MemoryFileSystem>;
 constexpr const char* index_file = "/out/m.safetensors.index.json";
 
-// A checkpoint of this step, and in place of what is there two tensors, `each` to a file.
+// Exports two tensors of this step over what is there, `each` tensors to a file.
 void put(const Disk& disk, int step, int each) {
   std::vector<double> u(40, step), v(40, 10 * step);
   State state;
@@ -32,7 +32,7 @@ void put(const Disk& disk, int step, int each) {
                      "", how, {});
 }
 
-// The step of what is there.
+// The step of the exported files.
 int step_of(const Disk& disk) {
   disk->create_directory("/back");
   import_safetensors({disk, index_file}, {disk, "/back/ckpt-1"}, "", {}, {});

@@ -1,4 +1,4 @@
-// Verifying beside a job that lets checkpoints go and replaces them while their bytes are read.
+// Verifies checkpoints beside a job that removes and replaces them while their bytes are read.
 #include <gmock/gmock.h>
 
 #include <functional>
@@ -22,7 +22,7 @@
 namespace cairn::test {
 namespace {
 
-// Another process goes on as the first data file of a step is opened.
+// Another process acts when the first data file of a step is opened.
 class Beside : public io::FileSystemWrapper {
  public:
   using FileSystemWrapper::FileSystemWrapper;
@@ -33,7 +33,7 @@ class Beside : public io::FileSystemWrapper {
     return FileSystemWrapper::open_read(path);
   }
   std::string of;
-  int skip = 0;  // so many of them first
+  int skip = 0;  // after so many openings
   std::function<void()> meanwhile;
 };
 
@@ -88,7 +88,7 @@ TEST_F(VerifyBeside, WhatIsReplacedMeanwhileIsReadAgain) {
   EXPECT_FALSE(seen_->meanwhile) << "nothing went on beside it";
   ASSERT_TRUE(found);
   EXPECT_EQ(found->checked.verdict(), Verdict::whole);
-  // Also where it is asked for by its own name.
+  // The same if the checkpoint is named itself.
   seen_->meanwhile = [&] { save(2); };
   const auto named = verify_beside(directory_ / "ckpt-2", directory_ / "ckpt-2");
   EXPECT_FALSE(seen_->meanwhile);
@@ -113,7 +113,7 @@ TEST_F(VerifyBeside, DamageStaysDamage) {
   EXPECT_EQ(found->checked.verdict(), Verdict::damaged);
 }
 
-// For who reads the newest one, and finds that it is gone.
+// A reader of the newest checkpoint finds that it is gone.
 TEST_F(VerifyBeside, ADirectoryNamesAnotherByThen) {
   const auto newest = resolve_checkpoint(directory_);
   EXPECT_FALSE(names_another(directory_, newest));
@@ -122,7 +122,8 @@ TEST_F(VerifyBeside, ADirectoryNamesAnotherByThen) {
   EXPECT_FALSE(names_another(newest, newest));
 }
 
-// What a tool makes of a directory's newest checkpoint is made of the one that is the newest then.
+// A tool that works on a directory's newest checkpoint starts again with the one that is the newest
+// then.
 TEST_F(VerifyBeside, AToolGoesOnWithTheNewestOfThatMoment) {
   std::vector<std::string> asked;
   const auto step = cli::with_checkpoint(directory_, [&](const Address& prefix) {
@@ -133,7 +134,7 @@ TEST_F(VerifyBeside, AToolGoesOnWithTheNewestOfThatMoment) {
   });
   EXPECT_EQ(step, 4);
   EXPECT_EQ(asked, (std::vector<std::string>{"ckpt-2", "ckpt-4"}));
-  // What is wrong for another reason is told at once.
+  // Any other error is reported at once.
   asked.clear();
   EXPECT_THROW(cli::with_checkpoint(directory_,
                                     [&](const Address& prefix) -> int {
@@ -146,7 +147,7 @@ TEST_F(VerifyBeside, AToolGoesOnWithTheNewestOfThatMoment) {
 
 TEST_F(VerifyBeside, AReportHasNoDamageOfWhatIsLetGo) {
   seen_->of = "ckpt-1";
-  seen_->skip = 1;  // the first look is that of the list
+  seen_->skip = 1;  // the first opening is that of the list
   seen_->meanwhile = go_on_;
   const auto report = read_run(location_of(directory_, commit::Naming("ckpt")), "");
   EXPECT_FALSE(seen_->meanwhile) << "nothing went on beside it";

@@ -1,4 +1,4 @@
-// Every byte of a checkpoint of ours is accounted for.
+// Every byte of our own checkpoints is accounted for.
 #include <gmock/gmock.h>
 
 #include <limits>
@@ -55,7 +55,7 @@ class Verify : public testing::Test {
     return found;
   }
 
-  // A save of three ranks: slices, strings, scalars.
+  // Three ranks save slices, strings and scalars.
   void save() {
     run_threads(3, [&](std::shared_ptr<Group> group) {
       ManagerOptions options;
@@ -72,7 +72,7 @@ class Verify : public testing::Test {
     });
   }
 
-  // A checkpoint as save writes them, but with these entries and data.
+  // Writes a checkpoint as a save does, but with these entries and data.
   void forge(std::vector<StoredTensor> tensors, const std::string& data) {
     CheckpointMeta meta;
     meta.step = 5, meta.sequence = 1, meta.ranks = 1;
@@ -206,7 +206,7 @@ TEST_F(Verify, PartsOfATensorAreDamageInOursAndANoteElsewhere) {
   auto checked = verify();
   EXPECT_EQ(checked.verdict(), Verdict::damaged);
   EXPECT_THAT(words(checked), test::Says("rows 10..19 is in no stored slice"));
-  // The same without metadata: another program's.
+  // The same without metadata, like one of another program.
   replace("/run/ckpt-5.index", bundle::build_index(1, {tensor}));
   replace("/run/ckpt-5.data-00000-of-00001", data + "more");
   checked = verify();
@@ -251,7 +251,8 @@ TEST_F(Verify, ACheckpointThatGoesAwayMeanwhileIsNotDamaged) {
   EXPECT_EQ(checked.findings[0].what, "it was removed or replaced while it was read");
 }
 
-// Sealed by whoever made it: two billion data files would be looked for, and each of them be there.
+// The file is sealed by whoever forged it: two billion data files would be looked for, and each
+// would be found.
 TEST_F(Verify, AnHdf5FileIsOneDataFile) {
   const auto table = bundle::build_index(std::numeric_limits<std::int32_t>::max(), {});
   const auto bytes = static_cast<std::int64_t>(table.size());

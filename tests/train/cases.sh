@@ -6,7 +6,7 @@ shift 3
 launcher=$*
 rm -rf "$work"
 mkdir -p "$work"
-# A text of our own, since that of the system may be any.
+# The test has its own text, since that of the system may be any.
 corpus=$work/text
 mkdir "$corpus"
 awk 'BEGIN { for (i = 0; i < 600; ++i) print "Line", i, "of a text with", i * i % 97, "words." }' \
@@ -16,7 +16,7 @@ fail() {
   echo "FAILED: $*" >&2
   exit 1
 }
-# on MESH ARGUMENT...: standard output on standard output, errors into $work/errors.
+# on MESH ARGUMENT...: runs the program; its errors go to $work/errors.
 on() {
   mesh=$1
   shift
@@ -28,7 +28,7 @@ same() {
   [ -n "$2" ] || fail "$1: nothing came out; $(cat "$work/errors")"
   [ "$2" = "$3" ] || fail "$1: '$2' is not '$3'"
 }
-# refused TEXT MESH ARGUMENT...: exit status 1 and a message with this text, once.
+# refused TEXT MESH ARGUMENT...: expects exit status 1 and one message with this text.
 refused() {
   text=$1
   shift
@@ -39,7 +39,7 @@ refused() {
 last_loss() { grep '^step ' | tail -n 1; }
 newest() { sed -n 's/^model_checkpoint_path: "ckpt-\([0-9]*\)"$/\1/p' "$work/run/checkpoint"; }
 
-# killed MESH STEP: trains on without an end, and kills one rank, hard, once STEP is saved.
+# killed MESH STEP: trains without an end, and kills one rank with kill -9 once STEP is saved.
 killed() {
   rm -f "$work/lines" "$work"/pid.*
   mkfifo "$work/lines"
@@ -59,7 +59,7 @@ case $case in
 same_losses_on_any_mesh)
   expected=$(on 1x1 --steps 6)
   same "lines" "$(echo "$expected" | grep -c '^step .* loss 0x')" 6
-  # Heads and lanes that do not divide, and ranks that have none.
+  # Some meshes do not divide the heads or lanes, and some ranks have none.
   for mesh in 2x2 1x3 4x1 5x1 1x5; do
     same "$mesh" "$(on $mesh --steps 6)" "$expected"
   done
@@ -67,25 +67,25 @@ same_losses_on_any_mesh)
 killed_and_resumed)
   run="--checkpoint-dir $work/run --checkpoint-every 3"
   killed 2x2 6
-  # Saves that were in flight are completed by the next job: it may begin 6 steps after the newest.
+  # The next job completes saves that were in flight: it may begin 6 steps after the newest.
   killed 1x3 $(($(newest) + 9))
   steps=$(($(newest) + 8))
   output=$(on 4x1 $run --losses "$work/losses" --steps $steps)
   same "three lives" "$(grep -c '^restored step' "$work/said") $(echo "$output" |
     grep -c '^restored step')" "1 1"
   on 1x1 --losses "$work/undisturbed" --steps $steps
-  # Steps that were lost have been done again: both times with the same loss.
+  # Lost steps have been done again, with the same loss both times.
   grep -E "^step [0-9]+ loss" "$work/losses" | sort -u | sort -k 2n | head -n $steps >"$work/once"
   cmp "$work/once" "$work/undisturbed" || fail "the losses are not those of an undisturbed run"
   ;;
 flipped_bit_is_named)
   run="--checkpoint-dir $work/run --checkpoint-every 3"
   on 4x1 $run --steps 3 >"$work/output"
-  # The bit flips before the step that is saved, and is seen all the same.
+  # The bit flips before the step that is saved, and is detected nevertheless.
   refused "tensor 'model/embedding/.*(rank 2 differs from ranks 0, 1, 3, .* rows 0..0" \
     4x1 $run --steps 12 --inject-fault 2:5
   same "newest" "$(newest)" 3
-  # Of a 2 x 2 mesh both data and tensor ranks hold this weight.
+  # On a 2 x 2 mesh both data and tensor ranks hold this weight.
   refused "tensor 'model/embedding/.*(rank 1 differs from ranks 0, 2, 3, .* rows 0..0" \
     2x2 $run --steps 12 --inject-fault 1:6
   same "newest" "$(newest)" 3

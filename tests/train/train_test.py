@@ -12,7 +12,8 @@ import sys
 import numpy as np
 import tensorflow as tf
 
-# TensorFlow adds in another order: losses agree to float32's rounding, which the steps carry on.
+# TensorFlow adds in another order: losses agree to float32's rounding, which accumulates over the
+# steps.
 ROUNDING, CARRIED_ON = 1e-5, 2e-3
 
 
@@ -45,7 +46,7 @@ def main():
             sys.exit(f"FAILED: train on {mesh} ended with status {done.returncode}: {done.stderr}")
         return done.stdout
 
-    # Steps 31 and 41 are in different rounds through the text, so that it is shuffled between.
+    # Steps 31 and 41 are in different epochs of the text, so that it is shuffled in between.
     undisturbed = losses_of(train("1x1", "--steps", "46"))
     train("2x2", "--steps", "31", "--checkpoint-dir", ours, "--checkpoint-every", "31")
     sys.path.insert(0, example)
@@ -62,8 +63,8 @@ def main():
     compare({32: losses[32]}, undisturbed, ROUNDING)
     compare(losses, undisturbed, CARRIED_ON)
 
-    # The same weights, moments, rate and place in the text, on any mesh, so the same losses; and what
-    # they save at the end has the same bits.
+    # With the same weights, moments, rate and place in the text, any mesh has the same losses; and
+    # what they save at the end has the same bits.
     ends, readers = [], []
     for mesh in ("1x3", "2x2"):
         directory = os.path.join(work, mesh)

@@ -45,7 +45,7 @@ def sync(path):
 
 
 def sync_tree(folder):
-    """What a peer leaves to the page cache, for a save to be durable as the others are."""
+    """Syncs what a peer leaves in the page cache, so that its save is as durable as the others."""
     for root, _, files in os.walk(folder):
         for name in files:
             sync(os.path.join(root, name))

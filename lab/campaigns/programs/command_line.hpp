@@ -14,7 +14,7 @@
 
 namespace cairn::campaign {
 
-/// Says where each option goes, then reads them. What is not known or no number is refused.
+/// Gets the place of each option, then reads them. Unknown options and invalid numbers are refused.
 class CommandLine {
  public:
   /// Source: the file whose head says how to use the program.
@@ -53,7 +53,7 @@ class CommandLine {
     }
   }
 
-  /// Each word of a list, separated by commas, must be one of these: else it would choose nothing.
+  /// Each word of a comma-separated list must be one of these: otherwise it would choose nothing.
   void check(const std::string& list, const std::set<std::string>& known) const {
     for (std::size_t at = 0; !list.empty() && at <= list.size();) {
       const auto end = std::min(list.find(',', at), list.size());

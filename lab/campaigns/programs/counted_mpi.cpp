@@ -81,7 +81,7 @@ int entries(const char* directory) {
   return count;
 }
 
-// Descriptors below the place that is looked at.
+// File descriptors below the place that is watched.
 std::string open_files(int& count) {
   std::string found;
   const auto place = setting("CAIRN_COUNT_PLACE");
@@ -99,8 +99,8 @@ std::string open_files(int& count) {
   return found;
 }
 
-// What the program has open in libhdf5, if it has been loaded: files, datasets, groups, types and
-// attributes, of all files.
+// The objects that the program has open in libhdf5, if that is loaded: files, datasets, groups,
+// types and attributes, of all files.
 int hdf5_objects() {
   constexpr unsigned all = 0x1f;  // H5F_OBJ_ALL
   const auto call =
@@ -156,7 +156,7 @@ int MPI_Init(int* count, char*** arguments) {
   threads_at_first = entries("/proc/self/task");
   return code;
 }
-// libhdf5 gives back its own while MPI ends.
+// libhdf5 frees its own objects while MPI ends.
 int MPI_Finalize() {
   int rank = 0, open_count = 0;
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);

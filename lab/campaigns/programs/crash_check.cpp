@@ -12,9 +12,9 @@
 namespace cairn::campaign {
 namespace {
 
-constexpr std::int64_t later_stamp = 90000;  // of saves after the story
+constexpr std::int64_t later_stamp = 90000;  // stamps of saves after the story
 
-// Of a restart: on any number of ranks, in either format.
+// Chooses a restart: on any number of ranks, in either format.
 Process choose_restart([[maybe_unused]] const Plan& plan, Random& random) {
   Process process;
   process.ranks = random.one_in(2) ? 1 : random.between(1, 3);
@@ -25,7 +25,7 @@ Process choose_restart([[maybe_unused]] const Plan& plan, Random& random) {
   return process;
 }
 
-// One job that opens the directory and looks at all; then the body.
+// Runs one job that opens the directory and looks at everything; then the body.
 template <class F>
 Found look_at_all(const Plan& plan, const std::shared_ptr<io::MemoryFileSystem>& disk,
                   const Twice& twice, const Process& process, std::string& wrong, F&& body) {
@@ -114,7 +114,7 @@ Found restart(const Plan& plan, std::shared_ptr<io::MemoryFileSystem> disk, cons
     if (!saves_more) return;
     std::int64_t step = found.steps.empty() ? 1 : found.steps.back().step + 1;
     const auto there = manager.steps();
-    if (turn == 0 && !there.empty()) {  // over one that is there
+    if (turn == 0 && !there.empty()) {  // over an existing one
       step = there[static_cast<std::size_t>(choice) % there.size()].step;
     }
     const auto is_pinned = [&] {

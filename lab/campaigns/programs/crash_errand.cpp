@@ -23,7 +23,7 @@ using Disk = std::shared_ptr<io::MemoryFileSystem>;
 
 io::Path prefix_of(std::int64_t step) { return cat("/run/ckpt-", step); }
 
-// An owner that looks and goes.
+// Opens the directory as an owner, and closes it again.
 std::vector<StepInfo> settle(const Plan& plan, const Disk& disk) {
   CheckpointManager manager(serial_group(), "/run", options_of(plan, {}, disk));
   return manager.steps();
@@ -34,7 +34,7 @@ Repair repair(const std::shared_ptr<io::FileSystem>& files, const io::Path& pref
   return repair_checkpoint({*files, prefix}, commit::OwnedName::take(files, "/run", name, 0));
 }
 
-// The names of its data files.
+// The names of a checkpoint's data files.
 std::set<std::string> data_of(io::FileSystem& disk, const std::string& name) {
   std::set<std::string> files;
   for (const auto& entry : disk.list("/run")) {
@@ -44,7 +44,7 @@ std::set<std::string> data_of(io::FileSystem& disk, const std::string& name) {
   return files;
 }
 
-// Durably, as a tool that copies may or may not be.
+// Writes a file durably, though a tool that copies may not do so.
 void put(io::FileSystem& disk, const io::Path& path, const std::string& bytes) {
   io::remove_if_there(disk, path);
   io::write_file(disk, path, bytes);
@@ -66,7 +66,7 @@ class Operator {
 
   ErrandDone run() {
     ErrandDone done;
-    std::vector<std::int64_t> bundles, others;  // steps that are there once
+    std::vector<std::int64_t> bundles, others;  // steps that exist once
     for (const auto& info : settle(plan_, disk_)) {
       if (other_format({*disk_, prefix_of(info.step)},
                        read_contents(*disk_, prefix_of(info.step)).format))

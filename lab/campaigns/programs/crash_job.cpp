@@ -53,7 +53,7 @@ class Rank {
   bool root() const { return group_->rank() == 0; }
   std::size_t now() const { return scene_.disk->operation_count(); }
 
-  // What befalls the process from here on.
+  // Sets the mishap that the process meets from here on.
   void prepare(int number, const std::optional<test::Mishap>& mishap) {
     group_->barrier();
     if (root()) {
@@ -73,7 +73,7 @@ class Rank {
     quiet_ = quiet != 0;
   }
 
-  // Whether it did what it should. All ranks must hear the same.
+  // Makes a call; returns whether it did what it should. All ranks must get the same error.
   template <class F>
   bool attempt(const std::string& what, F&& call) {
     error_.reset();
@@ -94,7 +94,7 @@ class Rank {
     return !error_;
   }
 
-  // An error must have a reason.
+  // Checks that an error has a reason.
   void explain(const std::string& what) {
     const bool is_pinned = std::string_view(error_->what()).find("is pinned") != std::string::npos;
     const bool refused =
@@ -112,7 +112,7 @@ class Rank {
     if (report) took(report->step);
   }
 
-  // What was restored is whole; the program goes on from there.
+  // Checks that what was restored is whole; the program goes on from there.
   void took(std::int64_t step) {
     const auto wrong = mine_.problem();
     if (!wrong.empty() && root()) {
@@ -139,7 +139,7 @@ class Rank {
     if (done) step_ = step;
     if (handle) handles_.emplace_back(stamp_, *handle);
     note_handles();
-    mine_.spoil();  // what was captured stays
+    mine_.spoil();  // the captured values stay
   }
 
   void note_handles() {
@@ -174,7 +174,7 @@ class Rank {
     if (attempt("restore", [&] { manager_->restore(step, mine_.state()); })) took(step);
   }
 
-  // Two owners may each believe that they know what is there.
+  // Two owners may each believe that they know which steps exist.
   void pin(int choice) {
     std::vector<StepInfo> steps;
     if (contended_ || !attempt("steps", [&] { steps = manager_->steps(); }) || steps.empty())
@@ -246,7 +246,7 @@ class Rank {
   std::optional<Error> error_;
   std::vector<std::pair<std::int64_t, SaveHandle>> handles_;
   std::int64_t stamp_ = 0, step_ = 0;
-  bool quiet_ = true;  // nothing has happened that a look would have to allow for
+  bool quiet_ = true;  // nothing has happened that a look must allow for
 };
 
 }  // namespace

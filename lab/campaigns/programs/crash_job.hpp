@@ -1,5 +1,5 @@
 #pragma once
-/// Runs the jobs of a plan, and looks at what they have left.
+/// Runs the jobs of a plan, and looks at what they leave.
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -12,7 +12,7 @@
 
 namespace cairn::campaign {
 
-/// What is wrong, in the order in which it was found. Thread-safe.
+/// Collects findings, in the order in which they come. Thread-safe.
 class Findings {
  public:
   void add(std::string text);
@@ -24,7 +24,7 @@ class Findings {
   std::vector<std::string> all_;
 };
 
-/// What jobs on one disk share.
+/// Shared by the jobs on one disk.
 struct Scene {
   const Plan* plan = nullptr;
   std::shared_ptr<io::MemoryFileSystem> disk;
@@ -35,15 +35,15 @@ struct Scene {
 
 ManagerOptions options_of(const Plan&, const Process&, std::shared_ptr<io::FileSystem>);
 
-/// Runs the process to its end, whichever that is. `number` tells processes apart, `contended`
-/// that another owner is about, so that any call may fail.
+/// Runs the process to its end, of whatever kind. `number` identifies the process; `contended`
+/// tells that there is another owner, so that any call may fail.
 void run_process(const Scene&, const Process&, int number, bool contended,
                  const std::shared_ptr<test::ProcessFiles>&);
 
-/// Collective. Restores the newest and each that is listed, and then the newest again.
+/// Collective. Restores the newest step and each that is listed, and then the newest again.
 Found look(CheckpointManager&, StampedState&, Group&, std::string& wrong);
 
-/// Runs a body on ranks, as the plan wants them.
+/// Runs a body on ranks, of the kind that the plan wants.
 void run_ranks(const Plan&, int ranks, unsigned salt,
                const std::function<void(std::shared_ptr<Group>)>& body);
 

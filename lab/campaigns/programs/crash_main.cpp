@@ -54,7 +54,8 @@ Options parse(int count, char** arguments) {
   return options;
 }
 
-// Ends the process, with the seed, when one takes so long that something must wait for ever.
+// Ends the process, and names the seed, when a seed takes so long that something must wait for
+// ever.
 class Watchdog {
  public:
   void look_at(std::uint64_t seed) {

@@ -23,7 +23,7 @@ auto pick(Random& random, const Choices& choices) {
 }
 
 Kind choose_kind(Random& random) {
-  // In proportion to how often they stand here.
+  // A kind is chosen in proportion to how often it is listed here.
   static constexpr std::array kinds{Kind::save,       Kind::save,       Kind::save,
                                     Kind::save_again, Kind::save_async, Kind::save_async,
                                     Kind::save_async, Kind::save_async, Kind::save_async_again,
@@ -110,7 +110,7 @@ Errand choose_errand(Random& random, const Plan& plan, const Without& without) {
   Errand errand;
   const bool formats = has_hdf5 && !without.hdf5 && !plan.direct;
   errand.kind = static_cast<Errand::Kind>(random.below(formats ? 7 : 5));
-  // What fills a gap is told by the metadata alone.
+  // Only the metadata tell what fills a gap.
   if (errand.kind == Errand::Kind::lose_metadata && plan.shape.sparse) {
     errand.kind = Errand::Kind::copy_index;
   }
@@ -121,7 +121,7 @@ Errand choose_errand(Random& random, const Plan& plan, const Without& without) {
 
 void stop_somewhere(Random& random, Process& process) {
   process.stop_action = random.between(0, static_cast<int>(process.actions.size()));
-  if (random.one_in(3)) {  // where names have just changed, and may not be durable yet
+  if (random.one_in(3)) {  // names have just changed there, and may not be durable yet
     process.stop = {static_cast<std::size_t>(random.between(1, 5)),
                     random.one_in(3) ? "remove" : "rename"};
   } else {
@@ -152,7 +152,8 @@ Without parse_without(const std::string& names) {
 
 namespace {
 
-// What was not chosen from the seed's first numbers, so that these still mean what they did.
+// Choices that came later do not use the seed's first numbers, so that earlier choices stay the
+// same.
 void add_pins_and_errands(Random& random, const Without& without, Plan& plan) {
   for (auto& process : plan.processes) {
     for (int left = random.below(3); left > 0 && !without.pins; --left) {
@@ -176,7 +177,7 @@ Plan choose_plan(std::uint64_t seed, const Without& without) {
   plan.shape.dense = random.one_in(2);
   plan.shape.ragged = random.one_in(3);
   plan.shape.text = random.one_in(2);
-  Random kinds(~seed);  // of its own: what else a seed chooses stays
+  Random kinds(~seed);  // a generator of its own: the seed's other choices stay
   plan.shape.by_id = kinds.one_in(3);
   plan.shape.lengths = kinds.one_in(3);
   plan.shape.sparse = kinds.one_in(3);
@@ -194,7 +195,7 @@ Plan choose_plan(std::uint64_t seed, const Without& without) {
   // Without renames two owners are not kept apart.
   if (!random.one_in(3) || without.two_owners || plan.direct) {
     if (plan.processes.back().stop_action < 0 || random.one_in(3)) return plan;
-    // One that recovers, on a disk that has kept its power.
+    // The last process only recovers, on a disk that has kept its power.
     auto last = choose_process(random, plan, without);
     last.actions.resize(static_cast<std::size_t>(random.below(2)));
     plan.processes.push_back(std::move(last));

@@ -1,5 +1,5 @@
 #pragma once
-/// What a seed chooses: jobs that follow each other in one directory, and what befalls them.
+/// What a seed chooses: jobs that follow each other in one directory, and their mishaps.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -33,11 +33,11 @@ struct Action {
     unpin
   };
   Kind kind = Kind::save;
-  int choice = 0;  ///< which of what there is to choose from when it comes to that
+  int choice = 0;  ///< number of the choice among what exists at that time
   std::optional<test::Mishap> mishap = {};
 };
 
-/// Of an operator, between two jobs (crash_errand.hpp).
+/// An errand of an operator, between two jobs (crash_errand.hpp).
 struct Errand {
   enum class Kind {
     copy_index,  ///< of one step over that of another, and a repair, as after the next four
@@ -63,11 +63,11 @@ struct Process {
   bool begins_anew = false;  ///< it restores nothing
   std::vector<Action> actions;
   std::optional<test::Mishap> at_opening = {};
-  /// It is killed, or stopped, at this place after this action has begun; the opening is number 0.
-  /// Negative: it is not.
+  /// The process is killed or stopped at this place, after this action has begun; the opening is
+  /// number 0. Negative: it is not.
   int stop_action = -1;
   test::ProcessFiles::Place stop = {};
-  bool power_fails = false;           ///< when it has come to its end
+  bool power_fails = false;           ///< when the process has ended
   std::optional<Errand> errand = {};  ///< after that
   test::Locks locks = test::Locks::kernel;
 };
@@ -79,12 +79,12 @@ struct Plan {
   bool threads =
       false;  ///< real ones, of ranks and writers; else all that happens follows the seed
   std::vector<Process> processes;
-  /// Takes over from the last one of these while that is stopped, and may be stopped in its turn
-  /// while the first one goes on.
+  /// Takes over from the last process while that is stopped, and may be stopped itself while the
+  /// first one goes on.
   std::optional<Process> successor = {};
   std::string neglect = {};  ///< what the disk only pretends to do: "sync", "sync_directory"
-  bool tells = false;        ///< jobs say on standard output what they do to the disk
-  bool read_errors = false;  ///< some of the last disks cannot be read well at the opening
+  bool tells = false;        ///< jobs print what they do to the disk
+  bool read_errors = false;  ///< some of the last disks have read errors at the opening
 };
 
 Plan make_plan(std::uint64_t seed, const Without&);

@@ -30,7 +30,7 @@ class Story {
         run_process(scene(), process, number, false, files);
       }
       if (process.power_fails && findings_.empty()) fail_power();
-      clock_ += 1000;  // an owner without locks is not waited for
+      clock_ += 1000;  // nobody waits for an owner without locks
       if (process.errand && findings_.empty()) send(*process.errand);
     }
     for (int left = states; left > 0 && findings_.empty(); --left) sample();
@@ -64,7 +64,7 @@ class Story {
 
   Scene scene() { return {&plan_, disk_, &ledger_, &findings_, &tally_.saves}; }
 
-  // The second takes over while the first stands still, may be stopped itself, and then the first
+  // The second takes over while the first is stopped, and may be stopped itself; then the first
   // goes on to its end before the second does.
   void run_two(const Process& first, int number, const Process& second) {
     tally_.jobs += 2;
@@ -96,7 +96,7 @@ class Story {
     if (!wrong.empty()) findings_.add(cat("an errand:", wrong));
   }
 
-  // Not in the middle of putting a copy beside something: who does that sees to it.
+  // The stop is not while a copy is put beside a checkpoint: whoever does that must see to it.
   std::size_t choose_stop() {
     auto stop = choose_any_stop();
     for (const auto& one : errands_) {
@@ -120,8 +120,8 @@ class Story {
     return twice;
   }
 
-  // As an operator leaves it who has begun a repair, and tries it again. Null: what is there is of
-  // several saves, and nothing tells which was the last.
+  // The disk as an operator leaves it who has begun a repair, and tries it again. Null: the files
+  // are of several saves, and nothing tells which was the last.
   std::shared_ptr<io::MemoryFileSystem> crash(std::size_t stop, const io::CrashChoice& choice,
                                               std::string& wrong) {
     auto crashed = disk_->crash(stop, choice);
@@ -151,7 +151,7 @@ class Story {
     return std::min(stop + 1, static_cast<std::size_t>(end));
   }
 
-  // The jobs after it begin with what this leaves.
+  // Lets the power fail; the next jobs begin with the disk that this leaves.
   void fail_power() {
     const auto stop = choose_stop();
     const auto choice = choose_crash(*disk_, stop, random_);
@@ -180,7 +180,7 @@ class Story {
       errands_.push_back({0, 0, false, true, step, both.stamp, both.required});
   }
 
-  // One state that a crash could leave now.
+  // Tries one state that a crash could leave at this point.
   void sample() {
     const auto stop = choose_stop();
     const auto choice = choose_crash(*disk_, stop, random_);
@@ -189,7 +189,7 @@ class Story {
     auto crashed = crash(stop, choice, wrong);
     ++tally_.states;
     const int kind = random_.below(4);
-    if (!crashed) {  // an operator's to decide
+    if (!crashed) {  // a decision for an operator
     } else if (kind == 0 && plan_.read_errors) {
       wrong += restart_badly(plan_, crashed, twice, ledger_.at(stop), random_);
     } else {

@@ -1,5 +1,5 @@
 #pragma once
-/// All that happens under one seed.
+/// Plays everything that a seed chooses.
 #include <atomic>
 #include <cstdint>
 #include <string>
@@ -14,7 +14,7 @@ struct Tally {
 };
 
 /// Plays the plan and looks at so many states that a crash could leave at its end, besides those
-/// within it. What is wrong, in words.
+/// within it. Returns the findings, in words.
 std::vector<std::string> play(const Plan&, int states, Tally&);
 
 }  // namespace cairn::campaign

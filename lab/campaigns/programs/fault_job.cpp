@@ -20,7 +20,7 @@ const test::Combination& line_of(const FaultCase& which) {
   return test::combinations()[which.line];
 }
 
-// What MPI-IO and parallel HDF5 are to processes.
+// Gives thread ranks what processes have of MPI-IO and parallel HDF5.
 std::shared_ptr<Group> with_files(const FaultCase& which, std::shared_ptr<Group> group,
                                   const std::shared_ptr<io::FileSystem>& files) {
   const auto needs = line_of(which).needs;
@@ -102,7 +102,7 @@ FaultRank::FaultRank(FaultJob& job, std::shared_ptr<Group> group)
 
 ManagerOptions FaultRank::options(bool read_only) const {
   auto options = plain_options(files_);
-  // What was stuck may still be letting go of the lock.
+  // An operation that was stuck may still be about to release the lock.
   if (limited_) options.write.owner_wait_seconds = 30;
   const auto& story = stories()[job_.which.story];
   options.async.queue = job_.which.schedule == 0 ? thread_queue() : inline_queue();
@@ -164,7 +164,7 @@ bool FaultRank::save(std::int64_t step, bool at_risk) {
   if (done) {
     job_.ledger->committed(stamp_, static_cast<std::size_t>(now()));
     step_ = step;
-    // One that failed and is a checkpoint all the same was of this step.
+    // A save that failed and is a checkpoint nevertheless was of this step.
     if (root()) job_.report->claimed = 0;
   } else {
     job_.ledger->failed(stamp_, &*error_, static_cast<std::size_t>(now()));
@@ -196,7 +196,7 @@ bool FaultRank::restore(std::optional<std::int64_t> step, bool at_risk) {
     job_.ledger->restored(job_.number, mine_.stamp(), static_cast<std::size_t>(now()));
     if (!at_risk) {
       for (const auto& one : report->skipped) {
-        // The disk was full when this job began; the next one completes it.
+        // The disk was full when this job began; the next job completes the save.
         if (one.find("is completed when there is room") != one.npos) continue;
         job_.wrong(cat(what, " passed over ", one));
       }
@@ -239,7 +239,7 @@ void FaultRank::go_on() {
   const bool reads = stories()[job_.which.story].at_risk.front() == Act::open_read_only;
   if (!manager_ && !open(reads, false)) return;
   if (!restore({}, false) || reads) return;
-  // A job may be unable to go on as it is, and say so; then another one can.
+  // A job may be unable to go on, and report that; then another one must be able to.
   if (save(step_ + 10, true)) return;
   if (root()) job_.report->refused = true;
   manager_.reset();

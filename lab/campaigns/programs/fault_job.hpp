@@ -11,7 +11,7 @@
 
 namespace cairn::campaign {
 
-/// What the ranks of a job share.
+/// Shared by the ranks of a job.
 struct FaultJob {
   FaultCase which;
   std::shared_ptr<io::MemoryFileSystem> disk;
@@ -31,11 +31,11 @@ class FaultRank {
  public:
   FaultRank(FaultJob&, std::shared_ptr<Group>);
 
-  /// Each collective. Whether it did what it should; all ranks must hear the same.
+  /// Each collective. Returns whether it did what it should; all ranks must get the same error.
   bool act(Act, bool at_risk);
-  /// The storage is as good as new; returns when all that was stuck has come back.
+  /// Repairs the storage; returns when all stuck operations have come back.
   void mend();
-  /// Opens the directory if that has failed, restores the newest and saves once more.
+  /// Opens the directory if that has failed, restores the newest step and saves once more.
   void go_on();
   void meet() { group_->barrier(); }
   bool root() const { return group_->rank() == 0; }
@@ -51,7 +51,7 @@ class FaultRank {
 
   FaultJob& job_;
   std::shared_ptr<FaultyFiles> raw_;
-  std::shared_ptr<io::LimitedFileSystem> limited_;  // where something gets stuck
+  std::shared_ptr<io::LimitedFileSystem> limited_;  // if an operation gets stuck
   std::shared_ptr<io::FileSystem> files_;
   std::shared_ptr<Group> group_;
   StampedState mine_;
@@ -60,12 +60,12 @@ class FaultRank {
   std::int64_t step_ = 0, stamp_ = 0;
 };
 
-/// Runs ranks as the case wants them.
+/// Runs ranks of the kind that the case wants.
 void run_fault_ranks(const FaultCase&, const std::function<void(std::shared_ptr<Group>)>&);
 Shape fault_shape(const FaultCase&);
 
-/// A restart on one rank that knows of no fault and looks at all there is. What is wrong with it,
-/// by itself.
+/// A restart on one rank that meets no fault and looks at everything. `wrong` gets what is wrong
+/// with it.
 Found fault_restart(const FaultCase&, const std::shared_ptr<io::MemoryFileSystem>&,
                     std::string& wrong);
 

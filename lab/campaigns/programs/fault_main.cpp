@@ -31,7 +31,7 @@
 
 namespace cairn::test {
 
-// The table is all that is needed of the conformance suite here.
+// Only the table of the conformance suite is needed here.
 std::vector<LauncherKind> launcher_kinds() { return {}; }
 
 }  // namespace cairn::test
@@ -127,7 +127,7 @@ class Campaign {
 
   bool is_late() const { return options_.seconds > 0 && now() - start_ > options_.seconds; }
 
-  // Each operation, each kind.
+  // Plays each operation with each kind of fault.
   void singles(FaultCase one) {
     if (is_late()) return;
     const auto operations = play(one).operations;
@@ -202,7 +202,8 @@ class Campaign {
     return report;
   }
 
-  // Ends the process, with the case, when one takes so long that something must wait for ever.
+  // Ends the process, and names the case, when a case takes so long that something must wait for
+  // ever.
   void watch() {
     std::thread([this] {
       for (;;) {

@@ -175,7 +175,7 @@ FaultStage::Scene FaultStage::set_up(const FaultCase& which) {
   if (scenery == Scenery::whole_save) stop = commit;
   if (scenery == Scenery::not_tidied) stop = commit + 2;
   scene.ledger = scene.ledger.at(stop);
-  // Of a save whose job died there nobody was told; it may be there or not.
+  // Nobody was told of a save whose job died there; it may exist or not.
   scene.disk = scene.disk->crash(stop, {});
   return scene;
 }

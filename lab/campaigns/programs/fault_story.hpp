@@ -1,6 +1,6 @@
 #pragma once
 /// What the fault campaign plays: a job comes to a place, from there on one of its operations
-/// fails, and then the storage is as good as new.
+/// fails, and then the storage works again.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -42,29 +42,29 @@ struct FaultCase {
   std::size_t story = 0;
   int ranks = 1;
   std::vector<InjectedFault> faults;
-  /// Seed of the order in which thread ranks go on; 0: as they like, and with real writer threads.
+  /// Seed of the order in which thread ranks go on; 0: any order, and with real writer threads.
   unsigned schedule = 1;
 };
 /// "bundle_async/overwrite/3/stuck@17+io@40/1", and back. Throws invalid_argument.
 std::string text_of(const FaultCase&);
 FaultCase parse_case(const std::string&);
-/// Whether there is such a case: not all lines can play all stories.
+/// Whether there is such a case: not every line can play every story.
 bool is_played(std::size_t line, const Story&);
-/// Lines whose ranks write through MPI-IO or parallel HDF5 cannot stop waiting.
+/// Whether ranks can stop waiting; those that write through MPI-IO or parallel HDF5 cannot.
 bool can_be_stuck(std::size_t line);
 
 struct FaultReport {
   std::vector<std::string> wrong;
   std::vector<FileOperation> operations;  ///< those at risk
   std::vector<std::string> happened, heard;
-  std::int64_t claimed = 0;  ///< stamp of a save that failed and is said to be a checkpoint
+  std::int64_t claimed = 0;  ///< stamp of a save that failed and is reported as a checkpoint
   bool refused = false;      ///< the job could not go on with the next save, and said why
 };
 
-/// Plays cases one after the other, and keeps what several of them begin with.
+/// Plays cases one after the other, and keeps the beginnings that several share.
 class FaultStage {
  public:
-  /// With a disk that neglects such operations, there must be findings. With stale looks, ranks see
+  /// On a disk that neglects such operations, there must be findings. With stale looks, ranks see
   /// what others have done only so many looks later.
   explicit FaultStage(std::string neglected = {}, int stale_looks = 0)
       : neglected_(std::move(neglected)), stale_looks_(stale_looks) {}

@@ -63,7 +63,7 @@ void tell(const char* call, const char* path) {
   syscall(SYS_close, log);
 }
 
-// Whether this call is the one.
+// Whether this call is the one that fails.
 bool is_struck(const char* call, const char* path) {
   static std::atomic<long> calls = 0;
   const auto& the = plan();
@@ -96,7 +96,7 @@ int number() {
   return plan().is("interrupted") ? EINTR : EIO;
 }
 
-// What a call that changes something does, and one that only looks.
+// Carries out a call that changes something; the other one, a call that only reads.
 template <class F>
 long change(bool struck, F&& call) {
   if (!struck || plan().is("short")) return call();
@@ -111,7 +111,7 @@ long look(bool struck, F&& call) {
   errno = number();
   return -1;
 }
-// Of calls that no signal interrupts.
+// The same for calls that no signal interrupts.
 template <class F>
 long change_at_once(bool struck, F&& call) {
   return change(struck && !plan().is("interrupted"), call);
@@ -196,7 +196,7 @@ int chmod(const char* path, mode_t mode) noexcept {
   return static_cast<int>(
       change_at_once(is_struck("chmod", path), [&] { return syscall(SYS_chmod, path, mode); }));
 }
-// What it was the last to hold back fails; the descriptor is gone all the same.
+// The write that close delays fails; the descriptor is closed nevertheless.
 int close(int descriptor) {
   const bool struck = is_struck("close", descriptor);
   const auto closed = syscall(SYS_close, descriptor);

@@ -52,7 +52,7 @@ int number_of(FaultKind kind) {
   throw io::system_error(number_of(kind), action, path);
 }
 
-// Half of the bytes and the error, or what else becomes of an operation.
+// Carries out an operation: fully, half of its bytes, or not at all, and reports the fault.
 template <class F>
 auto carry_out(std::optional<FaultKind> fault, const char* action, const io::Path& path,
                F&& operation) {
@@ -140,7 +140,7 @@ std::optional<FaultKind> FaultScript::next(FileOperation operation,
     if (!applies(fault.kind, operation) || (fault.kind == FaultKind::stuck && !limited)) continue;
     happened_.push_back(cat(name_of(fault.kind), " of ", operation.kind, " ", operation.path));
     if (fault.kind == FaultKind::slow) {
-      // Long enough for other ranks and threads to come as far as they can without it.
+      // Long enough for other ranks and threads to go on as far as they can without it.
       constexpr std::chrono::milliseconds late(3);
       guard.unlock();
       std::this_thread::sleep_for(late);
@@ -157,7 +157,7 @@ std::optional<FaultKind> FaultScript::next(FileOperation operation,
   return std::nullopt;
 }
 
-// It may outlive what opened it: files are closed behind the back of whoever gave up waiting.
+// The file may outlive its opener: files are closed later if the opener gave up waiting.
 class FaultyFiles::FaultyFile : public io::File {
  public:
   FaultyFile(const FaultyFiles& files, io::Path path, std::unique_ptr<io::File> file, bool writable)
@@ -191,7 +191,7 @@ class FaultyFiles::FaultyFile : public io::File {
   }
   void sync() override {
     if (script_->neglects("sync")) return;
-    // What the first one has reported, a second one must not take for done.
+    // After one sync has reported an error, a second one must not report success.
     if (sync_failed_) fail(FaultKind::io, "sync", path_);
     try {
       carry_out(next("sync", true), "sync", path_, [&] { file_->sync(); });

@@ -1,5 +1,5 @@
 #pragma once
-/// The files of one rank on a disk that all ranks share, of whose operations the k-th fails.
+/// The files of one rank on a disk that all ranks share; the k-th of all operations fails.
 #include <condition_variable>
 #include <cstddef>
 #include <memory>
@@ -15,17 +15,17 @@
 
 namespace cairn::campaign {
 
-/// What becomes of an operation. Looks and reads are operations, too.
+/// What happens to an operation. Looks and reads are operations, too.
 enum class FaultKind {
   io,              ///< EIO
-  no_space,        ///< ENOSPC, of what changes something
+  no_space,        ///< ENOSPC, for operations that change something
   quota,           ///< EDQUOT, likewise
   stale,           ///< ESTALE
-  read_only,       ///< EROFS, of what changes something
+  read_only,       ///< EROFS, for operations that change something
   short_write,     ///< the first half of the bytes arrives, then ENOSPC
   short_read,      ///< the first half of the bytes arrives, then EIO
   done_but_fails,  ///< it is carried out, and EIO reported
-  slow,            ///< it is carried out, later than all else that is under way
+  slow,            ///< it is carried out, later than all others that are under way
   stuck,           ///< it is carried out long after its caller has given up waiting
   broken,          ///< EIO, and so do all that follow
   full             ///< ENOSPC, and so do all that follow and change something
@@ -44,7 +44,7 @@ struct FileOperation {
   std::string kind, path;
   bool changes = false;
 };
-/// Whether an operation can end so.
+/// Whether an operation can fail in this way.
 bool applies(FaultKind, const FileOperation&);
 
 /// The faults of all ranks' operations, which are numbered in the order in which they come.
@@ -52,18 +52,18 @@ bool applies(FaultKind, const FileOperation&);
 class FaultScript {
  public:
   /// Operations of this kind ("sync" or "sync_directory"; empty: none) are never carried out, and
-  /// say that they were.
+  /// report success.
   explicit FaultScript(std::string neglected = {}) : neglected_(std::move(neglected)) {}
   bool neglects(const char* kind) const { return neglected_ == kind; }
   /// Operations are numbered from here on.
   void begin(std::vector<InjectedFault>);
-  /// No more faults; what is stuck goes on.
+  /// Ends the faults; stuck operations go on.
   void end();
   std::vector<FileOperation> operations() const;  ///< since begin()
   std::vector<std::string> happened() const;      ///< faults, as "io of rename /run/a"
 
-  /// For FaultyFiles. The fault of this operation, if any; returns from a stuck one when it goes
-  /// on.
+  /// For FaultyFiles. Returns the fault of this operation, if any; a stuck operation returns when
+  /// it goes on.
   std::optional<FaultKind> next(FileOperation, io::LimitedFileSystem*);
 
  private:
@@ -80,8 +80,8 @@ class FaultScript {
 class FaultyFiles : public test::ForwardingFiles {
  public:
   FaultyFiles(std::shared_ptr<io::FileSystem> disk, std::shared_ptr<FaultScript> script);
-  /// Who stops waiting for what is stuck. Without it, and where data is read ahead, which nobody
-  /// stops waiting for, nothing is.
+  /// Sets the file system that stops waiting for stuck operations. Without it nothing is stuck, nor
+  /// where data is read ahead, for which nobody stops waiting.
   void wait_through(std::weak_ptr<io::LimitedFileSystem> limited) { limited_ = std::move(limited); }
 
   const io::FileSystem* identity() const override { return files_->identity(); }
@@ -100,7 +100,7 @@ class FaultyFiles : public test::ForwardingFiles {
 
   std::shared_ptr<FaultScript> script_;
   std::weak_ptr<io::LimitedFileSystem> limited_;
-  std::unique_ptr<FaultyFiles> patient_;  // the same, for what nobody stops waiting for
+  std::unique_ptr<FaultyFiles> patient_;  // the same, for readers that never stop waiting
 };
 
 }  // namespace cairn::campaign

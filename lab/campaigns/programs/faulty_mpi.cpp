@@ -34,13 +34,13 @@ const char* rank() {
   return *open_mpi ? open_mpi : setting("PMI_RANK");
 }
 
-// Whether this process is the one.
+// Whether this process is the one that fails.
 bool is_mine() {
   static const bool mine = strcmp(setting("CAIRN_FAULT_RANK"), rank()) == 0;
   return mine;
 }
 
-// The calls of one function. There is one for each, from the first call on.
+// The calls of one function. There is one object for each, from the first call on.
 class Calls {
  public:
   explicit Calls(const char* function) : function_(function), next_(all()) {
@@ -49,7 +49,7 @@ class Calls {
     static_cast<void>(is_asked);
   }
 
-  // Whether the one that was just made is to fail.
+  // Whether the call that was just made is to fail.
   bool strike() {
     const long number = count_++;
     if (!is_mine() || strcmp(setting("CAIRN_FAULT_CALL"), function_) != 0) return false;
@@ -86,7 +86,8 @@ class Calls {
   std::atomic<long> count_ = 0;
 };
 
-// As MPI does it: first the error handler, which may end the job, then the caller.
+// Fails as MPI does: first it calls the error handler, which may end the job, then it returns to
+// the caller.
 int fail(MPI_Comm comm) {
   if (comm != MPI_COMM_NULL) PMPI_Comm_call_errhandler(comm, MPI_ERR_OTHER);
   return MPI_ERR_OTHER;
@@ -95,13 +96,13 @@ int fail(MPI_File file) {
   PMPI_File_call_errhandler(file, MPI_ERR_IO);
   return MPI_ERR_IO;
 }
-// What belongs to no communicator: its users have set no handler of MPI_COMM_WORLD, whose turn it
-// would be in MPI-3; they see the code, as with MPI_ERRORS_RETURN there.
+// For calls that belong to no communicator: their users have set no handler of MPI_COMM_WORLD,
+// which MPI-3 would call; they get the code, as with MPI_ERRORS_RETURN there.
 int fail() { return MPI_ERR_OTHER; }
 
 }  // namespace
 
-// What follows the arguments is what the error handler belongs to, if anything.
+// After the arguments comes the communicator whose error handler is called, if there is one.
 #define FAULTY(name, parameters, arguments, ...)               \
   int MPI_##name parameters {                                  \
     static Calls calls("MPI_" #name);                          \

@@ -1,5 +1,5 @@
 #pragma once
-/// Checkpoint directories, damage to their files, and what comes of it.
+/// Checkpoint directories, damage to their files, and its effects.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -13,23 +13,24 @@
 
 namespace cairn::campaign {
 
-/// /run of a disk in memory, as one or two jobs have left it.
+/// /run on a disk in memory, as one or two jobs have left it.
 struct Home {
   std::shared_ptr<io::MemoryFileSystem> disk;
   std::uint64_t seed = 0;
   Shape shape;
   bool direct = false;                         ///< the disk has no renames
-  std::map<std::int64_t, std::int64_t> saved;  ///< the stamp of each step that is there
+  std::map<std::int64_t, std::int64_t> saved;  ///< the stamp of each step that exists
   std::set<std::int64_t> pinned;               ///< of these
   std::int64_t newest = 0;                     ///< a step: the last one that is committed
-  /// Its bytes are durable, its job died before the commit: a restart completes it.
+  /// The bytes of this step are durable, and its job died before the commit: a restart completes
+  /// it.
   std::int64_t pending = -1;
   std::string text;  ///< in words
 };
 
 Home make_home(std::uint64_t seed, bool hdf5);
 
-/// Ascending, with those of the private directory and of saves in progress.
+/// Ascending, including those of the private directory and of saves in progress.
 std::vector<std::string> files_of(io::FileSystem&, const io::Path& directory);
 
 struct Damage {
@@ -45,7 +46,7 @@ Damage do_damage(io::MemoryFileSystem&, Random&);
 
 struct Outcome {
   bool named = false;         ///< by verify
-  std::int64_t restores = 0;  ///< that succeeded, all with the right values
+  std::int64_t restores = 0;  ///< that succeeded, with the right values
   std::int64_t refused = 0;   ///< restores that ended with an error
   std::string wrong;          ///< what may not be; empty: all is well
 };

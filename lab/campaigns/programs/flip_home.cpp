@@ -1,4 +1,4 @@
-// The directories whose files are damaged, and the damage.
+// Makes the directories whose files are damaged, and the damage.
 #include <algorithm>
 #include <array>
 
@@ -38,7 +38,7 @@ std::string text_of(const Job& job) {
              job.has_pending ? " with a save in flight" : "");
 }
 
-// One rank of a job, to its end.
+// Runs one rank of a job to its end.
 void run(const Job& job, Home& home, std::int64_t first_stamp, std::shared_ptr<Group> group,
          std::shared_ptr<io::MemoryFileSystem> disk) {
   ManagerOptions options;
@@ -102,7 +102,7 @@ void write(io::FileSystem& disk, const std::string& path, const Bytes& bytes) {
   file->sync();
 }
 
-// Anywhere, but often near an end, where formats have their heads and seals.
+// Any offset, but often near an end, where formats have their heads and seals.
 std::size_t choose_offset(std::size_t size, Random& random) {
   const auto near = static_cast<int>(std::min<std::size_t>(size, 512));
   switch (random.below(4)) {
@@ -115,7 +115,7 @@ std::size_t choose_offset(std::size_t size, Random& random) {
   }
 }
 
-// Whether there was anything to change.
+// Changes the bytes; returns whether there was anything to change.
 bool change(Bytes& bytes, Damage& damage, Random& random) {
   const auto before = bytes;
   const bool in_place = damage.kind != Damage::Kind::growth;

@@ -1,4 +1,4 @@
-// What verify and restarts make of damage.
+// What verify and restarts find in damaged directories.
 #include <algorithm>
 #include <mutex>
 #include <optional>
@@ -39,7 +39,8 @@ class Warnings {
   std::string all_;
 };
 
-// As `cairn verify /run`. Whether it names the damage: that of another checkpoint would not do.
+// Does what `cairn verify /run` does. Returns whether it names the damage; that of another
+// checkpoint would not count.
 bool is_named(io::FileSystem& disk, const Damage& damage, std::string& told) {
   bool named = false;
   const auto concerns = [&](const std::string& prefix) {
@@ -72,7 +73,7 @@ struct Look {
   ManagerOptions options = {};
   bool saves_more = false;
   unsigned salt = 0;
-  // Of rank 0.
+  // Results on rank 0.
   std::set<std::int64_t> sound = {};  // steps that were restored rightly
   std::int64_t newest = -1;           // what restore_latest gave
   bool passed_over = false;           // it said so
@@ -116,7 +117,7 @@ class Rank {
     return look_.named || (pends && (look_.uncommitted || look_.options.read_only));
   }
 
-  // An error must have been named, and tell what it is about.
+  // Checks that an error was named, and tells what it is about.
   template <class F>
   bool attempt(const std::string& what, F&& call, bool may_fail = false) {
     try {
@@ -132,7 +133,7 @@ class Rank {
     }
   }
 
-  // Whether what is in memory now is that step and nothing else. Collective.
+  // Collective. Whether memory has the values of that step and nothing else.
   bool is_right(std::int64_t step) {
     const auto problem = mine_.problem();
     if (problem.empty() && mine_.stamp() == expected(step)) {
@@ -214,7 +215,7 @@ Outcome look_at_damage(const Home& home, std::shared_ptr<io::MemoryFileSystem> d
   };
   const bool uncommitted = home.pending >= 0 && (is_of("_temp_") || is_of(".part_") ||
                                                  is_of(cat("/ckpt-", home.pending, ".").c_str()));
-  // A part record that does not hold its checksum is as a job leaves it that dies while it writes.
+  // A part record with a wrong checksum looks like one of a job that died while it wrote it.
   const bool by_record = is_of("/record-") || is_of("/index");
   std::string warnings;
   const auto look_once = [&](Look& look) {

@@ -34,7 +34,7 @@ void Ledger::begin(int process, std::int64_t stamp, std::int64_t step, int keep,
     if (head.process == process) save.parent = head.place;
   }
   saves_.push_back(save);
-  // The next one descends from this one, unless it fails.
+  // The next save descends from this one, unless this one fails.
   heads_.push_back({process, static_cast<int>(saves_.size()) - 1});
 }
 
@@ -63,7 +63,7 @@ void Ledger::failed(std::int64_t stamp, const Error* error, std::size_t now) {
     if (head.place == place) head.place = save->parent;
   }
   save->written = never;
-  if (save->committed != never) return;  // somebody has completed it meanwhile
+  if (save->committed != never) return;  // another process has completed it meanwhile
   save->lacked_room = error && error->code() == Code::no_space;
   const std::string_view text = error ? error->what() : "";
   if (!error || text.find("may still complete it") != text.npos) {
@@ -135,8 +135,8 @@ bool Ledger::may_be_superseded(std::size_t i, std::size_t stop) const {
   return false;
 }
 
-// Retention keeps the newest, and what nothing has superseded before what something has. What has
-// failed for lack of room may have had removed what it lets go already.
+// Retention keeps the newest, and removes superseded ones before others. A save that failed for
+// lack of room may already have removed what retention lets go.
 bool Ledger::may_be_removed(std::size_t i, std::size_t stop) const {
   if (saves_[i].pinned <= stop && stop < saves_[i].unpinned) return false;
   const bool superseded = may_be_superseded(i, stop);
@@ -199,7 +199,7 @@ std::string Ledger::judge(const Found& found, std::size_t stop) const {
         std::any_of(may.begin(), may.end(), [&](auto i) { return saves_[i].stamp == at->second; });
     if (!known) wrong += cat(" step ", step, " has come back, or is old: stamp ", at->second, ";");
   }
-  // The last of those that must be there, or one that began later.
+  // The newest is the last of those that must be there, or one that began later.
   std::set<std::int64_t> newest;
   std::int64_t last = 0;
   for (auto i = saves_.size(); last == 0 && i-- > 0;) {
@@ -228,7 +228,7 @@ void Ledger::looked(const Found& found, std::size_t now, bool told) {
       save.lingers = false;
       continue;
     }
-    // What replaces it may still have to be completed where nobody was told of it.
+    // If nobody was told of the save that replaces it, that save may still have to be completed.
     const bool waits = !told && std::any_of(saves_.begin() + static_cast<std::ptrdiff_t>(i) + 1,
                                             saves_.end(), [&](const Save& later) {
                                               return later.step == save.step && is_there(later) &&

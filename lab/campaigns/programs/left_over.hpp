@@ -1,5 +1,5 @@
 #pragma once
-/// What a directory holds that belongs to no checkpoint.
+/// Finds what a directory holds that belongs to no checkpoint.
 #include <map>
 #include <set>
 #include <string>
@@ -13,8 +13,9 @@
 
 namespace cairn::campaign {
 
-/// Of /run, where these checkpoints are listed; empty: nothing, and no file of theirs is missing.
-/// `twice`: prefixes of some that are there in the other format, too, and whether they must be.
+/// For /run, where these checkpoints are listed; empty if there is nothing, and no file of theirs
+/// is missing. `twice`: prefixes of some that exist in the other format, too, and whether they
+/// must.
 inline std::string left_over(io::FileSystem& disk, const std::vector<CheckpointContents>& listed,
                              const std::map<std::string, bool>& twice = {}) {
   std::set<std::string> expected{".cairn"};

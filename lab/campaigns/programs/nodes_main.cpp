@@ -66,7 +66,7 @@ struct Report {
   std::vector<std::string> happened, heard, wrong;
 };
 
-// An error may say that the save is a checkpoint all the same, or that a restart may make it one.
+// The error may say that the save is a checkpoint nevertheless, or that a restart may make it one.
 bool says_perhaps(const std::string& error) {
   return error.find("is committed and visible") != error.npos ||
          error.find("a restart may still") != error.npos;
@@ -81,7 +81,8 @@ class Rank {
     state_.add("stamp", stamp_);
   }
 
-  // What it throws, as text that is the same on all ranks; "": nothing. Differences are wrong.
+  // Makes a call; returns its error, as text that is the same on all ranks, or "". Differences are
+  // wrong.
   std::string attempt(const std::string& what, const std::function<void()>& call, Report& report) {
     std::string text;
     try {
@@ -127,7 +128,7 @@ class Rank {
     std::fill(row_.begin(), row_.end(), value());
     manager_->save(step, state_);
   }
-  // The step that came back, with its values or with others.
+  // Restores; returns the step, after a check of its values.
   std::int64_t restore(Report& report) {
     stamp_ = -1;
     std::fill(row_.begin(), row_.end(), -1);
@@ -222,8 +223,8 @@ class Stage {
                         std::int64_t step = -1;
                         rank.attempt(
                             "restoring", [&] { step = rank.restore(report); }, report);
-                        // A part that cannot be read is one more that is lost; a step that is then
-                        // left behind is told of in the log.
+                        // A part that cannot be read counts as one more that is lost; the log tells
+                        // of a step that is then left behind.
                         if (step >= 0 && step < 3) mine = step;
                       }
                     } else {
@@ -259,7 +260,7 @@ class Stage {
   }
 
  private:
-  // Steps 1 (at home), 2 and 3; and what a tool is to remove.
+  // Makes steps 1 (at home), 2 and 3, and the files that a tool is to remove.
   const Disk& scene(const Case& which) {
     auto& place = scenes_[{which.story, which.lost}];
     if (place) return place;
@@ -303,7 +304,7 @@ class Stage {
     return said;
   }
 
-  // What a job restores when none, any one or any two nodes are lost, as may be.
+  // Checks what a job restores when no node, any one or any two are lost, as many as may be.
   void judge(const Case& which, const Disk& disk, std::int64_t least, std::int64_t most,
              const std::string& when, Report& report, bool as_it_is = false) {
     std::vector<std::vector<int>> losses{{}};

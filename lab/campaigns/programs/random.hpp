@@ -1,12 +1,12 @@
 #pragma once
-/// Numbers that are a function of a seed alone, on every machine.
+/// Random numbers that depend only on a seed, on every machine.
 #include <cstdint>
 
 namespace cairn::campaign {
 
 class Random {
  public:
-  /// Neighbouring seeds have nothing in common.
+  /// Neighbouring seeds give unrelated numbers.
   explicit Random(std::uint64_t seed) : state_(mixed(seed ^ 0x5851f42d4c957f2du)) {}
   std::uint64_t next() { return mixed(state_ += 0x9e3779b97f4a7c15u); }
   /// 0 … count - 1; 0 if there is nothing to choose from.

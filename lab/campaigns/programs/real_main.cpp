@@ -106,7 +106,7 @@ class Job {
     }
   }
 
-  // The last question is not answered yet when the manager ends.
+  // Asks until the end; the last question is not answered yet when the manager ends.
   void save_in_turns(const std::int64_t restored, const int saves) {
     int saved = 0;
     bool stopped = false;
@@ -118,8 +118,8 @@ class Job {
         due = manager_->should_save(step);
         reason = manager_->should_stop();
       });
-      // Bytes may be under way during one question; then it does not depend on time how many more
-      // there are until one of them commits.
+      // Bytes may be written during one question; then the number of further questions until a
+      // commit does not depend on time.
       for (const auto& one : has_pending) one.wait_written();
       std::erase_if(has_pending, [&](const auto& one) { return has_ended(one); });
       if (due && !stopped) {
@@ -189,7 +189,7 @@ class Job {
     }
   }
 
-  // One that is listed may be gone by now, or new bytes be in its files, which its checksums tell.
+  // A listed step may be gone by now, or its files may have new bytes, which its checksums tell.
   void read_step(std::int64_t step) {
     try {
       mine_.spoil();
@@ -202,7 +202,7 @@ class Job {
     tell(cat("read ", step, " ", mine_.stamp() % salts));
   }
 
-  // That the values are those of one save, and of this step.
+  // Checks that the values are those of one save, and of this step.
   void judge(std::int64_t step) const {
     const auto problem = mine_.problem();
     if (!problem.empty() || mine_.stamp() / salts != step) {
@@ -214,7 +214,7 @@ class Job {
     if (group_->rank() == 0) std::cout << line + "\n" << std::flush;
   }
 
-  // Until it succeeds: one call fails at most, or those of a few seconds.
+  // Repeats a call until it succeeds: at most one call fails, or those of a few seconds.
   template <class F>
   void again(const std::string& what, F&& call) {
     for (int turn = 0; turn < 200; ++turn) {
@@ -231,7 +231,7 @@ class Job {
       if (ends[0] == 0) return;
       if (error) tell(cat("failed ", what, ": [", code_name(error->code()), "] ", error->what()));
       if (gives_up) throw GivenUp();
-      // A commit that is said to be there, or that may be, is not made again.
+      // A commit that exists, or that may exist, by the error, is not made again.
       if (error && error->code() == Code::already_exists && turn > 0) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
@@ -266,8 +266,8 @@ void run(const std::vector<std::string>& arguments) {
     if (arguments[i] == "--collective") {
       job.options.store.format = Format::hdf5;
       job.options.write.writer = Writer::hdf5_collective;
-      // Where a call of MPI fails on one rank within libhdf5, its ranks may wait for each other for
-      // ever, there or outside of it: then the job is ended, here without waiting for long.
+      // If a call of MPI fails on one rank within libhdf5, its ranks may wait for each other for
+      // ever, in libhdf5 or outside: then the job is ended, here after a short wait.
       dynamic_cast<MpiDatasets&>(*group->dataset_files()).patience_seconds = 1;
     }
     if (arguments[i] == "--nodes") {
@@ -320,7 +320,7 @@ int main(int count, char** arguments) {
   try {
     cairn::campaign::run(std::vector<std::string>(arguments + 1, arguments + count));
   } catch (const cairn::Error& error) {
-    // Thrown on one rank alone where a message fails outside of the library's own calls.
+    // Thrown on one rank alone if a message fails outside of the library's own calls.
     const bool is_lost = error.code() == cairn::Code::communication;
     std::cout << cairn::cat(is_lost ? "lost " : "wrong ", error.what(), "\n") << std::flush;
     MPI_Abort(MPI_COMM_WORLD, 3);

@@ -29,7 +29,7 @@
 namespace cairn::campaign {
 namespace {
 
-// Of 8 bytes that begin at 8 * number.
+// The value of the 8 bytes that begin at 8 * number.
 std::uint64_t value(std::uint64_t number) {
   number += 0x9e3779b97f4a7c15u;
   number = (number ^ (number >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -123,7 +123,7 @@ class Job {
         options_.tier.node = cat(group_->rank());
       }
     }
-    // What a copy of the largest state takes.
+    // The size of a copy of the largest state.
     options_.async.pool_bytes = std::int64_t{6} << 30;
   }
 

@@ -1,6 +1,5 @@
 #pragma once
-/// The files of one rank as a node sees them that caches what it has looked up, as clients of NFS
-/// do.
+/// The files of one rank on a node that caches its look-ups, as clients of NFS do.
 #include <map>
 #include <memory>
 #include <mutex>
@@ -13,9 +12,9 @@
 
 namespace cairn::campaign {
 
-/// What a look (status, list) has found, the next `looks` at the same path find again, whatever
-/// other ranks have done meanwhile. Own changes are seen at once, and what is opened is as it is:
-/// the close-to-open rule. Thread-safe.
+/// The result of a look (status, list) is returned again by the next `looks` at the same path,
+/// whatever other ranks have done meanwhile. The rank's own changes are seen at once, and an open
+/// gets the present file: the close-to-open rule. Thread-safe.
 class StaleFiles : public test::ForwardingFiles {
  public:
   StaleFiles(std::shared_ptr<io::FileSystem> disk, int looks)
@@ -60,7 +59,7 @@ class StaleFiles : public test::ForwardingFiles {
     all.insert_or_assign(path.string(), Seen<T>{found, looks_});
     return found;
   }
-  // With what was in it, if it was a directory.
+  // Forgets a path and, if it was a directory, everything in it.
   void forget(const io::Path& path) {
     const std::lock_guard guard(mutex_);
     lists_.erase(path.parent_path().string());

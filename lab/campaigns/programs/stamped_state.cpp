@@ -7,7 +7,7 @@
 namespace cairn::campaign {
 namespace {
 
-// Of one element. Small enough for a double to hold it exactly.
+// The value of one element, small enough for a double to hold it exactly.
 std::int64_t value_of(std::int64_t stamp, int tensor, std::int64_t element) {
   return stamp * 65536 + (element * 31 + tensor * 7919) % 65521;
 }
@@ -20,7 +20,7 @@ std::string text_of(std::int64_t stamp) {
   return cat("save ", stamp, std::string(static_cast<std::size_t>(stamp % 3), '.'));
 }
 
-// Ids have gaps: row i has this one.
+// The id of row i; ids have gaps.
 std::int64_t id_of(std::int64_t row) { return 10 * row + 7; }
 
 std::size_t length_of(std::int64_t stamp) { return static_cast<std::size_t>(stamp * 37 % 300); }
@@ -29,7 +29,8 @@ std::vector<std::string> words_of(std::int64_t stamp) {
   return std::vector<std::string>(static_cast<std::size_t>(stamp % 4), text_of(stamp));
 }
 
-// Of saves of a job, 1 and 2 have the same as the last one of any other job, 4 and 5 another one.
+// Which frozen values a save has: saves 1 and 2 of a job share those of the last one of any other
+// job, 4 and 5 share others.
 std::int64_t epoch_of(std::int64_t stamp) {
   const auto save = stamp % 100;
   return save < 3 ? 0 : save / 2;
@@ -81,7 +82,7 @@ StampedState::StampedState(std::shared_ptr<Group> group, const Shape& shape)
                                      -2.0));
 }
 
-// Each save has the rows on other ranks, the last ones first.
+// In each save the rows are on other ranks, the last ones first.
 void StampedState::fill_by_id(std::int64_t stamp) {
   ids_.clear(), by_id_.clear();
   for (auto row = shape_.rows; row-- > 0;) {

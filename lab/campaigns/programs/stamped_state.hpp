@@ -1,5 +1,5 @@
 #pragma once
-/// A state every element of which tells of which save it is.
+/// A state in which every element tells to which save it belongs.
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -10,16 +10,16 @@
 
 namespace cairn::campaign {
 
-/// What a state holds beside its stamp. The same in all jobs of a directory.
+/// What a state has besides its stamp; the same in all jobs of a directory.
 struct Shape {
   std::int64_t rows = 0, columns = 0;  ///< of a tensor whose rows are dealt over the ranks
-  bool sliced = false;                 ///< it is stored so; else as the library likes
+  bool sliced = false;                 ///< it is stored so; otherwise as the library chooses
   bool dense = false;                  ///< one that all ranks write together
   bool ragged = false;
   bool text = false;
   bool by_id = false;     ///< rows whose ids have gaps, on other ranks in each save
   bool lengths = false;   ///< vectors whose length is another in each save
-  bool sparse = false;    ///< a tensor of which the last row is nobody's
+  bool sparse = false;    ///< a tensor whose last row no rank holds
   bool frozen = false;    ///< "model", which most saves find as it was
   bool backward = false;  ///< the last rank has the first rows
 };
@@ -33,10 +33,10 @@ class StampedState {
 
   State& state() { return state_; }
   void fill(std::int64_t stamp);
-  /// Nothing of a save stays in memory, and rows are asked for that this rank is to get.
+  /// Makes all values wrong, and asks for the rows that this rank is to get.
   void spoil();
   std::int64_t stamp() const { return stamp_; }
-  /// What is not as fill(stamp()) left it, on whichever ranks; empty: nothing.
+  /// What differs, on any rank, from what fill(stamp()) sets; empty if nothing does.
   std::string problem() const;
 
  private:

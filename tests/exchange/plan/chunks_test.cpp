@@ -41,11 +41,11 @@ TEST(Chunks, BeginOnPagesWhereTheBoxAllowsIt) {
   ASSERT_EQ(rows.size(), 5u);
   EXPECT_EQ(rows.back().offset + rows.back().bytes, 5000 * 24);
   for (const auto& chunk : rows) EXPECT_EQ(chunk.offset % 4096, 0) << chunk.offset;
-  // Each row of 16 KiB is cut at pages, and begins on one.
+  // Each row of 16 KiB is cut at page boundaries, and begins at one.
   for (const auto& chunk : cut_into_chunks(Box::whole({3, 8192}), 2, 5000, 4096)) {
     EXPECT_EQ(chunk.offset % 4096, 0) << chunk.offset;
   }
-  // 4096 rows of 7 bytes do not fit: as without.
+  // 4096 rows of 7 bytes do not fit, so the cut is the same as without pages.
   EXPECT_EQ(cut_into_chunks(Box::whole({5000, 7}), 1, 10000, 4096),
             cut_into_chunks(Box::whole({5000, 7}), 1, 10000));
 }

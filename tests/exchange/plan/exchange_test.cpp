@@ -21,7 +21,7 @@ using testing::ThrowsMessage;
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-/// What each element of each tensor should be, a byte at a time.
+/// The right value of each element of each tensor, byte by byte.
 char value(int tensor, const Dims& place, std::int64_t byte) {
   std::uint64_t mix =
       static_cast<std::uint64_t>(tensor) * 1000003 + static_cast<std::uint64_t>(byte);
@@ -32,14 +32,14 @@ char value(int tensor, const Dims& place, std::int64_t byte) {
 struct Measured {
   std::vector<std::int64_t> acquired;  ///< bytes, a rank
   std::int64_t sent = 0, steps = 0, rounds = 0;
-  std::int64_t fewest_steps = 0;  ///< that the busiest rank of each round needs
+  std::int64_t fewest_steps = 0;  ///< steps that the busiest rank of each round needs, in sum
 };
 
-/// Moves the elements as ranks would, with every limit asserted.
+/// Moves the elements as ranks would, and asserts every limit.
 Measured simulate(const Problem& problem, const ExchangePlan& plan, Packing packing) {
   Measured measured;
   measured.acquired.resize(at(problem.ranks));
-  // A source's bytes in row-major order.
+  // The bytes of each source in row-major order.
   std::vector<std::string> stored;
   for (const auto& source : problem.sources) {
     stored.emplace_back();
@@ -66,7 +66,7 @@ Measured simulate(const Problem& problem, const ExchangePlan& plan, Packing pack
   for (std::size_t s = 0; s < stored.size(); ++s) {
     EXPECT_EQ(next[s], static_cast<std::int64_t>(stored[s].size())) << "a source is acquired whole";
   }
-  int group = 0;  // whoever writes a file is done with it when the next one begins
+  int group = 0;  // a rank that writes a file has finished it when the next one begins
   for (const auto& round : plan.rounds) {
     std::map<int, std::int64_t> in_hand, chunks_of_rank;
     std::map<int, std::string> bytes_of_chunk;
@@ -218,7 +218,7 @@ TEST(Exchange, WhoeverAcquiresForARankHasItsShare) {
   const auto kept = plan_and_simulate(problem);
   EXPECT_THAT(kept.acquired, testing::ElementsAre(300, 0, 0, 300, 0, 0));
   EXPECT_EQ(kept.sent, 400);
-  // What all want is dealt out among those that acquire.
+  // A box that all ranks want is divided among those that acquire.
   for (auto& target : problem.targets) target.box = Box::whole({600});
   EXPECT_THAT(plan_and_simulate(problem).acquired, testing::ElementsAre(300, 0, 0, 300, 0, 0));
 }
@@ -232,7 +232,7 @@ TEST(Exchange, WhoActsForOthersActsForItself) {
   EXPECT_THAT(plan({0, 0, 3}), ThrowsMessage<Error>(test::Says("served by rank 3")));
 }
 
-/// One tensor of rows, cut for some ranks on one side and for others on the other.
+/// One tensor of rows, cut for some ranks in the sources and for others in the targets.
 Problem rows_problem(const std::vector<std::int64_t>& source_rows,
                      const std::vector<std::int64_t>& target_rows, int ranks,
                      std::int64_t chunk_bytes) {
@@ -254,7 +254,7 @@ Problem rows_problem(const std::vector<std::int64_t>& source_rows,
 }
 
 TEST(Exchange, SameLayoutSendsNothing) {
-  // Also with uneven slices and beside a large tensor that all want, which comes first.
+  // The same with uneven slices, and after a large tensor that all ranks want.
   auto problem = rows_problem({5, 90, 1, 0, 30}, {5, 90, 1, 0, 30}, 5, 8000);
   EXPECT_EQ(plan_and_simulate(problem).sent, 0);
   problem.element_bytes[1] = 8;
@@ -358,7 +358,7 @@ TEST(Exchange, NobodyAcquiresMoreThanAFairShareAndAChunk) {
       for (const auto& source : problem.sources) {
         const auto common =
             source.tensor == target.tensor ? intersect(source.box, target.box) : std::nullopt;
-        // A chunk is read whole even when little of it is wanted.
+        // A chunk is read whole even if little of it is wanted.
         if (common) wanted[at(target.rank)] += source.box.count() * source.element_bytes;
       }
     }

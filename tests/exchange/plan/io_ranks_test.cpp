@@ -26,7 +26,7 @@ TEST(IoRanks, EveryoneIsTheDefault) {
 
 TEST(IoRanks, OneANodeServesItsNode) {
   EXPECT_THAT(choose_io_ranks({0, 0, 0, 1, 1}, IoRanks::one_a_node()), ElementsAre(0, 0, 0, 3, 3));
-  // Ranks that go round the nodes.
+  // Consecutive ranks are on different nodes.
   EXPECT_THAT(choose_io_ranks({0, 1, 0, 1, 0}, IoRanks::one_a_node()), ElementsAre(0, 1, 0, 1, 0));
 }
 
@@ -38,7 +38,8 @@ TEST(IoRanks, ACountIsSpreadOverNodesAndWithinThem) {
 }
 
 TEST(IoRanks, FewerThanNodesAreWhereMostRanksAre) {
-  // Node 0 for rank 0, node 2 for its size; node 1 goes to whoever serves fewest.
+  // Node 0 is chosen for rank 0, node 2 for its size; node 1 is served by the rank with the fewest
+  // others.
   EXPECT_THAT(choose_io_ranks({0, 1, 1, 2, 2, 2}, IoRanks::count(2)),
               ElementsAre(0, 0, 0, 3, 3, 3));
 }
@@ -154,7 +155,7 @@ TEST(DealFiles, RandomNodesStayTogether) {
     for (const auto& [node, its_files] : files_of_node) {
       ASSERT_TRUE(count > node_count || its_files.size() == 1) << node;
     }
-    // Within a node files follow ranks.
+    // Within a node, files are in the order of ranks.
     std::map<int, int> last;
     for (std::size_t rank = 0; rank < nodes.size(); ++rank) {
       const auto [at, is_new] = last.emplace(nodes[rank], file_of[rank]);

@@ -1,5 +1,5 @@
 #pragma once
-/// Exchanges between ranks, drawn at random.
+/// Random exchanges between ranks.
 #include <map>
 #include <vector>
 
@@ -40,10 +40,10 @@ inline Problem random_problem(boxes::Random& random) {
       problem.targets.push_back({tensor, box, rank, static_cast<int>(problem.targets.size())});
     };
     switch (boxes::draw(random, 0, 3)) {
-      case 0:  // everybody wants all of it
+      case 0:  // every rank wants all of it
         for (int rank = 0; rank < problem.ranks; ++rank) want(whole, rank);
         break;
-      case 1:  // nobody wants it
+      case 1:  // no rank wants it
         break;
       default:
         for (auto box : pieces()) {

@@ -1,5 +1,5 @@
-// The exchange that ranks plan together: against the one that is planned at one place, and played
-// through as ranks would.
+// The exchange that ranks plan together is compared with the one that is planned in one place, and
+// carried out as by ranks.
 #include "exchange/spread.hpp"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ using problems::random_problem;
 
 std::size_t nth(int i) { return static_cast<std::size_t>(i); }
 
-/// What an all_to_all does.
+/// Does what an all_to_all does.
 std::vector<Messages> deliver(std::vector<Messages> sent) {
   std::vector<Messages> come(sent.size());
   for (std::size_t from = 0; from < sent.size(); ++from) {
@@ -38,7 +38,7 @@ bool is_touched(const Problem& problem, const Source& source) {
   });
 }
 
-/// Targets have the id of their place in the problem.
+/// The id of a target is its place in the problem.
 void want_all(const Problem& problem, std::vector<Spread>& ranks) {
   for (std::size_t t = 0; t < problem.targets.size(); ++t) {
     const auto& target = problem.targets[t];
@@ -84,8 +84,8 @@ std::vector<RankPlan> plan_on_all(const Problem& problem, std::int64_t pieces_a_
   return plans;
 }
 
-/// Plays all ranks' steps with messages that match in order, and asserts that they come to an end.
-/// `arrived` gets (target, element) once for each element that comes.
+/// Carries out all ranks' steps with messages that match in order, and asserts that they come to an
+/// end. `arrived` gets (target, element) once for each element that arrives.
 class Play {
  public:
   Play(const Problem& problem, const std::vector<RankPlan>& plans)
@@ -144,7 +144,7 @@ class Play {
       EXPECT_EQ(sent.id, piece.id);
       EXPECT_EQ(sent.box, piece.box);
       EXPECT_EQ(sent.bytes, piece.bytes);
-      EXPECT_EQ(sent.joins, piece.joins);  // ranks that differ would send other messages
+      EXPECT_EQ(sent.joins, piece.joins);  // otherwise the two ranks would send different messages
       messages.pop_front();
       take(piece);
       ++rank.taken;
@@ -171,7 +171,7 @@ class Play {
   std::map<std::pair<int, Dims>, int> arrived_;
 };
 
-/// Bytes that each rank acquires.
+/// Checks the plans; returns the bytes that each rank acquires.
 std::vector<std::int64_t> check(const Problem& problem, const std::vector<RankPlan>& plans,
                                 bool only_wanted = false) {
   std::map<int, std::map<std::int64_t, std::int64_t>> acquired;  // source: offset, bytes
@@ -267,7 +267,7 @@ TEST(Spread, OnePlannerDealsAsAPlanAtOnePlaceDoes) {
   }
 }
 
-/// Sources of this problem lie on these ranks.
+/// The sources of this problem are on these ranks.
 std::vector<RankPlan> order_on_all(const Problem& problem, const std::vector<int>& holders) {
   std::vector<Spread> ranks;
   for (int rank = 0; rank < problem.ranks; ++rank) {
@@ -317,7 +317,8 @@ TEST(Spread, HoldersSendWhatIsOrdered) {
 }
 
 TEST(Spread, HoldersBeginWithTheNearest) {
-  // All ranks have something for each; nobody is to send to a rank that others send to just then.
+  // Each rank has something for each other; no rank is to send to one to which another sends at
+  // that moment.
   Problem problem;
   problem.ranks = 5;
   problem.chunk_bytes = 10;
@@ -375,7 +376,7 @@ TEST(Spread, SameLayoutSendsNothingHoweverManyPlan) {
 }
 
 TEST(Spread, PlannersTogetherDealEvenly) {
-  // Each slice is wanted by a group of four ranks; each planner has about four slices of each.
+  // A group of four ranks wants each slice; each planner has about four slices of each group.
   auto problem = equal_slices(32, 8, 64);
   for (const auto& source : problem.sources) {
     const auto group = static_cast<int>(source.box.start[0]) / 10;

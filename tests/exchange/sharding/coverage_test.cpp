@@ -67,7 +67,7 @@ TEST(Coverage, NamesASliceGivenTwice) {
   expect_refused(
       {say(0, {rows(0, 256)}), say(1, {rows(256, 512), rows(256, 512)})}, Code::coverage,
       StartsWith("tensor 'u' [512 512]: rows 256..511 × 0..511 are given twice by rank 1 ("));
-  // Also when the rank declares the tensor twice.
+  // The same if the rank declares the tensor twice.
   expect_refused({say(0, {rows(0, 512)}), say(1, {rows(0, 512)}), say(0, {rows(0, 512)})},
                  Code::coverage, test::Says("are given twice by rank 0"));
   expect_refused({say(0, {Box{}, Box{}}, {})}, Code::coverage,
@@ -169,7 +169,7 @@ TEST(Coverage, ARankThatSpeaksTwiceGoesOnCounting) {
   EXPECT_EQ(tensors.at(0).slices.at(2).holders.at(0), (HeldSlice::Holder{1, 2}));
 }
 
-/// What an element-by-element look at the boxes of all ranks says.
+/// The verdict of an element-by-element look at the boxes of all ranks.
 struct Truth {
   bool outside = false, twice = false, overlap = false, gap = false;
   std::map<Box, std::vector<std::pair<int, int>>> holders;
@@ -250,7 +250,7 @@ TEST(Coverage, AgreesWithSetsOfElements) {
     } catch (const Error& error) {
       ASSERT_STRNE(expected, "") << error.what();
       EXPECT_THAT(error.what(), HasSubstr(expected));
-      // The order in which ranks are heard does not matter.
+      // The order in which declarations arrive does not matter.
       std::shuffle(declarations.begin(), declarations.end(), random);
       try {
         check_coverage(declarations);
@@ -267,7 +267,7 @@ TEST(Coverage, AgreesWithSetsOfElements) {
   EXPECT_GT(seen[""], test::rounds(1000));
 }
 
-// What is told quickly is what the search for overlaps and gaps says.
+// The quick check and the search for overlaps and gaps agree.
 TEST(Coverage, BoxesInLine) {
   Random random(11);
   int in_line = 0, others = 0;
@@ -287,7 +287,7 @@ TEST(Coverage, BoxesInLine) {
         at += part.extent[d];
         parts.push_back(part);
       }
-      // One number of one box, or a box, is spoiled now and then.
+      // Now and then one number of a box, or a whole box, is made wrong.
       auto& one = parts[random() % parts.size()];
       const auto at = random() % shape.size();
       if (boxes::chance(random, 15)) one.start[at] += boxes::draw(random, -1, 1);

@@ -17,7 +17,7 @@ inline std::int64_t draw(Random& random, std::int64_t low, std::int64_t high) {
 
 inline bool chance(Random& random, int percent) { return draw(random, 1, 100) <= percent; }
 
-/// Extents of 1 and more, few enough elements to look at each.
+/// Extents of 1 and more, with so few elements that each can be looked at.
 inline Dims random_shape(Random& random, int most_dims = 4) {
   static constexpr std::int64_t longest[] = {1, 40, 9, 5, 4};
   Dims shape(static_cast<std::size_t>(draw(random, 0, most_dims)));
@@ -63,14 +63,14 @@ inline std::set<Dims> elements(const std::vector<Box>& boxes) {
   return all;
 }
 
-/// Row-major number of an element.
+/// The row-major number of an element.
 inline std::size_t flat(const Dims& shape, const Dims& at) {
   std::int64_t index = 0;
   for (std::size_t d = 0; d < shape.size(); ++d) index = index * shape[d] + at[d];
   return static_cast<std::size_t>(index);
 }
 
-/// Irregular patches: cut in two at a random plane, again and again.
+/// Irregular patches: boxes are cut in two at a random plane, again and again.
 inline std::vector<Box> guillotine(Random& random, const Box& whole, std::size_t pieces) {
   std::vector<Box> boxes{whole};
   for (std::size_t tries = 0; boxes.size() < pieces && tries < 4 * pieces; ++tries) {
@@ -87,7 +87,7 @@ inline std::vector<Box> guillotine(Random& random, const Box& whole, std::size_t
   return boxes;
 }
 
-/// Planes all through the shape.
+/// Planes through the whole shape.
 inline std::vector<Box> grid(Random& random, const Box& whole) {
   std::vector<Box> boxes{whole};
   for (std::size_t d = 0; d < whole.rank(); ++d) {
@@ -108,7 +108,7 @@ inline std::vector<Box> grid(Random& random, const Box& whole) {
   return boxes;
 }
 
-/// Either, shuffled.
+/// One of the two, shuffled.
 inline std::vector<Box> decompose(Random& random, const Box& whole, std::int64_t most_pieces = 12) {
   auto boxes =
       chance(random, 50)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The example as its users run it: what it prints is what its page says.
-# usage: example.sh PROGRAM WORK_DIRECTORY
+# Runs the example as its users do: its output is what its page shows. usage: example.sh PROGRAM
+# WORK_DIRECTORY
 set -eu
 program=$1 work=$2
 rm -rf "$work"

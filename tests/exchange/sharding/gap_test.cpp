@@ -15,7 +15,7 @@ bool touches_any(const Box& box, const std::vector<Box>& all) {
                      [&](const Box& other) { return overlaps(box, other); });
 }
 
-/// Free, inside, and blocked on each face.
+/// The gap is free, inside the shape, and cannot grow at any face.
 void expect_maximal(const Box& gap, const Box& whole, const std::vector<Box>& all) {
   EXPECT_FALSE(gap.empty());
   EXPECT_TRUE(whole.contains(gap));
@@ -71,7 +71,7 @@ TEST(FindGap, ReportsTheWholeOfAPlainGap) {
   EXPECT_EQ(find_gap(whole, {}), whole);
   EXPECT_EQ(find_gap(whole, {{{0, 0}, {128, 512}}, {{256, 0}, {256, 512}}}),
             (Box{{128, 0}, {128, 512}}));
-  // An L-shaped gap, lying either way: the larger of the boxes that fit.
+  // An L-shaped gap in both orientations: the result is the larger of the boxes that fit.
   EXPECT_EQ(find_gap(whole, {{{0, 0}, {500, 300}}}), (Box{{0, 300}, {512, 212}}));
   EXPECT_EQ(find_gap(whole, {{{0, 0}, {300, 500}}}), (Box{{300, 0}, {212, 512}}));
   EXPECT_EQ(find_gap(Box::whole({}), {}), Box::whole({}));
@@ -84,7 +84,7 @@ TEST(FindGaps, AreWhatNoBoxHolds) {
     const auto whole = Box::whole(boxes::random_shape(random));
     auto all = boxes::decompose(random, whole);
     std::erase_if(all, [&](const Box&) { return boxes::chance(random, 40); });
-    // Some come twice, and reach beyond what is looked at.
+    // Some boxes come twice, and some reach beyond the box that is looked at.
     for (auto n = boxes::draw(random, 0, 3); n > 0 && !all.empty(); --n) {
       all.push_back(all[random() % all.size()]);
     }
@@ -118,7 +118,7 @@ TEST(FindGaps, AreFew) {
   EXPECT_EQ(find_gaps(whole, frame), (std::vector<Box>{{{8, 8}, {496, 496}}}));
 }
 
-// Against the contract; whoever proves coverage finds it. It must come to an end.
+// Overlaps break the contract, and the proof of coverage finds them. The search must still end.
 TEST(FindGaps, ComesToAnEndWhereBoxesOverlap) {
   Random random(22);
   for (int round = 0; round < 300; ++round) {

@@ -1,4 +1,5 @@
-// The promises of MaxShardSizePolicy: size, number, end, nothing lost, nothing cut that may not be.
+// The promises of MaxShardSizePolicy: sizes, number of shards, that it ends, that nothing is lost,
+// and that nothing is cut that may not be.
 #include <gmock/gmock.h>
 
 #include <map>
@@ -93,11 +94,11 @@ TEST_F(MaxShardSize, PiecesLieInTheSliceGiven) {
 }
 
 TEST_F(MaxShardSize, CutsAnIndexThatIsTooLargeAlongTheNextDimension) {
-  // A row has 32 bytes: columns are cut.
+  // A row has 32 bytes, so columns are cut.
   auto shards = MaxShardSizePolicy(16)({make("u", DType::float32, {2, 8})});
   ASSERT_EQ(shards.size(), 4u);
   EXPECT_THAT(boxes_of(shards[1], "u"), ElementsAre(Box{{0, 2}, {2, 2}}));
-  // One index is too large along each: inside the first row, then.
+  // One index is too large along either dimension, so the cuts are inside a row.
   shards = MaxShardSizePolicy(8)({make("u", DType::float32, {4, 4})});
   ASSERT_EQ(shards.size(), 8u);
   EXPECT_THAT(boxes_of(shards[0], "u"), ElementsAre(Box{{0, 0}, {1, 2}}));
@@ -124,14 +125,14 @@ TEST_F(MaxShardSize, ManyBytesTakeNoTime) {
 }
 
 TEST_F(MaxShardSize, CutsNoMoreThanTheNumberOfShardsAsksFor) {
-  // 7 rows of 10 bytes leave 5 of 75 free: little enough, with 300 bytes in all.
+  // 7 rows of 10 bytes leave 5 of 75 bytes free, which is little enough for 300 bytes in all.
   const auto shards = MaxShardSizePolicy(75)({make("u", DType::int8, {30, 10})});
   ASSERT_EQ(shards.size(), 5u);
   for (const auto& shard : shards) EXPECT_EQ(boxes_of(shard, "u").size(), 1u);
 }
 
 TEST_F(MaxShardSize, FillsShardsWithLargeElementsFirst) {
-  // In the order given, each complex number would open a shard: 40 of them.
+  // In the given order, each complex number would begin a shard: 40 of them.
   std::vector<ShardableTensor> given;
   for (int i = 0; i < 20; ++i) {
     given.push_back(make(cat("a", i), DType::int8, {}));
@@ -264,7 +265,7 @@ TEST_F(MaxShardSize, FilesOfDenseTensorsAreFewAndWithinTheLimit) {
   }
 }
 
-/// Shapes that are hard on a cutter.
+/// Shapes that are hard to cut.
 Dims hard_shape(Random& random) {
   switch (boxes::draw(random, 0, 7)) {
     case 0:

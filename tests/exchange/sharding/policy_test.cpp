@@ -1,4 +1,4 @@
-// What users build policies from, and what identifies a policy.
+// The parts from which users build policies, and what identifies a policy.
 #include <gmock/gmock.h>
 
 #include "base/text.hpp"
@@ -62,7 +62,7 @@ TEST(AddTo, FilesUnderKeyAndSliceOnce) {
   EXPECT_EQ(shard.at("u").size(), 1u);
 }
 
-/// A policy of any name and parameters.
+/// A policy with any name and parameters.
 struct Named : ShardByTaskPolicy {
   Named(std::string d, std::optional<std::string> p) : text(std::move(d)), stated(std::move(p)) {}
   std::string description() const override { return text; }

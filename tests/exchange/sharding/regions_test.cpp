@@ -1,4 +1,4 @@
-// Tensors of very many slices, cut into regions that are proved one by one.
+// Tensors with very many slices are cut into regions, which are proved one by one.
 #include "exchange/regions.hpp"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ Cut draw_cut(Random& random) {
   return {std::move(shape), std::move(slices), std::move(regions)};
 }
 
-/// The regions that cannot be proved; each slice is held by one or two ranks.
+/// How many regions cannot be proved; one or two ranks hold each slice.
 int unproved(const Regions& regions, const std::vector<Box>& slices) {
   std::vector<std::vector<GivenSlice>> given(static_cast<std::size_t>(regions.count()));
   for (int rank = 0; rank < 4; ++rank) {
@@ -120,7 +120,7 @@ TEST(Regions, OfManySlicesHaveAboutAsManyEach) {
 }
 
 TEST(Regions, AreOneWhereCutsWouldDivideMostSlices) {
-  // All of them begin in the first column; a cut between columns would divide each.
+  // All of them begin in the first column; a cut between columns would divide each box.
   std::vector<Box> rows(100, Box{{0, 0}, {1, 50}});
   EXPECT_EQ(Regions({1, 50}, rows, 10).count(), 1);
   for (std::int64_t i = 0; i < 100; ++i) rows[static_cast<std::size_t>(i)].start[0] = i;

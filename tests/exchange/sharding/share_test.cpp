@@ -1,4 +1,4 @@
-// Large replicas are cut where that lets their holders share the work, and only there.
+// Large replicas are cut only if that lets their holders share the work.
 #include <gmock/gmock.h>
 
 #include <numeric>

@@ -35,7 +35,7 @@ std::vector<ShardableTensor> some_tensors() {
           make("none", {0, 3}, Box::whole({0, 3}), 3)};
 }
 
-/// A callback that lets ShardByTaskPolicy work and then spoils the result.
+/// A callback that lets ShardByTaskPolicy work and then makes the result wrong.
 template <class Spoil>
 void expect_refused(Spoil spoil, const testing::Matcher<std::string>& text,
                     std::vector<ShardableTensor> given = some_tensors()) {
@@ -53,7 +53,7 @@ void expect_refused(Spoil spoil, const testing::Matcher<std::string>& text,
   }
 }
 
-/// Changes one entry and files it where it then belongs.
+/// Changes one entry, and puts it into the shard where it then belongs.
 template <class Change>
 auto changed(const char* key, Change change) {
   return [=](std::vector<Shard>& shards) {
@@ -78,7 +78,7 @@ TEST(ShardByTaskPolicy, MakesOneShardOfAll) {
   EXPECT_NO_THROW(validate_shards(shards, given, "default"));
 }
 
-// Tensors of one slice each that come back as they were are told quickly; nothing else is.
+// Tensors of one slice each that come back unchanged pass the quick check; nothing else does.
 TEST(Validate, NothingPassesAmongTensorsOfOneSliceEach) {
   const std::vector<ShardableTensor> given{make("a", {4, 6}, {{1, 0}, {2, 6}}, 0, 2),
                                            make("b", {3}, Box::whole({3}), 1),
@@ -121,7 +121,7 @@ TEST(Validate, NothingPassesAmongTensorsOfOneSliceEach) {
   shards[0]["a"].begin()->second.slice.start[0] = 0;
   expect_thrown(shards, "filed under another slice");
 
-  // What was given wrongly is refused too.
+  // Tensors that were given wrongly are refused, too.
   auto outside = given;
   outside[0].slice.start[0] = 3;
   EXPECT_THROW(validate_shards(filed({outside}), outside, "outside"), Error);
@@ -226,7 +226,7 @@ TEST(ValidateShards, APieceThatLeavesWhatWasGiven) {
 }
 
 TEST(ValidateShards, APieceThatJoinsTwoSlices) {
-  // Its owner could be only one of them.
+  // Only one of them could be its owner.
   expect_refused(
       [](auto& shards) {
         auto piece = shards[0]["u"][upper];
@@ -284,7 +284,7 @@ TEST(ValidateShards, TwoTasksInOneShard) {
   EXPECT_NO_THROW(validate_shards(shards, given, "in two shards they are fine"));
 }
 
-// As TensorFlow's validation does: a task is a job's replica's, whatever its devices are.
+// As in TensorFlow's validation: a task is that of a job's replica, whatever its devices are.
 TEST(ValidateShards, DevicesOfATaskMayShareAShard) {
   auto given = some_tensors();
   given[2].task.device_type = "CUDA";
@@ -292,7 +292,7 @@ TEST(ValidateShards, DevicesOfATaskMayShareAShard) {
   EXPECT_NO_THROW(validate_shards(shards, given, "all in one"));
   shards[0]["names"].begin()->second.task.device_index = 3;
   EXPECT_NO_THROW(validate_shards(shards, given, "moved within the task"));
-  // Cut, so that it is looked at closely.
+  // It is cut, so that the full check is used.
   auto& slices = shards[0].at("u");
   const auto whole = slices.begin()->second;
   ASSERT_GT(whole.slice.extent[0], 1);
@@ -376,7 +376,8 @@ TEST(ValidateShards, WhatIsGivenMustBeDisjointItself) {
   refused("given with two shapes");
 }
 
-/// Random callbacks: cut, regroup, and now and then spoil; compared with sets of elements.
+/// Random callbacks cut, regroup, and now and then make something wrong; the verdict is compared
+/// with sets of elements.
 TEST(ValidateShards, AgreesWithSetsOfElements) {
   Random random(31);
   int good = 0, bad = 0;

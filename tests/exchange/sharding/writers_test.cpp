@@ -24,7 +24,7 @@ HeldSlice held(std::int64_t start, std::int64_t extent, const std::vector<int>& 
 }
 
 TEST(ChooseWriters, UnreplicatedSlicesCountFirst) {
-  // Rank 0 has much of its own, so the replica goes to rank 2.
+  // Rank 0 has many bytes of its own, so rank 2 writes the replica.
   const std::vector<CoveredTensor> tensors{
       {"r", DType::float32, {10}, {held(0, 10, {0, 2})}},
       {"u", DType::float64, {101}, {held(0, 100, {0}), held(100, 1, {2})}}};
@@ -85,7 +85,7 @@ TEST(ChooseWriters, BalancesBytesOfRandomReplicas) {
   }
 }
 
-/// Bytes of the fullest rank.
+/// The bytes of the rank that writes most.
 std::int64_t fullest(const std::vector<CoveredTensor>& tensors,
                      const std::vector<std::vector<int>>& writers, int ranks) {
   std::vector<std::int64_t> load(static_cast<std::size_t>(ranks));
@@ -99,7 +99,7 @@ std::int64_t fullest(const std::vector<CoveredTensor>& tensors,
   return *std::max_element(load.begin(), load.end());
 }
 
-/// The smallest fullest rank that there is: all choices are tried.
+/// The smallest such number: all choices are tried.
 std::int64_t best(const std::vector<CoveredTensor>& tensors, int ranks) {
   const auto& slices = tensors[0].slices;
   std::vector<std::int64_t> load(static_cast<std::size_t>(ranks));
@@ -162,7 +162,7 @@ TEST(ChooseWriters, LittleIsBetterForReplicasOfManySizes) {
   EXPECT_LE(sum / rounds, 1.01);
 }
 
-// Blocks on neighbours in a ring: the greedy choice alone leaves one rank with two of them.
+// Neighbours in a ring share blocks: the greedy choice alone leaves one rank with two of them.
 TEST(ChooseWriters, HandsSlicesOnAlongChains) {
   const int ranks = 8;
   for (unsigned seed = 0; seed < test::rounds(50u); ++seed) {

@@ -1,4 +1,5 @@
-"""What a package without MPI and HDF5 does, and what it says of what it lacks. usage: light.py DIRECTORY"""
+"""What a package without MPI and HDF5 can do, and what it says about the rest. usage: light.py
+DIRECTORY"""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-// File systems of the application's own that throw what is no Error.
+// File systems of the application that throw exceptions other than Error.
 #include <gmock/gmock.h>
 
 #include <stdexcept>
@@ -9,7 +9,7 @@
 namespace cairn {
 namespace {
 
-// Throws at the next change of a file of this name.
+// Throws at the next change of a file with this name.
 class ThrowingFiles : public test::ForwardingFiles {
  public:
   using ForwardingFiles::ForwardingFiles;
@@ -36,7 +36,7 @@ class ApplicationFiles : public Manager {
 INSTANTIATE_TEST_SUITE_P(Ranks, ApplicationFiles, testing::Values(1, 3),
                          testing::PrintToStringParamName());
 
-// The checkpoint counts by then: ranks hear of what went wrong, and nothing is withdrawn.
+// The checkpoint is committed by then: all ranks get the error, and nothing is withdrawn.
 TEST_P(ApplicationFiles, WhatFailsAfterTheCommitTakesNothingAway) {
   job([&](Rank& rank) {
     rank.save(1);

@@ -1,5 +1,5 @@
-// Ranks that are in different calls: every one hears of it, with the calls and the ranks, and what
-// comes next works.
+// Ranks that are in different calls: every rank gets an error that names the calls and the ranks,
+// and the next call works.
 #include <functional>
 #include <map>
 #include <thread>
@@ -47,7 +47,8 @@ class Calls : public Manager {
     return size == 2 ? "rank 0" : size == 3 ? "ranks 0, 1" : cat("ranks 0-", size - 2);
   }
 
-  // Every call on the last rank meets every other on the rest. `before` is done by all.
+  // The last rank makes each call while the other ranks make each other one. All ranks do `before`
+  // first.
   void every_pair(const Table& table, const Call& before, std::int64_t first_free) {
     job([&](Rank& rank) {
       rank.save(10);
@@ -84,8 +85,7 @@ TEST_P(Calls, WhileASaveIsPending) {
   auto table = manager_calls();
   table["CheckpointManager::poll"] = [](Rank& rank) { rank.manager.poll(); };
   table["CheckpointManager::wait"] = [](Rank& rank) { rank.manager.wait(); };
-  // Its first stage is over on all ranks alike, or the calls would find out at different entry
-  // checks.
+  // The first stage must end on all ranks alike, or the calls would meet at different entry checks.
   options_.keep.last = 3;
   std::int64_t asynchronous = 0;
   every_pair(
@@ -111,8 +111,7 @@ TEST_P(Calls, BehindCallbacksAndObjects) {
       manager_calls(), [](Rank&) {}, 100);
 }
 
-// While a call is under way, another thread of a rank gets an error, and the call is none the
-// worse.
+// While a call runs, another thread of the rank gets an error, and the call succeeds.
 TEST_P(Calls, OfAnotherThread) {
   job([&](Rank& rank) {
     std::function<void()> intrude = [] {};
@@ -131,7 +130,7 @@ TEST_P(Calls, OfAnotherThread) {
   });
 }
 
-// A callback may wait for other ranks by itself: it must not run where they are not in the call.
+// A callback may itself wait for other ranks, so it must not run while they are in another call.
 TEST_P(Calls, NoCallbackRunsWhereRanksAreInDifferentCalls) {
   int ran = 0;
   options_.hooks.before_save.push_back([&](std::int64_t) { ++ran; });
@@ -160,8 +159,8 @@ TEST_P(Calls, OfAnotherManager) {
   });
 }
 
-// The question is answered at once, by what others said a turn ago: so the rank that asked it
-// hears of the difference when it asks again.
+// The question is answered at once, with what the others said at the call before: so the rank that
+// asked notices the difference when it asks again.
 TEST_P(Calls, OneThatAsksWhetherToStopWhileOthersSave) {
   options_.when.stop = nullptr;
   run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
@@ -247,7 +246,7 @@ TEST_P(Calls, OfOtherObjectsOfTheInterface) {
   });
 }
 
-// Two entry checks at once: a turn's goes on while a call has its own.
+// Two entry checks may run at once: that of a question goes on while a call has its own.
 TEST_P(Calls, AreKnownByTheWholeSum) {
   run_threads(GetParam(), [&](std::shared_ptr<Group> plain) {
     const auto group = CallGroup::of(plain);
@@ -259,7 +258,7 @@ TEST_P(Calls, AreKnownByTheWholeSum) {
     EXPECT_EQ(more, std::vector<std::int64_t>(CallGroup::room, GetParam()));
     turn.end(ones);
     EXPECT_EQ(ones, more);
-    // One that is in no call of a name is in none of the others'.
+    // A rank outside of any named call is in none of the others' calls.
     test::expect_error(Code::disagreement, test::Says("rank 0: a collective call"), [&] {
       if (group->rank() == 0) return group->check_entry();
       collective_call(*group, "a call", [&] { group->check_entry(); });

@@ -1,4 +1,4 @@
-// Checkpoint and LoadStatus: TensorFlow's face.
+// Checkpoint and LoadStatus, the interface that resembles TensorFlow's.
 #include "cairn/checkpoint.hpp"
 
 #include <gmock/gmock.h>
@@ -38,7 +38,7 @@ class Faces : public ::testing::TestWithParam<int> {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Faces, ::testing::Values(1, 3));
 
-// One row a rank, of [ranks 2].
+// Each rank has one row of a tensor [ranks 2].
 struct SavedRows {
   std::vector<double> row;
   std::int64_t epoch = 0;
@@ -94,7 +94,7 @@ TEST_P(Faces, AReturnToAnEarlierOneFreesTheNumbersBehindIt) {
     SavedRows rows(*group, 1, 1);
     Checkpoint checkpoint(group, rows.state, options_);
     for (rows.epoch = 1; rows.epoch <= 3; ++rows.epoch) checkpoint.save("/run/ckpt");
-    // As after a job that died once 2 and 3 were complete: 1 is what this one goes on from.
+    // As after a job that died when 2 and 3 were complete: this job goes on from 1.
     SavedRows again(*group, 0, 0);
     Checkpoint other(group, again.state, options_);
     checkpoint = Checkpoint(group, rows.state, options_);  // gives the directory up
@@ -210,7 +210,7 @@ TEST_P(Faces, WhatIsAddedLaterIsFilledWhenItIsThere) {
     EXPECT_EQ(epoch, 99) << "what was there is not restored again";
     EXPECT_THAT(status.unused_keys(), ElementsAre("other", "u"));
 
-    // On one rank only, and something that the checkpoint lacks.
+    // On one rank only, with a key that the checkpoint lacks.
     std::int64_t other = 0, unknown = 44;
     if (group->rank() == group->size() - 1) state.add("other", other);
     state.add("unknown", unknown);

@@ -19,7 +19,7 @@ class OneProcess : public Launcher {
   void once(const std::function<void()>& function) override { function(); }
 
  protected:
-  // What MPI-IO and parallel HDF5 are to processes.
+  // Gives thread ranks what processes have of MPI-IO and parallel HDF5.
   std::shared_ptr<Group> with_files(std::shared_ptr<Group> group) {
 #ifdef CAIRN_CONFORMANCE_HDF5
     if (needs_ & shared_datasets) {
@@ -46,7 +46,7 @@ class InMemory : public OneProcess {
   std::shared_ptr<io::MemoryFileSystem> disk_;
 };
 
-// The order in which threads go on is a function of the number of the run.
+// The number of the run decides in which order the threads go on.
 class ThreadsInMemory : public InMemory {
  public:
   using InMemory::InMemory;
@@ -72,7 +72,7 @@ class ThreadsInMemory : public InMemory {
   unsigned seed_ = 0;
 };
 
-// All at once, on files of the operating system.
+// All threads run at once, on files of the operating system.
 class ThreadsOnFiles : public OneProcess {
  public:
   using OneProcess::OneProcess;

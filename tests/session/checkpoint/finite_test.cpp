@@ -1,4 +1,5 @@
-// Steps in which a number has turned NaN or infinite, and what follows them, are passed over.
+// Restarts pass over steps in which a number has become NaN or infinite, and the steps that descend
+// from these.
 #include <cmath>
 #include <limits>
 
@@ -18,7 +19,7 @@ using testing::Optional;
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr std::int64_t columns = 600;
 
-// `u` is a row of each rank, `v` the same in one file and order, `mask` has a NaN all the time.
+// `u` has one row for each rank, `v` the same rows stored dense, `mask` always has a NaN.
 struct Model {
   std::shared_ptr<Group> group;
   CheckpointManager manager;
@@ -165,7 +166,7 @@ TEST_P(Finite, WhoeverAsksForItGetsIt) {
   options_.restore.finite = true;
   job([&](Model& model) {
     EXPECT_EQ(model.manager.restore(2, model.state).step, 2);
-    model.save(3);  // who went on from it takes its numbers as they are
+    model.save(3);  // a run that went on from it takes its numbers as they are
   });
   EXPECT_THAT(noted(3)->keys, ElementsAre("mask", "u"));
   EXPECT_THAT(noted(3)->turned, IsEmpty());
@@ -195,7 +196,7 @@ TEST_P(Finite, WhatWasNotNotedIsNotPassedOver) {
   });
   EXPECT_THAT(noted(2)->keys, ElementsAre("mask", "u"));
   job([&](Model& model) { EXPECT_EQ(model.restored(), 2); });
-  // The only one there is is better than nothing.
+  // The only step there is is better than none.
   job([&](Model& model) {
     model.save(3);
     model.poison(model.v);

@@ -36,7 +36,7 @@ class FullDisk : public test::MemoryRun {
       files_->inject({.code = Code::no_space, .kind = kind, .path_part = "", .times = 1u << 30});
     }
   }
-  // As a directory of an earlier version, or one whose room was taken.
+  // Makes a directory like one of an earlier version, or one whose reserved room was taken.
   void remove_rooms() {
     for (const auto& name : files_->list("/run/.cairn")) {
       if (commit::parse_private_name(name).kind == commit::ParsedName::Kind::room) {
@@ -51,7 +51,7 @@ class FullDisk : public test::MemoryRun {
     rank.group->barrier();
   }
   void expect_no_job();
-  // A save of step 30 that was written, pending, when its job died.
+  // Leaves a pending save of step 30 that was written when its job died.
   void die_before_the_commit() {
     std::shared_ptr<io::MemoryFileSystem> after;
     job([&](Rank& rank) {
@@ -129,7 +129,7 @@ TEST_P(FullDisk, WithoutRoomForItsRecordAJobRestoresAndLaterSaves) {
   });
 }
 
-// Where another has come meanwhile, it is not taken from it.
+// An owner that has come meanwhile keeps the directory.
 TEST_P(FullDisk, WhoeverOwnsTheDirectoryByThenKeepsIt) {
   job([](Rank& rank) { rank.save(10); });
   remove_rooms();
@@ -163,7 +163,7 @@ void FullDisk::expect_no_job() {
   });
 }
 
-// Nor may the directory have a block for a longer name.
+// The directory may not have a block for a longer name either.
 TEST_P(FullDisk, WhatCannotBeRecoveredForLackOfRoomIsRead) {
   die_before_the_commit();
   files_->inject({Code::no_space, "rename", "_kept_", 0, 99});
@@ -173,7 +173,7 @@ TEST_P(FullDisk, WhatCannotBeRecoveredForLackOfRoomIsRead) {
     EXPECT_EQ(report->step, 20);
     EXPECT_THAT(report->skipped, ElementsAre(test::Says("step 30: it was written")));
     test::expect_error(Code::no_space, HasSubstr("_kept_"), [&] { rank.save(40); });
-    // As a reader it keeps nobody from the directory.
+    // A reader keeps no owner from the directory.
     alone(rank, [&] { commit::Ownership::take(files_, "/run", 0).check(); });
     alone(rank, [&] { files_->clear_faults(); });
     EXPECT_EQ(rank.latest(), 20);
@@ -184,7 +184,8 @@ TEST_P(FullDisk, WhatCannotBeRecoveredForLackOfRoomIsRead) {
   job([&](Rank& rank) { EXPECT_EQ(rank.latest(), 40); });
 }
 
-// What was written and lacks room to be completed is told, and completed when there is some.
+// A save that was written and lacks room to be completed is reported, and completed when there is
+// room.
 TEST_P(FullDisk, AWrittenSaveIsCompletedWhenThereIsRoom) {
   for (const bool has_rooms : {true, false}) {
     SCOPED_TRACE(has_rooms ? "as the owner" : "as a reader");
@@ -209,7 +210,7 @@ TEST_P(FullDisk, AWrittenSaveIsCompletedWhenThereIsRoom) {
   }
 }
 
-// What is saved after all comes after it.
+// A save made before the recovery is newer than the recovered one.
 TEST_P(FullDisk, AWrittenSaveIsBehindWhatIsSavedAfterIt) {
   die_before_the_commit();
   fill();

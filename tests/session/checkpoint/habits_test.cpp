@@ -1,5 +1,5 @@
-// What programs are used to from TensorFlow: several Checkpoints of one name, asynchronous ones,
-// options of one call, and waiting for the checkpoints of another job.
+// Habits of TensorFlow's users: several Checkpoints of one name, asynchronous ones, options of one
+// call, and waiting for the checkpoints of another job.
 #include <functional>
 #include <sstream>
 
@@ -17,7 +17,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Keeps tasks until they are let go.
+// Holds tasks until they are released.
 class HeldQueue : public TaskQueue {
  public:
   ~HeldQueue() override { drain(); }
@@ -35,7 +35,7 @@ class HeldQueue : public TaskQueue {
   std::vector<std::function<void()>> tasks_;
 };
 
-// One row a rank, of [ranks 2].
+// Each rank has one row of a tensor [ranks 2].
 struct Rows {
   std::vector<double> row;
   State state;
@@ -55,7 +55,7 @@ class Habits : public ::testing::TestWithParam<int> {
   void on_ranks(F&& function) {
     run_threads(GetParam(), [&](std::shared_ptr<Group> group) { function(std::move(group)); });
   }
-  // What is in a checkpoint, on any ranks.
+  // The values in a checkpoint, read by one process.
   std::vector<double> saved(const std::string& prefix) {
     const auto bytes = BundleReader(prefix, files_).read("u");
     std::vector<double> values(bytes.size() / sizeof(double));
@@ -94,7 +94,7 @@ TEST_P(Habits, SeveralCheckpointsOfOneName) {
     other.reset();
     EXPECT_EQ(one.save("/run/ckpt"), "/run/ckpt-4") << "the other's end leaves it the directory";
   });
-  // One sequence: the newest is what was saved last, whoever saved it.
+  // All share one sequence: the newest checkpoint is the one saved last, by whichever object.
   auto options = test::on_disk();
   options.write = options_.write;
   CheckpointManager manager(serial_group(), "/run", options);
@@ -130,7 +130,7 @@ TEST_P(Habits, TheyShareOneEngineWhileTheirOptionsAreTheSame) {
     EXPECT_EQ(one.save("/run/ckpt"), "/run/ckpt-3");
     group->barrier();
     EXPECT_EQ(*looks, opened) << "nobody gave the directory up";
-    // Functions cannot be compared: the engine is opened with them, and anew without.
+    // Functions cannot be compared, so the engine is opened with them, and again without.
     Checkpoint third(group, b.state, hooked);
     third.restore("/run/ckpt-3").expect_partial();
     EXPECT_EQ(third.save("/run/ckpt"), "/run/ckpt-4");
@@ -166,7 +166,7 @@ TEST_P(Habits, AsynchronousSaves) {
     EXPECT_TRUE(handle.committed());
     EXPECT_EQ(latest_checkpoint(group, "/run", files_), "/run/ckpt-2");
     EXPECT_EQ(saved("/run/ckpt-2")[1], 2);
-    // A restore and a blocking save end what is pending.
+    // A restore and a blocking save complete the pending save.
     rows.row[1] = 3;
     checkpoint.save_async("/run/ckpt");
     rows.row[1] = -1;
@@ -175,7 +175,7 @@ TEST_P(Habits, AsynchronousSaves) {
     EXPECT_EQ(checkpoint.save_counter(), 3);
     checkpoint.save_async("/run/ckpt");
     EXPECT_EQ(checkpoint.save("/run/ckpt"), "/run/ckpt-5");
-    // Another object's save of this name ends it too.
+    // A save of this name by another object completes it, too.
     checkpoint.save_async("/run/ckpt");
     Rows more(*group, 7);
     Checkpoint other(group, more.state, options);
@@ -217,7 +217,7 @@ TEST_P(Habits, OptionsOfOneCall) {
       return read_contents(*files_, prefix).meta->policy;
     };
     checkpoint.save("/run/ckpt");
-    // A shard for each tensor, of this save alone.
+    // One shard for each tensor, in this save only.
     const auto each = sharding_policy("each tensor", [](const auto& tensors) {
       std::vector<Shard> shards;
       for (const auto& tensor : tensors) add_to(shards.emplace_back(), tensor);
@@ -235,7 +235,7 @@ TEST_P(Habits, OptionsOfOneCall) {
     EXPECT_EQ(files_of("/run/ckpt-4"), usual);
     EXPECT_EQ(policy_of("/run/ckpt-2"), "each tensor");
     EXPECT_EQ(policy_of("/run/ckpt-4"), policy_of("/run/ckpt-1"));
-    // Overwriting, allowed once.
+    // Overwriting is allowed for one call.
     Checkpoint again(group, rows.state, options_);
     test::expect_error(Code::already_exists, HasSubstr("CheckpointOptions::overwrite"),
                        [&] { again.save("/run/ckpt"); });
@@ -262,7 +262,7 @@ TEST_P(Habits, OptionsOfOneCall) {
   });
 }
 
-// Two tensors of which the second is damaged: the first stays as it is, if that is asked for.
+// The second of two tensors is damaged: the first is left unchanged, if that is asked for.
 TEST_P(Habits, OneRestoreThatVerifiesFirst) {
   on_ranks([&](std::shared_ptr<Group> group) {
     std::vector<double> a(3000, 1), b(3000, 2);
@@ -320,7 +320,7 @@ TEST(HabitsAlone, APolicyOfAFunctionAndATensorAsText) {
                      [] { sharding_policy("none", nullptr); });
 }
 
-// The job that saves has its turn whenever the ranks that wait would sleep.
+// The saving job has its turn whenever the waiting ranks would sleep.
 class Waiting : public Habits {
  protected:
   struct Writer {
@@ -331,7 +331,8 @@ class Waiting : public Habits {
       state.add("v", value);
     }
   };
-  // `turns`: what happens in each wait, on one rank only; after the last the job has ended.
+  // `turns`: what happens during each wait, on one rank only; after the last turn the job has
+  // ended.
   void expect(const std::vector<std::function<void(Writer&)>>& turns,
               const std::vector<std::string>& found, IteratorOptions options = {}) {
     on_ranks([&](std::shared_ptr<Group> group) {

@@ -173,7 +173,7 @@ TEST_F(Hdf5, RanksAgreeOnTheFormat) {
   });
 }
 
-// Whose memory it was, not who wrote the bytes; io ranks do not matter.
+// The device is that of the memory, not of the rank that wrote; io ranks make no difference.
 TEST_F(Hdf5, SaysWhichDeviceTaskHeldEachSlice) {
   for (const bool io_ranks : {false, true}) {
     SCOPED_TRACE(io_ranks);
@@ -225,7 +225,7 @@ TEST_F(Hdf5, SaysWhichDeviceTaskHeldEachSlice) {
     EXPECT_EQ(holders->tensors.size(), contents.tensors.size());
     EXPECT_EQ(verified("/run/ckpt-1"), "");
 
-    // It is under a checksum, and no restore needs it.
+    // The device is under a checksum, and no restore needs it.
     auto bytes = text_of("/run/ckpt-1.h5");
     const auto at = bytes.find("/job:sim");
     ASSERT_NE(at, bytes.npos);
@@ -342,7 +342,7 @@ TEST_F(Hdf5, FilesOfOthersAreNeitherListedNorReplaced) {
   }
 }
 
-// Every byte of a file is under some check.
+// Every byte of a file is covered by some check.
 TEST_F(Hdf5, EachFlippedByteIsFoundAndNoneRestoresWrongly) {
   const Sample sample{"group/u", DType::float32, {50, 3}};
   const std::vector<std::string> words{"one", "two"};
@@ -355,7 +355,7 @@ TEST_F(Hdf5, EachFlippedByteIsFoundAndNoneRestoresWrongly) {
   options_.read_only = true;
   options_.restore.fall_back = false;
   std::size_t restored = 0, refused = 0;
-  // All of the end, a sample of the rest.
+  // All bytes at the end of the file, and a sample of the others.
   for (std::size_t at = 0; at < good.size(); at += at + 300 < good.size() ? 7 : 1) {
     SCOPED_TRACE(cat("byte ", at, " of ", good.size()));
     auto bad = good;
@@ -380,7 +380,7 @@ TEST_F(Hdf5, EachFlippedByteIsFoundAndNoneRestoresWrongly) {
   EXPECT_GT(refused, 0u);
 }
 
-// Before it is parsed.
+// The damage is found before the table is parsed.
 TEST_F(Hdf5, ADamagedTableIsFoundByItsOwnChecksum) {
   save(1, 1);
   const auto good = text_of("/run/ckpt-1.h5");

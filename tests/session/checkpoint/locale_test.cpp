@@ -42,7 +42,7 @@ class Locales : public Manager {
       EXPECT_THAT(rank.steps(), ElementsAre(1000, 3000, 4000));
     });
   }
-  // What lies in files as text.
+  // Checks the texts in files.
   void check_texts() {
     const auto runs = RunHistory::parse(read("/run/.cairn/runs.ckpt"));
     ASSERT_TRUE(runs);
@@ -84,7 +84,7 @@ TEST_P(Locales, WhatOneSavesTheOtherRestores) {
       std::string names, bytes;
       for (const auto& name : files_->list("/run")) {
         names += name + '\n';
-        // The last data file has the metadata, with times.
+        // The last data file has the metadata, with times; it is left out.
         const bool is_last = name.find(cat(".data-0000", GetParam())) != name.npos;
         if (name.find(".data-") != name.npos && !is_last) bytes += read("/run/" + name);
       }

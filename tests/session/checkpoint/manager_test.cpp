@@ -1,4 +1,4 @@
-// Which checkpoint is the newest, what may be overwritten, what stays, what damage does.
+// Which checkpoint is the newest, what may be overwritten, what is kept, and what damage does.
 #include <gmock/gmock.h>
 
 #include "base/text.hpp"
@@ -351,7 +351,7 @@ TEST_P(Manager, AReturnToAnEarlierStepLeavesTheHigherOnesBehindWhateverComesNext
 
 TEST_P(Manager, RetentionKeepsOtherProgramsCheckpoints) {
   job([&](Rank& rank) { rank.save(1); });
-  // As another program would have left it: without our metadata.
+  // As if another program had left it: without our metadata.
   auto contents = bundle::parse_index(io::read_file(*files_, "/run/ckpt-1.index", 1 << 20));
   std::erase_if(contents.tensors, [](const auto& t) { return t.key.starts_with("_cairn/"); });
   const auto theirs = bundle::build_index(contents.num_files, contents.tensors);
@@ -473,8 +473,8 @@ TEST_P(Manager, AReaderThatChoosesAgainKeepsToItsOptions) {
   }
 }
 
-// The owner saves on while a reader restores, so that each step has gone when the reader gets to
-// it.
+// The owner goes on saving while a reader restores, so that each step is gone when the reader
+// reaches it.
 TEST_P(Manager, AReaderKeepsUpWithAnOwnerThatSavesOn) {
   if (GetParam() > 1) return;  // both take turns on one thread
   options_.keep.last = 1;

@@ -1,4 +1,5 @@
-// How much memory a save and a restore take beyond the state itself: counted at operator new.
+// Measures how much memory a save and a restore take beyond the state itself, counted at operator
+// new.
 #include <gtest/gtest.h>
 #include <malloc.h>
 
@@ -16,7 +17,8 @@ namespace {
 
 thread_local std::int64_t calls_here = 0;
 
-// Of the whole process. Relaxed is enough: what is compared was counted before a barrier.
+// Counts of the whole process. Relaxed order is enough: values that are compared were counted
+// before a barrier.
 std::atomic<std::int64_t> bytes_in_use{0}, most_bytes{0};
 
 void* counted(std::size_t size, std::size_t alignment) {
@@ -43,8 +45,8 @@ void give_back(void* memory) noexcept {
 
 }  // namespace
 
-// The array forms of the standard library call these. The nothrow form (std::stable_sort's) would
-// too, but AddressSanitizer brings one of its own, that does not.
+// The array forms of the standard library call these. The nothrow form (of std::stable_sort) would,
+// too, but AddressSanitizer has its own, which does not.
 void* operator new(std::size_t size) { return counted(size, 1); }
 void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   try {
@@ -124,7 +126,7 @@ class Memory : public testing::Test {
  protected:
   Memory() { options_.write.chunk_bytes = chunk; }
 
-  // Most bytes that all ranks together held during the call, beyond what they held before it.
+  // The most bytes that all ranks together held during the call, beyond those before it.
   template <class F>
   static std::int64_t beyond(Group& group, F&& call) {
     static std::int64_t before;
@@ -202,7 +204,7 @@ TEST_F(Memory, AnIoRankHoldsNoMoreOfOthersThanItsLimit) {
   options_.overwrite = true;
   options_.write.io_ranks = IoRanks::count(1);
   options_.write.io_ranks.memory_bytes = chunk;
-  // Besides, each of the others may pack a chunk, and the io rank a piece of its own.
+  // In addition, each of the other ranks may pack a chunk, and the io rank a piece of its own.
   EXPECT_LE(save(4, Layout::rows, true), chunks(1, 1 + 3 + 1));
   options_.write.io_ranks.memory_bytes = 2 * chunk + chunk / 2;
   EXPECT_LE(save(4, Layout::rows, true), chunks(1, 2 + 3 + 1));

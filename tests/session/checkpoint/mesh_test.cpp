@@ -18,7 +18,7 @@ namespace {
 
 using test::Sample;
 
-// With up to three dimensions; those of size 1 too.
+// Meshes of up to three dimensions, also of size 1.
 std::vector<Mesh> meshes_of(int ranks) {
   std::vector<Mesh> all{Mesh({{"x", ranks}})};
   for (int x = 1; x <= ranks; ++x) {
@@ -98,7 +98,8 @@ TEST_P(Meshes, AnyLayoutToAnyOther) {
       CheckpointManager(group, "/run", options).save(1, mine.state());
     });
 
-    // DTensor's spelling: numbers where it is cut, "-" where it is not; replicas once.
+    // As DTensor spells layouts: numbers for a dimension that is cut, "-" for one that is not;
+    // replicas appear once.
     const auto contents = read_contents(*options.write.file_system, "/run/ckpt-1");
     for (const auto& [sample, layout] : tensors) {
       const auto* stored = contents.find(sample.key);
@@ -161,7 +162,7 @@ TEST(Meshes, ADenseRequestWinsOverTheLayout) {
   });
 }
 
-// A policy that cuts in two what it is given.
+// A policy that cuts each tensor in two.
 class Halves : public ShardingCallback {
  public:
   std::string description() const override { return "halves"; }

@@ -1,11 +1,11 @@
-// Asynchronous saves where a rank's queue takes no task, as when the system has no thread for it.
+// Asynchronous saves where a rank's queue refuses a task, as when the system has no thread for it.
 #include "cairn/log.hpp"
 #include "support/manager_kit.hpp"
 
 namespace cairn {
 namespace {
 
-// Does not take the task of this number; 0: takes all.
+// Refuses the task of this number; with 0 it takes all.
 class Refusing : public TaskQueue {
  public:
   explicit Refusing(int refused) : refused_(refused) {}
@@ -26,7 +26,8 @@ class NoThread : public Manager {
   }
   ~NoThread() override { set_log_sink({}); }
 
-  // This rank's queue refuses that task: of a save that is written, published, tidied up after.
+  // The queue of this rank refuses that task: to write a save, to publish it, or to tidy up after
+  // it.
   template <class F>
   void job_refused(int rank, int task, F&& body) {
     run_threads(GetParam(), [&](std::shared_ptr<Group> group) {

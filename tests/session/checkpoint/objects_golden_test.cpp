@@ -1,4 +1,4 @@
-// What TensorFlow saved, restored by path, by the variables' names, and by name alone.
+// Checkpoints of TensorFlow, restored by path, by the variables' names, and by name alone.
 #include <gmock/gmock.h>
 
 #include <cstring>

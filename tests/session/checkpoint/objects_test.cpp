@@ -183,7 +183,8 @@ TEST_P(Objects, RestoresByKeyByNameAndTwice) {
 }
 
 TEST_P(Objects, CarriesAGraphThrough) {
-  // As another program may have saved it: odd keys, objects without values, one that nobody knows.
+  // As another program may have saved it: odd keys, objects without values, an object that nobody
+  // knows.
   auto graph = build_object_graph({{"b/0", "first"}, {"b/1", "second"}, {"save_counter", ""}},
                                   {{"m/w", "b/0"}});
   graph.nodes.push_back({});
@@ -226,7 +227,7 @@ TEST_P(Objects, CarriesAGraphThrough) {
   });
 }
 
-// TensorFlow's read() wants no counter, its restore() wants one.
+// TensorFlow's read() accepts no counter, and its restore() needs one.
 TEST_P(Objects, ACarriedCounterIsLeftOutByWrite) {
   const auto carried = std::make_shared<const ObjectGraph>(
       build_object_graph({{"w", ""}, {"save_counter", ""}}, {}));
@@ -261,7 +262,7 @@ TEST_P(Objects, RefusesStatesThatAreNoTree) {
                  [&] { manager.save(1, State().add(std::string(object_graph_key), text)); });
     expect_error(Code::invalid_argument, "alias 'b' leads nowhere",
                  [&] { manager.save(1, State().add("a", x).alias("b", "c")); });
-    // What one rank does wrong is an error of all.
+    // A mistake of one rank is an error on all ranks.
     State state;
     state.add(group.rank() + 1 == group.size() ? "a//x" : "x", x);
     expect_error(Code::invalid_argument, "'a//x' is no path of an object",
@@ -333,7 +334,7 @@ TEST_P(Objects, CheckpointsHaveThemToo) {
     checkpoint.read(written).assert_consumed();
     EXPECT_TRUE(model.is_filled(8));
 
-    // By path, by name, and later by the name of what is added then.
+    // By path, by name, and later by the name of values that are added then.
     std::vector<float> bias(2), slot(2);
     State other;
     other.add("mine", bias).name("mine", "dense/bias");
@@ -370,7 +371,7 @@ TEST_P(Objects, RaggedTensorsAreObjectsAndPrivateItemsAreNot) {
   });
 }
 
-// Without the graph a checkpoint is a set of names.
+// Without a graph, a checkpoint is only a set of names.
 TEST_P(Objects, ReadsCheckpointsByName) {
   options_.store.object_graph = false;
   job([&](Group&, CheckpointManager& manager) {
@@ -433,12 +434,13 @@ TEST_P(Objects, AGraphThatIsNoneIsDamage) {
   EXPECT_EQ(found.findings[0].key, object_graph_key);
 }
 
-// Whatever a crash leaves, a save that counts has the bytes that it would have had.
+// Whatever a crash leaves, a save that is rolled forward has the same bytes as one that was not
+// interrupted.
 TEST_P(Objects, ARolledForwardSaveIsTheSave) {
   options_.write.part_records = true;
   files_->mark();
   save_model(7);
-  // But for the last one, of metadata.
+  // All data files but the last, which has the metadata.
   const auto data_files = [&] {
     std::vector<std::string> all;
     for (const auto& name : files_->list("/run")) {

@@ -1,6 +1,5 @@
-// How many operations on paths a save makes, and an opening, by rank and kind. A change that adds
-// one fails here.
-// CAIRN_SHOW_OPERATIONS=1 prints each of them.
+// How many operations on paths a save and an opening make, by rank and kind. A change that adds one
+// fails here. CAIRN_SHOW_OPERATIONS=1 prints each of them.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -31,8 +30,8 @@ struct Limits {
   Call call;
   Format format;
   int ranks;
-  /// Of rank 0, and of any other: open, stat, list, rename, unlink, mkdir, lock, fsync of a file
-  /// and of a directory.
+  /// Counts of rank 0, and of any other rank: open, stat, list, rename, unlink, mkdir, lock, fsync
+  /// of a file and of a directory.
   std::vector<int> root, other;
 };
 void PrintTo(const Limits& limits, std::ostream* out) { *out << limits.name; }
@@ -52,7 +51,8 @@ class Operations : public testing::TestWithParam<Limits> {
   commit::OwnershipOptions saved_;
 };
 
-// What each rank does in one call: after four others, where it is steady, or opens the directory.
+// Counts what each rank does in one call: the fifth save, which is steady, or an opening of the
+// directory.
 std::vector<OperationCounts> count(const Limits& limits) {
   const auto disk = std::make_shared<io::MemoryFileSystem>();
   std::vector<OperationCounts> counts(static_cast<std::size_t>(limits.ranks));
@@ -146,7 +146,7 @@ INSTANTIATE_TEST_SUITE_P(
             "async_2", async, bundle, 2, {7, 1, 3, 7, 0, 0, 1, 5, 5}, {2, 0, 0, 2, 0, 0, 0, 2, 1}},
         Limits{
             "async_4", async, bundle, 4, {7, 1, 3, 7, 0, 0, 1, 5, 5}, {2, 0, 0, 2, 0, 0, 0, 2, 1}},
-        // Of two checkpoints, of 3 and of 9 data files: no more of rank 0 for more of these.
+        // Checkpoints of 3 and of 9 data files: rank 0 makes no more operations for more files.
         Limits{"opening_2",
                opening,
                bundle,

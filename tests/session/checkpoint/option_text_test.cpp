@@ -1,4 +1,4 @@
-// Options by name: what visit() lists can be given as text, and nothing else.
+// Options by name: the options that visit() lists can be given as text, and no others.
 #include "session/option_text.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 using test::expect_error;
 using testing::HasSubstr;
 
-// Names and kinds of all members, found without the code under test.
+// Collects names and kinds of all members without the code under test.
 struct Walk {
   std::vector<std::string>& names;
   std::string group_name = {};
@@ -46,7 +46,7 @@ TEST(OptionText, EveryOptionThatIsNoCodeHasAText) {
                                          "write.file_system", "async.on_change", "async.memory",
                                          "async.queue",       "when.stop",       "when.clock",
                                          "hooks.before_save", "hooks.savers",    "hooks.migrate"};
-  // Of a group that need not be there visit() lists the group only.
+  // For a group that may be absent, visit() lists only the group.
   const char* xdmf[] = {"store.xdmf.spacing", "store.xdmf.origin", "store.xdmf.points",
                         "store.xdmf.time"};
   for (const auto* name : xdmf) {
@@ -193,7 +193,7 @@ TEST(OptionText, RefusesAndProposes) {
   EXPECT_EQ(options.keep.last, Retention{}.last);
 }
 
-// What errors call options in other languages.
+// The names that errors in other languages use for options.
 TEST(OptionText, WordsOfFacesLeadToOptions) {
   const auto names = option_names(ManagerOptions{});
   for (const auto& type : face_words::types) {

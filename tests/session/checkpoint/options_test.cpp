@@ -1,4 +1,5 @@
-// Options by name: what ranks must agree on, what texts can set, and groups that other faces share.
+// Options by name: which ones ranks must agree on, which ones can be set from texts, and groups
+// that other interfaces share.
 #include <charconv>
 
 #include "cairn/sharded_save.hpp"
@@ -99,7 +100,7 @@ TEST(Options, WhatRanksGiveOtherwiseIsNamed) {
 // -- options as texts
 // ------------------------------------------------------------------------------
 
-// Sets the option of this name, if a text can.
+// Sets the option of this name, if a text can set it.
 struct Set {
   const std::string &wanted, &text;
   bool& done;

@@ -1,4 +1,4 @@
-// PendingSaves alone: what is pending, its memory and its thread.
+// Tests PendingSaves alone: what is pending, its memory and its thread.
 #include "session/pending_saves.hpp"
 
 #include <gmock/gmock.h>

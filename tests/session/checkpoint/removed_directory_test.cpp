@@ -1,4 +1,4 @@
-// Directories that go away under a manager, and those that were never there.
+// Directories that are removed under a manager, and directories that never existed.
 #include <filesystem>
 #include <functional>
 
@@ -14,7 +14,8 @@ using testing::HasSubstr;
 
 using RemovedDirectory = Manager;
 
-// rm -rf under a running job: by a first save, by one like the last, and by one in the background.
+// rm -rf under a running job is noticed by a first save, by one like the last, and by an
+// asynchronous one.
 TEST_P(RemovedDirectory, IsCalledThat) {
   const std::function<void(const io::Path&)> remove = [&](const io::Path& directory) {
     for (const auto& name : files_->list(directory)) {

@@ -1,4 +1,4 @@
-// Runs that restore a step and get no further: after a few of them an older one is taken.
+// Runs that restore a step and get no further: after several such runs an older step is taken.
 #include <gmock/gmock.h>
 
 #include <stdexcept>
@@ -26,7 +26,7 @@ class Restarts : public test::MemoryRun {
       for (const int step : steps) rank.save(step);
     });
   }
-  // A run that restores and dies; which step, and what it was told of those it passed over.
+  // A run that restores and dies. Returns the step, and the errors of those that it passed over.
   std::int64_t dies(std::vector<std::string>* skipped = nullptr) {
     std::int64_t step = -1;
     const auto run = [&] {
@@ -67,7 +67,7 @@ TEST_P(Restarts, AfterThreeRunsInVainTheNextOlderStepIsTaken) {
   EXPECT_THAT(die(2), ElementsAre(20, 20));
   EXPECT_EQ(dies(&skipped), 10);
   EXPECT_THAT(skipped, SizeIs(2));
-  // Nothing older is left: the newest is better than nothing.
+  // There is no older step left, and the newest is better than none.
   EXPECT_THAT(die(3), ElementsAre(10, 10, 30));
 }
 
@@ -89,7 +89,7 @@ TEST_P(Restarts, ANewerCommitBeginsTheCountAnew) {
   EXPECT_THAT(die(3), ElementsAre(22, 22, 22));
 }
 
-// The first commit of a run notes it, and no other one writes a word.
+// The first commit of a run notes it in the history, and no later one writes anything.
 TEST_P(Restarts, OneCommitNotesIt) {
   saves({10});
   job([&](RunRank& rank) {
@@ -106,7 +106,7 @@ TEST_P(Restarts, OneCommitNotesIt) {
   EXPECT_FALSE(files_->status("/run/.cairn/runs.ckpt"));
 }
 
-// A save that was complete when its job died is a newer commit, too.
+// The rolled-forward save of a job that died counts as a newer commit, too.
 TEST_P(Restarts, ACommitThatNobodyNotedIsSeen) {
   saves({10});
   const auto run = [&] {
@@ -115,7 +115,7 @@ TEST_P(Restarts, ACommitThatNobodyNotedIsSeen) {
       std::string before;
       if (rank.group->rank() == 0) before = history().print();
       rank.save(20);
-      // As if the note had been lost.
+      // As if the note had been lost: the earlier history is written back.
       if (rank.group->rank() == 0) {
         io::replace_file(*files_, "/run/.cairn/runs.ckpt", before, "/run/.cairn/next");
       }
@@ -263,7 +263,7 @@ TEST_P(Restarts, GoodForgetsTheCount) {
   EXPECT_THAT(die(4), ElementsAre(20, 20, 20, 10));
 }
 
-// Retention counts what is passed over like any other step.
+// Retention counts steps that are passed over like any other.
 TEST_P(Restarts, WhatIsPassedOverCountsAsAnyOther) {
   options_.keep.last = 2;
   saves({10, 20});
@@ -276,7 +276,7 @@ TEST_P(Restarts, WhatIsPassedOverCountsAsAnyOther) {
   });
 }
 
-// ... but what a restart takes stays.
+// ... but the step that a restart takes is kept.
 TEST_P(Restarts, RetentionKeepsTheNewestThatIsNotPassedOver) {
   options_.keep.last = 5;
   saves({10, 20, 30});
@@ -294,7 +294,7 @@ TEST_P(Restarts, RetentionKeepsTheNewestThatIsNotPassedOver) {
   });
 }
 
-// Its history cannot be written: a warning, and the run goes on.
+// If the history cannot be written, a warning says so, and the run goes on.
 TEST_P(Restarts, AHistoryIsWorthNoFailure) {
   saves({10});
   std::string told;

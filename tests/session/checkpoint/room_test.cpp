@@ -1,4 +1,5 @@
-// A save that lacks room has what retention lets go removed first, and nothing else: not on trust.
+// A save that lacks room removes what retention lets go, and nothing else, after a checkpoint that
+// stays was read.
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -19,7 +20,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-// A quota, of which the file system does not tell.
+// A quota that the file system does not report.
 class Quota : public test::ForwardingFiles {
  public:
   using ForwardingFiles::ForwardingFiles;
@@ -82,7 +83,7 @@ class Room : public testing::TestWithParam<int> {
       body(rank);
     });
   }
-  // On rank 0, while the others wait.
+  // Runs the function on rank 0, while the others wait.
   template <class F>
   static void alone(Rank& rank, F&& function) {
     rank.group->barrier();
@@ -90,7 +91,7 @@ class Room : public testing::TestWithParam<int> {
     rank.group->barrier();
   }
 
-  // Three checkpoints of a job that kept so many, and so much room beside them.
+  // Leaves three checkpoints of a job that kept three, with so many bytes free.
   void fill(std::int64_t free, bool quota = false) {
     disk_ = std::make_shared<io::MemoryFileSystem>();
     options_.write.file_system = disk_;
@@ -123,7 +124,7 @@ class Room : public testing::TestWithParam<int> {
 };
 INSTANTIATE_TEST_SUITE_P(Ranks, Room, testing::Values(1, 3));
 
-// Room for three, of which a job kept three; the next one is to keep fewer.
+// There is room for three checkpoints, which a job kept; the next job is to keep fewer.
 TEST_P(Room, WhatIsSurplusGoesBeforeASaveGivesUp) {
   options_.keep.last = 1;
   for (const bool quota : {false, true}) {
@@ -148,7 +149,7 @@ TEST_P(Room, WhatIsSurplusGoesBeforeASaveGivesUp) {
   }
 }
 
-// What has failed in the background is not there to be tried again: the next one finds room.
+// A failed asynchronous save cannot be tried again: the next save finds room.
 TEST_P(Room, AfterASavePendingHasFailedTheNextOneFindsRoom) {
   options_.keep.last = 1;
   fill(slack_bytes + too_little);
@@ -170,7 +171,7 @@ TEST_P(Room, AfterASavePendingHasFailedTheNextOneFindsRoom) {
     rank.manager.wait();
     EXPECT_THAT(rank.steps(), ElementsAre(50));
   });
-  // An earlier one's error is told once, and is no reason to save the next one twice.
+  // An earlier save's error is reported once, and the next save is not made twice for it.
   options_.keep.last = 3;
   fill(too_little, true);
   job([&](Rank& rank) {
@@ -191,7 +192,7 @@ TEST_P(Room, WhatIsNeededStays) {
       fill(too_little, quota);
       job([&](Rank& rank) {
         before(rank);
-        // Not enough in any case.
+        // There is too little room in any case.
         alone(rank, [&] { disk_->inject({Code::no_space, "write", "part", 0, 999}); });
         test::expect_error(Code::no_space, test::Says("cairn gc /run --max-to-keep N"),
                            [&] { rank.save(step, {.overwrite = true}); });
@@ -237,7 +238,7 @@ TEST_P(Room, WhatIsNeededStays) {
   left("all are", nothing, ElementsAre(10, 20, 30));
 }
 
-// MPI-IO says nothing of a disk that others have filled meanwhile: the bytes are not there.
+// MPI-IO reports nothing when others have filled the disk meanwhile: the bytes are missing.
 TEST_P(Room, WhatReadingBackFindsMissingOnAFullDiskIsALackOfRoom) {
   fill(std::int64_t{1} << 30);
   options_.keep.last = 1;

@@ -1,4 +1,4 @@
-// What a job says by itself, of what its application may not know.
+// What a job logs unasked, about things that its application may not know.
 #include <mutex>
 #include <string>
 #include <utility>
@@ -23,7 +23,7 @@ class Said : public MemoryRun {
     });
   }
   ~Said() override { set_log_sink(nullptr); }
-  // Warnings of a job.
+  // The warnings that a job logs.
   template <class F>
   std::vector<std::string> warnings(F&& body) {
     said_[1].clear();
@@ -39,7 +39,7 @@ TEST_P(Said, ARunThatRestoresNothingAndLetsAnothersCheckpointsGo) {
   options_.keep.last = 3;
   EXPECT_THAT(warnings([](RunRank& run) { run.save(1), run.save(2); }), IsEmpty());
   EXPECT_THAT(warnings([](RunRank& run) { run.save(3); }), IsEmpty()) << "all of them stay";
-  // One that goes on.
+  // A job that goes on from the newest.
   EXPECT_THAT(warnings([](RunRank& run) {
                 run.latest();
                 run.save(4);
@@ -49,13 +49,13 @@ TEST_P(Said, ARunThatRestoresNothingAndLetsAnothersCheckpointsGo) {
       AllOf(test::Says("has restored none of the 3 checkpoints there (the newest is step 4)"),
             test::Says("Restore first")));
   EXPECT_THAT(warnings([](RunRank& run) { run.save(11), run.save(12); }), told);
-  // A step, which is as good.
+  // One that restores a step, which is as good.
   EXPECT_THAT(warnings([](RunRank& run) {
                 run.manager.restore(11, run.state);
                 run.save(13);
               }),
               IsEmpty());
-  // All of them stay, and are left behind.
+  // All steps are kept, and the run leaves them behind.
   options_.keep.last = 0;
   EXPECT_THAT(warnings([](RunRank& run) { run.save(5); }),
               ElementsAre(test::Says("steps that are not lower are left behind")));

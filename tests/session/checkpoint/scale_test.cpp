@@ -1,5 +1,5 @@
-// What must not grow with the job, counted on simulated ranks (lab/bench/scale_simulation shows
-// more of it, with times): no operation on paths and hardly a message more on rank 0.
+// Work that must not grow with the job, counted on simulated ranks: no operation on paths more on
+// rank 0, and hardly a message more. lab/bench/scale_simulation shows more, with times.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int few = 64, many = 256;
 
-/// Each job is simulated once.
+/// Simulates each job once.
 const std::vector<ScaleCall>& calls_of(const std::string& state, int ranks) {
   static std::map<std::pair<std::string, int>, std::vector<ScaleCall>> all;
   auto& calls = all[{state, ranks}];
@@ -61,7 +61,7 @@ TEST_P(Scale, OtherRanksMakeAsManyOperationsOnPaths) {
   EXPECT_LE(each(many), 4);
 }
 
-// A tree's: a few more for twice as many ranks.
+// Messages form a tree: twice as many ranks send a few more.
 TEST_P(Scale, MessagesIntoRankZeroOfASteadySaveGrowAsTheLogarithm) {
   const auto &small = of(few, "steady save"), &large = of(many, "steady save");
   EXPECT_LT(large.messages_root, 2 * small.messages_root);
@@ -84,7 +84,7 @@ TEST_P(Scale, TimeOnTheCriticalPathIsThatOfItsParts) {
 
 class ScaleOfRestores : public Scale {};
 
-// Each looks at its own share of the data files, and opens what it reads.
+// Each rank looks at its own share of the data files, and opens the ones it reads.
 TEST_P(ScaleOfRestores, RankZeroMakesAsManyOperationsOnPathsHoweverManyRanksRestore) {
   for (const auto* what : {"restore", "restore on half"}) {
     const auto &small = of(few, what), &large = of(many, what);
@@ -94,8 +94,8 @@ TEST_P(ScaleOfRestores, RankZeroMakesAsManyOperationsOnPathsHoweverManyRanksRest
   }
 }
 
-// Not of amr: its tensors become dense ones from 8,000 slices on, whose pieces are messages that
-// grow with the ranks, and whose file is one more.
+// Not for amr: from 8,000 slices on its tensors become dense, whose pieces are messages that grow
+// with the number of ranks, and which have one more file.
 INSTANTIATE_TEST_SUITE_P(All, Scale, testing::Values("grid", "train", "particles"),
                          [](const auto& state) { return state.param; });
 INSTANTIATE_TEST_SUITE_P(All, ScaleOfRestores, testing::Values("grid", "particles"),

@@ -1,4 +1,4 @@
-// sharded_save and sharded_restore: layouts, slices, files of DTensor's.
+// sharded_save and sharded_restore: layouts, slices, and files that DTensor wrote.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -83,7 +83,7 @@ TEST_F(ShardedSave, SlicesOfALargerTensorAreStoredAsTheyAreSpelled) {
     const Mesh line({{"x", 2}});
     const bool low = group->rank() == 0;
     std::vector<float> mine(6, low ? 1.f : 2.f), half(3, low ? 3.f : 4.f);
-    // Rank 1 brings its part of "b" in two slices.
+    // Rank 1 gives its part of "b" in two slices.
     std::vector<std::string> names{"a", "b"},
         spelled{low ? "4 3 0,2:-" : "4 3 2,2:0,3", low ? "9 0,3" : "9 3,3"};
     std::vector<LocalTensor> tensors{whole(mine.data(), {2, 3}), whole(half.data(), {3})};
@@ -146,7 +146,7 @@ TEST_F(ShardedSave, ReplacesWhatIsThereAndKeepsItWhenItFails) {
               testing::Each(testing::AnyOf(".cairn", testing::StartsWith("model."))));
 }
 
-// Whatever order the ranks run in: none returns before rank 0 has tidied up.
+// In whatever order the ranks run, none returns before rank 0 has tidied up.
 TEST_F(ShardedSave, OnReturnEveryDirectoryOperationIsDone) {
   for (unsigned seed = 1; seed <= 5; ++seed) {
     run_threads(3,
@@ -176,7 +176,7 @@ TEST_F(ShardedSave, OnReturnEveryDirectoryOperationIsDone) {
 }
 
 // A crash at any instant of an overwriting save leaves the old or the new tensors, and the next
-// save leaves nothing else.
+// save removes everything else.
 TEST_F(ShardedSave, ACrashLeavesTheOldOrTheNew) {
   const Mesh line({{"x", 2}});
   const auto save = [&](std::shared_ptr<io::MemoryFileSystem> disk, std::uint16_t value) {
@@ -280,7 +280,8 @@ TEST_F(ShardedSave, OneErrorForAll) {
               test::Says("there is no checkpoint /d/none"));
 }
 
-// What DTensor's own sharded_save left on a 2 × 2 mesh, into all layouts on meshes of six ranks.
+// Files that DTensor's own sharded_save wrote on a 2 × 2 mesh are restored into all layouts on
+// meshes of six ranks.
 TEST(ShardedRestore, FilesOfDTensorIntoAnyLayout) {
   const std::filesystem::path prefix = CAIRN_GOLDEN_DIR "/dtensor/by_sharded_save";
   const auto files = io::posix_file_system();

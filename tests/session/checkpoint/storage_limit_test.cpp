@@ -1,5 +1,5 @@
-// Storage that stops answering at any operation of a save, for a while or for ever: one verdict on
-// all ranks, the older checkpoint whole, and the manager works again when the storage does.
+// Storage that stops answering at any operation of a save, for a while or for ever: all ranks get
+// one verdict, the older checkpoint is whole, and the manager works again when the storage does.
 #include <semaphore>
 #include <thread>
 
@@ -39,10 +39,12 @@ class StorageLimit : public testing::TestWithParam<Silence> {
     return options;
   }
 
-  // The storage falls silent at this operation of the save of step 20. False if it has fewer.
+  // The storage stops answering at this operation of the save of step 20. Returns false if the save
+  // has fewer.
   bool round(std::size_t at) {
     const auto disk = std::make_shared<io::MemoryFileSystem>();
-    // Nobody of this process may find a lock held by an operation that never came back.
+    // A lock that is held by an operation that never came back must not keep others in this process
+    // out.
     const auto raw = std::make_shared<test::OtherHost>(disk, test::OtherHost::Locks::granted);
     const auto limited = io::limited(raw, 1e6);
     std::counting_semaphore<> answers(0);
@@ -107,7 +109,7 @@ class StorageLimit : public testing::TestWithParam<Silence> {
     return silent;
   }
 
-  // What others see while the storage is silent for the owner.
+  // What other processes see while the owner's storage does not answer.
   void look(std::shared_ptr<io::FileSystem> files, bool saved) {
     auto reading = options(files);
     reading.read_only = true;

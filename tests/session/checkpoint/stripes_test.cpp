@@ -39,7 +39,7 @@ class Spreading : public io::FileSystemWrapper {
   std::vector<Asked> asked_;
 };
 
-// What the first save of so many ranks asks.
+// What the first save by so many ranks asks for.
 std::vector<Asked> ask(int ranks, const WriteOptions& write, Format format = Format::bundle) {
   const auto files = std::make_shared<Spreading>(std::make_shared<io::MemoryFileSystem>());
   run_threads(ranks, [&](std::shared_ptr<Group> group) {
@@ -84,7 +84,7 @@ TEST(Stripes, AsTheUserSays) {
   }
 }
 
-// What three saves of two ranks ask.
+// What three saves by two ranks ask for.
 std::vector<Asked> ask_thrice(bool async) {
   const auto files = std::make_shared<Spreading>(std::make_shared<io::MemoryFileSystem>());
   run_threads(2, [&](std::shared_ptr<Group> group) {
@@ -106,7 +106,7 @@ std::vector<Asked> ask_thrice(bool async) {
   return files->asked();
 }
 
-// The directory that saves share is asked for once.
+// For the directory that saves share, stripes are asked for once.
 TEST(Stripes, SavesFromOneDirectoryAskOnce) {
   EXPECT_EQ(ask_thrice(false), (All{{4, true}}));
   EXPECT_EQ(ask_thrice(true), (All{{4, true}}));

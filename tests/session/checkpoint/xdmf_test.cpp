@@ -16,7 +16,7 @@ namespace {
 
 class ManagerXdmf : public Manager {};
 
-// What is wrong with the XDMF file is said, and fails no save.
+// An error with the XDMF file is logged, and fails no save.
 TEST_P(ManagerXdmf, AFileThatCannotBeWrittenFailsNoSave) {
   std::vector<std::string> said;
   std::mutex mutex;

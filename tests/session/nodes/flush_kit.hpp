@@ -1,5 +1,5 @@
 #pragma once
-// Ranks whose saves go to pretended nodes, and home from there.
+// Managers on pretended nodes whose saves are flushed to the home directory.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace cairn::test {
 
 inline constexpr std::int64_t no_limit = std::int64_t{1} << 50;
-/// So slow that it goes on until somebody waits for it, or it gives way: of each rank's bytes the
+/// So slow that a flush runs until somebody waits for it, or it gives way: of each rank's bytes the
 /// first MiB is written, and then nothing for days.
 inline constexpr std::int64_t hardly = 4;
 inline constexpr std::int64_t row_length = 300'000;
@@ -42,7 +42,8 @@ class TierFlushTest : public TierTest {
                 row_length);
       return report->step;
     }
-    /// "STEP" with "n" on the nodes and "h" at home; "!" is the newest, "-" superseded.
+    /// Lists the steps: "STEP" with "n" if it is on the nodes and "h" if it is at home; "!" is the
+    /// newest, "-" superseded.
     std::string steps() {
       std::string text;
       for (const auto& one : manager.steps()) {
@@ -73,7 +74,7 @@ class TierFlushTest : public TierTest {
   void lose_nodes() {
     for (int node = 0; node < 4; ++node) lose_node(node);
   }
-  /// Collects what the log is told.
+  /// Collects the messages of the log.
   void listen() {
     set_log_sink([this](LogLevel, std::string_view message) {
       const std::lock_guard guard(mutex_);

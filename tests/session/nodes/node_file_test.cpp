@@ -1,4 +1,5 @@
-// A rank's part on its node: what was written is read, in any boxes; no wrong byte is.
+// A rank's part on its node: what was written is read back, in any boxes; a wrong byte is never
+// returned.
 #include "session/nodes/node_file.hpp"
 
 #include <gmock/gmock.h>
@@ -84,7 +85,7 @@ TEST(NodeFile, NoFlipIsRead) {
   one.files.open_read("/part")->read_at(0, std::as_writable_bytes(std::span(bytes)));
   std::mt19937 random(2);
   for (int i = 0; i < 200; ++i) {
-    // The head byte by byte, the rest here and there.
+    // Every byte of the head is changed, and some of the rest.
     const auto at = i < 64 ? static_cast<std::size_t>(i) : random() % bytes.size();
     auto changed = bytes;
     changed[at] = static_cast<char>(changed[at] ^ (1 << random() % 8));
@@ -135,7 +136,7 @@ TEST(SaveMap, SaysWhatWasWritten) {
   EXPECT_EQ(sets.set(0).code, (protect::Code{3, 2}));
 }
 
-// Their checksums are right: somebody wrote them so.
+// The checksums are right, as if somebody had forged the map.
 TEST(SaveMap, NumbersThatAreNoIntegersAreDamage) {
   const SaveMap map{uuid, "", 7, 42, 41, 4, 2, {0, 0, 1, 2, 2}, {5, 0, 1'000'000, 3, 9}};
   const auto text = encode(map);

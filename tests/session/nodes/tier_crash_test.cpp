@@ -1,6 +1,6 @@
-// Jobs on pretended nodes that die at every operation on the nodes' disks, while they save,
-// protect, remove older checkpoints or compute lost parts; and then as many nodes vanish with all
-// they have as may: any one, or any two. What comes back is whole, and never older than what was
+// Jobs on pretended nodes die at every operation on the nodes' disks, while they save, protect,
+// remove older checkpoints or compute lost parts; then as many nodes as may vanish do so with all
+// they have: any one, or any two. What is restored is whole, and never older than what was
 // acknowledged.
 #include <gtest/gtest.h>
 
@@ -50,7 +50,7 @@ ManagerOptions options(const Disk& disk, int rank, const Cluster& cluster) {
     all.tier.home_every = 2;
     all.tier.flush_bytes_per_second = std::int64_t{1} << 50;
   }
-  // So that operations come in the same order each time, on threads of ranks.
+  // Inline, so that operations come in the same order each time, on threads of ranks.
   if (cluster.flushes || cluster.dies_at_home) all.async.queue = inline_queue();
   return all;
 }
@@ -66,7 +66,7 @@ struct Rank {
     std::fill(row.begin(), row.end(), static_cast<double>(10 * step + group->rank()));
     manager.save(step, state);
   }
-  // The step that came back, whole.
+  // Returns the step that was restored, after a check that it is whole.
   std::int64_t restore() {
     const auto report = manager.restore_latest(state);
     if (!report) return 0;
@@ -111,8 +111,9 @@ std::vector<io::Path> parts_on(io::FileSystem& disk, const io::Path& path) {
 
 Disk copy_of(const Disk& disk) { return disk->crash(disk->operation_count(), {}); }
 
-/// Runs the ranks until the k-th operation on a node, or, with flushes or where it dies at home
-/// too, anywhere, where all of them die; the disk as it was then. Null: it never came to that.
+/// Runs the ranks until the k-th operation on a node (with flushes, or if the job dies at home too,
+/// the k-th anywhere), where all of them die. Returns the disk as it was then; null if there were
+/// fewer operations.
 Disk die_at(const Disk& disk, std::size_t k, const Cluster& cluster,
             const std::function<void(Rank&, std::atomic<int>& acknowledged)>& body,
             int& acknowledged) {
@@ -152,7 +153,7 @@ std::int64_t restored(const Disk& disk, const Cluster& cluster = {}) {
   return steps.front();
 }
 
-// None of so many, each alone, and each pair where two may be lost.
+// Sets of nodes to lose: none, each node alone, and each pair where two may be lost.
 std::vector<std::vector<int>> losses(int nodes, int lost) {
   std::vector<std::vector<int>> all{{}};
   for (int a = 0; a < nodes; ++a) {
@@ -182,10 +183,10 @@ int lose_each(const Disk& disk, const Cluster& cluster, std::int64_t least, std:
   return states;
 }
 
-// With all states every operation; some of them else.
+// With all states every operation is tried, otherwise some.
 std::size_t stride() { return test::all_states() ? 1 : test::sanitized ? 19 : 5; }
 
-// Of one node, and of two.
+// The parameter is how many nodes may be lost: one or two.
 class TierCrash : public ::testing::TestWithParam<int> {
  protected:
   TierCrash() {
@@ -204,8 +205,8 @@ class TierCrash : public ::testing::TestWithParam<int> {
     return disk;
   }
 
-  // A restart of step 3 dies at each of its operations. The next one has it, also if these nodes,
-  // which lack something, have vanished by then; another one would be one too many.
+  // A restart of step 3 dies at each of its operations. The next restart still gets step 3, even if
+  // these nodes, which lack something, have vanished by then; one more node would be too many.
   void die_in_restarts(const std::function<Disk()>& make, const std::vector<std::string>& nodes) {
     for (std::size_t k = 0;; k += every) {
       int acknowledged = 0;
@@ -235,7 +236,7 @@ TEST_P(TierCrash, ASaveThatDiesLosesNothing) {
   for (std::size_t k = 0;; k += every) {
     const auto disk = saved(1);
     int acknowledged = 0;
-    // The third of these pushes the first out, and the fourth the second.
+    // The third save pushes the first out, and the fourth the second.
     const auto left = die_at(
         disk, k, cluster,
         [](Rank& rank, std::atomic<int>& said) {
@@ -270,7 +271,7 @@ TEST_P(TierCrash, ARestartThatDiesLosesNothing) {
   states += lose_each(disk, cluster, 3, 3, "restored");
 }
 
-// Damage is mended where it lies: afterwards any nodes may vanish again.
+// Damage is repaired in place: afterwards any nodes may vanish again.
 TEST_P(TierCrash, ARestartThatMendsLosesNothing) {
   const auto damaged = [&] {
     auto disk = saved(3);
@@ -294,8 +295,9 @@ TEST_P(TierCrash, ARestartThatMendsLosesNothing) {
   states += lose_each(disk, cluster, 3, 3, "mended");
 }
 
-// A node is away with what it has, and another takes its place; the job dies; the next one has the
-// first node again, and has lost others. Nodes that come back have an older line than the others.
+// A node is away with its data, and another takes its place; the job dies; the next job has the
+// first node again, and has lost others. Nodes that come back have an older history than the
+// others.
 TEST_P(TierCrash, RunsThatSeeOtherNodesLoseNothing) {
   for (std::size_t k = 0;; k += 4 * every) {
     bool any = false;
@@ -337,8 +339,8 @@ TEST_P(TierCrash, RunsThatSeeOtherNodesLoseNothing) {
   EXPECT_GT(states, test::sanitized ? 2 : 10);
 }
 
-// The disks of the nodes fill in the middle of a save, from any write on: it is withdrawn and goes
-// home, and nodes may vanish after that, and after the next one.
+// The disks of the nodes fill in the middle of a save, at any write: the save is withdrawn and made
+// at home. Nodes may vanish after that, and after the next save.
 TEST_P(TierCrash, ATierThatIsFullLosesNothing) {
   int at_home = 0;
   for (int k = 0;; k += stride() == 1 ? 1 : 9) {
@@ -376,7 +378,7 @@ TEST_P(TierCrash, AFlushThatDiesLosesNothing) {
   for (std::size_t k = 0;; k += 3 * every) {
     const auto disk = saved(1);
     int acknowledged = 0;
-    // The third and the fifth go home from the nodes.
+    // The third and the fifth save are flushed home.
     const auto left = die_at(
         disk, k, flushes,
         [](Rank& rank, std::atomic<int>& said) {
@@ -399,11 +401,11 @@ TEST_P(TierCrash, AFlushThatDiesLosesNothing) {
   EXPECT_GT(states, test::sanitized ? 10 : 50);
 }
 
-// Steps that are brought home because they are pinned or because somebody waits for that.
+// Steps that are brought home because they are pinned, or because somebody waits for that.
 TEST_P(TierCrash, AWayHomeThatIsAskedForLosesNothing) {
   auto asks = cluster;
   asks.dies_at_home = true;
-  // After so many calls: the newest step, the newest at home, and whether 2 is pinned.
+  // After so many calls: the newest step, the newest step at home, and whether step 2 is pinned.
   constexpr struct {
     std::int64_t step, home;
     bool pinned;

@@ -1,4 +1,4 @@
-// What is damaged on the nodes, lost in part, or not to be read.
+// Data on the nodes that is damaged, partly lost, or unreadable.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -32,7 +32,8 @@ using testing::Not;
 using testing::SizeIs;
 
 TEST_F(TierTest, DamageOfTwoKindsIsBorneTogether) {
-  // A node has vanished, and what its parts are computed from is damaged, or cannot be read.
+  // A node has vanished, and the parts from which its part is computed are damaged or cannot be
+  // read.
   protection_ = Protection::reed_solomon;
   const test::NToMCase one(4, 4, 2);
   for (int other = 0; other < 4; ++other) {
@@ -54,7 +55,8 @@ TEST_F(TierTest, DamageOfTwoKindsIsBorneTogether) {
 }
 
 TEST_F(TierTest, NothingIsComputedFromBytesThatNoTensorHas) {
-  // Those behind a record are known to be zeros, and what is computed from others is wrong.
+  // Bytes behind a part's record are known to be zeros; a part that is computed from others is then
+  // wrong.
   protection_ = Protection::reed_solomon;
   const test::NToMCase one(4, 4, 2);
   save(one, 4, 1);
@@ -81,7 +83,8 @@ TEST_F(TierTest, WhatHasNoRoomToBeComputedIsPassedOver) {
 }
 
 TEST_F(TierTest, DamageOfEachNodeIsComputedBlockByBlock) {
-  // One block of each node, all in different rows of the set; a node is lost with any of them.
+  // One block of each node is damaged, each in another row of the set; a node is lost with any of
+  // them.
   const auto state_of = [](int rank, std::vector<double>& mine) {
     State state;
     state.add("x", slice(mine.data(), {4 * 300000}, {300000 * rank}, {300000}));
@@ -134,7 +137,7 @@ TEST_F(TierTest, DamageOfEachNodeIsComputedBlockByBlock) {
       EXPECT_EQ(mine, fill(rank));
     });
     if (comes_back == 1) continue;
-    // It was made whole where it lay, and is protected as before, as the manager knows.
+    // The part was repaired in place and is protected as before, and the manager knows that.
     EXPECT_THAT(find("/nodes", "new-"), IsEmpty());
     EXPECT_FALSE(files_->status("/run/checkpoint-2.index"));
     lose_node(3);
@@ -166,8 +169,8 @@ TEST_F(TierTest, ANodeThatHasTwoNodesPartsCountsTwice) {
     if (group->rank() == 0) files_->inject({Code::no_space, "write", "/run", 0, 1000});
     group->barrier();
     EXPECT_EQ(manager.restore_latest(mine.state())->step, 2);
-    // It could not go home. What node 1 had is on another node, but for its parity: with that one
-    // two would be lost.
+    // The save could not go home. Another node has what node 1 had, except its parity: with that
+    // node, two would be lost.
     EXPECT_TRUE(manager.steps().back().on_nodes);
     EXPECT_FALSE(manager.steps().back().at_home);
     EXPECT_EQ(manager.steps().back().margin, 0);
@@ -209,7 +212,7 @@ TEST_F(TierTest, WhatCannotBeReadInOneSetHangsNobodyInAnother) {
   set_nodes_ = 2;  // sets of nodes 0 and 2, of 1 and 3
   const test::NToMCase one(4, 2, 1);
   save(one, 4, 1);
-  // What is left of both is on one node, and goes to another.
+  // What is left of both nodes is on one node, and is copied to another.
   lose_node(0);
   lose_node(1);
   const auto folder = find("/nodes/n2", "map").front().parent_path();
@@ -265,11 +268,11 @@ TEST_F(TierTest, NothingOfAFailedRestoreStays) {
     state.add("more", slice(mine.data(), {200000}, {100000 * rank}, {100000}));
     RestoreOptions some;
     some.all_may_be_missing = true;
-    // Step 2 has no "more", which has some of step 3 by now.
+    // Step 2 has no "more", into which some of step 3 was already read.
     test::expect_error(Code::data_loss, test::Says("has no tensor 'more'"),
                        [&] { manager.restore_latest(state, some); });
   });
-  // Proved before anything is touched, it leaves nothing.
+  // If everything is verified before memory is touched, nothing of it is left in memory.
   go([&](auto& manager, int rank) {
     std::vector<double> mine(100000, -1), y(4, -1);
     State state;
@@ -284,7 +287,7 @@ TEST_F(TierTest, NothingOfAFailedRestoreStays) {
 }
 
 TEST_F(TierTest, PartsOfANodeMayBeInTwoPlaces) {
-  // Some of its parts on the node, all of them brought home; and another node is away.
+  // Some of its parts are on the node, all are at home; and another node is away.
   const test::NToMCase one(6, 6, 2);
   save(one, 6, 2);
   flush_node({*files_, "/run"}, "/nodes/%n", "n1");
@@ -308,7 +311,7 @@ TEST_F(TierTest, WhatCannotBeHadTakesNobodysPlace) {
   go(0, [](auto& manager, auto& state) {
     for (int step = 1; step <= 3; ++step) manager.save(step, state);
   });
-  // Step 3 has lost too much, step 2 is whole.
+  // Step 3 has lost too much; step 2 is whole.
   for (const int node : {1, 2}) {
     const auto maps = find(cat("/nodes/n", node), "map");
     ASSERT_THAT(maps, SizeIs(2));
@@ -371,8 +374,8 @@ TEST_F(TierTest, DamagedMapsAndParityAreDoneWithout) {
     flip(find(cat("/nodes/n", node), "map").front(), 30);
     EXPECT_EQ(restore(one, 4, 1), 2) << "map of node " << node;
   }
-  // With a second parity one that is damaged is left out; without, the save is passed over, and
-  // nothing wrong comes back.
+  // With a second parity, the damaged one is left out; without, the save is passed over, and no
+  // wrong byte is restored.
   for (const auto protection : {Protection::reed_solomon, Protection::parity}) {
     protection_ = protection;
     for (int node = 0; node < 4; ++node) {
@@ -389,8 +392,8 @@ TEST_F(TierTest, DamagedMapsAndParityAreDoneWithout) {
   }
 }
 
-// A save for which there is no room, and which cannot be taken back, is not made at home instead:
-// were that to fail, nobody would hear that a restart may find the first one.
+// A save for which the nodes lack room, and which cannot be withdrawn there, is not made at home
+// instead: if that failed too, nobody would learn that a restart may find the first one.
 TEST_F(TierTest, WhatStaysOnFullNodesIsToldOf) {
   std::atomic<bool> armed = false, full = false;
   files_->set_observer([&](const std::string& operation) {
@@ -415,7 +418,7 @@ TEST_F(TierTest, WhatStaysOnFullNodesIsToldOf) {
   });
 }
 
-// Paths differ from node to node, and so must not be in what all ranks throw.
+// Paths differ from node to node, so the error that all ranks throw must not have them.
 TEST_F(TierTest, AllRanksHearTheSameOfNodes) {
   std::mutex mutex;
   std::map<std::string, std::set<std::string>> heard;

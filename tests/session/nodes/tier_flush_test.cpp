@@ -1,4 +1,4 @@
-// Saves on the nodes that go home while the application goes on.
+// Saves on the nodes that are flushed home while the application goes on.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ using test::TierTest;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// Those that this build can write.
+// The formats that this build can write.
 std::vector<Format> formats_of_home() {
   for (const auto& [name, value] : build_options()) {
     if (name == "hdf5" && value == "no") return {Format::bundle};
@@ -69,7 +69,8 @@ TEST_F(TierFlushTest, GoesHomeMeanwhile) {
 TEST_F(TierFlushTest, NobodyWaitsForIt) {
   go(hardly, [&](Rank& rank) {
     for (int step = 1; step <= 4; ++step) rank.save(step);
-    // One at a time: the next ones that are due find it under way, and its save stays.
+    // Flushes run one at a time: saves that come due meanwhile wait, and the save being flushed is
+    // kept.
     for (int step = 5; step <= 9; ++step) {
       EXPECT_THAT(rank.save(step), HasSubstr("/nodes/"));
       EXPECT_TRUE(rank.manager.poll());
@@ -91,7 +92,7 @@ TEST_F(TierFlushTest, NobodyWaitsForIt) {
     EXPECT_FALSE(after.last.back().on_nodes);
     EXPECT_EQ(after.last.back().step, 4);
     EXPECT_EQ(rank.steps(), "1h 4nh 8n 9n!");
-    // What had come due meanwhile is the newest, with the next save.
+    // Of the saves that came due meanwhile, the newest is flushed with the next save.
     rank.save(10);
     rank.manager.wait();
     EXPECT_EQ(rank.steps(), "1h 4h 9n 10nh!");

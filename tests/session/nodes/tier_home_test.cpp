@@ -1,4 +1,4 @@
-// Saves on the nodes that go home because somebody asks for it, and by whom they go.
+// Saves on the nodes that are brought home on request, and which ranks bring them.
 #include <gmock/gmock.h>
 
 #include <vector>
@@ -23,7 +23,7 @@ using test::TierFlushTest;
 using testing::HasSubstr;
 
 TEST_F(TierFlushTest, GoesHomeWhenAskedTo) {
-  // With and without a flush of its own accord, and while that one is under way.
+  // With and without flushes of its own, and while one of these runs.
   for (const auto limit : {std::int64_t{0}, hardly, no_limit}) {
     files_ = std::make_shared<io::MemoryFileSystem>();
     go(limit, [&](Rank& rank) {
@@ -57,8 +57,8 @@ TEST_F(TierFlushTest, GoesHomeWhenAskedTo) {
 }
 
 TEST_F(TierFlushTest, IoRanksBringTheirNodesParts) {
-  // Six ranks on two nodes; of the third layout one node has no io rank, and its first rank goes.
-  // The stamp has a file of its own.
+  // Six ranks on two nodes. With the third setting one node has no io rank, and its first rank
+  // brings the data home. The stamp has a file of its own.
   for (const auto& [io_ranks, files] : std::vector<std::pair<IoRanks, int>>{
            {IoRanks::everyone(), 7}, {IoRanks::one_a_node(), 3}, {IoRanks::count(1), 3}}) {
     files_ = std::make_shared<io::MemoryFileSystem>();
@@ -119,13 +119,14 @@ TEST_F(TierFlushTest, APinBringsAStepHome) {
   }
 }
 
-// A step that is brought home because it is to stay is no step of the run.
+// A step that is brought home because it is pinned does not change from which step the run
+// descends.
 TEST_F(TierFlushTest, APinLeavesTheRunWhereItIs) {
   const auto fresh = [&](auto body) {
     files_ = std::make_shared<io::MemoryFileSystem>();
     go(0, body);
   };
-  // Of an older one than the newest at home, which does not know that this one was before it.
+  // An older step than the newest at home, which does not know that this one came before it.
   fresh([](Rank& rank) {
     rank.save(1);
     rank.save(2);
@@ -138,7 +139,7 @@ TEST_F(TierFlushTest, APinLeavesTheRunWhereItIs) {
     EXPECT_EQ(rank.steps(), "1h 3nh- 4h 5n 6h!");
     EXPECT_EQ(rank.restore(), 6);
   });
-  // Of one that a restore has left behind.
+  // A step that a restore has left behind.
   fresh([](Rank& rank) {
     rank.save(1);
     rank.save(2);
@@ -161,7 +162,7 @@ TEST_F(TierFlushTest, APinLeavesTheRunWhereItIs) {
   });
 }
 
-// Nor does retention take it in between.
+// Retention does not remove the step in between either.
 TEST_F(TierFlushTest, APinIsBeforeRetention) {
   run_threads(2, [&](std::shared_ptr<Group> group) {
     auto some = options(group->rank(), 1);
@@ -180,7 +181,7 @@ TEST_F(TierFlushTest, APinIsBeforeRetention) {
   });
 }
 
-// A kernel that tells when a directory was made, as the memory's does not.
+// A file system that tells when a directory was made, which that in memory does not.
 class Telling : public test::ForwardingFiles {
  public:
   using ForwardingFiles::ForwardingFiles;
@@ -201,7 +202,7 @@ TEST_F(TierFlushTest, AHomeIsTheSameOnKernelsThatTellLessOfIt) {
     EXPECT_EQ(tier::home_id({*files_, home}, false), id);
     EXPECT_EQ(tier::home_id({more, home}, true), id);
   }
-  // Where both tell it, another directory of the same number is another home.
+  // If both tell the time, another directory with the same number is another home.
   const auto path = io::Path("/told") / ".cairn" / "home-id";
   auto text = io::read_file(*files_, path, 4096);
   text.back() = text.back() == '1' ? '2' : '1';

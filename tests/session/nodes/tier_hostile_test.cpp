@@ -1,5 +1,5 @@
-// Files on a node that somebody wrote, with checksums that are right: they are damage, and cost no
-// more than files of their size may.
+// Forged files on a node, whose checksums are right: they count as damage, and cost no more than
+// files of their size may.
 #include <gmock/gmock.h>
 
 #include <functional>
@@ -39,7 +39,8 @@ class Hostile : public TierTest {
       manager.save(2, state);
     });
   }
-  // Which step one rank of that node gets, of the right values: those of rank 0 are `first`.
+  // Which step one rank of that node restores, after a check of the values: those of rank 0 are
+  // `first`.
   std::int64_t restored(double first = 1) {
     std::int64_t step = 0;
     run_threads(1, [&](std::shared_ptr<Group> group) {
@@ -52,7 +53,7 @@ class Hostile : public TierTest {
     });
     return step;
   }
-  // A part with what `change` makes of it, and a map that knows its size.
+  // Writes a part that `change` has altered, and a map that knows its size.
   void forge(int rank, const std::function<void(bundle::PartRecord&)>& change) {
     const auto path = find("/nodes/n0", cat("part-", rank)).at(0);
     const auto folder = path.parent_path().parent_path();
@@ -115,14 +116,14 @@ TEST_F(Hostile, AFillValueOfAnotherSizeIsDamage) {
   EXPECT_EQ(restored(), 1);
 }
 
-// Another version may have allowed a name that this one does not take from an application.
+// Another version may have allowed a name that this version does not accept from an application.
 TEST_F(Hostile, AnAttributeOfANameThatIsNotWrittenIsNoDamage) {
   save_two();
   forge(0, [](auto& record) { record.meta.descriptions.attributes = {{"_nc3_title", "a run"}}; });
   EXPECT_EQ(restored(0), 2);  // forge() writes zeros
 }
 
-// Nothing is counted block by block of which there are no bytes.
+// No work is done block by block for bytes that do not exist.
 TEST_F(Hostile, AMapOfMoreThanAnyDiskCostsNothing) {
   constexpr std::int64_t huge = std::int64_t{1} << 52;
   for (const int parity : {0, 1, 2}) {
@@ -139,7 +140,7 @@ TEST_F(Hostile, AMapOfMoreThanAnyDiskCostsNothing) {
   }
 }
 
-// No job and no tidying is kept away by a note that is too large to be one.
+// A note that is too large to be one keeps no job and no tidying away.
 TEST_F(Hostile, NotesTooLargeForWhatTheyHoldAreNone) {
   io::MemoryFileSystem disk;
   const std::string id(32, 'a'), large(std::size_t{1} << 17, 'x');

@@ -26,7 +26,7 @@ class TierTest : public ::testing::Test {
  protected:
   TierTest() { set_log_sink({}); }
 
-  /// Ranks follow each other, so many a node; `first`: the name of the first node.
+  /// Options for a rank, with consecutive ranks on a node; `first` is the number of the first node.
   ManagerOptions options(int rank, int ranks_a_node, int first = 0) const {
     ManagerOptions all;
     all.write.file_system = files_;
@@ -55,7 +55,7 @@ class TierTest : public ::testing::Test {
   }
   void lose_node(int node) { lose(cat("/nodes/n", node)); }
 
-  /// Paths under one, whose names contain the text; but for notes of the home.
+  /// The paths below `path` whose names contain the text, without the notes of the home.
   std::vector<io::Path> find(const io::Path& path, const std::string& text) {
     std::vector<io::Path> all;
     if (!files_->status(path)) return all;
@@ -92,7 +92,7 @@ class TierTest : public ::testing::Test {
       EXPECT_THAT(manager.save(2, mine.state()), ::testing::HasSubstr("/nodes/n"));
     });
   }
-  /// Which step came back on each of so many ranks; bits are compared.
+  /// Which step was restored on each rank; bits are compared.
   std::int64_t restore(const NToMCase& one, int ranks, int ranks_a_node, int first = 0) {
     std::vector<std::int64_t> steps(nth(ranks), -1);
     run_threads(ranks, [&](std::shared_ptr<Group> group) {

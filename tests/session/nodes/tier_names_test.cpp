@@ -1,4 +1,4 @@
-// Which node it is: names in what is said of full, lost and damaged ones.
+// Messages about full, lost and damaged nodes name the node.
 #include <mutex>
 
 #include "session/nodes/node_file.hpp"
@@ -120,7 +120,8 @@ TEST_F(Names, LostNodesAreNamedAsTheSaveKnewThem) {
   EXPECT_THAT(seen.back().not_seen, ElementsAre("n1", "n2"));
 }
 
-// The node that has the wrong bytes, not the one that has what was computed from them.
+// The message names the node that has the wrong bytes, not the one whose data was computed from
+// them.
 TEST_F(Names, DamagedBytesAreNamedWhereTheyAre) {
   job(4, [](CheckpointManager& manager, State& state, int) {
     manager.save(1, state);

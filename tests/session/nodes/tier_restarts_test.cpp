@@ -1,4 +1,4 @@
-// Runs that restore a step and get no further, where it is on the nodes.
+// Runs that restore a step from the nodes and get no further.
 #include <gmock/gmock.h>
 
 #include <vector>

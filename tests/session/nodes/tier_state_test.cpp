@@ -1,4 +1,4 @@
-// What states may have comes back from the nodes as from the directory.
+// All kinds of values in a state are restored from the nodes as from the directory.
 #include <gmock/gmock.h>
 
 #include <algorithm>

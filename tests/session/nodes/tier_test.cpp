@@ -1,5 +1,5 @@
-// Managers with a tier: saves on pretended nodes, nodes that vanish with all they have, restarts on
-// other ranks and nodes.
+// Managers with a tier: saves on pretended nodes, nodes that vanish with all they have, and
+// restarts on other ranks and nodes.
 #include "cairn/tier.hpp"
 
 #include <gmock/gmock.h>
@@ -58,7 +58,7 @@ TEST_F(TierTest, OneNodeOfEachSetMayVanish) {
       save(one, 8, 2);
       lose_node(lost);
       EXPECT_EQ(restore(one, 8, 2), 2) << "lost " << lost << " seed " << seed;
-      // What was computed lies on the nodes now.
+      // The computed part is on the nodes again.
       EXPECT_EQ(restore(one, 8, 2), 2) << "again, lost " << lost << " seed " << seed;
     }
   }
@@ -74,7 +74,7 @@ TEST_F(TierTest, TwoNodesMayVanishWithReedSolomon) {
       save(one, 6, 1);
       lose_node(a);
       lose_node(b);
-      // Four ranks on six nodes' names: the four that are left.
+      // The four ranks run on the four nodes of six that are left.
       std::vector<int> left;
       for (int node = 0; node < 6; ++node) {
         if (node != a && node != b) left.push_back(node);
@@ -140,7 +140,7 @@ TEST_F(TierTest, FlippedBytesAreComputed) {
 TEST_F(TierTest, NodesThatComeBackLateAreSuperseded) {
   const test::NToMCase one(4, 4, 1);
   save(one, 4, 1);
-  // Nodes 0 and 1 are away; the run goes on from home on others, and saves there.
+  // Nodes 0 and 1 are away; the run goes on from home on other nodes, and saves there.
   EXPECT_EQ(restore(one, 4, 1, 10), 1);
   run_threads(4, [&](std::shared_ptr<Group> group) {
     double value = group->rank();
@@ -149,7 +149,7 @@ TEST_F(TierTest, NodesThatComeBackLateAreSuperseded) {
     CheckpointManager manager(group, "/run", options(group->rank(), 1, 10));
     manager.save(3, state);
   });
-  // All nodes that there ever were: two of each generation.
+  // All nodes that ever were: two of each generation.
   run_threads(8, [&](std::shared_ptr<Group> group) {
     const int rank = group->rank();
     double value = -1;
@@ -260,13 +260,13 @@ TEST_F(TierTest, WhatWasBroughtHomeServesWhenAllNodesAreGone) {
       }
       for (int node = 0; node < 4; ++node) lose_node(node);
       EXPECT_EQ(restore(one, 3, 1, 20), 2) << "missing " << missing << " seed " << seed;
-      // It is a checkpoint now, and the pieces are gone.
+      // The save is a checkpoint at home, and its pieces are gone.
       EXPECT_TRUE(files_->status("/run/ckpt-2.index"));
       EXPECT_THAT(find("/run/.cairn/pieces", ""), IsEmpty());
       EXPECT_EQ(restore(one, 3, 3), 2);
     }
   }
-  // A node's map is damaged, another's cannot be read: that of a third says enough.
+  // One node's map is damaged and another's cannot be read: that of a third suffices.
   files_ = std::make_shared<io::MemoryFileSystem>();
   const test::NToMCase some(4, 4, 1);
   save(some, 4, 1);
@@ -299,7 +299,7 @@ TEST_F(TierTest, ANodeIsTidiedOfWhatNobodyCanAskFor) {
   EXPECT_THAT(tidy(false).gone, IsEmpty());
   EXPECT_THAT(tidy(false).left, IsEmpty());
 
-  // A save that died before its map was there; but not while a job may be writing it.
+  // A save that died before its map was written is removed, but not while a job may be writing it.
   const auto saves = find("/nodes/n1", tier::map_name).at(0).parent_path().parent_path();
   files_->create_directory(saves / "7-unfinished");
   io::write_file(*files_, saves / "7-unfinished" / "part-1", "some bytes");
@@ -312,7 +312,7 @@ TEST_F(TierTest, ANodeIsTidiedOfWhatNobodyCanAskFor) {
   EXPECT_TRUE(files_->status(saves / "7-unfinished"));
   EXPECT_THAT(tidy(false).gone.at(0).why, test::Says("did not finish"));
   EXPECT_FALSE(files_->status(saves / "7-unfinished"));
-  // One with a map finished, also if that cannot be read now.
+  // A save with a map was finished, even if the map cannot be read at the moment.
   const auto map = find("/nodes/n1", tier::map_name).at(0);
   const auto text = io::read_file(*files_, map, 1 << 20);
   flip(map, 0);
@@ -321,13 +321,13 @@ TEST_F(TierTest, ANodeIsTidiedOfWhatNobodyCanAskFor) {
   EXPECT_EQ(io::read_file(*files_, map, 1 << 20), text);
   EXPECT_EQ(restore(one, 4, 1), 2);
 
-  // The run's directory is made anew: what nodes have is not its.
+  // The run's directory is made again: the data on nodes does not belong to the new one.
   files_->rename("/run", "/moved");
   EXPECT_THAT(tidy(true).gone.at(0).why, test::Says("/run is gone"));
   files_->create_directory("/run");
   EXPECT_THAT(tidy(true).gone.at(0).why, test::Says("another directory"));
   EXPECT_THAT(find("/nodes/n1", "part-"), Not(IsEmpty()));
-  // One that ends early leaves the note of whose the rest is.
+  // A tidying that ends early leaves the note that tells to which home the rest belongs.
   files_->inject({Code::io, "remove_directory", "/nodes/n1", 0, 1});
   EXPECT_TRUE(test::error_of([&] { tidy(false); }));
   files_->clear_faults();
@@ -417,7 +417,7 @@ TEST_F(TierTest, RefusesWhatProtectsNothing) {
     test::expect_error(Code::invalid_argument, test::Says("nodes share the directory"),
                        [&] { CheckpointManager(group, "/run", some); });
     some = options(group->rank(), 1);
-    // Two memories that are said to be one node.
+    // Two memories pretend to be one node.
     some = options(group->rank(), 2);
     if (group->rank() == 1) some.tier.file_system = std::make_shared<io::MemoryFileSystem>();
     test::expect_error(Code::invalid_argument, test::Says("ranks of one node do not share"),

@@ -1,4 +1,4 @@
-// Which saves go to the nodes, and to which.
+// Which saves go to the nodes, and to which nodes.
 #include <gmock/gmock.h>
 
 #include <unistd.h>
@@ -177,7 +177,7 @@ TEST_F(TierTest, EachNameIsByItself) {
       EXPECT_EQ(value, 100 * (first + 4) + group->rank()) << name;
     }
   });
-  // What is brought home is, too.
+  // So is what is brought home.
   for (int node = 0; node < 2; ++node) {
     const auto done = flush_node({*files_, "/run"}, "/nodes/%n", cat("n", node));
     EXPECT_EQ(done.steps, (std::vector<std::int64_t>{14, 13, 24, 23}));
@@ -248,7 +248,7 @@ TEST_F(TierTest, APowerFailureBringsNoWithdrawnSaveBack) {
     CheckpointManager manager(group, "/run", some);
     manager.save(1, state);
     group->barrier();
-    // Three nodes have their maps by then, or get them: enough for the fourth to be computed.
+    // Three nodes have their maps by then, or get them: that is enough to compute the fourth.
     if (group->rank() == 0) files_->inject({Code::io, "rename", "/nodes/n2", 0, 1});
     group->barrier();
     std::fill(values.begin(), values.end(), 50.0 + group->rank());
@@ -295,7 +295,7 @@ TEST_F(TierTest, WhatARunHasLeftBehindComesNotBack) {
     manager.save(4, state);
     EXPECT_EQ(manager.restore_latest(state)->step, 4);
   });
-  // What was removed is there again, as on nodes that were away; and the newest is damaged.
+  // What was removed is there again, as on nodes that were away; and the newest step is damaged.
   const auto parts = find("/nodes/n1", "part-");
   ASSERT_THAT(parts, SizeIs(1));
   flip(parts[0], 70);
@@ -433,7 +433,7 @@ TEST_F(TierTest, OnlyAnOwnDirectoryIsTaken) {
   EXPECT_THAT(said, testing::Contains(test::Says("on the same disk as")));
   EXPECT_EQ(std::filesystem::status(place / "tier").permissions(),
             std::filesystem::perms::owner_all);
-  // Links, where the tier's or the home's folder is to be, and a file.
+  // Links and a file, where the folder of the tier or of the home is to be.
   const auto home = *std::filesystem::directory_iterator(place / "tier");
   std::filesystem::create_directory(place / "elsewhere");
   std::filesystem::create_directory_symlink(place / "elsewhere", place / "link");
@@ -454,13 +454,13 @@ TEST_F(TierTest, OnlyAnOwnDirectoryIsTaken) {
   ASSERT_EQ(::chown((place / "others" / "tier").c_str(), 12345, 12345), 0);
   refused(place / "others" / "tier", "not this user's own");
   refused(place / "others" / "tier" / "deeper", "belongs to user 12345");
-  // A link of another, to what is this user's own today.
+  // A link that belongs to another user, to a place that this user owns at the moment.
   std::filesystem::create_directories(place / "own" / "deep");
   std::filesystem::create_directory_symlink(place / "own", place / "way");
   open(place / "way" / "deep");
   ASSERT_EQ(::lchown((place / "way").c_str(), 12345, 12345), 0);
   refused(place / "way" / "deep", "belongs to user 12345");
-  // A link of this user's, to a place below another's.
+  // A link that belongs to this user, to a place below another user's.
   std::filesystem::create_directory_symlink(place / "others" / "tier" / "deeper", place / "by");
   ASSERT_EQ(::chown((place / "others" / "tier").c_str(), 0, 0), 0);
   std::filesystem::create_directory(place / "others" / "tier" / "deeper");

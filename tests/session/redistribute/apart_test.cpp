@@ -1,4 +1,4 @@
-// Which memory is shared: against a look at every byte.
+// The check for shared memory, compared with a look at every byte.
 #include "session/redistribute/apart.hpp"
 
 #include <gtest/gtest.h>
@@ -75,7 +75,7 @@ TEST(Apart, NoSharedByteIsMissed) {
 TEST(Apart, FieldsOfAnArrayOfStructsAre) {
   EXPECT_FALSE(refused({laid(0, {10}, {16}, 8)}, {laid(8, {10}, {16}, 8)}));
   EXPECT_TRUE(refused({laid(0, {10}, {16}, 8)}, {laid(7, {10}, {16}, 8)}));
-  // The last index of a View tells old from new.
+  // Old and new values differ in the last index of a View.
   EXPECT_FALSE(refused({laid(0, {4, 4}, {64, 16}, 8)}, {laid(8, {4, 4}, {64, 16}, 8)}));
 }
 
@@ -92,7 +92,7 @@ TEST(Apart, TheSameSliceMayStay) {
 }
 
 TEST(Apart, ManySlicesOfOneArrayTakeLittleTime) {
-  // Columns, each of which spans the array; the other side lies behind.
+  // Each column spans the array; the memory of the other side follows it.
   std::vector<LaidSlice> read, written;
   for (int i = 0; i < 20'000; ++i) {
     read.push_back(laid(i, {100}, {20'000}, 1));

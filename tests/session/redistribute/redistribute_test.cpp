@@ -1,5 +1,5 @@
-// From memory to memory, on any ranks: random decompositions, rows, strings, conversions, and what
-// is refused before anything is touched.
+// Redistributions from memory to memory, on any ranks: random decompositions, rows, strings,
+// conversions, and what is refused before anything is touched.
 #include "cairn/redistribute.hpp"
 
 #include <array>
@@ -30,7 +30,7 @@ std::size_t nth(int i) { return static_cast<std::size_t>(i); }
 class Redistribute : public test::OnGroups {};
 CAIRN_ON_GROUPS(Redistribute);
 
-/// One rank's two states of a random case; `from` is right and `to` wrong in every byte.
+/// One rank's two states of a random case; `from` is right, and every byte of `to` is wrong.
 struct Sides {
   Sides(const NToMCase& one, int rank, std::uint64_t version)
       : words(one.words.size()), from(version), to(version) {
@@ -106,14 +106,14 @@ TEST_P(Redistribute, WhatIsGivenByReferenceIsRefreshed) {
     fill(0);
     plan.run();
     expect_from(0);
-    // The memory moves, the boxes stay: the same plan.
+    // The memory moves and the boxes stay: the plan serves again.
     std::vector<std::int64_t> other(6), target(all.size());
     other.swap(block), target.swap(all);
     fill(100);
     plan.run();
     expect_from(100);
     EXPECT_EQ(plan.plans(), 1);
-    // One rank wants something else: all plan again.
+    // One rank wants other boxes: all ranks plan again.
     if (rank == ranks - 1) first = 2, count = 3;
     plan.run();
     expect_from(100);
@@ -153,7 +153,7 @@ TEST_P(Redistribute, RowsAreDealtAnew) {
     }
     redistribute(group, from, last);
     EXPECT_EQ(static_cast<std::int64_t>(all_to_last.size()), rank == ranks - 1 ? total : 0);
-    // Numbers of rows that change are planned for.
+    // A changed number of rows leads to a new plan.
     given.push_back(value(-1));
     plan.run();
     EXPECT_EQ(plan.plans(), 2);
@@ -185,7 +185,7 @@ TEST_P(Redistribute, PrivateItemsStayAndScalarsAreShared) {
 
 TEST_P(Redistribute, ARankTakesItsOwnReplica) {
   on_ranks([&](std::shared_ptr<Group> group) {
-    // Drifted replicas show whose was read.
+    // Replicas with different values show which one was read.
     double mine = group->rank(), got = -1;
     std::vector<double> half(4, group->rank()), other(4, -1);
     State from, to;
@@ -235,7 +235,7 @@ TEST_P(Redistribute, ConvertsIfAsked) {
   });
 }
 
-// What no rank holds is filled or kept, by choice; without a choice it is an error.
+// Elements that no rank holds are filled or kept, by choice; without a choice they are an error.
 TEST_P(Redistribute, SparseTensorsKeepTheirGaps) {
   on_ranks([&](std::shared_ptr<Group> group) {
     const int n = group->size(), rank = group->rank();
@@ -273,7 +273,8 @@ TEST_P(Redistribute, OtherNamesAndPartsOfLargerTensors) {
   });
 }
 
-/// What must leave `to` alone: each call fails on all ranks alike, and the group goes on.
+/// Errors that must leave `to` unchanged: each call fails on all ranks alike, and the group can be
+/// used afterwards.
 class Refused {
  public:
   explicit Refused(std::shared_ptr<Group> group) : group_(std::move(group)) {}
@@ -299,7 +300,7 @@ TEST_P(Redistribute, WhatIsLeftBehindIsTold) {
     expect_error([&] { redistribute(group, from, to, strict); }, Code::invalid_argument,
                  test::Says("does not want 'b', 'c'"));
     EXPECT_EQ(to_a, 0);
-    // It is enough that one rank wants a key.
+    // A key is used if one rank wants it.
     if (group->rank() == group->size() - 1) to.add("b", to_b);
     Redistribution again(group, from, to, {.restore = {.rename = {{"a", "c"}}}});
     for (int i = 0; i < 2; ++i) EXPECT_THAT(again.run().unused_keys, ElementsAre("a"));
@@ -378,12 +379,12 @@ TEST_P(Redistribute, SharedMemoryIsAnError) {
     std::vector<double> x(8), spare(8);
     State from, overlapping;
     from.add("x", slice(x.data(), {8 * ranks}, {8 * rank}, {8}));
-    // On one rank only, by one element.
+    // They overlap on one rank only, by one element.
     auto* where = last ? x.data() + 7 : spare.data();
     overlapping.add("x", slice(where, {8 * ranks}, {8 * rank}, {1}));
     refused.expect(from, overlapping, Code::invalid_argument,
                    AllOf(HasSubstr("tensor 'x'"), HasSubstr("memory"), HasSubstr("swap")));
-    // Rows that would be resized under the hands of whoever reads them.
+    // Rows that would be resized while they are read.
     std::vector<int> rows{1, 2, 3};
     State given, in_place;
     given.add("p", ragged(rows));

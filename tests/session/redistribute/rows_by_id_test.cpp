@@ -1,5 +1,5 @@
-// Rows by global id, from memory to memory: random ones, in place, beside other kinds, and what is
-// refused before anything is touched.
+// Rows by global id, from memory to memory: random ones, in place, together with other kinds, and
+// what is refused before anything is touched.
 #include <array>
 
 #include "base/text.hpp"
@@ -31,7 +31,7 @@ TEST_P(RedistributeRows, RandomRowsById) {
   });
 }
 
-// A mesh is dealt anew, in its own memory, and rows become another dtype's.
+// A mesh is dealt again in its own memory, and rows are converted to another dtype.
 TEST_P(RedistributeRows, RowsByIdMoveInPlaceAndIdsMayChange) {
   on_ranks([&](std::shared_ptr<Group> group) {
     const std::int64_t ranks = group->size(), rank = group->rank(), all = 5 * ranks;
@@ -61,7 +61,7 @@ TEST_P(RedistributeRows, RowsByIdMoveInPlaceAndIdsMayChange) {
   });
 }
 
-// As slices and ragged rows are read by id, and the other way round.
+// Slices and ragged rows are read by id, and the other way round.
 TEST_P(RedistributeRows, RowsByIdMeetOtherKinds) {
   on_ranks([&](std::shared_ptr<Group> group) {
     const std::int64_t ranks = group->size(), rank = group->rank();
@@ -80,7 +80,7 @@ TEST_P(RedistributeRows, RowsByIdMeetOtherKinds) {
   });
 }
 
-// On all ranks alike, and the group goes on.
+// The call fails on all ranks alike, and the group can be used afterwards.
 template <class Text>
 void refused(std::shared_ptr<Group> group, const State& from, State& to, Code code, Text text) {
   expect_error([&] { redistribute(group, from, to); }, code, text);
@@ -126,7 +126,7 @@ TEST_P(RedistributeRows, WrongIdsAreRefused) {
     have[0] = ranks - rank;  // one too many
     refused(group, from, to, Code::invalid_argument, HasSubstr(cat("ids of 'x': ", ranks, " on")));
     have[0] = rank;
-    // A slice would be written over while it is the program's to keep.
+    // A slice would be written over while the program still needs it.
     State same;
     plain.add("x", slice(block.data(), {ranks}, {rank}, {1}));
     same.add("x", indexed(ids(&have), std::span(block)));

@@ -1,4 +1,5 @@
-// Who saved a checkpoint, what a restore accepts, and how older versions become newer ones.
+// Which application saved a checkpoint, which ones a restore accepts, and how checkpoints of older
+// versions are migrated.
 #include "cairn/application.hpp"
 
 #include "base/text.hpp"
@@ -15,7 +16,8 @@ TEST(Versions, AreInOrder) {
   const std::vector<std::string> ascending{"",      "0.9",   "1",     "1.0-rc1", "1.0-rc2",
                                            "1.0",   "1.0.1", "1.9",   "1.10",    "v1.11",
                                            "2.0-a", "2.0",   "2.0.0", "10.0.0"};
-  // "1" is 1.0 cut short, and so before its candidates; what is equal is named once.
+  // "1" is short for 1.0, so its place beside candidates of 1.0 is not compared, nor is that of the
+  // empty version. The list has no equal versions.
   for (std::size_t a = 0; a < ascending.size(); ++a) {
     for (std::size_t b = 0; b < ascending.size(); ++b) {
       if ((ascending[a] == "1" && ascending[b].starts_with("1.0-")) ||
@@ -75,7 +77,7 @@ TEST_P(SavedBy, IsToldAndNewerOnesAreRefused) {
                  [&] { run.manager.restore(3, run.state, {.accept = Accept(none)}); });
     EXPECT_EQ(run.manager.restore(1, run.state, {.accept = {"2.*"}}).step, 1) << "its own";
   });
-  // A program that does not say takes all, and is taken by all.
+  // A program that gives no name accepts all checkpoints, and its checkpoints are accepted by all.
   options_.store.application = {};
   job([](RunRank& run) {
     EXPECT_EQ(run.latest(), 3);
@@ -109,7 +111,7 @@ struct Toy {
       pressure[i] = 1000 + static_cast<double>(i);
     }
   }
-  // For checkpoints of older versions.
+  // Migrates checkpoints of older versions.
   void migrate(const Application& from, Migration& how) {
     if (from.version == "1") {
       how.options.rename["kelvin"] = "celsius";
@@ -161,7 +163,7 @@ TEST_P(SavedBy, EachVersionReadsTheOlderOnes) {
     expect_error(Code::invalid_argument, test::Says("newer than this one"),
                  [&] { manager.restore(2, toy.state); });
   });
-  // What a migration throws on one rank all throw; the caller's state is as it was.
+  // If a migration throws on one rank, all ranks throw, and the caller's state is unchanged.
   run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
     Toy toy(2);
     auto options = options_;

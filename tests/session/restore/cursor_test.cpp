@@ -1,4 +1,4 @@
-// Jobs that are stopped and go on, on any number of ranks: each sample of an epoch is used once.
+// Jobs that are stopped and go on, on any number of ranks, use each sample of an epoch once.
 #include "cairn/cursor.hpp"
 
 #include <gmock/gmock.h>
@@ -29,12 +29,12 @@ using Used = std::vector<std::pair<std::int64_t, std::int64_t>>;  // epoch and s
 
 struct Story {
   std::int64_t samples = 0;
-  bool ranks_wait = true;  // for each other at the end of an epoch, as in training they do
+  bool ranks_wait = true;  // for each other at the end of an epoch, as in training
   unsigned seeds = 1;
   std::int64_t epochs = 2;
 };
 
-// One rank: batches of any size, some of them drawn ahead, at its own pace.
+// One rank takes batches of any size, some of them ahead, at its own pace.
 class Rank {
  public:
   Rank(Cursor& data, const Story& story, unsigned seed)
@@ -86,7 +86,7 @@ class Jobs {
     }
   }
 
-  // A job that is killed some time after its last save.
+  // Runs a job that is killed some time after its last save.
   void go_on() {
     constexpr int counts[]{1, 2, 3, 5, 7};
     const int ranks = counts[random_() % 5];
@@ -134,7 +134,7 @@ class Jobs {
     }
     used_ += std::ssize(used);
   }
-  // Each rank has its place, and the common part is what one more has.
+  // Checks the size: each rank adds its place, beside the part that all have in common.
   void check_size(const io::Path& prefix) {
     if (!story_.ranks_wait) return;
     auto& files = *options_.write.file_system;
@@ -238,7 +238,7 @@ TEST_F(CursorRestore, HasTheSameBatchesOnAllRanks) {
   EXPECT_EQ(in_step(2, 5, 100), 0);
 }
 
-// As the page and the header have it.
+// The loop of the documentation page and the header.
 TEST_F(CursorRestore, ServesATrainingLoop) {
   constexpr std::int64_t samples = 100, epochs = 2;
   std::vector<int> times(2 * samples);

@@ -1,4 +1,4 @@
-// Without libhdf5 no HDF5 file is made, and that is said at once.
+// Without libhdf5 no HDF5 file is made, and the error comes at once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

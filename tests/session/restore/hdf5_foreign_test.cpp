@@ -70,7 +70,7 @@ class Hdf5Foreign : public testing::Test {
   }
   ~Hdf5Foreign() override { EXPECT_EQ(hdf5::Handle::open_count(), 0); }
 
-  // The field in every layout.
+  // Writes the field in every layout.
   void write() {
     Writer writer(path_);
     const std::vector<hsize_t> shape{rows, columns};
@@ -86,7 +86,7 @@ class Hdf5Foreign : public testing::Test {
     writer.put("number", H5T_STD_I32BE, H5T_NATIVE_INT, {}, &number);
   }
 
-  // "" or what is said.
+  // The error of a refused restore, or "".
   std::string refusal(State& state, Code code, const RestoreOptions& options = {}) {
     try {
       restore_hdf5(serial_group(), path_, state, options);
@@ -174,7 +174,7 @@ TEST_F(Hdf5Foreign, StringsOfEachKind) {
   EXPECT_EQ(bytes, std::string("a\0b", 3));
 }
 
-// A filter that the reader does not have.
+// A filter that the reader lacks.
 std::size_t invert(unsigned, std::size_t, const unsigned*, std::size_t bytes, std::size_t*,
                    void** buffer) {
   for (std::size_t i = 0; i < bytes; ++i) static_cast<unsigned char*>(*buffer)[i] ^= 0xff;
@@ -217,7 +217,7 @@ TEST_F(Hdf5Foreign, AFilterThatIsMissingIsNamedAndIsNoDamage) {
   }
 }
 
-// Sixteen bytes in the file for each of a thousand strings, which are all the same one.
+// The file has sixteen bytes for each of a thousand strings, all of which refer to the same one.
 TEST_F(Hdf5Foreign, StringsTakeNoMoreThanTheirLimit) {
   constexpr std::size_t count = 1000, reference = 16, limit = std::size_t{1} << 20;
   haddr_t at = HADDR_UNDEF;
@@ -257,7 +257,7 @@ TEST_F(Hdf5Foreign, StringsTakeNoMoreThanTheirLimit) {
   EXPECT_EQ(hdf5::Handle::open_count(), open);
 }
 
-// A rank that comes later may find another file: what rank 0 made room for is too small.
+// A later rank may find another file, for which the memory that rank 0 measured is too small.
 TEST_F(Hdf5Foreign, ADatasetThatChangesBetweenRanksIsRefused) {
   const auto file = [&](hid_t stored, hsize_t count, bool words) {
     const auto files = std::make_shared<io::MemoryFileSystem>();
@@ -393,9 +393,9 @@ TEST_F(Hdf5Foreign, WhatIsNoHdf5FileIsAnErrorOfAllRanks) {
   }
 }
 
-// libhdf5 may find a flipped bit, or take it for a value: then the rest of the file is as it was.
-// It neither ends the process nor keeps an object open. Not so for strings of variable length, and
-// for chunks in files of its oldest format: see docs/format-hdf5.md.
+// libhdf5 may find a flipped bit, or return another value: then the rest of the file is unchanged.
+// It neither ends the process nor keeps an object open. This does not hold for strings of variable
+// length, and for chunks in files of its oldest format: see docs/format-hdf5.md.
 TEST_F(Hdf5Foreign, FlippedBitsAreErrorsOrOtherValues) {
   const std::vector<double> values{0.5, 1.5, 2.5, 3.5, 4.5, 5.5};
   const auto files = std::make_shared<io::MemoryFileSystem>();
@@ -436,7 +436,7 @@ TEST_F(Hdf5Foreign, FlippedBitsAreErrorsOrOtherValues) {
         const int same = (u == values) + (v == values) + (chunks == values) +
                          (words == std::vector<std::string>{"one", "two"});
         ++(same == 4 ? as_before : others);
-        // One bit lies in one dataset, or in the type, layout or place of one.
+        // One bit belongs to one dataset, or to its type, layout or place.
         ASSERT_GE(same, 3);
       } catch (const Error& error) {
         ASSERT_NE(error.code(), Code::internal) << error.what();
@@ -453,7 +453,7 @@ TEST_F(Hdf5Foreign, FlippedBitsAreErrorsOrOtherValues) {
   }
 }
 
-// Ours are HDF5 files too; what their seal says is not looked at.
+// Our files are HDF5 files, too; their seal is not checked here.
 TEST_F(Hdf5Foreign, OurOwnCheckpointsAreRead) {
   std::vector<test::Sample> samples;
   for (int number = 1; number <= 33; ++number) {

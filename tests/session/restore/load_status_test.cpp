@@ -1,5 +1,5 @@
-// What a LoadStatus says and fills: rows of keys that come late, what may be missing, checkpoints
-// of names alone, SavedModels as text.
+// What a LoadStatus reports and fills: rows of keys that come late, keys that may be missing,
+// checkpoints of names alone, SavedModels as text.
 #include <gmock/gmock.h>
 
 #include <numeric>
@@ -28,7 +28,7 @@ class Status : public testing::TestWithParam<int> {
   void on_ranks(F&& function) {
     run_threads(GetParam(), [&](std::shared_ptr<Group> group) { function(std::move(group)); });
   }
-  // "n" and ragged "p" = 0, 1, 2, … of 2 + rank rows a rank; its total.
+  // Saves "n", and ragged "p" = 0, 1, 2, … with 2 + rank rows on each rank; returns the total.
   std::int64_t save() {
     on_ranks([&](std::shared_ptr<Group> group) {
       const int rank = group->rank();
@@ -139,7 +139,7 @@ TEST_P(Status, WhatMayBeMissingFailsNoAssertion) {
   });
 }
 
-// As TensorFlow 1 saved: no object graph, no counter, nobody's metadata.
+// As TensorFlow 1 saved: without object graph, counter or our metadata.
 TEST_P(Status, ACheckpointOfNamesNeedsNoCounter) {
   files_->create_directory("/old");
   BundleWriter writer("/old/model-7", files_);

@@ -13,7 +13,7 @@ namespace {
 
 using test::Sample;
 
-// What TensorFlow cannot assemble from slices is still put together by our own reader.
+// TensorFlow cannot assemble these from slices, but our own reader can.
 class NToM : public testing::TestWithParam<std::tuple<int, int>> {};
 
 TEST_P(NToM, RandomBoxes) {

@@ -1,4 +1,4 @@
-// Only the metadata say which checkpoint it is that has a name: a whole one of another step is not
+// Only the metadata say which checkpoint a name has: a whole checkpoint of another step is not
 // restored in its place.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ TEST_P(UnderOtherNames, CheckpointsThatChangedPlacesAreDamagedAndNotRestored) {
                        [&] { manager.restore(7, state); });
     index_sharing() = before;
   }
-  // Under any other name it is what it was.
+  // Under any other name it is still the same step.
   for (const auto* name : {"final", "best-1"}) {
     rename("ckpt-5", name);
     EXPECT_EQ(verify_checkpoint({*files_, cat("/run/", name)}).verdict(), Verdict::whole) << name;

@@ -48,7 +48,7 @@ class Resizable : public ::testing::Test {
   ManagerOptions options_ = test::on_disk();
 };
 
-// Of random lengths, among them none; some ranks leave them out, on either side.
+// Vectors of random lengths, some of them empty; some ranks leave them out, on either side.
 class ResizableNToM : public ::testing::TestWithParam<std::tuple<int, int>> {};
 
 TEST_P(ResizableNToM, RandomLengths) {
@@ -151,7 +151,7 @@ TEST_F(Resizable, EveryKindOfRow) {
     manager.save(1, state);
     EXPECT_EQ(manager.open(1).find("flat")->shape, (Dims{2, 2, 3}));
     EXPECT_EQ(manager.open(1).find("words")->shape, (Dims{3}));
-    // What is const is for saving only.
+    // A const vector is for saving only.
     expect_error(Code::invalid_argument, AllOf(HasSubstr("'pairs'"), test::Says("is const")),
                  [&] { manager.restore(1, state); });
   });
@@ -201,7 +201,7 @@ TEST_F(Resizable, WhatDoesNotFitIsRefusedAndLeftAlone) {
     state.add("history", resizable(narrow));
     manager.restore(1, state, {.convert = Conversion::exact});
     EXPECT_THAT(narrow, ElementsAre(1, 2, 3));
-    // One that may not be resized says how it may.
+    // The error of a vector that may not be resized says how it may be.
     State fixed;
     fixed.add("history", history);
     expect_error(Code::invalid_argument, HasSubstr("cairn::resizable"),
@@ -270,7 +270,7 @@ TEST_F(Resizable, ADamagedCheckpointGivesWayToAnOlderAndShorterOne) {
 
 TEST_F(Resizable, WithWhatElseThereIs) {
   job(3, [](CheckpointManager& manager, Group& group) {
-    // A rank's own, and one that a function gives.
+    // A vector of each rank, and one that a function gives.
     std::vector<double> own(static_cast<std::size_t>(group.rank())), given(2, 5);
     State state;
     state.add("own", rank_private(resizable(own))).add("given", [&] { return resizable(given); });
@@ -284,7 +284,7 @@ TEST_F(Resizable, WithWhatElseThereIs) {
     expect_error(Code::invalid_argument, test::Says("has no rows"),
                  [&] { State().add("x", resizable(nullptr, DType::float64, {})); });
   });
-  // From memory to memory.
+  // The same in a redistribution, from memory to memory.
   run_threads(3, [](std::shared_ptr<Group> group) {
     std::vector<double> part{1. * group->rank()}, all(9);
     State from, to;

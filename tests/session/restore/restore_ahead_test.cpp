@@ -1,5 +1,5 @@
-// Restores from a disk, where files are read ahead: whatever is wrong with a byte is found on all
-// ranks alike, wherever it lies.
+// Restores that read files of a disk ahead: a wrong byte is found on all ranks alike, wherever it
+// is.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -84,7 +84,7 @@ class RestoreAhead : public testing::TestWithParam<Format> {
  protected:
   ~RestoreAhead() override { test::set_read_fault({}); }
 
-  // By three ranks, in rows. False: this build has no such format.
+  // Saves on three ranks, in rows. Returns false if this build lacks the format.
   bool save() {
     try {
       run_threads(3, [&](std::shared_ptr<Group> group) {
@@ -101,7 +101,7 @@ class RestoreAhead : public testing::TestWithParam<Format> {
   }
   fs::path file_of(const Piece& one) const { return data_path(contents_, one.file); }
 
-  // Of a slice: where a byte may be wrong.
+  // Calls f with places of a slice where a byte may be wrong.
   template <class F>
   void each_place(F&& f) {
     for (const auto& tensor : contents_.tensors) {
@@ -127,7 +127,7 @@ class RestoreAhead : public testing::TestWithParam<Format> {
     ::close(descriptor);
   }
 
-  // The same error on all ranks, or none; returns it.
+  // Checks that all ranks get the same error, or none, and returns it.
   std::optional<Error> restore(int ranks, bool by_columns, DirectIo mode,
                                bool verify_first = false) {
     std::mutex mutex;
@@ -208,7 +208,7 @@ TEST_P(RestoreAhead, WhatADiskDoesNotGiveIsToldToAllRanks) {
     SCOPED_TRACE(cat(tensor.key, ", byte ", at, " of file ", one.file));
     flip(file_of(one), at), flip(file_of(one), at);  // out of the page cache
     const auto path = file_of(one).string();
-    // Not the few bytes that are read to find out what there is.
+    // The few bytes that are read to open the checkpoint are left alone.
     test::set_read_fault([&](const test::ReadCall& call) {
       const auto size = static_cast<std::int64_t>(call.bytes);
       const bool hit = call.path == path && call.offset <= at && at < call.offset + size;

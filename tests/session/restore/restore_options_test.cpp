@@ -1,4 +1,4 @@
-// Restore into less and more: parts, other names, other dtypes, keys that are not there.
+// Restores of less and more than was saved: parts, other names, other dtypes, missing keys.
 #include <gmock/gmock.h>
 
 #include <deque>
@@ -41,7 +41,7 @@ class Pieces {
     }
     return patches(std::move(all));
   }
-  // visit(element, index in the tensor of shape `stored` in which ours begins at `offset`)
+  // visit(element, its index in the tensor of shape `stored`, in which ours begins at `offset`)
   template <class Visit>
   void each(const Dims& stored, const Dims& offset, const Visit& visit) {
     const auto outer = row_major_strides(stored);

@@ -1,4 +1,4 @@
-// States that take the form of what was saved: they are made when a restore knows its checkpoint.
+// States whose form depends on what was saved: they are made when a restore knows its checkpoint.
 #include "model/state_maker.hpp"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ using testing::Pair;
 
 using test::expect_error;
 
-// Vectors of all that is stored under its prefixes.
+// Makes a vector of each value that is stored under its prefixes.
 class Maker : public detail::StateMaker {
  public:
   explicit Maker(std::vector<std::string> prefixes) : prefixes_(std::move(prefixes)) {}
@@ -88,7 +88,7 @@ TEST_F(Makers, WhatWasSavedDecides) {
   });
 }
 
-// By no rank; and before anything is read.
+// Keys that no rank takes are named before anything is read.
 TEST_F(Makers, WhatIsLeftOverIsNamed) {
   job(3, [&](CheckpointManager& manager, Group& group) {
     save(manager, 1, {{"a/x", {1}}, {"a/y", {2}}, {"a/z/0", {3}}, {"ab", {4}}});
@@ -122,8 +122,8 @@ TEST_F(Makers, OneThatFailsOnOneRankFailsOnAll) {
   });
 }
 
-// An older checkpoint has another form. Of memory that the application does not know yet it need
-// not overwrite what a damaged one has left.
+// An older checkpoint has another form. Memory that a damaged checkpoint has filled need not be
+// overwritten if the application does not know it yet.
 TEST_F(Makers, EachCheckpointThatIsTriedMakesItAnew) {
   for (const bool is_own : {true, false}) {
     options_ = test::on_disk();

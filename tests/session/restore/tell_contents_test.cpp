@@ -1,4 +1,4 @@
-// What a checkpoint holds, as ranks tell each other.
+// How ranks tell each other what a checkpoint holds.
 #include <algorithm>
 #include <tuple>
 
@@ -12,7 +12,7 @@
 namespace cairn {
 namespace {
 
-// As a node sees a directory whose files it knows from an earlier time.
+// As a node whose cached view of a directory is old.
 class OldView : public test::ForwardingFiles {
  public:
   enum class Sees { nothing, less, error };
@@ -35,7 +35,8 @@ class OldView : public test::ForwardingFiles {
   const Sees sees_;
 };
 
-// All restores of this program: indexes of a few slices are dealt to ranks as large ones are.
+// Applies to all restores of this program: even indexes of a few slices are dealt to ranks, as
+// large ones are.
 const bool dealt = [] {
   index_sharing() = {0, 16};
   return true;
@@ -195,7 +196,7 @@ TEST_P(DealtIndex, Restores) {
   restore();
 }
 
-// The size of a piece says nothing of where its chunks are.
+// The stored size of a piece does not tell where its chunks are.
 TEST_P(DealtIndex, RestoresWhatIsEncoded) {
   const test::RunLengthLayout layout;
   save();
@@ -206,7 +207,7 @@ TEST_P(DealtIndex, RestoresWhatIsEncoded) {
   restore();
 }
 
-// Over all ranks they have more than 2^63 bytes when they are decoded.
+// Over all ranks, the decoded pieces have more than 2^63 bytes.
 TEST_P(DealtIndex, WhatIsDecodedCounts) {
   save();
   auto changed = contents();
@@ -227,8 +228,8 @@ TEST_P(DealtIndex, WhatIsDecodedCounts) {
   });
 }
 
-// Neighbours, within a part and across two (the first has 15 slices, others 16), and slices far
-// from each other.
+// Overlaps of neighbours, within a part and across two (the first has 15 slices, others 16), and of
+// slices far from each other.
 TEST_P(DealtIndex, OverlapIsRefusedOnAllRanks) {
   save();
   const auto sound = contents();

@@ -1,5 +1,5 @@
-// Memory that would be filled from two places: an error before anything is touched, unless both
-// places have the same bytes.
+// Memory that two tensors would fill is an error before anything is touched, unless both have the
+// same bytes.
 #include <gmock/gmock.h>
 
 #include <array>
@@ -25,12 +25,12 @@ using test::on_disk;
 
 using Fill = std::function<void(State&)>;
 
-// From a checkpoint, and from memory to memory.
+// The parameter bool chooses a checkpoint, or a redistribution from memory to memory.
 class Ties : public testing::TestWithParam<std::tuple<int, bool>> {
  protected:
   int ranks() const { return std::get<0>(GetParam()); }
 
-  // What both sides are filled with; `restored` is called with the state to be filled.
+  // `save` fills the saving state; `restored` is called with the state to be filled.
   template <class Restored>
   void job(const Fill& save, const Restored& restored) {
     auto options = on_disk();
@@ -46,7 +46,7 @@ class Ties : public testing::TestWithParam<std::tuple<int, bool>> {
       restored([&](State& to) { manager.restore(1, to); }, group->rank());
     });
   }
-  // Restoring what `fill` adds is refused, and memory stays as it was.
+  // A restore into what `fill` adds is refused, and memory is unchanged.
   void refused(const Fill& save, const std::function<void(State&, std::vector<double>&)>& fill,
                const testing::Matcher<std::string>& text) {
     job(save, [&](const auto& restore, int) {
@@ -182,7 +182,7 @@ TEST_P(Ties, PatchesInOneMemory) {
   });
 }
 
-// Each rank has another part, on others cut otherwise than where it was saved.
+// Each rank has another part, cut differently from the saved slices.
 TEST_P(Ties, PartsThatAreStoredInOtherSlices) {
   constexpr std::int64_t n = 2000;
   std::vector<std::int32_t> values(n);
@@ -212,7 +212,7 @@ TEST_P(Ties, PartsThatAreStoredInOtherSlices) {
     const std::vector<std::int32_t> before(n, -1);
     memory = before;
     untied.add("a", part());
-    // One rank's memory is enough to refuse it on all.
+    // Shared memory on one rank is enough for a refusal on all.
     std::vector<std::int32_t> apart(n);
     const bool is_tied = group->rank() == size - 1;
     untied.add("other", is_tied ? part() : slice(apart.data(), {n}, {at}, {mine}));
@@ -285,7 +285,7 @@ TEST_P(Ties, RowsOfRanksAndRowsById) {
       });
 }
 
-// A restore makes whole rows of it.
+// A restore resizes the vector to whole rows.
 TEST_P(Ties, WhatAVectorHeldNeedBeNoWholeRows) {
   if (std::get<1>(GetParam())) return;  // from memory to memory a state is asked for its rows
   job(

@@ -1,5 +1,5 @@
-// Asynchronous saves that are on their way when their manager ends: what the log says of them then,
-// and what the next owner of the directory says that it makes of them.
+// Asynchronous saves that are pending when their manager ends: what the log says of them then, and
+// what the next owner of the directory makes of them.
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -35,8 +35,8 @@ class AsyncEnd : public Manager {
   }
   void forget() { errors_.clear(), warnings_.clear(), infos_.clear(); }
 
-  // So many saves are committed, and a last one is begun when this rank's bytes cannot be written;
-  // -1: all can. Returns what the last one's handle says afterwards on that rank.
+  // Commits so many saves, then begins a last one, in which the bytes of rank `fails_on` cannot be
+  // written (-1: all can). Returns the stage of the last one's handle on that rank afterwards.
   SaveStage end_pending(int committed, int fails_on) {
     SaveStage stage{};
     job([&](Rank& rank) {
@@ -99,7 +99,7 @@ TEST_P(AsyncEnd, AFailureThatNoCallThrowsIsToldByTheRankThatKnowsIt) {
       forget();
       EXPECT_EQ(latest(), committed * 10);
       EXPECT_THAT(errors_, IsEmpty());
-      // Which step it was is known where a rank has written its part.
+      // The step is known if a rank has written its part.
       EXPECT_THAT(warnings_,
                   ElementsAre(AllOf(test::Says("removed from /run: ckpt-"),
                                     HasSubstr(GetParam() > 1 ? "a save of step 1234567 that did"
@@ -137,7 +137,7 @@ TEST_P(AsyncEnd, WhatWasWaitedForIsNot) {
   EXPECT_THAT(warnings_, IsEmpty());
 }
 
-// Does its tasks at once, and when it is held only as the manager ends.
+// Runs its tasks at once; when it is held, only as the manager ends.
 class HeldQueue : public TaskQueue {
  public:
   ~HeldQueue() override { drain(); }

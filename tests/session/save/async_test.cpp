@@ -1,5 +1,5 @@
-// Saves pending: what is captured, when it counts, who hears of failures, and what a restart
-// makes of one whose job has ended.
+// Pending saves: what is captured, when it counts, who gets the errors, and what a restart makes of
+// a save whose job has ended.
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
@@ -59,7 +59,7 @@ class Async : public Manager {
     rank.step = -1, rank.value = -1;  // what is captured stays as it was
     return handle;
   }
-  // Each rank's queue, which does nothing until it is told to.
+  // The queue of each rank does nothing until it is told to.
   template <class F>
   void gated_job(F&& body) {
     run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
@@ -123,7 +123,7 @@ TEST_P(Async, NothingIsVisibleBeforeTheCommit) {
   });
 }
 
-// The promise: the last byte is what counts, not the next call.
+// The promise: a save counts from its last durable byte on, not from the next call.
 TEST_P(Async, ARestartCompletesWhatWasWritten) {
   job([&](Rank& rank) { rank.save(10); });
   const auto crashed = [&] {
@@ -177,7 +177,7 @@ TEST_P(Async, ManySavesInARow) {
     EXPECT_EQ(rank.steps(), (std::vector<std::int64_t>{9, 10}));
     EXPECT_EQ(rank.latest(), 10);
   });
-  // No save superseded another one, and each directory is tidy.
+  // No save replaced another one, and each directory is tidy.
   for (const auto& name : files_->list("/run")) EXPECT_EQ(name.find("_temp_"), name.npos) << name;
 }
 
@@ -226,7 +226,7 @@ TEST_P(Async, ReplaceGivesUpTheOneBefore) {
     gate.open();
     const auto second = start(rank, 20);
     rank.manager.wait();
-    // It may have been quick enough to be written.
+    // The first save may have been quick enough to be written.
     EXPECT_TRUE(first.stage() == SaveStage::replaced || first.committed());
     EXPECT_TRUE(second.committed());
     EXPECT_EQ(rank.steps().back(), 20);
@@ -322,7 +322,7 @@ TEST_P(Async, AStepPendingExists) {
   });
 }
 
-// The commit is visible and may yet be undone: what came before it must stay.
+// The commit is visible and a crash may yet undo it: the checkpoint before it must stay.
 TEST_P(Async, ACommitOfUnknownDurabilityRemovesNothing) {
   options_.keep.last = 1;
   job([&](Rank& rank) {
@@ -330,7 +330,7 @@ TEST_P(Async, ACommitOfUnknownDurabilityRemovesNothing) {
     const auto handle = start(rank, 20);
     handle.wait_written();
     rank.group->barrier();
-    // The directory's fsync behind the rename of the index; the one behind the data's comes first.
+    // Fails the directory's fsync after the rename of the index; that of the data comes first.
     if (rank.group->rank() == 0) files_->inject({Code::io, "sync_directory", "/run", 2, 1});
     rank.group->barrier();
     expect_error(rank, Code::durability_unknown, "may not survive", [&] { rank.manager.wait(); });
@@ -364,7 +364,7 @@ TEST_P(Async, AReplacedSaveThatCannotBeRemovedNeverCompletes) {
   });
 }
 
-// The files may be the new owner's: it completes what it finds written.
+// The files may belong to the new owner, which completes the saves that it finds written.
 TEST_P(Async, ALostDirectoryIsLeftAlone) {
   gated_job([&](Rank& rank, GatedQueue& gate) {
     const auto handle = start(rank, 10);
@@ -383,7 +383,7 @@ TEST_P(Async, ALostDirectoryIsLeftAlone) {
   job([&](Rank& rank) { EXPECT_EQ(rank.latest(), 10) << "as a restart completes it"; });
 }
 
-// The one before failed after this one was written: this one comes after the one before that.
+// The save before failed after this one was written: the parent is the last one committed.
 TEST_P(Async, EachGoesOnFromTheLastThatCommitted) {
   options_.async.throw_failures = false;
   job([&](Rank& rank) { rank.save(10); });
@@ -409,7 +409,7 @@ TEST_P(Async, EachGoesOnFromTheLastThatCommitted) {
   });
 }
 
-// Without renames the bytes pending have their last names already, beside the old index.
+// Without renames, the bytes of a pending save have their final names, beside the old index.
 TEST_P(Async, RetentionLeavesTheStepsPendingAlone) {
   options_.write.atomic_rename = false;
   options_.overwrite = true;
@@ -424,7 +424,7 @@ TEST_P(Async, RetentionLeavesTheStepsPendingAlone) {
     gate.allow(1);
     first.wait_written();
     rank.group->barrier();
-    gate.allow_at_drain(1);  // its publication, not sooner: the next one waits for it
+    gate.allow_at_drain(1);  // only its publication: the next one waits for it
     const auto second = start(rank, 10);
     gate.open();
     second.wait_written();

@@ -1,4 +1,4 @@
-// Merges in which only checksums travel: the index is the one of a merge of everything.
+// Merges in which only checksums travel give the same index as a merge of everything.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,8 +26,8 @@ StoredTensor entry(std::string key, DType dtype, Dims shape, Box box, int file, 
   return {std::move(key), dtype, std::move(shape), sliced, {std::move(slice)}, ""};
 }
 
-// One tensor of each rank, one of slices, an array that ranks wrote together, a string, and
-// nothing.
+// A tensor of this rank, one cut in slices, an array that ranks wrote together, a string, and an
+// empty one.
 std::vector<StoredTensor> entries_of(int rank) {
   std::vector<StoredTensor> mine;
   mine.push_back(
@@ -67,7 +67,7 @@ void give_checksums(std::vector<StoredTensor>& mine, int rank, int save) {
   }
 }
 
-// With metadata of that many bytes.
+// The index with metadata of so many bytes.
 std::string index_of(JoinedEntries joined, std::int64_t meta_bytes = 100) {
   const auto crc = crc32c(cat("metadata ", meta_bytes));
   auto meta = entry("_meta", DType::int8, {meta_bytes}, Box::whole({meta_bytes}), files, 0, false);
@@ -83,7 +83,8 @@ std::string index_of(JoinedEntries joined, std::int64_t meta_bytes = 100) {
 
 using Change = std::function<void(std::vector<StoredTensor>&)>;  // of rank 1
 
-// Three saves as they are, then some with the change. Whether a save was quick, of each.
+// Three unchanged saves, then some with the change. Returns for each save whether its merge was
+// quick.
 std::vector<bool> quick_saves(const Change& change) {
   std::vector<bool> quick;
   run_threads(ranks, [&](std::shared_ptr<Group> group) {
@@ -97,7 +98,7 @@ std::vector<bool> quick_saves(const Change& change) {
       if (group->rank() != 0) continue;
       quick.push_back(joined.kept != nullptr);
       EXPECT_EQ(joined.encoded.empty(), quick.back());
-      // Its length is told in one byte, or in two.
+      // The length of the metadata takes one byte, or two.
       const auto meta = save == 4 ? 1000 : 100 + save;
       EXPECT_EQ(index_of(std::move(joined), meta), index_of(std::move(all), meta)) << save;
     }
@@ -142,7 +143,7 @@ TEST(CachedMerge, WhateverElseChangesOnOneRankIsMergedAnew) {
   }
 }
 
-// What is kept stays as it was for who still reads it.
+// The kept index stays unchanged for whoever still reads it.
 TEST(CachedMerge, AnIndexOfTheLastSaveStays) {
   run_threads(ranks, [&](std::shared_ptr<Group> group) {
     CachedMerge kept;
@@ -163,7 +164,7 @@ TEST(CachedMerge, AnIndexOfTheLastSaveStays) {
   });
 }
 
-// Bytes that two tensors share have a checksum in both.
+// If two tensors share bytes, both have a checksum of them.
 TEST(CachedMerge, SharedBytesAreAlwaysMergedAnew) {
   const auto quick = quick_saves([](auto& mine) {
     mine.push_back(mine[0]);

@@ -1,4 +1,4 @@
-// What is encoded and damaged, forged, or of another version: no value of it is ever given.
+// Encoded data that is damaged, forged, or of another version: none of its values is ever returned.
 #include "base/checksum.hpp"
 #include "codec_kit.hpp"
 #include "layout/bundle/table.hpp"
@@ -15,7 +15,7 @@ using testing::HasSubstr;
 
 class DamagedCode : public Encoded {
  protected:
-  // Each way to a tensor's values ends in this error, and a restore takes the older step.
+  // Each way to read a tensor's values ends in this error, and a restore takes the older step.
   void expect_damage(std::int64_t step, const std::string& key, const std::string& words) {
     const auto expect = [&](const std::function<void()>& call) {
       test::expect_error(Code::data_loss,
@@ -39,7 +39,7 @@ class DamagedCode : public Encoded {
   }
 };
 
-// A byte of a value: what is decoded has the size that it should have.
+// One byte of a value is damaged: the decoded data still has the right size.
 TEST_F(DamagedCode, DamageIsNoGarbage) {
   const RunLengthLayout layout;
   save(2, 10);
@@ -49,7 +49,7 @@ TEST_F(DamagedCode, DamageIsNoGarbage) {
   expect_damage(20, "noise", "checksum of ");
 }
 
-// Under checksums that are right.
+// The damage has checksums that are right.
 TEST_F(DamagedCode, WhatIsNotDecodedIsDamage) {
   const RunLengthLayout layout;
   save(2, 10);
@@ -65,7 +65,7 @@ TEST_F(DamagedCode, WhatIsNotDecodedIsDamage) {
   expect_damage(20, "noise", "runs are");
 }
 
-// No few bytes ask for memory that no run is as long as.
+// A few bytes cannot ask for memory that no run of the tensor needs.
 TEST_F(DamagedCode, ABombIsDamage) {
   const RunLengthLayout layout;
   save(2, 10);
@@ -90,7 +90,7 @@ TEST_F(DamagedCode, ABombIsDamage) {
   EXPECT_EQ(report.findings[0].key, "bomb");
 }
 
-// Neither this program nor its owner says that it is damaged, or removes it.
+// Neither this program nor its owner calls it damaged or removes it.
 TEST_F(DamagedCode, ACheckpointOfANewerVersionIsLeftAlone) {
   options_.keep.last = 1;
   save(2, 10);

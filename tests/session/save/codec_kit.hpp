@@ -13,8 +13,8 @@ namespace cairn {
 
 inline constexpr std::int64_t row_elements = 600;
 
-// Each rank has rows of zeros but for a stamp, which become much less, and of noise, which become
-// twice as long.
+// Each rank has rows of zeros with one stamp, which are encoded in far fewer bytes, and rows of
+// noise, which become twice as long.
 struct NoisyRows {
   std::vector<double> calm, noise;
   State state;
@@ -36,7 +36,7 @@ struct NoisyRows {
     }
   }
   void spoil() { std::fill(calm.begin(), calm.end(), -1), noise = calm; }
-  // Whether the bits are those of this stamp.
+  // Whether the values have the bits of this stamp.
   bool has(std::int64_t stamp) {
     const auto found = std::pair(calm, noise);
     fill(stamp);
@@ -73,7 +73,7 @@ class Encoded : public PlanCache {
       manager.save(step, rows.state);
     });
   }
-  // What a job of so many ranks finds; 0: nothing, -1: not what was saved.
+  // Which step a job of so many ranks restores; 0: nothing, -1: other values than were saved.
   std::int64_t found(int ranks, std::shared_ptr<io::FileSystem> disk = nullptr) {
     std::int64_t seen = 0;
     rows_job(
@@ -102,7 +102,7 @@ class Encoded : public PlanCache {
     tensors.insert(tensors.end(), changed.own.begin(), changed.own.end());
     put_index(step, bundle::build_index(changed.num_files, tensors));
   }
-  // The bytes that NoisyRows of this stamp has of a tensor.
+  // The bytes of a tensor in NoisyRows of this stamp.
   static std::string values(const std::string& key, std::int64_t stamp) {
     NoisyRows all(*serial_group());
     all.fill(stamp);

@@ -1,4 +1,4 @@
-// A layout that encodes what it stores: nobody knows how long a piece is before it is written.
+// A layout that encodes: the stored length of a piece is not known before it is written.
 #include "base/checksum.hpp"
 #include "codec_kit.hpp"
 #include "layout/hdf5/lay_out.hpp"
@@ -78,7 +78,7 @@ TEST_F(Encoded, PiecesSayBothSizes) {
     }
   }
   EXPECT_EQ(verify_checkpoint(Address(files_, "/run/ckpt-10")).findings.size(), 0u);
-  // Whole, and a part that begins and ends inside of pieces.
+  // Reads the whole tensor, and a part that begins and ends inside of pieces.
   const BundleReader reader("/run/ckpt-10", files_);
   for (const auto* key : {"calm", "noise"}) EXPECT_EQ(reader.read(key), values(key, 10));
   const auto whole = values("noise", 10), part = reader.read("noise", {{2, 100}, {2, 50}});
@@ -88,7 +88,7 @@ TEST_F(Encoded, PiecesSayBothSizes) {
   }
 }
 
-// What is made of such a checkpoint, by who has the codec.
+// Other checkpoints are made from an encoded one, by programs that have the codec.
 TEST_F(Encoded, OthersAreMadeOfIt) {
   {
     const RunLengthLayout layout;
@@ -105,7 +105,7 @@ TEST_F(Encoded, OthersAreMadeOfIt) {
   };
   convert_checkpoint(source, Address(files_, "/made/ckpt-10"));
   expect_values("/made/ckpt-10", Codec::none);
-  // Its bytes are not touched.
+  // A merge does not touch its bytes.
   MergeOptions options;
   options.file_system = files_;
   merge_checkpoints({"/run/ckpt-10"}, "/merged/ckpt-10", options);
@@ -118,7 +118,7 @@ TEST_F(Encoded, OthersAreMadeOfIt) {
   EXPECT_TRUE(file.ends_with(all));
 }
 
-// What has no codec is written as ever, whatever this program knows.
+// A layout without a codec writes plain bytes, whatever codecs this program knows.
 TEST_F(Encoded, ALayoutWithoutACodecIsNotTouched) {
   save(2, 10);
   const auto bytes = [&](const io::Path& file) { return io::read_file(*files_, file, 1 << 24); };
@@ -197,8 +197,8 @@ TEST_F(Encoded, EveryCrashLeavesTheOldOrTheNew) {
   }
 }
 
-// Neither save_async nor its thread sends one more. The merge is the one of a save whose plan is
-// new, but that nothing is kept for the next one: with sizes that differ it would serve nobody.
+// Neither save_async nor its thread sends one message more. The merge is that of a save with a new
+// plan, except that nothing is kept for the next one: stored sizes differ from save to save.
 TEST_F(Encoded, StoredSizesTakeNoMessageOfSaveAsync) {
   struct Calls {
     std::vector<std::pair<int, int>> begin, merge;  // reductions, others; of rank 0
@@ -294,7 +294,7 @@ TEST_F(Encoded, FrozenTensorsAreWrittenInFull) {
   EXPECT_EQ(contents(20).find("calm")->slices.at(0).codec, run_lengths_codec);
 }
 
-// Where each must know beforehand where its bytes lie.
+// Layouts where each rank must know beforehand where its bytes are refuse a codec.
 TEST_F(Encoded, LayoutsOfSharedFilesSayThatTheyCannot) {
   const auto refused = [&] {
     run_threads(2, [&](std::shared_ptr<Group> group) {
@@ -313,7 +313,7 @@ TEST_F(Encoded, LayoutsOfSharedFilesSayThatTheyCannot) {
   refused();
 }
 
-// One array that ranks write together keeps its place, in a file of its own.
+// An array that ranks write together is not encoded; it has a file of its own.
 TEST_F(Encoded, DenseTensorsAreStoredAsTheyAre) {
   const RunLengthLayout layout;
   run_threads(2, [&](std::shared_ptr<Group> group) {

@@ -1,4 +1,4 @@
-// The data files of dense tensors: which of them go together is the policy's to say.
+// The data files of dense tensors: the policy decides which tensors share one.
 #include <gmock/gmock.h>
 
 #include <array>
@@ -32,8 +32,9 @@ std::vector<Box> row_blocks(const Dims& shape, int parts) {
   return boxes;
 }
 
-// Several tensors under a limit: packed whole into files that hold nothing else, one that is too
-// large alone. By any writer, again over recycled files, and read back by fewer and more ranks.
+// Several tensors under a size limit: they are packed whole into files that hold nothing else; one
+// that is too large has its own. They are written by any writer, once more over recycled files, and
+// read back by fewer and by more ranks.
 class DenseFiles : public testing::TestWithParam<int> {
  protected:
   static constexpr std::int64_t limit = 300'000;
@@ -168,7 +169,7 @@ TEST_P(DenseFiles, AreWithinTheLimitOfThePolicy) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, DenseFiles, testing::Values(1, 2, 3, 7));
 
-/// Answers what it is told for dense tensors.
+/// Gives prepared answers for dense tensors.
 struct Answering : ShardByTaskPolicy {
   std::function<std::vector<int>(std::size_t)> answer;
   std::string description() const override { return "answering"; }
@@ -213,7 +214,7 @@ TEST(DensePolicies, WhatAPolicyAnswersIsCheckedAndOneErrorOnAllRanks) {
               testing::StartsWith(begin + "gave the dense tensor 'b' file -1"));
   EXPECT_THAT(error_of([](auto) -> std::vector<int> { throw std::runtime_error("no idea"); }),
               testing::StartsWith(begin + "failed (for 2 dense tensors it threw: no idea)"));
-  // Any numbers do; files come in their order.
+  // Any numbers are allowed; files are in their order.
   EXPECT_EQ(error_of([](auto) { return std::vector{900, 7}; }), "saved");
   const auto contents = read_contents(*files, "/run/ckpt-1");
   EXPECT_EQ(contents.num_files, 3);
@@ -221,7 +222,7 @@ TEST(DensePolicies, WhatAPolicyAnswersIsCheckedAndOneErrorOnAllRanks) {
   EXPECT_EQ(contents.find("a")->slices[0].file, 1);
 }
 
-// What is promised of files does not hold where a format or writer chooses them: that is said.
+// If a format or writer chooses the files, the policy's promises do not hold: a warning says so.
 TEST(DensePolicies, APolicyWithoutASayIsAWarning) {
   auto files = std::make_shared<io::MemoryFileSystem>();
   ManagerOptions options;

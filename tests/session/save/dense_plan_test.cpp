@@ -1,4 +1,4 @@
-// The plan of dense tensors: each rank's part of it, made by all together.
+// The plan of dense tensors, which all ranks make together and each has in part.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 using boxes::Random;
 
-/// Of one job: the tensors and each rank's parts of them.
+/// The problem of one job: the tensors and each rank's parts of them.
 struct Problem {
   std::vector<DenseTensor> tensors;
   std::vector<std::vector<std::vector<DenseTensor::Part>>> parts;  // by rank and tensor
@@ -99,8 +99,9 @@ TEST(DensePlanning, WritersShareTheBytes) {
   EXPECT_LT(static_cast<double>(most), 1.2 * static_cast<double>(plans[0].bytes) / 6);
 }
 
-/// All ranks' runs are those of the files, each once, and written by whom one planner of all would
-/// choose; each element of each run comes from one slice; rounds are told alike.
+/// Checks the plans: the runs of all ranks are those of the files, each once, with the writer that
+/// a single planner would choose; each element of a run comes from one slice; ranks agree on the
+/// rounds.
 void check(const Problem& problem, const std::vector<DensePlan>& plans, bool one_planner) {
   std::vector<plan::Source> sources;
   std::vector<std::int64_t> begins;

@@ -1,4 +1,4 @@
-// Dense tensors: one plain entry, whoever holds which slices of it.
+// Dense tensors have one plain entry, whichever ranks hold which slices.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -48,7 +48,7 @@ class Dense : public testing::Test {
  protected:
   Dense() { options_.write.file_system = files_; }
 
-  // Saves step 1; each rank holds the boxes of its number.
+  // Saves step 1; each rank holds the boxes with its number.
   void save(int ranks, const Sample& sample, const std::vector<Box>& boxes, Storage storage,
             int style = 0) {
     run_threads(ranks, [&](std::shared_ptr<Group> group) {
@@ -65,7 +65,7 @@ class Dense : public testing::Test {
     });
     contents_ = read_contents(*files_, "/run/ckpt-1");
   }
-  // "" or what is wrong with the tensor when one rank reads it.
+  // Reads the tensor on one rank; returns "" or what is wrong with it.
   std::string read(const Sample& sample) {
     test::SampleState mine(1);
     mine.add(sample, {Box::whole(sample.shape)}, 0);
@@ -157,7 +157,7 @@ TEST_F(Dense, RanksAgreeOnTheStorage) {
   });
 }
 
-// A state is stored as it says, also as a part of another, and under an object graph.
+// What a state asks for holds when it is part of another state, too, and under an object graph.
 TEST_F(Dense, ARequestOfAStateHoldsForItsTensors) {
   run_threads(2, [&](std::shared_ptr<Group> group) {
     std::vector<float> u(3), v(3), w(3);
@@ -194,7 +194,7 @@ TEST_F(Dense, PatchesInTwoWaysAreRefused) {
   EXPECT_EQ(joined.storage, Storage::dense);
 }
 
-// The same state both ways: the same elements for every reader, whatever it asks for.
+// The same state stored both ways has the same elements for every reader, whatever it asks for.
 TEST_F(Dense, HoldsTheSameBytesAsSliced) {
   for (unsigned seed = 0; seed < test::rounds(12u); ++seed) {
     const int n = 1 + static_cast<int>(seed) % 5, m = 1 + static_cast<int>(seed / 2) % 4;
@@ -215,7 +215,7 @@ TEST_F(Dense, HoldsTheSameBytesAsSliced) {
   }
 }
 
-// With a seed ranks take turns in another order; 4-KiB chunks make many rounds.
+// A seed makes ranks take turns in another order; chunks of 4 KiB make many rounds.
 TEST_F(Dense, ManyRoundsInAnyOrder) {
   options_.write.chunk_bytes = 4096;
   const Sample sample{"u", DType::uint32, {90, 111}};
@@ -237,7 +237,7 @@ TEST_F(Dense, ManyRoundsInAnyOrder) {
   }
 }
 
-// A field that reads badly, as a lost device does.
+// A field that cannot be read, like one on a lost device.
 class BadMemory : public SliceMemory {
  public:
   void read(const Box&, std::byte*) const override { throw Error(Code::io, "the device is lost"); }
@@ -245,7 +245,7 @@ class BadMemory : public SliceMemory {
   bool writable() const override { return true; }
 };
 
-// One that cannot even say where it lies.
+// Memory that cannot even tell where it is.
 class LostMemory : public BadMemory {
  public:
   const std::byte* contiguous() const override { throw Error(Code::io, "the device is lost"); }

@@ -1,5 +1,5 @@
-// What ranks say of tensors and of the checkpoint: what is stored, refused, and kept from save to
-// save.
+// Descriptions that ranks give of tensors and of the checkpoint: what is stored, refused, and kept
+// from save to save.
 #include <limits>
 
 #include "cairn/ragged.hpp"
@@ -10,7 +10,8 @@ namespace {
 
 class Described : public PlanCache {
  protected:
-  // Refused on all ranks alike; what was there still is, and the next save is none the worse.
+  // The description is refused on all ranks alike; earlier checkpoints stay, and the next save
+  // works.
   void expect_refused(Code code, const std::string& text,
                       const std::function<void(State&, const Group&)>& describe,
                       const SaveOptions& how = {}) {
@@ -26,7 +27,7 @@ class Described : public PlanCache {
     });
     step_ += 2;
   }
-  // Refused as it is said, on the rank that says it; the state is as it was.
+  // The description is refused at once, on the rank that gives it; the state is unchanged.
   void expect_refused_at_once(const std::string& text, Description said) {
     SCOPED_TRACE(text);
     State state;
@@ -203,7 +204,7 @@ TEST_P(Described, RanksThatDisagreeOnAttributesOfTheSave) {
   });
 }
 
-// Recovery has the metadata of one record only.
+// Recovery has the metadata of one part record only.
 TEST_P(Described, ASaveThatIsRolledForwardSaysAllOfIt) {
   job([&](Rank& rank) {
     rank.state.describe("value", said);

@@ -1,4 +1,4 @@
-// Devices of ranks, and policies, where all is one HDF5 file.
+// Devices of ranks, and policies, when the checkpoint is one HDF5 file.
 #include <gmock/gmock.h>
 
 #include "base/text.hpp"
@@ -34,7 +34,7 @@ TEST_F(DevicesHdf5, APolicyIsNotCalledAndThatIsSaid) {
                                        "called: a checkpoint as HDF5 is one file")));
 }
 
-// A device whose number is 0 is not one without a number, and each slice has its own.
+// Device number 0 differs from a device without a number, and each slice has its own device.
 TEST_F(DevicesHdf5, SaysWhichOfARanksDevicesHeldEachSlice) {
   const auto on_device = [](int index, LocalTensor tensor) {
     tensor.device_type = "CUDA";

@@ -1,4 +1,4 @@
-// Devices of a task: what policies see of them, and which data files they come to; and what else
+// Devices of a task: how policies see them, and in which data files they end up; and what else
 // policies see of a state.
 #include <gmock/gmock.h>
 
@@ -18,7 +18,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// Keeps what it was called with, and answers as another policy does.
+/// Records its calls, and answers as another policy does.
 class Watching : public ShardingCallback {
  public:
   explicit Watching(std::shared_ptr<const ShardingCallback> policy = nullptr)
@@ -31,7 +31,7 @@ class Watching : public ShardingCallback {
     return (*policy_)(tensors);
   }
 
-  /// Its calls, ascending by task, and forgets them: "key on /job:…, key on …".
+  /// Returns and forgets the calls, ascending by task: "key on /job:…, key on …".
   std::vector<std::string> take() {
     const std::lock_guard guard(mutex_);
     std::sort(calls_.begin(), calls_.end(), [](const auto& a, const auto& b) {
@@ -65,7 +65,7 @@ class Devices : public testing::Test {
  protected:
   Devices() { options_.write.file_system = files_; }
 
-  // Three rows of each rank: on its CUDA:0, on its CUDA:1, and on no device that has a name.
+  // Three rows on each rank: on its CUDA:0, on its CUDA:1, and on a device without a name.
   void save(std::int64_t step) {
     run_threads(2, [&](std::shared_ptr<Group> group) {
       const auto rank = group->rank();
@@ -109,7 +109,7 @@ class Devices : public testing::Test {
 
 constexpr const char* first_task = "/job:worker/replica:0/task:";
 
-// The ranks are of one node, so that what has no number is rank 1's CUDA:1.
+// The ranks are on one node, so a device without a number is rank 1's CUDA:1.
 TEST_F(Devices, NumberZeroIsANumber) {
   const auto policy = std::make_shared<Watching>();
   options_.store.policy = policy;
@@ -200,7 +200,7 @@ TEST_F(Devices, TasksOfOneRankAreCalledApart) {
               ElementsAre("first,second,unnamed", "host", "first,second,unnamed", "host"));
 }
 
-/// Goes back to the state, as a policy that looks at memory or storage does.
+/// Reads the state itself, as a policy that looks at memory or storage does.
 class Looking : public ShardByTaskPolicy {
  public:
   explicit Looking(const State& state) : state_(&state) {}

@@ -1,4 +1,4 @@
-// The failure of an asynchronous save, in the call that was to save another step.
+// The failure of an asynchronous save is thrown by the call that was to save another step.
 #include "support/manager_kit.hpp"
 
 namespace cairn {
@@ -12,7 +12,7 @@ class EarlierFailure : public Manager {
   }
 };
 
-// It is not the later save's failure, and the later one did not happen.
+// The error belongs to the earlier save, and the later one was not made.
 TEST_P(EarlierFailure, SaysThatNothingWasSaved) {
   job([&](Rank& rank) {
     rank.save(10);

@@ -31,7 +31,7 @@ class Follow : public PlanCache {
   static LocalTensor part(std::vector<double>* u, const Group& group) {
     return slice(u, {group.size() * rows}, {group.rank() * rows}, {rows});
   }
-  // What is on disk, read by other memory than it was saved from.
+  // The values on disk, read into other memory than they were saved from.
   static std::vector<double> stored(Rank& rank, std::int64_t step) {
     std::vector<double> seen(rows, -1);
     State back;
@@ -261,7 +261,7 @@ TEST_P(Follow, CheckpointsObjectGraphsAndShardedSavesDoToo) {
 // One state, and managers of two directories, each in a thread of its own.
 class TwoManagers : public testing::Test {
  protected:
-  // Of each kind something that a look has to find.
+  // One array of each kind that a save has to look up.
   struct Arrays {
     double number = 0.5;
     std::vector<double> u, part, turns, low, high, gaps, nodes;
@@ -308,7 +308,7 @@ class TwoManagers : public testing::Test {
     }
   };
 
-  // All of it, with where it lies.
+  // The whole state as text, with its addresses.
   static std::string form_of(const State& state) {
     std::string text;
     const auto add = [&](const auto& owner) {

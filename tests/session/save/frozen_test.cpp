@@ -1,4 +1,4 @@
-// Data files of frozen tensors: shared while their bytes stay the same, written anew else.
+// Data files of frozen tensors: shared while their bytes stay the same, otherwise written again.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,7 +38,7 @@ ManagerOptions frozen_options(std::shared_ptr<io::FileSystem> files) {
   return options;
 }
 
-// Two rows a rank: one that is the step, and one that is frozen.
+// Two rows on each rank: one has the step, the other is frozen.
 struct Rows {
   std::vector<double> head, base;
   State state;
@@ -62,7 +62,7 @@ struct Rows {
       manager.wait();
     }
   }
-  // Whether the step has these bytes, on this rank.
+  // Checks that the step has these bytes, on this rank.
   void expect(CheckpointManager& manager, std::int64_t step, const std::vector<double>& frozen) {
     Rows found(*serial_group());
     const auto& mine = state.tensors()[0].second;
@@ -80,7 +80,7 @@ struct Rows {
 
 class FrozenSaves : public testing::TestWithParam<bool> {
  protected:
-  // The data file of a step with a rank's frozen tensors: behind its other one.
+  // The data file with a rank's frozen tensors in a step: the one after its other data file.
   static io::Path data(std::int64_t step, int rank = 0, int ranks = 1) {
     return cat("/run/ckpt-", step, ".data-0000", 2 * rank + 1, "-of-0000", 2 * ranks + 1);
   }
@@ -115,7 +115,7 @@ TEST_P(FrozenSaves, WhatStaysTheSameIsWrittenOnce) {
       EXPECT_EQ(last[3].bytes, 3 * columns * 8);
     }
     group->barrier();
-    // On one rank only.
+    // The row changes on one rank only.
     const auto before = rows.base;
     if (group->rank() == 1) rows.base.back() = -1;
     rows.save(manager, 5, GetParam());
@@ -143,7 +143,7 @@ TEST_P(FrozenSaves, OtherRanksRestoreAndTheNextJobGoesOnSharing) {
     }
     group->barrier();
     EXPECT_EQ(names(data(2, group->rank(), 2)), 2);
-    // A file that does not hold the bytes is of no use.
+    // A file with other bytes cannot be shared.
     group->barrier();
     if (group->rank() == 0) damage(data(2, 0, 2));
     group->barrier();
@@ -173,7 +173,7 @@ TEST_P(FrozenSaves, MoreFilesThanBeforeAreWritten) {
       rows.save(manager, 2 * ranks, GetParam());
       rows.save(manager, 2 * ranks + 1, GetParam());
       rows.expect(manager, 2 * ranks, rows.base);
-      // A row that an earlier job had in a file of the same number is still there.
+      // The row that an earlier job had in a file of the same number still exists.
       EXPECT_EQ(names(data(2 * ranks + 1, group->rank(), ranks)), 2 * (ranks - group->rank()));
     });
   }
@@ -195,7 +195,7 @@ TEST_P(FrozenSaves, RetentionAndRecyclingLeaveSharedFilesAlone) {
   EXPECT_EQ(names(data(12)), 3);
   rows.expect(manager, 5, before);
   for (std::int64_t step = 11; step <= 12; ++step) rows.expect(manager, step, rows.base);
-  // What nobody shares any more is overwritten as other files are.
+  // A file that nobody shares any more is overwritten like other files.
   rows.base[7] = -2;
   rows.save(manager, 13, GetParam());
   rows.base[7] = -3;
@@ -241,7 +241,7 @@ TEST_P(FrozenSaves, AFailedSaveTakesItsNamesAwayAgain) {
   EXPECT_EQ(names(data(2)), 2);
   rows.save(manager, 4, GetParam());
   EXPECT_EQ(names(data(4)), 3);
-  // The file that the next save would share is not the one that it was.
+  // The file that the next save would share was replaced by another one.
   disk_->remove(data(4));
   rows.save(manager, 5, GetParam());
   EXPECT_EQ(names(data(5)), 1);
@@ -253,7 +253,8 @@ TEST_P(FrozenSaves, AFailedSaveTakesItsNamesAwayAgain) {
   rows.expect(manager, 6, rows.base);
 }
 
-// Where a file cannot have another name: told once, and full files are recycled as ever.
+// Where files cannot have another name, a warning says so once, and whole files are recycled as
+// usual.
 class WithoutLinks : public io::FileSystemWrapper {
  public:
   using io::FileSystemWrapper::FileSystemWrapper;
@@ -282,7 +283,7 @@ TEST(FrozenWithoutLinks, IsWrittenInFullAndToldOnce) {
     EXPECT_EQ(manager.statistics().last.back().recycled_files, 2);
     rows.expect(manager, 8, rows.base);
   }
-  // A file that has too many names already is no reason to give up.
+  // A file that has too many names already does not end the sharing of others.
   CheckpointManager manager(serial_group(), "/run", options);
   Rows rows(*serial_group());
   for (std::int64_t step = 9; step <= 20; ++step) {
@@ -313,7 +314,7 @@ TEST(FrozenDamage, VerifyNamesTheStepsThatShareIt) {
   EXPECT_EQ(verify_checkpoint({*disk, "/run/ckpt-4"}).verdict(), Verdict::whole);
 }
 
-// Of slices whose memory is in pieces, of scalars, of nothing, and in several files of a policy.
+// Slices whose memory is in pieces, scalars, empty tensors, and several files of a policy.
 TEST_P(FrozenSaves, AnyMemoryAndPolicy) {
   auto options = frozen_options(disk_);
   options.frozen.keys = {"b?se*", "scalar"};
@@ -356,8 +357,8 @@ TEST_P(FrozenSaves, AnyMemoryAndPolicy) {
   EXPECT_EQ(wide[2], 2);
 }
 
-// Files of frozen tensors lie between those of others and those of dense tensors, whose keys match
-// too; rank 1 has nothing else, and the last save has a plan of its own.
+// Files of frozen tensors are between those of others and those of dense tensors, whose keys match,
+// too; rank 1 has nothing else, and the last save has a new plan.
 TEST_P(FrozenSaves, BesideDenseTensorsTextsAndRanksWithoutOthers) {
   run_threads(3, [&](std::shared_ptr<Group> group) {
     CheckpointManager manager(group, "/run", frozen_options(disk_));
@@ -400,7 +401,7 @@ TEST_P(FrozenSaves, BesideDenseTensorsTextsAndRanksWithoutOthers) {
   });
 }
 
-// Each is told by the first save's manager, and saves whole checkpoints.
+// In each case the manager of the first save logs a warning, and saves whole checkpoints.
 TEST(FrozenOptions, WhereFilesCannotBeSharedAllIsWritten) {
   struct Way {
     const char* why;

@@ -100,7 +100,7 @@ TEST_F(Indexed, IdsAndRowsChangeBetweenSaves) {
   });
 }
 
-// A list that is exchanged for another of the same length, and back.
+// A list is replaced by another of the same length, and back.
 TEST_F(Indexed, OneOtherIdIsNoticed) {
   job(2, [](CheckpointManager& manager, Group& group) {
     const bool low = group.rank() == 0;
@@ -129,7 +129,7 @@ TEST_F(Indexed, OneOtherIdIsNoticed) {
   });
 }
 
-// Counts what its rank sends.
+// Counts the messages that its rank sends.
 class CountedGroup : public test::GroupAround {
  public:
   using test::GroupAround::GroupAround;
@@ -150,7 +150,7 @@ TEST_F(Indexed, AsynchronousSavesSendIdsOnlyWhenTheyChange) {
     std::vector<double> x(list.size());
     State state;
     state.add("x", indexed(ids(&list), x));
-    // What all ranks send together; two thirds of the rows are in another rank's block.
+    // Sums what all ranks send; two thirds of the rows belong to another rank's block.
     const auto sent_by = [&](auto&& call) {
       group->sent = 0;
       call();
@@ -228,7 +228,8 @@ TEST_F(Indexed, WrongIdsAreNamed) {
   });
 }
 
-// Also under an ids_key, in the background, and of what a restore asks for: nothing is touched.
+// Wrong ids are refused under an ids_key, too, in asynchronous saves, and in a restore: nothing is
+// touched.
 TEST_F(Indexed, WrongIdsAreNamedWhereverTheyAreGiven) {
   job(3, [](CheckpointManager& manager, Group& group) {
     const std::int64_t rank = group.rank();
@@ -263,7 +264,7 @@ TEST_F(Indexed, WrongIdsAreNamedWhereverTheyAreGiven) {
       large[0] = rank == 2 ? std::uint64_t{1} << 63 : 0;
       refused(ids(&large, options), ": 9223372036854775808 on rank 2 is 2^63 or more");
     }
-    // What no rank asks for is no error.
+    // Rows that no rank asks for are no error.
     list.clear(), far.clear();
     manager.restore(1, state);
     EXPECT_TRUE(x.empty());
@@ -309,7 +310,7 @@ TEST_F(Indexed, RanksThatDisagree) {
   });
 }
 
-// Also where one rank alone has the other tensor, and where two lists are to lie in one place.
+// This holds even if only one rank has the other tensor, and if two lists have the same memory.
 TEST_F(Indexed, AnIdsKeyIsOfOneList) {
   job(2, [](CheckpointManager& manager, Group& group) {
     List list{7 * group.rank()}, other{7 * group.rank() + 1};
@@ -396,7 +397,7 @@ TEST_F(Indexed, RestoresThatDoNotFit) {
     no_ids.add("z", indexed(ids(&gappy, {.ids_key = "lost"}), z));
     expect_error(Code::not_found, test::Says("tensor 'lost' is not in the checkpoint"),
                  [&] { manager.restore(1, no_ids); });
-    // Memory of a fixed size; const memory; other rows; an offset; other dtypes.
+    // Memory of a fixed size, const memory, other rows, an offset, other dtypes.
     list = {0, 3};
     std::vector<double> three(3);
     State fixed, constant, narrow;
@@ -415,7 +416,7 @@ TEST_F(Indexed, RestoresThatDoNotFit) {
     });
     manager.restore(1, narrow, {.rename = {{"y", "x"}}, .convert = Conversion::round});
     EXPECT_THAT(single, ElementsAre(1, 3));
-    // Rows of another shape, on one rank only.
+    // Rows have another shape on one rank only.
     std::vector<std::array<double, 2>> pairs;
     State pair;
     pair.add("x", rank == 1 ? indexed(shared, pairs) : indexed(shared, x));

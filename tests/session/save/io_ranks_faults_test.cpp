@@ -1,5 +1,5 @@
-// What goes wrong on an io rank, on a rank that it serves, or between the two: one error on all
-// ranks, nothing hangs, and what was there before is whole.
+// Faults on an io rank, on a rank that it serves, or between the two: all ranks get one error,
+// nothing hangs, and earlier checkpoints are whole.
 #include <gmock/gmock.h>
 
 #include "cairn/log.hpp"
@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 
 constexpr std::int64_t row_length = 3000;
 
-// Flips a bit of what arrives.
+// Flips a bit of a message that arrives.
 class NoisyGroup : public test::GroupAround {
  public:
   using GroupAround::GroupAround;
@@ -30,8 +30,8 @@ class NoisyGroup : public test::GroupAround {
   bool noise = false;
 };
 
-// Four ranks of which two are io ranks: 0, for 0 and 1, and 2, for 2 and 3.
-/// Of blocking saves, and of asynchronous ones that are waited for.
+// Four ranks, of which two are io ranks: rank 0 writes for 0 and 1, rank 2 for 2 and 3.
+/// The parameter chooses blocking saves, or asynchronous ones that are waited for.
 class IoRanksFaults : public ::testing::TestWithParam<bool> {
  protected:
   struct Rank {
@@ -61,7 +61,7 @@ class IoRanksFaults : public ::testing::TestWithParam<bool> {
       std::fill(row.begin(), row.end(), -2.0);
       manager.wait();
     }
-    // The step whose elements are there after a restore.
+    // Checks that a restore gives the elements of this step.
     void expect_newest(std::int64_t step) {
       std::fill(row.begin(), row.end(), -1.0);
       ASSERT_TRUE(manager.restore_latest(state));
@@ -108,7 +108,7 @@ TEST_P(IoRanksFaults, AWriteOfAnIoRankFails) {
     const char *kind, *file;
     std::size_t skip;
   };
-  // Rank 0 writes its own file 0 and file 1, rank 2 the others; or they share a dense one.
+  // Rank 0 writes its own file 0 and file 1, rank 2 the others; or they share a dense file.
   for (const auto& one : {Case{Storage::sliced, "write", "part-00000", 0},
                           Case{Storage::sliced, "create", "part-00001", 0},
                           Case{Storage::sliced, "write", "part-00001", 0},
@@ -120,7 +120,7 @@ TEST_P(IoRanksFaults, AWriteOfAnIoRankFails) {
     SCOPED_TRACE(cat(one.kind, " ", one.file, " ", one.skip));
     disk = std::make_shared<WatchedDisk>();
     options.write.file_system = disk;
-    // In the background a file is written at once.
+    // An asynchronous save writes a file in one operation.
     const auto skip = GetParam() && one.storage == Storage::sliced ? 0 : one.skip;
     const auto break_it = [&](Rank& mine) {
       mine.state.store(one.storage);

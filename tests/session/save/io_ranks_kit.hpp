@@ -1,5 +1,5 @@
 #pragma once
-/// A disk that knows which thread rank touched which data file.
+/// A disk that records which thread rank touched which data file.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -30,7 +30,7 @@ inline void on_ranks(int ranks, int ranks_per_node,
               {.ranks_per_node = ranks_per_node});
 }
 
-/// A rank's writing thread, which the disk knows too.
+/// A rank's writing thread, which the disk counts as that rank.
 class QueueOfRank : public TaskQueue {
  public:
   QueueOfRank() {
@@ -58,12 +58,13 @@ class WatchedDisk : public io::MemoryFileSystem {
     return MemoryFileSystem::open_write(path);
   }
 
-  /// Ranks that opened data files, unfinished or committed, or left a record, since the last call.
+  /// The ranks that have opened data files, unfinished or committed, or left a record since the
+  /// last call.
   std::set<int> touched() {
     const std::lock_guard lock(mutex_);
     return std::exchange(ranks_, {});
   }
-  /// Data files by name, but for the metadata in the last of each save.
+  /// Data files by name, without the metadata in the last file of each save.
   std::map<std::string, std::string> data() {
     std::map<std::string, std::string> all;
     for (const auto& name : list("/run")) {

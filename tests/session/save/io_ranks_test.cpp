@@ -1,5 +1,5 @@
-// Io ranks: only they touch data files, what is in the files does not depend on them, and any
-// choice restores what any other saved.
+// Io ranks: only they touch data files, the contents of the files do not depend on them, and any
+// choice restores what another choice saved.
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -92,7 +92,7 @@ TEST(IoRanks, DataFilesAreTheSameBytes) {
   }
 }
 
-// A row of doubles a rank.
+// Each rank has a row of doubles.
 struct SavedRows {
   std::vector<double> row = std::vector<double>(3000);
   State state;
@@ -180,8 +180,8 @@ TEST(IoRanks, InTheBackgroundTheyWriteWhatOthersHadWhenTheSaveBegan) {
   }
 }
 
-// Each io rank fills one file, and whoever restores finds all shards in it; the next saves
-// overwrite these files as they do others.
+// Each io rank fills one file, and a restore finds all shards in it; later saves overwrite these
+// files as usual.
 TEST(IoRanks, JoinedThereAreAsManyFilesAsIoRanks) {
   constexpr int ranks = 7;
   auto disk = std::make_shared<WatchedDisk>();

@@ -1,4 +1,4 @@
-// Rules by key of which one save in so many has the tensors.
+// Rules by key that leave tensors out of all but every n-th save.
 #include "session/save/key_schedule.hpp"
 #include "base/text.hpp"
 #include "store/commit/names.hpp"
@@ -13,7 +13,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
 
-// One element a rank; each tells rank and step.
+// One element on each rank, whose value tells rank and step.
 struct Model {
   std::shared_ptr<Group> group;
   CheckpointManager manager;
@@ -100,7 +100,7 @@ TEST_P(KeySchedule, OneSaveInSoManyHasThem) {
                                   test::Says("The newest step that has it is 15"))));
     EXPECT_EQ(model.weight, model.value(15));
     EXPECT_EQ(model.moment, -model.value(15));
-    // Both, the weights last: the run goes on from theirs.
+    // Both are restored, the weights last: the run goes on from the step of the weights.
     EXPECT_EQ(model.manager.restore_latest(model.optimizer, {.unused = Unused::silent})->step, 15);
     EXPECT_EQ(model.manager.restore_latest(model.weights, {.unused = Unused::silent})->step, 16);
     EXPECT_EQ(model.weight, model.value(16));
@@ -119,7 +119,8 @@ TEST_P(KeySchedule, ThatAllMayBeMissingIsNoReasonToGoWithout) {
     EXPECT_EQ(report->step, 1);
     EXPECT_THAT(report->kept_keys, ElementsAre("optimizer/fresh"));
     EXPECT_EQ(model.moment, -model.value(1));
-    // Who names them goes without, and so does who asks for the step.
+    // A restore that names them as optional does without them, and so does one that asks for the
+    // step.
     const RestoreOptions named{.may_be_missing = {"optimizer/*"}};
     EXPECT_EQ(model.manager.restore_latest(model.state, named)->step, 2);
     model.manager.restore(1, model.optimizer, {.unused = Unused::silent});
@@ -129,7 +130,7 @@ TEST_P(KeySchedule, ThatAllMayBeMissingIsNoReasonToGoWithout) {
   });
 }
 
-// As an asynchronous save that had all fails, or is replaced, while the next one begins.
+// An asynchronous save that had all tensors fails, or is replaced, while the next one begins.
 TEST(ScheduleOfKeys, WhatIsLostMeanwhile) {
   const std::vector<KeyRule> rules{{.keys = "optimizer/*", .every = 3}};
   const auto group = serial_group();
@@ -191,7 +192,7 @@ TEST_P(KeySchedule, WhatFailedIsMadeUpFor) {
     model.group->barrier();
     for (const auto step : {12, 13}) model.save(step, true);
     model.manager.wait();
-    // The state is another one then.
+    // The state has changed by then.
     model.manager.restore(10, model.weights, {.unused = Unused::silent});
     model.save(14, true);
     model.manager.wait();
@@ -228,7 +229,7 @@ TEST_P(KeySchedule, TheObjectGraphKnowsWhatIsThere) {
   };
   EXPECT_THAT(keys(1), testing::Contains(HasSubstr("optimizer/m")));
   EXPECT_THAT(keys(2), testing::Not(testing::Contains(HasSubstr("optimizer"))));
-  // A graph that was restored is carried by later saves.
+  // A restored object graph is saved by later saves, too.
   run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
     Model model(group, options_);
     model.manager.restore_latest(model.state);

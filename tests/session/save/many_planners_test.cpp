@@ -37,7 +37,7 @@ Sample sample_of(int tensor) {
 }
 
 std::vector<Box> boxes_of(int tensor, int rank, int ranks) {
-  // All tensors are dealt differently; of every fourth two ranks hold the first hundred slices.
+  // Each tensor is dealt differently; of every fourth, two ranks hold the first hundred slices.
   std::vector<Box> boxes;
   for (int i = 0; i < slices; ++i) {
     const bool mine = (i / 7 + tensor) % ranks == rank;
@@ -101,8 +101,8 @@ TEST_F(ManyPlanners, SaveAndRestoreOnOtherRanks) {
 
 TEST_F(ManyPlanners, RefuseWithTheErrorOfTheFirstTensor) {
   constexpr int ranks = 4;
-  // One rank leaves out a row of tensors 7 and 20, another holds too much of tensor 13. Of their
-  // keys "layer/13/…" is the first.
+  // One rank leaves out a row of tensors 7 and 20, another holds too much of tensor 13. The first
+  // of these keys is "layer/13/…".
   const auto given = [](int tensor, int rank) {
     auto boxes = boxes_of(tensor, rank, ranks);
     if (rank == 2 && (tensor == 7 || tensor == 20)) boxes.pop_back();
@@ -141,7 +141,7 @@ TEST_F(ManyPlanners, RefuseWithTheErrorOfTheFirstTensor) {
   EXPECT_EQ(thrown.count(expected), std::size_t{ranks}) << *thrown.begin();
 }
 
-// Patches of one tensor, which is so large that its regions have planners of their own.
+// Patches of one tensor that is so large that its regions have planners of their own.
 constexpr std::int64_t patches_a_side = 130, patch = 2;
 const Dims patched{patches_a_side * patch, patches_a_side* patch};
 
@@ -216,7 +216,7 @@ TEST_F(ManyPlanners, DivideATensorOfVeryManySlices) {
     ASSERT_TRUE(tensor);
     EXPECT_EQ(tensor->slices.size(),
               storage == Storage::sliced ? patches_a_side * patches_a_side : 1u);
-    // As if one rank had joined all: the same entries in the same order.
+    // The same entries in the same order as if one rank had joined all.
     auto tensors = contents.tensors;
     tensors.insert(tensors.end(), contents.own.begin(), contents.own.end());
     EXPECT_EQ(io::read_file(*files_, prefix.string() + ".index", 1 << 26),
@@ -331,7 +331,8 @@ TEST(ByKey, WhatRootThrowsReachesAll) {
   });
 }
 
-// What each rank is told of a key: who spoke of it, and what, in the order of ranks.
+// What each rank is told of a key: which ranks spoke of it, and what they said, in the order of
+// ranks.
 std::vector<std::string> all_said(const std::string& key,
                                   const std::vector<std::pair<int, std::string>>& said) {
   if (key == "k7") throw Error(Code::disagreement, "k7 is wrong").of_tensor(key);
@@ -349,7 +350,7 @@ TEST(ByKey, WhoAsksIsAnsweredForEachKey) {
     run_threads(5, [&](std::shared_ptr<Group> group) {
       const KeyPlanners planners{5, most};
       std::vector<KeyedText> mine;
-      // Rank 4 has nothing to say; of each key two ranks speak.
+      // Rank 4 says nothing; two ranks speak of each key.
       for (int k = 20; k > 0 && group->rank() < 4; --k) {
         if (k % 4 != group->rank() && (k + 1) % 4 != group->rank()) continue;
         mine.push_back({cat("k", k), cat("/", group->rank() * k)});
@@ -390,7 +391,7 @@ TEST_F(ManyPlanners, CountRowsByKey) {
       values[static_cast<std::size_t>(k)].assign(rows_of(k, rank), 10 * k + rank);
     }
     manager.save(1, state);
-    // What one rank says of the rows of one key, all are told.
+    // What one rank says of the rows of a key is told to all ranks.
     std::vector<std::int64_t> wide(2);
     State other;
     for (int k = 0; k < keys; ++k) {

@@ -19,8 +19,8 @@
 namespace cairn {
 namespace {
 
-// More tensors that all ranks hold than one rank plans: each planner has its own writers chosen,
-// and compares its own replicas.
+// All ranks hold more tensors than one rank plans: each planner chooses the writers for its own,
+// and compares their replicas.
 TEST(ManyReplicas, AreComparedWhereTheyWereProved) {
   const auto files = std::make_shared<io::MemoryFileSystem>();
   ManagerOptions options;
@@ -41,7 +41,7 @@ TEST(ManyReplicas, AreComparedWhereTheyWereProved) {
     }
     CheckpointManager manager(group, "/run", options);
     for (int step = 0; step < 2; ++step) manager.save(step, state);
-    // From the seventh tensor on some differ on rank 2.
+    // From the seventh tensor on, some differ on rank 2.
     for (int k = 7; group->rank() == 2 && k < keys; k += 411) values[3 * k + 1] = -1;
     try {
       manager.save(2, state);
@@ -57,7 +57,7 @@ TEST(ManyReplicas, AreComparedWhereTheyWereProved) {
   expected += cat(rest, "; tensor 'w10418' [3]", rest, "; tensor 'w10829' [3]", rest,
                   "; tensor 'w11240' [3]", rest, "; and so do 3 more slices");
   EXPECT_EQ(thrown.count(expected), std::size_t{ranks}) << *thrown.begin();
-  // Each rank writes about a fourth.
+  // Each rank writes about a quarter.
   std::vector<std::int64_t> bytes(ranks);
   for (const auto& tensor : read_contents(*files, "/run/ckpt-1").tensors) {
     for (const auto& one : tensor.slices)

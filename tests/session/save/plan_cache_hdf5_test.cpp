@@ -1,4 +1,4 @@
-// The plan of HDF5 files, that serves one save after the other.
+// The plan of HDF5 files, which serves one save after the other.
 #include "base/text.hpp"
 #include "session/save/plan_cache_kit.hpp"
 

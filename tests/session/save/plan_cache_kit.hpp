@@ -1,11 +1,11 @@
 #pragma once
-/// Managers on a disk in memory whose ranks count what they do with others.
+/// Managers on a disk in memory whose ranks count their messages and collective calls.
 #include "support/group_around.hpp"
 #include "support/manager_kit.hpp"
 
 namespace cairn {
 
-/// Counts what a rank does with others.
+/// Counts the messages and collective calls of a rank.
 class CountingGroup : public test::GroupAround {
  public:
   using GroupAround::GroupAround;

@@ -1,4 +1,5 @@
-// A plan that serves one save after the other: what that costs, and what ends it.
+// A plan that serves one save after the other: what such a save costs, and what invalidates the
+// plan.
 #include <atomic>
 #include <cmath>
 
@@ -46,7 +47,7 @@ TEST_P(PlanCache, ServesBlockingSavesToo) {
 TEST_P(PlanCache, AStateIsAnotherObjectEachTime) {
   job([&](Rank& rank) {
     for (const int step : {10, 20, 30}) {
-      // Elsewhere in memory, of the same form.
+      // Other memory of the same form.
       std::vector<double> wide(static_cast<std::size_t>(step), -1);
       std::int64_t number = step;
       wide.back() = step * 100 + rank.group->rank();
@@ -165,7 +166,7 @@ TEST_P(PlanCache, StringsMayChange) {
   });
 }
 
-// As many strings of as many bytes, but not as many bytes of lengths.
+// As many strings with as many bytes in all, but their lengths take another number of bytes.
 TEST_P(PlanCache, LengthsOfStringsTakeBytesToo) {
   job([&](Rank& rank) {
     std::vector<std::string> words{std::string(100, 'a'), std::string(156, 'b')};
@@ -215,7 +216,7 @@ TEST_P(PlanCache, ServesARankThatWritesNothing) {
   });
 }
 
-// Its answers may depend on more than Cairn knows.
+// The answers of a policy may depend on more than Cairn knows.
 class CountingPolicy : public ShardingCallback {
  public:
   explicit CountingPolicy(bool stated) : stated_(stated) {}
@@ -286,7 +287,7 @@ TEST_P(PlanCache, FilesOfOthersAreNotOverwritten) {
   });
 }
 
-// The look at the directory fails, so that nobody knows whose a file is: it stays.
+// The directory cannot be read, so nobody knows whose file it is: it stays.
 TEST_P(PlanCache, FilesOfOthersStayWhereTheDirectoryCannotBeRead) {
   job([&](Rank& rank) {
     start(rank, 10);

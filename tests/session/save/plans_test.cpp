@@ -1,4 +1,4 @@
-// Plans alone: ranks that are threads, no directory, no save.
+// Tests Plans alone: the ranks are threads; there is no directory and no save.
 #include "session/save/plans.hpp"
 
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@ namespace {
 
 class PlansAlone : public ::testing::TestWithParam<int> {
  protected:
-  // What one rank has.
+  // The data of one rank.
   struct Rank {
     Job job;
     Plans plans;
@@ -27,7 +27,7 @@ class PlansAlone : public ::testing::TestWithParam<int> {
       const RefreshedState seen(state);
       return plans.make(seen, seen, job.sharding);
     }
-    // Whether all ranks would use the kept plan again.
+    // Whether all ranks would reuse the kept plan.
     bool again(std::int64_t step, const State& state, const SaveOptions& options = {},
                bool may = true) {
       auto sum = plans.ask(step, RefreshedState(state), options, may);

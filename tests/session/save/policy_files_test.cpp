@@ -1,5 +1,5 @@
 // Sharding policies and the choice of writers: what is saved under them is restored to the same
-// bits on any rank count, from files that are as large as they should be.
+// bits on any number of ranks, from files of the right sizes.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -34,8 +34,8 @@ TEST(Writers, StringsCountInTheBalance) {
   });
 }
 
-// 4 MiB on each of four ranks: each writes a quarter, in slices, or for a dtype that TensorFlow
-// cannot assemble as a part of one plain entry.
+// Each of four ranks holds the same 4 MiB and writes a quarter: in slices, or as a part of one
+// plain entry for a dtype that TensorFlow cannot assemble.
 TEST(Writers, HoldersOfALargeReplicaShareTheWork) {
   auto files = std::make_shared<io::MemoryFileSystem>();
   ManagerOptions options;
@@ -75,7 +75,7 @@ TEST(Writers, HoldersOfALargeReplicaShareTheWork) {
   EXPECT_EQ(contents.find("h")->slices.size(), 1u);
 }
 
-// Only the box of a piece says how large it is.
+// Only the box of a piece tells its size.
 TEST(Pieces, ArePackedByTheirOwnSize) {
   struct Halves : ShardingCallback {
     std::string description() const override { return "halves, with the bytes of the whole"; }
@@ -143,7 +143,7 @@ std::shared_ptr<const ShardingCallback> some_policy(unsigned seed, std::int64_t&
   }
 }
 
-/// A data file above the limit has one tensor, which may not be cut or is dense.
+/// Only a data file with a single tensor, which may not be cut or is dense, may be above the limit.
 void expect_files_within(const CheckpointContents& contents, std::int64_t limit) {
   struct File {
     std::int64_t bytes = 0;

@@ -1,5 +1,5 @@
-// Sharding policies through the manager: what they may not do is one error on all ranks and leaves
-// nothing behind.
+// Sharding policies through the manager: an answer that is not allowed is one error on all ranks
+// and leaves nothing behind.
 #include <gmock/gmock.h>
 
 #include "base/text.hpp"
@@ -19,7 +19,7 @@ using testing::StartsWith;
 
 using Shards = std::vector<Shard>;
 
-/// Lets the default policy work and then spoils the result, on one rank.
+/// Lets the default policy work and then spoils its result, on one rank.
 class Adversary : public ShardingCallback {
  public:
   Adversary(int rank, std::function<void(Shards&)> spoil) : rank_(rank), spoil_(std::move(spoil)) {}
@@ -36,7 +36,7 @@ class Adversary : public ShardingCallback {
   std::function<void(Shards&)> spoil_;
 };
 
-/// A rank's own tensors, all of which only this rank writes.
+/// Tensors that only this rank has and writes.
 struct Mine {
   std::vector<double> rows = std::vector<double>(24);
   std::vector<std::string> words{"a", "b", "c", "d", "e"};
@@ -51,7 +51,7 @@ struct Mine {
   }
 };
 
-/// Replaces the rank's slice of "u" by a changed copy, filed where the copy belongs.
+/// Replaces the rank's slice of "u" by a changed copy, in the shard where the copy belongs.
 template <class Change>
 auto changed(Change change) {
   return [=](Shards& shards) {
@@ -133,7 +133,7 @@ std::vector<Attack> attacks() {
                                              "/job:worker/replica:0/task:",
                                              rank + 1, "/device:CPU:0")};
        }},
-      // One call sees one task, so of two in a shard one was altered.
+      // A call sees one task, so if a shard has two tasks, one was altered.
       {"two tasks in one shard",
        [](Shards& shards) {
          const auto key = key_starting(shards[0], "words");
@@ -202,7 +202,7 @@ class Policies : public testing::TestWithParam<int> {
     std::string text() const { return error ? error->what() : "no error"; }
   };
 
-  /// The error that each rank sees.
+  /// Collects the error that each rank gets.
   std::vector<Seen> errors(const std::function<void(std::shared_ptr<Group>)>& body) {
     std::vector<Seen> seen(static_cast<std::size_t>(ranks()));
     run_threads(ranks(), [&](std::shared_ptr<Group> group) {
@@ -214,7 +214,7 @@ class Policies : public testing::TestWithParam<int> {
     });
     return seen;
   }
-  /// The same on all ranks; gives it back.
+  /// Checks that all ranks have the same error, and returns it.
   static Error the_one(const std::vector<Seen>& seen) {
     for (const auto& one : seen) {
       EXPECT_EQ(one.text(), seen[0].text());
@@ -226,7 +226,7 @@ class Policies : public testing::TestWithParam<int> {
     return seen[0].error.value_or(Error(Code::internal, "no error"));
   }
 
-  /// A save that fails as it should, with nothing left of it; then one that works.
+  /// Checks that a save fails and leaves nothing, and that the next one works.
   Error fails_once(const std::shared_ptr<Adversary>& policy) {
     options_.store.policy = policy;
     std::vector<Seen> seen(static_cast<std::size_t>(ranks()));

@@ -174,7 +174,7 @@ TEST_F(Ragged, FallingBackDealsTheRowsOfTheOlderOne) {
   });
 }
 
-// Of a user's own rows, which may say anything.
+// The rows of a user's own class may return any number.
 TEST_F(Ragged, NoRankHasFewerRowsThanNoneOrMoreThanThereAre) {
   job(3, [](CheckpointManager& manager, Group& group) {
     const auto table = std::make_shared<Table>();

@@ -44,7 +44,7 @@ ManagerOptions keep_one(std::shared_ptr<io::FileSystem> files) {
   return options;
 }
 
-// A row of numbers a rank, all of them the step.
+// Saves a row of numbers on each rank, all of which are the step.
 void save(CheckpointManager& manager, Group& group, std::int64_t step,
           std::int64_t length = values_a_row) {
   std::vector<double> row(static_cast<std::size_t>(length), static_cast<double>(step));
@@ -59,7 +59,7 @@ std::vector<std::string> operations(const io::MemoryFileSystem& disk) {
   return all;
 }
 
-// In the folder for that, or under their own names: data without an index.
+// The files that wait in the folder for that, or under their own names: data without an index.
 std::vector<std::string> waiting(io::FileSystem& files, const io::Path& directory) {
   const auto folder = directory / ".cairn/recycled";
   auto all = files.status(folder) ? files.list(folder) : std::vector<std::string>();
@@ -76,7 +76,8 @@ class Recycle : public testing::Test {
   std::shared_ptr<io::MemoryFileSystem> disk_ = std::make_shared<io::MemoryFileSystem>();
 };
 
-// Whatever of it fails: what comes out of a directory that a crash takes back may go with it.
+// Whichever operation fails: a file that is moved out of a directory which a crash takes back may
+// be lost with it.
 TEST_F(Recycle, TheDirectoryIsDurableBeforeAnythingWaitsThere) {
   for (std::size_t skip = 0; skip < 12; ++skip) {
     disk_ = std::make_shared<io::MemoryFileSystem>();
@@ -166,8 +167,8 @@ TEST_F(Recycle, NothingWaitsWhereItIsOffOrCannotBe) {
   never("no-rename", options);
 }
 
-// Whichever rank comes first makes the file of dense tensors of a save pending. A recycled one
-// would take its name from under a rank that is quicker.
+// In an asynchronous save the first rank to come makes the file of dense tensors. A recycled file
+// would take the name from a quicker rank.
 TEST_F(Recycle, PendingTheFileOfDenseTensorsIsNew) {
   run_threads(3, [&](std::shared_ptr<Group> group) {
     CheckpointManager manager(group, "/run", keep_one(disk_));
@@ -199,7 +200,7 @@ TEST_F(Recycle, PendingTheFileOfDenseTensorsIsNew) {
   EXPECT_THAT(done, Contains(testing::MatchesRegex("create .*part-00003.*")));
 }
 
-// Sizes that grow and shrink, and gaps between tensors: no old byte shows.
+// Sizes grow and shrink, and there are gaps between tensors: no old byte is visible.
 TEST_F(Recycle, FilesHaveTheBytesOfNewOnes) {
   for (const auto storage : {Storage::sliced, Storage::dense}) {
     for (unsigned seed = 1; seed <= 10; ++seed) {
@@ -248,7 +249,7 @@ TEST_F(Recycle, WhatTheNextSaveHasNoUseForGoesBeforeIt) {
   run_threads(2, [&](std::shared_ptr<Group> group) {
     CheckpointManager manager(group, "/run", keep_one(disk_));
     for (std::int64_t step = 1; step <= 2; ++step) save(manager, *group, step);
-    // All on rank 0: one data file, and the metadata.
+    // Rank 0 has everything: one data file, and the metadata.
     std::vector<double> row(values_a_row, 3);
     State state;
     if (group->rank() == 0)
@@ -337,7 +338,7 @@ TEST_F(RecycleOnDisk, OverwritesTheSameFile) {
   }
 }
 
-// Pages of a file that are in the page cache, of all that it has.
+// How many pages of a file are in the page cache, and how many it has.
 std::pair<std::size_t, std::size_t> cached_pages(const fs::path& path) {
   const auto size = fs::file_size(path), page = static_cast<std::uintmax_t>(sysconf(_SC_PAGESIZE));
   std::vector<unsigned char> there((size + page - 1) / page);
@@ -363,7 +364,8 @@ TEST_F(RecycleOnDisk, WithoutDirectIoIsWrittenThroughThePageCache) {
   EXPECT_EQ(cached, all);
 }
 
-// Past the page cache where the file system takes that: then only what is no whole page is in it.
+// Files are written past the page cache where the file system allows that: then only the partial
+// last page is in the cache.
 TEST_F(RecycleOnDisk, ByDefaultIsWrittenAsANewFileIs) {
   constexpr std::int64_t length = 1 << 20;
   CheckpointManager manager(group_, directory_.path(), keep_one(nullptr));
@@ -394,7 +396,7 @@ TEST_F(RecycleOnDisk, AFileWithAnotherNameKeepsItsBytes) {
   EXPECT_EQ(bytes(archive / "two"), expected(2));
 }
 
-// A forked child that ends as programs do, destructors and all, takes nothing from its parent.
+// A forked child that runs its destructors at exit removes nothing of its parent.
 TEST_F(RecycleOnDisk, AForkedChildLeavesWhatWaits) {
   auto manager = std::make_unique<CheckpointManager>(group_, directory_.path(), keep_one(nullptr));
   save(*manager, *group_, 1);

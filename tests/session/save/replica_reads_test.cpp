@@ -1,4 +1,4 @@
-// How much a comparison of replicas looks at, and when.
+// How much a comparison of replicas reads, and when.
 #include <algorithm>
 #include <map>
 #include <random>
@@ -18,7 +18,7 @@ using testing::HasSubstr;
 
 class ReplicaReads : public Replicas {};
 
-// What a holder reads of its memory.
+// Counts what a holder reads of its memory.
 class Counted : public SliceMemory {
  public:
   Counted(std::vector<float>& values, Dims extent, std::int64_t& count, bool is_bad = false)
@@ -38,7 +38,7 @@ class Counted : public SliceMemory {
   bool is_bad_;
 };
 
-// Cuts each slice in columns: no piece is one run of the slice.
+// Cuts each slice in columns, so that no piece is contiguous in the slice.
 class Columns : public ShardingCallback {
  public:
   std::string description() const override { return "columns"; }
@@ -123,7 +123,7 @@ TEST_F(ReplicaReads, AnyRowOfSamplesComparesEverything) {
     int found = 0;
     for (int round = 0; round < 4; ++round) {
       warnings_.clear();
-      // Another manager each time: the count goes on after a restart.
+      // The manager is another one each time: the count goes on after a restart.
       EXPECT_EQ(save(3,
                      [&](int rank, State& state) {
                        auto u = std::make_shared<std::vector<std::vector<float>>>(3);
@@ -211,7 +211,7 @@ TEST(ReplicaSamples, OfSomeTurnsMakeUpEachSliceOnce) {
   }
 }
 
-// write() to one prefix after the other is a row of saves too.
+// Calls of write() with one prefix after the other count as consecutive saves, too.
 TEST_F(ReplicaReads, WritesToManyPrefixesTakeSamplesInTurn) {
   run_threads(2, [&](std::shared_ptr<Group> group) {
     std::vector<float> u(1 << 17, 1.0f);

@@ -1,5 +1,5 @@
 #pragma once
-/// Saves of a few thread ranks on a disk in memory, all replicas compared unless a test says
+/// Saves of a few thread ranks on a disk in memory. All replicas are compared unless a test says
 /// otherwise; warnings are kept.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ class Replicas : public testing::Test {
   }
   ~Replicas() override { set_log_sink({}); }
 
-  // Saves the next step on all ranks: "" or what they all throw.
+  // Saves the next step on all ranks; returns "" or the error that they all throw.
   template <class MakeState>  // (rank, State&), gives back the memory
   std::string save(int ranks, const MakeState& make) {
     ++step_;
@@ -57,7 +57,7 @@ class Replicas : public testing::Test {
     return texts.front();
   }
 
-  // One vector of a type, whole on every rank, as `change` leaves it.
+  // Saves one vector of a type, whole on every rank, as `change` leaves it.
   template <class T, class Change>
   std::string save_whole(int ranks, const Dims& shape, const Change& change) {
     return save(ranks, [&](int rank, State& state) {

@@ -1,4 +1,4 @@
-// What several ranks hold must be the same on each, to the bit.
+// Replicas on several ranks must be the same, to the bit.
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -44,7 +44,7 @@ TEST_F(Replicas, AreComparedOnAnyNumberOfRanks) {
       const auto text = save_whole<std::int32_t>(ranks, {1000}, [&](int rank, auto& u) {
         if (rank == bad) u[999] ^= 1 << 30;
       });
-      // Of two there is no majority, and the first is what the other is held against.
+      // Two replicas have no majority: the other one is compared with the first.
       const int named = ranks == 2 ? 1 : bad;
       EXPECT_THAT(text, testing::StartsWith(cat("disagreement u ", named, ": ")));
       EXPECT_THAT(text, HasSubstr(cat("(rank ", named, " differs from rank")));
@@ -144,7 +144,8 @@ TEST_F(Replicas, AllSidesAndSeveralTensorsAreNamed) {
 }
 
 TEST_F(Replicas, DenseTensorsAndLayoutsAreComparedToo) {
-  // Of a dense one the bytes travel to whoever writes them; each holder answers for its own.
+  // The bytes of a dense tensor travel to the ranks that write them; the holder of the wrong bytes
+  // is named.
   for (const std::size_t bad : {0, 1, 2, 3}) {
     const auto dense = [&](bool differs) {
       return [=](int rank, State& state) {
@@ -197,7 +198,8 @@ TEST_F(Replicas, AWarningSaysWhatIsStoredAndTheSaveGoesOn) {
     EXPECT_THAT(warnings_[0], EndsWith(cat("stored is what rank ", u[7], " has)")));
     EXPECT_EQ(verify_checkpoint({*files_, "/run/ckpt-1"}).verdict(), Verdict::whole);
   }
-  // A large one is written by all of its holders; the one that wrote the differing row is named.
+  // All holders of a large replica write parts of it; the one that wrote the differing row is
+  // named.
   for (const std::size_t row : {3, 500, 900}) {
     warnings_.clear();
     EXPECT_EQ(
@@ -213,8 +215,8 @@ TEST_F(Replicas, AWarningSaysWhatIsStoredAndTheSaveGoesOn) {
   }
 }
 
-// Whatever the state: replicas that agree are never an error, and one that differs always is.
-// Sanitizers look at the code, not at the states.
+// For any state, replicas that agree are never an error, and one that differs always is. Sanitizers
+// test the code, not the states, so they take fewer seeds.
 #ifdef CAIRN_SANITIZED
 constexpr unsigned seeds = 12;
 #else
@@ -225,7 +227,7 @@ TEST_F(Replicas, RandomStates) {
   for (unsigned seed = 0; seed < seeds; ++seed) {
     const int ranks = 2 + static_cast<int>(seed % 6);
     const test::NToMCase random(ranks, 1, seed);
-    // A sample of one save is everything, looked at in another way.
+    // With sample_of 1 the sample of one save is everything, read in another way.
     options_.store.replicas.check = seed % 3 == 0 ? ReplicaCheck::sample : ReplicaCheck::all;
     options_.store.replicas.sample_of = 1;
     options_.store.policy = seed % 4 ? nullptr : std::make_shared<MaxShardSizePolicy>(64);
@@ -281,7 +283,7 @@ TEST_F(Replicas, RandomStates) {
   }
 }
 
-// A refused save that cannot be removed is not completed by a restart either.
+// A restart does not complete a refused save that could not be removed.
 TEST_F(Replicas, ARefusedSaveIsNeverRolledForward) {
   EXPECT_EQ(save_whole<double>(2, {5}, no_change), "");
   EXPECT_EQ(save_whole<double>(2, {5}, no_change), "");

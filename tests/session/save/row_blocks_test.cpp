@@ -1,4 +1,4 @@
-// Memory for blocks of rows: kept for the next save, and no longer than it is of use.
+// Memory for blocks of rows is kept for the next save, and only as long as it is of use.
 #include "exchange/row_blocks.hpp"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::int64_t mib = std::int64_t{1} << 20;
 
-// The address, if the memory is there to be written.
+// Writes to the memory and returns its address.
 std::byte* use(const std::shared_ptr<std::byte>& memory, std::int64_t bytes) {
   memory.get()[0] = memory.get()[bytes - 1] = std::byte{7};
   return memory.get();
@@ -28,7 +28,7 @@ TEST(RowBlocks, KeepWhatComesBackForTheNextSave) {
 
 TEST(RowBlocks, LetGoOfWhatNoSaveTakes) {
   RowBlocks blocks(true);
-  // Taken anew it has no byte of what was there: the system has had it back.
+  // The memory was returned to the system: taken again, it has none of the old bytes.
   use(blocks.take(64 * mib), 64 * mib);
   blocks.let_go_unused();  // it was taken since the last time
   EXPECT_EQ(blocks.take(64 * mib).get()[0], std::byte{7});

@@ -1,4 +1,4 @@
-// How rows travel to blocks in the order of their ids: more of them than a message takes.
+// Rows travel to blocks in the order of their ids: more rows than one message takes.
 #include "exchange/row_plan.hpp"
 
 #include <gmock/gmock.h>
@@ -62,13 +62,13 @@ TEST(EvenBlocks, CoverAllRowsInOrder) {
   }
 }
 
-// Rows of several messages between each two ranks, and back.
+// Several messages with rows go between each two ranks, and back.
 TEST(RowPlan, MoreRowsThanAMessageTakes) {
   constexpr std::int64_t rows = 1'300'000, wide = 4;
   run_threads(3, [&](std::shared_ptr<Group> group) {
     std::vector<std::int64_t> ids;
     for (std::int64_t i = 0; i < rows; ++i) {
-      const auto id = i * 314'159 % rows;  // prime to it
+      const auto id = i * 314'159 % rows;  // coprime to it
       if (id % 7 % 3 == group->rank()) ids.push_back(id);
     }
     const auto plan = plan_all_rows(*group, {"x", ids}, 0, -1);

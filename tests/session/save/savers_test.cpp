@@ -32,7 +32,7 @@ class Savers : public ::testing::TestWithParam<int> {
     run_threads(ranks ? ranks : GetParam(),
                 [&](std::shared_ptr<Group> group) { function(std::move(group)); });
   }
-  // Row r of "table" [ranks 2] from rank r; "note" from rank 0; even ranks write two bundles, odd
+  // Rank r gives row r of "table" [ranks 2], rank 0 gives "note"; even ranks write two bundles, odd
   // ones one.
   RegisteredSaver table(std::shared_ptr<Group> group, std::vector<std::int64_t>& read) {
     const auto save = [this, group](const std::string& prefix) {
@@ -134,7 +134,7 @@ TEST_P(Savers, WhatTheyWriteIsPartOfTheCheckpoint) {
   });
   EXPECT_EQ(verify_checkpoint({*files_, "/run/ckpt-1"}).verdict(), Verdict::whole);
   EXPECT_EQ(BundleReader("/run/ckpt-1", files_).read_strings("note/0").front(), "of a saver");
-  // Nothing else is left, and another rank count restores it.
+  // Nothing else is left, and another number of ranks restores it.
   for (const auto& name : files_->list("/run")) {
     EXPECT_TRUE(name.starts_with("ckpt-1.") || name == "checkpoint" || name == ".cairn") << name;
   }
@@ -254,7 +254,7 @@ TEST_P(Savers, WhatIsNoBundleOfTheirsIsAnErrorThatNamesThem) {
       manager.restore(1, state);
     });
   }
-  // Keys that are there already.
+  // The keys are in the checkpoint already.
   on_ranks([&](std::shared_ptr<Group> group) {
     auto options = options_;
     std::string key;
@@ -282,7 +282,7 @@ TEST_P(Savers, WhatIsNoBundleOfTheirsIsAnErrorThatNamesThem) {
   });
 }
 
-// A bundle that the storage does not give back is no mistake of its saver.
+// If the storage does not return a bundle, that is no error of its saver.
 TEST_P(Savers, ABundleThatCannotBeReadIsAnErrorOfTheStorage) {
   on_ranks([&](std::shared_ptr<Group> group) {
     auto options = options_;

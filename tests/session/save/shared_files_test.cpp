@@ -1,5 +1,5 @@
-// Ranks that share data files, as threads on a disk in memory: the plan of who writes what where,
-// and that every rank takes part in each call whatever happens.
+// Ranks that share data files, as threads on a disk in memory: the plan tells each rank what to
+// write where, and every rank takes part in each call whatever happens.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -84,7 +84,8 @@ TEST_F(SharedFilesTest, RandomCasesAndTheSameAsTheOtherWriter) {
   }
 }
 
-// Three tensors a rank: one that needs several frames, small ones, and one on a page.
+// Three tensors on each rank: one that needs several frames, a small one, and one that begins on a
+// page.
 struct Sample {
   explicit Sample(Group& group) : rank(group.rank()) {
     state.add(cat("big", rank), big).add(cat("small", rank), small).add(cat("mid", rank), mid);
@@ -129,7 +130,7 @@ TEST_F(SharedFilesTest, FramesAreBoundedAndRangesBeginOnPages) {
 TEST_F(SharedFilesTest, FilesThatNobodyNeedsAreNotMade) {
   options.write.mpi_io.files = 3;
   on_ranks(6, 0, [&](auto group) {
-    // Ranks 2 and 3, which would share the second file, have nothing.
+    // Ranks 2 and 3, which would share the second file, have nothing to write.
     std::vector<double> u(10, group->rank());
     State state;
     if (group->rank() / 2 != 1) state.add(cat("u", group->rank()), u);
@@ -152,7 +153,7 @@ TEST_F(SharedFilesTest, WithoutSharedFilesNothingIsMade) {
       EXPECT_FALSE(io::exists(*disk, "/run"));
     });
   }
-  // Who only reads does not care.
+  // These options do not matter to a reader.
   on_ranks(2, 0, [&](auto group) {
     Sample mine(*group);
     CheckpointManager(group, "/run", options).save(1, mine.state);
@@ -235,13 +236,13 @@ TEST_P(SharedFilesFaults, ChangedBytesAreFoundWhereTheLibraryIsDoubted) {
   fail_a_save(Code::data_loss, "it is known to flip bits", doubtful);
 }
 
-// What rank 3 writes is the end of the file.
+// Rank 3 writes the end of the file.
 TEST_P(SharedFilesFaults, AFileThatEndsTooSoonIsFound) {
   options.write.mpi_io.read_back = true;
   fail_a_save(Code::data_loss, "the file ends at", [](auto& group) { group.loses_writes = true; });
 }
 
-// Where nothing is free any more, that is the likely reason.
+// If the disk is full, that is the likely reason.
 TEST_P(SharedFilesFaults, LostBytesOnAFullDiskAreNoSpace) {
   options.write.mpi_io.read_back = true;
   for (const bool full : {false, true}) {

@@ -1,4 +1,4 @@
-// Tensors of which no rank holds some part.
+// Tensors with parts that no rank holds.
 #include "cairn/sparse.hpp"
 
 #include <gmock/gmock.h>
@@ -60,7 +60,7 @@ class Sparse : public testing::Test {
   ManagerOptions options_ = on_disk();
 };
 
-// Each rank has 2 of 5 elements a row.
+// Each rank has 2 of the 5 elements of a row.
 TEST_F(Sparse, WhatIsNotHeldIsNotStoredAndIsReported) {
   job(3, [](CheckpointManager& manager, Group& group) {
     std::vector<double> mine(2, group.rank() + 1.0);
@@ -115,7 +115,7 @@ TEST_F(Sparse, StoredAsOneArrayItsGapsHoldTheFillValue) {
   });
 }
 
-// A level that grows between saves: the plan of the last save does not fit.
+// A level of a mesh grows between saves: the plan of the last save does not fit.
 TEST_F(Sparse, GapsChangeBetweenSaves) {
   job(2, [](CheckpointManager& manager, Group& group) {
     std::vector<int> mine(4);
@@ -222,7 +222,7 @@ TEST_F(Sparse, BadInput) {
          test::Says("has the fill value 0 on rank 0 and 1 on rank 2"));
     save(group.rank() == 1 ? part() : sparse(part(), 0), Code::disagreement,
          test::Says("some ranks give it as a sparse tensor, and rank 1 does not"));
-    // Whose slice is the very gap that the others see.
+    // The slice of rank 1 is the gap that the other ranks report.
     save(group.rank() == 1 ? slice(&mine, {3, 2}, {1, 0}, {1, 2})
                            : sparse(slice(&mine, {3, 2}, {group.rank(), 0}, {1, 2}), 0),
          Code::disagreement, test::Says("and rank 1 does not"));
@@ -233,7 +233,7 @@ TEST_F(Sparse, BadInput) {
   });
 }
 
-// A slice that is lost is no gap.
+// A slice that is lost from a checkpoint is no gap.
 TEST_F(Sparse, WhatIsMissingBesidesIsNoGap) {
   job(2, [](CheckpointManager& manager, Group& group) {
     std::vector<int> mine(2);
@@ -248,7 +248,7 @@ TEST_F(Sparse, WhatIsMissingBesidesIsNoGap) {
   });
 }
 
-// Paths of objects are keys of the same sparse tensors.
+// Object paths are keys of the same sparse tensors.
 TEST_F(Sparse, UnderAnObjectGraph) {
   options_.store.object_graph = true;
   job(2, [](CheckpointManager& manager, Group& group) {

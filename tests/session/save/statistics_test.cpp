@@ -1,5 +1,5 @@
-// What managers and checkpoints tell of saves: counts, orders and sums; no time is expected to be
-// long or short.
+// What managers and checkpoints report of saves: counts, orders and sums. No test expects a time to
+// be long or short.
 #include <algorithm>
 #include <map>
 #include <mutex>
@@ -24,7 +24,7 @@ using testing::HasSubstr;
 class Figures : public Manager {
  protected:
   static constexpr std::int64_t elements = 5'000;
-  // A replica, a cut tensor, and a value of each rank.
+  // A replica, a tensor that is cut, and a tensor of each rank.
   struct Big {
     std::vector<double> same = std::vector<double>(elements, 1), own;
     State state;
@@ -120,7 +120,7 @@ TEST_P(Figures, OfSavesOfEitherKindAndFormat) {
         EXPECT_NEAR(noted.seconds.write, known.seconds.write, 1e-6);
         EXPECT_LE(noted.total_seconds, known.total_seconds + 1e-6);
         EXPECT_EQ(noted.seconds.commit, 0);
-        // What each rank wrote; the replica was written once.
+        // The bytes that each rank wrote; the replica was written once.
         ASSERT_EQ(noted.shares.size(), static_cast<std::size_t>(group->size()));
         std::int64_t shared = 0;
         double longest = 0;
@@ -267,7 +267,7 @@ TEST_P(Figures, NoTraceIsWrittenWhereNoneWasKept) {
   });
 }
 
-// As a recovery finds it after a crash between these bytes and the rename.
+// The file is as a recovery finds it after a crash between the write of these bytes and the rename.
 TEST_P(Figures, WhatABrokenCommitWroteOfThemIntoAnHdf5FileIsCleared) {
   if (!hdf5::available() || GetParam() > 1) return;
   options_.store.format = Format::hdf5;
@@ -348,7 +348,7 @@ TEST(SaveLog, KnowsWhatTheNextSaveFollows) {
   std::vector<std::int64_t> steps;
   for (const auto& one : next.before()) steps.push_back(one.step);
   EXPECT_EQ(steps, (std::vector<std::int64_t>{30, 40, 50, 60, 70}));
-  // In the run itself: what it saved since is left behind, and stays known.
+  // A return to an earlier step within the run: the later saves are left behind, and stay known.
   save_log.went_back_to(old, {});
   EXPECT_EQ(save_log.before().size(), 128u);
   EXPECT_EQ(save_log.before().back().bytes, 7);

@@ -65,7 +65,8 @@ class CountingDisk : public io::MemoryFileSystem {
   };
 };
 
-// Many small ones, one that is written as it lies, and small ones again; then they are restored.
+// Saves many small tensors, one that is written without a copy, and small ones again; then restores
+// them.
 void save_small_tensors(const std::shared_ptr<CountingDisk>& files) {
   ManagerOptions options;
   options.write.file_system = files;

@@ -1,4 +1,4 @@
-// How the run before ended, as cairn-job, Slurm and the manager itself have noted it; and what the
+// How the earlier run ended, as cairn-job, Slurm and the manager itself have noted it; and what the
 // history keeps of that.
 #include "session/schedule/earlier_end.hpp"
 
@@ -50,7 +50,7 @@ TEST(RestoredHistory, DamageIsNoticed) {
   }
 }
 
-// Lines that no version writes, under a right checksum.
+// Lines that no version writes, with a right checksum.
 TEST(RestoredHistory, NonsenseIsNoHistory) {
   const auto parse = [](const std::string& heading, const std::string& lines) {
     const auto text = cat(heading, "\nearlier 0 0\n", lines);
@@ -71,7 +71,8 @@ TEST(RestoredHistory, NonsenseIsNoHistory) {
   EXPECT_FALSE(parse("cairn runs 2", many));
 }
 
-// What a version before wrote is read; and what this one writes of runs alone, that one reads.
+// The previous version's format is read; and that version reads this one's, as long as it has only
+// runs.
 TEST(RestoredHistory, TheEarlierFormatIsRead) {
   const std::string text = "cairn runs 1\nearlier 500 2\nrun 1000 100 well\nrun 2000 0 open\n";
   const auto whole = cat(text, "checksum ", hex(crc32c(text)), "\n");
@@ -143,7 +144,7 @@ class ResolveRestored : public testing::Test {
     disk_->create_directory("/run");
     disk_->create_directory("/run/.cairn");
   }
-  // How often step 30 was restored in vain after an end of this kind.
+  // How many restores of step 30 count as vain after an end of this kind.
   std::int64_t count_after(End end, std::int64_t newest = 9) {
     RunHistory history;
     history.restored = {7, 30, 9, end, "-"};
@@ -185,7 +186,7 @@ TEST_F(ResolveRestored, ARecordOfCairnJobDecidesOnce) {
   EXPECT_EQ(count_after(End::open), 1);
 }
 
-// Wherever the power fails, the history before or after is found.
+// Wherever the power fails, either the old or the new history is found.
 TEST(RestoredHistory, ACrashLeavesOneOfTheTwo) {
   set_log_sink({});
   const auto disk = std::make_shared<io::MemoryFileSystem>();

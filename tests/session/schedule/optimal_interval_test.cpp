@@ -15,13 +15,13 @@ namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
-// Where the derivative of the expected time of a unit of work is 0.
+// The interval is where the derivative of the expected time of a unit of work is 0.
 TEST(OptimalInterval, SolvesItsEquationOverManyMagnitudes) {
   for (double cost = 1e-9; cost < 30; cost *= 1.7) {
     const double x = optimal_interval(cost, 1);
     ASSERT_GT(x, 0) << cost;
     ASSERT_LT(x, 1) << cost;
-    // (1 - x) e^x = e^-cost, as logarithms; the left one begins with -x²/2.
+    // (1 - x) e^x = e^-cost, in logarithms; the left side begins with -x²/2.
     EXPECT_NEAR(x + std::log1p(-x), -cost, 1e-9 * cost + 2e-16 * x / (1 - x)) << cost;
   }
 }

@@ -1,5 +1,5 @@
-// should_save and should_stop where something goes another way: questions that are not put, saves
-// that fail, restores, a clock that throws.
+// should_save and should_stop in unusual cases: questions that are left out, saves that fail,
+// restores, a clock that throws.
 #include <atomic>
 
 #include "session/schedule/question_rounds_kit.hpp"
@@ -10,8 +10,8 @@ namespace {
 
 class RoundMishaps : public RoundQuestions {};
 
-// should_stop in every step and should_save in every other one: the answer of the clock comes in a
-// step that does not ask.
+// should_stop is called in every step and should_save in every other one: the clock's answer comes
+// in a step that does not ask should_save.
 TEST_P(RoundMishaps, AYesOfTheClockWaitsUntilItIsHeard) {
   options_.when.interval = every_seconds(8);
   workers([&](Worker& worker) {
@@ -41,7 +41,8 @@ TEST_P(RoundMishaps, WhoGoesOnAfterAStopStillSavesByTheClock) {
   workers([&](Worker& worker) {
     worker.stop->request();
     const auto saved = saved_steps(worker, 1, 7, [&](auto) { *worker.time += 3; });
-    // The stop is known at 2 (6 s); due from 16 s on, so at 6 (18 s), answered at 7.
+    // The stop is known at step 2 (6 s); a save is due from 16 s on, so at step 6 (18 s), and the
+    // answer comes at step 7.
     EXPECT_EQ(saved, (Steps{2, 7}));
     EXPECT_TRUE(worker.manager().should_stop());
   });
@@ -87,7 +88,7 @@ TEST_P(RoundMishaps, ALastSaveThatFailsPendingIsDueAgain) {
     EXPECT_FALSE(manager.should_save(step));
     EXPECT_FALSE(manager.should_save(step + 1));
     EXPECT_EQ(worker.rank->steps(), Steps{step});
-    // The last of all is thrown: no later save will be there to make up for it.
+    // The error of the last save is thrown: no later save can make up for it.
     if (worker.me() == 0) files_->inject({Code::no_space, "write", "part-00000", 0, 1});
     worker.group->barrier();
     manager.save_async(step + 2, worker.rank->state);
@@ -133,7 +134,7 @@ TEST_P(RoundMishaps, AClockThatThrowsLeavesNobodyBehind) {
       EXPECT_FALSE(rank.manager.should_stop());
     }
     rank.save(5);
-    // What else rank 0 knows counts all the same.
+    // Rank 0's other reasons still count.
     if (group->rank() == 0) options.when.stop->request();
     EXPECT_FALSE(rank.manager.should_save(6));
     EXPECT_TRUE(rank.manager.should_save(7));
@@ -143,7 +144,7 @@ TEST_P(RoundMishaps, AClockThatThrowsLeavesNobodyBehind) {
   set_log_sink({});
 }
 
-// Who has the directory now keeps its own history.
+// The new owner of the directory keeps its own history.
 TEST_P(RoundMishaps, AManagerThatLostItsDirectoryDoesNotWriteHowItsRunEnded) {
   options_.when.interval = optimal(Mtbf::learnt(1000));
   const auto end_of_run = [&](bool lost) {

@@ -1,4 +1,4 @@
-// The parts of a round, each alone: the job's end, the schedule, the slow-down, the runs, the vote.
+// Tests each part of a round alone: the job's end, the schedule, the slow-down, the runs, the vote.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ TEST(RoundJobEnd, ReadsWhatTheToolsPrint) {
   }
 }
 
-// The last task of an array has the number of the array: the tools list all tasks under it.
+// The last task of an array has the number of the array, under which the tools list all tasks.
 TEST(RoundJobEnd, OfTheTasksOfAnArrayOurs) {
   const auto squeue = "5 2026-11-22T12:05:00\n6 2026-11-22T13:05:00\n7 2026-11-22T14:05:00\n";
   EXPECT_THAT(end_from_squeue(squeue, "7"), Optional(end));
@@ -63,7 +63,7 @@ TEST(RoundJobEnd, OfTheTasksOfAnArrayOurs) {
   EXPECT_THAT(end_from_scontrol(scontrol, "6"), Optional(end - 3600));
 }
 
-// Tools of ours come first on PATH; the environment is as before after a test.
+// Puts scripts in place of Slurm's tools first on PATH; restores the environment after a test.
 class RoundTools : public testing::Test {
  protected:
   RoundTools() {
@@ -97,7 +97,7 @@ class RoundTools : public testing::Test {
     std::ifstream in(log());
     return {std::istreambuf_iterator<char>(in), {}};
   }
-  // As rounds would, but waiting for the tools.
+  // Asks as rounds would, but waits for the tools.
   static std::optional<double> answer(JobEnd& job_end, double wall, double steady) {
     auto known = job_end.at(wall, steady);
     while (job_end.asking()) {
@@ -109,7 +109,7 @@ class RoundTools : public testing::Test {
   static std::optional<double> answer(JobEnd& job_end, double now) {
     return answer(job_end, now, now);
   }
-  // What Slurm's tools do with a time: as their TZ says.
+  // Slurm's tools print a time in the zone of their TZ.
   static std::string prints_end(const std::string& before = "17 ", const std::string& after = "") {
     return cat("echo \"", before, "$(date -d @", static_cast<std::int64_t>(end),
                " +%Y-%m-%dT%H:%M:%S)", after, "\"");
@@ -168,7 +168,7 @@ TEST_F(RoundTools, ScontrolTellsWhereSqueueFailsOrTalksNonsense) {
   }
 }
 
-// By a clock that is a day ahead, say.
+// For instance by a clock that is a day ahead.
 TEST_F(RoundTools, ALimitThatWasOverWhenTheJobBeganIsNone) {
   std::vector<std::string> told;
   set_log_sink([&](LogLevel, std::string_view text) { told.emplace_back(text); });
@@ -219,7 +219,7 @@ TEST_F(RoundTools, ALimitThatIsMovedIsNoticedAndKeptWhileNobodyAnswers) {
   EXPECT_THAT(answer(job_end, end - 3800), Optional(end + 3600));
 }
 
-// A step of the wall clock is neither patience nor time that has passed.
+// A jump of the wall clock counts neither as waiting time nor as time that has passed.
 TEST_F(RoundTools, TheWallClockMayJump) {
   tool("squeue", "sleep 1000");
   JobEnd job_end({.signals = {}, .reask_seconds = 600, .tool_seconds = 10});
@@ -292,17 +292,17 @@ TEST(RoundSchedule, OptimalByMeasuredCost) {
   const SaveSchedule schedule(optimal(3600), 3600);
   EXPECT_DOUBLE_EQ(schedule.seconds(std::nullopt, 0), optimal_interval(1, 3600));
   EXPECT_DOUBLE_EQ(schedule.seconds(SaveCost{60, 60}, 0), optimal_interval(60, 3600));
-  // What slows the application counts; what goes on beside it does not, but saves do not overlap.
+  // Only time that slows the application counts; time beside it does not, but saves do not overlap.
   EXPECT_DOUBLE_EQ(schedule.seconds(SaveCost{2, 100}, 8), optimal_interval(10, 3600));
   EXPECT_DOUBLE_EQ(schedule.seconds(SaveCost{0.1, 100}, 0), 100);
   EXPECT_DOUBLE_EQ(schedule.seconds(SaveCost{0, 0}, 0), 0);
-  // A save of more than the mean time between failures: as seldom as it is long.
+  // If a save takes longer than the mean time between failures, the interval is its duration.
   EXPECT_DOUBLE_EQ(schedule.seconds(SaveCost{7200, 7200}, 0), 7200);
   const SaveSchedule both({.seconds = 50, .optimal_for = Mtbf::job(3600)}, 3600);
   EXPECT_DOUBLE_EQ(both.seconds(SaveCost{60, 60}, 0), 50);
 }
 
-// In the order of a job: a save begins, steps are slower, it has ended.
+// The steps of a job in order: a save begins, steps are slower, the save ends.
 TEST(RoundSlowDown, IsWhatStepsTakeLongerWhileASaveIsPending) {
   SlowDown slow;
   EXPECT_EQ(slow.seconds_a_save(), 0);
@@ -348,7 +348,7 @@ TEST(RoundRuns, LearnFromHowRunsEnd) {
 TEST(RoundRuns, OldOnesAreAddedUpAndTheFileStaysSmall) {
   RunHistory history;
   for (int i = 0; i < 1000; ++i) {
-    // What failed had saved after 100 s, or, every other time, never.
+    // Runs that failed had saved after 100 s, or, every other time, never.
     history.begin(1.7e9 + i * 1000.0, i % 8 == 1 ? 1.7e9 + i * 1000.0 - 900 : 0);
     if (i % 4 != 0) history.end_well(1.7e9 + i * 1000.0 + 100);
   }
@@ -374,7 +374,7 @@ TEST(RoundRuns, DamageIsNoticed) {
   EXPECT_EQ(RunHistory::parse(text + "x"), std::nullopt);
 }
 
-// Wherever the power fails, the history before or after is found.
+// Wherever the power fails, either the old or the new history is found.
 TEST(RoundRuns, ACrashLeavesOneOfTheTwo) {
   set_log_sink({});
   const auto disk = std::make_shared<io::MemoryFileSystem>();
@@ -423,14 +423,14 @@ TEST(RoundRuns, DebrisAndDamageDoNotStopTheNextRun) {
     EXPECT_DOUBLE_EQ(recorder().history().mtbf(100), 100);
     disk->remove("/run/.cairn/runs.ckpt");
   }
-  // A disk that refuses is no reason to fail.
+  // A disk that refuses the history causes no error.
   disk->inject({.code = Code::io, .kind = "", .path_part = "runs.ckpt", .times = 1000});
   auto runs = RunRecorder({disk, "/run", "ckpt", true});
   EXPECT_NO_THROW(runs.begin(1000, 0));
   EXPECT_NO_THROW(runs.end_well([] { return 1001.0; }));
 }
 
-// Another process has the directory now, and its own line in the file.
+// Another process owns the directory, and has its own line in the file.
 TEST(RoundRuns, WhoLostTheDirectoryWritesNothing) {
   std::string told;
   set_log_sink([&](LogLevel, std::string_view text) { told += text; });
@@ -448,12 +448,12 @@ TEST(RoundRuns, WhoLostTheDirectoryWritesNothing) {
   first.end_well([] { return 3000.0; });
   EXPECT_THAT(told, test::Says("that a run ends is not recorded: taken over"));
   EXPECT_EQ(RunRecorder({disk, "/run", "ckpt", true}).history(), second.history());
-  // A clock that throws in a destructor is no reason to end the program.
+  // A clock that throws in a destructor does not end the program.
   EXPECT_NO_THROW(second.end_well([]() -> double { throw std::runtime_error("no clock"); }));
   set_log_sink({});
 }
 
-// Before the last save another one may have to end.
+// An earlier save may have to end before the last one.
 TEST(RoundTimeLimit, LeavesRoomForTwoSaves) {
   double time = 1e9;
   ManagerOptions options;
@@ -474,7 +474,7 @@ TEST(RoundTimeLimit, LeavesRoomForTwoSaves) {
     rounds.hear(false);
     rounds.ask(false, false);
   }
-  // 2 saves, 2 steps and 50 s: too late at 730, which is answered a step later.
+  // 2 saves, 2 steps and 50 s need time: at 730 it is too late; the answer comes one step later.
   ASSERT_TRUE(rounds.stop());
   EXPECT_EQ(step, 74);
   EXPECT_EQ(rounds.stop()->left_seconds, 270);
@@ -489,7 +489,7 @@ TEST(RoundVote, SaysWhatItWasMadeOf) {
     EXPECT_EQ(reason.rank, rank);
     EXPECT_EQ(reason.signal, SIGUSR1);
   }
-  // Lower ranks, and what somebody wanted, count more.
+  // Lower ranks, and reasons that somebody asked for, take precedence.
   EXPECT_GT(Vote::stop_code(StopKind::signal, 1, 0), Vote::stop_code(StopKind::signal, 2, 60));
   EXPECT_GT(Vote::stop_code(StopKind::application, 9, 0), Vote::stop_code(StopKind::file, 0, 0));
   EXPECT_GT(Vote::stop_code(StopKind::file, 9, 0), Vote::stop_code(StopKind::signal, 0, 60));

@@ -1,5 +1,5 @@
 #pragma once
-/// Ranks that ask should_save and should_stop, each by a clock of its own.
+/// Ranks that ask should_save and should_stop, each with a clock of its own.
 #include <functional>
 
 #include "support/group_around.hpp"
@@ -7,7 +7,7 @@
 
 namespace cairn {
 
-// Counts what ranks do together.
+// Counts the collective operations of ranks.
 class CountingGroup : public test::GroupAround {
  public:
   using GroupAround::GroupAround;
@@ -50,7 +50,7 @@ class CountingGroup : public test::GroupAround {
 
 class RoundQuestions : public Manager {
  protected:
-  // Seconds since 1970, of each rank's own clock: only rank 0's is to count.
+  // The clock of each rank, in seconds since 1970: only rank 0's may matter.
   struct Worker {
     std::shared_ptr<CountingGroup> group;
     std::shared_ptr<StopRequest> stop;
@@ -74,7 +74,8 @@ class RoundQuestions : public Manager {
       body(worker);
     });
   }
-  // The steps at which should_save said yes; saves then. on(step) comes before the questions.
+  // Returns the steps at which should_save said yes, and saves then. on(step) is called before the
+  // questions.
   static std::vector<std::int64_t> saved_steps(Worker& worker, std::int64_t from, std::int64_t to,
                                                const std::function<void(std::int64_t)>& on) {
     std::vector<std::int64_t> saved;

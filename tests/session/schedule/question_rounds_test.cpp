@@ -1,5 +1,5 @@
-// should_save and should_stop: all ranks, the same answer at the same step, for one reduction a
-// step.
+// should_save and should_stop: all ranks get the same answer at the same step, with one reduction
+// for each step.
 #include <cmath>
 
 #include "cairn/optimal_interval.hpp"
@@ -22,7 +22,7 @@ TEST_P(RoundQuestions, OneRankGetsTheSignalAndAllStopAtTheSameStep) {
         stop = worker.manager().should_stop();
         EXPECT_EQ(save, stop.has_value()) << step;
       }
-      // What was known at the 7th question is the answer to the 8th.
+      // What ranks knew at the 7th question is the answer to the 8th.
       ASSERT_TRUE(stop);
       EXPECT_EQ(step, 8);
       EXPECT_EQ(stop->kind, StopKind::signal);
@@ -41,7 +41,7 @@ TEST_P(RoundQuestions, ASignalAtTheLastStepStopsNobodyOrAll) {
       EXPECT_FALSE(worker.manager().should_save(step));
       EXPECT_FALSE(worker.manager().should_stop());
     }
-    // The question was put: it is under way when the manager ends.
+    // The last question's reduction is still under way when the manager ends.
     EXPECT_EQ(worker.group->begun, 5);
     EXPECT_EQ(worker.group->ended, 4);
   });
@@ -97,12 +97,13 @@ TEST_P(RoundQuestions, EverySoManyStepsAlsoWhenTheyArePassed) {
 TEST_P(RoundQuestions, EverySoManySecondsByTheClockOfRankZero) {
   options_.when.interval = every_seconds(10);
   workers([&](Worker& worker) {
-    // Each step takes 3 s on rank 0; others' clocks stand or run wild. The count begins with the
-    // first question, and begins again with each save.
+    // Each step takes 3 s on rank 0; the clocks of others stand still or run wild. The count begins
+    // with the first question, and again with each save.
     const auto saved = saved_steps(worker, 1, 16, [&](auto) {
       *worker.time += worker.me() == 0 ? 3 : worker.me() == 1 ? 0 : 1e5;
     });
-    // Asked first at 3 s: due from 13 s on, so at step 5 (15 s), answered at 6 (18 s); and so on.
+    // The first question is at 3 s: a save is due from 13 s on, so at step 5 (15 s), and the answer
+    // comes at step 6 (18 s); and so on.
     EXPECT_EQ(saved, (Steps{6, 11, 16}));
   });
 }
@@ -152,7 +153,7 @@ TEST_P(RoundQuestions, ALoopThatAsksAtItsTopGoesOnFromWhatItRestored) {
           if (!stops && restart == 0) EXPECT_FALSE(worker.manager().should_save(from));
           const auto steps = saved_steps(worker, from, from + 24, tick(worker));
           if (!stops && restart == 0) EXPECT_EQ(steps, one.again.value_or(steps));
-          // Heard at one question, answered at the next.
+          // A stop that one question learns of is the answer to the next.
           if (stops) {
             ASSERT_FALSE(steps.empty());
             EXPECT_EQ(steps.front(), from + 1);
@@ -185,7 +186,8 @@ TEST_P(RoundQuestions, WhatWasDueBeforeARestoreIsNotDueAfterIt) {
 TEST_P(RoundQuestions, OptimalSavesAreAsFarApartAsTheFormulaSays) {
   options_.when.interval = optimal(10'000);
   workers([&](Worker& worker) {
-    // Nothing is measured: a save is taken to cost a second. What it costs in truth is far less.
+    // Nothing has been measured yet, so a save is taken to cost a second. Its real cost is far
+    // less.
     const auto first = static_cast<std::int64_t>(std::ceil(optimal_interval(1, 10'000)));
     const auto saved = saved_steps(worker, 1, first + 20, [&](auto) { *worker.time += 1; });
     ASSERT_FALSE(saved.empty());
@@ -228,9 +230,10 @@ TEST_P(RoundQuestions, TheMeanTimeIsLearntFromRunsThatFailed) {
                std::runtime_error);
   EXPECT_EQ(runs().runs[1].end, RunHistory::JobRun::End::open);
   workers([&](Worker&) { EXPECT_EQ(runs().runs[1].end, RunHistory::JobRun::End::failed); });
-  // It never saved: nothing is learnt from it, but from one that did.
+  // The run never saved: only runs that did count.
   EXPECT_DOUBLE_EQ(runs().mtbf(30'000), 30'500);
-  // TensorFlow's view of the directory is as it was, and a manager that does not learn leaves it.
+  // TensorFlow's state file is unchanged, and a manager that does not learn leaves the history
+  // alone.
   options_.when.interval = {};
   workers([&](Worker& worker) { EXPECT_EQ(worker.rank->steps(), Steps{1}); });
   EXPECT_EQ(runs().runs.size(), 3U);
@@ -245,7 +248,7 @@ TEST_P(RoundQuestions, TheApplicationsReasonStopsAll) {
     ASSERT_TRUE(stop);
     EXPECT_EQ(stop->text(), cat("application, on rank ", who));
     EXPECT_EQ(stop->exit_code(), exit_on_request);
-    // It stays so, at no further cost; a save is due until one was made.
+    // The answer stays yes, at no further cost: a save is due until one was made.
     EXPECT_TRUE(worker.manager().should_save(3));
     EXPECT_TRUE(worker.manager().should_save(4));
     worker.rank->save(4);
@@ -272,10 +275,10 @@ TEST_P(RoundQuestions, AFileStopsAndIsRemoved) {
     return std::int64_t{-1};
   };
   const StopOptions how{.signals = {}, .time_limit = false, .look_seconds = 10};
-  // Looks at 1, 11 and 21 s; the next question has the answer.
+  // The file is looked for at 1, 11 and 21 s; the next question has the answer.
   workers([&](Worker& worker) { EXPECT_EQ(stops(worker), 22); }, how);
   EXPECT_FALSE(io::exists(*files_, "/run/STOP"));
-  // Durably: else a crash brings it back, and it stops the next job.
+  // The removal is durable: otherwise a crash brings the file back, and it stops the next job.
   std::vector<std::string> done;
   for (std::size_t i = 0; i < files_->operation_count(); ++i) {
     done.push_back(files_->operation_text(i));
@@ -300,7 +303,8 @@ TEST_P(RoundQuestions, StopsWhenTheTimeLeftIsJustEnough) {
           worker.manager().should_save(step);
           stop = worker.manager().should_stop();
         }
-        // 50 s of margin, and steps take 10: too late at 930, which is answered a step later.
+        // The margin is 50 s and a step takes 10 s: at 930 it is too late, and the answer comes one
+        // step later.
         ASSERT_TRUE(stop);
         EXPECT_EQ(step, 94);
         EXPECT_EQ(stop->kind, StopKind::time_limit);

@@ -1,4 +1,5 @@
-// Handlers take notes, call those before them, and are taken back; reasons read well.
+// Handlers of signals take notes, call earlier handlers, and are removed again; reasons are
+// readable.
 #include "cairn/stop.hpp"
 
 #include <gmock/gmock.h>
@@ -36,7 +37,7 @@ struct sigaction now(int signal) {
   return there;
 }
 
-// Whatever a test installs is gone after it.
+// Removes after each test what it installed.
 class Stop : public testing::Test {
  protected:
   Stop() {
@@ -138,7 +139,7 @@ TEST_F(Stop, AHandlerForOneCallIsCalledOnce) {
   EXPECT_EQ(now(SIGUSR1).sa_handler, SIG_DFL);
 }
 
-// An application that installs its own later, and calls what was there before, as it should.
+// An application that installs its own handler later, which calls the earlier one, as it should.
 struct sigaction below;
 extern "C" void handler_above(int signal, siginfo_t* info, void* context) {
   ++info_calls;
@@ -162,7 +163,7 @@ TEST_F(Stop, AHandlerInstalledMeanwhileStays) {
   raise(SIGUSR1);  // ours is still below, with nobody to tell
   EXPECT_EQ(plain_calls, 2);
   {
-    // On top of the one that calls ours: no circle, and everybody once.
+    // Installed on top of the handler that calls ours: no endless loop, and each handler runs once.
     const StopRequest stop({.signals = {SIGUSR1}});
     raise(SIGUSR1);
     EXPECT_EQ(stop.signal(), SIGUSR1);
@@ -174,7 +175,7 @@ TEST_F(Stop, AHandlerInstalledMeanwhileStays) {
   EXPECT_EQ(plain_calls, 4);
 }
 
-// How a child of this process ends that does this.
+// How a child process ends that runs this.
 int end_of_child(const std::function<void()>& what) {
   const auto child = fork();
   if (child == 0) {
@@ -203,7 +204,7 @@ TEST_F(Stop, BelowAnotherHandlerASignalEndsTheProcessOnceNobodyWantsToKnow) {
               raise(SIGTERM);
             }),
             SIGTERM);
-  // A signal that does nothing by default leaves all as it was.
+  // A signal that is ignored by default changes nothing.
   EXPECT_EQ(end_of_child([&] {
               {
                 const StopRequest stop({.signals = {SIGURG}});
@@ -233,7 +234,7 @@ TEST_F(Stop, AForkedChildDiesUnlessItWantsToKnowItself) {
               raise(SIGTERM);
             }),
             SIGTERM);
-  // Copies that end in the child take nothing away from what it made.
+  // Copies that end in the child remove nothing of the parent's.
   auto copied = std::make_unique<StopRequest>(StopOptions{.signals = {SIGUSR2}});
   EXPECT_EQ(end_of_child([&] {
               const StopRequest own({.signals = {SIGUSR2}});

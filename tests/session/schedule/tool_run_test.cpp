@@ -46,7 +46,7 @@ TEST(ToolRun, TheEnvironmentIsOursButForWhatIsGiven) {
 }
 
 TEST(ToolRun, SignalsAreAsAtTheStartOfAProgram) {
-  // Ignored and blocked here: the program would else be left with both.
+  // The signal is ignored and blocked here: the program must not inherit either.
   const auto before = ::signal(SIGUSR1, SIG_IGN);
   sigset_t blocked, old;
   sigemptyset(&blocked);
@@ -78,7 +78,7 @@ TEST(ToolRun, OneThatWritesWithoutEndHoldsNobody) {
 
 TEST(ToolRun, LaterOnesTakeAwayWhatWasKilled) {
   for (int i = 0; i < 5; ++i) ToolRun({"sleep", "1000"}).kill();
-  // Each has ended by itself in the end; nobody waited for that.
+  // Each tool has ended by itself; nobody waited for it.
   for (int i = 0; i < 10'000 && tools_to_reap() > 0; ++i) output_of(ToolRun({"true"}));
   EXPECT_EQ(tools_to_reap(), 0);
   EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);

@@ -269,7 +269,7 @@ TEST(Names, OneNameMayBeginAnother) {
   EXPECT_EQ(parse_prefix("a-1.index", "a"), std::nullopt);
 }
 
-// Every name that is built is parsed to what it was built from, and by no other name of ours.
+// Each name that is built is parsed to the parts from which it was built.
 TEST(Names, ParseIsTheInverseOfBuild) {
   const std::vector<std::string> names = {
       "a",    "a-1",        "a-1-",      "ckpt",  "x y.z",          "é",         "7", "a-",
@@ -306,7 +306,7 @@ TEST(Names, ParseIsTheInverseOfBuild) {
   }
 }
 
-// What parses is what would be built: random edits of good names are foreign or round-trip.
+// What is parsed is what would be built: randomly edited names are foreign or round-trip.
 TEST(Names, BuildIsTheInverseOfParse) {
   std::mt19937_64 random(2);
   const std::string characters = "0123456789-._acdeftmpinxof ";

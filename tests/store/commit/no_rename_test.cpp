@@ -1,4 +1,4 @@
-// The ownership of a directory on a file system that has no renames.
+// The ownership of a directory on a file system without renames.
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -62,7 +62,7 @@ TEST(WithoutRenames, EveryCrashLeavesADirectoryThatCanBeTaken) {
   }
 }
 
-// Neither locks nor renames: the record decides, and is renewed in place.
+// The file system has neither locks nor renames: the record decides, and is renewed in place.
 class WithoutEither : public ::testing::Test {
  protected:
   WithoutEither() {
@@ -82,7 +82,7 @@ class WithoutEither : public ::testing::Test {
       .atomic_rename = false, .stale_seconds = 120, .heartbeat_seconds = 1e6, .overlap_seconds = 0};
 };
 
-// In place, and never unreadable.
+// The heartbeat writes the record in place, and it is never unreadable.
 TEST_F(WithoutEither, TheHeartBeatsInPlace) {
   options.heartbeat_seconds = 0.001;
   std::mutex mutex;

@@ -1,4 +1,4 @@
-// A granted lock is no proof about an owner on another host.
+// A granted lock does not prove that an owner on another host is dead.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 namespace cairn::commit {
 namespace {
 
-// A lock that was granted here: it may be one of this host only.
+// A lock that is granted here may be valid on this host only.
 class LockFromElsewhere : public testing::Test {
  protected:
   LockFromElsewhere() : files(std::make_shared<io::MemoryFileSystem>()) {
@@ -24,7 +24,7 @@ class LockFromElsewhere : public testing::Test {
   }
   ~LockFromElsewhere() override { set_log_sink({}); }
   void leave() { io::replace_file(*files, "/run/.cairn/owner", print_owner(stranger())); }
-  // At each attempt, before it looks at the record's age.
+  // Calls `call` at each attempt, before the attempt looks at the record's age.
   void at_each_attempt(std::function<void(int)> call) {
     files->set_observer([this, call](const std::string& operation) {
       if (operation.starts_with("create /run/.cairn/owner.tmp-")) call(++attempts);
@@ -48,7 +48,8 @@ TEST_F(LockFromElsewhere, IsTakenWhenTheOwnerGaveNoSignOfLife) {
   EXPECT_THAT(logged, test::Says("waiting for up to 60 seconds for a sign of life"));
 }
 
-// The clock of the storage stands still, or was set back: what is watched long enough is dead.
+// The clock of the storage stands still, or was set back: an owner whose record was watched for
+// long enough counts as dead.
 TEST_F(LockFromElsewhere, IsNotWaitedForForEver) {
   clock = 500;
   options.lock_stale_seconds = 0.01;

@@ -1,4 +1,4 @@
-// Threads of one process that take names in one directory at a time.
+// Threads of one process that become owners of names in one directory at the same time.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@
 namespace cairn::commit {
 namespace {
 
-// Another process's lock, and two threads that wait for it.
+// Records the threads that were refused a lock, which another process holds.
 class CountingLocks : public io::MemoryFileSystem {
  public:
   std::unique_ptr<io::Lock> try_lock(const io::Path& path) override {
@@ -68,7 +68,7 @@ TEST(OwnedName, TwoThreadsThatWaitShareTheDirectory) {
   held[1]->check();
 }
 
-// Nobody is told that the directory is busy while another thread of the process takes it.
+// No thread gets the error that the directory is busy while another thread of the process takes it.
 TEST(OwnedName, ManyNamesAtOnceWithoutWaiting) {
   for (int round = 0; round < 50; ++round) {
     const auto files = std::make_shared<io::MemoryFileSystem>();
@@ -92,7 +92,8 @@ TEST(OwnedName, ManyNamesAtOnceWithoutWaiting) {
   }
 }
 
-// Whoever holds the name here, or does not know of the owner, which is another copy of the library.
+// This process owns the directory: it holds the name already, or the owner is another copy of the
+// library.
 TEST(OwnedName, ThisProcessHasTheDirectory) {
   const auto files = std::make_shared<io::MemoryFileSystem>();
   const auto take = [&] { return OwnedName::take(files, "/run", "ckpt", 0); };
@@ -130,7 +131,7 @@ TEST(OwnedName, AnotherProcessHasTheDirectory) {
   EXPECT_CAIRN_ERROR(take(), Code::busy, cat("this is process ", ::getpid(), " on host "));
   EXPECT_CAIRN_ERROR(take(), Code::busy, "Give each component of a job a directory of its own");
   ::unsetenv("SLURM_JOB_ID");
-  ::setenv("PMIX_NAMESPACE", "1234", 1);  // of mpirun, where no batch system is
+  ::setenv("PMIX_NAMESPACE", "1234", 1);  // of mpirun, without a batch system
   EXPECT_CAIRN_ERROR(take(), Code::busy, "is in use by this very job");
   ::unsetenv("PMIX_NAMESPACE");
 }

@@ -1,5 +1,5 @@
 #pragma once
-/// Owners that a test makes up.
+/// Made-up owners for tests.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,7 +11,7 @@
 
 namespace cairn::commit {
 
-// A number that no process has any more.
+// A process number that no process has any more.
 inline std::int64_t dead_process() {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(0);
@@ -19,7 +19,7 @@ inline std::int64_t dead_process() {
   return child;
 }
 
-// What is in .cairn beside what each owner keeps there for a full disk.
+// The entries of .cairn, without those that each owner keeps for a full disk.
 inline std::vector<std::string> private_files(io::FileSystem& files, const io::Path& directory) {
   auto names = files.list(directory / private_directory_name);
   std::erase_if(names, [](const auto& name) {

@@ -53,7 +53,7 @@ TEST_P(OwnershipOn, TakenHeldAndGivenUp) {
     EXPECT_EQ(record->token, owner.record().token);
     EXPECT_EQ(record->pid, ::getpid());
     EXPECT_FALSE(record->by_heartbeat);
-    // Who does not know of the owner in its own process is another copy of the library.
+    // An owner in this process that the library does not know belongs to another copy of it.
     EXPECT_CAIRN_ERROR(take(), Code::busy,
                        cat("the checkpoint directory is in use by this very process: ",
                            directory.string(), " (another copy of the library in it is the owner, ",
@@ -87,7 +87,7 @@ TEST_P(OwnershipOn, MovesWithItsObject) {
 TEST_P(OwnershipOn, DeadOwnersLeftoversAreReused) {
   io::create_directories(*files, directory / ".cairn");
   auto dead = stranger();
-  dead.host = take().record().host;  // on another one, the lock would prove nothing
+  dead.host = take().record().host;  // on another host, the lock would prove nothing
   dead.kernel = "";
   files->remove(directory / ".cairn/lock");
   io::write_file(*files, directory / ".cairn/owner", print_owner(dead));
@@ -199,7 +199,7 @@ TEST(Ownership, RecordsAreReadBackAndOthersRefused) {
   EXPECT_TRUE(parse_owner("token " + record.token));
   record.start_seconds = -1;
   EXPECT_EQ(describe(record), "process 4242 on host a\nb, since no time");
-  record.start_seconds = 1e74;  // no integer holds it
+  record.start_seconds = 1e74;  // too large for an integer
   EXPECT_EQ(describe(record), "process 4242 on host a\nb, since no time");
 }
 
@@ -255,7 +255,7 @@ TEST(Ownership, EveryCrashLeavesADirectoryThatCanBeTaken) {
   }
 }
 
-// Two processes: the second waits for the first to die, and it dies without a destructor.
+// Two processes: the second waits for the first to die, which happens without a destructor.
 TEST(Ownership, WaitsForADyingProcess) {
   test::TemporaryDirectory temporary;
   int ready[2], go[2];
@@ -296,7 +296,7 @@ TEST(Ownership, AForkedChildGivesNothingUp) {
   EXPECT_CAIRN_ERROR(Ownership::take(files, temporary.path(), 0), Code::busy, "in use");
 }
 
-// The file system has no locks, and a clock of its own.
+// A file system without locks, with a clock of its own.
 class WithoutLocks : public ::testing::Test {
  protected:
   WithoutLocks() : files(std::make_shared<io::MemoryFileSystem>()) {
@@ -362,7 +362,7 @@ TEST_F(WithoutLocks, ADeadProcessOfThisHostIsTakenOverAtOnce) {
   EXPECT_CAIRN_ERROR(take(), Code::busy, "in use");  // numbers of another namespace say nothing
 }
 
-// The later of two that take over at the same time wins, and the earlier one notices.
+// If two take over at the same time, the later one wins, and the earlier one notices.
 TEST_F(WithoutLocks, OneOfTwoWins) {
   const auto other = stranger();
   files->set_observer([&](const std::string& operation) {
@@ -400,7 +400,7 @@ TEST_F(WithoutLocks, TheHeartBeats) {
   const auto wait_for_more = [&] {
     std::unique_lock guard(mutex);
     const int start = beats;
-    // The second one from now began after this call.
+    // The second beat from now on began after this call.
     return changed.wait_for(guard, std::chrono::seconds(120), [&] { return beats >= start + 2; });
   };
   auto owner = std::make_unique<Ownership>(take());
@@ -410,7 +410,7 @@ TEST_F(WithoutLocks, TheHeartBeats) {
   owner->check();
   EXPECT_CAIRN_ERROR(take(), Code::busy, "in use");
 
-  // A failed beat is reported, and the next one comes.
+  // A failed heartbeat is reported, and the next one is made.
   std::string logged;
   set_log_sink([&](LogLevel, std::string_view message) {
     std::lock_guard guard(mutex);
@@ -424,7 +424,7 @@ TEST_F(WithoutLocks, TheHeartBeats) {
     EXPECT_THAT(logged, test::Says("the owner's heartbeat failed: cannot write"));
   }
 
-  // After a takeover it ends by itself and says so.
+  // After a takeover the heartbeat ends by itself and logs that.
   io::replace_file(*files, "/run/.cairn/owner", print_owner(stranger()));
   {
     std::unique_lock guard(mutex);
@@ -437,7 +437,7 @@ TEST_F(WithoutLocks, TheHeartBeats) {
   EXPECT_EQ(read_owner(*files, "/run")->host, "elsewhere");
 }
 
-// The record is replaced between the beat's look at it and its writing.
+// The record is replaced after the heartbeat has read it, and before it writes.
 TEST_F(WithoutLocks, ALateBeatDoesNotTakeTheDirectoryBack) {
   options.heartbeat_seconds = 0.001;
   std::mutex mutex;
@@ -465,7 +465,7 @@ TEST_F(WithoutLocks, ALateBeatDoesNotTakeTheDirectoryBack) {
   EXPECT_EQ(read_owner(*files, "/run")->host, "elsewhere");
 }
 
-// An owner from when locks did not work is respected when they do.
+// An owner from a time when locks did not work is respected when they do.
 TEST(Ownership, HeartbeatOwnerIsRespectedByOneWithALock) {
   const auto files = std::make_shared<io::MemoryFileSystem>();
   double clock = 1000;

@@ -1,4 +1,4 @@
-// On a full disk, and without an inode, who comes next can begin.
+// On a disk without bytes or inodes left, the next owner can begin.
 #include "store/commit/room.hpp"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class FullDisk : public ::testing::TestWithParam<bool> {  // of bytes; else there is no inode left
+class FullDisk : public ::testing::TestWithParam<bool> {  // no bytes are left; else no inodes
  protected:
   using Disk = std::shared_ptr<io::MemoryFileSystem>;
 
@@ -29,7 +29,8 @@ class FullDisk : public ::testing::TestWithParam<bool> {  // of bytes; else ther
   }
   ~FullDisk() override { set_log_sink({}); }
 
-  // Again after what is shorter than its room: a block stays what it is, and this disk has bytes.
+  // To be called again after a write that is shorter than its room: a real file keeps the block,
+  // but this disk counts bytes.
   static void fill(const Disk& disk) {
     if (GetParam()) {
       constexpr std::int64_t large = std::int64_t{1} << 30;
@@ -59,7 +60,7 @@ class FullDisk : public ::testing::TestWithParam<bool> {  // of bytes; else ther
     }
     return all;
   }
-  // The disk as a process that dies now leaves it.
+  // The disk as a process that dies at this moment leaves it.
   static Disk die(const Disk& disk) {
     auto after = disk->crash(disk->operation_count(), {});
     fill(after);
@@ -91,7 +92,7 @@ TEST_P(FullDisk, OwnersDie) {
   { const auto owner = take(disk_); }
   fill(disk_);
   auto disk = disk_;
-  // Who takes the place of a dead one's record frees its inode, of which this disk does not know.
+  // An owner that replaces a dead one's record frees its inode, which this disk does not count.
   for (int turn = 0; turn < (GetParam() ? 4 : 2); ++turn) {
     const auto owner = take(disk);
     owner.check();
@@ -99,7 +100,7 @@ TEST_P(FullDisk, OwnersDie) {
   }
 }
 
-// Whatever of it a crash leaves, on a disk that is as full as before.
+// Every state that a crash can leave, on a disk that is as full as before.
 TEST_P(FullDisk, EveryCrashLeavesADirectoryThatCanBeTaken) {
   { const auto owner = take(disk_); }
   disk_->mark();
@@ -119,7 +120,7 @@ TEST_P(FullDisk, EveryCrashLeavesADirectoryThatCanBeTaken) {
   }
 }
 
-// Its lock tells that it is dead: then its record is room.
+// The lock tells that the owner is dead: then its record is room.
 TEST_P(FullDisk, ADeadOwnersRecordIsWrittenOver) {
   const auto dead = take(disk_);
   for (const auto& name : rooms(disk_)) disk_->remove("/run/.cairn/" + name);
@@ -150,7 +151,7 @@ TEST_P(FullDisk, TheRecordOfAnOwnerElsewhereIsNotWrittenOver) {
   EXPECT_EQ(io::read_file(*disk_, "/run/.cairn/owner", 4096), record);
 }
 
-// A pin leaves an owner its room.
+// A pin leaves the owner its reserved room.
 TEST_P(FullDisk, OnePinFindsRoom) {
   { const auto owner = take(disk_); }
   fill(disk_);
@@ -193,7 +194,7 @@ TEST_P(FullDisk, WithoutRoomWhoMakesSomeBeginsWhereNobodysRecordIs) {
   EXPECT_TRUE(read_owner(*disk_, "/run"));
 }
 
-// What has room makes some again.
+// An owner that finds room reserves some again.
 TEST_P(FullDisk, ARecordThatIsLeftBecomesRoom) {
   auto owner = std::make_unique<Ownership>(take(disk_));
   for (const auto& name : rooms(disk_)) disk_->remove("/run/.cairn/" + name);
@@ -203,7 +204,7 @@ TEST_P(FullDisk, ARecordThatIsLeftBecomesRoom) {
   take(disk_).check();
 }
 
-// A longer name may take a block of its directory.
+// A longer name may need another block of its directory.
 TEST(Room, IsGivenUpForARename) {
   io::MemoryFileSystem disk;
   io::create_directories(disk, "/run/.cairn");
@@ -219,7 +220,7 @@ TEST(Room, IsGivenUpForARename) {
   EXPECT_FALSE(disk.status("/run/.cairn/room.0"));
 }
 
-// Bytes that another name leads to are somebody else's.
+// Bytes that have another name, too, belong to somebody else.
 TEST(RoomOnDisk, ALinkIsNotWrittenInto) {
   test::TemporaryDirectory home;
   const auto files = io::posix_file_system();

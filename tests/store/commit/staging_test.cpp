@@ -1,4 +1,4 @@
-// The directory that an owner saves from.
+// The staging directory, from which an owner saves.
 #include "store/commit/staging_directory.hpp"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ class StagingOf : public testing::Test {
   bool told(std::int64_t step, io::MemoryFileSystem& disk) {
     return was_retired(disk, "/d", disk.list("/d"), "a", step);
   }
-  // Another process has become the owner.
+  // Lets another process become the owner.
   void lose() {
     disk_->remove("/d/.cairn/owner");
     io::write_file(*disk_, "/d/.cairn/owner", print_owner(stranger()));
@@ -63,7 +63,7 @@ TEST_F(StagingOf, StandsUntilItsOwnerEnds) {
   EXPECT_THAT(disk_->list(second), ElementsAre("mine"));
 }
 
-// Its present owner may be about to complete a save that was written in it.
+// The present owner may be about to complete a save that was written there.
 TEST_F(StagingOf, StaysInADirectoryThatIsLost) {
   for (const bool dies : {false, true}) {
     const auto uuid = staging_->make();
@@ -97,7 +97,7 @@ TEST_F(StagingOf, IsNotMadeInAnothersDirectory) {
   EXPECT_THAT(disk_->list("/d"), ElementsAre(".cairn"));
 }
 
-// One that was stopped as it began, and goes on when a successor saves.
+// An owner that was stopped as it began, and goes on while a successor saves.
 TEST_F(StagingOf, OfASuccessorIsNotTaken) {
   lose();
   const auto its = "/d/" + staging_directory_name("a", new_uuid());
@@ -122,7 +122,7 @@ TEST_F(StagingOf, KeepsARetiredIndexForTheNextToOverwrite) {
   EXPECT_TRUE(staging_->retire_index(7, id)) << "there is none any more";
 }
 
-// Whatever a power failure leaves of it: the data of a retired checkpoint are overwritten next.
+// In every state after a power failure: the data of a retired checkpoint are overwritten next.
 TEST_F(StagingOf, ARetiredIndexIsGoneDurably) {
   staging_->make();
   const auto id = put(7);
@@ -171,7 +171,8 @@ TEST_F(StagingOf, GivesAnIndexBackIfItsRemovalIsNotDurable) {
   EXPECT_FALSE(staging_->take_retired());
 }
 
-// The disk is full: neither is it durable that the index was set aside, nor has it its name again.
+// The disk is full: it is neither durable that the index was set aside, nor has the index its name
+// again.
 TEST_F(StagingOf, AnIndexThatMayComeBackFindsItsData) {
   for (const bool dies : {false, true}) {
     const auto id = put(7);
@@ -180,7 +181,7 @@ TEST_F(StagingOf, AnIndexThatMayComeBackFindsItsData) {
     disk_->sync_directory("/d");
     disk_->mark();
     disk_->inject({Code::no_space, "sync_directory", "_temp_"});
-    disk_->inject({Code::no_space, "rename", "a-7.index", 1});  // back
+    disk_->inject({Code::no_space, "rename", "a-7.index", 1});  // the rename back
     EXPECT_CAIRN_ERROR(staging_->retire_index(7, id), Code::no_space, "");
     disk_->clear_faults();
     EXPECT_FALSE(io::exists(*disk_, index(7)));
@@ -239,13 +240,13 @@ TEST_F(StagingOf, TheStateFileIsDurableBeforeNothingElseTellsOfTheRetired) {
   }
 }
 
-// Somebody's file of that name has nothing in it that could be made durable.
+// A file of somebody else with that name has nothing that must be made durable.
 TEST_F(StagingOf, AFileInItsPlaceDoesNotStopASuccessor) {
   io::write_file(*disk_, io::Path("/d") / staging_directory_name("a", new_uuid()), "a file");
   take_staging(*disk_, "/d", "a", *owner_, [](const auto&) { return false; });
 }
 
-// It may hold an index whose data goes later, and that must not come back.
+// The directory may hold an index whose data is removed later, and that must not come back.
 TEST_F(StagingOf, OneThatCannotBeListedIsSyncedAllTheSame) {
   const auto dead = io::Path("/d") / staging_directory_name("a", new_uuid());
   disk_->create_directory(dead);

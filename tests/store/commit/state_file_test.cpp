@@ -32,7 +32,7 @@ void expect_state(const std::optional<StateFile>& found, const nlohmann::json& s
     return;
   }
   ASSERT_TRUE(found) << form;
-  // TensorFlow's record shows paths as joined to the directory.
+  // TensorFlow's record has paths joined to the directory.
   const auto plain = [](const std::string& path) {
     return std::filesystem::path(path).lexically_normal().string();
   };

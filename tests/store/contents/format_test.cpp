@@ -1,4 +1,4 @@
-// What the table of formats and the names of the commit both say.
+// The table of formats agrees with the names of the commit.
 #include "store/contents/format.hpp"
 
 #include <gtest/gtest.h>

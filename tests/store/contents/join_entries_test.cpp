@@ -1,4 +1,4 @@
-// Entries of all ranks become those of one index: by key, in whatever order they come.
+// Entries of all ranks are joined to those of one index: by key, in whatever order they come.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ StoredTensor part(const std::string& key, Box box, const Dims& shape, int file) 
   return {key, DType::float32, shape, !slice.box.is_whole(shape), {slice}, ""};
 }
 
-// Part records that somebody wrote: runs of one array are never encoded.
+// The part records are forged: runs of one array are never encoded.
 TEST(JoinEntries, AnEncodedRunIsDamage) {
   std::vector<StoredTensor> runs;
   for (const std::int64_t row : {0, 2}) {
@@ -44,7 +44,8 @@ TEST(JoinEntries, ManyRunsInAnyOrder) {
     return static_cast<std::int64_t>(random() % static_cast<unsigned>(limit));
   };
   for (int round = 0; round < 200; ++round) {
-    // Tensors of one to four rows of slices, dealt to ranks; the runs of some are not ascending.
+    // Tensors with one to four rows of slices, dealt to ranks; the runs of some are not in
+    // ascending order.
     const auto ranks = static_cast<std::size_t>(1 + below(7));
     std::vector<std::vector<StoredTensor>> of_rank(ranks);
     std::map<std::string, std::map<Box, int>> expected;
@@ -115,7 +116,7 @@ TEST(JoinEntries, SlicesThatDoNotMakeUpTheTensorAreRefused) {
   EXPECT_THAT(refusal({rows(0, 3), elsewhere}), HasSubstr("disagree"));
   StoredTensor none{"u", DType::float32, {0, 2}, false, {}, ""};
   EXPECT_THAT(refusal({none}), HasSubstr("has a slice"));
-  // Not along one dimension, and whole all the same.
+  // The parts are not cut along one dimension, and still cover the tensor.
   const auto quarter = [&](std::int64_t row, std::int64_t column) {
     return part("u", {{row, column}, {3, 1}}, shape, 0);
   };

@@ -1,5 +1,5 @@
-// HDF5 files that are lost, or in whose place there is something else: named, passed over aloud,
-// and replaced only where nobody could want what is there.
+// HDF5 files that are lost or replaced by something else: they are named, passed over with a
+// warning, and replaced only where the file that is there can be of no use to anybody.
 #include "cairn/checkpoint.hpp"
 #include "layout/hdf5/lay_out.hpp"
 #include "store/commit/state_file.hpp"
@@ -46,7 +46,7 @@ TEST_F(LostHdf5, AnHdf5FileThatWasEmptiedIsNamedAndReplaced) {
     job().save(2, 5);
     EXPECT_EQ(job().latest(), 5);
   }
-  // The state file alone tells it too, and so do the notes to whoever saves.
+  // The state file alone tells it, too, and the notes alone tell it to an owner.
   replace(*files_, "/run/ckpt-2.h5", "");
   files_->remove("/run/.cairn/saved/ckpt-2.h5");
   EXPECT_EQ(find_lost(*files_, "/run").size(), 1u);
@@ -58,7 +58,7 @@ TEST_F(LostHdf5, AnHdf5FileThatWasEmptiedIsNamedAndReplaced) {
   EXPECT_EQ(job().latest(), 6);
 }
 
-// The state file cannot tell of it: its bytes are lost as well, or it is another name's.
+// The state file cannot tell it: its bytes are lost as well, or it belongs to another name.
 TEST_F(LostHdf5, WithoutAStateFileTheNoteTellsOfAnHdf5File) {
   options_.store.format = Format::hdf5;
   const auto file = [&](const std::string& name) {
@@ -97,7 +97,7 @@ TEST_F(LostHdf5, WithoutAStateFileTheNoteTellsOfAnHdf5File) {
   is_named();
 }
 
-// A bundle over it, and retention, take it away.
+// A bundle saved over it, and retention, remove it.
 TEST_F(LostHdf5, AnEmptiedHdf5FileGoesWithItsStep) {
   options_.store.format = Format::hdf5;
   for (int step = 1; step <= 3; ++step) job().save(step, step);
@@ -112,7 +112,7 @@ TEST_F(LostHdf5, AnEmptiedHdf5FileGoesWithItsStep) {
   EXPECT_THAT(names_of(*files_, "ckpt-2"), IsEmpty());
   job();
   EXPECT_FALSE(files_->status("/run/.cairn/saved/ckpt-2.h5"));
-  // The same name is free for others now.
+  // The name is then free for others.
   io::write_file(*files_, "/run/ckpt-2.h5", "");
   EXPECT_EQ(find_lost(*files_, "/run").size(), 0u);
   options_.store.format = Format::hdf5;
@@ -120,7 +120,7 @@ TEST_F(LostHdf5, AnEmptiedHdf5FileGoesWithItsStep) {
                      [&] { job().save(2, 1); });
 }
 
-// What stands there may be somebody's work.
+// The file that is there may be somebody's work.
 TEST_F(LostHdf5, AWholeHdf5FileOfOthersIsNotReplaced) {
   options_.store.format = Format::hdf5;
   job().save(1, 1);
@@ -135,7 +135,7 @@ TEST_F(LostHdf5, AWholeHdf5FileOfOthersIsNotReplaced) {
   test::expect_error(Code::already_exists, test::Says("Cairn did not write it"),
                      [&] { job().save(2, 1); });
   EXPECT_EQ(io::read_file(*files_, "/run/ckpt-2.h5", 1 << 30), foreign);
-  // Nor removed with the step that it was.
+  // Nor is it removed when retention removes the step.
   options_.keep.last = 1;
   job().save(3, 3);
   EXPECT_EQ(job().manager.steps().size(), 1u);

@@ -1,5 +1,5 @@
 #pragma once
-/// Checkpoints that somebody makes invisible, in a directory on a disk in memory.
+/// Checkpoints in a directory on a disk in memory that somebody makes invisible.
 #include <gmock/gmock.h>
 
 #include <memory>
@@ -57,7 +57,8 @@ class Lost : public testing::Test {
       u = value;
       manager.save(step, state);
     }
-    // -1: nothing; what was passed over is an error where nothing can be restored.
+    // Returns the restored value; -1: nothing was restored. If nothing can be restored, checkpoints
+    // that were passed over are an error.
     double latest() {
       u = -1;
       manager.restore_latest(state);

@@ -1,5 +1,6 @@
-// Checkpoints that somebody has made invisible: they are named, passed over aloud, kept for a
-// repair, and replaced by a later save; and nothing that was taken away on purpose is among them.
+// Checkpoints that somebody has made invisible: they are named, passed over with a warning, kept
+// for a repair, and replaced by a later save; none of those that were removed on purpose is among
+// them.
 #include "store/contents/lost.hpp"
 
 #include <mutex>
@@ -109,7 +110,7 @@ TEST_P(Manager, ARepairGivesTheCheckpointBack) {
   }
 }
 
-// Files of ranks whose values do not change are the same in each checkpoint.
+// If the values of a rank do not change, its files are the same in each checkpoint.
 TEST_P(Manager, ARepairTakesADataFileFromAnotherCheckpoint) {
   if (GetParam() < 3) GTEST_SKIP() << "one file for each of three ranks";
   job([&](Rank& rank) {
@@ -135,7 +136,8 @@ TEST_P(Manager, ARepairTakesADataFileFromAnotherCheckpoint) {
     EXPECT_EQ(io::read_file(*files_, path(1), 1 << 20), good);
     job([&](Rank& rank) { EXPECT_EQ(rank.manager.restore_latest(rank.state)->step, 20); });
   }
-  // Others have other bytes; and bytes are proved, whatever an index says of them.
+  // The files of other checkpoints have other bytes; and the bytes are checked, whatever an index
+  // says of them.
   flip(path(2), 3);
   EXPECT_THAT(repair(files_, "/run/ckpt-20").left, ElementsAre(test::Says("no other checkpoint")));
   flip(path(1), 3);
@@ -146,7 +148,7 @@ TEST_P(Manager, ARepairTakesADataFileFromAnotherCheckpoint) {
   EXPECT_EQ(names_of(*files_, ".cairn/repair").size(), 0u);
 }
 
-// Neither a name nor data alone says that there was a checkpoint.
+// Neither a name nor data alone proves that there was a checkpoint.
 TEST_F(Lost, WithoutEvidenceItIsDebris) {
   job().save(1, 1);
   job().save(2, 2);
@@ -163,7 +165,7 @@ TEST_F(Lost, WithoutEvidenceItIsDebris) {
   EXPECT_THAT(names_of(*files_, "ckpt-2"), IsEmpty());
 }
 
-// Wherever a job dies, what was removed on purpose is not taken for lost.
+// Wherever a job dies, a checkpoint that was removed on purpose does not count as lost.
 TEST_F(Lost, WhatRetentionRemovesNeverComesBack) {
   options_.keep.last = 1;
   for (const int kind : {0, 1, 2, 3}) {
@@ -176,7 +178,7 @@ TEST_F(Lost, WhatRetentionRemovesNeverComesBack) {
       auto one = job(disk);
       one.save(1, 1);
       disk->mark();
-      // No room for the state file: after the save, before the removal, and once more.
+      // There is no room for the state file: after the save, before the removal, and once more.
       if (full) disk->inject({Code::no_space, "write", "checkpoint.tmp", 0, 3});
       one.save(2, 2);
     }
@@ -186,7 +188,8 @@ TEST_F(Lost, WhatRetentionRemovesNeverComesBack) {
       for (const auto& choice : disk->crash_choices(stop)) {
         const auto after = disk->crash(stop, choice);
         const auto context = disk->describe(stop, choice);
-        // Also before a job recovers it, for tools; but a save may be seen half done.
+        // The same holds for tools before a job recovers the directory; but they may see a
+        // half-done save.
         for (const auto& lost : find_lost(*after, "/run")) ADD_FAILURE() << lost.why << context;
         auto next = job(after);
         EXPECT_NE(next.latest(), -1) << context;
@@ -198,7 +201,8 @@ TEST_F(Lost, WhatRetentionRemovesNeverComesBack) {
   }
 }
 
-// Nor what a merge has put elsewhere: one part is in the state file, of the other a note tells.
+// The same for a checkpoint whose parts a merge has moved: the state file lists one part, and a
+// note tells of the other.
 TEST_F(Lost, WhatAMergeRemovesNeverComesBack) {
   auto disk = std::make_shared<io::MemoryFileSystem>();
   job(disk).save(1, 1);
@@ -223,8 +227,8 @@ TEST_F(Lost, WhatAMergeRemovesNeverComesBack) {
   }
 }
 
-// A save over a lost step that dies or fails: the old data stays for a repair, and what was not
-// committed does not come back by one. Some also die while the next job recovers the directory.
+// A save over a lost step dies or fails: the old data stays for a repair, and a repair brings back
+// nothing that was not committed. Some also die while the next job recovers the directory.
 TEST_F(Lost, ASaveOverALostStepMayDie) {
   options_.overwrite = true;
   std::size_t states = 0, repaired = 0;
@@ -286,7 +290,7 @@ TEST_F(Lost, ASaveOverALostStepMayDie) {
   EXPECT_GT(states, repaired + test::rounds(50u));
 }
 
-// A repair that dies leaves what was there, or what it made.
+// A repair that dies leaves what was there, or its result.
 TEST_F(Lost, ARepairMayDie) {
   for (const bool renames : {true, false}) {
     for (const bool removed : {true, false}) {
@@ -353,7 +357,7 @@ TEST_F(Lost, ACheckpointWithoutANumberIsKnownByItsNote) {
     checkpoint.read("/run/export");
     EXPECT_EQ(u, 4);
   }
-  // Another save's data under this name is not it.
+  // Data of another save under this name do not count as its data.
   files_->remove("/run/export.index");
   replace(*files_, "/run/.cairn/saved/export.index", commit::new_uuid());
   EXPECT_THAT(find_lost(*files_, "/run"), IsEmpty());

@@ -1,11 +1,11 @@
 #pragma once
-/// Saves that share data files, as bundles, on file systems with renames.
+/// Crash stories of saves that share data files, as bundles, on file systems with renames.
 #include "store/directory/crash_kit.hpp"
 
 namespace cairn {
 
-/// Saves that share a data file with the one before, and whose frozen tensor changes with the tens
-/// of the stamp; the oldest expires.
+/// Each save shares a data file with the one before; the frozen tensor changes with the tens of the
+/// stamp; the oldest checkpoint expires.
 inline std::vector<Story> frozen_stories(bool async) {
   const auto before = [](StoryJob& job) {
     job.save(10, 3);

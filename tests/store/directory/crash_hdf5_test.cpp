@@ -1,11 +1,11 @@
-// The stories with checkpoints that are HDF5 files.
+// The crash stories with checkpoints that are HDF5 files.
 #include "store/directory/crash_kinds.hpp"
 #include "support/dataset_group.hpp"
 
 namespace cairn {
 namespace {
 
-// The same as HDF5 files, and where a step changes its format.
+// The same stories as HDF5 files, and stories in which a step changes its format.
 std::vector<Story> hdf5_stories() {
   std::vector<Story> all;
   for (auto story : stories()) {
@@ -39,7 +39,7 @@ std::vector<Story> hdf5_stories() {
   return all;
 }
 
-// The same once more, where ranks write datasets through HDF5, which takes the seal away.
+// The same once more, with ranks that write datasets through HDF5, which removes the seal.
 std::vector<Story> collective_stories() {
   const auto first = [](StoryJob& job) { job.save(10, 1); };
   const auto fails = [](StoryJob& job) { EXPECT_THROW(job.save(20, 2), Error); };
@@ -49,7 +49,7 @@ std::vector<Story> collective_stories() {
                        story.name == "WriteFails" || story.name == "OverwriteFromTheStart";
     if (alike) all.push_back(story);
   }
-  // The sync of what HDF5 wrote; of what it took away and is put back.
+  // The sync fails after HDF5's writes, or when the seal that it removed is put back.
   for (const std::size_t skip : {1, 4}) {
     all.push_back({cat("SyncFails", skip),
                    3,

@@ -1,10 +1,12 @@
 #pragma once
-/// Saves of tensors with gaps, of rows whose ids have gaps, and of lengths that checkpoints decide.
+/// Crash stories of tensors with gaps, of rows whose ids have gaps, and of lengths that checkpoints
+/// decide.
 #include "store/directory/crash_stories.hpp"
 
 namespace cairn {
 
-// A tensor with a gap, in files of its own ranks' and as one array; completed by recoveries.
+// A tensor with a gap, stored in files of each rank and as one array; recoveries complete the
+// saves.
 inline std::vector<Story> sparse_stories(Format format) {
   std::vector<Story> all;
   for (const auto& story : stories()) {
@@ -18,7 +20,7 @@ inline std::vector<Story> sparse_stories(Format format) {
   return all;
 }
 
-// Ids with gaps, stored beside their rows; vectors whose lengths the checkpoint decides.
+// Ids with gaps, stored beside their rows, and vectors whose lengths the checkpoint decides.
 inline std::vector<Story> length_stories(Format format) {
   std::vector<Story> all;
   for (const auto& story : stories()) {

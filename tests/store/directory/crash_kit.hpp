@@ -1,7 +1,7 @@
 #pragma once
-/// Every crash state of a save, an overwrite, a failed save, retention and of recovery itself: the
-/// newest restorable checkpoint is the old or the new one, whole, and recovery leaves no debris.
-/// A program includes this once, and says which stories it tells.
+/// Tries every crash state of a save, an overwrite, a failed save, retention and of recovery
+/// itself: the newest restorable checkpoint is the old or the new one, whole, and recovery leaves
+/// no debris. A program includes this once, and names its stories.
 #include <gtest/gtest.h>
 
 #include <iostream>
@@ -54,7 +54,7 @@ inline std::shared_ptr<io::MemoryFileSystem> record(const Story& story, unsigned
   return disk;
 }
 
-// What a new owner leaves: a file that shows the steps that are there and no other.
+// Checks the XDMF file that a new owner leaves: it must show exactly the steps that are there.
 inline std::string wrong_xdmf(io::FileSystem& disk, const std::vector<StepInfo>& steps) {
   const auto text = io::read_file(disk, "/run/ckpt.xdmf", 1 << 20);
   std::size_t shown = 0;
@@ -66,7 +66,7 @@ inline std::string wrong_xdmf(io::FileSystem& disk, const std::vector<StepInfo>&
   return wrong;
 }
 
-// A new job on the disk as the crash left it. Returns the stamp that it restores; 0: nothing.
+// Runs a new job on the disk as the crash left it. Returns the stamp that it restores; 0: nothing.
 inline std::int64_t next_job(std::shared_ptr<io::MemoryFileSystem> disk, const Story& story,
                              int ranks, std::string& wrong) {
   std::int64_t found = 0;
@@ -159,13 +159,14 @@ class Crash : public testing::TestWithParam<Story> {
   int failures_ = 0;
 };
 
-// Sanitizers look at the code, not at the states: one interleaving shows them all of it.
+// Sanitizers test the code, not the states: one interleaving runs all of the code.
 constexpr unsigned seeds = test::sanitized ? 1 : 3;
 
 inline std::size_t recovery_stride() { return test::all_states() ? 2 : test::sanitized ? 80 : 7; }
 
-// Where a story is stopped: after each operation; if not all states are tried, after some, others
-// in each interleaving, together about as many as there are operations. The end is one of them.
+// Where a story is stopped: after each operation; or, if not all states are tried, after some,
+// which differ between the interleavings and together are about as many as there are operations.
+// The end is one of them.
 inline std::size_t stop_stride(unsigned interleavings) {
   return test::all_states() ? 1 : std::max(test::stride(6), std::size_t{interleavings});
 }
@@ -179,8 +180,9 @@ TEST_P(Crash, AtEveryFileOperation) {
     for (std::size_t stop = 0; stop <= end; ++stop) {
       if ((end - stop) % stride != seed % stride && stop != end) continue;
       const auto choices = recorded->crash_choices(stop);
-      // The first two are all kept and all lost; they also recover on several ranks. Of the others
-      // each second is tried, the odd ones at one stop and the even ones at the next.
+      // The first two choices keep all and lose all; they also recover on several ranks. Of the
+      // other choices every second is tried, the odd ones at one stop and the even ones at the
+      // next.
       const auto step = test::state_step(2, 19);
       for (std::size_t c = 0; c < choices.size(); ++c) {
         if (c >= 2 && (c + stop) % step != 0) continue;
@@ -194,8 +196,9 @@ TEST_P(Crash, AtEveryFileOperation) {
   std::cout << "[ STATES   ] " << GetParam().name << ": " << states_ << " crash states\n";
 }
 
-// Stories begin alike: so that no operation is passed over in all of them where some are tried,
-// each is stopped after others. The first crashes differ, too, from one operation to the next.
+// Stories begin alike: if only some operations are tried, each story is stopped after others, so
+// that none is left out in all of them. The first crashes differ, too, from one operation to the
+// next.
 TEST_P(Crash, DuringRecovery) {
   const auto recorded = record(GetParam(), 1);
   const auto end = recorded->operation_count();

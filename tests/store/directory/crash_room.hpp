@@ -1,6 +1,6 @@
 #pragma once
-/// Saves that lack room: what was let go by now goes before they are saved, and each of the
-/// checkpoints that were there is whole and durable meanwhile.
+/// Crash stories of saves that lack room: checkpoints that retention lets go are removed before the
+/// save, and each of the others stays whole and durable meanwhile.
 #include "store/directory/crash_kit.hpp"
 
 namespace cairn {
@@ -18,7 +18,7 @@ inline std::vector<Story> room_stories() {
   auto async = blocking;
   async.name = "Async";
   async.async = true;
-  // What has failed is not there to be saved again; the next one finds room.
+  // A failed asynchronous save is not saved again; the next one finds room.
   async.act = [](StoryJob& job) {
     job.save(20, 5);
     EXPECT_THROW(job.manager.wait(), Error);
@@ -27,7 +27,7 @@ inline std::vector<Story> room_stories() {
   std::vector<Story> all;
   for (const auto& one : {blocking, async}) {
     for (const bool renames : {true, false}) {
-      if (!renames && !one.async) continue;  // seen pending
+      if (!renames && !one.async) continue;  // an asynchronous one
       all.push_back(one);
       if (!renames) all.back().name += "WithoutRename";
       all.back().renames = renames;

@@ -1,5 +1,5 @@
 #pragma once
-/// Saves that end well and badly, on file systems with renames; as bundles.
+/// Crash stories of saves that succeed and fail, on file systems with renames, as bundles.
 #include "store/directory/crash_kit.hpp"
 
 namespace cairn {
@@ -37,9 +37,9 @@ inline std::vector<Story> stories() {
        2},
       {"WriteFails", 3, first, fails, {1}, 1, 0, false, {{Code::io, "write", "part-", 2, 1}}},
       {"DiskFull", 3, first, fails, {1}, 1, 0, false, {{Code::no_space, "write", "record-", 1, 1}}},
-      // Until the failure is reported the save may still be completed by a recovery.
+      // Until the failure is reported, a recovery may still complete the save.
       {"CommitFails", 3, first, fails, {1, 2}, 1, 0, false, {{Code::io, "rename", ".data-", 1, 1}}},
-      // Twice the same step: the first save must never come back over the second.
+      // The same step is saved twice: the first save must never come back over the second.
       {"OverwriteFromTheStart",
        2,
        nothing_before,
@@ -102,7 +102,7 @@ inline std::vector<Story> stories() {
        false,
        Storage::automatic,
        true},
-      // Two of four ranks write, also what the others bring.
+      // Two of four ranks write, also the data of the other two.
       {"IoRanks",
        4,
        first,
@@ -129,14 +129,14 @@ inline std::vector<Story> stories() {
        Storage::automatic,
        true,
        IoRanks::count(2)},
-      // Rows that travel to other ranks first.
+      // Rows travel to other ranks before they are written.
       {"ById", 2, first, second, {1, 2}, 2},
   };
   all.back().given = Given::by_id, all.back().interleavings = 1;
   return all;
 }
 
-// Saves pending, behind each other.
+// Several pending saves, one after the other.
 inline std::vector<Story> async_stories() {
   const auto first = [](StoryJob& job) { job.save(10, 1); };
   const auto two = [](StoryJob& job) {
@@ -160,7 +160,7 @@ inline std::vector<Story> async_stories() {
        {1, 2, 3},
        3,
        1},
-      // By a plan that is used again, into files that wait.
+      // By a plan that is used again, into recycled files that wait.
       {"Recycling",
        2,
        [](StoryJob& job) {
@@ -175,8 +175,7 @@ inline std::vector<Story> async_stories() {
        {1, 5, 6, 2},
        2,
        1},
-      // Both slots of part records are used again, and data is taken that an earlier save has let
-      // go.
+      // Both slots of part records are used again, and so is data that an earlier save has let go.
       {"Slots",
        2,
        [](StoryJob& job) {
@@ -216,7 +215,8 @@ inline std::vector<Story> async_stories() {
   return all;
 }
 
-/// Saves that overwrite what expired ones have left. Steps 10 and 20 wait or wait to expire.
+/// Saves that overwrite files of expired ones. The files of steps 10 and 20 wait, or the steps wait
+/// to expire.
 inline std::vector<Story> recycling_stories() {
   const auto before = [](StoryJob& job) {
     job.save(10, 3);
@@ -244,10 +244,10 @@ inline std::vector<Story> recycling_stories() {
       {"Overwrites", 2, nothing_before, overwrites, {0, 1, 2, 3, 4}, 4, 0, true, {}, true},
       {"WriteFails", 2, before, fails, {1}, 1, 1, false, {{Code::io, "write", "part-", 1, 1}}},
       {"SyncFails", 2, before, fails, {1}, 1, 1, false, {{Code::io, "sync", "part-", 0, 1}}},
-      // The files that wait cannot be had: new ones are made.
+      // The files that wait cannot be taken: new ones are made.
       {"TakingFails", 2, before, next, {1, 2}, 2, 1, false, {{Code::io, "rename", "part-", 0, 2}}},
       {"OpeningFails", 2, before, next, {1, 2}, 2, 1, false, {{Code::io, "open", "part-", 0, 2}}},
-      // They cannot be kept: they are removed.
+      // The files cannot be kept: they are removed.
       {"KeepingFails",
        2,
        nothing_before,

@@ -1,4 +1,4 @@
-// The stories with bundles, with renames and without.
+// The crash stories with bundles, with renames and without.
 #include "store/directory/crash_frozen.hpp"
 #include "store/directory/crash_kinds.hpp"
 #include "store/directory/crash_room.hpp"
@@ -8,7 +8,7 @@
 namespace cairn {
 namespace {
 
-// The same, and what can go wrong where the index is written in place, without a rename.
+// The same stories, and faults where the index is written in place, without a rename.
 std::vector<Story> direct_stories() {
   std::vector<Story> all;
   for (auto story : stories()) {
@@ -22,7 +22,7 @@ std::vector<Story> direct_stories() {
   const auto first = [](StoryJob& job) { job.save(10, 1); };
   const auto fails = [](StoryJob& job) { EXPECT_THROW(job.save(20, 2), Error); };
   const auto fails_over = [](StoryJob& job) { EXPECT_THROW(job.save(10, 2), Error); };
-  // Nothing else tells then that the data is ours.
+  // Then nothing else tells that the data is ours.
   all.push_back({"FirstSaveFails",
                  2,
                  nothing_before,
@@ -32,7 +32,7 @@ std::vector<Story> direct_stories() {
                  0,
                  false,
                  {{Code::no_space, "write", ".index", 0, 1}}});
-  // The old index is gone when these fail; it comes back.
+  // The old index is gone when these operations fail; it comes back.
   all.push_back({"IndexFails",
                  3,
                  first,
@@ -60,7 +60,7 @@ std::vector<Story> direct_stories() {
                  0,
                  true,
                  {{Code::io, "sync", ".index", 0, 1}}});
-  // Nor can it be put back: the next save does it first, or a restart.
+  // Nor can the old index be put back: the next save does that first, or a restart.
   all.push_back({"OverwriteFailsTwice",
                  2,
                  first,
@@ -86,7 +86,7 @@ std::vector<Story> direct_stories() {
   return all;
 }
 
-// Some of them again, of ranks that write to the same files together.
+// Some of the stories again, with ranks that write to the same files together.
 std::vector<Story> shared_stories() {
   static const std::set<std::string> names{"FirstSave", "Overwrite",       "WriteFails",
                                            "Dense",     "DenseWriteFails", "SaverOverwrites"};
@@ -105,7 +105,7 @@ std::vector<Story> direct_async_stories() {
   return all;
 }
 
-// A restart finds what was there before, or what was committed: never anything between.
+// A restart finds what was there before, or what was committed: never a state in between.
 std::vector<Story> without_records(std::vector<Story> all) {
   std::erase_if(all, [](const auto& story) {
     return !story.faults.empty() && story.faults.front().path_part == "record-";
@@ -136,7 +136,7 @@ INSTANTIATE_TEST_SUITE_P(Recycling, Crash, testing::ValuesIn(recycling_stories()
 INSTANTIATE_TEST_SUITE_P(Frozen, Crash, testing::ValuesIn(without_records(frozen_stories(false))),
                          [](const auto& info) { return info.param.name; });
 
-// What it reads in the files that it finds it shares, and must be durable then.
+// The next job shares the files that it finds and has read, which must then be durable.
 TEST(FrozenCrash, TheNextJobSharesWhatACrashHasLeft) {
   set_log_sink({});
   const auto story = without_records(frozen_stories(false)).front();
@@ -189,7 +189,7 @@ INSTANTIATE_TEST_SUITE_P(Room, Crash, testing::ValuesIn(room_stories()),
 INSTANTIATE_TEST_SUITE_P(SharedFiles, Crash, testing::ValuesIn(shared_stories()),
                          [](const auto& info) { return info.param.name; });
 
-// One more file, of which nothing depends.
+// One more file, on which nothing depends.
 std::vector<Story> xdmf_stories() {
   static const std::set<std::string> names{"FirstSave", "Retention"};
   auto all = without_records(stories());

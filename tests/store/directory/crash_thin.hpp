@@ -1,5 +1,6 @@
 #pragma once
-/// Saves after which older checkpoints lose a tensor by a rule: the rest of each stays whole.
+/// Crash stories of saves after which older checkpoints lose a tensor by a rule: the rest of each
+/// stays whole.
 #include "store/directory/crash_kit.hpp"
 
 namespace cairn {
@@ -9,7 +10,8 @@ inline std::vector<Story> thin_stories(bool async) {
     job.save(10, 3);
     job.save(20, 1);
   };
-  // The first loses it, then the second one; with room for three checkpoints the first goes.
+  // The first checkpoint loses the tensor, then the second; as only three are kept, the first is
+  // then removed.
   const auto act = [](StoryJob& job) {
     job.save(30, 4);
     job.save(40, 2);

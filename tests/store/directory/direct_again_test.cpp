@@ -1,4 +1,4 @@
-// Saves without atomic rename: what is written a second time must not be lost in between.
+// Saves without atomic rename: a step that is saved a second time must not be lost in between.
 #include <iostream>
 
 #include "base/text.hpp"
@@ -12,8 +12,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// A save died while it replaced the index, and the next job could not read what it had left. When
-// that job saves the step again, the old index may be all that there is of it.
+// A save died while it replaced the index, and the next job could not read what the save had left.
+// When that job saves the step again, the old index may be all that is left of the step.
 TEST_F(Direct, TheOldIndexIsBackBeforeTheStepIsSavedAgain) {
   for (const bool torn : {false, true}) {
     SCOPED_TRACE(torn ? "torn index" : "no index");
@@ -59,8 +59,9 @@ TEST_F(Direct, TheOldIndexIsBackBeforeTheStepIsSavedAgain) {
   }
 }
 
-// A save died when its index had a name and no bytes. The next job could not read what it had left,
-// and its state file told of that step. Once the save is given up the step was never there.
+// A save died when its index had a name and no bytes. The next job could not read what the save had
+// left, and its state file listed that step. Once the save is given up, the step counts as never
+// saved.
 TEST_F(Direct, AStepThatOnlyATornIndexSpokeOfIsNotLost) {
   for (const bool again : {false, true}) {
     SCOPED_TRACE(again ? "that step is saved again, and dies" : "another step is saved");
@@ -91,7 +92,8 @@ TEST_F(Direct, AStepThatOnlyATornIndexSpokeOfIsNotLost) {
   }
 }
 
-// As that of a merge, which has no records: once it is done, and its directory removed for good.
+// For instance that of a merge, which has no records, once it is done and its directory removed for
+// good.
 TEST_F(Direct, AnOldIndexWithoutRecordsDoesNotComeBack) {
   save(10, 1);
   const auto temp = cat("/run/ckpt-10.part_", commit::new_uuid());

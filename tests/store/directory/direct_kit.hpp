@@ -62,7 +62,7 @@ class Direct : public testing::Test {
   std::int64_t latest() { return One(options_on(disk_)).latest(); }
   std::vector<std::string> listing() const { return disk_->list("/run"); }
 
-  // The process dies at the first operation with this in its text; nothing it does later counts.
+  // The process dies at the first operation whose text has this; nothing that it does later counts.
   template <class F>
   static void die_at(const Disk& disk, const std::string& operation, F&& work) {
     bool dead = false;

@@ -1,5 +1,5 @@
-// What those see who read a directory and do not recover it, while a save without atomic rename
-// replaces a checkpoint there, and after it has died.
+// What readers that do not recover a directory find there while a save without atomic rename
+// replaces a checkpoint, and after that save has died.
 #include <gmock/gmock.h>
 
 #include <iostream>
@@ -33,8 +33,8 @@ TEST_F(Direct, AReaderFallsBackInTheMeantime) {
   EXPECT_EQ(latest(), 4);
 }
 
-// At every crash of a save over a single checkpoint, whoever reads it without recovering the
-// directory finds the old one or the new one, whole.
+// At every crash of a save over a single checkpoint, a reader that does not recover the directory
+// finds the old or the new checkpoint, whole.
 TEST_F(Direct, ReadersFindTheReplacedCheckpointThroughItsOldIndex) {
   ShardedOptions sharded;
   sharded.write.atomic_rename = false;
@@ -92,7 +92,7 @@ TEST_F(Direct, AReaderAsksForAStepThatIsBeingReplaced) {
     reading.manager.restore(20, reading.state);
     EXPECT_EQ(reading.values.front(), 2);
     EXPECT_EQ(latest_checkpoint(serial_group(), "/run", disk_), "/run/ckpt-20");
-    // Data of the old one is gone: its index is worth nothing.
+    // Data of the old checkpoint is gone: its index is of no use.
     disk_->remove("/run/ckpt-20.data-00000-of-00002");
     try {
       reading.manager.restore(20, reading.state);

@@ -1,5 +1,5 @@
-// Saves without atomic rename, beside the crash stories: who chooses them, what comes back when a
-// save cannot be completed, processes that are killed, merges and savers.
+// Saves without atomic rename, besides the crash stories: when they are chosen, what comes back
+// when a save cannot be completed, killed processes, merges and savers.
 #include <gmock/gmock.h>
 
 #include <iostream>
@@ -39,7 +39,7 @@ TEST_F(Direct, LeavesAnOrdinaryCheckpoint) {
   EXPECT_EQ(latest(), 2);
 }
 
-// Names, while a save is under way.
+// Checks the names while a save is under way.
 TEST_F(Direct, DataIsUnderItsFinalNamesBeforeTheIndex) {
   save(10, 1);
   std::vector<std::string> seen;
@@ -155,8 +155,8 @@ TEST_F(Direct, EveryFileOperationMayFailAndTheOldOneStays) {
   EXPECT_GT(hopeless, 0) << "three failures in a row keep the old index away for a while";
 }
 
-// What is durable where a process is killed is decided only by the power failure after its
-// successor has begun. Nothing that the successor builds on may vanish then.
+// When a process is killed, the power failure after its successor has begun decides what is
+// durable. Nothing on which the successor builds may vanish then.
 TEST_F(Direct, AKillThenAPowerFailureDuringTheRecovery) {
   std::size_t kills = 0, states = 0;
   for (bool died = true; died; kills += test::stride(3)) {
@@ -204,7 +204,7 @@ TEST_F(Direct, AKillThenAPowerFailureDuringTheRecovery) {
   std::cout << "[ STATES   ] " << states << " power failures after " << kills << " kills\n";
 }
 
-// All bytes were durable, but when the next job looks at them they are not what was written.
+// All bytes were durable, but they are damaged when the next job looks at them.
 TEST_F(Direct, TheOldIndexComesBackWhenTheNewBytesAreDamaged) {
   save(10, 1);
   {
@@ -233,7 +233,7 @@ TEST_F(Direct, TheOldIndexComesBackWhenTheNewBytesAreDamaged) {
                                      "ckpt-10.data-00001-of-00002", "ckpt-10.index"));
 }
 
-// What an earlier save of the step left behind must not come back over a later one.
+// What an earlier save of the step left must not come back over a later one.
 TEST_F(Direct, OnlyTheLatestOldIndexComesBack) {
   save(10, 1);
   {
@@ -252,7 +252,8 @@ TEST_F(Direct, OnlyTheLatestOldIndexComesBack) {
   EXPECT_EQ(latest(), 2);
 }
 
-// What the tidying after an overwrite has left must not bring back a step that retention removed.
+// Files that the tidying after an overwrite has left must not bring back a step that retention
+// removed.
 TEST_F(Direct, ARemovedStepStaysAway) {
   save(10, 1);
   {
@@ -330,7 +331,8 @@ TEST_F(Direct, ASaverWritesBundles) {
   EXPECT_EQ(One(options).latest(), 2);
 }
 
-// A merge leaves no records: what it was replacing comes back, unless it was done.
+// A merge leaves no records: the checkpoint that it was replacing comes back, unless the merge was
+// done.
 TEST_F(Direct, EveryCrashOfAMergeLeavesTheOldOrTheNewOne) {
   io::create_directories(*disk_, "/run/.cairn");
   io::write_file(*disk_, note, "");
@@ -366,7 +368,7 @@ TEST_F(Direct, EveryCrashOfAMergeLeavesTheOldOrTheNewOne) {
         EXPECT_EQ(name.find(".part_"), name.npos) << name;
         files += name.starts_with("out.");
       }
-      // An index, data and metadata; an overwritten step has an empty file more.
+      // The files are an index, data and metadata; an overwritten step has one empty file more.
       EXPECT_EQ(files, value.front() == 1 ? 3 : 4) << disk_->describe(stop, choice);
     }
   }

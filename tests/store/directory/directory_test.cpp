@@ -1,4 +1,4 @@
-// Directory alone: one process, no engine, no ranks but its own. Saves are made of the protocol's
+// Tests Directory alone: one process, no engine, a single rank. Saves are made of the protocol's
 // own calls and of empty bundles.
 #include "store/directory/directory.hpp"
 #include "session/job/job.hpp"
@@ -25,7 +25,7 @@ using testing::HasSubstr;
 
 class DirectoryAlone : public ::testing::Test {
  protected:
-  // An owner of its own, as a job that begins.
+  // An owner of its own, like a job that begins.
   struct Owner {
     Job job;
     Directory directory;
@@ -37,7 +37,7 @@ class DirectoryAlone : public ::testing::Test {
       directory.begin(directory.recover(job.readers()));
     }
 
-    // One checkpoint of this step, by the steps of the protocol.
+    // Commits one checkpoint of this step, by the steps of the protocol.
     Prepared save(std::int64_t step, std::optional<double> metric = std::nullopt) {
       auto prepared = begin(step);
       prepared.meta.metric = metric;
@@ -73,7 +73,7 @@ class DirectoryAlone : public ::testing::Test {
   ManagerOptions options_ = test::on_disk();
 };
 
-// Before a file of this name is looked at, something happens, so many times.
+// Runs a function before a file of this name is looked at, so many times.
 class Meanwhile : public test::ForwardingFiles {
  public:
   Meanwhile(std::shared_ptr<io::FileSystem> files, std::function<void(const std::string&)> happens)
@@ -88,9 +88,9 @@ class Meanwhile : public test::ForwardingFiles {
   const std::function<void(const std::string&)> happens_;
 };
 
-// Of a job that saves and removes faster than this reads an index, the pinned checkpoint is not the
-// newest, and the one that the state file named is not the last word: found by a tool that listed a
-// directory under such a job.
+// A job saves and removes faster than this reads an index: the pinned checkpoint is then not the
+// newest, and the one that the state file names may be out of date. A tool that listed a directory
+// under such a job found this.
 TEST(ScanCatalog, UnderAJobThatIsFasterFindsWhatIsNewer) {
   for (const auto format : {Format::bundle, Format::hdf5}) {
     if (format == Format::hdf5 && !hdf5::available()) continue;
@@ -123,7 +123,7 @@ TEST(ScanCatalog, UnderAJobThatIsFasterFindsWhatIsNewer) {
   }
 }
 
-// Nobody is kept from a directory by a mark that is too large to be one.
+// A mark that is too large to be one keeps nobody from the directory.
 TEST_F(DirectoryAlone, AMarkOfDamageThatIsTooLargeIsNone) {
   Owner owner(options_);
   auto& files = *options_.write.file_system;
@@ -196,7 +196,7 @@ TEST_F(DirectoryAlone, WhatCommittedWithoutBeingDurableIsMadeSoBeforeAnythingIsB
   owner.directory.look_again();
   EXPECT_FALSE(owner.directory.history().find(10)->volatile_commit);
   EXPECT_TRUE(owner.directory.is_simple(20, 0));
-  // One that is not there after all is forgotten.
+  // A commit whose checkpoint turns out to be missing is forgotten.
   const auto lost = owner.begin(20);
   owner.directory.committed(lost, true, std::nullopt);
   owner.directory.look_again();
@@ -230,7 +230,7 @@ TEST_F(DirectoryAlone, TidyingBehindTheCallersBackIsTakenOverWhenTheCallerLooks)
   EXPECT_EQ(owner.directory.recycling().take_bytes(), -1) << "they were given away";
 }
 
-// Of two checkpoints that go at once the data would wait for the next save.
+// If two checkpoints are removed at once, their data would wait for the next save.
 TEST_F(DirectoryAlone, NothingComesToWaitWhileAnotherSaveTakesWhatWaits) {
   for (const bool takes_waiting : {false, true}) {
     SCOPED_TRACE(takes_waiting);
@@ -299,8 +299,8 @@ TEST_F(DirectoryAlone, DataThatWasSetAsideComesBackWithItsIndexOnly) {
   EXPECT_FALSE(io::exists(files, aside(commit::data_name("ckpt-10", 0, 1))));
 }
 
-// An owner that was taken for dead sets aside what the save of another has just named, and dies; so
-// does the other, before it commits.
+// An owner that was taken for dead sets aside what another owner's save has just named, and dies;
+// the other owner dies, too, before it commits.
 TEST_F(DirectoryAlone, DataOfAStagedSaveThatWasSetAsideComesBack) {
   auto& files = static_cast<io::MemoryFileSystem&>(*options_.write.file_system);
   std::vector<double> values(1000, 7.0);
@@ -328,7 +328,7 @@ TEST_F(DirectoryAlone, DataOfAStagedSaveThatWasSetAsideComesBack) {
   EXPECT_THAT(Owner(options_).steps(), ElementsAre(10, 20)) << "it was written";
 }
 
-// A save gives way to a later one while the one before it is being committed.
+// A later save replaces one while the save before it is being committed.
 TEST_F(DirectoryAlone, WhatCouldNotBeWithdrawnIsToGoThoughAnEarlierSaveCommits) {
   auto& files = static_cast<io::MemoryFileSystem&>(*options_.write.file_system);
   Owner owner(options_);
@@ -364,7 +364,7 @@ TEST_F(DirectoryAlone, APinnedStepIsNeitherReplacedNorRemoved) {
                [&] { owner.directory.pin(30); });
 }
 
-// What waits to be overwritten counts, also after a save that had no room.
+// Files that wait to be overwritten are counted, also after a save that had no room.
 TEST_F(DirectoryAlone, WhatWaitsIsNotForgottenWhereASaveHasNoRoom) {
   auto& files = dynamic_cast<io::MemoryFileSystem&>(*options_.write.file_system);
   Owner owner(options_);
@@ -443,7 +443,7 @@ TEST_F(DirectoryAlone, ASaveLooksWhereTheStagingDirectoryMayNotBeDurable) {
   EXPECT_FALSE(owner.directory.is_simple(20, 0));
   owner.save(20);
   EXPECT_TRUE(owner.directory.is_simple(30, 0));
-  // After a failure it is gone, and the next save makes another.
+  // After a failure the draft is gone, and the next save makes another.
   const auto failed = owner.begin(30);
   owner.directory.withdraw(failed.draft);
   owner.directory.spoil(true);

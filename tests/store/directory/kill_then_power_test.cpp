@@ -1,6 +1,6 @@
-// What is durable where a process is killed is decided only by the power failure after its
-// successor has begun. Nothing that the successor builds on may vanish then, nor come back: here
-// the indexes that the first one had set aside, while it saved and let older checkpoints go.
+// When a process is killed, the power failure after its successor has begun decides what is
+// durable. Nothing on which the successor builds may vanish then, nor come back: here the indexes
+// that the first one had set aside while it saved and let older checkpoints go.
 #include <iostream>
 
 #include "store/directory/direct_kit.hpp"
@@ -17,7 +17,7 @@ class KillThenPower : public Direct {
     options.keep.last = 1;
     return options;
   }
-  // What one finds that opens the directory; each step that is listed is whole.
+  // The step that a reader of the directory finds; each step that is listed must be whole.
   static std::int64_t newest_of(const Disk& disk) {
     One one(staged_on(disk));
     const auto newest = one.latest();

@@ -9,7 +9,7 @@
 namespace cairn {
 namespace {
 
-// What a run left behind stays behind, also when the index that knew of it is gone.
+// Steps that a run left behind stay behind, even if the index that recorded this is gone.
 TEST_P(Manager, ADestroyedIndexDoesNotBringAnAbandonedLineBack) {
   options_.keep.last = 0;
   job([&](Rank& rank) {
@@ -44,8 +44,8 @@ TEST_P(Manager, ADestroyedIndexDoesNotBringAnAbandonedLineBack) {
   });
 }
 
-// The same of an HDF5 file, whose table, seal or end is damaged; and nothing is made up where what
-// would tell is damaged too.
+// The same for an HDF5 file whose table, seal or end is damaged; if the evidence is damaged, too,
+// nothing is made up.
 TEST_P(Manager, ADamagedHdf5FileDoesNotBringAnAbandonedLineBack) {
   if (!hdf5::available()) GTEST_SKIP() << "this build has no HDF5";
   options_.keep.last = 0;
@@ -94,13 +94,13 @@ TEST_P(Manager, ADamagedHdf5FileDoesNotBringAnAbandonedLineBack) {
   expect("table and metadata", with({table + 20, in_meta}), 30, 0);
   expect("table and place", with({table + 20, place + 17}), 30, 0);
   expect("table and word", with({table + 20, place + 2}), 30, 0);
-  // A place outside of the file.
+  // A place beyond the end of the file.
   auto outside = with({table + 20});
   outside[place + 16] = '9', outside[place + 17] = '9', outside[place + 18] = '9';
   expect("table and length", outside, 30, 0);
 }
 
-// The copy is proved before it is believed.
+// The copy is checked before it is believed.
 TEST_P(Manager, WithoutASoundCopyADestroyedIndexTellsNothing) {
   options_.keep.last = 0;
   job([&](Rank& rank) {
@@ -127,7 +127,7 @@ TEST_P(Manager, WithoutASoundCopyADestroyedIndexTellsNothing) {
   job([&](Rank& rank) { EXPECT_EQ(sequence_of(rank, 40), 4); });
 }
 
-// Two names of one process: one opens its checkpoints, saves and tidies up while the other is about
+// Two names in one process: one opens its checkpoints, saves and tidies up while the other is about
 // to rename its state file.
 TEST_P(Manager, NamesDoNotDisturbEachOthersStateFiles) {
   std::string warnings;
@@ -166,7 +166,7 @@ TEST_P(Manager, AFullDiskDoesNotKeepOldCheckpoints) {
     rank.save(1);
     rank.save(2);
     if (rank.group->rank() == 0) {
-      files_->inject({Code::no_space, "write", ".state"});  // after saving; before
+      files_->inject({Code::no_space, "write", ".state"});  // at the end of a save; before it
       files_->inject({Code::no_space, "write", "checkpoint.tmp"});
     }
     rank.group->barrier();
@@ -176,7 +176,7 @@ TEST_P(Manager, AFullDiskDoesNotKeepOldCheckpoints) {
   EXPECT_FALSE(io::exists(*files_, "/run/ckpt-1.index"));
   EXPECT_EQ(commit::read_state_file(*files_, "/run")->all_paths,
             (std::vector<std::string>{"ckpt-2", "ckpt-3"}));
-  // Any other failure leaves them.
+  // After any other failure the old checkpoints stay.
   job([&](Rank& rank) {
     if (rank.group->rank() == 0) {
       files_->inject({Code::io, "write", ".state"});

@@ -1,5 +1,5 @@
-// Bundles whose metadata cannot be read, or are of another save than the index: what a restart, a
-// restore of that step and listings make of them.
+// Bundles whose metadata cannot be read, or belong to another save than the index: what a restart,
+// a restore of that step and listings do with them.
 #include <mutex>
 
 #include "base/text.hpp"
@@ -82,7 +82,7 @@ TEST_P(LostMetadata, OfTheOnlyCheckpointItIsRestoredWithAWarning) {
     EXPECT_EQ(verify_checkpoint({*files_, "/run/ckpt-3"}).verdict(), Verdict::damaged);
     if (*how == 'r') io::write_file(*files_, path(3), "");
   }
-  // The run goes on, and what it came from is no abandoned line.
+  // The run goes on, and its parent does not count as abandoned.
   job([](Rank& rank) {
     EXPECT_EQ(rank.latest(), 3);
     rank.save(4);
@@ -121,7 +121,7 @@ TEST_P(LostMetadata, ItIsTakenAfterAllOthersAndNotIfNoOtherIsWanted) {
   });
 }
 
-// The index of another step, or that of an older save under this name.
+// The index belongs to another step, or to an older save under this name.
 TEST_P(LostMetadata, AnIndexThatIsNotItsOwnIsNotRestored) {
   job([](Rank& rank) {
     for (const int step : {2, 3}) {
@@ -133,7 +133,7 @@ TEST_P(LostMetadata, AnIndexThatIsNotItsOwnIsNotRestored) {
   const auto index = io::read_file(*files_, "/run/ckpt-2.index", 1 << 20);
   files_->remove("/run/ckpt-3.index");
   io::write_file(*files_, "/run/ckpt-3.index", index);
-  // All that tells the two apart is "step".
+  // The only difference between the two is the tensor "step".
   files_->remove("/run/ckpt-3.data-00000-of-0000" + cat(GetParam() + 1));
   io::copy(*files_, "/run/ckpt-2.data-00000-of-0000" + cat(GetParam() + 1),
            "/run/ckpt-3.data-00000-of-0000" + cat(GetParam() + 1));
@@ -158,11 +158,12 @@ TEST_P(LostMetadata, AnIndexThatIsNotItsOwnIsNotRestored) {
   EXPECT_THAT(checked.findings.at(0).file, HasSubstr("ckpt-3.index"));
 }
 
-// Data are debris where the step's own index does not refer to them, and no other.
+// Data files are debris only where the index is proved to be the step's own and does not refer to
+// them.
 TEST_P(LostMetadata, NoDataGoBesideAnIndexThatIsNotProvedToBeItsOwn) {
   if (GetParam() < 3) return;
   job([](Rank& rank) { rank.save(2); });
-  run_threads(2, [&](std::shared_ptr<Group> group) {  // of as many files less
+  run_threads(2, [&](std::shared_ptr<Group> group) {  // of a save with fewer files
     auto options = options_;
     options.overwrite = true;
     Rank(group, options).save(3);
@@ -195,7 +196,7 @@ TEST_P(LostMetadata, NoDataGoBesideAnIndexThatIsNotProvedToBeItsOwn) {
   EXPECT_FALSE(files_->status(commit::data_path("/run/ckpt-2", 0, 3))) << "now it is debris";
 }
 
-// Nobody knows any more which of them took part.
+// Nobody can tell any more which savers took part.
 TEST_P(LostMetadata, SaversAreNotPassedOverInSilence) {
   int called = 0;
   const RegisteredSaver saver{"mine",
@@ -269,7 +270,7 @@ TEST_P(LostMetadata, AReaderDoesNotCallWhatItsOwnerRemovesDamaged) {
     warnings();
     slow->meanwhile = [&] {
       owner.save(replaced ? 1 : 2);
-      // Its data are taken by the next save.
+      // The next save takes its data files.
       if (!replaced) owner.save(3);
     };
     if (replaced) {

@@ -1,5 +1,5 @@
-// Directories with thousands of checkpoints, or of saves that did not finish: what a save and an
-// opening do there.
+// Directories with thousands of checkpoints, or of unfinished saves: what a save and an opening do
+// there.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -27,9 +27,9 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
 
-// As the words of mark_superseded say it: whatever was committed between a checkpoint and the one
-// that its run went on from, or, where that is not known, what has the same or a higher step. What
-// cannot be read may be that one where no other is.
+// The definition in the comment of mark_superseded: superseded is what was committed between a
+// checkpoint and the one from which its run went on or, where that is not known, what has the same
+// or a higher step. If no other checkpoint can be that one, an unreadable one may be.
 std::vector<bool> superseded_by_definition(const std::vector<CatalogEntry>& entries) {
   std::vector<bool> superseded(entries.size());
   for (std::size_t now = 0; now < entries.size(); ++now) {
@@ -130,7 +130,7 @@ class Many : public testing::Test {
   void save_up_to(std::int64_t step) {
     while (step_ < step) manager_->save(++step_, state_);
   }
-  // What a job leaves that is killed in a save.
+  // Leaves the files of a job that was killed in a save.
   void leave_unfinished(int first, int end) {
     for (int i = first; i < end; ++i) {
       std::string uuid = cat(1000000 + i);
@@ -183,7 +183,7 @@ TEST_F(Many, UnfinishedSavesCostAnOpeningTheSameEach) {
   leave_unfinished(20, 80);
   said_.clear();
   const auto sixty = of_an_opening();
-  EXPECT_EQ(listings_, listings);  // each of which takes as long as there are entries
+  EXPECT_EQ(listings_, listings);  // each takes as long as there are entries
   const auto none = of_an_opening();
   for (std::size_t kind = 0; kind < OperationCounts::kinds; ++kind) {
     EXPECT_LE(sixty.of[kind] - none.of[kind], 6 * (ten.of[kind] - none.of[kind]))
@@ -192,7 +192,7 @@ TEST_F(Many, UnfinishedSavesCostAnOpeningTheSameEach) {
   EXPECT_EQ(disk_->list("/run"),
             (std::vector<std::string>{".cairn", "checkpoint", "ckpt-1.data-00000-of-00002",
                                       "ckpt-1.data-00001-of-00002", "ckpt-1.index"}));
-  // Told once, not once for each step.
+  // The message comes once, not once for each step.
   EXPECT_THAT(said_, Contains(AllOf(HasSubstr("and 59 more"), test::Says("did not finish"))));
   EXPECT_THAT(said_, SizeIs(1));
 }

@@ -1,6 +1,6 @@
-// The newest checkpoint has lost its index, or it is damaged, where a crash has brought back what
-// its owner had removed, or was removing: nothing older takes its place, its data stay, and it is
-// said. With its index it is whole again.
+// The newest checkpoint is damaged or has lost its index, while a crash has brought back files that
+// its owner had removed, or was removing: nothing older takes its place, its data stay, and a
+// message says so. With its index it is whole again.
 #include <iostream>
 
 #include "base/text.hpp"
@@ -42,7 +42,8 @@ class NewerLost : public testing::TestWithParam<bool> {  // whether there are re
       std::fill(values.begin(), values.end(), stamp);
       manager.save_async(step, state);
     }
-    // The stamp; 0: nothing, -1: nothing that can be restored. What is passed over is told.
+    // Returns the stamp; 0: nothing, -1: nothing that can be restored. `told` gets what is passed
+    // over.
     std::int64_t latest(std::string& told) try {
       const auto report = manager.restore_latest(state);
       if (!report) return 0;
@@ -62,15 +63,15 @@ class NewerLost : public testing::TestWithParam<bool> {  // whether there are re
     }
   };
 
-  // A disk as it is found, on which `step` is the newest, of this stamp.
+  // Tries a disk on which `step` is the newest, with this stamp.
   void try_without_index(const Disk& found, std::int64_t step, std::int64_t stamp, bool removed) {
     const auto copy = [&] { return found->crash(0, {}); };
     const auto index = cat("/run/ckpt-", step, ".index");
     if (!found->status(index)) return;
-    // By the state file it is known that there was one.
+    // The state file shows that there was such a checkpoint.
     const auto listed = commit::read_state_file(*found, "/run");
     if (!listed || listed->model_checkpoint_path != cat("ckpt-", step)) return;
-    // Without renames it is not known whether such a save was committed.
+    // Without renames, nobody knows whether such a save was committed.
     const auto there = found->list("/run");
     const auto direct = cat("ckpt-", step, ".part_");
     if (std::any_of(there.begin(), there.end(),
@@ -91,7 +92,7 @@ class NewerLost : public testing::TestWithParam<bool> {  // whether there are re
     {
       One next(disk, options_);
       const auto older = next.latest(told);
-      // Where all its records are there it may be completed once more.
+      // If all its records are there, the save may be completed once more.
       if (older == stamp) return;
       ++states_;
       EXPECT_THAT(told, HasSubstr(cat("step ", step, ": ")));
@@ -106,8 +107,8 @@ class NewerLost : public testing::TestWithParam<bool> {  // whether there are re
     EXPECT_EQ(told, "");
   }
 
-  // Every disk that the power may leave from this operation on, of a job that has died there, or of
-  // its successor, which has recovered the directory.
+  // Tries every disk that a power failure may leave from this operation on, for a job that has died
+  // there, or for its successor, which has recovered the directory.
   void try_all(std::size_t begin, std::int64_t step, std::int64_t stamp) {
     const auto end = disk_->operation_count();
     for (auto stop = begin; stop <= end; stop += test::stride(3)) {
@@ -127,7 +128,7 @@ class NewerLost : public testing::TestWithParam<bool> {  // whether there are re
   std::size_t states_ = 0;
 };
 
-// Its records lie where the job has saved from, until others overwrite them.
+// Its records stay in the staging directory until others overwrite them.
 TEST_P(NewerLost, AnOverwrittenSaveDoesNotComeBack) {
   for (const bool killed : {false, true}) {
     SCOPED_TRACE(killed ? "killed" : "");
@@ -155,7 +156,7 @@ TEST_P(NewerLost, AnOverwrittenSaveDoesNotComeBack) {
   std::cout << "[ STATES   ] " << states_ << "\n";
 }
 
-// Nor where nothing says that there was a later one, but its data.
+// The same if only its data shows that there was a later save.
 TEST_P(NewerLost, DataOfALaterSaveStayWithoutAStateFile) {
   if (!GetParam()) GTEST_SKIP() << "no save leaves records where later ones save from";
   Disk disk;
@@ -180,7 +181,7 @@ TEST_P(NewerLost, DataOfALaterSaveStayWithoutAStateFile) {
   EXPECT_EQ(lost::names_of(*disk, "ckpt-10").size(), 4u) << "and the older one's are gone";
 }
 
-// What was let go and is not gone yet.
+// The checkpoint was let go and is not removed yet.
 TEST_P(NewerLost, WhatRetentionWasRemovingDoesNotComeBack) {
   options_.keep.last = 1;
   One job(disk_, options_);

@@ -1,6 +1,6 @@
-// Directories of older versions, with what jobs left that were killed at each operation of a save:
-// this version recovers them as those that made them did. tests/store/directory/older/README.md
-// says how they were made.
+// Directories of older versions, as jobs left them that were killed at each operation of a save:
+// this version recovers them as the version that made them did.
+// tests/store/directory/older/README.md tells how they were made.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -55,7 +55,7 @@ class Older : public testing::TestWithParam<const char*> {
     return all;
   }
 
-  // The same files on a disk in memory, which syncs faster.
+  // Loads the files onto a disk in memory, which syncs faster.
   std::shared_ptr<io::MemoryFileSystem> load(const std::string& name) const {
     auto disk = std::make_shared<io::MemoryFileSystem>();
     const auto from = unpacked_.path() / name;
@@ -84,7 +84,7 @@ double value(std::int64_t step, int row) {
   return 1000.0 * static_cast<double>(step) + 10.0 * (row / rows) + row % rows;
 }
 
-// Of a listing of the directory: what no checkpoint that is there accounts for.
+// Entries in the listing of the directory that belong to no checkpoint there.
 std::vector<std::string> debris(io::FileSystem& disk) {
   using Kind = commit::ParsedName::Kind;
   std::vector<std::string> found, mains;
@@ -164,7 +164,7 @@ TEST_P(Older, IsRecoveredAsByTheVersionThatMadeIt) {
   }
 }
 
-// Whoever only reads changes nothing, and finds what was committed.
+// A reader changes nothing, and finds what was committed.
 TEST_P(Older, IsReadWithoutBeingChanged) {
   for (const auto& one : cases()) {
     if (one.name.starts_with("hdf5") && !hdf5::available()) continue;

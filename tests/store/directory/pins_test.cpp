@@ -1,4 +1,4 @@
-// Retention and pins through the manager, beside other processes, and over crashes.
+// Retention and pins through the manager, beside other processes, and after crashes.
 #include "store/directory/pins.hpp"
 
 #include <gmock/gmock.h>
@@ -79,7 +79,7 @@ TEST_P(Pins, ADamagedPinHoldsAndKeepsNobodyOut) {
   });
 }
 
-// A pin whose bytes are not those that were written may be the one that is meant.
+// A pin whose bytes were changed may still be meant for the checkpoint.
 TEST_P(Pins, AnyFlippedByteOfAPinIsNoticedAndKeepsTheCheckpoint) {
   options_.keep.last = 1;
   std::mutex mutex;
@@ -141,7 +141,7 @@ TEST_P(Pins, AnyFlippedByteOfAPinIsNoticedAndKeepsTheCheckpoint) {
   set_log_sink({});
 }
 
-// Each pin says whose it is: where two have changed places, both hold.
+// Each pin names its checkpoint: if two pins are exchanged, both still hold.
 TEST_P(Pins, PinsThatWereExchangedHold) {
   options_.keep.last = 1;
   job([](Rank& rank) {
@@ -210,7 +210,7 @@ TEST_P(Pins, AReaderPinsNothing) {
   });
 }
 
-// As `cairn pin` does beside a running job.
+// Another process pins, as `cairn pin` does beside a running job.
 TEST_P(Pins, AnotherProcessPins) {
   options_.keep.last = 1;
   job([&](Rank& rank) {
@@ -224,7 +224,7 @@ TEST_P(Pins, AnotherProcessPins) {
     EXPECT_TRUE(rank.manager.steps()[0].pinned);
     rank.save(2);
     EXPECT_THAT(rank.steps(), ElementsAre(1, 2));
-    // While it holds the lock it may be about to pin something: nothing goes.
+    // While another process holds the lock, it may be about to pin something: nothing is removed.
     std::optional<PinLock> held;
     if (rank.group->rank() == 0) held = PinLock::take({*files_, "/run"}, 0);
     rank.group->barrier();
@@ -397,7 +397,7 @@ TEST_P(Pins, NegativeRulesAreRefused) {
   refused("best");
 }
 
-// Each try has a name of its own for the new file: none may be left on a disk that stays full.
+// Each try has its own name for the new file: none of them may be left on a disk that stays full.
 TEST(PinCrash, APinThatFailsLeavesNothing) {
   ManagerOptions options;
   const auto disk = std::make_shared<io::MemoryFileSystem>();
@@ -418,8 +418,8 @@ TEST(PinCrash, APinThatFailsLeavesNothing) {
   EXPECT_EQ(disk->list("/run/.cairn/pinned"), std::vector<std::string>{"ckpt-1"});
 }
 
-// Every crash state from before the pin to after the save that would remove what is pinned, or
-// after the unpinning. Once pin has returned, the checkpoint is pinned and there.
+// Every crash state from before the pin until after the save that would remove the pinned
+// checkpoint, or after the unpinning. Once pin has returned, the checkpoint is pinned and there.
 TEST(PinCrash, AtEveryFileOperation) {
   set_log_sink({});
   ManagerOptions options;

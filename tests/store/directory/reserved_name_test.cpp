@@ -1,5 +1,5 @@
-// A save that is written but not committed, whose attributes have names that this version does not
-// write: one of an earlier version may, and files that anybody has made.
+// A save that is written but not committed, and whose attributes have names that this version
+// refuses: an earlier version may have allowed them, or somebody forged the files.
 #include <span>
 
 #include "base/checksum.hpp"
@@ -9,7 +9,7 @@
 namespace cairn {
 namespace {
 
-// The same part record, with another name of as many letters and a right checksum.
+// The same part record with another name of the same length and a right checksum.
 std::string renamed(std::string record, const std::string& from, const std::string& to) {
   const auto at = record.find(from);
   if (at == record.npos) return record;

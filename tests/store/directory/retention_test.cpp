@@ -1,4 +1,5 @@
-// What stays, by the pure function: against the rules written once more, and over long histories.
+// The pure function that decides what is kept: compared with the rules written once more, and over
+// long histories.
 #include "store/directory/retention.hpp"
 
 #include <gmock/gmock.h>
@@ -63,7 +64,7 @@ std::set<std::int64_t> staying(const std::vector<CatalogEntry>& entries, const R
   return steps;
 }
 
-// Whether a goes before b when only so many stay; i and j are their places.
+// Whether a is kept rather than b when only so many may stay; i and j are their places.
 bool is_kept_before(const CatalogEntry& a, std::size_t i, const CatalogEntry& b, std::size_t j) {
   const auto group = [](const CatalogEntry& e) {
     return !e.damage.empty() ? 2 : e.superseded ? 1 : 0;
@@ -78,7 +79,7 @@ bool is_better(const CatalogEntry& a, std::size_t i, const CatalogEntry& b, std:
   return (*a.save.metric > *b.save.metric) == larger;
 }
 
-// The rules, entry by entry.
+// The rules, applied entry by entry.
 std::set<std::int64_t> expected(const std::vector<CatalogEntry>& all, const Retention& rules) {
   std::set<std::int64_t> steps;
   double last_hour = 0;
@@ -124,15 +125,15 @@ TEST(Retention, IsWhatTheRulesSay) {
     if (!live.empty()) {
       ASSERT_TRUE(stay.count(live.front()->step)) << "seed " << seed;
     }
-    // What was to stay stays when the rest is gone.
+    // What was to be kept is still kept when the rest is gone.
     auto left = entries;
     std::erase_if(left, [&](const auto& entry) { return !stay.count(entry.step); });
     ASSERT_EQ(staying(left, rules), stay) << "seed " << seed;
   }
 }
 
-// Retention runs after each save and sees only what it left the last time. What is to stay for ever
-// must be what would stay if nothing had ever been removed.
+// Retention runs after each save and sees only what it left the last time. What is kept for ever
+// must be the same as if nothing had ever been removed.
 TEST(Retention, OverALongHistory) {
   for (unsigned seed = 0; seed < test::rounds(300u); ++seed) {
     std::mt19937 random(seed);

@@ -1,4 +1,4 @@
-// What a directory tells, to who looks at it from outside, of a run whose saves fail.
+// What a directory reports to outsiders of a run whose saves fail.
 #include "store/directory/save_status.hpp"
 
 #include <filesystem>
@@ -77,7 +77,7 @@ TEST_P(Status, CountsWhatFailsBehindTheApplication) {
   });
 }
 
-// The next job goes on counting.
+// The next job continues the count.
 TEST_P(Status, OutlivesTheJob) {
   for (int round = 1; round <= 2; ++round) {
     job([&](Rank& rank) {
@@ -92,7 +92,7 @@ TEST_P(Status, OutlivesTheJob) {
   }
 }
 
-// The file is there before the disk is full; that it cannot be written changes no error.
+// The file exists before the disk is full; a failure to write it changes no error.
 TEST_P(Status, IsWrittenInPlaceAndDoesNoHarm) {
   job([&](Rank& rank) {
     const auto there = files_->status("/run/.cairn/status.ckpt");
@@ -114,7 +114,7 @@ TEST_P(Status, IsWrittenInPlaceAndDoesNoHarm) {
   });
 }
 
-// A backup that shares files by names, or a link that somebody has put there.
+// The file has another name in a backup by hard links, or is a link that somebody has put there.
 TEST(SaveStatus, LeavesAloneWhatHasAnotherName) {
   const test::TemporaryDirectory scratch;
   const auto run = scratch.path() / "run", own = run / ".cairn" / "status.ckpt";

@@ -1,5 +1,5 @@
-// Numbers of commits are given once, whatever could not be read; and what cannot be known to be
-// committed is neither deleted nor believed.
+// Each sequence is given only once, whatever could not be read; and a save whose commit is unknown
+// is neither deleted nor believed.
 #include "store/commit/sequences.hpp"
 #include "base/text.hpp"
 #include "layout/hdf5/lay_out.hpp"
@@ -16,7 +16,7 @@ using testing::ElementsAre;
 class Sequences : public Manager {
  protected:
   Sequences() { options_.write.part_records = true; }
-  // As directories of earlier versions are.
+  // Makes a directory like those of earlier versions.
   void forget_reservations() {
     for (const auto& name : files_->list("/run/.cairn")) {
       if (name.starts_with("sequences.")) files_->remove("/run/.cairn/" + name);
@@ -54,8 +54,8 @@ TEST_P(Sequences, AreNotGivenTwiceAfterAReadErrorAtTheOpening) {
   });
 }
 
-// The records of a committed save lie in the staging directory until others overwrite them. A power
-// failure brings the data back that a later save of the step has removed.
+// The records of a committed save stay in the staging directory until others overwrite them. A
+// power failure brings back the data that a later save of the step has removed.
 TEST_P(Sequences, ACommittedSaveDoesNotComeBackOverALaterOneThatCannotBeRead) {
   options_.overwrite = true;
   std::shared_ptr<io::MemoryFileSystem> after;
@@ -82,7 +82,7 @@ TEST_P(Sequences, ACommittedSaveDoesNotComeBackOverALaterOneThatCannotBeRead) {
 TEST_P(Sequences, AnUndecidedSaveIsOlderThanWhatIsSavedMeanwhile) {
   job([&](Rank& rank) {
     rank.save(10);
-    // It dies at its commit: complete, but for that.
+    // The job dies at its commit: the save is complete, except for that.
     if (rank.group->rank() == 0) {
       files_->inject({Code::internal, "rename", "ckpt-30.index", 0, 1000});
       files_->inject({Code::io, "remove", "record-", 0, 1000});
@@ -133,7 +133,7 @@ TEST_P(Sequences, NothingIsSavedWhereTheyCannotBeKnown) {
                  [&] { rank.save(15); });
     expect_error(rank, Code::io, "nothing can be saved in /run now",
                  [&] { rank.manager.save_async(15, rank.state); });
-    EXPECT_EQ(rank.latest(), 30);  // it is looked at again
+    EXPECT_EQ(rank.latest(), 30);  // the index is read again
   });
   job([&](Rank& rank) {
     EXPECT_EQ(rank.latest(), 30);
@@ -156,7 +156,7 @@ TEST_P(Sequences, AReservationGoesOnWhenItIsUsedUp) {
   });
 }
 
-// A server that carries a rename out and reports an error.
+// A server that carries out a rename and reports an error.
 class LyingDisk : public test::OtherHost {
  public:
   explicit LyingDisk(std::shared_ptr<io::MemoryFileSystem> disk)
@@ -188,7 +188,8 @@ TEST_P(Sequences, ACommitThatIsReportedAsAnErrorCounts) {
   }
 }
 
-// Then nothing tells whether it was committed: nothing of it is deleted, and the error says so.
+// Then nothing tells whether the save was committed: nothing of it is deleted, and the error says
+// so.
 TEST_P(Sequences, ACommitThatCannotBeToldIsNotUndone) {
   const auto disk = std::make_shared<LyingDisk>(files_);
   disk->blind = true;
@@ -206,7 +207,7 @@ TEST_P(Sequences, ACommitThatCannotBeToldIsNotUndone) {
     });
     job([&](Rank& rank) {
       EXPECT_EQ(rank.latest(), 20);
-      rank.save(30);  // it is looked at again, and found
+      rank.save(30);  // the index is read again, and found
       EXPECT_THAT(rank.steps(), ElementsAre(30));
     });
     job([&](Rank& rank) { EXPECT_EQ(rank.latest(), 30); });
@@ -269,7 +270,7 @@ TEST_P(Sequences, ARemovalThatStoppedHalfwayIsBegunAgain) {
   });
 }
 
-// The first save of all: nothing else tells that the data in the directory is ours.
+// At the very first save nothing else tells that the data in the directory is ours.
 TEST_P(Sequences, WhatAFailedSaveCouldNotRemoveGoesWithTheNextOwner) {
   job([&](Rank& rank) {
     if (rank.group->rank() == 0) {

@@ -1,4 +1,5 @@
-// Letting tensors go: by rules of a manager, and as the tool does it. What is left is whole.
+// Tensors of older checkpoints are removed by rules of a manager, and by the tool. The rest of each
+// checkpoint is whole.
 #include "store/directory/thin.hpp"
 
 #include "base/text.hpp"
@@ -17,7 +18,7 @@ using testing::SizeIs;
 
 constexpr std::int64_t columns = 700;
 
-// Weights and what an optimizer keeps of them, cut over the ranks; every element tells the step.
+// Weights and an optimizer's moments of them, cut over the ranks; every element tells the step.
 struct Model {
   std::shared_ptr<Group> group;
   CheckpointManager manager;
@@ -53,7 +54,7 @@ struct Model {
     for (auto* values : {&weights, &moments, &squares})
       std::fill(values->begin(), values->end(), -1);
   }
-  // What is in memory is the step's: of all, or of the weights.
+  // Checks that memory has the values of the step: all of them, or only the weights.
   void expect(std::int64_t at, bool all) const {
     EXPECT_EQ(step, at);
     for (std::size_t i = 0; i < weights.size(); ++i) {
@@ -97,7 +98,7 @@ class Thin : public MemoryRun {
     for (const auto& tensor : contents(step).tensors) all.push_back(tensor.key);
     return all;
   }
-  // Each data file that there is has what the index says, zeros between, and no more.
+  // Checks that each data file has what the index says, zeros between, and no more.
   void expect_sound(std::int64_t step) {
     const auto there = contents(step);
     const auto index = io::read_file(*files_, cat("/run/ckpt-", step, ".index"), 1 << 20);
@@ -147,15 +148,15 @@ TEST_P(Thin, RulesLetGoWhatNobodyWillRead) {
     EXPECT_EQ(thinned[0].tensors, 2);
     EXPECT_EQ(thinned[0].bytes, 2 * 8 * columns * GetParam());
     EXPECT_EQ(thinned[0].after, step + 2);
-    // A file of weights each rank, and the metadata.
+    // One file of weights for each rank, and the metadata.
     EXPECT_THAT(data_files(step), SizeIs(GetParam() + 1));
   }
   for (const auto step : {1, 2, 3, 4}) expect_sound(step);
   EXPECT_THAT(data_files(4), SizeIs(2 * GetParam() + 1)) << "one more a rank, of the rule";
-  // Another job, of other ranks, and asynchronous.
+  // The other job has other ranks, and saves asynchronously.
   for (const int ranks : {1, 2, 5}) {
     job_on(ranks, [](Model& model) {
-      // The rows are as many as ranks were: each takes its share of what is there.
+      // There are as many rows as there were ranks: each rank takes its share of them.
       State some;
       some.add("step", model.step);
       EXPECT_EQ(model.manager.restore(1, some, {.unused = Unused::silent}).step, 1);
@@ -171,7 +172,7 @@ TEST_P(Thin, RulesLetGoWhatNobodyWillRead) {
     model.expect_restored(4, true);
     expect_error(Code::not_found, test::Says("by the rule 'optimizer/*' after step 5"),
                  [&] { model.manager.restore(3, model.state); });
-    model.save(6);  // what the catalog knows of step 3 is its new index
+    model.save(6);  // the catalog knows the new index of step 3
   });
   EXPECT_THAT(keys(3), ElementsAre("model/w", "step"));
 }
@@ -218,7 +219,7 @@ TEST_P(Thin, TheNewestThatHasAllIsRestored) {
     for (const auto step : {5, 6}) model.save(step);
   });
   EXPECT_THAT(keys(4), ElementsAre("model/w", "step"));
-  // A damaged one is no reason to go back to what has no optimizer.
+  // A damaged checkpoint is no reason to go back to one without the optimizer.
   const auto spoil = [&](std::int64_t step) {
     const auto file = files_->open_write(cat("/run/", data_files(step).front()));
     const std::byte wrong[]{std::byte{1}, std::byte{2}, std::byte{3}};
@@ -305,7 +306,7 @@ TEST_P(Thin, WhatFailsHalfWayIsDoneByTheNext) {
   job([&](Model& model) {
     for (const auto step : {1, 2}) model.save(step);
     model.group->barrier();
-    // When the index has been replaced, and space is to be given back.
+    // The error comes after the index has been replaced, when space is given back.
     if (model.group->rank() == 0) files_->inject({Code::io, "write", "ckpt-1.data-00000", 0, 1});
     model.group->barrier();
     model.save(3);
@@ -332,7 +333,7 @@ TEST_P(Thin, AnotherNamesFileIsNotTouched) {
   job([](Model& model) {
     for (const auto step : {1, 2}) model.save(step);
   });
-  // As a copy with `cp -al` has them.
+  // Another copy with the same files, as `cp -al` makes it.
   files_->create_directory("/copy");
   std::map<std::string, std::string> before;
   for (const auto& name : files_->list("/run")) {
@@ -416,7 +417,7 @@ TEST_P(Thin, ObjectsAreForgottenToo) {
     }
     expect_sound(step);
   }
-  // A second time: the graph lies beside the metadata now.
+  // A second time: the graph is beside the metadata by then.
   as_owner([&](const Location& place, const commit::Ownership& owner) {
     EXPECT_EQ(thin(place, 1, {{"step"}}, owner).tensors, 1);
   });
@@ -440,7 +441,7 @@ TEST_P(Thin, BadInputTouchesNothing) {
   for (auto i = before; i < files_->operation_count(); ++i) {
     EXPECT_THAT(files_->operation_text(i), testing::Not(HasSubstr("ckpt-1")));
   }
-  // Rules that cannot be served.
+  // Rules that cannot be obeyed are refused.
   const auto refuse = [&](ManagerOptions options, Code code, const char* words) {
     run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
       expect_error(code, HasSubstr(words),

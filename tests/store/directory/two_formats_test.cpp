@@ -1,5 +1,5 @@
-// Steps that are there in two formats: nothing goes but what a save that died has replaced, and
-// that only when what has replaced it is proved.
+// Steps that exist in two formats: only a save that was replaced is removed, after its owner died,
+// and only if the replacement is proved.
 #include "store/directory/two_formats.hpp"
 #include "session/job/job.hpp"
 
@@ -133,7 +133,7 @@ TEST_F(Twice, AConvertedCopyPutBesideItTakesNothingAway) {
         EXPECT_THAT(checked.findings.at(0).what,
                     AllOf(test::Says("it is there twice: ckpt-3.index is read"),
                           test::Says("not ckpt-3.h5")));
-        // A damaged one of the two is told, and the other serves.
+        // If one of the two is damaged, a warning says so, and the other serves.
         const auto copies = files_->crash(files_->operation_count(), {});
         for (const auto& path : {std::string("/run/ckpt-3.h5"), data_of(copies)}) {
           const auto disk = copies->crash(0, {});
@@ -148,7 +148,7 @@ TEST_F(Twice, AConvertedCopyPutBesideItTakesNothingAway) {
           disk->remove(first == Format::bundle ? "/run/ckpt-4.index" : "/run/ckpt-4.h5");
           EXPECT_EQ(job(disk).latest(), 3);
         }
-        // A pin of either is a pin of the step, whichever is read.
+        // A pin of either pins the step, whichever is read.
         files_->open_write("/run/ckpt-3.index")->resize(10);
         for (const auto& entry : scan_catalog({files_, "/run", "ckpt"})) {
           if (entry.step == 3) EXPECT_EQ(entry.pin, pinned ? Pin::holds : Pin::none);
@@ -158,7 +158,7 @@ TEST_F(Twice, AConvertedCopyPutBesideItTakesNothingAway) {
   }
 }
 
-// Neither is the sequence evidence: the copy may be of another run.
+// The sequence proves nothing either: the copy may belong to another run.
 TEST_F(Twice, ACopyOfAnotherSaveTakesNothingAwayEither) {
   for (const bool newer : {false, true}) {
     files_ = std::make_shared<io::MemoryFileSystem>();
@@ -191,10 +191,10 @@ TEST_F(Twice, ACopyOfAnotherSaveTakesNothingAwayEither) {
   }
 }
 
-// Stories of a save in one format over a step in the other, or of a conversion in its place.
+// Saves in one format over a step in the other, and conversions in place, that die.
 class TwiceDies : public Twice {
  protected:
-  // The disk from just after the commit until the older one has gone, and the survivor's format.
+  // The disk from just after the commit until the older one is gone, and the format that survives.
   struct Story {
     Disk disk;
     std::vector<std::size_t> stops;
@@ -224,7 +224,7 @@ class TwiceDies : public Twice {
     return story;
   }
   template <class F>
-  void each(F&& check) {  // of the disk, the format that was made, whether by a conversion
+  void each(F&& check) {  // of the disk, the new format, whether by a conversion
     for (const auto made : {Format::bundle, Format::hdf5}) {
       for (const bool converts : {false, true}) {
         SCOPED_TRACE(
@@ -273,7 +273,7 @@ TEST_F(TwiceDies, WhatCannotBeReadNowOrIsPinnedIsLookedAtAgain) {
     EXPECT_TRUE(is_there(disk, other(made)));
     EXPECT_THAT(temps(disk), SizeIs(1));
     disk->clear_faults();
-    // A pin of whichever save.
+    // A pin that does not tell to which save it belongs.
     io::create_directories(*disk, "/run/.cairn/pinned");
     io::write_file(*disk, "/run/.cairn/pinned/ckpt-3", "anything");
     EXPECT_EQ(job(disk).latest(), 3);
@@ -286,7 +286,7 @@ TEST_F(TwiceDies, WhatCannotBeReadNowOrIsPinnedIsLookedAtAgain) {
   });
 }
 
-// A conversion in its place, at every crash.
+// A conversion in place, at every crash.
 TEST_F(TwiceDies, AConversionInItsPlace) {
   for (const auto made : {Format::bundle, Format::hdf5}) {
     const auto disk = std::make_shared<io::MemoryFileSystem>();

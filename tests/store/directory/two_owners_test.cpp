@@ -1,5 +1,5 @@
-// An owner is stopped after each of its operations; another takes the directory over, saves, and
-// ends or goes on; then the first one continues. Nothing that either was told to be saved is ever
+// An owner is stopped after each of its operations; another one takes over the directory, saves,
+// and ends or goes on; then the first one continues. Nothing that either was told is saved is ever
 // lost.
 #include <gtest/gtest.h>
 
@@ -24,12 +24,12 @@ using test::OtherHost;
 
 struct Play {
   std::string name;
-  std::int64_t first_step, second_step;  // what the first owner saves, and the second
+  std::int64_t first_step, second_step;  // the steps that the first and second owner save
   int max_to_keep = 0;
   bool async = false;
   Format first = Format::bundle, second = Format::bundle;
   bool second_keeps_all = false;
-  int saves_before = 0;     // of the first owner, of the steps before
+  int saves_before = 0;     // how many saves the first owner made before
   bool records = true;      // blocking saves leave them, too
   bool unreadable = false;  // the second owner cannot read what the first one's save has left
   bool thins = false;       // all checkpoints but the newest two lose a tensor
@@ -68,7 +68,7 @@ class TwoOwners : public testing::TestWithParam<std::tuple<Play, OtherHost::Lock
   const Play& play() const { return std::get<0>(GetParam()); }
   bool goes_on() const { return std::get<2>(GetParam()); }
 
-  // What was acknowledged when, by whom.
+  // Records what was acknowledged to each owner, and when.
   struct Job {
     std::unique_ptr<StoryJob> story;
     void open(const ManagerOptions& options) {
@@ -85,7 +85,7 @@ class TwoOwners : public testing::TestWithParam<std::tuple<Play, OtherHost::Lock
     std::string problem;
   };
 
-  // One stop. False when the first owner came to its end before.
+  // Tries one stop. Returns false if the first owner ended before.
   bool round(std::size_t stop) {
     disk_ = std::make_shared<io::MemoryFileSystem>();
     listed_.clear();
@@ -152,10 +152,10 @@ class TwoOwners : public testing::TestWithParam<std::tuple<Play, OtherHost::Lock
       if (!goes_on()) second.story.reset();
       go_on.release();
       first.join();
-      // It may have lost the directory to one that was only about to become its owner.
+      // The second may have lost the directory to one that was only about to become the owner.
       if (goes_on() && second.save(play().second_step, 4)) last_stamp = 4;
       if (goes_on() && was_open && last_stamp != 4) ADD_FAILURE() << second.problem;
-      // The first owner's would speak of what the second has removed.
+      // The first owner's state file would list what the second has removed.
       const auto state = commit::read_state_file(*disk_, "/run");
       if (was_open && last_stamp != 0) {
         EXPECT_TRUE(state && state->model_checkpoint_path == cat("ckpt-", play().second_step))
@@ -167,7 +167,7 @@ class TwoOwners : public testing::TestWithParam<std::tuple<Play, OtherHost::Lock
     }
     disk_->set_observer({});
     observer_ = {};
-    // An owner that came later has the last word, even though it was stopped while it came.
+    // An owner that came later decides, even if it was stopped while it came.
     if (first_saved && (!was_stopped || (!was_open && last_stamp != 4))) last_stamp = 2;
     clock_ = 3000;
     if (last_stamp == 2) listed_.clear();  // the first owner may have removed some
@@ -177,7 +177,7 @@ class TwoOwners : public testing::TestWithParam<std::tuple<Play, OtherHost::Lock
     return was_stopped;
   }
 
-  // With what a rule has not let go.
+  // Restores what a rule has not removed.
   void restore(StoryJob& job, std::int64_t step) {
     const auto has = job.manager.open(step);
     if (!play().thins || has.find("moments")) {
@@ -190,7 +190,7 @@ class TwoOwners : public testing::TestWithParam<std::tuple<Play, OtherHost::Lock
     job.manager.restore(step, part);
   }
 
-  // What the next job finds: "" or what is wrong.
+  // Checks what the next job finds: "" or what is wrong.
   std::string look(std::int64_t last_stamp, bool first_saved) {
     std::string wrong;
     try {
@@ -241,7 +241,7 @@ TEST_P(TwoOwners, AtEveryFileOperation) {
   if (!hdf5::available() && (play().first == Format::hdf5 || play().second == Format::hdf5)) {
     GTEST_SKIP() << "built without libhdf5";
   }
-  // Each variant looks at other stops; together they look at all.
+  // Each variant stops at other operations; together they stop at all.
   const std::size_t stride = std::getenv("CAIRN_EVERY_STOP") ? 1 : test::sanitized ? 28 : 4;
   auto stop = static_cast<std::size_t>(2 * (std::get<1>(GetParam()) == OtherHost::Locks::none) +
                                        goes_on()) %
@@ -298,8 +298,8 @@ INSTANTIATE_TEST_SUITE_P(
                  .first = Format::hdf5,
                  .second = Format::hdf5,
                  .records = false},
-            // The last of these saves overwrites what the one before has let go: the second owner
-            // saves that very step.
+            // The last of these saves overwrites what the one before has let go: just that step is
+            // saved by the second owner.
             Play{.name = "takes_what_it_left",
                  .first_step = 20,
                  .second_step = 18,
@@ -329,8 +329,8 @@ INSTANTIATE_TEST_SUITE_P(
         testing::Values(OtherHost::Locks::none, OtherHost::Locks::granted), testing::Bool()),
     name_of);
 
-// The first owner pins, is stopped before any of its operations and looks, and another one takes
-// the directory over, which lets go what is not pinned: what was told to be pinned is there.
+// The first owner pins, and is stopped before any of its operations. Another one takes over the
+// directory and removes what is not pinned: a checkpoint whose pin was acknowledged is there.
 class PinningOwners : public TwoOwners {
  protected:
   bool pin_round(std::size_t stop, std::size_t& told) {

@@ -1,4 +1,4 @@
-// Sets of nodes, and what they lose: every subset that a code allows comes back bit for bit, on any
+// Sets of nodes and their losses: every loss that a code allows is computed bit for bit, on any
 // ranks, from pieces of any sizes.
 #include <algorithm>
 #include <bit>
@@ -39,7 +39,7 @@ TEST(Sets, AreBalanced) {
       EXPECT_LE(longest, least + 1);
     }
   }
-  // None is smaller than its parity needs, if there are enough.
+  // No set is smaller than its parity needs, if there are enough nodes.
   for (int nodes = 1; nodes < 300; ++nodes) {
     for (const int most : {2, 3, 8, 128}) {
       for (int least = 1; least <= most; ++least) {
@@ -84,7 +84,7 @@ struct Aligned {
   alignas(64) std::byte bytes[4096];
 };
 
-// Where blocks may begin.
+// Allocates at the alignment that blocks need.
 template <class T>
 struct AlignedAllocator {
   using value_type = T;
@@ -134,7 +134,7 @@ TEST(Erasure, EverySubsetComesBack) {
   }
 }
 
-/// Pieces of a set in memory: what the nodes' disks would have.
+/// The pieces of a set in memory, in place of the nodes' disks.
 struct Pieces {
   using Part = std::vector<std::byte>;
   Pieces(int nodes, std::uint64_t seed) : parts(nth(nodes)), parity(nth(nodes)) {
@@ -173,8 +173,8 @@ bool has(const std::vector<std::int64_t>& some, std::int64_t one) {
   return std::find(some.begin(), some.end(), one) != some.end();
 }
 
-// By the definition: of each row at most as many blocks are lost as it has parity, unless all of
-// these are parity.
+// By the definition: each row has lost at most as many blocks as it has parity, unless all of these
+// are parity.
 bool has_enough(const Set& set) {
   for (std::int64_t cycle = 0; cycle < set.most_blocks(); ++cycle) {
     for (int row = 0; row < set.code.nodes; ++row) {
@@ -205,8 +205,8 @@ bool has_enough(const Set& set) {
 class Protect : public test::OnGroups {};
 CAIRN_ON_GROUPS(Protect);
 
-// As many nodes as ranks allow; MPI ranks have memory of their own, so all of them make the same
-// pieces and tell each other their parity.
+// As many nodes as there are ranks. MPI ranks have memory of their own, so all of them make the
+// same pieces and send each other their parity.
 void share(Group& group, Pieces& pieces) {
   struct Sent {
     std::size_t node = 0;
@@ -286,7 +286,7 @@ TEST_P(Protect, LostNodesComeBack) {
               continue;
             }
             compute_lost(*group, some, stock, Room::to_compute(some));
-            // Each rank has the blocks that were dealt to it; what others wrote is theirs.
+            // Each rank has the blocks that were dealt to it; other ranks have written the others.
             const auto cycles = some.cycles();
             for (int node = 0; node < code.nodes; ++node) {
               if (!(lost >> node & 1)) continue;
@@ -317,8 +317,8 @@ TEST_P(Protect, LostNodesComeBack) {
   });
 }
 
-// What compute_lost of ranks that have all at hand makes of pieces and parity in which some blocks
-// are lost.
+// What compute_lost makes of pieces and parity with some lost blocks, on ranks that have all pieces
+// at hand.
 TEST(Blocks, AnyAreComputedAsFarAsRowsBear) {
   int computed = 0, refused = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
@@ -331,7 +331,7 @@ TEST(Blocks, AnyAreComputedAsFarAsRowsBear) {
     auto set = set_of(pieces, code, 1);
     for (auto& member : set.members) member.ranks = {0};
     const auto group = serial_group();
-    // One rank for all nodes: what it sends to itself arrives.
+    // One rank for all nodes: messages to itself arrive.
     const auto read_from = [](const std::vector<Pieces::Part>& parts) {
       return [&parts](int part, std::int64_t offset, std::span<std::byte> to) {
         std::copy_n(parts[nth(part)].data() + offset, to.size(), to.data());

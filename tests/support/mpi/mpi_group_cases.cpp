@@ -10,7 +10,7 @@ std::vector<GroupCase> group_cases() {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   std::vector<GroupCase> cases{
       {"mpi", ranks, [](const RankBody& body) { body(mpi(MPI_COMM_WORLD)); }}};
-  // The ranks of this machine as if they were of several.
+  // The ranks of this machine, as if they were on several.
   const auto add_nodes = [&](const char* name, int node) {
     cases.push_back(
         {name, ranks, [node](const RankBody& body) {

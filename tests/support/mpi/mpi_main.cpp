@@ -1,5 +1,5 @@
-// main of MPI tests: all ranks run all tests. Rank 0 reports; others only their failures. A failure
-// on any rank fails the program on all.
+// main of MPI tests: all ranks run all tests. Rank 0 reports; other ranks report only their
+// failures. A failure on any rank fails the program on all.
 #include <gtest/gtest.h>
 #include <mpi.h>
 #include <signal.h>
@@ -16,10 +16,10 @@ int rank_of_world = 0;
 char where[256] = "before the first test";
 unsigned seconds_a_test = 0;  // 0: no limit
 
-/// A rank that waits for ever says where, before the launcher is killed from outside.
+/// A rank that waits for ever prints where, before the launcher is killed from outside.
 void on_alarm(int) {
   char text[400];
-  // Not promised to be safe in a handler, but the process ends here, well or badly.
+  // This is not async-signal-safe, but the process ends here in any case.
   const int length =
       std::snprintf(text, sizeof text, "rank %d still hangs: %s\n", rank_of_world, where);
   if (length > 0 && write(STDERR_FILENO, text, static_cast<size_t>(length)) < 0) _exit(4);
@@ -29,7 +29,8 @@ void on_alarm(int) {
 class RememberWhere : public ::testing::EmptyTestEventListener {
   void OnTestStart(const ::testing::TestInfo& info) override {
     std::snprintf(where, sizeof where, "%s.%s", info.test_suite_name(), info.name());
-    // Of each test: on cores that others use too, all of them may take many times as long.
+    // A limit for each test: on cores that other programs use, all tests together may take many
+    // times as long.
     if (seconds_a_test > 0) alarm(seconds_a_test);
   }
 };
@@ -49,7 +50,7 @@ class OnlyFailures : public ::testing::EmptyTestEventListener {
 
 int main(int argc, char** argv) {
   int provided = 0;
-  // Libraries behave otherwise where nobody asked for threads.
+  // Libraries behave differently if nobody asks for threads.
   const int threads =
       std::getenv("CAIRN_TEST_WITHOUT_THREADS") ? MPI_THREAD_SINGLE : MPI_THREAD_MULTIPLE;
   if (MPI_Init_thread(&argc, &argv, threads, &provided) != MPI_SUCCESS) return 2;
