@@ -235,9 +235,9 @@ class Conda(Recipe):
     def test_rattler_build_takes_it(self):
         if has("rattler_build"):
             import rattler_build
-            variants = {"c_stdlib": ["sysroot"], "c_stdlib_version": ["2.17"], "python": ["3.12.* *_cpython"]}
+            variants = rattler_build.VariantConfig.from_file(str(self.path.with_name("variants.yaml")))
             recipe = rattler_build.Stage0Recipe.from_file(str(self.path))
-            made = recipe.render(rattler_build.VariantConfig(variants), rattler_build.RenderConfig())
+            made = recipe.render(variants, rattler_build.RenderConfig())
             self.assertEqual(len(made), 1)
 
     def test_options(self):
