@@ -1,0 +1,3 @@
+#!/bin/bash
+. ../../setup.sh
+spackLoadUnique cairn
