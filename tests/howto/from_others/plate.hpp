@@ -17,8 +17,8 @@ struct Plate {
   int rank = 0, ranks = 1;
   int first = 0, rows = 0;      // of the plate, on this rank
   std::vector<double> u, next;  // [rows + 2, width]: with the neighbours' rows above and below
-  int computed = 0,
-      dies_after;  // CAIRN_DIE_AFTER: so many steps of this process, then it is killed
+  int computed = 0;             // steps of this process
+  int dies_after = -1;          // CAIRN_DIE_AFTER: after so many of them it is killed
 
   explicit Plate(MPI_Comm communicator) : comm(communicator) {
     MPI_Comm_rank(comm, &rank);
@@ -29,7 +29,7 @@ struct Plate {
     for (int i = 0; i < rows * width; ++i) own()[i] = (first * width + i) % 7;
     next = u;
     const char* text = std::getenv("CAIRN_DIE_AFTER");
-    dies_after = text ? std::atoi(text) : -1;
+    if (text) dies_after = std::atoi(text);
   }
 
   double* own() { return u.data() + width; }  // the first cell that is no neighbour's
