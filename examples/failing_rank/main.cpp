@@ -1,4 +1,4 @@
-// Shows errors in the application's own code on one rank: every rank gets the error.
+// Code of the application that fails on one rank alone, and every rank that hears of it.
 // docs/failing-ranks.md explains. usage: mpirun -np N failing_rank DIRECTORY
 #include <cairn/cairn.hpp>
 #include <cairn/mpi.hpp>
@@ -34,14 +34,13 @@ void run(const std::string& directory) {
   double x = 0;
   try {
     x = cairn::run_and_agree(ranks, [&] { return read_start(own); });
-  } catch (const cairn::Error& error) {  // all ranks are here: none goes on alone
+  } catch (const cairn::Error& error) {  // on every rank: nobody goes on alone
     if (rank == 0) say("start", error);
     x = rank;
   }
   if (rank != last) std::remove(own.c_str());
 
-  // A callback that fails on the last rank stops the save on all of them, and nothing of the save
-  // stays.
+  // A callback that fails on the last rank stops the save on all of them; nothing of it stays.
   std::int64_t fails_at = 20;
   cairn::ManagerOptions options;
   options.hooks.before_save.push_back([&](std::int64_t step) {
@@ -58,7 +57,7 @@ void run(const std::string& directory) {
     }
   }
 
-  // Ranks that make different calls get an error, too.
+  // Ranks that make different calls hear of it, too.
   try {
     if (rank == last) {
       manager.steps();

@@ -14,11 +14,11 @@ int main(int argc, char** argv) {
     const cairn::Dims shape{rows, 64}, start{ranks->rank() * (rows / ranks->size()), 0};
     state.add("u", cairn::slice(u.data(), shape, start, cairn::Dims{mine, 64}));  // u outlives it
     cairn::CheckpointManager manager(ranks, "run/ckpt", {.keep = {.last = 3}});
-    manager.restore_latest(state);  // no checkpoint is not an error
-    while (step < 100) {            // the restored checkpoint has set step
+    manager.restore_latest(state);  // nothing there is not an error
+    while (step < 100) {            // step is where the checkpoint left it
       for (auto& x : u) x = 0.5 * x + 1;
       if (++step % 10 == 0) manager.save(step, state);
     }
-  }  // the manager must end before MPI does
+  }  // the manager ends before MPI does
   MPI_Finalize();
 }

@@ -49,7 +49,7 @@ std::int64_t restore(const Ranks& ranks, const std::string& directory) {
   state.add("u", cairn::slice(&u, {height, width}, {first, 0}, {rows, width}));
 
   cairn::CheckpointManager manager(ranks, directory);
-  const auto report = manager.restore_latest(state);  // empty if there is no checkpoint
+  const auto report = manager.restore_latest(state);  // returns nothing without a checkpoint
   if (report && ranks->rank() == 0) std::printf("goes on after step %ld\n", long(report->step));
 
   check(!report || report->step == step, "another step was restored");
@@ -90,11 +90,11 @@ void halos(const Ranks& ranks, const std::string& directory) {
 }
 
 void particles(const Ranks& ranks, const std::string& directory, std::int64_t total) {
-  std::vector<std::array<double, 3>> position;  // the particles of this rank
+  std::vector<std::array<double, 3>> position;  // of this rank's particles
   if (ranks->rank() == 0) position.resize(static_cast<std::size_t>(total));
 
   cairn::State state;
-  state.add("position", cairn::ragged(position));  // each save asks for its length
+  state.add("position", cairn::ragged(position));  // its length is asked for at each save
   cairn::CheckpointManager manager(ranks, directory);
   manager.save(1, state);
   manager.restore(1, state);  // dealt evenly, on any number of ranks: position is resized
@@ -120,7 +120,7 @@ void convert(const Ranks& ranks, const std::string& directory, cairn::Format for
   state.add("u", cairn::whole(&u, {height, width}));
 
   cairn::ManagerOptions options;
-  options.store.format = format;  // cairn::Format::hdf5: the format of later saves
+  options.store.format = format;  // cairn::Format::hdf5: of what is saved from now on
   cairn::CheckpointManager manager(ranks, directory, options);
   const auto report = manager.restore_latest(state);  // both formats are restored
   manager.save(report->step + 1, state);
@@ -139,8 +139,8 @@ int under_slurm(const Ranks& ranks, const std::string& directory) {
   manager.restore_latest(state);
   while (step < 100000) {
     ++step;
-    if (step == 3) stop->request();                            // here instead of a signal
-    if (manager.should_save(step)) manager.save(step, state);  // also true before a stop
+    if (step == 3) stop->request();                            // here in place of a signal
+    if (manager.should_save(step)) manager.save(step, state);  // also before a stop
     if (const auto reason = manager.should_stop()) return reason->exit_code();
   }
   return 0;
@@ -168,7 +168,7 @@ void errors(const Ranks& ranks, const std::string& directory) {
 
   try {
     manager.restore(77, state);
-  } catch (const cairn::Error& error) {  // all ranks have the same error
+  } catch (const cairn::Error& error) {  // the same one on all ranks
     if (error.code() != cairn::Code::not_found) throw;
     if (ranks->rank() == 0) {
       std::printf("%s\n%s\n", error.problem().c_str(), error.way_out().c_str());

@@ -9,7 +9,7 @@ module howto
   implicit none
   integer, parameter :: nx = 4, ny = 12  ! of a plate: the tensor [ny, nx] of the checkpoint
   integer :: rank, ranks
-  type(cairn_group) :: group  ! made by call cairn_group_mpi(group, MPI_COMM_WORLD)
+  type(cairn_group) :: group  ! call cairn_group_mpi(group, MPI_COMM_WORLD) made it
 
 contains
 
@@ -45,7 +45,7 @@ contains
     type(cairn_state) :: state
     type(cairn_options) :: options
     type(cairn_manager) :: manager
-    first = first_column(rank)  ! the first column of this rank, from 0
+    first = first_column(rank)  ! columns before those of this rank
     columns = first_column(rank + 1) - first
     allocate (u(nx, columns))
     call fill(u, first)
@@ -76,7 +76,7 @@ contains
     call state%add("u", u, [nx, ny], [1, first + 1])
 
     call manager%open(group, directory)
-    call manager%restore_latest(state, restored)  ! -1: no checkpoint, which is not an error
+    call manager%restore_latest(state, restored)  ! -1: nothing there, which is not an error
     if (restored >= 0 .and. rank == 0) print '(a, i0)', "goes on after step ", restored
 
     if (restored < 0) return
@@ -140,7 +140,7 @@ contains
     call manager%open(group, directory)
     call manager%save(1, state)
     call manager%restore(1, state)  ! dealt evenly, on any number of ranks
-    call position%get(p)  ! once more: a restore resizes
+    call position%get(p)  ! again: a restore resizes
 
     call check(abs(size(p, 2) - total/ranks) <= 1, "particles are not dealt evenly")
   end subroutine
@@ -186,8 +186,8 @@ contains
     exit_code = 0
     do while (step < 100000)
       step = step + 1
-      if (step == 3) call stop_request%request()  ! here instead of a signal
-      if (manager%should_save(step)) call manager%save(step, state)  ! also true before a stop
+      if (step == 3) call stop_request%request()  ! here in place of a signal
+      if (manager%should_save(step)) call manager%save(step, state)  ! also before a stop
       if (manager%should_stop(exit_code=exit_code)) exit
     end do
   end subroutine
@@ -198,7 +198,7 @@ contains
     type(cairn_state) :: state
     type(cairn_options) :: options
     type(cairn_manager) :: manager
-    interface  ! of the C header cairn/c/options.h
+    interface  ! of cairn/c/options.h
       function max_shard_size(options, bytes) bind(c, name="cairn_options_max_shard_size") result(code)
         import c_ptr, c_int, c_int64_t
         type(c_ptr), value :: options
@@ -211,7 +211,7 @@ contains
     call state%add("a", a, [1000*ranks], [1000*rank + 1])
     call state%add("b", b, [1000*ranks], [1000*rank + 1])
 
-    call options%set("keep.last", 3)  ! the first option makes the handle
+    call options%set("keep.last", 3)  ! a first option makes the handle
     call check(max_shard_size(options%handle, 3000_c_int64_t) == cairn_ok, "no policy")  ! bytes a file
     call manager%open(group, directory, options)
     call manager%save(1, state)
@@ -229,7 +229,7 @@ contains
     call manager%open(group, directory)
 
     call manager%restore(77, state, stat=stat)
-    if (stat == cairn_not_found .and. rank == 0) then  ! all ranks have the same error
+    if (stat == cairn_not_found .and. rank == 0) then  ! the same on all ranks
       call cairn_last_error(problem=problem, way_out=way_out)
       print '(a)', problem, way_out
     end if

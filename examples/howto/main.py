@@ -30,7 +30,7 @@ def restore(directory):
     state = {"step": 0, "u": cairn.slice(u, SHAPE, (first, 0))}
 
     with cairn.CheckpointManager(directory, comm) as manager:
-        report = manager.restore_latest(state)  # None: no checkpoint; arrays are filled in place
+        report = manager.restore_latest(state)  # None: nothing there; arrays are filled in place
     if report and comm.rank == 0:
         print(f"goes on after step {state['step']}")
 
@@ -74,7 +74,7 @@ def look(prefix):
     checkpoint = cairn.open(prefix)  # a bundle or HDF5, by Cairn or TensorFlow
     for key, tensor in checkpoint.items():
         print(f"{key}: {tensor.dtype_name} {tensor.shape}")
-    rows = checkpoint["u"][2:5]  # reads and checks only the slices it needs
+    rows = checkpoint["u"][2:5]  # reads and checks what it needs
 
     assert rows.shape == (3, 4)
 
@@ -83,7 +83,7 @@ def convert(directory, form):
     u = np.zeros(SHAPE)
     state = {"u": u}
 
-    # "hdf5": the format of later saves
+    # "hdf5": of what is saved from now on
     with cairn.CheckpointManager(directory, comm, store={"format": form}) as manager:
         report = manager.restore_latest(state)  # both formats are restored
         manager.save(report["step"] + 1, state)
@@ -99,8 +99,8 @@ def under_slurm(directory):
         while state["step"] < 100000:
             state["step"] += 1
             if state["step"] == 3:
-                manager.request_stop()  # here instead of a signal
-            if manager.should_save(state["step"]):  # also true before a stop
+                manager.request_stop()  # here in place of a signal
+            if manager.should_save(state["step"]):  # also before a stop
                 manager.save(state["step"], state)
             reason = manager.should_stop()
             if reason:
@@ -125,7 +125,7 @@ def errors(directory):
     with cairn.CheckpointManager(directory, comm) as manager:
         try:
             manager.restore(77, state)
-        except cairn.Error as error:  # all ranks have the same error
+        except cairn.Error as error:  # the same one on all ranks
             if error.code != "not_found":
                 raise
             if comm.rank == 0:

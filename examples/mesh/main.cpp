@@ -1,6 +1,5 @@
-// An unstructured mesh that each number of ranks partitions differently, and tracers with
-// identities that move through it. Rows with global ids are saved by some ranks and restored by
-// others.
+// A mesh without structure, of which each number of ranks makes another partition, and tracers with
+// identities that move through it: rows with global ids, saved by some ranks, restored by others.
 // usage: mpirun -np N mesh DIRECTORY (again and again, with any N)
 #include <array>
 #include <cstdio>
@@ -16,7 +15,7 @@ namespace {
 
 constexpr std::int64_t mesh_nodes = 1000;
 
-// The nodes of a rank are any nodes in any order, as a partitioner would deal them.
+// As a partitioner would: the nodes of a rank are any, in any order.
 std::vector<std::int64_t> nodes_of(const cairn::Group& group) {
   std::vector<std::int64_t> nodes;
   for (std::int64_t i = 0; i < mesh_nodes; ++i) {
@@ -35,7 +34,7 @@ void advance(const std::vector<std::int64_t>& nodes, std::vector<double>& temper
 }
 
 double sum(cairn::Group& group, const std::vector<double>& values) {
-  std::int64_t sum = 0;  // multiples of 2^-20 have the same sum in any order
+  std::int64_t sum = 0;  // of multiples of 2^-20: the same in any order
   for (const auto value : values) sum += static_cast<std::int64_t>(value * 1048576);
   group.all_reduce({&sum, 1}, cairn::Group::Op::sum);
   return static_cast<double>(sum) / 1048576;
@@ -66,7 +65,7 @@ void simulate(const std::shared_ptr<cairn::Group>& group, const std::string& dir
   }
 }
 
-// Some tracers have left, so the ids have gaps.
+// Of tracers some have left: their ids have gaps.
 void trace(const std::shared_ptr<cairn::Group>& group, const std::string& directory) {
   std::vector<std::int64_t> tracers;
   std::vector<float> charge;
@@ -75,7 +74,7 @@ void trace(const std::shared_ptr<cairn::Group>& group, const std::string& direct
   cairn::State state;
   state.add("charge", cairn::indexed(cairn::ids(&tracers, {.ids_key = "tracer"}), charge));
 
-  // Only the checkpoint knows which tracers there are, so their ids are dealt first.
+  // Who is there, only the checkpoint knows: its ids are dealt first.
   cairn::State who;
   who.add("tracer", cairn::ragged(tracers));
   if (const auto found = manager.restore_latest(who, {.unused = cairn::Unused::silent})) {

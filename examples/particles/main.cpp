@@ -1,5 +1,5 @@
-// Particles, whose number on each rank differs from step to step; a retention rule; and a reader
-// that wants a part, under another name and in another dtype.
+// Particles, of which each rank has another number at each step; what stays of their checkpoints;
+// and a reader that wants a part, under another name and in another dtype.
 // usage: mpirun -np N particles DIRECTORY (again and again, with any N)
 #include <array>
 #include <cstdio>
@@ -36,14 +36,14 @@ std::int64_t simulate(const std::shared_ptr<cairn::Group>& group, const std::str
   state.add("step", step);
   state.add("position", cairn::ragged(position));
   state.add("id", cairn::ragged(id));
-  // Ranks beyond the number that saved keep the generator that they have.
+  // Ranks beyond those that saved keep the generator that they have.
   const auto deal = [](int rank, int, int stored_ranks) { return rank < stored_ranks ? rank : -1; };
   state.add("generator", cairn::rank_private(generator, {.deal = deal}));
 
   cairn::ManagerOptions options;
   options.keep.last = 2;
-  options.keep.every_steps = 4;  // 4, 8, 12, … stay for ever
-  options.keep.best = 1;         // the one with the smallest metric stays, too
+  options.keep.every_steps = 4;  // 4, 8, 12, … for ever
+  options.keep.best = 1;         // and the one with the smallest metric
   cairn::CheckpointManager manager(group, directory, options);
   manager.restore_latest(state);
   say(*group, "step " + std::to_string(step) + ", particles:" + counts(*group, id.size()));
@@ -81,7 +81,7 @@ void look(const std::shared_ptr<cairn::Group>& group, const std::string& directo
   part.rename = {{"heights", "position"}};
   part.offset = {{"heights", {0, 2}}};      // rows 0 and 1, column 2
   part.convert = cairn::Conversion::round;  // float64 is stored
-  part.may_be_missing = {"temperature"};    // "temperature" stays 300 if it is missing
+  part.may_be_missing = {"temperature"};    // stays 300
   const auto report = manager.restore(step, state, part);
   say(*group, "kept: " + report.kept_keys.at(0) + ", unused: " + report.unused_keys.at(0) + " …");
   const bool inside = heights[0] > 0 && heights[0] < 1 && heights[1] > 0 && heights[1] < 1;

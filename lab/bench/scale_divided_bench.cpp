@@ -149,7 +149,7 @@ void spread_one_tensor(benchmark::State& state) {
       }
       memory.watch([&] {
         const Clock clock(root);
-        joined.encoded.push_back(unpack<bundle::IndexEntry>(report));
+        joined.encoded.emplace_back().add(unpack<bundle::IndexEntry>(report));
       });
     }
     memory.watch([&] {

@@ -107,7 +107,7 @@ void spread_cover_merge_index(benchmark::State& state, Storage storage) {
       memory.watch([&] {
         const Clock clock(root);
         unpack_into(dense, report);
-        unpack_into(joined.encoded, merged);
+        joined.encoded.push_back({std::move(merged)});
       });
     }
     memory.watch([&] {

@@ -83,7 +83,7 @@ NotFinite after(const std::optional<NotFinite>& before, const NotFiniteKeys& now
 // Collective. Rank 0 receives the entries of all ranks.
 void Completion::merge(PendingSave& pending) {
   auto& figures = pending.figures;
-  figures.bytes = bytes_of(pending.result.entries) - pending.result.frozen.shared_bytes;
+  figures.bytes = pending.result.entries.stored_bytes() - pending.result.frozen.shared_bytes;
   figures.recycled_files = pending.result.notes.recycled_files;
   gather_not_finite(job, pending);
   figures.peak_resident_bytes = peak_resident_bytes();

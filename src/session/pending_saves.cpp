@@ -173,7 +173,7 @@ void PendingSaves::retire(std::unique_ptr<PendingSave> pending) {
   pending->result.data_files.clear();
   pending->copy.runs.clear();
   pending->copy.sent.clear();
-  pending->result.entries.clear();
+  pending->result.entries = {};
   pending->result.joined = {};
   pending->result.frozen = {};
   completed_.push_back(std::move(pending));

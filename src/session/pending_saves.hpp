@@ -17,6 +17,7 @@
 #include "cairn/async.hpp"
 #include "io/staging_pool.hpp"
 #include "model/refreshed_state.hpp"
+#include "session/save/entry_list.hpp"
 #include "session/save/frozen.hpp"
 #include "session/save/save_log.hpp"
 #include "session/save/save_plan.hpp"
@@ -78,8 +79,8 @@ struct PendingSave {
     std::vector<SentEntry> sent;    ///< by ranks that this io rank serves
   };
   struct Result {
-    std::vector<StoredTensor> entries;  ///< this rank's, until the merge
-    JoinedEntries joined;               ///< after the merge, on rank 0: those of all ranks
+    EntryList entries;     ///< this rank's, until the merge
+    JoinedEntries joined;  ///< after the merge, on rank 0: those of all ranks
     bool merged = false;
     std::set<int> data_files;  ///< numbers of files that only this rank has written
     WriteNotes notes;

@@ -85,7 +85,7 @@ class Writing : EngineParts {
   void publish(PendingSave&);  ///< rank 0
 
  private:
-  void write_frozen(PendingSave&, const RefreshedState&);  // local
+  std::vector<StoredTensor> write_frozen(PendingSave&, const RefreshedState&);  // local
   void work_on(PendingSave&);
   void write_copy(PendingSave&) const;
 };

@@ -23,7 +23,7 @@ void note_files(PendingSave& pending, const std::vector<StoredTensor>& entries) 
   }
 }
 
-void append(std::vector<StoredTensor>& to, std::vector<StoredTensor>& from) {
+void append(std::vector<StoredTensor>& to, std::vector<StoredTensor> from) {
   if (to.empty()) return to.swap(from);
   std::move(from.begin(), from.end(), std::back_inserter(to));
 }
@@ -55,18 +55,17 @@ void Writing::write(PendingSave& pending, const RefreshedState& state, bool comp
   }
   const bool for_others = !job.places.served_by.empty();
   const auto gather_and_record = [&] {
-    append(entries, runs);
-    append(entries, begun.entries);
-    pending.result.entries = std::move(entries);
+    pending.result.entries.add(std::move(entries));
+    pending.result.entries.add(std::move(runs));
+    pending.result.entries.add(std::move(begun.entries));
     record(pending);
   };
   const auto checksums = run_and_agree(group, [&, &draft = draft] {
     auto alone = writer.write_alone(job, state, plan.local, layout, draft);
     note_files(pending, alone);
     if (for_others) note_files(pending, entries);
-    append(entries, alone);
-    write_frozen(pending, state);
-    append(entries, pending.result.entries);
+    append(entries, std::move(alone));
+    append(entries, write_frozen(pending, state));
     if (!compares) {
       gather_and_record();
       return std::vector<std::uint32_t>();
@@ -80,18 +79,20 @@ void Writing::write(PendingSave& pending, const RefreshedState& state, bool comp
   run_and_agree(group, gather_and_record);
 }
 
-// Writes or shares the files of this rank's frozen tensors, and adds their entries. Always in the
-// application's call: most saves share these files, and a copy of the tensors would be the largest
-// part of what is copied.
-void Writing::write_frozen(PendingSave& pending, const RefreshedState& state) {
+// Writes or shares the files of this rank's frozen tensors, and returns their entries. Always in
+// the application's call: most saves share these files, and a copy of the tensors would be the
+// largest part of what is copied.
+std::vector<StoredTensor> Writing::write_frozen(PendingSave& pending, const RefreshedState& state) {
   const auto& plan = *pending.plan;
   auto& result = pending.result;
   result.frozen =
       frozen.write(job, state, plan.frozen, pending.layout.first_frozen, pending.prepared->draft);
+  std::vector<StoredTensor> entries;
   for (const auto& file : result.frozen.files) {
     note_files(pending, file.entries);
-    result.entries.insert(result.entries.end(), file.entries.begin(), file.entries.end());
+    entries.insert(entries.end(), file.entries.begin(), file.entries.end());
   }
+  return entries;
 }
 
 // Copies the state for an asynchronous save, and compares replicas. If nothing has been made of the
@@ -120,12 +121,12 @@ void Writing::copy(PendingSave& pending, const RefreshedState& state, bool compa
     return;
   }
   auto& [draft, meta] = *pending.prepared;
-  pending.result.entries =
-      save_format_of(job).begin(job, state, draft, meta, plan, pending.layout).entries;
+  pending.result.entries.add(
+      save_format_of(job).begin(job, state, draft, meta, plan, pending.layout).entries);
   timer.next(&StageSeconds::capture);
   run_and_agree(*job.group, [&] {
     copy_shards();
-    write_frozen(pending, state);
+    pending.result.entries.add(write_frozen(pending, state));
   });
   copy_dense();
   if (!compares) return;
@@ -188,14 +189,14 @@ void Writing::write_copy(PendingSave& pending) const {
     store.remove_untaken(draft, layout.dense_file, layout.data_files);
   }
   const auto& plan = *pending.plan;
-  auto out = plan.capture.outgoing(pending.copy.memory, plan.local.strings, pending.copy.sent);
-  write_files(draft, out, &pending.cancelled);
-  if (!pending.cancelled) plan.capture.check(out, pending.copy.sent);
-  note_files(pending, out.entries);
-  append(pending.result.entries, out.entries);
+  auto& entries = pending.result.entries;
+  plan.capture.write(draft, pending.copy.memory, plan.local.strings, pending.copy.sent,
+                     pending.cancelled, [&](const StoredTensor& entry) {
+                       pending.result.data_files.insert(entry.slices.front().file);
+                       entries.add(entry);
+                     });
   if (!pending.copy.runs.empty()) {
-    auto runs = write_runs(draft, plan.dense, pending.copy.runs, layout.dense_file);
-    append(pending.result.entries, runs);
+    entries.add(write_runs(draft, plan.dense, pending.copy.runs, layout.dense_file));
   }
   if (pending.cancelled) return;
   record(pending);

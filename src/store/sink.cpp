@@ -10,17 +10,17 @@
 
 namespace cairn {
 
-Sink::Sink(const Draft& draft, const std::vector<StoredTensor>& entries,
-           std::int64_t gathered_bytes)
+void FileSizes::add(const StoredTensor& entry) {
+  const auto& slice = entry.slices.front();
+  auto& size = sizes_[slice.file];
+  size = entry_begin(size, slice.raw_bytes) + slice.raw_bytes;
+}
+
+Sink::Sink(const Draft& draft, const FileSizes& sizes, std::int64_t gathered_bytes)
     : draft_(&draft),
       layout_encodes_(encoding_of(draft.format())),
       most_gathered_(static_cast<std::size_t>(gathered_bytes)) {
-  if (layout_encodes_) return;  // encoded sizes are not known yet
-  for (const auto& entry : entries) {
-    const auto& slice = entry.slices.front();
-    auto& size = sizes_[slice.file];
-    size = entry_begin(size, slice.raw_bytes) + slice.raw_bytes;
-  }
+  if (!layout_encodes_) sizes_ = sizes.all();  // else encoded sizes are not known yet
 }
 
 bool Sink::encodes(const StoredTensor& entry) const {

@@ -12,6 +12,21 @@
 
 namespace cairn {
 
+/// The sizes that data files will have, from all entries that will be written to them.
+class FileSizes {
+ public:
+  FileSizes() = default;
+  FileSizes(const std::vector<StoredTensor>& entries) {
+    for (const auto& entry : entries) add(entry);
+  }
+  /// In the order in which they will be written.
+  void add(const StoredTensor& entry);
+  const std::map<int, std::int64_t>& all() const { return sizes_; }
+
+ private:
+  std::map<int, std::int64_t> sizes_;
+};
+
 /// Writes data files of a save, one after the other. Each is synced when it is complete.
 class Sink {
  public:
@@ -19,9 +34,8 @@ class Sink {
   /// more than the copy.
   static constexpr std::int64_t gathered_bytes = std::int64_t{256} << 10;
 
-  /// The draft outlives it. If `entries` has all that will be written, no file takes more space
-  /// than it needs.
-  explicit Sink(const Draft&, const std::vector<StoredTensor>& entries = {},
+  /// The draft outlives it. With `sizes` no file takes more space than it needs.
+  explicit Sink(const Draft&, const FileSizes& sizes = {},
                 std::int64_t gathered_bytes = Sink::gathered_bytes);
 
   /// Opens the entry's file if it is not open, and sets the entry's offset: an encoded piece begins

@@ -22,6 +22,8 @@
 #include "base/checksum.hpp"
 #include "base/copy.hpp"
 #include "base/error_of.hpp"
+#include "base/let_go.hpp"
+#include "base/merge_streams.hpp"
 #include "base/nearest.hpp"
 #include "base/text.hpp"
 #include "base/wire.hpp"
@@ -339,6 +341,40 @@ TEST(Error, OfWhatTheStandardLibraryThrows) {
   EXPECT_EQ(error_of(Error(Code::busy, "b")).code(), Code::busy);
   EXPECT_STREQ(error_of(std::runtime_error("other\n")).what(), "other\\x0a");
   EXPECT_STREQ(error_of(std::runtime_error("a\nb"), Code::application).what(), "a\nb");
+}
+
+TEST(LetGo, StringsAndListsLoseTheirMemory) {
+  std::string text(1000, 'x');
+  std::vector<int> list(1000);
+  let_go(text);
+  let_go(list);
+  EXPECT_LT(text.capacity(), 100u);
+  EXPECT_EQ(list.capacity(), 0u);
+}
+
+// Takes the numbers of a list from its front.
+struct Numbers {
+  std::vector<int> list;
+  std::size_t at = 0;
+  bool ended() const { return at == list.size(); }
+  int front() const { return list[at]; }
+};
+
+TEST(MergeStreams, InOrderAndAmongEqualsByStream) {
+  std::vector<Numbers> streams{{{1, 4, 4}}, {{}}, {{0, 4, 9}}, {{4}}};
+  std::vector<std::pair<int, std::size_t>> all;
+  merge_streams(
+      streams, [](const auto& a, const auto& b) { return a.front() < b.front(); },
+      [&](Numbers& from) {
+        all.emplace_back(from.front(), static_cast<std::size_t>(&from - streams.data()));
+        ++from.at;
+      });
+  using Pair = std::pair<int, std::size_t>;
+  EXPECT_THAT(all, testing::ElementsAre(Pair(0, 2), Pair(1, 0), Pair(4, 0), Pair(4, 0), Pair(4, 2),
+                                        Pair(4, 3), Pair(9, 2)));
+  std::vector<Numbers> none;
+  merge_streams(
+      none, [](const auto&, const auto&) { return false; }, [](Numbers&) { FAIL(); });
 }
 
 }  // namespace

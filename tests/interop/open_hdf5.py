@@ -31,7 +31,7 @@ class Counts(collections.Counter):
 
 
 def datasets(file):
-    """All datasets of a checkpoint by key, without Cairn's own."""
+    """All datasets of a checkpoint by key, but for Cairn's own."""
     found = {}
     file.visititems(lambda key, item: found.update({key: item})
                     if isinstance(item, h5py.Dataset) else None)
@@ -39,7 +39,7 @@ def datasets(file):
 
 
 def read(dataset):
-    """The values of a dataset; types that numpy lacks are those of ml_dtypes."""
+    """The values of a dataset, in the types of ml_dtypes where numpy has none of its own."""
     values = dataset[()]
     if "dtype" in dataset.attrs:
         return values.view(getattr(ml_dtypes, dataset.attrs["dtype"].decode()))
@@ -47,7 +47,7 @@ def read(dataset):
 
 
 def meta(file):
-    """Cairn's metadata of the save: step, ranks, time."""
+    """What Cairn says of the save: step, ranks, time."""
     return json.loads(file["_cairn/meta"][()])
 
 
@@ -60,7 +60,7 @@ def holders(file):
 
 
 def raw_bytes(path, dataset):
-    """The place of an HDF5 dataset in the file, and the bytes there."""
+    """Where an HDF5 dataset lies, and what the bytes there are."""
     if dataset.size == 0:
         return b""
     with open(path, "rb") as file:
@@ -75,7 +75,7 @@ def same_numbers(found, wanted):
 
 
 def same_values(name, found, raw, shape):
-    """Whether h5py's values are those that the bits mean."""
+    """Whether h5py gives what the bits mean."""
     bits = np.frombuffer(raw, np.uint8)
     if name == "bfloat16":
         return found.dtype == np.float32 and same_numbers(
@@ -137,7 +137,7 @@ def check_h5dump(counts, path, work, checkpoint, everything):
     for tensor in checkpoint["tensors"]:
         if " " not in tensor["key"]:
             counts.check("h5dump lists", "/" + tensor["key"] in names, tensor["key"])
-    # All values as text are 70 MB, so only once; otherwise only the headers.
+    # All values as text are 70 MB: once; of others what there is.
     subprocess.run(["h5dump", *([] if everything else ["-H"]), path], check=True,
                    stdout=subprocess.DEVNULL)
     out = os.path.join(work, "rows.bin")
@@ -150,7 +150,7 @@ def check_h5dump(counts, path, work, checkpoint, everything):
 
 
 def check_changed(counts, path, cairn, work):
-    """A file that h5py opened for writing is not taken for the saved one."""
+    """A file that h5py opened to change it is not taken for what was saved."""
     copy = os.path.join(work, "copy-1.h5")
     shutil.copy(path, copy)
     counts.check("verify", subprocess.run([cairn, "verify", copy]).returncode == 0)

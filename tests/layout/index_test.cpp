@@ -217,6 +217,21 @@ TEST(Index, the_header_tells_of_codecs) {
   EXPECT_EQ(contents.find("w")->slices[0].codec, Codec::none);
 }
 
+TEST(Index, packed_lists_are_merged) {
+  const auto a = plain("a", DType::float32, {2}), c = plain("c", DType::float32, {2});
+  const auto b = sliced("b", {4}, {{{0}, {2}}, {{2}, {2}}});
+  const auto d = plain("d", DType::int8, {3});
+  Packed<IndexEntry> one, other;
+  one.add(encode_entry(a)).add(encode_entry(c));
+  other.add(encode_entry(b));
+  std::string bytes;
+  EncodedIndex(1, {encode_entry(d)}, nullptr, {one, other}).write([&](auto piece) {
+    bytes += piece;
+  });
+  EXPECT_EQ(bytes, build_index(1, {a, b, c, d}));
+  EXPECT_ANY_THROW(EncodedIndex(1, {encode_entry(a)}, nullptr, {one}));
+}
+
 TEST(Index, what_is_decoded_counts) {
   const std::int64_t all = std::int64_t{1} << 61, most = (std::int64_t{1} << 60) - 1;
   StoredTensor x{"x", DType::float64, {all}, true, {}, ""};

@@ -15,7 +15,7 @@ void run(const char* directory) {
   std::vector<double> u(static_cast<std::size_t>(rows * 64), 1.0), next(u.size());
   cairn::State state;
   state.add("step", step);
-  // &u, not u.data(): each save looks up where u is, since it takes turns with `next`.
+  // &u, not u.data(): what u is at each save, since it takes turns with `next`.
   state.add("u",
             cairn::slice(&u, {ranks->size() * rows, 64}, {ranks->rank() * rows, 0}, {rows, 64}));
   cairn::CheckpointManager manager(ranks, directory, {.keep = {.last = 3}});

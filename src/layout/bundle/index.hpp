@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/wire.hpp"
 #include "cairn/contents.hpp"
 #include "layout/bundle/limits.hpp"
 #include "layout/bundle/table_write.hpp"
@@ -31,6 +32,13 @@ struct IndexEntry {
   int part = 0;           ///< number of this part, if several entries make up one tensor
   std::int32_t head = 0;  ///< bytes of `value` before its slices, the same in all parts
   bool encoded = false;   ///< a piece is encoded, which the header has to say
+};
+/// An entry whose texts lie elsewhere, for example in a packed list.
+struct IndexEntryView {
+  std::string_view key, value, slices;
+  int files = 0, part = 0;
+  std::int32_t head = 0;
+  bool encoded = false;
 };
 /// The order of entries in an index.
 bool comes_before(const IndexEntry&, const IndexEntry&);
@@ -60,8 +68,10 @@ IndexEntry encode_entry(const StoredTensor&);
 class EncodedIndex {
  public:
   /// Throws as build_index(). `more`: entries of other keys, ascending, which outlive this object.
+  /// `packed`: lists of entries of other keys, each ascending.
   EncodedIndex(int num_files, std::vector<IndexEntry> entries,
-               const std::vector<IndexEntry>* more = nullptr);
+               const std::vector<IndexEntry>* more = nullptr,
+               std::vector<Packed<IndexEntry>> packed = {});
   void write(const TakeBytes&) const;
   /// The size of the index in bytes, roughly.
   std::size_t about_bytes() const;
@@ -73,6 +83,7 @@ class EncodedIndex {
   int num_files_;
   std::vector<IndexEntry> entries_;  // ascending
   const std::vector<IndexEntry>* more_;
+  std::vector<Packed<IndexEntry>> packed_;
 };
 
 /// Reads an index. `prefix` and `meta` stay empty, since an index does not hold them. Throws

@@ -1,8 +1,11 @@
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string_view>
 
 #include "base/checksum.hpp"
+#include "base/merge_streams.hpp"
 #include "base/text.hpp"
 #include "bundle.pb.h"
 #include "cairn/error.hpp"
@@ -276,23 +279,60 @@ bool comes_before(const IndexEntry& a, const IndexEntry& b) {
   return by_key != 0 ? by_key < 0 : a.part < b.part;
 }
 
+namespace {
+
+bool is_before(const IndexEntryView& a, const IndexEntryView& b) {
+  const auto by_key = a.key.compare(b.key);
+  return by_key != 0 ? by_key < 0 : a.part < b.part;
+}
+
+// Reads a list of entries, or a packed one.
+class EntryReader {
+ public:
+  explicit EntryReader(std::span<const IndexEntry> list) : list_(list), in_({}) { next(); }
+  explicit EntryReader(std::string_view packed) : in_(packed) { next(); }
+
+  bool ended() const { return ended_; }
+  const IndexEntryView& front() const { return front_; }
+  void next() {
+    if (!list_.empty()) {
+      const auto& [key, value, slices, files, part, head, encoded] = list_.front();
+      front_ = {key, value, slices, files, part, head, encoded};
+      list_ = list_.subspan(1);
+    } else if (!in_.empty()) {
+      front_ = in_.get<IndexEntryView>();
+    } else {
+      ended_ = true;
+    }
+  }
+
+ private:
+  std::span<const IndexEntry> list_;
+  WireReader in_;
+  IndexEntryView front_;
+  bool ended_ = false;
+};
+
+}  // namespace
+
 EncodedIndex::EncodedIndex(int num_files, std::vector<IndexEntry> entries,
-                           const std::vector<IndexEntry>* more)
-    : num_files_(num_files), entries_(std::move(entries)), more_(more) {
+                           const std::vector<IndexEntry>* more,
+                           std::vector<Packed<IndexEntry>> packed)
+    : num_files_(num_files), entries_(std::move(entries)), more_(more), packed_(std::move(packed)) {
   if (num_files < 1) {
     throw Error(Code::invalid_argument,
                 cat("an index of ", num_files, " data files is impossible"));
   }
-  // Mostly the entries ascend, but for a few at the end.
+  // Mostly they ascend but for a few at the end.
   const auto rest = std::is_sorted_until(entries_.begin(), entries_.end(), comes_before);
   std::stable_sort(rest, entries_.end(), comes_before);
   std::inplace_merge(entries_.begin(), rest, entries_.end(), comes_before);
-  const IndexEntry* last = nullptr;
-  each_entry([&](const IndexEntry& entry) {
-    if (last && !comes_before(*last, entry)) refuse(entry.key, "its key comes twice");
-    last = &entry;
+  std::optional<IndexEntryView> last;
+  each_entry([&](const IndexEntryView& entry) {
+    if (last && !is_before(*last, entry)) refuse(std::string(entry.key), "its key comes twice");
+    last = entry;
     if (entry.files > num_files) {
-      refuse(entry.key,
+      refuse(std::string(entry.key),
              cat("it lies in data file ", entry.files - 1, ", but there are ", num_files));
     }
   });
@@ -300,19 +340,20 @@ EncodedIndex::EncodedIndex(int num_files, std::vector<IndexEntry> entries,
 
 template <class Visit>
 void EncodedIndex::each_entry(Visit visit) const {
-  auto mine = entries_.begin();
-  if (more_) {
-    for (const auto& one : *more_) {
-      for (; mine != entries_.end() && comes_before(*mine, one); ++mine) visit(*mine);
-      visit(one);
-    }
-  }
-  for (; mine != entries_.end(); ++mine) visit(*mine);
+  std::vector<EntryReader> readers{EntryReader(entries_)};
+  if (more_) readers.emplace_back(*more_);
+  for (const auto& list : packed_) readers.emplace_back(list.bytes);
+  merge_streams(
+      readers, [](const auto& a, const auto& b) { return is_before(a.front(), b.front()); },
+      [&](EntryReader& reader) {
+        visit(reader.front());
+        reader.next();
+      });
 }
 
 std::size_t EncodedIndex::about_bytes() const {
   std::size_t bytes = 0;
-  each_entry([&](const IndexEntry& entry) {
+  each_entry([&](const IndexEntryView& entry) {
     bytes += entry.key.size() + entry.value.size() + entry.slices.size();
   });
   return bytes;
@@ -321,19 +362,19 @@ std::size_t EncodedIndex::about_bytes() const {
 void EncodedIndex::write(const TakeBytes& take) const {
   TableWriter table(take);
   bool encoded = false;
-  each_entry([&](const IndexEntry& entry) { encoded |= entry.encoded; });
+  each_entry([&](const IndexEntryView& entry) { encoded |= entry.encoded; });
   table.add("", header(num_files_, encoded));
   // Keys of slices come before all others.
-  each_entry([&](const IndexEntry& entry) { table.add_chain(entry.slices); });
-  const std::string* key = nullptr;
-  std::vector<std::string_view> value;  // of that key, in parts
-  each_entry([&](const IndexEntry& entry) {
+  each_entry([&](const IndexEntryView& entry) { table.add_chain(entry.slices); });
+  std::optional<std::string_view> key;
+  std::vector<std::string_view> value;  // of it, in parts
+  each_entry([&](const IndexEntryView& entry) {
     if (key && entry.key == *key) {
-      value.push_back(std::string_view(entry.value).substr(static_cast<std::size_t>(entry.head)));
+      value.push_back(entry.value.substr(static_cast<std::size_t>(entry.head)));
       return;
     }
     if (key) table.add(*key, value);
-    key = &entry.key;
+    key = entry.key;
     value.assign(1, entry.value);
   });
   if (key) table.add(*key, value);

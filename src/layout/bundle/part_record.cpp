@@ -116,6 +116,12 @@ std::string encode_part_record(const PartRecord& record) {
 }
 
 std::string encode_part_record(const PartRecord& record, std::span<const StoredTensor> tensors) {
+  return encode_part_record(record, [&](const auto& take) {
+    for (const auto& tensor : tensors) take(tensor);
+  });
+}
+
+std::string encode_part_record(const PartRecord& record, const EachTensor& each) {
   pb::Part part;
   part.set_uuid(record.uuid);
   part.set_fingerprint(record.fingerprint);
@@ -124,15 +130,17 @@ std::string encode_part_record(const PartRecord& record, std::span<const StoredT
   part.set_num_files(record.num_files);
   part.set_meta(encode_meta(record.meta));
   std::string bytes(record_magic);
-  const bool encoded = std::any_of(tensors.begin(), tensors.end(), is_encoded);
-  append_u32(bytes, encoded ? codec_version : plain_version);
-  append_u64(bytes, 0);  // room for the length, and for the checksum
+  append_u32(bytes, 0);  // room for the version, for the length, and for the checksum
+  append_u64(bytes, 0);
   append_u32(bytes, 0);
   part.AppendToString(&bytes);
   // Tensors are appended to the message one by one, through one PartTensor that keeps its memory:
   // all of them at once would take as many small allocations as there are slices.
   pb::PartTensor one;
-  for (const auto& tensor : tensors) {
+  std::size_t count = 0;
+  bool encoded = false;
+  each([&](const StoredTensor& tensor) {
+    encoded = encoded || is_encoded(tensor);
     put(tensor, &one);
     const auto size = one.ByteSizeLong();
     append_varint(bytes, pb::Part::kTensorsFieldNumber << 3 | length_delimited);
@@ -140,12 +148,16 @@ std::string encode_part_record(const PartRecord& record, std::span<const StoredT
     if (bytes.size() - frame_bytes + size > 0x7fffffff) {
       throw Error(
           Code::invalid_argument,
-          cat("the part record of a rank with ", tensors.size(), " tensors is larger than 2 GiB"),
+          cat("the part record of a rank takes more than 2 GiB from its tensor ", count, " on"),
           "Protocol Buffers hold no larger message", "Give the rank fewer slices.");
     }
     one.AppendToString(&bytes);
-  }
+    ++count;
+  });
   std::string number;
+  append_u32(number, encoded ? codec_version : plain_version);
+  bytes.replace(record_magic.size(), 4, number);
+  number.clear();
   append_u64(number, bytes.size() - frame_bytes);
   bytes.replace(length_at, 8, number);
   number.clear();

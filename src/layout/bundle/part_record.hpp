@@ -2,6 +2,7 @@
 /// The record that each writing rank leaves beside its data, so that the next job can complete a
 /// save whose bytes are all durable.
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,6 +27,9 @@ struct PartRecord {
 /// `tensors` in place of record.tensors.
 std::string encode_part_record(const PartRecord& record);
 std::string encode_part_record(const PartRecord& record, std::span<const StoredTensor> tensors);
+/// The same with tensors that `each` hands over, one by one and once.
+using EachTensor = std::function<void(const std::function<void(const StoredTensor&)>& take)>;
+std::string encode_part_record(const PartRecord& record, const EachTensor& each);
 
 /// Throws data_loss and says what is wrong, for anything but whole and consistent bytes.
 PartRecord decode_part_record(std::string_view bytes);

@@ -120,10 +120,10 @@ void Flusher::prepare(Flush& flush) {
   try {
     stages_.writing.tell_meta(pending);
     draft.note_into(pending.result.notes);
-    pending.result.entries =
+    pending.result.entries.add(
         save_format_of(flush.job)
             .begin(flush.job, state, draft, meta, *pending.plan, pending.layout)
-            .entries;
+            .entries);
     run_and_agree(group, [&] {
       flush.out = outgoing(state, plan.local, pending.layout.first_file);
       if (plan.dense.bytes > 0)
@@ -148,14 +148,13 @@ void Flusher::write(Flush& flush) const {
   write_files(draft, flush.out, &pending.cancelled);
   if (pending.cancelled) return;
   auto& result = pending.result;
-  for (auto& entry : flush.out.entries) {
+  for (const auto& entry : flush.out.entries) {
     result.data_files.insert(entry.slices.front().file);
-    result.entries.push_back(std::move(entry));
   }
+  result.entries.add(std::move(flush.out.entries));
   if (!pending.copy.runs.empty()) {
-    auto runs =
-        write_runs(draft, pending.plan->dense, pending.copy.runs, pending.layout.dense_file);
-    for (auto& one : runs) result.entries.push_back(std::move(one));
+    result.entries.add(
+        write_runs(draft, pending.plan->dense, pending.copy.runs, pending.layout.dense_file));
   }
   if (!pending.cancelled) stages_.writing.record(pending);
 }

@@ -61,33 +61,49 @@ void add_common(WantedByAny& wanted, const std::string& message) {
 // Collective. `mine` must outlive the result.
 Wanted gather_wants(const Job& job, const SharedIndex& index, const WantedState& mine) {
   const auto& tensors = index.contents().tensors;
-  std::vector<SharedIndex::Wish> wishes;
-  for (const auto& one : mine.tensors) {
-    if (index.is_dealt(one.stored)) wishes.push_back({one.stored, boxes_of(one.tensor().slices)});
-  }
-  auto found = index.find(*job.group, wishes);
   Wanted wanted;
   wanted.tensors.resize((tensors.size() + 7) / 8);
+  wanted.kept.insert(mine.kept.begin(), mine.kept.end());
+  std::vector<const WantedTensor*> order;  // ascending by stored tensor
   run_and_agree(*job.group, [&] {
-    wanted.kept.insert(mine.kept.begin(), mine.kept.end());
-    std::size_t next = 0, all = 0;
-    for (const auto& one : mine.tensors) all += one.tensor().slices.size();
-    wanted.slices.slices.reserve(all);
-    wanted.slices.parts.reserve(all);
+    std::size_t slices = 0;
+    order.reserve(mine.tensors.size());
     for (const auto& one : mine.tensors) {
-      const auto& stored = tensors[static_cast<std::size_t>(one.stored)];
-      const auto& slices = one.tensor().slices;
-      if (index.is_dealt(one.stored)) {
-        wanted.slices.add(one.stored, stored, slices, std::move(found[next++]));
-      } else {
-        wanted.slices.add(one.stored, stored, slices);
-      }
+      order.push_back(&one);
+      slices += one.tensor().slices.size();
       wanted.add(static_cast<std::size_t>(one.stored));
       if (one.tensor().strings) wanted.strings.insert(one.stored);
     }
-    wanted.slices.sort();
-    wanted.any_strings = !wanted.strings.empty();
+    std::stable_sort(order.begin(), order.end(),
+                     [](const auto* a, const auto* b) { return a->stored < b->stored; });
+    wanted.slices.slices.reserve(slices);
   });
+  wanted.any_strings = !wanted.strings.empty();
+  for (const auto& batch : batches_of(index, job.group->size())) {
+    const auto of_batch = in_batch(order, batch, [](const auto* one) { return one->stored; });
+    std::vector<SharedIndex::Wish> wishes;
+    for (const auto* one : of_batch) {
+      if (!index.is_dealt(one->stored)) continue;
+      wishes.push_back({one->stored, boxes_of(one->tensor().slices)});
+    }
+    auto found = index.find(*job.group, wishes);
+    run_and_agree(*job.group, [&] {
+      auto& [parts, slices_found] = wanted.slices.batches.emplace_back();
+      std::size_t next = 0, count = 0;
+      for (const auto& one : found) count += one.size();
+      slices_found.reserve(count);
+      parts.reserve(of_batch.size());
+      for (const auto* one : of_batch) {
+        const auto& stored = tensors[static_cast<std::size_t>(one->stored)];
+        const auto& slices = one->tensor().slices;
+        if (index.is_dealt(one->stored)) {
+          wanted.slices.add(one->stored, stored, slices, std::move(found[next++]));
+        } else {
+          wanted.slices.add(one->stored, stored, slices);
+        }
+      }
+    });
+  }
   auto all = reduce_to_root(*job.group, pack<WantedByAny>(wanted), [](auto low, auto high) {
     WantedByAny both;
     add_common(both, low);

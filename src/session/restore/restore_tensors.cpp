@@ -6,7 +6,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <span>
 #include <tuple>
 #include <unordered_map>
 
@@ -74,41 +73,6 @@ class StoredPieces {
   std::unordered_map<int, Piece> learned_;
 };
 
-// Some tensors that follow each other in the index.
-struct TensorBatch {
-  int first = 0, end = 0;
-};
-
-// What a rank has to say of the tensors of a batch, of a list that ascends by tensor.
-template <class T, class TensorOf>
-std::span<const T> of_batch(const std::vector<T>& all, const TensorBatch& batch,
-                            const TensorOf& tensor_of) {
-  const auto begin_of = [&](int tensor) {
-    return std::partition_point(all.begin(), all.end(),
-                                [&](const T& one) { return tensor_of(one) < tensor; });
-  };
-  return {begin_of(batch.first), begin_of(batch.end)};
-}
-
-// The same on all ranks.
-std::vector<TensorBatch> batches_of(const SharedIndex& index, int ranks) {
-  const auto& sizes = restore_batches();
-  const auto most = std::max(sizes.slices, sizes.slices_a_rank * ranks);
-  const auto tensors = static_cast<int>(index.contents().tensors.size());
-  std::vector<TensorBatch> batches{{0, 0}};
-  std::int64_t slices = 0;
-  for (int tensor = 0; tensor < tensors; ++tensor) {
-    const auto more = index.slices(tensor);
-    if (slices > 0 && slices + more > most) {
-      batches.push_back({tensor, tensor});
-      slices = 0;
-    }
-    slices += more;
-    batches.back().end = tensor + 1;
-  }
-  return batches;
-}
-
 // A run of bytes of one source, with its checksum.
 struct Run {
   int source;
@@ -125,12 +89,12 @@ struct CheckMessage {
 // The restore of a batch of tensors.
 class Restore {
  public:
-  Restore(const Job& job, const SharedIndex& index, const Wants& wants, const TensorBatch& batch,
-          bool place, DirectIo direct_io)
+  Restore(const Job& job, const SharedIndex& index, const std::vector<const LocalSlice*>& memories,
+          const Wants::Batch& wants, bool place, DirectIo direct_io)
       : job_(job),
         contents_(index.contents()),
-        memories_(wants.slices),
-        parts_(of_batch(wants.parts, batch, [](const auto& part) { return part.tensor; })),
+        memories_(memories),
+        parts_(wants.parts),
         place_(place),
         direct_io_(direct_io),
         stored_(index) {
@@ -146,15 +110,14 @@ class Restore {
     }
     plan::Spread spread(std::move(setting));
     run_and_agree(*job.group, [&] {
-      const auto found = of_batch(wants.found, batch, [](const auto& one) { return one.first; });
-      for (const auto& [tensor, one] : found) {
+      for (const auto& [tensor, one] : wants.found) {
         stored_.learn(stored_.number(tensor, static_cast<int>(one.number)), one.slice);
       }
       spread.expect(parts_.size());
       touched_.reserve(parts_.size());
       for (const auto& [tensor, slice, id] : parts_) {
         const auto source = stored_.number(tensor, slice);
-        spread.want(source, id, wants.slices[at(id)]->box);
+        spread.want(source, id, memories_[at(id)]->box);
         touched_.push_back(source);
       }
     });
@@ -388,7 +351,7 @@ class Restore {
   const Job& job_;
   const CheckpointContents& contents_;
   const std::vector<const LocalSlice*>& memories_;
-  const std::span<const Wants::Part> parts_;
+  const std::vector<Wants::Part>& parts_;
   const bool place_;
   const DirectIo direct_io_;
   StoredPieces stored_;
@@ -421,7 +384,8 @@ void Wants::add(int tensor, const StoredTensor& stored, const std::vector<LocalS
   const auto first = static_cast<int>(slices.size());
   for (const auto& slice : more) slices.push_back(&slice);
   for (const auto& [slice, box] : stored_parts(stored, boxes_of(more))) {
-    parts.push_back({tensor, static_cast<int>(slice), first + static_cast<int>(box)});
+    batches.back().parts.push_back(
+        {tensor, static_cast<int>(slice), first + static_cast<int>(box)});
   }
 }
 
@@ -429,6 +393,7 @@ void Wants::add(int tensor, const StoredTensor& stored, const std::vector<LocalS
                 std::vector<NumberedSlice> there) {
   StoredTensor known{stored.key, stored.dtype, stored.shape, true, {}, ""};
   for (const auto& one : there) known.slices.push_back(one.slice);
+  auto& [parts, found] = batches.back();
   const auto first = parts.size();
   add(tensor, known, more);
   for (auto i = first; i < parts.size(); ++i) {
@@ -438,28 +403,34 @@ void Wants::add(int tensor, const StoredTensor& stored, const std::vector<LocalS
   for (auto& one : there) found.emplace_back(tensor, std::move(one));
 }
 
-void Wants::sort() {
-  const auto by = [](const auto& tensor_of) {
-    return [&](const auto& a, const auto& b) { return tensor_of(a) < tensor_of(b); };
-  };
-  const auto of_part = [](const Part& part) { return part.tensor; };
-  const auto of_found = [](const auto& one) { return one.first; };
-  if (!std::is_sorted(parts.begin(), parts.end(), by(of_part)))
-    std::stable_sort(parts.begin(), parts.end(), by(of_part));
-  if (!std::is_sorted(found.begin(), found.end(), by(of_found)))
-    std::stable_sort(found.begin(), found.end(), by(of_found));
-}
-
 RestoreBatches& restore_batches() {
   static RestoreBatches batches;
+  return batches;
+}
+
+std::vector<TensorBatch> batches_of(const SharedIndex& index, int ranks) {
+  const auto& sizes = restore_batches();
+  const auto most = std::max(sizes.slices, sizes.slices_a_rank * ranks);
+  const auto tensors = static_cast<int>(index.contents().tensors.size());
+  std::vector<TensorBatch> batches{{0, 0}};
+  std::int64_t slices = 0;
+  for (int tensor = 0; tensor < tensors; ++tensor) {
+    const auto more = index.slices(tensor);
+    if (slices > 0 && slices + more > most) {
+      batches.push_back({tensor, tensor});
+      slices = 0;
+    }
+    slices += more;
+    batches.back().end = tensor + 1;
+  }
   return batches;
 }
 
 std::int64_t restore_tensors(const Job& job, const SharedIndex& index, const Wants& wants,
                              bool place, DirectIo direct_io) {
   std::int64_t bytes = 0;
-  for (const auto& batch : batches_of(index, job.group->size())) {
-    bytes += Restore(job, index, wants, batch, place, direct_io).run();
+  for (const auto& batch : wants.batches) {
+    bytes += Restore(job, index, wants.slices, batch, place, direct_io).run();
   }
   return bytes;
 }

@@ -1,9 +1,11 @@
 #pragma once
 /// Reads what a restore wants: numbers, which are checked and placed through the exchange, and
 /// strings.
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,30 +23,48 @@ struct Wants {
     int slice;
     int id;  ///< of the wanted slice
   };
+  struct Batch {
+    std::vector<Part> parts;
+    /// Those of the stored slices that only some ranks know (SharedIndex), with their tensors.
+    std::vector<std::pair<int, NumberedSlice>> found;
+  };
   std::vector<const LocalSlice*> slices;  ///< by id
-  std::vector<Part> parts;
-  /// Those of the stored slices that only some ranks know (SharedIndex), with their tensors.
-  std::vector<std::pair<int, NumberedSlice>> found;
+  std::vector<Batch> batches;             ///< as many on all ranks, with the same tensors
 
-  /// Adds slices of a tensor, which must outlive this object. Throws not_found if the stored slices
-  /// do not cover them.
+  /// Adds slices of a tensor to the last batch. They must outlive this object. Throws not_found if
+  /// the stored slices do not cover them.
   void add(int tensor, const StoredTensor&, const std::vector<LocalSlice>& more);
   /// The same for a dealt tensor. The last argument has the stored slices that find() returned for
   /// it.
   void add(int tensor, const StoredTensor&, const std::vector<LocalSlice>& more,
            std::vector<NumberedSlice> there);
-  /// Sorts parts and found slices by tensor. To be called when all have been added.
-  void sort();
 };
 
-/// A restore plans, reads and passes on a batch of tensors before the next, so that plans of very
-/// many small tensors take little memory. A batch has at most `slices` stored slices, or
+/// A restore asks for slices, plans, reads and passes on a batch of tensors before the next, so
+/// that very many small tensors take little memory. A batch has at most `slices` stored slices, or
 /// `slices_a_rank` for each rank of the job if that is more; a tensor is never divided. Tests make
 /// the numbers smaller.
 struct RestoreBatches {
   std::int64_t slices = 32768, slices_a_rank = 4096;
 };
 RestoreBatches& restore_batches();
+
+/// Tensors that follow each other in contents().tensors.
+struct TensorBatch {
+  int first = 0, end = 0;
+};
+/// All tensors; the same on all ranks.
+std::vector<TensorBatch> batches_of(const SharedIndex&, int ranks);
+/// The part of a list that belongs to a batch. The list ascends by tensor.
+template <class T, class TensorOf>
+std::span<const T> in_batch(const std::vector<T>& all, const TensorBatch& batch,
+                            const TensorOf& tensor_of) {
+  const auto begin_of = [&](int tensor) {
+    return std::partition_point(all.begin(), all.end(),
+                                [&](const T& one) { return tensor_of(one) < tensor; });
+  };
+  return {begin_of(batch.first), begin_of(batch.end)};
+}
 
 std::vector<Box> boxes_of(const std::vector<LocalSlice>&);
 

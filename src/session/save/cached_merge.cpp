@@ -40,7 +40,6 @@ void CachedMerge::forget() {
 // Copies the new checksums into the kept entries. After that everything in the entries must be
 // equal.
 bool CachedMerge::fits(const std::vector<StoredTensor>& mine) {
-  if (!is_there_ || mine.size() != mine_.size()) return false;
   for (std::size_t i = 0; i < mine.size(); ++i) {
     const auto& now = mine[i].slices;
     auto& kept = mine_[i].slices;
@@ -61,12 +60,14 @@ bool CachedMerge::put(const std::string& checksums) {
   return true;
 }
 
-bool CachedMerge::misses(Group& group, const std::vector<StoredTensor>& mine,
+bool CachedMerge::misses(Group& group, const EntryList& list,
                          std::shared_ptr<bundle::CachedIndex>& index) {
   bool fit = false;
   std::string checksums;
   DeferredError error;  // counts as a miss: the full merge finds the same error and reports it
   error.guard([&] {
+    if (!is_there_ || list.size() != mine_.size()) return;
+    const auto mine = list.unpacked();
     fit = fits(mine);
     if (fit) checksums = checksums_of(mine);
   });
@@ -81,7 +82,7 @@ bool CachedMerge::misses(Group& group, const std::vector<StoredTensor>& mine,
 }
 
 void CachedMerge::keep(Group& group, std::vector<StoredTensor> mine,
-                       const std::vector<bundle::IndexEntry>& all) {
+                       const std::vector<Packed<bundle::IndexEntry>>& all) {
   DeferredError error;  // if nothing can be kept, the next merge is a full one
   Packed<bundle::Extent> places;
   error.guard([&] {
@@ -93,7 +94,9 @@ void CachedMerge::keep(Group& group, std::vector<StoredTensor> mine,
   const auto message = reduce_to_root(group, error ? "" : std::move(places.bytes), joined);
   if (group.rank() == 0) {
     error.guard([&] {
-      auto index = bundle::CachedIndex::of(all, unpack_all<bundle::Extent>(message));
+      std::vector<bundle::IndexEntry> entries;
+      for (const auto& list : all) unpack_into(entries, list.bytes);
+      auto index = bundle::CachedIndex::of(std::move(entries), unpack_all<bundle::Extent>(message));
       if (index) index_ = std::make_shared<bundle::CachedIndex>(*std::move(index));
     });
   }

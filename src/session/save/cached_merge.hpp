@@ -9,6 +9,7 @@
 
 #include "group/collectives.hpp"
 #include "layout/bundle/cached_index.hpp"
+#include "session/save/entry_list.hpp"
 #include "store/contents/seal.hpp"
 
 namespace cairn {
@@ -25,12 +26,12 @@ class CachedMerge {
   /// Collective. Returns true if on this rank `mine` differs from the last entries in more than
   /// checksums; an error counts as a difference. The caller must find out whether any rank returned
   /// true. If none did, `index` on rank 0 has the entries of all ranks.
-  bool misses(Group&, const std::vector<StoredTensor>& mine,
-              std::shared_ptr<bundle::CachedIndex>& index);
+  bool misses(Group&, const EntryList& mine, std::shared_ptr<bundle::CachedIndex>& index);
 
   void forget();
   /// Collective, after a full merge of `mine`. `all`: the entries that rank 0 has encoded.
-  void keep(Group&, std::vector<StoredTensor> mine, const std::vector<bundle::IndexEntry>& all);
+  void keep(Group&, std::vector<StoredTensor> mine,
+            const std::vector<Packed<bundle::IndexEntry>>& all);
 
  private:
   bool fits(const std::vector<StoredTensor>& mine);

@@ -43,6 +43,7 @@ CaptureForm::CaptureForm(const RefreshedState& state, const LocalShards& local, 
   each_outgoing(state, local, first_file, one_file, make, [&](const Outgoing::Bytes& at) {
     auto& piece = pieces_.emplace_back(Piece{at.tensor, at.slice_index});
     layouter.add(entry);
+    file_sizes_.add(entry);
     packed_.add(entry);
     const auto& tensor = state.tensors()[at.tensor].second;
     if (tensor.strings || tensor.slices.empty()) return;
@@ -82,7 +83,10 @@ void CaptureForm::tell_io_ranks(const Job& job) {
     for (const auto& [rank, bytes] : lists) {
       const auto entries = unpack_all<StoredTensor>(bytes);
       CaptureLayouter layouter(entries.size());
-      for (const auto& entry : entries) layouter.add(entry);
+      for (const auto& entry : entries) {
+        layouter.add(entry);
+        file_sizes_.add(entry);
+      }
       const auto own = layouter.end(0);
       const auto begin = layout_.shard_bytes;
       served_.push_back({rank, entries.size(), begin, Frames(entries, limit, own.at)});
@@ -234,39 +238,41 @@ std::vector<SentEntry> CaptureForm::receive(Group& group, std::span<std::byte> m
   return sent;
 }
 
-Outgoing CaptureForm::outgoing(std::span<std::byte> memory, const StringStore& strings,
-                               std::span<const SentEntry> sent) const {
-  Outgoing out;
-  if (stream_) return out;
-  out.entries.reserve(entries_);
-  unpack_into(out.entries, packed_.bytes);
-  out.bytes.resize(entries_);
-  for (std::size_t i = 0; i < entries_; ++i) {
-    auto& entry = out.entries[i];
-    auto& stored = entry.slices.front();
-    if (i >= pieces_.size()) {
-      if (entry.dtype == DType::string) stored.crc32c = sent[i - pieces_.size()].entry_crc32c;
-    } else {
-      const auto text = strings.find(pieces_[i].tensor);
-      if (text != strings.end()) stored.crc32c = text->second.crc32c;
-    }
-    out.bytes[i].run = memory.subspan(static_cast<std::size_t>(layout_.at[i]),
-                                      static_cast<std::size_t>(stored.raw_bytes));
-  }
-  return out;
+// Compares the bytes that were written for another rank with those that it has sent.
+void CaptureForm::check_sent(std::size_t number, const std::string& key, std::uint32_t crc,
+                             std::span<const SentEntry> sent) const {
+  const auto& there = sent[number];
+  if (!there.is_known || there.bytes_crc32c == crc) return;
+  auto from = served_.begin();
+  for (; number >= from->entries; ++from) number -= from->entries;
+  throw changed_on_the_way(key, from->rank, rank_, there.bytes_crc32c, crc);
 }
 
-void CaptureForm::check(const Outgoing& written, std::span<const SentEntry> sent) const {
-  auto entry = pieces_.size();
-  for (const auto& from : served_) {
-    for (const auto end = entry + from.entries; entry < end; ++entry) {
-      const auto& there = sent[entry - pieces_.size()];
-      const auto here = written.bytes[entry].crc32c;
-      if (!there.is_known || there.bytes_crc32c == here) continue;
-      const auto& key = written.entries[entry].key;
-      throw changed_on_the_way(key, from.rank, rank_, there.bytes_crc32c, here);
+void CaptureForm::write(const Draft& draft, std::span<std::byte> memory, const StringStore& strings,
+                        std::span<const SentEntry> sent, const std::atomic<bool>& cancelled,
+                        const std::function<void(const StoredTensor&)>& take) const {
+  if (stream_) return;
+  Sink file(draft, file_sizes_);
+  std::size_t i = 0;
+  for (auto& entry : packed_.each()) {
+    if (cancelled) return;
+    auto& stored = entry.slices.front();
+    const bool is_own = i < pieces_.size();
+    if (!is_own) {
+      if (entry.dtype == DType::string) stored.crc32c = sent[i - pieces_.size()].entry_crc32c;
+    } else if (const auto text = strings.find(pieces_[i].tensor); text != strings.end()) {
+      stored.crc32c = text->second.crc32c;
     }
+    const auto run = memory.subspan(static_cast<std::size_t>(layout_.at[i]),
+                                    static_cast<std::size_t>(stored.raw_bytes));
+    file.begin(entry);
+    if (!run.empty()) file.append(run, true);
+    const auto crc = file.end(entry);
+    if (!is_own) check_sent(i - pieces_.size(), entry.key, crc, sent);
+    take(entry);
+    ++i;
   }
+  if (!cancelled) file.finish();
 }
 
 }  // namespace cairn

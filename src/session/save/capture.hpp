@@ -1,8 +1,11 @@
 #pragma once
 /// Capture: copies what a save will write into memory of its own.
+#include <atomic>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/wire.hpp"
@@ -10,6 +13,7 @@
 #include "session/save/dense.hpp"
 #include "session/save/frames.hpp"
 #include "session/save/shard_files.hpp"
+#include "store/sink.hpp"
 
 namespace cairn {
 
@@ -60,12 +64,12 @@ class CaptureForm {
   /// have been exchanged. Returns the checksums of the entries that other ranks have sent.
   std::vector<SentEntry> copy(const Job&, const RefreshedState&, const StringStore&,
                               std::span<std::byte> memory) const;
-  /// Any thread. Returns what is to be written from the copy. Strings get their checksums from the
-  /// StringStore or from `sent`.
-  Outgoing outgoing(std::span<std::byte> memory, const StringStore&,
-                    std::span<const SentEntry> sent) const;
-  /// Any thread. Throws data_loss if the bytes that were written differ from those that were sent.
-  void check(const Outgoing& written, std::span<const SentEntry> sent) const;
+  /// Any thread. Writes the copy into data files, and gives each entry to `take` when it is
+  /// written; stops half-way if `cancelled` becomes true. Strings get their checksums from the
+  /// StringStore or from `sent`. Throws data_loss if bytes differ from those that a rank has sent.
+  void write(const Draft&, std::span<std::byte> memory, const StringStore&,
+             std::span<const SentEntry> sent, const std::atomic<bool>& cancelled,
+             const std::function<void(const StoredTensor&)>& take) const;
 
  private:
   static constexpr std::int64_t no_run = -1;
@@ -86,6 +90,8 @@ class CaptureForm {
   void send(const Job&, const RefreshedState&, const StringStore&,
             std::span<std::byte> memory) const;
   std::vector<SentEntry> receive(Group&, std::span<std::byte> memory) const;
+  void check_sent(std::size_t number, const std::string& key, std::uint32_t crc,
+                  std::span<const SentEntry> sent) const;
   std::span<const std::byte> fetch(const RefreshedState&, const StringStore&, const Frames::Part&,
                                    std::byte* packing) const;
 
@@ -95,6 +101,7 @@ class CaptureForm {
   std::map<std::size_t, Box> parts_;  // piece → its box in the slice, if it is not the whole slice
   std::size_t entries_ = 0;           // of this rank, then of the ranks that it serves
   Packed<StoredTensor> packed_;       // these entries
+  FileSizes file_sizes_;              // with them
   std::optional<Frames> stream_;      // on a served rank: how its entries travel
   std::vector<Served> served_;
   int rank_ = -1;  // of an io rank: its own number

@@ -37,7 +37,7 @@ CheckpointMeta meta_of_save(const Job& job, const DraftId& id, const Sharding& s
 }
 
 void leave_record(const Job& job, const Draft& draft, const CheckpointMeta& meta,
-                  const FileLayout& layout, const std::vector<StoredTensor>& entries) {
+                  const FileLayout& layout, const EntryList& entries) {
   if (layout.writer < 0) return;
   bundle::PartRecord record;
   record.uuid = draft.uuid();
@@ -46,7 +46,10 @@ void leave_record(const Job& job, const Draft& draft, const CheckpointMeta& meta
   record.parts = layout.writers;
   record.num_files = draft.num_files();
   record.meta = meta;
-  draft.record(layout.writer, layout.writers, bundle::encode_part_record(record, entries));
+  draft.record(layout.writer, layout.writers,
+               bundle::encode_part_record(record, [&](const auto& take) {
+                 for (const auto& entry : entries.each()) take(entry);
+               }));
 }
 
 }  // namespace cairn

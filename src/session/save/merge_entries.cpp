@@ -1,13 +1,14 @@
 // Merge: the entries of all ranks become one index.
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <utility>
 
 #include "base/let_go.hpp"
+#include "base/merge_streams.hpp"
 #include "base/text.hpp"
 #include "base/wire.hpp"
 #include "cairn/error.hpp"
@@ -68,14 +69,12 @@ struct BoxOfRegion {
 // What is sent to one rank: entries of whole tensors, entries of runs of divided tensors, and boxes
 // that are written in their regions.
 struct EntryMessage {
-  std::uint64_t entries = 0;   // in `whole`
   Packed<StoredTensor> whole;  // ascending by key
   Packed<RunShare> runs;
   Packed<BoxOfRegion> boxes;
 };
 // A view of the same message at its receiver.
 struct EntryMessageView {
-  std::uint64_t entries = 0;
   std::string_view whole, runs, boxes;
 };
 
@@ -106,61 +105,51 @@ bool fits(const StoredTensor& tensor, const Division& division) {
 // times the memory of their message.
 class EntryStream {
  public:
-  explicit EntryStream(std::string_view packed) : in_(packed) { ended_ = !take_next(); }
-  explicit EntryStream(std::vector<StoredTensor> list) : in_({}), list_(std::move(list)) {
-    ended_ = !take_next();
-  }
+  explicit EntryStream(std::string_view packed) : in_(packed) { next(); }
 
   bool ended() const { return ended_; }
-  const std::string& key() const { return next_.key; }
+  const std::string& key() const { return front_.key; }
   StoredTensor take() {
-    auto taken = std::move(next_);
-    ended_ = !take_next();
+    auto taken = std::move(front_);
+    next();
     return taken;
   }
 
  private:
-  bool take_next() {
-    if (at_ < list_.size()) {
-      next_ = std::move(list_[at_++]);
-      return true;
-    }
-    if (in_.empty()) return false;
-    next_ = in_.get<StoredTensor>();
-    return true;
+  void next() {
+    ended_ = in_.empty();
+    if (!ended_) front_ = in_.get<StoredTensor>();
   }
 
   WireReader in_;
-  std::vector<StoredTensor> list_;
-  std::size_t at_ = 0;
-  StoredTensor next_;
+  StoredTensor front_;
   bool ended_ = false;
 };
 
 // What this rank has received.
 struct Received {
-  Messages messages;  // which the streams read
+  Messages messages;          // which the streams read
+  Packed<StoredTensor> mine;  // of a rank that is alone: nothing goes into a message
   std::vector<EntryStream> whole;
-  std::size_t entries = 0;                                // in the streams
   std::map<std::pair<int, int>, StoredTensor> runs;       // by division and run
   std::map<std::pair<int, int>, std::vector<Box>> boxes;  // by division and region
 };
 
-void sort_by_key(std::vector<StoredTensor>& entries) {
-  const auto before = [](const auto& a, const auto& b) { return a.key < b.key; };
-  if (std::is_sorted(entries.begin(), entries.end(), before)) return;
-  std::stable_sort(entries.begin(), entries.end(), before);
+EntryList sorted_by_key(EntryList list) {
+  if (list.ascends()) return list;
+  auto entries = list.unpacked();
+  let_go(list);
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const auto& a, const auto& b) { return a.key < b.key; });
+  return entries;
 }
 
-Messages to_planners(std::vector<StoredTensor> mine, const KeyPlanners& planners,
-                     const Divisions& divided) {
+Messages to_planners(EntryList mine, const KeyPlanners& planners, const Divisions& divided) {
   std::map<int, EntryMessage> outgoing;
-  for (auto& entry : mine) {
-    auto one = std::exchange(entry, {});  // freed at once: there may be very many
+  for (auto& one : mine.each()) {
     const int division = divided.find(one.key);
     if (division < 0 || divided[division].dense) {
       auto& message = outgoing[planners.of(one.key)];
-      ++message.entries;
       message.whole.add(one);
       continue;
     }
@@ -179,7 +168,6 @@ void read(Messages messages, Received& received) {
   for (const auto& [rank, bytes] : received.messages) {
     const auto message = unpack<EntryMessageView>(bytes);
     received.whole.emplace_back(message.whole);
-    received.entries += static_cast<std::size_t>(message.entries);
     for (auto& [division, run, entry] : unpack_each<RunShare>(message.runs)) {
       const auto [at, is_new] = received.runs.try_emplace({division, run});
       if (is_new) {
@@ -237,57 +225,51 @@ void prove_regions(std::map<std::pair<int, int>, std::vector<Box>> boxes, const 
 // Joins the entries of each tensor, in ascending order of keys. Entries of one key are taken in the
 // order of their ranks.
 template <class Take>
-void join_streams(std::vector<EntryStream> streams, const GapsByKey& gaps, const Take& take) {
-  std::vector<std::size_t> heap;  // of the streams: the one with the least key is in front
-  const auto after = [&](std::size_t a, std::size_t b) {
-    const auto order = streams[a].key().compare(streams[b].key());
-    return order != 0 ? order > 0 : a > b;
+void join_streams(std::vector<EntryStream>& streams, const GapsByKey& gaps, const Take& take) {
+  std::optional<StoredTensor> tensor;
+  const auto end = [&] {
+    if (!tensor) return;
+    complete_entry(*tensor, gaps);
+    take(*std::exchange(tensor, std::nullopt));
   };
-  const auto push = [&](std::size_t stream) {
-    if (streams[stream].ended()) return;
-    heap.push_back(stream);
-    std::push_heap(heap.begin(), heap.end(), after);
-  };
-  const auto pop = [&] {
-    std::pop_heap(heap.begin(), heap.end(), after);
-    const auto stream = heap.back();
-    heap.pop_back();
-    auto entry = streams[stream].take();
-    push(stream);
-    return entry;
-  };
-  for (std::size_t stream = 0; stream < streams.size(); ++stream) push(stream);
-  while (!heap.empty()) {
-    auto tensor = pop();
-    while (!heap.empty() && streams[heap.front()].key() == tensor.key) add_entry(tensor, pop());
-    complete_entry(tensor, gaps);
-    take(std::move(tensor));
-  }
+  merge_streams(
+      streams, [](const auto& a, const auto& b) { return a.key() < b.key(); },
+      [&](EntryStream& stream) {
+        if (tensor && tensor->key == stream.key()) return add_entry(*tensor, stream.take());
+        end();
+        tensor = stream.take();
+      });
+  end();
 }
 
-void encode(Received received, const GapsByKey& gaps,
-            const std::function<void(bundle::IndexEntry)>& take) {
+// The entries that a rank has encoded, for rank 0: each list ascends.
+struct EncodedMessage {
+  Packed<bundle::IndexEntry> runs, whole;
+};
+
+EncodedMessage encode(Received received, const GapsByKey& gaps) {
+  EncodedMessage message;
   bundle::EntryEncoder encoder;
   for (auto& [where, tensor] : received.runs) {
     // In the same order as the slices of a whole tensor.
     std::sort(tensor.slices.begin(), tensor.slices.end(),
               [](const auto& a, const auto& b) { return a.box < b.box; });
-    take(encoder.encode_part(tensor, where.second));
-    tensor = {};
+    message.runs.add(encoder.encode_part(tensor, where.second));
+    let_go(tensor);
   }
-  join_streams(std::move(received.whole), gaps,
-               [&](const StoredTensor& tensor) { take(encoder.encode(tensor)); });
+  join_streams(received.whole, gaps,
+               [&](const StoredTensor& tensor) { message.whole.add(encoder.encode(tensor)); });
+  return message;
 }
 
 }  // namespace
 
-JoinedEntries merge_entries(Group& group, std::vector<StoredTensor> mine, bool encode_them,
+JoinedEntries merge_entries(Group& group, EntryList mine, bool encode_them,
                             SaveStatistics* measured, const Divisions& divided,
                             const GapsByKey& gaps, CachedMerge* kept) {
   if (measured) fold_figures(group, *measured);
   JoinedEntries all;
-  std::array<std::int64_t, 2> sum = {};  // slices; ranks that miss the cache
-  for (const auto& one : mine) sum[0] += static_cast<std::int64_t>(one.slices.size());
+  std::array<std::int64_t, 2> sum = {mine.slices(), 0};  // slices; ranks that miss the cache
   if (kept) sum[1] = kept->misses(group, mine, all.kept);
   group.all_reduce(sum, Group::Op::sum);
   if (kept && sum[1] == 0) return all;
@@ -300,11 +282,11 @@ JoinedEntries merge_entries(Group& group, std::vector<StoredTensor> mine, bool e
   Messages messages;
   Received received;
   error.guard([&] {
-    if (keeps) copy = mine;
-    sort_by_key(mine);
-    if (group.size() == 1 && divided.empty()) {  // nothing has to be packed
-      received.entries = mine.size();
-      received.whole.emplace_back(std::move(mine));
+    if (keeps) copy = mine.unpacked();
+    mine = sorted_by_key(std::move(mine));
+    if (group.size() == 1 && divided.empty()) {
+      received.mine = std::move(mine).take_packed();
+      received.whole.emplace_back(received.mine.bytes);
     } else {
       messages = to_planners(std::move(mine), planners, divided);
     }
@@ -315,24 +297,26 @@ JoinedEntries merge_entries(Group& group, std::vector<StoredTensor> mine, bool e
     read(std::move(messages), received);
     add_gaps(received.boxes, divided, gaps, group.rank(), group.size());
     prove_regions(std::move(received.boxes), divided, group.rank(), group.size());
-    if (encode_them) {
-      // Most of this room is not used, and so takes no memory, where ranks wrote the same tensors.
-      if (group.rank() == 0) all.encoded.reserve(received.entries + received.runs.size());
-      return encode(std::move(received), gaps, [&](bundle::IndexEntry entry) {
-        if (group.rank() == 0) return all.encoded.push_back(std::move(entry));
-        pack_into(report, entry);
+    if (!encode_them) {
+      return join_streams(received.whole, gaps, [&](StoredTensor tensor) {
+        if (group.rank() == 0) return all.tensors.push_back(std::move(tensor));
+        pack_into(report, tensor);
       });
     }
-    join_streams(std::move(received.whole), gaps, [&](StoredTensor tensor) {
-      if (group.rank() == 0) return all.tensors.push_back(std::move(tensor));
-      pack_into(report, tensor);
-    });
+    auto mine = encode(std::move(received), gaps);
+    if (group.rank() != 0) {
+      report = pack(std::exchange(mine, {}));
+    } else {
+      all.encoded.push_back(std::move(mine.runs));
+      all.encoded.push_back(std::move(mine.whole));
+    }
   });
-  received = {};
   agree_on_least(group, error.first());
   to_root(group, std::move(report), [&](const std::string& message) {
     if (!encode_them) return unpack_into(all.tensors, message);
-    unpack_into(all.encoded, message);
+    auto [runs, whole] = unpack<EncodedMessage>(message);
+    all.encoded.push_back(std::move(runs));
+    all.encoded.push_back(std::move(whole));
   });
   std::sort(all.tensors.begin(), all.tensors.end(),
             [](const auto& a, const auto& b) { return a.key < b.key; });

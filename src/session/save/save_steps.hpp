@@ -10,6 +10,7 @@
 #include "session/job/job.hpp"
 #include "session/save/cached_merge.hpp"
 #include "session/save/dense.hpp"
+#include "session/save/entry_list.hpp"
 #include "session/save/replicas.hpp"
 #include "session/save/save_log.hpp"
 #include "store/contents/seal.hpp"
@@ -75,15 +76,15 @@ CheckpointMeta meta_of_save(const Job&, const DraftId&, const Sharding&);
 /// Record (local): leaves this rank's part record in the temp directory, durable (step 2 of the
 /// protocol). Once the last writer has left its record, a recovery completes the save.
 void leave_record(const Job&, const Draft&, const CheckpointMeta&, const FileLayout&,
-                  const std::vector<StoredTensor>& entries);
+                  const EntryList& entries);
 
 /// Merge (collective): returns the entries of all ranks on rank 0, after checking once more that
 /// they cover each tensor; nothing on other ranks. `encode`: return index entries, encoded by the
 /// ranks that joined them. `measured`: joined over ranks; rank 0's becomes that of all ranks.
 /// `divided`, `gaps`: from the save's plan. `kept`: the plan's cache if the plan has served before;
 /// null: nothing is cached.
-JoinedEntries merge_entries(Group&, std::vector<StoredTensor> mine, bool encode,
-                            SaveStatistics* measured = nullptr, const Divisions& divided = {},
-                            const GapsByKey& gaps = {}, CachedMerge* kept = nullptr);
+JoinedEntries merge_entries(Group&, EntryList mine, bool encode, SaveStatistics* measured = nullptr,
+                            const Divisions& divided = {}, const GapsByKey& gaps = {},
+                            CachedMerge* kept = nullptr);
 
 }  // namespace cairn

@@ -159,7 +159,7 @@ Sealed seal_index(JoinedEntries joined, const CheckpointMeta& meta, int data_fil
     joined.tensors.push_back({filler_key(file), DType::uint8, {0}, false, {nothing}, ""});
     own_files.push_back({file, std::string()});
   }
-  auto entries = std::move(joined.encoded);
+  std::vector<bundle::IndexEntry> entries;
   for (const auto& tensor : joined.tensors) entries.push_back(bundle::encode_entry(tensor));
   let_go(joined.tensors);
   // A large index is encoded twice and never in memory as a whole. A small one is encoded once.
@@ -169,7 +169,8 @@ Sealed seal_index(JoinedEntries joined, const CheckpointMeta& meta, int data_fil
   if (joined.kept) {
     bytes = std::make_shared<std::string>(joined.kept->write(num_files, std::move(entries)));
   } else {
-    made = std::make_shared<const bundle::EncodedIndex>(num_files, std::move(entries));
+    made = std::make_shared<const bundle::EncodedIndex>(num_files, std::move(entries), nullptr,
+                                                        std::move(joined.encoded));
   }
   if (made && made->about_bytes() < large_bytes) {
     std::string whole;

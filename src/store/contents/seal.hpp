@@ -29,7 +29,7 @@ void complete_entry(StoredTensor& tensor, const GapsByKey& gaps);
 /// they are.
 struct JoinedEntries {
   std::vector<StoredTensor> tensors;
-  std::vector<bundle::IndexEntry> encoded;  ///< of other keys
+  std::vector<Packed<bundle::IndexEntry>> encoded;  ///< of other keys; each list ascends
   /// The last save's index with this save's checksums, instead of `encoded`.
   std::shared_ptr<bundle::CachedIndex> kept = nullptr;
 };

@@ -4,6 +4,7 @@
 
 #include "layout/bundle/index.hpp"
 #include "session/restore/restore.hpp"
+#include "session/restore/restore_tensors.hpp"
 #include "support/forwarding_files.hpp"
 #include "support/manager_kit.hpp"
 #include "support/run_lengths.hpp"
@@ -36,9 +37,10 @@ class OldView : public test::ForwardingFiles {
 };
 
 // Applies to all restores of this program: even indexes of a few slices are dealt to ranks, as
-// large ones are.
+// large ones are, and restored in several batches.
 const bool dealt = [] {
   index_sharing() = {0, 16};
+  restore_batches() = {3, 0};
   return true;
 }();
 

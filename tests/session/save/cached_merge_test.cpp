@@ -74,9 +74,8 @@ std::string index_of(JoinedEntries joined, std::int64_t meta_bytes = 100) {
   meta.slices[0].crc32c = crc;
   std::vector<bundle::IndexEntry> more{bundle::encode_entry(meta)};
   if (joined.kept) return joined.kept->write(files + 1, std::move(more));
-  joined.encoded.push_back(std::move(more[0]));
   std::string bytes;
-  const bundle::EncodedIndex index(files + 1, std::move(joined.encoded));
+  const bundle::EncodedIndex index(files + 1, std::move(more), nullptr, std::move(joined.encoded));
   index.write([&](auto piece) { bytes += piece; });
   return bytes;
 }
@@ -171,6 +170,38 @@ TEST(CachedMerge, SharedBytesAreAlwaysMergedAnew) {
     mine.back().key = "alias";
   });
   EXPECT_THAT(quick, testing::ElementsAre(false, true, true, false, false, false));
+}
+
+TEST(EntryList, KeepsWhatWasAdded) {
+  const auto given = entries_of(0);
+  EntryList list;
+  EXPECT_TRUE(list.empty());
+  for (const auto& one : given) list.add(one);
+  EXPECT_EQ(list.unpacked(), given);
+  EXPECT_EQ(list.size(), given.size());
+  std::int64_t bytes = 0, slices = 0;
+  for (const auto& one : given) {
+    slices += static_cast<std::int64_t>(one.slices.size());
+    for (const auto& slice : one.slices) bytes += slice.stored_bytes;
+  }
+  EXPECT_EQ(list.slices(), slices);
+  EXPECT_EQ(list.stored_bytes(), bytes);
+}
+
+// A rank with several files has entries that do not ascend by key.
+TEST(EntryList, OutOfOrderIsMergedAsInOrder) {
+  run_threads(ranks, [&](std::shared_ptr<Group> group) {
+    auto mine = entries_of(group->rank());
+    EntryList ascending(mine);
+    std::sort(mine.begin(), mine.end(), [](const auto& a, const auto& b) { return a.key > b.key; });
+    EntryList descending(mine);
+    EXPECT_FALSE(descending.ascends());
+    auto one = merge_entries(*group, std::move(ascending), true);
+    auto other = merge_entries(*group, std::move(descending), true);
+    if (group->rank() == 0) {
+      EXPECT_EQ(index_of(std::move(one)), index_of(std::move(other)));
+    }
+  });
 }
 
 }  // namespace

@@ -73,7 +73,7 @@ SaveFormat::Begun BundleSave::begin(const Job& job, const RefreshedState& state,
 }
 
 // Nothing is cached for a plan that will not be used again, or if sizes change.
-JoinedEntries BundleSave::merge(Group& group, std::vector<StoredTensor> mine, const SavePlan& plan,
+JoinedEntries BundleSave::merge(Group& group, EntryList mine, const SavePlan& plan,
                                 SaveStatistics& figures) const {
   const bool keeps = figures.plan_reused && !encoding_of(Format::bundle);
   return merge_entries(group, std::move(mine), true, &figures, plan.divided, *plan.gaps,

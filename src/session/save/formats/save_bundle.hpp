@@ -15,8 +15,7 @@ class BundleSave final : public SaveFormat {
   void lay_out(const Job&, const RefreshedState&, Covered&&, SavePlan&) const override;
   Begun begin(const Job&, const RefreshedState&, Draft&, CheckpointMeta&, SavePlan&,
               FileLayout&) const override;
-  JoinedEntries merge(Group&, std::vector<StoredTensor>, const SavePlan&,
-                      SaveStatistics&) const override;
+  JoinedEntries merge(Group&, EntryList, const SavePlan&, SaveStatistics&) const override;
 };
 
 }  // namespace cairn

@@ -8,6 +8,7 @@
 
 #include "exchange/coverage.hpp"
 #include "model/refreshed_state.hpp"
+#include "session/save/entry_list.hpp"
 #include "session/save/save_plan.hpp"
 #include "store/commit/protocol.hpp"
 
@@ -50,8 +51,7 @@ class SaveFormat {
                       FileLayout&) const = 0;
   /// Collective. Returns the entries of all ranks on rank 0, in the form in which the other half
   /// publishes them. Joins the ranks' figures, too.
-  virtual JoinedEntries merge(Group&, std::vector<StoredTensor> mine, const SavePlan&,
-                              SaveStatistics&) const = 0;
+  virtual JoinedEntries merge(Group&, EntryList mine, const SavePlan&, SaveStatistics&) const = 0;
 };
 
 const SaveFormat& save_format_of(const Job&);

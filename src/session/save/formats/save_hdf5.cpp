@@ -46,7 +46,7 @@ SaveFormat::Begun Hdf5Save::begin(const Job& job, const RefreshedState&, Draft& 
 
 // Entries are not encoded yet, since the table is made of tensors when all places in the file are
 // known.
-JoinedEntries Hdf5Save::merge(Group& group, std::vector<StoredTensor> mine, const SavePlan& plan,
+JoinedEntries Hdf5Save::merge(Group& group, EntryList mine, const SavePlan& plan,
                               SaveStatistics& figures) const {
   return merge_entries(group, std::move(mine), false, &figures, plan.divided, *plan.gaps);
 }
