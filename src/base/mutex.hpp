@@ -44,8 +44,11 @@ class CAIRN_THREAD_SAFETY(scoped_lockable) MutexLock {
   template <class Function>
   void without(Function&& function) {
     lock_.unlock();
+    struct Relock {
+      std::unique_lock<std::mutex>& lock;
+      ~Relock() { lock.lock(); }
+    } const relock{lock_};
     std::forward<Function>(function)();
-    lock_.lock();
   }
 
   /// May return without a reason.

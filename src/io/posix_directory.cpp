@@ -54,7 +54,7 @@ class PosixDirectory : public OpenDirectory {
 
   void close() {
     if (::closedir(std::exchange(directory_, nullptr)) != 0) {
-      throw system_error(errno, "list directory", path_);
+      throw system_error(errno, "close directory", path_);
     }
   }
 

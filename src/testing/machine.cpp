@@ -24,7 +24,7 @@ std::size_t index(int number) { return static_cast<std::size_t>(number); }
 
 /// Takes a turn of `seconds` at a resource that serves one request after the other. Returns when
 /// the turn begins.
-double take_round(double& until, double now, double seconds) {
+double take_turn(double& until, double now, double seconds) {
   const double begin = std::max(until, now);
   until = begin + seconds;
   return begin;
@@ -91,7 +91,7 @@ Machine::Time Machine::send(int from, int to, std::size_t bytes) {
   bytes_out += static_cast<std::int64_t>(bytes);
   const double seconds = static_cast<double>(bytes) / rate(from, to);
   auto left = time;
-  left.wait_until(take_round(me.sends_until, time.at, seconds) + seconds, Time::messages);
+  left.wait_until(take_turn(me.sends_until, time.at, seconds) + seconds, Time::messages);
   return left;
 }
 
@@ -103,7 +103,7 @@ void Machine::receive(int to, int from, std::size_t bytes, const Time& left) {
   const double seconds = static_cast<double>(bytes) / rate(from, to);
   const double first_byte = left.at - seconds + latency(from, to);
   auto come = left;
-  come.wait_until(take_round(me.receives_until, first_byte, seconds) + seconds, Time::messages);
+  come.wait_until(take_turn(me.receives_until, first_byte, seconds) + seconds, Time::messages);
   figures.time.follow(come);
   figures.time.add(Time::messages, options_.network.overhead);
 }
@@ -154,10 +154,10 @@ void Machine::operation(int rank, io::OperationCounts::Kind kind, const io::Path
     return;
   }
   const auto part = kind == Counts::sync_directory ? Time::syncs : Time::paths;
-  double begin = take_round(paths_until_, time.at, 1 / files.in_all);
+  double begin = take_turn(paths_until_, time.at, 1 / files.in_all);
   if (kind != Counts::stat && kind != Counts::list && kind != Counts::lock) {
     auto& until = directory_until_[path.parent_path().native()];
-    begin = std::max(begin, take_round(until, time.at, 1 / files.in_directory));
+    begin = std::max(begin, take_turn(until, time.at, 1 / files.in_directory));
   }
   time.wait_until(begin, part);
   time.add(part, kind == Counts::sync_directory ? files.sync : files.operation);
@@ -170,8 +170,8 @@ void Machine::bytes(int rank, std::int64_t count, bool written) {
   const double in_node = static_cast<double>(count) / files.node_rate;
   const double in_all = static_cast<double>(count) / files.rate;
   const double now = figures.time.at;
-  const double node = take_round(node_files_until_[index(node_of(rank))], now, in_node) + in_node;
-  const double all = take_round(files_until_, now, in_all) + in_all;
+  const double node = take_turn(node_files_until_[index(node_of(rank))], now, in_node) + in_node;
+  const double all = take_turn(files_until_, now, in_all) + in_all;
   figures.time.wait_until(std::max(node, all), Time::bytes);
 }
 

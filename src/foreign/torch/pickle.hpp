@@ -27,8 +27,7 @@ struct PickleValue {
     global,      ///< a class or function: module and name
     object,      ///< members: its class, the tuple of arguments, and its state if it has one
     call,        ///< members: the function, the tuple of arguments, and the state set afterwards
-    persistent,  ///< members: the id by which the writing application knows it
-    mark         ///< only while the pickle is read
+    persistent   ///< members: the id by which the writing application knows it
   };
   Kind kind = Kind::none;
   std::int64_t integer = 0;  ///< of a boolean 0 or 1

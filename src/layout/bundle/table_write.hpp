@@ -54,7 +54,6 @@ class TableWriter {
   /// Adds an entry whose key shares so many bytes with the last one.
   void append(std::size_t shared, std::string_view rest, std::span<const std::string_view> value);
   void end_block();
-  void emit_block(const std::string& entries, const std::vector<std::uint32_t>& restarts);
   void flush();
 
   const TakeBytes take_;

@@ -75,8 +75,10 @@ StopRequest::~StopRequest() = default;
 
 void StopRequest::request() noexcept { impl_->requested = true; }
 void StopRequest::note_signal(int signal) noexcept {
-  int none = 0;
-  impl_->noted.compare_exchange_strong(none, signal);
+  int lowest = impl_->noted;
+  while (lowest == 0 || signal < lowest) {
+    if (impl_->noted.compare_exchange_weak(lowest, signal)) return;
+  }
 }
 
 bool StopRequest::requested() const noexcept { return impl_->requested; }
