@@ -258,6 +258,7 @@ TEST_F(Stop, TheApplicationAsksAndNotes) {
   EXPECT_FALSE(stop.requested());
   std::thread([&] { stop.request(); }).join();
   EXPECT_TRUE(stop.requested());
+  stop.note_signal(SIGTERM);
   stop.note_signal(SIGHUP);
   stop.note_signal(SIGTERM);
   EXPECT_EQ(stop.signal(), SIGHUP);
