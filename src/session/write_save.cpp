@@ -190,6 +190,7 @@ void Writing::write_copy(PendingSave& pending) const {
   }
   const auto& plan = *pending.plan;
   auto& entries = pending.result.entries;
+  entries.reserve(entries.packed_bytes() + plan.capture.packed_bytes());
   plan.capture.write(draft, pending.copy.memory, plan.local.strings, pending.copy.sent,
                      pending.cancelled, [&](const StoredTensor& entry) {
                        pending.result.data_files.insert(entry.slices.front().file);

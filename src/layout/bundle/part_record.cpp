@@ -121,7 +121,8 @@ std::string encode_part_record(const PartRecord& record, std::span<const StoredT
   });
 }
 
-std::string encode_part_record(const PartRecord& record, const EachTensor& each) {
+std::string encode_part_record(const PartRecord& record, const EachTensor& each,
+                               std::size_t about_bytes) {
   pb::Part part;
   part.set_uuid(record.uuid);
   part.set_fingerprint(record.fingerprint);
@@ -130,6 +131,7 @@ std::string encode_part_record(const PartRecord& record, const EachTensor& each)
   part.set_num_files(record.num_files);
   part.set_meta(encode_meta(record.meta));
   std::string bytes(record_magic);
+  bytes.reserve(about_bytes);
   append_u32(bytes, 0);  // room for the version, for the length, and for the checksum
   append_u64(bytes, 0);
   append_u32(bytes, 0);

@@ -27,9 +27,11 @@ struct PartRecord {
 /// `tensors` in place of record.tensors.
 std::string encode_part_record(const PartRecord& record);
 std::string encode_part_record(const PartRecord& record, std::span<const StoredTensor> tensors);
-/// The same with tensors that `each` hands over, one by one and once.
+/// The same with tensors that `each` hands over, one by one and once. `about_bytes`: for so many
+/// bytes memory is reserved.
 using EachTensor = std::function<void(const std::function<void(const StoredTensor&)>& take)>;
-std::string encode_part_record(const PartRecord& record, const EachTensor& each);
+std::string encode_part_record(const PartRecord& record, const EachTensor& each,
+                               std::size_t about_bytes = 0);
 
 /// Throws data_loss and says what is wrong, for anything but whole and consistent bytes.
 PartRecord decode_part_record(std::string_view bytes);

@@ -45,7 +45,7 @@ struct Wants {
 /// `slices_a_rank` for each rank of the job if that is more; a tensor is never divided. Tests make
 /// the numbers smaller.
 struct RestoreBatches {
-  std::int64_t slices = 32768, slices_a_rank = 4096;
+  std::int64_t slices = 16384, slices_a_rank = 4096;
 };
 RestoreBatches& restore_batches();
 

@@ -56,6 +56,8 @@ class CaptureForm {
   void tell_io_ranks(const Job&);
 
   bool made() const { return made_; }
+  /// Of the entries, as an EntryList has them.
+  std::size_t packed_bytes() const { return packed_.bytes.size(); }
   /// The number of ranks whose copies lie in this rank's memory.
   std::int64_t ranks() const { return 1 + static_cast<std::int64_t>(served_.size()); }
   const CaptureLayout& layout() const { return layout_; }

@@ -32,6 +32,10 @@ class EntryList {
     for (auto& entry : entries) add(std::exchange(entry, {}));
   }
 
+  /// A list that grows needs up to three times its memory for a while.
+  void reserve(std::size_t packed_bytes) { packed_.bytes.reserve(packed_bytes); }
+  std::size_t packed_bytes() const { return packed_.bytes.size(); }
+
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
   std::int64_t slices() const { return slices_; }

@@ -46,10 +46,11 @@ void leave_record(const Job& job, const Draft& draft, const CheckpointMeta& meta
   record.parts = layout.writers;
   record.num_files = draft.num_files();
   record.meta = meta;
+  const auto each = [&](const auto& take) {
+    for (const auto& entry : entries.each()) take(entry);
+  };
   draft.record(layout.writer, layout.writers,
-               bundle::encode_part_record(record, [&](const auto& take) {
-                 for (const auto& entry : entries.each()) take(entry);
-               }));
+               bundle::encode_part_record(record, each, entries.packed_bytes()));
 }
 
 }  // namespace cairn
