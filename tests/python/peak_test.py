@@ -46,7 +46,7 @@ class Peak(Peaks, Case):
     def test_of_many_small_arrays(self):
         state = {f"layer{i // 10}/weight{i % 10}": np.ones(4) for i in range(SMALL_TENSORS)}
         # Each tensor takes some memory beyond its bytes.
-        _, made = self.saves_and_restores(state, 0, max(96 << 20, 4096 * SMALL_TENSORS))
+        _, made = self.saves_and_restores(state, 0, max(96 << 20, 2560 * SMALL_TENSORS))
         self.assertEqual(made["layer0/weight0"].tolist(), [1] * 4)
 
 
