@@ -234,7 +234,7 @@ Messages all_to_all(Group& group, Messages mine) {
   std::optional<Error> failure;
   for (auto& [to, bytes] : mine) {
     if (to < 0 || to >= size) {
-      failure.emplace(Code::internal, cat("mail goes to rank ", to, " of ", size));
+      failure.emplace(Code::internal, cat("a message goes to rank ", to, " of ", size));
       continue;
     }
     held.push_back({rank, to, std::move(bytes)});
