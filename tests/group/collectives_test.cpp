@@ -92,7 +92,7 @@ TEST_P(Collectives, AllToAllRefusesRanksThatAreNoneOnAll) {
     Messages mine;
     if (group->rank() == size - 1) mine.emplace_back(size, "?");
     expect_error([&] { all_to_all(*group, std::move(mine)); }, Code::internal,
-                 HasSubstr(cat("mail goes to rank ", size)));
+                 HasSubstr(cat("a message goes to rank ", size)));
   });
 }
 
