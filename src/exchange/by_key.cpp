@@ -12,17 +12,18 @@ namespace {
 // A planner gets at least about this many slices: fewer are done as quickly as they are handed on.
 constexpr std::int64_t slices_a_planner = 4096;
 
-// With more ranks than these, rank 0 is no planner: it has enough to do with what planners send it.
-constexpr int few_ranks = 8;
-int spared(int ranks) { return ranks > few_ranks ? 1 : 0; }
-
 }  // namespace
+
+int first_planner(int ranks) {
+  constexpr int few_ranks = 8;
+  return ranks > few_ranks ? 1 : 0;
+}
 
 int KeyPlanners::of(std::string_view key) const {
   if (planners <= 1) return 0;
   const auto planner = mixed_bits(crc32c(key)) % static_cast<std::uint64_t>(planners);
-  return spared(ranks) +
-         static_cast<int>(planner * static_cast<std::uint64_t>(ranks - spared(ranks)) /
+  return first_planner(ranks) +
+         static_cast<int>(planner * static_cast<std::uint64_t>(ranks - first_planner(ranks)) /
                           static_cast<std::uint64_t>(planners));
 }
 
@@ -32,7 +33,7 @@ KeyPlanners key_planners(Group& group, std::size_t slices) {
 }
 
 KeyPlanners key_planners_for(const Group& group, std::int64_t all) {
-  const std::int64_t most = group.size() - spared(group.size());
+  const std::int64_t most = group.size() - first_planner(group.size());
   return {group.size(),
           static_cast<int>(std::clamp<std::int64_t>(all / slices_a_planner, 1, most))};
 }

@@ -12,6 +12,10 @@
 
 namespace cairn {
 
+/// The lowest rank that plans. In a large job it is 1: rank 0 has enough to do with what planners
+/// send it.
+int first_planner(int ranks);
+
 /// Chooses the rank that does the work for a key: rank 0 alone if there is little work, more ranks
 /// if there is more.
 struct KeyPlanners {

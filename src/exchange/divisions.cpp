@@ -23,9 +23,9 @@ constexpr std::size_t slices_a_region = slices_a_sample * samples_a_region;
 std::size_t bucket_of(std::string_view key) { return mixed_bits(crc32c(key)) % 256; }
 
 int planner_at(std::string_view key, int number, int ranks) {
-  if (ranks == 1) return 0;
-  const auto others = static_cast<std::uint64_t>(ranks - 1);
-  return 1 + static_cast<int>((crc32c(key) + static_cast<std::uint64_t>(number)) % others);
+  const auto first = first_planner(ranks);
+  const auto planners = static_cast<std::uint64_t>(ranks - first);
+  return first + static_cast<int>((crc32c(key) + static_cast<std::uint64_t>(number)) % planners);
 }
 
 // A Division as a message.

@@ -66,7 +66,7 @@ class Faces(unittest.TestCase):
                      "cairn_read", "cairn_group_mpi", "cairn_restore_options", "cairn_version", "cairn_last_error"):
             self.assertIn(f"## `{name}` {{", text)
         self.assertIn("subroutine restore_latest(state, step, options, stat, errmsg)", text)
-        self.assertIn("type(c_ptr) :: handle = c_null_ptr  ! of the C face", text)
+        self.assertIn("type(c_ptr) :: handle = c_null_ptr  ! of the C interface", text)
         self.assertNotIn("refuse_copy", text)
 
     def test_the_compiled_part_has_a_module(self):

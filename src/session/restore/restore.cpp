@@ -79,7 +79,20 @@ Wanted gather_wants(const Job& job, const SharedIndex& index, const WantedState&
     wanted.slices.slices.reserve(slices);
   });
   wanted.any_strings = !wanted.strings.empty();
+  auto all = reduce_to_root(*job.group, pack<WantedByAny>(wanted), [](auto low, auto high) {
+    WantedByAny both;
+    add_common(both, low);
+    add_common(both, high);
+    return pack(both);
+  });
+  job.group->broadcast(all, 0);
+  add_common(wanted, all);
   for (const auto& batch : batches_of(index, job.group->size())) {
+    bool any = false;  // the same on all ranks
+    for (auto t = batch.first; t < batch.end && !any; ++t) {
+      any = wanted.has(static_cast<std::size_t>(t));
+    }
+    if (!any) continue;
     const auto of_batch = in_batch(order, batch, [](const auto* one) { return one->stored; });
     std::vector<SharedIndex::Wish> wishes;
     for (const auto* one : of_batch) {
@@ -104,14 +117,6 @@ Wanted gather_wants(const Job& job, const SharedIndex& index, const WantedState&
       }
     });
   }
-  auto all = reduce_to_root(*job.group, pack<WantedByAny>(wanted), [](auto low, auto high) {
-    WantedByAny both;
-    add_common(both, low);
-    add_common(both, high);
-    return pack(both);
-  });
-  job.group->broadcast(all, 0);
-  add_common(wanted, all);
   return wanted;
 }
 

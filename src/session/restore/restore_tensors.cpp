@@ -35,12 +35,17 @@ struct Stored {
 // others from the ranks that want them.
 class StoredPieces {
  public:
-  explicit StoredPieces(const SharedIndex& index) : index_(index) {
+  StoredPieces(const SharedIndex& index, const std::vector<int>& first_numbers)
+      : index_(index), first_(first_numbers) {}
+
+  static std::vector<int> first_numbers(const SharedIndex& index) {
+    std::vector<int> first;
     int next = 0;
     for (std::size_t t = 0; t < index.contents().tensors.size(); ++t) {
-      first_.push_back(next);
+      first.push_back(next);
       next += static_cast<int>(index.slices(static_cast<int>(t)));
     }
+    return first;
   }
   int number(int tensor, int slice) const {
     return first_[static_cast<std::size_t>(tensor)] + slice;
@@ -69,7 +74,7 @@ class StoredPieces {
   }
 
   const SharedIndex& index_;
-  std::vector<int> first_;  // number of each tensor's first slice
+  const std::vector<int>& first_;  // number of each tensor's first slice
   std::unordered_map<int, Piece> learned_;
 };
 
@@ -89,15 +94,16 @@ struct CheckMessage {
 // The restore of a batch of tensors.
 class Restore {
  public:
-  Restore(const Job& job, const SharedIndex& index, const std::vector<const LocalSlice*>& memories,
-          const Wants::Batch& wants, bool place, DirectIo direct_io)
+  Restore(const Job& job, const SharedIndex& index, const std::vector<int>& first_numbers,
+          const std::vector<const LocalSlice*>& memories, const Wants::Batch& wants, bool place,
+          DirectIo direct_io)
       : job_(job),
         contents_(index.contents()),
         memories_(memories),
         parts_(wants.parts),
         place_(place),
         direct_io_(direct_io),
-        stored_(index) {
+        stored_(index, first_numbers) {
     plan::Spread::Setting setting{.rank = job.rank(),
                                   .ranks = job.group->size(),
                                   .chunk_bytes = job.options.write.chunk_bytes,
@@ -171,16 +177,21 @@ class Restore {
   }
   PieceTarget target_of(const plan::Passed& piece) const {
     const auto& slice = *memories_[at(piece.id)];
-    return {&slice.box, dtype_of(piece), places_[at(piece.id)], slice.memory.get()};
+    return {&slice.box, dtype_of(piece), places_[at(piece.id - first_id_)], slice.memory.get()};
   }
 
   // All memory is allocated before the rounds begin, and errors are kept until they end: see
   // PiecePasser.
   void allocate() {
     if (place_) {
-      places_.resize(memories_.size());
+      const auto [low, high] = std::minmax_element(
+          parts_.begin(), parts_.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+      if (low != parts_.end()) {
+        first_id_ = low->id;
+        places_.resize(at(high->id - first_id_ + 1));
+      }
       for (const auto& part : parts_) {
-        auto& place = places_[at(part.id)];
+        auto& place = places_[at(part.id - first_id_)];
         if (!place) place = memories_[at(part.id)]->memory->contiguous_writable();
       }
     }
@@ -358,6 +369,7 @@ class Restore {
   std::vector<int> touched_;  // sources of which this rank wants a part
   plan::RankPlan plan_;
 
+  int first_id_ = 0;                // of the batch
   std::vector<std::byte*> places_;  // by memory: its first byte, or null if it is not contiguous
   std::vector<Held> held_;          // by chunk
   std::unique_ptr<std::byte[]> buffer_;
@@ -428,9 +440,11 @@ std::vector<TensorBatch> batches_of(const SharedIndex& index, int ranks) {
 
 std::int64_t restore_tensors(const Job& job, const SharedIndex& index, const Wants& wants,
                              bool place, DirectIo direct_io) {
+  const auto numbers =
+      run_and_agree(*job.group, [&] { return StoredPieces::first_numbers(index); });
   std::int64_t bytes = 0;
   for (const auto& batch : wants.batches) {
-    bytes += Restore(job, index, wants.slices, batch, place, direct_io).run();
+    bytes += Restore(job, index, numbers, wants.slices, batch, place, direct_io).run();
   }
   return bytes;
 }

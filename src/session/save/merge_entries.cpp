@@ -262,6 +262,12 @@ EncodedMessage encode(Received received, const GapsByKey& gaps) {
   return message;
 }
 
+void keep_lists(EncodedMessage message, std::vector<Packed<bundle::IndexEntry>>& lists) {
+  for (auto* list : {&message.runs, &message.whole}) {
+    if (!list->bytes.empty()) lists.push_back(std::move(*list));
+  }
+}
+
 }  // namespace
 
 JoinedEntries merge_entries(Group& group, EntryList mine, bool encode_them,
@@ -304,19 +310,16 @@ JoinedEntries merge_entries(Group& group, EntryList mine, bool encode_them,
       });
     }
     auto mine = encode(std::move(received), gaps);
-    if (group.rank() != 0) {
+    if (group.rank() == 0) {
+      keep_lists(std::move(mine), all.encoded);
+    } else if (!mine.runs.bytes.empty() || !mine.whole.bytes.empty()) {
       report = pack(std::exchange(mine, {}));
-    } else {
-      all.encoded.push_back(std::move(mine.runs));
-      all.encoded.push_back(std::move(mine.whole));
     }
   });
   agree_on_least(group, error.first());
   to_root(group, std::move(report), [&](const std::string& message) {
     if (!encode_them) return unpack_into(all.tensors, message);
-    auto [runs, whole] = unpack<EncodedMessage>(message);
-    all.encoded.push_back(std::move(runs));
-    all.encoded.push_back(std::move(whole));
+    keep_lists(unpack<EncodedMessage>(message), all.encoded);
   });
   std::sort(all.tensors.begin(), all.tensors.end(),
             [](const auto& a, const auto& b) { return a.key < b.key; });

@@ -68,6 +68,12 @@ TEST_P(Scale, MessagesIntoRankZeroOfASteadySaveGrowAsTheLogarithm) {
   EXPECT_LT(large.messages_most, 2 * small.messages_most);
 }
 
+// Ranks that have joined no entries send none to rank 0.
+TEST_P(Scale, MessagesIntoRankZeroOfAFirstSaveGrowAsTheLogarithm) {
+  const auto &small = of(few, "first save"), &large = of(many, "first save");
+  EXPECT_LT(large.messages_root, 2 * small.messages_root);
+}
+
 TEST_P(Scale, CopyOfAnAsynchronousSaveTakesAFewMessages) {
   EXPECT_LT(of(many, "save_async").messages_root, 2 * of(few, "save_async").messages_root);
 }
