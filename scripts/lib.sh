@@ -28,7 +28,7 @@ build_packages=(g++ cmake ninja-build libopenmpi-dev openmpi-bin libtrilinos-kok
   libsnappy-dev libprotobuf-dev protobuf-compiler libisal-dev libcli11-dev
   nlohmann-json3-dev libpng-dev)
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev libhdf5-openmpi-dev hdf5-tools
-  ca-certificates python3 python3-venv python3-dev pybind11-dev gfortran clang libclang-rt-dev lld strace)
+  abigail-tools ca-certificates python3 python3-venv python3-dev pybind11-dev gfortran clang libclang-rt-dev lld strace)
 # Packages for the tests under Slurm; scripts go on without them.
 slurm_packages=(slurmctld slurmd slurm-client munge)
 
