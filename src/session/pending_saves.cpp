@@ -127,6 +127,7 @@ std::unique_ptr<PendingSave> PendingSaves::make(std::int64_t step, bool backgrou
   } else {
     pending = std::move(completed_.back());
     completed_.pop_back();
+    pending->asked = {};
     pending->id.reset();
     pending->copy.memory = {};
     pending->copy.held = {};

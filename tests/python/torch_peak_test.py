@@ -56,7 +56,7 @@ class Peak(Peaks, Case):
         layers = 25_000 if LARGE else 1000
         model = torch.nn.ParameterList(torch.ones(4) for _ in range(layers))
         self.saves_and_restores(model, torch.optim.AdamW(model.parameters(), foreach=True),
-                                max(96 << 20, 5120 * 4 * layers))
+                                max(96 << 20, 3072 * 4 * layers))
 
 
 if __name__ == "__main__":
