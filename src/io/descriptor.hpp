@@ -40,6 +40,7 @@ class NoFileSizeSignal {
     blocked_ = ::pthread_sigmask(SIG_BLOCK, &one_, &before_) == 0;
   }
   ~NoFileSizeSignal() {
+    // If the application itself blocks the signal, its mask and a pending signal stay as they are.
     if (!blocked_ || sigismember(&before_, SIGXFSZ) == 1) return;
     const int error = errno;
     // A pending signal would arrive as soon as it is unblocked.

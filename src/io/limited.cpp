@@ -18,6 +18,7 @@ namespace {
 using Clock = Deadline::Clock;
 using Seconds = std::chrono::duration<double>;
 
+// The earliest of this thread's Deadline objects.
 thread_local Clock::time_point this_threads_deadline = Clock::time_point::max();
 
 Clock::time_point after(double seconds) {
@@ -46,6 +47,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
       throw no_thread(cat("to ", action).c_str(), error).at(path.string());
     }
     if (!wait_for(lock, *operation)) {
+      // An operation that has not begun never begins. One that has begun goes on alone.
       std::erase(waiting_, operation);
       if (operation->begun) stuck_ = operation;
       throw not_answering(*operation, action, path);
@@ -69,6 +71,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
         return;
       }
       if (stuck) return;
+      // Unlike in run(), the operation stays queued: a file has to be closed, and a lock released.
       if (!wait_for(lock, *operation)) stuck_ = operation;
     } catch (...) {  // no memory: `work` is destroyed, and what it holds
     }
@@ -102,12 +105,14 @@ class Pool : public std::enable_shared_from_this<Pool> {
   // Queues the operation, and starts a thread if none is idle. If it cannot, throws and queues
   // nothing.
   void hand_over(const std::shared_ptr<Operation>& operation) CAIRN_REQUIRES(mutex_) {
+    // Each queued operation needs an idle thread of its own, since the one before it may get stuck.
     if (idle_ <= waiting_.size()) {
       std::thread([self = shared_from_this()] { self->serve(); }).detach();
     }
     waiting_.push_back(operation);
     changed_.notify_all();
   }
+  // False if the operation has not come back within its limit or before this thread's deadline.
   bool wait_for(MutexLock& lock, const Operation& operation) {
     const auto until = std::min(this_threads_deadline, after(seconds_));
     while (!operation.done && !operation.given_up) {
@@ -174,6 +179,8 @@ auto call(Pool& pool, const char* action, const Path& path, F work) {
   }
 }
 
+// Does not override write_behind(): the default calls write_at(), which copies. The inner file
+// would read the caller's memory when the caller has given up.
 class LimitedFile : public File {
  public:
   LimitedFile(std::shared_ptr<Pool> pool, std::unique_ptr<File> file, Path path)
@@ -184,6 +191,8 @@ class LimitedFile : public File {
   }
 
   void write_at(std::int64_t offset, std::span<const std::byte> bytes) override {
+    // Each piece has a limit of its own, so a long write to a slow disk is not thought stuck. The
+    // copy stays small.
     constexpr std::size_t piece = std::size_t{8} << 20;
     for (std::size_t at = 0; at < bytes.size(); at += piece) {
       const auto part = bytes.subspan(at, std::min(piece, bytes.size() - at));
@@ -237,6 +246,7 @@ class LimitedFile : public File {
   Path path_;
 };
 
+// let_go() and try_again() keep their defaults, so callers destroy the lock and take it anew.
 class LimitedLock : public Lock {
  public:
   LimitedLock(std::shared_ptr<Pool> pool, std::unique_ptr<Lock> lock)
@@ -250,6 +260,8 @@ class LimitedLock : public Lock {
   std::shared_ptr<Lock> lock_;
 };
 
+// open_directory() keeps its default, whose calls come back to list() and sync_directory() here. So
+// they have limits, too.
 class OneOnThreads : public LimitedFileSystem {
  public:
   OneOnThreads(std::shared_ptr<FileSystem> files, double seconds)

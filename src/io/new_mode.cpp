@@ -49,6 +49,7 @@ bool has_acl([[maybe_unused]] int descriptor) {
 }  // namespace
 
 bool close_as_new(int descriptor, mode_t mode) {
+  // Permissions that a new file of this process would not have.
   const auto excess = mode & 0777 & ~(0666 & ~current_umask());
   if (excess == 0 || has_acl(descriptor)) return true;
   return ::fchmod(descriptor, mode & 07777 & ~excess) == 0;

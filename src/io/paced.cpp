@@ -5,6 +5,8 @@
 
 namespace cairn::io {
 
+// Takes the next free stretch of time for these bytes, then waits for its end. Several threads
+// queue up, so that together they keep the pace.
 void Pace::spend(std::int64_t bytes) {
   MutexLock lock(mutex_);
   if (bytes_per_second_ <= 0) return;

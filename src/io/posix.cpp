@@ -73,6 +73,7 @@ class PosixFile : public File {
   }
   void stream(DirectIo mode) override { mode_ = mode; }
   void expect(std::int64_t bytes) override { expected_ = bytes; }
+  // A stream copies small writes into its slot, without a system call.
   bool gathers() const override { return stream_ || begins_stream(0); }
 
   void read_at(std::int64_t offset, std::span<std::byte> bytes) const override {
@@ -94,6 +95,7 @@ class PosixFile : public File {
 
   std::int64_t size() const override {
     require_open("examine");
+    // The kernel's size lacks bytes that are on their way.
     if (stream_) stream_->flush();
     return status_of(descriptor_, path_).st_size;
   }
@@ -193,6 +195,7 @@ class PosixFile : public File {
     row_end_ = offset + static_cast<std::int64_t>(bytes.size());
     if (begins_stream(bytes.size())) {
       stream_ = DirectStream::open(descriptor_.get(), path_);
+      // It is not tried again for this file.
       if (!stream_) mode_ = DirectIo::off;
     }
     if (stream_) return stream_->write(offset, bytes, stay);
@@ -214,6 +217,7 @@ class PosixFile : public File {
     }
   }
 
+  // Whether a write of this length is the one from which on the file writes past the page cache.
   bool begins_stream(std::size_t bytes) const {
     if (stream_ || mode_ == DirectIo::off) return false;
     if (mode_ == DirectIo::on) return bytes >= page;
@@ -222,6 +226,7 @@ class PosixFile : public File {
 
   Descriptor descriptor_;
   Path path_;
+  // The errno of the first fsync that failed. See sync().
   int sync_error_ = 0;
   std::int64_t row_begin_ = 0, row_end_ = 0;  // written in a row, not yet handed to the disk
   std::int64_t expected_ = 0;
@@ -459,6 +464,7 @@ class PosixFileSystem : public FileSystem {
   std::unique_ptr<Lock> try_lock(const Path& path) override {
     for (;;) {
       auto descriptor = open_or_throw(path, O_RDWR | O_CREAT | O_NOFOLLOW, "open lock file");
+      // `gone`: the file was removed after the opening. The next round makes it anew.
       const auto found = PosixLock::try_set(descriptor, path);
       if (found == Lock::Again::busy) return nullptr;
       if (found == Lock::Again::held) {

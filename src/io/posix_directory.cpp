@@ -36,6 +36,7 @@ class PosixDirectory : public OpenDirectory {
   std::vector<std::string> list() override {
     ::rewinddir(directory_);
     std::vector<std::string> names;
+    // readdir() returns null at the end and after an error. Only errno tells which.
     errno = 0;
     for (const dirent* entry; (entry = ::readdir(directory_)) != nullptr; errno = 0) {
       const std::string_view name = entry->d_name;
@@ -65,6 +66,7 @@ class PosixDirectory : public OpenDirectory {
 
 }  // namespace
 
+// Closes by hand, so that the caller gets an error. The destructor can only log one.
 std::vector<std::string> list_directory(const Path& path) {
   PosixDirectory directory(path);
   auto names = directory.list();

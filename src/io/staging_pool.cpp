@@ -45,6 +45,7 @@ std::span<std::byte> StagingPool::reserve(std::int64_t bytes) {
     if (!begin_) return {};
     bytes_ = whole;
     most_bytes_ = std::max(most_bytes_, bytes_);
+    // The first write to a page makes the system supply it.
     for (std::int64_t at = 0; at < whole; at += page_bytes) begin_[at] = std::byte{};
   }
   return {begin_, static_cast<std::size_t>(bytes)};

@@ -27,6 +27,7 @@ Code code_of(int number) {
   }
 }
 
+// What a user can do, by errno. It ends the text of the error.
 constexpr std::pair<int, const char*> ways_out[]{
     {ENOSPC, "Free space on this file system, or use a directory on another one."},
     {EDQUOT, "The quota is used up: free space, or have it raised."},
