@@ -34,7 +34,7 @@ std::optional<std::int64_t> find_index(const io::File& file, std::int64_t size) 
 }
 
 // Reads a data file that ends in metadata and an index that lists them. If retention rules have
-// removed tensors since, the earlier metadata and index precede these.
+// removed tensors since, earlier metadata precede these.
 std::optional<Spare> try_meta_file(io::FileSystem& files, const io::Path& path, std::int64_t number,
                                    std::int64_t count) {
   const auto file = files.open_read(path);
