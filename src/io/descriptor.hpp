@@ -70,6 +70,7 @@ inline int open_file(const char* path, int flags, mode_t mode = 0) {
   return moved;
 }
 
+/// Owns an open file. Its destructor loses errors; close() returns them.
 class Descriptor {
  public:
   explicit Descriptor(int number) : number_(number) {}

@@ -136,6 +136,7 @@ void DirectStream::end_row() {
 
 // Waits until no request for these bytes is under way: the last write of a byte counts.
 void DirectStream::wait_for(std::int64_t begin, std::int64_t end) {
+  // Nothing was enqueued here: the usual case, as writes ascend.
   if (begin >= furthest_) return;
   MutexLock guard(mutex_);
   const auto meets = [&](const Request& one) { return one.meets(begin, end); };

@@ -31,6 +31,8 @@ class Pool : public std::enable_shared_from_this<Pool> {
  public:
   explicit Pool(double seconds) : seconds_(seconds) {}
 
+  // Waits until a thread of the pool has done the work, and throws what the work throws. After the
+  // limit or the deadline it throws the error for storage that does not answer.
   void run(const char* action, const Path& path, std::function<void()> work) {
     const auto operation = std::make_shared<Operation>();
     operation->work = std::move(work);
@@ -70,6 +72,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
         if (stuck) waiting_.push_back(operation);
         return;
       }
+      // Whoever closes a file behind a stuck operation must not wait for the storage.
       if (stuck) return;
       // Unlike in run(), the operation stays queued: a file has to be closed, and a lock released.
       if (!wait_for(lock, *operation)) stuck_ = operation;
@@ -98,6 +101,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
   struct Operation {
     std::function<void()> work;  // belongs to the thread that runs it, from `begun` to `done`
     std::exception_ptr failure;  // likewise
+    // When its caller asked for it; an error tells how long ago that was.
     Clock::time_point began;
     bool begun = false, done = false, given_up = false;
   };
@@ -158,10 +162,12 @@ class Pool : public std::enable_shared_from_this<Pool> {
   const double seconds_;
   Mutex mutex_;
   std::condition_variable changed_;
+  // Operations that no thread has begun, and those that a thread runs.
   std::deque<std::shared_ptr<Operation>> waiting_ CAIRN_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<Operation>> running_ CAIRN_GUARDED_BY(mutex_);
   // The last operation whose caller stopped waiting.
   std::shared_ptr<Operation> stuck_ CAIRN_GUARDED_BY(mutex_);
+  // Threads that wait for an operation. They live until end().
   std::size_t idle_ CAIRN_GUARDED_BY(mutex_) = 0;
   bool ending_ CAIRN_GUARDED_BY(mutex_) = false;
 };

@@ -19,6 +19,7 @@ namespace {
 std::optional<mode_t> told_umask() {
   const Descriptor file(open_file("/proc/self/status", O_RDONLY));
   if (file.get() < 0) return std::nullopt;
+  // The line is among the first of the file.
   char bytes[4096];
   const auto size = retried([&] { return ::read(file.get(), bytes, sizeof bytes); });
   const std::string_view text(bytes, size > 0 ? static_cast<std::size_t>(size) : 0);

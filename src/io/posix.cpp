@@ -60,6 +60,8 @@ Status status_from(const struct statx& status) {
 }
 #endif
 
+// Writes go through the page cache, until begins_stream() finds that a DirectStream pays. From then
+// on all writes go to that stream, and what needs their result flushes it.
 class PosixFile : public File {
  public:
   PosixFile(Descriptor descriptor, Path path)
@@ -191,6 +193,7 @@ class PosixFile : public File {
 
   void write(std::int64_t offset, std::span<const std::byte> bytes, bool stay) {
     require_open("write");
+    // Writes in a row tell that much is written in order, for which a stream pays.
     if (offset != row_end_) row_begin_ = offset;
     row_end_ = offset + static_cast<std::int64_t>(bytes.size());
     if (begins_stream(bytes.size())) {
@@ -207,6 +210,7 @@ class PosixFile : public File {
       if (done < 0) {
         throw system_error(errno, cat("write ", count, " bytes at offset ", offset), path_);
       }
+      // Otherwise this loop would never end.
       if (done == 0) throw system_error(EIO, cat("write at offset ", offset), path_);
       offset += done;
       bytes = bytes.subspan(static_cast<std::size_t>(done));
@@ -309,6 +313,7 @@ class PosixFileSystem : public FileSystem {
     if (number < 0) throw system_error(errno, "open file", path);
     Descriptor descriptor(number);
     const auto status = status_of(descriptor, path);
+    // Looked at through the descriptor: the path may lead to another file by now.
     if (!S_ISREG(status.st_mode) || status.st_nlink != 1) return nullptr;
     if (!close_as_new(descriptor.get(), status.st_mode)) return nullptr;
     return std::make_unique<PosixFile>(std::move(descriptor), path);
@@ -418,6 +423,7 @@ class PosixFileSystem : public FileSystem {
       throw system_error(errno, "examine", path);
     }
 #endif
+    // Without statx nobody tells when a file was made.
     struct stat status;
     if (::stat(path.c_str(), &status) != 0) {
       if (leads_nowhere(errno)) return std::nullopt;

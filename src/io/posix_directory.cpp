@@ -15,6 +15,7 @@
 namespace cairn::io {
 namespace {
 
+// Only list() moves the position in the directory, so any thread may call sync() meanwhile.
 class PosixDirectory : public OpenDirectory {
  public:
   explicit PosixDirectory(Path path) : path_(std::move(path)) {

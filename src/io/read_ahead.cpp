@@ -152,11 +152,13 @@ bool ReadAhead::may_begin() const {
   return blocks_[fetching_].place || !ring_ || !free_.empty();
 }
 
+// What each thread does: it fetches blocks in their order, none of which another thread has taken.
 void ReadAhead::work() {
   MutexLock guard(mutex_);
   for (;;) {
     while (!stop_ && fetching_ < blocks_.size() && !may_begin()) guard.wait(may_fetch_);
     if (stop_ || fetching_ == blocks_.size()) return;
+    // blocks_ does not change after cut(), so the reference stays valid without the mutex.
     auto& block = blocks_[fetching_++];
     std::byte* slot = nullptr;
     if (!block.place && ring_) {
@@ -169,6 +171,7 @@ void ReadAhead::work() {
     guard.lock();
     block.done = true;
     block.fetched = fetched;
+    // The caller will read these bytes by itself, so another block may use the slot.
     if (!fetched && block.slot >= 0) {
       free_.push_back(std::exchange(block.slot, -1));
       may_fetch_.notify_one();
@@ -267,6 +270,7 @@ void ReadAhead::finish_blocks(std::size_t end) {
     while (!block.done) guard.wait(fetched_);
     if (block.slot >= 0) free_.push_back(std::exchange(block.slot, -1));
     auto& source = sources_[block.file];
+    // The file is closed when its last block is used, so few files are open at a time.
     if (--source.blocks_left == 0) {
       source.opened.reset();
       source.direct.reset();

@@ -38,6 +38,7 @@ std::shared_ptr<StagingMemory> page_memory() { return std::make_shared<PageMemor
 namespace io {
 
 std::span<std::byte> StagingPool::reserve(std::int64_t bytes) {
+  // The old memory goes first, so that the process never has both.
   if (bytes > bytes_ || !intact()) {
     release();
     const auto whole = (bytes + huge_page_bytes - 1) / huge_page_bytes * huge_page_bytes;
@@ -63,6 +64,7 @@ void StagingPool::take_from(std::shared_ptr<StagingMemory> memory) {
   memory_ = std::move(memory);
 }
 
+// The kernel's estimate, which counts caches that it can give up.
 std::int64_t available_memory() {
   std::ifstream in("/proc/meminfo");
   in.imbue(std::locale::classic());

@@ -9,6 +9,9 @@
 namespace cairn::io {
 namespace {
 
+// Callers act on these codes: a missing file is an answer to some, after `no_space` a save may make
+// room and begin anew, and `unsupported` lets them do without an operation. After all else (`io`)
+// nothing counts as damaged.
 Code code_of(int number) {
   switch (number) {
     case ENOSPC:

@@ -210,6 +210,7 @@ class Scan {
     if ((is_one && entries_.back().damage.empty()) || !is_gone(*at_.files, path.path()))
       return true;
     if (is_one) {
+      // It was removed while it was read, and only looked damaged.
       entries_.pop_back();
       seen_.erase(step);
     }

@@ -132,6 +132,9 @@ void Directory::tell_if_removed(const Error& error) const {
   if (error.code() == Code::not_found) owned_.name->ownership().require_there();
 }
 
+// What may refuse the save comes first, then its number, then its temp directory. Only with that
+// directory are the files used up that the save will overwrite, so a refused save leaves them to
+// the next one.
 Draft Directory::begin_save(const Intent& intent) try {
   const auto step = intent.step;
   const auto data_files = intent.data_files;
@@ -144,6 +147,7 @@ Draft Directory::begin_save(const Intent& intent) try {
   const auto recycled = takes                      ? takes->bytes
                         : owned_.recycling.is_on() ? owned_.recycling.trim(data_files)
                                                    : 0;
+  // The next tidying counts these bytes anew.
   owned_.recycling.take_bytes();
   if (recycled < intent.bytes) require_free(place_, step, intent.bytes - recycled);
   DraftId id{.step = step,
@@ -153,6 +157,7 @@ Draft Directory::begin_save(const Intent& intent) try {
              .slot = intent.slot};
   commit::Transaction save{place_.directory,           place_.naming,  step,
                            commit::uuid_text(id.uuid), data_files + 1, !place_.atomic_rename};
+  // A crash in the commit of a direct save is repaired by completing it, which takes records.
   save.records = intent.records || save.direct;
   save.files.stripes = policy_.stripes_of(data_files);
   save.files.stripes_yield = policy_.stripes == 0;

@@ -51,6 +51,7 @@ void roll_forward(const Location& place, const Candidate& candidate,
   const auto is_committed = [&](const auto& save) { return holds(*place.files, save); };
   owner.check();
   const auto& format = format_of(candidate.save);
+  // A former owner that lives may still have the file of an HDF5 save open.
   if (!owner.alone()) commit::take_over_part(*place.files, candidate.save);
   format.publish(
       *place.files, candidate.save, candidate.meta, static_cast<int>(candidate.paths.size()),
@@ -300,6 +301,9 @@ bool holds(io::FileSystem& files, const commit::Transaction& save) {
   }
 }
 
+// Rank 0 changes the directory; all ranks share the reading. First it takes the staging directories
+// away from former owners and gives files that were set aside their names back: before that nothing
+// in the directory can be relied on.
 Recovered recover(const Location& place, const Readers& readers, const commit::Ownership* owner) {
   Group& group = readers.group;
   std::vector<Candidate> candidates;
@@ -319,6 +323,7 @@ Recovered recover(const Location& place, const Readers& readers, const commit::O
   Recovered found;
   auto& any = found.any;
   for (std::int64_t i = 0; i < count; ++i) {
+    // Other ranks need none: examine() sends them rank 0's.
     static const Candidate none;
     const auto& candidate = readers.root() ? candidates[static_cast<std::size_t>(i)] : none;
     std::string why;
@@ -367,6 +372,7 @@ Recovered recover(const Location& place, const Readers& readers, const commit::O
   run_and_agree(group, [&] {
     if (!readers.root()) return;
     finish_thinning(place, *owner);
+    // A file that was set aside proves that Cairn has saved here.
     found.removed = collect_debris(place, undecided, std::move(two), any_aside, *owner);
     found.undecided = {undecided.temps.begin(), undecided.temps.end()};
     found.within_reach = undecided.within_reach;

@@ -294,6 +294,7 @@ std::vector<RetentionDecision> decide_retention(const std::vector<CatalogEntry>&
     decisions.push_back({entry.step, false, why_it_goes(entry, keep)});
   }
   const auto stays = [&](std::size_t i, std::string why) {
+    // The first reason that holds is told.
     if (!decisions[i].stays) decisions[i] = {entries[i].step, true, std::move(why)};
   };
   const auto live = restorable(entries);
@@ -328,6 +329,7 @@ std::vector<ThinDecision> decide_thinning(const std::vector<CatalogEntry>& entri
   std::map<std::size_t, ThinDecision> by_entry;
   const auto order = by_age(entries);
   for (const auto& rule : keep.keys) {
+    // Counts those that a restart would take and that still have these tensors.
     int have = 0;
     for (const auto i : order) {
       const auto& entry = entries[i];

@@ -159,6 +159,7 @@ int number_behind(const std::string& name, std::string_view prefix) {
   if (name.rfind(prefix, 0) != 0 || name.size() == prefix.size()) return -1;
   int number = 0;
   for (const char c : name.substr(prefix.size())) {
+    // The limit keeps the next step from overflowing.
     if (c < '0' || c > '9' || number > 100'000'000) return -1;
     number = 10 * number + (c - '0');
   }
