@@ -220,6 +220,8 @@ bool note_why(Undecided& undecided, const std::string& entry, std::optional<std:
   return true;
 }
 
+// Looks into one temp directory after the other. What can be neither completed nor removed goes to
+// `undecided`.
 class Search {
  public:
   Search(const Location& place, const commit::Ownership* owner, Undecided& undecided,
@@ -280,6 +282,8 @@ class Search {
     commit::Transaction save{place_.directory, place_.naming, parsed.step, parsed.uuid, 0,
                              parsed.direct};
     save.keeper = parsed.keeper;
+    // Whether the save's own job could still complete it: the directory has the name that the job
+    // knows.
     bool reached = parsed.keeper.empty() && !save.direct;
     try {
       if (save.direct) commit::finish_direct(files, save);

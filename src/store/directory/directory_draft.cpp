@@ -28,6 +28,7 @@ void require_free(const Location& place, std::int64_t step, std::int64_t bytes) 
 
 bool Directory::is_simple(std::int64_t step, int data_files) const {
   if (owned_.staging && (!owned_.staging->is_durable() || spoiled_)) return false;
+  // Data that was left of this step has names that the save may need (avoid_counts_in_use).
   const auto some = owned_.recycling.left();
   const bool waits =
       std::any_of(some.begin(), some.end(), [&](const auto& one) { return one.step == step; });
@@ -52,6 +53,7 @@ DraftId Directory::offer(int data_files) {
     id.files.left_step = left.step;
     id.files.left_files = left.num_files;
   }
+  // Nothing waits, so all files are new.
   if (id.files.recycled_bytes == 0) id.files.recycled_bytes = -1;
   return id;
 }

@@ -1,5 +1,5 @@
 // What rank 0 does to the directory in a save. The numbers of steps are those of the protocol
-// (store/commit/protocol.hpp).
+// (store/commit/protocol.cpp).
 #include <algorithm>
 #include <exception>
 

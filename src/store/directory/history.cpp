@@ -77,6 +77,7 @@ RestoreChoices History::choices() const {
   return choices;
 }
 
+// After a return to an earlier step, later ones may be saved again until the first commit.
 bool History::is_taken(std::int64_t step) const {
   const auto* there = find(step);
   return there && (there->damage.empty() || there->unreadable) && !there->superseded &&

@@ -165,6 +165,7 @@ class Debris {
   void look_at_main(const std::string& name, std::int64_t step, const CheckpointFormat& format) {
     const auto at = two_.replaced.find(step);
     const bool is_replaced = at != two_.replaced.end() && at->second.format == format.id();
+    // If it cannot be read, the number of its data files is unknown, and all of them stay.
     std::optional claim(CheckpointFormat::Claim{});
     try {
       claim = format.claim(files_, place_.prefix(step));
@@ -249,6 +250,7 @@ std::vector<RecoveryStep> collect_debris(const Location& place, const Undecided&
       const auto path = place.directory / step.entry;
       const auto parsed = commit::parse_name(step.entry, place.naming);
       const bool is_replaced = commit::is_main(parsed.kind);
+      // Older files of a step in two formats come first, and are durably gone before data goes.
       if (replaced && !is_replaced) files.sync_directory(place.directory);
       replaced = is_replaced;
       if (parsed.kind == commit::ParsedName::Kind::temp_directory) {

@@ -162,6 +162,7 @@ class Removals {
       return parsed.step == entry.step && commit::is_main(parsed.kind) &&
              parsed.kind != format.main_kind();
     });
+    // If several checkpoints go, no save could take the data of all of them.
     const bool stays = help_.left && alone && !others && can_be_left(entry, name_, listing_);
     if (!take_away(entry, others, stays)) {
       log(LogLevel::warning,

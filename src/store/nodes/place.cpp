@@ -253,6 +253,7 @@ void resolve_saves(std::vector<LocalSave>& saves) {
   for (auto& save : saves) save.choose_copies();
   std::sort(saves.begin(), saves.end(),
             [](const auto& a, const auto& b) { return a.map.sequence > b.map.sequence; });
+  // The parent of each save tells which of the older ones its run has left behind.
   for (std::size_t i = 0; i < saves.size(); ++i) {
     supersede(saves, saves[i].map.parent, saves[i].map.sequence);
   }

@@ -234,7 +234,7 @@ void LocalSave::choose_copies() {
 }
 
 int LocalSave::piece_at(const Sets& sets, int node) const {
-  // Files at home can be read by everybody, so a node and home together still count as that node.
+  // Files at home can be read from any node, so a node and home together still count as that node.
   // If several nodes have some of the piece, no node can read all of it: -1.
   enum { nowhere = -1, in_several = -2 };
   const auto place = [&](const std::vector<int>& places) {
