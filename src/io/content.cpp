@@ -5,6 +5,8 @@
 namespace cairn::io {
 namespace {
 
+// Pieces are joined up to this size, so that an index that is made of many small pieces takes few
+// system calls.
 constexpr std::size_t joined_bytes = std::size_t{2} << 20;
 
 }  // namespace

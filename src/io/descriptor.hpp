@@ -40,6 +40,7 @@ class NoFileSizeSignal {
     blocked_ = ::pthread_sigmask(SIG_BLOCK, &one_, &before_) == 0;
   }
   ~NoFileSizeSignal() {
+    // If the application itself blocks the signal, its mask and a pending signal stay as they are.
     if (!blocked_ || sigismember(&before_, SIGXFSZ) == 1) return;
     const int error = errno;
     // A pending signal would arrive as soon as it is unblocked.
@@ -69,6 +70,7 @@ inline int open_file(const char* path, int flags, mode_t mode = 0) {
   return moved;
 }
 
+/// Owns an open file. Its destructor loses errors; close() returns them.
 class Descriptor {
  public:
   explicit Descriptor(int number) : number_(number) {}

@@ -35,6 +35,7 @@ Refusals& refusals() {
   return all;
 }
 
+// The rings of this process. Any thread may take one and give it back.
 class Rings {
  public:
   std::byte* take() {
@@ -45,6 +46,8 @@ class Rings {
       if (kept_) return std::exchange(kept_, nullptr);
     }
     constexpr auto bytes = ring_slots * slot_bytes;
+    // A huge page begins at a multiple of its size. So one slot more is mapped, and what lies
+    // before and behind the aligned part is given back.
     void* all = ::mmap(nullptr, bytes + slot_bytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (all == MAP_FAILED) {
@@ -92,6 +95,7 @@ std::optional<Descriptor> open_direct([[maybe_unused]] int buffered,
                                       [[maybe_unused]] const std::filesystem::path& path,
                                       [[maybe_unused]] int flags) {
 #ifdef O_DIRECT
+  // A second descriptor: the first one stays for parts of pages, which O_DIRECT does not allow.
   struct stat status, found;
   if (::fstat(buffered, &status) != 0 || refusals().has(status.st_dev)) return std::nullopt;
   Descriptor direct(open_file(path.c_str(), flags | O_DIRECT));
@@ -99,6 +103,7 @@ std::optional<Descriptor> open_direct([[maybe_unused]] int buffered,
     if (errno == EINVAL || errno == EOPNOTSUPP) refusals().add(buffered);
     return std::nullopt;
   }
+  // Another file may have got the path between the two openings.
   if (::fstat(direct.get(), &found) != 0 || found.st_ino != status.st_ino ||
       found.st_dev != status.st_dev) {
     return std::nullopt;

@@ -28,6 +28,7 @@ void refuse_direct(int buffered);
 inline constexpr std::size_t slot_bytes = std::size_t{2} << 20;
 inline constexpr int ring_slots = 8;
 
+/// Gives a ring back to the process, which may keep it for the next file.
 struct GiveRing {
   void operator()(std::byte*) const;
 };

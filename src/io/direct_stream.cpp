@@ -60,6 +60,9 @@ DirectStream::~DirectStream() {
   }
 }
 
+// There are three cases. Bytes before the next page boundary go through the page cache. Many bytes
+// in memory on page boundaries are written from where they are. The rest is copied into the slot,
+// which is enqueued when it is full or when the row of writes ends.
 void DirectStream::write(std::int64_t offset, std::span<const std::byte> bytes, bool stay) {
   if (offset != next_) {
     end_row();
@@ -75,6 +78,7 @@ void DirectStream::write(std::int64_t offset, std::span<const std::byte> bytes, 
       // The slot holds whole pages that come just before these bytes.
       const auto end = next_ + static_cast<std::int64_t>(bytes.size());
       end_row();
+      // next_ is on a page boundary here, so these are whole pages. end_row() has cleared next_.
       count = bytes.size() - static_cast<std::size_t>(end) % page;
       next_ = end - static_cast<std::int64_t>(bytes.size());
       if (stay) {
@@ -92,6 +96,7 @@ void DirectStream::write(std::int64_t offset, std::span<const std::byte> bytes, 
     next_ += static_cast<std::int64_t>(count);
     bytes = bytes.subspan(count);
     if (slot_ >= 0 && filled_ == slot_bytes) {
+      // The row goes on, in the next slot.
       const auto next = next_;
       end_row();
       next_ = next;
@@ -101,6 +106,7 @@ void DirectStream::write(std::int64_t offset, std::span<const std::byte> bytes, 
 
 void DirectStream::take_slot() {
   MutexLock guard(mutex_);
+  // After an error slots become free, too: the threads then drop their requests.
   while (free_.empty()) guard.wait(work_done_);
   if (error_) std::rethrow_exception(error_);
   slot_ = free_.back();
@@ -130,6 +136,7 @@ void DirectStream::end_row() {
 
 // Waits until no request for these bytes is under way: the last write of a byte counts.
 void DirectStream::wait_for(std::int64_t begin, std::int64_t end) {
+  // Nothing was enqueued here: the usual case, as writes ascend.
   if (begin >= furthest_) return;
   MutexLock guard(mutex_);
   const auto meets = [&](const Request& one) { return one.meets(begin, end); };
@@ -153,6 +160,7 @@ void DirectStream::enqueue(const Request& request) {
       return;
     }
     queue_.push_back(request);
+    // A thread is started only when it would begin this request at once.
     if (idle_ == 0 && threads_.size() < flying_.size() && may_fly(request)) add_thread();
   }
   work_to_do_.notify_one();
@@ -187,6 +195,8 @@ bool DirectStream::may_fly(const Request& request) const {
   return !grows(request) || std::ranges::none_of(flying_, grows);
 }
 
+// The first request that may begin: one that makes the file longer may have to wait, and later ones
+// that overwrite go before it.
 DirectStream::Queue::iterator DirectStream::next_request() {
   return std::ranges::find_if(
       queue_, [&](const Request& one) CAIRN_REQUIRES(mutex_) { return may_fly(one); });
@@ -202,6 +212,7 @@ void DirectStream::work(Request& flying) {
     if (next == queue_.end()) return;
     flying = *next;
     queue_.erase(next);
+    // After an error all other requests are dropped, so that nobody waits for them.
     if (!error_) {
       guard.unlock();
       std::exception_ptr error;
@@ -232,6 +243,7 @@ void DirectStream::put(const Request& request) {
     const auto done =
         retried([&] { return ::pwrite(direct_.get(), rest.data(), count, off_t{offset}); });
     if (done < 0 && (errno == EINVAL || errno == EOPNOTSUPP)) {
+      // The rest goes through the page cache, and so do all later requests for this file.
       refuse_direct(buffered_);
       direct_works_ = false;
     } else if (done <= 0) {

@@ -28,6 +28,8 @@ bool is_directory(FileSystem& files, const Path& path) {
   return status && status->is_directory;
 }
 
+// After a rename. The new file is visible by now, so an error must not sound as if nothing had
+// changed.
 void sync_new_name(FileSystem& files, const Path& path) {
   try {
     files.sync_directory(parent_of(path));
@@ -38,6 +40,7 @@ void sync_new_name(FileSystem& files, const Path& path) {
   }
 }
 
+// What FileSystem::open_directory gives by default: each call resolves the path again.
 class DirectoryByPath : public OpenDirectory {
  public:
   DirectoryByPath(FileSystem& files, Path path) : files_(files), path_(std::move(path)) {}
@@ -108,6 +111,7 @@ void copy(FileSystem& files, const Path& from, const Path& to) {
   constexpr std::int64_t piece = std::int64_t{4} << 20;
   const auto source = files.open_read(from);
   const auto target = files.create(to);
+  // Before the first byte: who may not read the source may not read the copy at any time.
   if (const auto status = files.status(from)) files.limit_access(to, status->access);
   const auto size = source->size();
   std::string bytes;

@@ -18,6 +18,7 @@ namespace {
 using Clock = Deadline::Clock;
 using Seconds = std::chrono::duration<double>;
 
+// The earliest of this thread's Deadline objects.
 thread_local Clock::time_point this_threads_deadline = Clock::time_point::max();
 
 Clock::time_point after(double seconds) {
@@ -30,6 +31,8 @@ class Pool : public std::enable_shared_from_this<Pool> {
  public:
   explicit Pool(double seconds) : seconds_(seconds) {}
 
+  // Waits until a thread of the pool has done the work, and throws what the work throws. After the
+  // limit or the deadline it throws the error for storage that does not answer.
   void run(const char* action, const Path& path, std::function<void()> work) {
     const auto operation = std::make_shared<Operation>();
     operation->work = std::move(work);
@@ -46,6 +49,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
       throw no_thread(cat("to ", action).c_str(), error).at(path.string());
     }
     if (!wait_for(lock, *operation)) {
+      // An operation that has not begun never begins. One that has begun goes on alone.
       std::erase(waiting_, operation);
       if (operation->begun) stuck_ = operation;
       throw not_answering(*operation, action, path);
@@ -68,7 +72,9 @@ class Pool : public std::enable_shared_from_this<Pool> {
         if (stuck) waiting_.push_back(operation);
         return;
       }
+      // Whoever closes a file behind a stuck operation must not wait for the storage.
       if (stuck) return;
+      // Unlike in run(), the operation stays queued: a file has to be closed, and a lock released.
       if (!wait_for(lock, *operation)) stuck_ = operation;
     } catch (...) {  // no memory: `work` is destroyed, and what it holds
     }
@@ -95,6 +101,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
   struct Operation {
     std::function<void()> work;  // belongs to the thread that runs it, from `begun` to `done`
     std::exception_ptr failure;  // likewise
+    // When its caller asked for it; an error tells how long ago that was.
     Clock::time_point began;
     bool begun = false, done = false, given_up = false;
   };
@@ -102,12 +109,14 @@ class Pool : public std::enable_shared_from_this<Pool> {
   // Queues the operation, and starts a thread if none is idle. If it cannot, throws and queues
   // nothing.
   void hand_over(const std::shared_ptr<Operation>& operation) CAIRN_REQUIRES(mutex_) {
+    // Each queued operation needs an idle thread of its own, since the one before it may get stuck.
     if (idle_ <= waiting_.size()) {
       std::thread([self = shared_from_this()] { self->serve(); }).detach();
     }
     waiting_.push_back(operation);
     changed_.notify_all();
   }
+  // False if the operation has not come back within its limit or before this thread's deadline.
   bool wait_for(MutexLock& lock, const Operation& operation) {
     const auto until = std::min(this_threads_deadline, after(seconds_));
     while (!operation.done && !operation.given_up) {
@@ -153,10 +162,12 @@ class Pool : public std::enable_shared_from_this<Pool> {
   const double seconds_;
   Mutex mutex_;
   std::condition_variable changed_;
+  // Operations that no thread has begun, and those that a thread runs.
   std::deque<std::shared_ptr<Operation>> waiting_ CAIRN_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<Operation>> running_ CAIRN_GUARDED_BY(mutex_);
   // The last operation whose caller stopped waiting.
   std::shared_ptr<Operation> stuck_ CAIRN_GUARDED_BY(mutex_);
+  // Threads that wait for an operation. They live until end().
   std::size_t idle_ CAIRN_GUARDED_BY(mutex_) = 0;
   bool ending_ CAIRN_GUARDED_BY(mutex_) = false;
 };
@@ -174,6 +185,8 @@ auto call(Pool& pool, const char* action, const Path& path, F work) {
   }
 }
 
+// Does not override write_behind(): the default calls write_at(), which copies. The inner file
+// would read the caller's memory when the caller has given up.
 class LimitedFile : public File {
  public:
   LimitedFile(std::shared_ptr<Pool> pool, std::unique_ptr<File> file, Path path)
@@ -184,6 +197,8 @@ class LimitedFile : public File {
   }
 
   void write_at(std::int64_t offset, std::span<const std::byte> bytes) override {
+    // Each piece has a limit of its own, so a long write to a slow disk is not thought stuck. The
+    // copy stays small.
     constexpr std::size_t piece = std::size_t{8} << 20;
     for (std::size_t at = 0; at < bytes.size(); at += piece) {
       const auto part = bytes.subspan(at, std::min(piece, bytes.size() - at));
@@ -237,6 +252,7 @@ class LimitedFile : public File {
   Path path_;
 };
 
+// let_go() and try_again() keep their defaults, so callers destroy the lock and take it anew.
 class LimitedLock : public Lock {
  public:
   LimitedLock(std::shared_ptr<Pool> pool, std::unique_ptr<Lock> lock)
@@ -250,6 +266,8 @@ class LimitedLock : public Lock {
   std::shared_ptr<Lock> lock_;
 };
 
+// open_directory() keeps its default, whose calls come back to list() and sync_directory() here. So
+// they have limits, too.
 class OneOnThreads : public LimitedFileSystem {
  public:
   OneOnThreads(std::shared_ptr<FileSystem> files, double seconds)

@@ -29,6 +29,7 @@ Path local_path(const Path& path) {
   if (scheme.empty()) return path;
   auto rest = std::string_view(text).substr(scheme.size() + 3);
   if (scheme == "file") {
+    // Such an address may name a host, and only this one has the file.
     constexpr std::string_view here = "localhost";
     if (rest.starts_with(here)) rest.remove_prefix(here.size());
     if (rest.starts_with('/')) return Path(rest);

@@ -19,6 +19,7 @@ namespace {
 std::optional<mode_t> told_umask() {
   const Descriptor file(open_file("/proc/self/status", O_RDONLY));
   if (file.get() < 0) return std::nullopt;
+  // The line is among the first of the file.
   char bytes[4096];
   const auto size = retried([&] { return ::read(file.get(), bytes, sizeof bytes); });
   const std::string_view text(bytes, size > 0 ? static_cast<std::size_t>(size) : 0);
@@ -49,6 +50,7 @@ bool has_acl([[maybe_unused]] int descriptor) {
 }  // namespace
 
 bool close_as_new(int descriptor, mode_t mode) {
+  // Permissions that a new file of this process would not have.
   const auto excess = mode & 0777 & ~(0666 & ~current_umask());
   if (excess == 0 || has_acl(descriptor)) return true;
   return ::fchmod(descriptor, mode & 07777 & ~excess) == 0;

@@ -5,6 +5,8 @@
 
 namespace cairn::io {
 
+// Reserves the time of these bytes after all that was reserved before, then waits until all
+// reserved time has passed. So several threads together keep the pace.
 void Pace::spend(std::int64_t bytes) {
   MutexLock lock(mutex_);
   if (bytes_per_second_ <= 0) return;

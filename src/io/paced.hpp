@@ -26,6 +26,7 @@ class Pace {
   Mutex mutex_;
   std::condition_variable hurried_;
   double bytes_per_second_ CAIRN_GUARDED_BY(mutex_);
+  // When the time of all bytes spent so far ends.
   std::chrono::steady_clock::time_point free_at_ CAIRN_GUARDED_BY(mutex_) = {};
 };
 

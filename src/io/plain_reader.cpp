@@ -10,12 +10,14 @@ namespace {
 // Less than `cached_bytes`, since the kernel's copy takes room in the cache, too.
 constexpr std::int64_t checked_bytes = std::int64_t{1} << 17;
 
+// Has one file open at a time: extents of one file in a row open it once.
 class PlainReader : public Reader {
  public:
   PlainReader(FileSystem& disk, std::vector<Path> files, std::vector<Extent> extents)
       : disk_(disk), files_(std::move(files)), extents_(std::move(extents)) {}
 
   std::uint32_t next() override {
+    // Counts first: after an error the next call goes on with the following extent.
     const auto& extent = extents_[turn_++];
     if (!file_ || number_ != extent.file) {
       file_.reset();

@@ -60,6 +60,8 @@ Status status_from(const struct statx& status) {
 }
 #endif
 
+// Writes go through the page cache, until begins_stream() finds that a DirectStream pays. From then
+// on all writes go to that stream, and what needs their result flushes it.
 class PosixFile : public File {
  public:
   PosixFile(Descriptor descriptor, Path path)
@@ -73,6 +75,7 @@ class PosixFile : public File {
   }
   void stream(DirectIo mode) override { mode_ = mode; }
   void expect(std::int64_t bytes) override { expected_ = bytes; }
+  // A stream copies small writes into its slot, without a system call.
   bool gathers() const override { return stream_ || begins_stream(0); }
 
   void read_at(std::int64_t offset, std::span<std::byte> bytes) const override {
@@ -94,6 +97,7 @@ class PosixFile : public File {
 
   std::int64_t size() const override {
     require_open("examine");
+    // The kernel's size lacks bytes that are on their way.
     if (stream_) stream_->flush();
     return status_of(descriptor_, path_).st_size;
   }
@@ -189,10 +193,12 @@ class PosixFile : public File {
 
   void write(std::int64_t offset, std::span<const std::byte> bytes, bool stay) {
     require_open("write");
+    // Writes in a row tell that much is written in order, for which a stream pays.
     if (offset != row_end_) row_begin_ = offset;
     row_end_ = offset + static_cast<std::int64_t>(bytes.size());
     if (begins_stream(bytes.size())) {
       stream_ = DirectStream::open(descriptor_.get(), path_);
+      // It is not tried again for this file.
       if (!stream_) mode_ = DirectIo::off;
     }
     if (stream_) return stream_->write(offset, bytes, stay);
@@ -204,6 +210,7 @@ class PosixFile : public File {
       if (done < 0) {
         throw system_error(errno, cat("write ", count, " bytes at offset ", offset), path_);
       }
+      // Otherwise this loop would never end.
       if (done == 0) throw system_error(EIO, cat("write at offset ", offset), path_);
       offset += done;
       bytes = bytes.subspan(static_cast<std::size_t>(done));
@@ -214,6 +221,7 @@ class PosixFile : public File {
     }
   }
 
+  // Whether a write of this length is the one from which on the file writes past the page cache.
   bool begins_stream(std::size_t bytes) const {
     if (stream_ || mode_ == DirectIo::off) return false;
     if (mode_ == DirectIo::on) return bytes >= page;
@@ -222,6 +230,7 @@ class PosixFile : public File {
 
   Descriptor descriptor_;
   Path path_;
+  // The errno of the first fsync that failed. See sync().
   int sync_error_ = 0;
   std::int64_t row_begin_ = 0, row_end_ = 0;  // written in a row, not yet handed to the disk
   std::int64_t expected_ = 0;
@@ -304,6 +313,7 @@ class PosixFileSystem : public FileSystem {
     if (number < 0) throw system_error(errno, "open file", path);
     Descriptor descriptor(number);
     const auto status = status_of(descriptor, path);
+    // Looked at through the descriptor: the path may lead to another file by now.
     if (!S_ISREG(status.st_mode) || status.st_nlink != 1) return nullptr;
     if (!close_as_new(descriptor.get(), status.st_mode)) return nullptr;
     return std::make_unique<PosixFile>(std::move(descriptor), path);
@@ -413,6 +423,7 @@ class PosixFileSystem : public FileSystem {
       throw system_error(errno, "examine", path);
     }
 #endif
+    // Without statx nobody tells when a file was made.
     struct stat status;
     if (::stat(path.c_str(), &status) != 0) {
       if (leads_nowhere(errno)) return std::nullopt;
@@ -459,6 +470,7 @@ class PosixFileSystem : public FileSystem {
   std::unique_ptr<Lock> try_lock(const Path& path) override {
     for (;;) {
       auto descriptor = open_or_throw(path, O_RDWR | O_CREAT | O_NOFOLLOW, "open lock file");
+      // `gone`: the file was removed after the opening. The next round makes it anew.
       const auto found = PosixLock::try_set(descriptor, path);
       if (found == Lock::Again::busy) return nullptr;
       if (found == Lock::Again::held) {

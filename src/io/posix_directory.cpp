@@ -15,6 +15,7 @@
 namespace cairn::io {
 namespace {
 
+// Only list() moves the position in the directory, so any thread may call sync() meanwhile.
 class PosixDirectory : public OpenDirectory {
  public:
   explicit PosixDirectory(Path path) : path_(std::move(path)) {
@@ -36,6 +37,7 @@ class PosixDirectory : public OpenDirectory {
   std::vector<std::string> list() override {
     ::rewinddir(directory_);
     std::vector<std::string> names;
+    // readdir() returns null at the end and after an error. Only errno tells which.
     errno = 0;
     for (const dirent* entry; (entry = ::readdir(directory_)) != nullptr; errno = 0) {
       const std::string_view name = entry->d_name;
@@ -65,6 +67,7 @@ class PosixDirectory : public OpenDirectory {
 
 }  // namespace
 
+// Closes by hand, so that the caller gets an error. The destructor can only log one.
 std::vector<std::string> list_directory(const Path& path) {
   PosixDirectory directory(path);
   auto names = directory.list();

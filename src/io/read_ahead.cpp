@@ -95,6 +95,8 @@ ReadAhead::~ReadAhead() {
   for (auto& thread : threads_) thread.join();
 }
 
+// Whether an extent that begins here can share the last block. A block is fetched in whole pages,
+// so the slot's first byte is that of the block's first page.
 bool ReadAhead::joins(const Extent& extent, std::int64_t begin) const {
   if (blocks_.empty()) return false;
   const auto& last = blocks_.back();
@@ -108,6 +110,8 @@ void ReadAhead::add(const Extent& extent, std::int64_t begin, std::int64_t end, 
   ++sources_[file].blocks_left;
 }
 
+// Cuts the extents into blocks, in the order of the extents. The end of one extent and the
+// beginning of the next may share a block, so that small extents do not cost a request each.
 void ReadAhead::cut() {
   for (const auto& extent : extents_) {
     auto at = extent.offset;
@@ -141,16 +145,20 @@ void ReadAhead::cut() {
 
 // Functions of the reading threads.
 
+// Whether the next block may be fetched now: the caller is not too far behind, and there is a slot
+// if the block needs one. Without a ring it needs none, and the system is only told to read.
 bool ReadAhead::may_begin() const {
   if (fetching_ >= blocks_.size() || fetching_ >= current_ + window) return false;
   return blocks_[fetching_].place || !ring_ || !free_.empty();
 }
 
+// What each thread does: it fetches blocks in their order, none of which another thread has taken.
 void ReadAhead::work() {
   MutexLock guard(mutex_);
   for (;;) {
     while (!stop_ && fetching_ < blocks_.size() && !may_begin()) guard.wait(may_fetch_);
     if (stop_ || fetching_ == blocks_.size()) return;
+    // blocks_ does not change after cut(), so the reference stays valid without the mutex.
     auto& block = blocks_[fetching_++];
     std::byte* slot = nullptr;
     if (!block.place && ring_) {
@@ -163,6 +171,7 @@ void ReadAhead::work() {
     guard.lock();
     block.done = true;
     block.fetched = fetched;
+    // The caller will read these bytes by itself, so another block may use the slot.
     if (!fetched && block.slot >= 0) {
       free_.push_back(std::exchange(block.slot, -1));
       may_fetch_.notify_one();
@@ -218,6 +227,7 @@ bool ReadAhead::fetch_direct(Source& source, const Block& block, std::byte* slot
     }
     if (done <= 0) return false;
     at += done;
+    // The next direct read would not begin on a page boundary. The plain read does the rest.
     if (at < block.end && !on_page(at)) return false;
   }
   return true;
@@ -228,6 +238,7 @@ bool ReadAhead::fetch_direct(Source& source, const Block& block, std::byte* slot
 std::uint32_t ReadAhead::next() {
   const auto number = turn_++;
   const auto& extent = extents_[number];
+  // After an error, blocks of the extent before may be left.
   finish_blocks(first_block_[number]);
   std::uint32_t crc = 0;
   const auto end = extent.offset + extent.bytes;
@@ -255,9 +266,11 @@ void ReadAhead::finish_blocks(std::size_t end) {
   MutexLock guard(mutex_);
   for (; current_ < end; ++current_) {
     auto& block = blocks_[current_];
+    // A thread may still be writing into its slot or place.
     while (!block.done) guard.wait(fetched_);
     if (block.slot >= 0) free_.push_back(std::exchange(block.slot, -1));
     auto& source = sources_[block.file];
+    // The file is closed when its last block is used, so few files are open at a time.
     if (--source.blocks_left == 0) {
       source.opened.reset();
       source.direct.reset();
@@ -267,6 +280,8 @@ void ReadAhead::finish_blocks(std::size_t end) {
   may_fetch_.notify_all();
 }
 
+// Checksums this part of a block and copies it to its place, or reads it now if no thread has
+// fetched it. Then errors of opening and reading reach the caller.
 std::uint32_t ReadAhead::take(const Block& block, std::int64_t begin, std::int64_t end,
                               std::byte* to, std::uint32_t crc) {
   if (!block.fetched) return read_(*open(block.file).opened->file, begin, end - begin, to, crc);

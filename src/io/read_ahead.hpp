@@ -80,7 +80,9 @@ class ReadAhead : public Reader {
   const std::vector<Extent> extents_;
   const DirectIo mode_;
   std::vector<std::size_t> first_block_;  // of each extent
+  // One for each path.
   std::vector<Source> sources_;
+  // Null: direct I/O is off, or there was no ring.
   Ring ring_;
   CheckedRead read_;
   std::size_t turn_ = 0;  // the next extent
@@ -90,6 +92,7 @@ class ReadAhead : public Reader {
   std::vector<Block> blocks_;
   std::size_t fetching_ CAIRN_GUARDED_BY(mutex_) = 0;  // the next block to be fetched
   std::size_t current_ = 0;  // the caller's block; only the caller changes it, with the mutex
+  // Slots of the ring that no block has.
   std::vector<int> free_ CAIRN_GUARDED_BY(mutex_);
   bool stop_ CAIRN_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;

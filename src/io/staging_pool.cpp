@@ -38,6 +38,7 @@ std::shared_ptr<StagingMemory> page_memory() { return std::make_shared<PageMemor
 namespace io {
 
 std::span<std::byte> StagingPool::reserve(std::int64_t bytes) {
+  // The old memory goes first, so that the process never has both.
   if (bytes > bytes_ || !intact()) {
     release();
     const auto whole = (bytes + huge_page_bytes - 1) / huge_page_bytes * huge_page_bytes;
@@ -45,6 +46,7 @@ std::span<std::byte> StagingPool::reserve(std::int64_t bytes) {
     if (!begin_) return {};
     bytes_ = whole;
     most_bytes_ = std::max(most_bytes_, bytes_);
+    // The first write to a page makes the system supply it.
     for (std::int64_t at = 0; at < whole; at += page_bytes) begin_[at] = std::byte{};
   }
   return {begin_, static_cast<std::size_t>(bytes)};
@@ -62,6 +64,7 @@ void StagingPool::take_from(std::shared_ptr<StagingMemory> memory) {
   memory_ = std::move(memory);
 }
 
+// The kernel's estimate, which counts caches that it can give up.
 std::int64_t available_memory() {
   std::ifstream in("/proc/meminfo");
   in.imbue(std::locale::classic());

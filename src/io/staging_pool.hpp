@@ -55,6 +55,7 @@ class StagingPool {
 
  private:
   std::shared_ptr<StagingMemory> memory_;
+  // Null: the pool is empty. With a source that may take memory away, valid only while intact().
   std::byte* begin_ = nullptr;
   std::int64_t bytes_ = 0, most_bytes_ = 0;
 };

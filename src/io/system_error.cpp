@@ -9,6 +9,9 @@
 namespace cairn::io {
 namespace {
 
+// Callers act on these codes: a missing file is an answer to some, after `no_space` a save may make
+// room and begin anew, and `unsupported` lets them do without an operation. After all else (`io`)
+// nothing counts as damaged.
 Code code_of(int number) {
   switch (number) {
     case ENOSPC:
@@ -27,6 +30,7 @@ Code code_of(int number) {
   }
 }
 
+// What a user can do, by errno. It ends the text of the error.
 constexpr std::pair<int, const char*> ways_out[]{
     {ENOSPC, "Free space on this file system, or use a directory on another one."},
     {EDQUOT, "The quota is used up: free space, or have it raised."},

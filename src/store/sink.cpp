@@ -51,6 +51,7 @@ void Sink::begin(StoredTensor& entry) {
 
 void Sink::append(std::span<const std::byte> bytes, bool stay) {
   while (!bytes.empty()) {
+    // A piece stays in the processor's cache from its checksum until it is copied or encoded.
     const auto piece = bytes.first(std::min<std::size_t>(cached_bytes, bytes.size()));
     crc_ = crc32c(piece, crc_);
     look_.add(piece);
@@ -66,6 +67,8 @@ void Sink::append(std::span<const std::byte> bytes, bool stay) {
   }
 }
 
+// Appends bytes to the open file. Small ones are gathered here, unless the file gathers them
+// itself. Bytes of a quarter of the buffer and more are written at once, behind what was gathered.
 void Sink::put(std::span<const std::byte> bytes, bool stay) {
   if (bytes.empty()) return;
   const auto offset = end_;
@@ -109,7 +112,9 @@ std::uint32_t Sink::end(StoredTensor& entry) {
 void Sink::finish() {
   if (!file_.file) return;
   write_gathered();
+  // A sink may live on after its files, without this memory.
   gathered_.shrink_to_fit();
+  // A recycled file may be longer than this save's bytes.
   if (file_.recycled && file_.file->size() != end_) file_.file->resize(end_);
   file_.file->sync();
   file_.file->close();

@@ -11,6 +11,7 @@
 namespace cairn {
 
 std::unique_ptr<Store> make_store(const Location& place, io::FileSystem* files) {
+  // Files in the options may bring a store of their own.
   if (auto* maker = dynamic_cast<StoreMaker*>(files)) return maker->make_store(place);
   return std::make_unique<Directory>(place);
 }
@@ -26,9 +27,11 @@ bool Store::changed_meanwhile(std::int64_t step) {
 void Store::remember_damage(std::int64_t step, const Error& error) {
   log(LogLevel::warning, cat("step ", step, " is damaged: ", error.what()));
   for (auto& entry : history_.catalog()) {
+    // After any other error the bytes may be right: nothing is marked.
     if (entry.step != step || error.code() != Code::data_loss) continue;
     entry.damage = error.what();
     entry.lacks_metadata = false;
+    // Only an owner leaves marks in the directory.
     if (policy_.read_only) continue;
     try {
       mark_damaged(entry, error.what());
@@ -57,6 +60,8 @@ CatalogEntry Store::entry_of(const Prepared& prepared) const {
   return entry;
 }
 
+// With `next_step`, the answer is for the time after a save of that step. So an entry with the
+// highest sequence takes the place of what is there of the step.
 std::vector<RetentionDecision> Store::preview_retention(std::optional<std::int64_t> next_step,
                                                         std::optional<double> metric) {
   if (policy_.read_only) look_again();

@@ -7,6 +7,7 @@
 namespace cairn::commit {
 namespace {
 
+// Far above any real index.
 constexpr std::int64_t index_limit_bytes = std::int64_t{4} << 30;
 
 // The format of old-index: '1' and the bytes of the index, or '0' if there was no index; then the
@@ -94,6 +95,7 @@ void put_back(io::FileSystem& fs, const Transaction& save) {
                        ? std::optional(io::read_file(fs, save.index(), index_limit_bytes))
                        : std::nullopt;
   if (now == old->bytes) {
+    // It is back, or was never replaced. An earlier attempt may have died before its sync.
     if (now) fs.open_read(save.index())->sync();
   } else {
     std::optional<io::Content> back;

@@ -24,7 +24,7 @@ constexpr std::size_t longest_name = 180;
 constexpr std::string_view aside_mark = ".aside_", sequences_mark = "sequences.",
                            room_mark = "room.", retired_mark = "retired-",
                            recorded_mark = "recorded-", xdmf_temporary_mark = ".tmp_";
-constexpr std::size_t token_digits = 16;
+constexpr std::size_t token_digits = 16;  // of an owner's UUID; they tell owners apart
 
 void require(bool good, std::string_view what) {
   if (!good) throw Error(Code::internal, cat("a file name cannot be built: ", what));

@@ -27,6 +27,7 @@ bool share_files(const Naming& a, const Naming& b) {
 
 // A directory that this process owns, or that one of its threads is about to own.
 struct Held {
+  // Expired when the last holder of a name here is gone.
   std::weak_ptr<Ownership> ownership;
   std::vector<std::weak_ptr<const Naming>> names;
   pid_t taking = 0;  // the process whose thread is taking it: a forked child has no such thread
@@ -43,6 +44,7 @@ struct Held {
 
 struct Table {
   Mutex mutex;
+  // Signalled whenever a thread has ended its attempt to become the owner.
   std::condition_variable attempted;
   std::map<std::pair<const io::FileSystem*, io::Path>, Held> directories CAIRN_GUARDED_BY(mutex);
 };
@@ -69,6 +71,9 @@ Error in_use_here(const Naming& name, const Error& busy) {
 
 }  // namespace
 
+// Takes a share in the ownership that this process has already, or else becomes the owner. If the
+// directory or the name is busy, it waits and tries again until the time is up. It waits here and
+// not in Ownership::take, so that another thread of this process can try in between.
 OwnedName OwnedName::take(std::shared_ptr<io::FileSystem> files, const io::Path& directory,
                           const Naming& name, double wait_seconds,
                           const OwnershipOptions& options) {
@@ -146,6 +151,7 @@ void remove_traces(const Address& private_directory) {
                kind == Kind::status) {
       small.push_back(name);
     } else if (kind != Kind::lock) {
+      // Something is kept here that is worth more than a trace.
       return;
     }
   }

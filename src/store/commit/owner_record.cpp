@@ -1,3 +1,5 @@
+// The owner's record as text: a key and a value on each line. Unknown keys are passed over, so that
+// a later version can add some.
 #include "base/text.hpp"
 #include "base/utc.hpp"
 #include "cairn/error.hpp"
@@ -18,6 +20,8 @@ std::string one_line(std::string text) {
 }  // namespace
 
 std::string print_owner(const OwnerRecord& record) {
+  // The times have a fixed number of digits: a heartbeat writes over the record in place, and a
+  // reader in between sees digits of the old time and the new one.
   return cat("token ", record.token, "\nhost ", one_line(record.host), "\nkernel ",
              one_line(record.kernel), "\npid ", record.pid, "\nprocesses ",
              one_line(record.processes), "\njob ", one_line(record.job), "\nstart ",

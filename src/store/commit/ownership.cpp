@@ -151,6 +151,7 @@ struct Ownership::Impl {
         .at(error.path());
   }
 
+  // Our prepared record may become a missing room file, for which it is renamed.
   void drop_temporary() {
     renames ? give_room(*files, directory, temporary) : files->remove(temporary);
   }
@@ -257,6 +258,8 @@ struct Ownership::Impl {
     return taken;
   }
 
+  // With the kernel lock, if locks work. Puts our record in the place of another only if that owner
+  // is proved dead or has been silent for too long.
   bool claim() {
     try {
       prepare_record();

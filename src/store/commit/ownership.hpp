@@ -93,8 +93,7 @@ class Ownership {
   const OwnerRecord& record() const;
 
   /// Whether the previous owner has given the directory up, or is known to be dead. Otherwise it
-  /// only has not renewed its record for long, and may go on. False if the options or the directory
-  /// say so, or if the file system refused a rename as unsupported.
+  /// only has not renewed its record for long, and may go on.
   bool alone() const;
 
   /// False if the options or the directory say so, or if a rename was refused as unsupported.

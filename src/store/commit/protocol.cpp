@@ -210,6 +210,7 @@ void begin(io::FileSystem& fs, const Transaction& save) {
     // Without records, it need not be durable before the data files are renamed out of it.
     if (save.records) fs.sync_directory(save.directory);
   } catch (const Error&) {
+    // The directory may have been made, and only its sync have failed.
     if (io::exists(fs, save.temp())) fs.remove_directory(save.temp());
     throw;
   }
@@ -222,12 +223,14 @@ void join(io::FileSystem& fs, const Transaction& save) {
   } catch (const Error& error) {
     if (error.code() != Code::already_exists) throw;
   }
+  // Each writer syncs: the one that made the directory may not have done so yet.
   fs.sync_directory(save.directory);
 }
 
 void keep(io::FileSystem& fs, Transaction& save, const Ownership& owner) {
   auto after = save;
   after.keeper = owner.record().token;
+  // This owner has taken it over before.
   if (after.temp() == save.temp()) return;
   rename_with_room(fs, save.directory, save.temp(), after.temp());
   save = std::move(after);
@@ -267,9 +270,11 @@ std::optional<io::FileId> publish(io::FileSystem& fs, const Transaction& save,
     if (!write_over(fs, save, own.file, own.bytes)) write(save.part(own.file), own.bytes);
   }
   auto id = save.retired ? overwrite(*save.retired, index) : write(save.staged_index(), index);
+  // Some files do not tell their identity while they are open.
   if (!id) id = id_of(fs, save.staged_index());
   save.sync_temp(fs);
 
+  // The files before `named` have got their final names from their writers.
   for (int file = save.named; file < save.num_files; ++file) {
     // When recovery completes a save that crashed in this loop, some files have their final names
     // already. The process that began the save knows that all are still to be renamed: a missing
@@ -278,6 +283,7 @@ std::optional<io::FileId> publish(io::FileSystem& fs, const Transaction& save,
       fs.rename(save.part(file), save.data(file));
     }
   }
+  // The names of the data are durable before the index refers to them.
   save.sync_directory(fs);
 
   try {
@@ -332,6 +338,9 @@ void clean_up(io::FileSystem& fs, const Transaction& save, const Ownership& owne
     }));
     fs.sync_directory(save.directory);
   }
+  // The overwritten bundle's data has another count than this save's (avoid_counts_in_use). An HDF5
+  // save has replaced an older file of its own format by its rename, so only a bundle's data is
+  // left.
   removal.remove(of_kind(replaces, save.name,
                          [&](const auto& name) {
                            const bool old =
@@ -374,6 +383,8 @@ bool remove_checkpoint(io::FileSystem& fs, const io::Path& directory, const Nami
   auto index = of([&](Kind kind) { return kind == retired.main; });
   for (auto& file : index) {
     file.id = retired.index ? retired.index : id_of(fs, directory / file.entry);
+    // If this is another checkpoint by now, nothing may be removed, not even the other format's
+    // file, which goes first.
     if (!retired.other_format) continue;
     const auto now = look_at(fs, directory, file.entry);
     if (now && now->id != file.id) return false;
@@ -385,6 +396,7 @@ bool remove_checkpoint(io::FileSystem& fs, const io::Path& directory, const Nami
   }
   if (!removal.remove(index)) return false;
   fs.sync_directory(directory);
+  // The index may have been set aside in a staging directory, and not durably.
   if (index.empty()) make_retired_durable(fs, directory, listing, name, retired.step);
   if (retired.leaves_data) return true;
   removal.remove(of([](Kind kind) { return kind == Kind::data; }),

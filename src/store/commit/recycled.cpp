@@ -22,6 +22,7 @@ struct Found {
   std::int64_t number;
 };
 
+// Lists the folder, in which files of other names may wait, too.
 std::vector<Found> waiting(io::FileSystem& fs, const io::Path& directory, const Naming& naming) {
   std::vector<Found> all;
   if (!fs.status(folder(directory))) return all;
@@ -52,6 +53,9 @@ bool move_waiting(io::FileSystem& fs, const Transaction& save, int number) {
   return true;
 }
 
+// Opens the waiting file of this number under the name of the save's part, cut off at most_bytes.
+// Null if none waits, or if it cannot be opened or its bytes have another name: then only the name
+// of the part is removed.
 std::unique_ptr<io::File> try_take(io::FileSystem& fs, const Transaction& save, int number,
                                    std::int64_t most_bytes) {
   if (!move_waiting(fs, save, number)) return nullptr;
@@ -103,6 +107,7 @@ std::int64_t trim_recycled(io::FileSystem& fs, const io::Path& directory, const 
       if (status) known->emplace(number, status->size);
     }
   }
+  // If anything below throws, the next call lists the folder.
   waits.forget();
   std::int64_t bytes = 0;
   for (auto one = known->begin(); one != known->end();) {

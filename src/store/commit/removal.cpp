@@ -70,6 +70,8 @@ std::optional<SeenFile> look_at(io::FileSystem& files, const io::Path& directory
   return SeenFile{entry, status->id};
 }
 
+// The rule's steps, each for all files before the next one begins: so one check of the ownership
+// serves all of them.
 bool Removal::remove(const std::vector<SeenFile>& meant, const Dispose& dispose) const {
   const auto finish = [&](const SeenFile& file, const io::Path& path) {
     dispose ? dispose(file, path) : files_.remove(path);
@@ -93,12 +95,15 @@ bool Removal::remove(const std::vector<SeenFile>& meant, const Dispose& dispose)
         finish(file, directory_ / file.entry);
         continue;
       }
+      // Noted before the rename, which may be carried out and yet report an error: then the file is
+      // put back.
       aside.push_back(file);
       if (!set_aside(files_, directory_, file.entry, token)) aside.pop_back();
     }
     std::erase_if(aside, [&](const SeenFile& file) {
       if (!file.id || is_meant(file, look_at(files_, directory_, aside_name(file.entry, token))))
         return false;
+      // Another file had got the name in between.
       put_back({file});
       all = false;
       return true;

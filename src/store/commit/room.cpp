@@ -10,6 +10,7 @@
 namespace cairn::commit {
 namespace {
 
+// Room files are room.0 and room.1. A pin takes the last one only (room.hpp).
 constexpr int last_room = 1;
 
 io::Path room_path(const io::Path& directory, int number) {
@@ -61,17 +62,21 @@ void keep_room(io::FileSystem& files, const io::Path& directory) {
   const auto make_room = [&](int number) {
     const auto room = room_path(directory, number);
     const auto there = files.status(room);
+    // An empty file has no block that could be overwritten.
     if (there && there->size > 0) return;
     if (there) files.remove(room);
     try {
       io::write_file(files, room, std::string(room_bytes, '\n'));
     } catch (const Error& error) {
+      // already_exists: another process has made it meanwhile.
       if (error.code() != Code::already_exists) remove_quietly(files, room);
       throw;
     }
     any = true;
   };
   try {
+    // There may be room for some of these only. An owner needs the first. A pin needs the lock, the
+    // second room file and the folder.
     make_room(0);
     if (!io::exists(files, ours / pin_lock_name)) {
       io::write_file(files, ours / pin_lock_name, "");
@@ -118,6 +123,7 @@ bool replace_in_room(io::FileSystem& files, const io::Path& directory, const io:
 
 void rename_with_room(io::FileSystem& files, const io::Path& directory, const io::Path& from,
                       const io::Path& to) {
+  // Each room file that is removed frees a block for one more attempt.
   for (int number = last_room;; --number) try {
       return files.rename(from, to);
     } catch (const Error& error) {

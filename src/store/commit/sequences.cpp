@@ -14,6 +14,7 @@ std::optional<std::int64_t> reserved_sequences(io::FileSystem& files, const io::
   if (!files.status(own)) return last;
   for (const auto& entry : files.list(own)) {
     const auto parsed = parse_private_name(entry);
+    // After a crash there may be several. The highest counts.
     if (parsed.kind == ParsedName::Kind::sequences)
       last = std::max(last.value_or(0), parsed.number);
   }
@@ -32,6 +33,7 @@ std::int64_t reserve_sequences(io::FileSystem& files, const io::Path& directory,
   const auto next = last + sequence_block;
   io::write_file(files, own / sequences_name(next), "");
   files.sync_directory(own);
+  // Older reservations go when the new one is durable, so that one is there at any time.
   for (const auto& entry : files.list(own)) {
     const auto parsed = parse_private_name(entry);
     if (parsed.kind != ParsedName::Kind::sequences || parsed.number >= next) continue;

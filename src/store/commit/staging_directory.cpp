@@ -16,6 +16,7 @@ using Kind = ParsedName::Kind;
 
 constexpr std::int64_t most_index_bytes = std::int64_t{4} << 30;
 
+// Whether the index that was set aside is the file that was meant.
 bool is_file(io::FileSystem& files, const RetiredIndex& retired, const io::FileId& meant) {
   if (retired.file) {
     if (const auto id = retired.file->id()) return *id == meant;
@@ -80,6 +81,9 @@ void Staging::make_durable() {
   durable_ = true;
 }
 
+// By the rule of removal.hpp: looks at the index, renames it, looks again, and gives it back if it
+// is another one. It needs no check of the ownership, since the rename fails after a successor has
+// come.
 bool Staging::retire_index(std::int64_t step, const std::optional<io::FileId>& meant) {
   const auto entry = index_name(prefix_name(name_, step));
   const auto index = directory_ / entry, aside = path() / retired_name(step);
@@ -97,6 +101,7 @@ bool Staging::retire_index(std::int64_t step, const std::optional<io::FileId>& m
     }
     opened_->sync();
   } catch (const Error& error) {
+    // Perhaps a successor has renamed the staging directory: then this throws busy.
     if (error.code() == Code::not_found) owner_.check();
     give_back_retired(aside, index);
     throw;
@@ -242,6 +247,7 @@ std::vector<io::Path> holders_of(io::FileSystem& files, const io::Path& director
       auto holder = directory / entry;
       if (io::exists(files, holder / retired_name(step))) found.push_back(std::move(holder));
     } catch (const Error& error) {
+      // Its owner has removed it meanwhile.
       if (error.code() != Code::not_found) throw;
     }
   }

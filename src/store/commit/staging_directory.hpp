@@ -100,10 +100,12 @@ class Staging {
   const Ownership& owner_;
   std::string uuid_;                           // empty: there is none
   std::shared_ptr<io::OpenDirectory> opened_;  // open as long as the directory exists
+  // The index that the next save's index overwrites; null: there is none.
   std::shared_ptr<RetiredIndex> retired_;
+  // pending_: see renamed_state_file(). durable_: the directory's name is durable.
   bool pending_ = false, durable_ = false;
   int stripes_ = 0;  // the stripe count that was set last
-  pid_t process_;
+  pid_t process_;    // that made this: a forked child's copy does nothing
 };
 
 /// Overwrites a retired index with a new one; durable on return.

@@ -13,6 +13,7 @@ namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+// What Python's regular expressions mean by \s, of ASCII.
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r') || (c >= 0x1c && c <= 0x1f); }
 bool is_quote(char c) { return c == '"' || c == '\''; }
 
@@ -22,7 +23,8 @@ std::size_t length_while(std::string_view text, std::size_t from, Test test) {
   return from;
 }
 
-// The length of the literal to its closing quote; if there is none, to where it would have to be.
+// The length of the literal with its closing quote. If it has none, 1: its first quote alone, which
+// append_literal() refuses.
 std::size_t string_length(std::string_view text) {
   for (std::size_t i = 1; i < text.size() && text[i] != '\n'; ++i) {
     if (text[i] == text[0]) return i + 1;
@@ -34,7 +36,7 @@ std::size_t string_length(std::string_view text) {
 int digit_of(char c) {
   if (is_digit(c)) return c - '0';
   const char lower = static_cast<char>(c | 0x20);
-  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : 99;
+  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : 99;  // 99: of no base
 }
 
 // Takes digits of this base off the front, at least `least` and at most `most`.
@@ -134,6 +136,7 @@ bool begins_number(std::string_view text) {
   return is_digit(c) || c == '+' || c == '-' || (c == '.' && text.size() > 1 && is_digit(text[1]));
 }
 
+// A character that begins no longer token is a token by itself.
 std::size_t token_length(std::string_view text) {
   if (text.empty()) return 0;
   const char c = text.front();
@@ -201,6 +204,8 @@ bool TextFormat::take_string(std::string& value) {
   return is_utf8(value);
 }
 
+// As protobuf's parser in Python reads a float: case does not matter, an "f" may follow, digits may
+// be grouped, and octal numbers are refused.
 bool TextFormat::take_double(double& value) {
   std::string text(token_);
   next();

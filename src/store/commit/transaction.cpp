@@ -9,6 +9,9 @@ void Transaction::sync_temp(io::FileSystem& fs) const {
   opened_staging ? opened_staging->sync() : fs.sync_directory(temp());
 }
 
+// Where the files of a save are: in the owner's staging directory, in a temp directory of the save,
+// in the one that a later owner has renamed (keeper), or, if the save is direct, under their final
+// names.
 io::Path Transaction::prefix() const { return directory / prefix_name(name, step); }
 io::Path Transaction::temp() const {
   if (!staging.empty()) {

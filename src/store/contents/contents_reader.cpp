@@ -217,6 +217,7 @@ std::int64_t sequence_of(const IndexFile& loaded) {
   return loaded.parsed && loaded.parsed->meta ? loaded.parsed->meta->sequence : 0;
 }
 
+// Of several formats, that with the highest sequence of those that can be read.
 IndexFile load_newest(io::FileSystem& files, const io::Path& prefix, const Look& look) {
   const auto there = formats_there(files, prefix);
   if (there.empty()) nothing_there(files, prefix);

@@ -23,6 +23,7 @@ void read(const io::File& file, std::int64_t begin, std::int64_t end, Use use) {
   }
 }
 
+// Whether the piece is in the file and has the bytes that its checksum says.
 bool holds(const io::File& file, const FileExtent& piece, bool big_endian) {
   if (piece.dtype == DType::variant) return false;  // a variant cannot be checked
   if (piece.offset > file.size() || piece.size > file.size() - piece.offset) return false;

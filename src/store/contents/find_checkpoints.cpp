@@ -25,6 +25,7 @@ std::vector<std::string> list_prefixes(const Address& directory) {
   for (const auto& lost : find_lost(*directory.files(), directory.path()))
     found.insert(lost.prefix.filename().string());
   std::vector<std::string> prefixes(found.begin(), found.end());
+  // By number, so that step 9 comes before step 10.
   const auto order = [](const std::string& prefix) {
     const auto split = commit::split_step(prefix);
     return split ? std::make_tuple(split->name, split->step, prefix)

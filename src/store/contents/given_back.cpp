@@ -37,6 +37,7 @@ bool GivenBack::is_set_aside(const io::Path& prefix) const {
 io::Path GivenBack::now(const io::Path& path) {
   const auto at = aside_.find(path.filename().string());
   const bool is_here = at != aside_.end() && path.parent_path().lexically_normal() == directory_;
+  // If another file has got the name meanwhile, the name means that file.
   return is_here && !target().status(path) ? directory_ / at->second : path;
 }
 

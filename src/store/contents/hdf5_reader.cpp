@@ -30,6 +30,8 @@ bool is_own_hdf5(io::FileSystem& files, const io::Path& path) {
   if (!status || status->is_directory) return false;
   try {
     const auto file = files.open_read(path);
+    // The seal is at the end of the file, and lost if that is cut off. The marker is near the
+    // beginning.
     if (hdf5::looks_sealed(last_bytes(*file))) return true;
     const auto first = read_at(*file, 0, std::min(file->size(), hdf5::marker_reach));
     return first.find(hdf5::marker) != first.npos;

@@ -148,6 +148,7 @@ std::optional<LostCheckpoint> lost_bundle(io::FileSystem& files, const io::Path&
     lost.why = cat(missing, ", and cannot be read now: ", error.what());
     return lost;
   }
+  // A save died after its commit, and its index vanished afterwards (Remains::without_index).
   const auto committed = std::find_if(spares.begin(), spares.end(), [&](const auto& spare) {
     return found.without_index.count(spare.meta.uuid) != 0;
   });
@@ -161,6 +162,8 @@ std::optional<LostCheckpoint> lost_bundle(io::FileSystem& files, const io::Path&
   }
   const auto split = commit::split_step(prefix);
   auto others = found.counts;  // without the counts of unfinished saves
+  // Copies that tell nothing of a live checkpoint: those of unfinished saves, and those that
+  // neither the note names nor, by their step, the state file.
   std::erase_if(spares, [&](const auto& spare) {
     if (found.unfinished.count(spare.meta.uuid)) {
       others.erase(spare.num_files);
@@ -184,6 +187,8 @@ bool was_retired(io::FileSystem& files, const io::Path& directory,
   return split && commit::was_retired(files, directory, listing, split->name, split->step);
 }
 
+// Whether this prefix is a lost checkpoint: it has no main file, something says that it was live,
+// and neither a save that replaces it nor its removal on purpose explains that.
 std::optional<LostCheckpoint> look_at(io::FileSystem& files, const io::Path& directory,
                                       const std::string& prefix,
                                       const std::vector<std::string>& listing,
@@ -288,6 +293,7 @@ void retire(io::FileSystem& files, const io::Path& directory, const commit::Nami
       return io::Path(path).filename() == prefix.filename();
     });
   };
+  // The state file without these prefixes, otherwise as it was.
   auto kept = *state;
   kept.all_paths.clear();
   kept.timestamps.clear();

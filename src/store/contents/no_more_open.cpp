@@ -7,6 +7,8 @@
 namespace cairn {
 namespace {
 
+// Limits each file when it is created, before any byte is in it. Reads go to the target as they
+// are.
 class NoMoreOpen : public io::FileSystemWrapper {
  public:
   NoMoreOpen(std::shared_ptr<io::FileSystem> target, unsigned access)

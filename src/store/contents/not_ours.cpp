@@ -41,6 +41,7 @@ std::optional<NotOurs> recognise_file(const Address& path) {
   const auto file = path.open_read();
   first.resize(static_cast<std::size_t>(std::min<std::int64_t>(file->size(), 9)));
   file->read_at(0, std::as_writable_bytes(std::span(first)));
+  // A file of safetensors begins with a length of eight bytes, then JSON.
   const bool has_header = first.size() == 9 && first.back() == '{';
   if (has_header && path.name().ends_with(".safetensors")) {
     return converted("it is a file of safetensors", path);
@@ -56,6 +57,7 @@ std::optional<NotOurs> recognise_file(const Address& path) {
     return NotOurs{"it is an archive, as torch.save and numpy.savez write them",
                    "Load it with what wrote it, and save the state with Cairn."};
   }
+  // The opcode PROTO, with version 2 or 4.
   if (first.starts_with("\x80\x02"sv) || first.starts_with("\x80\x04"sv)) {
     return NotOurs{"it is a pickle of Python",
                    "Load it with what wrote it, and save the state with Cairn."};

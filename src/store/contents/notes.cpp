@@ -66,6 +66,7 @@ std::map<std::string, Note> read_notes(io::FileSystem& files, const io::Path& di
       const auto uuid = io::read_file(files, path, note_limit_bytes);
       if (!uuid.empty() && !commit::is_uuid(uuid)) continue;  // torn
       const bool beside = format.has_data_files();
+      // A note of a bundle always has a UUID.
       if (uuid.empty() && beside) continue;
       auto& note = notes[file->prefix.filename().string()];
       if (beside) note.bundle = uuid;
@@ -104,6 +105,7 @@ void forget_alone(io::FileSystem& files, const io::Path& prefix) {
   for (const auto* format : all_formats()) {
     const auto path = note_path(prefix, format->id());
     const auto status = files.status(path);
+    // An empty note is that of a numbered HDF5 checkpoint, of which the state file tells, too.
     if (!status || status->size == 0) continue;
     files.remove(path);
     any = true;

@@ -34,6 +34,8 @@ bool are_of_several(const Address& prefix) {
   return counts.size() > 1;
 }
 
+// The index by a spare copy of it. Its metadata are sound, since they and the copy prove each
+// other.
 OwnIndex of_copy(const Address& prefix, const std::string& bytes, bool replaces) {
   auto loaded = look_into(*prefix.files(), prefix.path(), bytes, Graph::skip);
   return {bytes, parse_contents(loaded, prefix.path()), false, true, replaces};
@@ -82,6 +84,8 @@ Found of_index(const Address& prefix, IndexFile there) {
     const auto of = whose(prefix, spare.meta);
     if (of != Whose::anothers) (of == Whose::its_own ? own : unknown).push_back(std::move(spare));
   }
+  // The metadata do not fit the index. Without a copy of another index nothing speaks against this
+  // one.
   if (own.empty() && unknown.empty()) return index;
   if (own.size() > 1 || are_of_several(prefix)) {
     if (auto last = last_whole(prefix, own, true)) return *std::move(last);

@@ -30,6 +30,7 @@ std::optional<hdf5::Holders> read_holders(const OpenCheckpoint& checkpoint) {
   return holders;
 }
 
+// For maps of who held what. Such slices have no place in a file and cannot be read.
 std::optional<StoredTensor> cut_as_held(const StoredTensor& tensor, const hdf5::Holders& holders) {
   const auto at = holders.tensors.find(tensor.key);
   if (at == holders.tensors.end()) return std::nullopt;

@@ -58,6 +58,8 @@ void FileReplacer::put_in_place(const io::Path& path) {
   owner_.check();
   const bool is_index = path == commit::index_path(prefix_);
   Replaced now{path, files_.status(path).has_value()};
+  // A rename leaves the old bytes to their second name. Without renames they are overwritten, so a
+  // copy is kept.
   if (owner_.atomic_rename()) {
     if (now.was_there) keep(path, true);
     replaced_.push_back(now);

@@ -126,6 +126,7 @@ void complete_entry(StoredTensor& tensor, const GapsByKey& gaps) {
 std::vector<StoredTensor> join_entries(std::vector<StoredTensor> entries, const GapsByKey& gaps) {
   std::vector<StoredTensor> joined;
   const auto not_before = [](const auto& a, const auto& b) { return a.key >= b.key; };
+  // No key has two entries, and they ascend: nothing is to be joined.
   if (std::adjacent_find(entries.begin(), entries.end(), not_before) == entries.end()) {
     joined = std::move(entries);
   } else {

@@ -1,3 +1,5 @@
+// Completes an HDF5 file, in which the save left room for the table. Part records say where that
+// room is, by the entry of the open seal. The final seal follows the open one.
 #include <algorithm>
 
 #include "base/checksum.hpp"
@@ -29,6 +31,7 @@ std::vector<commit::Patch> seal_hdf5(io::FileSystem& files, const commit::Transa
   if (open == tensors.end()) {
     throw Error(Code::data_loss, "the records of the save do not say where its table goes");
   }
+  // Where the open seal ends, and the final one begins.
   const auto end = open->slices.at(0).offset + hdf5::seal_bytes;
   std::string bytes(static_cast<std::size_t>(hdf5::seal_bytes), '\0');
   files.open_read(save.part(0))
@@ -66,6 +69,7 @@ std::vector<commit::Patch> seal_hdf5(io::FileSystem& files, const commit::Transa
   seal.file_bytes = end + hdf5::seal_bytes;
   seal.table_bytes = static_cast<std::int64_t>(table.size());
   seal.table_crc32c = crc32c(table);
+  // Zeros in the rest of the room: an interrupted attempt may have written statistics there.
   if (!measured) table.resize(static_cast<std::size_t>(seal.table_room));
   patches.push_back({seal.table_offset, std::move(table)});
   patches.push_back({end, hdf5::encode_seal(seal)});

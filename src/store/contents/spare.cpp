@@ -34,7 +34,7 @@ std::optional<std::int64_t> find_index(const io::File& file, std::int64_t size) 
 }
 
 // Reads a data file that ends in metadata and an index that lists them. If retention rules have
-// removed tensors since, the earlier metadata and index precede these.
+// removed tensors since, earlier metadata precede these.
 std::optional<Spare> try_meta_file(io::FileSystem& files, const io::Path& path, std::int64_t number,
                                    std::int64_t count) {
   const auto file = files.open_read(path);
@@ -53,6 +53,7 @@ std::optional<Spare> try_meta_file(io::FileSystem& files, const io::Path& path, 
     if (!entry || entry->slices.size() != 1) return std::nullopt;
     const auto& slice = entry->slices.front();
     if (slice.file != number || slice.stored_bytes > longest_meta_bytes) return std::nullopt;
+    // The metadata end where the index begins, as seal_index() writes them.
     if (slice.offset + slice.stored_bytes != *end) return std::nullopt;
     const auto text = read_range(*file, slice.offset, slice.stored_bytes);
     spare.meta = bundle::decode_meta(bundle::decode_strings(text, 1, slice.crc32c).front());

@@ -51,6 +51,7 @@ std::vector<bundle::PartRecord> read_records(io::FileSystem& files, const io::Pa
 
 [[noreturn]] void refuse(std::string why) { throw Error(Code::data_loss, std::move(why)); }
 
+// Refuses records that are not those of all writers of one and the same save.
 void require_all_parts(const std::vector<bundle::PartRecord>& records, const std::string& uuid) {
   if (records.empty()) refuse("no part record");
   const auto& first = records.front();
@@ -96,6 +97,7 @@ Candidate candidate_of(io::FileSystem& files, commit::Transaction save,
     refuse(cat(save.num_files, " data files, which is more than any save makes"));
   }
   for (int file = 0; file < data_files; ++file) {
+    // Writers may have given some files their final names before the job died.
     const auto path = io::exists(files, save.part(file)) ? save.part(file) : save.data(file);
     if (!io::exists(files, path)) refuse(cat("data file ", file, " is missing"));
     candidate.paths.push_back(path.string());
@@ -218,6 +220,8 @@ bool note_why(Undecided& undecided, const std::string& entry, std::optional<std:
   return true;
 }
 
+// Looks into one temp directory after the other. What can be neither completed nor removed goes to
+// `undecided`.
 class Search {
  public:
   Search(const Location& place, const commit::Ownership* owner, Undecided& undecided,
@@ -278,6 +282,8 @@ class Search {
     commit::Transaction save{place_.directory, place_.naming, parsed.step, parsed.uuid, 0,
                              parsed.direct};
     save.keeper = parsed.keeper;
+    // Whether the save's own job could still complete it: the directory has the name that the job
+    // knows.
     bool reached = parsed.keeper.empty() && !save.direct;
     try {
       if (save.direct) commit::finish_direct(files, save);
@@ -335,6 +341,7 @@ std::optional<Error> check_share(const Location& place, const Readers& readers,
                                  const std::vector<std::string>& paths,
                                  const std::vector<StoredTensor>& tensors) {
   constexpr std::int64_t piece = std::int64_t{4} << 20;
+  // All ranks count the slices alike, and each io rank reads every n-th of them.
   std::size_t turn = 0;
   std::string bytes;
   try {
@@ -385,6 +392,7 @@ Soundness examine(const Location& place, const Readers& readers, const Candidate
   try {
     agree(readers.group, problem);
   } catch (const Error& error) {
+    // A message that failed tells nothing of the save.
     if (error.code() == Code::communication) throw;
     why = error.what();
     return error.code() == Code::data_loss ? Soundness::damaged : Soundness::unreadable;

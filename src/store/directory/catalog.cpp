@@ -92,6 +92,8 @@ void take_contents(CatalogEntry& entry, const IndexFile& loaded,
   }
 }
 
+// All that the files of one step tell. What cannot be read becomes the entry's damage, so that one
+// bad step does not hide the others.
 CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
                      std::int64_t step, const FoundSizes* sizes, const LostCheckpoint* lost) {
   CatalogEntry entry;
@@ -210,6 +212,7 @@ class Scan {
     if ((is_one && entries_.back().damage.empty()) || !is_gone(*at_.files, path.path()))
       return true;
     if (is_one) {
+      // It was removed while it was read, and only looked damaged.
       entries_.pop_back();
       seen_.erase(step);
     }
@@ -229,6 +232,7 @@ class Scan {
 
   const Location& at_;
   const SizesOfSteps& sizes_;
+  // Listed once, so that a step without marks costs no look at them.
   const std::optional<std::set<std::string>> damaged_, pinned_, marked_;
   std::set<std::int64_t> seen_;  // a step may be there in both formats
   std::vector<CatalogEntry> entries_;
@@ -394,6 +398,7 @@ bool update_state_file(const Location& at, const std::vector<CatalogEntry>& give
     if (&entry != live.front())
       add(entry);  // damaged ones too: their place is known from here only
   }
+  // The newest is the last in the file (StateFile).
   add(*live.front());
   state.model_checkpoint_path = state.all_paths.back();
   auto old = last ? std::exchange(*last, std::nullopt) : std::nullopt;

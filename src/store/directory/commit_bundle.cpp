@@ -10,6 +10,8 @@
 
 namespace cairn {
 
+// The steps of the protocol for one process that writes no data: the data files are links or
+// copies. It leaves no part records, so nobody can roll it forward.
 void commit_bundle(const Location& place, const commit::OwnedName& owner, NewBundle bundle,
                    const std::function<std::optional<PinLock>()>& sealed) {
   auto& files = *place.files;
@@ -28,6 +30,7 @@ void commit_bundle(const Location& place, const commit::OwnedName& owner, NewBun
     const auto index =
         seal_index({std::move(bundle.tensors), {}}, bundle.meta, data_files, save.num_files);
     owner.check();
+    // The lock is held until the commit, so that nobody pins or unpins in between.
     const auto pins = sealed();
     commit::publish(*made.files(), save, index.index, index.own_files,
                     [&](const auto& one) { return holds(files, one); });

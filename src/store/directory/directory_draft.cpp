@@ -28,6 +28,7 @@ void require_free(const Location& place, std::int64_t step, std::int64_t bytes) 
 
 bool Directory::is_simple(std::int64_t step, int data_files) const {
   if (owned_.staging && (!owned_.staging->is_durable() || spoiled_)) return false;
+  // Data that was left of this step has names that the save may need (avoid_counts_in_use).
   const auto some = owned_.recycling.left();
   const bool waits =
       std::any_of(some.begin(), some.end(), [&](const auto& one) { return one.step == step; });
@@ -52,6 +53,7 @@ DraftId Directory::offer(int data_files) {
     id.files.left_step = left.step;
     id.files.left_files = left.num_files;
   }
+  // Nothing waits, so all files are new.
   if (id.files.recycled_bytes == 0) id.files.recycled_bytes = -1;
   return id;
 }
@@ -132,6 +134,9 @@ void Directory::tell_if_removed(const Error& error) const {
   if (error.code() == Code::not_found) owned_.name->ownership().require_there();
 }
 
+// What may refuse the save comes first, then its number, then its temp directory. Only with that
+// directory are the files used up that the save will overwrite, so a refused save leaves them to
+// the next one.
 Draft Directory::begin_save(const Intent& intent) try {
   const auto step = intent.step;
   const auto data_files = intent.data_files;
@@ -144,6 +149,7 @@ Draft Directory::begin_save(const Intent& intent) try {
   const auto recycled = takes                      ? takes->bytes
                         : owned_.recycling.is_on() ? owned_.recycling.trim(data_files)
                                                    : 0;
+  // The next tidying counts these bytes anew.
   owned_.recycling.take_bytes();
   if (recycled < intent.bytes) require_free(place_, step, intent.bytes - recycled);
   DraftId id{.step = step,
@@ -153,6 +159,7 @@ Draft Directory::begin_save(const Intent& intent) try {
              .slot = intent.slot};
   commit::Transaction save{place_.directory,           place_.naming,  step,
                            commit::uuid_text(id.uuid), data_files + 1, !place_.atomic_rename};
+  // A crash in the commit of a direct save is repaired by completing it, which takes records.
   save.records = intent.records || save.direct;
   save.files.stripes = policy_.stripes_of(data_files);
   save.files.stripes_yield = policy_.stripes == 0;

@@ -1,5 +1,5 @@
 // What rank 0 does to the directory in a save. The numbers of steps are those of the protocol
-// (store/commit/protocol.hpp).
+// (store/commit/protocol.cpp).
 #include <algorithm>
 #include <exception>
 
@@ -176,6 +176,7 @@ bool Directory::tidy_behind(const commit::Transaction& save, int data_files, boo
     return std::none_of(decisions.begin(), decisions.end(),
                         [&](const auto& one) { return one.step == step && !one.stays; });
   });
+  // Other threads learn which steps have gone only from history_, when all is done.
   std::vector<std::int64_t> before;
   for (const auto& entry : entries) before.push_back(entry.step);
   const bool staged = !save.staging.empty();

@@ -48,8 +48,12 @@ struct DataFile {
 
 }  // namespace
 
+// Rank 0 tells all ranks which bundles there are. Then, batch by batch, each io rank looks at its
+// share of the files, and a sum brings the sizes together. What one rank cannot see stays 0 in that
+// sum.
 SizesOfSteps find_sizes_of_steps(const Location& place, const Readers& readers) {
   std::vector<Bundle> bundles;
+  // Never thrown: a rank that failed must take part in the messages, and rank 0 looks again.
   DeferredError unseen;
   if (readers.root()) unseen.guard([&] { bundles = whole_bundles(place); });
   std::string message(reinterpret_cast<const char*>(bundles.data()),

@@ -47,6 +47,8 @@ bool History::any_volatile() const {
                      [](const auto& entry) { return entry.volatile_commit; });
 }
 
+// From the newest to the oldest: `steps` are tried first. What a restart passes over is told only
+// if it is newer than the first of them.
 RestoreChoices History::choices() const {
   RestoreChoices choices;
   choices.passed.assign(not_completed_.rbegin(), not_completed_.rend());
@@ -75,6 +77,7 @@ RestoreChoices History::choices() const {
   return choices;
 }
 
+// After a return to an earlier step, later ones may be saved again until the first commit.
 bool History::is_taken(std::int64_t step) const {
   const auto* there = find(step);
   return there && (there->damage.empty() || there->unreadable) && !there->superseded &&

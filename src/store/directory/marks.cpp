@@ -21,6 +21,8 @@ io::Path mark_path(const Location& at, std::int64_t step) {
   return folder_of(at) / commit::prefix_name(at.naming, step);
 }
 
+// The checksum covers the prefix, too: a mark that was copied to another step does not count there.
+// `identity` ties it to one save of the step.
 std::string mark_text(const std::string& prefix, const std::string& identity, StepMark mark) {
   const auto said = cat(identity, '\n', words(mark).at(static_cast<std::size_t>(mark)), '\n');
   return cat(said, hex(crc32c(cat(prefix, '\n', said))), '\n');

@@ -37,6 +37,8 @@ std::string damage_of(const Address& prefix) {
 // What the state file names, unless a job removes that just now.
 std::optional<Address> named_by_state_file(const Address& directory) {
   auto state = commit::read_state_file(*directory.files(), directory.path());
+  // A job may save and remove between the two looks. If the file has not changed meanwhile, it
+  // names what is gone.
   for (int looks = 64; state && looks > 0; --looks) {
     const auto prefix = directory / state->model_checkpoint_path;  // absolute ones stay themselves
     if (is_checkpoint(prefix)) return prefix;
@@ -87,6 +89,7 @@ Address newest_of_all(const Address& directory, const std::optional<Address>& to
       .at(directory.string());
 }
 
+// What the state file names, if it is there and whole. Otherwise all of the directory is looked at.
 Address newest_in(const Address& directory) {
   const auto told = named_by_state_file(directory);
   const bool is_there = told && is_checkpoint(*told);

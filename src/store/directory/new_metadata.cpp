@@ -58,6 +58,7 @@ std::optional<PastSave> find_place(io::FileSystem& files, const io::Path& direct
       told && told->sequence > before && told->sequence < after) {
     return told;
   }
+  // No number is free between those of its neighbours.
   if (after - before < 2) return std::nullopt;
   constexpr auto none = std::numeric_limits<std::int64_t>::max();
   place.sequence = after < none ? after - 1
@@ -66,6 +67,7 @@ std::optional<PastSave> find_place(io::FileSystem& files, const io::Path& direct
   return place;
 }
 
+// A checkpoint without a number is known by the UUID in its note (whose.cpp), so it keeps that one.
 std::string uuid_for(io::FileSystem& files, const io::Path& prefix, const commit::Naming& name) {
   if (name.numbered) return commit::new_uuid();
   const auto notes = read_notes(files, prefix.parent_path());

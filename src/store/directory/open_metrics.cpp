@@ -34,6 +34,8 @@ std::string value_text(double value) {
 
 using Labels = std::vector<std::pair<std::string, std::string>>;
 
+// The text, family by family. The format wants all samples of a family in one place, so each family
+// goes through all names.
 class Page {
  public:
   Page(const std::string& directory, const std::map<std::string, Measured>& names)

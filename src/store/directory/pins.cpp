@@ -25,6 +25,7 @@ io::Path pin_path(const io::Path& directory, const commit::Naming& name, std::in
          commit::prefix_name(name, step);
 }
 
+// The checksum covers the prefix, too: a pin that was copied to another step is damaged there.
 std::string pin_text(const std::string& prefix, const std::string& identity) {
   return cat(identity, '\n', hex(crc32c(cat(prefix, '\n', identity))), '\n');
 }
@@ -69,6 +70,8 @@ PinLock::~PinLock() {
   file_->idle_ = std::move(lock_);
 }
 
+// Tries the file that is still open from last time, then a new one; if that cannot be made, once
+// more with what it lacks. `unsupported` gives a PinLock that holds no lock.
 std::optional<PinLock> PinLock::try_take(io::FileSystem& files, const io::Path& directory,
                                          File* file) {
   PinLock held(file);

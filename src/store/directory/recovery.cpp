@@ -51,6 +51,7 @@ void roll_forward(const Location& place, const Candidate& candidate,
   const auto is_committed = [&](const auto& save) { return holds(*place.files, save); };
   owner.check();
   const auto& format = format_of(candidate.save);
+  // A former owner that lives may still have the file of an HDF5 save open.
   if (!owner.alone()) commit::take_over_part(*place.files, candidate.save);
   format.publish(
       *place.files, candidate.save, candidate.meta, static_cast<int>(candidate.paths.size()),
@@ -164,6 +165,7 @@ class Debris {
   void look_at_main(const std::string& name, std::int64_t step, const CheckpointFormat& format) {
     const auto at = two_.replaced.find(step);
     const bool is_replaced = at != two_.replaced.end() && at->second.format == format.id();
+    // If it cannot be read, the number of its data files is unknown, and all of them stay.
     std::optional claim(CheckpointFormat::Claim{});
     try {
       claim = format.claim(files_, place_.prefix(step));
@@ -248,6 +250,7 @@ std::vector<RecoveryStep> collect_debris(const Location& place, const Undecided&
       const auto path = place.directory / step.entry;
       const auto parsed = commit::parse_name(step.entry, place.naming);
       const bool is_replaced = commit::is_main(parsed.kind);
+      // Older files of a step in two formats come first, and are durably gone before data goes.
       if (replaced && !is_replaced) files.sync_directory(place.directory);
       replaced = is_replaced;
       if (parsed.kind == commit::ParsedName::Kind::temp_directory) {
@@ -300,6 +303,9 @@ bool holds(io::FileSystem& files, const commit::Transaction& save) {
   }
 }
 
+// Rank 0 changes the directory; all ranks share the reading. First it takes the staging directories
+// away from former owners and gives files that were set aside their names back: before that nothing
+// in the directory can be relied on.
 Recovered recover(const Location& place, const Readers& readers, const commit::Ownership* owner) {
   Group& group = readers.group;
   std::vector<Candidate> candidates;
@@ -319,6 +325,7 @@ Recovered recover(const Location& place, const Readers& readers, const commit::O
   Recovered found;
   auto& any = found.any;
   for (std::int64_t i = 0; i < count; ++i) {
+    // Other ranks need none: examine() sends them rank 0's.
     static const Candidate none;
     const auto& candidate = readers.root() ? candidates[static_cast<std::size_t>(i)] : none;
     std::string why;
@@ -367,6 +374,7 @@ Recovered recover(const Location& place, const Readers& readers, const commit::O
   run_and_agree(group, [&] {
     if (!readers.root()) return;
     finish_thinning(place, *owner);
+    // A file that was set aside proves that Cairn has saved here.
     found.removed = collect_debris(place, undecided, std::move(two), any_aside, *owner);
     found.undecided = {undecided.temps.begin(), undecided.temps.end()};
     found.within_reach = undecided.within_reach;

@@ -38,6 +38,8 @@ commit::LeftData Recycling::next_left() const {
   return all.empty() ? commit::LeftData{} : all.front();
 }
 
+// A save takes files from one place only, so what was left is taken only if none waits in the
+// folder. It must have a data file for each that was left; one more has the metadata.
 bool Recycling::can_take(const commit::LeftData& some, int data_files) const {
   const auto waits = waits_.files();
   return is_on() && takes_left_ && !some.partly && some.num_files <= data_files + 1 && waits &&
@@ -81,6 +83,7 @@ void Recycling::withdrawn(const std::optional<commit::LeftData>& takes) {
   waits_.forget();
   if (!takes || !is_on()) return;
   auto data = *takes;
+  // What it has not taken is still under its old names.
   data.partly = true;
   leave(data);
 }

@@ -69,10 +69,11 @@ class Recycling {
 
   const Location& place_;
   const commit::Ownership* owner_ = nullptr;
-  pid_t process_ = 0;
+  pid_t process_ = 0;  // that called begin()
   bool takes_left_ = true;
   commit::Waiting waits_;
   mutable Mutex mutex_;
+  // In the order in which saves take them.
   std::vector<commit::LeftData> left_ CAIRN_GUARDED_BY(mutex_);
   std::int64_t bytes_ CAIRN_GUARDED_BY(mutex_) = -1;
 };

@@ -162,6 +162,7 @@ class Removals {
       return parsed.step == entry.step && commit::is_main(parsed.kind) &&
              parsed.kind != format.main_kind();
     });
+    // If several checkpoints go, no save could take the data of all of them.
     const bool stays = help_.left && alone && !others && can_be_left(entry, name_, listing_);
     if (!take_away(entry, others, stays)) {
       log(LogLevel::warning,
@@ -294,6 +295,7 @@ std::vector<RetentionDecision> decide_retention(const std::vector<CatalogEntry>&
     decisions.push_back({entry.step, false, why_it_goes(entry, keep)});
   }
   const auto stays = [&](std::size_t i, std::string why) {
+    // The first reason that holds is told.
     if (!decisions[i].stays) decisions[i] = {entries[i].step, true, std::move(why)};
   };
   const auto live = restorable(entries);
@@ -328,6 +330,7 @@ std::vector<ThinDecision> decide_thinning(const std::vector<CatalogEntry>& entri
   std::map<std::size_t, ThinDecision> by_entry;
   const auto order = by_age(entries);
   for (const auto& rule : keep.keys) {
+    // Counts those that a restart would take and that still have these tensors.
     int have = 0;
     for (const auto i : order) {
       const auto& entry = entries[i];

@@ -51,6 +51,7 @@ std::string SaveStatus::print() const {
   auto shown = *this;
   auto object = json_of(shown);
   // Escaped, a text may be six times as long.
+  // 64 bytes are for the checksum, which is added afterwards.
   for (auto most = most_text_bytes; dump(object).size() + 64 > file_bytes; most /= 2) {
     shown.error.resize(std::min(shown.error.size(), most));
     object = json_of(shown);
@@ -90,6 +91,7 @@ std::optional<SaveStatus> read_save_status(const Location& place) {
   try {
     const auto text = io::try_read_file(*place.files, path_of(place), file_bytes);
     auto status = text ? SaveStatus::parse(*text) : std::nullopt;
+    // The file is made when a directory is opened, before any save has failed.
     return status && status->failed_step >= 0 ? std::move(status) : std::nullopt;
   } catch (const Error&) {
     return std::nullopt;

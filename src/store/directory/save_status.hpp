@@ -54,7 +54,7 @@ class SaveRecorder {
   void write(bool is_new) const;
 
   const Location& place_;
-  bool writes_ = false;
+  bool writes_ = false;  // only of a numbered name, after begin()
   SaveStatus status_;
 };
 

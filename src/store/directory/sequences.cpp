@@ -47,6 +47,7 @@ void Sequences::require(std::int64_t step) const {
 std::int64_t Sequences::next() {
   if (!has_next()) {
     reserved_ = commit::reserve_sequences(*place_.files, place_.directory, last_);
+    // The block may begin above last_: other names in the directory reserve numbers, too.
     last_ = reserved_ - commit::sequence_block;
   }
   return ++last_;

@@ -60,6 +60,7 @@ class Thinner {
       std::int64_t bytes = 0;
       for (const auto& piece : extents.at(file)) bytes += piece.size;
       plan_.copied_bytes += bytes;
+      // One file is copied at a time.
       plan_.room_bytes = std::max(plan_.room_bytes, bytes);
     }
     return plan_;
@@ -77,6 +78,8 @@ class Thinner {
                                   [](const auto& one) { return one.key == bundle::meta_key; });
     const auto was = own->slices.front();
     const auto path = data_path(contents_, was.file);
+    // The old metadata stay where the old index finds them. The old copy of the index, behind them,
+    // gives way to the new graph, metadata and index.
     auto begin = was.offset + was.stored_bytes;
     auto graph = new_graph(was.file, begin);
     const auto text = bundle::encode_meta(meta);
@@ -423,6 +426,7 @@ void finish(const Location& place, const Journal& journal, const commit::Ownersh
   if (is_there) {
     Thinner thinner(place, journal.step, journal.request);
     if (thinner.meta().uuid == journal.uuid) {
+      // If the new index is in place, no key fits any more, and only data is left to go.
       if (thinner.any()) thinner.commit(owner);
       thinner.release(owner, true);
       log(LogLevel::info,

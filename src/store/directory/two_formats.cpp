@@ -111,6 +111,7 @@ TwoFormats find_two_formats(const Location& place, const Readers& readers,
   });
   group.all_reduce({&count, 1}, Group::Op::max);
   for (std::int64_t i = 0; i < count; ++i) {
+    // Other ranks need none: examine() sends them rank 0's.
     static const Found none;
     const auto& one = readers.root() ? found[static_cast<std::size_t>(i)] : none;
     std::string why;

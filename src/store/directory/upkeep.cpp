@@ -79,6 +79,8 @@ void Upkeep::update_xdmf(const std::vector<CatalogEntry>& entries) {
   }
 }
 
+// First what the save replaced, then what retention lets go, then tensors that rules let go. An
+// error in one of them does not keep the others from being done.
 void Upkeep::tidy(const commit::Transaction& save, std::vector<CatalogEntry>& entries,
                   const Expiry& expiry, bool leaves_data,
                   std::optional<std::vector<std::string>> listing, commit::Waiting* recycled) {
@@ -157,6 +159,7 @@ std::size_t Upkeep::remove_surplus(std::vector<CatalogEntry>& entries,
   auto expiry = decide_expiry(place_, entries, policy_.keep, &pin_file_);
   spares(expiry.steps);
   if (xdmf_) update_xdmf(expiry.without(entries));
+  // apply_retention() writes the state file itself, so what it says is not known here afterwards.
   told_.reset();
   state_file_.reset();
   RetentionHelp help;

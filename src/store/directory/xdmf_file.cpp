@@ -14,6 +14,7 @@
 namespace cairn {
 namespace {
 
+// The time of a step, from a tensor of one number.
 double time_of(const OpenCheckpoint& checkpoint, const std::string& key) {
   const auto* tensor = checkpoint->find(key);
   const auto refuse = [&](const std::string& why) {
@@ -36,6 +37,8 @@ double time_of(const OpenCheckpoint& checkpoint, const std::string& key) {
   return time;
 }
 
+// The coordinates along an axis, as doubles. Empty if they are no real numbers; NaN where no slice
+// has them.
 std::vector<double> axis_values(const OpenCheckpoint& checkpoint, const StoredTensor& tensor) {
   const auto size = dtype_size(tensor.dtype);
   if (!is_convertible(tensor.dtype) || tensor.dtype == DType::complex64 ||
@@ -122,6 +125,7 @@ void XdmfFile::update(io::FileSystem& files, const std::vector<CatalogEntry>& en
       now[entry->step] = std::move(known->second);
       continue;
     }
+    // A step that cannot be shown keeps an empty text, so that it is warned of once.
     auto& told = now[entry->step];
     told.identity = entry->save.identity;
     try {

@@ -49,7 +49,7 @@ class XdmfFile {
   commit::Naming naming_;
   XdmfOptions options_;
   std::map<std::int64_t, Told> told_;  // by step
-  std::string written_;
+  std::string written_;                // the last text, which is not written again
 };
 
 }  // namespace cairn

@@ -3,6 +3,7 @@
 
 namespace cairn {
 
+/// TensorFlow's bundles. CheckpointFormat says what the functions are for.
 class BundleFormat final : public CheckpointFormat {
  public:
   Format id() const override { return Format::bundle; }

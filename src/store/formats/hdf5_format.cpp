@@ -29,6 +29,7 @@ std::optional<Hdf5Format::Claim> Hdf5Format::claim(io::FileSystem& files,
                                                    const io::Path& prefix) const {
   const auto own = try_recognise(*this, {files, main_file(prefix)});
   if (!own.value_or(true)) return std::nullopt;
+  // A file that cannot be read now may be a checkpoint. It does not prove that Cairn saved here.
   return Claim{own.has_value(), 0};
 }
 

@@ -3,6 +3,7 @@
 
 namespace cairn {
 
+/// One HDF5 file. CheckpointFormat says what the functions are for.
 class Hdf5Format final : public CheckpointFormat {
  public:
   Format id() const override { return Format::hdf5; }

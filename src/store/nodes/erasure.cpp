@@ -30,6 +30,7 @@ Matrix generator(const Code& code) {
   Matrix all(at(code.nodes, code.data()));
   gf_gen_cauchy1_matrix(all.data(), code.nodes, code.data());
   const auto parity = static_cast<std::ptrdiff_t>(at(code.data(), code.data()));
+  // A single parity block is the sum (XOR) of the data.
   if (code.parity == 1) std::fill(all.begin() + parity, all.end(), std::uint8_t{1});
   return all;
 }
@@ -49,6 +50,8 @@ Transform Transform::encode(const Code& code, int parity) {
   return {code.data(), 1, all.data() + at(code.data() + parity, code.data())};
 }
 
+// The rows of the blocks that are there give these from the data. The inverse of that matrix gives
+// the data back, and the generator's rows then give the wanted blocks.
 Transform Transform::decode(const Code& code, const std::vector<int>& there,
                             const std::vector<int>& wanted) {
   const int data = code.data();

@@ -20,6 +20,7 @@ void bring(io::FileSystem& files, const io::Path& from, const io::Path& to, Flus
   }
   const auto size = files.status(from).value_or(io::Status{}).size;
   const auto there = files.status(to);
+  // Copied by an earlier attempt.
   if (there && there->size == size) return;
   auto temporary = to;
   temporary += cat(".tmp-", commit::new_uuid());
@@ -52,6 +53,7 @@ void bring_all(io::FileSystem& files, const io::Path& folder, const io::Path& pi
     };
     for (const int part : stocked.parts) bring_one(cat("part-", part));
     for (const int parity : stocked.parities) bring_one(cat("parity-", parity));
+    // The map comes last: it tells that this node's share is there.
     bring_one(tier::map_name);
     files.sync_directory(to);
     done.steps.push_back(map.step);

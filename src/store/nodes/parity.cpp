@@ -109,6 +109,7 @@ Room::Room(int outs, int ins, std::int64_t block_bytes)
       block_bytes_(block_bytes),
       outs_(outs),
       ins_(ins) {
+  // Transform::apply() wants blocks at multiples of 64 bytes.
   const auto address = reinterpret_cast<std::uintptr_t>(memory_.get());
   first_ = memory_.get() + (64 - address % 64) % 64;
 }
@@ -123,12 +124,16 @@ std::int64_t parity_number(const Code& code, std::int64_t cycle, int place) {
   return cycle * code.parity + place - code.data();
 }
 
+// In each cycle one rank of each member works (dealt_to). It sends each of its data blocks to the
+// members that have the row's parity, receives the data of the rows whose parity it has, and
+// computes that.
 void make_parity(Group& group, const Set& set, int member, const ReadPart& read,
                  const WriteParity& write, const Room& room) {
   const auto& code = set.code;
   const auto pieces = pieces_of(set);
   std::vector<Transform> transforms;
   for (int j = 0; j < code.parity; ++j) transforms.push_back(Transform::encode(code, j));
+  // Errors are kept: other ranks wait for the blocks, so all messages are sent.
   DeferredError error;
   std::vector<Group::Send> sends;
   std::vector<Group::Receive> receives;
@@ -195,6 +200,7 @@ struct Row {
   }
 };
 
+// Depends on the set alone, so all ranks find the same.
 Row look_at_row(const Set& set, const std::vector<PieceBlocks>& pieces, std::int64_t cycle,
                 int row) {
   const auto& code = set.code;
@@ -252,6 +258,7 @@ int margin(const Set& set) {
       look(at.cycle, at.row);
     }
     for (const auto number : set.members[nth(i)].lost_parities) {
+      // Parity j of row r is on member r + j (sets.hpp).
       const auto behind = static_cast<int>(number % code.parity);
       look(number / code.parity, (i - behind + code.nodes) % code.nodes);
     }
@@ -268,7 +275,10 @@ class Computation {
       : group_(group), set_(set), stock_(stock), room_(room), pieces_(pieces_of(set)) {}
 
   void run() {
+    // Without parity there are no cycles, but lost blocks must be found. So many cycles have all
+    // blocks.
     const auto cycles = code_.parity > 0 ? set_.cycles() : set_.most_blocks();
+    // All ranks have the same set, so all of them throw here, or none.
     each_row(cycles, [&](std::int64_t, int, const Row& found) {
       if (found.can_be_computed(code_)) return;
       throw Error(cairn::Code::data_loss, "too much is lost",
@@ -277,6 +287,7 @@ class Computation {
     });
     each_row(cycles, [&](std::int64_t cycle, int row, Row found) {
       if (found.wanted.empty()) return;
+      // So many blocks of a row give all the others.
       found.there.resize(nth(code_.data()));
       for (const int place : found.wanted) compute(cycle, row, found.there, place);
     });

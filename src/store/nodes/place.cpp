@@ -159,6 +159,7 @@ int number_behind(const std::string& name, std::string_view prefix) {
   if (name.rfind(prefix, 0) != 0 || name.size() == prefix.size()) return -1;
   int number = 0;
   for (const char c : name.substr(prefix.size())) {
+    // The limit keeps the next step from overflowing.
     if (c < '0' || c > '9' || number > 100'000'000) return -1;
     number = 10 * number + (c - '0');
   }
@@ -252,6 +253,7 @@ void resolve_saves(std::vector<LocalSave>& saves) {
   for (auto& save : saves) save.choose_copies();
   std::sort(saves.begin(), saves.end(),
             [](const auto& a, const auto& b) { return a.map.sequence > b.map.sequence; });
+  // The parent of each save tells which of the older ones its run has left behind.
   for (std::size_t i = 0; i < saves.size(); ++i) {
     supersede(saves, saves[i].map.parent, saves[i].map.sequence);
   }

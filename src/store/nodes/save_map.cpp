@@ -126,6 +126,7 @@ SaveMap decode_map(std::string_view text) {
   return map;
 }
 
+// All of it follows from the map, so every rank divides the nodes alike without a message.
 Sets::Sets(const SaveMap& map) : ranks_(nth(map.nodes())), where_(nth(map.nodes())) {
   for (int rank = 0; rank < map.ranks(); ++rank) {
     ranks_[nth(map.node_of[nth(rank)])].push_back(rank);
@@ -170,6 +171,7 @@ std::int64_t parity_bytes(const protect::Set& set, int member, int rank) {
   const auto& ranks = set.members[nth(member)].ranks;
   const auto all = static_cast<std::int64_t>(ranks.size());
   const auto place = std::find(ranks.begin(), ranks.end(), rank) - ranks.begin();
+  // Cycles are dealt to the node's ranks in turn (protect::dealt_to).
   const auto cycles = (set.cycles() + all - 1 - place) / all;
   return cycles * set.code.parity *
          (set.block_bytes + static_cast<std::int64_t>(sizeof(std::uint32_t)));
@@ -232,6 +234,8 @@ void LocalSave::choose_copies() {
 }
 
 int LocalSave::piece_at(const Sets& sets, int node) const {
+  // Files at home can be read from any node, so a node and home together still count as that node.
+  // If several nodes have some of the piece, no node can read all of it: -1.
   enum { nowhere = -1, in_several = -2 };
   const auto place = [&](const std::vector<int>& places) {
     int at = nowhere;
@@ -247,6 +251,8 @@ int LocalSave::piece_at(const Sets& sets, int node) const {
   return std::max(-1, at == nowhere ? place(parity_at) : at);
 }
 
+// Lists as lost the blocks of parts that are nowhere, those of parity that is not where the node's
+// piece is read, and those that were found unusable.
 protect::Set LocalSave::as_it_is(const Sets& sets, int number) const {
   auto set = sets.set(number);
   const auto& whole = sets.set(number);
@@ -348,6 +354,7 @@ int LocalSave::margin() const {
       const int at = piece_at(sets, node);
       if (at >= 0 && at != home) ++pieces[at];
     }
+    // Takes away the places with the most pieces first, as long as the code allows.
     std::vector<int> most;
     for (const auto& [at, count] : pieces) most.push_back(count);
     std::sort(most.rbegin(), most.rend());
