@@ -73,6 +73,7 @@ CheckpointManager::~CheckpointManager() {
 }
 CheckpointManager::CheckpointManager(CheckpointManager&&) noexcept = default;
 CheckpointManager& CheckpointManager::operator=(CheckpointManager&& other) noexcept {
+  // Ends the old manager by the destructor above, which does nothing in a forked child.
   const CheckpointManager before(std::move(*this));
   impl_ = std::move(other.impl_);
   return *this;
@@ -160,6 +161,7 @@ std::optional<RestoreReport> CheckpointManager::restore_latest(State& state,
   return exclusive_call(*self.job.group, "CheckpointManager::restore_latest", [&] {
     self.engine.check_entry();
     self.engine.complete_pending();
+    // The run continues from another checkpoint than the one that is being copied home.
     if (self.nodes) self.nodes->make_way();
     return self.engine.restore_latest(state, options);
   });

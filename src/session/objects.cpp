@@ -1,3 +1,5 @@
+// Makes the state that a save with an object graph stores. Each rank chooses its keys by itself;
+// rank 0 makes the graph of what all ranks have.
 #include "session/objects.hpp"
 
 #include <cstring>
@@ -56,6 +58,7 @@ class OwnString : public StringMemory {
 // What a rank sends to rank 0.
 struct SentObjects {
   struct Value {
+    // The tensor's key in the state and in the checkpoint, and its variable's name ("": none).
     std::string_view key, stored, name;
   };
   Packed<Value> values;
@@ -147,6 +150,7 @@ struct Everything {
   std::vector<std::pair<std::string, std::string>> aliases;
 };
 
+// Equal messages travel as one. Others are appended, and read_messages() drops what occurs twice.
 std::string join_messages(std::string low, std::string high) {
   if (low.compare(high) != 0) low += high;  // most ranks have the same keys
   return low;
@@ -207,6 +211,8 @@ struct Made {
   std::string counter_key;  // empty: no counter is added
 };
 
+// Rank 0. Encodes the carried graph, after comparing it with the values that ranks have, or makes a
+// graph from the paths of all values. Decides whether rank 0 adds a counter.
 Made make(const RefreshedState& state, Everything all, bool wants_counter) {
   Made made;
   if (const auto& carried = state.objects().graph) {
@@ -220,6 +226,7 @@ Made make(const RefreshedState& state, Everything all, bool wants_counter) {
     }
     auto graph = *carried;
     const auto counter = GraphIndex(graph).key_of(counter_path);
+    // A counter that no rank has is no error: the save adds it, or the graph forgets it.
     if (counter && missing.erase(*counter)) {
       if (wants_counter) {
         made.counter_key = *counter;

@@ -1,3 +1,5 @@
+// Every option can be set and read by its name as text. `visit` lists the options; two visitors,
+// Assign and Ask, find the one that is wanted, and overloads of take and give convert each type.
 #include "session/option_text.hpp"
 
 #include <algorithm>
@@ -172,6 +174,7 @@ bool take(T& value, Text text) {
   while (!text.empty()) {
     const auto comma = std::min(text.find(','), text.size());
     typename ListOf<T>::type item{};
+    // A comma at the end is refused, since an item is missing behind it.
     if (!take(item, text.substr(0, comma)) || comma + 1 == text.size()) return false;
     all.push_back(std::move(item));
     text.remove_prefix(std::min(comma + 1, text.size()));
@@ -229,6 +232,7 @@ struct Keyed<std::map<std::string, T, C>> : std::true_type {
   }
 
  private:
+  // The value of a key before it is assigned.
   static Attribute empty(Attribute*) { return false; }
   template <class U>
   static U empty(U*) {
@@ -303,10 +307,12 @@ struct ByName {
       search.found = true;
       self().on_key(name, std::string(search.wanted.substr(name.size() + 1)), value);
     } else if constexpr (OptionalGroup<Value>::value) {
+      // Its members are looked up in a copy, so that asking for one does not make the group.
       bool there = value.has_value();
       const bool before = there;
       member(name, there);
       auto inside = value.value_or(typename Value::value_type{});
+      // Whether the group's own name was wanted, and not that of a member.
       const bool found = search.found;
       group(name.substr(group_name.size()).c_str(), inside);
       if constexpr (!std::is_const_v<T>) {

@@ -1,3 +1,5 @@
+// sharded_save and sharded_restore: one checkpoint of a list of tensors with slice specs, as in
+// TensorFlow. A save opens an engine of its own and ends it, since its prefix has no later saves.
 #include "cairn/sharded_save.hpp"
 
 #include <map>
@@ -38,6 +40,7 @@ LocalTensor placed(LocalTensor tensor, const std::string& name, const std::strin
     std::vector<bool> dash(spec.shape.size());
     for (std::size_t d = 0; d < dash.size(); ++d) {
       slice.box.start[d] += spec.box.start[d];
+      // A dimension keeps its "-" only if this slice spans it whole.
       dash[d] = spec.dash[d] && slice.box.extent[d] == spec.shape[d] &&
                 (slice.dash.empty() || slice.dash[d]);
     }
@@ -47,6 +50,7 @@ LocalTensor placed(LocalTensor tensor, const std::string& name, const std::strin
   return tensor;
 }
 
+// Tensors of the same name become slices of one tensor, in the order of their first occurrence.
 State state_of(const std::vector<std::string>& names, const std::vector<std::string>& specs,
                const std::vector<LocalTensor>& tensors) {
   if (names.size() != tensors.size() || specs.size() != tensors.size()) {
@@ -80,6 +84,7 @@ ManagerOptions engine_options(const ShardedOptions& options) {
                 cat("WriteOptions::chunk_bytes is ", options.write.chunk_bytes),
                 "it must lie between 4096 and 64 MiB");
   }
+  // Nothing is removed by retention. A save of the same prefix replaces the checkpoint there.
   ManagerOptions engine{.keep = {.last = 0},
                         .store = options.store,
                         .write = options.write,

@@ -19,6 +19,8 @@ template <class T>
 constexpr bool is_shared<std::shared_ptr<T>> = true;
 
 // A visitor of options (cairn/options.hpp).
+// Functions and other values that cannot be compared stand for their user. If they are empty, they
+// are the same for all users.
 struct SettingsText {
   std::string& text;
   std::uint64_t user;
@@ -98,6 +100,7 @@ Engine& SharedEngines::use(std::shared_ptr<EngineSlot>& held, std::uint64_t user
   const auto key =
       cat(is_numbered ? "numbered " : "single ",
           static_cast<const void*>(options.write.file_system.get()), ' ', prefix.string());
+  // The same state is saved next under another name, so its samples of replicas go on from here.
   std::optional<Plans::Comparisons> before;
   const auto complete = [&](Engine& engine) {
     before = engine.parts().plans.comparisons();
@@ -111,8 +114,11 @@ Engine& SharedEngines::use(std::shared_ptr<EngineSlot>& held, std::uint64_t user
   }
   if (!held) held = slot(key);
   auto& slot = *held;
+  // The usual case needs no message. Engine and user are the same on all ranks, since all calls
+  // that change them are collective.
   if (slot.engine && slot.user == user) return *slot.engine;
   const auto settings = settings_text(options, user);
+  // If the options have changed on one rank, all ranks open the engine anew.
   std::array<std::int64_t, 2> counts{!slot.engine, slot.settings != settings};
   group_->all_reduce(counts, Group::Op::sum);
   const auto [missing, differing] = counts;

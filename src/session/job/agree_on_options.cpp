@@ -99,6 +99,8 @@ std::string text_of(const T& value) {
 }
 
 // A visitor of options. Collects those that ranks must agree on, under the names that programs use.
+// `validated` members are left out, since the code that uses them compares them, and `own` ones, in
+// which ranks may differ.
 struct AgreedSettings {
   std::vector<Setting>& found;
   std::string group_name = {};
@@ -162,6 +164,8 @@ void require_savers(Group& group, const std::vector<RegisteredSaver>& savers) {
   });
 }
 
+// Local checks come first, so that a bad value is reported as one, even if ranks give different bad
+// values.
 void agree_on_options(Job& job) {
   Group& group = *job.group;
   const auto& options = job.options;

@@ -36,6 +36,7 @@ Job make_job(std::shared_ptr<Group> group, const io::Path& directory, commit::Na
   auto files = files_or_posix(options.write.file_system);
   const auto limit = options.write.storage_limit_seconds;
   if (limit > 0) files = io::limited(std::move(files), limit);
+  // From here on the check is never `automatic`.
   auto& check = options.store.replicas.check;
   if (check == ReplicaCheck::automatic) check = ReplicaCheck::sample;
   Job job{{std::move(files), checked_directory(directory), std::move(naming)},

@@ -134,6 +134,8 @@ bool Tier::learn(LocalSave& save, const UnusableByRank& parts,
 }
 
 // Reads the parts of this rank. Returns what cannot be used.
+// A part that cannot be used is no error here: gather() lets all ranks learn of it, and computes
+// it.
 UnusableByRank Tier::read_own_parts(const LocalSave& save, Readers readers,
                                     Gathered& gathered) const {
   UnusableByRank bad;
@@ -197,6 +199,7 @@ std::unique_ptr<Gathered> Tier::gather(LocalSave& save, Readers readers) {
     auto gathered = std::make_unique<Gathered>();
     gathered->path_ = broadcast_text(group, place_of(save.map).string());
     const auto bad = run_and_agree(group, [&] { return read_own_parts(save, readers, *gathered); });
+    // All ranks get the same result, so all of them begin again or none does.
     if (learn(save, bad)) continue;
     const auto said = gathered->said_by_first(group);
     run_and_agree(group, [&] {
