@@ -6,6 +6,7 @@
 
 namespace cairn {
 
+// TensorFlow keeps the counter as the child "save_counter" of the graph's root.
 TensorFinder::TensorFinder(const CheckpointContents& contents) : contents_(contents) {
   if (!contents.graph) return;
   graph_.emplace(*contents.graph);
@@ -21,6 +22,7 @@ TensorFinder::TensorFinder(const CheckpointContents& contents) : contents_(conte
 const StoredTensor* TensorFinder::find(std::string_view key, std::string_view name) const {
   if (const auto* there = contents_.find(key)) return there;
   if (graph_) {
+    // The graph knows all paths and names, so nothing is guessed beside it.
     const auto stored = graph_->key_of(key, name);
     return stored ? contents_.find(*stored) : nullptr;
   }

@@ -1,3 +1,5 @@
+// Rows by id in a restore: which block of stored rows each rank reads, and how the rows then come
+// to the ranks that want them.
 #include "session/restore/indexed_wants.hpp"
 
 #include <algorithm>
@@ -79,6 +81,7 @@ IndexedWants::IndexedWants(Group& group, const Matcher& matcher, const Refreshed
       stored.push_back(mine == matched.end() ? -1 : mine->second.stored);
     }
   }
+  // Sets and fields are the same on all ranks, in the same order.
   group.all_reduce(stored, Group::Op::max);
   auto at = stored.begin();
   for (auto& set : sets) {
@@ -108,12 +111,15 @@ void IndexedWants::add_set(Group& group, const Matcher& matcher, IdSet set,
           .of_tensor(set.name());
     }
   });
+  // The ids are data of the checkpoint, so which rows are wanted is known only when they have been
+  // read. Until then each rank reads an even block.
   if (ids) {
     const auto begins = even_blocks(one.rows, group.size());
     const auto rank = static_cast<std::size_t>(group.rank());
     one.begin = begins[rank];
     one.count = (rank + 1 < begins.size() ? begins[rank + 1] : one.rows) - one.begin;
   } else {
+    // A plan of an earlier save or restore with the same ids serves again.
     one.plan = set.kept && set.kept->rows == one.rows ? set.kept : nullptr;
     if (!one.plan) {
       one.plan =
@@ -123,6 +129,7 @@ void IndexedWants::add_set(Group& group, const Matcher& matcher, IdSet set,
     one.begin = one.plan->begin;
     one.count = one.plan->count;
   }
+  // Blocks of memory are used again by later calls, if the job keeps them.
   RowBlocks of_this_call(false);
   auto& blocks = plans ? plans->blocks() : of_this_call;
   run_and_agree(group, [&] {
@@ -147,6 +154,8 @@ void IndexedWants::add_set(Group& group, const Matcher& matcher, IdSet set,
   wanted_.push_back(std::move(one));
 }
 
+// First finds the rows whose ids had to be read; then resizes all memory; then moves the rows. So
+// an id that is not stored is found before anything changes.
 void IndexedWants::deliver(Group& group) {
   for (auto& one : wanted_) {
     if (one.plan) continue;
@@ -174,6 +183,7 @@ void IndexedWants::deliver(Group& group, const RowPlan& plan, std::vector<Block>
     fields.back().dtype = block.stored;
   }
   for (std::size_t first = 0; first < blocks.size();) {
+    // Short rows of several fields travel in the same messages.
     const auto end = first + batch_of(fields, first);
     std::vector<RunOfRows> runs;
     std::vector<RowMemory> memories;

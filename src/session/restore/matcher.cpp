@@ -1,3 +1,4 @@
+// Which stored tensor fills a tensor of the state, and whether the two fit.
 #include "session/restore/matcher.hpp"
 
 #include <algorithm>
@@ -176,6 +177,8 @@ void Matcher::refuse_unlike(const std::string& key, const StoredTensor& stored,
       .of_tensor(key);
 }
 
+// The result is in the dtype and coordinates of the stored tensor. Offsets move its boxes, and
+// memory of another dtype is wrapped so that it converts what is written to it.
 WantedTensor Matcher::match(const std::string& key, const StoredTensor& stored,
                             const LocalTensor& tensor) const {
   if (tensor.resizes) {
@@ -206,6 +209,8 @@ WantedTensor Matcher::match(const std::string& key, const StoredTensor& stored,
   return wanted;
 }
 
+// The result has no slices yet, since only the ids or the other ranks tell which rows this rank
+// gets.
 WantedTensor Matcher::match_rows(const std::string& key, const StoredTensor& stored,
                                  const LocalTensor& tensor) const {
   if (options_.offset.count(key)) {
@@ -251,6 +256,7 @@ void Matcher::place_rows(const std::string& key, WantedTensor& wanted, const Loc
   box.start[0] = start;
   box.extent[0] = count;
   if (!box.empty()) wanted.change().slices = {{std::move(box), nullptr}};
+  // Called when everything has been checked and the application's memory may change.
   wanted.make_room = [=, rows = rows_of(given), to = given.dtype,
                       how = conversion_of(key)](LocalTensor& tensor) {
     rows->resize(count);

@@ -24,8 +24,10 @@
 namespace cairn {
 namespace {
 
+// A box is read through a buffer of this size, since the application's memory may be of any layout.
 constexpr std::int64_t chunk_bytes = std::int64_t{16} << 20;
 
+// Lets libhdf5 read through the io room, so that it never opens the path itself.
 class ReadOnly : public hdf5::ByteFile {
  public:
   explicit ReadOnly(std::unique_ptr<io::File> file) : file_(std::move(file)) {}
@@ -67,6 +69,7 @@ std::string names_on_root(Group& group, const std::vector<std::string>& mine) {
 }
 
 // Collective. Rank 0 looks up the datasets that the state of any rank may mean.
+// The file may have very many datasets, so only names that some rank asks for are looked up.
 CheckpointContents find_datasets(Group& group, const io::Path& path, hdf5::ForeignFile& file,
                                  const State& state, const RestoreOptions& options) {
   std::vector<std::string> mine;
@@ -157,6 +160,7 @@ RestoreReport restore_hdf5(const std::shared_ptr<Group>& shared, const std::file
     auto mine = resolve(group, contents, finder, seen, options, nullptr);
     RestoreReport report;
     report.prefix = path.string();
+    // Such a file has no checksums of ours.
     report.unchecked = true;
     report.bytes_read = run_and_agree(group, [&] {
       return at_file(path, [&] {

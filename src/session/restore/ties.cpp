@@ -1,3 +1,5 @@
+// Which parts of the state share memory. Equal parts in equal memory are ties, which may be filled
+// twice with the same bytes; everything else that overlaps is an error.
 #include "session/restore/ties.hpp"
 
 #include <algorithm>
@@ -50,6 +52,7 @@ bool lies_before(const Laid& a, const Laid& b) {
 void TieFinder::add(Item item, Footprint where, Dims extent) {
   if (!where.first || where.strides.size() != extent.size() || element_count(extent) == 0) return;
   for (std::size_t d = 0; d < extent.size(); ++d) {
+    // The stride of such a dimension does not matter, and must not make equal places differ.
     if (extent[d] == 1) where.strides[d] = 0;
   }
   items_.push_back(std::move(item));
@@ -125,6 +128,7 @@ void TieFinder::add_owner(Item item, const LocalTensor& given) {
   add(std::move(item), memory->footprint(), std::move(extent));
 }
 
+// Whether two items that share memory may both be filled, if the bytes for them prove to be equal.
 bool TieFinder::are_harmless(std::size_t first, std::size_t second) const {
   const auto &a = items_[first], &b = items_[second];
   const auto is_held = [](const Item& item) { return item.kind == Item::Kind::memory_of_rows; };
@@ -191,6 +195,7 @@ std::vector<Tie> TieFinder::ties() const {
                     {*b.key, b.stored, b.box ? *b.box : Box{}},
                     a.kind == Item::Kind::strings});
   }
+  // Places that are equal were joined above. What still shares memory overlaps in part.
   each_sharing(laid, [&](std::size_t a, std::size_t b) {
     const auto first = std::min(places[a], places[b]), second = std::max(places[a], places[b]);
     if (!are_harmless(first, second)) refuse(first, second);
@@ -238,6 +243,7 @@ class TieProbe::Fingerprint : public SliceMemory {
       for (std::int64_t i = 0; i < line; ++i, in += Item) {
         std::uint64_t value[2] = {0, 0};
         std::memcpy(value, in, Item);
+        // The place in the part is a part of the hash: the same elements in another order differ.
         auto hash = mixed(static_cast<std::uint64_t>(index + i) + 0x9e3779b97f4a7c15) ^ value[0];
         if constexpr (Item > 8) hash = mixed(hash) ^ value[1];
         sum_ += mixed(hash);
@@ -256,6 +262,7 @@ class TieProbe::Fingerprint : public SliceMemory {
 
 TieProbe::TieProbe(const CheckpointContents& contents, const std::vector<Tie>& ties)
     : contents_(contents), ties_(ties) {
+  // A part that several ties name is read once.
   std::map<std::tuple<int, Dims, Dims>, std::shared_ptr<const Fingerprint>> known;
   for (const auto& tie : ties) {
     auto& [first, second] = prints_.emplace_back();

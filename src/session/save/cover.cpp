@@ -20,6 +20,7 @@
 namespace cairn {
 namespace {
 
+// What this rank says of its tensors to those who prove them.
 std::vector<Declaration> declare(const RefreshedState& state, int rank) {
   std::vector<Declaration> declarations;
   declarations.reserve(state.tensors().size());
@@ -101,6 +102,7 @@ Covered cover(const Job& job, const RefreshedState& state, const ReplicaRound& r
   CoverShare share;
   share.load.resize(static_cast<std::size_t>(group.size()));
   error.guard([&] { share = share_of(std::move(proved.tensors), group.size(), format); });
+  // One sum tells of errors, of replicated slices, and of rank 0's round, which all ranks use.
   std::array<std::int64_t, 3> sums{error.first().has_value(), share.replicated_slices,
                                    group.rank() == 0 ? round.round : 0};
   group.all_reduce(sums, Group::Op::sum);
@@ -122,10 +124,12 @@ Covered cover(const Job& job, const RefreshedState& state, const ReplicaRound& r
     format.choose_files(sharding, state, all_dense);
     dense = pack_each(all_dense);
   });
+  // Most states have no dense tensors, so that the list is not sent then.
   if (broadcast_value(group, !dense.empty())) {
     group.broadcast(dense, 0);
     covered.dense = unpack_all<DenseTensor>(dense);
   }
+  // Those who have proved tensors tell each rank what it has to do.
   const auto orders = all_to_all(group, messages_of(std::move(share.orders)));
 
   std::unordered_map<std::string_view, std::size_t> index_of;
@@ -138,6 +142,7 @@ Covered cover(const Job& job, const RefreshedState& state, const ReplicaRound& r
     for (auto& [key, slice, box] : order.to_write.each()) {
       const auto tensor = index_of.at(key);
       const bool has_slices = !state.tensors()[tensor].second.slices.empty();
+      // A string tensor, and one without elements, has no slices.
       tasks.push_back({tensor, has_slices ? slice : -1, std::move(box)});
     }
     for (auto& [key, slice, box] : order.to_bring.each()) {
@@ -151,6 +156,7 @@ Covered cover(const Job& job, const RefreshedState& state, const ReplicaRound& r
           {index_of.at(of.key), of.slice, std::move(of.box), ordinal, weight});
     }
   }
+  // Orders come from several ranks. Sorted, they do not depend on who has proved what.
   std::sort(tasks.begin(), tasks.end(), [](const Task& a, const Task& b) {
     return std::tie(a.tensor, a.slice, a.box) < std::tie(b.tensor, b.slice, b.box);
   });

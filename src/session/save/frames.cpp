@@ -1,3 +1,5 @@
+// Cuts what travels to an io rank. A frame ends where the next part would make it too long; a part
+// is never divided further.
 #include "session/save/frames.hpp"
 
 #include <algorithm>

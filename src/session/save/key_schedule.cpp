@@ -1,3 +1,5 @@
+// Which tensors a save leaves out by rules, and the state without them, with all notes on the
+// tensors that remain.
 #include "session/save/key_schedule.hpp"
 
 #include <algorithm>
@@ -85,6 +87,8 @@ State without(const State& given, const std::vector<KeyRule>& rules,
   state.store(given.storage());
   const auto& objects = given.objects();
   for (const auto& [path, target] : objects.aliases) {
+    // An alias whose target was left out would point to nothing. One of a target that no tensor
+    // here belongs to may be of another rank.
     if (parted.has_any_left(target) || !parted.has_any_gone(target)) state.alias(path, target);
   }
   for (const auto& [key, name] : objects.names) {
@@ -142,6 +146,7 @@ void KeySchedule::saved() {
   // have all, so the count stays empty.
   if (is_less_ && since_.empty()) return;
   since_.resize(rules_.size());
+  // 0 means that the next save has the rule's tensors.
   for (std::size_t i = 0; i < since_.size(); ++i) since_[i] = (since_[i] + 1) % rules_[i].every;
 }
 

@@ -1,3 +1,5 @@
+// The kept plan, and the sum over ranks that decides whether it serves once more. Two visitors of a
+// state, Keeps and Compares, make and compare its form with the same functions.
 #include "session/save/plans.hpp"
 
 #include <algorithm>
@@ -165,6 +167,7 @@ std::shared_ptr<SavePlan> Plans::make(const RefreshedState& given, const Refresh
   const auto plan = std::make_shared<SavePlan>(plan_save(job_, resolved, now, sharding));
   comparisons_.count = plan->replicas.round;
   const auto& replicas = job_.options.store.replicas;
+  // A plan made while replicas are suspect compares everything, and must not be used again.
   if (!policy_is_known_ || now.check != replicas.check) return plan;
   if (plan->again == SavePlan::Again::never) return plan;
   auto made = run_and_agree(*job_.group, [&]() -> std::optional<Kept> {
@@ -186,6 +189,7 @@ Plans::Made Plans::make_anew(const RefreshedState& state, const SaveOptions& opt
   const auto said = agree_on_descriptions(*job_.group, state, options.attributes);
   made.descriptions = with_attributes(said, options.attributes);
   made.plan = make(state, made.resolved ? *made.resolved : state, sharding);
+  // Without the attributes of this save, which the next one may not have.
   made.plan->descriptions = said;
   made.plan->gaps = std::make_shared<const GapsByKey>(std::move(gaps));
   return made;

@@ -1,3 +1,6 @@
+// The proof of coverage in one exchange: each rank sends its declarations to the ranks that prove
+// them. Tensors with very many slices are divided into regions, so that no rank has to prove them
+// alone.
 #include "session/save/prove.hpp"
 
 #include <cstdint>
@@ -51,6 +54,7 @@ Messages to_planners(std::vector<Declaration>& mine, const KeyPlanners& planners
       continue;
     }
     const auto& regions = divided[division].regions;
+    // Fills are the last boxes of a declaration.
     const auto held = one.boxes.size() - one.fills;
     for (std::size_t number = 0; number < one.boxes.size(); ++number) {
       const auto& box = one.boxes[number];
@@ -142,6 +146,7 @@ Proved prove_together(Group& group, std::vector<Declaration> mine, const SaveFor
   if (divided.empty()) let_go(mine);
   auto messages = all_to_all(group, std::move(sent));
   std::vector<CoveredTensor> parts;
+  // For each division two numbers, as prove_regions() fills them.
   std::vector<std::int64_t> found(2 * divided.all().size());
   DeferredError error;
   error.guard([&, &divided = divided, &tensors = tensors] {
@@ -160,6 +165,8 @@ Proved prove_together(Group& group, std::vector<Declaration> mine, const SaveFor
   }
   agree_on_least(group, error.first());
   for (auto& part : parts) {
+    // Whether the tensor is stored dense depends on the number of all its slices, which this rank
+    // knows only from the sum.
     part.all_slices =
         static_cast<std::size_t>(found[2 * static_cast<std::size_t>(divided.find(part.key)) + 1]);
     tensors.push_back(std::move(part));

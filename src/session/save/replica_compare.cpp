@@ -71,6 +71,8 @@ std::vector<std::uint32_t> details_of(const RefreshedState& state, const Replica
 }
 
 // On a planner: the first slices whose checksums differ; adds to `count` how many differ.
+// The checksums of a rank come in the order of this planner's comparisons, so a counter for each
+// rank finds the next one.
 std::vector<Divergence> find_divergences(const std::vector<Comparison>& all,
                                          const Messages& messages, int planner,
                                          std::int64_t& count) {
@@ -117,6 +119,7 @@ std::vector<Divergence> first_of_all(Group& group, const std::vector<Divergence>
 }
 
 // Messages with this rank's checksums for the planners that compare them.
+// `mine` ascends by planner, so each planner's checksums are neighbours.
 Messages to_planners(const ReplicaPlan& plan, const std::vector<std::uint32_t>& checksums) {
   Messages messages;
   for (std::size_t i = 0; i < plan.mine.size();) {
@@ -247,6 +250,8 @@ struct SentDetails {
 
 }  // namespace
 
+// If no slice differs, this takes one exchange and one sum. Only then rank 0 asks for details, and
+// makes the error for all ranks.
 void compare_replicas(const Job& job, const RefreshedState& state, const ReplicaPlan& plan,
                       const std::vector<std::uint32_t>& checksums, const std::string& prefix) {
   Group& group = *job.group;

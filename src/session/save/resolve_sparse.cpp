@@ -1,3 +1,4 @@
+// The rank that a key chooses knows all slices of the tensor, so it finds its gaps, and deals them.
 #include "session/save/resolve_sparse.hpp"
 
 #include <algorithm>
@@ -90,6 +91,7 @@ std::vector<std::string> gaps_of(const std::string& key,
                                  GapsByKey& gaps) {
   std::vector<Said> said;
   for (const auto& [rank, text] : texts) said.push_back(unpack<Said>(text));
+  // Never empty, since an empty answer would mean an error.
   std::vector<std::string> answers(said.size(), "-");
   std::vector<Box> held;
   const auto& first = said.front();

@@ -139,6 +139,8 @@ std::int64_t bytes_of(const RefreshedState& state, const StringStore& strings, c
 LocalShards shard(const Job& job, const RefreshedState& state, std::vector<Task> tasks,
                   const Sharding& sharding) {
   const auto& policy = policy_of(sharding.policy);
+  // The default policy's answer is known, so it is not called. A class that derives from it is
+  // called.
   const bool is_one = typeid(policy) == typeid(ShardByTaskPolicy);
   LocalShards local;
   ByTask by_task;
@@ -183,6 +185,7 @@ FileLayout lay_out(const Job& job, const LocalShards& local, const LocalShards& 
   std::vector<bool> writes(ranks);
   std::vector<int> shards;
   for (int rank = 0; rank < group.size(); ++rank) {
+    // Twice the number of shards, plus 1 if the rank has runs of dense tensors.
     const auto said = all[static_cast<std::size_t>(rank)];
     shards.push_back(static_cast<int>(said / 2));
     if (shards.back() > 0) writes[static_cast<std::size_t>(job.io_rank_of(rank))] = true;
@@ -199,6 +202,8 @@ FileLayout lay_out(const Job& job, const LocalShards& local, const LocalShards& 
     layout.writers += leaves_record;
   }
   if (dense.bytes > 0) {
+    // Files of dense tensors come last: recycling does not take them
+    // (Completion::tidy_in_background).
     layout.dense_file = layout.data_files;
     layout.data_files += static_cast<int>(dense.file_bytes.size());
     layout.total_bytes += dense.bytes;

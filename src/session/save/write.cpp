@@ -48,6 +48,7 @@ void each_outgoing(const RefreshedState& state, const LocalShards& local, int fi
         bytes.slice = &slice;
         const auto at =
             box.empty() ? std::nullopt : run_in_box(box, slice.box.start, slice.box.extent);
+        // Contiguous in memory: written from there, without a copy.
         if (const auto* base = at ? slice.memory->contiguous() : nullptr) {
           const auto item = static_cast<std::int64_t>(dtype_size(source.dtype));
           bytes.run = {base + *at * item, static_cast<std::size_t>(stored.raw_bytes)};

@@ -1,3 +1,5 @@
+// The history as text: one line for each fact, and a checksum at the end. Version 2 of the heading
+// is written only if there is a line that version 1 does not know.
 #include "session/schedule/run_history.hpp"
 
 #include <unistd.h>
@@ -22,6 +24,7 @@ constexpr std::array<std::string_view, 3> end_names{"open", "well", "failed"};
 constexpr std::array<std::string_view, 3> restored_ends{"open", "well", "stopped"};
 constexpr std::size_t most_word = 64;
 
+// Whatever a clock has said, the number can be read again.
 std::int64_t whole(double seconds) { return std::llround(std::clamp(seconds, 0.0, 1e15)); }
 
 std::string checksum_line(std::string_view text) {
@@ -114,6 +117,7 @@ void RunHistory::count_in_vain() {
   one.step = restored->step;
   ++one.count;
   restored.reset();
+  // Ascending by sequence, so the oldest goes.
   while (in_vain.size() > most_in_vain) in_vain.erase(in_vain.begin());
 }
 
@@ -170,6 +174,7 @@ std::optional<RunHistory> RunHistory::parse(std::string_view text) {
       history.earlier_failures = *failures;
       continue;
     }
+    // A line of any other kind makes the whole text unreadable: no version of ours wrote it.
     const bool taken = line[0] == "run"        ? take_run(history, line)
                        : !tells_more           ? false
                        : line[0] == "vain"     ? take_in_vain(history, line)
@@ -291,6 +296,7 @@ void RunRecorder::end_well(const std::function<double()>& now) noexcept {
       log(LogLevel::warning, cat("when a run ends is not recorded: ", error.what()));
     } catch (...) {  // only the message is lost
     }
+    // Nothing else has changed that would have to be written.
     if (!under_way) return;
   } catch (...) {
     return;

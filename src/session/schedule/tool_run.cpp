@@ -1,3 +1,5 @@
+// Runs squeue, scontrol and the like beside the application. Nothing here blocks: the pipe is
+// non-blocking, and processes are reaped with WNOHANG.
 #include "session/schedule/tool_run.hpp"
 
 #include <fcntl.h>
@@ -90,6 +92,7 @@ struct SpawnPlan {
     sigemptyset(&none);
     posix_spawnattr_setsigdefault(&attributes, &all);
     posix_spawnattr_setsigmask(&attributes, &none);
+    // A group of its own, so that kill() also ends what the tool has started.
     posix_spawnattr_setpgroup(&attributes, 0);
     posix_spawnattr_setflags(
         &attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
@@ -108,6 +111,7 @@ ToolRun::ToolRun(const std::vector<std::string>& arguments,
                  const std::vector<std::string>& environment) {
   killed().reap();
   std::array<int, 2> ends{-1, -1};
+  // Until the program runs.
   failed_ = true;
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return;
   pipe_ = ends[0];
@@ -143,6 +147,7 @@ bool ToolRun::read_some() {
       continue;
     }
     if (got < 0 && errno == EINTR) continue;
+    // Nothing there at the moment; otherwise the output has ended.
     return got < 0 && errno == EAGAIN;
   }
   return true;
@@ -183,6 +188,7 @@ void ToolRun::kill() {
   close_pipe();
   if (process_ <= 0) return;
   failed_ = true;
+  // The whole group. If the tool does not end at once, a later ToolRun reaps it.
   ::kill(-process_, SIGKILL);
   reap();
   if (process_ <= 0) return;

@@ -1,3 +1,5 @@
+// Makes the file of a save as HDF5. libhdf5 lays it out in memory; what it has laid out becomes
+// patches of bytes, which rank 0 writes. The elements of dense tensors follow from all ranks.
 #include "session/save/formats/hdf5_file.hpp"
 
 #include <algorithm>
@@ -25,10 +27,13 @@ namespace {
 // Strings in HDF5 must be smaller than 4 GiB. If the list of holders is larger than this, it is
 // left out.
 constexpr std::size_t most_slices_bytes = std::size_t{1} << 30;
+// The seal lies after all bytes that HDF5 knows, at a multiple of its own size.
 std::int64_t open_seal_offset(std::int64_t hdf5_bytes) {
   return (hdf5_bytes + hdf5::seal_bytes - 1) / hdf5::seal_bytes * hdf5::seal_bytes;
 }
 
+// Each piece of structure that HDF5 has written gets an entry of its own, so that its checksum
+// covers it.
 StoredTensor structure_entry(std::size_t number, const hdf5::Extent& extent) {
   char key[40];
   std::snprintf(key, sizeof key, "_cairn/structure-%05zu", number);
@@ -79,6 +84,7 @@ class NewHdf5 {
             layout_.offsets.begin() + static_cast<std::ptrdiff_t>(dense_.size())};
   }
 
+  // Of all that rank 0 writes. Strings lie one after the other in the blob, metadata first.
   std::vector<StoredTensor> entries() const {
     std::vector<StoredTensor> all;
     auto at = layout_.blob_offset;
@@ -133,6 +139,7 @@ class NewHdf5 {
   }
 
  private:
+  // It says that the save is not finished. The commit writes the final one.
   std::string open_seal() const {
     return hdf5::encode_seal({false, open_seal_offset(layout_.size) + hdf5::seal_bytes,
                               layout_.table_offset, file_.table_room, 0, 0});
@@ -214,6 +221,7 @@ FileLayout lay_out_hdf5(const Job& job, const std::vector<SmallTensor>& small,
                         const DensePlan& dense) {
   FileLayout layout;
   layout.data_files = 1;
+  // The one file counts as a file of dense tensors: all ranks with runs write it.
   layout.dense_file = 0;
   layout.total_bytes = dense.bytes;
   for (const auto& one : small) {

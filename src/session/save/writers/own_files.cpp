@@ -1,3 +1,4 @@
+// Each rank by itself: no message is needed to write.
 #include "session/save/writers/own_files.hpp"
 
 #include "session/save/dense_runs.hpp"
