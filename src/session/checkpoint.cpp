@@ -323,6 +323,8 @@ struct Checkpoint::Impl {
                 "Call LoadStatus::assert_consumed() when all keys are there.");
   }
 
+  // Collective. restore() and read(). Works without an engine: a restore may read any directory,
+  // and owns none. The index is kept in the status, for fills that follow.
   LoadStatus load(const io::Path& path, const RestoreOptions& restore, bool with_counter) {
     return exclusive_call(*group, with_counter ? "Checkpoint::restore" : "Checkpoint::read", [&] {
       group->check_entry();

@@ -170,6 +170,8 @@ void Completion::complete(PendingSave& pending) {
   if (job.root()) writing_.work_in_background(pending);
 }
 
+// Ranks agree on two things, one after the other: that all have written, and that merge and final
+// names have succeeded. Only then rank 0 may commit.
 void Completion::complete_bytes(PendingSave& pending, const Job& as_written) {
   auto mine = error_of(std::exchange(pending.failure, nullptr));
   // A save that began with an id gets its draft on the writing thread. If it failed before that,
@@ -203,6 +205,8 @@ void Completion::complete_bytes(PendingSave& pending, const Job& as_written) {
   }
 }
 
+// Each round moves the first pending save one stage on, or returns if any rank's task still runs on
+// it. So a save whose tasks are done passes through all its stages in one call.
 void Completion::advance(bool wait) {
   while (!pending_saves.empty()) {
     auto& pending = pending_saves.first();

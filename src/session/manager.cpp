@@ -204,6 +204,7 @@ CheckpointContents CheckpointManager::open(std::int64_t step) {
   });
 }
 
+// Rank 0 lists what the directory has; each rank adds what the nodes have, which all ranks know.
 std::vector<StepInfo> CheckpointManager::steps() {
   auto& self = *impl_;
   const Job& job = self.job;

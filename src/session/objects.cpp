@@ -91,6 +91,7 @@ Keys choose_keys(const RefreshedState& state, const std::set<std::string>& outsi
   Keys keys;
   SentObjects sent{{}, {notes.aliases.begin(), notes.aliases.end()}};
   for (const auto& [key, tensor] : state.tensors()) {
+    // Keys in `outside` are unique by their rank already, and no path of the graph.
     if (outside.count(key)) {
       keys.stored.push_back(key);
       continue;
@@ -156,6 +157,7 @@ std::string join_messages(std::string low, std::string high) {
   return low;
 }
 
+// Rank 0. Ranks may hold the same value under one key; then the names that they give it must agree.
 Everything read_messages(std::string_view messages) {
   Everything all;
   for (auto& sent : unpack_each<SentObjects>(messages)) {
@@ -252,6 +254,8 @@ Made make(const RefreshedState& state, Everything all, bool wants_counter) {
 
 }  // namespace
 
+// Resolves the state first, so that only plain tensors get keys. After the keys are chosen, rank 0
+// alone knows all values, so it alone has the graph and the counter in its state.
 State with_object_graph(Group& group, const State& given, std::optional<std::int64_t> save_counter,
                         RowPlans* plans) {
   const RefreshedState seen(given);

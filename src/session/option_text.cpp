@@ -298,6 +298,8 @@ struct ByName {
  private:
   Derived& self() { return static_cast<Derived&>(*this); }
 
+  // One option. What it may be follows from its type: members by key, an optional group, a value
+  // with a text, or code, which has no text.
   template <class T>
   void member(const std::string& name, T& value) {
     using Value = std::remove_const_t<T>;

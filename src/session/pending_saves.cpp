@@ -121,6 +121,8 @@ void PendingSaves::wait_until_idle() const {
   for (const auto& pending : pending_saves_) pending->handle->idle.wait(false);
 }
 
+// Whatever a save sets, this sets back, since the object may be one that was used before. What
+// holds much memory was freed by retire().
 std::unique_ptr<PendingSave> PendingSaves::make(std::int64_t step, bool background,
                                                 const SaveCall& call) {
   std::unique_ptr<PendingSave> pending;
@@ -207,6 +209,8 @@ void PendingSaves::choose_memory(const RefreshedState& state) {
   if (!pool_.intact()) pool_.take_from(page_memory());
 }
 
+// Makes the plan's form of a copy anew, and takes memory for it. Too little memory is no error: the
+// caller then saves blocking.
 std::string PendingSaves::reserve(PendingSave& pending, const RefreshedState& state) {
   Group& group = *job_.group;
   auto& plan = *pending.plan;

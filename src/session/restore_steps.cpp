@@ -1,3 +1,5 @@
+// Restores by a manager: which checkpoint is tried next, and what a restore leaves behind for the
+// next.
 #include "session/restore_steps.hpp"
 
 #include <algorithm>
@@ -326,6 +328,7 @@ void take_after_all(const Job& job, RestoreChoices& choices, std::size_t i) {
   }
 }
 
+// Names every checkpoint that was tried or passed over, with its reason.
 Error nothing_left(const Job& job, const RestoreChoices& choices, const PassedOver& passed) {
   std::string reasons;
   const auto add = [&](const std::string& one) { reasons += (reasons.empty() ? "" : "; ") + one; };
@@ -425,6 +428,8 @@ bool Restorer::pass_over_thinned(std::int64_t step, const Error& error, RestoreC
   return true;
 }
 
+// A step that was asked for is never replaced by another one. The nodes are tried first, since they
+// are faster.
 RestoreReport Restorer::restore(std::int64_t step, State& state, const RestoreOptions& options) {
   Touched failed;
   PassedOver passed;

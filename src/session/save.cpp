@@ -61,6 +61,8 @@ SaveHandle Saves::run(const SaveRequest& request) {
   }
 }
 
+// Advances pending saves, then tries the save until it succeeds, fails for another reason than
+// room, or has to block.
 SaveHandle Saves::run_as_asked(const SaveRequest& request) {
   const auto& [step, given, options, background, call] = request;
   std::optional<io::Deadline> deadline(job.options.write.storage_limit_seconds);
@@ -173,6 +175,8 @@ SaveHandle Saves::go_on_behind(std::unique_ptr<PendingSave>&& made, const Refres
   return handle;
 }
 
+// The stages of a blocking save, all in this call. On a failure before the commit the save is
+// withdrawn; after it, only tidying is left.
 SaveHandle Saves::save_now(std::unique_ptr<PendingSave>&& made, const RefreshedState& state,
                            bool compares, StageTimer& timer, Attempt& attempt) {
   auto& [room, writing, completion, planning] = stages_;

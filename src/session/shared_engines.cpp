@@ -1,3 +1,5 @@
+// Engines of Checkpoint objects: found by group and prefix, opened anew if the options have
+// changed.
 #include "session/shared_engines.hpp"
 
 #include <array>
@@ -94,9 +96,12 @@ std::shared_ptr<EngineSlot> SharedEngines::slot(const std::string& key) {
   return made;
 }
 
+// Leaving a name completes its pending saves, since nobody might come back to that engine to do so.
 Engine& SharedEngines::use(std::shared_ptr<EngineSlot>& held, std::uint64_t user,
                            const io::Path& prefix, bool is_numbered,
                            const ManagerOptions& options) {
+  // A prefix in another file system is another checkpoint. A numbered and a single one of the same
+  // prefix have different files.
   const auto key =
       cat(is_numbered ? "numbered " : "single ",
           static_cast<const void*>(options.write.file_system.get()), ' ', prefix.string());

@@ -146,6 +146,8 @@ std::string policy_parameters(const ManagerOptions& options) {
 
 }  // namespace
 
+// The names are compared first: ranks with different savers would send different messages in a
+// save.
 void require_savers(Group& group, const std::vector<RegisteredSaver>& savers) {
   std::string names;
   for (const auto& saver : savers) names += cat("'", saver.name, "' ");

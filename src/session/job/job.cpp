@@ -1,3 +1,4 @@
+// Makes jobs and their policies.
 #include "session/job/job.hpp"
 
 #include <algorithm>

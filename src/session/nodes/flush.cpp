@@ -74,6 +74,8 @@ void Flusher::begin() {
   work();
 }
 
+// Gathers the save from the nodes as a state, and plans a save of that state as if the application
+// had given it. So the copy may have another format and layout than the parts.
 std::unique_ptr<Flush> Flusher::plan(tier::LocalSave save, int saves_before) {
   constexpr auto readers = tier::Tier::Readers::io_ranks;
   auto made = run_and_agree(*job.group, [&] {
@@ -192,6 +194,7 @@ void Flusher::work() {
   }
 }
 
+// As Completion::advance() for the copy, which is not among the pending saves.
 void Flusher::advance(bool wait, bool throws) {
   auto& completion = stages_.completion;
   while (flush_) {

@@ -252,6 +252,8 @@ void NodeFile::verify() const {
   }
 }
 
+// Blocks are those of the erasure code, stripes those of the checksums: a bad stripe makes all
+// blocks bad that it overlaps.
 std::set<std::int64_t> NodeFile::bad_blocks(std::int64_t block_bytes, LogLevel level) const {
   std::set<std::int64_t> bad;
   const auto look = [&](std::int64_t begin, std::int64_t end, const auto& read) {

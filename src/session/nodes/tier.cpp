@@ -52,6 +52,8 @@ void Tier::require_options() const {
               "Leave the savers or TierOptions::directory out.");
 }
 
+// Numbers nodes in the order of their first ranks. The number is the same on all ranks, since all
+// see the same list.
 void Tier::find_nodes() {
   Group& group = *home_.group;
   auto name = home_.options.tier.node;
@@ -70,6 +72,8 @@ void Tier::find_nodes() {
     auto at = std::find(names.begin(), names.end(), one);
     if (at == names.end()) {
       const auto number = names.size();
+      // Names for people may be equal, for instance those of nodes that a test simulates; then a
+      // number follows.
       const bool is_told =
           !for_people.empty() && std::count(names_.begin(), names_.end(), for_people) == 0;
       names_.push_back(is_told ? for_people : cat(for_people, '#', number));
@@ -291,6 +295,8 @@ void Tier::forget_pieces(std::int64_t sequence) const {
   }
 }
 
+// Decides from saves_, which is the same on all ranks, so that every node removes the same saves
+// without a message.
 void Tier::prune(const std::string& uuid) {
   std::sort(saves_.begin(), saves_.end(),
             [](const auto& a, const auto& b) { return a.map.sequence > b.map.sequence; });

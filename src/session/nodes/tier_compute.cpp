@@ -330,6 +330,8 @@ class Tier::Computation {
   UnusableByRank bad_parts_, bad_parities_;  // what could not be read
 };
 
+// Computes into new files, proves them, then puts them in place. If a part that was used turns out
+// to be damaged, returns false: the caller begins again with that knowledge.
 bool Tier::compute_parts(LocalSave& save) {
   Computation work(*this, save);
   work.announce();

@@ -188,6 +188,8 @@ std::string Tier::lacks(const LocalSave& save) const {
   return text;
 }
 
+// Computes what is missing, reads what is there, and begins again whenever a rank has found
+// something that cannot be used.
 std::unique_ptr<Gathered> Tier::gather(LocalSave& save, Readers readers) {
   Group& group = *home_.group;
   // The loop ends, since each further try has found something more that cannot be used.

@@ -129,6 +129,8 @@ std::optional<io::Path> Tier::save(const Request& request, const std::function<N
   return Saving(*this, request).run(numbers, why);
 }
 
+// Before take_numbers() nothing has been made, so a save that does not fit simply goes to the
+// directory. After that a failure has to be cleaned up.
 std::optional<io::Path> Tier::Saving::run(const std::function<Numbers()>& numbers,
                                           std::string& why) {
   if (!plan(why)) return std::nullopt;
@@ -257,6 +259,8 @@ void Tier::Saving::take_numbers(const std::function<Numbers()>& numbers) {
   map_.time = made.time;
 }
 
+// Each rank writes alone. Real sizes and the longest time are known only afterwards, and go into
+// the map.
 void Tier::Saving::write_parts() {
   request_.figures.plan_reused = again_;
   const auto began = Clock::now();
@@ -283,6 +287,8 @@ void Tier::Saving::compare() {
   tier_.plans_.compare(state(), plan.replicas, checksums, tier_.place_of(map_).string());
 }
 
+// Descriptions and gaps are the same on all ranks and may be long, so only rank 0's part has them
+// (Gathered::said_by_first).
 bundle::PartRecord Tier::Saving::record() const {
   bundle::PartRecord record;
   record.uuid = map_.uuid;

@@ -1,3 +1,4 @@
+// Finds memory that is read and written.
 #include "session/redistribute/apart.hpp"
 
 #include <algorithm>

@@ -123,6 +123,8 @@ int HeldSlices::holder_of(int number) const {
   return static_cast<int>(after - begins_.begin()) - 1;
 }
 
+// Sends each tensor's declaration, and each wanted key, to the rank that the key chooses. That rank
+// proves the coverage, and answers with dtype and shape.
 Matching::Matching(Group& group, const RefreshedState& plain, const HeldSlices& held,
                    const std::vector<std::string>& keys) {
   const auto nodes = group.nodes();
@@ -300,6 +302,8 @@ Messages Matching::answer(const Messages& messages) const {
   return messages_of(std::move(answers));
 }
 
+// Boxes are numbered over all wanted slices of this rank, in order: the numbers are the ids of the
+// targets.
 Matched Matching::match(Group& group, const HeldSlices& held, const WantedState& wanted) const {
   std::unordered_map<int, Packed<WantedMessage>> outgoing;
   int id = 0;

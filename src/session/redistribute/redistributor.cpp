@@ -215,6 +215,8 @@ void Redistributor::plan_for(const BothStates& now) {
   count(now);
 }
 
+// Sources are slices in memory, which ranks hold already, so each rank orders pieces directly from
+// the holder (Spread::order).
 plan::RankPlan Redistributor::plan_moves(const RefreshedState& plain, const WantedState& wanted,
                                          const Matched& matched) {
   const auto sources = sources_of(plain);

@@ -1,3 +1,4 @@
+// From a key of the state to a stored tensor.
 #include "session/restore/find_tensor.hpp"
 
 #include "base/text.hpp"

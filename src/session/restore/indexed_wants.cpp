@@ -28,6 +28,7 @@ WantedTensor wanted_block(int number, const StoredTensor& stored, std::int64_t b
   return wanted;
 }
 
+// The tensor in which the ids of a set are stored: one int64 for each row.
 const StoredTensor& stored_ids_of(const Matcher& matcher, const IdSet& set, std::int64_t rows) {
   const auto& name = matcher.stored_name(set.options.ids_key);
   const auto* stored = matcher.look_up(name);
@@ -91,6 +92,8 @@ IndexedWants::IndexedWants(Group& group, const Matcher& matcher, const Refreshed
   }
 }
 
+// Adds the blocks that this rank reads for one set of ids. Which rows they are follows from the
+// plan; if the ids must be read first, they are even shares, and the ids are one more block.
 void IndexedWants::add_set(Group& group, const Matcher& matcher, IdSet set,
                            const std::vector<std::int64_t>& stored, Matched& matched,
                            RowPlans* plans, WantedState& wanted) {

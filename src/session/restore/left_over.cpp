@@ -1,3 +1,4 @@
+// Keys that a restore leaves unused, and how messages show many keys.
 #include "session/restore/left_over.hpp"
 
 #include <algorithm>

@@ -115,6 +115,8 @@ const StoredTensor* Matcher::find(const std::string& key, const std::string& var
   return nullptr;
 }
 
+// Lists the missing keys, what may have been meant instead, and what the checkpoint has that the
+// state lacks.
 void Matcher::refuse_missing(const std::vector<std::string>& keys) const {
   constexpr std::size_t most_told = 10;
   std::string list, reason, meant;

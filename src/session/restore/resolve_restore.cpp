@@ -295,6 +295,7 @@ class StateWants {
     ties_->expect(tensors);
   }
 
+  // A missing key is only noted, so that the error can name all of them.
   void add(const std::string& key, const LocalTensor& tensor, const std::string& object) {
     const auto* what = tensor.unresolved.get();
     const bool is_private = what && what->kind == Unresolved::Kind::rank_private;
@@ -402,6 +403,8 @@ void require_same_options(Group& group, const RestoreOptions& options) {
   require_same(group, "RestoreOptions", settings_of(options));
 }
 
+// First each rank looks at its own state; then the ranks deal rows and exchange ids, if any rank
+// has such tensors.
 WantedState resolve(Group& group, const CheckpointContents& contents, const TensorFinder& finder,
                     const RefreshedState& state, const RestoreOptions& options, RowPlans* plans) {
   require_same_options(group, options);

@@ -233,6 +233,8 @@ std::vector<std::string> unused_keys(const Job& job, const CheckpointContents& c
 
 }  // namespace
 
+// What can fail without data fails first; then what can be read without changing memory; then
+// memory is filled; rows by id, fills and savers come last.
 RestoreReport restore_state(const Job& job, const SharedIndex& index, State& given,
                             const RestoreOptions& given_options, const RestoreExtras& extras) {
   const auto& contents = index.contents();

@@ -101,6 +101,7 @@ CheckpointContents find_datasets(Group& group, const io::Path& path, hdf5::Forei
   return contents;
 }
 
+// In chunks through the buffer. Returns the bytes read.
 std::int64_t read_slice(hdf5::ForeignFile& file, const StoredTensor& stored,
                         const LocalSlice& slice, std::vector<std::byte>& buffer) {
   const auto item = static_cast<std::int64_t>(dtype_size(stored.dtype));

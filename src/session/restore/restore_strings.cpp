@@ -35,6 +35,8 @@ std::map<int, std::vector<int>> tell_readers(const Job& job, const std::set<int>
 
 }  // namespace
 
+// Three exchanges: ranks ask the readers, readers look up where the strings lie, and readers
+// answer.
 std::map<int, std::string> restore_strings(const Job& job, const SharedIndex& index,
                                            const std::set<int>& wanted, std::int64_t& bytes_read) {
   const auto asked = tell_readers(job, wanted);

@@ -250,6 +250,7 @@ class Restore {
     error_.guard([&] { read_chunk(plan_.chunks[number], bytes_at(held_[number])); });
   }
 
+  // Bytes are checksummed as they are stored, before they are swapped for this machine.
   void read_chunk(const plan::Chunk& chunk, std::byte* bytes) {
     const auto from = stored_.at(chunk.source);
     try {
@@ -423,6 +424,7 @@ RestoreBatches& restore_batches() {
   return batches;
 }
 
+// A tensor with more slices than a batch may have is a batch by itself.
 std::vector<TensorBatch> batches_of(const SharedIndex& index, int ranks) {
   const auto& sizes = restore_batches();
   const auto most = std::max(sizes.slices, sizes.slices_a_rank * ranks);

@@ -76,6 +76,8 @@ CheckpointContents tell_format(const Job& job, const io::Path& prefix, Format fo
   return tell(job, prefix, [&] { return load_index_as(format, *job.files, prefix, Graph::read); });
 }
 
+// Rank 0 looks into the index just far enough to know how many files there are, so that the io
+// ranks can ask for their sizes before it makes errors of what is missing.
 CheckpointContents tell_contents(const Job& job, const io::Path& prefix) {
   std::optional<IndexFile> index;
   int num_files = 0;

@@ -171,6 +171,8 @@ static bool is_same_box(const Box* a, const Box* b) {
   return a == b || (a && b && *a == *b);
 }
 
+// Items in exactly the same memory are compared with the first of them. Then one item of each place
+// is compared with those of other places that overlap it.
 std::vector<Tie> TieFinder::ties() const {
   if (are_apart(laid_)) return {};  // this is the usual case
   std::vector<std::size_t> order(items_.size());

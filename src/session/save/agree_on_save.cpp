@@ -1,3 +1,4 @@
+// Whether format and writer can serve the options.
 #include "session/save/agree_on_save.hpp"
 
 #include "base/text.hpp"

@@ -63,6 +63,8 @@ bool CachedMerge::put(const std::string& checksums) {
   return true;
 }
 
+// The checksums of all ranks go to rank 0 even if one rank misses: nobody knows that yet, and the
+// caller's sum tells it together with other things.
 bool CachedMerge::misses(Group& group, const EntryList& list,
                          std::shared_ptr<bundle::CachedIndex>& index) {
   bool fit = false;

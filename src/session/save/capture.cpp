@@ -129,6 +129,7 @@ Box CaptureForm::part_of(std::size_t piece, const LocalTensor& tensor) const {
   return Box::whole(tensor.slices[pieces_[piece].slice].box.extent);
 }
 
+// Copies past the caches if memory is contiguous: the copy is not read again by this thread.
 void CaptureForm::copy_own(const RefreshedState& state, const StringStore& strings,
                            std::span<std::byte> memory) const {
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
@@ -262,6 +263,7 @@ void CaptureForm::check_sent(std::size_t number, const std::string& key, std::ui
   throw changed_on_the_way(key, from->rank, rank_, there.bytes_crc32c, crc);
 }
 
+// The copy is laid out like the files, so whole runs of it are written without another copy.
 void CaptureForm::write(const Draft& draft, std::span<std::byte> memory, const StringStore& strings,
                         std::span<const SentEntry> sent, const std::atomic<bool>& cancelled,
                         const std::function<void(const StoredTensor&)>& take) const {

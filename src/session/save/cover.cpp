@@ -90,6 +90,8 @@ void assign_replicated(Group& group, CoverShare& share, std::int64_t all_slices,
 
 }  // namespace
 
+// Ranks prove together that slices cover each tensor, deal replicated slices to writers, and
+// collect the dense tensors on rank 0, which chooses their files. Then each rank gets its orders.
 Covered cover(const Job& job, const RefreshedState& state, const ReplicaRound& round,
               const Sharding& sharding) {
   Group& group = *job.group;

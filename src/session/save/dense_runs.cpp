@@ -46,6 +46,7 @@ void write_run(const DensePlan& plan, int number, const std::byte* bytes, int fi
 
 std::int64_t capture_bytes(const DensePlan& plan) { return dense_memory(plan, true).bytes(); }
 
+// Runs come in the order of their files, so one file is open at a time.
 std::vector<StoredTensor> write_runs(const Draft& draft, const DensePlan& plan,
                                      const std::vector<CapturedRun>& runs, int first_file) {
   std::vector<StoredTensor> entries;

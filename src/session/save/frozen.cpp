@@ -226,6 +226,8 @@ class Candidate {
     }
   }
 
+  // Compares the hash of memory with the known one and, if its turn has come or nothing is known,
+  // with that of the bytes on disk.
   bool holds_the_same() {
     if (known_ && known_->digest != digest_) return false;
     const auto every = job_.options.frozen.read_every;
@@ -280,6 +282,8 @@ class Candidate {
 
 }  // namespace
 
+// Each file is shared if possible, otherwise written. Links are no longer tried where several saves
+// in a row could make none.
 FrozenResult Frozen::write(const Job& job, const RefreshedState& state, const LocalShards& shards,
                            int first_file, const Draft& draft) {
   FrozenResult part;

@@ -77,6 +77,8 @@ Sayings sayings_of(const Descriptions& said, int rank) {
   return all;
 }
 
+// Joins the statements of neighbouring ranks. Two ranks may say different things, but not of the
+// same.
 std::string join(const std::string& low, const std::string& high) {
   auto all = unpack<Sayings>(low);
   for (auto& [what, one] : unpack<Sayings>(high)) {

@@ -117,6 +117,8 @@ void KeySchedule::warn_of_rules(Group& group, const State& state) {
   }
 }
 
+// A rule whose count is not 0 leaves its tensors out. Counts are the same on all ranks, so only the
+// question which rules met a tensor takes a message.
 std::optional<State> KeySchedule::leave_out(Group& group, const State& given) {
   left_out_.clear();
   if (rules_.empty()) return std::nullopt;

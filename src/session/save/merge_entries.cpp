@@ -149,6 +149,8 @@ EntryList sorted_by_key(EntryList list) {
   return entries;
 }
 
+// Entries of tensors that are not divided, or are stored as one array, go whole to the rank of
+// their key.
 Messages to_planners(EntryList mine, const KeyPlanners& planners, const Divisions& divided) {
   std::map<int, EntryMessage> outgoing;
   for (auto& one : mine.each()) {
@@ -168,6 +170,7 @@ Messages to_planners(EntryList mine, const KeyPlanners& planners, const Division
   return messages_of(std::move(outgoing));
 }
 
+// Divided entries are unpacked, since several ranks have slices of one run; whole ones stay packed.
 void read(Messages messages, Received& received) {
   received.messages = std::move(messages);
   for (const auto& [rank, bytes] : received.messages) {

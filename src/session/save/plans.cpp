@@ -160,6 +160,8 @@ void Plans::go_on_from(const Comparisons& before) {
   comparisons_.suspect = before.suspect;
 }
 
+// The plan is kept only if a later save may use it: then its form, and what the sum over ranks will
+// need, are kept with it.
 std::shared_ptr<SavePlan> Plans::make(const RefreshedState& given, const RefreshedState& resolved,
                                       const Sharding& sharding) {
   forget();
@@ -245,6 +247,7 @@ std::optional<RefreshedState> Plans::with_fills(const RefreshedState& state) con
   return RefreshedState(std::move(filled));
 }
 
+// No part of it may throw: a rank that threw would miss the sum. So every problem becomes a miss.
 PlanSum Plans::ask(std::int64_t step, const RefreshedState& state, const SaveOptions& options,
                    bool may) {
   PlanSum mine;
@@ -266,6 +269,8 @@ PlanSum Plans::ask(std::int64_t step, const RefreshedState& state, const SaveOpt
   mine[PlanSum::steps] = weighed(static_cast<std::uint64_t>(step));
   mine[PlanSum::options] =
       weighed(mixed_bits(said) ^ (options.overwrite ? 0x6f76657277726974u : 0u) ^
+              // The two constants stand for "overwrite" and for no metric: bits of a NaN that
+              // hardly any program computes.
               (metric ? std::bit_cast<std::uint64_t>(*metric) : 0x7ff8dead00000000u));
   mine[PlanSum::replicas] = static_cast<std::int64_t>(replicas);
   return mine;

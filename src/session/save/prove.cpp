@@ -135,6 +135,8 @@ void refuse(Group& group, std::vector<Declaration> mine, const KeyPlanners& plan
 
 }  // namespace
 
+// Counts slices over all ranks, decides which tensors are divided, sends the declarations to their
+// planners, and lets these check. Errors are those that one rank with all declarations would find.
 Proved prove_together(Group& group, std::vector<Declaration> mine, const SaveFormat& format) {
   SliceCounts counts(mine);
   group.all_reduce(counts.values(), Group::Op::sum);

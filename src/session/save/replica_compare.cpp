@@ -216,6 +216,7 @@ std::string differences_text(const Divergence& divergence, bool say_stored) {
   return text;
 }
 
+// The error names ranks and ranges. It blames the lowest rank of the second-largest group.
 Error error_of(const std::vector<Divergence>& divergences, std::int64_t count, bool say_stored) {
   const auto name = [](const Comparison& what) {
     return cat("tensor '", what.key, "' ", shape_text(what.shape));

@@ -74,6 +74,8 @@ class Written {
 
 }  // namespace
 
+// With `all`, each slice is compared in the pieces that are written. With `sample`, small slices
+// are compared whole, and of each large one the part whose turn it is.
 std::vector<Comparison> choose_comparisons(const std::vector<CoveredTensor>& held,
                                            const std::vector<CoveredTensor>& written,
                                            const Writers& writers, const ReplicaRound& round,
@@ -124,6 +126,8 @@ std::vector<Comparison> choose_comparisons(const std::vector<CoveredTensor>& hel
   return all;
 }
 
+// For saves that use the plan again: their sum over ranks compares replicas without a message of
+// its own. So it needs weights instead of a rank that compares.
 std::vector<WatchOrder> choose_watches(const std::vector<CoveredTensor>& held,
                                        const std::vector<CoveredTensor>& written,
                                        ReplicaCheck check, std::uint64_t planner) {

@@ -1,3 +1,5 @@
+// Moves rows with ids into blocks before a save: one plan for each set of ids, then one exchange
+// for some fields at a time.
 #include "session/save/resolve_indexed.hpp"
 
 #include <algorithm>
@@ -99,6 +101,8 @@ void move_fields(Group& group, const RowPlan& plan, const std::vector<IdSet::Fie
 
 }  // namespace
 
+// Tensors that share ids share a plan. Blocks come from memory that earlier saves have left, if the
+// job keeps it.
 void add_indexed(Group& group, const RefreshedState& state, RowPlans* plans, State& plain) {
   auto sets = gather_id_sets(group, state, true, plans);
   RowBlocks of_this_save(false);

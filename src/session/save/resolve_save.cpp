@@ -152,6 +152,8 @@ std::array<std::int64_t, 5> count_kinds(const RefreshedState& state, bool with_g
 
 }  // namespace
 
+// Ragged rows are counted and gaps found by the ranks that keys choose; then each rank makes its
+// plain state by itself; rows by id move last.
 std::optional<RefreshedState> resolve(Group& group, const RefreshedState& state, RowPlans* plans,
                                       GapsByKey* gaps) {
   auto counts = count_kinds(state, gaps != nullptr);

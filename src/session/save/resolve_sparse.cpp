@@ -133,6 +133,8 @@ void decode(const std::string& message, GapsByKey& gaps) {
 
 }  // namespace
 
+// Each rank tells the boxes that it holds; the rank of the key answers with the gaps dealt to it.
+// All gaps then go to all ranks, since the metadata list them.
 FillsByKey fill_gaps(Group& group, const RefreshedState& state, std::int64_t all, GapsByKey& gaps) {
   auto mine = run_and_agree(group, [&] {
     std::vector<KeyedText> said;

@@ -1,3 +1,4 @@
+// Figures of saves: timers, the joining of ranks' figures, and the log line.
 #include "session/save/save_log.hpp"
 
 #include <algorithm>

@@ -73,6 +73,8 @@ struct Told {
   std::vector<bool> records;  // by rank: whether it leaves a part record
 };
 
+// Collective. Every rank gets the keys of all bundles, to check them and to name them in the
+// metadata.
 Told tell(Group& group, const std::vector<Bundle>& mine, int files, bool record) {
   struct OfRank {
     int files = 0;
@@ -186,6 +188,8 @@ int files_of(const std::vector<Bundle>& bundles) {
 
 }  // namespace
 
+// Calls the savers one after the other, checks all bundles together, and numbers their files behind
+// those of the save.
 std::vector<StoredTensor> run_savers(const Job& job, const RefreshedState& state, Draft& draft,
                                      FileLayout& layout, CheckpointMeta& meta) {
   Group& group = *job.group;

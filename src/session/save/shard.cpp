@@ -136,6 +136,8 @@ std::int64_t bytes_of(const RefreshedState& state, const StringStore& strings, c
   return task.box.count() * static_cast<std::int64_t>(dtype_size(tensor.dtype));
 }
 
+// Groups tasks by device task and by rule of Retention::keys, so that the policy never mixes two
+// groups in one file.
 LocalShards shard(const Job& job, const RefreshedState& state, std::vector<Task> tasks,
                   const Sharding& sharding) {
   const auto& policy = policy_of(sharding.policy);
@@ -167,6 +169,7 @@ LocalShards shard(const Job& job, const RefreshedState& state, std::vector<Task>
   return local;
 }
 
+// Every rank computes the numbers of all files and writers from one sum.
 FileLayout lay_out(const Job& job, const LocalShards& local, const LocalShards& frozen,
                    const DensePlan& dense, const Sharding& sharding) {
   Group& group = *job.group;

@@ -18,6 +18,8 @@ std::vector<bool> spelling(std::vector<bool> dash, const Box& box, const Dims& s
 
 }  // namespace
 
+// Describes each entry, and says where its bytes are in memory. Nothing is read except encoded
+// strings, which are there already.
 void each_outgoing(const RefreshedState& state, const LocalShards& local, int first_file,
                    bool one_file, const std::function<StoredTensor&()>& make,
                    const std::function<void(const Outgoing::Bytes&)>& take) {

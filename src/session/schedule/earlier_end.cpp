@@ -172,6 +172,8 @@ bool ended_from_outside(std::string_view state) {
   return std::find(outside.begin(), outside.end(), state) != outside.end();
 }
 
+// Excused: a newer checkpoint, a stop that was asked for, an end in good order that cairn-job does
+// not contradict, or a reason that cairn-job or Slurm knows.
 void resolve_restored(const Location& at, RunHistory& history, std::int64_t newest) {
   using End = RunHistory::Restored::End;
   const auto record = read_record(at);

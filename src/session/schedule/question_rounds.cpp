@@ -216,6 +216,7 @@ void QuestionRounds::look(Vote& mine, bool has_pending) {
   look_at_time_limit(mine);
 }
 
+// Stops so early that a step, and a save, still fit before the end.
 void QuestionRounds::look_at_time_limit(Vote& mine) {
   const double now = wall();
   std::optional<double> end;

@@ -151,6 +151,8 @@ std::string RunHistory::print() const {
   return text + checksum_line(text);
 }
 
+// Strict: with a line that print() would not write, the text counts as damaged, and the history
+// begins anew.
 std::optional<RunHistory> RunHistory::parse(std::string_view text) {
   const auto end = text.rfind("checksum ");
   const bool tells_more = text.starts_with(heading_2);
@@ -283,6 +285,7 @@ void RunRecorder::stopped() noexcept {
   try_write("a run is to stop");
 }
 
+// Runs in the destructor of a manager, so nothing may leave it.
 void RunRecorder::end_well(const std::function<double()>& now) noexcept {
   const bool begun = begun_by_ == getpid(), under_way = is_under_way();
   if (!begun && !under_way) return;

@@ -119,6 +119,8 @@ bool is_ours(const struct sigaction& action) {
               std::strerror(EINVAL), "Choose others, such as SIGTERM and SIGUSR1.");
 }
 
+// Does nothing if our handler is there. If somebody has replaced it, theirs becomes the one that
+// ours calls.
 void install(Slot& slot, int signal) CAIRN_REQUIRES(slots_mutex()) {
   struct sigaction there = {};
   if (sigaction(signal, nullptr, &there) != 0) refuse(signal);

@@ -107,6 +107,8 @@ struct SpawnPlan {
 
 }  // namespace
 
+// A tool that cannot be started is one that has ended and failed; no exception leaves here for
+// that.
 ToolRun::ToolRun(const std::vector<std::string>& arguments,
                  const std::vector<std::string>& environment) {
   killed().reap();

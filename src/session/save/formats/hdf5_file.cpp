@@ -44,6 +44,8 @@ StoredTensor structure_entry(std::size_t number, const hdf5::Extent& extent) {
 // The file as HDF5 makes it, and the strings that are written into it.
 class NewHdf5 {
  public:
+  // Lets libhdf5 lay out the file. The blob has all strings under checksums, for Cairn; HDF5 gets
+  // them once more as datasets, for other programs.
   NewHdf5(const CheckpointMeta& meta, const Gathered& gathered,
           const std::vector<DenseTensor>& dense)
       : small_(gathered.small), dense_(dense), slices_(hdf5::encode_holders(gathered.holders)) {
@@ -172,6 +174,8 @@ class NewHdf5 {
 
 }  // namespace
 
+// Collective. Sends what rank 0 stores by itself to rank 0, together with the devices that hold
+// slices.
 Gathered gather_for_hdf5(const Job& job, const RefreshedState& state,
                          const std::vector<Task>& tasks, const std::vector<DenseTensor>& dense,
                          StringStore& mine) {

@@ -88,6 +88,7 @@ void Holding::add(const std::string& key, Box box, const std::string& task) {
   holders_.tensors[key] = {{std::move(box), number_of(task)}};
 }
 
+// Joins the parts of all ranks under the keys of their tensors, ascending by box.
 hdf5::Holders Holding::finish(const std::vector<DenseTensor>& dense) {
   for (const auto& one : dense) holders_.tensors[one.key];
   for (auto& rank : ranks_) {

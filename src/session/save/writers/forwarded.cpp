@@ -115,6 +115,8 @@ class Forward {
     });
   }
 
+  // Frame by frame to the io rank. After an error the frames still go, with whatever is in the
+  // buffer.
   void send_all() {
     const auto io_rank = job_.io_rank_of(job_.rank());
     for (const auto& frame : stream_.frames) {

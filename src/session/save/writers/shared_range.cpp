@@ -24,6 +24,7 @@ SharedRange::SharedRange(Outgoing out, std::int64_t limit, NotFiniteKeys* not_fi
   }
 }
 
+// Contiguous memory is cut anywhere; strided memory along boxes that fit the cache.
 void SharedRange::cut(std::size_t e, std::int64_t limit) {
   const auto& entry = out_.entries[e];
   const auto& stored = entry.slices.front();
@@ -63,6 +64,7 @@ void SharedRange::set_begin(std::int64_t begin) {
   buffer_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(largest_));
 }
 
+// Checksums grow with the frames, so frames must be asked for in order.
 SharedRange::Bytes SharedRange::fill(std::size_t number) {
   const auto& frame = frames_[number];
   const auto offset = begin_ + frame.begin;
