@@ -101,6 +101,7 @@ void Engine::take_round(bool of_save) {
 
 void Engine::call_before_save(std::int64_t step) const {
   const auto& callbacks = impl_->job.options.hooks.before_save;
+  // Ranks agree after each callback, since the next one may be collective.
   for (std::size_t i = 0; i < callbacks.size(); ++i) {
     run_and_agree(*impl_->job.group, [&] {
       try {

@@ -46,6 +46,7 @@ struct CheckpointManager::Impl {
     }
   }
 
+  // The nodes' part refers to the engine, so it comes after it and ends first.
   Engine engine;
   const EngineParts& parts = engine.parts();
   const Job& job = parts.job;
@@ -62,6 +63,7 @@ CheckpointManager::CheckpointManager(std::shared_ptr<Group> group, std::filesyst
     self.engine.open(true);
     if (self.nodes) self.nodes->open();
     run_and_agree(*self.job.group, [&] { self.engine.begin_turns(); });
+    // From here on the same call on another manager counts as a different call.
     self.parts.calls().describe(
         cat(" of '", self.job.naming.name, "' in ", self.job.directory.string()));
   });

@@ -219,6 +219,7 @@ struct Keyed : std::false_type {};
 template <class T, class C>
 struct Keyed<std::map<std::string, T, C>> : std::true_type {
   static void set(auto& values, const std::string& key, const auto& assign) {
+    // A copy is assigned, so that a text that is refused changes nothing.
     T value = values.contains(key) ? values.at(key) : T(empty(static_cast<T*>(nullptr)));
     assign(value);
     if constexpr (std::is_same_v<T, Attribute>) {
@@ -242,6 +243,7 @@ struct Keyed<std::map<std::string, T, C>> : std::true_type {
 template <>
 struct Keyed<std::set<std::string>> : std::true_type {
   static void set(std::set<std::string>& values, const std::string& key, const auto& assign) {
+    // The text of a key is true or false.
     bool there = false;
     assign(there);
     if (there) {
@@ -276,6 +278,7 @@ struct ByName {
   Search& search;
   std::string group_name = {};
 
+  // For texts it does not matter whether ranks must agree.
   template <class T>
   void agreed(const char* name, T& value) {
     member(cat(group_name, name), value);
@@ -424,6 +427,7 @@ std::vector<std::string> names_of(const Options& options) {
   return search.names;
 }
 
+// Arguments of tf.train.CheckpointManager.
 const std::map<Text, Text>& tensorflow_words() {
   static const std::map<Text, Text> words = {{"max_to_keep", "keep.last"},
                                              {"checkpoint_name", "name"},

@@ -103,9 +103,9 @@ struct PendingSave {
   Result result;
   std::shared_ptr<SaveHandle::Shared> handle;
   SaveStatistics figures;
-  // Set by the task, read when it is idle; ranks then agree on it, and it is taken out.
+  /// Set by the task, read when it is idle; ranks then agree on it, and it is taken out.
   std::exception_ptr failure;  ///< of the last task
-  // Set by the caller's thread. The task looks at it, and ends early without a record.
+  /// Set by the caller's thread. The task looks at it, and ends early without a record.
   std::atomic<bool> cancelled = false;
 };
 
@@ -199,7 +199,7 @@ class PendingSaves {
   io::StagingPool pool_;
   // Null until the first task: a program that only saves blocking has no thread.
   std::shared_ptr<TaskQueue> queue_;
-  // throws_earlier_ is valid while an error leaves the call: false if it is the call's own.
+  // throws_earlier_: the last call of throw_earlier_failure() has thrown.
   bool told_blocking_ = false, throws_earlier_ = false;
 };
 

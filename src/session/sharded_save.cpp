@@ -119,6 +119,7 @@ std::string sharded_save(const std::shared_ptr<Group>& given, const Mesh& mesh,
     {
       auto job = make_job(group, prefix.parent_path(),
                           commit::Naming(prefix.filename().string(), false), all);
+      // A single prefix is no series of checkpoints, of which a state file would list the newest.
       job.keeps_state_file = false;
       job.options_name = "ShardedOptions";
       Engine engine(std::move(job));
@@ -149,6 +150,8 @@ RestoreReport sharded_restore(const std::shared_ptr<Group>& given, const Mesh& m
     const auto all = run_and_agree(*group, [&] { return engine_options(options); });
     auto job = make_job(group, prefix.parent_path(),
                         commit::Naming(prefix.filename().string(), false), all);
+    // A restore needs no owner, so there is no engine: nodes and io ranks are all that ranks must
+    // agree on.
     agree_on_nodes(job);
     agree_on_io_ranks(job);
     return restore_state(job, share_index(job, prefix), state, options.restore);

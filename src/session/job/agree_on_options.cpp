@@ -65,6 +65,7 @@ std::string text_of(const std::filesystem::path& value) { return value.string();
 std::string text_of(const std::optional<Mtbf>& mtbf) {
   return mtbf ? cat(mtbf->seconds, " s of kind ", static_cast<int>(mtbf->of)) : "none";
 }
+// Code cannot be compared between ranks, so only its presence and number are.
 std::string text_of(const Migrate& value) { return value ? "given" : "none"; }
 template <class T>
 std::string text_of(const std::shared_ptr<T>& value) {

@@ -36,6 +36,7 @@ Job make_job(std::shared_ptr<Group> group, const io::Path& directory, commit::Na
   if (!group) throw Error(Code::invalid_argument, "the group of a CheckpointManager is null");
   auto files = files_or_posix(options.write.file_system);
   const auto limit = options.write.storage_limit_seconds;
+  // From here on every file operation of this job has the limit.
   if (limit > 0) files = io::limited(std::move(files), limit);
   // From here on the check is never `automatic`.
   auto& check = options.store.replicas.check;

@@ -120,6 +120,7 @@ bool NodeCheckpoints::takes(const SaveOptions& options) {
 
 // Rank 0 only.
 tier::Numbers NodeCheckpoints::numbers_for(const SaveRequest& request) {
+  // Another owner would give out the same numbers.
   store.check_owner();
   const auto taken = [&](const std::string& where) {
     throw Error(Code::already_exists, cat("step ", request.step, " is there already"), where,

@@ -185,6 +185,7 @@ NodeFile::NodeFile(const Address& at, const std::string& uuid)
   data_bytes_ = head.data_bytes;
   record_ = bundle::decode_part_record(text);
   if (record_.uuid != uuid) damaged("it is of another save");
+  // Reads trust these places.
   for (const auto& entry : record_.tensors) {
     const auto& slice = entry.slices.at(0);
     if (slice.codec != Codec::none) damaged(cat("tensor '", entry.key, "' is encoded"));

@@ -80,6 +80,7 @@ void Gathered::make_state() {
         throw Error(Code::data_loss, "a part of a checkpoint on the nodes is damaged",
                     cat("the fill value of '", key, "' is of another dtype"));
       }
+      // The parts do not cover such a tensor; as a sparse one it may have gaps.
       tensor = sparse(tensor, tensor.dtype, gaps->second->fill.data(), Gaps::keep);
     }
     state_.add(key, std::move(tensor));

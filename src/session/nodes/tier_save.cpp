@@ -169,6 +169,7 @@ bool Tier::Saving::plan(std::string& why) {
     if (seen_.error()) throw Error(*seen_.error());
     return sliced(seen_);
   });
+  // To tell afterwards whether the plan is a new one.
   const auto kept = tier_.plans_.kept();
   made_ = choose_plan();
   again_ = kept == made_.plan;

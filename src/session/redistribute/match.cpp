@@ -252,6 +252,7 @@ class Matching::Finder {
     const bool is_text = tensor_.dtype == DType::string;
     const auto& any = tensor_.slices.front();
     if (is_text) found.from = choose_holder(any.holders, rank, of_.nodes_);
+    // A tensor without elements has one empty slice: nothing is to be moved.
     if (is_text || any.box.empty()) return found;
     for (const auto& [id, box] : unpack_each<WantedBox>(asked)) {
       if (box.empty()) continue;

@@ -238,6 +238,7 @@ plan::RankPlan Redistributor::plan_moves(const RefreshedState& plain, const Want
                        .served_by = served_by,
                        .source = source_box,
                        .before = [](int a, int b) { return a < b; },
+                       // Parts of slices that no rank wants stay where they are.
                        .only_wanted = true,
                        .holder = [&](int source) { return held_.holder_of(source); }});
   run_and_agree(*group_, [&] {
@@ -341,6 +342,8 @@ bool Redistributor::are_quickly_apart(const BothStates& now) const {
             [](const auto& a, const auto& b) { return a.begin < b.begin; });
   std::optional<std::int64_t> ends[2];  // the end, so far, of what is read and of what is written
   for (const auto& range : ranges) {
+    // Ranges ascend by their beginnings. One that begins before the other kind has ended overlaps
+    // it.
     const auto& other = ends[range.is_written ? 0 : 1];
     if (other && range.begin < *other) return false;
     auto& own = ends[range.is_written ? 1 : 0];

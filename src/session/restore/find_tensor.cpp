@@ -58,6 +58,7 @@ bool TensorFinder::is_bookkeeping(const StoredTensor& tensor) const {
 }
 
 std::string shown_name(std::string_view key) {
+  // What follows an object's path in the key of its value: "/.ATTRIBUTES/VARIABLE_VALUE".
   static const std::string value = object_key("x").substr(1);
   if (key.ends_with(value)) key.remove_suffix(value.size());
   return std::string(key);

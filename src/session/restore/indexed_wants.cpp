@@ -188,6 +188,8 @@ void IndexedWants::deliver(Group& group, const RowPlan& plan, std::vector<Block>
   for (std::size_t first = 0; first < blocks.size();) {
     // Short rows of several fields travel in the same messages.
     const auto end = first + batch_of(fields, first);
+    // Rows arrive in the stored dtype. write_back() then brings them into memory that is not
+    // contiguous, or that converts.
     std::vector<RunOfRows> runs;
     std::vector<RowMemory> memories;
     run_and_agree(group, [&] {

@@ -80,6 +80,7 @@ const std::shared_ptr<Rows>& rows_of(const LocalTensor& tensor) {
   return tensor.resizes ? tensor.resizes : tensor.unresolved->rows;
 }
 
+// Without the number of rows; empty for a scalar, which has none.
 Dims row_shape(const Dims& shape) { return {shape.begin() + !shape.empty(), shape.end()}; }
 
 }  // namespace
@@ -163,6 +164,7 @@ void Matcher::require_sound(const StoredTensor& stored) const {
 
 void Matcher::refuse_unlike(const std::string& key, const StoredTensor& stored,
                             const LocalTensor& tensor) const {
+  // For the way out of the error: such a vector could be given as a resizable one.
   const bool is_vector = stored.dtype == tensor.dtype && state_.follows(key) &&
                          tensor.shape.size() == 1 && stored.shape.size() == 1;
   throw Error(Code::invalid_argument,

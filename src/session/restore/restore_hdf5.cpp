@@ -148,6 +148,7 @@ RestoreReport restore_hdf5(const std::shared_ptr<Group>& shared, const std::file
     calls->check_entry();
     require_same(group, "the HDF5 file", given.string());
     const auto path = run_and_agree(group, [&] { return io::local_path(given); });
+    // Each rank opens the file by itself: libhdf5 is not used collectively here.
     const auto file = run_and_agree(group, [&] {
       return at_file(path, [&] {
         hdf5::require_available();

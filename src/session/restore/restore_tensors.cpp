@@ -298,6 +298,7 @@ class Restore {
   // the stored one. The ranks that want the slice tell it what to expect.
   void check_runs() {
     std::map<int, CheckMessage> outgoing;
+    // The number of a source chooses the rank that compares its checksum.
     const auto size = job_.group->size();
     std::sort(touched_.begin(), touched_.end());
     touched_.erase(std::unique(touched_.begin(), touched_.end()), touched_.end());

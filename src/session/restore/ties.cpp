@@ -42,6 +42,7 @@ bool is_same(const Laid& a, const Laid& b) {
          a.where.strides == b.where.strides && a.extent == b.extent;
 }
 
+// Any order in which equal places are neighbours.
 bool lies_before(const Laid& a, const Laid& b) {
   return std::tie(a.where.first, a.where.element_bytes, a.where.strides, a.extent) <
          std::tie(b.where.first, b.where.element_bytes, b.where.strides, b.extent);
@@ -50,6 +51,7 @@ bool lies_before(const Laid& a, const Laid& b) {
 }  // namespace
 
 void TieFinder::add(Item item, Footprint where, Dims extent) {
+  // Memory whose place is not known cannot be compared, and is left to the application.
   if (!where.first || where.strides.size() != extent.size() || element_count(extent) == 0) return;
   for (std::size_t d = 0; d < extent.size(); ++d) {
     // The stride of such a dimension does not matter, and must not make equal places differ.

@@ -216,6 +216,7 @@ bool Plans::fits(std::int64_t step, const RefreshedState& state) {
 std::uint64_t Plans::change_of_descriptions(const RefreshedState& state) const {
   const auto& now = state.descriptions();
   if (now == kept_->descriptions) return 0;
+  // Never 0, which would mean that nothing has changed.
   if (check_descriptions(state)) return fingerprint(now) | 1;
   throw Error(Code::internal, "tensors of other ranks are described anew");
 }
@@ -231,6 +232,7 @@ std::shared_ptr<const Descriptions> Plans::descriptions(const RefreshedState& st
 }
 
 std::optional<RefreshedState> Plans::with_fills(const RefreshedState& state) const {
+  // The form of the state is the same, so its gaps are those that were found for the plan.
   if (kept_->fills.empty()) return std::nullopt;
   State filled;
   filled.store(state.storage());
@@ -286,6 +288,7 @@ ReplicaRound Plans::round() const {
 
 void Plans::compare(const RefreshedState& state, const ReplicaPlan& plan,
                     const std::vector<std::uint32_t>& checksums, const std::string& prefix) {
+  // If the comparison throws, this stays set: the next save then compares everything.
   comparisons_.suspect = job_.options.store.replicas.divergence_is_error;
   compare_replicas(job_, state, plan, checksums, prefix);
   comparisons_.suspect = false;

@@ -145,6 +145,7 @@ Proved prove_together(Group& group, std::vector<Declaration> mine, const SaveFor
   planners = key_planners_for(group, counts.all());
   divided = divide(group, mine, counts, planners);
   auto sent = to_planners(mine, planners, divided);
+  // Otherwise they are needed once more if a proof fails, to make the error.
   if (divided.empty()) let_go(mine);
   auto messages = all_to_all(group, std::move(sent));
   std::vector<CoveredTensor> parts;

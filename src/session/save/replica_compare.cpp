@@ -47,6 +47,7 @@ std::int64_t item_bytes(DType dtype) {
 // The parts that are compared in detail. A string counts as one byte.
 std::vector<plan::Chunk> detail_chunks(const Box& box, DType dtype) {
   const auto item = item_bytes(dtype);
+  // At least one element in each part.
   const auto size = (box.count() - 1) / detail_parts * item + item;
   return plan::cut_into_chunks(box, item, std::min(size, std::max(most_detail_bytes, item)));
 }

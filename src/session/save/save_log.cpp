@@ -61,6 +61,7 @@ RankFigures RankFigures::of(const SaveStatistics& mine, int rank) {
           rank};
 }
 
+// Bytes add up. Of times the longest counts, since that is what the job waits for.
 void RankFigures::fold(const RankFigures& other) {
   bytes += other.bytes;
   replica_bytes += other.replica_bytes;

@@ -114,6 +114,8 @@ DeviceTask device_of(const Job& job, const LocalTensor& tensor, int slice) {
   if (slice >= 0 && !tensor.slices[static_cast<std::size_t>(slice)].device_type.empty()) {
     auto one = nothing(tensor.dtype, tensor.shape);
     one.storage = tensor.storage;
+    // Such a slice is looked at as a tensor of its own on that device, so that the application's
+    // device_of sees it, too.
     auto& only = one.slices.emplace_back(tensor.slices[static_cast<std::size_t>(slice)]);
     one.device_type = std::exchange(only.device_type, "");
     one.device_index = std::exchange(only.device_index, std::nullopt);

@@ -157,6 +157,7 @@ bool JobEnd::is_over_too_early(double end, double wall) {
 }
 
 std::optional<double> JobEnd::at(double wall, double steady) {
+  // The end was given, or there is no limit: no tool is asked.
   if (job_.empty()) return end_ && is_over_too_early(*end_, wall) ? std::nullopt : end_;
   if (!tool_ && (!next_ || steady >= *next_)) ask(Tool::squeue, steady);
   if (tool_) hear(wall, steady);

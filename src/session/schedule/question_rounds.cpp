@@ -126,6 +126,7 @@ double QuestionRounds::steady() const {
 }
 
 bool QuestionRounds::hear(bool has_pending) {
+  // In the first round, and after a stop when nobody needs rounds any more.
   if (!reduction_.under_way()) return false;
   Vote sum;
   reduction_.end(sum.values);
@@ -272,7 +273,9 @@ bool QuestionRounds::should_save(std::int64_t step) {
   // A program may skip steps: a save is due if a multiple of `every` lies between the last question
   // and this one.
   const auto before = std::exchange(last_step_, step);
+  // Saved or restored: a save of it would have nothing new.
   if (last_saved_ == step) return false;
+  // After a stop one more save is due.
   if (stop_ && !saved_for_stop_) return true;
   if (every > 0 && (step % every == 0 || (before && step / every > *before / every))) return true;
   return std::exchange(answer_save_, false);
@@ -300,6 +303,7 @@ void QuestionRounds::saved(std::int64_t step, bool asynchronous) {
 }
 
 void QuestionRounds::failed(std::int64_t step) {
+  // The step is due again.
   if (last_saved_ == step) last_saved_.reset();
   if (saved_for_stop_ == step) saved_for_stop_.reset();
 }

@@ -57,6 +57,7 @@ std::optional<std::size_t> place_of(const Words& list, std::string_view word) {
 }
 
 // Reads one line of a history, after the first.
+// Each of these functions returns false for a line that has not its form, or that comes too often.
 bool take_run(RunHistory& history, const std::vector<std::string_view>& line) {
   if (line.size() != 4 || history.runs.size() == RunHistory::most_runs) return false;
   const auto start = number(line[1]), lived = number(line[2]);
@@ -94,6 +95,7 @@ bool take_heard(RunHistory& history, const std::vector<std::string_view>& line) 
 void RunHistory::begin(double now, double newest_checkpoint) {
   for (auto& run : runs) {
     if (run.end != JobRun::End::open) continue;
+    // A run whose end was never recorded was killed, or has crashed.
     run.end = JobRun::End::failed;
     run.lived = std::max(run.lived, std::min(now, newest_checkpoint) - run.start);
   }
@@ -274,6 +276,8 @@ void RunRecorder::restored(RunHistory::Restored what) noexcept {
 
 void RunRecorder::committed() noexcept {
   if (!is_under_way()) return;
+  // The run got further than the checkpoint, which is therefore not to blame for earlier ends
+  // either.
   history_.in_vain.erase(history_.restored->sequence);
   history_.restored.reset();
   try_write("a run has saved");

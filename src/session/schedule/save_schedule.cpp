@@ -61,6 +61,7 @@ double SaveSchedule::seconds(const std::optional<SaveCost>& measured, double slo
 }
 
 bool SaveSchedule::due(double now, const std::optional<SaveCost>& cost, double slow_down) {
+  // The first question begins the first interval.
   if (!since_) since_ = now;
   return by_clock() && now - *since_ >= seconds(cost, slow_down);
 }

@@ -87,6 +87,7 @@ struct SpawnPlan {
     posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
     posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    // Otherwise the tool would inherit which signals the application ignores and blocks.
     sigset_t all, none;
     sigfillset(&all);
     sigemptyset(&none);
@@ -171,6 +172,7 @@ void ToolRun::reap() {
 bool ToolRun::poll() {
   if (pipe_ >= 0 && !read_some()) close_pipe();
   if (pipe_ < 0 && process_ > 0) reap();
+  // It has ended when its output is closed and it was reaped.
   if (pipe_ >= 0 || process_ > 0) return false;
   if (!failed_ && !result_) result_ = text_;
   return true;

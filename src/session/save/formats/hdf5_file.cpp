@@ -74,6 +74,8 @@ class NewHdf5 {
     }
     file_.blob_bytes = static_cast<std::int64_t>(blob_.size());
     // Only HDF5 itself knows how many pieces it writes, so the table gets more room until it fits.
+    // At first neither offsets nor pieces of structure are known: about 10 bytes an entry are for
+    // the offset, 24 KiB for the entries of the pieces.
     for (file_.table_room = table_bytes() + 10 * entry_count() + (24 << 10);;
          file_.table_room *= 2) {
       layout_ = hdf5::lay_out(file_);
