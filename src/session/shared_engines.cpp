@@ -119,8 +119,8 @@ Engine& SharedEngines::use(std::shared_ptr<EngineSlot>& held, std::uint64_t user
   }
   if (!held) held = slot(key);
   auto& slot = *held;
-  // The usual case needs no message. Engine and user are the same on all ranks, since all calls
-  // that change them are collective.
+  // The usual case needs no message: which engine there is, and which Checkpoint has used it last,
+  // is the same on all ranks.
   if (slot.engine && slot.user == user) return *slot.engine;
   const auto settings = settings_text(options, user);
   // If the options have changed on one rank, all ranks open the engine anew.

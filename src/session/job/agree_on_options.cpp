@@ -65,7 +65,7 @@ std::string text_of(const std::filesystem::path& value) { return value.string();
 std::string text_of(const std::optional<Mtbf>& mtbf) {
   return mtbf ? cat(mtbf->seconds, " s of kind ", static_cast<int>(mtbf->of)) : "none";
 }
-// Code cannot be compared between ranks, so only its presence and number are.
+// Code cannot be compared between ranks, only whether it is given, and how often.
 std::string text_of(const Migrate& value) { return value ? "given" : "none"; }
 template <class T>
 std::string text_of(const std::shared_ptr<T>& value) {

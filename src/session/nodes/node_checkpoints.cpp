@@ -120,7 +120,7 @@ bool NodeCheckpoints::takes(const SaveOptions& options) {
 
 // Rank 0 only.
 tier::Numbers NodeCheckpoints::numbers_for(const SaveRequest& request) {
-  // Another owner would give out the same numbers.
+  // The owner of the directory alone numbers saves on the nodes.
   store.check_owner();
   const auto taken = [&](const std::string& where) {
     throw Error(Code::already_exists, cat("step ", request.step, " is there already"), where,

@@ -1,4 +1,3 @@
-// Finds memory that is read and written.
 #include "session/redistribute/apart.hpp"
 
 #include <algorithm>

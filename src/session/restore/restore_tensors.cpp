@@ -56,7 +56,7 @@ class StoredPieces {
 
   void learn(int number, Piece slice) { learned_.try_emplace(number, std::move(slice)); }
   /// Packs what another rank may not know of a source.
-  // Nothing if all ranks know the slice.
+  /// Nothing if all ranks know the slice.
   void put(std::string& out, int number) const {
     const auto tensor = tensor_of(number);
     if (index_.is_dealt(static_cast<int>(tensor))) pack_into(out, learned_.at(number));

@@ -144,7 +144,6 @@ Covered cover(const Job& job, const RefreshedState& state, const ReplicaRound& r
     for (auto& [key, slice, box] : order.to_write.each()) {
       const auto tensor = index_of.at(key);
       const bool has_slices = !state.tensors()[tensor].second.slices.empty();
-      // A string tensor, and one without elements, has no slices.
       tasks.push_back({tensor, has_slices ? slice : -1, std::move(box)});
     }
     for (auto& [key, slice, box] : order.to_bring.each()) {

@@ -133,7 +133,7 @@ void install(Slot& slot, int signal) CAIRN_REQUIRES(slots_mutex()) {
   struct sigaction ours = {};
   ours.sa_sigaction = take_note;
   ours.sa_mask = there.sa_mask;
-  // The application's system calls must not fail because we count signals.
+  // SA_RESTART: the application's system calls must not fail with EINTR because we count signals.
   ours.sa_flags = SA_SIGINFO | SA_RESTART | (there.sa_flags & SA_ONSTACK);
   if (sigaction(signal, &ours, nullptr) == 0) return;
   slot.before = below;

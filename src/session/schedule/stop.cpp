@@ -77,8 +77,7 @@ StopRequest::~StopRequest() = default;
 
 void StopRequest::request() noexcept { impl_->requested = true; }
 void StopRequest::note_signal(int signal) noexcept {
-  // 0: none. The lowest signal counts, whichever came first, so that the answer does not change
-  // later.
+  // 0: none. Of several signals the lowest counts.
   int lowest = impl_->noted;
   while (lowest == 0 || signal < lowest) {
     if (impl_->noted.compare_exchange_weak(lowest, signal)) return;

@@ -1,4 +1,4 @@
-// Runs squeue, scontrol and the like beside the application. Nothing here blocks: the pipe is
+// Runs squeue, scontrol and the like beside the application. Only wait() waits: the pipe is
 // non-blocking, and processes are reaped with WNOHANG.
 #include "session/schedule/tool_run.hpp"
 
