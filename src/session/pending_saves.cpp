@@ -121,8 +121,8 @@ void PendingSaves::wait_until_idle() const {
   for (const auto& pending : pending_saves_) pending->handle->idle.wait(false);
 }
 
-// Whatever a save sets, this sets back, since the object may be one that was used before. What
-// holds much memory was freed by retire().
+// The object may be one that was used before, so this sets back what the next save does not set by
+// itself. What holds much memory was freed by retire().
 std::unique_ptr<PendingSave> PendingSaves::make(std::int64_t step, bool background,
                                                 const SaveCall& call) {
   std::unique_ptr<PendingSave> pending;
