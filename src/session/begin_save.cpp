@@ -30,6 +30,7 @@ std::string metric_text(const std::optional<double>& metric) {
 // Deals with a save whose bytes are still being written. Returns whether a new one may begin.
 bool Planning::make_way() {
   completion_.advance(false);
+  // The same on all ranks: advance() merges a save on all of them or on none.
   if (!pending_saves.is_writing()) return true;
   switch (job.options.async.when_busy) {
     case WhenBusy::wait:
@@ -44,9 +45,12 @@ bool Planning::make_way() {
       break;
   }
   auto& pending = pending_saves.last();
+  // The writing thread looks at this between entries, and leaves no record if it sees it. If it has
+  // left one already, withdraw() below makes that one void.
   pending.cancelled = true;
   pending.handle->idle.wait(false);
   // A save that has failed need not be cancelled: it ends like other failed saves.
+  // Ranks must take the same branch, since the two send different messages.
   if (any_of(*job.group, pending.failure != nullptr)) {
     completion_.advance(true);
     return true;
@@ -63,6 +67,7 @@ bool Planning::make_way() {
     save_log.failed();
     pending.handle->fail(stays);
   }
+  // The cancelled save may have been the full one from which the schedule counts.
   key_schedule.begin_anew();
   completion_.change(pending, gone ? SaveStage::replaced : SaveStage::failed);
   pending_saves.retire_last();
@@ -85,18 +90,23 @@ PlanSum Planning::ask_for_plan(const SaveRequest& request, const RefreshedState&
       may = false;
     }
   auto sum = plans.ask(request.step, state, request.options, may);
+  // Only rank 0 fills the slots of the draft, so that the sum over ranks is its id.
   if (quick && job.root() && sum.fits()) try {
       offer_draft(sum);
     } catch (...) {
       current_error();
+      // The miss tells all ranks that nobody offers an id.
       sum = {};
       sum[PlanSum::misses] = 1;
     }
+  // The sum is also the entry check of this call, so it costs no message of its own.
   static_assert(PlanSum::slots <= CallGroup::room);
   calls().check_entry(sum.values);
   return sum;
 }
 
+// Uses the last plan if all ranks can, otherwise makes one. There are three ways: the last plan and
+// rank 0's id, both from one sum (`quick`); the last plan, and a message in prepare(); a new plan.
 PlannedSave Planning::plan(const SaveRequest& request, const RefreshedState& state) {
   const auto& [step, given, options, background, call] = request;
   const auto kept = plans.kept();
@@ -113,7 +123,10 @@ PlannedSave Planning::plan(const SaveRequest& request, const RefreshedState& sta
     store.use(*planned.id);
     return planned;
   }
+  // If the sum agreed, it has compared step and options already.
   if (!planned.again) require_step(step, options);
+  // Whether this save would replace a checkpoint is known only when the pending save of the same
+  // step has ended.
   if (pending_saves.has(step)) {
     completion_.advance(true);
     pending_saves.throw_earlier_failure_instead_of(step);
@@ -125,6 +138,7 @@ PlannedSave Planning::plan(const SaveRequest& request, const RefreshedState& sta
     return planned;
   }
   auto made = plans.make_anew(state, options, agree_on_policy(options));
+  // A policy that was given for one save must not serve the next.
   if (options.policy) plans.forget();
   planned.plan = std::move(made.plan);
   planned.resolved = std::move(made.resolved);
@@ -136,6 +150,7 @@ PlannedSave Planning::plan(const SaveRequest& request, const RefreshedState& sta
 // new step, with nothing to replace and no failed save to withdraw. Rank 0 must leave a part
 // record; otherwise a recovery could complete a save that rank 0 did not finish.
 bool Planning::is_quick(const SavePlan& plan, std::int64_t step) const {
+  // reserve_again() cannot report a failure, so the pool must be large enough already.
   if (!job.options.hooks.savers.empty() || !plan.capture.made() ||
       pending_saves.pool().bytes() < plan.capture.layout().bytes || pending_saves.has(step)) {
     return false;
@@ -192,6 +207,8 @@ std::int64_t Planning::parent_at_home() const {
              : std::max(store.history().parent_here(), pending_saves.last().sequence);
 }
 
+// Collective. Rank 0 begins the save in the store and sends its id; the other ranks make the same
+// draft from the id, without looking at the directory.
 Prepared Planning::prepare(const PendingSave& pending, bool records, bool may_overwrite,
                            const CheckpointMeta* origin) {
   std::optional<Draft> mine;  // rank 0

@@ -58,12 +58,16 @@ struct LoadStatus::Impl {
   Job job;
   std::shared_ptr<CallGroup> calls;
   State* state;
+  // Of the restored checkpoint. Later fills ask the holders of its parts, so it stays as long as
+  // the status does.
   SharedIndex index{CheckpointContents()};
   RestoreOptions options;
   std::set<std::string> seen;   // keys of this rank's state that were looked for
   std::set<std::string> dealt;  // ragged keys whose rows this rank has received
   std::vector<std::string> unused, missing;
   bool matched = false;  // some rank's state has a key of it
+  // The destructor does not warn of unused keys: an assertion has checked them, or the application
+  // has said that they are meant.
   bool expected = false;
 
   const CheckpointContents& contents() const { return index.contents(); }
@@ -81,6 +85,8 @@ struct LoadStatus::Impl {
   // Collective. `first`: the first call of a restore, which also reads the counter if `counter` is
   // given.
   void fill(bool first, std::int64_t* counter = nullptr) {
+    // Only keys that were not looked for before: since then the application may have changed the
+    // others.
     State added;
     for (const auto& [key, tensor] : state->tensors()) {
       if (!seen.count(key)) added.add(key, tensor);
@@ -89,6 +95,7 @@ struct LoadStatus::Impl {
       if (added.find(key)) added.name(key, name);
     }
     const auto ours = static_cast<std::int64_t>(added.tensors().size());
+    // The first fill goes on even without keys: it also finds the unused keys and calls the savers.
     if (all_reduce(*job.group, ours, Group::Op::max) == 0 && !first) return;
     if (!first) require_not_dealt(added);
     if (counter) {
@@ -100,6 +107,7 @@ struct LoadStatus::Impl {
     for (const auto& [key, tensor] : added.tensors()) {
       seen.insert(key);
       if (std::binary_search(report.kept_keys.begin(), report.kept_keys.end(), key)) continue;
+      // The counter alone is no match for assert_nontrivial_match().
       found += key != counter_key;
       if (is_ragged(tensor)) dealt.insert(key);
     }
@@ -107,6 +115,7 @@ struct LoadStatus::Impl {
     if (first) {
       unused = std::move(report.unused_keys);
     } else {
+      // A key stays unused only if none of the fills wanted it.
       std::erase_if(unused, [&](const auto& key) {
         return !std::binary_search(report.unused_keys.begin(), report.unused_keys.end(), key);
       });
@@ -245,9 +254,11 @@ const LoadStatus& LoadStatus::expect_partial() const {
 struct Checkpoint::Impl {
   std::shared_ptr<SharedEngines> shared;
   std::shared_ptr<CallGroup> group;
+  // This object's number in the shared engines (EngineSlot::user).
   std::uint64_t user = 0;
   State* state;
   ManagerOptions options;
+  // The number of the last save, as in TensorFlow; a restore sets it.
   std::int64_t counter = 0;
   std::shared_ptr<EngineSlot> numbered, single;  // of the last save() and write()
   io::Path restored;                             // by the last restore(), until the next save
@@ -269,17 +280,22 @@ struct Checkpoint::Impl {
     auto& engine = shared->use(numbered, user, whole, true, options);
     go_on_from_restored(engine);
     engine.call_before_save(counter + 1);
+    // The counter is raised before the save, since the save stores it. A save that fails or is
+    // skipped gives the number back.
     ++counter;
     try {
       const auto with_counter = run_and_agree(*group, [&] {
         auto all = *state;
         auto number = cairn::whole(&counter, {});
+        // Sharding policies see the counter without an owner, since it is no tensor of the
+        // application.
         number.made_by_save = true;
         all.add(counter_key, std::move(number));
         return all;
       });
       if (!save(engine, stored(engine, with_counter))) --counter;
     } catch (const Error& error) {
+      // With durability_unknown the checkpoint may be there, so its number stays used.
       if (error.code() != Code::durability_unknown) --counter;
       throw;
     }
@@ -307,6 +323,8 @@ struct Checkpoint::Impl {
                 "Call LoadStatus::assert_consumed() when all keys are there.");
   }
 
+  // Collective. restore() and read(). Works without an engine: a restore may read any directory,
+  // and owns none. The index is kept in the status, for fills that follow.
   LoadStatus load(const io::Path& path, const RestoreOptions& restore, bool with_counter) {
     return exclusive_call(*group, with_counter ? "Checkpoint::restore" : "Checkpoint::read", [&] {
       group->check_entry();
@@ -352,6 +370,7 @@ Checkpoint::Checkpoint(std::shared_ptr<Group> group, State& state, CheckpointOpt
   impl_->group = impl_->shared->group();
   impl_->user = impl_->shared->new_user();
   impl_->state = &state;
+  // A Checkpoint removes nothing: last = 0 keeps all checkpoints.
   impl_->options = {.keep = {.last = 0},
                     .store = std::move(options.store),
                     .write = std::move(options.write),
@@ -425,6 +444,7 @@ std::string Checkpoint::write(const std::filesystem::path& prefix, const SaveOpt
     self.group->check_entry();
     const auto whole = checked_prefix(*self.group, prefix);
     auto& engine = self.shared->use(self.single, self.user, whole, false, self.options);
+    // A single checkpoint has no number; step 0 stands for it in the engine.
     engine.call_before_save(0);
     return engine.save(0, self.stored(engine, *self.state), options);
   });

@@ -1,3 +1,6 @@
+// CheckpointsIterator: waits for checkpoints that another program saves in a directory. Only rank 0
+// looks at the directory and calls the application's functions `stop` and `on_timeout`; it tells
+// the others what to do.
 #include "cairn/checkpoints_iterator.hpp"
 
 #include <algorithm>
@@ -23,6 +26,7 @@ double elapsed(Clock::time_point then) {
   return std::chrono::duration<double>(Clock::now() - then).count();
 }
 
+// Without the application's own `wait`, ranks pause at least so long between two looks.
 constexpr double shortest_wait = 1e-3;
 
 // The result of one look at the directory.
@@ -41,6 +45,7 @@ struct CheckpointsIterator::Impl {
     std::string path, uuid;
     std::optional<io::Status> file;
 
+    // Whether this very file was seen before: then its uuid need not be read again.
     bool has_file(const std::string& a_path, const std::optional<io::Status>& now) const {
       return path == a_path && file && now && file->id == now->id &&
              file->modified_seconds == now->modified_seconds;
@@ -62,16 +67,20 @@ struct CheckpointsIterator::Impl {
     const auto file = status_of(path);
     if (!file || last.has_file(path, file)) return "";
     Seen now{path, uuid_of(path), file};
+    // An index file that was copied or touched, with the same uuid, is no new checkpoint.
     const bool same = now.path == last.path && !now.uuid.empty() && now.uuid == last.uuid;
     last = std::move(now);
     return same ? "" : path;
   }
+  // Of the index of a bundle, or of an HDF5 file.
   std::optional<io::Status> status_of(const std::string& path) const {
     for (const auto format : {Format::bundle, Format::hdf5}) {
       if (auto status = directory.at(format_of(format).main_file(path)).status()) return status;
     }
     return std::nullopt;
   }
+  // "" if the checkpoint cannot be read, or another program made it. Such a checkpoint counts as
+  // new whenever its file changes.
   std::string uuid_of(const std::string& path) const {
     try {
       const auto checkpoint = open_checkpoint(directory.at(path));

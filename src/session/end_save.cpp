@@ -106,6 +106,7 @@ void Completion::name_data(PendingSave& pending, const Job& as_written) {
 void Completion::make_ready(PendingSave& pending) const {
   auto& figures = pending.figures;
   const auto& notes = pending.result.notes;
+  // A copy, since the writing thread may commit, and the catalog belongs to the caller's thread.
   pending.result.replaced = store.history().copy_of(pending.asked.step);
   figures.files = pending.layout.data_files;
   figures.total_seconds = seconds_since(pending.asked.at);
@@ -129,9 +130,12 @@ void Completion::make_ready(PendingSave& pending) const {
 void Completion::finish(PendingSave& pending) {
   const auto& prepared = *pending.prepared;
   auto mine = error_of(std::exchange(pending.failure, nullptr));
+  // The index may have its name although a later sync failed. Such a checkpoint counts, and must
+  // not be withdrawn.
   const bool volatile_commit = mine && mine->code() == Code::durability_unknown;
   const bool counts = job.root() && (!mine || volatile_commit);
   if (counts) try {
+      // What an earlier tidying has removed leaves the catalog before retention looks at it again.
       store.history().apply_tidied();
       store.committed(prepared, volatile_commit, pending.result.index, !pending.asked.is_flush);
       if (rounds && !volatile_commit && !pending.asked.is_flush) rounds->committed();
@@ -148,6 +152,7 @@ void Completion::finish(PendingSave& pending) {
   try {
     agree(*job.group, mine);
   } catch (const Error& error) {
+    // Ends what tell() has begun, and removes nothing.
     store.tidy(nullptr);
     give_up(error, &prepared.draft, counts);  // a committed save is never withdrawn
   }
@@ -165,8 +170,12 @@ void Completion::complete(PendingSave& pending) {
   if (job.root()) writing_.work_in_background(pending);
 }
 
+// Ranks agree on two things, one after the other: that all have written, and that merge and final
+// names have succeeded. Only then rank 0 may commit.
 void Completion::complete_bytes(PendingSave& pending, const Job& as_written) {
   auto mine = error_of(std::exchange(pending.failure, nullptr));
+  // A save that began with an id gets its draft on the writing thread. If it failed before that,
+  // the draft is made here, since withdraw() needs it.
   if (!pending.prepared) try {
       writing_.take_name(pending);
     } catch (...) {
@@ -191,14 +200,18 @@ void Completion::complete_bytes(PendingSave& pending, const Job& as_written) {
   try {
     make_ready(pending);
   } catch (...) {
+    // Kept until ranks agree in finish(): the other ranks are already past the last agreement.
     pending.failure = std::current_exception();
   }
 }
 
+// Each round moves the first pending save one stage on, or returns if any rank's task still runs on
+// it. So a save whose tasks are done passes through all its stages in one call.
 void Completion::advance(bool wait) {
   while (!pending_saves.empty()) {
     auto& pending = pending_saves.first();
     if (wait) pending.handle->idle.wait(false);
+    // One sum is the entry check of the call, and tells whether any rank's task is still running.
     std::int64_t busy = pending_saves.is_busy();
     calls().check_entry({&busy, 1});
     if (busy > 0) return;
@@ -210,6 +223,7 @@ void Completion::advance(bool wait) {
       failed = error;
     }
     if (failed) {
+      // The copy is lost with this save, so the room serves the next one.
       failed = room_.make_room_for_next(*failed, pending.asked.step);
       pending.handle->fail(*failed);
       change(pending, SaveStage::failed);
@@ -224,6 +238,7 @@ void Completion::advance(bool wait) {
       plans.forget();  // the next save is planned anew
       key_schedule.begin_anew();
     }
+    // Otherwise it is merged and not committed: the next round asks for rank 0's commit.
     if (failed || pending.handle->stage == SaveStage::committed) pending_saves.retire_first();
   }
   if (wait) pending_saves.drain();
@@ -277,6 +292,8 @@ Store::Withdrawn Completion::withdraw(const Draft* draft, bool committed, bool f
 // Throws the error of a failed save, after removing as much of the save as possible.
 void Completion::give_up(const Error& given, const Draft* draft, bool committed) {
   const auto error = with_step(given, draft);
+  // After a failed message ranks cannot agree on the removal. If the durability is unknown, the
+  // checkpoint may count and has to stay.
   if (error.code() == Code::communication || error.code() == Code::durability_unknown) {
     throw Error(error);
   }
@@ -331,6 +348,7 @@ void Completion::enter(PendingSave& pending) {
 // what failed on it.
 void Completion::tell_unfinished(PendingSave& pending, LogLevel level,
                                  const char* what) const noexcept try {
+  // In a forked child the save is the parent's. A cancelled save was given up on purpose.
   if (pending.handle->process != ::getpid() || pending.cancelled) return;
   const auto save = cat(what, " of step ", pending.asked.step);
   if (const auto failure = error_of(std::exchange(pending.failure, nullptr))) {

@@ -1,3 +1,4 @@
+// Engine: makes the parts in the order in which they need each other, and passes calls on to them.
 #include "session/engine.hpp"
 
 #include <exception>
@@ -27,6 +28,7 @@ struct Engine::Impl {
   SaveLog save_log;
   std::unique_ptr<QuestionRounds> rounds;
   Elsewhere* elsewhere = nullptr;
+  // Only references, so it may name pending_saves, which is made later.
   EngineParts parts{job,   *store,   plans,  key_schedule, frozen,
                     trace, save_log, rounds, elsewhere,    pending_saves};
   Opening opening{parts, job};
@@ -46,6 +48,7 @@ Engine::~Engine() {
     if (pending->asked.is_flush) continue;  // the code that copied it has reported it
     impl_->stages.completion.tell_unfinished(*pending, LogLevel::error, "the asynchronous save");
   }
+  // The files of pending saves stay, so that the next owner can complete these.
   impl_->store->leave(!pending_saves.empty());
   if (!impl_->trace) return;
   try {
@@ -64,6 +67,7 @@ SaveStages& Engine::stages() { return impl_->stages; }
 void Engine::go_by(Elsewhere* elsewhere) { impl_->elsewhere = elsewhere; }
 
 void Engine::check_entry() const {
+  // With pending saves the call goes on to advance(), which begins with the entry check.
   if (impl_->pending_saves.empty()) impl_->parts.calls().check_entry();
 }
 
@@ -76,6 +80,9 @@ void Engine::begin_turns() {
                                                    [&store] { store.check_owner(); });
 }
 
+// Hears the answers of the last round, moves pending saves on if no rank is busy, and begins the
+// next round. Called by should_save and should_stop, so that a program that calls only these
+// completes its saves, too.
 void Engine::take_round(bool of_save) {
   auto& rounds = *impl_->rounds;
   const auto& pending_saves = impl_->pending_saves;
@@ -85,6 +92,7 @@ void Engine::take_round(bool of_save) {
   if (!rounds.asks() && pending_saves.empty()) return;
   const bool has_pending = !pending_saves.empty();
   const bool busy = pending_saves.is_busy();
+  // statistics() copies all figures, so it is asked only after a new save.
   if (impl_->job.root() && rounds.knows_of() != save_log.count()) {
     rounds.learn(save_log.count(), save_log.statistics().last);
   }
@@ -93,6 +101,7 @@ void Engine::take_round(bool of_save) {
 
 void Engine::call_before_save(std::int64_t step) const {
   const auto& callbacks = impl_->job.options.hooks.before_save;
+  // Ranks agree after each callback, since the next one may be collective.
   for (std::size_t i = 0; i < callbacks.size(); ++i) {
     run_and_agree(*impl_->job.group, [&] {
       try {

@@ -18,7 +18,9 @@ class Plans;
 class Trace;
 class QuestionRounds;
 
+// References only: the engine has the parts, and they outlive the stages.
 struct EngineParts {
+  // Only Opening changes it, while it opens the directory.
   const Job& job;
   Store& store;  // only rank 0's is used
   Plans& plans;

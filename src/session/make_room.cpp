@@ -50,6 +50,8 @@ std::optional<Error> RoomMaker::prove(std::int64_t step) {
 }
 
 // Returns how many checkpoints were removed.
+// Tries one checkpoint after the other until one proves whole, or none is left that could be
+// proved.
 std::size_t RoomMaker::remove_surplus(std::int64_t step) {
   Group& group = *job.group;
   std::vector<std::int64_t> saving{step};
@@ -80,6 +82,8 @@ std::size_t RoomMaker::remove_surplus(std::int64_t step) {
   }
 }
 
+// An error while room is made is logged, and the first error is returned: it is the one that the
+// application has to deal with.
 std::optional<Error> RoomMaker::make_room(const Error& error, std::int64_t step) {
   if (!job.naming.numbered || !lacks_room(job, error)) return error;
   try {

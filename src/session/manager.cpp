@@ -46,6 +46,7 @@ struct CheckpointManager::Impl {
     }
   }
 
+  // The nodes' part refers to the engine, so it comes after it and ends first.
   Engine engine;
   const EngineParts& parts = engine.parts();
   const Job& job = parts.job;
@@ -62,6 +63,7 @@ CheckpointManager::CheckpointManager(std::shared_ptr<Group> group, std::filesyst
     self.engine.open(true);
     if (self.nodes) self.nodes->open();
     run_and_agree(*self.job.group, [&] { self.engine.begin_turns(); });
+    // From here on the same call on another manager counts as a different call.
     self.parts.calls().describe(
         cat(" of '", self.job.naming.name, "' in ", self.job.directory.string()));
   });
@@ -73,6 +75,7 @@ CheckpointManager::~CheckpointManager() {
 }
 CheckpointManager::CheckpointManager(CheckpointManager&&) noexcept = default;
 CheckpointManager& CheckpointManager::operator=(CheckpointManager&& other) noexcept {
+  // Ends the old manager by the destructor above, which does nothing in a forked child.
   const CheckpointManager before(std::move(*this));
   impl_ = std::move(other.impl_);
   return *this;
@@ -160,6 +163,7 @@ std::optional<RestoreReport> CheckpointManager::restore_latest(State& state,
   return exclusive_call(*self.job.group, "CheckpointManager::restore_latest", [&] {
     self.engine.check_entry();
     self.engine.complete_pending();
+    // The run continues from another checkpoint than the one that is being copied home.
     if (self.nodes) self.nodes->make_way();
     return self.engine.restore_latest(state, options);
   });
@@ -202,6 +206,7 @@ CheckpointContents CheckpointManager::open(std::int64_t step) {
   });
 }
 
+// Rank 0 lists what the directory has; each rank adds what the nodes have, which all ranks know.
 std::vector<StepInfo> CheckpointManager::steps() {
   auto& self = *impl_;
   const Job& job = self.job;

@@ -1,3 +1,5 @@
+// Finds the newest checkpoint without an engine: only the state file tells, and nobody owns
+// anything.
 #include "session/newest.hpp"
 
 #include "cairn/checkpoint.hpp"

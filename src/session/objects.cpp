@@ -1,3 +1,5 @@
+// Makes the state that a save with an object graph stores. Each rank chooses its keys by itself;
+// rank 0 makes the graph of what all ranks have.
 #include "session/objects.hpp"
 
 #include <cstring>
@@ -56,6 +58,7 @@ class OwnString : public StringMemory {
 // What a rank sends to rank 0.
 struct SentObjects {
   struct Value {
+    // The tensor's key in the state and in the checkpoint, and its variable's name ("": none).
     std::string_view key, stored, name;
   };
   Packed<Value> values;
@@ -88,6 +91,7 @@ Keys choose_keys(const RefreshedState& state, const std::set<std::string>& outsi
   Keys keys;
   SentObjects sent{{}, {notes.aliases.begin(), notes.aliases.end()}};
   for (const auto& [key, tensor] : state.tensors()) {
+    // Keys in `outside` are unique by their rank already, and no path of the graph.
     if (outside.count(key)) {
       keys.stored.push_back(key);
       continue;
@@ -147,11 +151,13 @@ struct Everything {
   std::vector<std::pair<std::string, std::string>> aliases;
 };
 
+// Equal messages travel as one. Others are appended, and read_messages() drops what occurs twice.
 std::string join_messages(std::string low, std::string high) {
   if (low.compare(high) != 0) low += high;  // most ranks have the same keys
   return low;
 }
 
+// Rank 0. Ranks may hold the same value under one key; then the names that they give it must agree.
 Everything read_messages(std::string_view messages) {
   Everything all;
   for (auto& sent : unpack_each<SentObjects>(messages)) {
@@ -207,6 +213,8 @@ struct Made {
   std::string counter_key;  // empty: no counter is added
 };
 
+// Rank 0. Encodes the carried graph, after comparing it with the values that ranks have, or makes a
+// graph from the paths of all values. Decides whether rank 0 adds a counter.
 Made make(const RefreshedState& state, Everything all, bool wants_counter) {
   Made made;
   if (const auto& carried = state.objects().graph) {
@@ -220,6 +228,7 @@ Made make(const RefreshedState& state, Everything all, bool wants_counter) {
     }
     auto graph = *carried;
     const auto counter = GraphIndex(graph).key_of(counter_path);
+    // A counter that no rank has is no error: the save adds it, or the graph forgets it.
     if (counter && missing.erase(*counter)) {
       if (wants_counter) {
         made.counter_key = *counter;
@@ -245,6 +254,8 @@ Made make(const RefreshedState& state, Everything all, bool wants_counter) {
 
 }  // namespace
 
+// Resolves the state first, so that only plain tensors get keys. After the keys are chosen, rank 0
+// alone knows all values, so it alone has the graph and the counter in its state.
 State with_object_graph(Group& group, const State& given, std::optional<std::int64_t> save_counter,
                         RowPlans* plans) {
   const RefreshedState seen(given);

@@ -1,4 +1,5 @@
 #pragma once
+/// What the functions that take a mesh check first.
 #include "cairn/group.hpp"
 #include "cairn/mesh.hpp"
 

@@ -63,6 +63,7 @@ void Opening::enter_directory() {
     store.set_policy(policy_of(job));
     if (job.root()) renames = store.take();
   });
+  // Only rank 0 has tried a rename; the minimum tells its result to all, which must save alike.
   group.all_reduce({&renames, 1}, Group::Op::min);
   job_.atomic_rename = renames != 0;
   const bool writes = !job.options.read_only;
@@ -74,11 +75,13 @@ void Opening::enter_directory() {
         .at(job.directory.string());
   }
   Recovered found;
+  // After take(): only the owner completes or removes what a crash has left.
   if (writes) found = store.recover(job.readers());
   if (!writes && reads_only_) {
     found.not_completed =
         run_and_agree(group, [&] { return tell_not_completed(job, *reads_only_); });
   }
+  // The io ranks share the work of asking for the sizes of all data files.
   const auto sizes = find_sizes_of_steps(job, job.readers());
   run_and_agree(group, [&] {
     if (job.root()) {
@@ -102,6 +105,7 @@ void Opening::become_reader(const Error& why) {
   }
   run_and_agree(*job.group, [&] {
     const auto there = store.history().choices();
+    // A reader with nothing to restore is of no use, so the lack of room is the error.
     const bool any = !there.steps.empty() || !there.passed.empty() || elsewhere != nullptr;
     if (job.root() && !any) throw Error(why);
   });

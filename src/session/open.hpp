@@ -20,6 +20,7 @@ class Opening : EngineParts {
   void require_writable(const char* what) const;  ///< local
 
  private:
+  // Takes the directory, recovers it, and reads what is there.
   void enter_directory();
   void become_reader(const Error& why);
 

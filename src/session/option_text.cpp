@@ -1,3 +1,5 @@
+// Every option can be set and read by its name as text. `visit` lists the options; two visitors,
+// Assign and Ask, find the one that is wanted, and overloads of take and give convert each type.
 #include "session/option_text.hpp"
 
 #include <algorithm>
@@ -172,6 +174,7 @@ bool take(T& value, Text text) {
   while (!text.empty()) {
     const auto comma = std::min(text.find(','), text.size());
     typename ListOf<T>::type item{};
+    // A comma at the end is refused, since an item is missing behind it.
     if (!take(item, text.substr(0, comma)) || comma + 1 == text.size()) return false;
     all.push_back(std::move(item));
     text.remove_prefix(std::min(comma + 1, text.size()));
@@ -216,6 +219,7 @@ struct Keyed : std::false_type {};
 template <class T, class C>
 struct Keyed<std::map<std::string, T, C>> : std::true_type {
   static void set(auto& values, const std::string& key, const auto& assign) {
+    // A copy is assigned, so that a text that is refused changes nothing.
     T value = values.contains(key) ? values.at(key) : T(empty(static_cast<T*>(nullptr)));
     assign(value);
     if constexpr (std::is_same_v<T, Attribute>) {
@@ -229,6 +233,7 @@ struct Keyed<std::map<std::string, T, C>> : std::true_type {
   }
 
  private:
+  // The value of a key before it is assigned.
   static Attribute empty(Attribute*) { return false; }
   template <class U>
   static U empty(U*) {
@@ -238,6 +243,7 @@ struct Keyed<std::map<std::string, T, C>> : std::true_type {
 template <>
 struct Keyed<std::set<std::string>> : std::true_type {
   static void set(std::set<std::string>& values, const std::string& key, const auto& assign) {
+    // The text of a key is true or false.
     bool there = false;
     assign(there);
     if (there) {
@@ -272,6 +278,7 @@ struct ByName {
   Search& search;
   std::string group_name = {};
 
+  // For texts it does not matter whether ranks must agree.
   template <class T>
   void agreed(const char* name, T& value) {
     member(cat(group_name, name), value);
@@ -294,6 +301,8 @@ struct ByName {
  private:
   Derived& self() { return static_cast<Derived&>(*this); }
 
+  // One option. What it may be follows from its type: members by key, an optional group, a value
+  // with a text, or code, which has no text.
   template <class T>
   void member(const std::string& name, T& value) {
     using Value = std::remove_const_t<T>;
@@ -303,10 +312,12 @@ struct ByName {
       search.found = true;
       self().on_key(name, std::string(search.wanted.substr(name.size() + 1)), value);
     } else if constexpr (OptionalGroup<Value>::value) {
+      // Its members are looked up in a copy, so that asking for one does not make the group.
       bool there = value.has_value();
       const bool before = there;
       member(name, there);
       auto inside = value.value_or(typename Value::value_type{});
+      // Whether the group's own name was wanted, and not that of a member.
       const bool found = search.found;
       group(name.substr(group_name.size()).c_str(), inside);
       if constexpr (!std::is_const_v<T>) {
@@ -416,6 +427,7 @@ std::vector<std::string> names_of(const Options& options) {
   return search.names;
 }
 
+// Arguments of tf.train.CheckpointManager.
 const std::map<Text, Text>& tensorflow_words() {
   static const std::map<Text, Text> words = {{"max_to_keep", "keep.last"},
                                              {"checkpoint_name", "name"},

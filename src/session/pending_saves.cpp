@@ -1,3 +1,5 @@
+// Pending saves: their handles, their objects, which are used again, and the memory of their
+// copies.
 #include "session/pending_saves.hpp"
 
 #include <algorithm>
@@ -43,6 +45,7 @@ SaveHandle done_handle(std::int64_t step, std::string prefix, SaveStage stage,
 }
 
 void become_idle(const PendingSave& pending) {
+  // A copy: once `idle` is true, the caller's thread may end the pending save.
   const auto handle = pending.handle;
   handle->end_of_writing();
   handle->idle = true;
@@ -69,6 +72,7 @@ bool PendingSaves::is_alone(const Draft* draft) const {
 bool PendingSaves::any_takes_waiting(std::int64_t but_step) const {
   return std::any_of(pending_saves_.begin(), pending_saves_.end(), [&](const auto& pending) {
     if (pending->asked.step == but_step || pending->result.merged) return false;
+    // While the writing thread works, it may be making the draft, so only the id can be looked at.
     if (pending->id)
       return pending->id->files.recycled_bytes >= 0 && pending->id->files.left_step < 0;
     return pending->prepared->draft.takes_waiting();
@@ -117,11 +121,15 @@ void PendingSaves::wait_until_idle() const {
   for (const auto& pending : pending_saves_) pending->handle->idle.wait(false);
 }
 
+// The object may be one that was used before, so this sets back what the next save does not set by
+// itself. What holds much memory was freed by retire().
 std::unique_ptr<PendingSave> PendingSaves::make(std::int64_t step, bool background,
                                                 const SaveCall& call) {
   std::unique_ptr<PendingSave> pending;
   if (completed_.empty()) {
     pending = std::make_unique<PendingSave>();
+    // As many as there can be, so that later saves allocate nothing: two that are pending, and one
+    // that begins.
     pending_saves_.reserve(2);
     completed_.reserve(3);
   } else {
@@ -135,6 +143,7 @@ std::unique_ptr<PendingSave> PendingSaves::make(std::int64_t step, bool backgrou
     pending->result.index.reset();
     pending->failure = nullptr;
   }
+  // If the application still has a handle of the ended save, that handle must not change.
   if (!pending->handle || pending->handle.use_count() > 1) {
     pending->handle = std::make_shared<SaveHandle::Shared>(step);
   } else {
@@ -146,6 +155,7 @@ std::unique_ptr<PendingSave> PendingSaves::make(std::int64_t step, bool backgrou
     shared.error.reset();
     shared.prefix.clear();
   }
+  // The slot that the other pending save does not use.
   pending->slot = !empty() && first().slot == 0;
   pending->asked.step = step;
   pending->asked.background = background;
@@ -200,6 +210,8 @@ void PendingSaves::choose_memory(const RefreshedState& state) {
   if (!pool_.intact()) pool_.take_from(page_memory());
 }
 
+// Makes the plan's form of a copy anew, and takes memory for it. Too little memory is no error: the
+// caller then saves blocking.
 std::string PendingSaves::reserve(PendingSave& pending, const RefreshedState& state) {
   Group& group = *job_.group;
   auto& plan = *pending.plan;
@@ -213,6 +225,7 @@ std::string PendingSaves::reserve(PendingSave& pending, const RefreshedState& st
     const auto bytes = plan.capture.layout().bytes;
     if (!job_.options.async.memory) choose_memory(state);
     auto most = job_.options.async.pool_bytes;
+    // By default the ranks of a node share half of the memory that is free now or in the pool.
     if (bytes > pool_.bytes() && most == 0) {
       const auto ranks = std::count(job_.places.node_of.begin(), job_.places.node_of.end(),
                                     job_.places.node_of[static_cast<std::size_t>(job_.rank())]);
@@ -227,6 +240,7 @@ std::string PendingSaves::reserve(PendingSave& pending, const RefreshedState& st
       if (bytes > 0 && pending.copy.memory.empty()) lacking = bytes;
     }
   });
+  // If one rank lacks memory, all of them save blocking.
   lacking = all_reduce(group, lacking, Group::Op::max);
   if (lacking > 0) {
     return cat("a rank's copy of ", bytes_text(static_cast<double>(lacking)),

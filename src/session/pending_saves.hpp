@@ -103,7 +103,9 @@ struct PendingSave {
   Result result;
   std::shared_ptr<SaveHandle::Shared> handle;
   SaveStatistics figures;
+  /// Set by the task, read when it is idle; ranks then agree on it, and it is taken out.
   std::exception_ptr failure;  ///< of the last task
+  /// Set by the caller's thread. The task looks at it, and ends early without a record.
   std::atomic<bool> cancelled = false;
 };
 
@@ -191,10 +193,13 @@ class PendingSaves {
   void choose_memory(const RefreshedState&);
 
   const Job& job_;
+  // Oldest first, at most two; and ended ones, whose objects later saves use again.
   std::vector<std::unique_ptr<PendingSave>> pending_saves_, completed_;
   std::optional<std::pair<std::int64_t, Error>> earlier_failure_;  // with its step
   io::StagingPool pool_;
+  // Null until the first task: a program that only saves blocking has no thread.
   std::shared_ptr<TaskQueue> queue_;
+  // throws_earlier_: the last call of throw_earlier_failure() has thrown.
   bool told_blocking_ = false, throws_earlier_ = false;
 };
 

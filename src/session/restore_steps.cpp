@@ -1,3 +1,5 @@
+// Restores by a manager: which checkpoint is tried next, and what a restore leaves behind for the
+// next.
 #include "session/restore_steps.hpp"
 
 #include <algorithm>
@@ -18,6 +20,8 @@
 #include "store/directory/marks.hpp"
 
 namespace cairn {
+// A tensor that is not found, without a path, is one that was never saved: then the state does not
+// fit. With a path, or without a tensor, a file is missing.
 bool is_damage(const Error& error) {
   return error.code() == Code::data_loss || error.code() == Code::io ||
          (error.code() == Code::not_found && (error.tensor().empty() || !error.path().empty()));
@@ -77,6 +81,8 @@ void tell_differences(const RestoreReport& report, const RestoreOptions& options
   }
 }
 
+// Restores one step, from its other format if the first one is damaged. Then notes in all parts of
+// the engine that the run continues from it.
 RestoreReport Restorer::restore_step(std::int64_t step, State& state, const RestoreOptions& options,
                                      Touched& touched, bool may_be_older) {
   std::optional<SharedIndex> index;
@@ -233,6 +239,8 @@ void Restorer::look_at_earlier_runs() {
   auto& catalog = store.history().catalog();
   std::int64_t newest = 0;
   for (const auto& entry : catalog) newest = std::max(newest, entry.save.sequence);
+  // How the run before this one ended is judged once. A restore of this run itself is not judged
+  // yet.
   if (!runs->is_under_way()) resolve_restored(job, before, newest);
   for (const auto& entry : catalog) {
     if (entry.mark == StepMark::good) before.in_vain.erase(entry.save.sequence);
@@ -265,6 +273,8 @@ void Restorer::note_restored(std::int64_t step) {
   const auto& history = store.history();
   if (!runs || history.head() <= 0) return;  // another program made it
   runs->restored({history.head(), step, history.last_number(), {}, slurm_start()});
+  // Such marks have cleared the counts of these steps. From here on the ends of runs count again,
+  // so the marks are taken back.
   std::vector<std::int64_t> good;
   for (const auto& entry : history.catalog()) {
     if (entry.mark == StepMark::good) good.push_back(entry.step);
@@ -288,6 +298,7 @@ PassedOver passed_over(const RestoreChoices& choices, bool may_fall_back) {
   PassedOver passed;
   passed.sequences = choices.elsewhere;
   for (const auto& [sequence, step] : choices.whole) {
+    // Without a reason, since choose() has reported it.
     passed.sequences[sequence];
     // Taking an older checkpoint from elsewhere would be a fall back, too.
     if (may_fall_back || choices.marked.contains(sequence)) passed.steps.insert(step);
@@ -317,6 +328,7 @@ void take_after_all(const Job& job, RestoreChoices& choices, std::size_t i) {
   }
 }
 
+// Names every checkpoint that was tried or passed over, with its reason.
 Error nothing_left(const Job& job, const RestoreChoices& choices, const PassedOver& passed) {
   std::string reasons;
   const auto add = [&](const std::string& one) { reasons += (reasons.empty() ? "" : "; ") + one; };
@@ -335,6 +347,9 @@ Error nothing_left(const Job& job, const RestoreChoices& choices, const PassedOv
 
 }  // namespace
 
+// Tries the checkpoints from the newest on, those of the nodes and those of the directory, until
+// one can be restored. Without fall backs only the first one is tried. Returns nothing if there is
+// no checkpoint.
 std::optional<RestoreReport> Restorer::restore_newest(State& state, const RestoreOptions& options) {
   auto choices = choose();
   const bool may_fall_back = job.options.restore.fall_back;
@@ -371,6 +386,7 @@ std::optional<RestoreReport> Restorer::restore_newest(State& state, const Restor
       failed.savers.merge(touched.savers);
       if (looks-- > 0 && changed_meanwhile(step)) {
         choices = choose();
+        // The loop goes on with the first of the new choices.
         i = static_cast<std::size_t>(-1);
         continue;
       }
@@ -412,6 +428,8 @@ bool Restorer::pass_over_thinned(std::int64_t step, const Error& error, RestoreC
   return true;
 }
 
+// A step that was asked for is never replaced by another one. The nodes are tried first, since they
+// are faster.
 RestoreReport Restorer::restore(std::int64_t step, State& state, const RestoreOptions& options) {
   Touched failed;
   PassedOver passed;
@@ -420,6 +438,7 @@ RestoreReport Restorer::restore(std::int64_t step, State& state, const RestoreOp
   }
   Touched touched;
   std::optional<RestoreReport> report;
+  // The owner may replace the step again and again while this reader reads it.
   for (int looks = 64; !report; --looks) try {
       report = restore_step(step, state, options, touched, false);
     } catch (const Error& error) {

@@ -61,6 +61,8 @@ SaveHandle Saves::run(const SaveRequest& request) {
   }
 }
 
+// Advances pending saves, then tries the save until it succeeds, fails for another reason than
+// room, or has to block.
 SaveHandle Saves::run_as_asked(const SaveRequest& request) {
   const auto& [step, given, options, background, call] = request;
   std::optional<io::Deadline> deadline(job.options.write.storage_limit_seconds);
@@ -84,9 +86,12 @@ SaveHandle Saves::run_as_asked(const SaveRequest& request) {
   Attempt attempt(save_log);
   call.way = std::chrono::steady_clock::now();
   std::string why = background ? writer_of(job).why_blocking() : "";
+  // Ends when room can be made no more, since make_room() succeeds only if it has removed a
+  // checkpoint; or when the save has to block, which sets `why`.
   while (why.empty()) try {
       if (auto handle = try_save(request, attempt, why)) return *handle;
     } catch (const Error& error) {
+      // The error of an earlier save says nothing about the room that this save needs.
       if (error.code() != Code::no_space || pending_saves.throws_earlier()) throw;
       deadline.reset();  // it limits the save, not what makes room for it
       if (const auto still = stages_.room.make_room(error, step)) throw Error(*still);
@@ -101,6 +106,7 @@ std::optional<SaveHandle> Saves::try_save(const SaveRequest& request, Attempt& a
                                           std::string& why) {
   const auto& [step, given, options, background, call] = request;
   // plan
+  // What the application gives by reference is read once, here. All stages use this result.
   const RefreshedState seen(given, seen_memory_);
   auto planned = stages_.planning.plan(request, seen);
   const auto& state = planned.resolved ? *planned.resolved : seen;
@@ -127,6 +133,7 @@ std::optional<SaveHandle> Saves::try_save(const SaveRequest& request, Attempt& a
   }
   if (!pending.id) prepare(pending, request);
 
+  // With the last plan, the sum over ranks has compared the replicas already (ReplicaWatch).
   const bool compares = pending.plan->replicas.any && !planned.again;
   auto handle = background ? go_on_behind(std::move(made), state, compares, timer, attempt)
                            : save_now(std::move(made), state, compares, timer, attempt);
@@ -168,6 +175,8 @@ SaveHandle Saves::go_on_behind(std::unique_ptr<PendingSave>&& made, const Refres
   return handle;
 }
 
+// The stages of a blocking save, all in this call. On a failure before the commit the save is
+// withdrawn; after it, only tidying is left.
 SaveHandle Saves::save_now(std::unique_ptr<PendingSave>&& made, const RefreshedState& state,
                            bool compares, StageTimer& timer, Attempt& attempt) {
   auto& [room, writing, completion, planning] = stages_;

@@ -31,6 +31,8 @@ struct PlannedSave {
   std::shared_ptr<SavePlan> plan;
   std::shared_ptr<const Descriptions> descriptions = nullptr;
   bool again = false;  ///< uses the plan of the last save
+  /// Set if rank 0's id has come with the sum over ranks. Then nothing has been made of the save
+  /// yet, and prepare() is left out.
   std::optional<DraftId> id = std::nullopt;
   std::optional<RefreshedState> resolved =
       std::nullopt;  ///< nothing: the state is saved as it was given
@@ -172,6 +174,7 @@ class Saves : EngineParts {
   Saves(const EngineParts& parts, Opening& opening, SaveStages& stages)
       : EngineParts(parts), opening_(opening), stages_(stages) {}
 
+  /// Throws the errors of the save, and of a pending save that failed before.
   SaveHandle run(const SaveRequest&);
 
  private:
@@ -190,6 +193,7 @@ class Saves : EngineParts {
 
   Opening& opening_;
   SaveStages& stages_;
+  // What the refresh of one save leaves for the next.
   RefreshedState::Memory seen_memory_;
 };
 

@@ -1,3 +1,5 @@
+// sharded_save and sharded_restore: one checkpoint of a list of tensors with slice specs, as in
+// TensorFlow. A save opens an engine of its own and ends it, since its prefix has no later saves.
 #include "cairn/sharded_save.hpp"
 
 #include <map>
@@ -38,6 +40,7 @@ LocalTensor placed(LocalTensor tensor, const std::string& name, const std::strin
     std::vector<bool> dash(spec.shape.size());
     for (std::size_t d = 0; d < dash.size(); ++d) {
       slice.box.start[d] += spec.box.start[d];
+      // A dimension keeps its "-" only if this slice spans it whole.
       dash[d] = spec.dash[d] && slice.box.extent[d] == spec.shape[d] &&
                 (slice.dash.empty() || slice.dash[d]);
     }
@@ -47,6 +50,7 @@ LocalTensor placed(LocalTensor tensor, const std::string& name, const std::strin
   return tensor;
 }
 
+// Tensors of the same name become slices of one tensor, in the order of their first occurrence.
 State state_of(const std::vector<std::string>& names, const std::vector<std::string>& specs,
                const std::vector<LocalTensor>& tensors) {
   if (names.size() != tensors.size() || specs.size() != tensors.size()) {
@@ -80,6 +84,7 @@ ManagerOptions engine_options(const ShardedOptions& options) {
                 cat("WriteOptions::chunk_bytes is ", options.write.chunk_bytes),
                 "it must lie between 4096 and 64 MiB");
   }
+  // Nothing is removed by retention. A save of the same prefix replaces the checkpoint there.
   ManagerOptions engine{.keep = {.last = 0},
                         .store = options.store,
                         .write = options.write,
@@ -114,6 +119,7 @@ std::string sharded_save(const std::shared_ptr<Group>& given, const Mesh& mesh,
     {
       auto job = make_job(group, prefix.parent_path(),
                           commit::Naming(prefix.filename().string(), false), all);
+      // A single prefix is no series of checkpoints, of which a state file would list the newest.
       job.keeps_state_file = false;
       job.options_name = "ShardedOptions";
       Engine engine(std::move(job));
@@ -144,6 +150,8 @@ RestoreReport sharded_restore(const std::shared_ptr<Group>& given, const Mesh& m
     const auto all = run_and_agree(*group, [&] { return engine_options(options); });
     auto job = make_job(group, prefix.parent_path(),
                         commit::Naming(prefix.filename().string(), false), all);
+    // A restore needs no owner, so there is no engine: nodes and io ranks are all that ranks must
+    // agree on.
     agree_on_nodes(job);
     agree_on_io_ranks(job);
     return restore_state(job, share_index(job, prefix), state, options.restore);

@@ -1,3 +1,5 @@
+// Engines of Checkpoint objects: found by group and prefix, opened anew if the options have
+// changed.
 #include "session/shared_engines.hpp"
 
 #include <array>
@@ -19,6 +21,8 @@ template <class T>
 constexpr bool is_shared<std::shared_ptr<T>> = true;
 
 // A visitor of options (cairn/options.hpp).
+// Functions and other values that cannot be compared stand for their user. If they are empty, they
+// are the same for all users.
 struct SettingsText {
   std::string& text;
   std::uint64_t user;
@@ -92,12 +96,16 @@ std::shared_ptr<EngineSlot> SharedEngines::slot(const std::string& key) {
   return made;
 }
 
+// Leaving a name completes its pending saves, since nobody might come back to that engine to do so.
 Engine& SharedEngines::use(std::shared_ptr<EngineSlot>& held, std::uint64_t user,
                            const io::Path& prefix, bool is_numbered,
                            const ManagerOptions& options) {
+  // A prefix in another file system is another checkpoint. A numbered and a single one of the same
+  // prefix have different files.
   const auto key =
       cat(is_numbered ? "numbered " : "single ",
           static_cast<const void*>(options.write.file_system.get()), ' ', prefix.string());
+  // The same state is saved next under another name, so its samples of replicas go on from here.
   std::optional<Plans::Comparisons> before;
   const auto complete = [&](Engine& engine) {
     before = engine.parts().plans.comparisons();
@@ -111,8 +119,11 @@ Engine& SharedEngines::use(std::shared_ptr<EngineSlot>& held, std::uint64_t user
   }
   if (!held) held = slot(key);
   auto& slot = *held;
+  // The usual case needs no message: which engine there is, and which Checkpoint has used it last,
+  // is the same on all ranks.
   if (slot.engine && slot.user == user) return *slot.engine;
   const auto settings = settings_text(options, user);
+  // If the options have changed on one rank, all ranks open the engine anew.
   std::array<std::int64_t, 2> counts{!slot.engine, slot.settings != settings};
   group_->all_reduce(counts, Group::Op::sum);
   const auto [missing, differing] = counts;

@@ -53,6 +53,8 @@ void Writing::write(PendingSave& pending, const RefreshedState& state, bool comp
   if (layout.shard_files > 0) {
     entries = writer.write_with_others(job, state, plan.local, layout, draft);
   }
+  // With io ranks, `entries` has what this rank has written for others, in files that only it
+  // writes.
   const bool for_others = !job.places.served_by.empty();
   const auto gather_and_record = [&] {
     pending.result.entries.add(std::move(entries));
@@ -66,6 +68,7 @@ void Writing::write(PendingSave& pending, const RefreshedState& state, bool comp
     if (for_others) note_files(pending, entries);
     append(entries, std::move(alone));
     append(entries, write_frozen(pending, state));
+    // Without a comparison the record can be left within the same agreement.
     if (!compares) {
       gather_and_record();
       return std::vector<std::uint32_t>();
@@ -174,6 +177,7 @@ void Writing::work_on(PendingSave& pending) {
 // Any thread. Write and record of an asynchronous save.
 void Writing::write_copy(PendingSave& pending) const {
   const StageTimer timer(pending.figures, trace.get(), Trace::Thread::writer, &StageSeconds::write);
+  // The pool is let go when this task ends, however it ends.
   const auto held = std::move(pending.copy.held);
   const auto& layout = pending.layout;
   if (!pending.prepared) {
@@ -190,6 +194,7 @@ void Writing::write_copy(PendingSave& pending) const {
   }
   const auto& plan = *pending.plan;
   auto& entries = pending.result.entries;
+  // All at once: a list that grows would need more memory for a while.
   entries.reserve(entries.packed_bytes() + plan.capture.packed_bytes());
   plan.capture.write(draft, pending.copy.memory, plan.local.strings, pending.copy.sent,
                      pending.cancelled, [&](const StoredTensor& entry) {

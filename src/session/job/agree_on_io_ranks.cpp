@@ -1,3 +1,5 @@
+// Where ranks run, and which of them touch files. All ranks compute the io ranks from the same
+// nodes and the same wish, so no message tells them the result.
 #include "exchange/io_ranks.hpp"
 
 #include <algorithm>
@@ -27,6 +29,7 @@ std::vector<int> Job::io_ranks() const {
 
 void agree_on_nodes(Job& job) {
   Group& group = *job.group;
+  // Empty if the group knows only the node of each rank itself: then ranks tell each other.
   const auto known = group.nodes();
   job.places.node_of.assign(known.begin(), known.end());
   if (known.empty()) {

@@ -65,6 +65,7 @@ std::string text_of(const std::filesystem::path& value) { return value.string();
 std::string text_of(const std::optional<Mtbf>& mtbf) {
   return mtbf ? cat(mtbf->seconds, " s of kind ", static_cast<int>(mtbf->of)) : "none";
 }
+// Code cannot be compared between ranks, only whether it is given, and how often.
 std::string text_of(const Migrate& value) { return value ? "given" : "none"; }
 template <class T>
 std::string text_of(const std::shared_ptr<T>& value) {
@@ -99,6 +100,8 @@ std::string text_of(const T& value) {
 }
 
 // A visitor of options. Collects those that ranks must agree on, under the names that programs use.
+// `validated` members are left out, since the code that uses them compares them, and `own` ones, in
+// which ranks may differ.
 struct AgreedSettings {
   std::vector<Setting>& found;
   std::string group_name = {};
@@ -144,6 +147,8 @@ std::string policy_parameters(const ManagerOptions& options) {
 
 }  // namespace
 
+// The names are compared first: ranks with different savers would send different messages in a
+// save.
 void require_savers(Group& group, const std::vector<RegisteredSaver>& savers) {
   std::string names;
   for (const auto& saver : savers) names += cat("'", saver.name, "' ");
@@ -162,6 +167,8 @@ void require_savers(Group& group, const std::vector<RegisteredSaver>& savers) {
   });
 }
 
+// Local checks come first, so that a bad value is reported as one, even if ranks give different bad
+// values.
 void agree_on_options(Job& job) {
   Group& group = *job.group;
   const auto& options = job.options;

@@ -1,3 +1,4 @@
+// Makes jobs and their policies.
 #include "session/job/job.hpp"
 
 #include <algorithm>
@@ -35,7 +36,9 @@ Job make_job(std::shared_ptr<Group> group, const io::Path& directory, commit::Na
   if (!group) throw Error(Code::invalid_argument, "the group of a CheckpointManager is null");
   auto files = files_or_posix(options.write.file_system);
   const auto limit = options.write.storage_limit_seconds;
+  // From here on every file operation of this job has the limit.
   if (limit > 0) files = io::limited(std::move(files), limit);
+  // From here on the check is never `automatic`.
   auto& check = options.store.replicas.check;
   if (check == ReplicaCheck::automatic) check = ReplicaCheck::sample;
   Job job{{std::move(files), checked_directory(directory), std::move(naming)},

@@ -14,6 +14,7 @@ io::Path checked_directory(const io::Path& directory) {
   }
   // Made absolute now, since programs may change their current directory later.
   const auto whole = std::filesystem::absolute(io::local_path(directory)).lexically_normal();
+  // A separator at the end leaves an empty file name; the root has none in any case.
   return whole.has_filename() || !whole.has_relative_path() ? whole : whole.parent_path();
 }
 

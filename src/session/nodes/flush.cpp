@@ -74,16 +74,20 @@ void Flusher::begin() {
   work();
 }
 
+// Gathers the save from the nodes as a state, and plans a save of that state as if the application
+// had given it. So the copy may have another format and layout than the parts.
 std::unique_ptr<Flush> Flusher::plan(tier::LocalSave save, int saves_before) {
   constexpr auto readers = tier::Tier::Readers::io_ranks;
   auto made = run_and_agree(*job.group, [&] {
     return std::make_unique<Flush>(
+        // The pace is that of the whole job, so each reader gets an equal part of it.
         job, static_cast<double>(job.options.tier.flush_bytes_per_second) / nodes_.count(readers));
   });
   auto& flush = *made;
   flush.saves_before = saves_before;
   flush.from = nodes_.gather(save, readers);
   const auto& origin = flush.from->meta();
+  // A plan for this copy alone: the application's next save needs the plan that the engine keeps.
   Plans plan_of(flush.job);
   plan_of.begin(0);
   RefreshedState seen(flush.from->state());
@@ -101,6 +105,7 @@ std::unique_ptr<Flush> Flusher::plan(tier::LocalSave save, int saves_before) {
   pending.layout = pending.plan->layout;
   pending.sequence = origin.sequence;
   prepare(flush);
+  // Saves on the nodes go on meanwhile, and must not remove the files that the copy reads.
   nodes_.hold(save.map.uuid);
   pending.figures.blocked_seconds = seconds_since(call.at);
   return made;
@@ -141,6 +146,7 @@ void Flusher::prepare(Flush& flush) {
 void Flusher::write(Flush& flush) const {
   auto& pending = *flush.pending;
   const StageTimer timer(pending.figures, trace.get(), Trace::Thread::writer, &StageSeconds::write);
+  // The pace limits this draft's writes only; the record and the commit are not slowed down.
   const auto draft = pending.prepared->draft.through(flush.pace);
   if (job.root() && pending.layout.dense_file >= 0) {
     store.remove_untaken(draft, pending.layout.dense_file, pending.layout.data_files);
@@ -177,6 +183,7 @@ void Flusher::work() {
     }
     become_idle(pending);
   };
+  // As in Writing::work_in_background(), an error waits here until ranks agree in advance().
   if (flush.pending->failure) return become_idle(*flush.pending);
   try {
     if (!queue_) queue_ = job.options.async.queue ? job.options.async.queue : thread_queue();
@@ -187,6 +194,7 @@ void Flusher::work() {
   }
 }
 
+// As Completion::advance() for the copy, which is not among the pending saves.
 void Flusher::advance(bool wait, bool throws) {
   auto& completion = stages_.completion;
   while (flush_) {
@@ -195,6 +203,7 @@ void Flusher::advance(bool wait, bool throws) {
       flush_->pace.hurry();
       pending.handle->idle.wait(false);
     }
+    // All ranks move on together, since the next stage sends messages.
     if (any_of(*job.group, !pending.handle->idle)) return;
     const bool was_merged = pending.result.merged;
     const auto step = pending.asked.step;
@@ -208,6 +217,8 @@ void Flusher::advance(bool wait, bool throws) {
       return failed(step, told);
     }
     if (!was_merged) {
+      // The commit is rank 0's task; the other ranks stay idle, and the loop asks whether it is
+      // done.
       if (job.root()) work();
       continue;
     }

@@ -61,11 +61,14 @@ class Flusher : EngineParts {
   void cancel();
 
  private:
+  // Gathers the save's parts, plans a save of them, and prepares it.
   std::unique_ptr<Flush> plan(tier::LocalSave, int saves_before);
   void prepare(Flush&);
   // These are not collective:
+  // Gives the pending save's next task to the queue: write, or on rank 0 the commit.
   void work();
   void write(Flush&) const;  // any thread
+  // Lets the copy go, whether it is committed, failed or withdrawn.
   void end();
   void failed(std::int64_t step, const Error&);
 

@@ -1,3 +1,5 @@
+// Decides for each save whether it goes to the nodes, and for each restart which checkpoint there
+// can be restored.
 #include "session/nodes/node_checkpoints.hpp"
 
 #include <algorithm>
@@ -99,6 +101,7 @@ void NodeCheckpoints::open() {
 // exchange different messages.
 bool NodeCheckpoints::takes(const SaveOptions& options) {
   const auto weight = rank_weight(job.rank(), job.group->size());
+  // 0 if all ranks ask for the same reach. It travels with the entry check of the call.
   std::int64_t sum[]{static_cast<std::int64_t>(
       weight * mixed_bits(static_cast<std::uint64_t>(options.reach) + 1))};
   calls().check_entry(sum);
@@ -107,6 +110,8 @@ bool NodeCheckpoints::takes(const SaveOptions& options) {
                  words(options.reach)[static_cast<std::size_t>(options.reach)]);
   }
   const auto every = job.options.tier.home_every;
+  // As long as the directory has no checkpoint, the loss of the nodes would lose everything. The
+  // last save before a stop goes home, since the next job may get other nodes.
   if (options.reach == Reach::home || !has_home_ || (rounds && rounds->stop())) return false;
   // While a save to the directory is pending, no further one is due.
   return every == 0 || job.options.tier.flush_bytes_per_second > 0 || since_home_ + 1 < every ||
@@ -115,6 +120,7 @@ bool NodeCheckpoints::takes(const SaveOptions& options) {
 
 // Rank 0 only.
 tier::Numbers NodeCheckpoints::numbers_for(const SaveRequest& request) {
+  // The owner of the directory alone numbers saves on the nodes.
   store.check_owner();
   const auto taken = [&](const std::string& where) {
     throw Error(Code::already_exists, cat("step ", request.step, " is there already"), where,
@@ -137,6 +143,8 @@ tier::Numbers NodeCheckpoints::numbers_for(const SaveRequest& request) {
   return made;
 }
 
+// Such a save is committed when this returns, also for save_async: only the way home is in the
+// background.
 std::optional<SaveHandle> NodeCheckpoints::save(const SaveRequest& request) {
   if (!takes(request.options)) return std::nullopt;
   engine_.advance(false);
@@ -181,6 +189,8 @@ void NodeCheckpoints::committed(const CheckpointMeta& meta, bool is_from_here) {
   has_home_ = true;
   if (is_from_here) return;
   since_home_ = 0;
+  // The parent in the metadata is the last ancestor at home; the state may descend from a later
+  // save on the nodes.
   nodes_.committed(std::max(meta.parent, line_), meta.sequence);
   line_ = std::max(line_, meta.sequence);
 }
@@ -232,6 +242,7 @@ NodeCheckpoints::Newest NodeCheckpoints::newest_saves(std::optional<std::int64_t
   if (job.root()) {
     for (const auto* entry : restorable(store.history().catalog())) {
       newest.of_all_at_home = std::max(newest.of_all_at_home, entry->save.sequence);
+      // What a restore has passed over or does not want must not hide a save on the nodes.
       if (passed.steps.count(entry->step) || (step && entry->step != *step)) continue;
       newest.wanted = std::max(newest.wanted, entry->save.sequence);
     }
@@ -293,6 +304,8 @@ std::optional<RestoreReport> NodeCheckpoints::restore(tier::LocalSave& save, con
       is_touched = true;
       const auto moved =
           redistribute(job.group, gathered->state(), state, {.restore = adapted.options()});
+      // The state is filled and proved. A later error has nothing to do with this save's bytes, so
+      // it is thrown.
       restored = true;
       adapted.finish(group);
       return go_on_from(save, *gathered, moved, asked);
@@ -300,6 +313,7 @@ std::optional<RestoreReport> NodeCheckpoints::restore(tier::LocalSave& save, con
       // Without free space, lost parts cannot be computed, so the save cannot be restored either.
       const bool can_be_had = !is_damage(error) && error.code() != Code::no_space;
       if (restored || can_be_had) throw;
+      // If the bytes were at fault, all ranks learn which, and the next try computes them anew.
       if (gathered && nodes_.learn_damage(save, *gathered) && tries + 1 < most_tries) continue;
       if (is_touched) asked.failed.keys.merge(touched_keys(asked.state, {}));
       if (job.root()) {
@@ -330,6 +344,7 @@ RestoreReport NodeCheckpoints::go_on_from(const tier::LocalSave& save,
   require_overwritten(job, asked.failed, touched, report);
   store.history().went_back_elsewhere(save.map.step, save.map.sequence);
   line_ = save.map.sequence;
+  // The counter of saves that are not at home is that of the save, unless home has a newer one.
   since_home_ = save.map.sequence > newest.of_all_at_home ? save.map.since_home : 0;
   if (rounds) rounds->restored(save.map.step);
   // If the application asked for an older step, the newer saves stay until the next save supersedes

@@ -1,3 +1,4 @@
+// Writes and reads a rank's part of a checkpoint on the nodes.
 #include "session/nodes/node_file.hpp"
 
 #include <algorithm>
@@ -20,10 +21,12 @@ using protect::nth;
 namespace {
 
 constexpr std::array<char, 8> magic{'C', 'a', 'i', 'r', 'n', 'P', 't', '1'};
+// Entries begin at multiples of it in the data.
 constexpr std::int64_t alignment = 64;
 
 struct Head {
   std::array<char, 8> magic;
+  // `stripes` is a number of checksums, `data_begin` an offset in the file.
   std::int64_t record_bytes = 0, stripes = 0, data_begin = 0, data_bytes = 0, unused[2] = {};
   std::uint32_t reserved = 0;
   std::uint32_t crc32c = 0;  // of the part of the head before it, the record and the stripes
@@ -45,6 +48,8 @@ class Stripes {
   Stripes(io::File& file, std::int64_t begin, std::int64_t bytes)
       : file_(file), begin_(begin), crcs_(nth(stripes_of(bytes))) {}
 
+  // `stays`: the bytes do not change until the file is closed, so that they may be written later
+  // without a copy.
   void append(std::span<const std::byte> bytes, bool stays) {
     while (!bytes.empty()) {
       const auto left = nth(stripe_bytes - end_ % stripe_bytes);
@@ -62,6 +67,7 @@ class Stripes {
  private:
   // Small pieces share one system call.
   void put(std::span<const std::byte> piece, bool stays) {
+    // A large piece is not worth the copy.
     if (piece.size() >= gathered_most / 4) {
       flush();
       if (stays) {
@@ -114,6 +120,8 @@ void write_entry(Stripes& to, const StoredTensor& entry, const Outgoing::Bytes& 
 }
 
 // Checks the sizes in the head against the size of the file.
+// Each size is compared with the room that is left before it is added to others, so that no sum
+// overflows, whatever the head says.
 bool is_sound(const Head& head, std::int64_t size) {
   constexpr auto head_bytes = static_cast<std::int64_t>(sizeof head);
   const auto room = size - head_bytes;
@@ -128,6 +136,8 @@ bool is_sound(const Head& head, std::int64_t size) {
 
 }  // namespace
 
+// The head comes last, since it has the checksums. A crash before that leaves a file without the
+// magic.
 std::int64_t write_part(const Address& at, bundle::PartRecord record, Outgoing& out, bool sync) {
   Head head{magic};
   head.data_bytes = place(out);
@@ -175,6 +185,7 @@ NodeFile::NodeFile(const Address& at, const std::string& uuid)
   data_bytes_ = head.data_bytes;
   record_ = bundle::decode_part_record(text);
   if (record_.uuid != uuid) damaged("it is of another save");
+  // Reads trust these places.
   for (const auto& entry : record_.tensors) {
     const auto& slice = entry.slices.at(0);
     if (slice.codec != Codec::none) damaged(cat("tensor '", entry.key, "' is encoded"));
@@ -196,6 +207,8 @@ void NodeFile::read_stripe(std::int64_t stripe, std::span<std::byte> to) const {
   if (crc32c(to) != stripes_[nth(stripe)]) damaged(cat("checksum mismatch in stripe ", stripe));
 }
 
+// A stripe that is wanted whole is read to its destination. Of others the last one is kept, since
+// the next read often continues in it.
 void NodeFile::read(std::int64_t offset, std::span<std::byte> to) const {
   try {
     while (!to.empty()) {
@@ -223,6 +236,7 @@ void NodeFile::read(std::int64_t offset, std::span<std::byte> to) const {
   }
 }
 
+// Parity also covers these bytes, so wrong ones would spoil what is computed from this part.
 void NodeFile::verify_gap() const {
   std::vector<std::byte> gap(nth(data_begin_ - record_end_));
   file_->read_at(record_end_, gap);
@@ -239,6 +253,8 @@ void NodeFile::verify() const {
   }
 }
 
+// Blocks are those of the erasure code, stripes those of the checksums: a bad stripe makes all
+// blocks bad that it overlaps.
 std::set<std::int64_t> NodeFile::bad_blocks(std::int64_t block_bytes, LogLevel level) const {
   std::set<std::int64_t> bad;
   const auto look = [&](std::int64_t begin, std::int64_t end, const auto& read) {
@@ -254,6 +270,7 @@ std::set<std::int64_t> NodeFile::bad_blocks(std::int64_t block_bytes, LogLevel l
   for (std::int64_t at = 0; at < data_bytes_; at += stripe_bytes) {
     const auto bytes = std::min(stripe_bytes, data_bytes_ - at);
     look(data_begin_ + at, data_begin_ + at + bytes, [&] {
+      // A kept stripe would not show what the file holds now.
       in_stripe_ = -1;
       read(at, std::span(buffer).first(nth(bytes)));
     });

@@ -52,12 +52,15 @@ void Tier::require_options() const {
               "Leave the savers or TierOptions::directory out.");
 }
 
+// Numbers nodes in the order of their first ranks. The number is the same on all ranks, since all
+// see the same list.
 void Tier::find_nodes() {
   Group& group = *home_.group;
   auto name = home_.options.tier.node;
   if (name.empty()) {
     if (const char* given = std::getenv("CAIRN_NODE")) name = given;
   }
+  // Without a name of its own, a node is known by its number in the group.
   const auto mine = name.empty() ? cat("#", home_.places.node_of[nth(home_.rank())]) : name;
   std::vector<std::string> names;  // of the nodes
   node_of_.clear();
@@ -69,6 +72,8 @@ void Tier::find_nodes() {
     auto at = std::find(names.begin(), names.end(), one);
     if (at == names.end()) {
       const auto number = names.size();
+      // Names for people may be equal, for instance those of nodes that a test simulates; then a
+      // number follows.
       const bool is_told =
           !for_people.empty() && std::count(names_.begin(), names_.end(), for_people) == 0;
       names_.push_back(is_told ? for_people : cat(for_people, '#', number));
@@ -93,6 +98,9 @@ void Tier::find_nodes() {
 // other. Returns their names, or an empty text.
 std::string Tier::sharers() {
   Group& group = *home_.group;
+  // Each node's leader writes a token of this opening; then each rank lists its directory. If it
+  // sees the tokens of several nodes, they share the directory; if it sees none, ranks of one node
+  // do not.
   const auto opening = from_root(group, [] { return commit::new_uuid(); });
   const auto prefix = cat("token-", opening, "-");
   const auto token = directory_ / cat(prefix, node_);
@@ -134,6 +142,7 @@ std::string Tier::sharers() {
 
 // Makes the tier's directory on this node, in it one for the home, and in that one for this
 // manager.
+// Each level is made by all nodes, and checked to be this user's own, before the next one.
 void Tier::make_directories() {
   Group& group = *home_.group;
   const bool reads = home_.options.read_only, is_posix = !home_.options.tier.file_system;
@@ -256,6 +265,8 @@ void Tier::join(const std::string& report, int node) {
   }
 }
 
+// Leaders report what their nodes have, and rank 0 what was copied to the directory. All ranks join
+// all reports, so saves_ is the same on all of them.
 void Tier::list() {
   Group& group = *home_.group;
   const auto mine = run_and_agree(group, [&] {
@@ -284,6 +295,8 @@ void Tier::forget_pieces(std::int64_t sequence) const {
   }
 }
 
+// Decides from saves_, which is the same on all ranks, so that every node removes the same saves
+// without a message.
 void Tier::prune(const std::string& uuid) {
   std::sort(saves_.begin(), saves_.end(),
             [](const auto& a, const auto& b) { return a.map.sequence > b.map.sequence; });
@@ -300,6 +313,7 @@ void Tier::prune(const std::string& uuid) {
                                 [&](const auto& one) { return one.map.uuid != held_; }),
                  saves_.end());
   }
+  // What was copied home of older saves is of no use now that a newer one is safe.
   forget_pieces(saves_.front().map.sequence - 1);
   if (!is_leader()) return;
   try {

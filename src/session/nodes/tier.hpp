@@ -42,9 +42,11 @@ class Gathered {
   void add_part(std::shared_ptr<NodeFile>);
   std::string said_by_first(Group&) const;
   void make_state();
+  // Made from tensors_ and strings_ when all parts are there.
   State state_;
   std::map<std::string, LocalTensor> tensors_;
   std::map<std::string, Strings> strings_;
+  // The files that the state's slices read.
   std::vector<std::shared_ptr<NodeFile>> parts_;
   CheckpointMeta meta_;
   io::Path path_;
@@ -117,11 +119,14 @@ class Tier {
   std::string sharers();  // nodes that share one directory; empty if none
   void list();
   Address place_at(int node, const SaveMap&) const;  // this node, or home
+  // report(): the saves in a folder, for a message. join(): adds what a report says of a node.
   std::string report(const Address& folder) const;
   void join(const std::string& report, int node);
   void prune(const std::string& uuid);
   class Saving;       // one save
   class Computation;  // computes lost or damaged parts
+  // compute(): computes what the save lacks; false if it found more damage, and must be called
+  // again. compute_parts(): the same, but leaves unfinished files if it throws.
   bool compute(LocalSave&);
   bool compute_parts(LocalSave&);
   bool look_for_damage(LocalSave&) const;
@@ -156,7 +161,9 @@ class Tier {
   std::vector<int> node_of_;                // by rank
   std::vector<std::string> names_;          // by node, and last of home; for people
   std::vector<std::vector<int>> ranks_at_;  // by node; last, for home, all ranks
+  // There are nodes that can protect each other, and protection is asked for.
   bool protects_ = false;
+  // Newest first; the same on all ranks.
   std::vector<LocalSave> saves_;
   Numbers numbers_;
   std::string held_;  // uuid of the save that hold() keeps

@@ -136,6 +136,7 @@ class Tier::Computation {
   }
 
   // Returns whether the computed parts have the checksums that were saved.
+  // The ranks of a node share the checking of what was computed there.
   bool is_proved() {
     bool whole = true;
     run_and_agree(group_, [&] {
@@ -152,6 +153,8 @@ class Tier::Computation {
     return all_of(group_, whole);
   }
 
+  // Each part replaces an older one by a rename. A node that had nothing of this save counts when
+  // its map is there, so that comes last.
   void put_in_place() {
     auto& files = *tier_.files_;
     const bool sync = tier_.home_.options.tier.sync;
@@ -213,6 +216,8 @@ class Tier::Computation {
     std::vector<int> ranks = {};  // the ranks whose parts change
   };
 
+  // A node that has a part of its piece computes the rest itself. A lost piece goes to the node
+  // with the fewest pieces; what home has only a part of, too, since nothing is computed there.
   void choose_targets() {
     std::vector<int> load(nth(tier_.home_place()));
     for (int node = 0; node < map_.nodes(); ++node) {
@@ -257,6 +262,8 @@ class Tier::Computation {
     file->close();
   }
 
+  // Ranks take part for the pieces that their node has or computes, and for those at home. A set in
+  // which nothing changes is left out on all ranks.
   void compute_set(int number, DeferredError& error) {
     const auto& nodes = sets_.nodes_of(number);
     auto set = save_.as_it_is(sets_, number);
@@ -277,6 +284,7 @@ class Tier::Computation {
   }
 
   // What this rank reads and writes for one member of a set.
+  // Files are opened when they are first used, and stay open for the whole set.
   protect::Stock stock_of(int number, int member) {
     const auto& old = sets_.set(number);
     const auto& ranks = sets_.ranks_of(sets_.nodes_of(number)[nth(member)]);
@@ -322,6 +330,8 @@ class Tier::Computation {
   UnusableByRank bad_parts_, bad_parities_;  // what could not be read
 };
 
+// Computes into new files, proves them, then puts them in place. If a part that was used turns out
+// to be damaged, returns false: the caller begins again with that knowledge.
 bool Tier::compute_parts(LocalSave& save) {
   Computation work(*this, save);
   work.announce();

@@ -80,6 +80,7 @@ void Gathered::make_state() {
         throw Error(Code::data_loss, "a part of a checkpoint on the nodes is damaged",
                     cat("the fill value of '", key, "' is of another dtype"));
       }
+      // The parts do not cover such a tensor; as a sparse one it may have gaps.
       tensor = sparse(tensor, tensor.dtype, gaps->second->fill.data(), Gaps::keep);
     }
     state_.add(key, std::move(tensor));
@@ -134,6 +135,8 @@ bool Tier::learn(LocalSave& save, const UnusableByRank& parts,
 }
 
 // Reads the parts of this rank. Returns what cannot be used.
+// A part that cannot be used is no error here: gather() lets all ranks learn of it, and computes
+// it.
 UnusableByRank Tier::read_own_parts(const LocalSave& save, Readers readers,
                                     Gathered& gathered) const {
   UnusableByRank bad;
@@ -186,6 +189,8 @@ std::string Tier::lacks(const LocalSave& save) const {
   return text;
 }
 
+// Computes what is missing, reads what is there, and begins again whenever a rank has found
+// something that cannot be used.
 std::unique_ptr<Gathered> Tier::gather(LocalSave& save, Readers readers) {
   Group& group = *home_.group;
   // The loop ends, since each further try has found something more that cannot be used.
@@ -197,6 +202,7 @@ std::unique_ptr<Gathered> Tier::gather(LocalSave& save, Readers readers) {
     auto gathered = std::make_unique<Gathered>();
     gathered->path_ = broadcast_text(group, place_of(save.map).string());
     const auto bad = run_and_agree(group, [&] { return read_own_parts(save, readers, *gathered); });
+    // All ranks get the same result, so all of them begin again or none does.
     if (learn(save, bad)) continue;
     const auto said = gathered->said_by_first(group);
     run_and_agree(group, [&] {

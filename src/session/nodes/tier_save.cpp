@@ -38,6 +38,8 @@ RefreshedState sliced(const RefreshedState& given) {
 }
 
 // An upper bound for the size of a part.
+// It allows 16 KiB for head and metadata, for each entry of the record 320 bytes, its key and 48
+// bytes a dimension, and 4 bytes for the checksum of each stripe.
 std::int64_t estimate(const Outgoing& out) {
   std::int64_t bytes = 16384;
   for (const auto& entry : out.entries) {
@@ -112,10 +114,13 @@ class Tier::Saving {
   const std::shared_ptr<io::FileSystem>& files_;
   StageTimer timer_;
   RefreshedState seen_;
+  // given_, made_ and out_ are set by plan().
   std::optional<RefreshedState> given_;  // the state that goes to the nodes
   Plans::Made made_;
   bool again_ = false;  // the plan of the last save is used again
   Outgoing out_;
+  // With estimated sizes of parts at first, which the room is checked with; write_parts() puts in
+  // the real ones.
   SaveMap map_;
 };
 
@@ -124,6 +129,8 @@ std::optional<io::Path> Tier::save(const Request& request, const std::function<N
   return Saving(*this, request).run(numbers, why);
 }
 
+// Before take_numbers() nothing has been made, so a save that does not fit simply goes to the
+// directory. After that a failure has to be cleaned up.
 std::optional<io::Path> Tier::Saving::run(const std::function<Numbers()>& numbers,
                                           std::string& why) {
   if (!plan(why)) return std::nullopt;
@@ -144,6 +151,7 @@ std::optional<io::Path> Tier::Saving::run(const std::function<Numbers()>& number
     why = error.what();
     return std::nullopt;
   }
+  // All ranks have agreed that all maps are there, so the save counts.
   LocalSave saved;
   saved.map = map_;
   saved.home = tier_.home_place();
@@ -161,6 +169,7 @@ bool Tier::Saving::plan(std::string& why) {
     if (seen_.error()) throw Error(*seen_.error());
     return sliced(seen_);
   });
+  // To tell afterwards whether the plan is a new one.
   const auto kept = tier_.plans_.kept();
   made_ = choose_plan();
   again_ = kept == made_.plan;
@@ -203,6 +212,7 @@ void Tier::Saving::begin_map(std::vector<std::int64_t> part_bytes) {
 std::string Tier::Saving::lack_of_room() const {
   const Sets sets(map_);
   const auto& set = sets.set(sets.set_of(tier_.node_));
+  // 1 MiB is for what is not counted here, such as the map.
   std::int64_t bytes = std::int64_t{1} << 20;
   for (const int rank : sets.ranks_of(tier_.node_)) {
     bytes += map_.part_bytes[nth(rank)] + parity_bytes(set, sets.member_of(tier_.node_), rank);
@@ -240,6 +250,7 @@ bool Tier::Saving::goes_home_for_room(std::string& why) {
       .at(tier_.everywhere());
 }
 
+// As late as possible, so that a save which goes to the directory instead has used up no sequence.
 void Tier::Saving::take_numbers(const std::function<Numbers()>& numbers) {
   const auto& made = tier_.numbers_ =
       unpack<Numbers>(from_root(group_, [&] { return pack(numbers()); }));
@@ -249,6 +260,8 @@ void Tier::Saving::take_numbers(const std::function<Numbers()>& numbers) {
   map_.time = made.time;
 }
 
+// Each rank writes alone. Real sizes and the longest time are known only afterwards, and go into
+// the map.
 void Tier::Saving::write_parts() {
   request_.figures.plan_reused = again_;
   const auto began = Clock::now();
@@ -275,6 +288,8 @@ void Tier::Saving::compare() {
   tier_.plans_.compare(state(), plan.replicas, checksums, tier_.place_of(map_).string());
 }
 
+// Descriptions and gaps are the same on all ranks and may be long, so only rank 0's part has them
+// (Gathered::said_by_first).
 bundle::PartRecord Tier::Saving::record() const {
   bundle::PartRecord record;
   record.uuid = map_.uuid;
@@ -314,6 +329,8 @@ void Tier::Saving::protect() {
   map_.protect_seconds = 1e-6 * static_cast<double>(microseconds_since(began));
 }
 
+// Each parity block is checksummed when it is complete; the checksums follow the blocks in the
+// file.
 void Tier::Saving::make_parity(const Sets& sets, protect::Room& room) const {
   const auto& set = sets.set(sets.set_of(tier_.node_));
   const int member = sets.member_of(tier_.node_);
@@ -335,6 +352,8 @@ void Tier::Saving::make_parity(const Sets& sets, protect::Room& room) const {
   file->close();
 }
 
+// With `sync`, parts and parity are durable before the map, which makes them count. Without it, the
+// rename still keeps a reader from seeing half a map.
 void Tier::Saving::write_map() const {
   const auto path = tier_.place_of(map_) / map_name;
   if (home_.options.tier.sync) {

@@ -15,6 +15,7 @@ struct LaidSlice {
   DType dtype;
   Box box;
   Footprint where;
+  /// False if values are converted on their way, or if the memory is resized.
   bool may_stay = true;  ///< the same slice may be read and written: it stays where it is
 };
 

@@ -1,3 +1,5 @@
+// Three exchanges: ranks declare what they have and the keys that they want; those who prove the
+// coverage answer which keys exist; then they answer which slices have elements of a wanted box.
 #include "session/redistribute/match.hpp"
 
 #include <algorithm>
@@ -92,6 +94,7 @@ struct FoundMessageView {
 
 }  // namespace
 
+// One message of all ranks: each rank's number of slices. The rest follows from it.
 HeldSlices::HeldSlices(Group& group, const RefreshedState& mine) : rank_(group.rank()) {
   std::int64_t slices = 0;
   for (const auto& [key, tensor] : mine.tensors()) {
@@ -120,6 +123,8 @@ int HeldSlices::holder_of(int number) const {
   return static_cast<int>(after - begins_.begin()) - 1;
 }
 
+// Sends each tensor's declaration, and each wanted key, to the rank that the key chooses. That rank
+// proves the coverage, and answers with dtype and shape.
 Matching::Matching(Group& group, const RefreshedState& plain, const HeldSlices& held,
                    const std::vector<std::string>& keys) {
   const auto nodes = group.nodes();
@@ -178,6 +183,8 @@ const CoveredTensor* Matching::find_answered(std::string_view key) const {
   return at == answered_.end() || at->key != key ? nullptr : &*at;
 }
 
+// The number of the first slice of this tensor on a rank; other slices follow it in the order of
+// the declaration.
 int Matching::first_of(const CoveredTensor& tensor, int rank) const {
   const First begin{static_cast<std::uint32_t>(&tensor - answered_.data()), rank, 0};
   const auto at = std::lower_bound(firsts_.begin(), firsts_.end(), begin);
@@ -190,6 +197,8 @@ void Matching::forget_slices() {
   let_go(firsts_);
 }
 
+// Proves the coverage of the tensors whose keys chose this rank, and answers which of the wanted
+// keys exist.
 Messages Matching::hear(const Messages& messages) {
   PackedDeclarations declarations;
   std::vector<std::pair<int, std::string_view>> asked;
@@ -205,6 +214,7 @@ Messages Matching::hear(const Messages& messages) {
     }
     asked.emplace_back(rank, message.keys);
   }
+  // For each declaration, in the order in which it was added, the tensor that it belongs to.
   std::vector<std::uint32_t> tensors;
   answered_ = declarations.check(&tensors);
   for (std::size_t i = 0; i < tensors.size(); ++i) firsts_[i].tensor = tensors[i];
@@ -230,6 +240,7 @@ Messages Matching::hear(const Messages& messages) {
 class Matching::Finder {
  public:
   Finder(const Matching& of, const CoveredTensor& tensor) : of_(of), tensor_(tensor) {
+    // A single slice covers the tensor, so it touches every wanted box.
     if (tensor_.slices.size() < 2) return;
     std::vector<Box> boxes;
     for (const auto& slice : tensor_.slices) boxes.push_back(slice.box);
@@ -241,6 +252,7 @@ class Matching::Finder {
     const bool is_text = tensor_.dtype == DType::string;
     const auto& any = tensor_.slices.front();
     if (is_text) found.from = choose_holder(any.holders, rank, of_.nodes_);
+    // A tensor without elements has one empty slice: nothing is to be moved.
     if (is_text || any.box.empty()) return found;
     for (const auto& [id, box] : unpack_each<WantedBox>(asked)) {
       if (box.empty()) continue;
@@ -250,6 +262,7 @@ class Matching::Finder {
         const int holder = choose_holder(slice.holders, rank, of_.nodes_);
         const auto its = std::find_if(slice.holders.begin(), slice.holders.end(),
                                       [&](const auto& one) { return one.rank == holder; });
+        // `box` is the index of the slice among those that the holder declared for the tensor.
         found.slices.add({id, of_.first_of(tensor_, holder) + its->box, slice.box});
       }
     }
@@ -278,6 +291,7 @@ Messages Matching::answer(const Messages& messages) const {
       all.push_back({tensor, rank, boxes});
     }
   }
+  // By tensor, so that one index of boxes at a time is in memory.
   std::stable_sort(all.begin(), all.end(),
                    [](const Asked& a, const Asked& b) { return a.tensor < b.tensor; });
   std::optional<Finder> finder;
@@ -289,6 +303,8 @@ Messages Matching::answer(const Messages& messages) const {
   return messages_of(std::move(answers));
 }
 
+// Boxes are numbered over all wanted slices of this rank, in order: the numbers are the ids of the
+// targets.
 Matched Matching::match(Group& group, const HeldSlices& held, const WantedState& wanted) const {
   std::unordered_map<int, Packed<WantedMessage>> outgoing;
   int id = 0;
@@ -313,6 +329,7 @@ Matched Matching::match(Group& group, const HeldSlices& held, const WantedState&
       if (from >= 0) matched.strings_from[std::string(key)] = from;
       for (auto& [wanted_id, source, box] : unpack_each<FoundSlice>(slices)) {
         matched.parts.push_back({source, wanted_id});
+        // This rank knows the boxes of its own slices.
         if (!held.is_mine(source)) matched.boxes.emplace(source, std::move(box));
       }
     }

@@ -163,6 +163,8 @@ RedistributeReport Redistributor::run() {
   return report_;
 }
 
+// Looks at both states, and makes a new proof or a new plan if anything has changed on any rank.
+// Each question is put to all ranks, since they must make the same exchanges.
 void Redistributor::refresh(BothStates& now) {
   require_options(*group_, options_);
   GapsByKey gaps;
@@ -199,11 +201,13 @@ void Redistributor::refresh(BothStates& now) {
     planned_ = true;
     ++plans_;
   }
+  // A later call may bring the same structure in other memory.
   if (keeps_) run_and_agree(*group_, [&] { require_apart(now); });
 }
 
 void Redistributor::plan_for(const BothStates& now) {
   auto matched = matching_->match(*group_, held_, now.wanted);
+  // prove_ties() matches once more.
   if (!keeps_ && !now.wanted.any_ties) matching_->forget_slices();
   routes_ = route_strings(*group_, std::move(matched.strings_from));
   plan_ = plan_moves(now.plain(), now.wanted, matched);
@@ -211,6 +215,8 @@ void Redistributor::plan_for(const BothStates& now) {
   count(now);
 }
 
+// Sources are slices in memory, which ranks hold already, so each rank orders pieces directly from
+// the holder (Spread::order).
 plan::RankPlan Redistributor::plan_moves(const RefreshedState& plain, const WantedState& wanted,
                                          const Matched& matched) {
   const auto sources = sources_of(plain);
@@ -232,6 +238,7 @@ plan::RankPlan Redistributor::plan_moves(const RefreshedState& plain, const Want
                        .served_by = served_by,
                        .source = source_box,
                        .before = [](int a, int b) { return a < b; },
+                       // Parts of slices that no rank wants stay where they are.
                        .only_wanted = true,
                        .holder = [&](int source) { return held_.holder_of(source); }});
   run_and_agree(*group_, [&] {
@@ -335,6 +342,8 @@ bool Redistributor::are_quickly_apart(const BothStates& now) const {
             [](const auto& a, const auto& b) { return a.begin < b.begin; });
   std::optional<std::int64_t> ends[2];  // the end, so far, of what is read and of what is written
   for (const auto& range : ranges) {
+    // Ranges ascend by their beginnings. One that begins before the other kind has ended overlaps
+    // it.
     const auto& other = ends[range.is_written ? 0 : 1];
     if (other && range.begin < *other) return false;
     auto& own = ends[range.is_written ? 1 : 0];
@@ -360,6 +369,7 @@ void Redistributor::require_apart(const BothStates& now) {
     cairn::require_apart(read, written);
   }
   if (!keeps_) return;
+  // Remembered for the next call, when the proof has succeeded.
   std::vector<Laid> laid;
   laid.reserve(counts[0] + counts[1]);
   each_laid(now, [&](bool, const auto&, DType dtype, const Box& box, const Footprint& where,
@@ -400,6 +410,8 @@ void Redistributor::move(const RefreshedState& plain, const WantedState& wanted,
     sources = sources_of(plain);
     targets = targets_of(wanted);
   });
+  // Sources and targets of this call: the plan has only numbers, since memory may move between
+  // calls.
   PiecePasser passer(
       *group_,
       [&](const plan::Passed& piece) { return sources[place_of(piece.source - held_.first())]; },

@@ -74,11 +74,14 @@ class Redistributor {
   const RedistributeOptions options_;
   const bool keeps_;
   // What the plan was made for, on this rank.
+  // If one of these differs from what a call finds on any rank, all ranks make a new plan. Empty
+  // with Calls::single.
   std::string from_structure_, to_structure_;
   std::vector<std::string> keys_;
   std::vector<std::string> unused_keys_;  // of `from`; the same on all ranks
 
   HeldSlices held_;
+  // Nothing before the first proof, and after a failed one.
   std::optional<Matching> matching_;
   StringRoutes routes_;
   // The memory of the slices that was proved not to overlap. The number of rows may change between
@@ -94,9 +97,11 @@ class Redistributor {
   bool planned_ = false;
   plan::RankPlan plan_;  // a source is the number of a slice, an id that of a target
   PassingRoom room_;
+  // buffer_ has has_room_ bytes, and stays for the next call.
   std::unique_ptr<std::byte[]> buffer_;
   std::int64_t has_room_ = 0;
   RedistributeReport report_;
+  // How often ranks have planned (Redistribution::plans).
   int plans_ = 0;
 };
 

@@ -1,3 +1,5 @@
+// Strings travel whole: the ranks that want them tell the senders once, and each call sends the
+// values.
 #include "session/redistribute/string_exchange.hpp"
 
 #include "base/wire.hpp"

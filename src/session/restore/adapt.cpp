@@ -1,3 +1,4 @@
+// Compares the versions of the application: who saved, and who restores.
 #include "session/restore/adapt.hpp"
 
 #include <algorithm>
@@ -24,6 +25,7 @@ bool is_number(std::string_view part) {
   return !part.empty() && part.find_first_not_of("0123456789") == part.npos;
 }
 
+// Numbers are compared as texts, so that they may have any number of digits.
 std::string_view without_zeros(std::string_view number) {
   return number.substr(std::min(number.find_first_not_of('0'), number.size()));
 }
@@ -47,6 +49,8 @@ std::string text_of(const Application& one) {
   return cat(one.name.empty() ? "version" : one.name, ' ', one.version);
 }
 
+// Without RestoreOptions::accept, only a checkpoint of a newer version is refused, and only if both
+// versions are known.
 void require_accepted(const Job& job, const std::string& prefix, const Application& from,
                       const Accept& accept) {
   const auto& own = job.options.store.application;
@@ -99,6 +103,7 @@ Adapted::Adapted(const Job& job, const std::string& prefix, const CheckpointMeta
   run_and_agree(*job.group, [&] {
     require_accepted(job, prefix, from, options.accept);
     if (!migrates_) return;
+    // The migration changes copies, so that the application's own objects stay as they were given.
     state_ = state;
     options_ = options;
     Migration migration{*state_, *options_};

@@ -9,6 +9,7 @@
 namespace cairn {
 namespace {
 
+// The size of a piece, in bytes of the application's dtype: it stays in the processor's caches.
 constexpr std::int64_t converted_bytes = std::int64_t{1} << 16;
 
 class ConvertingMemory : public SliceMemory {
@@ -26,6 +27,7 @@ class ConvertingMemory : public SliceMemory {
     throw Error(Code::internal, "a slice that converts is for restoring only");
   }
 
+  // Pieces before one that does not fit have been written by then: the caller fails the restore.
   void write(const Box& part, const std::byte* in) override {
     const auto in_bytes = static_cast<std::int64_t>(dtype_size(from_));
     const auto out_bytes = static_cast<std::int64_t>(dtype_size(to_));
@@ -48,6 +50,7 @@ class ConvertingMemory : public SliceMemory {
     auto at = index_at(index, box.extent);
     for (std::size_t d = 0; d < at.size(); ++d) at[d] += origin_[d] + box.start[d];
     std::vector<std::byte> rounded(dtype_size(to_));
+    // For the way out of the error: whether rounding would have found a number.
     const bool may_round = how_ == Conversion::exact &&
                            convert(from_, element, to_, rounded.data(), 1, Conversion::round) == 1;
     throw Error(

@@ -66,6 +66,7 @@ struct ToldIndex {
   bool big_endian = false;
   std::vector<StoredTensor> tensors;
   std::vector<std::string> problems;  // one for each of `tensors`
+  // Whether the index is dealt in parts; then `tensors` have no slices.
   bool is_split = false;
   std::vector<std::int64_t> slices;  // as in SplitIndex
   std::vector<Part> parts;
@@ -83,6 +84,8 @@ struct Question {
 
 }  // namespace
 
+// Lives for one index. run() leaves behind, for the case that it returns nothing, the index as rank
+// 0 has read it and the sizes of the data files, so that these are not read again.
 class IndexDealer {
  public:
   IndexDealer(const Job& job, const io::Path& prefix)
@@ -107,10 +110,12 @@ class IndexDealer {
       if (!job_.root() && !said.empty()) told_all = unpack<ToldIndex>(said);
       let_go(said);
     }
+    // All ranks have the same text, so they return here together.
     if (!told_all || !hear(*std::exchange(told_all, std::nullopt))) return std::nullopt;
     const auto entries = hand_out();
     guard([&] { read_parts(entries); });
     const auto& contents = shared_->contents_;
+    // The sum over sizes also tells whether any rank has failed.
     bool told = failed_;
     sizes_ = find_sizes(job_, prefix_, contents.format, contents.num_files, told);
     if (told || !all_fit()) return std::nullopt;  // the same on all ranks
@@ -141,6 +146,8 @@ class IndexDealer {
   }
 
   // Rank 0 only. What all ranks are told. Returns nothing if the index needs tell_whole().
+  // A small index, or one that a single rank reads, is parsed here. A large one is only cut into
+  // parts.
   std::optional<ToldIndex> describe() {
     index_ = read_only_index(*job_.files, prefix_);
     if (!index_) return std::nullopt;
@@ -161,6 +168,7 @@ class IndexDealer {
       all.slices = split_->slices;
       for (const auto& part : split_->parts) all.parts.push_back({part.slices, part.first_key});
     }
+    // A wrong number of files would make find_sizes() ask for very many files.
     if (!is_credible(contents.num_files, slices)) return std::nullopt;
     read_metadata(*job_.files, prefix_, told, Graph::read);
     all.num_files = contents.num_files;
@@ -192,6 +200,8 @@ class IndexDealer {
     return deal(slices);
   }
 
+  // From the numbers of slices, every rank computes which range of which tensor is in which part,
+  // and so who holds it. Returns false if they do not agree with the tensors.
   bool deal(const std::vector<std::int64_t>& slices_of_parts) {
     auto& shared = *shared_;
     std::int64_t dealt = 0;
@@ -224,6 +234,7 @@ class IndexDealer {
   }
 
   // Collective. Rank 0 sends each holder its parts.
+  // Parts go to their holders in order, each in two messages. Rank 0's own parts are not copied.
   std::vector<Entries> hand_out() {
     std::vector<Entries> mine;
     for (std::size_t part = 0; part < first_keys_.size(); ++part) {
@@ -247,6 +258,8 @@ class IndexDealer {
     return mine;
   }
 
+  // Parses this rank's parts. A part that has not the layout which Cairn writes counts as a
+  // failure.
   void read_parts(const std::vector<Entries>& mine) {
     const auto& ranges = shared_->ranges_;
     for (const auto& [part, head, copy, entries] : mine) {
@@ -290,6 +303,8 @@ class IndexDealer {
         }
       }
     }
+    // No rank knows the sum of all. If each rank's bytes are below this share, the sum does not
+    // overflow.
     const auto share = std::numeric_limits<std::int64_t>::max() / (group_.size() + 1);
     failed_ |= bytes_ > share;
     for (const auto& [range, slices] : held_) {
@@ -347,6 +362,8 @@ class IndexDealer {
     return messages;
   }
 
+  // Slices of different ranges must not overlap, and the slices that the index lists must be those
+  // whose entries ranks have found.
   void compare(const Messages& asked) {
     guard([&] {
       std::map<std::size_t, std::vector<Box>> others;
@@ -392,8 +409,13 @@ class IndexDealer {
   FoundSizes sizes_;
   // Ranges with their slices, ascending.
   std::vector<std::pair<std::size_t, std::vector<Piece>>> held_;
+  // Keys of slices that their tensor's list does not have at their place, and keys that it has
+  // there instead (IndexRanges). Over all ranks they must be the same.
   std::vector<std::string> unlisted_, displaced_;
+  // Of the slices that this rank holds.
   std::int64_t bytes_ = 0;
+  // This rank has found something that rank 0 must look at. Ranks agree on it at two places in
+  // run().
   bool failed_ = false;
 };
 

@@ -41,6 +41,7 @@ class Delivery {
 };
 
 /// Returns whether so many of the ranks ask for the same answer that it is sent to all.
+// A message to all goes along a tree, so that its sender has less work than with many single ones.
 inline bool is_for_all(std::size_t asked, int ranks) {
   return 2 * asked > static_cast<std::size_t>(ranks);
 }

@@ -1,3 +1,4 @@
+// From a key of the state to a stored tensor.
 #include "session/restore/find_tensor.hpp"
 
 #include "base/text.hpp"
@@ -6,6 +7,7 @@
 
 namespace cairn {
 
+// TensorFlow keeps the counter as the child "save_counter" of the graph's root.
 TensorFinder::TensorFinder(const CheckpointContents& contents) : contents_(contents) {
   if (!contents.graph) return;
   graph_.emplace(*contents.graph);
@@ -21,6 +23,7 @@ TensorFinder::TensorFinder(const CheckpointContents& contents) : contents_(conte
 const StoredTensor* TensorFinder::find(std::string_view key, std::string_view name) const {
   if (const auto* there = contents_.find(key)) return there;
   if (graph_) {
+    // The graph knows all paths and names, so nothing is guessed beside it.
     const auto stored = graph_->key_of(key, name);
     return stored ? contents_.find(*stored) : nullptr;
   }
@@ -55,6 +58,7 @@ bool TensorFinder::is_bookkeeping(const StoredTensor& tensor) const {
 }
 
 std::string shown_name(std::string_view key) {
+  // What follows an object's path in the key of its value: "/.ATTRIBUTES/VARIABLE_VALUE".
   static const std::string value = object_key("x").substr(1);
   if (key.ends_with(value)) key.remove_suffix(value.size());
   return std::string(key);

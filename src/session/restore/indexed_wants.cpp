@@ -1,3 +1,5 @@
+// Rows by id in a restore: which block of stored rows each rank reads, and how the rows then come
+// to the ranks that want them.
 #include "session/restore/indexed_wants.hpp"
 
 #include <algorithm>
@@ -26,6 +28,7 @@ WantedTensor wanted_block(int number, const StoredTensor& stored, std::int64_t b
   return wanted;
 }
 
+// The tensor in which the ids of a set are stored: one int64 for each row.
 const StoredTensor& stored_ids_of(const Matcher& matcher, const IdSet& set, std::int64_t rows) {
   const auto& name = matcher.stored_name(set.options.ids_key);
   const auto* stored = matcher.look_up(name);
@@ -79,6 +82,7 @@ IndexedWants::IndexedWants(Group& group, const Matcher& matcher, const Refreshed
       stored.push_back(mine == matched.end() ? -1 : mine->second.stored);
     }
   }
+  // Sets and fields are the same on all ranks, in the same order.
   group.all_reduce(stored, Group::Op::max);
   auto at = stored.begin();
   for (auto& set : sets) {
@@ -88,6 +92,8 @@ IndexedWants::IndexedWants(Group& group, const Matcher& matcher, const Refreshed
   }
 }
 
+// Adds the blocks that this rank reads for one set of ids. Which rows they are follows from the
+// plan; if the ids must be read first, they are even shares, and the ids are one more block.
 void IndexedWants::add_set(Group& group, const Matcher& matcher, IdSet set,
                            const std::vector<std::int64_t>& stored, Matched& matched,
                            RowPlans* plans, WantedState& wanted) {
@@ -108,12 +114,15 @@ void IndexedWants::add_set(Group& group, const Matcher& matcher, IdSet set,
           .of_tensor(set.name());
     }
   });
+  // The ids are data of the checkpoint, so which rows are wanted is known only when they have been
+  // read. Until then each rank reads an even block.
   if (ids) {
     const auto begins = even_blocks(one.rows, group.size());
     const auto rank = static_cast<std::size_t>(group.rank());
     one.begin = begins[rank];
     one.count = (rank + 1 < begins.size() ? begins[rank + 1] : one.rows) - one.begin;
   } else {
+    // A plan of an earlier save or restore with the same ids serves again.
     one.plan = set.kept && set.kept->rows == one.rows ? set.kept : nullptr;
     if (!one.plan) {
       one.plan =
@@ -123,6 +132,7 @@ void IndexedWants::add_set(Group& group, const Matcher& matcher, IdSet set,
     one.begin = one.plan->begin;
     one.count = one.plan->count;
   }
+  // Blocks of memory are used again by later calls, if the job keeps them.
   RowBlocks of_this_call(false);
   auto& blocks = plans ? plans->blocks() : of_this_call;
   run_and_agree(group, [&] {
@@ -147,6 +157,8 @@ void IndexedWants::add_set(Group& group, const Matcher& matcher, IdSet set,
   wanted_.push_back(std::move(one));
 }
 
+// First finds the rows whose ids had to be read; then resizes all memory; then moves the rows. So
+// an id that is not stored is found before anything changes.
 void IndexedWants::deliver(Group& group) {
   for (auto& one : wanted_) {
     if (one.plan) continue;
@@ -174,7 +186,10 @@ void IndexedWants::deliver(Group& group, const RowPlan& plan, std::vector<Block>
     fields.back().dtype = block.stored;
   }
   for (std::size_t first = 0; first < blocks.size();) {
+    // Short rows of several fields travel in the same messages.
     const auto end = first + batch_of(fields, first);
+    // Rows arrive in the stored dtype. write_back() then brings them into memory that is not
+    // contiguous, or that converts.
     std::vector<RunOfRows> runs;
     std::vector<RowMemory> memories;
     run_and_agree(group, [&] {

@@ -1,3 +1,4 @@
+// Keys that a restore leaves unused, and how messages show many keys.
 #include "session/restore/left_over.hpp"
 
 #include <algorithm>
@@ -27,6 +28,7 @@ void mark_below(const std::vector<std::string>& keys, const std::vector<std::str
   }
 }
 
+// Marks are bits, one byte a tensor, so that the messages of ranks are joined by an "or".
 std::string both(std::string low, const std::string& high) {
   for (std::size_t i = 0; i < low.size() && i < high.size(); ++i) {
     low[i] = static_cast<char>(low[i] | high[i]);
@@ -60,6 +62,7 @@ void refuse_left_over(Group& group, const CheckpointContents& contents, const Te
   std::vector<std::string> names;  // ascending, as programs would write them
   std::string marks(contents.tensors.size(), '\0');
   for (const auto& tensor : contents.tensors) names.push_back(shown_name(tensor.key));
+  // The marks follow the names' order, which differs from that of the keys.
   std::vector<std::size_t> order(names.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::sort(order.begin(), order.end(), [&](auto a, auto b) { return names[a] < names[b]; });
@@ -79,6 +82,7 @@ void refuse_left_over(Group& group, const CheckpointContents& contents, const Te
   group.broadcast(all, 0);
   std::vector<std::string> left;
   for (std::size_t i = 0; i < names.size() && i < all.size(); ++i) {
+    // Some maker wants it as a part of a whole, no rank wants it itself, and it is not apart.
     if (all[i] == is_asked) left.push_back(names[i]);
   }
   if (!left.empty()) refuse(contents, left);

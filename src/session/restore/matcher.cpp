@@ -1,3 +1,4 @@
+// Which stored tensor fills a tensor of the state, and whether the two fit.
 #include "session/restore/matcher.hpp"
 
 #include <algorithm>
@@ -79,6 +80,7 @@ const std::shared_ptr<Rows>& rows_of(const LocalTensor& tensor) {
   return tensor.resizes ? tensor.resizes : tensor.unresolved->rows;
 }
 
+// Without the number of rows; empty for a scalar, which has none.
 Dims row_shape(const Dims& shape) { return {shape.begin() + !shape.empty(), shape.end()}; }
 
 }  // namespace
@@ -114,6 +116,8 @@ const StoredTensor* Matcher::find(const std::string& key, const std::string& var
   return nullptr;
 }
 
+// Lists the missing keys, what may have been meant instead, and what the checkpoint has that the
+// state lacks.
 void Matcher::refuse_missing(const std::vector<std::string>& keys) const {
   constexpr std::size_t most_told = 10;
   std::string list, reason, meant;
@@ -160,6 +164,7 @@ void Matcher::require_sound(const StoredTensor& stored) const {
 
 void Matcher::refuse_unlike(const std::string& key, const StoredTensor& stored,
                             const LocalTensor& tensor) const {
+  // For the way out of the error: such a vector could be given as a resizable one.
   const bool is_vector = stored.dtype == tensor.dtype && state_.follows(key) &&
                          tensor.shape.size() == 1 && stored.shape.size() == 1;
   throw Error(Code::invalid_argument,
@@ -176,6 +181,8 @@ void Matcher::refuse_unlike(const std::string& key, const StoredTensor& stored,
       .of_tensor(key);
 }
 
+// The result is in the dtype and coordinates of the stored tensor. Offsets move its boxes, and
+// memory of another dtype is wrapped so that it converts what is written to it.
 WantedTensor Matcher::match(const std::string& key, const StoredTensor& stored,
                             const LocalTensor& tensor) const {
   if (tensor.resizes) {
@@ -206,6 +213,8 @@ WantedTensor Matcher::match(const std::string& key, const StoredTensor& stored,
   return wanted;
 }
 
+// The result has no slices yet, since only the ids or the other ranks tell which rows this rank
+// gets.
 WantedTensor Matcher::match_rows(const std::string& key, const StoredTensor& stored,
                                  const LocalTensor& tensor) const {
   if (options_.offset.count(key)) {
@@ -251,6 +260,7 @@ void Matcher::place_rows(const std::string& key, WantedTensor& wanted, const Loc
   box.start[0] = start;
   box.extent[0] = count;
   if (!box.empty()) wanted.change().slices = {{std::move(box), nullptr}};
+  // Called when everything has been checked and the application's memory may change.
   wanted.make_room = [=, rows = rows_of(given), to = given.dtype,
                       how = conversion_of(key)](LocalTensor& tensor) {
     rows->resize(count);

@@ -79,6 +79,8 @@ void require_known(Group& group, const TensorFinder& finder, const RefreshedStat
   if (named.empty()) return;
   std::vector<std::int64_t> known;
   for (const auto& [option, key] : named) known.push_back(has(state, key));
+  // A rename that was written the wrong way round is recognised by this: its second name is in the
+  // state, and its first one in the checkpoint.
   std::vector<std::string_view> stored;  // for the first of `named`, the keys to rename
   for (const auto& [key, name] : options.rename) {
     stored.emplace_back(name);
@@ -106,6 +108,7 @@ struct RaggedWant {
   const LocalTensor* given;
   std::int64_t rows;  // -1 for an even share
 };
+// For a ragged tensor without a distribution.
 constexpr std::int64_t even_share = -1;
 
 RaggedWant want_rows(Group& group, const std::string& key, const LocalTensor& given,
@@ -139,6 +142,7 @@ std::vector<std::string> deal(const std::string& key,
     total = said_rows.total;
     const auto rows = wanted.emplace_back(said_rows.rows);
     dealt += rows;
+    // Ranks that do not have the tensor say nothing, and get no rows.
     (rows == even_share ? even : own) = true;
   }
   if (even && own) {
@@ -176,6 +180,7 @@ void deal_rows(Group& group, const Matcher& matcher, WantedState& wanted,
   }
   auto heard = ask_by_key(group, key_planners_for(group, all), asked, deal);
   run_and_agree(group, [&] {
+    // The error is found by the rank that the key has chosen, which is not at fault.
     if (heard.error && heard.error->rank() < 0) heard.error->on_rank(0);
     if (heard.error) throw Error(*heard.error);
     for (std::size_t i = 0; i < mine.size(); ++i) {
@@ -211,6 +216,7 @@ int ranks_of_parts(const CheckpointContents& contents, const std::string& base) 
 }
 
 // The number of ranks that saved a rank-private item; 0 if it is not there.
+// The number is a part of the stored keys: NAME/rank-R-of-N.
 int stored_ranks(const CheckpointContents& contents, const std::string& name) {
   if (const int ranks = ranks_of_parts(contents, name)) return ranks;
   try {  // they may be stored as objects
@@ -222,6 +228,7 @@ int stored_ranks(const CheckpointContents& contents, const std::string& name) {
 }
 
 // The rank whose item this rank gets, of `ranks` that saved one. Nothing if it gets none.
+// On as many ranks as saved, each rank gets its own item; otherwise the application must deal them.
 std::optional<int> dealt_rank(const Group& group, const std::string& key,
                               const PrivateOptions& options, int ranks) {
   if (ranks == 0 || ranks == group.size()) return group.rank();
@@ -278,6 +285,8 @@ const StoredTensor* find_ids(const Matcher& matcher, const Unresolved& indexed) 
 }
 
 // Collects what this rank wants, tensor by tensor. Not collective.
+// Its errors are local; resolve() lets ranks agree on them when all of the state has been looked
+// at.
 class StateWants {
  public:
   StateWants(Group& group, const Matcher& matcher, std::size_t tensors)
@@ -286,6 +295,7 @@ class StateWants {
     ties_->expect(tensors);
   }
 
+  // A missing key is only noted, so that the error can name all of them.
   void add(const std::string& key, const LocalTensor& tensor, const std::string& object) {
     const auto* what = tensor.unresolved.get();
     const bool is_private = what && what->kind == Unresolved::Kind::rank_private;
@@ -393,6 +403,8 @@ void require_same_options(Group& group, const RestoreOptions& options) {
   require_same(group, "RestoreOptions", settings_of(options));
 }
 
+// First each rank looks at its own state; then the ranks deal rows and exchange ids, if any rank
+// has such tensors.
 WantedState resolve(Group& group, const CheckpointContents& contents, const TensorFinder& finder,
                     const RefreshedState& state, const RestoreOptions& options, RowPlans* plans) {
   require_same_options(group, options);
@@ -410,6 +422,7 @@ WantedState resolve(Group& group, const CheckpointContents& contents, const Tens
     return wants;
   });
   auto& wanted = mine.state;
+  // All ranks take part in what any rank needs, since these steps send messages.
   std::array<std::int64_t, 4> counts{std::ssize(mine.ragged), mine.any_indexed,
                                      std::ssize(wanted.ties), state.maker() != nullptr};
   group.all_reduce(counts, Group::Op::sum);

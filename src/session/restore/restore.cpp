@@ -1,3 +1,5 @@
+// A restore, from the checkpoint's index to the filled state. Until all checks without data are
+// done, and all that must be read beforehand was read, no memory of the application changes.
 #include "session/restore/restore.hpp"
 
 #include <algorithm>
@@ -59,6 +61,8 @@ void add_common(WantedByAny& wanted, const std::string& message) {
 }
 
 // Collective. `mine` must outlive the result.
+// Finds the stored slices that this rank wants, batch by batch, and tells all ranks which tensors
+// any of them wants. Ranks take part in each batch, even if they want nothing of it.
 Wanted gather_wants(const Job& job, const SharedIndex& index, const WantedState& mine) {
   const auto& tensors = index.contents().tensors;
   Wanted wanted;
@@ -94,6 +98,7 @@ Wanted gather_wants(const Job& job, const SharedIndex& index, const WantedState&
     }
     if (!any) continue;
     const auto of_batch = in_batch(order, batch, [](const auto* one) { return one->stored; });
+    // Only for tensors whose slices are dealt; the others are in this rank's contents.
     std::vector<SharedIndex::Wish> wishes;
     for (const auto* one : of_batch) {
       if (!index.is_dealt(one->stored)) continue;
@@ -132,6 +137,7 @@ void require_savers_known(const Job& job, const CheckpointContents& contents) {
 }
 
 // Collective. Reads the tied parts once more, and compares them. Returns the bytes read.
+// Both parts go through a fingerprint instead of memory, so this takes no memory for them.
 std::int64_t prove_ties(const Job& job, const SharedIndex& index, const WantedState& mine,
                         const std::map<int, std::string>& strings, DirectIo direct_io) {
   const auto probe =
@@ -232,6 +238,8 @@ std::vector<std::string> unused_keys(const Job& job, const CheckpointContents& c
 
 }  // namespace
 
+// What can fail without data fails first; then what can be read without changing memory; then
+// memory is filled; rows by id, fills and savers come last.
 RestoreReport restore_state(const Job& job, const SharedIndex& index, State& given,
                             const RestoreOptions& given_options, const RestoreExtras& extras) {
   const auto& contents = index.contents();
@@ -251,9 +259,12 @@ RestoreReport restore_state(const Job& job, const SharedIndex& index, State& giv
   require_all_used(options, report.prefix, report.unused_keys);
   std::int64_t bytes = 0;
   if (job.options.restore.verify_first || options.verify_first) {
+    // The same as below, but bytes are only checked. So damage is found before memory changes, at
+    // the price of reading twice.
     bytes += restore_tensors(job, index, wanted.slices, false, options.direct_io);
   }
   std::map<int, std::string> strings;
+  // Strings are read, checked and decoded before anything changes.
   if (wanted.any_strings) strings = restore_strings(job, index, wanted.strings, bytes);
   if (mine.any_ties) bytes += prove_ties(job, index, mine, strings, options.direct_io);
   // From here on the application's memory changes. The keys are noted only after the state is
@@ -270,6 +281,7 @@ RestoreReport restore_state(const Job& job, const SharedIndex& index, State& giv
   }
   touch();
   if (mine.indexed) mine.indexed->deliver(*job.group);
+  // If no rank has gaps to fill or rows to tell, one agreement is saved.
   std::array<std::int64_t, 3> sums{bytes, mine.gap_elements, !mine.fills.empty() || has_rows(seen)};
   job.group->all_reduce(sums, Group::Op::sum);
   report.bytes_read = sums[0];

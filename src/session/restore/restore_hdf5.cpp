@@ -24,8 +24,10 @@
 namespace cairn {
 namespace {
 
+// A box is read through a buffer of this size, since the application's memory may be of any layout.
 constexpr std::int64_t chunk_bytes = std::int64_t{16} << 20;
 
+// Lets libhdf5 read through the io room, so that it never opens the path itself.
 class ReadOnly : public hdf5::ByteFile {
  public:
   explicit ReadOnly(std::unique_ptr<io::File> file) : file_(std::move(file)) {}
@@ -67,6 +69,7 @@ std::string names_on_root(Group& group, const std::vector<std::string>& mine) {
 }
 
 // Collective. Rank 0 looks up the datasets that the state of any rank may mean.
+// The file may have very many datasets, so only names that some rank asks for are looked up.
 CheckpointContents find_datasets(Group& group, const io::Path& path, hdf5::ForeignFile& file,
                                  const State& state, const RestoreOptions& options) {
   std::vector<std::string> mine;
@@ -98,6 +101,7 @@ CheckpointContents find_datasets(Group& group, const io::Path& path, hdf5::Forei
   return contents;
 }
 
+// In chunks through the buffer. Returns the bytes read.
 std::int64_t read_slice(hdf5::ForeignFile& file, const StoredTensor& stored,
                         const LocalSlice& slice, std::vector<std::byte>& buffer) {
   const auto item = static_cast<std::int64_t>(dtype_size(stored.dtype));
@@ -144,6 +148,7 @@ RestoreReport restore_hdf5(const std::shared_ptr<Group>& shared, const std::file
     calls->check_entry();
     require_same(group, "the HDF5 file", given.string());
     const auto path = run_and_agree(group, [&] { return io::local_path(given); });
+    // Each rank opens the file by itself: libhdf5 is not used collectively here.
     const auto file = run_and_agree(group, [&] {
       return at_file(path, [&] {
         hdf5::require_available();
@@ -157,6 +162,7 @@ RestoreReport restore_hdf5(const std::shared_ptr<Group>& shared, const std::file
     auto mine = resolve(group, contents, finder, seen, options, nullptr);
     RestoreReport report;
     report.prefix = path.string();
+    // Such a file has no checksums of ours.
     report.unchecked = true;
     report.bytes_read = run_and_agree(group, [&] {
       return at_file(path, [&] {

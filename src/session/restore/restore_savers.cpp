@@ -10,6 +10,7 @@ void restore_savers(const Job& job, const CheckpointContents& contents, Touched*
   if (!contents.meta) return;
   for (const auto& saver : job.options.hooks.savers) {
     if (!contents.meta->savers.count(saver.name)) continue;
+    // Before the call: a saver that fails half-way has changed its data, too.
     if (touched) touched->savers.insert(saver.name);
     run_and_agree(*job.group, [&] {
       try {

@@ -22,6 +22,7 @@ std::map<int, std::vector<int>> tell_readers(const Job& job, const std::set<int>
   const auto readers = job.io_ranks();
   Delivery questions;
   for (const auto tensor : wanted) {
+    // The number of the tensor chooses its reader, so every rank knows whom to ask.
     pack_into(questions.to(readers[static_cast<std::size_t>(tensor) % readers.size()]), tensor);
   }
   std::map<int, std::vector<int>> asked;
@@ -34,6 +35,8 @@ std::map<int, std::vector<int>> tell_readers(const Job& job, const std::set<int>
 
 }  // namespace
 
+// Three exchanges: ranks ask the readers, readers look up where the strings lie, and readers
+// answer.
 std::map<int, std::string> restore_strings(const Job& job, const SharedIndex& index,
                                            const std::set<int>& wanted, std::int64_t& bytes_read) {
   const auto asked = tell_readers(job, wanted);
@@ -55,6 +58,7 @@ std::map<int, std::string> restore_strings(const Job& job, const SharedIndex& in
       for (auto& place : places[next]) tensor.slices.push_back(std::move(place.slice));
       ++next;
     }
+    // The loop goes on after an error, since `next` has to follow the tensors.
     if (error) continue;
     error.guard([&, &number = number, &ranks = ranks] {
       const auto text = pack(read_strings(*job.files, contents, tensor));

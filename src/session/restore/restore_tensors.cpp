@@ -1,3 +1,5 @@
+// Reads a batch of tensors: ranks plan who reads which chunk, read in rounds, pass pieces on, and
+// at the end compare the checksums of whole slices.
 #include "session/restore/restore_tensors.hpp"
 
 #include <algorithm>
@@ -59,6 +61,7 @@ class StoredPieces {
 
   void learn(int number, Piece slice) { learned_.try_emplace(number, std::move(slice)); }
   /// Packs what another rank may not know of a source.
+  /// Nothing if all ranks know the slice.
   void put(std::string& out, int number) const {
     const auto tensor = tensor_of(number);
     if (index_.is_dealt(static_cast<int>(tensor))) pack_into(out, learned_.at(number));
@@ -129,10 +132,13 @@ class Restore {
     });
     plan_ = plan_together(*job.group, spread);
     if (place) return;
+    // Every chunk is still read and checked by its reader, but no piece travels.
     for (auto& round : plan_.rounds) round.local = {}, round.steps.clear();
     let_go(plan_.pieces);
   }
 
+  // Reads and passes on all rounds, then compares checksums. Errors of reading are kept until all
+  // rounds are over, since other ranks wait for this rank's messages.
   std::int64_t run() {
     run_and_agree(*job_.group, [&] { allocate(); });
     for (const auto& round : plan_.rounds) {
@@ -140,6 +146,7 @@ class Restore {
       for (const auto& piece : round.local) passer_.keep(piece);
       for (const auto& step : round.steps) passer_.pass(step.sends, step.receives);
     }
+    // What the rounds needed is freed before the messages about checksums take memory.
     reader_.reset();
     let_go(plan_);
     let_go(held_);
@@ -214,6 +221,7 @@ class Restore {
     }
     for (auto c = round.first; c < round.end; ++c) {
       if (held_[c].place) continue;
+      // A chunk without such a place needs the buffer.
       held_[c].in_buffer = staged;
       if (place_) staged += plan_.chunks[c].bytes;
     }
@@ -221,6 +229,8 @@ class Restore {
   }
 
   // Starts to read the first chunks ahead.
+  // Extents are in the order in which read_chunk() takes them. Encoded slices are left out: they
+  // are read whole when their first chunk is wanted.
   void begin_reading() {
     std::map<int, int> numbers;
     std::vector<io::Path> files;
@@ -251,6 +261,7 @@ class Restore {
     error_.guard([&] { read_chunk(plan_.chunks[number], bytes_at(held_[number])); });
   }
 
+  // Bytes are checksummed as they are stored, before they are swapped for this machine.
   void read_chunk(const plan::Chunk& chunk, std::byte* bytes) {
     const auto from = stored_.at(chunk.source);
     try {
@@ -298,9 +309,11 @@ class Restore {
   // the stored one. The ranks that want the slice tell it what to expect.
   void check_runs() {
     std::map<int, CheckMessage> outgoing;
+    // The number of a source chooses the rank that compares its checksum.
     const auto size = job_.group->size();
     std::sort(touched_.begin(), touched_.end());
     touched_.erase(std::unique(touched_.begin(), touched_.end()), touched_.end());
+    // Ranks that want a slice announce it, so that a slice which nobody has read is noticed, too.
     for (const auto source : touched_) outgoing[source % size].sources.push_back(source);
     for (const auto& run : runs_) outgoing[run.source % size].runs.push_back(run);
     for (auto& [rank, message] : outgoing) {
@@ -343,6 +356,7 @@ class Restore {
       std::int64_t end = 0;
       std::uint32_t crc = 0;
       for (; run != runs.end() && run->source == source; ++run) {
+        // A gap: the length will not be right, which the comparison below reports.
         if (run->offset != end) break;
         crc = crc32c_combine(crc, run->crc, static_cast<std::uint64_t>(run->bytes));
         end += run->bytes;
@@ -375,6 +389,7 @@ class Restore {
   std::unique_ptr<std::byte[]> buffer_;
   std::unique_ptr<io::Reader> reader_;  // it writes into buffer_, so it is destroyed first
   int decoded_source_ = -1;
+  // The encoded slice that was decoded last: its chunks follow each other.
   std::string decoded_;  // its bytes
   std::vector<Run> runs_;
   std::int64_t bytes_read_ = 0;
@@ -403,6 +418,8 @@ void Wants::add(int tensor, const StoredTensor& stored, const std::vector<LocalS
 
 void Wants::add(int tensor, const StoredTensor& stored, const std::vector<LocalSlice>& more,
                 std::vector<NumberedSlice> there) {
+  // Positions in `there` are not the slices' numbers, which the exchange needs; they are put in
+  // below.
   StoredTensor known{stored.key, stored.dtype, stored.shape, true, {}, ""};
   for (const auto& one : there) known.slices.push_back(one.slice);
   auto& [parts, found] = batches.back();
@@ -420,6 +437,7 @@ RestoreBatches& restore_batches() {
   return batches;
 }
 
+// A tensor with more slices than a batch may have is a batch by itself.
 std::vector<TensorBatch> batches_of(const SharedIndex& index, int ranks) {
   const auto& sizes = restore_batches();
   const auto most = std::max(sizes.slices, sizes.slices_a_rank * ranks);

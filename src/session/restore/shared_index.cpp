@@ -1,3 +1,5 @@
+// Questions and answers about the slices of a large index: a rank asks the holders of those ranges
+// whose bounds its boxes touch.
 #include "session/restore/shared_index.hpp"
 
 #include <algorithm>
@@ -30,6 +32,7 @@ const Box& SharedIndex::bounds(std::size_t range) const {
   return found == bounds_.end() ? none : found->second;
 }
 
+// A range that has all slices of its tensor covers the whole tensor, so no bounds are needed.
 bool SharedIndex::may_have(std::size_t range, const Box& box) const {
   if (ranges_[range].whole) return true;
   const auto& all = bounds(range);
@@ -74,6 +77,8 @@ struct SliceAnswer {
 
 }  // namespace
 
+// Two deliveries, one of questions and one of answers; all ranks take part, also those without a
+// wish.
 std::vector<std::vector<NumberedSlice>> SharedIndex::find(Group& group,
                                                           const std::vector<Wish>& wishes) const {
   std::vector<std::vector<NumberedSlice>> found(wishes.size());
@@ -102,6 +107,8 @@ std::vector<std::vector<NumberedSlice>> SharedIndex::find(Group& group,
     }
   }
   for (const auto& [range, slices] : unpack_each<SliceAnswer>(come.for_all)) {
+    // An answer to all has the whole range. Each wish of this rank gets it, with slices that it did
+    // not ask for.
     for (const auto w : asked[range]) {
       found[w].insert(found[w].end(), slices.begin(), slices.end());
     }

@@ -55,6 +55,7 @@ class SharedIndex {
  private:
   friend class IndexDealer;
   /// The slices of one tensor that lie in one part of the index.
+  /// In the order of the index, so a range has higher numbers of slices than the ranges before it.
   struct Range : bundle::SliceRange {
     int holder = 0;
     bool whole = true;  ///< the range has all slices of the tensor

@@ -1,3 +1,5 @@
+// A restore of sparse tensors: wanted slices lose the parts that are gaps in the checkpoint. If the
+// state's tensor is not sparse, a gap is an error.
 #include "session/restore/sparse_wants.hpp"
 
 #include <utility>
@@ -47,6 +49,7 @@ void leave_gaps_out(const std::string& key, const StoredTensor& stored, const Lo
       continue;
     }
     if (!given.sparse) refuse_gaps(key, stored, here.front());
+    // What remains of the slice without its gaps is stored.
     for (const auto& box : find_gaps(slice.box, here)) {
       held.push_back({box, part_of(slice.memory, box.relative_to(slice.box.start), slice.box.extent,
                                    dtype_size(tensor.dtype))});

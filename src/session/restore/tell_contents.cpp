@@ -20,6 +20,7 @@ FoundSizes find_sizes(const Job& job, const io::Path& prefix, Format format, int
                       bool& told) {
   // A size is summed plus 1, since 0 means that no file was found. The last one is for `told`.
   FoundSizes sizes(static_cast<std::size_t>(num_files) + 1);
+  // An io rank that cannot look leaves zeros. Rank 0 then looks itself, and reports what is wrong.
   DeferredError unseen;
   unseen.guard([&] {
     const auto ranks = job.io_ranks();
@@ -63,6 +64,7 @@ CheckpointContents tell_whole(const Job& job, const io::Path& prefix,
                               std::optional<IndexFile> index, const FoundSizes& sizes) {
   return tell(job, prefix, [&] {
     return load_newest_index(*job.files, prefix, [&] {
+      // The index that was read before serves the first try; later tries read the file again.
       auto once = std::exchange(index, std::nullopt);
       return once ? look_into(*job.files, prefix, *std::move(once), Graph::read, sizes)
                   : load_index(*job.files, prefix, Graph::read);
@@ -74,6 +76,8 @@ CheckpointContents tell_format(const Job& job, const io::Path& prefix, Format fo
   return tell(job, prefix, [&] { return load_index_as(format, *job.files, prefix, Graph::read); });
 }
 
+// Rank 0 looks into the index just far enough to know how many files there are, so that the io
+// ranks can ask for their sizes before it makes errors of what is missing.
 CheckpointContents tell_contents(const Job& job, const io::Path& prefix) {
   std::optional<IndexFile> index;
   int num_files = 0;

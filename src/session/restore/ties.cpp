@@ -1,3 +1,5 @@
+// Which parts of the state share memory. Equal parts in equal memory are ties, which may be filled
+// twice with the same bytes; everything else that overlaps is an error.
 #include "session/restore/ties.hpp"
 
 #include <algorithm>
@@ -40,6 +42,7 @@ bool is_same(const Laid& a, const Laid& b) {
          a.where.strides == b.where.strides && a.extent == b.extent;
 }
 
+// Any order in which equal places are neighbours.
 bool lies_before(const Laid& a, const Laid& b) {
   return std::tie(a.where.first, a.where.element_bytes, a.where.strides, a.extent) <
          std::tie(b.where.first, b.where.element_bytes, b.where.strides, b.extent);
@@ -48,8 +51,10 @@ bool lies_before(const Laid& a, const Laid& b) {
 }  // namespace
 
 void TieFinder::add(Item item, Footprint where, Dims extent) {
+  // Memory whose place is not known cannot be compared, and is left to the application.
   if (!where.first || where.strides.size() != extent.size() || element_count(extent) == 0) return;
   for (std::size_t d = 0; d < extent.size(); ++d) {
+    // The stride of such a dimension does not matter, and must not make equal places differ.
     if (extent[d] == 1) where.strides[d] = 0;
   }
   items_.push_back(std::move(item));
@@ -125,6 +130,7 @@ void TieFinder::add_owner(Item item, const LocalTensor& given) {
   add(std::move(item), memory->footprint(), std::move(extent));
 }
 
+// Whether two items that share memory may both be filled, if the bytes for them prove to be equal.
 bool TieFinder::are_harmless(std::size_t first, std::size_t second) const {
   const auto &a = items_[first], &b = items_[second];
   const auto is_held = [](const Item& item) { return item.kind == Item::Kind::memory_of_rows; };
@@ -167,6 +173,8 @@ static bool is_same_box(const Box* a, const Box* b) {
   return a == b || (a && b && *a == *b);
 }
 
+// Items in exactly the same memory are compared with the first of them. Then one item of each place
+// is compared with those of other places that overlap it.
 std::vector<Tie> TieFinder::ties() const {
   if (are_apart(laid_)) return {};  // this is the usual case
   std::vector<std::size_t> order(items_.size());
@@ -191,6 +199,7 @@ std::vector<Tie> TieFinder::ties() const {
                     {*b.key, b.stored, b.box ? *b.box : Box{}},
                     a.kind == Item::Kind::strings});
   }
+  // Places that are equal were joined above. What still shares memory overlaps in part.
   each_sharing(laid, [&](std::size_t a, std::size_t b) {
     const auto first = std::min(places[a], places[b]), second = std::max(places[a], places[b]);
     if (!are_harmless(first, second)) refuse(first, second);
@@ -238,6 +247,7 @@ class TieProbe::Fingerprint : public SliceMemory {
       for (std::int64_t i = 0; i < line; ++i, in += Item) {
         std::uint64_t value[2] = {0, 0};
         std::memcpy(value, in, Item);
+        // The place in the part is a part of the hash: the same elements in another order differ.
         auto hash = mixed(static_cast<std::uint64_t>(index + i) + 0x9e3779b97f4a7c15) ^ value[0];
         if constexpr (Item > 8) hash = mixed(hash) ^ value[1];
         sum_ += mixed(hash);
@@ -256,6 +266,7 @@ class TieProbe::Fingerprint : public SliceMemory {
 
 TieProbe::TieProbe(const CheckpointContents& contents, const std::vector<Tie>& ties)
     : contents_(contents), ties_(ties) {
+  // A part that several ties name is read once.
   std::map<std::tuple<int, Dims, Dims>, std::shared_ptr<const Fingerprint>> known;
   for (const auto& tie : ties) {
     auto& [first, second] = prints_.emplace_back();

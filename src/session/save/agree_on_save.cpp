@@ -1,3 +1,4 @@
+// Whether format and writer can serve the options.
 #include "session/save/agree_on_save.hpp"
 
 #include "base/text.hpp"
@@ -77,6 +78,7 @@ void agree_on_save(Job& job) {
   const auto& writer = writer_of(job);
   require_same(group, "the writer", writer.description(options));
   run_and_agree(group, [&] { require_options(job); });
+  // The MPI library chooses which ranks touch a file.
   if (writer.writes_together()) job.places.served_by.clear();  // io ranks chosen automatically
   if (options.read_only) return;
   if (job.root()) warn_of_policy(job, job.sharding);

@@ -1,3 +1,4 @@
+// The merge of a save whose entries differ from the last ones in checksums only.
 #include "session/save/cached_merge.hpp"
 
 #include <algorithm>
@@ -50,6 +51,8 @@ bool CachedMerge::fits(const std::vector<StoredTensor>& mine) {
   return true;
 }
 
+// The checksums come in the order of ranks and, of each rank, of its entries: the order in which
+// keep() has told the places.
 bool CachedMerge::put(const std::string& checksums) {
   std::vector<std::uint32_t> all(checksums.size() / sizeof(std::uint32_t));
   if (!index_ || all.size() != index_->pieces()) return false;
@@ -60,6 +63,8 @@ bool CachedMerge::put(const std::string& checksums) {
   return true;
 }
 
+// The checksums of all ranks go to rank 0 even if one rank misses: nobody knows that yet, and the
+// caller's sum tells it together with other things.
 bool CachedMerge::misses(Group& group, const EntryList& list,
                          std::shared_ptr<bundle::CachedIndex>& index) {
   bool fit = false;
@@ -91,6 +96,7 @@ void CachedMerge::keep(Group& group, std::vector<StoredTensor> mine,
         places.add({slice.file, slice.offset, slice.stored_bytes});
     }
   });
+  // A rank that failed still sends its message, since the others are in the same collective.
   const auto message = reduce_to_root(group, error ? "" : std::move(places.bytes), joined);
   if (group.rank() == 0) {
     error.guard([&] {

@@ -37,6 +37,8 @@ class CachedMerge {
   bool fits(const std::vector<StoredTensor>& mine);
   bool put(const std::string& checksums);  // rank 0
 
+  // This rank has kept the entries of a merge, in mine_; their checksums are those of the last
+  // save.
   bool is_there_ = false;
   std::vector<StoredTensor> mine_;
   std::shared_ptr<bundle::CachedIndex> index_;  // rank 0

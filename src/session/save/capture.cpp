@@ -1,3 +1,5 @@
+// Copies of asynchronous saves. A CaptureForm is made with the plan; each save then only copies, in
+// the layout that its files will have.
 #include "session/save/capture.hpp"
 
 #include <algorithm>
@@ -33,6 +35,8 @@ CaptureLayout CaptureLayouter::end(std::int64_t dense_bytes) {
   return std::move(layout_);
 }
 
+// Stores all that can be known before a copy: places, runs of contiguous memory, and packed
+// entries. So copy() neither allocates nor computes for contiguous data.
 CaptureForm::CaptureForm(const RefreshedState& state, const LocalShards& local, int first_file,
                          bool one_file, std::int64_t dense_bytes)
     : made_(true), entries_(count_of(local)) {
@@ -61,6 +65,8 @@ CaptureForm::CaptureForm(const RefreshedState& state, const LocalShards& local, 
   layout_ = layouter.end(dense_bytes);
 }
 
+// Each served rank sends its list of entries once. Both sides then compute the same frames, so a
+// copy sends bytes only.
 void CaptureForm::tell_io_ranks(const Job& job) {
   if (job.places.served_by.empty()) return;
   Group& group = *job.group;
@@ -78,6 +84,8 @@ void CaptureForm::tell_io_ranks(const Job& job) {
     const auto dense_bytes = layout_.bytes - layout_.shard_bytes;
     if (!job.is_io_rank()) {
       stream_.emplace(unpack_all<StoredTensor>(packed_.bytes), limit, layout_.at);
+      // A served rank keeps no copy: it needs room for the largest frame, and for pieces of dense
+      // tensors.
       layout_ = {{}, next_page(stream_->largest), 0};
     }
     for (const auto& [rank, bytes] : lists) {
@@ -121,6 +129,7 @@ Box CaptureForm::part_of(std::size_t piece, const LocalTensor& tensor) const {
   return Box::whole(tensor.slices[pieces_[piece].slice].box.extent);
 }
 
+// Copies past the caches if memory is contiguous: the copy is not read again by this thread.
 void CaptureForm::copy_own(const RefreshedState& state, const StringStore& strings,
                            std::span<std::byte> memory) const {
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
@@ -180,10 +189,13 @@ void CaptureForm::send(const Job& job, const RefreshedState& state, const String
         const auto found = fetch(state, strings, part, bytes.data() + (part.at - frame.begin));
         auto& crc = sent[part.entry].bytes_crc32c;
         crc = crc32c(found, crc);
+        // A frame of a single part is sent from where it lies.
         if (frame.end - frame.first == 1) {
           message = found;
         } else if (!found.empty()) {
           auto* to = bytes.data() + (part.at - frame.begin);
+          // Gaps between entries travel with the frame, and must not show what the memory held
+          // before.
           std::fill(bytes.data() + (end - frame.begin), to, std::byte{0});
           if (found.data() != to) copy_past_caches(to, found.data(), found.size());
           end = part.at + part.bytes;
@@ -200,6 +212,8 @@ void CaptureForm::send(const Job& job, const RefreshedState& state, const String
       sent[i].is_known = true;
     }
   });
+  // The io rank compares these checksums with those of the bytes that it writes. Without them it
+  // knows that this rank has failed.
   std::string_view sums(reinterpret_cast<const char*>(sent.data()),
                         sent.size() * sizeof(SentEntry));
   if (error) sums = {};
@@ -207,6 +221,7 @@ void CaptureForm::send(const Job& job, const RefreshedState& state, const String
   if (error) throw Error(*error.first());
 }
 
+// Receives the i-th frame of all served ranks in one exchange, directly to its place in the copy.
 std::vector<SentEntry> CaptureForm::receive(Group& group, std::span<std::byte> memory) const {
   std::size_t most = 0;
   for (const auto& from : served_) most = std::max(most, from.stream.frames.size());
@@ -248,9 +263,11 @@ void CaptureForm::check_sent(std::size_t number, const std::string& key, std::ui
   throw changed_on_the_way(key, from->rank, rank_, there.bytes_crc32c, crc);
 }
 
+// The copy is laid out like the files, so whole runs of it are written without another copy.
 void CaptureForm::write(const Draft& draft, std::span<std::byte> memory, const StringStore& strings,
                         std::span<const SentEntry> sent, const std::atomic<bool>& cancelled,
                         const std::function<void(const StoredTensor&)>& take) const {
+  // A served rank has nothing to write: its io rank does that.
   if (stream_) return;
   Sink file(draft, file_sizes_);
   std::size_t i = 0;

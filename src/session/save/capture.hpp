@@ -74,6 +74,7 @@ class CaptureForm {
              const std::function<void(const StoredTensor&)>& take) const;
 
  private:
+  // For a piece that is not contiguous in the application's memory.
   static constexpr std::int64_t no_run = -1;
   struct Piece {
     std::size_t tensor, slice;
@@ -99,6 +100,8 @@ class CaptureForm {
 
   bool made_ = false;
   CaptureLayout layout_;
+  // With io ranks, entries_, packed_ and layout_.at list this rank's entries first, then those of
+  // the ranks that it serves, in the order of served_.
   std::vector<Piece> pieces_;         // one per entry of this rank
   std::map<std::size_t, Box> parts_;  // piece → its box in the slice, if it is not the whole slice
   std::size_t entries_ = 0;           // of this rank, then of the ranks that it serves

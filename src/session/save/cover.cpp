@@ -20,6 +20,7 @@
 namespace cairn {
 namespace {
 
+// What this rank says of its tensors to those who prove them.
 std::vector<Declaration> declare(const RefreshedState& state, int rank) {
   std::vector<Declaration> declarations;
   declarations.reserve(state.tensors().size());
@@ -89,6 +90,8 @@ void assign_replicated(Group& group, CoverShare& share, std::int64_t all_slices,
 
 }  // namespace
 
+// Ranks prove together that slices cover each tensor, deal replicated slices to writers, and
+// collect the dense tensors on rank 0, which chooses their files. Then each rank gets its orders.
 Covered cover(const Job& job, const RefreshedState& state, const ReplicaRound& round,
               const Sharding& sharding) {
   Group& group = *job.group;
@@ -101,6 +104,7 @@ Covered cover(const Job& job, const RefreshedState& state, const ReplicaRound& r
   CoverShare share;
   share.load.resize(static_cast<std::size_t>(group.size()));
   error.guard([&] { share = share_of(std::move(proved.tensors), group.size(), format); });
+  // One sum tells of errors, of replicated slices, and of rank 0's round, which all ranks use.
   std::array<std::int64_t, 3> sums{error.first().has_value(), share.replicated_slices,
                                    group.rank() == 0 ? round.round : 0};
   group.all_reduce(sums, Group::Op::sum);
@@ -122,10 +126,12 @@ Covered cover(const Job& job, const RefreshedState& state, const ReplicaRound& r
     format.choose_files(sharding, state, all_dense);
     dense = pack_each(all_dense);
   });
+  // Most states have no dense tensors, so that the list is not sent then.
   if (broadcast_value(group, !dense.empty())) {
     group.broadcast(dense, 0);
     covered.dense = unpack_all<DenseTensor>(dense);
   }
+  // Those who have proved tensors tell each rank what it has to do.
   const auto orders = all_to_all(group, messages_of(std::move(share.orders)));
 
   std::unordered_map<std::string_view, std::size_t> index_of;
@@ -151,6 +157,7 @@ Covered cover(const Job& job, const RefreshedState& state, const ReplicaRound& r
           {index_of.at(of.key), of.slice, std::move(of.box), ordinal, weight});
     }
   }
+  // Orders come from several ranks. Sorted, they do not depend on who has proved what.
   std::sort(tasks.begin(), tasks.end(), [](const Task& a, const Task& b) {
     return std::tie(a.tensor, a.slice, a.box) < std::tie(b.tensor, b.slice, b.box);
   });

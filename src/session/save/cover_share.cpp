@@ -1,3 +1,4 @@
+// Turns proved tensors into orders: who writes a slice, or brings it to a dense tensor.
 #include "session/save/cover_share.hpp"
 
 #include <algorithm>
@@ -39,6 +40,8 @@ CoverShare share_of(std::vector<CoveredTensor> tensors, int ranks, const SaveFor
       continue;
     }
     for (const auto& slice : tensor.slices) {
+      // Slices with one holder leave no choice, so that they count before replicated slices are
+      // dealt.
       share.load.at(static_cast<std::size_t>(slice.holders.front().rank)) +=
           std::llround(bytes_to_write(tensor, slice));
     }

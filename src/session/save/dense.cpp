@@ -1,3 +1,5 @@
+// Plans who writes which run of a dense tensor: an exchange plan in which tensors are the sources,
+// cut into runs, and slices are what ranks want of them.
 #include "session/save/dense.hpp"
 
 #include <algorithm>
@@ -75,6 +77,8 @@ std::vector<DensePlan::Round> rounds_of_all(Group& group, const DensePlan& plan)
 
 }  // namespace
 
+// A run has at least small_bytes, and otherwise an eighth of a rank's fair share of its tensor, but
+// never more than chunk_bytes.
 DensePlan plan_dense(Group& group, std::vector<DenseTensor> tensors, std::int64_t chunk_bytes,
                      const std::vector<int>& served_by) {
   DensePlan plan;

@@ -54,6 +54,7 @@ void choose_dense_files(const Sharding& sharding, const RefreshedState& state,
   for (std::size_t t = 0; t < dense.size(); ++t) dense[t].file = files[t];
   std::stable_sort(dense.begin(), dense.end(),
                    [](const auto& a, const auto& b) { return a.file < b.file; });
+  // The policy's numbers may have gaps; those of files have none.
   int number = 0, last = dense.front().file;
   for (auto& tensor : dense) {
     number += tensor.file != last;

@@ -28,6 +28,7 @@ void write_run(const DensePlan& plan, int number, const std::byte* bytes, int fi
   stored.offset = plan.offset_of(run);
   stored.stored_bytes = stored.raw_bytes = run.bytes;
   auto look = not_finite ? FiniteCheck(tensor.dtype) : FiniteCheck();
+  // Piece by piece, so that a piece is still in the cache when it is written after its checksum.
   for (auto at = stored.offset; !rest.empty();) {
     const auto piece = rest.first(std::min<std::size_t>(cached_bytes, rest.size()));
     stored.crc32c = crc32c(piece, stored.crc32c);
@@ -45,6 +46,7 @@ void write_run(const DensePlan& plan, int number, const std::byte* bytes, int fi
 
 std::int64_t capture_bytes(const DensePlan& plan) { return dense_memory(plan, true).bytes(); }
 
+// Runs come in the order of their files, so one file is open at a time.
 std::vector<StoredTensor> write_runs(const Draft& draft, const DensePlan& plan,
                                      const std::vector<CapturedRun>& runs, int first_file) {
   std::vector<StoredTensor> entries;
@@ -68,6 +70,8 @@ std::vector<StoredTensor> write_runs(const Draft& draft, const DensePlan& plan,
   return entries;
 }
 
+// A new file has zeros between its tensors without being written; a recycled one has old bytes
+// there.
 std::unique_ptr<io::File> make_dense_file(const Draft& draft, const DensePlan& plan, int file,
                                           int first_file) {
   const auto bytes = plan.file_bytes[static_cast<std::size_t>(file)];

@@ -26,12 +26,14 @@ class DenseWrite {
     for (const auto& tensor : plan.tensors) tensors_.push_back(by_key[tensor.key]);
   }
 
+  // All ranks go through all rounds of the plan, since with some writers each round is collective.
   std::vector<StoredTensor> run(const Draft& draft, const MadeFile& made) {
     const auto& writer = writer_of(job_);
     in_hand_.not_finite = draft.not_finite();
     run_and_agree(*job_.group, [&] {
       allocate();
       look_at_files(draft, made);
+      // The agreement after this makes sure that a file is there before any rank opens it.
       for (const auto& place : places_) writer.make_runs(job_, plan_, place, first_file_, draft);
     });
     std::unique_ptr<RunsFile> file;
@@ -59,6 +61,8 @@ class DenseWrite {
       error_.guard([&] {
         for (const auto& [number, run] : in_hand_.runs) {
           const auto bytes = plan_.run(number).bytes;
+          // The application's memory may change after the capture, so a run that lies there is
+          // copied, too.
           if (run.bytes != run.buffer) {
             copy_past_caches(run.buffer, run.bytes, static_cast<std::size_t>(bytes));
           }
@@ -101,6 +105,7 @@ class DenseWrite {
     in_hand_.round = &round;
     in_hand_.runs.clear();
     const auto& mine = plan_.exchange.rounds;
+    // This rank takes no part in every round of the job.
     if (next_ == mine.size() || mine[next_].group != round.file ||
         mine[next_].number != round.number) {
       return;
@@ -109,8 +114,10 @@ class DenseWrite {
     begin(own);
     for (const auto& piece : own.local) {
       const auto& run = in_hand_.runs.at(piece.chunk);
+      // A run that lies in the application's memory as a whole is written from there.
       if (run.bytes == run.buffer) passer_.keep(piece);
     }
+    // Backwards: what the plan receives, this sends (DensePlan).
     for (const auto& step : own.steps) passer_.pass(step.receives, step.sends);
     keep_errors();
   }
@@ -156,6 +163,8 @@ class DenseWrite {
     passer_.use_room(need.pass, hand_ + need.hand);
   }
 
+  // Gives each run of the round its buffer. If one piece is the whole run, and contiguous in the
+  // application's memory, the run is there.
   void begin(const plan::OwnRound& round) {
     auto* at = hand_;
     for (auto c = round.first; c < round.end; ++c) {

@@ -1,3 +1,5 @@
+// Cuts what travels to an io rank. A frame ends where the next part would make it too long; a part
+// is never divided further.
 #include "session/save/frames.hpp"
 
 #include <algorithm>
@@ -26,6 +28,8 @@ Frames::Frames(const std::vector<StoredTensor>& entries, std::int64_t limit,
   }
 }
 
+// Strings are cut at any byte, numbers along boxes, so that the sender can read each part from
+// strided memory.
 void Frames::cut(const StoredTensor& entry, std::size_t e, std::int64_t at, std::int64_t limit) {
   const auto& slice = entry.slices.front();
   if (slice.raw_bytes == 0) {

@@ -36,6 +36,7 @@
 namespace cairn {
 namespace {
 
+// How much of a file is read at a time to hash it.
 constexpr std::int64_t read_bytes = std::int64_t{4} << 20;
 
 // For each of this rank's files: its entries and their bytes, with their offsets in the file.
@@ -60,6 +61,7 @@ std::int64_t size_of(const Outgoing& file) {
   return end_of(file.entries.back().slices.front());
 }
 
+// A piece is small enough for the cache, since it is hashed and checksummed one after the other.
 template <class Use>
 void each_piece(const Outgoing::Bytes& bytes, const StoredTensor& entry,
                 std::vector<std::byte>& buffer, const Use& use) {
@@ -175,6 +177,8 @@ class Candidate {
   // shared. Throws what reading this rank's memory throws.
   std::optional<FrozenFile> share() {
     const bool may = find();
+    // The hash of memory is needed in any case, for the next save. Checksums are computed here only
+    // for a file that this process has not written; otherwise they are known, or come from writing.
     digest_ = digest_of(key_, out_, !known_ && may);
     if (!may) return std::nullopt;
     try {
@@ -212,6 +216,7 @@ class Candidate {
     try {
       const auto status = job_.files->status(path_);
       if (!status || status->is_directory || status->size != size_of(out_)) return false;
+      // Another file has come to this name.
       if (known_ && status->id != known_->id) return false;
       const auto most = job_.options.frozen.most_names;
       id_ = status->id;
@@ -221,10 +226,13 @@ class Candidate {
     }
   }
 
+  // Compares the hash of memory with the known one and, if its turn has come or nothing is known,
+  // with that of the bytes on disk.
   bool holds_the_same() {
     if (known_ && known_->digest != digest_) return false;
     const auto every = job_.options.frozen.read_every;
     unread_ = known_ ? known_->unread + 1 : 0;
+    // Only every so many saves read the bytes on disk again.
     if (known_ && (every == 0 || unread_ < every)) return take_checksums();
     unread_ = 0;
     if (digest_on_disk(key_, job_, path_, out_.entries) != digest_) {
@@ -274,6 +282,8 @@ class Candidate {
 
 }  // namespace
 
+// Each file is shared if possible, otherwise written. Links are no longer tried where several saves
+// in a row could make none.
 FrozenResult Frozen::write(const Job& job, const RefreshedState& state, const LocalShards& shards,
                            int first_file, const Draft& draft) {
   FrozenResult part;
@@ -289,6 +299,7 @@ FrozenResult Frozen::write(const Job& job, const RefreshedState& state, const Lo
     if (shared) part.shared_bytes += bytes_of(shared->entries);
     part.files.push_back(shared ? *std::move(shared) : candidate.write());
   }
+  // A refused link may be the fault of one file. Only saves that could link none count.
   if (part.shared_bytes > 0) without_links_ = 0;
   if (part.shared_bytes > 0 || refused.empty()) return part;
   if (without_links_++ == 0) {

@@ -56,7 +56,9 @@ class Frozen {
  private:
   const FrozenFile* known(const Draft&, const std::vector<StoredTensor>&) const;
 
+  // Random, of this process; made at the first save with frozen tensors.
   std::optional<KeyedHash::Key> key_;
+  // Of the last committed save that this rank took part in.
   FrozenFiles known_;
   int without_links_ = 0;  // how many saves in a row could not make the links that they wanted
 };

@@ -1,3 +1,5 @@
+// The usual case is that all ranks say the same of tensors that they all hold: one sum over ranks
+// shows it. Otherwise all statements go to rank 0, and the joined ones to all ranks.
 #include "session/save/join_descriptions.hpp"
 
 #include <algorithm>
@@ -75,6 +77,8 @@ Sayings sayings_of(const Descriptions& said, int rank) {
   return all;
 }
 
+// Joins the statements of neighbouring ranks. Two ranks may say different things, but not of the
+// same.
 std::string join(const std::string& low, const std::string& high) {
   auto all = unpack<Sayings>(low);
   for (auto& [what, one] : unpack<Sayings>(high)) {
@@ -136,6 +140,7 @@ Descriptions gather(Group& group, const RefreshedState& state) {
     }
   });
   if (found.empty()) return all;
+  // The greatest of Found: a key is that of a tensor if it is one on any rank.
   group.all_reduce(found, Group::Op::max);
   for (auto at = found.begin(); const auto& [key, said] : all.by_key) {
     switch (static_cast<Found>(*at++)) {
@@ -208,6 +213,7 @@ std::shared_ptr<const Descriptions> agree_on_descriptions(Group& group, const Re
                                    weighed(of_options)};
   group.all_reduce(sums, Group::Op::sum);
   if (sums[0] > 0) agree(group, mine);
+  // Options of a save must be the same on all ranks.
   if (sums[3] != 0) require_same(group, "the attributes of the save", text_of(of_save));
   const bool same = sums[1] == 0 && sums[2] == 0;
   return std::make_shared<const Descriptions>(same ? state.descriptions() : gather(group, state));

@@ -1,3 +1,5 @@
+// Which tensors a save leaves out by rules, and the state without them, with all notes on the
+// tensors that remain.
 #include "session/save/key_schedule.hpp"
 
 #include <algorithm>
@@ -85,6 +87,8 @@ State without(const State& given, const std::vector<KeyRule>& rules,
   state.store(given.storage());
   const auto& objects = given.objects();
   for (const auto& [path, target] : objects.aliases) {
+    // An alias whose target was left out would point to nothing. One of a target that no tensor
+    // here belongs to may be of another rank.
     if (parted.has_any_left(target) || !parted.has_any_gone(target)) state.alias(path, target);
   }
   for (const auto& [key, name] : objects.names) {
@@ -113,6 +117,8 @@ void KeySchedule::warn_of_rules(Group& group, const State& state) {
   }
 }
 
+// A rule whose count is not 0 leaves its tensors out. Counts are the same on all ranks, so only the
+// question which rules met a tensor takes a message.
 std::optional<State> KeySchedule::leave_out(Group& group, const State& given) {
   left_out_.clear();
   if (rules_.empty()) return std::nullopt;
@@ -142,6 +148,7 @@ void KeySchedule::saved() {
   // have all, so the count stays empty.
   if (is_less_ && since_.empty()) return;
   since_.resize(rules_.size());
+  // 0 means that the next save has the rule's tensors.
   for (std::size_t i = 0; i < since_.size(); ++i) since_[i] = (since_[i] + 1) % rules_[i].every;
 }
 

@@ -12,6 +12,7 @@ namespace cairn {
 
 namespace {
 
+// The records of one save have the same fingerprint, so that a recovery takes no record of another.
 std::uint64_t fingerprint(const std::string& name, const Draft& draft, const CheckpointMeta& meta,
                           const FileLayout& layout) {
   const auto text = cat(name, '\n', draft.step(), '\n', draft.num_files(), '\n', meta.sequence,
@@ -38,6 +39,7 @@ CheckpointMeta meta_of_save(const Job& job, const DraftId& id, const Sharding& s
 
 void leave_record(const Job& job, const Draft& draft, const CheckpointMeta& meta,
                   const FileLayout& layout, const EntryList& entries) {
+  // A rank that wrote nothing leaves none: a recovery counts the writers.
   if (layout.writer < 0) return;
   bundle::PartRecord record;
   record.uuid = draft.uuid();

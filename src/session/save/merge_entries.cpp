@@ -21,6 +21,7 @@
 namespace cairn {
 namespace {
 
+// Figures of neighbouring ranks, on their way to rank 0.
 struct ToldFigures {
   RankFigures figures;
   int first_share = 0;
@@ -78,6 +79,8 @@ struct EntryMessageView {
   std::string_view whole, runs, boxes;
 };
 
+// Each slice goes to the rank that encodes its run of the index. Its box also goes to the ranks
+// that prove the regions which it touches.
 void add_divided(std::map<int, EntryMessage>& outgoing, StoredTensor& tensor,
                  const Divisions& divided, int number, int ranks) {
   const auto& division = divided[number];
@@ -94,6 +97,7 @@ void add_divided(std::map<int, EntryMessage>& outgoing, StoredTensor& tensor,
   }
 }
 
+// Regions and runs are computed from boxes, which must lie inside the tensor for that.
 bool fits(const StoredTensor& tensor, const Division& division) {
   return tensor.dtype == division.dtype && tensor.shape == division.shape &&
          std::all_of(tensor.slices.begin(), tensor.slices.end(), [&](const auto& slice) {
@@ -135,6 +139,7 @@ struct Received {
   std::map<std::pair<int, int>, std::vector<Box>> boxes;  // by division and region
 };
 
+// Stable, so that the slices of one key keep the order in which they were written.
 EntryList sorted_by_key(EntryList list) {
   if (list.ascends()) return list;
   auto entries = list.unpacked();
@@ -144,6 +149,8 @@ EntryList sorted_by_key(EntryList list) {
   return entries;
 }
 
+// Entries of tensors that are not divided, or are stored as one array, go whole to the rank of
+// their key.
 Messages to_planners(EntryList mine, const KeyPlanners& planners, const Divisions& divided) {
   std::map<int, EntryMessage> outgoing;
   for (auto& one : mine.each()) {
@@ -163,6 +170,7 @@ Messages to_planners(EntryList mine, const KeyPlanners& planners, const Division
   return messages_of(std::move(outgoing));
 }
 
+// Divided entries are unpacked, since several ranks have slices of one run; whole ones stay packed.
 void read(Messages messages, Received& received) {
   received.messages = std::move(messages);
   for (const auto& [rank, bytes] : received.messages) {
@@ -210,6 +218,7 @@ void prove_regions(std::map<std::pair<int, int>, std::vector<Box>> boxes, const 
       for (auto& box : boxes[{d, region}]) {
         given.push_back({std::move(box), {static_cast<int>(given.size()), 0}});
       }
+      // Each box counts as a holder of its own: a slice with two holders was written twice.
       const auto slices = check_region(whole, std::move(given));
       if (slices && std::all_of(slices->begin(), slices->end(),
                                 [](const auto& slice) { return slice.holders.size() == 1; })) {
@@ -270,6 +279,9 @@ void keep_lists(EncodedMessage message, std::vector<Packed<bundle::IndexEntry>>&
 
 }  // namespace
 
+// First the ranks find out whether the cached index serves. If not, each entry goes to the rank
+// that its key chooses, which joins and encodes the entries of the key; rank 0 gets the results. So
+// rank 0 has little work for each tensor, however many ranks hold it.
 JoinedEntries merge_entries(Group& group, EntryList mine, bool encode_them,
                             SaveStatistics* measured, const Divisions& divided,
                             const GapsByKey& gaps, CachedMerge* kept) {
@@ -290,6 +302,7 @@ JoinedEntries merge_entries(Group& group, EntryList mine, bool encode_them,
   error.guard([&] {
     if (keeps) copy = mine.unpacked();
     mine = sorted_by_key(std::move(mine));
+    // A rank that is alone needs no second copy as a message.
     if (group.size() == 1 && divided.empty()) {
       received.mine = std::move(mine).take_packed();
       received.whole.emplace_back(received.mine.bytes);
@@ -316,6 +329,7 @@ JoinedEntries merge_entries(Group& group, EntryList mine, bool encode_them,
       report = pack(std::exchange(mine, {}));
     }
   });
+  // As if one rank had merged all keys in ascending order.
   agree_on_least(group, error.first());
   to_root(group, std::move(report), [&](const std::string& message) {
     if (!encode_them) return unpack_into(all.tensors, message);

@@ -7,6 +7,7 @@
 namespace cairn {
 namespace {
 
+// For the statistics only. A summand may be negative; the sum over ranks is not.
 std::int64_t replica_bytes(const Job& job, const RefreshedState& state, const Covered& covered) {
   std::int64_t bytes = 0;
   for (const auto& [key, tensor] : state.tensors()) {

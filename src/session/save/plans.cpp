@@ -1,3 +1,5 @@
+// The kept plan, and the sum over ranks that decides whether it serves once more. Two visitors of a
+// state, Keeps and Compares, make and compare its form with the same functions.
 #include "session/save/plans.hpp"
 
 #include <algorithm>
@@ -158,6 +160,8 @@ void Plans::go_on_from(const Comparisons& before) {
   comparisons_.suspect = before.suspect;
 }
 
+// The plan is kept only if a later save may use it: then its form, and what the sum over ranks will
+// need, are kept with it.
 std::shared_ptr<SavePlan> Plans::make(const RefreshedState& given, const RefreshedState& resolved,
                                       const Sharding& sharding) {
   forget();
@@ -165,6 +169,7 @@ std::shared_ptr<SavePlan> Plans::make(const RefreshedState& given, const Refresh
   const auto plan = std::make_shared<SavePlan>(plan_save(job_, resolved, now, sharding));
   comparisons_.count = plan->replicas.round;
   const auto& replicas = job_.options.store.replicas;
+  // A plan made while replicas are suspect compares everything, and must not be used again.
   if (!policy_is_known_ || now.check != replicas.check) return plan;
   if (plan->again == SavePlan::Again::never) return plan;
   auto made = run_and_agree(*job_.group, [&]() -> std::optional<Kept> {
@@ -186,6 +191,7 @@ Plans::Made Plans::make_anew(const RefreshedState& state, const SaveOptions& opt
   const auto said = agree_on_descriptions(*job_.group, state, options.attributes);
   made.descriptions = with_attributes(said, options.attributes);
   made.plan = make(state, made.resolved ? *made.resolved : state, sharding);
+  // Without the attributes of this save, which the next one may not have.
   made.plan->descriptions = said;
   made.plan->gaps = std::make_shared<const GapsByKey>(std::move(gaps));
   return made;
@@ -210,6 +216,7 @@ bool Plans::fits(std::int64_t step, const RefreshedState& state) {
 std::uint64_t Plans::change_of_descriptions(const RefreshedState& state) const {
   const auto& now = state.descriptions();
   if (now == kept_->descriptions) return 0;
+  // Never 0, which would mean that nothing has changed.
   if (check_descriptions(state)) return fingerprint(now) | 1;
   throw Error(Code::internal, "tensors of other ranks are described anew");
 }
@@ -225,6 +232,7 @@ std::shared_ptr<const Descriptions> Plans::descriptions(const RefreshedState& st
 }
 
 std::optional<RefreshedState> Plans::with_fills(const RefreshedState& state) const {
+  // The form of the state is the same, so its gaps are those that were found for the plan.
   if (kept_->fills.empty()) return std::nullopt;
   State filled;
   filled.store(state.storage());
@@ -241,6 +249,7 @@ std::optional<RefreshedState> Plans::with_fills(const RefreshedState& state) con
   return RefreshedState(std::move(filled));
 }
 
+// No part of it may throw: a rank that threw would miss the sum. So every problem becomes a miss.
 PlanSum Plans::ask(std::int64_t step, const RefreshedState& state, const SaveOptions& options,
                    bool may) {
   PlanSum mine;
@@ -262,6 +271,8 @@ PlanSum Plans::ask(std::int64_t step, const RefreshedState& state, const SaveOpt
   mine[PlanSum::steps] = weighed(static_cast<std::uint64_t>(step));
   mine[PlanSum::options] =
       weighed(mixed_bits(said) ^ (options.overwrite ? 0x6f76657277726974u : 0u) ^
+              // The two constants stand for "overwrite" and for no metric: bits of a NaN that
+              // hardly any program computes.
               (metric ? std::bit_cast<std::uint64_t>(*metric) : 0x7ff8dead00000000u));
   mine[PlanSum::replicas] = static_cast<std::int64_t>(replicas);
   return mine;
@@ -277,6 +288,7 @@ ReplicaRound Plans::round() const {
 
 void Plans::compare(const RefreshedState& state, const ReplicaPlan& plan,
                     const std::vector<std::uint32_t>& checksums, const std::string& prefix) {
+  // If the comparison throws, this stays set: the next save then compares everything.
   comparisons_.suspect = job_.options.store.replicas.divergence_is_error;
   compare_replicas(job_, state, plan, checksums, prefix);
   comparisons_.suspect = false;

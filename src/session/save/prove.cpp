@@ -1,3 +1,6 @@
+// The proof of coverage in one exchange: each rank sends its declarations to the ranks that prove
+// them. Tensors with very many slices are divided into regions, so that no rank has to prove them
+// alone.
 #include "session/save/prove.hpp"
 
 #include <cstdint>
@@ -51,6 +54,7 @@ Messages to_planners(std::vector<Declaration>& mine, const KeyPlanners& planners
       continue;
     }
     const auto& regions = divided[division].regions;
+    // Fills are the last boxes of a declaration.
     const auto held = one.boxes.size() - one.fills;
     for (std::size_t number = 0; number < one.boxes.size(); ++number) {
       const auto& box = one.boxes[number];
@@ -131,6 +135,8 @@ void refuse(Group& group, std::vector<Declaration> mine, const KeyPlanners& plan
 
 }  // namespace
 
+// Counts slices over all ranks, decides which tensors are divided, sends the declarations to their
+// planners, and lets these check. Errors are those that one rank with all declarations would find.
 Proved prove_together(Group& group, std::vector<Declaration> mine, const SaveFormat& format) {
   SliceCounts counts(mine);
   group.all_reduce(counts.values(), Group::Op::sum);
@@ -139,9 +145,11 @@ Proved prove_together(Group& group, std::vector<Declaration> mine, const SaveFor
   planners = key_planners_for(group, counts.all());
   divided = divide(group, mine, counts, planners);
   auto sent = to_planners(mine, planners, divided);
+  // Otherwise they are needed once more if a proof fails, to make the error.
   if (divided.empty()) let_go(mine);
   auto messages = all_to_all(group, std::move(sent));
   std::vector<CoveredTensor> parts;
+  // For each division two numbers, as prove_regions() fills them.
   std::vector<std::int64_t> found(2 * divided.all().size());
   DeferredError error;
   error.guard([&, &divided = divided, &tensors = tensors] {
@@ -160,6 +168,8 @@ Proved prove_together(Group& group, std::vector<Declaration> mine, const SaveFor
   }
   agree_on_least(group, error.first());
   for (auto& part : parts) {
+    // Whether the tensor is stored dense depends on the number of all its slices, which this rank
+    // knows only from the sum.
     part.all_slices =
         static_cast<std::size_t>(found[2 * static_cast<std::size_t>(divided.find(part.key)) + 1]);
     tensors.push_back(std::move(part));

@@ -47,6 +47,7 @@ std::int64_t item_bytes(DType dtype) {
 // The parts that are compared in detail. A string counts as one byte.
 std::vector<plan::Chunk> detail_chunks(const Box& box, DType dtype) {
   const auto item = item_bytes(dtype);
+  // At least one element in each part.
   const auto size = (box.count() - 1) / detail_parts * item + item;
   return plan::cut_into_chunks(box, item, std::min(size, std::max(most_detail_bytes, item)));
 }
@@ -71,6 +72,8 @@ std::vector<std::uint32_t> details_of(const RefreshedState& state, const Replica
 }
 
 // On a planner: the first slices whose checksums differ; adds to `count` how many differ.
+// The checksums of a rank come in the order of this planner's comparisons, so a counter for each
+// rank finds the next one.
 std::vector<Divergence> find_divergences(const std::vector<Comparison>& all,
                                          const Messages& messages, int planner,
                                          std::int64_t& count) {
@@ -117,6 +120,7 @@ std::vector<Divergence> first_of_all(Group& group, const std::vector<Divergence>
 }
 
 // Messages with this rank's checksums for the planners that compare them.
+// `mine` ascends by planner, so each planner's checksums are neighbours.
 Messages to_planners(const ReplicaPlan& plan, const std::vector<std::uint32_t>& checksums) {
   Messages messages;
   for (std::size_t i = 0; i < plan.mine.size();) {
@@ -213,6 +217,7 @@ std::string differences_text(const Divergence& divergence, bool say_stored) {
   return text;
 }
 
+// The error names ranks and ranges. It blames the lowest rank of the second-largest group.
 Error error_of(const std::vector<Divergence>& divergences, std::int64_t count, bool say_stored) {
   const auto name = [](const Comparison& what) {
     return cat("tensor '", what.key, "' ", shape_text(what.shape));
@@ -247,6 +252,8 @@ struct SentDetails {
 
 }  // namespace
 
+// If no slice differs, this takes one exchange and one sum. Only then rank 0 asks for details, and
+// makes the error for all ranks.
 void compare_replicas(const Job& job, const RefreshedState& state, const ReplicaPlan& plan,
                       const std::vector<std::uint32_t>& checksums, const std::string& prefix) {
   Group& group = *job.group;

@@ -59,6 +59,7 @@ class Written {
          at != tensor->second.end() && at->first.start <= last && done < count; ++at) {
       const auto& [piece, slice] = *at;
       if (!box.contains(piece)) continue;
+      // The pieces must follow each other in the row-major order of the box.
       if (run_at(piece.relative_to(box.start), box.extent) != done) return std::nullopt;
       crc = crc32c_combine(crc, slice->crc32c, static_cast<std::uint64_t>(slice->stored_bytes));
       done += piece.count();
@@ -73,6 +74,8 @@ class Written {
 
 }  // namespace
 
+// With `all`, each slice is compared in the pieces that are written. With `sample`, small slices
+// are compared whole, and of each large one the part whose turn it is.
 std::vector<Comparison> choose_comparisons(const std::vector<CoveredTensor>& held,
                                            const std::vector<CoveredTensor>& written,
                                            const Writers& writers, const ReplicaRound& round,
@@ -123,12 +126,15 @@ std::vector<Comparison> choose_comparisons(const std::vector<CoveredTensor>& hel
   return all;
 }
 
+// For saves that use the plan again: their sum over ranks compares replicas without a message of
+// its own. So it needs weights instead of a rank that compares.
 std::vector<WatchOrder> choose_watches(const std::vector<CoveredTensor>& held,
                                        const std::vector<CoveredTensor>& written,
                                        ReplicaCheck check, std::uint64_t planner) {
   std::vector<WatchOrder> all;
   if (check == ReplicaCheck::none) return all;
   auto ordinal = static_cast<std::int64_t>(planner);
+  // Planners must not use the same numbers, from which the weights are made.
   auto number = planner << 40;
   for (const auto& tensor : check == ReplicaCheck::all ? written : held) {
     for (const auto& slice : tensor.slices) {
@@ -139,6 +145,8 @@ std::vector<WatchOrder> choose_watches(const std::vector<CoveredTensor>& held,
       ++number;
       std::uint64_t sum = 0;
       for (std::size_t h = slice.holders.size(); h-- > 0;) {
+        // Odd, so that no difference of checksums is lost in the product. The first holder's weight
+        // makes the sum of all of them 0.
         const auto weight = h > 0 ? mixed_bits(number * 0x100000001b3u + h) | 1 : -sum;
         sum += weight;
         all.push_back({tensor.key, slice.holders[h], slice.box, turns, weight});

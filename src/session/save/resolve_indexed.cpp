@@ -1,3 +1,5 @@
+// Moves rows with ids into blocks before a save: one plan for each set of ids, then one exchange
+// for some fields at a time.
 #include "session/save/resolve_indexed.hpp"
 
 #include <algorithm>
@@ -27,6 +29,8 @@ class BlockMemory : public SliceMemory {
 };
 
 // Collective.
+// Without an ids_key the ids are the numbers of all rows. With one they may have gaps, and are
+// stored.
 std::shared_ptr<const RowPlan> plan_of(Group& group, const IdSet& set) {
   const auto& [first, rows, ids_key] = set.options;
   return std::make_shared<const RowPlan>(ids_key.empty()
@@ -97,15 +101,20 @@ void move_fields(Group& group, const RowPlan& plan, const std::vector<IdSet::Fie
 
 }  // namespace
 
+// Tensors that share ids share a plan. Blocks come from memory that earlier saves have left, if the
+// job keeps it.
 void add_indexed(Group& group, const RefreshedState& state, RowPlans* plans, State& plain) {
   auto sets = gather_id_sets(group, state, true, plans);
   RowBlocks of_this_save(false);
   auto& blocks = plans ? plans->blocks() : of_this_save;
   blocks.let_go_unused();
   if (plans) plans->keep_only(sets);
+  // A block for each rank means nothing to a reader, so rows are stored as one array, unless the
+  // program has asked for something else.
   const auto storage = state.storage() == Storage::automatic ? Storage::dense : Storage::automatic;
   for (auto& set : sets) {
     auto plan = set.kept;
+    // A plan that a restore has made may know only of the rows that were wanted.
     if (!plan || !plan->is_proved) {
       plan = plan_of(group, set);
       if (plans) plans->keep(set, plan);

@@ -152,11 +152,15 @@ std::array<std::int64_t, 5> count_kinds(const RefreshedState& state, bool with_g
 
 }  // namespace
 
+// Ragged rows are counted and gaps found by the ranks that keys choose; then each rank makes its
+// plain state by itself; rows by id move last.
 std::optional<RefreshedState> resolve(Group& group, const RefreshedState& state, RowPlans* plans,
                                       GapsByKey* gaps) {
   auto counts = count_kinds(state, gaps != nullptr);
   group.all_reduce(counts, Group::Op::sum);
   const auto& [failed, unresolved, ragged, indexed, sparse] = counts;
+  // The same sum tells of a failed refresh and of all kinds, so that a plain state needs no other
+  // message.
   if (failed > 0) agree(group, state.error());
   if (unresolved + sparse == 0) return std::nullopt;
   std::optional<Error> disagreement;
@@ -168,6 +172,7 @@ std::optional<RefreshedState> resolve(Group& group, const RefreshedState& state,
     if (disagreement) throw Error(*disagreement);
     State plain = notes_of(group, state);
     for (const auto& [key, given] : state.tensors()) {
+      // Kept, since the tensor in the result is no longer unresolved.
       const auto what = given.unresolved;
       auto tensor = given;
       tensor.unresolved = nullptr;

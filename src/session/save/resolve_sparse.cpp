@@ -1,3 +1,4 @@
+// The rank that a key chooses knows all slices of the tensor, so it finds its gaps, and deals them.
 #include "session/save/resolve_sparse.hpp"
 
 #include <algorithm>
@@ -90,6 +91,7 @@ std::vector<std::string> gaps_of(const std::string& key,
                                  GapsByKey& gaps) {
   std::vector<Said> said;
   for (const auto& [rank, text] : texts) said.push_back(unpack<Said>(text));
+  // Never empty, since an empty answer would mean an error.
   std::vector<std::string> answers(said.size(), "-");
   std::vector<Box> held;
   const auto& first = said.front();
@@ -131,6 +133,8 @@ void decode(const std::string& message, GapsByKey& gaps) {
 
 }  // namespace
 
+// Each rank tells the boxes that it holds; the rank of the key answers with the gaps dealt to it.
+// All gaps then go to all ranks, since the metadata list them.
 FillsByKey fill_gaps(Group& group, const RefreshedState& state, std::int64_t all, GapsByKey& gaps) {
   auto mine = run_and_agree(group, [&] {
     std::vector<KeyedText> said;

@@ -1,3 +1,4 @@
+// Figures of saves: timers, the joining of ranks' figures, and the log line.
 #include "session/save/save_log.hpp"
 
 #include <algorithm>
@@ -18,6 +19,7 @@ const char* name_of(StageTimer::Stage stage) {
   return stage == &StageSeconds::commit ? "commit" : "tidy";
 }
 
+// Each checkpoint lists so many earlier saves at most.
 constexpr std::size_t most_before = 128;
 constexpr int most_shares = 256;
 
@@ -59,6 +61,7 @@ RankFigures RankFigures::of(const SaveStatistics& mine, int rank) {
           rank};
 }
 
+// Bytes add up. Of times the longest counts, since that is what the job waits for.
 void RankFigures::fold(const RankFigures& other) {
   bytes += other.bytes;
   replica_bytes += other.replica_bytes;
@@ -121,6 +124,8 @@ std::string line_of(const SaveStatistics& save) {
   return text;
 }
 
+// If several sources know a save, the first counts: left_behind, which may have fewer figures,
+// comes last.
 void SaveLog::went_back_to(const CheckpointMeta& meta, const std::vector<PastSave>& left_behind) {
   auto known = meta.run.before;
   append(known, meta, meta.statistics.value_or(SaveStatistics()));
@@ -151,6 +156,7 @@ void SaveLog::committed(std::int64_t sequence, const SaveStatistics& save, SaveT
   auto& entry = ring_[static_cast<std::size_t>(counts_.committed) % ring_.size()];
   entry.sequence = sequence;
   entry.figures = save;
+  // The tidying may have ended before the save is entered here.
   if (tidied_ == sequence) entry.figures.seconds.tidy = tidy_seconds_;
   ++counts_.committed;
   counts_.asynchronous += save.asynchronous;

@@ -56,6 +56,7 @@ class StageTimer {
   SaveStatistics& figures_;
   Trace* trace_;
   Trace::Thread thread_;
+  // Null between two stages: then nothing is measured.
   Stage stage_;
   SaveTime begin_;
 };

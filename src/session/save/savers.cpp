@@ -1,3 +1,5 @@
+// Registered savers write bundles of their own. Their data files become files of this checkpoint,
+// and their entries go into its index; their indexes are not kept.
 #include "session/save/savers.hpp"
 
 #include <algorithm>
@@ -32,6 +34,7 @@ std::string whose(const RegisteredSaver& saver) { return cat("saver '", saver.na
 Bundle open_bundle(const Job& job, std::size_t number, const std::string& given,
                    const std::string& returned) {
   const auto& saver = job.options.hooks.savers[number];
+  // A saver returns names directly under its prefix: other files do not belong to this save.
   if (!returned.starts_with(given) || returned.find('/', given.size()) != returned.npos) {
     throw of_saver(saver, cat("it returned ", returned), cat("it was given ", given));
   }
@@ -70,6 +73,8 @@ struct Told {
   std::vector<bool> records;  // by rank: whether it leaves a part record
 };
 
+// Collective. Every rank gets the keys of all bundles, to check them and to name them in the
+// metadata.
 Told tell(Group& group, const std::vector<Bundle>& mine, int files, bool record) {
   struct OfRank {
     int files = 0;
@@ -131,6 +136,7 @@ void require_complete(Group& group, const std::vector<Bundle>& mine, const Check
   }
   if (!any_of(group, !sliced.empty())) return;
   try {
+    // The merge proves coverage; its result is not needed here.
     merge_entries(group, std::move(sliced), true);
   } catch (const Error& error) {
     if (error.code() != Code::internal || error.tensor().empty()) throw;
@@ -154,6 +160,7 @@ std::vector<StoredTensor> adopt(const std::vector<Bundle>& bundles, int first_fi
   std::vector<StoredTensor> entries;
   int next = first_file;
   for (const auto& [saver, contents] : bundles) {
+    // Old file number → new one. A file that no slice uses is left behind.
     std::map<std::int32_t, std::int32_t> number;
     for (auto tensor : contents.tensors) {
       for (auto& slice : tensor.slices) {
@@ -181,6 +188,8 @@ int files_of(const std::vector<Bundle>& bundles) {
 
 }  // namespace
 
+// Calls the savers one after the other, checks all bundles together, and numbers their files behind
+// those of the save.
 std::vector<StoredTensor> run_savers(const Job& job, const RefreshedState& state, Draft& draft,
                                      FileLayout& layout, CheckpointMeta& meta) {
   Group& group = *job.group;
@@ -207,6 +216,7 @@ std::vector<StoredTensor> run_savers(const Job& job, const RefreshedState& state
   }
   require_complete(group, mine, meta);
   int first = 0;
+  // Files and writers are numbered anew: ranks that had nothing to write may have a saver's bundle.
   layout.writers = 0;
   for (int rank = 0; rank < group.size(); ++rank) {
     const bool leaves_record = told.records[static_cast<std::size_t>(rank)];

@@ -114,6 +114,8 @@ DeviceTask device_of(const Job& job, const LocalTensor& tensor, int slice) {
   if (slice >= 0 && !tensor.slices[static_cast<std::size_t>(slice)].device_type.empty()) {
     auto one = nothing(tensor.dtype, tensor.shape);
     one.storage = tensor.storage;
+    // Such a slice is looked at as a tensor of its own on that device, so that the application's
+    // device_of sees it, too.
     auto& only = one.slices.emplace_back(tensor.slices[static_cast<std::size_t>(slice)]);
     one.device_type = std::exchange(only.device_type, "");
     one.device_index = std::exchange(only.device_index, std::nullopt);
@@ -136,9 +138,13 @@ std::int64_t bytes_of(const RefreshedState& state, const StringStore& strings, c
   return task.box.count() * static_cast<std::int64_t>(dtype_size(tensor.dtype));
 }
 
+// Groups tasks by device task and by rule of Retention::keys, so that the policy never mixes two
+// groups in one file.
 LocalShards shard(const Job& job, const RefreshedState& state, std::vector<Task> tasks,
                   const Sharding& sharding) {
   const auto& policy = policy_of(sharding.policy);
+  // The default policy's answer is known, so it is not called. A class that derives from it is
+  // called.
   const bool is_one = typeid(policy) == typeid(ShardByTaskPolicy);
   LocalShards local;
   ByTask by_task;
@@ -165,6 +171,7 @@ LocalShards shard(const Job& job, const RefreshedState& state, std::vector<Task>
   return local;
 }
 
+// Every rank computes the numbers of all files and writers from one sum.
 FileLayout lay_out(const Job& job, const LocalShards& local, const LocalShards& frozen,
                    const DensePlan& dense, const Sharding& sharding) {
   Group& group = *job.group;
@@ -183,6 +190,7 @@ FileLayout lay_out(const Job& job, const LocalShards& local, const LocalShards& 
   std::vector<bool> writes(ranks);
   std::vector<int> shards;
   for (int rank = 0; rank < group.size(); ++rank) {
+    // Twice the number of shards, plus 1 if the rank has runs of dense tensors.
     const auto said = all[static_cast<std::size_t>(rank)];
     shards.push_back(static_cast<int>(said / 2));
     if (shards.back() > 0) writes[static_cast<std::size_t>(job.io_rank_of(rank))] = true;
@@ -199,6 +207,8 @@ FileLayout lay_out(const Job& job, const LocalShards& local, const LocalShards& 
     layout.writers += leaves_record;
   }
   if (dense.bytes > 0) {
+    // Files of dense tensors come last: recycling does not take them
+    // (Completion::tidy_in_background).
     layout.dense_file = layout.data_files;
     layout.data_files += static_cast<int>(dense.file_bytes.size());
     layout.total_bytes += dense.bytes;

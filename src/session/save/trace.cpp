@@ -1,3 +1,4 @@
+// The trace's format is the Trace Event Format: "M" names processes and threads, "X" is a stage.
 #include "session/save/trace.hpp"
 
 #include "base/text.hpp"
@@ -25,6 +26,7 @@ std::string Trace::json() const {
   text += ",\n";
   line("thread_name", 1, "writer");
   for (const auto& event : events_) {
+    // The steady clock tells the durations; the wall clock, read once, tells when it all began.
     const Microseconds at = wall_.time_since_epoch() + Microseconds(event.begin - steady_);
     text +=
         cat(",\n", R"({"ph":"X","name":")", event.name, R"(","cat":"save","pid":)", rank_,

@@ -18,6 +18,8 @@ std::vector<bool> spelling(std::vector<bool> dash, const Box& box, const Dims& s
 
 }  // namespace
 
+// Describes each entry, and says where its bytes are in memory. Nothing is read except encoded
+// strings, which are there already.
 void each_outgoing(const RefreshedState& state, const LocalShards& local, int first_file,
                    bool one_file, const std::function<StoredTensor&()>& make,
                    const std::function<void(const Outgoing::Bytes&)>& take) {
@@ -48,6 +50,7 @@ void each_outgoing(const RefreshedState& state, const LocalShards& local, int fi
         bytes.slice = &slice;
         const auto at =
             box.empty() ? std::nullopt : run_in_box(box, slice.box.start, slice.box.extent);
+        // Contiguous in memory: written from there, without a copy.
         if (const auto* base = at ? slice.memory->contiguous() : nullptr) {
           const auto item = static_cast<std::int64_t>(dtype_size(source.dtype));
           bytes.run = {base + *at * item, static_cast<std::size_t>(stored.raw_bytes)};

@@ -1,3 +1,4 @@
+// How the run before this one ended: by what the manager, cairn-job and Slurm have noted.
 #include "session/schedule/earlier_end.hpp"
 
 #include <algorithm>
@@ -17,6 +18,7 @@
 namespace cairn {
 namespace {
 
+// A longer file or id is none of cairn-job's.
 constexpr std::int64_t record_limit_bytes = 4096;
 constexpr std::size_t most_id = 64;
 constexpr double patience_seconds = 5;  // timeout for each of two tools
@@ -62,6 +64,7 @@ std::string_view member(std::string_view text, std::string_view name) {
   return {};
 }
 
+// Waits for the tool, since a restart cannot go on before it knows the answer.
 std::optional<std::string> ask(const std::vector<std::string>& arguments) {
   using Clock = std::chrono::steady_clock;
   ToolRun tool(arguments, {"TZ=UTC0", "SLURM_TIME_FORMAT=standard", "LC_ALL=C"});
@@ -77,6 +80,7 @@ std::optional<std::string> ask(const std::vector<std::string>& arguments) {
 // Returns whether Slurm ended an earlier start of a job from outside.
 bool slurm_excuses(const std::string& start) {
   const auto known = start_of(start);
+  // This start still runs, so Slurm has not ended it.
   if (!known || start == slurm_start()) return false;
   const std::string job(known->job);
   auto output = ask({"sacct", "-j", job, "-X", "-D", "-n", "-P", "-o", "JobIDRaw,State"});
@@ -102,6 +106,8 @@ std::optional<JobRecord> read_record(const Location& at) {
 
 }  // namespace
 
+// A signal or a lost node comes from outside. The exit codes say that the command ended as it was
+// meant to.
 bool JobRecord::excuses() const {
   return signalled || lost_nodes > 0 || status == 0 || status == exit_to_go_on ||
          status == exit_on_request;
@@ -129,6 +135,7 @@ std::optional<JobRecord> JobRecord::parse(std::string_view text) {
 
 std::string slurm_start() {
   const auto job = environment("SLURM_JOB_ID"), restarts = environment("SLURM_RESTART_COUNT");
+  // As many fit an int64, whatever they are.
   constexpr std::size_t most_digits = 18;
   if (!count_of(job) || job.size() > most_digits) return "-";
   return cat(job, ".", count_of(restarts).value_or(0));
@@ -165,14 +172,18 @@ bool ended_from_outside(std::string_view state) {
   return std::find(outside.begin(), outside.end(), state) != outside.end();
 }
 
+// Excused: a newer checkpoint, a stop that was asked for, an end in good order that cairn-job does
+// not contradict, or a reason that cairn-job or Slurm knows.
 void resolve_restored(const Location& at, RunHistory& history, std::int64_t newest) {
   using End = RunHistory::Restored::End;
   const auto record = read_record(at);
+  // A record that a restart has used already tells nothing of the last run.
   const bool is_new = record && record->id != history.heard;
   if (is_new) history.heard = record->id;
   const auto& before = history.restored;
   if (!before) return;
   const bool failed = is_new && !record->excuses();
+  // A newer commit shows that the run got further. Slurm is asked last, since its tools take time.
   const bool excused = newest > before->newest || before->end == End::stopped ||
                        (before->end == End::well && !failed) || (is_new && record->excuses()) ||
                        slurm_excuses(before->job);

@@ -1,3 +1,5 @@
+// Asks Slurm when the job ends: first the options and the environment, then squeue, then scontrol.
+// A tool runs beside the application and is read in later calls.
 #include "session/schedule/job_end.hpp"
 
 #include <algorithm>
@@ -46,6 +48,7 @@ const std::vector<std::string> tool_environment = {"TZ=UTC0", "SLURM_TIME_FORMAT
 
 }  // namespace
 
+// Lines are "JOB TIME"; any other form counts as no answer.
 std::optional<double> end_from_squeue(std::string_view text, std::string_view job) {
   for (std::string_view rest = text; !rest.empty();) {
     const auto line = take_line(rest);
@@ -61,6 +64,7 @@ std::optional<double> end_from_squeue(std::string_view text, std::string_view jo
   return std::nullopt;
 }
 
+// A record begins with a line "JobId=NUMBER ...", and its other lines follow it.
 std::optional<double> end_from_scontrol(std::string_view text, std::string_view job) {
   constexpr std::string_view begins_record = "JobId=", name = "EndTime=";
   bool of_job = false;
@@ -103,6 +107,7 @@ void JobEnd::ask(Tool tool, double steady) {
   }
 }
 
+// The tool has not told the end. scontrol follows squeue; after scontrol the next question waits.
 void JobEnd::try_next(double steady) {
   tool_.reset();
   if (which_ == Tool::squeue) {
@@ -115,6 +120,7 @@ void JobEnd::try_next(double steady) {
   next_ = steady + reask_;
 }
 
+// Takes the answer if it is there. A tool that has had its time is killed.
 void JobEnd::hear(double wall, double steady) {
   if (!tool_->poll()) {
     if (steady - asked_ <= patience_) return;
@@ -151,6 +157,7 @@ bool JobEnd::is_over_too_early(double end, double wall) {
 }
 
 std::optional<double> JobEnd::at(double wall, double steady) {
+  // The end was given, or there is no limit: no tool is asked.
   if (job_.empty()) return end_ && is_over_too_early(*end_, wall) ? std::nullopt : end_;
   if (!tool_ && (!next_ || steady >= *next_)) ask(Tool::squeue, steady);
   if (tool_) hear(wall, steady);

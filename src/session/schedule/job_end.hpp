@@ -38,13 +38,17 @@ class JobEnd {
   void try_next(double steady);
   bool is_over_too_early(double end, double wall);
 
+  // reask_: seconds until a tool is asked again, since a limit may be changed; patience_: seconds
+  // after which a tool that does not answer is killed.
   double reask_, patience_;
   std::optional<double> began_;
   std::string job_;  // empty if no tool is asked
+  // The last answer; it stays while a later question is under way or has failed.
   std::optional<double> end_;
   Tool which_ = Tool::squeue;
   std::optional<ToolRun> tool_;
   double asked_ = 0;
+  // The log has a message on what is wrong; it gets only one.
   bool told_ = false;
   std::optional<double> next_;  // when to ask next, by the steady clock; empty: at once
 };

@@ -1,3 +1,4 @@
+// Optimal intervals for failures that come at random with a constant rate (exponential law).
 #include "cairn/optimal_interval.hpp"
 
 #include <algorithm>
@@ -22,6 +23,7 @@ void require(double cost, double mtbf) {
 double solve(double c) {
   if (c > 30) return -std::expm1(-c - 1);  // here log(1 - x) = -c - x, and x is 1 up to e^-31
   const double root = std::sqrt(2 * c);
+  // Here the difference x + log(1 - x) would lose its digits; the series does not.
   if (root < 1e-4) return root * (1 - root / 3 + root * root / 36);
   // Both values are above the solution. From there Newton's steps do not pass it, since the left
   // side is concave and falls.
@@ -51,6 +53,8 @@ TwoIntervals optimal_intervals(double cost_nodes, double mtbf_nodes, double cost
                                double mtbf_home) {
   require(cost_nodes, mtbf_nodes);
   require(cost_home, mtbf_home);
+  // With a home save that costs no more than one on the nodes, each save goes home (n = 1). The
+  // limit keeps n a number that fits an int.
   constexpr double most = 1e6;
   double n = 1;
   if (cost_home > cost_nodes && !std::isinf(mtbf_nodes)) {
@@ -58,6 +62,9 @@ TwoIntervals optimal_intervals(double cost_nodes, double mtbf_nodes, double cost
     n = n < most ? n : most;  // this also replaces NaN, from 0 / 0
   }
   // The loss changes little between two whole numbers, so the better of both is taken.
+  // At the best interval about sqrt(2 cost rate) of the time is lost, so the product of mean cost
+  // and rate decides. A failure of a node loses one interval; one that needs home loses `every` of
+  // them, which counts as so many failures.
   const auto loss = [&](double every) {
     return (cost_nodes * (every - 1) + cost_home) / every * (1 / mtbf_nodes + every / mtbf_home);
   };

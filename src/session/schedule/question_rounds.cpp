@@ -1,3 +1,5 @@
+// Rounds of should_save and should_stop. Rank 0 alone looks at clock, file and time limit; every
+// rank may have a signal or a request.
 #include "session/schedule/question_rounds.hpp"
 
 #include <algorithm>
@@ -21,6 +23,7 @@ std::int64_t milliseconds(double seconds) {
 }
 
 // Call it when the ranks have counted the nodes.
+// Other ranks than rank 0 only ask the schedule whether it goes by the clock.
 double mtbf_of(const Job& job, const std::optional<RunRecorder>& runs) {
   const auto& wanted = job.options.when.interval.optimal_for;
   if (!wanted) return 1;
@@ -53,6 +56,8 @@ std::vector<SaveStatistics> statistics_of_newest(const Job& job,
 
 std::int64_t Vote::stop_code(StopKind kind, int rank, int signal) {
   constexpr std::int64_t last_rank = 0x7fffffff;
+  // Kind from bit 40 on, 32 bits for the rank, turned round so that a lower one gives more, 8 bits
+  // for the signal.
   return (static_cast<std::int64_t>(kind) << 40) | ((last_rank - rank) << 8) | signal;
 }
 
@@ -103,6 +108,7 @@ QuestionRounds::~QuestionRounds() {
   }
 }
 
+// Made when it is first needed, since most managers need no history.
 RunRecorder* QuestionRounds::runs() {
   if (!job_.root() || job_.options.read_only) return nullptr;
   if (!runs_) runs_.emplace(job_, check_owner_);
@@ -120,6 +126,7 @@ double QuestionRounds::steady() const {
 }
 
 bool QuestionRounds::hear(bool has_pending) {
+  // In the first round, and after a stop when nobody needs rounds any more.
   if (!reduction_.under_way()) return false;
   Vote sum;
   reduction_.end(sum.values);
@@ -142,6 +149,7 @@ void QuestionRounds::learn(std::int64_t count, std::vector<SaveStatistics> last)
   cost_ = cost_of(last);
   longest_save_ = -1;
   for (const auto& one : last) {
+    // What the application waits for an earlier save is no part of this one.
     const double work = one.seconds.sum() - one.seconds.wait;
     longest_save_ = std::max({longest_save_, one.blocked_seconds, work});
   }
@@ -169,6 +177,8 @@ void QuestionRounds::ask(bool has_pending, bool busy) {
     if (careful([&] { look(seen, has_pending); })) mine = seen;
   }
   saved_since_asked_ = false;
+  // The sum only counts ranks with a reason. Codes are compared in a second reduction, once in a
+  // run.
   asked_stop_code_ = std::exchange(mine.values[Vote::stop], mine.values[Vote::stop] != 0);
   reduction_.begin(mine.values);
 }
@@ -207,6 +217,7 @@ void QuestionRounds::look(Vote& mine, bool has_pending) {
   look_at_time_limit(mine);
 }
 
+// Stops so early that a step, and a save, still fit before the end.
 void QuestionRounds::look_at_time_limit(Vote& mine) {
   const double now = wall();
   std::optional<double> end;
@@ -259,8 +270,12 @@ void QuestionRounds::remove_file() const {
 
 bool QuestionRounds::should_save(std::int64_t step) {
   const auto every = job_.options.when.interval.steps;
+  // A program may skip steps: a save is due if a multiple of `every` lies between the last question
+  // and this one.
   const auto before = std::exchange(last_step_, step);
+  // Saved or restored: a save of it would have nothing new.
   if (last_saved_ == step) return false;
+  // After a stop one more save is due.
   if (stop_ && !saved_for_stop_) return true;
   if (every > 0 && (step % every == 0 || (before && step / every > *before / every))) return true;
   return std::exchange(answer_save_, false);
@@ -288,6 +303,7 @@ void QuestionRounds::saved(std::int64_t step, bool asynchronous) {
 }
 
 void QuestionRounds::failed(std::int64_t step) {
+  // The step is due again.
   if (last_saved_ == step) last_saved_.reset();
   if (saved_for_stop_ == step) saved_for_stop_.reset();
 }

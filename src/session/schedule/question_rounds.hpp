@@ -111,11 +111,15 @@ class QuestionRounds {
   SaveSchedule schedule_;
   const std::shared_ptr<CallGroup> calls_;
   CallGroup::EntryCheck reduction_;
+  // Kept from ask() to hear(), which compares the codes only if any rank has one.
   std::int64_t asked_stop_code_ = 0;  // of this rank, in the current round
   // In the current round; true at first, so that the first question begins a round.
   bool asked_save_ = true, asked_stop_ = true;
+  // answer_save_: a yes that should_save has not returned yet. saved_since_asked_: a save came
+  // after the round began, so that its yes is out of date.
   bool answer_save_ = false, saved_since_asked_ = false;
   std::optional<std::int64_t> last_step_, last_saved_;  // last_saved_: saved or restored
+  // Once set, it stays, the same on all ranks.
   std::optional<StopReason> stop_;
   std::optional<std::int64_t> saved_for_stop_;  // the last step saved since the stop
 
@@ -123,6 +127,8 @@ class QuestionRounds {
   std::optional<JobEnd> job_end_;
   std::function<void()> check_owner_;
   std::optional<RunRecorder> runs_;
+  // The destructor compares, to tell whether an exception ends the manager: then the run did not
+  // end well.
   int exceptions_ = 0;  // uncaught exceptions when this was made
   std::int64_t saves_known_ = 0;
   std::optional<SaveCost> cost_;  // at first, that of the newest checkpoint
@@ -130,6 +136,8 @@ class QuestionRounds {
   StepTimes steps_;
   SlowDown slow_down_;
   std::optional<double> step_began_, looked_;
+  // file_seen_: the stop file was there once; had_pending_: at the begin of the step; told_: the
+  // log has the warning of careful().
   bool file_seen_ = false, had_pending_ = false, told_ = false;
 };
 

@@ -1,3 +1,5 @@
+// The history as text: one line for each fact, and a checksum at the end. Version 2 of the heading
+// is written only if there is a line that version 1 does not know.
 #include "session/schedule/run_history.hpp"
 
 #include <unistd.h>
@@ -22,6 +24,7 @@ constexpr std::array<std::string_view, 3> end_names{"open", "well", "failed"};
 constexpr std::array<std::string_view, 3> restored_ends{"open", "well", "stopped"};
 constexpr std::size_t most_word = 64;
 
+// Whatever a clock has said, the number can be read again.
 std::int64_t whole(double seconds) { return std::llround(std::clamp(seconds, 0.0, 1e15)); }
 
 std::string checksum_line(std::string_view text) {
@@ -54,6 +57,7 @@ std::optional<std::size_t> place_of(const Words& list, std::string_view word) {
 }
 
 // Reads one line of a history, after the first.
+// Each of these functions returns false for a line that has not its form, or that comes too often.
 bool take_run(RunHistory& history, const std::vector<std::string_view>& line) {
   if (line.size() != 4 || history.runs.size() == RunHistory::most_runs) return false;
   const auto start = number(line[1]), lived = number(line[2]);
@@ -91,6 +95,7 @@ bool take_heard(RunHistory& history, const std::vector<std::string_view>& line) 
 void RunHistory::begin(double now, double newest_checkpoint) {
   for (auto& run : runs) {
     if (run.end != JobRun::End::open) continue;
+    // A run whose end was never recorded was killed, or has crashed.
     run.end = JobRun::End::failed;
     run.lived = std::max(run.lived, std::min(now, newest_checkpoint) - run.start);
   }
@@ -114,6 +119,7 @@ void RunHistory::count_in_vain() {
   one.step = restored->step;
   ++one.count;
   restored.reset();
+  // Ascending by sequence, so the oldest goes.
   while (in_vain.size() > most_in_vain) in_vain.erase(in_vain.begin());
 }
 
@@ -147,6 +153,8 @@ std::string RunHistory::print() const {
   return text + checksum_line(text);
 }
 
+// Strict: with a line that print() would not write, the text counts as damaged, and the history
+// begins anew.
 std::optional<RunHistory> RunHistory::parse(std::string_view text) {
   const auto end = text.rfind("checksum ");
   const bool tells_more = text.starts_with(heading_2);
@@ -170,6 +178,7 @@ std::optional<RunHistory> RunHistory::parse(std::string_view text) {
       history.earlier_failures = *failures;
       continue;
     }
+    // A line of any other kind makes the whole text unreadable: no version of ours wrote it.
     const bool taken = line[0] == "run"        ? take_run(history, line)
                        : !tells_more           ? false
                        : line[0] == "vain"     ? take_in_vain(history, line)
@@ -267,6 +276,8 @@ void RunRecorder::restored(RunHistory::Restored what) noexcept {
 
 void RunRecorder::committed() noexcept {
   if (!is_under_way()) return;
+  // The run got further than the checkpoint, which is therefore not to blame for earlier ends
+  // either.
   history_.in_vain.erase(history_.restored->sequence);
   history_.restored.reset();
   try_write("a run has saved");
@@ -278,6 +289,7 @@ void RunRecorder::stopped() noexcept {
   try_write("a run is to stop");
 }
 
+// Runs in the destructor of a manager, so nothing may leave it.
 void RunRecorder::end_well(const std::function<double()>& now) noexcept {
   const bool begun = begun_by_ == getpid(), under_way = is_under_way();
   if (!begun && !under_way) return;
@@ -291,6 +303,7 @@ void RunRecorder::end_well(const std::function<double()>& now) noexcept {
       log(LogLevel::warning, cat("when a run ends is not recorded: ", error.what()));
     } catch (...) {  // only the message is lost
     }
+    // Nothing else has changed that would have to be written.
     if (!under_way) return;
   } catch (...) {
     return;

@@ -47,6 +47,7 @@ struct RunHistory {
   };
   static constexpr std::size_t most_in_vain = 16;  ///< the oldest are dropped then
 
+  /// Of runs that are no longer kept one by one.
   double earlier_seconds = 0;
   std::int64_t earlier_failures = 0;
   std::vector<JobRun> runs;                ///< oldest first

@@ -1,3 +1,4 @@
+// When a save is due by the clock, from what saves have cost so far.
 #include "session/schedule/save_schedule.hpp"
 
 #include <algorithm>
@@ -9,7 +10,9 @@ namespace cairn {
 namespace {
 
 constexpr std::size_t saves_that_count = 8;
+// At each save all sums lose a quarter, so the last saves count most.
 constexpr double fade = 0.75;
+// A first guess in seconds, until a save was measured.
 constexpr SaveCost unmeasured{1, 1};
 
 }  // namespace
@@ -51,12 +54,14 @@ double SaveSchedule::seconds(const std::optional<SaveCost>& measured, double slo
   if (interval_.optimal_for) {
     const auto cost = measured.value_or(unmeasured);
     const double best = optimal_interval(std::max(cost.blocked + slow_down, 0.0), mtbf_);
+    // A save that begins before the last one is durable would only wait.
     shortest = std::min(shortest, std::max(best, cost.durable));
   }
   return shortest;
 }
 
 bool SaveSchedule::due(double now, const std::optional<SaveCost>& cost, double slow_down) {
+  // The first question begins the first interval.
   if (!since_) since_ = now;
   return by_clock() && now - *since_ >= seconds(cost, slow_down);
 }

@@ -1,3 +1,6 @@
+// Signal handlers that chain: ours counts, then calls what was there before. Code that a handler
+// runs uses only lock-free atomics and async-signal-safe functions; the mutex is for install and
+// removal.
 #include "session/schedule/signal_notes.hpp"
 
 #include <pthread.h>
@@ -24,6 +27,7 @@ struct Before {
   const Before* made_earlier;
   mutable std::atomic<bool> spent = false;
 };
+// One for each signal number. It lives as long as the process.
 struct Slot {
   std::atomic<std::uint32_t> notes = 0;
   std::atomic<const Before*> before = nullptr;
@@ -89,6 +93,8 @@ extern "C" void take_note(int signal, siginfo_t* info, void* context) {
   auto& slot = slots[static_cast<std::size_t>(signal)];
   slot.notes.fetch_add(1, std::memory_order_relaxed);
   const Before* const caller = calling;
+  // The handler that ours is calling has called ours in turn. Then the one before that is next, or
+  // they would call each other without end.
   const bool called_back = caller && caller->signal == signal;
   const Before* const before = called_back ? caller->next : slot.before.load();
   if (!before) return;
@@ -113,6 +119,8 @@ bool is_ours(const struct sigaction& action) {
               std::strerror(EINVAL), "Choose others, such as SIGTERM and SIGUSR1.");
 }
 
+// Does nothing if our handler is there. If somebody has replaced it, theirs becomes the one that
+// ours calls.
 void install(Slot& slot, int signal) CAIRN_REQUIRES(slots_mutex()) {
   struct sigaction there = {};
   if (sigaction(signal, nullptr, &there) != 0) refuse(signal);
@@ -120,10 +128,12 @@ void install(Slot& slot, int signal) CAIRN_REQUIRES(slots_mutex()) {
   const auto below = slot.before.load();
   last_made =
       new Before{.signal = signal, .action = there, .next = below, .made_earlier = last_made};
+  // Before the handler is installed, since the signal may come at once.
   slot.before = last_made;
   struct sigaction ours = {};
   ours.sa_sigaction = take_note;
   ours.sa_mask = there.sa_mask;
+  // SA_RESTART: the application's system calls must not fail with EINTR because we count signals.
   ours.sa_flags = SA_SIGINFO | SA_RESTART | (there.sa_flags & SA_ONSTACK);
   if (sigaction(signal, &ours, nullptr) == 0) return;
   slot.before = below;

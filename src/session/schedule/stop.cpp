@@ -1,3 +1,5 @@
+// StopRequest and StopReason: what can stop a job, and how programs are told. Only atomics change
+// after construction, so that a signal handler may call request() and note_signal().
 #include "cairn/stop.hpp"
 
 #include <atomic>
@@ -75,6 +77,7 @@ StopRequest::~StopRequest() = default;
 
 void StopRequest::request() noexcept { impl_->requested = true; }
 void StopRequest::note_signal(int signal) noexcept {
+  // 0: none. Of several signals the lowest counts.
   int lowest = impl_->noted;
   while (lowest == 0 || signal < lowest) {
     if (impl_->noted.compare_exchange_weak(lowest, signal)) return;

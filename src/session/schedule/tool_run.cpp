@@ -1,3 +1,5 @@
+// Runs squeue, scontrol and the like beside the application. Only wait() waits: the pipe is
+// non-blocking, and processes are reaped with WNOHANG.
 #include "session/schedule/tool_run.hpp"
 
 #include <fcntl.h>
@@ -85,11 +87,13 @@ struct SpawnPlan {
     posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
     posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    // Otherwise the tool would inherit which signals the application ignores and blocks.
     sigset_t all, none;
     sigfillset(&all);
     sigemptyset(&none);
     posix_spawnattr_setsigdefault(&attributes, &all);
     posix_spawnattr_setsigmask(&attributes, &none);
+    // A group of its own, so that kill() also ends what the tool has started.
     posix_spawnattr_setpgroup(&attributes, 0);
     posix_spawnattr_setflags(
         &attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
@@ -104,10 +108,13 @@ struct SpawnPlan {
 
 }  // namespace
 
+// A tool that cannot be started is one that has ended and failed; no exception leaves here for
+// that.
 ToolRun::ToolRun(const std::vector<std::string>& arguments,
                  const std::vector<std::string>& environment) {
   killed().reap();
   std::array<int, 2> ends{-1, -1};
+  // Until the program runs.
   failed_ = true;
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return;
   pipe_ = ends[0];
@@ -143,6 +150,7 @@ bool ToolRun::read_some() {
       continue;
     }
     if (got < 0 && errno == EINTR) continue;
+    // Nothing there at the moment; otherwise the output has ended.
     return got < 0 && errno == EAGAIN;
   }
   return true;
@@ -164,6 +172,7 @@ void ToolRun::reap() {
 bool ToolRun::poll() {
   if (pipe_ >= 0 && !read_some()) close_pipe();
   if (pipe_ < 0 && process_ > 0) reap();
+  // It has ended when its output is closed and it was reaped.
   if (pipe_ >= 0 || process_ > 0) return false;
   if (!failed_ && !result_) result_ = text_;
   return true;
@@ -183,6 +192,7 @@ void ToolRun::kill() {
   close_pipe();
   if (process_ <= 0) return;
   failed_ = true;
+  // The whole group. If the tool does not end at once, a later ToolRun reaps it.
   ::kill(-process_, SIGKILL);
   reap();
   if (process_ <= 0) return;

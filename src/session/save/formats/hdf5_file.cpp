@@ -1,3 +1,5 @@
+// Makes the file of a save as HDF5. libhdf5 lays it out in memory; what it has laid out becomes
+// patches of bytes, which rank 0 writes. The elements of dense tensors follow from all ranks.
 #include "session/save/formats/hdf5_file.hpp"
 
 #include <algorithm>
@@ -25,10 +27,13 @@ namespace {
 // Strings in HDF5 must be smaller than 4 GiB. If the list of holders is larger than this, it is
 // left out.
 constexpr std::size_t most_slices_bytes = std::size_t{1} << 30;
+// The seal lies after all bytes that HDF5 knows, at a multiple of its own size.
 std::int64_t open_seal_offset(std::int64_t hdf5_bytes) {
   return (hdf5_bytes + hdf5::seal_bytes - 1) / hdf5::seal_bytes * hdf5::seal_bytes;
 }
 
+// Each piece of structure that HDF5 has written gets an entry of its own, so that its checksum
+// covers it.
 StoredTensor structure_entry(std::size_t number, const hdf5::Extent& extent) {
   char key[40];
   std::snprintf(key, sizeof key, "_cairn/structure-%05zu", number);
@@ -39,6 +44,8 @@ StoredTensor structure_entry(std::size_t number, const hdf5::Extent& extent) {
 // The file as HDF5 makes it, and the strings that are written into it.
 class NewHdf5 {
  public:
+  // Lets libhdf5 lay out the file. The blob has all strings under checksums, for Cairn; HDF5 gets
+  // them once more as datasets, for other programs.
   NewHdf5(const CheckpointMeta& meta, const Gathered& gathered,
           const std::vector<DenseTensor>& dense)
       : small_(gathered.small), dense_(dense), slices_(hdf5::encode_holders(gathered.holders)) {
@@ -67,6 +74,8 @@ class NewHdf5 {
     }
     file_.blob_bytes = static_cast<std::int64_t>(blob_.size());
     // Only HDF5 itself knows how many pieces it writes, so the table gets more room until it fits.
+    // At first neither offsets nor pieces of structure are known: about 10 bytes an entry are for
+    // the offset, 24 KiB for the entries of the pieces.
     for (file_.table_room = table_bytes() + 10 * entry_count() + (24 << 10);;
          file_.table_room *= 2) {
       layout_ = hdf5::lay_out(file_);
@@ -79,6 +88,7 @@ class NewHdf5 {
             layout_.offsets.begin() + static_cast<std::ptrdiff_t>(dense_.size())};
   }
 
+  // Of all that rank 0 writes. Strings lie one after the other in the blob, metadata first.
   std::vector<StoredTensor> entries() const {
     std::vector<StoredTensor> all;
     auto at = layout_.blob_offset;
@@ -133,6 +143,7 @@ class NewHdf5 {
   }
 
  private:
+  // It says that the save is not finished. The commit writes the final one.
   std::string open_seal() const {
     return hdf5::encode_seal({false, open_seal_offset(layout_.size) + hdf5::seal_bytes,
                               layout_.table_offset, file_.table_room, 0, 0});
@@ -165,6 +176,8 @@ class NewHdf5 {
 
 }  // namespace
 
+// Collective. Sends what rank 0 stores by itself to rank 0, together with the devices that hold
+// slices.
 Gathered gather_for_hdf5(const Job& job, const RefreshedState& state,
                          const std::vector<Task>& tasks, const std::vector<DenseTensor>& dense,
                          StringStore& mine) {
@@ -214,6 +227,7 @@ FileLayout lay_out_hdf5(const Job& job, const std::vector<SmallTensor>& small,
                         const DensePlan& dense) {
   FileLayout layout;
   layout.data_files = 1;
+  // The one file counts as a file of dense tensors: all ranks with runs write it.
   layout.dense_file = 0;
   layout.total_bytes = dense.bytes;
   for (const auto& one : small) {

@@ -1,3 +1,5 @@
+// Messages are small in the usual case: most ranks have all slices on one device task, which is
+// named once.
 #include "session/save/formats/holding.hpp"
 
 #include <algorithm>
@@ -26,6 +28,7 @@ HeldByTask held_by_task(const Job& job, const TensorsByKey& by_key,
       all.push_back(static_cast<int>(t));
       all.push_back(slice);
     };
+    // The tensor's own device, for all slices that name none.
     put(-1);
     for (std::size_t s = 0; s < mine->second->slices.size(); ++s) {
       if (!mine->second->slices[s].device_type.empty()) put(static_cast<int>(s));
@@ -41,6 +44,7 @@ RankHolding holding_of(const Job& job, const RefreshedState& state,
   TensorsByKey by_key;
   for (const auto& [key, tensor] : state.tensors()) by_key[key] = &tensor;
   const auto by_task = held_by_task(job, by_key, dense);
+  // The task with most entries comes first, and need not list what it has.
   const auto most = std::max_element(
       by_task.begin(), by_task.end(),
       [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
@@ -84,6 +88,7 @@ void Holding::add(const std::string& key, Box box, const std::string& task) {
   holders_.tensors[key] = {{std::move(box), number_of(task)}};
 }
 
+// Joins the parts of all ranks under the keys of their tensors, ascending by box.
 hdf5::Holders Holding::finish(const std::vector<DenseTensor>& dense) {
   for (const auto& one : dense) holders_.tensors[one.key];
   for (auto& rank : ranks_) {

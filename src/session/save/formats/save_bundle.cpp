@@ -1,3 +1,4 @@
+// A save as a bundle: shards in data files, and an index that the ranks have encoded together.
 #include "session/save/formats/save_bundle.hpp"
 
 #include <algorithm>
@@ -21,6 +22,7 @@ constexpr std::size_t most_slices = 8000;
 
 bool BundleSave::stores_dense(const CoveredTensor& tensor, std::size_t slices) const {
   if (tensor.storage != Storage::automatic) return tensor.storage == Storage::dense;
+  // A single slice is one array already.
   if (slices == 1) return false;
   return !dtype_assembles_in_tensorflow(tensor.dtype) || slices > most_slices;
 }
@@ -46,6 +48,7 @@ void BundleSave::choose_files(const Sharding& sharding, const RefreshedState& st
 
 void BundleSave::lay_out(const Job& job, const RefreshedState& state, Covered&& covered,
                          SavePlan& plan) const {
+  // Frozen tensors get shards, and so files, of their own, which other checkpoints can share.
   std::vector<Task> frozen;
   if (freezes(job)) {
     const auto first =

@@ -1,3 +1,4 @@
+// A save as HDF5: everything but the elements of numeric tensors is rank 0's work.
 #include "session/save/formats/save_hdf5.hpp"
 
 #include "cairn/error.hpp"

@@ -1,3 +1,5 @@
+// Writes dense tensors as datasets through parallel HDF5. Transfers are collective, so a rank that
+// has failed takes part without data.
 #include "session/save/writers/datasets.hpp"
 
 #include <cstring>
@@ -64,8 +66,10 @@ class DatasetRuns final : public RunsFile {
         blocks.reserve(boxes.size());
         for (const auto& box : boxes) blocks.push_back({box.start, box.extent});
       });
+      // The transfer is collective, so this rank goes into it with nothing.
       if (error) blocks.clear();
       const auto& key = plan_.tensors[static_cast<std::size_t>(one.first)].key;
+      // Checksums are computed after the transfer, from the same memory.
       error.guard([&] { datasets_->write_all(key, blocks, bytes); });
       for (const auto number : mine) {
         if (error) break;

@@ -34,6 +34,7 @@ class Forward {
   std::vector<StoredTensor> run() {
     announce();
     if (job_.is_io_rank()) {
+      // The io rank's own shards come first in a joined file.
       error_.guard([&] { joined_ ? write_entries(*joined_, out_) : write_files(draft_, out_); });
       receive_all();
       error_.guard([&] {
@@ -92,6 +93,7 @@ class Forward {
         senders_.push_back({rank, std::move(entries), std::move(stream)});
         senders_.back().checksums.resize(senders_.back().entries.size());
       }
+      // There may be many senders, each with a file and its buffer.
       const auto gathered = std::min(limit, Sink::gathered_bytes);
       if (one_file_) {
         auto all = out_.entries;
@@ -113,6 +115,8 @@ class Forward {
     });
   }
 
+  // Frame by frame to the io rank. After an error the frames still go, with whatever is in the
+  // buffer.
   void send_all() {
     const auto io_rank = job_.io_rank_of(job_.rank());
     for (const auto& frame : stream_.frames) {
@@ -160,6 +164,7 @@ class Forward {
       std::vector<Group::Receive> receives;
       for (std::size_t i = 0; i < active.size(); ++i) {
         auto*& sender = active[i];
+        // A sender whose frames have all come makes room for the next one. It may have none at all.
         while (!sender || sender->next == sender->stream.frames.size()) {
           if (sender) finish(*sender);
           sender = coming < senders_.size() ? &senders_[coming++] : nullptr;
@@ -181,6 +186,7 @@ class Forward {
     }
   }
 
+  // After an error frames are still received, since senders wait for that, and thrown away.
   void write_frame(Sender& sender, const std::byte* bytes) {
     if (error_) return;
     const auto& frame = sender.stream.frames[sender.next];
@@ -196,6 +202,7 @@ class Forward {
     }
   }
 
+  // The last message of a sender has its checksums; it is empty of them if the sender has failed.
   void finish(Sender& sender) {
     const auto message = group_.receive(sender.rank);
     error_.guard([&] {
@@ -219,6 +226,8 @@ class Forward {
   std::optional<Sink> joined_;            // of an io rank that writes one file
   Frames stream_;                         // of a rank that is served
   std::vector<std::uint32_t> checksums_;  // of a rank that is served: by entry
+  // A served rank has one, to pack its frames; an io rank has one for each sender that it receives
+  // from at a time.
   std::vector<Buffer> buffers_;
   DeferredError error_;
 };
@@ -228,6 +237,7 @@ class Forward {
 bool ForwardedFiles::one_file(const Job& job, const Sharding& sharding) const {
   const auto& io = job.options.write.io_ranks;
   return (io.joined || io.choice == IoRanks::Choice::automatic) &&
+         // Other policies promise something about files, which joined files would break.
          policy_of(sharding.policy).description() == ShardByTaskPolicy().description();
 }
 

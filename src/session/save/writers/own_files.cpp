@@ -1,3 +1,4 @@
+// Each rank by itself: no message is needed to write.
 #include "session/save/writers/own_files.hpp"
 
 #include "session/save/dense_runs.hpp"
@@ -53,6 +54,7 @@ std::vector<StoredTensor> OwnFiles::write_alone(const Job&, const RefreshedState
 void OwnFiles::make_runs(const Job&, const DensePlan& plan, const RunsTarget& place, int first_file,
                          const Draft& draft) const {
   if (!place.makes_it) return;
+  // Closed at once: every rank with runs, this one too, opens it again.
   make_dense_file(draft, plan, place.file, first_file)->close();
 }
 

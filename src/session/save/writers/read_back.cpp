@@ -1,3 +1,4 @@
+// Reads what an MPI library says it has written.
 #include "session/save/writers/read_back.hpp"
 
 #include <algorithm>
@@ -61,6 +62,7 @@ void read_back(const Job& job, const io::Path& path, const std::vector<StoredTen
       const auto what =
           cat("bytes ", slice.offset, " to ", end, " of data file ", path.filename().string(),
               " are not what rank ", job.rank(), " wrote there");
+      // A full disk is the likely cause if not even this slice has room now.
       const auto free = job.files->free_bytes(job.directory);
       const bool full = free < slice.stored_bytes;
       throw Error(full ? Code::no_space : Code::data_loss, what,

@@ -1,3 +1,5 @@
+// MPI-IO: ranks that share a file compute their ranges from one exchange, then write in rounds
+// together.
 #include "session/save/writers/shared.hpp"
 
 #include <algorithm>
@@ -39,6 +41,7 @@ Place find_place(const Job& job, const SharedRange& range, bool has_entries) {
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (job.places.file_of[rank] != mine) continue;
     const auto [has_some, bytes, rounds] = unpack<OfRank>(all[rank]);
+    // The lowest rank with entries makes the file.
     if (has_some && place.number < 0) {
       place.number = mine;
       place.makes_it = rank == me;
@@ -163,6 +166,8 @@ std::vector<StoredTensor> SharedByRanks::write_with_others(const Job& job,
   DeferredError error;
   if (file) {
     for (std::size_t round = 0; round < place.rounds; ++round) {
+      // Empty after an error and after this rank's last frame: it still takes part in the
+      // collective write.
       SharedRange::Bytes frame;
       error.guard([&] {
         if (!error && round < range.frames()) frame = range.fill(round);

@@ -1,3 +1,5 @@
+// A rank's range in a shared file: entries are placed as in a file of their own, then cut into
+// frames.
 #include "session/save/writers/shared_range.hpp"
 
 #include <algorithm>
@@ -22,6 +24,7 @@ SharedRange::SharedRange(Outgoing out, std::int64_t limit, NotFiniteKeys* not_fi
   }
 }
 
+// Contiguous memory is cut anywhere; strided memory along boxes that fit the cache.
 void SharedRange::cut(std::size_t e, std::int64_t limit) {
   const auto& entry = out_.entries[e];
   const auto& stored = entry.slices.front();
@@ -43,6 +46,7 @@ void SharedRange::cut(std::size_t e, std::int64_t limit) {
 void SharedRange::append(Part part, std::int64_t limit) {
   const auto at = place_of(out_.entries[part.entry].slices.front(), part.offset);
   const auto end = at + part.bytes;
+  // Small parts are packed together into a frame; a large contiguous one is not worth the copy.
   const bool in_place = !out_.bytes[part.entry].run.empty() && part.bytes >= limit / 2;
   const bool fits = !frames_.empty() && !frames_.back().in_place && !in_place &&
                     end - frames_.back().begin <= limit;
@@ -60,6 +64,7 @@ void SharedRange::set_begin(std::int64_t begin) {
   buffer_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(largest_));
 }
 
+// Checksums grow with the frames, so frames must be asked for in order.
 SharedRange::Bytes SharedRange::fill(std::size_t number) {
   const auto& frame = frames_[number];
   const auto offset = begin_ + frame.begin;
@@ -76,6 +81,7 @@ SharedRange::Bytes SharedRange::fill(std::size_t number) {
     const auto& run = out_.bytes[part.entry].run;
     const auto* slice = out_.bytes[part.entry].slice;
     const auto at = place_of(out_.entries[part.entry].slices.front(), part.offset) - offset;
+    // The gap before the part.
     std::memset(buffer_.get() + filled, 0, static_cast<std::size_t>(at - filled));
     const std::span packed(buffer_.get() + at, static_cast<std::size_t>(part.bytes));
     if (!run.empty()) {
