@@ -23,11 +23,11 @@ struct PickleValue {
     text,
     list,
     tuple,
-    dict,        ///< members: key, value, key, value, …
-    global,      ///< a class or function: module and name
-    object,      ///< members: its class, the tuple of arguments, and its state if it has one
-    call,        ///< members: the function, the tuple of arguments, and the state set afterwards
-    persistent   ///< members: the id by which the writing application knows it
+    dict,       ///< members: key, value, key, value, …
+    global,     ///< a class or function: module and name
+    object,     ///< members: its class, the tuple of arguments, and its state if it has one
+    call,       ///< members: the function, the tuple of arguments, and the state set afterwards
+    persistent  ///< members: the id by which the writing application knows it
   };
   Kind kind = Kind::none;
   std::int64_t integer = 0;  ///< of a boolean 0 or 1

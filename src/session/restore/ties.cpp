@@ -169,9 +169,7 @@ void TieFinder::refuse(std::size_t first, std::size_t second) const {
 }
 
 // Two slices of one box are two objects; null is a box that is not known yet.
-static bool is_same_box(const Box* a, const Box* b) {
-  return a == b || (a && b && *a == *b);
-}
+static bool is_same_box(const Box* a, const Box* b) { return a == b || (a && b && *a == *b); }
 
 // Items in exactly the same memory are compared with the first of them. Then one item of each place
 // is compared with those of other places that overlap it.
