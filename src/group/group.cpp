@@ -70,6 +70,8 @@ void Group::check_rank(int rank) const {
 }
 
 void Group::check_exchange(std::span<const Send> sends, std::span<const Receive> receives) const {
+  // Lengths of the messages to and from this rank itself, in order: each send meets the receive at
+  // the same place.
   std::vector<std::size_t> sent, received;
   for (const auto& send : sends) {
     check_rank(send.to);

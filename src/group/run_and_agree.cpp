@@ -17,6 +17,7 @@ void agree_on(const std::shared_ptr<Group>& group, const std::exception_ptr& min
         error = application_error("");
       }
     }
+    // The number of ranks that failed goes with the entry check, so success costs no other message.
     std::int64_t failed = error.has_value();
     calls->check_entry({&failed, 1});
     if (failed > 0) agree(*calls, error);
