@@ -107,6 +107,8 @@ const RowPlan::Part* part_of(const std::vector<RowPlan::Part>& parts, int rank) 
   return nullptr;
 }
 
+// Collective. Both directions are the same movement with sides exchanged. Rows that stay on this
+// rank are moved without a message.
 void travel(Group& group, const Side& from, const Side& to, std::span<const RowMemory> tensors) {
   std::int64_t row_bytes = 0;
   for (const auto& one : tensors) row_bytes += one.row_bytes;

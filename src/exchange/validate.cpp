@@ -161,6 +161,8 @@ class Validation {
            cat("given: ", given_text(known), "; returned: ", spec_text(shape, piece.slice)));
     }
     known.build_index();
+    // The given slices are disjoint, so a piece is inside one of them if it touches no other and
+    // that one contains it.
     const auto touched = known.index->query(piece.slice);
     if (touched.size() == 1 && known.boxes[touched[0]].contains(piece.slice)) return touched[0];
     std::vector<Box> boxes;
@@ -185,11 +187,14 @@ class Validation {
                more ? cat(" and ", more, " more") : "");
   }
 
+  // Pieces lie inside their given slices, so it is enough that no two overlap and that none of the
+  // given slices has a gap.
   void compare(const Known& known) const {
     std::vector<Box> pieces;
     for (const auto& [box, shard] : known.seen) pieces.push_back(box);
     if (const auto pair = find_overlap(pieces)) {
       const auto &a = pieces[pair->first], &b = pieces[pair->second];
+      // A copy with the wrong piece's slice, to name it in the error.
       auto tensor = *known.given.front();
       tensor.slice = b;
       fail(tensor, "elements were found twice",
