@@ -40,6 +40,7 @@ std::string text_of(const std::string& value) {
   return text + '"';
 }
 
+// A JSON array of the elements.
 template <class T>
 Json list_of(const std::vector<T>& list) {
   std::string text = "[";

@@ -20,6 +20,7 @@ std::int64_t element_count(const Dims& shape) {
       throw Error(Code::invalid_argument,
                   cat("shape ", shape_text(shape), " has a negative extent"));
     }
+    // A shape with a zero has no elements, however large its other extents are.
     zero |= extent == 0;
     if (!zero && __builtin_mul_overflow(count, extent, &count)) overflow = true;
   }
@@ -32,6 +33,7 @@ std::int64_t element_count(const Dims& shape) {
   return count;
 }
 
+// In elements. An extent of 0 counts as 1 here, so that no stride is 0.
 Dims row_major_strides(const Dims& shape) {
   Dims strides(shape.size());
   // Unsigned, so that overflow is defined: the shape may be one that element_count would refuse.
@@ -97,6 +99,7 @@ Box Box::relative_to(const Dims& origin) const {
   return moved;
 }
 
+// For boxes of equally many dimensions, whose ends fit 64 bits. Two scalars overlap.
 bool overlaps(const Box& a, const Box& b) {
   for (std::size_t d = 0; d < a.rank(); ++d) {
     if (std::max(a.start[d], b.start[d]) >= std::min(a.end(d), b.end(d))) return false;

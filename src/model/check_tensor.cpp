@@ -55,6 +55,7 @@ void check_slice(const std::string& key, const Dims& shape, const LocalSlice& sl
   const auto& box = slice.box;
   const auto& dash = slice.dash;
   if (!slice.memory) refuse_tensor(key, "has a slice without memory", "");
+  // Throws for negative extents, and for more elements than can be counted.
   element_count(box.extent);
   const auto name = [&] { return cat(shape_text(shape), ": ", box_text(box)); };
   if (!lies_inside(box, shape)) {

@@ -12,6 +12,7 @@ const StoredTensor* CheckpointContents::find(std::string_view key) const {
   return at != tensors.end() && at->key == key ? &*at : nullptr;
 }
 
+// Rank-private items are described under the key that the application gave, without the rank.
 const Description& CheckpointContents::description(std::string_view key) const {
   static const Description nothing;
   if (!meta) return nothing;

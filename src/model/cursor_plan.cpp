@@ -26,6 +26,7 @@ class Writer {
     for (; value >= 128; value >>= 7) byte(value % 128 + 128);
     byte(value);
   }
+  // Appends the lowest bits of a value. They fill the bytes without regard to where a value begins.
   void bits(std::uint64_t value, int count) {
     for (int i = 0; i < count; ++i, ++bit_) {
       if (bit_ % 8 == 0) byte(0);
@@ -50,6 +51,7 @@ class Reader {
   }
   std::int64_t varint(std::int64_t least, std::int64_t most) {
     std::uint64_t value = 0;
+    // Nine groups of seven bits are all that a number below 2^63 has.
     for (int shift = 0; shift < 63; shift += 7) {
       const auto next = byte();
       value |= (next & 127) << shift;
@@ -146,6 +148,7 @@ EpochPlan decoded(std::span<const std::uint8_t> bytes) {
   // Each epoch takes a byte at least, so no room is made for epochs that the bytes cannot hold.
   plan.open.resize(static_cast<std::size_t>(in.varint(0, in.room())));
   for (auto& ranges : plan.open) {
+    // A range takes a bit at least, so no room is made for ranges that the bytes cannot hold.
     ranges.resize(static_cast<std::size_t>(in.varint(0, std::int64_t{8} * in.room())));
   }
   for (auto& ranges : plan.open) {
@@ -156,6 +159,7 @@ EpochPlan decoded(std::span<const std::uint8_t> bytes) {
       if (begin < least || end <= begin || end > plan.samples) {
         refuse(cat("a range in it is ", begin, "…", end));
       }
+      // Ranges do not touch: deal() assumes this.
       least = end + 1;
     }
   }
@@ -180,6 +184,7 @@ EpochPlan next_plan(const EpochPlan& plan, std::span<const EpochPosition> places
     }
     next.open.push_back(std::move(ranges));
   }
+  // Epochs that are whole need not be stored: ranges_of() gives that for all epochs that are not.
   const std::vector<Range> whole{{0, plan.samples}};
   while (!next.open.empty() && next.open.back() == whole) next.open.pop_back();
   return next;

@@ -55,6 +55,7 @@ std::string reason_of(const Json::exception& error) {
   return std::string(end == text.npos ? text : text.substr(end + 2));
 }
 
+// Makes the JSON value of an attribute, and refuses what JSON cannot hold.
 class Encoder {
  public:
   Encoder(const Owner& owner, const std::string& name)
@@ -230,6 +231,7 @@ std::string encode_new(const Descriptions& said) {
     require_new({key}, one);
     least += key.size() + text_bytes(one.attributes);
   }
+  // Before the JSON is made, which would take as much memory again.
   require_few(least);
   auto text = encode(said);
   require_few(text.size());
@@ -239,6 +241,8 @@ std::string encode_new(const Descriptions& said) {
 Descriptions decode(std::string_view json) {
   Descriptions said;
   if (json.empty()) return said;
+  // The text comes from a file. The levels around an attribute are few; copying a parsed text uses
+  // the stack.
   if (json_depth(json) > deepest_json + 8) bad("it is nested too deep");
   const auto object = parse_json(json, false);
   if (!object.is_object()) bad("it is no JSON object");

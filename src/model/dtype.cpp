@@ -5,6 +5,8 @@
 namespace cairn {
 namespace {
 
+// What the library knows of a dtype: name, bytes of an element, and bytes that are swapped together
+// between byte orders.
 struct Row {
   DType dtype;
   std::string_view name;

@@ -25,6 +25,7 @@ std::vector<std::string_view> split(std::string_view text) {
 
 }  // namespace
 
+// TensorFlow's escapes: "." becomes "..", and "/" becomes ".S".
 std::string escape_name(std::string_view name) {
   std::string part;
   for (const char c : name) {
@@ -67,6 +68,7 @@ ObjectPath parse_object_path(std::string_view key) {
   bool slot = false;
   for (const auto part : split(rest)) {
     if (part.empty()) refuse(key, "it has an empty part");
+    // In TensorFlow's spelling no name looks like this: its "." would be "..".
     if (part == slot_part && !path.parts.empty() && !slot) {
       slot = true;
       continue;

@@ -6,6 +6,7 @@
 namespace cairn {
 namespace {
 
+// The first extent, the number of rows, is 0 until ranks meet.
 LocalTensor unresolved(DType dtype, Dims row_shape, Unresolved what) {
   auto tensor = nothing(dtype, std::move(row_shape));
   tensor.shape.insert(tensor.shape.begin(), 0);

@@ -69,6 +69,7 @@ SliceSpec parse_slice_spec(std::string_view text) {
                       " of the ", spec.shape[d], " indices there are"));
     }
   }
+  // Throws if the shape has too many elements or dimensions.
   element_count(spec.shape);
   return spec;
 }

@@ -27,6 +27,7 @@ class FillMemory : public SliceMemory {
   std::string element_;
 };
 
+// A part of a slice's memory. All calls go to the memory of the whole slice, with the box moved.
 class BoxMemory : public SliceMemory {
  public:
   BoxMemory(std::shared_ptr<SliceMemory> memory, Box part, const Dims& extent,
@@ -70,6 +71,8 @@ class BoxMemory : public SliceMemory {
   }
   std::shared_ptr<SliceMemory> memory_;
   Box part_;
+  // Whether the part is one run if all of the slice's memory is; and where it then begins, in
+  // bytes.
   bool one_run_ = false;
   std::int64_t offset_ = 0;
 };
@@ -138,6 +141,7 @@ void write_fill(SliceMemory& memory, const Box& part, const std::string& element
   const auto item = static_cast<std::int64_t>(element.size());
   if (part.count() * item > most_bytes) {
     std::size_t d = 0;
+    // Halves the part until a half is small enough to be filled in memory.
     while (d < part.rank() && part.extent[d] == 1) ++d;
     if (d < part.rank()) {
       Box low = part, high = part;

@@ -76,6 +76,8 @@ void add_patch(LocalTensor& all, LocalTensor& next) {
   }
   const bool elsewhere =
       next.device_type != all.device_type || next.device_index != all.device_index;
+  // A tensor has one device, that of the first patch. Slices of patches elsewhere say so
+  // themselves.
   for (auto& one : next.slices) {
     if (elsewhere && one.device_type.empty()) {
       one.device_type = next.device_type;
@@ -153,6 +155,7 @@ LocalTensor patches(std::vector<LocalTensor> slices) {
     follow = follow || one.source;
     require_patch(one);
   }
+  // A patch may be another one at each save, so all are joined anew each time.
   if (follow) {
     return each_time([slices = std::move(slices)] {
       auto now = slices;
@@ -206,6 +209,7 @@ State& State::add(std::string key, LocalTensor tensor) {
   return *this;
 }
 
+// A tensor with a source is refreshed by each RefreshedState; followed_ has its place.
 void State::append(std::string key, LocalTensor tensor) {
   position_.emplace(key, tensors_.size());
   if (tensor.source) {
@@ -220,6 +224,8 @@ State& State::made_by(std::shared_ptr<detail::StateMaker> maker) {
   return *this;
 }
 
+// The state is emptied first: it may have been made for another checkpoint that the restore tried
+// before.
 void State::make(const CheckpointContents& contents) {
   if (!maker_) return;
   const auto maker = maker_;
@@ -238,6 +244,7 @@ State& State::add(const std::string& key, const State& part) {
                 "Let the outermost state carry the graph.")
         .of_tensor(key);
   }
+  // All checks happen on a state of its own, so that an error leaves this state as it was.
   State grown;
   for (auto [name, tensor] : part.tensors_) {
     if (tensor.storage == Storage::automatic) tensor.storage = part.storage_;
@@ -294,6 +301,7 @@ State& State::carry(std::shared_ptr<const ObjectGraph> graph) {
 
 State& State::describe(std::string key, Description description) {
   check_key(key);
+  // Throws if the description may not be stored; the text itself is not needed.
   descriptions::encode_new({.by_key = {{key, description}}});
   descriptions_.by_key.insert_or_assign(std::move(key), std::move(description));
   return *this;
