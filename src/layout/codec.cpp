@@ -11,6 +11,7 @@ namespace {
 
 // Cairn itself has no encoding; tests add one.
 std::atomic<const Encoding*> added = nullptr;
+// The encoding of each format's layout, by the number of the format.
 std::array<std::atomic<const Encoding*>, words(Format{}).size()> of_layouts = {};
 
 const Encoding* known(Codec codec) {

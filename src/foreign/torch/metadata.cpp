@@ -20,6 +20,7 @@ using Kind = PickleValue::Kind;
 constexpr std::string_view metadata_module = "torch.distributed.checkpoint.metadata";
 constexpr std::string_view files_module = "torch.distributed.checkpoint.filesystem";
 
+// The classes and functions that DCP's metadata refers to. None of them is ever called.
 bool known_in_metadata(std::string_view module, std::string_view name) {
   if (module == metadata_module) {
     for (const auto* one :
@@ -45,6 +46,7 @@ bool known_in_metadata(std::string_view module, std::string_view name) {
 
 using Place = std::pair<std::string_view, Dims>;  // key, and where a piece begins
 
+// Reads the tree of values that the pickle describes, as instances of DCP's classes.
 class Reader {
  public:
   explicit Reader(std::string_view bytes)
@@ -112,6 +114,7 @@ class Reader {
       const auto& index = instance(pickle_.member(places, i), "MetadataIndex");
       const auto key = text(field(index, "fqn"), "key");
       const auto* offset = pickle_.find(index, "offset");
+      // Objects that are no tensors have no offset.
       const bool piece = offset && offset->kind != Kind::none;
       auto archive =
           archive_of(instance(pickle_.member(places, i + 1), "_StorageInfo", files_module));
@@ -179,11 +182,14 @@ class Reader {
       if (found == pieces_.end()) {
         torch_damaged(cat("it does not say where '", key, "', ", box_text(box), ", is"));
       }
+      // Each piece is a copy, though many may refer to one value of the pickle.
       spend(found->second.file.size() + sizeof(DcpPiece) / 8);
       tensor.pieces.push_back({box, found->second});
     }
     found_.tensors.push_back(std::move(tensor));
   }
+  // The bytes must be countable. An extent of 0 counts as 1, so that the others are checked all the
+  // same.
   static void check_size(const DcpTensor& tensor) {
     auto bytes = static_cast<std::int64_t>(dtype_size(tensor.type.dtype));
     for (const auto extent : tensor.shape) {
@@ -238,8 +244,11 @@ class Reader {
   }
 
   Pickle pickle_;
+  // How many bytes may still be copied; see spend().
   std::ptrdiff_t left_;
+  // Where each piece lies, by key and start; filled before the tensors are read.
   std::map<Place, StoredArchive> pieces_;
+  // Likewise for values that are no tensors, by key.
   std::map<std::string_view, StoredArchive> objects_;
   DcpMetadata found_;
 };

@@ -14,6 +14,7 @@
 namespace cairn::xdmf {
 namespace {
 
+// A grid is written for each piece, and mostly a field for each component.
 constexpr std::size_t most_pieces = 1024, most_components = 16;
 constexpr std::array<std::string_view, 6> names_of_positions = {
     "position", "positions", "coordinates", "coords", "points", "xyz"};
@@ -66,6 +67,7 @@ std::string why_not(const StoredTensor& tensor, bool is_dataset) {
                   [](const auto& slice) { return slice.codec != Codec::none; })) {
     return "its bytes are encoded, which no reader of XDMF files knows of";
   }
+  // A ':' ends the name of the HDF5 file in front of the dataset's path.
   if (tensor.key.find(':') != tensor.key.npos || printable(tensor.key) != tensor.key) {
     return "its key has no place in an XDMF file";
   }
@@ -197,6 +199,8 @@ std::vector<double> edges_in(const Places& places, std::int64_t start, std::int6
   return edges;
 }
 
+// Decides of each tensor whether it is shown, and how. Points come first: what belongs to them is
+// not shown as cells.
 class Describing {
  public:
   Describing(const CheckpointContents& contents, const XdmfOptions& options,
@@ -275,6 +279,7 @@ class Describing {
 
   void add_points(const StoredTensor& set, const std::vector<Box>& rows,
                   const std::vector<const StoredTensor*>& members) {
+    // By rows: each stored slice of the positions is a set of points of its own.
     std::map<Box, Grid> pieces;
     for (const auto& slice : set.slices) {
       if (slice.box.empty()) continue;
@@ -312,6 +317,8 @@ class Describing {
     if (rank == 1) return 1;
     const auto components = tensor.shape[rank - 1];
     if (rank == 4) return components <= std::int64_t{most_components} ? 3 : 0;
+    // A last dimension of 2 or 3 may be components or a thin grid. It counts as components if
+    // another tensor has the shape without it.
     if (components != 2 && components != 3) return rank;
     const Dims space(tensor.shape.begin(), tensor.shape.end() - 1);
     const bool belongs = std::any_of(usable_.begin(), usable_.end(), [&](const auto* other) {
@@ -355,6 +362,7 @@ class Describing {
         continue;
       }
       auto places = places_in(*tensor, space);
+      // What the options say counts more than axes.
       if (!options_.spacing.empty() || !options_.origin.empty()) places.clear();
       Dims shape(tensor->shape.begin(), tensor->shape.begin() + space);
       groups[{std::move(shape), *boxes, std::move(places)}].push_back(tensor);
@@ -369,6 +377,8 @@ class Describing {
     }
   }
 
+  // The boxes of the slices in the dimensions of space; nothing if a slice has only some
+  // components.
   static std::optional<std::vector<Box>> boxes_of(const StoredTensor& tensor, std::size_t space) {
     std::vector<Box> boxes;
     for (const auto& slice : tensor.slices) {
@@ -427,7 +437,9 @@ class Describing {
   const FileName& file_name_;
   const AxisValues& axis_values_;
   const DatasetOf& dataset_of_;
+  // Axes that were read already; nothing for one that does not ascend.
   std::map<const StoredTensor*, std::optional<Places>> axes_;
+  // Tensors that readers can show.
   std::vector<const StoredTensor*> usable_;
   std::set<const StoredTensor*> taken_;  // shown as points, or as their values
   Step step_;

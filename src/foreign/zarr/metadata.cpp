@@ -43,6 +43,7 @@ std::string name_of(DType dtype) {
   return dtype == DType::float16 ? "float16" : std::string(dtype_name(dtype));
 }
 
+// A zero in the form in which Zarr spells fill values of this dtype.
 Json zero(DType dtype) {
   if (dtype == DType::boolean) return false;
   if (dtype == DType::complex64 || dtype == DType::complex128) return Json::array({0.0, 0.0});
@@ -131,6 +132,7 @@ std::string encode_array(DType dtype, const Dims& shape, const Dims& chunk,
   array["data_type"] = name_of(dtype);
   array["chunk_grid"] = {{"name", "regular"}, {"configuration", {{"chunk_shape", list(chunk)}}}};
   array["chunk_key_encoding"] = {{"name", "default"}, {"configuration", {{"separator", "/"}}}};
+  // Zarr demands one; no chunk is left out, so no reader sees it.
   array["fill_value"] = zero(dtype);
   array["codecs"] = Json::array(
       {{{"name", "bytes"}, {"configuration", {{"endian", "little"}}}}, {{"name", "crc32c"}}});

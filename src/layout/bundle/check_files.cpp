@@ -23,6 +23,7 @@ void check_files(CheckpointContents& contents, const FileSize& size_of) {
   std::map<std::int32_t, std::optional<std::int64_t>> sizes;
   for (const auto file : files_used(contents)) sizes[file] = size_of(file);
   for (auto& tensor : contents.tensors) {
+    // A tensor with a problem keeps it: that is the first thing that is wrong.
     if (!tensor.problem.empty()) continue;
     for (const auto& slice : tensor.slices) {
       const auto size = sizes[slice.file];

@@ -4,6 +4,7 @@
 
 namespace cairn::bundle {
 
+// Like element_count(), but it does not throw: the shape may be that of a single damaged tensor.
 std::optional<std::int64_t> checked_count(const Dims& shape, std::string* why) {
   if (shape.size() > 254) {
     *why = cat("its shape has ", shape.size(), " dimensions, more than 254");

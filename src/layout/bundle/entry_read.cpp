@@ -9,6 +9,7 @@
 
 namespace cairn::bundle {
 bool parse(google::protobuf::MessageLite& message, std::string_view bytes) {
+  // protobuf counts bytes in int.
   return bytes.size() <= 0x7fffffff &&
          message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
 }
@@ -53,6 +54,7 @@ std::optional<std::int64_t> read_type(const pb::Entry& entry, StoredTensor& tens
   shape.reserve(static_cast<std::size_t>(std::min(entry.shape().dim_size(), 255)));
   for (const auto& dim : entry.shape().dim()) {
     shape.push_back(dim.size());
+    // One more than there may be, so checked_count() refuses it, whatever the number in the file.
     if (shape.size() == 255) break;
   }
   const auto count = checked_count(shape, &tensor.problem);
@@ -145,6 +147,7 @@ void take_part(StoredTensor& tensor, Piece& slice, StoredTensor& part,
     return refuse(
         cat("has the shape ", shape_text(part.shape), ", not ", shape_text(slice.box.extent)));
   }
+  // read_place() has added exactly one slice, or set a problem.
   auto& place = part.slices[0];
   place.box = std::move(slice.box), place.dash = std::move(slice.dash);
   tensor.slices.push_back(std::move(place));

@@ -55,6 +55,8 @@ class Budget {
  public:
   Budget(std::size_t bytes, const Limits& limits) : limits_(limits) {
     if (__builtin_mul_overflow(std::uint64_t{bytes}, limits.expansion, &left_)) left_ = most;
+    // The first 16 MiB are free. max() keeps a sum that wraps around from making the budget
+    // smaller.
     left_ = std::max(left_, left_ + (std::uint64_t{16} << 20));
   }
   void spend(std::string_view key, std::string_view value) {
@@ -88,6 +90,7 @@ void each_entry(std::string_view entries, const std::vector<std::uint32_t>& rest
     }
     require(shared <= key.size() && unshared <= rest.size() && length <= rest.size() - unshared);
     const auto suffix = rest.substr(0, unshared);
+    // Both keys begin alike, so the rests decide which is greater.
     require(number == 0 || suffix > std::string_view(key).substr(shared));
     key.resize(shared);
     key.append(suffix);

@@ -21,6 +21,7 @@ using Json = nlohmann::json;
   throw Error(Code::data_loss, "the checkpoint's own metadata is damaged", std::move(reason));
 }
 
+// A member that has to be there and of this type.
 template <class T>
 T member(const Json& object, const char* name) {
   const auto* at = find_member(object, name);
@@ -52,6 +53,7 @@ std::optional<double> metric_of(const Json& object) {
   return member<double>(object, "metric");
 }
 
+// Microseconds are enough, and short as text.
 double seconds(double value) { return std::round(value * 1e6) / 1e6; }
 
 Json json_of(const SaveStatistics& save) {
@@ -261,6 +263,7 @@ std::string encode_meta(const CheckpointMeta& meta) {
 }
 
 CheckpointMeta decode_meta(std::string_view json) {
+  // The text comes from a file, and each level of it takes some stack when it is copied.
   if (json_depth(json) > descriptions::deepest_json + 10) bad_meta("it is nested too deep");
   const auto object = parse_json(json, false);
   if (!object.is_object()) bad_meta("it is no JSON object");

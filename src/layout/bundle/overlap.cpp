@@ -74,6 +74,7 @@ Pair search(const std::vector<Box>& boxes, Items items) {
   Items left, right;
   left.reserve(cut->left);
   right.reserve(cut->right);
+  // A box that crosses the plane goes to both sides: a partner may be on either.
   for (const auto i : items) {
     if (boxes[i].start[cut->dim] < cut->at) left.push_back(i);
     if (boxes[i].end(cut->dim) > cut->at) right.push_back(i);

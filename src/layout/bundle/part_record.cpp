@@ -27,6 +27,7 @@ constexpr std::uint64_t length_delimited = 2;
   throw Error(Code::data_loss, "a part record is damaged", std::move(reason));
 }
 
+// It covers the frame up to the checksum itself, then the payload.
 std::uint32_t checksum(std::string_view bytes) {
   return crc32c(bytes.substr(frame_bytes), crc32c(bytes.substr(0, crc_at)));
 }
@@ -156,6 +157,7 @@ std::string encode_part_record(const PartRecord& record, const EachTensor& each,
     one.AppendToString(&bytes);
     ++count;
   });
+  // Version, length and checksum are known only now.
   std::string number;
   append_u32(number, encoded ? codec_version : plain_version);
   bytes.replace(record_magic.size(), 4, number);

@@ -19,6 +19,7 @@ using Json = nlohmann::json;
               cat("\"gaps\": ", std::move(reason)));
 }
 
+// JSON holds text, not any bytes.
 std::string hex_of(const std::string& bytes) {
   constexpr std::string_view digits = "0123456789abcdef";
   std::string text;

@@ -64,7 +64,9 @@ class Check {
 
   const ObjectGraph& graph_;
   bool writing_;
+  // The node that is looked at, for the text of a problem.
   std::size_t where_ = 0;
+  // Of all values, when writing: no two may be the same.
   std::vector<std::string_view> keys_;
   std::string problem_;
 };

@@ -53,6 +53,7 @@ class StringRoom {
   }
   static void leave(void*, void*) noexcept {}  // the destructor frees all blocks
 
+  // Bytes that may still be taken; and whether HDF5 has asked for more.
   std::size_t left_;
   bool is_too_small_ = false;
   std::deque<std::unique_ptr<std::byte[]>> blocks_;
@@ -86,6 +87,7 @@ std::string plugin_folders() {
 
 // The error of a read that failed. A missing filter is not damage, so its error is `unsupported`.
 Error cannot_read(hid_t dataset, const std::string& what) {
+  // First, since the calls below replace HDF5's error stack.
   auto error = failure(what);
   Handle list(H5Dget_create_plist(dataset), H5Pclose, what);
   const int count = H5Pget_nfilters(list.get());
@@ -107,6 +109,7 @@ Error cannot_read(hid_t dataset, const std::string& what) {
 }
 
 Dims shape_of(hid_t space) {
+  // A dataset without a place for any element.
   if (H5Sget_simple_extent_type(space) == H5S_NULL) return {0};
   const int rank = check(H5Sget_simple_extent_ndims(space), "the shape of a dataset is unreadable");
   std::vector<hsize_t> extents(static_cast<std::size_t>(rank));
@@ -124,6 +127,8 @@ Dims shape_of(hid_t space) {
 
 }  // namespace
 
+// Members are destroyed from the last to the first: the file is closed before its driver and its
+// bytes go.
 struct ForeignFile::Impl {
   std::int64_t strings_limit_bytes = 0;
   std::unique_ptr<ByteFile> bytes;
@@ -143,6 +148,8 @@ struct ForeignFile::Impl {
     }
   }
 
+  // H5Lexists fails if a group on the way is missing, so it is asked for each part of the path in
+  // turn.
   bool exists(const std::string& path) const {
     for (std::size_t at = 0; at <= path.size();) {
       at = std::min(path.find('/', at), path.size());
@@ -225,6 +232,8 @@ std::optional<ForeignDataset> ForeignFile::find(const std::string& path) {
 }
 
 void ForeignFile::require(const std::string& path, const ForeignDataset& expected) {
+  // Another program may have changed the file since the shape was asked for, and the memory was
+  // taken.
   const auto found = find(path);
   if (!found) throw Error(Code::not_found, cat("there is no dataset ", path));
   if (*found == expected) return;
@@ -244,6 +253,7 @@ void ForeignFile::read(const std::string& path, const ForeignDataset& expected, 
     Handle space(H5Dget_space(dataset.get()), H5Sclose, what);
     const std::vector<hsize_t> start(box.start.begin(), box.start.end());
     const std::vector<hsize_t> extent(box.extent.begin(), box.extent.end());
+    // A scalar has no hyperslab; all of it is selected.
     if (!start.empty()) {
       check(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, start.data(), nullptr, extent.data(),
                                 nullptr),
@@ -278,6 +288,7 @@ std::vector<std::string> ForeignFile::read_strings(const std::string& path,
       throw Error(Code::unsupported, what,
                   cat("its strings take more than ", bytes_text(static_cast<double>(limit))));
     };
+    // Before the list of strings is made: the shape may claim any number of them.
     require_few(count <= limit / std::max<std::size_t>(size, 1));
     std::vector<std::string> values;
     if (count == 0) return values;

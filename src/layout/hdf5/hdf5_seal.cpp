@@ -50,6 +50,7 @@ std::string encode_seal(const Seal& seal) {
   append<8>(bytes, static_cast<std::uint64_t>(seal.table_room));
   append<8>(bytes, static_cast<std::uint64_t>(seal.table_bytes));
   append<4>(bytes, seal.table_crc32c);
+  // Reserved.
   append<8>(bytes, 0);
   append<4>(bytes, crc_mask(crc32c(bytes)));
   return bytes;
@@ -72,6 +73,7 @@ Seal decode_seal(std::string_view bytes, std::int64_t file_bytes) {
   const auto state = load<4>(bytes, 12);
   if (state > 1) not_sealed(cat("its seal is in state ", state));
   seal.complete = state == 1;
+  // Numbers are bounded by the file's length first, so no sum below overflows.
   const auto number = [&](std::size_t at) {
     const auto value = load<8>(bytes, at);
     if (value > static_cast<std::uint64_t>(file_bytes)) {

@@ -18,6 +18,8 @@ struct FloatBits {
 };
 constexpr FloatBits half{2, 5, 10, 15}, brain{2, 8, 7, 127}, e5m2{1, 5, 2, 15};
 
+// Arguments of H5Tset_fields: place of the sign, place and size of the exponent, and of the
+// mantissa.
 Handle float_type(const FloatBits& bits) {
   auto type = copy_of(H5T_IEEE_F32LE);
   const auto id = type.get();
@@ -75,6 +77,8 @@ std::optional<DType> of_integer(hid_t type) {
   return of_integer(bytes, is_signed);
 }
 
+// From the smallest on. The exponent decides the range, the mantissa the precision; both have to
+// fit.
 std::optional<DType> of_float(hid_t type) {
   std::size_t sign = 0, exponent_at = 0, exponent = 0, mantissa_at = 0, mantissa = 0;
   check(H5Tget_fields(type, &sign, &exponent_at, &exponent, &mantissa_at, &mantissa),
@@ -165,6 +169,7 @@ std::optional<DType> named_dtype(hid_t dataset) {
   const char* what = "an attribute cannot be read";
   Handle attribute(H5Aopen(dataset, dtype_attribute, H5P_DEFAULT), H5Aclose, what);
   Handle type(H5Aget_type(attribute.get()), H5Tclose, what);
+  // H5Aread has no limit of its own, so an attribute that may be larger than the room is not read.
   constexpr std::size_t longest = 64;
   if (H5Tget_class(type.get()) != H5T_STRING || H5Tis_variable_str(type.get()) != 0 ||
       H5Tget_size(type.get()) > longest || H5Aget_storage_size(attribute.get()) > longest) {
@@ -178,6 +183,7 @@ std::optional<DType> named_dtype(hid_t dataset) {
 
 Handle memory_type(DType dtype) {
   auto type = stored_type(dtype);
+  // Stored types are little-endian.
   if constexpr (std::endian::native == std::endian::big) {
     return {H5Tget_native_type(type.get(), H5T_DIR_DEFAULT), H5Tclose, "a type has no native form"};
   }
