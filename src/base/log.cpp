@@ -13,6 +13,7 @@ namespace {
 // Guards the sink and the handler, which any thread may replace or call.
 Mutex mutex;
 
+// The sink unless the application sets another one.
 void to_standard_error(LogLevel level, std::string_view message) {
   if (level == LogLevel::info && !shows_info()) return;
   const std::string line = std::string(level == LogLevel::error ? "cairn: error: " : "cairn: ") +

@@ -1,3 +1,4 @@
+// The queues of cairn/background.hpp.
 #include "cairn/background.hpp"
 
 #include <unistd.h>

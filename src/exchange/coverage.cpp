@@ -21,6 +21,7 @@ bool differs_in_rows(const Dims& a, const Dims& b) {
   return !a.empty() && a.size() == b.size() && std::equal(a.begin() + 1, a.end(), b.begin() + 1);
 }
 
+// Whether some holder has the slice as a gap of a sparse tensor.
 bool has_fill(const HeldSlice& slice) {
   return std::any_of(slice.holders.begin(), slice.holders.end(),
                      [](const auto& holder) { return holder.fill; });

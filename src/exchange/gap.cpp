@@ -1,3 +1,4 @@
+// Finds one gap between boxes, for errors, and two boxes that overlap (coverage.hpp).
 #include <algorithm>
 #include <numeric>
 

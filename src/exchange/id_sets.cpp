@@ -72,6 +72,7 @@ void join(const std::string& key, Said& a, const Said& b) {
   }
 }
 
+// Whether the tensor's rows have ids.
 bool is_indexed(const LocalTensor& tensor) {
   return tensor.unresolved && tensor.unresolved->kind == Unresolved::Kind::indexed;
 }

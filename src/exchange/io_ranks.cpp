@@ -9,6 +9,7 @@
 namespace cairn::plan {
 namespace {
 
+// The ranks of one node, and how many io ranks, or files, it gets.
 struct Node {
   std::vector<int> ranks;  // ascending
   std::size_t io_ranks = 0;

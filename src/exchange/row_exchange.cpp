@@ -100,6 +100,7 @@ struct Side {
   }
 };
 
+// The part of this rank; null if it has none.
 const RowPlan::Part* part_of(const std::vector<RowPlan::Part>& parts, int rank) {
   for (const auto& part : parts) {
     if (part.rank == rank) return &part;

@@ -164,6 +164,7 @@ void CallGroup::exchange(std::span<const Send> sends, std::span<const Receive> r
   inner_->exchange(sends, receives);
 }
 
+// An exchange under way, whose end is watched, too.
 class CallGroup::WatchedExchange final : public Exchange {
  public:
   WatchedExchange(CallGroup& group, std::unique_ptr<Exchange> inner)

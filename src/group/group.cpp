@@ -35,6 +35,7 @@ class DoneAtOnce final : public Group::Reduction {
   bool under_way_ = false;
 };
 
+// An exchange that begin_exchange() has completed already.
 class Exchanged final : public Group::Exchange {
   void end() override {}
 };

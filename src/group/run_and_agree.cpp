@@ -1,3 +1,5 @@
+// The public run_and_agree() (cairn/group.hpp). The one of collectives.hpp is for the library's own
+// stages, which are in a call already.
 #include "cairn/group.hpp"
 
 #include "group/call_group.hpp"

@@ -1,3 +1,4 @@
+// A group of one rank. Collectives have nothing to do; messages to the rank itself are kept.
 #include <cstdlib>
 #include <cstring>
 #include <deque>

@@ -23,6 +23,7 @@ std::string text_of(double value) {
   return text;
 }
 
+// A JSON string: quotes, backslashes and control characters are escaped.
 std::string text_of(const std::string& value) {
   std::string text = "\"";
   for (const char c : value) {

@@ -60,6 +60,7 @@ bool Box::is_whole(const Dims& shape) const {
          std::all_of(start.begin(), start.end(), [](auto s) { return s == 0; });
 }
 
+// A box without elements is in any box of as many dimensions.
 bool Box::contains(const Box& other) const {
   if (other.rank() != rank() || other.extent.size() != extent.size()) return false;
   if (other.empty()) return true;
@@ -117,6 +118,7 @@ std::optional<Box> intersect(const Box& a, const Box& b) {
   return common;
 }
 
+// What is left of `a`, as disjoint boxes, ascending.
 std::vector<Box> subtract(const Box& a, const Box& b) {
   if (a.empty()) return {};
   const auto common = intersect(a, b);

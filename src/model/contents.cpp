@@ -6,6 +6,7 @@
 
 namespace cairn {
 
+// Tensors ascend by key.
 const StoredTensor* CheckpointContents::find(std::string_view key) const {
   const auto at = std::lower_bound(tensors.begin(), tensors.end(), key,
                                    [](const auto& t, std::string_view k) { return t.key < k; });

@@ -1,3 +1,5 @@
+// A cursor over the samples of epochs (cairn/cursor.hpp). The plan, which says how epochs are dealt
+// to ranks, is in cursor_plan.hpp and range_deal.hpp.
 #include "cairn/cursor.hpp"
 
 #include <algorithm>
@@ -57,6 +59,7 @@ class CursorData {
     done(count);
   }
 
+  // Takes so many samples off the front of what was taken, over epochs if need be.
   void done(std::int64_t count) {
     if (count < 0 || count > waiting()) {
       throw Error(Code::invalid_argument, cat(count, " samples are done, and ", waiting(),
@@ -91,6 +94,7 @@ class CursorData {
   std::int64_t epoch() const { return drawn_.epoch; }
   std::int64_t share() const { return all() - begun_in(drawn_.epoch, rank_, all()); }
   std::int64_t left() const { return all() - drawn_.count; }
+  // Samples that were taken and are not done.
   std::int64_t waiting() const {
     std::int64_t count = 0;
     for (const auto& one : taken_) count += one.count;
@@ -156,6 +160,8 @@ class CursorData {
     const auto& place = begun_[static_cast<std::size_t>(rank)];
     return place.epoch > epoch ? share : place.epoch == epoch ? place.count : 0;
   }
+  // The most samples that any rank has left of the epoch when the plan begins. All ranks compute
+  // the same, so they can make as many batches without a message.
   std::int64_t find_most_left(std::int64_t positions) const {
     std::int64_t most = 0;
     for (int rank = 0; rank < plan_.ranks; ++rank) {
@@ -279,6 +285,7 @@ class CursorSource final : public TensorSource {
   bool places_;
 };
 
+// The two forms of a cursor's tensors: what a save reads, and what a restore fills and resizes.
 LocalTensor tensor_of(const std::shared_ptr<CursorData>& data, bool places) {
   auto tensor = nothing(places ? DType::int64 : DType::uint8, {0});
   tensor.source = std::make_shared<CursorSource>(data, places);

@@ -19,6 +19,7 @@ constexpr std::uint8_t version = 1, shuffled = 128;
               "Restore an older checkpoint.");
 }
 
+// Writes the form that cursor_plan.hpp describes.
 class Writer {
  public:
   void byte(std::uint64_t value) { bytes_.push_back(static_cast<std::uint8_t>(value)); }
@@ -40,6 +41,7 @@ class Writer {
   int bit_ = 0;
 };
 
+// The reverse. Bytes may come from a damaged file, so each number has limits.
 class Reader {
  public:
   explicit Reader(std::span<const std::uint8_t> bytes) : rest_(bytes) {}
@@ -81,6 +83,7 @@ class Reader {
   int bit_ = 0;
 };
 
+// The bits of a position; `samples` itself must fit, as the end of a range.
 int width_of(std::int64_t samples) { return std::bit_width(static_cast<std::uint64_t>(samples)); }
 
 // How many samples of an epoch each rank has taken, by its place.

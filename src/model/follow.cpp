@@ -64,6 +64,7 @@ class FollowedVector : public TensorSource {
   const std::shared_ptr<SliceMemory> memory_;
 };
 
+// A tensor of one slice that lies in the vector. refresh() gives it its memory.
 LocalTensor of_vector(LocalTensor tensor, Box box, std::shared_ptr<FollowedVector> vector) {
   tensor.slices.push_back({std::move(box), nullptr});
   vector->refresh(tensor);

@@ -82,6 +82,7 @@ class Builder {
     std::map<std::string, int, ByNumberThenText> children;
     std::vector<ObjectGraph::Attribute> attributes;
   };
+  // A slot's value, which waits until its variable can be found.
   struct SlotValue {
     ObjectPath path;
     ObjectValue value;
@@ -93,6 +94,7 @@ class Builder {
   }
   Node& at(int node) { return nodes_[static_cast<std::size_t>(node)]; }
 
+  // The names of an alias's path, which may lead to an object only.
   static std::vector<std::string> parts_of(const std::string& path) {
     auto parsed = parse_object_path(path);
     if (!parsed.slot.empty() || !parsed.attribute.empty()) {

@@ -76,6 +76,7 @@ std::vector<int> GraphIndex::walk_parts(const std::vector<std::string>& parts) c
   return {nodes.begin(), nodes.end()};
 }
 
+// The slots of this name that these optimizers keep for these variables, which ascend.
 std::vector<int> GraphIndex::slots_of(const std::vector<int>& optimizers,
                                       const std::vector<int>& variables,
                                       std::string_view name) const {

@@ -1,3 +1,4 @@
+// Memory of the host, strided or not, as a SliceMemory.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -153,6 +154,7 @@ class HostMemory : public SliceMemory {
   bool writable() const override { return writable_ || empty_; }
 
  private:
+  // Strides of dimensions with one index do not matter.
   bool is_row_major(const Dims& extent) const {
     std::int64_t expected = 1;
     for (auto d = extent.size(); d-- > 0;) {

@@ -46,6 +46,7 @@ std::string_view without_rank(std::string_view key) {
   return is_private ? key.substr(0, at) : key;
 }
 
+// The first part of the key that is "rank-" and digits, perhaps with "-of-" behind them.
 std::optional<RankInKey> rank_in(std::string_view key) {
   constexpr std::string_view part = "rank-";
   for (auto at = key.find(part); at != key.npos; at = key.find(part, at + 1)) {

@@ -110,6 +110,8 @@ bool Layout::fully_replicated() const {
   });
 }
 
+// Cuts each dimension of the tensor that the layout names into blocks, one for each coordinate of
+// the rank along that mesh dimension.
 Box Layout::slice(const Dims& shape, int rank) const {
   if (shape.size() != sharding_.size()) {
     refuse_mesh(
@@ -164,6 +166,8 @@ std::string to_string(const Layout& layout) {
   return cat(text.empty() ? "of a scalar" : text, " on ", to_string(layout.mesh()));
 }
 
+// Checks that a tensor's slice is the one that the layout gives the rank, and marks the dimensions
+// that nothing cuts.
 LocalTensor laid_out(LocalTensor tensor, const Layout& layout, int rank) {
   if (tensor.refused) return tensor;
   // The tensor may be another at each save, so it is laid out anew each time.

@@ -26,6 +26,7 @@ bool any_in(std::span<const std::byte> bytes, Word mask) {
   return false;
 }
 
+// Whether a number of this size has all bits of the mask. The bytes hold whole numbers.
 bool any_of_size(std::size_t size, std::uint64_t mask, std::span<const std::byte> bytes) {
   switch (size) {
     case 1:

@@ -54,6 +54,9 @@ std::optional<std::string> unescape_name(std::string_view part) {
   return name;
 }
 
+// A key in TensorFlow's spelling ends in "/.ATTRIBUTES/" and the attribute, and its names are
+// escaped. In a slot's key the variable's names come first, then ".OPTIMIZER_SLOT", the optimizer's
+// names, and the slot's.
 ObjectPath parse_object_path(std::string_view key) {
   ObjectPath path;
   auto rest = key;

@@ -60,6 +60,7 @@ std::int64_t whole_rows(std::size_t elements, std::int64_t per_row) {
               "its last row is not whole");
 }
 
+// Rows without elements are refused: a vector's length could not tell how many there are.
 std::int64_t elements_per_row(const Dims& row_shape) {
   const auto count = element_count(row_shape);
   if (count > 0) return count;

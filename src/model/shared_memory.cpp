@@ -101,6 +101,7 @@ struct Range : ByteRange {
   std::size_t place;
 };
 
+// Negative strides reach below the address of the first element.
 ByteRange range_of(const Footprint& where, const Dims& extent) {
   ByteRange range{address(where), address(where) + where.element_bytes};
   for (std::size_t d = 0; d < extent.size(); ++d) {

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::int64_t most_bytes = std::int64_t{1} << 20;  // of fill values, made at a time
 
+// The memory of a gap: reads give the fill value, and nothing can be written.
 class FillMemory : public SliceMemory {
  public:
   explicit FillMemory(std::string element) : element_(std::move(element)) {}
@@ -79,6 +80,7 @@ class BoxMemory : public SliceMemory {
 
 }  // namespace
 
+// A value given in another dtype is rounded to the tensor's, if that can hold it.
 std::string fill_element(const LocalTensor& tensor) {
   const auto& [dtype, given, gaps] = *tensor.sparse;
   if (dtype == tensor.dtype) return given;

@@ -51,6 +51,7 @@ LocalTensor slice_of(DType dtype, const void* data, void* writable, Dims shape, 
   });
 }
 
+// Only slices of numbers can be put together.
 void require_patch(const LocalTensor& one) {
   const auto not_this = [](std::string what, std::string reason, std::string way_out = "") {
     throw Error(Code::invalid_argument, "patches() was given " + std::move(what), std::move(reason),
@@ -64,6 +65,7 @@ void require_patch(const LocalTensor& one) {
   if (one.strings) not_this("strings", "a string tensor is whole on each rank that has it");
 }
 
+// Adds the slices of a patch to the tensor that the first patch has become.
 void add_patch(LocalTensor& all, LocalTensor& next) {
   if (next.dtype != all.dtype || next.shape != all.shape) {
     throw Error(Code::invalid_argument, cat("patches of one tensor disagree: ",
@@ -119,6 +121,7 @@ LocalTensor if_held(std::size_t size, const Dims& extent, const Dims& strides, L
 
 }  // namespace detail
 
+// Finds the lowest and the highest element that the strides lead to: both must be in the span.
 void check_span_holds(std::size_t size, const Dims& extent, const Dims& strides,
                       const char* holder) {
   if (element_count(extent) == 0) return;
@@ -234,6 +237,8 @@ void State::make(const CheckpointContents& contents) {
   maker->make(*this, contents);
 }
 
+// Copies all that the part has, below the key. Attributes of the part as a whole become those of
+// the key.
 State& State::add(const std::string& key, const State& part) {
   const auto below = [&](const std::string& path) { return key + '/' + path; };
   if (key.empty() || &part == this || part.objects_.graph) {

@@ -16,6 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
+// A dtype in the format's spelling and in a checkpoint.
 struct Name {
   std::string_view name;
   DType dtype;
@@ -188,6 +189,7 @@ class Parser : public nlohmann::json_sax<Json> {
     if (depth_ == 0 || in_weights_) unexpected(what);
     return true;
   }
+  // A text in the map names a file, which must lie beside the index.
   bool index_text(const std::string& text) {
     if (depth_ == 0) unexpected("a text");
     if (depth_ != 2 || !in_weights_) return true;
@@ -333,6 +335,7 @@ bool has_dtype_of_bytes(std::string_view name, const Dims& shape) {
                      [&](const Name& one) { return !name.empty() && one.stored_as_bytes == name; });
 }
 
+// The parser needs a header, which stays empty.
 WeightMap parse_index(std::string_view text) {
   Header none;
   Parser parser(none, true);

@@ -108,6 +108,7 @@ class Reader {
     return all;
   }
 
+  // Reads where each piece and each object lies, before it is known which tensors there are.
   void read_places(const PickleValue& value) {
     const auto& places = dict(value, "dict of places");
     for (std::size_t i = 0; i + 1 < places.members.size(); i += 2) {
@@ -124,6 +125,7 @@ class Reader {
       if (!is_new) torch_damaged(cat("'", key, "' is in two places"));
     }
   }
+  // Names of files come from the pickle, so only those of files in the same directory are taken.
   StoredArchive archive_of(const PickleValue& info) {
     const auto name = text(field(info, "relative_path"), "name of a file");
     if (!is_name_of_neighbour(name)) {
@@ -166,6 +168,7 @@ class Reader {
     if (found == objects_.end()) torch_damaged(cat("it does not say where '", key, "' is"));
     found_.objects.push_back({std::string(key), found->second});
   }
+  // The entry of a tensor lists its pieces; places were read before.
   void read_tensor(std::string_view key, const PickleValue& said) {
     DcpTensor tensor;
     tensor.key = key;
@@ -222,6 +225,7 @@ class Reader {
     return *found;
   }
 
+  // Paths are only for nested dicts, so what is no dict of tuples is passed over.
   void read_paths(const PickleValue& value) {
     if (value.kind != Kind::dict) return;  // another planner wrote it
     auto all = nlohmann::json::object();

@@ -69,6 +69,7 @@ class PickleReader {
     }
     return value;
   }
+  // The text up to the end of the line, as old opcodes have it.
   std::string_view line() {
     const auto end = bytes_.find('\n', at_);
     if (end == bytes_.npos) torch_damaged("a pickle ends too early");
@@ -76,6 +77,7 @@ class PickleReader {
     ++at_;
     return taken;
   }
+  // A new value, and its number. References to values do not outlive this: the list may move.
   std::uint32_t make(Kind kind) {
     values_.emplace_back().kind = kind;
     return static_cast<std::uint32_t>(values_.size() - 1);
@@ -133,6 +135,8 @@ class PickleReader {
     values_[made].members = std::move(members);
     push(made);
   }
+  // Names of classes and functions are what makes a pickle dangerous: an unknown one ends the
+  // reading.
   void global(std::string_view module, std::string_view name) {
     if (!known_(module, name)) {
       torch_refused(cat("its pickle asks for ", printable(module), '.', printable(name),
@@ -328,6 +332,7 @@ class PickleReader {
 
 Pickle::Pickle(std::string_view bytes, Known known) { PickleReader(*this, bytes, known); }
 
+// Goes through the members: callers limit how many there may be.
 const PickleValue* Pickle::find(const PickleValue& dict, std::string_view key) const {
   if (dict.kind != Kind::dict) return nullptr;
   for (std::size_t i = 0; i + 1 < dict.members.size(); i += 2) {

@@ -53,6 +53,7 @@ const Name* of_storage(std::string_view name) {
   return found == names.end() ? nullptr : found;
 }
 
+// The classes and functions of a plain tensor's pickle.
 bool known_in_tensor(std::string_view module, std::string_view name) {
   if (module == "torch") return dtype_of_torch(name) || of_storage(name);
   return (module == "torch.storage" && name == "UntypedStorage") ||
@@ -66,6 +67,7 @@ bool no_name(std::string_view, std::string_view) { return false; }
 
 [[noreturn]] void no_tensor() { torch_refused("its pickle is no plain tensor"); }
 
+// A shape or strides.
 Dims numbers(const Pickle& pickle, const PickleValue& tuple) {
   if (tuple.kind != Kind::tuple || tuple.members.size() > 254) no_tensor();
   Dims all;

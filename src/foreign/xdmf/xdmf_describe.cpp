@@ -74,6 +74,7 @@ std::string why_not(const StoredTensor& tensor, bool is_dataset) {
   return "";
 }
 
+// The field of one stored slice: where its elements are, and in which form.
 Field field_of(const CheckpointContents& contents, const StoredTensor& tensor,
                const cairn::Piece& slice, const FileName& file_name, std::string dataset) {
   Field field{tensor.key, tensor.dtype, slice.box.extent, {}};
@@ -96,6 +97,8 @@ bool is_positions(const StoredTensor& tensor) {
          (tensor.dtype == DType::float32 || tensor.dtype == DType::float64);
 }
 
+// The tensors with positions of points: those that the options name or, if they name none, all that
+// are called so and have the right shape.
 std::vector<const StoredTensor*> positions_of(const CheckpointContents& contents,
                                               const XdmfOptions& options) {
   std::vector<const StoredTensor*> found;
@@ -277,6 +280,8 @@ class Describing {
     }
   }
 
+  // Each stored slice of the positions becomes a grid. Values of the points can only follow if
+  // their rows are cut alike.
   void add_points(const StoredTensor& set, const std::vector<Box>& rows,
                   const std::vector<const StoredTensor*>& members) {
     // By rows: each stored slice of the positions is a set of points of its own.
@@ -413,6 +418,7 @@ class Describing {
     return piece;
   }
 
+  // Each box becomes a grid with the slices that all members have there.
   void add_cells(const std::string& name, const std::vector<Box>& boxes, std::size_t space,
                  const std::vector<const StoredTensor*>& members,
                  const std::vector<Places>& places) {

@@ -137,6 +137,7 @@ std::string uneven_grid(const Grid& piece) {
              "\"/>\n        <Geometry GeometryType=\"VXVYVZ\">", items, "</Geometry>\n");
 }
 
+// A grid whose cells are alike: its origin is the corner of the piece's first cell.
 std::string even_grid(const Grid& piece, const XdmfOptions& options) {
   const auto rank = piece.box.rank();
   const auto& sizes = piece.spacing.empty() ? options.spacing : piece.spacing;
@@ -169,6 +170,7 @@ std::string cells_text(const Grid& piece, const XdmfOptions& options) {
   return text;
 }
 
+// A set of points, each of which is a cell of its own for readers.
 std::string points_text(const Grid& piece) {
   const auto& at = piece.positions.front();
   auto text = cat("        <Topology TopologyType=\"Polyvertex\" NumberOfElements=\"", at.shape[0],
@@ -189,6 +191,7 @@ std::string comment(const std::string& said) {
 
 }  // namespace
 
+// A step is a collection of its pieces, with a time at which ParaView shows it.
 std::string step_text(const Step& step, const XdmfOptions& options) {
   auto text = cat("    <Grid Name=\"step ", step.step,
                   "\" GridType=\"Collection\" CollectionType=\"Spatial\">\n      <Time Value=\"",

@@ -84,6 +84,7 @@ std::string name_problem(std::string_view name) {
   return "";
 }
 
+// From the last dimension on, as long as whole dimensions fit.
 Dims chunk_shape(const Dims& shape, DType dtype, std::int64_t max_bytes) {
   Dims chunk = shape;
   auto inner = static_cast<std::int64_t>(dtype_size(dtype));  // bytes of one index of dimension d
@@ -111,6 +112,7 @@ std::string chunk_name(const Dims& index) {
   return name;
 }
 
+// Elements are padded at the end only: a chunk is a run of the array, so those beyond it come last.
 std::string encode_chunk(std::string_view elements, DType dtype, const Dims& chunk) {
   const auto size = static_cast<std::size_t>(element_count(chunk)) * dtype_size(dtype);
   if (elements.size() > size) throw Error(Code::internal, "a chunk holds less than it is given");

@@ -18,6 +18,7 @@ namespace {
 // The checksum is the last field of an entry, and is always there (EntryText).
 constexpr std::size_t checksum_bytes = 4;
 
+// Replaces four bytes of a text, little-endian.
 void put_checksum(std::string& text, std::size_t at, std::uint32_t masked) {
   for (std::size_t i = 0; i < checksum_bytes; ++i) {
     text[at + i] = static_cast<char>(masked >> 8 * i);
@@ -146,6 +147,7 @@ const std::string& CachedIndex::write(int num_files, std::vector<IndexEntry> mor
   return bytes;
 }
 
+// Encodes the whole index, and keeps its bytes for later calls if all places are found in them.
 void CachedIndex::write_anew(int num_files, std::vector<IndexEntry> more) {
   // First the entries get their new checksums, for which find_in() then looks in the text.
   text_.reset();

@@ -27,6 +27,7 @@ std::optional<std::int64_t> checked_count(const Dims& shape, std::string* why) {
   return zero ? 0 : count;
 }
 
+// Numbers take exactly their size; of strings only the least size is known.
 std::string size_problem(DType dtype, std::int64_t count, std::int64_t size) {
   if (size < 0) return cat("its size ", size, " is negative");
   if (dtype == DType::string) {

@@ -14,6 +14,8 @@ bool parse(google::protobuf::MessageLite& message, std::string_view bytes) {
          message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
 }
 
+// A reader must be of min_consumer's version at least, and none of bad_consumers, as TensorFlow has
+// it.
 bool read_header(std::string_view value, CheckpointContents& contents) {
   pb::Header header;
   if (!parse(header, value)) damaged("its header cannot be parsed");
@@ -62,6 +64,7 @@ std::optional<std::int64_t> read_type(const pb::Entry& entry, StoredTensor& tens
   return count;
 }
 
+// Checks all numbers of an entry, so that later code can compute with them.
 void read_place(const pb::Entry& entry, std::int64_t count, int num_files, bool has_codecs,
                 StoredTensor& tensor) {
   Piece slice;
@@ -132,6 +135,7 @@ std::optional<Piece> read_box(StoredTensor& tensor, const std::vector<KeyExtent>
   return slice;
 }
 
+// The slice's own entry has to say what the tensor's entry says of it.
 void take_part(StoredTensor& tensor, Piece& slice, StoredTensor& part,
                const std::vector<KeyExtent>& extents) {
   const auto refuse = [&](const std::string& why) {

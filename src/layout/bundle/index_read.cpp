@@ -45,6 +45,7 @@ class Assembler {
   }
 
  private:
+  // Reads dtype, shape and place. Slices are put together when all entries have been read.
   void read_entry(std::size_t i) {
     auto& tensor = tensors_[i];
     tensor.key = table_.entries[i].key;

@@ -47,6 +47,7 @@ void check(const StoredTensor& tensor, const Piece& slice) {
   }
 }
 
+// Refuses what no reader would accept.
 void check(const StoredTensor& tensor) {
   if (tensor.key.empty()) refuse(tensor, "the empty key is the header's");
   if (tensor.key[0] == '\0') refuse(tensor, "keys that begin with a zero byte are those of slices");
@@ -61,6 +62,7 @@ void check(const StoredTensor& tensor) {
   for (const auto& slice : tensor.slices) check(tensor, slice);
 }
 
+// Whether the tensor has one entry, without entries of slices.
 bool is_plain(const StoredTensor& tensor) {
   return !tensor.sliced ||
          (tensor.slices.size() == 1 && tensor.slices[0].box.is_whole(tensor.shape));
@@ -357,6 +359,7 @@ void EncodedIndex::each_entry(Visit visit) const {
       });
 }
 
+// Without the header, restart points and lengths.
 std::size_t EncodedIndex::about_bytes() const {
   std::size_t bytes = 0;
   each_entry([&](const IndexEntryView& entry) {

@@ -101,6 +101,7 @@ Json row_of(const PastSave& save) {
           int{save.asynchronous}};
 }
 
+// A later version may have longer rows.
 PastSave past_save_of(const Json& row) {
   if (!row.is_array() || row.size() < 10) bad_meta("a row of \"before\" is short");
   PastSave save;
@@ -124,6 +125,7 @@ void add_notes(Json& object, const RunNotes& run) {
   for (const auto& save : run.before) rows.push_back(row_of(save));
 }
 
+// Some members may be missing. Statistics that lack another one are none at all.
 std::optional<SaveStatistics> statistics_of(const Json& object, std::int64_t step) {
   if (!object.is_object()) return std::nullopt;
   try {
@@ -166,6 +168,7 @@ std::optional<SaveStatistics> statistics_of(const Json& object, std::int64_t ste
   }
 }
 
+// A damaged row empties the list of earlier saves: no restore needs it.
 RunNotes notes_of(const Json& object) {
   RunNotes run;
   try {
@@ -204,6 +207,7 @@ std::vector<Thinned> thinned_of(const Json& list) {
   return all;
 }
 
+// Readers search the keys, so they are sorted here.
 NotFinite noted_of(const Json& object) {
   const auto keys_of = [&](const char* name) {
     std::vector<std::string> keys;
@@ -231,6 +235,7 @@ void decode_statistics(std::string_view json, CheckpointMeta& meta) {
   take_statistics(parse_json(json, false), meta);
 }
 
+// Members that say nothing are left out.
 std::string encode_meta(const CheckpointMeta& meta) {
   Json object = {{"step", meta.step},       {"sequence", meta.sequence},
                  {"parent", meta.parent},   {"wall_time_seconds", meta.wall_time_seconds},
@@ -262,6 +267,7 @@ std::string encode_meta(const CheckpointMeta& meta) {
   return object.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+// A few members have to be there; all others may be missing.
 CheckpointMeta decode_meta(std::string_view json) {
   // The text comes from a file, and each level of it takes some stack when it is copied.
   if (json_depth(json) > descriptions::deepest_json + 10) bad_meta("it is nested too deep");

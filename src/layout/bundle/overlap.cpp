@@ -67,6 +67,7 @@ Pair sweep(const std::vector<Box>& boxes, Items items) {
   return std::nullopt;
 }
 
+// Halves the set at a plane that few boxes cross, again and again.
 Pair search(const std::vector<Box>& boxes, Items items) {
   if (items.size() < 2) return std::nullopt;
   const auto cut = items.size() <= 16 ? std::nullopt : best_cut(boxes, items);

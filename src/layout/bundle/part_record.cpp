@@ -32,6 +32,7 @@ std::uint32_t checksum(std::string_view bytes) {
   return crc32c(bytes.substr(frame_bytes), crc32c(bytes.substr(0, crc_at)));
 }
 
+// Fills the message, which keeps its memory from tensor to tensor.
 void put(const StoredTensor& tensor, pb::PartTensor* out) {
   out->Clear();
   out->set_key(tensor.key);
@@ -53,6 +54,7 @@ void put(const StoredTensor& tensor, pb::PartTensor* out) {
   }
 }
 
+// Without checks; problem() makes them.
 Piece get(const pb::PartSlice& from) {
   Piece slice;
   slice.box.start.assign(from.start().begin(), from.start().end());
@@ -83,6 +85,7 @@ bool is_encoded(const StoredTensor& tensor) {
                      [](const auto& slice) { return slice.codec != Codec::none; });
 }
 
+// Checks all that a recovery relies on, as it puts these entries into an index.
 StoredTensor get(const pb::PartTensor& in, int num_files, std::uint32_t version) {
   StoredTensor tensor;
   tensor.key = in.key();

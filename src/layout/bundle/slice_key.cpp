@@ -82,6 +82,7 @@ std::optional<std::int64_t> take_ordered(std::string_view& bytes) {
   return static_cast<std::int64_t>(value);
 }
 
+// The part of a key that says which tensor it is, and how many dimensions it has.
 void append_slice_front(std::string& out, std::string_view tensor, std::size_t rank) {
   out.push_back('\0');
   append_escaped(out, tensor);

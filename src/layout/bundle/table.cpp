@@ -235,6 +235,7 @@ class Reader {
     return {*shared, *unshared, *length};
   }
 
+  // Adds the entries of a data block, whose keys have to lie between its separators.
   void data_block(Handle handle, std::string_view separator) {
     const auto name = cat("data block at byte ", handle.offset);
     const auto before = table_.entries.size();

@@ -82,6 +82,7 @@ void put_restarts(std::string& out, const std::vector<std::uint32_t>& restarts) 
   append_u32(out, static_cast<std::uint32_t>(restarts.size()));
 }
 
+// `crc` is that of the block's bytes.
 std::string trailer(std::uint32_t crc) {
   std::string bytes(1, '\0');  // not compressed
   append_u32(bytes, crc_mask(crc32c(bytes, crc)));
@@ -183,6 +184,7 @@ void TableWriter::flush() {
   buffer_.clear();
 }
 
+// Ends the data block. Its entry in the index block follows when the next key is known.
 void TableWriter::end_block() {
   const auto entries = buffer_.size();
   put_restarts(buffer_, restarts_);

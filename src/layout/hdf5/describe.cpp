@@ -19,6 +19,7 @@ namespace {
 
 constexpr const char* what = "an attribute cannot be laid out";
 
+// Text of variable length in UTF-8.
 Handle text_type() {
   Handle type(H5Tcopy(H5T_C_S1), H5Tclose, what);
   check(H5Tset_size(type.get(), H5T_VARIABLE), what);
@@ -184,6 +185,7 @@ class Describer {
     return found;
   }
 
+  // Units and coordinates have the names that netCDF programs look for.
   void describe_dataset(const std::string& key, const Dims& shape, const Description& said) {
     const auto dataset = open(key);
     const auto id = dataset.get();
@@ -199,6 +201,8 @@ class Describer {
     }
   }
 
+  // Notes each axis of the dataset under the axis's path, for make_scale(), and lists the axes at
+  // the dataset.
   void put_axes(hid_t dataset, const std::string& key, const Dims& shape,
                 const std::vector<std::string>& names) {
     std::vector<std::string> axes;
@@ -256,6 +260,8 @@ class Describer {
                          H5Dclose, what);
   }
 
+  // Marks a dataset as an axis, in the form of HDF5's dimension scales, and lists the datasets that
+  // use it.
   void make_scale(const std::string& path, const std::vector<Use>& uses) const {
     const auto dataset = open(path);
     const auto made = made_.find(path);

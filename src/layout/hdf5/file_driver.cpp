@@ -81,6 +81,7 @@ herr_t set_eoa(H5FD_t* file, H5FD_mem_t, haddr_t address) noexcept {
   of(file)->end_of_allocation = address;
   return 0;
 }
+// The size of the ByteFile; undefined for HDF5 if that has thrown.
 haddr_t get_eof(const H5FD_t* file, H5FD_mem_t) noexcept {
   haddr_t size = HADDR_UNDEF;
   without_throwing(*of(file)->link,

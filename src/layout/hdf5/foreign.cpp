@@ -21,6 +21,7 @@ herr_t refuse_link(const char*, const char*, const char*, const char*, unsigned*
   return -1;
 }
 
+// Whether it is the type in which lay_out.cpp stores strings with zero bytes.
 bool is_byte_sequence(hid_t type) {
   if (H5Tget_class(type) != H5T_VLEN) return false;
   Handle base(H5Tget_super(type), H5Tclose, "a type cannot be read");
@@ -60,6 +61,7 @@ class StringRoom {
   Handle list_;
 };
 
+// A string of fixed length, without what fills it up.
 std::string without_padding(std::string text, H5T_str_t padding) {
   if (padding == H5T_STR_NULLTERM) {
     text.resize(std::min(text.find('\0'), text.size()));

@@ -56,6 +56,8 @@ std::string encode_seal(const Seal& seal) {
   return bytes;
 }
 
+// Whatever does not fit means that the file was changed, except a version that this program does
+// not know.
 Seal decode_seal(std::string_view bytes, std::int64_t file_bytes) {
   if (bytes.size() != static_cast<std::size_t>(seal_bytes)) {
     not_sealed(cat("it has only ", file_bytes, " bytes"));
@@ -103,6 +105,7 @@ std::string encode_meta_place(const MetaExtent& place) {
   return std::string(place_begins) + text;
 }
 
+// Searches the bytes for the text of the attribute, without HDF5: the table may be damaged.
 std::optional<MetaExtent> find_meta_place(std::string_view first_bytes) {
   const auto at = first_bytes.find(place_begins);
   if (at == first_bytes.npos) return std::nullopt;

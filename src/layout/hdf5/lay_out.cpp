@@ -79,6 +79,7 @@ class Maker {
     return {H5Fcreate("checkpoint", H5F_ACC_TRUNC, create.get(), access.get()), H5Fclose, what_};
   }
 
+  // Makes the file, from the first group to the last attribute, and notes where data goes.
   void fill(const FileDriver& driver, Skeleton& out) {
     std::vector<std::string> keys;
     for (const auto& one : file_.datasets) keys.push_back(one.key);
@@ -144,6 +145,7 @@ class Maker {
     check(H5Awrite(attribute.get(), type.get(), text.data()), what_);
   }
 
+  // A text type of this length, filled up with zero bytes.
   static Handle fixed_string(std::size_t bytes) {
     Handle type(H5Tcopy(H5T_C_S1), H5Tclose, what_);
     check(H5Tset_size(type.get(), bytes), what_);
@@ -181,6 +183,7 @@ class Maker {
     return static_cast<std::int64_t>(offset);
   }
 
+  // HDF5 writes these strings itself, among its own bytes. They are for other readers.
   void make_strings(const NewStrings& one) {
     const bool zeros = std::any_of(one.values.begin(), one.values.end(), [](const auto& value) {
       return value.find('\0') != value.npos;

@@ -32,6 +32,7 @@ Handle float_type(const FloatBits& bits) {
   return type;
 }
 
+// An integer of a byte that uses only its low bits.
 Handle narrow_integer(hid_t byte, std::size_t bits) {
   auto type = copy_of(byte);
   check(H5Tset_precision(type.get(), bits), "HDF5 does not take an integer type");
@@ -47,6 +48,7 @@ Handle boolean_type() {
   return type;
 }
 
+// The compound as which h5py stores complex numbers.
 Handle complex_type(hid_t part, std::size_t bytes) {
   Handle type(H5Tcreate(H5T_COMPOUND, 2 * bytes), H5Tclose, "HDF5 does not make a compound");
   check(H5Tinsert(type.get(), "r", 0, part), "HDF5 does not make a compound");
@@ -98,6 +100,7 @@ std::string member_name(hid_t type, unsigned member) {
   return copy;
 }
 
+// h5py's booleans, or else the integers that the enum is made of.
 std::optional<DType> of_enum(hid_t type) {
   Handle base(H5Tget_super(type), H5Tclose, "an enum type cannot be read");
   if (H5Tget_size(type) == 1 && H5Tget_nmembers(type) == 2 && member_name(type, 0) == "FALSE" &&
@@ -123,6 +126,7 @@ std::optional<DType> of_compound(hid_t type) {
   return std::nullopt;
 }
 
+// A dtype, and how its type in the file is made.
 struct StoredType {
   DType dtype;
   Handle (*make)();
