@@ -2,7 +2,8 @@
 /// The library's errors use the names of the C++ interface. Programs in other languages get the
 /// names of their own interface (their *face*): from a table, from one rule for options, whose
 /// names are the same in all languages, and from one for shapes and boxes, which Fortran writes in
-/// another order and counts from 1.
+/// another order and counts from 1. Only the C interface and Python's module translate; the library
+/// itself has one text for each error.
 #include <algorithm>
 #include <array>
 #include <charconv>

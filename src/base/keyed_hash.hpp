@@ -2,7 +2,7 @@
 /// A hash of long data, with a random key that nobody can have known when the data was made.
 /// Different data has different hashes, except with a probability that does not depend on the data.
 /// XXH3 and similar hashes are as fast and need no key, but nothing is proved about them; a CRC-32C
-/// is too short to bet a model on.
+/// is too short to bet a model on. Frozen files are recognised by it (session/save/frozen.hpp).
 #include <array>
 #include <cstddef>
 #include <cstdint>

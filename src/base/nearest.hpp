@@ -1,5 +1,5 @@
 #pragma once
-/// Finds which of many words somebody may have meant.
+/// Finds which of many words somebody may have meant. For errors about keys, options and commands.
 #include <string>
 #include <string_view>
 #include <utility>

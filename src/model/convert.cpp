@@ -160,6 +160,7 @@ bool narrow_to_complex(W value, T& out, bool exact) {
   return true;
 }
 
+// By way of a double, which is rounded to odd first if it cannot hold the integer.
 template <class W, class T>
 bool narrow_to_small(W value, T& out, bool exact) {
   double whole;
@@ -184,6 +185,7 @@ bool narrow_to_real(W value, T& out, bool exact) {
   }
 }
 
+// Only a whole number fits an integer: fractions are not rounded away.
 template <class T>
 bool whole_to_integer(double value, T& out) {
   // The bounds are powers of two, which a double holds.
@@ -194,6 +196,8 @@ bool whole_to_integer(double value, T& out) {
   return true;
 }
 
+// One case for each kind of target, and of wide value. To an integer a number converts exactly or
+// not at all, also when rounding is allowed.
 template <class W, class T>
 bool narrow(W value, T& out, bool exact) {
   if constexpr (is_complex<T>) {

@@ -1,5 +1,6 @@
 #pragma once
-/// An index that serves several saves, between which little but checksums changes. No I/O.
+/// An index that serves several saves, between which little but checksums changes. No I/O. Rank 0
+/// keeps one from save to save (session/save/cached_merge.hpp).
 #include <cstdint>
 #include <optional>
 #include <span>

@@ -32,6 +32,8 @@ inline void require(bool simple) {
   if (!simple) throw NotSimple();
 }
 
+/// Runs a function; returns nothing if the index is left to parse_index(). Damage counts as such,
+/// since parse_index() finds it, too, and says what it is.
 template <class F>
 auto if_simple(F&& function) -> std::optional<decltype(function())> {
   try {
@@ -44,6 +46,7 @@ auto if_simple(F&& function) -> std::optional<decltype(function())> {
   }
 }
 
+/// A varint of at most 32 bits, as lengths in blocks are.
 inline std::uint64_t take(std::string_view& bytes) {
   const auto value = take_varint(bytes, 0xffffffff);
   require(value.has_value());

@@ -10,6 +10,7 @@
 
 namespace cairn::bundle {
 
+/// Byte by byte, so that neither alignment nor this machine's byte order matter.
 inline std::uint32_t load_u32(const char* at) {
   unsigned char b[4];
   std::memcpy(b, at, 4);
