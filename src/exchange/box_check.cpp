@@ -5,7 +5,6 @@
 namespace cairn {
 
 std::string any_box_text(const Box& box) {
-  // box_text() computes the last index of each dimension.
   bool sane = box.start.size() == box.extent.size();
   std::int64_t end;
   for (std::size_t d = 0; sane && d < box.start.size(); ++d) {

@@ -284,7 +284,6 @@ class Describing {
   // their rows are cut alike.
   void add_points(const StoredTensor& set, const std::vector<Box>& rows,
                   const std::vector<const StoredTensor*>& members) {
-    // By rows: each stored slice of the positions is a set of points of its own.
     std::map<Box, Grid> pieces;
     for (const auto& slice : set.slices) {
       if (slice.box.empty()) continue;
