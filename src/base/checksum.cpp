@@ -21,7 +21,8 @@ constexpr std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
   return product;
 }
 
-// x^(8·2^k) for each k, by repeated squaring of x^8.
+// x^(8·2^k) for each k, by repeated squaring of x^8. The factors with which crc32c_combine()
+// appends 2^k zero bytes.
 constexpr std::array<std::uint32_t, 64> byte_powers = [] {
   std::array<std::uint32_t, 64> powers{};
   powers[0] = one >> 8;

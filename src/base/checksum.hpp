@@ -38,7 +38,8 @@ constexpr std::uint64_t fnv1a(std::string_view text) {
   return hash;
 }
 
-/// LevelDB's mask, for checksums that are stored beside the bytes that they cover.
+/// LevelDB's mask, for checksums that are stored beside the bytes that they cover. The CRC of bytes
+/// that are followed by their own CRC is the same for all bytes; the mask avoids this.
 constexpr std::uint32_t crc_mask(std::uint32_t crc) {
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
 }

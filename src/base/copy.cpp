@@ -29,6 +29,8 @@ void copy_past_caches(std::byte* to, const std::byte* from, std::size_t bytes) {
   order_copies_past_caches();
 }
 
+// Streaming stores fill whole cache lines of the target; the ends that are no whole lines are
+// copied as usual.
 void copy_past_caches_unordered(std::byte* to, const std::byte* from, std::size_t bytes) {
   const auto head = std::min((line - reinterpret_cast<std::uintptr_t>(to) % line) % line, bytes);
   if (head > 0) std::memcpy(to, from, head);

@@ -1,4 +1,5 @@
 #pragma once
+/// Copies that leave the processor's caches to the application.
 #include <cstddef>
 
 namespace cairn {

@@ -47,6 +47,7 @@ Error::Error(Code code, std::string problem, std::string reason, std::string way
   compose();
 }
 
+// Makes the text that what() returns, anew when a path is added.
 Error& Error::compose() {
   text_ = problem_;
   // Most problems already name their file.

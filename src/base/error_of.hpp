@@ -1,4 +1,5 @@
 #pragma once
+/// Exceptions of any type as Error, so that ranks can agree on them.
 #include <exception>
 
 #include "cairn/error.hpp"

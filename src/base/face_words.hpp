@@ -2,7 +2,8 @@
 /// The library's errors use the names of the C++ interface. Programs in other languages get the
 /// names of their own interface (their *face*): from a table, from one rule for options, whose
 /// names are the same in all languages, and from one for shapes and boxes, which Fortran writes in
-/// another order and counts from 1.
+/// another order and counts from 1. Only the C interface and Python's module translate; the library
+/// itself has one text for each error.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -24,6 +25,8 @@ namespace face_words {
 /// In the order of Face. An empty word: this face has no such name, and the text keeps that of C++.
 using Word = std::array<std::string_view, 4>;
 
+/// A text is compared with the entries in this order. So a name comes before one that is its
+/// beginning, such as "cairn::mpi()" before "cairn::mpi".
 inline constexpr std::array<Word, 30> table{{
     {"Give several slices of one tensor with patches()", "", "",
      "Give each value a key of its own: a '/' in a key makes the path that a dict in a dict makes, "
@@ -117,6 +120,7 @@ inline std::pair<std::size_t, std::string> member_of_type(std::string_view text)
     const auto begin = type.size() + 2;
     auto end = begin;
     while (end < text.size() && (is_letter(text[end]) && text[end] != ':')) ++end;
+    // Before a bracket it is a function, and no option.
     if (end == begin || text.substr(end).starts_with("(")) return {};
     return {end, "'" + std::string(prefix) + std::string(text.substr(begin, end - begin)) + "'"};
   }
@@ -167,6 +171,7 @@ inline std::size_t box_at(std::string_view text, Numbers& first, Numbers& last) 
 inline std::pair<std::size_t, std::string> in_fortrans_order(std::string_view text,
                                                              std::string_view before) {
   constexpr auto add = orders[static_cast<std::size_t>(Face::fortran)].first;
+  // Counts from 1 what C++ counts from 0. A number at the end of its range stays as it is.
   const auto said = [](std::int64_t number, bool counts) {
     std::int64_t counted = 0;
     if (!counts || __builtin_add_overflow(number, add, &counted)) counted = number;
@@ -204,8 +209,11 @@ inline std::string in_words_of(Face to, std::string_view text, Face from = Face:
   };
   const bool reorders = order_of(from) && !order_of(to);
   std::string out;
+  // At each place: a quotation is copied, a name of the table or an option is translated, a shape
+  // or a box is reordered, and otherwise one character is copied.
   for (std::size_t at = 0; at < text.size();) {
     const auto rest = text.substr(at);
+    // A name is one only at the beginning of a word.
     const bool begins = at == 0 || !face_words::is_letter(text[at - 1]);
     // A quotation begins with a quote after a blank or a bracket, and ends with the next quote.
     if (rest[0] == '\'' && begins && (at == 0 || text[at - 1] == ' ' || text[at - 1] == '(')) {

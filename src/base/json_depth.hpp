@@ -1,4 +1,5 @@
 #pragma once
+/// The depth of a JSON text, before it is parsed.
 #include <algorithm>
 #include <string_view>
 

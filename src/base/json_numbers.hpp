@@ -19,6 +19,7 @@ namespace cairn {
 class ClassicNumbers {
  public:
   ClassicNumbers() {
+    // Made once for all threads, and never freed.
     static const locale_t classic = ::newlocale(LC_ALL_MASK, "C", nullptr);
     if (classic) before_ = ::uselocale(classic);
   }

@@ -48,10 +48,12 @@ KeyedHash::Key KeyedHash::Key::random() {
   };
   fill(std::as_writable_bytes(std::span(key.words)));
   fill(std::as_writable_bytes(std::span(key.point)));
+  // A point below 2^126 is below the prime, too.
   key.point[1] >>= 2;
   return key;
 }
 
+// One more coefficient of the polynomial, by Horner's rule.
 void KeyedHash::add_word(std::uint64_t word) {
   const Wide point = Wide{key_->point[1]} << 64 | key_->point[0];
   sum_ = folded(product(sum_, point) + word);
@@ -60,6 +62,8 @@ void KeyedHash::add_word(std::uint64_t word) {
 void KeyedHash::add_block(const std::byte* block) {
   const auto& key = key_->words;
   Wide first = 0, second = 0;
+  // The sums of words and keys wrap around at 64 bits, as NH has it. The second hash uses the key
+  // from its third word on.
   for (std::size_t i = 0; i < block_words; i += 2) {
     std::uint64_t words[2];
     std::memcpy(words, block + 8 * i, sizeof words);
@@ -95,6 +99,7 @@ KeyedHash::Digest KeyedHash::end() {
     std::fill(open_.begin() + static_cast<std::ptrdiff_t>(filled), open_.end(), std::byte{0});
     add_block(open_.data());
   }
+  // The length tells a text from the same text with zeros behind it.
   add_word(bytes_);
   const Wide sum = sum_ % prime;
   return {static_cast<std::uint64_t>(sum), static_cast<std::uint64_t>(sum >> 64)};

@@ -2,7 +2,7 @@
 /// A hash of long data, with a random key that nobody can have known when the data was made.
 /// Different data has different hashes, except with a probability that does not depend on the data.
 /// XXH3 and similar hashes are as fast and need no key, but nothing is proved about them; a CRC-32C
-/// is too short to bet a model on.
+/// is too short to bet a model on. Frozen files are recognised by it (session/save/frozen.hpp).
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -33,12 +33,15 @@ class KeyedHash {
   Digest end();
 
  private:
+  // The keyword keeps the compiler from warning that ISO C++ has no such type.
   __extension__ typedef unsigned __int128 Wide;
   void add_block(const std::byte*);
   void add_word(std::uint64_t);
 
   const Key* key_;
+  // The value of the polynomial so far.
   Wide sum_ = 0;
+  // How many bytes were added; modulo a block, how many of them are in open_.
   std::uint64_t bytes_ = 0;
   std::array<std::byte, block_words * 8> open_;  // the last, incomplete block
 };

@@ -10,8 +10,10 @@
 namespace cairn {
 namespace {
 
+// Guards the sink and the handler, which any thread may replace or call.
 Mutex mutex;
 
+// The sink unless the application sets another one.
 void to_standard_error(LogLevel level, std::string_view message) {
   if (level == LogLevel::info && !shows_info()) return;
   const std::string line = std::string(level == LogLevel::error ? "cairn: error: " : "cairn: ") +
@@ -19,6 +21,7 @@ void to_standard_error(LogLevel level, std::string_view message) {
   std::fputs(line.c_str(), stderr);
 }
 
+// Made at the first use: static objects of other files may log before those of this file are made.
 LogSink& sink() CAIRN_REQUIRES(mutex) {
   static LogSink instance = to_standard_error;
   return instance;

@@ -14,10 +14,13 @@ inline constexpr std::nullptr_t travels = nullptr;
 
 namespace wire {
 
+/// Converts to anything, so that T{Anything, …} compiles for as many values as T has members, or
+/// fewer.
 struct Anything {
   template <class T>
   operator T() const;
 };
+/// An Anything for each index of a sequence.
 template <std::size_t>
 using Nth = Anything;
 template <class T, std::size_t... I>
@@ -25,6 +28,8 @@ constexpr bool takes(std::index_sequence<I...>) {
   return requires { T{Nth<I>()...}; };
 }
 
+/// The number of members of T. Of a struct with more than 12, with_members() does not compile: its
+/// last list has too few names.
 template <class T, std::size_t Most = 12>
 constexpr std::size_t count_members() {
   if constexpr (Most == 0 || takes<T>(std::make_index_sequence<Most>())) {
@@ -41,6 +46,7 @@ decltype(auto) with_members(T& one, const Visit& visit) {
   if constexpr (!std::is_null_pointer_v<std::remove_const_t<decltype(travels<Struct>)>>) {
     return std::apply([&](auto... member) { return visit(one.*member...); }, travels<Struct>);
   } else if constexpr (requires { std::tuple_size<Struct>::value; }) {
+    // A std::pair, std::tuple or std::array.
     return std::apply(visit, one);
   } else {
     static_assert(std::is_class_v<Struct> && std::is_aggregate_v<Struct>,
@@ -122,6 +128,8 @@ constexpr bool is_row() {
   }
 }
 
+/// The type of one element of a list or map, as a message holds it. A map's own value_type has a
+/// const key, which cannot be assigned.
 template <class List>
 struct ElementOf {
   using Type = typename List::value_type;

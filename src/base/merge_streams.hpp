@@ -13,6 +13,8 @@ template <class Stream, class Before, class Visit>
 void merge_streams(std::vector<Stream>& streams, const Before& before, const Visit& visit) {
   std::vector<std::size_t> heap;  // of streams that have not ended; the first one is in front
   const auto after = [&](std::size_t a, std::size_t b) {
+    // The heap functions of the standard library keep the greatest in front, so this order is the
+    // reverse.
     if (before(streams[b], streams[a])) return true;
     return !before(streams[a], streams[b]) && a > b;
   };
@@ -31,6 +33,7 @@ void merge_streams(std::vector<Stream>& streams, const Before& before, const Vis
     }
   }
   if (heap.empty()) return;
+  // The last stream needs no comparisons.
   for (auto& last = streams[heap.front()]; !last.ended();) visit(last);
 }
 

@@ -44,6 +44,7 @@ class CAIRN_THREAD_SAFETY(scoped_lockable) MutexLock {
   template <class Function>
   void without(Function&& function) {
     lock_.unlock();
+    // Takes the lock again even if the function throws.
     struct Relock {
       std::unique_lock<std::mutex>& lock;
       ~Relock() { lock.lock(); }

@@ -53,6 +53,7 @@ bool has_one_renamed(std::string_view a, std::string_view b) {
 
 // The number of letters to insert, remove, replace or swap with their neighbour.
 std::size_t edits(std::string_view a, std::string_view b) {
+  // Three rows of the table of distances between beginnings of a and b: a swap looks two rows back.
   std::vector<std::size_t> before, last(b.size() + 1), now(b.size() + 1);
   std::iota(last.begin(), last.end(), std::size_t{0});
   for (std::size_t i = 1; i <= a.size(); ++i) {
@@ -84,6 +85,8 @@ void Nearest::offer(std::string_view word) {
   if (!is_like && longer - shorter >= limit_) return;
   const auto distance = edits(text, wanted_);
   if (!is_like && distance > 0 && distance >= std::min(shorter, limit_)) return;
+  // Best is a word that differs in case only, then one that is alike by its path, then the fewest
+  // edits.
   const auto rank = std::pair(distance > 0 ? (is_like ? 1 : distance + 1) : 0, distance);
   if (!best_.empty() && rank >= rank_) return;
   rank_ = rank;

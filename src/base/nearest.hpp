@@ -1,5 +1,5 @@
 #pragma once
-/// Finds which of many words somebody may have meant.
+/// Finds which of many words somebody may have meant. For errors about keys, options and commands.
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,6 +18,8 @@ class Nearest {
 
  private:
   std::string wanted_, best_;
+  // With so many edits a word is not alike any more, unless it is so by its path. 0: the wanted
+  // word is too long to be compared.
   std::size_t limit_;
   std::pair<std::size_t, std::size_t> rank_;  // of best_; the second number counts edits
 };

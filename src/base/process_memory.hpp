@@ -1,4 +1,5 @@
 #pragma once
+/// The memory of this process, for the statistics of saves.
 #include <cstdint>
 
 namespace cairn {

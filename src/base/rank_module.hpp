@@ -9,6 +9,7 @@ class Group;
 
 namespace cairn::rank_module {
 
+/// The MPI module exports one object of this type under the name `module_symbol`.
 struct Module {
   const char* version;
   /// Begins MPI, and returns a group of all ranks.

@@ -1,3 +1,4 @@
+// The queues of cairn/background.hpp.
 #include "cairn/background.hpp"
 
 #include <unistd.h>
@@ -13,6 +14,7 @@
 namespace cairn {
 namespace {
 
+// The thread begins with the first task, so a program that never saves asynchronously has none.
 class ThreadQueue : public TaskQueue {
  public:
   ~ThreadQueue() override {
@@ -46,14 +48,18 @@ class ThreadQueue : public TaskQueue {
   void drain() override {
     if (is_forked_child()) return;
     MutexLock lock(shared_->mutex);
+    // Tasks that are given after this call are not waited for.
     const auto all = shared_->given;
     while (shared_->done < all) lock.wait(shared_->changed);
   }
 
  private:
+  // What the thread uses. On the heap, so that a forked child can leave it behind instead of
+  // destroying it.
   struct Shared {
     Mutex mutex;
     std::condition_variable changed;
+    // Tasks that have not begun; and how many were given, and have ended, since the queue was made.
     std::vector<std::function<void()>> tasks CAIRN_GUARDED_BY(mutex);  // only a few at a time
     std::thread thread CAIRN_GUARDED_BY(mutex);
     unsigned long long given CAIRN_GUARDED_BY(mutex) = 0, done CAIRN_GUARDED_BY(mutex) = 0;

@@ -82,6 +82,8 @@ FirstCharacter first_character(std::string_view text) {
   return {std::max<std::size_t>(bytes, 1), bytes > 0 && is_shown(point)};
 }
 
+// Texts in errors and logs may hold names that anybody chose, with which a terminal could be
+// misled.
 std::string printable(std::string_view text, bool lines) {
   constexpr char digits[] = "0123456789abcdef";
   std::string out;

@@ -42,6 +42,7 @@ std::optional<double> parse_utc(std::string_view text) {
   const year_month_day date(year(number(0, 4)), month(static_cast<unsigned>(number(5, 2))),
                             day(static_cast<unsigned>(number(8, 2))));
   const int hour = number(11, 2), minute = number(14, 2), second = number(17, 2);
+  // Second 60 is a leap second.
   if (!date.ok() || hour > 23 || minute > 59 || second > 60) return std::nullopt;
   const auto days = sys_days(date).time_since_epoch().count();
   return static_cast<double>(((days * 24LL + hour) * 60 + minute) * 60 + second);

@@ -54,6 +54,7 @@ class Watch {
     return limits_;
   }
 
+  // Guards the list of ranks, the limits, and the descriptions in WatchedRank.
   Mutex mutex;
 
  private:
@@ -62,6 +63,7 @@ class Watch {
     if (runs_in_ == getpid() || ranks_.empty()) return;
     if (limits_.log_seconds <= 0 && limits_.end_seconds <= 0) return;
     sigset_t all, before;
+    // The new thread inherits the mask of this one.
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);  // signals go to the application's threads
     try {
@@ -84,6 +86,7 @@ class Watch {
   [[noreturn]] void run() {
     for (MutexLock lock(mutex);;) {
       const auto before = changes_;
+      // Wakes early if the limits change.
       const auto until = Clock::now() + period();
       while (changes_ == before && lock.wait_until(changed_, until) == std::cv_status::no_timeout) {
       }
@@ -102,6 +105,7 @@ class Watch {
       if (end) {
         tell_fatal(cat("the job ends: ", *end, " (WaitLimits::end_seconds is ",
                        limits().end_seconds, ")"));
+        // Not std::exit(): it would run destructors while the application's threads still run.
         std::_Exit(EXIT_FAILURE);
       }
       lock.lock();
@@ -110,8 +114,10 @@ class Watch {
 
   std::vector<WatchedRank*> ranks_ CAIRN_GUARDED_BY(mutex);
   WaitLimits limits_ CAIRN_GUARDED_BY(mutex);
+  // How often the limits were set; the thread waits for another number.
   std::uint64_t changes_ CAIRN_GUARDED_BY(mutex) = 0;
   std::condition_variable changed_;
+  // The process whose thread watches; 0: there is none yet.
   pid_t runs_in_ CAIRN_GUARDED_BY(mutex) = 0;
 };
 
@@ -160,6 +166,7 @@ Patience::Verdict Patience::judge(double seconds, const WaitLimits& limits, bool
   const double end = limits.end_seconds + (speaks ? 0 : std::min(limits.end_seconds / 10, 10.0));
   if (limits.end_seconds > 0 && seconds >= end) return Verdict::end;
   if (!speaks || limits.log_seconds <= 0) return Verdict::none;
+  // Each report of a wait comes after twice the time of the one before.
   if (seconds < std::max(limits.log_seconds, 2 * told_)) return Verdict::none;
   told_ = seconds;
   return Verdict::tell;
@@ -177,6 +184,7 @@ void WatchedRank::describe(std::string object) {
   object_ = std::move(object);
 }
 
+// `since_` is stored last: a watch that sees it sees this wait's stage and peer, or later ones.
 void WatchedRank::begin(const char* stage, int peer) noexcept {
   stage_.store(stage, std::memory_order_relaxed);
   peer_.store(peer, std::memory_order_relaxed);
@@ -185,6 +193,7 @@ void WatchedRank::begin(const char* stage, int peer) noexcept {
 
 void WatchedRank::end() {
   const auto since = since_.exchange(0, std::memory_order_acq_rel);
+  // Only a wait that was reported is worth a message when it ends.
   if (since == 0 || told_.load(std::memory_order_relaxed) != since) return;
   const auto* call = this->call();
   const auto seconds = static_cast<double>(nanoseconds(Clock::now()) - since) / 1e9;
@@ -193,6 +202,7 @@ void WatchedRank::end() {
 }
 
 namespace {
+// Whether a Waiting is active on this thread.
 thread_local bool thread_waits = false;
 }  // namespace
 
@@ -214,6 +224,7 @@ std::optional<WaitTold> WatchedRank::check(Clock::time_point now, Patience::Verd
                                            const WaitLimits& limits) {
   const auto since = since_.load(std::memory_order_acquire);
   if (since == 0) return std::nullopt;
+  // Another start is another wait.
   if (std::exchange(seen_, since) != since) patience_.begin_anew();
   const auto seconds = static_cast<double>(nanoseconds(now) - since) / 1e9;
   verdict = patience_.judge(seconds, limits, speaks_of_waits(rank_));

@@ -36,6 +36,7 @@ void pack_into(std::string& out, const T& value) {
   if constexpr (wire::is_plain<T>()) {
     put(&value, sizeof value);
   } else if constexpr (wire::is_row<T>()) {
+    // The length, then all elements with one copy.
     pack_into(out, std::uint64_t{value.size()});
     put(value.data(), value.size() * sizeof(typename T::value_type));
   } else if constexpr (requires { value.has_value(); }) {
@@ -64,6 +65,8 @@ std::string pack_each(const List& list) {
   return bytes;
 }
 
+/// Takes values from a message, in the order in which they were packed. Throws Code::internal if
+/// the message ends too early. The bytes must outlive it.
 class WireReader {
  public:
   explicit WireReader(std::string_view bytes) : rest_(bytes) {}
@@ -90,6 +93,7 @@ class WireReader {
     } else if constexpr (wire::is_row<T>()) {
       using Number = typename T::value_type;
       const auto count = get<std::uint64_t>();
+      // Before the list gets its memory: a wrong number could ask for any amount.
       if (count > rest_.size() / sizeof(Number)) too_short();
       value.resize(count);
       std::copy_n(bytes(count * sizeof(Number)).data(), count * sizeof(Number),
@@ -159,6 +163,7 @@ template <class T>
 UnpackEach<T> unpack_each(std::string_view bytes) {
   return UnpackEach<T>(bytes);
 }
+// The result points into the message, which would be gone.
 template <class T>
 UnpackEach<T> unpack_each(std::string&&) = delete;
 
@@ -199,6 +204,7 @@ std::vector<std::pair<int, std::string>> messages_of(Outgoing outgoing) {
     if constexpr (requires(typename Outgoing::mapped_type one) { one.each(); }) {
       messages.emplace_back(rank, std::move(message.bytes));
     } else {
+      // Frees each list when it has been packed.
       messages.emplace_back(rank, pack(std::exchange(message, {})));
     }
   }

@@ -65,6 +65,8 @@ struct DealtSlice {
   Box box;
 };
 
+// One message to each dealer that gets slices. A dealer knows a set of holders by its place among
+// the sets that this planner sends it.
 Messages offers_of(const SharedSlices& shared, const ReplicaDealers& dealers) {
   std::map<int, Offer> offers;
   std::map<int, std::map<int, std::int32_t>> numbers;  // numbers of the sets, for each dealer
@@ -91,6 +93,8 @@ class Deal {
       for (const auto& runs : offer.sets.each()) {
         numbers.push_back(shared_.add_holders(ranks_of(runs)));
       }
+      // Here a slice is numbered by its place in origins_. A piece that is cut off keeps this
+      // number, so that the answer finds its way back.
       for (auto& [set, bytes, may_be_cut, box, origin] : offer.slices.each()) {
         shared_.add({std::move(box), bytes, may_be_cut, numbers.at(static_cast<std::size_t>(set)),
                      origins_.size()});
@@ -130,6 +134,8 @@ std::vector<SharedSlice> pieces_of(const Messages& answers) {
 
 }  // namespace
 
+// With few slices one rank deals all: rank 0 if it plans alone or there are fewer than three ranks,
+// else rank 1.
 ReplicaDealers ReplicaDealers::of(int ranks, std::int64_t slices, bool spread) {
   if (!spread || ranks < 3) return {ranks, 1, 0};
   const auto dealers = std::clamp<std::int64_t>(slices / slices_a_dealer, 1, ranks - 1);
@@ -138,10 +144,14 @@ ReplicaDealers ReplicaDealers::of(int ranks, std::int64_t slices, bool spread) {
 
 int ReplicaDealers::of_holders(const std::vector<int>& holders) const {
   if (dealers == 1) return first_rank;
+  // Dealers stand for equal ranges of first holders, and are equally far from each other among the
+  // ranks.
   const auto dealer = static_cast<std::int64_t>(holders.front()) * dealers / ranks;
   return first_rank + static_cast<int>(dealer * (ranks - first_rank) / dealers);
 }
 
+// First sums the shares by set of holders, then visits each set once: its ranks may be thousands,
+// and its slices, too.
 void add_fair_shares(const SharedSlices& shared, std::vector<double>& fair) {
   std::map<int, double> each;  // by set of holders
   for (const auto& slice : shared.all()) {
@@ -159,6 +169,7 @@ void add_fair_shares(const SharedSlices& shared, std::vector<double>& fair) {
   }
 }
 
+// A rank for which this dealer deals nothing is taken to have the mean.
 std::vector<double> taken_as_load(const std::vector<double>& load, const std::vector<double>& fair,
                                   const std::vector<double>& own) {
   const auto total = std::accumulate(load.begin(), load.end(), 0.0) +

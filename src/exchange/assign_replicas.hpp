@@ -12,6 +12,7 @@ namespace cairn {
 /// The ranks that choose the writers. One dealer deals the slices whose first holders are
 /// neighbours, so that few of its slices compete with another dealer's for the same ranks.
 struct ReplicaDealers {
+  // The number of ranks in the job and of dealers; no rank below `first_rank` is a dealer.
   int ranks = 1, dealers = 1, first_rank = 0;
   /// `slices`: the number of slices in all ranks' tensors. `spread`: whether tensors have planners
   /// besides rank 0.

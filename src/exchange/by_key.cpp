@@ -21,6 +21,8 @@ int first_planner(int ranks) {
 
 int KeyPlanners::of(std::string_view key) const {
   if (planners <= 1) return 0;
+  // The hash chooses a planner. Planners are equally far from each other among the ranks that may
+  // be planners.
   const auto planner = mixed_bits(crc32c(key)) % static_cast<std::uint64_t>(planners);
   return first_planner(ranks) +
          static_cast<int>(planner * static_cast<std::uint64_t>(ranks - first_planner(ranks)) /
@@ -49,6 +51,8 @@ Answers ask_by_key(Group& group, const KeyPlanners& planners, const std::vector<
   }
   auto messages = all_to_all(group, messages_of(std::move(outgoing)));
 
+  // All that ranks say of one key; each answer goes to the same place in the reply as its question
+  // had in the rank's message.
   struct Asked {
     std::vector<std::pair<int, std::string>> said;
     std::vector<std::size_t> places;  // of each answer in the reply to its rank
@@ -64,6 +68,7 @@ Answers ask_by_key(Group& group, const KeyPlanners& planners, const std::vector<
       reply.emplace_back();
     }
   }
+  // An error must not keep the replies from being sent. The text that belongs to it stays empty.
   DeferredError error;
   for (const auto& [key, asked] : by_key) {
     error.guard([&, &key = key, &asked = asked] {
@@ -75,6 +80,7 @@ Answers ask_by_key(Group& group, const KeyPlanners& planners, const std::vector<
   }
   messages = all_to_all(group, messages_of(std::move(replies)));
   Answers heard{std::vector<std::string>(mine.size()), error.first()};
+  // A planner answers in the order in which this rank asked it.
   for (const auto& [planner, message] : messages) {
     auto texts = unpack<std::vector<std::string>>(message);
     const auto& places = order.at(planner);
@@ -97,6 +103,7 @@ void agree_on_least(Group& group, const std::optional<Error>& mine) {
   std::string said;
   if (mine) said = pack(Failed{group.rank(), mine->tensor()});
   said = reduce_to_root(group, std::move(said), [&](std::string low, std::string high) {
+    // Of equal names the lowest rank's stays.
     const bool is_high = low.empty() || (!high.empty() && tensor(high) < tensor(low));
     return is_high ? std::move(high) : std::move(low);
   });
@@ -115,6 +122,7 @@ void to_root(Group& group, std::string mine, const std::function<void(std::strin
              rank = static_cast<std::size_t>(group.rank());
   std::vector<std::int64_t> senders((size + bits - 1) / bits);
   if (!mine.empty()) senders[rank / bits] = std::int64_t{1} << rank % bits;
+  // Rank 0 learns from one reduction who sends, so ranks without a message send none.
   group.all_reduce(senders, Group::Op::sum);
   if (rank != 0) {
     if (!mine.empty()) group.send(0, mine);
@@ -123,6 +131,7 @@ void to_root(Group& group, std::string mine, const std::function<void(std::strin
   DeferredError error;
   for (std::size_t from = 0; rank == 0 && from < size; ++from) {
     if ((senders[from / bits] >> from % bits & 1) == 0) continue;
+    // After an error, too: a sender waits until its message is received.
     auto message = from == 0 ? std::move(mine) : group.receive(static_cast<int>(from));
     if (!error) error.guard([&] { take(std::move(message)); });
   }

@@ -1,6 +1,7 @@
 #pragma once
 /// Spreads work on tensors over ranks by their keys. If one rank proved coverage and joined entries
-/// for all, its time would grow with the slices of the whole job.
+/// for all, its time would grow with the slices of the whole job. A hash of the key chooses the
+/// rank, so no rank has to be told which one it is.
 #include <functional>
 #include <optional>
 #include <string>

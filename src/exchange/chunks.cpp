@@ -22,6 +22,7 @@ ChunkCut::ChunkCut(const Box& box, std::int64_t element_bytes, std::int64_t chun
     throw Error(Code::invalid_argument, cat(box_text(box), " has 2^63 bytes or more"));
   }
   if (total_ == 0) return;
+  // Dimensions from the last one on are whole as long as they fit a chunk together.
   row_ = element_bytes;  // bytes of one index along the dimension of the cut
   std::size_t cut = box.rank();
   while (cut > 0 && row_ <= chunk_bytes / box.extent[cut - 1]) row_ *= box.extent[--cut];
@@ -30,7 +31,8 @@ ChunkCut::ChunkCut(const Box& box, std::int64_t element_bytes, std::int64_t chun
   if (whole_) return;
   dim_ = cut - 1;
   const auto most = std::max<std::int64_t>(chunk_bytes / row_, 1);
-  // Indices are dealt to parts in units, of which the last may be shorter.
+  // Indices are dealt to parts in units, of which the last may be shorter. So many rows are the
+  // fewest whose bytes are a multiple of the alignment.
   unit_ = align_bytes / std::gcd(align_bytes, row_);
   if (unit_ > most) unit_ = 1;
   units_ = (box.extent[dim_] - 1) / unit_ + 1;
@@ -50,11 +52,14 @@ std::int64_t ChunkCut::part_of(std::int64_t index) const {
   return unit < in_larger ? unit / (few + 1) : extra + (unit - in_larger) / few;
 }
 
+// Numbers count the parts of the first index of the dimensions before the cut, then those of the
+// next index, as offsets do.
 Chunk ChunkCut::chunk(std::int64_t number) const {
   if (whole_) return {0, box_, 0, total_, 0};
   Chunk chunk{0, box_, 0, 0, 0};
   const auto part = number % parts_;
   auto outer = number / parts_;
+  // `outer` numbers the indices of the dimensions before the cut, row-major.
   chunk.offset = outer * box_.extent[dim_] * row_;
   for (auto d = dim_; d > 0; --d) {
     chunk.box.start[d - 1] += outer % box_.extent[d - 1];
@@ -79,6 +84,8 @@ void ChunkCut::each_in(const Box& box, const std::function<void(std::int64_t, Bo
   const auto first = part_of(low), last = part_of(low + common->extent[dim_] - 1);
   Box at = *common;
   for (std::size_t d = 0; d < dim_; ++d) at.extent[d] = 1;
+  // Goes through the indices of the common box in the dimensions before the cut, row-major, as an
+  // odometer does.
   for (;;) {
     std::int64_t outer = 0;
     for (std::size_t d = 0; d < dim_; ++d) {

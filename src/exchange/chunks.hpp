@@ -29,6 +29,9 @@ class ChunkCut {
   Box box_;
   std::size_t dim_ = 0;  // of the cut; those before it have one index each
   bool whole_ = false;   // the box is one chunk
+  // Bytes of one index along the cut; indices of a unit, which is never cut; units along the cut;
+  // parts into which they are dealt; chunks, which is the parts times the indices of the dimensions
+  // before; bytes of the box.
   std::int64_t row_ = 1, unit_ = 1, units_ = 0, parts_ = 0, count_ = 0, total_ = 0;
 };
 

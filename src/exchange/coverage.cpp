@@ -21,6 +21,7 @@ bool differs_in_rows(const Dims& a, const Dims& b) {
   return !a.empty() && a.size() == b.size() && std::equal(a.begin() + 1, a.end(), b.begin() + 1);
 }
 
+// Whether some holder has the slice as a gap of a sparse tensor.
 bool has_fill(const HeldSlice& slice) {
   return std::any_of(slice.holders.begin(), slice.holders.end(),
                      [](const auto& holder) { return holder.fill; });
@@ -38,6 +39,7 @@ std::vector<HeldSlice> join_holders(std::vector<GivenSlice> given,
   };
   std::vector<Begin> order(given.size());
   for (std::size_t i = 0; i < order.size(); ++i) {
+    // Two dimensions tell most boxes apart. The rest is compared in the boxes themselves.
     const auto& start = given[i].box.start;
     order[i] = {start.empty() ? 0 : start[0], start.size() < 2 ? 0 : start[1], i};
   }
@@ -57,6 +59,7 @@ std::vector<HeldSlice> join_holders(std::vector<GivenSlice> given,
       continue;
     }
     auto& holders = slices.back().holders;
+    // Holders ascend by rank, so two boxes of one rank are neighbours.
     if (holders.back().rank == holder.rank && !twice) twice = {slices.back().box, holder};
     holders.push_back(holder);
   }
@@ -71,6 +74,8 @@ class TensorCheck {
 
   CoveredTensor run() {
     agree();
+    // A shape may be impossible, or have 2^63 elements or more; the error then gets the tensor's
+    // name.
     try {
       count_ = element_count(first_.shape);
     } catch (const Error& error) {
@@ -83,6 +88,8 @@ class TensorCheck {
     auto given = collect();
     CoveredTensor tensor{first_.key, first_.dtype, first_.shape, {}, agree_on_storage()};
     tensor.string_bytes = string_bytes();
+    // A tensor without elements needs no proof, but must be in the index. One rank gets the empty
+    // box.
     if (count_ == 0) {
       const int box = first_.boxes.empty() ? -1 : 0;
       tensor.slices.push_back({Box::whole(first_.shape), {{first_.rank, box}}});
@@ -102,6 +109,7 @@ class TensorCheck {
   std::string name() const {
     return cat("tensor '", first_.key, "' ", shape_text(first_.shape), ": ");
   }
+  // box_text() of a scalar is "the scalar", which is singular.
   std::string verb(const char* one, const char* many) const {
     return first_.shape.empty() ? one : many;
   }
@@ -161,6 +169,7 @@ class TensorCheck {
       // A rank that declares a tensor twice goes on counting its boxes.
       if (declaration.rank != rank) number = 0;
       rank = declaration.rank;
+      // Boxes from this number on are gaps of a sparse tensor, which have its fill value.
       const auto held = declaration.boxes.size() - declaration.fills;
       for (std::size_t i = 0; i < declaration.boxes.size(); ++i) {
         auto& box = declaration.boxes[i];
@@ -213,6 +222,8 @@ class TensorCheck {
          "Give it with cairn::sparse on all ranks.");
   }
 
+  // If no two slices overlap, as many elements as the tensor has are a proof that none is missing.
+  // A gap is only looked for to name it.
   void prove(const std::vector<HeldSlice>& slices) const {
     if (are_in_line(
             first_.shape, slices, [](const auto& slice) -> auto& { return slice.box; })) {
@@ -226,6 +237,7 @@ class TensorCheck {
     std::int64_t held = 0;
     for (const auto& box : boxes) held += box.count();
     if (held == count_) return;
+    // There is one, since fewer elements are held.
     const auto gap = find_gap(Box::whole(first_.shape), boxes);
     fail(Code::coverage, cat(name(), box_text(*gap), " ", verb("is", "are"), " held by no rank"),
          cat(count_ - held, " of its ", count_, " elements are missing"),
@@ -248,13 +260,17 @@ class TensorCheck {
          "an element that two slices hold would be stored twice", disjoint_advice);
   }
 
+  // Boxes are moved out of the declarations into the slices.
   std::vector<Declaration>& declarations_;
   const Declaration& first_;
+  // The elements of the tensor.
   std::int64_t count_ = 0;
 };
 
 }  // namespace
 
+// The same proof for a region: no overlap, and as many elements as it has. Slices may reach out of
+// the region, so their parts inside are compared.
 std::optional<std::vector<HeldSlice>> check_region(const Box& region,
                                                    std::vector<GivenSlice> given) {
   std::optional<GivenSlice> twice;
@@ -291,6 +307,7 @@ void PackedDeclarations::add(int rank, std::string_view packed) {
 }
 
 std::vector<CoveredTensor> PackedDeclarations::check(std::vector<std::uint32_t>* tensor_of) const {
+  // Declarations are sorted by their numbers, and unpacked key by key.
   std::vector<std::uint32_t> order(all_.size());
   std::iota(order.begin(), order.end(), std::uint32_t{0});
   std::sort(order.begin(), order.end(), [&](auto i, auto j) {
@@ -299,6 +316,7 @@ std::vector<CoveredTensor> PackedDeclarations::check(std::vector<std::uint32_t>*
     if (by_key != 0) return by_key < 0;
     return a.rank != b.rank ? a.rank < b.rank : i < j;
   });
+  // The number of its tensor, for each declaration.
   std::vector<std::uint32_t> tensors(all_.size());
   std::uint32_t keys = 0;
   for (std::size_t i = 0; i < order.size(); ++i) {

@@ -72,6 +72,7 @@ bool Dealer::acquires(int rank) const {
 void Dealer::add(std::int64_t bytes, int rank, std::span<const Wish> wishes, int turn) {
   const auto size = static_cast<double>(bytes);
   const auto number = chosen_.size();
+  // Only planners with chunks take memory for each rank.
   for (auto* const by_rank : {&pinned_, &alone_, &fair_}) by_rank->resize(slot(ranks_));
   total_ += size;
   chosen_.push_back(rank);
@@ -96,6 +97,7 @@ void Dealer::add(std::int64_t bytes, int rank, std::span<const Wish> wishes, int
   }
 }
 
+// Rounded, since a Group adds up integers only.
 std::vector<std::int64_t> Dealer::known() const {
   std::vector<std::int64_t> all;
   if (chosen_.empty()) return all;
@@ -127,6 +129,8 @@ const Wish* Dealer::best_wish(const Open& open, const std::vector<double>& load,
 
 std::vector<int> Dealer::deal(std::span<const std::int64_t> sums) {
   if (shared_.empty() && unwanted_.empty()) return std::move(chosen_);
+  // `load` is what each rank has so far, `share` how much it may have before a wish of it no longer
+  // counts.
   auto load = pinned_;
   std::vector<double> share(slot(ranks_));
   std::vector<int> acquirers;
@@ -142,6 +146,8 @@ std::vector<int> Dealer::deal(std::span<const std::int64_t> sums) {
     load[r] += alone + std::max(0.0, fair - fair_[r]);
     share[r] = std::max(alone + fair, mean);
   }
+  // Several dealers that know no loads yet begin at different ranks, or all would give their first
+  // chunks to the same ones.
   const int turn = sums.empty() ? 0 : (shared_.empty() ? unwanted_ : shared_).front().turn;
   LeastLoaded least(load, std::move(acquirers), turn);
   const auto give = [&](const Open& open, int rank) {
@@ -149,6 +155,7 @@ std::vector<int> Dealer::deal(std::span<const std::int64_t> sums) {
     chosen_[open.chunk] = rank;
   };
   for (const auto& open : shared_) {
+    // If all that want the chunk have their share already, any rank may have it.
     const auto* best = best_wish(open, load, share);
     give(open, best ? best->rank : least.get());
   }

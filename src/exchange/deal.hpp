@@ -36,6 +36,7 @@ class Dealer {
   std::vector<int> deal(std::span<const std::int64_t> sums = {});
 
  private:
+  // A chunk that no rank must have, and that not just one rank wants.
   struct Open {
     std::size_t chunk, first, end;  // of its wishes
     double bytes;
@@ -49,10 +50,14 @@ class Dealer {
                         const std::vector<double>& share) const;
 
   const int ranks_;
+  // As in plan_exchange; empty: each rank acquires for itself.
   const std::vector<int>& served_by_;
+  // The rank of each chunk that was added.
   std::vector<int> chosen_;  // -1: not yet
   std::vector<Open> shared_, unwanted_;
-  std::vector<Wish> wishes_;                   // of the chunks in shared_
+  std::vector<Wish> wishes_;  // of the chunks in shared_
+  // Bytes of chunks that a rank must have; that it alone wants; and its fair share of those that
+  // several want.
   std::vector<double> pinned_, alone_, fair_;  // bytes by rank; empty until there is a chunk
   double total_ = 0;
 };

@@ -68,6 +68,7 @@ std::string divisions_of(Messages samples) {
   return std::move(divisions.bytes);
 }
 
+// Only samples were checked before; each rank checks all of its own slices.
 bool fits(const Declaration& mine, const Division& division) {
   return mine.dtype == division.dtype && mine.shape == division.shape &&
          std::all_of(mine.boxes.begin(), mine.boxes.end(),
@@ -78,6 +79,7 @@ bool fits(const Declaration& mine, const Division& division) {
 // ranks disagree on.
 std::vector<Division> agreed(Group& group, std::vector<Division> all,
                              const std::vector<Declaration>& mine) {
+  // For each division, whether some rank: cannot divide like this; wants it sliced; wants it dense.
   std::vector<std::int64_t> said(3 * all.size());
   for (const auto& one : mine) {
     const auto at =
@@ -128,6 +130,8 @@ int Divisions::find(std::string_view key) const {
 
 std::vector<Box> sample_slices(const std::vector<Box>& boxes, std::string_view key, int rank) {
   std::vector<Box> some;
+  // Each rank begins at another slice: with fewer than 256 slices it gives one with the right
+  // probability.
   const auto chance = mixed_bits(crc32c(key) + (static_cast<std::uint64_t>(rank) << 32));
   for (auto i = chance % slices_a_sample; i < boxes.size(); i += slices_a_sample) {
     some.push_back(boxes[i]);
@@ -156,6 +160,7 @@ bool SliceCounts::any_may_be_many() const {
 
 Divisions divide(Group& group, const std::vector<Declaration>& mine, const SliceCounts& of_all,
                  const KeyPlanners& planners) {
+  // All ranks know the same sums, so all return here or none does.
   if (planners.planners == 1 || !of_all.any_may_be_many()) return {};
   std::map<int, Packed<Declaration>> outgoing;
   for (const auto& one : mine) {
@@ -166,6 +171,7 @@ Divisions divide(Group& group, const std::vector<Declaration>& mine, const Slice
   }
   auto messages = all_to_all(group, messages_of(std::move(outgoing)));
   auto report = run_and_agree(group, [&] { return divisions_of(std::move(messages)); });
+  // On rank 0 the divisions of all planners, which every rank then gets.
   std::string all;
   to_root(group, std::move(report), [&](const std::string& some) { all += some; });
   group.broadcast(all, 0);

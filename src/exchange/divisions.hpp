@@ -18,6 +18,7 @@
 
 namespace cairn {
 
+/// One tensor that is divided.
 struct Division {
   std::string key;
   DType dtype{};
@@ -65,6 +66,9 @@ class SliceCounts {
   bool any_may_be_many() const;
 
  private:
+  // By bucket, not by key: ranks do not know each other's keys, and these are few enough for one
+  // sum. A bucket may hold several tensors, so a large count only says that one of them may be
+  // large.
   std::array<std::int64_t, 256> counts_{};
 };
 

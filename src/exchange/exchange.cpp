@@ -19,6 +19,8 @@ struct TargetsOfTensor {
   std::vector<Box> boxes;
 };
 
+// Plans the whole exchange in one place. Spread (spread.hpp) plans the same in parts; tests compare
+// the two.
 class Planner {
  public:
   Planner(const std::vector<Source>& sources, const std::vector<Target>& targets, int ranks,
@@ -74,6 +76,8 @@ class Planner {
   void find_pieces() {
     std::map<int, TargetsOfTensor> wanted;
     for (std::size_t t = 0; t < targets_.size(); ++t) {
+      // Targets are looked for by tensor, then by box: a chunk finds those that it touches without
+      // looking at all.
       auto& of_tensor = wanted[targets_[t].tensor];
       of_tensor.targets.push_back(static_cast<int>(t));
       of_tensor.boxes.push_back(targets_[t].box);
@@ -100,6 +104,7 @@ class Planner {
 
   int acquirer_for(int rank) const { return served_by_.empty() ? rank : served_by_[at(rank)]; }
 
+  // Gives each chunk to a rank, by the rule that plan_exchange states.
   void assign() {
     Dealer dealer(ranks_, served_by_);
     std::vector<Wish> wishes;
@@ -117,6 +122,8 @@ class Planner {
 
   int group_of(const Chunk& chunk) const { return sources_[at(chunk.source)].group; }
 
+  // Puts each chunk into the present round of its rank or, if that is full, into the next one. A
+  // new group begins in a new round, on all ranks.
   void deal_rounds(Packing packing) {
     struct Open {
       std::size_t round = 0;
@@ -195,6 +202,7 @@ class Planner {
   const std::int64_t limit_;
   const std::vector<int>& served_by_;
   ExchangePlan plan_;
+  // Ascending by chunk; schedule() moves them into rounds.
   std::vector<Transfer> pieces_;
   std::vector<std::size_t> first_piece_;  ///< of each chunk, into pieces_; and one past the last
 };

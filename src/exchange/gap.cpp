@@ -1,3 +1,4 @@
+// Finds one gap between boxes, for errors, and two boxes that overlap (coverage.hpp).
 #include <algorithm>
 #include <numeric>
 
@@ -14,6 +15,7 @@ using Boxes = std::vector<const Box*>;
 std::int64_t missing(const Box& cell, const Boxes& boxes) {
   auto count = static_cast<std::uint64_t>(cell.count());
   for (const auto* box : boxes) {
+    // Every box touches the cell, so no factor is negative.
     std::uint64_t common = 1;
     for (std::size_t d = 0; d < cell.rank(); ++d) {
       common *= static_cast<std::uint64_t>(std::min(cell.end(d), box->end(d)) -
@@ -62,6 +64,7 @@ std::optional<Plane> middle_face(const Box& cell, const Boxes& boxes) {
 /// Pushes the faces of a free box outward until they meet a box or the end of whole.
 Box grow(Box free, const Box& whole, const Boxes& boxes, const std::vector<std::size_t>& dims) {
   for (const auto d : dims) {
+    // The free box, stretched over the whole dimension: boxes that touch it are in the way.
     Box strip = free;
     strip.start[d] = whole.start[d];
     strip.extent[d] = whole.extent[d];
@@ -95,6 +98,8 @@ std::optional<Box> find_gap(const Box& whole, const std::vector<Box>& boxes) {
   Box cell = whole;
   for (Boxes inside = all; !inside.empty();) {
     const auto plane = middle_face(cell, inside);
+    // Only boxes that overlap, against the contract, come to this: a cell with a box and no face
+    // inside is covered.
     if (!plane) return std::nullopt;
     Box lower = cell, upper = cell;
     lower.extent[plane->dim] = plane->at - cell.start[plane->dim];

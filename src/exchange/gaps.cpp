@@ -77,6 +77,8 @@ template <class Offer>
 void look_along(const Box& cell, std::size_t dim, const std::vector<Face>& faces, Volume held,
                 const Offer& offer) {
   const auto layer = static_cast<Volume>(cell.count() / cell.extent[dim]);
+  // Sweeps over the faces. `below` is what boxes hold below the present face, `slope` how much they
+  // hold of each layer from there on.
   Volume below = 0, slope = 0;
   std::size_t begun = 0, ended = 0;
   auto before = cell.start[dim];
@@ -84,6 +86,7 @@ void look_along(const Box& cell, std::size_t dim, const std::vector<Face>& faces
     const auto at = faces[i].at;
     below += slope * static_cast<Volume>(at - before);
     before = at;
+    // Boxes that begin here or above. Each box has two faces.
     const auto boxes_above = faces.size() / 2 - begun;
     for (; i < faces.size() && faces[i].at == at; ++i) {
       slope += faces[i].begins ? faces[i].area : -faces[i].area;
@@ -127,6 +130,8 @@ Cuts find_cuts(const Box& cell, const Boxes& boxes, Volume held) {
   return cuts;
 }
 
+// Adds the gaps of a cell, which all `boxes` touch. As long as a slab is free or full, it is cut
+// off; otherwise the cell is cut at the middle face.
 void collect(Box cell, Boxes boxes, std::vector<Box>& gaps) {
   for (;;) {
     if (boxes.empty()) {
@@ -139,6 +144,8 @@ void collect(Box cell, Boxes boxes, std::vector<Box>& gaps) {
     if (!best && !middle) return;  // boxes share elements
     auto [low, high] = halves(cell, best ? best->cut : *middle);
     if (!best) {
+      // Recurses into one half only and goes on with the other. The cut at the median keeps the
+      // depth small.
       collect(low, those_in(low, boxes), gaps);
       cell = std::move(high);
     } else {
@@ -188,6 +195,7 @@ std::vector<Box> find_gaps(const Box& whole, std::vector<Box> boxes) {
     if (overlaps(box, whole)) all.push_back(&box);
   }
   collect(whole, std::move(all), gaps);
+  // Cuts may have torn gaps apart: parts that fit each other become one again.
   for (auto d = whole.rank(); d-- > 0;) join_along(d, gaps);
   std::sort(gaps.begin(), gaps.end());
   return gaps;

@@ -21,6 +21,7 @@ struct Said {
   Storage storage{};
   IdOptions options;
   int rank = 0;  // the rank that says so
+  // Storage and rank are left out: storage may be given on some ranks only.
   bool operator==(const Said& other) const {
     return set == other.set && dtype == other.dtype && row_shape == other.row_shape &&
            options.first == other.options.first && options.rows == other.options.rows &&
@@ -44,6 +45,7 @@ std::string text_of(const IdOptions& options) {
       .of_tensor(key);
 }
 
+// Adds to `a` what a higher rank says of the same tensor. Throws if the two contradict each other.
 void join(const std::string& key, Said& a, const Said& b) {
   const auto rows = [](const Said& one) {
     return cat(dtype_name(one.dtype), " ", shape_text(one.row_shape));
@@ -70,10 +72,13 @@ void join(const std::string& key, Said& a, const Said& b) {
   }
 }
 
+// Whether the tensor's rows have ids.
 bool is_indexed(const LocalTensor& tensor) {
   return tensor.unresolved && tensor.unresolved->kind == Unresolved::Kind::indexed;
 }
 
+// Tensors that share ids point to the same RowIds. A set is named by its least key, since pointers
+// mean nothing to other ranks.
 AllSaid said_here(const RefreshedState& state, int rank) {
   std::map<const RowIds*, std::string> least;
   for (const auto& [key, tensor] : state.tensors()) {
@@ -95,6 +100,7 @@ AllSaid said_here(const RefreshedState& state, int rank) {
 template <class T>
 void widen(const LocalTensor& list, const std::string& name, int rank,
            std::vector<std::int64_t>& ids) {
+  // Read in pieces, so that the copy in the list's own dtype stays small.
   constexpr std::int64_t piece = std::int64_t{1} << 16;
   const auto count = list.shape[0];
   std::vector<T> some(static_cast<std::size_t>(std::min(piece, count)));
@@ -117,6 +123,7 @@ void widen(const LocalTensor& list, const std::string& name, int rank,
   }
 }
 
+// Reads this rank's ids, without a copy if they are one run of int64.
 void read_ids(const RowIds& given, int rank, IdSet& set) {
   try {
     set.list = looked_at(given.list);
@@ -154,6 +161,7 @@ void require_rows(const IdSet& set, int rank, bool sizes) {
   for (const auto& field : set.fields) {
     if (!field.given) continue;
     const auto* rows = field.given->unresolved->rows.get();
+    // A restore resizes this tensor, so its present size does not matter.
     if (rows && !sizes) continue;
     std::int64_t count = 0;
     try {
@@ -212,6 +220,8 @@ std::vector<IdSet> gather_id_sets(Group& group, const RefreshedState& state, boo
   group.broadcast(message, 0);
   auto sets = run_and_agree(group, [&] {
     std::map<std::string, IdSet> by_name;
+    // The message is in the order of keys, so the fields of a set ascend and its first one is its
+    // name.
     for (const auto& [key, said] : unpack<AllSaid>(message)) {
       auto& set = by_name[said.set];
       set.options = said.options;
@@ -247,6 +257,8 @@ std::vector<IdSet> gather_id_sets(Group& group, const RefreshedState& state, boo
     }
     return all;
   });
+  // A plan is used only if it fits on all ranks: where one rank's ids have changed, all must plan
+  // anew, as planning is collective.
   std::vector<std::int64_t> misses;
   for (auto& set : sets) {
     if (plans) set.kept = plans->find(set);

@@ -28,6 +28,7 @@ struct IdSet {
   };
   std::vector<Field> fields;  ///< ascending by key, the same on all ranks
   IdOptions options;
+  // Points into the application's memory if it holds int64 in one run, else into `converted`.
   std::span<const std::int64_t> ids;    ///< of this rank
   plan::ListPrint print{};              ///< of these ids
   std::shared_ptr<const RowPlan> kept;  ///< that of the last time, if it fits on all ranks
@@ -43,7 +44,7 @@ struct IdSet {
 /// in which rows are put in order.
 class RowPlans {
  public:
-  /// `keeps_memory`: as in StoreOptions.
+  /// `keeps_memory`: StoreOptions::keep_row_memory.
   explicit RowPlans(bool keeps_memory) : blocks_(keeps_memory) {}
   void keep(const IdSet&, std::shared_ptr<const RowPlan>);
   std::shared_ptr<const RowPlan> find(const IdSet&) const;  ///< null: the ids are others

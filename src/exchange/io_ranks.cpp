@@ -9,6 +9,7 @@
 namespace cairn::plan {
 namespace {
 
+// The ranks of one node, and how many io ranks, or files, it gets.
 struct Node {
   std::vector<int> ranks;  // ascending
   std::size_t io_ranks = 0;
@@ -26,6 +27,7 @@ std::vector<Node> nodes_of(const std::vector<int>& node_of_rank) {
   return nodes;
 }
 
+// Says how many io ranks, or files, each node gets, of `count` in all.
 void deal(std::vector<Node>& nodes, std::size_t count) {
   if (count < nodes.size()) {
     // Besides the first node, those with most ranks get an io rank: their ranks are served on their
@@ -39,6 +41,7 @@ void deal(std::vector<Node>& nodes, std::size_t count) {
     return;
   }
   for (auto& node : nodes) node.io_ranks = 1;
+  // One at a time to the node with the most ranks for each io rank that it has.
   for (auto left = count - nodes.size(); left > 0; --left) {
     const auto busiest =
         std::max_element(nodes.begin(), nodes.end(), [](const auto& a, const auto& b) {
@@ -73,6 +76,7 @@ std::vector<int> choose_io_ranks(const std::vector<int>& node_of_rank, const IoR
   std::vector<int> served_by(ranks, -1);
   std::map<int, int> serves;  // the number of ranks that each io rank serves
   for (const auto& [members, io_ranks] : nodes) {
+    // The ranks of a node in runs of nearly equal length; the first rank of each run serves it.
     for (std::size_t i = 0; i < io_ranks; ++i) {
       const auto first = members.size() * i / io_ranks;
       const auto end = members.size() * (i + 1) / io_ranks;
@@ -82,6 +86,7 @@ std::vector<int> choose_io_ranks(const std::vector<int>& node_of_rank, const IoR
       }
     }
   }
+  // Ranks of nodes without an io rank.
   for (auto& io_rank : served_by) {
     if (io_rank >= 0) continue;
     const auto least =

@@ -39,6 +39,8 @@ std::int64_t bytes_of(const ShardableTensor& tensor) {
   return bytes;
 }
 
+// Only dtypes that TensorFlow can assemble from slices are cut, so that TensorFlow can still read
+// the checkpoint.
 bool may_be_cut(const ShardableTensor& tensor) {
   return dtype_assembles_in_tensorflow(tensor.dtype) && !tensor.slice.empty();
 }
@@ -81,6 +83,7 @@ class Filling {
         put(tensor, std::move(box), bytes);
         rest.pop_back();
       } else if (room <= spare_ || room < item) {
+        // The shard is left as it is; see the proof at the top of this file.
         ++current_;
       } else {
         const auto [dim, count] = choose_cut(box, bytes, room);
@@ -95,6 +98,7 @@ class Filling {
     }
   }
 
+  // A shard without room, so that nothing else is added to it.
   void alone(const ShardableTensor& tensor) {
     open(0);
     add_to(shards_.back(), tensor);
@@ -133,18 +137,22 @@ class Filling {
 
   std::int64_t limit_, spare_;
   std::vector<Shard> shards_;
+  // Bytes that are still free, by shard.
   std::vector<std::int64_t> rooms_;
   std::size_t current_ = 0;  // used by fill()
 };
 
 }  // namespace
 
+// The tensors that a warning has named already: a policy is called at each new plan, and would
+// repeat itself. Copies of the policy share it.
 struct MaxShardSizePolicy::Warned {
   Mutex mutex;
   std::set<std::string> keys CAIRN_GUARDED_BY(mutex);
 
   void of(const Tensors& oversize, std::int64_t max_bytes, std::string_view what_follows) {
     constexpr std::size_t most_named = 3;
+    // The log's sink is called without the mutex: it may use the library.
     Tensors news;
     {
       const MutexLock lock(mutex);
@@ -205,10 +213,12 @@ std::vector<Shard> MaxShardSizePolicy::operator()(
       (bytes > max_bytes_ ? oversize : whole).push_back(&tensor);
     }
   }
+  // By size, as pack() needs it, and by the size of elements, as the proof at the top assumes.
   std::stable_sort(whole.begin(), whole.end(),
                    [](const auto* a, const auto* b) { return bytes_of(*a) > bytes_of(*b); });
   std::stable_sort(cut.begin(), cut.end(),
                    [](const auto* a, const auto* b) { return item_of(*a) > item_of(*b); });
+  // A shard may stay free by as much as in the proof at the top.
   const auto capacity = max_bytes_ - max_bytes_ % largest_item;
   const auto least_shards = total / capacity + (total % capacity != 0);
   Filling filling(max_bytes_, capacity / (least_shards + 1));

@@ -10,6 +10,7 @@
 namespace cairn {
 namespace {
 
+// Where a part of a source or target lies, if it is one run of bytes there; else null.
 template <class End>
 auto run_of(const End& end, const Box& part) -> decltype(end.base) {
   if (!end.base) return nullptr;
@@ -34,6 +35,7 @@ auto run_of_all(std::span<const plan::Passed> message, const EndOf& end_of) {
 // A rank that gets this many bytes has no room for them in its processor's caches.
 constexpr std::int64_t far_bytes = std::int64_t{16} << 20;
 
+// Packs a part of a source row-major; write() is the way back.
 void read(const PieceSource& from, const Box& part, std::byte* out) {
   if (!from.base) return from.memory->read(part.relative_to(from.box->start), out);
   copy_part(part, dtype_size(from.dtype), out, part, from.base, *from.box);
@@ -87,6 +89,7 @@ PassingRoom room_to_pass_all(const plan::RankPlan& plan, std::int64_t chunk_byte
       all.out += one.out, all.in += one.in;
     }
   }
+  // More than all pieces together is never needed, less than the largest step is not enough.
   most.out = std::max(most.out, std::min(all.out, chunk_bytes));
   most.in = std::max(most.in, std::min(all.in, chunk_bytes));
   return {2 * most.out, 2 * most.in, most.kept};
@@ -109,6 +112,7 @@ void PiecePasser::keep(const plan::Passed& piece) {
   const auto* bytes = run_of(from, piece.box);
   auto* place = run_of(to, piece.box);
   if (place && place == bytes) return;
+  // Both are in host memory, but one of them has gaps there: one copy from box to box.
   if (from.base && to.base && !(place && bytes)) {
     if (from.base == to.base && *from.box == *to.box) return;
     return write_.guard([&] {  // boxes of many dimensions allocate memory
@@ -116,6 +120,7 @@ void PiecePasser::keep(const plan::Passed& piece) {
     });
   }
   if (place && !bytes) return read_.guard([&] { read(from, piece.box, place); });
+  // The source has no run of these bytes, so they are packed first.
   if (!bytes) {
     auto* packed = room_.kept > 0 ? where_ + room_.out + room_.in : where_;
     read_.guard([&] { read(from, piece.box, packed); });
@@ -128,6 +133,7 @@ void PiecePasser::keep(const plan::Passed& piece) {
   }
 }
 
+// Adds an outgoing message: from where it lies, if it is one run there; else packed into the room.
 void PiecePasser::pack(Load& load, std::span<const plan::Passed> message) {
   const auto bytes = static_cast<std::size_t>(sum_of(message));
   const auto peer = message.front().peer;
@@ -150,6 +156,8 @@ void PiecePasser::pack(Load& load, std::span<const plan::Passed> message) {
   load.out += static_cast<std::int64_t>(bytes);
 }
 
+// Adds an incoming message: into its place, if that is one run; else into the room, from where
+// place() puts it.
 void PiecePasser::expect(Load& load, std::span<const plan::Passed> message) {
   const auto bytes = static_cast<std::size_t>(sum_of(message));
   const auto peer = message.front().peer;
@@ -225,6 +233,7 @@ void PiecePasser::pass_all(const plan::RankPlan& plan) {
   }
   std::vector<const plan::Passed*> local;
   int next = 0;
+  // Begins the messages of one half, and ends those of the other, whose room is then free again.
   const auto begin = [&] {
     auto& load = loads[next];
     if (!load.sends.empty() || !load.receives.empty()) {
@@ -248,6 +257,7 @@ void PiecePasser::pass_all(const plan::RankPlan& plan) {
       add(loads[next], step.sends, step.receives);
     }
   }
+  // Twice: the second call ends what the first one has begun.
   begin();
   begin();
   order_copies_past_caches();

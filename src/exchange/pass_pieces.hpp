@@ -80,6 +80,7 @@ class PiecePasser {
   const std::optional<Error>& write_error() const { return write_.first(); }  ///< of writing `to`
 
  private:
+  // A piece in the room for what arrives, which is placed when the exchange has ended.
   struct Arrival {
     const Box* box;
     PieceTarget to;
@@ -104,8 +105,10 @@ class PiecePasser {
   Group& group_;
   From from_;
   To to_;
+  // The room of make_room(); null if the caller gave it.
   std::unique_ptr<std::byte[]> own_;
   PassingRoom room_;
+  // The room: first what goes out, then what arrives, then what stays.
   std::byte* where_ = nullptr;
   bool far_ = false;  // pieces that arrive go past the processor's caches
   DeferredError read_, write_;

@@ -12,6 +12,7 @@ plan::RankPlan accept_and_finish(Group& group, plan::Spread& spread, DeferredErr
   messages = all_to_all(group, std::move(messages));
   agree(group, error.first());
   error.guard([&] { messages = spread.accept(std::move(messages)); });
+  // All ranks take part in the next delivery, also one that has failed.
   if (error) messages.clear();
   messages = all_to_all(group, std::move(messages));
   plan::RankPlan plan;
@@ -32,6 +33,7 @@ plan::RankPlan plan_together(Group& group, plan::Spread& spread) {
   std::vector<std::int64_t> sums;
   error.guard([&] { sums = spread.weigh(messages); });
   if (planners > 1) {
+    // A rank with no chunks gives none; for the sum it needs as many zeros.
     sums.resize(2 * static_cast<std::size_t>(group.size()) + 1);
     group.all_reduce(sums, Group::Op::sum);
   } else {

@@ -1,3 +1,4 @@
+// Sharding policies (cairn/sharding.hpp), except MaxShardSizePolicy.
 #include <map>
 #include <ostream>
 
@@ -8,6 +9,8 @@
 
 namespace cairn {
 
+// For policies that cut slices themselves. What they ask for is checked here, so that errors name
+// the slice and not what validate_shards() makes of it later.
 ShardableTensor piece_of(const ShardableTensor& tensor, Box slice) {
   const auto refuse = [&](const char* why) {
     throw Error(Code::sharding,
@@ -53,6 +56,7 @@ std::vector<int> ShardingCallback::dense_files(const std::vector<ShardableTensor
 
 namespace {
 
+// A policy made of a function, as sharding_policy() returns it.
 class FunctionPolicy : public ShardingCallback {
  public:
   using Function = std::function<std::vector<Shard>(const std::vector<ShardableTensor>&)>;
@@ -94,6 +98,7 @@ std::ostream& operator<<(std::ostream& out, const ShardableTensor& tensor) {
 
 std::string ShardByTaskPolicy::description() const { return "all tensors of a task in one shard"; }
 
+// It has none, and says so: otherwise it would be called for every save.
 std::optional<std::string> ShardByTaskPolicy::parameters() const { return ""; }
 
 std::vector<Shard> ShardByTaskPolicy::operator()(
@@ -111,6 +116,7 @@ std::string PerDevicePolicy::description() const {
   return cat("each device apart: ", policy_->description());
 }
 
+// Unknown if those of the other policy are, which is then called for every save.
 std::optional<std::string> PerDevicePolicy::parameters() const { return policy_->parameters(); }
 
 std::vector<Shard> PerDevicePolicy::operator()(const std::vector<ShardableTensor>& tensors) const {

@@ -12,6 +12,7 @@ namespace {
 /// whole.
 std::int64_t compare_keys(const Box& a, const std::vector<bool>& dash, const Box& b) {
   for (std::size_t d = 0; d < std::min(a.rank(), b.rank()); ++d) {
+    // In a key, an extent of -1 stands for a dimension that is whole.
     const auto extent = d < dash.size() && dash[d] ? -1 : a.extent[d];
     if (a.start[d] != b.start[d]) return a.start[d] - b.start[d];
     if (extent != b.extent[d]) return extent - b.extent[d];
@@ -71,6 +72,7 @@ Regions::Regions(const Dims& shape, std::vector<Cut> cuts) : cuts_(std::move(cut
   find_boxes(0, Box::whole(shape));
 }
 
+// A part with little more than `each` samples is not cut: its halves would be small.
 void Regions::cut(std::vector<Box>& samples, std::size_t first, std::size_t end, std::size_t each) {
   const auto number = cuts_.size();
   cuts_.emplace_back();
@@ -93,6 +95,7 @@ void Regions::cut(std::vector<Box>& samples, std::size_t first, std::size_t end,
 }
 
 void Regions::find_boxes(std::size_t i, const Box& within) {
+  // Cuts may have come in a message.
   if (i >= cuts_.size()) throw Error(Code::internal, "the cuts of a tensor are malformed");
   const auto& [dim, above, at] = cuts_[i];
   if (dim < 0) {
@@ -121,6 +124,8 @@ int Regions::owner(const Box& box) const {
 SliceRuns::SliceRuns(std::vector<Box> samples, std::size_t samples_each) {
   const auto each = std::max<std::size_t>(samples_each, 1);
   std::sort(samples.begin(), samples.end(), key_before);
+  // A last run of less than half the length joins the one before. Equal samples make no run between
+  // them.
   for (auto i = each; i + each / 2 < samples.size(); i += each) {
     if (firsts_.empty() || key_before(firsts_.back(), samples[i])) {
       firsts_.push_back(samples[i]);

@@ -40,6 +40,8 @@ class Regions {
   }
 
  private:
+  // Appends the cuts of the part with the samples first … end - 1. find_boxes() then computes the
+  // regions from the cuts alone, as a rank does that got them from another.
   void cut(std::vector<Box>& samples, std::size_t first, std::size_t end, std::size_t each);
   void find_boxes(std::size_t cut, const Box& within);
   template <class Visit>
@@ -51,6 +53,7 @@ class Regions {
     if (box.end(d) > at) touch(static_cast<std::size_t>(above), box, visit);
   }
 
+  // A binary tree in preorder.
   std::vector<Cut> cuts_;
   std::vector<Box> boxes_;
 };

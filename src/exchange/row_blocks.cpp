@@ -10,6 +10,7 @@
 
 namespace cairn {
 
+// Shared with the memory that is lent: it may come back after the RowBlocks is gone.
 struct RowBlocks::Spares {
   struct Piece {
     std::byte* begin;
@@ -27,6 +28,7 @@ struct RowBlocks::Spares {
   }
   std::byte* lend(std::size_t bytes);
   void come_back(const std::byte* begin);
+  // Gives free pieces back to the system: all of them, or those not taken since let_go_unused().
   void drop(bool all) CAIRN_REQUIRES(mutex);
 };
 
@@ -70,6 +72,7 @@ RowBlocks::RowBlocks(bool keeps) : spares_(std::make_shared<Spares>(keeps)) {}
 
 RowBlocks::~RowBlocks() {
   const MutexLock lock(spares_->mutex);
+  // What is still lent is then freed when it comes back.
   spares_->keeps = false;
   spares_->drop(true);
 }

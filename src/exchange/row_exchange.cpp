@@ -100,6 +100,7 @@ struct Side {
   }
 };
 
+// The part of this rank; null if it has none.
 const RowPlan::Part* part_of(const std::vector<RowPlan::Part>& parts, int rank) {
   for (const auto& part : parts) {
     if (part.rank == rank) return &part;
@@ -107,6 +108,8 @@ const RowPlan::Part* part_of(const std::vector<RowPlan::Part>& parts, int rank) 
   return nullptr;
 }
 
+// Collective. Both directions are the same movement with sides exchanged. Rows that stay on this
+// rank are moved without a message.
 void travel(Group& group, const Side& from, const Side& to, std::span<const RowMemory> tensors) {
   std::int64_t row_bytes = 0;
   for (const auto& one : tensors) row_bytes += one.row_bytes;

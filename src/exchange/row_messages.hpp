@@ -38,6 +38,7 @@ void in_groups(const std::vector<RowMessage>& out, const std::vector<RowMessage>
     const auto first_out = o, first_in = i;
     std::int64_t sent = 0, come = 0;
     while (o < out.size() || i < in.size()) {
+      // The least key of either list goes next; if both have it, the two go together.
       const bool sends = o < out.size() && (i == in.size() || key(out[o]) <= key(in[i]));
       const bool receives = i < in.size() && (o == out.size() || key(in[i]) <= key(out[o]));
       const auto more_out = sends ? out[o].count : 0, more_in = receives ? in[i].count : 0;

@@ -66,6 +66,8 @@ std::vector<RowPlan::Part> deal(const std::vector<std::int64_t>& ids,
                                 const std::vector<std::int64_t>& firsts) {
   std::vector<RowPlan::Part> parts;
   for (auto at = ids.begin(); at != ids.end();) {
+    // A block without rows has the first id of the next block that has some, or the largest number.
+    // upper_bound() takes the last of equal ones.
     const auto next = std::upper_bound(firsts.begin(), firsts.end(), *at);
     const auto end = next == firsts.end() ? ids.end() : std::lower_bound(at, ids.end(), *next);
     parts.push_back({static_cast<int>(next - firsts.begin()) - 1, at - ids.begin(), end - at});
@@ -121,6 +123,7 @@ void send_ids(Group& group, const SortedIds& mine, const RowPlan& plan, const Ta
                                        static_cast<std::size_t>(count));
   };
   DeferredError error;
+  // Ids that stay on this rank are in no message.
   for (const auto& to_me : plan.holding) {
     if (to_me.rank != rank) continue;
     for (const auto& from_me : plan.holders) {
@@ -216,6 +219,8 @@ std::vector<std::int64_t> split_by_samples(Group& group, const SortedIds& mine) 
   const auto ranks = static_cast<std::size_t>(group.size());
   std::string said;
   run_and_agree(group, [&] {
+    // Enough samples for blocks of about equal length, and few enough for rank 0 to get those of
+    // all ranks.
     const auto count = std::min(mine.ids.size(), std::clamp<std::size_t>(2 * ranks, 64, 256));
     std::vector<Sample> samples;
     for (std::size_t i = 0; i < count; ++i) {
@@ -225,6 +230,8 @@ std::vector<std::int64_t> split_by_samples(Group& group, const SortedIds& mine) 
     said = pack(samples);
   });
   const auto all = gather(group, said);
+  // Block r begins at the sample before which the samples stand for r/ranks of all ids. Blocks that
+  // no sample begins have the largest number, and stay empty.
   const auto message = from_root(group, [&] {
     std::vector<Sample> samples;
     double weight = 0;
@@ -256,6 +263,7 @@ std::vector<std::int64_t> split_by_samples(Group& group, const SortedIds& mine) 
 }  // namespace
 
 std::vector<std::int64_t> even_blocks(std::int64_t rows, int ranks) {
+  // With fewer rows, rounding to a page would make blocks too unequal.
   const auto unit = rows / ranks >= 16 * aligned_rows ? aligned_rows : std::int64_t{1};
   const auto units = (rows + unit - 1) / unit;
   std::vector<std::int64_t> begins;
@@ -289,6 +297,8 @@ RowPlan plan_all_rows(Group& group, const ListedIds& list, std::int64_t first, s
   place_by_id(group, name, mine, first, plan);
   std::vector<bool> seen;
   run_and_agree(group, [&] { require_single(name, first, plan, seen); });
+  // First duplicates are reported: with as many ids as rows, each duplicate also causes a gap,
+  // which would be the less helpful error.
   run_and_agree(group, [&] {
     const auto gap = std::find(seen.begin(), seen.end(), false);
     if (gap == seen.end()) return;
@@ -312,6 +322,7 @@ RowPlan plan_rows_with_gaps(Group& group, const ListedIds& list) {
   plan.held = static_cast<std::int64_t>(mine.ids.size());
   run_and_agree(group, [&] { plan.holding = deal(mine.ids, firsts); });
   plan.holders = hear_parts(group, plan.holding);
+  // The ids of this rank's block, in the order in which ranks send them.
   std::vector<std::int64_t> come;
   run_and_agree(group, [&] {
     require_places(list.name, rows_of(plan.holders));
@@ -320,6 +331,8 @@ RowPlan plan_rows_with_gaps(Group& group, const ListedIds& list) {
   send_ids(group, mine, plan, [&](std::span<const std::int64_t> ids, std::int64_t at) {
     std::copy(ids.begin(), ids.end(), come.begin() + at);
   });
+  // A place is the position of the id among all ids of the block, since rows are stored in their
+  // order.
   run_and_agree(group, [&] {
     const auto all = plan::sort_ids(come);
     plan.places.resize(come.size());
@@ -335,6 +348,7 @@ RowPlan plan_rows_with_gaps(Group& group, const ListedIds& list) {
                 once, owned_only);
   });
   std::vector<std::int64_t> counts(static_cast<std::size_t>(group.size()));
+  // Blocks follow each other in the order of ranks; only now is their length known.
   plan.count = static_cast<std::int64_t>(come.size());
   counts[static_cast<std::size_t>(group.rank())] = plan.count;
   group.all_reduce(counts, Group::Op::sum);
@@ -397,6 +411,7 @@ RowPlan plan_found_rows(Group& group, const ListedIds& list, std::int64_t rows, 
   });
   send_ids(group, mine, plan, [&](std::span<const std::int64_t> ids, std::int64_t at) {
     auto* place = plan.places.data() + at;
+    // Both lists ascend, so each search begins where the last one ended.
     auto found = stored.begin();
     for (const auto id : ids) {
       found = std::lower_bound(found, stored.end(), id);

@@ -39,6 +39,7 @@ std::vector<Box> cut_in_pieces(const Box& box, std::int64_t pieces) {
 
 }  // namespace
 
+// Cuts slices whose writer has too much. The pieces keep the writer: writers must be chosen again.
 bool SharedSlices::cut(const std::vector<double>& others, std::int64_t least_bytes) {
   auto load = others;
   load.resize(static_cast<std::size_t>(ranks_));
@@ -51,6 +52,8 @@ bool SharedSlices::cut(const std::vector<double>& others, std::int64_t least_byt
     std::int64_t pieces = 1;
     if (slice.may_be_cut && slice.bytes > small_part * mean &&
         load[static_cast<std::size_t>(writer_of(slice))] > tolerated * mean) {
+      // Not more pieces than holders, none below least_bytes, and none much smaller than a part of
+      // the mean that matters.
       pieces = std::min({static_cast<std::int64_t>(holders_of(slice).size()),
                          static_cast<std::int64_t>(slice.bytes / static_cast<double>(least_bytes)),
                          static_cast<std::int64_t>(std::ceil(slice.bytes / (small_part * mean)))});
@@ -80,6 +83,7 @@ bool share_replicas(std::vector<CoveredTensor>& tensors, const Writers& writers,
   auto others = load;
   auto shared = shared_slices_of(tensors, ranks, others);
   for (auto& one : shared.all()) {
+    // An origin is the tensor's number and the slice's in it; see origin_of() in writers.cpp.
     one.writer = writers[one.origin >> 32][one.origin & 0xffffffffu];
   }
   if (!shared.cut(others, least_bytes)) return false;

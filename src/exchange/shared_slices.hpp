@@ -46,6 +46,7 @@ class SharedSlices {
  private:
   int ranks_;
   std::vector<SharedSlice> all_;
+  // The number of each set; a std::map, since sets_ points to its keys.
   std::map<std::vector<int>, int> numbers_;
   std::vector<const std::vector<int>*> sets_;  // keys of numbers_
 };

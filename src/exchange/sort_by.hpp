@@ -11,6 +11,7 @@ namespace cairn::plan {
 
 /// Joins two numbers to one that has the same order, by the first number first.
 inline std::uint64_t joined_key(std::int32_t first, std::int32_t second) {
+  // With the sign bit flipped, signed numbers have the order of unsigned ones.
   constexpr std::uint32_t sign = std::uint32_t{1} << 31;
   return std::uint64_t{static_cast<std::uint32_t>(first) ^ sign} << 32 |
          (static_cast<std::uint32_t>(second) ^ sign);

@@ -36,6 +36,7 @@ SortedIds sort_ids(std::span<const std::int64_t> ids) {
   std::iota(result.places.begin(), result.places.end(), Place{0});
   if (std::is_sorted(ids.begin(), ids.end())) return result;
   const auto [least, most] = std::minmax_element(ids.begin(), ids.end());
+  // Ids count from the least one: a rank often has a narrow range, which has fewer digits.
   const auto from = static_cast<std::uint64_t>(*least);
   std::vector<Row> rows(ids.size());
   for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -47,6 +48,7 @@ SortedIds sort_ids(std::span<const std::int64_t> ids) {
   } else {
     const auto bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(*most) - from));
     const auto passes = (bits + most_digit_bits - 1) / most_digit_bits;
+    // The passes share the bits equally.
     const auto digit = (bits + passes - 1) / passes;
     std::vector<Row> sorted(rows.size());
     for (int shift = 0; shift < bits; shift += digit) {

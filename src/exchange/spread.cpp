@@ -121,6 +121,7 @@ int Spread::planners(std::int64_t all_pieces) const {
       std::clamp<std::int64_t>(all_pieces / setting_.pieces_a_planner, 1, setting_.ranks));
 }
 
+// The same on all ranks, without a message: a hash of source and block of chunks.
 int Spread::planner_of(int source, int chunk) const {
   if (planners_ == 1) return 0;
   const auto block = (static_cast<std::uint64_t>(source) << 32) +
@@ -130,12 +131,15 @@ int Spread::planner_of(int source, int chunk) const {
                           static_cast<std::uint64_t>(planners_));
 }
 
+// By source and chunk: so the pieces of one block are neighbours, and finish() can search for them.
 void Spread::sort_asked() {
   sort_by(asked_, [](const Asked& one) {
     return std::array{joined_key(one.source, one.chunk), joined_key(one.id, 0)};
   });
 }
 
+// Goes through the blocks of chunks of each source, and sends what this rank wants of a block to
+// the planner of the block.
 Messages Spread::ask(int planners) {
   planners_ = planners;
   sort_asked();
@@ -145,6 +149,7 @@ Messages Spread::ask(int planners) {
     const auto count = static_cast<int>(chunks_of(source).count());
     for (int block = 0; block < count; block += chunks_a_planner) {
       if (setting_.only_wanted) {
+        // Skips to the next block of which this rank wants something.
         if (i == asked_.size() || asked_[i].source != source) break;
         block = asked_[i].chunk / chunks_a_planner * chunks_a_planner;
       }
@@ -185,6 +190,7 @@ void Spread::hear(const Messages& asked) {
       heard_.push_back({source, chunk, rank, id, std::move(box)});
     }
   }
+  // Puts all requests for a chunk side by side.
   sort_by(heard_, [](const Heard& one) {
     return std::array{joined_key(one.source, one.chunk), joined_key(one.rank, one.id)};
   });
@@ -196,6 +202,8 @@ std::size_t Spread::offer(int source, int chunk, std::size_t i, int turn) {
   const auto is_of_it = [&] {
     return i < heard_.size() && heard_[i].source == source && heard_[i].chunk == chunk;
   };
+  // A request with the id -1 names its block only. Those that come first are passed over here,
+  // others below.
   while (is_of_it() && heard_[i].id < 0) ++i;
   const auto first = i;
   const auto& cut = chunks_of(source);
@@ -216,6 +224,8 @@ std::size_t Spread::offer(int source, int chunk, std::size_t i, int turn) {
 std::vector<std::int64_t> Spread::weigh(const Messages& asked) {
   hear(asked);
   dealer_ = std::make_unique<Dealer>(setting_.ranks, setting_.served_by);
+  // One turn for each block of which this rank has heard. Its chunks are all offered, unless
+  // only_wanted is set.
   for (std::size_t i = 0; i < heard_.size();) {
     const int source = heard_[i].source, block = heard_[i].chunk / chunks_a_planner;
     const auto count = static_cast<int>(chunks_of(source).count());
@@ -339,6 +349,8 @@ Messages Spread::accept(Messages decided) {
   MessageWriter outgoing;
   int told = setting_.rank;  // the pieces of one rank are neighbours
   std::size_t c = 0;
+  // Each rank that wants pieces of a chunk is told once in which round they come; it knows the
+  // pieces itself.
   for (std::size_t m = 0; m < mine.size(); ++m) {
     const auto& one = mine[m];
     if (m > 0 && !one.is_of(mine[m - 1])) ++c, told = setting_.rank;
@@ -358,6 +370,8 @@ Messages Spread::accept(Messages decided) {
   return outgoing.take();
 }
 
+// Fills rounds with this rank's chunks, in order, up to the chunk limit; numbers begin anew in each
+// group.
 void Spread::deal_rounds() {
   RoundId round{0, 0};
   std::int64_t bytes = 0;
@@ -375,6 +389,7 @@ void Spread::deal_rounds() {
 
 RankPlan Spread::finish(const Messages& accepted) {
   auto& pieces = plan_.pieces;
+  // Adds the pieces that come from other ranks, which this rank finds in what it asked for.
   for (const auto& [from, message] : accepted) {
     for (const auto& [source, chunk, number] : unpack_each<Promised>(message)) {
       const RoundId round{setting_.source(source).group, number};
@@ -394,6 +409,7 @@ RankPlan Spread::finish(const Messages& accepted) {
   }
   if (kept_ != wanted_) lost(cat(wanted_ - kept_, " pieces").c_str(), -1);
   let_go(asked_);
+  // The order of all pieces that spread.hpp promises.
   sort_by(travels_, [&](const Travel& one) {
     return std::array{joined_key(one.round.group, one.round.number),
                       joined_key(one.distance, pieces[one.piece].source),
@@ -401,6 +417,7 @@ RankPlan Spread::finish(const Messages& accepted) {
   });
   std::vector<std::uint32_t> order;  // of the pieces in the rounds
   order.reserve(pieces.size());
+  // A round exists if this rank acquires chunks in it or passes pieces of it.
   std::size_t chunk = 0;
   for (std::size_t t = 0; t < travels_.size() || chunk < plan_.chunks.size();) {
     auto round = t < travels_.size() ? travels_[t].round : round_of_[chunk];
@@ -420,6 +437,7 @@ RankPlan Spread::finish(const Messages& accepted) {
   for (std::size_t i = 0; i < order.size(); ++i) {
     place_of[order[i]] = static_cast<std::uint32_t>(i);
   }
+  // Spans in the rounds were made for this order, in which the pieces have to lie at last.
   sort_by(pieces, [&](const Passed& one) {
     return std::array{place_of[static_cast<std::size_t>(&one - pieces.data())]};
   });

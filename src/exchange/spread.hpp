@@ -135,14 +135,17 @@ class Spread {
   RankPlan finish(const Messages& accepted);
 
  private:
+  // A piece that this rank wants, as it asks for it.
   struct Asked {
     int source, chunk, id;
     Box box;
   };
+  // What another rank asked of this rank as a planner.
   struct Heard {
     int source, chunk, rank, id;  // id -1: wants nothing of these chunks, but of the source
     Box box;
   };
+  // A chunk that this rank deals as a planner, and who wants it.
   struct Offered {
     int source, chunk;
     std::size_t first, end;  // of heard_
@@ -151,6 +154,7 @@ class Spread {
     int group, number;
     auto operator<=>(const RoundId&) const = default;
   };
+  // One piece's place in the order in which pieces travel.
   struct Travel {
     RoundId round;
     int distance, chunk;  // the chunk's number within the source
@@ -158,6 +162,8 @@ class Spread {
     std::uint32_t piece;             // index of the piece in the order in which pieces came
     std::int64_t message_bytes = 0;  // of the message that begins with this piece
   };
+  // A chunk that this rank acquires, with the pieces that one message named. A chunk may have
+  // several of these until in_order() puts them side by side.
   struct Mine {
     int source, chunk;
     std::size_t first, end;  // of the plan's pieces
@@ -181,16 +187,20 @@ class Spread {
 
   const Setting setting_;
   int planners_ = 1;
+  // Kept until finish(), which finds in it the pieces that come from other ranks.
   std::vector<Asked> asked_;
+  // From here to dealer_: what this rank needs as a planner, in weigh() and decide().
   std::vector<Heard> heard_;
   std::vector<Wish> wishes_;  // of one chunk
   std::vector<Offered> offered_;
   std::unique_ptr<Dealer> dealer_;
   int cut_source_ = -1;  // the source of cut_
   std::int64_t cut_element_bytes_ = 0;
+  // The cut of one source, as neighbouring pieces mostly have the same one.
   ChunkCut cut_;
   RankPlan plan_;
   std::vector<RoundId> round_of_;  // of this rank's chunks
+  // Filled by accept() and finish().
   std::vector<Travel> travels_;
   std::size_t wanted_ = 0, kept_ = 0;  // pieces that this rank wants: in all, and found so far
 };

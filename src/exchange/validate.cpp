@@ -1,3 +1,5 @@
+// Checks what a sharding policy returned (cairn/sharding.hpp). Policies are the application's code:
+// whatever they drop, add or change is found here, before anything is written.
 #include <algorithm>
 #include <optional>
 
@@ -33,6 +35,8 @@ std::string spec_text(const Dims& shape, const Box& box) {
   return lies_inside(box, shape) ? cat('"', slice_spec_text(shape, box), '"') : any_box_text(box);
 }
 
+// The complete check, which makes the errors: first of each tensor that was returned, then of each
+// that was given.
 class Validation {
  public:
   Validation(const std::vector<ShardableTensor>& given, const std::string& description)
@@ -71,6 +75,7 @@ class Validation {
         .of_tensor(tensor.key);
   }
 
+  // Checks what was given for one key, and sorts it: the rest relies on disjoint slices.
   void prepare(Known& known) const {
     std::stable_sort(known.given.begin(), known.given.end(),
                      [](const auto* a, const auto* b) { return a->slice < b->slice; });
@@ -98,6 +103,7 @@ class Validation {
     known.pieces.resize(known.given.size());
   }
 
+  // Checks one returned tensor, and notes it with the given slice that it is, or was cut from.
   void check(std::size_t number, const std::string& key, const Box& box,
              const ShardableTensor& tensor) {
     if (tensor.key != key) {
@@ -161,6 +167,8 @@ class Validation {
            cat("given: ", given_text(known), "; returned: ", spec_text(shape, piece.slice)));
     }
     known.build_index();
+    // The given slices are disjoint, so a piece is inside one of them if it touches no other and
+    // that one contains it.
     const auto touched = known.index->query(piece.slice);
     if (touched.size() == 1 && known.boxes[touched[0]].contains(piece.slice)) return touched[0];
     std::vector<Box> boxes;
@@ -185,11 +193,14 @@ class Validation {
                more ? cat(" and ", more, " more") : "");
   }
 
+  // Pieces lie inside their given slices, so it is enough that no two overlap and that none of the
+  // given slices has a gap.
   void compare(const Known& known) const {
     std::vector<Box> pieces;
     for (const auto& [box, shard] : known.seen) pieces.push_back(box);
     if (const auto pair = find_overlap(pieces)) {
       const auto &a = pieces[pair->first], &b = pieces[pair->second];
+      // A copy with the wrong piece's slice, to name it in the error.
       auto tensor = *known.given.front();
       tensor.slice = b;
       fail(tensor, "elements were found twice",
@@ -237,6 +248,8 @@ std::optional<Tensors> tensors_of(const std::vector<Shard>& shards, std::size_t 
   return found;
 }
 
+// Whether a tensor came back unchanged. Its name and bytes are for the policy only, and are not
+// compared.
 bool is_same(const ShardableTensor& a, const ShardableTensor& b) {
   return a.key == b.key && a.slice == b.slice && a.shape == b.shape && a.dtype == b.dtype &&
          a.task.same_task(b.task) && a.owner == b.owner && a.owner_slice == b.owner_slice;

@@ -15,6 +15,7 @@ namespace {
 
 using Holders = std::vector<int>;
 
+// A slice that several ranks hold, and the index of the holder that writes it.
 struct Replica {
   double bytes;
   std::size_t slice;
@@ -72,6 +73,7 @@ class Balance {
     std::stable_sort(replicas_.begin(), replicas_.end(), [](const Replica& a, const Replica& b) {
       return a.bytes != b.bytes ? a.bytes > b.bytes : a.holders->size() < b.holders->size();
     });
+    // One heap for each set of holders.
     std::map<const Holders*, LeastHolder> least;
     for (auto& replica : replicas_) {
       const auto& holders = *replica.holders;
@@ -82,6 +84,8 @@ class Balance {
     looks_left_ = std::min(looks_left_, most_looks);
   }
 
+  // Relieves the fullest rank again and again, until no chain of moves helps or looks_left_ is used
+  // up.
   void improve() {
     if (replicas_.empty()) return;
     double total = 0;
@@ -114,7 +118,8 @@ class Balance {
 
   /// Looks for a chain of moves, shortest first, after which this rank has less, and each other
   /// rank of the chain has less than this one had. The chain may come back to this rank with
-  /// something smaller.
+  /// something smaller. A breadth-first search over ranks: a rank leads to those that could take
+  /// over one of its replicas.
   bool relieve(std::size_t fullest) {
     const double most = load_[fullest];
     std::vector<Arrival> arrivals(load_.size());
@@ -124,6 +129,8 @@ class Balance {
       const auto rank = open.front();
       for (const auto i : written_[rank]) {
         const auto& replica = replicas_[i];
+        // A rank of the chain must end below the fullest one's load: it gets one replica and gives
+        // this one away.
         if (replica.bytes == 0 ||
             (rank != fullest && load_[rank] + arrivals[rank].bytes - replica.bytes >= most)) {
           continue;
@@ -135,6 +142,7 @@ class Balance {
         for (std::size_t h = 0; h < holders.size(); ++h) {
           const auto next = static_cast<std::size_t>(holders[h]);
           const Arrival arrival{true, i, rank, static_cast<int>(h), replica.bytes, first};
+          // A circle helps only if what comes back is smaller than what has left.
           if (next == fullest) {
             if (rank == fullest || replica.bytes >= replicas_[first].bytes) continue;
             follow(arrival, arrivals, fullest);
@@ -153,6 +161,7 @@ class Balance {
     return false;
   }
 
+  // Makes the moves of a chain, from its end back to the fullest rank.
   void follow(Arrival last, const std::vector<Arrival>& arrivals, std::size_t fullest) {
     for (;;) {
       const auto from = last.from;
@@ -174,10 +183,13 @@ class Balance {
 
   std::vector<double> load_;  // by rank
   std::vector<Replica> replicas_;
+  // Used by improve() only: the replicas that a rank writes.
   std::vector<std::vector<std::size_t>> written_;  // by rank
+  // How many holders improve() may still look at.
   std::int64_t looks_left_ = 0;
 };
 
+// One number for a slice: its tensor's number in the upper half, its own in the lower.
 std::size_t origin_of(std::size_t tensor, std::size_t slice) { return tensor << 32 | slice; }
 
 }  // namespace
@@ -272,11 +284,14 @@ Writers take_pieces(std::vector<CoveredTensor>& tensors, std::span<const SharedS
       while (next != order.end() && pieces[*next].origin == origin_of(t, s)) ++next;
       cut = cut || next - first > 1;
       for (auto i = first; i != next; ++i) {
+        // Each piece has the holders of its slice; the last one takes the list itself.
         auto holders = i + 1 == next ? std::move(slice.holders) : slice.holders;
         all.push_back({{pieces[*i].box, std::move(holders)}, pieces[*i].writer});
       }
+      // A slice with one holder was not shared; that holder writes it.
       if (first == next) all.push_back({std::move(slice), 0});
     }
+    // Slices of a tensor ascend by box; pieces may not.
     if (cut) {
       std::sort(all.begin(), all.end(),
                 [](const auto& a, const auto& b) { return a.first.box < b.first.box; });

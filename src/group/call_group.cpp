@@ -32,6 +32,8 @@ WatchedRank* CallGroup::caller() {
 
 bool CallGroup::forked() const { return ::getpid() != process_; }
 
+// Takes in_call_ for this thread, or finds that this thread has it already: then the call is made
+// from a callback of another one.
 CallGroup::Call::Call(Group& group, const char* name, Inside inside)
     : group_(dynamic_cast<CallGroup*>(&group)) {
   if (!group_) return;
@@ -50,6 +52,8 @@ CallGroup::Call::Call(Group& group, const char* name, Inside inside)
                 "", "Let one thread at a time call it.");
   }
   if (inside == Inside::none) {
+    // A call of this thread has set alone_, so this one is not the outermost: nothing has to be
+    // reset before the throw.
     if (const auto* outer = group_->alone_) {
       throw Error(
           Code::busy, cat(group_->text_of(name), " was called from inside a callback of ", outer),
@@ -92,6 +96,7 @@ CallGroup::EntryCheck::EntryCheck(CallGroup& group, const char* name)
 void CallGroup::EntryCheck::begin(std::span<const std::int64_t> values) {
   Values mine = {};
   const char* const name = call_ ? call_ : group_.watched_.call();
+  // The weights of all ranks add up to 0, so the sum is 0 if all ranks have the same code.
   const std::uint64_t code = std::uint64_t{crc32c(name ? name : "")} << 32 | crc32c(group_.object_);
   mine[call] = static_cast<std::int64_t>(group_.weight_ * mixed_bits(code));
   if (call_) {
@@ -109,6 +114,7 @@ void CallGroup::EntryCheck::end(std::span<std::int64_t> values) {
     reduction_->end(sum);
   }
   const auto size = group_.size_;
+  // All ranks have the same sum, so they all throw or none does.
   if (sum[call] != 0 || (sum[rounds] != 0 && sum[rounds] != size)) {
     differ(sum, call_ ? call_ : group_.watched_.call());
   }
@@ -120,6 +126,7 @@ void CallGroup::EntryCheck::end(std::span<std::int64_t> values) {
 void CallGroup::EntryCheck::differ(const Values& sum, const char* mine) const {
   const std::int64_t size = group_.size_, in_round = sum[rounds], in_call = size - in_round;
   std::string who;
+  // Every rank is in differ() now, so a gather is safe and can name each call.
   if (in_round == 0) {
     std::map<std::string, std::vector<int>> ranks;
     const auto calls = all_gather(*group_.inner_, group_.text_of(mine));
@@ -136,6 +143,8 @@ void CallGroup::EntryCheck::differ(const Values& sum, const char* mine) const {
     who = cat("all in ", mine, ", but of different objects; rank ", group_.rank_, ": ",
               group_.text_of(mine));
   } else {
+    // If only one rank is in a round, or only one is not, the sum of the numbers is that of this
+    // rank.
     const auto all_ranks = size * (size - 1) / 2;
     const auto some = [&](std::int64_t count, std::int64_t ranks) {
       return count == 1 ? cat("rank ", ranks) : cat(count, " ranks");
@@ -155,6 +164,7 @@ void CallGroup::exchange(std::span<const Send> sends, std::span<const Receive> r
   inner_->exchange(sends, receives);
 }
 
+// An exchange under way, whose end is watched, too.
 class CallGroup::WatchedExchange final : public Exchange {
  public:
   WatchedExchange(CallGroup& group, std::unique_ptr<Exchange> inner)

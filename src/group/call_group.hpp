@@ -55,11 +55,15 @@ class CallGroup final : public Group, private WatchedCaller {
     bool under_way() const { return reduction_->under_way(); }
 
    private:
+    // The values of the sum. `call`: weight times hash of the call, 0 if all ranks are in the same
+    // one. `rounds`: how many ranks are in a round; `round_ranks`: the sum of the numbers of these
+    // ranks. From `payload` on: the values of the caller.
     enum Slot { call, rounds, round_ranks, payload };
     using Values = std::array<std::int64_t, payload + room>;
     [[noreturn]] void differ(const Values& sum, const char* mine) const;
 
     CallGroup& group_;
+    /// Null for the check of an ordinary call: then the name is that of the rank's present call.
     const char* const call_;
     std::unique_ptr<Reduction> reduction_;
   };
@@ -84,6 +88,8 @@ class CallGroup final : public Group, private WatchedCaller {
 
    private:
     CallGroup* const group_;
+    // Whether this call has set in_call_ and alone_, and so resets them; and the name of the call
+    // that it was made inside of.
     bool outermost_ = false, is_alone_ = false;
     const char* before_ = "";
   };
@@ -119,12 +125,16 @@ class CallGroup final : public Group, private WatchedCaller {
 
   const std::shared_ptr<Group> inner_;
   const int rank_, size_;
+  // The factor of this rank in the sum of an entry check: rank_weight() in collectives.hpp.
   const std::uint64_t weight_;
+  // The process that made the group; another one is a forked child.
   const pid_t process_;
   std::atomic<std::thread::id> in_call_;  ///< the thread that is in a call
   const char* alone_ = nullptr;           ///< its call of kind Inside::none, if any
+  // As given to describe(); part of what the entry check compares.
   std::string object_;
   WatchedRank watched_;
+  // Made by the first check_entry() and reused, so that later calls allocate nothing.
   std::unique_ptr<EntryCheck> entry_check_;
   std::unique_ptr<SharedFiles> shared_files_;    ///< null if the group has none
   std::unique_ptr<DatasetFiles> dataset_files_;  ///< likewise

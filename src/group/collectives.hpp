@@ -135,6 +135,7 @@ bool any_of(Group& group, bool mine);
 /// texts the error shows the part in which they differ.
 void require_same(Group& group, std::string_view what, std::string_view text);
 
+/// One option in text form, with its name.
 struct Setting {
   std::string name, value;
 };

@@ -35,6 +35,7 @@ class DoneAtOnce final : public Group::Reduction {
   bool under_way_ = false;
 };
 
+// An exchange that begin_exchange() has completed already.
 class Exchanged final : public Group::Exchange {
   void end() override {}
 };
@@ -70,6 +71,8 @@ void Group::check_rank(int rank) const {
 }
 
 void Group::check_exchange(std::span<const Send> sends, std::span<const Receive> receives) const {
+  // Lengths of the messages to and from this rank itself, in order: each send meets the receive at
+  // the same place.
   std::vector<std::size_t> sent, received;
   for (const auto& send : sends) {
     check_rank(send.to);

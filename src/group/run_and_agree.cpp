@@ -1,3 +1,5 @@
+// The public run_and_agree() (cairn/group.hpp). The one of collectives.hpp is for the library's own
+// stages, which are in a call already.
 #include "cairn/group.hpp"
 
 #include "group/call_group.hpp"
@@ -17,6 +19,7 @@ void agree_on(const std::shared_ptr<Group>& group, const std::exception_ptr& min
         error = application_error("");
       }
     }
+    // The number of ranks that failed goes with the entry check, so success costs no other message.
     std::int64_t failed = error.has_value();
     calls->check_entry({&failed, 1});
     if (failed > 0) agree(*calls, error);

@@ -1,3 +1,4 @@
+// A group of one rank. Collectives have nothing to do; messages to the rank itself are kept.
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -17,6 +18,7 @@ class SerialGroup final : public Group {
 
   void exchange(std::span<const Send> sends, std::span<const Receive> receives) override {
     check_exchange(sends, receives);
+    // check_exchange() has made sure that each send has a receive of the same length.
     for (std::size_t i = 0; i < sends.size(); ++i) {
       const auto from = sends[i].bytes;
       if (!from.empty()) std::memmove(receives[i].bytes.data(), from.data(), from.size());
@@ -49,6 +51,7 @@ class SerialGroup final : public Group {
   }
 
  private:
+  // What this rank has sent to itself and not received yet.
   std::deque<std::string> sent_;
 };
 

@@ -40,6 +40,7 @@ TreePosition place_in_tree(int rank, int size, std::span<const int> nodes) {
   const int mine = node_of(rank);
   for (int r = 0; r < size; ++r) {
     const int node = node_of(r);
+    // Nodes are numbered by their lowest rank, so the next new node has this number.
     if (node == static_cast<int>(all.size())) all.push_back({r, 0});
     ++all[static_cast<std::size_t>(node)].count;
     if (node != mine) continue;
@@ -51,6 +52,8 @@ TreePosition place_in_tree(int rank, int size, std::span<const int> nodes) {
     found.branches.push_back({other, count});
     found.count += count;
   };
+  // A binomial tree of the ranks of this node. The branch at place p + bit has the places below p +
+  // 2·bit, as far as there are ranks.
   const int on_node = static_cast<int>(neighbours.size()), top = lowest_bit(place, on_node);
   for (int bit = 1; bit < top && place + bit < on_node; bit <<= 1) {
     add(neighbours[static_cast<std::size_t>(place + bit)], std::min(bit, on_node - place - bit));
@@ -59,6 +62,8 @@ TreePosition place_in_tree(int rank, int size, std::span<const int> nodes) {
     found.parent = neighbours[static_cast<std::size_t>(place - top)];
     return found;
   }
+  // Only the first rank of a node comes here. It is in a second binomial tree, of nodes, and has
+  // the whole nodes below it.
   const int count = static_cast<int>(all.size()), top_node = lowest_bit(mine, count);
   for (int bit = 1; bit < top_node && mine + bit < count; bit <<= 1) {
     int ranks = 0;

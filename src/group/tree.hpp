@@ -1,5 +1,6 @@
 #pragma once
-/// A tree of ranks with rank 0 as root.
+/// A tree of ranks with rank 0 as root. With it a rank exchanges about log n messages, where n is
+/// the number of ranks.
 #include <span>
 #include <string>
 #include <vector>

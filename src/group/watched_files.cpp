@@ -9,6 +9,7 @@ namespace {
 constexpr const char* in_mpi_io = "in a collective call of MPI-IO";
 constexpr const char* in_hdf5 = "in a collective call of libhdf5";
 
+// Calls the function, and counts the time as a wait of the rank if this thread is the rank's own.
 template <class F>
 auto waits(WatchedCaller& caller, const char* stage, F&& call) {
   std::optional<Waiting> waiting;
@@ -16,6 +17,7 @@ auto waits(WatchedCaller& caller, const char* stage, F&& call) {
   return call();
 }
 
+// The classes below pass calls on, and watch those in which ranks may wait for each other.
 class File final : public SharedFile {
  public:
   File(std::unique_ptr<SharedFile> inner, WatchedCaller& caller)

@@ -11,8 +11,10 @@ namespace {
 
 // Cairn itself has no encoding; tests add one.
 std::atomic<const Encoding*> added = nullptr;
+// The encoding of each format's layout, by the number of the format.
 std::array<std::atomic<const Encoding*>, words(Format{}).size()> of_layouts = {};
 
+// The encoding of this codec; null if this program has none.
 const Encoding* known(Codec codec) {
   const auto* one = added.load();
   return one && one->codec == codec ? one : nullptr;

@@ -1,5 +1,6 @@
 #pragma once
-/// Where bytes lie in a data file.
+/// Where bytes lie in a data file. Only here, and in a few rooms that tests/house/check_tree.py
+/// names, are offsets of pieces computed: so all writers and readers agree on them.
 #include <algorithm>
 #include <cstdint>
 

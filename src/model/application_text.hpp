@@ -1,4 +1,5 @@
 #pragma once
+/// The application that saved, for people.
 #include <string>
 
 #include "base/text.hpp"

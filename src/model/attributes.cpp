@@ -23,6 +23,7 @@ std::string text_of(double value) {
   return text;
 }
 
+// A JSON string: quotes, backslashes and control characters are escaped.
 std::string text_of(const std::string& value) {
   std::string text = "\"";
   for (const char c : value) {
@@ -40,6 +41,7 @@ std::string text_of(const std::string& value) {
   return text + '"';
 }
 
+// A JSON array of the elements.
 template <class T>
 Json list_of(const std::vector<T>& list) {
   std::string text = "[";

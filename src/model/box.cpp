@@ -20,6 +20,7 @@ std::int64_t element_count(const Dims& shape) {
       throw Error(Code::invalid_argument,
                   cat("shape ", shape_text(shape), " has a negative extent"));
     }
+    // A shape with a zero has no elements, however large its other extents are.
     zero |= extent == 0;
     if (!zero && __builtin_mul_overflow(count, extent, &count)) overflow = true;
   }
@@ -32,6 +33,7 @@ std::int64_t element_count(const Dims& shape) {
   return count;
 }
 
+// In elements. An extent of 0 counts as 1 here, so that no stride is 0.
 Dims row_major_strides(const Dims& shape) {
   Dims strides(shape.size());
   // Unsigned, so that overflow is defined: the shape may be one that element_count would refuse.
@@ -58,6 +60,7 @@ bool Box::is_whole(const Dims& shape) const {
          std::all_of(start.begin(), start.end(), [](auto s) { return s == 0; });
 }
 
+// A box without elements is in any box of as many dimensions.
 bool Box::contains(const Box& other) const {
   if (other.rank() != rank() || other.extent.size() != extent.size()) return false;
   if (other.empty()) return true;
@@ -97,6 +100,7 @@ Box Box::relative_to(const Dims& origin) const {
   return moved;
 }
 
+// For boxes of equally many dimensions, whose ends fit 64 bits. Two scalars overlap.
 bool overlaps(const Box& a, const Box& b) {
   for (std::size_t d = 0; d < a.rank(); ++d) {
     if (std::max(a.start[d], b.start[d]) >= std::min(a.end(d), b.end(d))) return false;
@@ -114,6 +118,7 @@ std::optional<Box> intersect(const Box& a, const Box& b) {
   return common;
 }
 
+// What is left of `a`, as disjoint boxes, ascending.
 std::vector<Box> subtract(const Box& a, const Box& b) {
   if (a.empty()) return {};
   const auto common = intersect(a, b);

@@ -8,6 +8,7 @@
 namespace cairn {
 namespace {
 
+// The most children that a node of the tree has.
 constexpr std::size_t fan_out = 16;
 
 // So few boxes are compared each with each, which takes less time than to build an index.
@@ -18,6 +19,7 @@ constexpr std::size_t few_boxes = 8;
 /// shape (STR), this stays good for long thin patches and for unlike dimensions.
 class Packing {
  public:
+  // `items` are the boxes to put in order, those with elements.
   Packing(const std::vector<Box>& boxes, const std::vector<std::size_t>& items) {
     // Dimensions in which all boxes are alike would only waste time.
     std::vector<std::size_t> dims;
@@ -51,6 +53,8 @@ class Packing {
     std::int64_t low, high;
     std::int64_t centre() const { return low + (high - low) / 2; }
   };
+  // A box while it is put in order: the centre by which it is compared, its place in sides_, and
+  // its number.
   struct Entry {
     std::int64_t key;
     std::size_t row, box;
@@ -61,6 +65,7 @@ class Packing {
     if (count <= fan_out || sides_.empty()) return;
     // Cut between whole subtrees, so that each node of the tree is one of the parts.
     std::size_t subtree = fan_out;
+    // A subtree has as many boxes as a full child of the node that holds all of these.
     while (subtree * fan_out < count) subtree *= fan_out;
     const auto middle = begin + std::max<std::size_t>(count / subtree / 2, 1) * subtree;
     const auto& sides = sides_[best_dim(begin, end)];
@@ -77,6 +82,7 @@ class Packing {
 
   /// The dimension in which the fewest boxes of a sample reach across its median centre.
   std::size_t best_dim(std::size_t begin, std::size_t end) {
+    // So many boxes are enough to compare dimensions.
     constexpr std::size_t most = 128;
     const auto stride = (end - begin + most - 1) / most;
     std::size_t best = 0, fewest = ~std::size_t{0};
@@ -97,6 +103,7 @@ class Packing {
 
   std::vector<std::vector<Side>> sides_;  // of each dimension, by row
   std::vector<Entry> entries_;
+  // Kept only so that best_dim() does not allocate it again.
   std::vector<Side> sample_;
 };
 
@@ -128,8 +135,10 @@ BoxIndex::BoxIndex(const std::vector<Box>& boxes) {
   levels_.push_back(std::move(leaves));
   while (levels_.back().count > 1) {
     const auto& below = levels_.back();
+    // Each node has the smallest box around its children, which are neighbours in the level below.
     Level level{(below.count + fan_out - 1) / fan_out, {}};
     level.corners.reserve(level.count * 2 * rank_);
+    // Scalars have no corners.
     for (std::size_t i = 0; i < below.count && rank_ > 0; ++i) {
       const auto* child = &below.corners[i * 2 * rank_];
       if (i % fan_out == 0) {
@@ -146,6 +155,7 @@ BoxIndex::BoxIndex(const std::vector<Box>& boxes) {
   }
 }
 
+// Returns false if `visit` has asked to stop.
 bool BoxIndex::visit_node(std::size_t height, std::size_t node, const Box& box,
                           const std::function<bool(std::size_t)>& visit) const {
   const auto* corners = levels_[height].corners.data() + node * 2 * rank_;
@@ -171,6 +181,8 @@ bool BoxIndex::touch(const std::int64_t* a, const std::int64_t* b) const {
   return true;
 }
 
+// Whether a box below node a overlaps another one below node b, both of this height. For a node
+// with itself, each pair of its children is looked at once.
 bool BoxIndex::overlap_below(std::size_t height, std::size_t a, std::size_t b) const {
   const auto below = height - 1;
   // Of either node, only the children that reach into the other one matter.
@@ -186,6 +198,7 @@ bool BoxIndex::overlap_below(std::size_t height, std::size_t a, std::size_t b) c
   const auto count_a = children(a, b, of_a);
   const auto count_b = count_a ? children(b, a, of_b) : 0;
   for (std::size_t i = 0; i < count_a; ++i) {
+    // A box does not overlap itself, but a node may hold boxes that overlap each other.
     for (auto j = a != b ? 0 : below == 0 ? i + 1 : i; j < count_b; ++j) {
       if (touch(corners(below, of_a[i]), corners(below, of_b[j])) &&
           (below == 0 || overlap_below(below, of_a[i], of_b[j]))) {

@@ -27,6 +27,7 @@ bool must_be_whole(const LocalTensor& tensor) {
       .of_tensor(key);
 }
 
+// Refuses choices that do not go together.
 void check_kind(const std::string& key, const LocalTensor& tensor) {
   if (tensor.strings && tensor.dtype != DType::string) {
     refuse_tensor(key, cat("has strings but dtype ", dtype_name(tensor.dtype)), "");
@@ -44,6 +45,7 @@ void check_kind(const std::string& key, const LocalTensor& tensor) {
   }
 }
 
+// Bytes have to be countable, for the whole tensor and so for each slice.
 void check_size(const std::string& key, const LocalTensor& tensor) {
   const auto size = static_cast<std::int64_t>(dtype_size(tensor.dtype));
   if (element_count(tensor.shape) <= INT64_MAX / std::max<std::int64_t>(size, 1)) return;
@@ -55,6 +57,7 @@ void check_slice(const std::string& key, const Dims& shape, const LocalSlice& sl
   const auto& box = slice.box;
   const auto& dash = slice.dash;
   if (!slice.memory) refuse_tensor(key, "has a slice without memory", "");
+  // Throws for negative extents, and for more elements than can be counted.
   element_count(box.extent);
   const auto name = [&] { return cat(shape_text(shape), ": ", box_text(box)); };
   if (!lies_inside(box, shape)) {
@@ -67,6 +70,7 @@ void check_slice(const std::string& key, const Dims& shape, const LocalSlice& sl
   }
 }
 
+// Strings have no slices, and a tensor without elements may have none.
 void check_is_whole(const std::string& key, const LocalTensor& tensor) {
   if (tensor.slices.empty()) return;
   if (tensor.slices.size() == 1 && tensor.slices[0].box.is_whole(tensor.shape)) return;
@@ -76,6 +80,8 @@ void check_is_whole(const std::string& key, const LocalTensor& tensor) {
                     : "a rank-private item belongs to one rank alone");
 }
 
+// Slices of one rank must not overlap; those of different ranks are compared in the proof of
+// coverage.
 void check_disjoint(const std::string& key, const LocalTensor& tensor) {
   if (tensor.slices.size() < 2) return;
   std::vector<Box> boxes;

@@ -1,4 +1,5 @@
 #pragma once
+/// The check of a tensor that an application gives.
 #include <string>
 
 #include "cairn/state.hpp"

@@ -6,12 +6,14 @@
 
 namespace cairn {
 
+// Tensors ascend by key.
 const StoredTensor* CheckpointContents::find(std::string_view key) const {
   const auto at = std::lower_bound(tensors.begin(), tensors.end(), key,
                                    [](const auto& t, std::string_view k) { return t.key < k; });
   return at != tensors.end() && at->key == key ? &*at : nullptr;
 }
 
+// Rank-private items are described under the key that the application gave, without the rank.
 const Description& CheckpointContents::description(std::string_view key) const {
   static const Description nothing;
   if (!meta) return nothing;

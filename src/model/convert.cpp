@@ -32,10 +32,12 @@ struct Small {
   double value() const {
     const std::uint64_t sign = bits >> 15, mantissa = bits & ((1u << M) - 1);
     const int exponent = (bits >> M) & top_exponent;
+    // Zero and subnormal numbers.
     if (exponent == 0) {
       const auto size = std::ldexp(static_cast<double>(mantissa), 1 - bias - M);
       return sign ? -size : size;
     }
+    // The highest exponent stays the highest: infinities and NaN keep their kind.
     const std::uint64_t wide = exponent == top_exponent
                                    ? 0x7ff
                                    : static_cast<std::uint64_t>(exponent - bias + double_bias);
@@ -57,8 +59,11 @@ struct Small {
     int shift = double_mantissa - M;
     std::uint64_t base = 0;
     if (exponent > 0) {
+      // The exponent of a normal number, to which the mantissa is added.
       base = static_cast<std::uint64_t>(exponent) << M;
     } else {
+      // Subnormal here: the leading bit, which a double does not store, becomes part of the
+      // mantissa.
       mantissa |= std::uint64_t{1} << double_mantissa;
       shift += 1 - exponent;
       if (shift > double_mantissa + 1) return {sign};  // below half of the smallest
@@ -72,6 +77,7 @@ struct Small {
 };
 using Half = Small<5, 10>;
 using BFloat = Small<8, 7>;
+// A byte, since bytes of a file may be no valid bool.
 struct Boolean {
   std::uint8_t byte;
 };
@@ -120,6 +126,8 @@ double to_odd(Integer value, bool& exact) {
   auto size = static_cast<std::uint64_t>(value);
   if (negative) size = 0 - size;
   exact = true;
+  // Integers below 2^53 are exact in a double. Of larger ones, the lowest 11 bits may be lost; if
+  // any is set, the lowest kept bit is set instead.
   if (size >= std::uint64_t{1} << (double_mantissa + 1)) {
     constexpr std::uint64_t lost = (std::uint64_t{1} << 11) - 1;
     exact = (size & lost) == 0;
@@ -131,6 +139,7 @@ double to_odd(Integer value, bool& exact) {
 
 template <class Integer, class Real>
 bool is_same_number(Integer value, Real real) {
+  // A value that was rounded up to 2^63 or 2^64 must not be cast back: that would be undefined.
   constexpr Real above = std::is_signed_v<Integer> ? Real(0x1p63) : Real(0x1p64);
   return real < above && static_cast<Integer>(real) == value;
 }
@@ -151,6 +160,7 @@ bool narrow_to_complex(W value, T& out, bool exact) {
   return true;
 }
 
+// By way of a double, which is rounded to odd first if it cannot hold the integer.
 template <class W, class T>
 bool narrow_to_small(W value, T& out, bool exact) {
   double whole;
@@ -161,6 +171,7 @@ bool narrow_to_small(W value, T& out, bool exact) {
     whole = value;
   }
   out = T::rounded(whole);
+  // A NaN equals nothing, but is held as a NaN.
   return !exact || (held && out.value() == whole) || std::isnan(whole);
 }
 
@@ -174,6 +185,7 @@ bool narrow_to_real(W value, T& out, bool exact) {
   }
 }
 
+// Only a whole number fits an integer: fractions are not rounded away.
 template <class T>
 bool whole_to_integer(double value, T& out) {
   // The bounds are powers of two, which a double holds.
@@ -184,11 +196,14 @@ bool whole_to_integer(double value, T& out) {
   return true;
 }
 
+// One case for each kind of target, and of wide value. To an integer a number converts exactly or
+// not at all, also when rounding is allowed.
 template <class W, class T>
 bool narrow(W value, T& out, bool exact) {
   if constexpr (is_complex<T>) {
     return narrow_to_complex(value, out, exact);
   } else if constexpr (std::is_same_v<W, Complex>) {
+    // To a real number: only if no imaginary part would be lost.
     return value.imag() == 0 && narrow(value.real(), out, exact);
   } else if constexpr (std::is_same_v<T, Boolean>) {
     out.byte = value == 1;
@@ -213,6 +228,7 @@ bool with_type(DType dtype, const F& function) {
                      std::complex<float>, std::complex<double>>(dtype, function);
 }
 
+// So a block of the largest wide values takes 8 KiB of the stack.
 constexpr std::int64_t block_elements = 512;
 
 // Converts by way of blocks of wide values, so that n types need 2n loops and not n².

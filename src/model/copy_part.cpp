@@ -23,8 +23,11 @@ void copy_part(const Box& part, std::size_t element_bytes, std::byte* to, const 
   const auto bytes_of = [&](std::int64_t elements) {
     return static_cast<std::size_t>(elements) * element_bytes;
   };
+  // Elements that are copied at once, and the offsets of the next of them in both arrays.
   std::int64_t run = 1, put = 0, get = 0;
   auto outer = part.rank();  // dimensions along which runs lie apart
+  // A run goes on into the next dimension as long as the part is whole, in both arrays, in the
+  // dimensions after it.
   for (bool one_run = true; outer > 0 && one_run; --outer) {
     const auto d = outer - 1;
     run *= part.extent[d];
@@ -35,6 +38,7 @@ void copy_part(const Box& part, std::size_t element_bytes, std::byte* to, const 
     put += (part.start[d] - to_box.start[d]) * put_by[d];
     get += (part.start[d] - from_box.start[d]) * get_by[d];
   }
+  // Goes through the indices of the outer dimensions as an odometer does.
   for (Dims at(outer);;) {
     copy_run(to + bytes_of(put), from + bytes_of(get), bytes_of(run), far);
     auto d = outer;

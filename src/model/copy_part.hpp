@@ -1,4 +1,5 @@
 #pragma once
+/// Copies between arrays in host memory, for pieces of slices.
 #include <cstddef>
 
 #include "cairn/box.hpp"

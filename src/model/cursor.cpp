@@ -1,3 +1,5 @@
+// A cursor over the samples of epochs (cairn/cursor.hpp). The plan, which says how epochs are dealt
+// to ranks, is in cursor_plan.hpp and range_deal.hpp.
 #include "cairn/cursor.hpp"
 
 #include <algorithm>
@@ -21,10 +23,12 @@ using cursor::EpochPlan;
 using cursor::EpochPosition;
 using cursor::Piece;
 
+// What a Cursor is, apart from its handle: a state refers to it as well, and a restore changes it.
 class CursorData {
  public:
   CursorData(EpochPlan plan, int rank) : rank_(rank) { begin(std::move(plan), {}); }
 
+  // Draws samples of the present epoch, and notes them as taken until they are done.
   Cursor::Batch take(std::int64_t most) {
     const auto count = std::min(most, left());
     Cursor::Batch batch{{}, drawn_.epoch, drawn_.count};
@@ -55,6 +59,7 @@ class CursorData {
     done(count);
   }
 
+  // Takes so many samples off the front of what was taken, over epochs if need be.
   void done(std::int64_t count) {
     if (count < 0 || count > waiting()) {
       throw Error(Code::invalid_argument, cat(count, " samples are done, and ", waiting(),
@@ -71,6 +76,7 @@ class CursorData {
     note();
   }
 
+  // Samples that were taken and are not done will be drawn again.
   void rewind() {
     const auto place = done_place();
     taken_.clear();
@@ -88,6 +94,7 @@ class CursorData {
   std::int64_t epoch() const { return drawn_.epoch; }
   std::int64_t share() const { return all() - begun_in(drawn_.epoch, rank_, all()); }
   std::int64_t left() const { return all() - drawn_.count; }
+  // Samples that were taken and are not done.
   std::int64_t waiting() const {
     std::int64_t count = 0;
     for (const auto& one : taken_) count += one.count;
@@ -104,6 +111,8 @@ class CursorData {
   std::vector<std::uint8_t> stored_plan;  // a restore fills this and the next
   std::vector<std::int64_t> stored_places;
 
+  // Called when both tensors have been filled: goes on with the stored plan or, for another number
+  // of ranks, deals out what is left.
   void restored() {
     if (stored_plan.empty() && stored_places.empty()) return;  // restored under another key
     auto stored = cursor::decoded(std::exchange(stored_plan, {}));
@@ -121,11 +130,14 @@ class CursorData {
     cursor::require_places(stored, places);
     const int ranks = plan_.ranks;
     auto next = cursor::next_plan(stored, places, ranks);
+    // The new plan deals out only what is left, so all ranks begin at its front.
     if (stored.ranks != ranks) places.assign(static_cast<std::size_t>(ranks), {next.first, 0});
     begin(std::move(next), std::move(places));
   }
 
  private:
+  // Samples of one epoch: the place of the first one that is not done, and how many were taken from
+  // there on.
   struct Taken {
     EpochPosition place;
     std::int64_t count;
@@ -148,6 +160,8 @@ class CursorData {
     const auto& place = begun_[static_cast<std::size_t>(rank)];
     return place.epoch > epoch ? share : place.epoch == epoch ? place.count : 0;
   }
+  // The most samples that any rank has left of the epoch when the plan begins. All ranks compute
+  // the same, so they can make as many batches without a message.
   std::int64_t find_most_left(std::int64_t positions) const {
     std::int64_t most = 0;
     for (int rank = 0; rank < plan_.ranks; ++rank) {
@@ -156,8 +170,10 @@ class CursorData {
     }
     return most;
   }
+  // This rank's positions of the epoch, with those that it had taken when this plan began.
   std::int64_t all() const { return ends_.empty() ? 0 : ends_.back(); }
 
+  // Goes to a place. The pieces and the order of an epoch are computed only when it is entered.
   void move_to(EpochPosition place) {
     const bool is_new = !order_ || place.epoch != drawn_.epoch;
     drawn_ = place;
@@ -172,6 +188,7 @@ class CursorData {
     note();
   }
 
+  // The sample that is number `count` of this rank's in the epoch.
   std::int64_t sample_at(std::int64_t count) const {
     const auto end = std::upper_bound(ends_.begin(), ends_.end(), count);
     const auto& [range, backwards] = pieces_[static_cast<std::size_t>(end - ends_.begin())];
@@ -180,14 +197,17 @@ class CursorData {
     return plan_.shuffle ? (*order_)(position) : position;
   }
 
+  // The place that a checkpoint stores: samples that were taken but are not done will come again.
   EpochPosition done_place() const { return taken_.empty() ? drawn_ : taken_.front().place; }
   void note() { number_ = cursor::number_of(done_place(), plan_.samples); }
 
   int rank_;
   EpochPlan plan_;
+  // Where each rank was when this plan began; empty: all were at its beginning.
   std::vector<EpochPosition> begun_;
   std::vector<std::uint8_t> bytes_;  // the plan, encoded
   std::int64_t number_ = 0;          // the place up to which samples are done
+  // The place of the next sample that is drawn.
   EpochPosition drawn_;
   std::deque<Taken> taken_;  // taken and not done, one for each epoch
   // These belong to the epoch that is drawn from.
@@ -231,6 +251,7 @@ class CursorRows final : public Rows {
   Footprint footprint() const override {
     return places_ ? footprint_of(data_->stored_places) : footprint_of(data_->stored_plan);
   }
+  // Called for both tensors when the whole state has been filled. One call is enough.
   void filled() override {
     if (places_) data_->restored();
   }
@@ -240,6 +261,7 @@ class CursorRows final : public Rows {
   bool places_;
 };
 
+// What a save reads: the encoded plan, or this rank's place.
 class CursorSource final : public TensorSource {
  public:
   CursorSource(std::shared_ptr<const CursorData> data, bool places)
@@ -263,6 +285,7 @@ class CursorSource final : public TensorSource {
   bool places_;
 };
 
+// The two forms of a cursor's tensors: what a save reads, and what a restore fills and resizes.
 LocalTensor tensor_of(const std::shared_ptr<CursorData>& data, bool places) {
   auto tensor = nothing(places ? DType::int64 : DType::uint8, {0});
   tensor.source = std::make_shared<CursorSource>(data, places);
@@ -316,6 +339,7 @@ bool Cursor::shuffle() const { return data_->plan().shuffle; }
 int Cursor::rank() const { return data_->rank(); }
 int Cursor::ranks() const { return data_->plan().ranks; }
 
+// A cursor is two tensors below the key: "deal", the plan, and "done", the places of all ranks.
 State& State::add(const std::string& key, Cursor& cursor) {
   State part;
   part.add("deal", tensor_of(cursor.data_, false)).add("done", tensor_of(cursor.data_, true));

@@ -19,6 +19,7 @@ constexpr std::uint8_t version = 1, shuffled = 128;
               "Restore an older checkpoint.");
 }
 
+// Writes the form that cursor_plan.hpp describes.
 class Writer {
  public:
   void byte(std::uint64_t value) { bytes_.push_back(static_cast<std::uint8_t>(value)); }
@@ -26,6 +27,7 @@ class Writer {
     for (; value >= 128; value >>= 7) byte(value % 128 + 128);
     byte(value);
   }
+  // Appends the lowest bits of a value. They fill the bytes without regard to where a value begins.
   void bits(std::uint64_t value, int count) {
     for (int i = 0; i < count; ++i, ++bit_) {
       if (bit_ % 8 == 0) byte(0);
@@ -39,6 +41,7 @@ class Writer {
   int bit_ = 0;
 };
 
+// The reverse. Bytes may come from a damaged file, so each number has limits.
 class Reader {
  public:
   explicit Reader(std::span<const std::uint8_t> bytes) : rest_(bytes) {}
@@ -50,6 +53,7 @@ class Reader {
   }
   std::int64_t varint(std::int64_t least, std::int64_t most) {
     std::uint64_t value = 0;
+    // Nine groups of seven bits are all that a number below 2^63 has.
     for (int shift = 0; shift < 63; shift += 7) {
       const auto next = byte();
       value |= (next & 127) << shift;
@@ -79,6 +83,7 @@ class Reader {
   int bit_ = 0;
 };
 
+// The bits of a position; `samples` itself must fit, as the end of a range.
 int width_of(std::int64_t samples) { return std::bit_width(static_cast<std::uint64_t>(samples)); }
 
 // How many samples of an epoch each rank has taken, by its place.
@@ -146,6 +151,7 @@ EpochPlan decoded(std::span<const std::uint8_t> bytes) {
   // Each epoch takes a byte at least, so no room is made for epochs that the bytes cannot hold.
   plan.open.resize(static_cast<std::size_t>(in.varint(0, in.room())));
   for (auto& ranges : plan.open) {
+    // A range takes a bit at least, so no room is made for ranges that the bytes cannot hold.
     ranges.resize(static_cast<std::size_t>(in.varint(0, std::int64_t{8} * in.room())));
   }
   for (auto& ranges : plan.open) {
@@ -156,6 +162,7 @@ EpochPlan decoded(std::span<const std::uint8_t> bytes) {
       if (begin < least || end <= begin || end > plan.samples) {
         refuse(cat("a range in it is ", begin, "…", end));
       }
+      // Ranges do not touch: deal() assumes this.
       least = end + 1;
     }
   }
@@ -180,6 +187,7 @@ EpochPlan next_plan(const EpochPlan& plan, std::span<const EpochPosition> places
     }
     next.open.push_back(std::move(ranges));
   }
+  // Epochs that are whole need not be stored: ranges_of() gives that for all epochs that are not.
   const std::vector<Range> whole{{0, plan.samples}};
   while (!next.open.empty() && next.open.back() == whole) next.open.pop_back();
   return next;

@@ -55,6 +55,7 @@ std::string reason_of(const Json::exception& error) {
   return std::string(end == text.npos ? text : text.substr(end + 2));
 }
 
+// Makes the JSON value of an attribute, and refuses what JSON cannot hold.
 class Encoder {
  public:
   Encoder(const Owner& owner, const std::string& name)
@@ -95,6 +96,7 @@ Json encode(const Owner& owner, const Attributes& attributes) {
   return object;
 }
 
+// Members that say nothing are left out.
 Json encode(const Owner& owner, const Description& said) {
   Json object = Json::object();
   if (!said.units.empty()) object["units"] = said.units;
@@ -104,6 +106,7 @@ Json encode(const Owner& owner, const Description& said) {
   return object;
 }
 
+// Refuses what another reader could not store as an attribute of HDF5 or netCDF.
 void require_new(const Owner& owner, const Attributes& attributes) {
   for (const auto& [name, attribute] : attributes) {
     const auto what = cat("attribute '", name, "'");
@@ -147,6 +150,7 @@ std::size_t text_bytes(const Attributes& attributes) {
   return all;
 }
 
+// All readers of a checkpoint read the descriptions.
 void require_few(std::size_t bytes) {
   if (bytes <= most_description_bytes) return;
   throw Error(Code::invalid_argument,
@@ -160,6 +164,7 @@ void require_few(std::size_t bytes) {
   throw Error(Code::data_loss, "what is said of tensors is damaged", std::move(reason));
 }
 
+// Numbers, booleans and texts become values of C++; the rest stays JSON.
 Attribute attribute_of(const Json& value) {
   switch (value.type()) {
     case Json::value_t::boolean:
@@ -230,15 +235,19 @@ std::string encode_new(const Descriptions& said) {
     require_new({key}, one);
     least += key.size() + text_bytes(one.attributes);
   }
+  // Before the JSON is made, which would take as much memory again.
   require_few(least);
   auto text = encode(said);
   require_few(text.size());
   return text;
 }
 
+// Other members than these two are ignored: a later version may have added them.
 Descriptions decode(std::string_view json) {
   Descriptions said;
   if (json.empty()) return said;
+  // The text comes from a file. The levels around an attribute are few; copying a parsed text uses
+  // the stack.
   if (json_depth(json) > deepest_json + 8) bad("it is nested too deep");
   const auto object = parse_json(json, false);
   if (!object.is_object()) bad("it is no JSON object");

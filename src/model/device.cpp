@@ -1,3 +1,4 @@
+// Parses and writes TensorFlow's names of devices (cairn/device.hpp).
 #include "cairn/device.hpp"
 
 #include <charconv>
@@ -45,11 +46,14 @@ class DeviceParser {
     }
     return value;
   }
+  // Sets a part that may be given only once.
   template <class T>
   void once(std::optional<T>& slot, T value, std::string_view what) const {
     if (slot) malformed(cat(what, " is given twice"));
     slot = std::move(value);
   }
+  // One part of the name. "cpu:0" and "gpu:0" are TensorFlow's old forms of "device:CPU:0" and
+  // "device:GPU:0".
   void take(std::string_view name, std::string_view value) {
     if (name == "job") {
       once(job_, std::string(value), "job");

@@ -1,3 +1,4 @@
+// What the library knows of each dtype, in one table.
 #include "cairn/dtype.hpp"
 
 #include <array>
@@ -5,9 +6,12 @@
 namespace cairn {
 namespace {
 
+// What the library knows of a dtype: name, bytes of an element, and bytes that are swapped together
+// between byte orders.
 struct Row {
   DType dtype;
   std::string_view name;
+  // swap_unit is less than the size for complex numbers: their two parts are swapped apart.
   std::size_t size, swap_unit;
   bool assembles;  // TensorFlow's tensor-slice reader has a case for it
 };

@@ -21,14 +21,17 @@ class FollowedVector : public TensorSource {
         ask_(std::move(ask)),
         may_write_(writable),
         part_(std::move(part)),
+        // Where the elements were at first.
         first_(find()),
         memory_(memory_of(first_)) {}
 
   void refresh(LocalTensor& tensor) const override {
     const auto now = find();
+    // In the usual case nothing is allocated: the memory of the beginning serves again.
     const bool stays = now.data() == first_.data() && now.size() == first_.size();
     auto& slice = tensor.slices.at(0);
     slice.memory = stays ? memory_ : memory_of(now);
+    // A slice keeps its shape and box; a whole vector has the shape of its length.
     if (part_) return;
     tensor.shape = slice.box.extent = extent_of(now);
   }
@@ -61,6 +64,7 @@ class FollowedVector : public TensorSource {
   const std::shared_ptr<SliceMemory> memory_;
 };
 
+// A tensor of one slice that lies in the vector. refresh() gives it its memory.
 LocalTensor of_vector(LocalTensor tensor, Box box, std::shared_ptr<FollowedVector> vector) {
   tensor.slices.push_back({std::move(box), nullptr});
   vector->refresh(tensor);
@@ -68,6 +72,7 @@ LocalTensor of_vector(LocalTensor tensor, Box box, std::shared_ptr<FollowedVecto
   return tensor;
 }
 
+// A tensor that a function of the application gives anew at each refresh.
 class Given : public TensorSource {
  public:
   explicit Given(std::function<LocalTensor()> give) : give_(std::move(give)) {}
@@ -80,6 +85,7 @@ class Given : public TensorSource {
           "such data is asked for its size anew in any case",
           "Add what it gives itself, or make what each_time gives rank_private or indexed.");
     }
+    // What was said of the tensor when it was added counts more than what the function says.
     if (tensor.storage != Storage::automatic) now.storage = tensor.storage;
     if (tensor.sparse) now.sparse = tensor.sparse;
     now.unresolved = std::move(tensor.unresolved);

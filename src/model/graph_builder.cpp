@@ -28,10 +28,13 @@ struct ByNumberThenText {
   }
 };
 
+// Nodes are first numbered as they come, and in the end as the graph wants it. Node 0 is the root.
 class Builder {
  public:
   void add(const ObjectValue& value) {
     auto path = parse_object_path(value.key);
+    // A slot leads to its variable, which an alias may have to make reachable first. So slots wait
+    // until finish().
     if (!path.slot.empty()) return slots_.push_back({std::move(path), value});
     give(make(path.parts), path, value);
   }
@@ -79,6 +82,7 @@ class Builder {
     std::map<std::string, int, ByNumberThenText> children;
     std::vector<ObjectGraph::Attribute> attributes;
   };
+  // A slot's value, which waits until its variable can be found.
   struct SlotValue {
     ObjectPath path;
     ObjectValue value;
@@ -90,6 +94,7 @@ class Builder {
   }
   Node& at(int node) { return nodes_[static_cast<std::size_t>(node)]; }
 
+  // The names of an alias's path, which may lead to an object only.
   static std::vector<std::string> parts_of(const std::string& path) {
     auto parsed = parse_object_path(path);
     if (!parsed.slot.empty() || !parsed.attribute.empty()) {
@@ -98,6 +103,7 @@ class Builder {
     return std::move(parsed.parts);
   }
 
+  // The node at the end of a path; -1: there is none.
   int find(const std::vector<std::string>& parts) {
     int node = 0;
     for (const auto& name : parts) {
@@ -108,6 +114,7 @@ class Builder {
     return node;
   }
 
+  // The same, but makes the nodes that are missing.
   int make(const std::vector<std::string>& parts) {
     int node = 0;
     for (const auto& name : parts) {
@@ -119,6 +126,7 @@ class Builder {
     return node;
   }
 
+  // Makes the last name of a path lead to the target.
   void join(const std::string& path, int target) {
     auto parts = parts_of(path);
     const auto name = std::move(parts.back());
@@ -131,6 +139,7 @@ class Builder {
     }
   }
 
+  // Adds a value to an object, under the attribute that the key names, else VARIABLE_VALUE.
   void give(int node, const ObjectPath& path, const ObjectValue& value) {
     const std::string attribute(path.attribute.empty() ? variable_value : path.attribute);
     auto& all = at(node).attributes;
@@ -142,6 +151,7 @@ class Builder {
     all.push_back({attribute, value.name, stored_key(path)});
   }
 
+  // Numbers the nodes breadth first from the root, slots last. Several paths may lead to one node.
   ObjectGraph number(const std::vector<std::pair<int, ObjectGraph::Slot>>& slots) {
     std::vector<int> number_of(nodes_.size(), -1);
     std::vector<int> order;

@@ -1,5 +1,6 @@
 #pragma once
-/// Builds an object graph from paths.
+/// Builds an object graph from paths. A save stores the graph as a tensor of its own
+/// (session/objects.cpp).
 #include <string>
 #include <utility>
 #include <vector>

@@ -10,6 +10,7 @@
 namespace cairn {
 namespace {
 
+// The first limit keeps the paths of a graph that is one long chain from growing with its square.
 constexpr std::size_t longest_parent_path = 512, candidates_shown = 8;
 
 std::string_view without_output_number(std::string_view name) {
@@ -33,6 +34,8 @@ GraphIndex::GraphIndex(const ObjectGraph& graph) : graph_(graph) {
   std::sort(by_key_.begin(), by_key_.end());
 }
 
+// Since names may contain "/", each "/" may end a name or be part of one. All ways are followed,
+// but none twice from one node and place in the path.
 std::vector<int> GraphIndex::walk_plain(std::string_view path) const {
   if (path.empty()) return {0};
   std::set<int> found;
@@ -57,6 +60,7 @@ std::vector<int> GraphIndex::walk_plain(std::string_view path) const {
   return {found.begin(), found.end()};
 }
 
+// Here it is known where names end, since parse_object_path() has split the path.
 std::vector<int> GraphIndex::walk_parts(const std::vector<std::string>& parts) const {
   std::set<int> nodes{0};
   for (const auto& name : parts) {
@@ -72,6 +76,7 @@ std::vector<int> GraphIndex::walk_parts(const std::vector<std::string>& parts) c
   return {nodes.begin(), nodes.end()};
 }
 
+// The slots of this name that these optimizers keep for these variables, which ascend.
 std::vector<int> GraphIndex::slots_of(const std::vector<int>& optimizers,
                                       const std::vector<int>& variables,
                                       std::string_view name) const {
@@ -87,6 +92,8 @@ std::vector<int> GraphIndex::slots_of(const std::vector<int>& optimizers,
   return {found.begin(), found.end()};
 }
 
+// A path to a slot is "VARIABLE/.OPTIMIZER_SLOT/OPTIMIZER/NAME". Both of the last may contain "/",
+// so each place to cut between them is tried.
 std::vector<int> GraphIndex::walk(std::string_view path) const {
   const auto marker = cat('/', slot_part, '/');
   const auto at = path.find(marker);
@@ -101,6 +108,8 @@ std::vector<int> GraphIndex::walk(std::string_view path) const {
   return {found.begin(), found.end()};
 }
 
+// The values of these nodes: of this attribute or, if none is named, VARIABLE_VALUE or the only
+// one.
 std::vector<GraphIndex::Value> GraphIndex::values_at(const std::vector<int>& nodes,
                                                      std::string_view attribute) const {
   std::vector<Value> values;
@@ -127,6 +136,7 @@ std::vector<GraphIndex::Value> GraphIndex::values_named(std::string_view name) c
   return values;
 }
 
+// The key of these values if they all have one key; nothing if there are none.
 std::optional<std::string> GraphIndex::only(const std::vector<Value>& values,
                                             std::string_view wanted, std::string_view what) const {
   std::set<std::string_view> keys;
@@ -179,6 +189,8 @@ std::vector<int> ObjectGraph::find(std::string_view path) const {
   return nodes.empty() ? std::vector<int>() : GraphIndex(*this).walk(path);
 }
 
+// The first path that leads to each node, breadth first. "#N" is a node that no path leads to, or
+// stands for a path that would be too long.
 std::vector<std::string> ObjectGraph::paths() const {
   std::vector<std::string> paths(nodes.size());
   std::vector<bool> reached(nodes.size());

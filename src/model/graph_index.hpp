@@ -1,6 +1,6 @@
 #pragma once
 /// Looks things up in an object graph. Whatever the graph is, time and memory are bounded by its
-/// size.
+/// size. Restores find the keys of a state's tensors with it (session/restore/find_tensor.hpp).
 #include <optional>
 #include <string>
 #include <string_view>

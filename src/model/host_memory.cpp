@@ -1,3 +1,4 @@
+// Memory of the host, strided or not, as a SliceMemory.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -153,6 +154,7 @@ class HostMemory : public SliceMemory {
   bool writable() const override { return writable_ || empty_; }
 
  private:
+  // Strides of dimensions with one index do not matter.
   bool is_row_major(const Dims& extent) const {
     std::int64_t expected = 1;
     for (auto d = extent.size(); d-- > 0;) {
@@ -173,16 +175,21 @@ class HostMemory : public SliceMemory {
   void copy_all(const Box& part, const Copy& copy) const {
     Loops loops;
     auto bytes = item_;
+    // Dimensions of one index make no loop, and neighbouring loops that continue each other become
+    // one.
     for (auto d = part.rank(); d-- > 0;) {
       if (part.extent[d] > 1) loops.add(part.extent[d], strides_[d] * item_, bytes);
       bytes *= part.extent[d];
     }
     if (loops.counts.empty()) return copy(0, 0, static_cast<std::size_t>(item_));
+    // The innermost loop is a run on both sides.
     if (loops.in_memory[0] == item_ && loops.in_bytes[0] == item_) {
       const auto run = static_cast<std::size_t>(loops.counts[0] * item_);
       loops.erase(0);
       return each_turn(loops, [&](auto at, auto byte) { copy(at, byte, run); });
     }
+    // In the loop that is fastest in the bytes, elements lie apart in memory. The loop with the
+    // shortest step in memory goes with it, in tiles.
     std::size_t other = 0;
     for (std::size_t d = 1; d < loops.counts.size(); ++d) {
       if (std::abs(loops.in_memory[d]) < std::abs(loops.in_memory[other])) other = d;
@@ -205,7 +212,8 @@ class HostMemory : public SliceMemory {
   bool contiguous_ = false, empty_ = false;
 };
 
-// Whether all elements lie within a distance that can be counted in bytes.
+// Whether all elements lie within a distance that can be counted in bytes. No memory reaches as far
+// as 2^60 bytes, and two such distances add up without overflow.
 bool is_in_reach(const Dims& extent, const Dims& strides, std::int64_t item) {
   constexpr auto most = std::int64_t{1} << 60;
   std::int64_t first = 0, last = 0;

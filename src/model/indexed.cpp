@@ -39,6 +39,7 @@ Ids ids(LocalTensor list, IdOptions options) {
   return std::make_shared<const RowIds>(RowIds{std::move(list), std::move(options)});
 }
 
+// Shape and slice are those of this rank; the shape of the whole is found when ranks meet.
 LocalTensor indexed(Ids ids, LocalTensor rows) {
   require_ids(ids);
   if (rows.refused) return rows;

@@ -7,6 +7,8 @@
 
 namespace cairn {
 
+// Goes back to the last `*` only, which may always take one more character: so the time is at most
+// pattern times key.
 inline bool matches_key(std::string_view pattern, std::string_view key) {
   std::size_t p = 0, k = 0, star = pattern.npos, from = 0;
   while (k < key.size()) {
@@ -34,6 +36,7 @@ inline bool means_key(std::string_view pattern, std::string_view key) {
 /// does.
 inline const Thinned* find_thinned(const std::vector<Thinned>& all, std::string_view key) {
   for (const auto& one : all) {
+    // The pattern begins with this key as a path: what lies below it was thinned out.
     const bool below = one.keys.size() > key.size() && one.keys[key.size()] == '/';
     if (means_key(one.keys, key) || (below && one.keys.starts_with(key))) return &one;
   }

@@ -37,6 +37,7 @@ std::string_view without_rank(std::string_view key) {
   const auto numbers = key.substr(at + begin.size());
   const auto of = numbers.find(middle);
   if (of == numbers.npos) return key;
+  // private_key() writes five digits or more.
   const auto is_number = [](std::string_view text) {
     return text.size() >= 5 && text.find_first_not_of("0123456789") == text.npos;
   };
@@ -45,6 +46,7 @@ std::string_view without_rank(std::string_view key) {
   return is_private ? key.substr(0, at) : key;
 }
 
+// The first part of the key that is "rank-" and digits, perhaps with "-of-" behind them.
 std::optional<RankInKey> rank_in(std::string_view key) {
   constexpr std::string_view part = "rank-";
   for (auto at = key.find(part); at != key.npos; at = key.find(part, at + 1)) {

@@ -1,4 +1,5 @@
 #pragma once
+/// Which keys tensors may have, and the keys of what belongs to one rank.
 #include <cstdint>
 #include <optional>
 #include <string>

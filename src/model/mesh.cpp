@@ -49,6 +49,7 @@ int Mesh::dimension_size(std::string_view name) const {
   refuse_mesh(cat("the mesh has no dimension '", name, "'"), cat("it has ", names_text(*this)));
 }
 
+// Ranks are numbered row-major: the last dimension of the mesh changes fastest.
 std::vector<int> Mesh::coordinates(int rank) const {
   if (rank < 0 || rank >= size_) {
     refuse_mesh(cat("rank ", rank, " is not in the mesh ", to_string(*this)),
@@ -109,6 +110,8 @@ bool Layout::fully_replicated() const {
   });
 }
 
+// Cuts each dimension of the tensor that the layout names into blocks, one for each coordinate of
+// the rank along that mesh dimension.
 Box Layout::slice(const Dims& shape, int rank) const {
   if (shape.size() != sharding_.size()) {
     refuse_mesh(
@@ -122,6 +125,7 @@ Box Layout::slice(const Dims& shape, int rank) const {
     const auto& [name, parts] = mesh_.dimensions()[m];
     for (std::size_t d = 0; d < shape.size(); ++d) {
       if (sharding_[d] != name) continue;
+      // All blocks are equally long, except the last ones, which may be shorter or empty.
       const auto block = shape[d] / parts + (shape[d] % parts != 0);
       // Avoids overflow: at[m] blocks may be more than there are indices.
       box.start[d] = block != 0 && at[m] > shape[d] / block ? shape[d] : at[m] * block;
@@ -132,6 +136,8 @@ Box Layout::slice(const Dims& shape, int rank) const {
 }
 
 std::vector<int> Layout::replicas(int rank) const {
+  // Coordinates along mesh dimensions that cut nothing do not matter: ranks that differ only in
+  // these hold the same slice.
   const auto fixed = [&](int other) {
     auto at = mesh_.coordinates(other);
     for (std::size_t m = 0; m < at.size(); ++m) {
@@ -160,8 +166,11 @@ std::string to_string(const Layout& layout) {
   return cat(text.empty() ? "of a scalar" : text, " on ", to_string(layout.mesh()));
 }
 
+// Checks that a tensor's slice is the one that the layout gives the rank, and marks the dimensions
+// that nothing cuts.
 LocalTensor laid_out(LocalTensor tensor, const Layout& layout, int rank) {
   if (tensor.refused) return tensor;
+  // The tensor may be another at each save, so it is laid out anew each time.
   if (tensor.source) {
     return each_time([=] { return laid_out(looked_at(tensor), layout, rank); });
   }

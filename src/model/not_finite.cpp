@@ -14,6 +14,7 @@ bool any_in(std::span<const std::byte> bytes, Word mask) {
   for (std::size_t at = 0; at < bytes.size();) {
     const auto count = std::min(block, (bytes.size() - at) / sizeof(Word));
     std::memcpy(words.data(), bytes.data() + at, count * sizeof(Word));
+    // Zeros are finite, so the last block needs no other loop.
     std::fill(words.begin() + static_cast<std::ptrdiff_t>(count), words.end(), Word{});
     Word any = 0;
     for (std::size_t i = 0; i < block; ++i) {
@@ -25,6 +26,7 @@ bool any_in(std::span<const std::byte> bytes, Word mask) {
   return false;
 }
 
+// Whether a number of this size has all bits of the mask. The bytes hold whole numbers.
 bool any_of_size(std::size_t size, std::uint64_t mask, std::span<const std::byte> bytes) {
   switch (size) {
     case 1:
@@ -69,6 +71,7 @@ FiniteCheck::FiniteCheck(DType dtype) {
 
 void FiniteCheck::add(std::span<const std::byte> bytes) {
   if (size_ == 0 || found_) return;
+  // First completes the number whose first bytes came with the piece before.
   if (have_ > 0) {
     const auto more = std::min(size_ - have_, bytes.size());
     std::copy_n(bytes.begin(), more, begun_.begin() + static_cast<std::ptrdiff_t>(have_));

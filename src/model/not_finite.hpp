@@ -1,5 +1,6 @@
 #pragma once
-/// Checks that numbers in a stream of bytes are finite.
+/// Checks that numbers in a stream of bytes are finite. Saves look at what they write anyway, so
+/// this reads no memory again.
 #include <array>
 #include <cstddef>
 #include <cstdint>

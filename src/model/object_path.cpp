@@ -25,6 +25,7 @@ std::vector<std::string_view> split(std::string_view text) {
 
 }  // namespace
 
+// TensorFlow's escapes: "." becomes "..", and "/" becomes ".S".
 std::string escape_name(std::string_view name) {
   std::string part;
   for (const char c : name) {
@@ -53,6 +54,9 @@ std::optional<std::string> unescape_name(std::string_view part) {
   return name;
 }
 
+// A key in TensorFlow's spelling ends in "/.ATTRIBUTES/" and the attribute, and its names are
+// escaped. In a slot's key the variable's names come first, then ".OPTIMIZER_SLOT", the optimizer's
+// names, and the slot's.
 ObjectPath parse_object_path(std::string_view key) {
   ObjectPath path;
   auto rest = key;
@@ -67,6 +71,7 @@ ObjectPath parse_object_path(std::string_view key) {
   bool slot = false;
   for (const auto part : split(rest)) {
     if (part.empty()) refuse(key, "it has an empty part");
+    // In TensorFlow's spelling no name looks like this: its "." would be "..".
     if (part == slot_part && !path.parts.empty() && !slot) {
       slot = true;
       continue;

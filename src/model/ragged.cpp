@@ -6,6 +6,7 @@
 namespace cairn {
 namespace {
 
+// The first extent, the number of rows, is 0 until ranks meet.
 LocalTensor unresolved(DType dtype, Dims row_shape, Unresolved what) {
   auto tensor = nothing(dtype, std::move(row_shape));
   tensor.shape.insert(tensor.shape.begin(), 0);
@@ -59,6 +60,7 @@ std::int64_t whole_rows(std::size_t elements, std::int64_t per_row) {
               "its last row is not whole");
 }
 
+// Rows without elements are refused: a vector's length could not tell how many there are.
 std::int64_t elements_per_row(const Dims& row_shape) {
   const auto count = element_count(row_shape);
   if (count > 0) return count;

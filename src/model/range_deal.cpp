@@ -19,6 +19,8 @@ std::vector<std::vector<std::size_t>> homes_of(std::span<const Range> ranges, in
   std::stable_sort(longest.begin(), longest.end(), [&](std::size_t a, std::size_t b) {
     return ranges[a].count() > ranges[b].count();
   });
+  // The positions that a rank has, and its number: of ranks with equally many, the lowest comes
+  // first.
   using Load = std::pair<std::int64_t, int>;
   std::priority_queue<Load, std::vector<Load>, std::greater<>> least;
   for (int rank = 0; rank < ranks; ++rank) least.emplace(0, rank);
@@ -50,6 +52,7 @@ std::vector<std::vector<Piece>> deal(std::span<const Range> ranges, int ranks) {
   std::vector<std::vector<Piece>> deal(at(ranks));
   std::vector<std::int64_t> lacking(at(ranks));
   std::vector<Range> tails;  // of ranges, left to other ranks
+  // First each rank takes from the fronts of its own ranges, as far as its share goes.
   for (int rank = 0; rank < ranks; ++rank) {
     auto& lacks = lacking[at(rank)] = share_of(total, rank, ranks);
     for (const auto i : homes[at(rank)]) {
@@ -60,6 +63,8 @@ std::vector<std::vector<Piece>> deal(std::span<const Range> ranges, int ranks) {
       lacks -= cut - begin;
     }
   }
+  // Then ranks that lack something take tails, in order. Shares add up to all positions, so there
+  // are tails as long as a rank lacks something.
   auto tail = tails.begin();
   for (int rank = 0; rank < ranks; ++rank) {
     auto& pieces = deal[at(rank)];
@@ -92,6 +97,7 @@ std::vector<Range> left_of(std::span<const std::vector<Piece>> deal,
   }
   std::sort(left.begin(), left.end(),
             [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  // Joins ranges in place.
   std::size_t kept = 0;
   for (const auto& one : left) {
     if (kept > 0 && left[kept - 1].end == one.begin) {

@@ -45,6 +45,7 @@ void RefreshedState::give_back(Memory* memory) {
   }
 }
 
+// Only tensors that follow something are copied and refreshed.
 void RefreshedState::refresh(Memory* lent) try {
   const auto& followed = state_->followed_;
   if (followed.empty()) return;

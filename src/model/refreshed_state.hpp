@@ -69,6 +69,7 @@ class RefreshedState {
   void refresh(Memory* lent = nullptr);
   static void give_back(Memory*);
 
+  // Null: the state is the caller's.
   std::unique_ptr<const State> own_;
   const State* state_;
   std::unique_ptr<Memory, void (*)(Memory*)> memory_{nullptr, nullptr};  // null: none is followed

@@ -6,7 +6,8 @@
 namespace cairn {
 namespace {
 
-// All rows, as many as there are at each refresh.
+// All rows, as many as there are at each refresh. Rows are asked for their number and memory at
+// each refresh, since the application may have resized them.
 class AllRows : public TensorSource {
  public:
   explicit AllRows(std::shared_ptr<Rows> rows) : rows_(std::move(rows)) {}

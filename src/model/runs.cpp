@@ -6,6 +6,8 @@ std::optional<std::int64_t> run_at(const Box& part, const Dims& extent) {
   return run_in_box(part, Dims(part.rank()), extent);
 }
 
+// One run: after the first dimension in which the part has several indices, it is whole in all
+// others.
 std::optional<std::int64_t> run_in_box(const Box& part, const Dims& start, const Dims& extent) {
   std::size_t d = 0;
   while (d < part.rank() && part.extent[d] == 1) ++d;

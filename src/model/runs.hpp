@@ -1,4 +1,5 @@
 #pragma once
+/// Parts of a row-major array that are one run of elements: these need no packing.
 #include <cstdint>
 #include <optional>
 

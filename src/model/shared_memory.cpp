@@ -13,8 +13,11 @@
 namespace cairn {
 namespace {
 
+// Products of steps and factors may be larger than 64 bits.
 __extension__ typedef __int128 Wide;
 
+// The search may take exponentially long. After so many looks it gives up, and says that there is a
+// sum: memory then counts as shared.
 constexpr int most_looks = 1 << 16;
 constexpr std::size_t few = 32;  // so many ranges are compared each with each
 
@@ -34,6 +37,7 @@ class Sums {
     std::stable_sort(terms.begin(), terms.end(),
                      [](const Term& a, const Term& b) { return a.step > b.step; });
     for (const auto& term : terms) {
+      // Terms of one step are one term with a wider range of factors.
       if (!terms_.empty() && terms_.back().step == term.step) {
         terms_.back().low += term.low, terms_.back().high += term.high;
       } else {
@@ -54,15 +58,18 @@ class Sums {
   }
 
  private:
+  // What the terms from one on can add up to: at least, at most, and always a multiple of this.
   struct Rest {
     Wide low = 0, high = 0;
     std::int64_t divisor = 0;
   };
 
+  // Whether `sum` and the terms from `next` on can reach a sum in the range.
   bool reaches(Wide sum, std::size_t next) {
     if (next == terms_.size()) return low_ <= sum && sum <= high_;
     if (--looks_ < 0) return true;
     const Wide divisor = rest_[next].divisor;
+    // No multiple of the divisor lies in what is still to be added.
     if (ceil_of(low_ - sum, divisor) > floor_of(high_ - sum, divisor)) return false;
     const auto& [step, least, most] = terms_[next];
     const auto& rest = rest_[next + 1];
@@ -94,6 +101,7 @@ struct Range : ByteRange {
   std::size_t place;
 };
 
+// Negative strides reach below the address of the first element.
 ByteRange range_of(const Footprint& where, const Dims& extent) {
   ByteRange range{address(where), address(where) + where.element_bytes};
   for (std::size_t d = 0; d < extent.size(); ++d) {
@@ -121,6 +129,8 @@ std::optional<std::vector<Box>> boxes_in_one_array(const std::vector<Laid>& all,
   for (const auto place : places) {
     const auto& [where, extent] = all[place];
     Box box;
+    // The index of the part's first element, dimension after dimension from the longest stride on.
+    // The part at the lowest address begins at 0.
     auto left = address(all[place]) - lowest;
     for (const auto d : dims) {
       box.start.push_back(left / strides[d]);
@@ -130,6 +140,8 @@ std::optional<std::vector<Box>> boxes_in_one_array(const std::vector<Laid>& all,
     box.start.push_back(left);
     box.extent.push_back(where.element_bytes);
     auto reach = left + where.element_bytes;
+    // From the innermost dimension outward: how far the part reaches from the beginning of its row
+    // must not be more than the stride, which is a row's length.
     for (auto i = dims.size(); i-- > 0;) {
       if (reach > strides[dims[i]]) return std::nullopt;
       reach += (box.end(i) - 1) * strides[dims[i]];
@@ -147,6 +159,8 @@ class Cluster {
       : all_(all), ranges_(ranges), visit_(visit) {}
 
   void run() {
+    // Few parts are compared pair by pair in sweep(). Many are compared by groups first; sweep() is
+    // then only for pairs of different groups.
     if (ranges_.size() > few) compare_groups();
     if (groups_ != 1) sweep();
   }
@@ -164,6 +178,8 @@ class Cluster {
       const auto boxes = boxes_in_one_array(all_, places);
       ++group;
       if (!boxes) {
+        // Not all parts are compared within groups, so sweep() is needed even if there is one group
+        // only.
         groups_ = groups.size() + 1;
         continue;
       }
@@ -184,6 +200,8 @@ class Cluster {
     return one != group_of_.end() && other != group_of_.end() && one->second == other->second;
   }
 
+  // Goes through the ranges in ascending order and compares each with those that still reach into
+  // it.
   void sweep() {
     std::vector<Range> open;
     for (const auto& range : ranges_) {
@@ -223,6 +241,8 @@ bool folds(const Laid& laid) {
   return false;
 }
 
+// Two elements share a byte if their addresses differ by less than an element. The difference is
+// that of the first elements, plus steps of b, less steps of a.
 bool share(const Laid& a, const Laid& b) {
   if (!is_somewhere(a) || !is_somewhere(b)) return false;
   std::vector<Term> terms;
@@ -268,6 +288,8 @@ void each_sharing(const std::vector<Laid>& all,
   }
   std::sort(ranges.begin(), ranges.end(),
             [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  // Ranges that do not reach each other cannot share memory. Each cluster of ranges that do is
+  // searched alone.
   for (std::size_t begin = 0, end; begin < ranges.size(); begin = end) {
     auto reach = ranges[begin].end;
     for (end = begin + 1; end < ranges.size() && ranges[end].begin < reach; ++end) {

@@ -1,5 +1,6 @@
 #pragma once
-/// Finds elements that share memory.
+/// Finds elements that share memory. For restores and redistributions, which must not write memory
+/// twice.
 #include <cstddef>
 #include <cstdint>
 #include <functional>

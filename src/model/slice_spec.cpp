@@ -1,3 +1,4 @@
+// TensorFlow's slice specs (cairn/box.hpp): full extents, then start and length of each dimension.
 #include <charconv>
 
 #include "base/text.hpp"
@@ -26,6 +27,8 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
 
 }  // namespace
 
+// The last word has the slices, separated by ":"; all words before it are extents. An empty text is
+// the spec that states nothing.
 SliceSpec parse_slice_spec(std::string_view text) {
   SliceSpec spec;
   if (text.empty()) {
@@ -69,6 +72,7 @@ SliceSpec parse_slice_spec(std::string_view text) {
                       " of the ", spec.shape[d], " indices there are"));
     }
   }
+  // Throws if the shape has too many elements or dimensions.
   element_count(spec.shape);
   return spec;
 }

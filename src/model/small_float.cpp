@@ -38,6 +38,7 @@ double small_float_value(std::uint32_t bits, const SmallFloat& f) {
   } else if (exponent == 0) {
     value = std::ldexp(mantissa, 1 - f.bias - f.mantissa_bits);
   } else {
+    // A normal number has a leading one, which is not stored.
     value = std::ldexp(mantissa + full + 1, static_cast<int>(exponent) - f.bias - f.mantissa_bits);
   }
   return sign ? -value : value;

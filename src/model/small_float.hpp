@@ -1,5 +1,6 @@
 #pragma once
-/// Elements of 16 bits and fewer, as numbers.
+/// Elements of 16 bits and fewer, as numbers. For what the tools print; conversions at restore are
+/// in convert.hpp.
 #include <cstdint>
 #include <optional>
 

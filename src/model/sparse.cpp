@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::int64_t most_bytes = std::int64_t{1} << 20;  // of fill values, made at a time
 
+// The memory of a gap: reads give the fill value, and nothing can be written.
 class FillMemory : public SliceMemory {
  public:
   explicit FillMemory(std::string element) : element_(std::move(element)) {}
@@ -27,6 +28,7 @@ class FillMemory : public SliceMemory {
   std::string element_;
 };
 
+// A part of a slice's memory. All calls go to the memory of the whole slice, with the box moved.
 class BoxMemory : public SliceMemory {
  public:
   BoxMemory(std::shared_ptr<SliceMemory> memory, Box part, const Dims& extent,
@@ -70,12 +72,15 @@ class BoxMemory : public SliceMemory {
   }
   std::shared_ptr<SliceMemory> memory_;
   Box part_;
+  // Whether the part is one run if all of the slice's memory is; and where it then begins, in
+  // bytes.
   bool one_run_ = false;
   std::int64_t offset_ = 0;
 };
 
 }  // namespace
 
+// A value given in another dtype is rounded to the tensor's, if that can hold it.
 std::string fill_element(const LocalTensor& tensor) {
   const auto& [dtype, given, gaps] = *tensor.sparse;
   if (dtype == tensor.dtype) return given;
@@ -138,6 +143,7 @@ void write_fill(SliceMemory& memory, const Box& part, const std::string& element
   const auto item = static_cast<std::int64_t>(element.size());
   if (part.count() * item > most_bytes) {
     std::size_t d = 0;
+    // Halves the part until a half is small enough to be filled in memory.
     while (d < part.rank() && part.extent[d] == 1) ++d;
     if (d < part.rank()) {
       Box low = part, high = part;

@@ -51,6 +51,7 @@ LocalTensor slice_of(DType dtype, const void* data, void* writable, Dims shape, 
   });
 }
 
+// Only slices of numbers can be put together.
 void require_patch(const LocalTensor& one) {
   const auto not_this = [](std::string what, std::string reason, std::string way_out = "") {
     throw Error(Code::invalid_argument, "patches() was given " + std::move(what), std::move(reason),
@@ -64,6 +65,7 @@ void require_patch(const LocalTensor& one) {
   if (one.strings) not_this("strings", "a string tensor is whole on each rank that has it");
 }
 
+// Adds the slices of a patch to the tensor that the first patch has become.
 void add_patch(LocalTensor& all, LocalTensor& next) {
   if (next.dtype != all.dtype || next.shape != all.shape) {
     throw Error(Code::invalid_argument, cat("patches of one tensor disagree: ",
@@ -76,6 +78,8 @@ void add_patch(LocalTensor& all, LocalTensor& next) {
   }
   const bool elsewhere =
       next.device_type != all.device_type || next.device_index != all.device_index;
+  // A tensor has one device, that of the first patch. Slices of patches elsewhere say so
+  // themselves.
   for (auto& one : next.slices) {
     if (elsewhere && one.device_type.empty()) {
       one.device_type = next.device_type;
@@ -117,6 +121,7 @@ LocalTensor if_held(std::size_t size, const Dims& extent, const Dims& strides, L
 
 }  // namespace detail
 
+// Finds the lowest and the highest element that the strides lead to: both must be in the span.
 void check_span_holds(std::size_t size, const Dims& extent, const Dims& strides,
                       const char* holder) {
   if (element_count(extent) == 0) return;
@@ -153,6 +158,7 @@ LocalTensor patches(std::vector<LocalTensor> slices) {
     follow = follow || one.source;
     require_patch(one);
   }
+  // A patch may be another one at each save, so all are joined anew each time.
   if (follow) {
     return each_time([slices = std::move(slices)] {
       auto now = slices;
@@ -206,6 +212,7 @@ State& State::add(std::string key, LocalTensor tensor) {
   return *this;
 }
 
+// A tensor with a source is refreshed by each RefreshedState; followed_ has its place.
 void State::append(std::string key, LocalTensor tensor) {
   position_.emplace(key, tensors_.size());
   if (tensor.source) {
@@ -220,6 +227,8 @@ State& State::made_by(std::shared_ptr<detail::StateMaker> maker) {
   return *this;
 }
 
+// The state is emptied first: it may have been made for another checkpoint that the restore tried
+// before.
 void State::make(const CheckpointContents& contents) {
   if (!maker_) return;
   const auto maker = maker_;
@@ -228,6 +237,8 @@ void State::make(const CheckpointContents& contents) {
   maker->make(*this, contents);
 }
 
+// Copies all that the part has, below the key. Attributes of the part as a whole become those of
+// the key.
 State& State::add(const std::string& key, const State& part) {
   const auto below = [&](const std::string& path) { return key + '/' + path; };
   if (key.empty() || &part == this || part.objects_.graph) {
@@ -238,6 +249,7 @@ State& State::add(const std::string& key, const State& part) {
                 "Let the outermost state carry the graph.")
         .of_tensor(key);
   }
+  // All checks happen on a state of its own, so that an error leaves this state as it was.
   State grown;
   for (auto [name, tensor] : part.tensors_) {
     if (tensor.storage == Storage::automatic) tensor.storage = part.storage_;
@@ -294,6 +306,7 @@ State& State::carry(std::shared_ptr<const ObjectGraph> graph) {
 
 State& State::describe(std::string key, Description description) {
   check_key(key);
+  // Throws if the description may not be stored; the text itself is not needed.
   descriptions::encode_new({.by_key = {{key, description}}});
   descriptions_.by_key.insert_or_assign(std::move(key), std::move(description));
   return *this;

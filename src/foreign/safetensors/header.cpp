@@ -16,6 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
+// A dtype in the format's spelling and in a checkpoint.
 struct Name {
   std::string_view name;
   DType dtype;
@@ -58,6 +59,7 @@ enum class Member { none, dtype, shape, offsets };
 // the header or the map needs.
 class Parser : public nlohmann::json_sax<Json> {
  public:
+  // `index`: parses the index of several files, which fills `weights`, not a header.
   Parser(Header& header, bool index) : header_(header), is_index_(index) {}
   WeightMap weights;
 
@@ -65,6 +67,7 @@ class Parser : public nlohmann::json_sax<Json> {
     if (member_ != Member::none) unexpected("an object");
     ++depth_;
     if (is_index_ ? depth_ > 2 && in_weights_ : depth_ > 2) unexpected("an object in an object");
+    // The description of a tensor begins.
     if (!is_index_ && depth_ == 2 && !in_metadata_) seen_ = {};
     return true;
   }
@@ -155,6 +158,7 @@ class Parser : public nlohmann::json_sax<Json> {
   bool number_float(double, const std::string&) override { return index_or("a fraction"); }
   bool null() override { return index_or("null"); }
   bool boolean(bool) override { return index_or("true or false"); }
+  // JSON text has no binary values.
   bool binary(binary_t&) override { return false; }
   bool parse_error(std::size_t at, const std::string&,
                    const nlohmann::detail::exception&) override {
@@ -165,6 +169,7 @@ class Parser : public nlohmann::json_sax<Json> {
   [[noreturn]] void unexpected(const char* what) const {
     damaged(cat("it has ", what, " where the format has none"), name_);
   }
+  // An index may have such a value outside of its map, a header nowhere.
   bool index_or(const char* what) {
     return is_index_ ? index_value(what) : (unexpected(what), false);
   }
@@ -184,6 +189,7 @@ class Parser : public nlohmann::json_sax<Json> {
     if (depth_ == 0 || in_weights_) unexpected(what);
     return true;
   }
+  // A text in the map names a file, which must lie beside the index.
   bool index_text(const std::string& text) {
     if (depth_ == 0) unexpected("a text");
     if (depth_ != 2 || !in_weights_) return true;
@@ -196,12 +202,16 @@ class Parser : public nlohmann::json_sax<Json> {
 
   Header& header_;
   const bool is_index_;
+  // How many objects are open: 1 is the whole text, 2 a tensor, the metadata or the map.
   int depth_ = 0;
   bool in_metadata_ = false, in_weights_ = false, in_list_ = false;
   Member member_ = Member::none;
+  // Members of the present tensor; and all keys so far, to find those that come twice.
   std::set<Member> seen_;
   std::set<std::string> keys_;
+  // The present tensor's name, for errors; and the key of the present text in the metadata.
   std::string name_, text_key_;
+  // Of the present list.
   std::vector<std::int64_t> numbers_;
 };
 
@@ -215,6 +225,7 @@ std::int64_t bytes_of(const Tensor& tensor) {
   return bytes;
 }
 
+// Turns a shape that counts elements of half a byte into one that counts bytes.
 void count_bytes(Tensor& tensor) {
   if (tensor.stored_as_bytes != two_in_a_byte) return;
   if (tensor.shape.empty() || tensor.shape.back() % 2 != 0) {
@@ -225,6 +236,8 @@ void count_bytes(Tensor& tensor) {
   tensor.shape.back() /= 2;
 }
 
+// Tensors ascend by offset; they have to lie end to end, from the first byte of the data to the
+// last.
 void check(const Header& header, std::int64_t data_size) {
   std::int64_t at = 0;
   for (const auto& tensor : header.tensors) {
@@ -268,6 +281,7 @@ Header parse_header(std::string_view text, std::int64_t data_size) {
   Parser parser(header, false);
   Json::sax_parse(text, &parser);
   for (auto& tensor : header.tensors) count_bytes(tensor);
+  // A tensor without bytes comes before one that begins at the same offset.
   std::stable_sort(header.tensors.begin(), header.tensors.end(),
                    [](const Tensor& a, const Tensor& b) {
                      return std::pair(a.offset, a.size) < std::pair(b.offset, b.size);
@@ -293,6 +307,7 @@ std::string encode_header(const Header& header) {
                         {"data_offsets", {tensor.offset, tensor.offset + tensor.size}}};
   }
   auto bytes = text.dump();
+  // JSON allows blanks at its end.
   bytes.append((8 - bytes.size() % 8) % 8, ' ');
   if (std::ssize(bytes) > longest_header) {
     throw Error(Code::unsupported,
@@ -320,6 +335,7 @@ bool has_dtype_of_bytes(std::string_view name, const Dims& shape) {
                      [&](const Name& one) { return !name.empty() && one.stored_as_bytes == name; });
 }
 
+// The parser needs a header, which stays empty.
 WeightMap parse_index(std::string_view text) {
   Header none;
   Parser parser(none, true);

@@ -20,6 +20,7 @@ using Kind = PickleValue::Kind;
 constexpr std::string_view metadata_module = "torch.distributed.checkpoint.metadata";
 constexpr std::string_view files_module = "torch.distributed.checkpoint.filesystem";
 
+// The classes and functions that DCP's metadata refers to. None of them is ever called.
 bool known_in_metadata(std::string_view module, std::string_view name) {
   if (module == metadata_module) {
     for (const auto* one :
@@ -45,6 +46,7 @@ bool known_in_metadata(std::string_view module, std::string_view name) {
 
 using Place = std::pair<std::string_view, Dims>;  // key, and where a piece begins
 
+// Reads the tree of values that the pickle describes, as instances of DCP's classes.
 class Reader {
  public:
   explicit Reader(std::string_view bytes)
@@ -106,12 +108,14 @@ class Reader {
     return all;
   }
 
+  // Reads where each piece and each object lies, before it is known which tensors there are.
   void read_places(const PickleValue& value) {
     const auto& places = dict(value, "dict of places");
     for (std::size_t i = 0; i + 1 < places.members.size(); i += 2) {
       const auto& index = instance(pickle_.member(places, i), "MetadataIndex");
       const auto key = text(field(index, "fqn"), "key");
       const auto* offset = pickle_.find(index, "offset");
+      // Objects that are no tensors have no offset.
       const bool piece = offset && offset->kind != Kind::none;
       auto archive =
           archive_of(instance(pickle_.member(places, i + 1), "_StorageInfo", files_module));
@@ -121,6 +125,7 @@ class Reader {
       if (!is_new) torch_damaged(cat("'", key, "' is in two places"));
     }
   }
+  // Names of files come from the pickle, so only those of files in the same directory are taken.
   StoredArchive archive_of(const PickleValue& info) {
     const auto name = text(field(info, "relative_path"), "name of a file");
     if (!is_name_of_neighbour(name)) {
@@ -163,6 +168,7 @@ class Reader {
     if (found == objects_.end()) torch_damaged(cat("it does not say where '", key, "' is"));
     found_.objects.push_back({std::string(key), found->second});
   }
+  // The entry of a tensor lists its pieces; places were read before.
   void read_tensor(std::string_view key, const PickleValue& said) {
     DcpTensor tensor;
     tensor.key = key;
@@ -179,11 +185,14 @@ class Reader {
       if (found == pieces_.end()) {
         torch_damaged(cat("it does not say where '", key, "', ", box_text(box), ", is"));
       }
+      // Each piece is a copy, though many may refer to one value of the pickle.
       spend(found->second.file.size() + sizeof(DcpPiece) / 8);
       tensor.pieces.push_back({box, found->second});
     }
     found_.tensors.push_back(std::move(tensor));
   }
+  // The bytes must be countable. An extent of 0 counts as 1, so that the others are checked all the
+  // same.
   static void check_size(const DcpTensor& tensor) {
     auto bytes = static_cast<std::int64_t>(dtype_size(tensor.type.dtype));
     for (const auto extent : tensor.shape) {
@@ -216,6 +225,7 @@ class Reader {
     return *found;
   }
 
+  // Paths are only for nested dicts, so what is no dict of tuples is passed over.
   void read_paths(const PickleValue& value) {
     if (value.kind != Kind::dict) return;  // another planner wrote it
     auto all = nlohmann::json::object();
@@ -238,8 +248,11 @@ class Reader {
   }
 
   Pickle pickle_;
+  // How many bytes may still be copied; see spend().
   std::ptrdiff_t left_;
+  // Where each piece lies, by key and start; filled before the tensors are read.
   std::map<Place, StoredArchive> pieces_;
+  // Likewise for values that are no tensors, by key.
   std::map<std::string_view, StoredArchive> objects_;
   DcpMetadata found_;
 };

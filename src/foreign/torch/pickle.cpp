@@ -50,7 +50,9 @@ class PickleReader {
   }
 
  private:
+  // Numbers of the shared values.
   static constexpr std::uint32_t none = 0, no = 1, yes = 2, nothing = 3;
+  // On the stack: where the members of a container begin. No value has this number.
   static constexpr std::uint32_t mark = ~std::uint32_t{0};
 
   std::string_view take(std::uint64_t count) {
@@ -67,6 +69,7 @@ class PickleReader {
     }
     return value;
   }
+  // The text up to the end of the line, as old opcodes have it.
   std::string_view line() {
     const auto end = bytes_.find('\n', at_);
     if (end == bytes_.npos) torch_damaged("a pickle ends too early");
@@ -74,6 +77,7 @@ class PickleReader {
     ++at_;
     return taken;
   }
+  // A new value, and its number. References to values do not outlive this: the list may move.
   std::uint32_t make(Kind kind) {
     values_.emplace_back().kind = kind;
     return static_cast<std::uint32_t>(values_.size() - 1);
@@ -90,6 +94,7 @@ class PickleReader {
     push(value);
     return value;
   }
+  // Takes all values above the last mark, and the mark, off the stack.
   std::vector<std::uint32_t> to_mark() {
     auto from = stack_.size();
     while (from > 0 && stack_[from - 1] != mark) --from;
@@ -111,6 +116,7 @@ class PickleReader {
     values_[made].text = value;
     push(made);
   }
+  // Two's complement, in as many bytes as the number needs.
   void long_integer() {
     const auto size = number(1);
     if (size > 8) torch_refused(cat("a pickle has an integer of ", size, " bytes"));
@@ -129,6 +135,8 @@ class PickleReader {
     values_[made].members = std::move(members);
     push(made);
   }
+  // Names of classes and functions are what makes a pickle dangerous: an unknown one ends the
+  // reading.
   void global(std::string_view module, std::string_view name) {
     if (!known_(module, name)) {
       torch_refused(cat("its pickle asks for ", printable(module), '.', printable(name),
@@ -146,6 +154,7 @@ class PickleReader {
     }
     global(values_[module].text, values_[name].text);
   }
+  // Records a call or a new object. Nothing is called.
   void call(Kind kind) {
     const auto arguments = pop(), callee = pop();
     if (values_[callee].kind != Kind::global || values_[arguments].kind != Kind::tuple) {
@@ -153,6 +162,7 @@ class PickleReader {
     }
     collect(kind, {callee, arguments});
   }
+  // Gives an object its state. Only one that was just made may get one, and only once.
   void build() {
     const auto state = pop(), object = top();
     auto& value = values_[object];
@@ -168,6 +178,7 @@ class PickleReader {
     }
     target.members.insert(target.members.end(), members.begin(), members.end());
   }
+  // A pickle keeps values in numbered places, from which it takes them again.
   void memoize(std::uint64_t place) { memo_[place] = top(); }
   void recall(std::uint64_t place) {
     const auto found = memo_.find(place);
@@ -183,6 +194,8 @@ class PickleReader {
                         ", which no checkpoint needs"));
     }
   }
+  // In pickletools' names: NONE, NEWTRUE, NEWFALSE, BININT, BININT1, BININT2, LONG1, BINFLOAT
+  // (big-endian), SHORT_BINUNICODE, BINUNICODE, BINUNICODE8.
   bool values(unsigned char code) {
     switch (code) {
       case 'N':
@@ -216,6 +229,8 @@ class PickleReader {
         return false;
     }
   }
+  // MARK, EMPTY_TUPLE, EMPTY_LIST, EMPTY_DICT, TUPLE1, TUPLE2, TUPLE3, TUPLE, APPEND, APPENDS,
+  // SETITEM, SETITEMS.
   bool containers(unsigned char code) {
     switch (code) {
       case '(':
@@ -250,6 +265,7 @@ class PickleReader {
         return false;
     }
   }
+  // BINPUT, LONG_BINPUT, MEMOIZE, BINGET, LONG_BINGET.
   bool memory(unsigned char code) {
     switch (code) {
       case 'q':
@@ -266,6 +282,7 @@ class PickleReader {
         return false;
     }
   }
+  // PROTO, FRAME, STOP, GLOBAL, STACK_GLOBAL, NEWOBJ, REDUCE, BUILD, BINPERSID.
   bool objects(unsigned char code) {
     switch (code) {
       case 0x80:
@@ -297,6 +314,7 @@ class PickleReader {
         return false;
     }
   }
+  // A frame only says how many bytes a reader may fetch at once.
   void frame(std::uint64_t size) const {
     if (size > bytes_.size() - at_) torch_damaged("a pickle ends too early");
   }
@@ -306,12 +324,15 @@ class PickleReader {
   Pickle::Known known_;
   std::size_t at_ = 0;
   bool ended_ = false;
+  // Numbers of values, and marks.
   std::vector<std::uint32_t> stack_;
+  // The value at each place.
   std::unordered_map<std::uint64_t, std::uint32_t> memo_;
 };
 
 Pickle::Pickle(std::string_view bytes, Known known) { PickleReader(*this, bytes, known); }
 
+// Goes through the members: callers limit how many there may be.
 const PickleValue* Pickle::find(const PickleValue& dict, std::string_view key) const {
   if (dict.kind != Kind::dict) return nullptr;
   for (std::size_t i = 0; i + 1 < dict.members.size(); i += 2) {

@@ -53,6 +53,7 @@ const Name* of_storage(std::string_view name) {
   return found == names.end() ? nullptr : found;
 }
 
+// The classes and functions of a plain tensor's pickle.
 bool known_in_tensor(std::string_view module, std::string_view name) {
   if (module == "torch") return dtype_of_torch(name) || of_storage(name);
   return (module == "torch.storage" && name == "UntypedStorage") ||
@@ -61,10 +62,12 @@ bool known_in_tensor(std::string_view module, std::string_view name) {
          (module == "collections" && name == "OrderedDict");
 }
 
+// A plain value needs no class or function.
 bool no_name(std::string_view, std::string_view) { return false; }
 
 [[noreturn]] void no_tensor() { torch_refused("its pickle is no plain tensor"); }
 
+// A shape or strides.
 Dims numbers(const Pickle& pickle, const PickleValue& tuple) {
   if (tuple.kind != Kind::tuple || tuple.members.size() > 254) no_tensor();
   Dims all;
@@ -83,6 +86,7 @@ void find_last(SavedTensor& tensor) {
   const auto empty = std::find(tensor.shape.begin(), tensor.shape.end(), 0) != tensor.shape.end();
   if (empty) return;
   std::int64_t last = tensor.first, bytes = 0;
+  // No stride is negative, so the last index of each dimension is farthest.
   for (std::size_t d = 0; d < tensor.shape.size(); ++d) {
     std::int64_t more = 0;
     if (__builtin_mul_overflow(tensor.shape[d] - 1, tensor.strides[d], &more) ||
@@ -98,6 +102,7 @@ void find_last(SavedTensor& tensor) {
   tensor.last = last;
 }
 
+// The JSON of a plain value. Sets `whole` to false for anything else, also for a list in a list.
 nlohmann::json plain(const PickleValue& value, bool& whole) {
   switch (value.kind) {
     case Kind::none:
@@ -152,6 +157,7 @@ SavedTensor parse_saved_tensor(std::string_view bytes) {
   if (storage.kind != Kind::persistent) no_tensor();
   const auto& id = pickle.member(storage, 0);
   if (id.kind != Kind::tuple || id.members.size() != 5) no_tensor();
+  // The id of a storage: "storage", its type, its key, its device, and how many elements it has.
   const auto& key = pickle.member(id, 2);
   const auto& first = pickle.member(arguments, 1);
   if (pickle.member(id, 0).text != "storage" || key.kind != Kind::text ||

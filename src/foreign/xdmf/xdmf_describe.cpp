@@ -14,6 +14,7 @@
 namespace cairn::xdmf {
 namespace {
 
+// A grid is written for each piece, and mostly a field for each component.
 constexpr std::size_t most_pieces = 1024, most_components = 16;
 constexpr std::array<std::string_view, 6> names_of_positions = {
     "position", "positions", "coordinates", "coords", "points", "xyz"};
@@ -66,12 +67,14 @@ std::string why_not(const StoredTensor& tensor, bool is_dataset) {
                   [](const auto& slice) { return slice.codec != Codec::none; })) {
     return "its bytes are encoded, which no reader of XDMF files knows of";
   }
+  // A ':' ends the name of the HDF5 file in front of the dataset's path.
   if (tensor.key.find(':') != tensor.key.npos || printable(tensor.key) != tensor.key) {
     return "its key has no place in an XDMF file";
   }
   return "";
 }
 
+// The field of one stored slice: where its elements are, and in which form.
 Field field_of(const CheckpointContents& contents, const StoredTensor& tensor,
                const cairn::Piece& slice, const FileName& file_name, std::string dataset) {
   Field field{tensor.key, tensor.dtype, slice.box.extent, {}};
@@ -94,6 +97,8 @@ bool is_positions(const StoredTensor& tensor) {
          (tensor.dtype == DType::float32 || tensor.dtype == DType::float64);
 }
 
+// The tensors with positions of points: those that the options name or, if they name none, all that
+// are called so and have the right shape.
 std::vector<const StoredTensor*> positions_of(const CheckpointContents& contents,
                                               const XdmfOptions& options) {
   std::vector<const StoredTensor*> found;
@@ -197,6 +202,8 @@ std::vector<double> edges_in(const Places& places, std::int64_t start, std::int6
   return edges;
 }
 
+// Decides of each tensor whether it is shown, and how. Points come first: what belongs to them is
+// not shown as cells.
 class Describing {
  public:
   Describing(const CheckpointContents& contents, const XdmfOptions& options,
@@ -273,6 +280,8 @@ class Describing {
     }
   }
 
+  // Each stored slice of the positions becomes a grid. Values of the points can only follow if
+  // their rows are cut alike.
   void add_points(const StoredTensor& set, const std::vector<Box>& rows,
                   const std::vector<const StoredTensor*>& members) {
     std::map<Box, Grid> pieces;
@@ -312,6 +321,8 @@ class Describing {
     if (rank == 1) return 1;
     const auto components = tensor.shape[rank - 1];
     if (rank == 4) return components <= std::int64_t{most_components} ? 3 : 0;
+    // A last dimension of 2 or 3 may be components or a thin grid. It counts as components if
+    // another tensor has the shape without it.
     if (components != 2 && components != 3) return rank;
     const Dims space(tensor.shape.begin(), tensor.shape.end() - 1);
     const bool belongs = std::any_of(usable_.begin(), usable_.end(), [&](const auto* other) {
@@ -355,6 +366,7 @@ class Describing {
         continue;
       }
       auto places = places_in(*tensor, space);
+      // What the options say counts more than axes.
       if (!options_.spacing.empty() || !options_.origin.empty()) places.clear();
       Dims shape(tensor->shape.begin(), tensor->shape.begin() + space);
       groups[{std::move(shape), *boxes, std::move(places)}].push_back(tensor);
@@ -369,6 +381,8 @@ class Describing {
     }
   }
 
+  // The boxes of the slices in the dimensions of space; nothing if a slice has only some
+  // components.
   static std::optional<std::vector<Box>> boxes_of(const StoredTensor& tensor, std::size_t space) {
     std::vector<Box> boxes;
     for (const auto& slice : tensor.slices) {
@@ -403,6 +417,7 @@ class Describing {
     return piece;
   }
 
+  // Each box becomes a grid with the slices that all members have there.
   void add_cells(const std::string& name, const std::vector<Box>& boxes, std::size_t space,
                  const std::vector<const StoredTensor*>& members,
                  const std::vector<Places>& places) {
@@ -427,7 +442,9 @@ class Describing {
   const FileName& file_name_;
   const AxisValues& axis_values_;
   const DatasetOf& dataset_of_;
+  // Axes that were read already; nothing for one that does not ascend.
   std::map<const StoredTensor*, std::optional<Places>> axes_;
+  // Tensors that readers can show.
   std::vector<const StoredTensor*> usable_;
   std::set<const StoredTensor*> taken_;  // shown as points, or as their values
   Step step_;

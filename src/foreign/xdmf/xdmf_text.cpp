@@ -38,6 +38,7 @@ std::string type_text(DType dtype) {
   return "NumberType=\"Float\" Precision=\"4\"";  // HDF5 converts float16 and bfloat16, too
 }
 
+// Refers to the bytes or the dataset in which the elements lie.
 std::string data_item(const Field& field, const Dims& dims) {
   const auto& source = field.source;
   auto text = cat("<DataItem Dimensions=\"", numbers(dims), "\" ", type_text(field.dtype));
@@ -80,6 +81,7 @@ std::string attributes(Field field, std::size_t space, const char* center, std::
     field.shape.pop_back();
   }
   const auto components = field.shape.size() > space ? field.shape[space] : 1;
+  // The grid's missing dimensions come first, with one index each.
   Dims dims(padded - space, 1);
   for (std::size_t d = 0; d < space; ++d) dims.push_back(field.shape[d]);
   if (components == 1)
@@ -135,11 +137,13 @@ std::string uneven_grid(const Grid& piece) {
              "\"/>\n        <Geometry GeometryType=\"VXVYVZ\">", items, "</Geometry>\n");
 }
 
+// A grid whose cells are alike: its origin is the corner of the piece's first cell.
 std::string even_grid(const Grid& piece, const XdmfOptions& options) {
   const auto rank = piece.box.rank();
   const auto& sizes = piece.spacing.empty() ? options.spacing : piece.spacing;
   const auto& corner = piece.origin.empty() ? options.origin : piece.origin;
   double origin[3], spacing[3];
+  // Topologies count corners: one cell has two of them.
   Dims nodes(3, 2);
   for (std::size_t i = 0; i < 3; ++i) {
     if (i + rank < 3) {
@@ -166,6 +170,7 @@ std::string cells_text(const Grid& piece, const XdmfOptions& options) {
   return text;
 }
 
+// A set of points, each of which is a cell of its own for readers.
 std::string points_text(const Grid& piece) {
   const auto& at = piece.positions.front();
   auto text = cat("        <Topology TopologyType=\"Polyvertex\" NumberOfElements=\"", at.shape[0],
@@ -186,6 +191,7 @@ std::string comment(const std::string& said) {
 
 }  // namespace
 
+// A step is a collection of its pieces, with a time at which ParaView shows it.
 std::string step_text(const Step& step, const XdmfOptions& options) {
   auto text = cat("    <Grid Name=\"step ", step.step,
                   "\" GridType=\"Collection\" CollectionType=\"Spatial\">\n      <Time Value=\"",

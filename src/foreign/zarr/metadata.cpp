@@ -43,6 +43,7 @@ std::string name_of(DType dtype) {
   return dtype == DType::float16 ? "float16" : std::string(dtype_name(dtype));
 }
 
+// A zero in the form in which Zarr spells fill values of this dtype.
 Json zero(DType dtype) {
   if (dtype == DType::boolean) return false;
   if (dtype == DType::complex64 || dtype == DType::complex128) return Json::array({0.0, 0.0});
@@ -83,6 +84,7 @@ std::string name_problem(std::string_view name) {
   return "";
 }
 
+// From the last dimension on, as long as whole dimensions fit.
 Dims chunk_shape(const Dims& shape, DType dtype, std::int64_t max_bytes) {
   Dims chunk = shape;
   auto inner = static_cast<std::int64_t>(dtype_size(dtype));  // bytes of one index of dimension d
@@ -110,6 +112,7 @@ std::string chunk_name(const Dims& index) {
   return name;
 }
 
+// Elements are padded at the end only: a chunk is a run of the array, so those beyond it come last.
 std::string encode_chunk(std::string_view elements, DType dtype, const Dims& chunk) {
   const auto size = static_cast<std::size_t>(element_count(chunk)) * dtype_size(dtype);
   if (elements.size() > size) throw Error(Code::internal, "a chunk holds less than it is given");
@@ -131,6 +134,7 @@ std::string encode_array(DType dtype, const Dims& shape, const Dims& chunk,
   array["data_type"] = name_of(dtype);
   array["chunk_grid"] = {{"name", "regular"}, {"configuration", {{"chunk_shape", list(chunk)}}}};
   array["chunk_key_encoding"] = {{"name", "default"}, {"configuration", {{"separator", "/"}}}};
+  // Zarr demands one; no chunk is left out, so no reader sees it.
   array["fill_value"] = zero(dtype);
   array["codecs"] = Json::array(
       {{{"name", "bytes"}, {"configuration", {{"endian", "little"}}}}, {{"name", "crc32c"}}});

@@ -18,6 +18,7 @@ namespace {
 // The checksum is the last field of an entry, and is always there (EntryText).
 constexpr std::size_t checksum_bytes = 4;
 
+// Replaces four bytes of a text, little-endian.
 void put_checksum(std::string& text, std::size_t at, std::uint32_t masked) {
   for (std::size_t i = 0; i < checksum_bytes; ++i) {
     text[at + i] = static_cast<char>(masked >> 8 * i);
@@ -43,6 +44,7 @@ bool walk_entries(std::string_view chain, Visit visit) {
 
 std::optional<CachedIndex> CachedIndex::of(std::vector<IndexEntry> entries,
                                            const std::vector<Extent>& pieces) {
+  // Entries and pieces are numbered in 32 bits.
   constexpr auto most = std::numeric_limits<std::uint32_t>::max();
   if (entries.size() >= most || pieces.size() >= most) return std::nullopt;
   CachedIndex kept;
@@ -66,6 +68,7 @@ std::optional<CachedIndex> CachedIndex::of(std::vector<IndexEntry> entries,
                              });
     if (!found) return std::nullopt;
   }
+  // Each piece must be of exactly one entry: its checksum goes to one place only.
   std::vector<bool> seen(pieces.size());
   for (const auto& part : kept.parts_) {
     if (seen[part.piece]) return std::nullopt;
@@ -81,6 +84,7 @@ bool CachedIndex::add(std::uint32_t entry, bool of_slice, std::string_view text,
                       const std::vector<std::uint32_t>& ascending) {
   pb::Entry said;
   if (!parse(said, value) || value.size() < checksum_bytes) return false;
+  // Without bytes there are no pieces, and nothing that changes.
   if (said.size() == 0) return true;
   const auto place = [&](auto i) { return std::pair(pieces[i].file, pieces[i].offset); };
   std::pair at(said.shard_id(), said.offset());
@@ -90,6 +94,7 @@ bool CachedIndex::add(std::uint32_t entry, bool of_slice, std::string_view text,
                     static_cast<std::uint32_t>(parts_.size()), 0};
   auto next = std::lower_bound(ascending.begin(), ascending.end(), at,
                                [&](auto i, const auto& one) { return place(i) < one; });
+  // Goes from piece to piece: each has to begin where the one before ends.
   for (; next != ascending.end() && at.second < end && place(*next) == at; ++next) {
     parts_.push_back({*next, pieces[*next].size});
     ++checksum.parts;
@@ -108,6 +113,7 @@ void CachedIndex::put(std::vector<std::uint32_t> crc32c) {
 }
 
 std::uint32_t CachedIndex::masked(const Checksum& checksum) const {
+  // There is at least one part, as entries without bytes have no Checksum.
   const auto* part = &parts_[checksum.first_part];
   std::uint32_t crc = crc32c_[part->piece];
   for (std::uint32_t i = 1; i < checksum.parts; ++i) {
@@ -119,6 +125,7 @@ std::uint32_t CachedIndex::masked(const Checksum& checksum) const {
 const std::string& CachedIndex::write(int num_files, std::vector<IndexEntry> more) {
   if (crc32c_.size() != pieces_) throw Error(Code::internal, "an index has no checksums yet");
   std::sort(more.begin(), more.end(), comes_before);
+  // Whether all values would lie at the same places as in the last text.
   const bool same = text_ && text_->num_files == num_files &&
                     std::equal(more.begin(), more.end(), text_->more.begin(), text_->more.end(),
                                [](const auto& a, const auto& b) {
@@ -140,7 +147,9 @@ const std::string& CachedIndex::write(int num_files, std::vector<IndexEntry> mor
   return bytes;
 }
 
+// Encodes the whole index, and keeps its bytes for later calls if all places are found in them.
 void CachedIndex::write_anew(int num_files, std::vector<IndexEntry> more) {
+  // First the entries get their new checksums, for which find_in() then looks in the text.
   text_.reset();
   for (const auto& one : checksums_) {
     auto& entry = entries_[one.entry];
@@ -161,6 +170,7 @@ void CachedIndex::write_anew(int num_files, std::vector<IndexEntry> more) {
 // Finds the places of all checksums and other values in the text. Slices come first, and in both
 // parts keys ascend as in entries_. Each place has to hold the checksum that was written there.
 bool CachedIndex::find_in(Text& text) {
+  // An index of several blocks is made anew each time.
   const auto blocks = read_blocks(text.bytes, {}).blocks;
   if (blocks.size() != 1 || blocks[0].bytes.data() != text.bytes.data()) return false;
   auto block = blocks[0].bytes;
@@ -182,6 +192,7 @@ bool CachedIndex::find_in(Text& text) {
       return value == (other++)->value;
     }
     pb::Entry said;
+    // The header, the entry of a sliced tensor, or one without bytes.
     if (key.empty() || !parse(said, value) || said.size() == 0) return true;
     if (next == expected.end() || masked(**next) != said.crc32c()) return false;
     (*next++)->in_text = at + value.size() - checksum_bytes;

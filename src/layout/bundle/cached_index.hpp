@@ -1,5 +1,6 @@
 #pragma once
-/// An index that serves several saves, between which little but checksums changes. No I/O.
+/// An index that serves several saves, between which little but checksums changes. No I/O. Rank 0
+/// keeps one from save to save (session/save/cached_merge.hpp).
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -17,6 +18,8 @@ struct Extent {
   std::int64_t offset = 0, size = 0;
 };
 
+/// Keeps the entries of an index and, after the first write(), its bytes. A steady save then
+/// replaces the checksums in these bytes, instead of encoding and sorting all entries again.
 class CachedIndex {
  public:
   /// `pieces`: the places of all bytes that the entries refer to, in any order. Returns nothing if
@@ -34,6 +37,7 @@ class CachedIndex {
   const std::string& write(int num_files, std::vector<IndexEntry> more);
 
  private:
+  // One piece of the bytes of an entry.
   struct Part {
     std::uint32_t piece;
     std::int64_t size;
@@ -65,6 +69,7 @@ class CachedIndex {
   std::vector<IndexEntry> entries_;  // ascending; checksums may be older ones
   std::vector<Checksum> checksums_;
   std::vector<Part> parts_;
+  // How many pieces of() was given; as many checksums come with each put().
   std::size_t pieces_ = 0;
   std::vector<std::uint32_t> crc32c_;  // of the pieces
   std::optional<Text> text_;           // nothing if it cannot serve again

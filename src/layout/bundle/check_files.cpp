@@ -7,6 +7,7 @@
 
 namespace cairn::bundle {
 
+// Neighbouring slices are mostly in one file, so most repetitions are left out before the sort.
 std::vector<std::int32_t> files_used(const CheckpointContents& contents) {
   std::vector<std::int32_t> files;
   for (const auto& tensor : contents.tensors) {
@@ -19,10 +20,12 @@ std::vector<std::int32_t> files_used(const CheckpointContents& contents) {
   return files;
 }
 
+// Only presence and length are looked at. Wrong bytes show when checksums are compared.
 void check_files(CheckpointContents& contents, const FileSize& size_of) {
   std::map<std::int32_t, std::optional<std::int64_t>> sizes;
   for (const auto file : files_used(contents)) sizes[file] = size_of(file);
   for (auto& tensor : contents.tensors) {
+    // A tensor with a problem keeps it: that is the first thing that is wrong.
     if (!tensor.problem.empty()) continue;
     for (const auto& slice : tensor.slices) {
       const auto size = sizes[slice.file];

@@ -1,4 +1,5 @@
 #pragma once
+/// Errors of an index as a whole. What is wrong with one tensor goes into its `problem` instead.
 #include <string>
 
 #include "cairn/error.hpp"

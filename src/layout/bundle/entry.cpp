@@ -4,6 +4,7 @@
 
 namespace cairn::bundle {
 
+// Like element_count(), but it does not throw: the shape may be that of a single damaged tensor.
 std::optional<std::int64_t> checked_count(const Dims& shape, std::string* why) {
   if (shape.size() > 254) {
     *why = cat("its shape has ", shape.size(), " dimensions, more than 254");
@@ -26,6 +27,7 @@ std::optional<std::int64_t> checked_count(const Dims& shape, std::string* why) {
   return zero ? 0 : count;
 }
 
+// Numbers take exactly their size; of strings only the least size is known.
 std::string size_problem(DType dtype, std::int64_t count, std::int64_t size) {
   if (size < 0) return cat("its size ", size, " is negative");
   if (dtype == DType::string) {

@@ -9,10 +9,13 @@
 
 namespace cairn::bundle {
 bool parse(google::protobuf::MessageLite& message, std::string_view bytes) {
+  // protobuf counts bytes in int.
   return bytes.size() <= 0x7fffffff &&
          message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
 }
 
+// A reader must be of min_consumer's version at least, and none of bad_consumers, as TensorFlow has
+// it.
 bool read_header(std::string_view value, CheckpointContents& contents) {
   pb::Header header;
   if (!parse(header, value)) damaged("its header cannot be parsed");
@@ -53,6 +56,7 @@ std::optional<std::int64_t> read_type(const pb::Entry& entry, StoredTensor& tens
   shape.reserve(static_cast<std::size_t>(std::min(entry.shape().dim_size(), 255)));
   for (const auto& dim : entry.shape().dim()) {
     shape.push_back(dim.size());
+    // One more than there may be, so checked_count() refuses it, whatever the number in the file.
     if (shape.size() == 255) break;
   }
   const auto count = checked_count(shape, &tensor.problem);
@@ -60,6 +64,7 @@ std::optional<std::int64_t> read_type(const pb::Entry& entry, StoredTensor& tens
   return count;
 }
 
+// Checks all numbers of an entry, so that later code can compute with them.
 void read_place(const pb::Entry& entry, std::int64_t count, int num_files, bool has_codecs,
                 StoredTensor& tensor) {
   Piece slice;
@@ -130,6 +135,7 @@ std::optional<Piece> read_box(StoredTensor& tensor, const std::vector<KeyExtent>
   return slice;
 }
 
+// The slice's own entry has to say what the tensor's entry says of it.
 void take_part(StoredTensor& tensor, Piece& slice, StoredTensor& part,
                const std::vector<KeyExtent>& extents) {
   const auto refuse = [&](const std::string& why) {
@@ -145,6 +151,7 @@ void take_part(StoredTensor& tensor, Piece& slice, StoredTensor& part,
     return refuse(
         cat("has the shape ", shape_text(part.shape), ", not ", shape_text(slice.box.extent)));
   }
+  // read_place() has added exactly one slice, or set a problem.
   auto& place = part.slices[0];
   place.box = std::move(slice.box), place.dash = std::move(slice.dash);
   tensor.slices.push_back(std::move(place));

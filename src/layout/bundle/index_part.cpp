@@ -22,7 +22,10 @@ class RangeReader {
     scratch_.key = range.tensor->key;
     scratch_.dtype = range.tensor->dtype;
     scratch_.shape = range.tensor->shape;
+    // All keys of the tensor's slices begin with this.
     append_slice_front(front_, scratch_.key, scratch_.shape.size());
+    // `list` is cut out of the tensor's entry: it may hold slices only, and as many as the range
+    // has.
     require(parse(listed_, list) && listed_.slices_size() == range.count);
     const bool only_slices = listed_.dtype() == 0 && !listed_.has_shape() &&
                              listed_.shard_id() == 0 && listed_.offset() == 0 &&
@@ -38,6 +41,8 @@ class RangeReader {
       append_ordered(listed_key_, extent.start);
       append_ordered(listed_key_, extent.length);
     }
+    // The tensor lists another slice at this place. Whether it lists this one elsewhere shows when
+    // all parts are compared.
     if (listed_key_ != key) {
       part_.displaced.push_back(listed_key_);
       part_.unlisted.push_back(key);
@@ -57,6 +62,7 @@ class RangeReader {
   }
 
   void finish() {
+    // Overlaps within this range; those with other ranges are the caller's to find.
     std::vector<Box> boxes;
     boxes.reserve(scratch_.slices.size());
     for (const auto& slice : scratch_.slices) {
@@ -76,11 +82,13 @@ class RangeReader {
   pb::Entry listed_, entry_;
   std::vector<KeyExtent> extents_;
   StoredTensor scratch_, place_;
+  // How many of the range's slices have been read.
   std::int64_t next_ = 0;
 };
 
 }  // namespace
 
+// Each range takes its slices from the entries, in the order of their keys.
 std::optional<IndexRanges> read_part(std::string_view head, std::string_view entries,
                                      const std::vector<RangeOf>& ranges, int num_files,
                                      const Limits& limits) {
@@ -90,6 +98,7 @@ std::optional<IndexRanges> read_part(std::string_view head, std::string_view ent
     IndexRanges part;
     std::optional<RangeReader> range;
     auto next = ranges.begin();
+    // The first part begins with the header, which is no slice.
     std::int64_t number = -static_cast<std::int64_t>(told.with_header);
     std::string last;
     split::each_entry(
@@ -105,6 +114,7 @@ std::optional<IndexRanges> read_part(std::string_view head, std::string_view ent
           range->finish();
           range.reset();
         });
+    // So keys ascend from part to part, too, and no entry is left over.
     require(number == told.slices && !range && next == ranges.end() && last < told.next_key);
     return part;
   });

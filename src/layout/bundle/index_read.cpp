@@ -15,6 +15,8 @@
 namespace cairn::bundle {
 namespace {
 
+// Makes tensors of the entries of a table. Entry 0 is the header; entries of slices become parts of
+// the tensors that list them.
 class Assembler {
  public:
   Assembler(const Table& table, CheckpointContents& contents)
@@ -37,11 +39,13 @@ class Assembler {
       tensors_[kept++] = std::move(tensors_[i]);
     }
     tensors_.resize(kept);
+    // Most entries may be those of slices.
     if (kept < entries.size() / 4 * 3) tensors_.shrink_to_fit();
     contents_.tensors = std::move(tensors_);
   }
 
  private:
+  // Reads dtype, shape and place. Slices are put together when all entries have been read.
   void read_entry(std::size_t i) {
     auto& tensor = tensors_[i];
     tensor.key = table_.entries[i].key;
@@ -58,6 +62,7 @@ class Assembler {
     }
   }
 
+  // The number of the entry of this key; 0, which is the header's, if there is none.
   std::size_t position(const std::string& key) const {
     const auto& entries = table_.entries;
     const auto at = std::lower_bound(entries.begin() + 1, entries.end(), key,
@@ -69,7 +74,9 @@ class Assembler {
   // Gives a tensor its slices from their own entries, and hides these: they are only its parts.
   void assemble(std::size_t i) {
     auto& tensor = tensors_[i];
+    // Parsed again: to keep the messages of all tensors would take much memory.
     parse(entry_, table_.entries[i].value);
+    // Only the first problem of a tensor is reported.
     const auto blame = [&](const std::string& problem) {
       if (tensor.problem.empty()) tensor.problem = problem;
     };
@@ -101,6 +108,7 @@ class Assembler {
                              key_text(orphan->tensor), ", which does not list it");
       }
     }
+    // `bytes` is the sum over all tensors without problem so far.
     std::int64_t total = bytes;
     bool overflow = false;
     for (const auto& slice : tensor.slices) {

@@ -29,6 +29,8 @@ std::string each_listed(std::string_view value, Visit visit) {
     const auto begin = value.size() - rest.size();
     const auto tag = take(rest);
     const auto kind = tag & 7;
+    // The tag is the number of a field and its wire type: 0 a varint, 1 eight bytes, 2 a length and
+    // so many bytes, 5 four bytes. 3 and 4 are groups, which proto3 does not have.
     require(tag >> 3 != 0 && kind != 3 && kind != 4 && kind < 6);
     std::uint64_t skip = kind == 1 ? 8 : kind == 5 ? 4 : 0;
     if (kind == 0) require(take_varint(rest).has_value());
@@ -52,6 +54,7 @@ class Block {
  public:
   explicit Block(const TableBlock& block) : separator_(block.separator) {
     const auto bytes = block.bytes;
+    // A block ends with the offsets of its restart points, and their number.
     require(bytes.size() >= 4);
     const std::uint64_t count = load_u32(&bytes[bytes.size() - 4]);
     require(count > 0 && count <= (bytes.size() - 4) / 4);
@@ -77,6 +80,7 @@ class Block {
     }
     return all;
   }
+  // The key at a restart point is whole: it shares nothing with the one before.
   std::string_view key(std::size_t restart) const {
     auto rest = entries(restart, restart + 1);
     require(take(rest) == 0);
@@ -91,6 +95,9 @@ class Block {
   std::string separator_;
 };
 
+// Finds by binary search where the entries of slices end, cuts them into parts at restart points,
+// and reads only the entries of tensors. What it assumes of the entries of slices is checked by
+// those who read the parts.
 class Splitter {
  public:
   Splitter(std::string_view bytes, std::int64_t slices_a_part, const Limits& limits)
@@ -102,6 +109,7 @@ class Splitter {
   }
 
   SplitIndex run() {
+    // The first entry is the header.
     require(blocks_[0].key(0).empty());
     find_end();
     std::vector<std::int64_t> counts = cut_parts();
@@ -109,6 +117,7 @@ class Splitter {
     std::int64_t listed = 0, found = 0;
     for (const auto count : split_.slices) listed += count;
     for (const auto count : counts) found += count;
+    // As many slices have entries as tensors list.
     require(listed == found);
     add_lists(counts);
     if (found == 0) split_.parts.clear();
@@ -130,7 +139,8 @@ class Splitter {
   // Finds the last restart point with the key of a slice or of the header, and where the entries of
   // slices after it end. The entries of tensors follow these.
   void find_end() {
-    // Searches for the first block that begins with a tensor's key.
+    // Searches for the first block that begins with a tensor's key. Keys ascend: first the
+    // header's, then those of slices, then those of tensors.
     std::size_t low = 0, high = blocks_.size();
     while (low < high) {
       const auto middle = (low + high) / 2;
@@ -185,6 +195,8 @@ class Splitter {
     }
     const bool with_header = split_.parts.empty();
     SplitIndex::Part part;
+    // TableWriter makes a restart point at each sixteenth entry, so entries need not be read to be
+    // counted. read_part() checks the number.
     part.slices = static_cast<std::int64_t>((end - first - 1) * entries_a_restart) + in_end;
     part.slices -= with_header;
     part.first_key = block.key(first);
@@ -222,6 +234,7 @@ class Splitter {
       each_entry(block.entries(first, end), block.starts(first, end), limits_,
                  [&](const std::string& key, std::string_view value, auto) {
                    const bool is_tensor = !key.empty() && !is_slice_key(key);
+                   // Entries of slices may only come before those of tensors.
                    if (!is_tensor) return require(before.empty());
                    require(before < key);
                    if (before.empty()) first_tensor_ = key;
@@ -242,6 +255,7 @@ class Splitter {
     });
     auto& tensor = split_.contents.tensors.emplace_back();
     tensor.key = key;
+    // Without the list of slices, which may be long: it goes to the parts unread.
     require(parse(entry_, others));
     const auto count = read_type(entry_, tensor);
     require(count.has_value());
@@ -258,6 +272,8 @@ class Splitter {
   // Gives each part the lists of its slices from the tensors' entries, and the key that must
   // follow.
   void add_lists(const std::vector<std::int64_t>& counts) {
+    // A tensor whose slices are in one part gives its whole list; another list is cut where the
+    // parts change.
     const auto ranges = slice_ranges(split_.slices, counts);
     for (std::size_t r = 0; r < ranges.size();) {
       const auto tensor = ranges[r].tensor;
@@ -295,6 +311,7 @@ class Splitter {
   std::size_t end_ = 0;       // where these end, counted from it
   pb::Entry entry_;           // reused
   bool has_codecs_ = false;   // the header says so
+  // One for each of the sliced tensors.
   std::vector<Sliced> sliced_;
   std::string first_tensor_;  // key
 };

@@ -3,6 +3,8 @@
 /// its tensors take; each part has the entries of some slices. Together the ranks prove what
 /// parse_index() proves, and accept nothing else. They leave an index that is damaged, or not laid
 /// out as TableWriter does it, to parse_index(), which says what is wrong. No I/O, and no messages.
+/// A restore splits a large index on rank 0, and ranks read its parts
+/// (session/restore/deal_index.cpp).
 #include <cstdint>
 #include <deque>
 #include <optional>

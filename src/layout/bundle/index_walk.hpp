@@ -32,6 +32,8 @@ inline void require(bool simple) {
   if (!simple) throw NotSimple();
 }
 
+/// Runs a function; returns nothing if the index is left to parse_index(). Damage counts as such,
+/// since parse_index() finds it, too, and says what it is.
 template <class F>
 auto if_simple(F&& function) -> std::optional<decltype(function())> {
   try {
@@ -44,6 +46,7 @@ auto if_simple(F&& function) -> std::optional<decltype(function())> {
   }
 }
 
+/// A varint of at most 32 bits, as lengths in blocks are.
 inline std::uint64_t take(std::string_view& bytes) {
   const auto value = take_varint(bytes, 0xffffffff);
   require(value.has_value());
@@ -55,6 +58,8 @@ class Budget {
  public:
   Budget(std::size_t bytes, const Limits& limits) : limits_(limits) {
     if (__builtin_mul_overflow(std::uint64_t{bytes}, limits.expansion, &left_)) left_ = most;
+    // The first 16 MiB are free. max() keeps a sum that wraps around from making the budget
+    // smaller.
     left_ = std::max(left_, left_ + (std::uint64_t{16} << 20));
   }
   void spend(std::string_view key, std::string_view value) {
@@ -88,6 +93,7 @@ void each_entry(std::string_view entries, const std::vector<std::uint32_t>& rest
     }
     require(shared <= key.size() && unshared <= rest.size() && length <= rest.size() - unshared);
     const auto suffix = rest.substr(0, unshared);
+    // Both keys begin alike, so the rests decide which is greater.
     require(number == 0 || suffix > std::string_view(key).substr(shared));
     key.resize(shared);
     key.append(suffix);

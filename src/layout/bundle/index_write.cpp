@@ -47,6 +47,7 @@ void check(const StoredTensor& tensor, const Piece& slice) {
   }
 }
 
+// Refuses what no reader would accept.
 void check(const StoredTensor& tensor) {
   if (tensor.key.empty()) refuse(tensor, "the empty key is the header's");
   if (tensor.key[0] == '\0') refuse(tensor, "keys that begin with a zero byte are those of slices");
@@ -61,6 +62,7 @@ void check(const StoredTensor& tensor) {
   for (const auto& slice : tensor.slices) check(tensor, slice);
 }
 
+// Whether the tensor has one entry, without entries of slices.
 bool is_plain(const StoredTensor& tensor) {
   return !tensor.sliced ||
          (tensor.slices.size() == 1 && tensor.slices[0].box.is_whole(tensor.shape));
@@ -70,7 +72,7 @@ bool is_plain(const StoredTensor& tensor) {
 
 // Makes values of keys: each is an Entry of bundle.proto in the encoding of protobuf. An index has
 // one for each slice, and protobuf's own messages would take several times as long. The result of a
-// call is valid until the next one.
+// call is valid until the next one. Numbers of fields are those of bundle.proto.
 class EntryText {
  public:
   // The value of a sliced tensor's own key. `head`: the number of bytes before its slices.
@@ -83,6 +85,7 @@ class EntryText {
       std::sort(ascending_.begin(), ascending_.end(), by_box);
     }
     const auto rank = tensor.shape.size();
+    // Room for the longest possible value, so that nothing has to be checked while it is written.
     make_room((1 + ascending_.size()) * (most_front_bytes + rank * most_extent_bytes));
     auto* at = begin(tensor.dtype, tensor.shape);
     head = static_cast<std::int32_t>(at - text_.data());
@@ -167,6 +170,7 @@ class EntryText {
     return at;
   }
 
+  // Both are reused by the next call.
   std::vector<const Piece*> ascending_;
   std::string text_;
 };
@@ -221,6 +225,8 @@ class SliceKeys {
 
 namespace {
 
+// Old readers must refuse an index with encoded pieces, so only such an index asks for another
+// reader.
 std::string header(int num_files, bool encoded) {
   pb::Header header;
   header.set_num_shards(num_files);
@@ -327,6 +333,8 @@ EncodedIndex::EncodedIndex(int num_files, std::vector<IndexEntry> entries,
   const auto rest = std::is_sorted_until(entries_.begin(), entries_.end(), comes_before);
   std::stable_sort(rest, entries_.end(), comes_before);
   std::inplace_merge(entries_.begin(), rest, entries_.end(), comes_before);
+  // All entries ascend as merged from their lists, so equal keys are neighbours. Parts of one
+  // tensor have one key and ascending numbers.
   std::optional<IndexEntryView> last;
   each_entry([&](const IndexEntryView& entry) {
     if (last && !is_before(*last, entry)) refuse(std::string(entry.key), "its key comes twice");
@@ -351,6 +359,7 @@ void EncodedIndex::each_entry(Visit visit) const {
       });
 }
 
+// Without the header, restart points and lengths.
 std::size_t EncodedIndex::about_bytes() const {
   std::size_t bytes = 0;
   each_entry([&](const IndexEntryView& entry) {
@@ -361,11 +370,13 @@ std::size_t EncodedIndex::about_bytes() const {
 
 void EncodedIndex::write(const TakeBytes& take) const {
   TableWriter table(take);
+  // The header comes first, so all entries are looked at before anything is written.
   bool encoded = false;
   each_entry([&](const IndexEntryView& entry) { encoded |= entry.encoded; });
   table.add("", header(num_files_, encoded));
   // Keys of slices come before all others.
   each_entry([&](const IndexEntryView& entry) { table.add_chain(entry.slices); });
+  // Parts of one tensor make one value: the first part as it is, then the slices of the others.
   std::optional<std::string_view> key;
   std::vector<std::string_view> value;  // of it, in parts
   each_entry([&](const IndexEntryView& entry) {

@@ -1,4 +1,5 @@
 #pragma once
+/// Keys in errors: they may be keys of slices, or come from a damaged file.
 #include <string>
 #include <string_view>
 

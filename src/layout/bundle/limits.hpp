@@ -1,4 +1,5 @@
 #pragma once
+/// Limits for indexes of any origin.
 #include <cstddef>
 #include <cstdint>
 

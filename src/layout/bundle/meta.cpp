@@ -21,6 +21,7 @@ using Json = nlohmann::json;
   throw Error(Code::data_loss, "the checkpoint's own metadata is damaged", std::move(reason));
 }
 
+// A member that has to be there and of this type.
 template <class T>
 T member(const Json& object, const char* name) {
   const auto* at = find_member(object, name);
@@ -52,6 +53,7 @@ std::optional<double> metric_of(const Json& object) {
   return member<double>(object, "metric");
 }
 
+// Microseconds are enough, and short as text.
 double seconds(double value) { return std::round(value * 1e6) / 1e6; }
 
 Json json_of(const SaveStatistics& save) {
@@ -99,6 +101,7 @@ Json row_of(const PastSave& save) {
           int{save.asynchronous}};
 }
 
+// A later version may have longer rows.
 PastSave past_save_of(const Json& row) {
   if (!row.is_array() || row.size() < 10) bad_meta("a row of \"before\" is short");
   PastSave save;
@@ -122,6 +125,7 @@ void add_notes(Json& object, const RunNotes& run) {
   for (const auto& save : run.before) rows.push_back(row_of(save));
 }
 
+// Some members may be missing. Statistics that lack another one are none at all.
 std::optional<SaveStatistics> statistics_of(const Json& object, std::int64_t step) {
   if (!object.is_object()) return std::nullopt;
   try {
@@ -164,6 +168,7 @@ std::optional<SaveStatistics> statistics_of(const Json& object, std::int64_t ste
   }
 }
 
+// A damaged row empties the list of earlier saves: no restore needs it.
 RunNotes notes_of(const Json& object) {
   RunNotes run;
   try {
@@ -202,6 +207,7 @@ std::vector<Thinned> thinned_of(const Json& list) {
   return all;
 }
 
+// Readers search the keys, so they are sorted here.
 NotFinite noted_of(const Json& object) {
   const auto keys_of = [&](const char* name) {
     std::vector<std::string> keys;
@@ -229,6 +235,7 @@ void decode_statistics(std::string_view json, CheckpointMeta& meta) {
   take_statistics(parse_json(json, false), meta);
 }
 
+// Members that say nothing are left out.
 std::string encode_meta(const CheckpointMeta& meta) {
   Json object = {{"step", meta.step},       {"sequence", meta.sequence},
                  {"parent", meta.parent},   {"wall_time_seconds", meta.wall_time_seconds},
@@ -260,7 +267,9 @@ std::string encode_meta(const CheckpointMeta& meta) {
   return object.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+// A few members have to be there; all others may be missing.
 CheckpointMeta decode_meta(std::string_view json) {
+  // The text comes from a file, and each level of it takes some stack when it is copied.
   if (json_depth(json) > descriptions::deepest_json + 10) bad_meta("it is nested too deep");
   const auto object = parse_json(json, false);
   if (!object.is_object()) bad_meta("it is no JSON object");

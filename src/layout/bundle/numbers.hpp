@@ -10,6 +10,7 @@
 
 namespace cairn::bundle {
 
+/// Byte by byte, so that neither alignment nor this machine's byte order matter.
 inline std::uint32_t load_u32(const char* at) {
   unsigned char b[4];
   std::memcpy(b, at, 4);
@@ -54,6 +55,7 @@ inline std::optional<std::uint64_t> take_varint(std::string_view& bytes,
   std::uint64_t value = 0;
   for (std::size_t i = 0; i < 10 && i < bytes.size(); ++i) {
     const auto byte = static_cast<unsigned char>(bytes[i]);
+    // The tenth byte has room for the highest bit only.
     if (i == 9 && byte > 1) return std::nullopt;
     value |= std::uint64_t{byte & 127u} << 7 * i;
     if (byte & 128) continue;

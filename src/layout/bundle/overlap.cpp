@@ -67,6 +67,7 @@ Pair sweep(const std::vector<Box>& boxes, Items items) {
   return std::nullopt;
 }
 
+// Halves the set at a plane that few boxes cross, again and again.
 Pair search(const std::vector<Box>& boxes, Items items) {
   if (items.size() < 2) return std::nullopt;
   const auto cut = items.size() <= 16 ? std::nullopt : best_cut(boxes, items);
@@ -74,6 +75,7 @@ Pair search(const std::vector<Box>& boxes, Items items) {
   Items left, right;
   left.reserve(cut->left);
   right.reserve(cut->right);
+  // A box that crosses the plane goes to both sides: a partner may be on either.
   for (const auto i : items) {
     if (boxes[i].start[cut->dim] < cut->at) left.push_back(i);
     if (boxes[i].end(cut->dim) > cut->at) right.push_back(i);

@@ -1,4 +1,5 @@
 #pragma once
+/// The readers' search for slices that overlap, also among boxes that were made to take long.
 #include <cstddef>
 #include <optional>
 #include <utility>

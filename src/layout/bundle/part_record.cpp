@@ -27,10 +27,12 @@ constexpr std::uint64_t length_delimited = 2;
   throw Error(Code::data_loss, "a part record is damaged", std::move(reason));
 }
 
+// It covers the frame up to the checksum itself, then the payload.
 std::uint32_t checksum(std::string_view bytes) {
   return crc32c(bytes.substr(frame_bytes), crc32c(bytes.substr(0, crc_at)));
 }
 
+// Fills the message, which keeps its memory from tensor to tensor.
 void put(const StoredTensor& tensor, pb::PartTensor* out) {
   out->Clear();
   out->set_key(tensor.key);
@@ -52,6 +54,7 @@ void put(const StoredTensor& tensor, pb::PartTensor* out) {
   }
 }
 
+// Without checks; problem() makes them.
 Piece get(const pb::PartSlice& from) {
   Piece slice;
   slice.box.start.assign(from.start().begin(), from.start().end());
@@ -82,6 +85,7 @@ bool is_encoded(const StoredTensor& tensor) {
                      [](const auto& slice) { return slice.codec != Codec::none; });
 }
 
+// Checks all that a recovery relies on, as it puts these entries into an index.
 StoredTensor get(const pb::PartTensor& in, int num_files, std::uint32_t version) {
   StoredTensor tensor;
   tensor.key = in.key();
@@ -156,6 +160,7 @@ std::string encode_part_record(const PartRecord& record, const EachTensor& each,
     one.AppendToString(&bytes);
     ++count;
   });
+  // Version, length and checksum are known only now.
   std::string number;
   append_u32(number, encoded ? codec_version : plain_version);
   bytes.replace(record_magic.size(), 4, number);

@@ -14,6 +14,8 @@ unsigned length_bits(unsigned n, unsigned byte) {
   return n > 8 ? 0xffu << (16 - n) & 0xffu : 0;
 }
 
+// TensorFlow's OrderedCode for texts: 00 becomes 00 FF, FF becomes FF 00, and 00 01 ends the text.
+// So escaped texts sort as the texts do.
 void append_escaped(std::string& out, std::string_view name) {
   for (;;) {
     const auto next = name.find_first_of(std::string_view("\0\xff", 2));
@@ -46,6 +48,9 @@ std::optional<std::string> take_escaped(std::string_view& bytes) {
 
 }  // namespace
 
+// TensorFlow's OrderedCode for signed numbers. Of the 8 n bits, n tell the length, one is the sign,
+// and 7 n - 1 hold the number. In a negative number the bits of the length are zeros, so it sorts
+// first.
 void append_ordered(std::string& out, std::int64_t value) {
   const auto bits =
       static_cast<unsigned>(std::bit_width(static_cast<std::uint64_t>(value < 0 ? ~value : value)));
@@ -77,6 +82,7 @@ std::optional<std::int64_t> take_ordered(std::string_view& bytes) {
   return static_cast<std::int64_t>(value);
 }
 
+// The part of a key that says which tensor it is, and how many dimensions it has.
 void append_slice_front(std::string& out, std::string_view tensor, std::size_t rank) {
   out.push_back('\0');
   append_escaped(out, tensor);
@@ -125,6 +131,8 @@ std::optional<SliceKey> decode_slice_key(std::string_view key) {
   std::uint64_t rank = 0;
   for (unsigned i = 1; i <= width; ++i) rank = rank << 8 | static_cast<unsigned char>(rest[i]);
   rest.remove_prefix(1u + width);
+  // Each dimension takes two bytes at least, so the rank cannot ask for more memory than the key
+  // has.
   if (rank > rest.size() / 2) return std::nullopt;
   SliceKey slice{std::move(*name), {}};
   slice.extents.reserve(rank);

@@ -19,6 +19,7 @@ using Json = nlohmann::json;
               cat("\"gaps\": ", std::move(reason)));
 }
 
+// JSON holds text, not any bytes.
 std::string hex_of(const std::string& bytes) {
   constexpr std::string_view digits = "0123456789abcdef";
   std::string text;
@@ -43,6 +44,7 @@ std::string bytes_of(const std::string& hex) {
   return bytes;
 }
 
+// A row has the starts of all dimensions, then the extents.
 Box box_of(const Json& row) {
   const auto numbers = whole_numbers<std::int64_t>(row, bad_gaps);
   if (numbers.size() % 2 != 0) bad_gaps("a box has starts without extents");
@@ -50,6 +52,7 @@ Box box_of(const Json& row) {
   return {Dims(numbers.begin(), half), Dims(half, numbers.end())};
 }
 
+// Why the gaps do not fit the tensor; empty if they do.
 std::string misfit(const StoredTensor& tensor, const StoredGaps& gaps) {
   if (gaps.fill.size() != dtype_size(tensor.dtype)) return "their fill value is of another dtype";
   for (const auto& box : gaps.boxes) {

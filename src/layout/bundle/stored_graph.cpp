@@ -42,12 +42,14 @@ class Check {
   }
 
  private:
+  // Only the first problem is told.
   void blame(const std::string& what) {
     if (problem_.empty()) problem_ = what;
   }
   void text(std::string_view value) {
     if (!is_utf8(value)) blame(cat("node ", where_, ": ", key_text(value), " is not UTF-8"));
   }
+  // Checks that a node of this number is there, so that readers can follow it unchecked.
   void id(std::string_view what, std::string_view name, int node) {
     if (node >= 0 && static_cast<std::size_t>(node) < graph_.nodes.size()) return;
     blame(cat("node ", where_, ": the ", what, ' ', key_text(name), " is node ", node,
@@ -64,7 +66,9 @@ class Check {
 
   const ObjectGraph& graph_;
   bool writing_;
+  // The node that is looked at, for the text of a problem.
   std::size_t where_ = 0;
+  // Of all values, when writing: no two may be the same.
   std::vector<std::string_view> keys_;
   std::string problem_;
 };
@@ -113,6 +117,7 @@ std::string encode_object_graph(const ObjectGraph& graph) {
   return message.SerializeAsString();
 }
 
+// Texts are moved out of the message, which is as large as the graph.
 ObjectGraph decode_object_graph(std::string_view bytes) {
   if (bytes.size() > static_cast<std::size_t>(object_graph_limit_bytes)) {
     bad_graph(cat("it has ", bytes.size(), " bytes, more than ", object_graph_limit_bytes));

@@ -41,6 +41,7 @@ std::vector<std::uint64_t> take_lengths(std::string_view& bytes, std::size_t cou
 
 }  // namespace
 
+// The lengths as varints, their masked checksum, then the texts one behind the other.
 EncodedStrings encode_strings(std::span<const std::string> values) {
   EncodedStrings out;
   std::size_t total = 4;
@@ -59,6 +60,7 @@ EncodedStrings encode_strings(std::span<const std::string> values) {
 
 std::vector<std::string> decode_strings(std::string_view bytes, std::int64_t count,
                                         std::uint32_t expected, bool big_endian) {
+  // A tensor without strings may have no bytes at all.
   if (bytes.empty() && count == 0 && expected == 0) return {};
   if (count < 0 || bytes.size() < 4 || static_cast<std::uint64_t>(count) > bytes.size() - 4) {
     bad_strings(cat(bytes.size(), " bytes cannot hold ", count, " strings"));
@@ -72,6 +74,7 @@ std::vector<std::string> decode_strings(std::string_view bytes, std::int64_t cou
   if (crc_unmask(load_u32(stored.data())) != crc) {
     bad_strings("the checksum of the lengths does not match");
   }
+  // Over the stored checksum of the lengths, too, as the writer has it.
   crc = crc32c(rest, crc);
   rest.remove_prefix(4);
   if (crc != expected) {

@@ -14,6 +14,7 @@
 namespace cairn::bundle {
 namespace {
 
+// After each block: one byte for the compression, and a masked checksum.
 constexpr std::uint64_t trailer_bytes = 5;
 
 // Where a block is. `size` does not count its trailer.
@@ -52,6 +53,7 @@ std::pair<Handle, Handle> read_footer(std::string_view last, std::uint64_t file_
   auto foot = last.substr(last.size() - footer_bytes);
   if (load_u64(&foot[40]) != table_magic)
     damaged("it does not end in the magic number of an index");
+  // What is left are two handles, filled up with zeros.
   foot.remove_suffix(8);
   const auto metaindex = take_handle(foot);
   const auto index = take_handle(foot);
@@ -70,6 +72,8 @@ std::pair<Handle, Handle> read_footer(std::string_view last, std::uint64_t file_
   return {*metaindex, *index};
 }
 
+// Reads a table from bytes that are not trusted. Its budget bounds the memory that they can ask
+// for.
 class Reader {
  public:
   Reader(std::string_view file, const Limits& limits) : file_(file), limits_(limits) {
@@ -78,6 +82,7 @@ class Reader {
     }
     if (__builtin_mul_overflow(file.size(), limits.expansion, &budget_))
       budget_ = ~std::uint64_t{0};
+    // max() keeps a sum that wraps around from making the budget smaller.
     budget_ = std::max(budget_, budget_ + (std::uint64_t{16} << 20));
   }
 
@@ -97,6 +102,7 @@ class Reader {
   }
 
  private:
+  // Calls visit(handle, separator) for each data block that the index block lists.
   template <class Visit>
   void each_block(Visit visit) {
     const auto handles = read_footer(file_, file_.size());
@@ -131,6 +137,7 @@ class Reader {
   std::string_view block(Handle handle, const std::string& name) {
     const auto stored = file_.substr(handle.offset, handle.size);
     const auto crc = crc_unmask(load_u32(&file_[handle.offset + handle.size + 1]));
+    // The checksum covers the byte of the compression, too.
     const auto computed = crc32c(file_.substr(handle.offset, handle.size + 1));
     if (crc != computed) {
       damaged(cat(name, ": checksum mismatch, stored ", crc, ", computed ", computed));
@@ -173,6 +180,7 @@ class Reader {
         if (shared) damaged(cat(name, ": the entry at restart point ", at, " shares a key"));
         ++restarts;
       }
+      // Before the key is put together, which takes memory.
       if (shared + unshared > limits_.key_bytes) {
         damaged(cat(name, ": a key of ", shared + unshared, " bytes is above the limit of ",
                     limits_.key_bytes));
@@ -227,6 +235,7 @@ class Reader {
     return {*shared, *unshared, *length};
   }
 
+  // Adds the entries of a data block, whose keys have to lie between its separators.
   void data_block(Handle handle, std::string_view separator) {
     const auto name = cat("data block at byte ", handle.offset);
     const auto before = table_.entries.size();
@@ -249,6 +258,7 @@ class Reader {
 
   std::string_view file_;
   Limits limits_;
+  // How many bytes may still be unpacked or kept.
   std::uint64_t budget_ = 0;
   Table table_;
   std::string separator_;  // of the data block before
@@ -264,6 +274,7 @@ std::optional<std::uint64_t> table_bytes(std::string_view footer) {
   if (footer.size() != footer_bytes || load_u64(&footer[40]) != table_magic) return std::nullopt;
   take_handle(footer);
   const auto index = take_handle(footer);
+  // So the sums below do not overflow.
   constexpr auto most = std::uint64_t{1} << 62;
   if (!index || index->offset > most || index->size > most) return std::nullopt;
   return index->end() + footer_bytes;

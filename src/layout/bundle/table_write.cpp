@@ -16,10 +16,12 @@ namespace cairn::bundle {
 namespace {
 
 constexpr std::uint64_t block_limit = std::uint64_t{64} << 20;
+// Bytes of a block are handed on when there are so many.
 constexpr std::size_t piece_bytes = std::size_t{1} << 20;
 constexpr int entries_a_restart = 16;
 constexpr std::size_t footer_handles_bytes = 40;
 
+// With how many bytes both begin; the first `from` of them are known to. Compares eight at a time.
 std::size_t shared_bytes(std::string_view a, std::string_view b, std::size_t from = 0) {
   const auto most = std::min(a.size(), b.size());
   auto at = from;
@@ -80,6 +82,7 @@ void put_restarts(std::string& out, const std::vector<std::uint32_t>& restarts) 
   append_u32(out, static_cast<std::uint32_t>(restarts.size()));
 }
 
+// `crc` is that of the block's bytes.
 std::string trailer(std::uint32_t crc) {
   std::string bytes(1, '\0');  // not compressed
   append_u32(bytes, crc_mask(crc32c(bytes, crc)));
@@ -127,6 +130,7 @@ void TableWriter::add_chain(std::string_view chain) {
 
 void TableWriter::append(std::size_t shared, std::string_view rest,
                          std::span<const std::string_view> value) {
+  // The key shares just `shared` bytes with the last one, so its next byte decides.
   const bool ascends =
       !any_ ||
       (!rest.empty() && (shared == last_.size() || static_cast<unsigned char>(rest.front()) >
@@ -135,6 +139,8 @@ void TableWriter::append(std::size_t shared, std::string_view rest,
     throw Error(Code::internal, cat("keys of an index do not ascend behind ", key_text(last_)));
   }
   any_ = true;
+  // The separator of a block lies between its last key and the first key of the next, which is
+  // known only now.
   if (std::exchange(ended_, false)) {
     const auto key = last_.substr(0, shared).append(rest);
     std::string handle;
@@ -149,6 +155,7 @@ void TableWriter::append(std::size_t shared, std::string_view rest,
   std::size_t value_bytes = 0;
   for (const auto part : value) value_bytes += part.size();
   auto before = buffer_.size();
+  // At a restart point the key is written whole, so that readers can begin there.
   const bool whole = since_restart_ == entries_a_restart;
   if (whole) restarts_.push_back(static_cast<std::uint32_t>(block_bytes_));
   if (whole || block_bytes_ == 0) {
@@ -166,6 +173,7 @@ void TableWriter::append(std::size_t shared, std::string_view rest,
     before = 0;
   }
   block_bytes_ += buffer_.size() - before;
+  // The size that the block would have with its restart points.
   if (block_bytes_ + 4 * restarts_.size() + 4 >= block_limit) return end_block();
   if (buffer_.size() >= piece_bytes) flush();
 }
@@ -176,6 +184,7 @@ void TableWriter::flush() {
   buffer_.clear();
 }
 
+// Ends the data block. Its entry in the index block follows when the next key is known.
 void TableWriter::end_block() {
   const auto entries = buffer_.size();
   put_restarts(buffer_, restarts_);
@@ -201,8 +210,10 @@ void TableWriter::finish() {
     index_restarts_.push_back(static_cast<std::uint32_t>(index_.size()));
     put_entry(index_, 0, successor(last_), handle);
   }
+  // The last two blocks are small, so they are put together in memory.
   std::string end, footer;
   const auto put_block = [&](std::string entries, std::vector<std::uint32_t> restarts) {
+    // A block has at least one restart point, also without entries.
     if (restarts.empty()) restarts.push_back(0);
     put_restarts(entries, restarts);
     append_varint(footer, block_begin_ + end.size());

@@ -19,6 +19,7 @@ namespace {
 
 constexpr const char* what = "an attribute cannot be laid out";
 
+// Text of variable length in UTF-8.
 Handle text_type() {
   Handle type(H5Tcopy(H5T_C_S1), H5Tclose, what);
   check(H5Tset_size(type.get(), H5T_VARIABLE), what);
@@ -91,6 +92,7 @@ struct PutAttribute {
   const Attribute& attribute;
 
   void operator()(bool value) const {
+    // The enum as which h5py stores booleans.
     Handle type(H5Tenum_create(H5T_STD_I8LE), H5Tclose, what);
     const signed char no = 0, yes = 1, bit = value ? 1 : 0;
     check(H5Tenum_insert(type.get(), "FALSE", &no), what);
@@ -132,6 +134,8 @@ std::string inside(const std::string& group, const std::string& name) {
   return group.empty() ? name : cat(group, '/', name);
 }
 
+// Puts attributes and lists of axes first, and notes in `scales_` which datasets use which axis. In
+// the end each axis is marked as a dimension scale and lists its users.
 class Describer {
  public:
   Describer(hid_t h5, const NewFile& file) : h5_(h5), said_(file.descriptions) {
@@ -181,6 +185,7 @@ class Describer {
     return found;
   }
 
+  // Units and coordinates have the names that netCDF programs look for.
   void describe_dataset(const std::string& key, const Dims& shape, const Description& said) {
     const auto dataset = open(key);
     const auto id = dataset.get();
@@ -196,6 +201,8 @@ class Describer {
     }
   }
 
+  // Notes each axis of the dataset under the axis's path, for make_scale(), and lists the axes at
+  // the dataset.
   void put_axes(hid_t dataset, const std::string& key, const Dims& shape,
                 const std::vector<std::string>& names) {
     std::vector<std::string> axes;
@@ -245,6 +252,7 @@ class Describer {
     Handle link(H5Pcreate(H5P_LINK_CREATE), H5Pclose, what);
     check(H5Pset_char_encoding(link.get(), H5T_CSET_UTF8), what);
     Handle how(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, what);
+    // Nothing is ever written to it, so it takes no room in the file.
     check(H5Pset_alloc_time(how.get(), H5D_ALLOC_TIME_LATE), what);
     check(H5Pset_obj_track_times(how.get(), false), what);
     const Handle dataset(H5Dcreate2(h5_, path.c_str(), H5T_IEEE_F32LE, space.get(), link.get(),
@@ -252,6 +260,8 @@ class Describer {
                          H5Dclose, what);
   }
 
+  // Marks a dataset as an axis, in the form of HDF5's dimension scales, and lists the datasets that
+  // use it.
   void make_scale(const std::string& path, const std::vector<Use>& uses) const {
     const auto dataset = open(path);
     const auto made = made_.find(path);
@@ -275,7 +285,9 @@ class Describer {
 
   hid_t h5_;
   const Descriptions& said_;
+  // Of all datasets of tensors, by key.
   std::map<std::string, Dims> shapes_;
+  // Paths of all groups. No dimension can be made at one of them.
   std::set<std::string> groups_;
   std::map<std::string, std::int64_t> made_;        // dimensions without values: their extents
   std::map<std::string, std::vector<Use>> scales_;  // axes, and the datasets that use them

@@ -49,6 +49,7 @@ herr_t free_info(void* info) noexcept {
   return 0;
 }
 
+// The name is ignored: the property list leads to the ByteFile.
 H5FD_t* open(const char*, unsigned, hid_t access, haddr_t) noexcept {
   const auto* info = static_cast<const Info*>(H5Pget_driver_info(access));
   if (!info) return nullptr;
@@ -62,10 +63,12 @@ herr_t close(H5FD_t* file) noexcept {
   delete of(file);
   return 0;
 }
+// By this HDF5 tells whether two open files are the same one.
 int compare(const H5FD_t* a, const H5FD_t* b) noexcept {
   const std::less<const FileDriver::Link*> less;
   return less(of(a)->link, of(b)->link) ? -1 : less(of(b)->link, of(a)->link);
 }
+// HDF5 may gather small metadata and small pieces of data: that makes fewer calls of the ByteFile.
 herr_t query(const H5FD_t*, unsigned long* flags) noexcept {
   if (flags) {
     *flags = H5FD_FEAT_AGGREGATE_METADATA | H5FD_FEAT_ACCUMULATE_METADATA | H5FD_FEAT_DATA_SIEVE |
@@ -78,12 +81,14 @@ herr_t set_eoa(H5FD_t* file, H5FD_mem_t, haddr_t address) noexcept {
   of(file)->end_of_allocation = address;
   return 0;
 }
+// The size of the ByteFile; undefined for HDF5 if that has thrown.
 haddr_t get_eof(const H5FD_t* file, H5FD_mem_t) noexcept {
   haddr_t size = HADDR_UNDEF;
   without_throwing(*of(file)->link,
                    [&](ByteFile& bytes) { size = static_cast<haddr_t>(bytes.size()); });
   return size;
 }
+// There is no file descriptor that HDF5 could ask for.
 herr_t get_handle(H5FD_t*, hid_t, void**) noexcept { return -1; }
 
 herr_t read(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t address, std::size_t size,
@@ -132,6 +137,7 @@ H5FD_class_t driver_class() {
 #endif
   driver.name = "cairn";
   driver.maxaddr = largest_address;
+  // Closing the file closes all that is open in it, so no identifier outlives the ByteFile.
   driver.fc_degree = H5F_CLOSE_STRONG;
   driver.fapl_size = sizeof(Info);
   driver.fapl_copy = copy_info;

@@ -21,6 +21,7 @@ herr_t refuse_link(const char*, const char*, const char*, const char*, unsigned*
   return -1;
 }
 
+// Whether it is the type in which lay_out.cpp stores strings with zero bytes.
 bool is_byte_sequence(hid_t type) {
   if (H5Tget_class(type) != H5T_VLEN) return false;
   Handle base(H5Tget_super(type), H5Tclose, "a type cannot be read");
@@ -53,12 +54,14 @@ class StringRoom {
   }
   static void leave(void*, void*) noexcept {}  // the destructor frees all blocks
 
+  // Bytes that may still be taken; and whether HDF5 has asked for more.
   std::size_t left_;
   bool is_too_small_ = false;
   std::deque<std::unique_ptr<std::byte[]>> blocks_;
   Handle list_;
 };
 
+// A string of fixed length, without what fills it up.
 std::string without_padding(std::string text, H5T_str_t padding) {
   if (padding == H5T_STR_NULLTERM) {
     text.resize(std::min(text.find('\0'), text.size()));
@@ -86,6 +89,7 @@ std::string plugin_folders() {
 
 // The error of a read that failed. A missing filter is not damage, so its error is `unsupported`.
 Error cannot_read(hid_t dataset, const std::string& what) {
+  // First, since the calls below replace HDF5's error stack.
   auto error = failure(what);
   Handle list(H5Dget_create_plist(dataset), H5Pclose, what);
   const int count = H5Pget_nfilters(list.get());
@@ -107,6 +111,7 @@ Error cannot_read(hid_t dataset, const std::string& what) {
 }
 
 Dims shape_of(hid_t space) {
+  // A dataset without a place for any element.
   if (H5Sget_simple_extent_type(space) == H5S_NULL) return {0};
   const int rank = check(H5Sget_simple_extent_ndims(space), "the shape of a dataset is unreadable");
   std::vector<hsize_t> extents(static_cast<std::size_t>(rank));
@@ -124,6 +129,8 @@ Dims shape_of(hid_t space) {
 
 }  // namespace
 
+// Members are destroyed from the last to the first: the file is closed before its driver and its
+// bytes go.
 struct ForeignFile::Impl {
   std::int64_t strings_limit_bytes = 0;
   std::unique_ptr<ByteFile> bytes;
@@ -143,6 +150,8 @@ struct ForeignFile::Impl {
     }
   }
 
+  // H5Lexists fails if a group on the way is missing, so it is asked for each part of the path in
+  // turn.
   bool exists(const std::string& path) const {
     for (std::size_t at = 0; at <= path.size();) {
       at = std::min(path.find('/', at), path.size());
@@ -225,6 +234,8 @@ std::optional<ForeignDataset> ForeignFile::find(const std::string& path) {
 }
 
 void ForeignFile::require(const std::string& path, const ForeignDataset& expected) {
+  // Another program may have changed the file since the shape was asked for, and the memory was
+  // taken.
   const auto found = find(path);
   if (!found) throw Error(Code::not_found, cat("there is no dataset ", path));
   if (*found == expected) return;
@@ -244,6 +255,7 @@ void ForeignFile::read(const std::string& path, const ForeignDataset& expected, 
     Handle space(H5Dget_space(dataset.get()), H5Sclose, what);
     const std::vector<hsize_t> start(box.start.begin(), box.start.end());
     const std::vector<hsize_t> extent(box.extent.begin(), box.extent.end());
+    // A scalar has no hyperslab; all of it is selected.
     if (!start.empty()) {
       check(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, start.data(), nullptr, extent.data(),
                                 nullptr),
@@ -278,6 +290,7 @@ std::vector<std::string> ForeignFile::read_strings(const std::string& path,
       throw Error(Code::unsupported, what,
                   cat("its strings take more than ", bytes_text(static_cast<double>(limit))));
     };
+    // Before the list of strings is made: the shape may claim any number of them.
     require_few(count <= limit / std::max<std::size_t>(size, 1));
     std::vector<std::string> values;
     if (count == 0) return values;

@@ -50,11 +50,14 @@ std::string encode_seal(const Seal& seal) {
   append<8>(bytes, static_cast<std::uint64_t>(seal.table_room));
   append<8>(bytes, static_cast<std::uint64_t>(seal.table_bytes));
   append<4>(bytes, seal.table_crc32c);
+  // Reserved.
   append<8>(bytes, 0);
   append<4>(bytes, crc_mask(crc32c(bytes)));
   return bytes;
 }
 
+// Whatever does not fit means that the file was changed, except a version that this program does
+// not know.
 Seal decode_seal(std::string_view bytes, std::int64_t file_bytes) {
   if (bytes.size() != static_cast<std::size_t>(seal_bytes)) {
     not_sealed(cat("it has only ", file_bytes, " bytes"));
@@ -72,6 +75,7 @@ Seal decode_seal(std::string_view bytes, std::int64_t file_bytes) {
   const auto state = load<4>(bytes, 12);
   if (state > 1) not_sealed(cat("its seal is in state ", state));
   seal.complete = state == 1;
+  // Numbers are bounded by the file's length first, so no sum below overflows.
   const auto number = [&](std::size_t at) {
     const auto value = load<8>(bytes, at);
     if (value > static_cast<std::uint64_t>(file_bytes)) {
@@ -101,6 +105,7 @@ std::string encode_meta_place(const MetaExtent& place) {
   return std::string(place_begins) + text;
 }
 
+// Searches the bytes for the text of the attribute, without HDF5: the table may be damaged.
 std::optional<MetaExtent> find_meta_place(std::string_view first_bytes) {
   const auto at = first_bytes.find(place_begins);
   if (at == first_bytes.npos) return std::nullopt;

@@ -40,6 +40,7 @@ std::string bytes_of(const std::string& hex) {
   return bytes;
 }
 
+// A slice is a list: starts, extents, number of the task.
 HeldSlice slice_of(const Json& item, std::size_t tasks) {
   HeldSlice slice;
   slice.box.start = whole_numbers<std::int64_t>(item.at(0), bad);
@@ -60,6 +61,7 @@ HeldSlice slice_of(const Json& item, std::size_t tasks) {
 
 }  // namespace
 
+// A key that is not UTF-8 is given in hexadecimal, under another name.
 std::string encode_holders(const Holders& holders) {
   Json tensors = Json::array();
   for (const auto& [key, slices] : holders.tensors) {

@@ -1,7 +1,8 @@
 #pragma once
 /// The slices that each tensor had when it was saved, and the device task that brought each of
 /// them. They are the dataset /_cairn/slices, as JSON; docs/format-hdf5.md has its members. Needs
-/// no HDF5.
+/// no HDF5. Dense tensors of HDF5 are stored as wholes, so nothing else in the file tells what each
+/// rank had.
 #include <cstddef>
 #include <map>
 #include <string>

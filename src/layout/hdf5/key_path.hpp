@@ -1,4 +1,5 @@
 #pragma once
+/// Keys as paths of groups and datasets in an HDF5 file. Needs no HDF5.
 #include <string>
 #include <vector>
 

@@ -17,12 +17,15 @@ namespace {
 
 constexpr hsize_t alignment = hsize_t{1} << 20;
 
+// Lets libhdf5 create the whole file in a SparseImage, with all datasets at their places but
+// without their data.
 class Maker {
  public:
   explicit Maker(const NewFile& file) : file_(file) {
     link_ = {H5Pcreate(H5P_LINK_CREATE), H5Pclose, what_};
     check(H5Pset_char_encoding(link_.get(), H5T_CSET_UTF8), what_);
     group_ = {H5Pcreate(H5P_GROUP_CREATE), H5Pclose, what_};
+    // Without times in the file, the same NewFile gives the same bytes.
     check(H5Pset_obj_track_times(group_.get(), false), what_);
     data_ = storage(H5D_FILL_TIME_NEVER);
     strings_ = storage(H5D_FILL_TIME_IFSET);  // HDF5 refuses variable lengths that are never filled
@@ -47,6 +50,8 @@ class Maker {
   }
 
  private:
+  // Each dataset is one run of bytes that gets its place when it is made, so that offset_of() knows
+  // it. If `fill` says never, HDF5 writes no elements: ranks write all of them.
   static Handle storage(H5D_fill_time_t fill) {
     Handle list(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, what_);
     check(H5Pset_layout(list.get(), H5D_CONTIGUOUS), what_);
@@ -60,6 +65,7 @@ class Maker {
     Handle create(H5Pcreate(H5P_FILE_CREATE), H5Pclose, what_);
     check(H5Pset_obj_track_times(create.get(), false), what_);
     Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, what_);
+    // Readers with HDF5 1.10 can open the file.
     check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V110), what_);
     check(H5Pset_fclose_degree(access.get(), H5F_CLOSE_STRONG), what_);
     check(H5Pset_alignment(access.get(), alignment, alignment), what_);
@@ -73,6 +79,7 @@ class Maker {
     return {H5Fcreate("checkpoint", H5F_ACC_TRUNC, create.get(), access.get()), H5Fclose, what_};
   }
 
+  // Makes the file, from the first group to the last attribute, and notes where data goes.
   void fill(const FileDriver& driver, Skeleton& out) {
     std::vector<std::string> keys;
     for (const auto& one : file_.datasets) keys.push_back(one.key);
@@ -83,6 +90,7 @@ class Maker {
     make_own(out);
     for (const auto& name : groups) make_group(name);
     for (const auto& one : file_.datasets) {
+      // The type of each dtype is made once.
       const auto at = types_.find(one.dtype);
       const auto type =
           (at != types_.end() ? at : types_.emplace(one.dtype, stored_type(one.dtype)).first)
@@ -127,6 +135,7 @@ class Maker {
     if (file_.table_room > 0) out.table_offset = offset_of(table);
   }
 
+  // Puts a text of fixed length as an attribute.
   static void note(const Handle& object, const char* name, std::string_view text) {
     auto type = fixed_string(text.size());
     Handle scalar(H5Screate(H5S_SCALAR), H5Sclose, what_);
@@ -136,6 +145,7 @@ class Maker {
     check(H5Awrite(attribute.get(), type.get(), text.data()), what_);
   }
 
+  // A text type of this length, filled up with zero bytes.
   static Handle fixed_string(std::size_t bytes) {
     Handle type(H5Tcopy(H5T_C_S1), H5Tclose, what_);
     check(H5Tset_size(type.get(), bytes), what_);
@@ -173,6 +183,7 @@ class Maker {
     return static_cast<std::int64_t>(offset);
   }
 
+  // HDF5 writes these strings itself, among its own bytes. They are for other readers.
   void make_strings(const NewStrings& one) {
     const bool zeros = std::any_of(one.values.begin(), one.values.end(), [](const auto& value) {
       return value.find('\0') != value.npos;
@@ -230,6 +241,7 @@ class Maker {
   const NewFile& file_;
   Handle link_, group_, data_, strings_;
   std::map<DType, Handle> types_;
+  // The file while it is open; fill() owns it.
   hid_t h5_ = H5I_INVALID_HID;
 };
 

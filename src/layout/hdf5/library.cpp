@@ -5,6 +5,7 @@
 namespace cairn::hdf5 {
 namespace {
 
+// One for the process: libhdf5 has global state, and may have been built without locks.
 std::recursive_mutex& library_mutex() {
   static std::recursive_mutex mutex;
   return mutex;

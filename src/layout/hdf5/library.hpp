@@ -24,6 +24,7 @@ class Session {
 
  private:
   std::lock_guard<std::recursive_mutex> lock_;
+  // How HDF5 printed errors before; the destructor restores it.
   H5E_auto2_t print_ = nullptr;
   void* print_data_ = nullptr;
 };

@@ -1,3 +1,5 @@
+// The module itself: its functions call those of foreign.cpp and lay_out.cpp, which it is linked
+// with.
 #include "layout/hdf5/module.hpp"
 
 namespace cairn::hdf5 {

@@ -13,6 +13,7 @@ std::int64_t length(const std::string& bytes) { return static_cast<std::int64_t>
 void SparseImage::read(std::int64_t offset, std::span<std::byte> bytes) const {
   std::fill(bytes.begin(), bytes.end(), std::byte{0});
   const auto end = offset + static_cast<std::int64_t>(bytes.size());
+  // The extent that begins last at or before the offset may reach into the bytes.
   auto at = extents_.upper_bound(offset);
   if (at != extents_.begin()) --at;
   for (; at != extents_.end() && at->first < end; ++at) {
@@ -39,6 +40,8 @@ void SparseImage::write(std::int64_t offset, std::span<const std::byte> bytes) {
   }
   auto& into = first->second;
   auto next = std::next(first);
+  // Takes over what the next extent holds beyond this one. A hole between the two is filled with
+  // zeros, which the new bytes then overwrite.
   while (next != extents_.end() && next->first <= end) {
     const auto missing = next->first - (first->first + length(into));
     if (missing > 0) into.append(static_cast<std::size_t>(missing), '\0');

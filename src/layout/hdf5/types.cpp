@@ -18,6 +18,8 @@ struct FloatBits {
 };
 constexpr FloatBits half{2, 5, 10, 15}, brain{2, 8, 7, 127}, e5m2{1, 5, 2, 15};
 
+// Arguments of H5Tset_fields: place of the sign, place and size of the exponent, and of the
+// mantissa.
 Handle float_type(const FloatBits& bits) {
   auto type = copy_of(H5T_IEEE_F32LE);
   const auto id = type.get();
@@ -30,6 +32,7 @@ Handle float_type(const FloatBits& bits) {
   return type;
 }
 
+// An integer of a byte that uses only its low bits.
 Handle narrow_integer(hid_t byte, std::size_t bits) {
   auto type = copy_of(byte);
   check(H5Tset_precision(type.get(), bits), "HDF5 does not take an integer type");
@@ -45,6 +48,7 @@ Handle boolean_type() {
   return type;
 }
 
+// The compound as which h5py stores complex numbers.
 Handle complex_type(hid_t part, std::size_t bytes) {
   Handle type(H5Tcreate(H5T_COMPOUND, 2 * bytes), H5Tclose, "HDF5 does not make a compound");
   check(H5Tinsert(type.get(), "r", 0, part), "HDF5 does not make a compound");
@@ -75,6 +79,8 @@ std::optional<DType> of_integer(hid_t type) {
   return of_integer(bytes, is_signed);
 }
 
+// From the smallest on. The exponent decides the range, the mantissa the precision; both have to
+// fit.
 std::optional<DType> of_float(hid_t type) {
   std::size_t sign = 0, exponent_at = 0, exponent = 0, mantissa_at = 0, mantissa = 0;
   check(H5Tget_fields(type, &sign, &exponent_at, &exponent, &mantissa_at, &mantissa),
@@ -94,6 +100,7 @@ std::string member_name(hid_t type, unsigned member) {
   return copy;
 }
 
+// h5py's booleans, or else the integers that the enum is made of.
 std::optional<DType> of_enum(hid_t type) {
   Handle base(H5Tget_super(type), H5Tclose, "an enum type cannot be read");
   if (H5Tget_size(type) == 1 && H5Tget_nmembers(type) == 2 && member_name(type, 0) == "FALSE" &&
@@ -119,6 +126,7 @@ std::optional<DType> of_compound(hid_t type) {
   return std::nullopt;
 }
 
+// A dtype, and how its type in the file is made.
 struct StoredType {
   DType dtype;
   Handle (*make)();
@@ -165,6 +173,7 @@ std::optional<DType> named_dtype(hid_t dataset) {
   const char* what = "an attribute cannot be read";
   Handle attribute(H5Aopen(dataset, dtype_attribute, H5P_DEFAULT), H5Aclose, what);
   Handle type(H5Aget_type(attribute.get()), H5Tclose, what);
+  // H5Aread has no limit of its own, so an attribute that may be larger than the room is not read.
   constexpr std::size_t longest = 64;
   if (H5Tget_class(type.get()) != H5T_STRING || H5Tis_variable_str(type.get()) != 0 ||
       H5Tget_size(type.get()) > longest || H5Aget_storage_size(attribute.get()) > longest) {
@@ -178,6 +187,7 @@ std::optional<DType> named_dtype(hid_t dataset) {
 
 Handle memory_type(DType dtype) {
   auto type = stored_type(dtype);
+  // Stored types are little-endian.
   if constexpr (std::endian::native == std::endian::big) {
     return {H5Tget_native_type(type.get(), H5T_DIR_DEFAULT), H5Tclose, "a type has no native form"};
   }
