@@ -31,10 +31,10 @@ Ids ids(LocalTensor list, IdOptions options) {
                 "Give a vector, a span or a View of integers, or whole() of one.");
   }
   constexpr auto most = std::int64_t{1} << 62;
-  if (options.first < 0 || options.first > most || options.rows < -1 || options.rows > most) {
+  if (options.first < 0 || options.first >= most || options.rows < -1 || options.rows >= most) {
     throw Error(Code::invalid_argument,
                 cat("IdOptions has first = ", options.first, " and rows = ", options.rows),
-                "ids are numbers from 0 on, and rows fewer than 2^62");
+                "first is at least 0, and both are less than 2^62");
   }
   return std::make_shared<const RowIds>(RowIds{std::move(list), std::move(options)});
 }

@@ -31,6 +31,7 @@ std::string hex_of(std::string_view bytes) {
 }
 
 std::string bytes_of(const std::string& hex) {
+  if (hex.size() % 2 != 0) bad("a key is no hexadecimal number");
   std::string bytes;
   for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
     const auto high = digits.find(hex[i]), low = digits.find(hex[i + 1]);
