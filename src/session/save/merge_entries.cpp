@@ -277,6 +277,27 @@ void keep_lists(EncodedMessage message, std::vector<Packed<bundle::IndexEntry>>&
   }
 }
 
+// Joins what this rank has received. Rank 0 keeps the result in `all`; another rank returns it as
+// its message to rank 0, which is empty if there is nothing.
+std::string join(Received received, const GapsByKey& gaps, bool encode_them, bool root,
+                 JoinedEntries& all) {
+  std::string report;
+  if (!encode_them) {
+    join_streams(received.whole, gaps, [&](StoredTensor tensor) {
+      if (root) return all.tensors.push_back(std::move(tensor));
+      pack_into(report, tensor);
+    });
+    return report;
+  }
+  auto mine = encode(std::move(received), gaps);
+  if (root) {
+    keep_lists(std::move(mine), all.encoded);
+  } else if (!mine.runs.bytes.empty() || !mine.whole.bytes.empty()) {
+    report = pack(std::exchange(mine, {}));
+  }
+  return report;
+}
+
 }  // namespace
 
 // First the ranks find out whether the cached index serves. If not, each entry goes to the rank
@@ -316,18 +337,7 @@ JoinedEntries merge_entries(Group& group, EntryList mine, bool encode_them,
     read(std::move(messages), received);
     add_gaps(received.boxes, divided, gaps, group.rank(), group.size());
     prove_regions(std::move(received.boxes), divided, group.rank(), group.size());
-    if (!encode_them) {
-      return join_streams(received.whole, gaps, [&](StoredTensor tensor) {
-        if (group.rank() == 0) return all.tensors.push_back(std::move(tensor));
-        pack_into(report, tensor);
-      });
-    }
-    auto mine = encode(std::move(received), gaps);
-    if (group.rank() == 0) {
-      keep_lists(std::move(mine), all.encoded);
-    } else if (!mine.runs.bytes.empty() || !mine.whole.bytes.empty()) {
-      report = pack(std::exchange(mine, {}));
-    }
+    report = join(std::move(received), gaps, encode_them, group.rank() == 0, all);
   });
   // As if one rank had merged all keys in ascending order.
   agree_on_least(group, error.first());
