@@ -1,69 +1,27 @@
 #include "tools/convert_checkpoint.hpp"
 
 #include <list>
-#include <map>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/sparse.hpp"
 #include "exchange/gaps.hpp"
 #include "group/collectives.hpp"
-#include "layout/bundle/stored_strings.hpp"
 #include "model/sparse.hpp"
 #include "store/contents/no_more_open.hpp"
+#include "tools/checked_slices.hpp"
 #include "tools/store_state.hpp"
 
 namespace cairn {
 namespace {
 
-constexpr std::size_t kept_bytes = std::size_t{256} << 20;
-
-// Keeps the last used slices that were read and checked, since a save asks for a slice as often as
-// it takes a part of it.
-class SliceReader {
- public:
-  SliceReader(const OpenCheckpoint& source, const Progress& progress)
-      : source_(source), progress_(progress), total_(source->total_bytes()) {}
-
-  const std::string& bytes(const StoredTensor& tensor, const Piece& slice) {
-    const auto found = kept_.find(&slice);
-    if (found != kept_.end()) {
-      order_.splice(order_.begin(), order_, found->second.second);
-      return found->second.first;
-    }
-    auto read = source_.read(tensor, slice);
-    if (source_->big_endian) {
-      bundle::swap_bytes(std::as_writable_bytes(std::span(read)), dtype_swap_unit(tensor.dtype));
-    }
-    held_ += read.size();
-    while (held_ > kept_bytes && !order_.empty()) {
-      held_ -= kept_.at(order_.back()).first.size();
-      kept_.erase(order_.back());
-      order_.pop_back();
-    }
-    done_ = std::min(total_, done_ + slice.stored_bytes);
-    if (progress_) progress_(done_, total_);
-    order_.push_front(&slice);
-    return kept_.emplace(&slice, std::pair(std::move(read), order_.begin())).first->second.first;
-  }
-
- private:
-  const OpenCheckpoint& source_;
-  const Progress& progress_;
-  std::int64_t done_ = 0, total_;
-  std::size_t held_ = 0;
-  std::list<const Piece*> order_;  // the last used one first
-  std::map<const Piece*, std::pair<std::string, std::list<const Piece*>::iterator>> kept_;
-};
-
 class StoredMemory : public SliceMemory {
  public:
-  StoredMemory(SliceReader& reader, const StoredTensor& tensor, const Piece& slice)
-      : reader_(reader), tensor_(tensor), slice_(slice) {}
+  StoredMemory(CheckedSlices& slices, const StoredTensor& tensor, const Piece& slice)
+      : slices_(slices), tensor_(tensor), slice_(slice) {}
 
   void read(const Box& part, std::byte* out) const override {
-    const auto& bytes = reader_.bytes(tensor_, slice_);
-    host_memory(tensor_.dtype, bytes.data(), nullptr, slice_.box.extent, {})->read(part, out);
+    slices_.read(tensor_, slice_, part, out);
   }
   void write(const Box&, const std::byte*) override {
     throw Error(Code::internal, "a stored slice is for reading only");
@@ -71,7 +29,7 @@ class StoredMemory : public SliceMemory {
   bool writable() const override { return false; }
 
  private:
-  SliceReader& reader_;
+  CheckedSlices& slices_;
   const StoredTensor& tensor_;
   const Piece& slice_;
 };
@@ -116,7 +74,7 @@ const std::shared_ptr<Group>& ConvertOptions::group() const {
 
 std::string convert_checkpoint(const OpenCheckpoint& source, const Address& destination,
                                const ConvertOptions& options, const Progress& progress) {
-  SliceReader reader(source, progress);
+  CheckedSlices slices(source, progress);
   std::list<std::vector<std::string>> strings;
   State state;
   for (const auto& tensor : source->tensors) {
@@ -129,7 +87,7 @@ std::string convert_checkpoint(const OpenCheckpoint& source, const Address& dest
     } else {
       for (const auto& slice : tensor.slices) {
         local.slices.push_back(
-            {slice.box, std::make_shared<StoredMemory>(reader, tensor, slice), slice.dash});
+            {slice.box, std::make_shared<StoredMemory>(slices, tensor, slice), slice.dash});
       }
       if (tensor.sliced) local.storage = Storage::sliced;
       if (tensor.gaps) local = with_gaps(std::move(local), *tensor.gaps, tensor.sliced);

@@ -20,12 +20,13 @@ struct ConvertOptions {
 /// Stores the contents of `source` at another prefix, with the same bits. The data are read and
 /// checked slice by slice, then saved and committed like any state, so a crash leaves no half
 /// checkpoint. Slices stay as they are unless max_shard_bytes cuts them. A destination NAME-STEP
-/// becomes that step of NAME, so that a manager finds it. Memory: the largest stored slice, or 256
-/// MiB of smaller ones. The metadata go along: step, time, ranks, metric, keys of savers, and the
-/// place in the order of commits, so that a conversion never supersedes a later step. A checkpoint
-/// that replaces another takes that one's place. A source without a place comes after all others,
-/// as their child. Returns the prefix. Throws data_loss for damage, unsupported for variants,
-/// already_exists, and busy if a job owns the directory of the destination.
+/// becomes that step of NAME, so that a manager finds it. Memory: less
+/// than 96 MiB, but an encoded slice is decoded whole. The metadata go along: step, time, ranks,
+/// metric, keys of savers, and the place in the order of commits, so that a conversion never
+/// supersedes a later step. A checkpoint that replaces another takes that one's place. A source
+/// without a place comes after all others, as their child. Returns the prefix. Throws data_loss for
+/// damage, unsupported for variants, already_exists, and busy if a job owns the directory of the
+/// destination.
 std::string convert_checkpoint(const OpenCheckpoint& source, const Address& destination,
                                const ConvertOptions& = {}, const Progress& = {});
 

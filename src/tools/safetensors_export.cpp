@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
+#include "exchange/chunks.hpp"
 #include "foreign/safetensors/header.hpp"
 #include "group/collectives.hpp"
 #include "layout/bundle/stored_strings.hpp"
@@ -16,6 +17,7 @@
 #include "store/commit/names.hpp"
 #include "store/contents/no_more_open.hpp"
 #include "store/contents/open_checkpoint.hpp"
+#include "tools/checked_slices.hpp"
 #include "tools/safetensors.hpp"
 #include "tools/whole_tensor.hpp"
 
@@ -259,9 +261,16 @@ class Exporter {
 
   void write_part(io::File& file, const OutputSlice& part) {
     if (!part.slice) {
-      const auto bytes = read_whole(source_, *part.tensor);
-      file.write_at(part.offset, std::as_bytes(std::span(bytes)));
-      return tell(part.bytes);
+      const auto& tensor = *part.tensor;
+      const auto item = static_cast<std::int64_t>(dtype_size(tensor.dtype));
+      const plan::ChunkCut cut(Box::whole(tensor.shape), item, piece_bytes);
+      for (std::int64_t number = 0; number < cut.count(); ++number) {
+        const auto chunk = cut.chunk(number);
+        const auto bytes = slices_.read_box(tensor, chunk.box);
+        file.write_at(part.offset + chunk.offset, std::as_bytes(std::span(bytes)));
+        tell(chunk.bytes);
+      }
+      return;
     }
     std::uint32_t crc = 0;
     for (std::int64_t at = 0; at < part.bytes; at += piece_bytes) {
@@ -287,6 +296,8 @@ class Exporter {
 
   io::FileSystem& files_;
   const OpenCheckpoint& source_;
+  const Progress untold_;  // tell() tells
+  CheckedSlices slices_{source_, untold_};
   Group& group_;
   const bool overwrite_;
   const Progress& progress_;

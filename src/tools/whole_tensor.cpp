@@ -1,11 +1,7 @@
 #include "tools/whole_tensor.hpp"
 
-#include <span>
-
 #include "base/text.hpp"
 #include "cairn/error.hpp"
-#include "cairn/slice_memory.hpp"
-#include "layout/bundle/stored_strings.hpp"
 
 namespace cairn {
 namespace {
@@ -51,24 +47,6 @@ std::vector<WholeTensor> whole_tensors(const CheckpointContents& source, const s
                 "", "cairn show lists the keys.");
   }
   return all;
-}
-
-std::string read_whole(const OpenCheckpoint& source, const StoredTensor& tensor) {
-  const auto size =
-      static_cast<std::size_t>(element_count(tensor.shape)) * dtype_size(tensor.dtype);
-  std::string bytes;
-  for (const auto& slice : tensor.slices) {
-    auto read = source.read(tensor, slice);
-    if (source->big_endian) {
-      bundle::swap_bytes(std::as_writable_bytes(std::span(read)), dtype_swap_unit(tensor.dtype));
-    }
-    if (tensor.slices.size() == 1 && read.size() == size) return read;
-    bytes.resize(size);
-    host_memory(tensor.dtype, bytes.data(), bytes.data(), tensor.shape, {})
-        ->write(slice.box, reinterpret_cast<const std::byte*>(read.data()));
-  }
-  bytes.resize(size);
-  return bytes;
 }
 
 }  // namespace cairn

@@ -20,7 +20,4 @@ struct WholeTensor {
 std::vector<WholeTensor> whole_tensors(const CheckpointContents&, const std::string& under,
                                        std::string_view format, bool (*has)(DType));
 
-/// The elements of a tensor, row-major and little-endian. Every byte is checked.
-std::string read_whole(const OpenCheckpoint&, const StoredTensor&);
-
 }  // namespace cairn

@@ -13,6 +13,7 @@
 #include "foreign/zarr/metadata.hpp"
 #include "store/contents/no_more_open.hpp"
 #include "store/contents/open_checkpoint.hpp"
+#include "tools/checked_slices.hpp"
 #include "tools/whole_tensor.hpp"
 #include "tools/write_pool.hpp"
 
@@ -23,8 +24,8 @@ constexpr std::int64_t usual_chunk_bytes = std::int64_t{16} << 20;
 // Larger files are written past the page cache. That takes a third of the CPU time that writing
 // through it takes.
 constexpr std::int64_t streamed_bytes = std::int64_t{1} << 20;
-// The most bytes of tensors that are read and not yet written. A larger tensor is alone.
-constexpr std::int64_t read_bytes = std::int64_t{64} << 20;
+// The most bytes of chunks that are read and not yet written. A larger chunk is alone.
+constexpr std::int64_t read_bytes = std::int64_t{24} << 20;
 
 // For "a/b/c": "a" and "a/b".
 std::vector<std::string> groups_above(const std::string& key) {
@@ -127,26 +128,27 @@ void advance(Dims& index, const Dims& grid) {
   }
 }
 
-// A chunk is a run of consecutive elements.
-void write_chunks(NewDirectory& out, const std::string& key, const StoredTensor& tensor,
-                  const Dims& chunk, std::string read) {
-  const auto bytes = std::make_shared<const std::string>(std::move(read));
+// `held`: bytes that wait to be written.
+void write_chunks(NewDirectory& out, const std::string& key, CheckedSlices& slices,
+                  const StoredTensor& tensor, const Dims& chunk, std::int64_t& held) {
   const auto grid = zarr::chunk_grid(tensor.shape, chunk);
-  const auto size = static_cast<std::int64_t>(dtype_size(tensor.dtype));
   Dims index(grid.size());
-  const auto strides = row_major_strides(tensor.shape);
   for (auto left = element_count(grid); left > 0; --left, advance(index, grid)) {
-    std::int64_t first = 0, count = 1;
+    Box box{Dims(index.size()), Dims(index.size())};
     for (std::size_t d = 0; d < index.size(); ++d) {
-      const auto start = index[d] * chunk[d];
-      first += start * strides[d];
-      count *= std::min(chunk[d], tensor.shape[d] - start);
+      box.start[d] = index[d] * chunk[d];
+      box.extent[d] = std::min(chunk[d], tensor.shape[d] - box.start[d]);
     }
-    const auto part = std::string_view(*bytes).substr(static_cast<std::size_t>(first * size),
-                                                      static_cast<std::size_t>(count * size));
-    out.write(cat(key, '/', zarr::chunk_name(index)), [bytes, part, dtype = tensor.dtype, chunk] {
-      return zarr::encode_chunk(part, dtype, chunk);
-    });
+    auto bytes = slices.read_box(tensor, box, sizeof(std::uint32_t));  // a checksum follows
+    held += std::ssize(bytes);
+    if (held > read_bytes) {
+      out.finish();
+      held = std::ssize(bytes);
+    }
+    out.write(cat(key, '/', zarr::chunk_name(index)),
+              [bytes = std::move(bytes), dtype = tensor.dtype, chunk]() mutable {
+                return zarr::encode_chunk(std::exchange(bytes, {}), dtype, chunk);
+              });
   }
 }
 
@@ -197,17 +199,14 @@ std::string export_zarr(const OpenCheckpoint& source, const Address& destination
     out.write(file(group), zarr::encode_group(said(group).attributes));
   }
   const auto most = options.max_shard_bytes > 0 ? options.max_shard_bytes : usual_chunk_bytes;
+  const Progress none;  // told below, by tensor
+  CheckedSlices slices(source, none);
   std::int64_t held = 0;
   for (const auto& one : tensors) {
     const auto& tensor = *one.tensor;
-    held += one.bytes();
-    if (held > read_bytes) {
-      out.finish();
-      held = one.bytes();
-    }
     const auto chunk = zarr::chunk_shape(tensor.shape, tensor.dtype, most);
     out.write(file(one.key), zarr::encode_array(tensor.dtype, tensor.shape, chunk, said(one.key)));
-    write_chunks(out, one.key, tensor, chunk, read_whole(source, tensor));
+    write_chunks(out, one.key, slices, tensor, chunk, held);
     done += one.bytes();
     if (progress) progress(done, total);
   }

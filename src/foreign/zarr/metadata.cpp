@@ -113,12 +113,9 @@ std::string chunk_name(const Dims& index) {
 }
 
 // Elements are padded at the end only: a chunk is a run of the array, so those beyond it come last.
-std::string encode_chunk(std::string_view elements, DType dtype, const Dims& chunk) {
+std::string encode_chunk(std::string bytes, DType dtype, const Dims& chunk) {
   const auto size = static_cast<std::size_t>(element_count(chunk)) * dtype_size(dtype);
-  if (elements.size() > size) throw Error(Code::internal, "a chunk holds less than it is given");
-  std::string bytes;
-  bytes.reserve(size + sizeof(std::uint32_t));
-  bytes = elements;
+  if (bytes.size() > size) throw Error(Code::internal, "a chunk holds less than it is given");
   bytes.resize(size, '\0');
   const auto sum = crc32c(bytes);
   for (unsigned shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(sum >> shift & 0xff);

@@ -35,7 +35,7 @@ std::string chunk_name(const Dims& index);
 
 /// The bytes of a chunk's file: the given elements (little-endian, row-major), zeros for what lies
 /// beyond the array, and the CRC-32C of all that.
-std::string encode_chunk(std::string_view elements, DType, const Dims& chunk);
+std::string encode_chunk(std::string elements, DType, const Dims& chunk);
 
 /// zarr.json of an array, with its attributes, units, coordinates and names of dimensions.
 std::string encode_array(DType, const Dims& shape, const Dims& chunk, const Description&);
