@@ -121,8 +121,8 @@ void add_convert(Tool& tool) {
   add_json(*command, tool);
   command->footer(
       "What has a checksum is checked; values stay the same bit by bit. Checkpoints get\n"
-      "checksums, and keep step, time, metric and place among other steps. It takes less than\n"
-      "96 MiB of memory, but an encoded slice, or one of another program, is held whole.\n"
+      "checksums, and keep step, time, metric and place among other steps. Reading Cairn's, it\n"
+      "takes less than 96 MiB of memory, but an encoded slice is held whole.\n"
       "Under mpirun all ranks convert DCP and safetensors; rank 0 does the rest. An existing\n"
       "Zarr directory is never replaced. More: docs/other-files.md.\n\n"
       "Examples:\n"
