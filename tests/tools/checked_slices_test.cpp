@@ -1,37 +1,21 @@
-// Parts of stored slices that are larger than what is kept of them, and what conversions take.
+// Parts of stored slices that are larger than what is kept of them.
 #include "tools/checked_slices.hpp"
 
 #include <gmock/gmock.h>
 
-#include <cstdlib>
-#include <fstream>
 #include <numeric>
 
 #include "base/text.hpp"
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
-#include "cairn/version.hpp"
-#include "io/temporary_directory.hpp"
 #include "store/contents/contents_reader.hpp"
-#include "support/forwarding_files.hpp"
-#include "support/peak.hpp"
 #include "support/says.hpp"
 #include "testing/memory.hpp"
-#include "tools/convert_checkpoint.hpp"
-#include "tools/safetensors.hpp"
-#include "tools/zarr_export.hpp"
 
 namespace cairn {
 namespace {
 
 constexpr std::int64_t mib = std::int64_t{1} << 20;
-
-bool has_hdf5() {
-  for (const auto& [name, value] : build_options()) {
-    if (name == "hdf5") return value != "no";
-  }
-  return false;
-}
 
 // A checkpoint of one tensor, which one slice holds.
 template <class T>
@@ -111,29 +95,6 @@ TEST(CheckedSlices, EachByteIsCheckedEachTime) {
   read(slices, 50);
   CheckedSlices others(source, none);
   fails(others, 0, testing::HasSubstr("checksum"));
-}
-
-// What a conversion holds does not grow with the stored slices.
-TEST(ConversionPeak, OfALargeSlice) {
-  if (!test::forget_peak()) GTEST_SKIP() << "/proc/self/clear_refs cannot be written";
-  const auto bytes = (std::getenv("CAIRN_LARGE_TESTS") ? 512 : 160) * mib;
-  const test::TemporaryDirectory directory;
-  const auto files = io::posix_file_system();
-  {
-    std::vector<double> values(static_cast<std::size_t>(bytes / 8), 1.5);
-    save(files, directory.path() / "run", values, {bytes / 8192, 1024});
-  }
-  const auto source = open_checkpoint({files, directory.path() / "run/ckpt-1"});
-  const auto hold = [&](const char* name, const auto& convert) {
-    const auto beyond = test::peak_beyond(convert);
-    if (std::getenv("CAIRN_SAY_PEAKS")) std::fprintf(stderr, "%s: %ld KiB\n", name, beyond / 1024);
-    EXPECT_LE(beyond, 96 * mib) << name;
-  };
-  const auto to = [&](const char* name) { return Address{files, directory.path() / name}; };
-  hold("to a bundle", [&] { convert_checkpoint(source, to("bundle-1")); });
-  if (has_hdf5()) hold("to HDF5", [&] { convert_checkpoint(source, to("file-1.h5")); });
-  hold("to Zarr", [&] { export_zarr(source, to("a.zarr"), "", {}, {}); });
-  hold("to safetensors", [&] { export_safetensors(source, to("a.safetensors"), "", {}, {}); });
 }
 
 }  // namespace

@@ -182,9 +182,15 @@ std::optional<Attribute> parse_saved_value(std::string_view bytes) try {
   const auto& root = pickle.root();
   bool whole = true;
   if (root.kind == Kind::list || root.kind == Kind::tuple) {
+    // A pickle stores a text once, however often a list has it: two bytes may stand for any number.
+    const auto most_text = (std::size_t{1} << 20) + 16 * bytes.size();
+    std::size_t text = 0;
     auto list = nlohmann::json::array();
     for (std::size_t i = 0; i < root.members.size(); ++i) {
-      list.push_back(plain(pickle.member(root, i), whole));
+      const auto& member = pickle.member(root, i);
+      text += member.text.size();
+      if (text > most_text) return std::nullopt;
+      list.push_back(plain(member, whole));
     }
     return whole ? std::optional<Attribute>(Json{list.dump()}) : std::nullopt;
   }

@@ -33,7 +33,8 @@ struct SavedTensor {
 /// Throws data_loss, and unsupported for whatever is no plain tensor.
 SavedTensor parse_saved_tensor(std::string_view pickle);
 
-/// A finite number, boolean, text, None, or a list or tuple of such; nothing for anything else.
+/// A finite number, boolean, text, None, or a list or tuple of such; nothing for anything else,
+/// nor for a list with much more text than the pickle has.
 /// Throws data_loss.
 std::optional<Attribute> parse_saved_value(std::string_view pickle);
 
