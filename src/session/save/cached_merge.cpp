@@ -40,13 +40,16 @@ void CachedMerge::forget() {
 
 // Copies the new checksums into the kept entries. After that everything in the entries must be
 // equal.
-bool CachedMerge::fits(const std::vector<StoredTensor>& mine) {
-  for (std::size_t i = 0; i < mine.size(); ++i) {
-    const auto& now = mine[i].slices;
-    auto& kept = mine_[i].slices;
-    if (now.size() != kept.size()) return false;
-    for (std::size_t s = 0; s < now.size(); ++s) kept[s].crc32c = now[s].crc32c;
-    if (!(mine[i] == mine_[i])) return false;
+bool CachedMerge::fits(const EntryList& list) {
+  if (!is_there_ || list.size() != mine_.size()) return false;
+  std::size_t i = 0;
+  for (const auto& now : list.each()) {
+    auto& kept = mine_[i++];
+    if (now.slices.size() != kept.slices.size()) return false;
+    for (std::size_t s = 0; s < now.slices.size(); ++s) {
+      kept.slices[s].crc32c = now.slices[s].crc32c;
+    }
+    if (!(now == kept)) return false;
   }
   return true;
 }
@@ -71,10 +74,8 @@ bool CachedMerge::misses(Group& group, const EntryList& list,
   std::string checksums;
   DeferredError error;  // counts as a miss: the full merge finds the same error and reports it
   error.guard([&] {
-    if (!is_there_ || list.size() != mine_.size()) return;
-    const auto mine = list.unpacked();
-    fit = fits(mine);
-    if (fit) checksums = checksums_of(mine);
+    fit = fits(list);
+    if (fit) checksums = checksums_of(mine_);
   });
   checksums = reduce_to_root(group, std::move(checksums), joined);
   if (group.rank() == 0) {

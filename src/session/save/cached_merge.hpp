@@ -34,7 +34,7 @@ class CachedMerge {
             const std::vector<Packed<bundle::IndexEntry>>& all);
 
  private:
-  bool fits(const std::vector<StoredTensor>& mine);
+  bool fits(const EntryList& list);
   bool put(const std::string& checksums);  // rank 0
 
   // This rank has kept the entries of a merge, in mine_; their checksums are those of the last
