@@ -67,9 +67,9 @@ Wanted gather_wants(const Job& job, const SharedIndex& index, const WantedState&
   const auto& tensors = index.contents().tensors;
   Wanted wanted;
   wanted.tensors.resize((tensors.size() + 7) / 8);
-  wanted.kept.insert(mine.kept.begin(), mine.kept.end());
   std::vector<const WantedTensor*> order;  // ascending by stored tensor
   run_and_agree(*job.group, [&] {
+    wanted.kept.insert(mine.kept.begin(), mine.kept.end());
     std::size_t slices = 0;
     order.reserve(mine.tensors.size());
     for (const auto& one : mine.tensors) {
