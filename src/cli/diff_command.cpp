@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "base/json_numbers.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cli/command.hpp"

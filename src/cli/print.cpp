@@ -15,6 +15,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "layout/bundle/key_text.hpp"
@@ -72,7 +73,7 @@ void print_paragraph(std::string_view text) {
 // The JSON library escapes controls below 0x20 itself. Other characters that must not be shown
 // occur only in strings.
 std::string json_text(const Json& value, int indent) {
-  const auto dumped = value.dump(indent, ' ', false, Json::error_handler_t::replace);
+  const auto dumped = dump_json(value, NotUtf8::replaced, indent);
   std::string out;
   for (std::string_view text = dumped; !text.empty();) {
     const auto [bytes, shown] = first_character(text);

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <map>
 
-#include "base/json_numbers.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/elements.hpp"

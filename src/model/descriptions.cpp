@@ -5,8 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "base/json_depth.hpp"
-#include "base/json_numbers.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 
@@ -178,7 +178,7 @@ Attribute attribute_of(const Json& value) {
     case Json::value_t::string:
       return value.get<std::string>();
     default:
-      return cairn::Json{value.dump()};
+      return cairn::Json{dump_json(value, NotUtf8::throws)};
   }
 }
 
@@ -225,7 +225,7 @@ std::string encode(const Descriptions& said) {
   Json object = Json::object();
   if (!said.attributes.empty()) object["attributes"] = encode({}, said.attributes);
   for (const auto& [key, one] : said.by_key) object["tensors"][key] = encode({key}, one);
-  return object.dump();
+  return dump_json(object, NotUtf8::throws);
 }
 
 std::string encode_new(const Descriptions& said) {

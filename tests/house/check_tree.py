@@ -77,7 +77,7 @@ TOOL = "src/cli/run.cpp"
 SETS_CLASSIC = "std::locale::global(std::locale::classic());"
 # Words of a message, as opposed to a key or a number.
 PHRASE = re.compile(r'HasSubstr\(\s*"([^"\\]*[a-z]{2,} [a-z]{2,}[^"\\]*)"\s*\)')
-READS_JSON = "src/base/json_numbers.hpp"
+READS_JSON = "src/base/json.cpp"
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -246,7 +246,7 @@ def check_members(root):
             if not IS_WRITTEN.match(text, found.end()):
                 number = text.count("\n", 0, found.start()) + 1
                 yield (f"{path}:{number}: a member is read without a look whether it is there; use"
-                       " find_member (base/json_numbers.hpp) or at()")
+                       " find_member (base/json.hpp) or at()")
 
 
 def check_output(root):
@@ -409,7 +409,7 @@ def check_locale(root):
             found = BY_LOCALE.search(line)
             if found and path.as_posix() != READS_JSON and not (
                     path.parts[0] == "fortran" and "to_string" in found[0]):  # it has whole numbers only
-                yield f"{path}:{number}: '{found[0]}' follows the locale; use base/text.hpp or base/json_numbers.hpp"
+                yield f"{path}:{number}: '{found[0]}' follows the locale; use base/text.hpp or base/json.hpp"
             if prints and FRACTION.search(line):
                 yield f"{path}:{number}: a fraction is printed or read as the locale says; use base/text.hpp"
 

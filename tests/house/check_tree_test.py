@@ -198,7 +198,7 @@ class CheckTree(unittest.TestCase):
 
     def test_numbers_are_written_and_read_in_no_locale(self):
         stream = "has the global locale; use base/text.hpp, or give it std::locale::classic() by imbue()"
-        function = "follows the locale; use base/text.hpp or base/json_numbers.hpp"
+        function = "follows the locale; use base/text.hpp or base/json.hpp"
         fraction = "a fraction is printed or read as the locale says; use base/text.hpp"
         for line, fault in [
                 ("  std::ostringstream out;", f"'ostringstream out;' {stream}"),
@@ -235,7 +235,7 @@ class CheckTree(unittest.TestCase):
 
     def test_members_are_looked_for(self):
         fault = ("src/base/a.cpp:2: a member is read without a look whether it is there; use"
-                 " find_member (base/json_numbers.hpp) or at()")
+                 " find_member (base/json.hpp) or at()")
         for line in ['auto a = json["b"];', 'f(json["b"], 1);', 'json["b"].get<int>();', 'json["b"]["c"] == 1;',
                      'if (json["b"] == 1) return;', 'const auto& a = all[i]["b"];', 'get(json)["b"].size();']:
             with self.subTest(line=line):

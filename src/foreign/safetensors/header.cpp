@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "cairn/box.hpp"
 #include "cairn/error.hpp"
@@ -306,7 +307,7 @@ std::string encode_header(const Header& header) {
                         {"shape", shape},
                         {"data_offsets", {tensor.offset, tensor.offset + tensor.size}}};
   }
-  auto bytes = text.dump();
+  auto bytes = dump_json(text, NotUtf8::throws);
   // JSON allows blanks at its end.
   bytes.append((8 - bytes.size() % 8) % 8, ' ');
   if (std::ssize(bytes) > longest_header) {
@@ -348,7 +349,7 @@ std::string encode_index(const WeightMap& weights, std::int64_t total_size) {
   Json text;
   text["metadata"]["total_size"] = total_size;
   text["weight_map"] = weights;
-  return text.dump(2) + "\n";
+  return dump_json(text, NotUtf8::throws, 2) + "\n";
 }
 
 }  // namespace cairn::safetensors

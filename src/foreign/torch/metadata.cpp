@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "foreign/torch/pickle.hpp"
@@ -244,7 +245,7 @@ class Reader {
         }
       }
     }
-    found_.paths = all.dump();
+    found_.paths = dump_json(all, NotUtf8::throws);
   }
 
   Pickle pickle_;

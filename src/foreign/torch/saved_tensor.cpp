@@ -6,6 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "foreign/torch/pickle.hpp"
@@ -192,7 +193,7 @@ std::optional<Attribute> parse_saved_value(std::string_view bytes) try {
       if (text > most_text) return std::nullopt;
       list.push_back(plain(member, whole));
     }
-    return whole ? std::optional<Attribute>(Json{list.dump()}) : std::nullopt;
+    return whole ? std::optional<Attribute>(Json{dump_json(list, NotUtf8::throws)}) : std::nullopt;
   }
   const auto value = plain(root, whole);
   if (!whole) return std::nullopt;
@@ -206,7 +207,7 @@ std::optional<Attribute> parse_saved_value(std::string_view bytes) try {
     case Kind::text:
       return Attribute(std::string(root.text));
     default:
-      return Attribute(Json{value.dump()});
+      return Attribute(Json{dump_json(value, NotUtf8::throws)});
   }
 } catch (const Error& error) {
   if (error.code() == Code::unsupported) return std::nullopt;

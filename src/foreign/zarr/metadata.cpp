@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/checksum.hpp"
-#include "base/json_numbers.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "model/element_types.hpp"
@@ -140,7 +140,7 @@ std::string encode_array(DType dtype, const Dims& shape, const Dims& chunk,
   // In the form of netCDF and xarray.
   if (!said.coordinates.empty()) array["attributes"]["coordinates"] = joined(said.coordinates);
   if (!said.dimensions.empty()) array["dimension_names"] = said.dimensions;
-  return array.dump(2) + "\n";
+  return dump_json(array, NotUtf8::throws, 2) + "\n";
 }
 
 std::string encode_group(const Attributes& attributes) {
@@ -148,7 +148,7 @@ std::string encode_group(const Attributes& attributes) {
   group["zarr_format"] = 3;
   group["node_type"] = "group";
   group["attributes"] = json_of(attributes);
-  return group.dump(2) + "\n";
+  return dump_json(group, NotUtf8::throws, 2) + "\n";
 }
 
 }  // namespace cairn::zarr

@@ -5,8 +5,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "base/json_depth.hpp"
-#include "base/json_numbers.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "layout/bundle/stored_gaps.hpp"
@@ -228,7 +228,7 @@ NotFinite noted_of(const Json& object) {
 std::string encode_statistics(const SaveStatistics& save, const RunNotes& run) {
   auto object = json_of(save);
   add_notes(object, run);
-  return object.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return dump_json(object, NotUtf8::replaced);
 }
 
 void decode_statistics(std::string_view json, CheckpointMeta& meta) {
@@ -264,7 +264,7 @@ std::string encode_meta(const CheckpointMeta& meta) {
   if (const auto& noted = meta.not_finite) {
     object["not_finite"] = {{"keys", noted->keys}, {"turned", noted->turned}};
   }
-  return object.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return dump_json(object, NotUtf8::replaced);
 }
 
 // A few members have to be there; all others may be missing.

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "base/json_numbers.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "model/box_in_shape.hpp"
@@ -75,7 +75,7 @@ std::string encode_gaps(const GapsByKey& all) {
     }
     object[key] = {{"fill", hex_of(gaps->fill)}, {"boxes", std::move(rows)}};
   }
-  return object.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return dump_json(object, NotUtf8::replaced);
 }
 
 GapsByKey decode_gaps(std::string_view json) {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/json_numbers.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "layout/hdf5/key_path.hpp"
 #include "model/keys.hpp"

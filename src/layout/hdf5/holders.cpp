@@ -4,7 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "base/json_numbers.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 
@@ -74,7 +74,7 @@ std::string encode_holders(const Holders& holders) {
     tensors.push_back({{text ? "key" : "key_hex", text ? key : hex_of(key)}, {"slices", list}});
   }
   const Json all = {{"tasks", holders.tasks}, {"tensors", std::move(tensors)}};
-  return all.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return dump_json(all, NotUtf8::replaced);
 }
 
 Holders decode_holders(std::string_view json) {

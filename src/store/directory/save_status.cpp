@@ -10,7 +10,7 @@
 
 #include "base/checksum.hpp"
 #include "base/host_name.hpp"
-#include "base/json_numbers.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "base/utc.hpp"
 #include "cairn/log.hpp"
@@ -29,9 +29,7 @@ io::Path path_of(const Location& place) {
   return place.directory / commit::private_directory_name / commit::status_name(place.naming);
 }
 
-std::string dump(const nlohmann::json& object) {
-  return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
+std::string dump(const nlohmann::json& object) { return dump_json(object, NotUtf8::replaced); }
 
 nlohmann::json json_of(const SaveStatus& status) {
   return {{"failures", status.failures},

@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "base/json_numbers.hpp"
+#include "base/json.hpp"
 #include "base/mutex.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
@@ -350,7 +350,7 @@ void write_journal(const Location& place, const Journal& journal) {
                      {"keys", journal.request.keys},
                      {"after", journal.request.after}};
   const auto path = journal_path(place);
-  io::replace_file(*place.files, path, json.dump(-1, ' ', false, Json::error_handler_t::replace),
+  io::replace_file(*place.files, path, dump_json(json, NotUtf8::replaced),
                    path.parent_path() / commit::owner_temporary_name(commit::new_uuid()));
 }
 

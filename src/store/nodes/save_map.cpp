@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/checksum.hpp"
-#include "base/json_numbers.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "store/commit/names.hpp"
@@ -89,7 +89,7 @@ std::string encode(const SaveMap& map) {
                       {"protect_seconds", map.protect_seconds}};
   if (!map.home.empty()) json["home"] = map.home;
   if (!map.node_names.empty()) json["node_names"] = map.node_names;
-  const auto text = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const auto text = dump_json(json, NotUtf8::replaced);
   return cat(text, "\n", crc32c(text), "\n");
 }
 

@@ -1,12 +1,11 @@
 #pragma once
 /// Members and numbers of a JSON text that anybody may have written. nlohmann::json has undefined
 /// behaviour for two of them: it reads a missing member of a const object from invalid memory, and
-/// it converts a number such as 1e29 to an integer with a C++ cast. It reads fractions with strtod,
-/// whose decimal point depends on the C locale.
-#include <locale.h>
-
+/// it converts a number such as 1e29 to an integer with a C++ cast. Its parser and its writer are
+/// compiled in one file, for they take a second in each that uses them.
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -15,30 +14,21 @@
 
 namespace cairn {
 
-/// While it lives, this thread has the classic C locale.
-class ClassicNumbers {
- public:
-  ClassicNumbers() {
-    // Made once for all threads, and never freed.
-    static const locale_t classic = ::newlocale(LC_ALL_MASK, "C", nullptr);
-    if (classic) before_ = ::uselocale(classic);
-  }
-  ~ClassicNumbers() {
-    if (before_) ::uselocale(before_);
-  }
-  ClassicNumbers(const ClassicNumbers&) = delete;
-  ClassicNumbers& operator=(const ClassicNumbers&) = delete;
-
- private:
-  locale_t before_{};
-};
-
-/// Parses a JSON text. If it is not JSON, throws or returns a value of type `discarded`.
+/// Parses a JSON text, in any locale. If it is not JSON, throws or returns a value of type
+/// `discarded`.
 template <class Json = nlohmann::json>
-Json parse_json(std::string_view text, bool throws = true) {
-  const ClassicNumbers classic;
-  return Json::parse(text, nullptr, throws);
-}
+Json parse_json(std::string_view text, bool throws = true);
+extern template nlohmann::json parse_json(std::string_view, bool);
+extern template nlohmann::ordered_json parse_json(std::string_view, bool);
+
+/// What becomes of bytes that are not UTF-8 in a text of a value that is written.
+enum class NotUtf8 { throws, replaced };
+
+/// The value as JSON. `indent`: spaces by level; below 0: all in one line.
+template <class Json>
+std::string dump_json(const Json& value, NotUtf8 not_utf8, int indent = -1);
+extern template std::string dump_json(const nlohmann::json&, NotUtf8, int);
+extern template std::string dump_json(const nlohmann::ordered_json&, NotUtf8, int);
 
 /// The member of this name. Null if there is none, or if `object` is no object.
 inline const nlohmann::json* find_member(const nlohmann::json& object, const char* name) {
