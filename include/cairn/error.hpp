@@ -34,6 +34,11 @@ const char* code_name(Code code);
 class Error : public std::exception {
  public:
   Error(Code code, std::string problem, std::string reason = "", std::string way_out = "");
+  Error(const Error&);
+  Error(Error&&) noexcept;
+  Error& operator=(const Error&);
+  Error& operator=(Error&&) noexcept;
+  ~Error() override;
 
   /// These return *this, so that they can be chained in a throw expression.
   Error& at(std::string path) { return path_ = std::move(path), compose(); }

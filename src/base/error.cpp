@@ -47,6 +47,13 @@ Error::Error(Code code, std::string problem, std::string reason, std::string way
   compose();
 }
 
+// Here, and not in each file that throws.
+Error::Error(const Error&) = default;
+Error::Error(Error&&) noexcept = default;
+Error& Error::operator=(const Error&) = default;
+Error& Error::operator=(Error&&) noexcept = default;
+Error::~Error() = default;
+
 // Makes the text that what() returns, anew when a path is added.
 Error& Error::compose() {
   text_ = problem_;

@@ -8,6 +8,44 @@
 
 namespace cairn {
 
+namespace {
+template <class T, class... Format>
+void append_number(std::string& text, T number, Format... format) {
+  char digits[32];
+  const auto end = std::to_chars(digits, digits + sizeof digits, number, format...);
+  text.append(digits, end.ptr);
+}
+}  // namespace
+
+void CatPart::append_to(std::string& text) const {
+  switch (kind_) {
+    case Kind::text:
+      text += text_;
+      break;
+    case Kind::character:
+      text += character_;
+      break;
+    case Kind::address:
+      text += "0x" + hex(reinterpret_cast<std::uintptr_t>(address_));
+      break;
+    case Kind::fraction:
+      append_number(text, fraction_, std::chars_format::general, 6);
+      break;
+    case Kind::negative:
+      append_number(text, negative_);
+      break;
+    case Kind::whole:
+      append_number(text, whole_);
+      break;
+  }
+}
+
+std::string cat_parts(std::initializer_list<CatPart> parts) {
+  std::string text;
+  for (const auto& part : parts) part.append_to(text);
+  return text;
+}
+
 std::string fixed_text(double value, int digits) {
   // Room for the digits of the largest number, its sign, and a point before the decimals.
   std::string text(

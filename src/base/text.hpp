@@ -4,6 +4,7 @@
 #include <charconv>
 #include <concepts>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -14,36 +15,47 @@ namespace cairn {
 /// The number in hexadecimal, without leading zeros.
 std::string hex(std::uint64_t number);
 
-/// Appends what `<<` would write in the classic locale: a floating-point number with six
-/// significant digits.
-template <class T>
-void append_to(std::string& text, const T& value) {
-  if constexpr (std::convertible_to<const T&, std::string_view>) {
-    text += std::string_view(value);
-  } else if constexpr (std::same_as<T, char>) {
-    text += value;
-  } else if constexpr (std::is_pointer_v<T>) {
-    text += "0x" + hex(reinterpret_cast<std::uintptr_t>(value));
-  } else {
-    static_assert(std::is_arithmetic_v<T> && (sizeof(T) > 1 || std::same_as<T, bool>),
-                  "no number and no text");
-    char digits[32];
-    char* end = nullptr;
+/// One argument of cat(). It is no template: each of those that cat() would make is compiled anew
+/// in every file.
+class CatPart {
+ public:
+  CatPart(std::string_view text) : kind_(Kind::text), text_(text) {}
+  CatPart(const std::string& text) : CatPart(std::string_view(text)) {}
+  CatPart(const char* text) : CatPart(std::string_view(text)) {}
+  CatPart(char one) : kind_(Kind::character), character_(one) {}
+  CatPart(const void* address) : kind_(Kind::address), address_(address) {}
+  template <class T>
+  requires std::is_arithmetic_v<T> CatPart(T number) {
+    static_assert(sizeof(T) > 1 || std::same_as<T, bool>, "no number and no text");
     if constexpr (std::floating_point<T>) {
-      end = std::to_chars(digits, digits + sizeof digits, value, std::chars_format::general, 6).ptr;
+      kind_ = Kind::fraction, fraction_ = number;
+    } else if constexpr (std::is_signed_v<T>) {
+      kind_ = Kind::negative, negative_ = number;
     } else {
-      end = std::to_chars(digits, digits + sizeof digits, value + 0).ptr;
+      kind_ = Kind::whole, whole_ = number;
     }
-    text.append(digits, end);
   }
-}
+  void append_to(std::string& text) const;
 
-/// Joins the arguments to one text.
+ private:
+  enum class Kind { text, character, address, fraction, negative, whole } kind_;
+  union {
+    std::string_view text_;
+    char character_;
+    const void* address_;
+    double fraction_;
+    long long negative_;
+    unsigned long long whole_;
+  };
+};
+
+std::string cat_parts(std::initializer_list<CatPart> parts);
+
+/// Joins texts, characters, numbers and addresses to one text. Numbers read as `<<` writes them in
+/// the classic locale: fractions with six significant digits, true as 1.
 template <class... Args>
 std::string cat(const Args&... args) {
-  std::string text;
-  (append_to(text, args), ...);
-  return text;
+  return cat_parts({CatPart(args)...});
 }
 
 /// Reads a whole text as a number, without space around it. If it is no number of this type,
