@@ -108,9 +108,10 @@ int run_tool(int argc, char** argv, const Address& here) {
     keep_footers(*tool.app.get_formatter());
     tool.app.footer("Each command has examples: cairn COMMAND --help");
     add_ls(tool);
+    add_verify(tool);
+#ifndef CAIRN_DEMO
     add_show(tool);
     add_cat(tool);
-    add_verify(tool);
     add_gc(tool);
     add_flush(tool);
     add_pin(tool);
@@ -126,6 +127,7 @@ int run_tool(int argc, char** argv, const Address& here) {
     add_report(tool);
     add_selftest(tool);
     add_make_pages(tool);
+#endif
     refuse_what_does_not_fit(tool.app);
     if (const auto unknown = unknown_command(tool.app, argc, argv); !unknown.empty()) {
       return tell_error({Code::invalid_argument, unknown}, json);
