@@ -128,7 +128,7 @@ build_programs() {
   local start=$SECONDS
   mkdir -p "$build"
   quietly "$build/configure.log" cmake -S "$root" --preset release -B "$build" -DCAIRN_MPI=ON -DCAIRN_KOKKOS=ON -DCAIRN_HDF5=$hdf5 \
-    -DCAIRN_FORTRAN=OFF -DCAIRN_DEMO=ON -DCAIRN_PRECOMPILE=ON -DCMAKE_UNITY_BUILD=ON ||
+    -DCAIRN_FORTRAN=OFF -DCAIRN_QUICK=ON -DCAIRN_PRECOMPILE=ON -DCMAKE_UNITY_BUILD=ON ||
     die "the configure step failed"
   building "$build/build.log" cmake --build "$build" --parallel "${jobs:-$(cores)}" \
     --target "$example" cairn_cli || die "the build failed"

@@ -109,7 +109,7 @@ int run_tool(int argc, char** argv, const Address& here) {
     tool.app.footer("Each command has examples: cairn COMMAND --help");
     add_ls(tool);
     add_verify(tool);
-#ifndef CAIRN_DEMO
+#ifndef CAIRN_QUICK
     add_show(tool);
     add_cat(tool);
     add_gc(tool);
