@@ -73,6 +73,7 @@ function(cairn_summary)
 
   string(JOIN "\n" text ${lines})
   message(STATUS "Cairn ${PROJECT_VERSION}\n${text}")
+  file(WRITE ${PROJECT_BINARY_DIR}/summary.txt "${text}\n")  # for lab/lanes/record.py
 endfunction()
 
 cairn_summary()

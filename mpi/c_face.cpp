@@ -13,6 +13,10 @@ int cairn_group_mpi(MPI_Comm communicator, cairn_group** group) {
   });
 }
 
-int cairn_group_mpi_f(MPI_Fint communicator, cairn_group** group) {
+int cairn_group_mpi_f(cairn_mpi_fint communicator, cairn_group** group) {
+#if defined(MPI_ABI_VERSION) && MPI_ABI_VERSION > 0
+  return cairn_group_mpi(MPI_Comm_fromint(communicator), group);
+#else
   return cairn_group_mpi(MPI_Comm_f2c(communicator), group);
+#endif
 }

@@ -61,8 +61,10 @@ export CAIRN_STATE_STRIDE=${CAIRN_STATE_STRIDE:-11}
 title "${tests[*]}, emulated, every ${CAIRN_STATE_STRIDE}th crash state"
 start=$SECONDS
 nice ctest --test-dir "$work/build" -R "^($(IFS='|' && echo "${tests[*]}"))(\$|[.])" --parallel "$(cores)" \
-  --output-on-failure --no-tests=error --timeout 7200
+  --output-on-failure --no-tests=error --timeout 7200 --output-junit "$work/results.xml"
 status=$?
+record --build "$work/build" --results "$work/results.xml" "ran=codecs, commit, crashes" \
+  "system=64-bit Arm, emulated by qemu $("$emulator" --version | sed -n '1s/.*version \([0-9.]*\).*/\1/p')"
 note "$(sed -nE 's/^\[ STATES   \] .*: ([0-9]+) crash states.*/\1/p' "$work/build/Testing/Temporary/LastTest.log" |
   awk '{ all += $1 } END { print all + 0 }') crash states were tried"
 title "lane aarch64 ended with status $status after $(since $start)"

@@ -64,5 +64,10 @@ quietly "$work/configure.log" nice cmake -S "$root" -B "$work/build" -G Ninja \
   -DCMAKE_CUDA_FLAGS_DEBUG=-O0 -DCAIRN_TESTS=ON -DCAIRN_EXAMPLES=ON -DCAIRN_BENCH=ON \
   -DCMAKE_UNITY_BUILD=OFF ||
   { loud "FAILED: lane cuda: the configure step" && exit 1; }
-nice python3 -B "$root/lab/lanes/compile-device.py" "$root" "$work/build" CUDA || exit 1
+nice python3 -B "$root/lab/lanes/compile-device.py" "$root" "$work/build" CUDA | tee "$work/compile.log"
+status=${PIPESTATUS[0]}
+# shellcheck disable=SC2046
+record --build "$work/build" "compiler=nvcc $("$nvcc" --version | sed -n 's/.*, V//p') with $("$host" --version | head -n 1)" \
+  "ran=all that includes Kokkos" "device=CUDA, sm_90; nothing run" $(counts_of "$work/compile.log")
+[ "$status" -eq 0 ] || exit 1
 note "Nothing was linked or run: that needs Kokkos' libraries for CUDA, and a GPU."

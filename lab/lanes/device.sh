@@ -1,6 +1,9 @@
 # Sourced by the lanes of devices: a Kokkos package for one of them from the headers of Debian's,
 # which is built for OpenMP, and the compilation of all that includes Kokkos. Nothing is linked.
 
+# counts_of LOG: what compile-device.py has printed at its end, for a record.
+counts_of() { sed -nE 's/^([0-9]+) files for .*, ([0-9]+) faults$/compiled=\1 failed=\2/p' "$1"; }
+
 # kokkos_package HEADERS FOLDER CUDA|HIP ARCHITECTURE [COMPILER OPTION...]
 kokkos_package() {
   local headers=$1 folder=$2 backend=$3 architecture=$4 space version options number

@@ -18,5 +18,11 @@ quietly $work/configure.log cmake -S "$root" -B $work/build -G Ninja -DKokkos_RO
   -DCMAKE_HIP_FLAGS="-Wall -Wextra -Werror" -DCAIRN_TESTS=ON -DCAIRN_EXAMPLES=ON -DCAIRN_BENCH=ON \
   -DCMAKE_UNITY_BUILD=OFF ||
   exit 1
-python3 -B "$root/lab/lanes/compile-device.py" "$root" $work/build HIP || exit 1
+python3 -B "$root/lab/lanes/compile-device.py" "$root" $work/build HIP | tee $work/compile.log
+status=${PIPESTATUS[0]}
+# shellcheck disable=SC2046
+python3 -B "$root/lab/lanes/record.py" write $work/record.json --build $work/build lane=inside command=inside \
+  "compiler=clang $("$compiler" -dumpversion) of hipcc" "ran=all that includes Kokkos" \
+  "device=HIP, $architecture; nothing run" $(counts_of $work/compile.log)
+[ "$status" -eq 0 ] || exit 1
 note "Nothing was linked or run: that needs Kokkos' libraries for HIP, and a GPU."

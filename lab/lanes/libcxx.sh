@@ -2,5 +2,8 @@
 . "$root/lab/lanes/system.sh"
 enter_system sid "${sid_packages[@]}" clang libc++-dev libc++abi-dev
 title "Debian sid: $(inside "$system" clang++ --version | head -n 1), libc++"
+rm -f "$keep/build-libcxx/record.json"
 inside "$system" nice bash /opt/cairn/lab/lanes/libcxx-inside.sh
-exit $?
+status=$?
+record_inside "$keep/build-libcxx"
+exit $status

@@ -3,7 +3,10 @@
 enter_system sid "${sid_packages[@]}"
 
 if [ -n "$shell" ]; then set -- bash; fi
+whole=''
+rm -f "$keep/build-$lane/record.json"
 if [ $# -eq 0 ]; then
+  whole=yes
   # TensorFlow has no packages for sid's Python; on Debian 12 it is tested with the same files.
   set -- scripts/test --quick --no-install --build-dir /opt/build
 fi
@@ -13,5 +16,6 @@ title "Debian sid: $*"
 start=$SECONDS
 inside "$system" sh -c 'cd /opt/cairn && exec nice "$@"' sh "$@"
 status=$?
+[ -z "$whole" ] || record_inside "$keep/build-$lane"
 title "$* ended with status $status after $(since $start)"
 exit $status

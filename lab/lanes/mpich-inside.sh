@@ -13,4 +13,7 @@ make_venv "$interop_requirements" $build/venv $build/venv.log || loud "SKIPPED: 
 mkdir -p /opt/build/named && ln -sf "$(ldconfig -p | sed -n 's/.*libmpich.so.12 .*=> //p')" /opt/build/named/libmpi.so.12
 export LD_LIBRARY_PATH=/opt/build/named LD_PRELOAD=/opt/build/librest.so
 # TensorFlow and PyTorch are tested elsewhere: for them it makes no difference which MPI there is.
-build_and_test $build -LE '^(unit|threads|house|slurm)$' -E '^(interop|torch[.].*)$'
+status=0
+build_and_test $build -LE '^(unit|threads|house|slurm)$' -E '^(interop|torch[.].*)$' || status=$?
+leave_record /opt/build $build "what calls MPI or uses an installation, but the Kokkos layer"
+exit $status

@@ -4,11 +4,14 @@
 enter_system bookworm "${common_packages[@]}" mpich libmpich-dev libhdf5-mpich-dev hdf5-tools \
   clang libclang-rt-dev lld
 
-[ $# -gt 0 ] || set -- bash lab/lanes/mpich-inside.sh
+whole=''
+[ $# -gt 0 ] || [ -n "$shell" ] || { whole=yes && set -- bash lab/lanes/mpich-inside.sh; }
+rm -f "$keep/build-$lane/record.json"
 if [ -n "$shell" ]; then set -- bash; fi
 title "Debian 12 with MPICH: $*"
 start=$SECONDS
 inside "$system" sh -c 'cd /opt/cairn && exec nice "$@"' sh "$@"
 status=$?
+[ -z "$whole" ] || record_inside "$keep/build-$lane"
 title "$* ended with status $status after $(since $start)"
 exit $status

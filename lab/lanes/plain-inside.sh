@@ -89,6 +89,9 @@ else
   loud "SKIPPED: the Python package: python3 makes no virtual environment"
 fi
 
+ran="built, installed and used as docs/building.md says; tests of units, MPI and an installation"
+[ $failures -eq 0 ] || ran+="; $failures steps failed"
 title "Tests: unit, MPI, an installation"
 configure_for_tests "$HOME/dev" && build_and_test "$HOME/dev" -L '^(unit|mpi|install)$' || failures=$((failures + 1))
+leave_record "$HOME" "$HOME/dev" "$ran"
 [ $failures -eq 0 ]

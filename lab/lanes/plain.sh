@@ -29,8 +29,10 @@ settings=(HOME="$home" USER=nobody PATH=/usr/local/bin:/usr/bin:/bin LANG=C.UTF-
 while IFS= read -r name; do
   settings+=("$name=${!name}")
 done < <(compgen -e | grep -iE '^(PIP_.*|SSL_CERT_(FILE|DIR)|REQUESTS_CA_BUNDLE|(https?|no|all)_proxy)$')
+rm -f "$home/record.json"
 start=$SECONDS
 (cd "$home" && exec "${as_user[@]}" env -i "${settings[@]}" nice bash "$home/cairn/lab/lanes/plain-inside.sh")
 status=$?
+record_inside "$home"
 title "lane plain ended with status $status after $(since $start)"
 exit $status

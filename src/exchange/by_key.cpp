@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "base/checksum.hpp"
 #include "base/wire.hpp"
@@ -132,7 +133,7 @@ void to_root(Group& group, std::string mine, const std::function<void(std::strin
   for (std::size_t from = 0; rank == 0 && from < size; ++from) {
     if ((senders[from / bits] >> from % bits & 1) == 0) continue;
     // After an error, too: a sender waits until its message is received.
-    auto message = from == 0 ? std::move(mine) : group.receive(static_cast<int>(from));
+    auto message = from == 0 ? std::exchange(mine, {}) : group.receive(static_cast<int>(from));
     if (!error) error.guard([&] { take(std::move(message)); });
   }
   agree(group, error.first());

@@ -21,23 +21,22 @@ struct Owner {
   std::string text() const { return key.empty() ? "the checkpoint" : cat("tensor '", key, "'"); }
 };
 
-[[noreturn]] void refuse(const Owner& owner, std::string what, std::string reason,
+[[noreturn]] void refuse(const Owner& owner, std::string_view what, std::string reason,
                          std::string way_out = "") {
-  throw Error(Code::invalid_argument,
-              cat(std::move(what), " of ", owner.text(), " cannot be stored"), std::move(reason),
-              std::move(way_out))
+  throw Error(Code::invalid_argument, cat(what, " of ", owner.text(), " cannot be stored"),
+              std::move(reason), std::move(way_out))
       .of_tensor(owner.key);
 }
 
 void require_text(const Owner& owner, std::string_view what, const std::string& text) {
-  if (!is_utf8(text)) refuse(owner, std::string(what), "it is not UTF-8");
+  if (!is_utf8(text)) refuse(owner, what, "it is not UTF-8");
   if (text.find('\0') == text.npos) return;
-  refuse(owner, std::string(what), "it has a zero byte, where HDF5 ends a text");
+  refuse(owner, what, "it has a zero byte, where HDF5 ends a text");
 }
 
 void require_name(const Owner& owner, std::string_view what, const std::string& name) {
   require_text(owner, what, name);
-  if (name.empty()) refuse(owner, std::string(what), "its name is empty");
+  if (name.empty()) refuse(owner, what, "its name is empty");
 }
 
 // Names of attributes that HDF5's dimension scales, netCDF and Cairn write on datasets themselves.

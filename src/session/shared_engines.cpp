@@ -82,7 +82,7 @@ std::shared_ptr<SharedEngines> SharedEngines::of(std::shared_ptr<Group> group) {
   std::erase_if(all, [](const auto& one) { return one.second.expired(); });
   auto& known = all[group.get()];
   if (auto there = known.lock()) return there;
-  const auto made = std::make_shared<SharedEngines>(std::move(group));
+  auto made = std::make_shared<SharedEngines>(std::move(group));
   known = made;
   return made;
 }
@@ -91,7 +91,7 @@ std::shared_ptr<EngineSlot> SharedEngines::slot(const std::string& key) {
   std::erase_if(slots_, [](const auto& one) { return one.second.expired(); });
   auto& known = slots_[key];
   if (auto there = known.lock()) return there;
-  const auto made = std::make_shared<EngineSlot>(EngineSlot{key});
+  auto made = std::make_shared<EngineSlot>(EngineSlot{key});
   known = made;
   return made;
 }

@@ -124,8 +124,9 @@ class SliceMap {
   std::string svg() const {
     auto out = heading();
     for (std::size_t p = 0; p < planes_.size(); ++p) {
-      out += drawn(planes_[p], margin + static_cast<double>(p % across_) * (width_ + gap),
-                   top + static_cast<double>(p / across_) * (height_ + gap));
+      const std::size_t column = p % across_, row = p / across_;
+      out += drawn(planes_[p], margin + static_cast<double>(column) * (width_ + gap),
+                   top + static_cast<double>(row) * (height_ + gap));
     }
     return out + legend() + "</svg>\n";
   }

@@ -70,9 +70,9 @@ class Verifier {
     report_.findings.back().what = std::move(what);
     return report_.findings.back();
   }
-  Finding& add(Kind kind, std::string what, const StoredTensor& tensor) {
-    auto& finding = add(kind, cat("tensor ", bundle::key_text(tensor.key), ' ',
-                                  shape_text(tensor.shape), std::move(what)));
+  Finding& add(Kind kind, std::string_view what, const StoredTensor& tensor) {
+    auto& finding = add(
+        kind, cat("tensor ", bundle::key_text(tensor.key), ' ', shape_text(tensor.shape), what));
     finding.key = tensor.key;
     return finding;
   }

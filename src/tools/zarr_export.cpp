@@ -146,7 +146,7 @@ void write_chunks(NewDirectory& out, const std::string& key, CheckedSlices& slic
       held = std::ssize(bytes);
     }
     out.write(cat(key, '/', zarr::chunk_name(index)),
-              [bytes = std::move(bytes), dtype = tensor.dtype, chunk]() mutable {
+              [bytes = std::move(bytes), dtype = tensor.dtype, chunk = chunk]() mutable {
                 return zarr::encode_chunk(std::exchange(bytes, {}), dtype, chunk);
               });
   }

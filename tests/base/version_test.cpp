@@ -31,7 +31,8 @@ TEST(Version, TheBuildTellsWhatItWas) {
     }
   }
   EXPECT_THAT(names, testing::IsSupersetOf({"compiler", "build_type", "compiler_flags", "commit",
-                                            "mpi", "kokkos", "hdf5", "sanitizers"}));
+                                            "mpi", "kokkos", "hdf5", "fortran", "shared_libraries",
+                                            "sanitizers"}));
 }
 
 }  // namespace

@@ -132,18 +132,18 @@ const std::string& CachedIndex::write(int num_files, std::vector<IndexEntry> mor
                                  return a.key == b.key && a.value.size() == b.value.size() &&
                                         a.files == b.files && a.slices.empty() && b.slices.empty();
                                });
-  if (!same) write_anew(num_files, std::move(more));
-  if (!text_) return once_;
-  auto& [bytes, files, others, values, block_bytes] = *text_;
-  if (same) {
-    for (std::size_t i = 0; i < more.size(); ++i) {
-      bytes.replace(values[i], more[i].value.size(), more[i].value);
-    }
-    for (const auto& one : checksums_) put_checksum(bytes, one.in_text, masked(one));
-    // The checksum of the block and its type follows them.
-    const auto crc = crc32c(std::string_view(bytes).substr(0, block_bytes + 1));
-    put_checksum(bytes, block_bytes + 1, crc_mask(crc));
+  if (!same) {
+    write_anew(num_files, std::move(more));
+    return text_ ? text_->bytes : once_;
   }
+  auto& [bytes, files, others, values, block_bytes] = *text_;
+  for (std::size_t i = 0; i < more.size(); ++i) {
+    bytes.replace(values[i], more[i].value.size(), more[i].value);
+  }
+  for (const auto& one : checksums_) put_checksum(bytes, one.in_text, masked(one));
+  // The checksum of the block and its type follows them.
+  const auto crc = crc32c(std::string_view(bytes).substr(0, block_bytes + 1));
+  put_checksum(bytes, block_bytes + 1, crc_mask(crc));
   return bytes;
 }
 

@@ -14,9 +14,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-[[noreturn]] void bad_gaps(std::string reason) {
+[[noreturn]] void bad_gaps(std::string_view reason) {
   throw Error(Code::data_loss, "the checkpoint's own metadata is damaged",
-              cat("\"gaps\": ", std::move(reason)));
+              cat("\"gaps\": ", reason));
 }
 
 // JSON holds text, not any bytes.

@@ -19,7 +19,7 @@ io::Path checked_directory(const io::Path& directory) {
 }
 
 io::Path checked_prefix(Group& group, const io::Path& prefix) {
-  const auto whole = run_and_agree(group, [&] {
+  auto whole = run_and_agree(group, [&] {
     if (!prefix.has_filename()) {
       throw Error(Code::invalid_argument, cat("'", prefix.string(), "' is no prefix"),
                   "its last part is the name of the checkpoint's files");

@@ -126,10 +126,10 @@ Descriptions descriptions_of(const Sayings& all) {
 Descriptions gather(Group& group, const RefreshedState& state) {
   const auto mine =
       run_and_agree(group, [&] { return pack(sayings_of(state.descriptions(), group.rank())); });
-  const auto joined = reduce_to_root(group, mine, join);
+  auto joined = reduce_to_root(group, mine, join);
   const auto message = from_root(group, [&] {
     descriptions::encode_new(descriptions_of(unpack<Sayings>(joined)));  // throws if too large
-    return joined;
+    return std::move(joined);
   });
   auto all = descriptions_of(unpack<Sayings>(message));
   std::vector<std::int64_t> found;

@@ -166,7 +166,7 @@ std::shared_ptr<SavePlan> Plans::make(const RefreshedState& given, const Refresh
                                       const Sharding& sharding) {
   forget();
   const auto now = round();
-  const auto plan = std::make_shared<SavePlan>(plan_save(job_, resolved, now, sharding));
+  auto plan = std::make_shared<SavePlan>(plan_save(job_, resolved, now, sharding));
   comparisons_.count = plan->replicas.round;
   const auto& replicas = job_.options.store.replicas;
   // A plan made while replicas are suspect compares everything, and must not be used again.

@@ -164,6 +164,7 @@ Proved prove_together(Group& group, std::vector<Declaration> mine, const SaveFor
     for (std::size_t d = 0; d < divided.all().size(); ++d) {
       if (found[2 * d] == 0) continue;
       refuse(group, std::move(mine), planners, divided.all()[d].key, error);
+      break;  // not reached: it throws, on all ranks
     }
   }
   agree_on_least(group, error.first());

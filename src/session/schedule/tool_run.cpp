@@ -23,7 +23,7 @@ extern char** environ;
 namespace cairn {
 namespace {
 
-constexpr std::size_t most_bytes = 64 * 1024;
+constexpr std::size_t most_bytes = std::size_t{64} * 1024;
 constexpr int most_reads = 64;  // in one call, since a tool may write without end
 
 // Tools that were killed and have not ended yet, for instance in an uninterruptible sleep.

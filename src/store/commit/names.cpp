@@ -217,7 +217,7 @@ std::string prefix_name(const Naming& naming, std::int64_t step) {
 }
 
 std::string state_temporary_name(const Naming& naming, std::string_view token) {
-  const auto name = cat(state_file_name, ".tmp-", naming.name);
+  auto name = cat(state_file_name, ".tmp-", naming.name);
   if (token.empty()) return name;
   require(is_uuid(token), cat("token '", token, "'"));
   return cat(name, '_', token.substr(0, token_digits));

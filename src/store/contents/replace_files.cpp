@@ -37,7 +37,7 @@ unsigned FileReplacer::access() const {
 }
 
 io::Path FileReplacer::stage(const io::Path& path, const std::function<void(io::File&)>& write) {
-  const auto at = staged(path);
+  auto at = staged(path);
   if (!io::exists(files_, folder())) io::create_directories(files_, folder());
   io::remove_if_there(files_, at);
   const auto file = files_.create(at);

@@ -95,7 +95,7 @@ Address newest_in(const Address& directory) {
   const bool is_there = told && is_checkpoint(*told);
   const auto damage = is_there ? damage_of(*told) : "";
   if (is_there && damage.empty()) return *told;
-  const auto newest = newest_of_all(directory, told);
+  auto newest = newest_of_all(directory, told);
   // What a job that saves here lets go of meanwhile is no news.
   const auto told_now = told ? named_by_state_file(directory) : std::nullopt;
   const bool is_still_told = told_now && told_now->path() == told->path();

@@ -41,7 +41,7 @@ std::string home_id(const Address& directory, bool may_write) {
   // A file that is too large is damaged, like one with other words.
   if (const auto text = io::try_read_file(files, path, longest_id_bytes)) {
     const auto space = text->find(' ');
-    const auto id = text->substr(0, space);
+    auto id = text->substr(0, space);
     if (space != std::string::npos && commit::is_uuid(id) &&
         is_of(std::string_view(*text).substr(space + 1), status)) {
       return id;
