@@ -65,6 +65,7 @@ class ReadAhead : public Reader {
   // Called by the threads.
   void work();
   bool may_begin() const CAIRN_REQUIRES(mutex_);
+  void fetch_next(MutexLock&) CAIRN_REQUIRES(mutex_);
   bool fetch(const Block&, std::byte* slot);
   bool fetch_direct(Source&, const Block&, std::byte* slot);
   Source& open(std::size_t file);

@@ -11,116 +11,16 @@
 #include <random>
 #include <thread>
 
-#include "base/checksum.hpp"
-#include "base/text.hpp"
-#include "io/direct_io.hpp"
 #include "io/expect_error.hpp"
-#include "io/file_system.hpp"
-#include "io/temporary_directory.hpp"
-#include "support/read_faults.hpp"
+#include "io/files_to_read.hpp"
 #include "support/rounds.hpp"
 #include "testing/memory.hpp"
 
 namespace cairn::io {
 namespace {
 
-constexpr std::int64_t kib = 1024, mib = kib * kib;
-constexpr auto canary = std::byte{0x5a};
-
-std::string random_bytes(std::size_t size, unsigned seed) {
-  std::mt19937_64 random(seed);
-  std::string bytes(size, '\0');
-  for (auto& one : bytes) one = static_cast<char>(random());
-  return bytes;
-}
-
-void forget_pages(const Path& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  ::fsync(descriptor);
-  ::posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED);
-  ::close(descriptor);
-}
-
-/// Memory for an extent at a chosen place in a page, with a margin around it.
-class Room {
- public:
-  Room(std::int64_t bytes, std::int64_t in_page)
-      : bytes_(bytes), memory_(static_cast<std::size_t>(bytes) + 3 * page, canary) {
-    const auto begin = reinterpret_cast<std::uintptr_t>(memory_.data());
-    before_ = (page - begin % page) % page + static_cast<std::size_t>(in_page);
-  }
-  std::byte* begin() { return memory_.data() + before_; }
-  std::string_view bytes() const {
-    return {reinterpret_cast<const char*>(memory_.data()) + before_,
-            static_cast<std::size_t>(bytes_)};
-  }
-  bool whole() const {  // nothing was written to the margin
-    const auto end = before_ + static_cast<std::size_t>(bytes_);
-    const auto clean = [](auto first, auto last) {
-      return std::all_of(first, last, [](std::byte one) { return one == canary; });
-    };
-    return clean(memory_.begin(), memory_.begin() + static_cast<std::ptrdiff_t>(before_)) &&
-           clean(memory_.begin() + static_cast<std::ptrdiff_t>(end), memory_.end());
-  }
-
- private:
-  std::int64_t bytes_;
-  std::size_t before_;
-  std::vector<std::byte> memory_;
-};
-
-struct Files {
-  explicit Files(const Path& place) : directory(place) {}
-  void add(std::size_t size) {
-    const auto number = static_cast<unsigned>(paths.size());
-    paths.push_back(directory.path() / cat("file", number));
-    contents.push_back(random_bytes(size, 100 + number));
-    write_file(*posix_file_system(), paths.back(), contents.back());
-    forget_pages(paths.back());
-  }
-  std::string_view at(const Extent& extent) const {
-    return std::string_view(contents[static_cast<std::size_t>(extent.file)])
-        .substr(static_cast<std::size_t>(extent.offset), static_cast<std::size_t>(extent.bytes));
-  }
-  std::unique_ptr<Reader> read(std::vector<Extent> extents, DirectIo mode) const {
-    return posix_file_system()->read_ahead(paths, std::move(extents), mode);
-  }
-  // Consecutive extents of these lengths, from the first byte of file 0 on.
-  std::vector<Extent> in_a_row(const std::vector<std::int64_t>& lengths,
-                               std::vector<Room>& rooms) const {
-    std::vector<Extent> extents;
-    std::int64_t at = 0;
-    rooms.reserve(lengths.size());
-    for (const auto length : lengths) {
-      rooms.emplace_back(length, 16);
-      extents.push_back({0, at, length, rooms.back().begin(), true});
-      at += length;
-    }
-    return extents;
-  }
-
-  test::TemporaryDirectory directory;
-  std::vector<Path> paths;
-  std::vector<std::string> contents;
-};
-
-class ReadAhead : public testing::TestWithParam<DirectIo> {
- protected:
-  ~ReadAhead() override { test::set_read_fault({}); }
-  void expect_next(Reader& reader, const Files& files, const Extent& extent, const Room& room) {
-    const auto right = files.at(extent);
-    EXPECT_EQ(reader.next(), crc32c(right));
-    EXPECT_TRUE(room.bytes() == right) << "offset " << extent.offset << ", " << extent.bytes;
-    EXPECT_TRUE(room.whole());
-  }
-};
-INSTANTIATE_TEST_SUITE_P(Modes, ReadAhead,
-                         testing::Values(DirectIo::automatic, DirectIo::on, DirectIo::off),
-                         [](const auto& info) {
-                           return info.param == DirectIo::on    ? "on"
-                                  : info.param == DirectIo::off ? "off"
-                                                                : "automatic";
-                         });
+class ReadAhead : public ReadsAhead {};
+INSTANTIATE_TEST_SUITE_P(Modes, ReadAhead, all_modes(), name_of);
 
 std::vector<Path> reading_places() {
   std::vector<Path> all{std::filesystem::current_path()};
@@ -350,55 +250,6 @@ TEST_P(ReadAhead, MoreAtATimeThanThereAreBuffers) {
     });
   }
   for (auto& thread : threads) thread.join();
-}
-
-TEST(Reader, PastThePageCacheMeansPastIt) {
-  Files files(std::filesystem::current_path());
-  files.add(static_cast<std::size_t>(6 * mib));
-  std::atomic<int> direct = 0, buffered = 0;
-  const auto count = [&](DirectIo mode) {
-    direct = buffered = 0;
-    test::set_read_fault([&](const test::ReadCall& call) {
-      if (call.path == files.paths[0]) ++(call.direct ? direct : buffered);
-      return static_cast<std::int64_t>(call.bytes);
-    });
-    std::vector<Room> rooms;
-    const auto extents = files.in_a_row({6 * mib}, rooms);
-    EXPECT_EQ(files.read(extents, mode)->next(), crc32c(files.contents[0]));
-    test::set_read_fault({});
-  };
-  forget_pages(files.paths[0]);
-  count(DirectIo::on);
-  if (direct == 0) GTEST_SKIP() << "this file system takes no direct reads";
-  EXPECT_EQ(buffered, 0);
-  count(DirectIo::automatic);  // the last one left nothing in the page cache
-  EXPECT_GT(direct, 0);
-  EXPECT_EQ(buffered, 0);
-  count(DirectIo::off);
-  EXPECT_EQ(direct, 0);
-  EXPECT_GT(buffered, 0);
-  count(DirectIo::automatic);  // but that one did
-  EXPECT_EQ(direct, 0);
-  EXPECT_GT(buffered, 0);
-}
-
-TEST(Reader, SmallExtentsAreReadTogether) {
-  Files files(std::filesystem::current_path());
-  files.add(static_cast<std::size_t>(4 * mib));
-  std::atomic<int> calls = 0;
-  test::set_read_fault([&](const test::ReadCall& call) {
-    if (call.path == files.paths[0]) ++calls;
-    return static_cast<std::int64_t>(call.bytes);
-  });
-  std::vector<Room> rooms;
-  const auto extents = files.in_a_row(std::vector<std::int64_t>(1024, 4 * kib), rooms);
-  const auto reader = files.read(extents, DirectIo::on);
-  for (std::size_t i = 0; i < extents.size(); ++i) {
-    EXPECT_EQ(reader->next(), crc32c(files.at(extents[i])));
-  }
-  test::set_read_fault({});
-  if (calls == 1024) GTEST_SKIP() << "this file system takes no direct reads";
-  EXPECT_EQ(calls, 2);
 }
 
 TEST(Reader, OneOfADiskInMemoryReadsWhenAsked) {

@@ -24,7 +24,7 @@ ssize_t faulty_pread(int descriptor, void* to, std::size_t bytes, off_t offset) 
     const auto length = ::readlink(name.c_str(), path, sizeof path);
     const bool direct = (::fcntl(descriptor, F_GETFL) & O_DIRECT) != 0;
     const auto size = static_cast<std::size_t>(std::max<ssize_t>(length, 0));
-    const auto result = fault({std::string(path, size), direct, offset, bytes});
+    const auto result = fault({std::string(path, size), direct, offset, bytes, to});
     if (result < 0) {
       errno = static_cast<int>(-result);
       return -1;

@@ -12,6 +12,7 @@ struct ReadCall {
   bool direct;  ///< past the page cache
   std::int64_t offset;
   std::size_t bytes;
+  const void* to;
 };
 
 /// What a call does instead: it returns at most so many bytes, or fails with -errno. If that is the
