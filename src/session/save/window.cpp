@@ -21,9 +21,9 @@ namespace {
 constexpr std::int64_t all_sampled_bytes = std::int64_t{1} << 20, sample_of_bytes = 128,
                        least_sample_bytes = 64;
 
-Error changed(const std::string& key) {
+Error changed(const std::string& key, const char* and_ = "") {
   return Error(Code::invalid_argument, cat("tensor '", key, "' has changed while it was saved"),
-               "save_async with until = released leaves the state where it is",
+               cat("save_async with until = released leaves the state where it is", and_),
                "Call release() on the save's handle before the state is written again.")
       .of_tensor(key);
 }
@@ -100,9 +100,11 @@ void Window::protect() {
   if (!way || std::string_view(way) != "mprotect") {
     guard = PageGuard::make(ranges, PageGuard::Way::userfaultfd);
   }
+  const bool refuses_calls = !guard;
   if (!guard) guard = PageGuard::make(ranges, PageGuard::Way::mprotect);
   const MutexLock lock(mutex_);
   guard_ = std::move(guard);
+  refuses_calls_ = refuses_calls;
 }
 
 void Window::end_guard() {
@@ -112,7 +114,9 @@ void Window::end_guard() {
 
 void Window::check_guard() const {
   const MutexLock lock(mutex_);
-  if (broken_) throw changed(pieces_[*broken_].key);
+  if (!broken_) return;
+  throw changed(pieces_[*broken_].key,
+                refuses_calls_ ? "; system calls that write into it fail with EFAULT" : "");
 }
 
 // Of memory that is not contiguous whole chunks are sampled, since their bytes are gathered.

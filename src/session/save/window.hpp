@@ -138,6 +138,7 @@ class Window {
   double held_seconds_ CAIRN_GUARDED_BY(mutex_) = 0;
   // While memory is protected; and the piece to which somebody has written, when it no longer is.
   std::unique_ptr<PageGuard> guard_ CAIRN_GUARDED_BY(mutex_);
+  bool refuses_calls_ CAIRN_GUARDED_BY(mutex_) = false;  // of the system: mprotect does that
   std::optional<std::size_t> broken_ CAIRN_GUARDED_BY(mutex_);
 
   // They change only while the window is not open.
