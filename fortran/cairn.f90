@@ -10,6 +10,7 @@ module cairn
   use cairn_settings, only: cairn_group, cairn_stop, cairn_options, cairn_restore_options
   use cairn_cursors, only: cairn_cursor
   use cairn_row_vectors, only: cairn_rows
+  use cairn_saves, only: cairn_save
   use cairn_states, only: cairn_state
   use cairn_managers, only: cairn_manager, cairn_read, cairn_step
   implicit none

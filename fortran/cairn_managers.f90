@@ -1,6 +1,7 @@
 !> Numbered checkpoints in one directory, and reads of their tensors.
 module cairn_managers
   use cairn_base
+  use cairn_saves
   use cairn_settings
   use cairn_states
   implicit none
@@ -41,6 +42,7 @@ module cairn_managers
     procedure, private :: save_int, save_long, save_async_int, save_async_long
     generic :: save => save_int, save_long
     !> Copies the state and returns: the arrays may be changed. Later calls commit it, at latest wait().
+    !> With until="released" it does not copy; the arrays may be changed after save%release().
     generic :: save_async => save_async_int, save_async_long
     procedure :: poll
     procedure :: wait => wait_all
@@ -92,29 +94,6 @@ module cairn_managers
       integer(c_int64_t), value :: step
       integer(c_int) :: code
     end function
-    function c_save_async(manager, step, state, options, save) &
-      bind(c, name="cairn_manager_save_async") result(code)
-      import c_ptr, c_int, c_int64_t
-      type(c_ptr), value :: manager, state, options, save
-      integer(c_int64_t), value :: step
-      integer(c_int) :: code
-    end function
-    function c_save_options_create(options) bind(c, name="cairn_save_options_create") result(code)
-      import c_ptr, c_int
-      type(c_ptr), intent(inout) :: options
-      integer(c_int) :: code
-    end function
-    function c_save_options_set(options, name, value) bind(c, name="cairn_save_options_set") &
-      result(code)
-      import c_ptr, c_int, c_char
-      type(c_ptr), value :: options
-      character(kind=c_char), intent(in) :: name(*), value(*)
-      integer(c_int) :: code
-    end function
-    subroutine c_save_options_free(options) bind(c, name="cairn_save_options_free")
-      import c_ptr
-      type(c_ptr), value :: options
-    end subroutine
     function c_poll(manager, idle) bind(c, name="cairn_manager_poll") result(code)
       import c_ptr, c_int
       type(c_ptr), value :: manager
@@ -227,37 +206,16 @@ contains
                          stat, errmsg)
   end subroutine
 
-  subroutine save_async_long(self, step, state, stat, errmsg, metric)
+  subroutine save_async_long(self, step, state, stat, errmsg, metric, until, save)
     class(cairn_manager), intent(inout) :: self
     integer(int64), intent(in) :: step
     type(cairn_state), intent(inout) :: state
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
     real(real64), intent(in), optional :: metric
-    type(c_ptr) :: options
-    options = save_options(metric)
-    call finish_and_free(c_save_async(self%handle, step, state_handle(state), options, c_null_ptr), &
-                         options, stat, errmsg)
-  end subroutine
-
-  function save_options(metric) result(options)
-    real(real64), intent(in), optional :: metric
-    type(c_ptr) :: options
-    character(len=32) :: text
-    options = c_null_ptr
-    if (.not. present(metric)) return
-    write (text, '(es24.16e3)') metric
-    call finish(c_save_options_create(options))
-    call finish(c_save_options_set(options, to_c("metric"), to_c(adjustl(text))))
-  end function
-
-  subroutine finish_and_free(code, options, stat, errmsg)
-    integer(c_int), intent(in) :: code
-    type(c_ptr), intent(in) :: options
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    call c_save_options_free(options)
-    call finish(code, stat, errmsg)
+    character(len=*), intent(in), optional :: until
+    type(cairn_save), intent(inout), optional :: save
+    call begin_save(self%handle, step, state_handle(state), stat, errmsg, metric, until, save)
   end subroutine
 
   !> Commits saves whose bytes are written, without waiting; idle: no save is pending.
@@ -410,14 +368,16 @@ contains
     call self%save_long(int(step, int64), state, stat, errmsg, metric)
   end subroutine
 
-  subroutine save_async_int(self, step, state, stat, errmsg, metric)
+  subroutine save_async_int(self, step, state, stat, errmsg, metric, until, save)
     class(cairn_manager), intent(inout) :: self
     integer(int32), intent(in) :: step
     type(cairn_state), intent(inout) :: state
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
     real(real64), intent(in), optional :: metric
-    call self%save_async_long(int(step, int64), state, stat, errmsg, metric)
+    character(len=*), intent(in), optional :: until
+    type(cairn_save), intent(inout), optional :: save
+    call self%save_async_long(int(step, int64), state, stat, errmsg, metric, until, save)
   end subroutine
 
   logical function should_save_int(self, step, stat, errmsg) result(yes)

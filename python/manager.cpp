@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdint>
+#include <set>
 
 #include "base/text.hpp"
 #include "bindings.hpp"
@@ -11,6 +13,7 @@
 #include "cairn/checkpoint.hpp"
 #include "cairn/hdf5.hpp"
 #include "code.hpp"
+#include "model/refreshed_state.hpp"
 #include "session/option_text.hpp"
 #include "stored.hpp"
 
@@ -202,8 +205,15 @@ const char* stage_name(SaveStage stage) {
   return "failed";
 }
 
+// Of a save with Until::released: all but the tensors at these addresses is copied at the call.
+void leave_only(State& state, const std::vector<std::uintptr_t>& addresses) {
+  std::set<const std::byte*> begins;
+  for (const auto one : addresses) begins.insert(reinterpret_cast<const std::byte*>(one));
+  RefreshedState::capture_all_but(state, begins);
+}
+
 void add_handle(py::module_& module) {
-  py::class_<SaveHandle>(module, "SaveHandle", "A save that save_async began.")
+  py::class_<SaveHandle>(module, "SaveHandle", py::dynamic_attr(), "A save that save_async began.")
       .def_property_readonly("step", &SaveHandle::step)
       .def_property_readonly(
           "stage", [](const SaveHandle& self) { return stage_name(self.stage()); },
@@ -218,6 +228,7 @@ void add_handle(py::module_& module) {
             return error ? error_object(*error) : py::none();
           },
           "Why it failed; None: it has not")
+      .def("_release", &SaveHandle::release, py::call_guard<py::gil_scoped_release>())
       .def("wait_written", &SaveHandle::wait_written, py::call_guard<py::gil_scoped_release>(),
            "Returns when this rank's part is written or was given up; raises the error if the save "
            "has failed.");
@@ -250,13 +261,16 @@ void add_manager(py::module_& module) {
              return self.with([&](auto& manager) { return manager.save(step, state.state, save); });
            })
       .def("save_async",
-           [](Manager& self, std::int64_t step, const PythonState& state, const Named& options,
-              const Functions& code) {
+           [](Manager& self, std::int64_t step, PythonState& state, const Named& options,
+              const Functions& code, const std::optional<std::vector<std::uintptr_t>>& stays) {
              auto save = options_of<SaveOptions>(options);
              set_code(save, code);
+             if (stays) leave_only(state.state, *stays);
              return self.with(
                  [&](auto& manager) { return manager.save_async(step, state.state, save); });
-           })
+           },
+           py::arg("step"), py::arg("state"), py::arg("options"), py::arg("code"),
+           py::arg("stays") = py::none())
       .def("restore",
            [](Manager& self, std::int64_t step, const py::object& binding, const Named& options) {
              const auto restore = options_of<RestoreOptions>(options);

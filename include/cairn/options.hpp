@@ -124,17 +124,19 @@ struct SaveOptions {
   Attributes attributes = {};
   /// The policy of this save, instead of StoreOptions::policy. The next save plans anew.
   std::shared_ptr<const ShardingCallback> policy = nullptr;
-  bool overwrite = false;    ///< allow it for this save, even if the manager's options do not
-  Reach reach = Reach::any;  ///< with a tier: where the checkpoint has to be
+  bool overwrite = false;         ///< allow it for this save, even if the manager's options do not
+  Reach reach = Reach::any;       ///< with a tier: where the checkpoint has to be
+  Until until = Until::captured;  ///< of save_async: how long the state stays as it is
 
   template <class Self, class Visitor>
   static void visit(Self& self, Visitor&& options) {
-    auto& [metric, attributes, policy, overwrite, reach] = self;
+    auto& [metric, attributes, policy, overwrite, reach, until] = self;
     options.own("metric", metric);
     options.own("attributes", attributes);
     options.validated("policy", policy);
     options.validated("overwrite", overwrite);
     options.validated("reach", reach);
+    options.validated("until", until);
   }
 };
 

@@ -28,8 +28,8 @@ Footprint footprint_of(const Object& object) {
 }
 
 /// The elements of one slice, wherever they live. Implementations need not be thread-safe: the
-/// library calls them from the thread that called it. So several threads call them if these save
-/// one state at the same time. `part` is relative to the slice's origin.
+/// library calls them from the thread that called it, except for_any_thread(). So several threads
+/// call them if these save one state at the same time. `part` is relative to the slice's origin.
 class SliceMemory {
  public:
   virtual ~SliceMemory() = default;
@@ -41,6 +41,10 @@ class SliceMemory {
   virtual const std::byte* contiguous() const { return nullptr; }
   virtual std::byte* contiguous_writable() { return nullptr; }
   virtual bool writable() const = 0;
+  /// Memory with the same elements, as long as this object lives: any thread may call its read()
+  /// while nobody writes the elements. Null: there is none. A save with Until::released copies such
+  /// a slice at the call, unless it is contiguous().
+  virtual const SliceMemory* for_any_thread() const { return nullptr; }
   /// In the memory of the host or of a device. It shows whether slices share memory, which a
   /// restore must not write twice.
   virtual Footprint footprint() const { return {}; }

@@ -86,9 +86,9 @@ struct LocalTensor {
   std::shared_ptr<const Unresolved> unresolved = nullptr;
   /// Elements that no rank holds are allowed (cairn/sparse.hpp). Null: they are an error.
   std::shared_ptr<const SparseFill> sparse = nullptr;
+  bool captured = false;      ///< a save with Until::released copies it at the call
   bool made_by_save = false;  ///< added by the library: an object graph, TensorFlow's save_counter
-  /// Not null: a restore may change the number of rows (cairn/resizable.hpp).
-  std::shared_ptr<Rows> resizes = nullptr;
+  std::shared_ptr<Rows> resizes = nullptr;  ///< not null: cairn/resizable.hpp
   std::shared_ptr<TensorSource> source = nullptr;  ///< null: the tensor stays as it was given
   /// The error that makes the tensor unusable: State::add, which knows the key, throws it.
   std::shared_ptr<const Error> refused = nullptr;

@@ -44,7 +44,7 @@ struct SaveStatistics {
   /// The most memory in RAM that the process (the program and Cairn together) has had from its
   /// start up to the merge; on rank 0 the most of any rank. 0: not known.
   std::int64_t peak_resident_bytes = 0;
-  double blocked_seconds = 0;  ///< how long save() or save_async() held the caller
+  double blocked_seconds = 0;  ///< how long save(), or save_async() and release(), held the caller
   double total_seconds = 0;    ///< from the call until the commit was known
   StageSeconds seconds;
   /// The rank that spent the longest time in `write`, and how much longer that was than the

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 namespace cairn::bench {
 namespace {
@@ -248,6 +250,60 @@ Contestant pieces(Arena& arena) {
               }};
 }
 
+// A save that leaves the state where it is for a part of the time that its write takes. Its time is
+// that of the call and of release() together.
+Contestant released(Arena& arena, const std::string& what, double part, KeeperPtr one) {
+  const auto blocked = std::make_shared<Time>();
+  const auto write = std::make_shared<double>(0);  // seconds
+  const auto save = [&arena, one] {
+    return one->manager->save_async(++arena.step, one->state, {.until = Until::released});
+  };
+  return {.measure = "save_async, blocked",
+          .what = what,
+          .before =
+              [&arena, one, write, save, part] {
+                if (!one->manager) {
+                  one->open();
+                  for (int i = 0; i < 6; ++i) {
+                    const auto handle = save();
+                    // The first ones also take memory for the rest.
+                    if (part < 1 && i < 3) handle.release();
+                    const auto begin = now();
+                    handle.wait_written();
+                    arena.ranks.barrier();
+                    *write = (now() - begin).seconds;
+                    one->manager->wait();
+                  }
+                }
+                arena.settle();
+              },
+          .timed =
+              [&arena, one, blocked, write, save, part] {
+                auto begin = now();
+                const auto handle = save();
+                arena.ranks.barrier();
+                *blocked = now() - begin;
+                if (part < 1) {
+                  std::this_thread::sleep_for(std::chrono::duration<double>(part * *write));
+                } else {
+                  handle.wait_written();
+                }
+                arena.ranks.barrier();
+                begin = now();
+                handle.release();
+                arena.ranks.barrier();
+                const auto release = now() - begin;
+                blocked->seconds += release.seconds;
+                blocked->cpu_seconds += release.cpu_seconds;
+                handle.wait_written();
+                if (!handle.blocked_because().empty()) {
+                  throw std::runtime_error("a save until released was another one");
+                }
+              },
+          .after = [one] { one->manager->wait(); },
+          .time = [blocked] { return *blocked; }};
+}
+
 // To compare with many tensors: one tensor of as many bytes.
 std::shared_ptr<Sample> one_of_the_same_bytes(const Arena& arena) {
   if (arena.recipe.tensors.size() == 1) return nullptr;
@@ -325,6 +381,10 @@ Contestants async_contests(Arena& arena) {
            [written] {
              return std::vector<Part>{{"save_async, captured to committed", "Cairn", *written}};
            }});
+  all.push_back(
+      released(arena, "Cairn, released when it is written", 1, keeper(arena, "released", {})));
+  all.push_back(released(arena, "Cairn, released when half is written", 0.5,
+                         keeper(arena, "released early", {})));
   all.push_back({.measure = "checksum",
                  .what = "CRC-32C of the bytes",
                  .before = [] {},

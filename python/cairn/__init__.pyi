@@ -50,6 +50,9 @@ class SaveHandle:
     @property
     def error(self) -> Error | None:
         """Why it failed; None: it has not."""
+    def release(self) -> None:
+        """Returns when the state may be written again: see CheckpointManager.save_async. It does nothing unless
+        the save has until="released"."""
     def wait_written(self) -> None:
         """Returns when this rank's part is written or was given up; raises the error if the save has failed."""
 

@@ -54,6 +54,16 @@ _cairn.ShardableTensor.__reduce__ = refuse_to_pickle(
     "a ShardableTensor", "it is of a save of this process", "Give its name, shape, start and extent.")
 _cairn.SaveHandle.__reduce__ = refuse_to_pickle(
     "a SaveHandle", "it is of a save of this process", "Give its step.")
+
+
+def _release(self):
+    """Returns when the state may be written again: see CheckpointManager.save_async. It does nothing unless
+    the save has until="released"."""
+    self._release()
+    getattr(self, "_held", []).clear()
+
+
+_cairn.SaveHandle.release = _release
 _cairn.SaveHandle.__repr__ = lambda self: f"<cairn.SaveHandle of step {self.step}: {self.stage}>"
 
 
@@ -119,6 +129,7 @@ class CheckpointManager:
 
     def __init__(self, directory, comm=None, *, stop=None, **options):
         self._native, self._closed = None, False
+        self._held = []  # what the last save_async still reads
         group = _cairn.group_of(comm)
 
         def make():
@@ -169,8 +180,22 @@ class CheckpointManager:
         return self._save(self._native.save, step, state, options)
 
     def save_async(self, step, state, **options):
-        """Copies the state and returns: then arrays may be changed. See wait() and poll()."""
+        """Copies the state and returns: then arrays may be changed. See wait() and poll().
+
+        until="released": returns without a copy. Arrays stay as they are until handle.release() has returned,
+        which copies what was not written yet; or until a call that waits for the save. Numbers, texts and
+        arrays of up to 4 KiB are copied at once.
+        """
         return self._save(self._native.save_async, step, state, options)
+
+    def _hold(self, saved, held):
+        """Keeps what a save reads after its call, until it is released or written."""
+        stage = getattr(saved, "stage", "")
+        if stage != "skipped":  # else an earlier save may go on
+            self._held = [held] if stage == "captured" else []
+        if stage == "captured":
+            saved._held = self._held
+        return saved
 
     def restore(self, step, state, *, types=(), **options):
         """Fills the state from this step: arrays in place, numbers and texts in their dict.
@@ -196,25 +221,27 @@ class CheckpointManager:
     def _save(self, save, step, state, options):
         step, binding, named, kept = self._arguments(step, state, options)
         try:
-            return save(step, binding.native, named, kept.through())
+            saved = save(step, binding.native, named, kept.through())
         except _cairn.Error as error:
             disagreements.explain(error)
             raise
+        return self._hold(saved, binding if options.get("until") == "released" else None)
 
     def _arguments(self, step, state, options, restoring=False, types=()):
         """The checked arguments. All ranks raise the error of one, since they would else wait for it."""
 
         def make():
             number = step if step is _NEWEST else _number(step)
-            named = (of_restore if restoring else named_of)(options)
             if restoring:
+                named = of_restore(options)
                 _cairn.check_restore_options(named)
                 binding = self._restoring(state, options.get("rename") or {})
                 binding.classes, binding.options = own.Classes(state, types), options
                 return number, binding, named
-            kept = Kept(code_of(options))
+            binding = self._saving(state)
+            named, kept = named_of(self._for(binding, state, options)), Kept(code_of(options))
             _cairn.check_save_options(named, kept.through())
-            return number, self._saving(state), named, kept
+            return number, binding, named, kept
 
         return self._native.agree(make)
 
@@ -227,6 +254,10 @@ class CheckpointManager:
 
     def _saving(self, state):
         return Saving(state)
+
+    def _for(self, binding, state, options):
+        """The options of a save as the library takes them."""
+        return options
 
     def _restoring(self, state, rename):
         return Restoring(state, rename)
@@ -261,12 +292,16 @@ class CheckpointManager:
 
     def poll(self):
         """Advances pending saves as far as possible without waiting. Returns True if none is pending."""
-        return self._native.poll()
+        none = self._native.poll()
+        if none:
+            self._held = []
+        return none
 
     def wait(self, home=False):
         """Returns when no save is pending; with ``home`` the newest save is then also in the directory,
         and not only on the nodes."""
         self._native.wait(home)
+        self._held = []
 
     def steps(self):
         """Collective: all ranks call it. Returns a dict about each checkpoint, in the order of commits."""
@@ -306,7 +341,7 @@ class CheckpointManager:
     def _close(self, failed):
         if self._native is not None:
             self._native.close(failed)
-            self._closed = True
+            self._closed, self._held = True, []
 
     def __enter__(self):
         return self

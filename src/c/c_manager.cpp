@@ -111,6 +111,9 @@ int64_t cairn_save_step(const cairn_save* save) { return save ? save->handle.ste
 int cairn_save_wait_written(const cairn_save* save) {
   return call([&] { given(save, "the save").handle.wait_written(); });
 }
+int cairn_save_release(const cairn_save* save) {
+  return call([&] { given(save, "the save").handle.release(); });
+}
 int cairn_save_error(const cairn_save* save) {
   return call([&] {
     if (const auto error = given(save, "the save").handle.error()) throw Error(*error);

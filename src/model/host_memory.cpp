@@ -145,6 +145,7 @@ class HostMemory : public SliceMemory {
 
   const std::byte* contiguous() const override { return contiguous_ ? data_ : nullptr; }
   std::byte* contiguous_writable() override { return contiguous_ ? writable_ : nullptr; }
+  const SliceMemory* for_any_thread() const override { return this; }
   Footprint footprint() const override {
     Footprint where{data_, strides_, item_};
     for (auto& stride : where.strides) stride *= item_;

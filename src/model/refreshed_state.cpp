@@ -1,5 +1,6 @@
 #include "model/refreshed_state.hpp"
 
+#include <algorithm>
 #include <exception>
 
 #include "base/error_of.hpp"
@@ -82,6 +83,14 @@ void RefreshedState::describe(State& state, const Descriptions& said) {
   auto& [attributes, by_key] = state.descriptions_;
   for (const auto& [name, value] : said.attributes) attributes.insert_or_assign(name, value);
   for (const auto& [key, one] : said.by_key) by_key.insert_or_assign(key, one);
+}
+
+void RefreshedState::capture_all_but(State& state, const std::set<const std::byte*>& begins) {
+  for (auto& [key, tensor] : state.tensors_) {
+    tensor.captured = !std::all_of(
+        tensor.slices.begin(), tensor.slices.end(),
+        [&](const auto& slice) { return begins.count(slice.memory->footprint().first) > 0; });
+  }
 }
 
 }  // namespace cairn

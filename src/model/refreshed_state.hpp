@@ -4,6 +4,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -64,6 +65,9 @@ class RefreshedState {
   /// Adds descriptions to a state without checks: they have been checked before, or were read from
   /// a checkpoint of another version, which may have allowed more.
   static void describe(State&, const Descriptions&);
+  /// Sets LocalTensor::captured of tensors with slices: to false for those whose slices all begin
+  /// at one of these addresses.
+  static void capture_all_but(State&, const std::set<const std::byte*>& begins);
 
  private:
   void refresh(Memory* lent = nullptr);

@@ -23,6 +23,7 @@ class FillMemory : public SliceMemory {
     throw Error(Code::internal, "a gap was to be restored");
   }
   bool writable() const override { return false; }
+  const SliceMemory* for_any_thread() const override { return this; }
 
  private:
   std::string element_;
@@ -56,6 +57,9 @@ class BoxMemory : public SliceMemory {
     return first ? first + offset_ : nullptr;
   }
   bool writable() const override { return memory_->writable(); }
+  const SliceMemory* for_any_thread() const override {
+    return memory_->for_any_thread() == memory_.get() ? this : nullptr;
+  }
   Footprint footprint() const override {
     auto where = memory_->footprint();
     if (!where.first) return where;

@@ -27,6 +27,11 @@ std::string metric_text(const std::optional<double>& metric) {
 
 }  // namespace
 
+// With a limit, an operation that the storage still holds must touch no memory of the application.
+Until stays_until(const Job& job, const SaveOptions& options) {
+  return job.options.write.storage_limit_seconds > 0 ? Until::captured : options.until;
+}
+
 // Deals with a save whose bytes are still being written. Returns whether a new one may begin.
 bool Planning::make_way() {
   completion_.advance(false);
@@ -90,15 +95,24 @@ PlanSum Planning::ask_for_plan(const SaveRequest& request, const RefreshedState&
       may = false;
     }
   auto sum = plans.ask(request.step, state, request.options, may);
-  // Only rank 0 fills the slots of the draft, so that the sum over ranks is its id.
-  if (quick && job.root() && sum.fits()) try {
-      offer_draft(sum);
+  if (quick && sum.fits()) {
+    bool can = false;
+    try {
+      // reserve_again() cannot report a failure, so the pool must be large enough already.
+      can = pending_saves.pool().bytes() >=
+            kept->capture.bytes(state, stays_until(job, request.options));
+      // Only rank 0 fills the slots of the draft, so that the sum over ranks is its id.
+      if (can && job.root()) offer_draft(sum);
     } catch (...) {
       current_error();
-      // The miss tells all ranks that nobody offers an id.
+      can = false;
+    }
+    // The miss tells all ranks to plan anew.
+    if (!can) {
       sum = {};
       sum[PlanSum::misses] = 1;
     }
+  }
   // The sum is also the entry check of this call, so it costs no message of its own.
   static_assert(PlanSum::slots <= CallGroup::room);
   calls().check_entry(sum.values);
@@ -150,9 +164,7 @@ PlannedSave Planning::plan(const SaveRequest& request, const RefreshedState& sta
 // new step, with nothing to replace and no failed save to withdraw. Rank 0 must leave a part
 // record; otherwise a recovery could complete a save that rank 0 did not finish.
 bool Planning::is_quick(const SavePlan& plan, std::int64_t step) const {
-  // reserve_again() cannot report a failure, so the pool must be large enough already.
-  if (!job.options.hooks.savers.empty() || !plan.capture.made() ||
-      pending_saves.pool().bytes() < plan.capture.layout().bytes || pending_saves.has(step)) {
+  if (!job.options.hooks.savers.empty() || !plan.capture.made() || pending_saves.has(step)) {
     return false;
   }
   return !job.root() || (plan.layout.writer >= 0 && store.is_simple(step, plan.layout.data_files));
@@ -186,7 +198,8 @@ void Planning::require_step(std::int64_t step, const SaveOptions& options) const
   require_same(*job.group, "SaveOptions",
                {{"metric", metric_text(options.metric)},
                 {"policy", options.policy ? "given" : "none"},
-                {"overwrite", options.overwrite ? "true" : "false"}});
+                {"overwrite", options.overwrite ? "true" : "false"},
+                {"until", words(options.until)[static_cast<std::size_t>(options.until)]}});
   if (commit::may_be_saved(step)) return;
   throw Error(Code::invalid_argument,
               cat("step ", step, step < 0 ? " is negative" : " is too high"), "",

@@ -191,6 +191,7 @@ void Completion::complete_bytes(PendingSave& pending, const Job& as_written) {
     agree(*job.group, mine);
     const StageTimer timer(pending.figures, trace.get(), Trace::Thread::caller,
                            &StageSeconds::merge);
+    pending.figures.blocked_seconds += pending.handle->window.held_seconds();
     merge(pending);
     name_data(pending, as_written);
   } catch (const Error& error) {

@@ -106,7 +106,8 @@ SaveHandle CheckpointManager::save_async(std::int64_t step, const State& state,
     auto handle = self.engine.save_async(step, other ? *other : state, options);
     // Skipped on all ranks or on none.
     if (handle.stage() != SaveStage::skipped) {
-      self.parts.rounds->saved(step, handle.blocked_because().empty());
+      const bool blocked = !handle.blocked_because().empty();
+      self.parts.rounds->saved(step, !blocked || self.parts.pending_saves.has(step));
     }
     return handle;
   });
@@ -299,8 +300,9 @@ std::vector<RetentionDecision> CheckpointManager::preview_retention(
 
 Statistics CheckpointManager::statistics() const {
   auto all = impl_->parts.save_log.statistics();
-  all.pool_bytes = impl_->parts.pending_saves.pool().bytes();
-  all.pool_most_bytes = impl_->parts.pending_saves.pool().most_bytes();
+  const auto& pending = impl_->parts.pending_saves;
+  all.pool_bytes = pending.pool().bytes() + pending.rest_bytes();
+  all.pool_most_bytes = pending.pool().most_bytes() + pending.rest_bytes();
   return all;
 }
 

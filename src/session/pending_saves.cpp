@@ -3,6 +3,7 @@
 #include "session/pending_saves.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "base/text.hpp"
 #include "group/collectives.hpp"
@@ -19,6 +20,10 @@ void SaveHandle::wait_written() const {
   }
   shared_->rank_is_done.wait(false);
   if (const auto failed = error()) throw Error(*failed);
+}
+void SaveHandle::release() const {
+  // A forked child has memory of its own.
+  if (::getpid() == shared_->process) shared_->window.release();
 }
 std::optional<Error> SaveHandle::error() const {
   const MutexLock guard(shared_->mutex);
@@ -53,7 +58,9 @@ void become_idle(const PendingSave& pending) {
 }
 
 PendingSaves::PendingSaves(const Job& job)
-    : job_(job), pool_(job.options.async.memory ? job.options.async.memory : page_memory()) {}
+    : job_(job),
+      pool_(job.options.async.memory ? job.options.async.memory : page_memory()),
+      rest_(job.options.async.memory ? job.options.async.memory : page_memory()) {}
 
 PendingSaves::~PendingSaves() { drain(); }
 
@@ -138,6 +145,8 @@ std::unique_ptr<PendingSave> PendingSaves::make(std::int64_t step, bool backgrou
     pending->asked = {};
     pending->id.reset();
     pending->copy.memory = {};
+    pending->copy.places.at.clear();
+    pending->copy.places.left_out = 0;
     pending->copy.held = {};
     pending->result.merged = pending->cancelled = false;
     pending->result.index.reset();
@@ -154,6 +163,7 @@ std::unique_ptr<PendingSave> PendingSaves::make(std::int64_t step, bool backgrou
     shared.rank_is_done = false;
     shared.error.reset();
     shared.prefix.clear();
+    shared.blocked_because.clear();
   }
   // The slot that the other pending save does not use.
   pending->slot = !empty() && first().slot == 0;
@@ -177,7 +187,7 @@ void PendingSaves::add(std::unique_ptr<PendingSave> pending) {
 }
 
 void PendingSaves::retire(std::unique_ptr<PendingSave> pending) {
-  pending->copy.held = {};
+  pending->let_go();
   pending->plan.reset();
   pending->prepared.reset();
   pending->result.replaced.reset();
@@ -210,6 +220,16 @@ void PendingSaves::choose_memory(const RefreshedState& state) {
   if (!pool_.intact()) pool_.take_from(page_memory());
 }
 
+// The most that a pool may have. By default the ranks of a node share half of the memory that is
+// free now or in the pool.
+std::int64_t PendingSaves::most_bytes(const io::StagingPool& pool, const CaptureForm& form) const {
+  if (const auto most = job_.options.async.pool_bytes; most > 0) return most;
+  const auto ranks = std::count(job_.places.node_of.begin(), job_.places.node_of.end(),
+                                job_.places.node_of[static_cast<std::size_t>(job_.rank())]);
+  // A served rank needs almost no memory, so its share goes to its io rank.
+  return (io::available_memory() + pool.bytes()) / 2 / ranks * form.ranks();
+}
+
 // Makes the plan's form of a copy anew, and takes memory for it. Too little memory is no error: the
 // caller then saves blocking.
 std::string PendingSaves::reserve(PendingSave& pending, const RefreshedState& state) {
@@ -222,17 +242,10 @@ std::string PendingSaves::reserve(PendingSave& pending, const RefreshedState& st
   });
   plan.capture.tell_io_ranks(job_);
   run_and_agree(group, [&] {
-    const auto bytes = plan.capture.layout().bytes;
+    const auto bytes = pending.copy.bytes = plan.capture.bytes(state, pending.asked.until);
     if (!job_.options.async.memory) choose_memory(state);
-    auto most = job_.options.async.pool_bytes;
-    // By default the ranks of a node share half of the memory that is free now or in the pool.
-    if (bytes > pool_.bytes() && most == 0) {
-      const auto ranks = std::count(job_.places.node_of.begin(), job_.places.node_of.end(),
-                                    job_.places.node_of[static_cast<std::size_t>(job_.rank())]);
-      // A served rank needs almost no memory, so its share goes to its io rank.
-      most = (io::available_memory() + pool_.bytes()) / 2 / ranks * plan.capture.ranks();
-    }
-    if (most > 0 && bytes > most) {
+    const bool is_limited = job_.options.async.pool_bytes > 0;
+    if ((is_limited || bytes > pool_.bytes()) && bytes > most_bytes(pool_, plan.capture)) {
       lacking = bytes;
     } else {
       pending.copy.memory = pool_.reserve(bytes);
@@ -249,9 +262,29 @@ std::string PendingSaves::reserve(PendingSave& pending, const RefreshedState& st
   return "";
 }
 
-void PendingSaves::reserve_again(PendingSave& pending) {
-  pending.copy.memory = pool_.reserve(pending.plan->capture.layout().bytes);
+void PendingSaves::reserve_again(PendingSave& pending, const RefreshedState& state) {
+  pending.copy.bytes = pending.plan->capture.bytes(state, pending.asked.until);
+  pending.copy.memory = pool_.reserve(pending.copy.bytes);
   pending.copy.held = pool_.hold();
+}
+
+// release() may be called while a later call works on the catalog, but not after the bytes of this
+// save are written. So only one save at a time uses the memory of the rest.
+void PendingSaves::leave(PendingSave& pending, const RefreshedState& state) {
+  if (pending.asked.until == Until::captured) return;
+  auto& window = pending.handle->window;
+  const auto& form = pending.plan->capture;
+  form.leave(state, pending.copy.places.at, window);
+  window.open(
+      static_cast<std::uint64_t>(pending.asked.step),
+      [this, &form](std::int64_t bytes) -> Window::Room {
+        if (bytes > rest_.bytes() && bytes > most_bytes(rest_, form)) return {};
+        const auto memory = rest_.reserve(bytes);
+        rest_bytes_ = rest_.bytes();
+        return {memory, memory.empty() ? io::StagingPool::Hold() : rest_.hold()};
+      },
+      job_.options.async.check_promise || std::getenv("CAIRN_CHECK_PROMISE"));
+  pending.copy.window = Window::Open(window);
 }
 
 }  // namespace cairn

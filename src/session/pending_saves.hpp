@@ -22,6 +22,7 @@
 #include "session/save/save_log.hpp"
 #include "session/save/save_plan.hpp"
 #include "session/save/shard_files.hpp"
+#include "session/save/window.hpp"
 #include "store/contents/seal.hpp"
 #include "store/store.hpp"
 
@@ -37,6 +38,7 @@ struct SaveHandle::Shared {
   mutable Mutex mutex;
   std::optional<Error> error CAIRN_GUARDED_BY(mutex) = std::nullopt;
   std::string prefix CAIRN_GUARDED_BY(mutex) = "", blocked_because CAIRN_GUARDED_BY(mutex) = "";
+  Window window;
   const pid_t process = ::getpid();  ///< its thread writes; a forked child has no such thread
 
   explicit Shared(std::int64_t step) : step(step) {}
@@ -47,6 +49,10 @@ struct SaveHandle::Shared {
   void fail(const Error& why) {
     const MutexLock guard(mutex);
     error = why;
+  }
+  void tell_why(std::string why) {
+    const MutexLock guard(mutex);
+    blocked_because = std::move(why);
   }
   void end_of_writing() {
     rank_is_done = true;
@@ -65,18 +71,28 @@ struct PendingSave {
     bool background = false;  ///< the application continues meanwhile
     bool is_flush = false;    ///< copies a save from the nodes, and keeps its place in the history
     bool pins = false;        ///< retention must not remove it
+    Until until = Until::captured;
     std::optional<double> metric = std::nullopt;
     std::optional<Application> application = std::nullopt;  ///< that saved it; none: this one
     std::vector<Thinned> left_out = {};                     ///< of the state, by rules
     std::shared_ptr<const Descriptions> descriptions = nullptr;
     SaveTime at = {};
   };
-  /// The copy of the state, in the pool.
+  /// The copy of the state, in the pool, and what stays where it is.
   struct Copy {
     std::span<std::byte> memory;
+    std::int64_t bytes = 0;  ///< of the copy, as its form says
+    CapturePlaces places;
+    Window::Open window;            ///< closed when this rank's bytes are written
     io::StagingPool::Hold held;     ///< keeps the memory until this rank's bytes are written
     std::vector<CapturedRun> runs;  ///< of dense tensors, within this memory
     std::vector<SentEntry> sent;    ///< by ranks that this io rank serves
+
+    /// Nothing reads memory of the pool or the application for this save any more.
+    void let_go() {
+      held = {};
+      window.end();
+    }
   };
   struct Result {
     EntryList entries;     ///< this rank's, until the merge
@@ -107,6 +123,16 @@ struct PendingSave {
   std::exception_ptr failure;  ///< of the last task
   /// Set by the caller's thread. The task looks at it, and ends early without a record.
   std::atomic<bool> cancelled = false;
+
+  PendingSave() = default;
+  PendingSave(const PendingSave&) = delete;
+  PendingSave& operator=(const PendingSave&) = delete;
+  ~PendingSave() { let_go(); }
+  /// The caller's thread, when no task works on the save: lets go of the application's memory.
+  void let_go() {
+    copy.let_go();
+    if (handle) handle->window.clear();
+  }
 };
 
 /// The last call of a task: after it the pending save may end.
@@ -161,8 +187,12 @@ class PendingSaves {
   /// not fit on some rank.
   std::string reserve(PendingSave&, const RefreshedState&);
   /// Local. The same, if the last save had as many bytes: cannot fail.
-  void reserve_again(PendingSave&);
+  void reserve_again(PendingSave&, const RefreshedState&);
+  /// Local. Leaves in the application's memory what may stay there until release().
+  void leave(PendingSave&, const RefreshedState&);
   const io::StagingPool& pool() const { return pool_; }
+  /// The size of the memory into which release() has copied; it only grows.
+  std::int64_t rest_bytes() const { return rest_bytes_; }
 
   /// Calls the function on the writing thread, or on the application's queue, after everything that
   /// was given to it before.
@@ -191,12 +221,16 @@ class PendingSaves {
 
  private:
   void choose_memory(const RefreshedState&);
+  std::int64_t most_bytes(const io::StagingPool&, const CaptureForm&) const;
 
   const Job& job_;
   // Oldest first, at most two; and ended ones, whose objects later saves use again.
   std::vector<std::unique_ptr<PendingSave>> pending_saves_, completed_;
   std::optional<std::pair<std::int64_t, Error>> earlier_failure_;  // with its step
   io::StagingPool pool_;
+  // For what release() copies: used with the mutex of the window that is open.
+  io::StagingPool rest_;
+  std::atomic<std::int64_t> rest_bytes_ = 0;
   // Null until the first task: a program that only saves blocking has no thread.
   std::shared_ptr<TaskQueue> queue_;
   // throws_earlier_: the last call of throw_earlier_failure() has thrown.

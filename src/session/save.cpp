@@ -119,6 +119,10 @@ std::optional<SaveHandle> Saves::try_save(const SaveRequest& request, Attempt& a
   pending.layout = planned.plan->layout;
   pending.id = planned.id;
   pending.asked.metric = options.metric;
+  if (background) pending.asked.until = stays_until(job, options);
+  if (background && options.until != pending.asked.until) {
+    pending.handle->tell_why("with a storage limit the state is copied at the call");
+  }
   pending.asked.left_out = key_schedule.left_out();
   pending.asked.descriptions = planned.descriptions;
   pending.figures.plan_reused = planned.again;
@@ -126,7 +130,7 @@ std::optional<SaveHandle> Saves::try_save(const SaveRequest& request, Attempt& a
   if (job.root()) pending.figures.gap_bytes = bytes_of_gaps(*planned.plan->gaps);
   if (pending.id) {
     pending.sequence = pending.id->sequence;
-    pending_saves.reserve_again(pending);
+    pending_saves.reserve_again(pending, state);
   } else if (background) {
     why = pending_saves.reserve(pending, state);
     if (!why.empty()) return std::nullopt;

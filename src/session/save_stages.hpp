@@ -38,6 +38,9 @@ struct PlannedSave {
       std::nullopt;  ///< nothing: the state is saved as it was given
 };
 
+/// How long a save_async leaves the state where it is.
+Until stays_until(const Job&, const SaveOptions&);
+
 /// Whether the directory lacked room. False if memory was lacking, or if a saver of the application
 /// has filled another place.
 bool lacks_room(const Job&, const Error&);

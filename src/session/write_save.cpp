@@ -106,12 +106,16 @@ void Writing::copy(PendingSave& pending, const RefreshedState& state, bool compa
   auto& plan = *pending.plan;
   const auto copy_dense = [&] {
     if (plan.dense.bytes == 0) return;
-    const auto behind = static_cast<std::size_t>(plan.capture.layout().shard_bytes);
+    const auto behind =
+        static_cast<std::size_t>(plan.capture.layout().shard_bytes - pending.copy.places.left_out);
     pending.copy.runs = capture_dense(job, state, plan.dense, pending.copy.memory.subspan(behind));
   };
   const auto copy_shards = [&] {
-    pending.copy.sent = plan.capture.copy(job, state, plan.local.strings, pending.copy.memory);
+    pending_saves.leave(pending, state);
+    pending.copy.sent =
+        plan.capture.copy(job, state, plan.local.strings, pending.copy.memory, pending.copy.places);
   };
+  pending.copy.places.left_out = plan.capture.layout().bytes - pending.copy.bytes;
   if (pending.id) {
     timer.next(&StageSeconds::capture);
     copy_dense();
@@ -143,7 +147,7 @@ void Writing::copy(PendingSave& pending, const RefreshedState& state, bool compa
 void Writing::work_in_background(PendingSave& pending) {
   pending.handle->idle = false;
   if (pending.failure) {
-    pending.copy.held = {};
+    pending.copy.let_go();
     return end_task(pending);
   }
   try {
@@ -159,7 +163,7 @@ void Writing::work_in_background(PendingSave& pending) {
     });
   } catch (...) {  // kept until ranks agree, since the others wait for this one
     pending.failure = std::current_exception();
-    pending.copy.held = {};
+    pending.copy.let_go();
     end_task(pending);
   }
 }
@@ -177,8 +181,9 @@ void Writing::work_on(PendingSave& pending) {
 // Any thread. Write and record of an asynchronous save.
 void Writing::write_copy(PendingSave& pending) const {
   const StageTimer timer(pending.figures, trace.get(), Trace::Thread::writer, &StageSeconds::write);
-  // The pool is let go when this task ends, however it ends.
+  // The pool and the application's memory are let go when this task ends, however it ends.
   const auto held = std::move(pending.copy.held);
+  const auto window = std::move(pending.copy.window);
   const auto& layout = pending.layout;
   if (!pending.prepared) {
     take_name(pending);
@@ -196,11 +201,12 @@ void Writing::write_copy(PendingSave& pending) const {
   auto& entries = pending.result.entries;
   // All at once: a list that grows would need more memory for a while.
   entries.reserve(entries.packed_bytes() + plan.capture.packed_bytes());
-  plan.capture.write(draft, pending.copy.memory, plan.local.strings, pending.copy.sent,
-                     pending.cancelled, [&](const StoredTensor& entry) {
-                       pending.result.data_files.insert(entry.slices.front().file);
-                       entries.add(entry);
-                     });
+  plan.capture.write(
+      draft, {pending.copy.memory, pending.copy.places, pending.handle->window, pending.copy.sent},
+      plan.local.strings, pending.cancelled, [&](const StoredTensor& entry) {
+        pending.result.data_files.insert(entry.slices.front().file);
+        entries.add(entry);
+      });
   if (!pending.copy.runs.empty()) {
     entries.add(write_runs(draft, plan.dense, pending.copy.runs, layout.dense_file));
   }

@@ -151,6 +151,8 @@ static void save(MPI_Comm ranks, int by_callbacks, const char* directory, const 
   cairn_group* group = group_of(ranks, by_callbacks, &mine);
   cairn_options* options;
   cairn_manager* manager;
+  cairn_save_options* until;
+  cairn_save* saving;
   const int rank = cairn_group_rank(group);
   part p;
   int64_t i, x;
@@ -179,8 +181,18 @@ static void save(MPI_Comm ranks, int by_callbacks, const char* directory, const 
   }
   OK(cairn_agree(group, CAIRN_OK, NULL));
   OK(cairn_manager_save(manager, 1, p.state, NULL, NULL));
-  OK(cairn_manager_save_async(manager, 2, p.state, NULL, NULL));
+  OK(cairn_save_options_create(&until));
+  FAILS(cairn_save_options_set(until, "until", "release"), CAIRN_INVALID_ARGUMENT, "released");
+  OK(cairn_save_options_set(until, "until", "released"));
+  FAILS(cairn_save_release(NULL), CAIRN_INVALID_ARGUMENT, "the save is NULL");
+  OK(cairn_manager_save_async(manager, 2, p.state, until, &saving));
+  OK(cairn_save_release(saving));
+  for (i = 0; i < p.count; ++i) { /* is not saved */
+    for (x = 0; x < COLUMNS; ++x) p.u[i][x] = -1;
+  }
   OK(cairn_manager_wait(manager));
+  cairn_save_free(saving);
+  cairn_save_options_free(until);
   rows_that_cannot_grow(manager, rank, cairn_group_size(group));
   cairn_manager_free(manager);
   cairn_options_free(options);

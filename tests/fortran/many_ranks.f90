@@ -134,6 +134,7 @@ contains
     type(cairn_group) :: group
     type(cairn_options) :: options
     type(cairn_manager) :: manager
+    type(cairn_save) :: saving
     type(cairn_state) :: state
     integer, allocatable, target :: columns(:, :)
     integer(int64), target :: step
@@ -164,7 +165,12 @@ contains
     call state%add("step", step)
     call state%add("a", columns(1:nx, 1:mine), [nx, ny], [1, first + 1])
     if (one%how == "async") then
-      call manager%save_async(step, state)
+      call manager%save_async(step, state, stat, text, until="release")
+      if (stat /= cairn_invalid_argument .or. index(text, "released") == 0) error stop "a wrong word"
+      call saving%release(stat, text)
+      if (stat /= cairn_invalid_argument) error stop "a save that has not begun"
+      call manager%save_async(step, state, until="released", save=saving)
+      call saving%release()
       columns = 0
       step = 0
       call manager%wait()

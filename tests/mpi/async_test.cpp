@@ -1,6 +1,17 @@
 // Asynchronous saves of MPI ranks: their bytes are written by a thread of each rank while the ranks
 // go on to send messages to each other.
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/text.hpp"
 #include "cairn/cairn.hpp"
@@ -46,6 +57,90 @@ struct Part {
 };
 
 class MpiAsync : public testing::TestWithParam<Format> {};
+
+// Writes nothing before it is drained: a save's window stays open for so long.
+class LateQueue : public TaskQueue {
+ public:
+  ~LateQueue() override { drain(); }
+  void run(std::function<void()> task) override {
+    if (!is_late) return task();
+    tasks_.push_back(std::move(task));
+  }
+  void drain() override {
+    is_late = false;
+    for (const auto& task : std::exchange(tasks_, {})) task();
+  }
+  bool is_late = false;
+
+ private:
+  std::vector<std::function<void()>> tasks_;
+};
+
+// The kernel, or the MPI library, writes to a state that should stay as it is.
+class Received : public testing::TestWithParam<const char*> {
+ protected:
+  // Returns the error of a save in whose window `act` is called, with a whole page of the state.
+  template <class Act>
+  std::optional<Error> save(const Act& act) {
+    ::setenv("CAIRN_CHECK_PROMISE", GetParam(), 1);
+    const auto world = mpi(MPI_COMM_WORLD);
+    const Directory directory(*world);
+    const auto queue = std::make_shared<LateQueue>();
+    ManagerOptions options;
+    options.async.queue = queue;
+    Part part(*world);
+    part.fill(1);
+    CheckpointManager manager(world, directory.path(), options);
+    queue->is_late = true;
+    const auto handle = manager.save_async(1, part.state, {.until = Until::released});
+    void* page = part.values.data() + part.values.size() / 2;
+    std::size_t room = part.values.size();
+    act(std::align(4096, 4096, page, room));
+    queue->drain();
+    try {
+      manager.wait();
+    } catch (const Error& error) {
+      EXPECT_FALSE(handle.committed());
+      return error;
+    }
+    EXPECT_TRUE(handle.committed());
+    return std::nullopt;
+  }
+  ~Received() override { ::unsetenv("CAIRN_CHECK_PROMISE"); }
+};
+
+TEST_P(Received, AMessageIsFound) {
+  const auto error = save([](void* page) {
+    int rank = 0, ranks = 1;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    const std::vector<char> sent(1000, 'x');
+    EXPECT_EQ(MPI_Sendrecv(sent.data(), 1000, MPI_CHAR, (rank + 1) % ranks, 0, page, 1000, MPI_CHAR,
+                           (rank + ranks - 1) % ranks, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+              MPI_SUCCESS);
+    EXPECT_EQ(*static_cast<char*>(page), 'x');
+  });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->tensor(), "u");
+}
+
+// By mprotect the call fails, and so nothing has changed.
+TEST_P(Received, WhatIsReadFromAFileIsFoundOrFails) {
+  const bool fails = GetParam() == std::string("mprotect");
+  const auto error = save([&](void* page) {
+    std::array<int, 2> pipe{};
+    ASSERT_EQ(::pipe(pipe.data()), 0);
+    ASSERT_EQ(::write(pipe[1], "hello", 5), 5);
+    EXPECT_EQ(::read(pipe[0], page, 5), fails ? -1 : 5);
+    if (fails) EXPECT_EQ(errno, EFAULT);
+    ::close(pipe[0]);
+    ::close(pipe[1]);
+  });
+  EXPECT_EQ(error.has_value(), !fails);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, Received, testing::Values("userfaultfd", "mprotect"),
+                         [](const auto& info) { return std::string(info.param); });
 
 TEST_P(MpiAsync, SavesOverlapWithMessagesAndRestoreOnOtherRanks) {
   const auto world = mpi(MPI_COMM_WORLD);

@@ -26,6 +26,7 @@ from face_test import Errors, Growth, Interactive, Logs, Texts  # noqa: F401
 from intruders_test import Arguments, Intruders  # noqa: F401
 from own_test import Own  # noqa: F401
 from kinds_test import Code, Kinds  # noqa: F401
+from released_test import Released  # noqa: F401
 from values_test import Alive, Values  # noqa: F401
 from versions_test import Versions  # noqa: F401
 from says import says

@@ -143,7 +143,9 @@ struct StoryJob {
       manager.save(step, state);
       return;
     }
-    manager.save_async(step, state);
+    // Every other save leaves the state where it is, until the release.
+    const auto until = mark % 2 == 0 ? Until::captured : Until::released;
+    manager.save_async(step, state, {.until = until}).release();
     std::fill(row.begin(), row.end(), -1);  // the captured values stay
     if (given == Given::by_ids_with_gaps) std::fill(ids.begin(), ids.end(), -1);
     history.clear(), words.assign(5, "spoilt");

@@ -30,7 +30,8 @@ int cairn_manager_save(cairn_manager* manager, int64_t step, const cairn_state* 
 
 /** A save that goes on while the application computes. */
 typedef struct cairn_save cairn_save;
-/** Copies the state and returns. Later calls that save, poll or wait commit it. `save` may be NULL;
+/** Copies the state and returns; with the option until = released of the save the state stays where
+ * it is until cairn_save_release(). Later calls that save, poll or wait commit it. `save` may be NULL;
  * else free it with cairn_save_free. */
 int cairn_manager_save_async(cairn_manager* manager, int64_t step, const cairn_state* state,
                              const cairn_save_options* options, cairn_save** save);
@@ -44,7 +45,7 @@ int cairn_manager_wait_home(cairn_manager* manager);
 
 /** The stages of a save. Up to CAIRN_COMMITTED each includes those before it. */
 enum cairn_stage {
-  CAIRN_CAPTURED = 0, /**< the arrays may be written again */
+  CAIRN_CAPTURED = 0, /**< the arrays may be written again, if they were copied */
   CAIRN_WRITTEN = 1,  /**< this rank's bytes are durable */
   CAIRN_COMMITTED = 2,
   CAIRN_SKIPPED = 3,  /**< async.when_busy = skip */
@@ -57,6 +58,9 @@ int64_t cairn_save_step(const cairn_save* save);
 /** Returns when this rank's part is written or was given up; with the error if the save has
  * failed. */
 int cairn_save_wait_written(const cairn_save* save);
+/** After a save with the option until = released: returns when the arrays may be written again. See
+ * SaveHandle::release in cairn/async.hpp. */
+int cairn_save_release(const cairn_save* save);
 /** CAIRN_OK, or the code of the error with which the save failed; cairn_last_error() has all of
  * it. */
 int cairn_save_error(const cairn_save* save);

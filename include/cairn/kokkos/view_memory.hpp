@@ -65,6 +65,10 @@ class HostViewMemory : public SliceMemory {
     return address;
   }
   bool writable() const override { return !std::is_const_v<typename View::value_type>; }
+  const SliceMemory* for_any_thread() const override {  // without the fence, which comes first
+    wait();
+    return std::as_const(*host_).for_any_thread();
+  }
   Footprint footprint() const override { return host_->footprint(); }
 
  private:

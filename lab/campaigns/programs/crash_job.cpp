@@ -122,14 +122,15 @@ class Rank {
     if (root()) scene_.ledger->restored(number_, mine_.stamp(), now());
   }
 
-  void save(std::int64_t step, bool async) {
+  void save(std::int64_t step, bool async, Until until = Until::captured) {
     mine_.fill(stamp_);
     if (root()) ++*scene_.saves;
     scene_.ledger->begin(number_, stamp_, step, process_.max_to_keep, now());
     std::optional<SaveHandle> handle;
     const bool done = attempt("save", [&] {
       if (async) {
-        handle = manager_->save_async(step, mine_.state());
+        handle = manager_->save_async(step, mine_.state(), {.until = until});
+        handle->release();
       } else {
         manager_->save(step, mine_.state());
       }
@@ -201,7 +202,7 @@ class Rank {
       case Kind::save_again:
         return save(step_, false);
       case Kind::save_async:
-        return save(next, true);
+        return save(next, true, action.choice % 2 == 0 ? Until::captured : Until::released);
       case Kind::save_async_again:
         return save(step_, true);
       case Kind::poll:

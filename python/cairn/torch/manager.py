@@ -9,6 +9,7 @@ from ..manager import CheckpointManager as _CheckpointManager
 from .group import group
 from .restoring import TorchRestoring
 from .state import ByName, TorchSaving, is_stateful
+from .stays import Stays
 
 
 def _at(key, state):
@@ -56,19 +57,27 @@ class Manager(_CheckpointManager):
             last = TorchSaving(state, self.ranks.rank)
         return last
 
+    def _for(self, binding, state, options):
+        binding.stays = Stays(state, options)
+        return binding.stays.options
+
     def _restoring(self, state, rename):
         return TorchRestoring(state, rename, self.ranks.rank)
 
     def _save(self, save, step, state, options):
         step, binding, named, kept = self._arguments(step, state, options)
+        stays = binding.stays
         try:
-            return save(step, binding.native, named, kept.through())
+            more = stays.addresses() if save == self._native.save_async else ()
+            saved = save(step, binding.native, named, kept.through(), *more)
         except _cairn.Error as error:
             self._explain(error, state)
             raise
         finally:
             binding.release()
             self._last[:] = [binding] if binding.may_fit else []
+        stays.release_before_step(saved)
+        return self._hold(saved, stays.tensors)
 
     def _explain(self, error, state):
         if error.code != "disagreement" or not error.tensor:
@@ -86,6 +95,19 @@ class Manager(_CheckpointManager):
         else:
             way_out = "What is each rank's own, give as cairn.torch.per_rank(value)."
         disagreements.change(error, way_out=f"{error.way_out} {way_out}")
+
+    def save_async(self, step, state, **options):
+        """Copies the state and returns: then tensors may be changed. See wait() and poll().
+
+        until="optimizer.step": "optimizer" is the key of an optimizer in the state. Returns without a copy of
+        the parameters that it trains, and of its own state; before its next step() what was not written yet
+        is copied. Until then only that step may change them. All else is copied at the call: buffers, random
+        states, other optimizers and their parameters, values of Python; and what lies on a device.
+
+        until="released": the same for the parameters of all modules and all optimizers of the state; then
+        call handle.release() before they change.
+        """
+        return super().save_async(step, state, **options)
 
     def save(self, step, state, **options):
         return super().save(step, state, **options)

@@ -17,6 +17,15 @@
 
 namespace cairn {
 
+namespace {
+
+// Smaller pieces of a state are copied at the call even if they may stay, up to so many bytes, and
+// numbers always: counters and the like may change at once, and few bytes have no price.
+constexpr std::int64_t number_bytes = 64, small_piece_bytes = 4096,
+                       most_small_bytes = std::int64_t{16} << 20;
+
+}  // namespace
+
 void CaptureLayouter::add(const StoredTensor& entry) {
   const auto& slice = entry.slices.front();
   if (slice.file != file_) {
@@ -50,11 +59,10 @@ CaptureForm::CaptureForm(const RefreshedState& state, const LocalShards& local, 
     file_sizes_.add(entry);
     packed_.add(entry);
     const auto& tensor = state.tensors()[at.tensor].second;
-    if (tensor.strings || tensor.slices.empty()) return;
     const auto& stored = entry.slices.front();
-    const auto& slice = tensor.slices[at.slice_index];
     piece.bytes = stored.raw_bytes;
-    if (piece.bytes == 0) return;
+    if (tensor.strings || tensor.slices.empty() || piece.bytes == 0) return;
+    const auto& slice = tensor.slices[at.slice_index];
     auto part = stored.box.relative_to(slice.box.start);
     if (const auto run = run_at(part, slice.box.extent)) {
       piece.run = *run * static_cast<std::int64_t>(dtype_size(tensor.dtype));
@@ -108,16 +116,19 @@ void CaptureForm::tell_io_ranks(const Job& job) {
 }
 
 std::vector<SentEntry> CaptureForm::copy(const Job& job, const RefreshedState& state,
-                                         const StringStore& strings,
-                                         std::span<std::byte> memory) const {
+                                         const StringStore& strings, std::span<std::byte> memory,
+                                         const CapturePlaces& places) const {
   if (stream_) {
     send(job, state, strings, memory);
     return {};
   }
   DeferredError error;
-  error.guard([&] { copy_own(state, strings, memory); });
+  error.guard([&] { copy_own(state, strings, memory, places); });
   std::vector<SentEntry> sent;
-  if (!served_.empty()) sent = receive(*job.group, memory);
+  if (!served_.empty()) {
+    sent = receive(*job.group,
+                   memory.subspan(static_cast<std::size_t>(own_bytes() - places.left_out)));
+  }
   if (error) throw Error(*error.first());
   return sent;
 }
@@ -129,13 +140,78 @@ Box CaptureForm::part_of(std::size_t piece, const LocalTensor& tensor) const {
   return Box::whole(tensor.slices[pieces_[piece].slice].box.extent);
 }
 
+// The bytes of this rank's own entries in the layout; those of ranks that it serves follow.
+std::int64_t CaptureForm::own_bytes() const {
+  return served_.empty() ? layout_.shard_bytes : served_.front().begin;
+}
+
+// Whether the writing thread can read the piece where it is.
+bool CaptureForm::may_stay(const Piece& piece, const RefreshedState& state) const {
+  const auto& tensor = state.tensors()[piece.tensor].second;
+  if (tensor.captured || tensor.strings || piece.bytes <= number_bytes) return false;
+  const SliceMemory& memory = *tensor.slices[piece.slice].memory;
+  return (piece.run != no_run && memory.contiguous()) || memory.for_any_thread();
+}
+
+// Calls take(place in the copy) for each of this rank's entries. Returns the size of the copies.
+template <class Take>
+std::int64_t CaptureForm::place(const RefreshedState& state, const Take& take) const {
+  std::int64_t end = 0, small = 0;
+  for (const auto& piece : pieces_) {
+    const bool copies_small =
+        piece.bytes <= small_piece_bytes && small + piece.bytes <= most_small_bytes;
+    if (!copies_small && may_stay(piece, state)) {
+      take(CapturePlaces::stays);
+      continue;
+    }
+    if (copies_small) small += piece.bytes;
+    end = entry_begin(end, piece.bytes);
+    take(end);
+    end += piece.bytes;
+  }
+  return next_page(end);
+}
+
+std::int64_t CaptureForm::bytes(const RefreshedState& state, Until until) const {
+  if (until == Until::captured || stream_) return layout_.bytes;
+  return layout_.bytes - own_bytes() + place(state, [](std::int64_t) {});
+}
+
+void CaptureForm::leave(const RefreshedState& state, std::vector<std::int64_t>& places,
+                        Window& window) const {
+  if (stream_) return;
+  std::size_t i = 0;
+  places.reserve(pieces_.size());
+  place(state, [&](std::int64_t at) {
+    places.push_back(at);
+    const auto number = i++;
+    if (at != CapturePlaces::stays) return;
+    const auto& piece = pieces_[number];
+    const auto& tensor = state.tensors()[piece.tensor].second;
+    const auto& memory = tensor.slices[piece.slice].memory;
+    Window::Piece left{
+        .key = state.tensors()[piece.tensor].first, .owner = memory, .bytes = piece.bytes};
+    const auto* base = piece.run != no_run ? std::as_const(*memory).contiguous() : nullptr;
+    if (base) {
+      left.run = base + piece.run;
+    } else {
+      left.memory = memory->for_any_thread();
+      left.part = part_of(number, tensor);
+      left.element_bytes = static_cast<std::int64_t>(dtype_size(tensor.dtype));
+    }
+    window.add(std::move(left));
+  });
+}
+
 // Copies past the caches if memory is contiguous: the copy is not read again by this thread.
 void CaptureForm::copy_own(const RefreshedState& state, const StringStore& strings,
-                           std::span<std::byte> memory) const {
+                           std::span<std::byte> memory, const CapturePlaces& places) const {
+  const auto& at = places.at.empty() ? layout_.at : places.at;
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    if (at[i] == CapturePlaces::stays) continue;
     const auto& piece = pieces_[i];
     const auto& tensor = state.tensors()[piece.tensor].second;
-    auto* to = memory.data() + layout_.at[i];
+    auto* to = memory.data() + at[i];
     if (tensor.strings) {
       const auto& bytes = strings.at(piece.tensor).bytes;
       std::memcpy(to, bytes.data(), bytes.size());
@@ -221,7 +297,8 @@ void CaptureForm::send(const Job& job, const RefreshedState& state, const String
   if (error) throw Error(*error.first());
 }
 
-// Receives the i-th frame of all served ranks in one exchange, directly to its place in the copy.
+// Receives the i-th frame of all served ranks in one exchange, directly to its place in the copy,
+// of which `memory` is the part after this rank's own.
 std::vector<SentEntry> CaptureForm::receive(Group& group, std::span<std::byte> memory) const {
   std::size_t most = 0;
   for (const auto& from : served_) most = std::max(most, from.stream.frames.size());
@@ -232,9 +309,9 @@ std::vector<SentEntry> CaptureForm::receive(Group& group, std::span<std::byte> m
     for (const auto& from : served_) {
       if (i >= from.stream.frames.size() || from.stream.frames[i].bytes == 0) continue;
       const auto& frame = from.stream.frames[i];
-      receives.push_back(
-          {from.rank, memory.subspan(static_cast<std::size_t>(from.begin + frame.begin),
-                                     static_cast<std::size_t>(frame.bytes))});
+      receives.push_back({from.rank, memory.subspan(static_cast<std::size_t>(
+                                                        from.begin - own_bytes() + frame.begin),
+                                                    static_cast<std::size_t>(frame.bytes))});
     }
     if (!receives.empty()) group.exchange({}, receives);
   }
@@ -263,29 +340,44 @@ void CaptureForm::check_sent(std::size_t number, const std::string& key, std::ui
   throw changed_on_the_way(key, from->rank, rank_, there.bytes_crc32c, crc);
 }
 
+// One of this rank's own entries.
+void CaptureForm::write_own(std::size_t i, StoredTensor& entry, const Copy& copy, Sink& file,
+                            std::vector<std::byte>& buffer) const {
+  const auto at = copy.places.at.empty() ? layout_.at[i] : copy.places.at[i];
+  if (at == CapturePlaces::stays) return copy.window.write_next(file, buffer);
+  const auto bytes = static_cast<std::size_t>(entry.slices.front().raw_bytes);
+  if (bytes > 0) file.append(copy.memory.subspan(static_cast<std::size_t>(at), bytes), true);
+}
+
 // The copy is laid out like the files, so whole runs of it are written without another copy.
-void CaptureForm::write(const Draft& draft, std::span<std::byte> memory, const StringStore& strings,
-                        std::span<const SentEntry> sent, const std::atomic<bool>& cancelled,
+void CaptureForm::write(const Draft& draft, const Copy& copy, const StringStore& strings,
+                        const std::atomic<bool>& cancelled,
                         const std::function<void(const StoredTensor&)>& take) const {
   // A served rank has nothing to write: its io rank does that.
   if (stream_) return;
   Sink file(draft, file_sizes_);
+  std::vector<std::byte> buffer;
   std::size_t i = 0;
   for (auto& entry : packed_.each()) {
     if (cancelled) return;
     auto& stored = entry.slices.front();
     const bool is_own = i < pieces_.size();
     if (!is_own) {
-      if (entry.dtype == DType::string) stored.crc32c = sent[i - pieces_.size()].entry_crc32c;
+      if (entry.dtype == DType::string) {
+        stored.crc32c = copy.sent[i - pieces_.size()].entry_crc32c;
+      }
     } else if (const auto text = strings.find(pieces_[i].tensor); text != strings.end()) {
       stored.crc32c = text->second.crc32c;
     }
-    const auto run = memory.subspan(static_cast<std::size_t>(layout_.at[i]),
-                                    static_cast<std::size_t>(stored.raw_bytes));
     file.begin(entry);
-    if (!run.empty()) file.append(run, true);
+    if (is_own) {
+      write_own(i, entry, copy, file, buffer);
+    } else if (stored.raw_bytes > 0) {
+      const auto at = static_cast<std::size_t>(layout_.at[i] - copy.places.left_out);
+      file.append(copy.memory.subspan(at, static_cast<std::size_t>(stored.raw_bytes)), true);
+    }
     const auto crc = file.end(entry);
-    if (!is_own) check_sent(i - pieces_.size(), entry.key, crc, sent);
+    if (!is_own) check_sent(i - pieces_.size(), entry.key, crc, copy.sent);
     take(entry);
     ++i;
   }

@@ -13,6 +13,7 @@
 #include "session/save/dense.hpp"
 #include "session/save/frames.hpp"
 #include "session/save/shard_files.hpp"
+#include "session/save/window.hpp"
 #include "store/sink.hpp"
 
 namespace cairn {
@@ -44,6 +45,13 @@ struct SentEntry {
   bool is_known = false;  ///< false if that rank has failed
 };
 
+/// Where one save's copy lies, if a part of the state stays in the application's memory.
+struct CapturePlaces {
+  static constexpr std::int64_t stays = -1;
+  std::vector<std::int64_t> at;  ///< of this rank's entries; empty: the layout says it
+  std::int64_t left_out = 0;     ///< what follows these entries begins so many bytes earlier
+};
+
 /// Says how to copy a state, and every other state of the same structure. With io ranks, the copy
 /// of a served rank's data lies in the memory of its io rank, after the io rank's own.
 class CaptureForm {
@@ -61,16 +69,28 @@ class CaptureForm {
   /// The number of ranks whose copies lie in this rank's memory.
   std::int64_t ranks() const { return 1 + static_cast<std::int64_t>(served_.size()); }
   const CaptureLayout& layout() const { return layout_; }
+  /// The size of the copy.
+  std::int64_t bytes(const RefreshedState&, Until) const;
+  /// Local. Chooses what stays in the application's memory until release(), and adds it to the
+  /// window, which is not open yet.
+  void leave(const RefreshedState&, std::vector<std::int64_t>& places, Window&) const;
   /// Collective among io ranks and the ranks that they serve; called by the caller's thread. Does
   /// not allocate for contiguous data that stays on its rank. Errors are thrown after all messages
   /// have been exchanged. Returns the checksums of the entries that other ranks have sent.
   std::vector<SentEntry> copy(const Job&, const RefreshedState&, const StringStore&,
-                              std::span<std::byte> memory) const;
-  /// Any thread. Writes the copy into data files, and gives each entry to `take` when it is
-  /// written; stops half-way if `cancelled` becomes true. Strings get their checksums from the
-  /// StringStore or from `sent`. Throws data_loss if bytes differ from those that a rank has sent.
-  void write(const Draft&, std::span<std::byte> memory, const StringStore&,
-             std::span<const SentEntry> sent, const std::atomic<bool>& cancelled,
+                              std::span<std::byte> memory, const CapturePlaces&) const;
+  /// What write() takes from one save.
+  struct Copy {
+    std::span<std::byte> memory;
+    const CapturePlaces& places;
+    Window& window;
+    std::span<const SentEntry> sent;
+  };
+  /// Any thread. Writes the copy, and what stayed where it was, into data files, and gives each
+  /// entry to `take` when it is written; stops half-way if `cancelled` becomes true. Strings get
+  /// their checksums from the StringStore or from `sent`. Throws data_loss if bytes differ from
+  /// those that a rank has sent, invalid_argument if the application has changed some too early.
+  void write(const Draft&, const Copy&, const StringStore&, const std::atomic<bool>& cancelled,
              const std::function<void(const StoredTensor&)>& take) const;
 
  private:
@@ -89,10 +109,16 @@ class CaptureForm {
     Frames stream;
   };
   Box part_of(std::size_t piece, const LocalTensor&) const;
-  void copy_own(const RefreshedState&, const StringStore&, std::span<std::byte> memory) const;
+  std::int64_t own_bytes() const;
+  bool may_stay(const Piece&, const RefreshedState&) const;
+  template <class Take>
+  std::int64_t place(const RefreshedState&, const Take&) const;
+  void copy_own(const RefreshedState&, const StringStore&, std::span<std::byte> memory,
+                const CapturePlaces&) const;
   void send(const Job&, const RefreshedState&, const StringStore&,
             std::span<std::byte> memory) const;
   std::vector<SentEntry> receive(Group&, std::span<std::byte> memory) const;
+  void write_own(std::size_t, StoredTensor&, const Copy&, Sink&, std::vector<std::byte>&) const;
   void check_sent(std::size_t number, const std::string& key, std::uint32_t crc,
                   std::span<const SentEntry> sent) const;
   std::span<const std::byte> fetch(const RefreshedState&, const StringStore&, const Frames::Part&,

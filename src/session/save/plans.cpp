@@ -271,8 +271,9 @@ PlanSum Plans::ask(std::int64_t step, const RefreshedState& state, const SaveOpt
   mine[PlanSum::steps] = weighed(static_cast<std::uint64_t>(step));
   mine[PlanSum::options] =
       weighed(mixed_bits(said) ^ (options.overwrite ? 0x6f76657277726974u : 0u) ^
-              // The two constants stand for "overwrite" and for no metric: bits of a NaN that
-              // hardly any program computes.
+              (options.until == Until::released ? 0x72656c6561736564u : 0u) ^
+              // The constants stand for "overwrite", "released" and for no metric: bits of a NaN
+              // that hardly any program computes.
               (metric ? std::bit_cast<std::uint64_t>(*metric) : 0x7ff8dead00000000u));
   mine[PlanSum::replicas] = static_cast<std::int64_t>(replicas);
   return mine;

@@ -58,6 +58,24 @@ TEST_F(TierTest, ASavePendingIsNoParentOfLaterOnes) {
   }
 }
 
+// A save on the nodes writes the state in the call, with Until::released, too.
+TEST_F(TierTest, NothingStaysToBeReleased) {
+  run_threads(2, [&](std::shared_ptr<Group> group) {
+    std::vector<double> values(3000, 1);
+    State state;
+    state.add("x", slice(values.data(), {2, 3000}, {group->rank(), 0}, {1, 3000}));
+    CheckpointManager manager(group, "/run", options(group->rank(), 1));
+    manager.save(1, state);
+    values.assign(3000, 2);
+    const auto save = manager.save_async(2, state, {.until = Until::released});
+    EXPECT_THAT(save.prefix(), HasSubstr("/nodes/"));
+    values.assign(3000, -1);
+    save.release();
+    manager.restore(2, state);
+    EXPECT_EQ(values, std::vector<double>(3000, 2));
+  });
+}
+
 TEST_F(TierTest, ASaveThatRunsOutOfRoomGoesHome) {
   run_threads(2, [&](std::shared_ptr<Group> group) {
     std::vector<double> values(3000, group->rank());
