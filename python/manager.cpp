@@ -260,17 +260,18 @@ void add_manager(py::module_& module) {
              set_code(save, code);
              return self.with([&](auto& manager) { return manager.save(step, state.state, save); });
            })
-      .def("save_async",
-           [](Manager& self, std::int64_t step, PythonState& state, const Named& options,
-              const Functions& code, const std::optional<std::vector<std::uintptr_t>>& stays) {
-             auto save = options_of<SaveOptions>(options);
-             set_code(save, code);
-             if (stays) leave_only(state.state, *stays);
-             return self.with(
-                 [&](auto& manager) { return manager.save_async(step, state.state, save); });
-           },
-           py::arg("step"), py::arg("state"), py::arg("options"), py::arg("code"),
-           py::arg("stays") = py::none())
+      .def(
+          "save_async",
+          [](Manager& self, std::int64_t step, PythonState& state, const Named& options,
+             const Functions& code, const std::optional<std::vector<std::uintptr_t>>& stays) {
+            auto save = options_of<SaveOptions>(options);
+            set_code(save, code);
+            if (stays) leave_only(state.state, *stays);
+            return self.with(
+                [&](auto& manager) { return manager.save_async(step, state.state, save); });
+          },
+          py::arg("step"), py::arg("state"), py::arg("options"), py::arg("code"),
+          py::arg("stays") = py::none())
       .def("restore",
            [](Manager& self, std::int64_t step, const py::object& binding, const Named& options) {
              const auto restore = options_of<RestoreOptions>(options);

@@ -88,7 +88,7 @@ struct LocalTensor {
   std::shared_ptr<const SparseFill> sparse = nullptr;
   bool captured = false;      ///< a save with Until::released copies it at the call
   bool made_by_save = false;  ///< added by the library: an object graph, TensorFlow's save_counter
-  std::shared_ptr<Rows> resizes = nullptr;  ///< not null: cairn/resizable.hpp
+  std::shared_ptr<Rows> resizes = nullptr;         ///< not null: cairn/resizable.hpp
   std::shared_ptr<TensorSource> source = nullptr;  ///< null: the tensor stays as it was given
   /// The error that makes the tensor unusable: State::add, which knows the key, throws it.
   std::shared_ptr<const Error> refused = nullptr;
