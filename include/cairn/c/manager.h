@@ -31,8 +31,8 @@ int cairn_manager_save(cairn_manager* manager, int64_t step, const cairn_state* 
 /** A save that goes on while the application computes. */
 typedef struct cairn_save cairn_save;
 /** Copies the state and returns; with the option until = released of the save the state stays where
- * it is until cairn_save_release(). Later calls that save, poll or wait commit it. `save` may be NULL;
- * else free it with cairn_save_free. */
+ * it is until cairn_save_release(). Later calls that save, poll or wait commit it. `save` may be
+ * NULL; else free it with cairn_save_free. */
 int cairn_manager_save_async(cairn_manager* manager, int64_t step, const cairn_state* state,
                              const cairn_save_options* options, cairn_save** save);
 /** Commits saves whose bytes are written, without waiting. `idle`, which may be NULL, becomes 1 if
