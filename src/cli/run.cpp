@@ -108,10 +108,12 @@ int run_tool(int argc, char** argv, const Address& here) {
     keep_footers(*tool.app.get_formatter());
     tool.app.footer("Each command has examples: cairn COMMAND --help");
     add_ls(tool);
-    add_verify(tool);
 #ifndef CAIRN_QUICK
     add_show(tool);
     add_cat(tool);
+#endif
+    add_verify(tool);
+#ifndef CAIRN_QUICK
     add_gc(tool);
     add_flush(tool);
     add_pin(tool);
