@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -111,12 +112,17 @@ INSTANTIATE_TEST_SUITE_P(Ways, Guarded, testing::Values(Way::userfaultfd, Way::m
 TEST(GuardedDeathTest, OtherFaultsAreNotOurs) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto fault = [] { *static_cast<volatile int*>(nullptr) = 1; };
+#ifdef CAIRN_SANITIZED  // the sanitizer has handled them before
+  const auto ended = [](int status) { return WIFEXITED(status) && WEXITSTATUS(status) != 0; };
+#else
+  const testing::KilledBySignal ended(SIGSEGV);
+#endif
   EXPECT_EXIT(
       {
         const auto one = PageGuard::make({}, Way::mprotect);
         fault();
       },
-      testing::KilledBySignal(SIGSEGV), "");
+      ended, "");
   EXPECT_EXIT(
       {
         struct sigaction mine = {};
