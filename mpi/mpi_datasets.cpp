@@ -5,6 +5,7 @@
 // this rank waits a while for the others, and if they do not come, throws an error that says so.
 #include "mpi/mpi_datasets.hpp"
 
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <utility>
@@ -211,8 +212,7 @@ Handle access_list(MPI_Comm communicator, MPI_Info info) {
 
 void MpiDatasets::check(const Hints& hints) const { files_.check(hints); }
 
-std::unique_ptr<DatasetFile> MpiDatasets::open(const std::filesystem::path& path,
-                                               const Hints& hints) {
+std::unique_ptr<DatasetFile> MpiDatasets::open(const PathText& path, const Hints& hints) {
   require_short(communicator_, rank_, path);
   const Session session;
   const Info info(hints, rank_);

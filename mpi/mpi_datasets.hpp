@@ -14,7 +14,7 @@ class MpiDatasets final : public DatasetFiles {
       : communicator_(communicator), rank_(rank), files_(files) {}
 
   void check(const Hints& hints) const override;
-  std::unique_ptr<DatasetFile> open(const std::filesystem::path& path, const Hints& hints) override;
+  std::unique_ptr<DatasetFile> open(const PathText& path, const Hints& hints) override;
 
   /// How many seconds a rank whose collective call failed waits for the others, in files opened
   /// from now on. Tests set less.

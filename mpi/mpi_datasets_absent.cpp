@@ -9,7 +9,7 @@ void MpiDatasets::check(const Hints&) const {
               "Use Writer::posix or Writer::mpi_io, or build with a parallel HDF5.");
 }
 
-std::unique_ptr<DatasetFile> MpiDatasets::open(const std::filesystem::path&, const Hints& hints) {
+std::unique_ptr<DatasetFile> MpiDatasets::open(const PathText&, const Hints& hints) {
   check(hints);
   return nullptr;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -277,8 +278,7 @@ std::string MpiFiles::doubt(const Hints& hints) const {
   return cat(library(), " is known to lose bytes silently with ", asked);
 }
 
-std::unique_ptr<SharedFile> MpiFiles::open(const std::filesystem::path& path, int number,
-                                           const Hints& hints) {
+std::unique_ptr<SharedFile> MpiFiles::open(const PathText& path, int number, const Hints& hints) {
   auto part = std::make_unique<Part>(communicator_, number, rank_);
   if (part->get() == MPI_COMM_NULL) return nullptr;
   require_short(part->get(), rank_, path);

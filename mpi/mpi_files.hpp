@@ -26,8 +26,7 @@ class MpiFiles final : public SharedFiles {
   std::string library() const override;
   void check(const Hints& hints) const override;
   std::string doubt(const Hints& hints) const override;
-  std::unique_ptr<SharedFile> open(const std::filesystem::path& path, int number,
-                                   const Hints& hints) override;
+  std::unique_ptr<SharedFile> open(const PathText& path, int number, const Hints& hints) override;
 
  private:
   MPI_Comm communicator_;

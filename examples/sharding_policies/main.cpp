@@ -3,6 +3,7 @@
 #include "policies.hpp"
 
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <numeric>
 

@@ -1,7 +1,6 @@
 #pragma once
 /// Single bundles, for one process and without a manager: a registered saver writes them, a tool
 /// reads them, and several can be merged into one. A bundle is a checkpoint that any reader opens.
-#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,6 +10,7 @@
 #include "cairn/box.hpp"
 #include "cairn/contents.hpp"
 #include "cairn/dtype.hpp"
+#include "cairn/path_text.hpp"
 
 namespace cairn {
 
@@ -23,8 +23,7 @@ class FileSystem;
 class BundleWriter {
  public:
   /// Throws already_exists if the bundle is there. file_system: none is POSIX.
-  explicit BundleWriter(std::filesystem::path prefix,
-                        std::shared_ptr<io::FileSystem> file_system = nullptr);
+  explicit BundleWriter(PathText prefix, std::shared_ptr<io::FileSystem> file_system = nullptr);
   /// Without finish(): removes what was written.
   ~BundleWriter();
   BundleWriter(BundleWriter&&) noexcept;
@@ -57,7 +56,7 @@ class BundleWriter {
 class BundleReader {
  public:
   /// Throws not_found, data_loss, or unsupported for a format of another version.
-  explicit BundleReader(const std::filesystem::path& prefix,
+  explicit BundleReader(const PathText& prefix,
                         std::shared_ptr<io::FileSystem> file_system = nullptr);
 
   const CheckpointContents& contents() const { return contents_; }
@@ -92,7 +91,7 @@ struct MergeOptions {
 /// slices of one tensor that overlap or disagree on dtype or shape, inputs of different byte order;
 /// data_loss for a damaged input; not_found, also for a tensor that remains incomplete;
 /// already_exists.
-void merge_checkpoints(const std::vector<std::filesystem::path>& prefixes,
-                       const std::filesystem::path& destination, const MergeOptions& options = {});
+void merge_checkpoints(const std::vector<PathText>& prefixes, const PathText& destination,
+                       const MergeOptions& options = {});
 
 }  // namespace cairn

@@ -3,7 +3,6 @@
 /// names, numbered or not, and restored from any path, as far as state and checkpoint have the same
 /// keys.
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +10,7 @@
 
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/mesh.hpp"
+#include "cairn/path_text.hpp"
 
 namespace cairn {
 
@@ -83,16 +83,16 @@ class Checkpoint {
 
   /// Saves PREFIX-N, where N is one more than the last, with the counter under "save_counter", and
   /// writes the state file `checkpoint`. Returns the path. A failed save does not use up a number.
-  std::string save(const std::filesystem::path& prefix, const SaveOptions& options = {});
+  std::string save(const PathText& prefix, const SaveOptions& options = {});
   /// Copies the state and returns, as CheckpointManager::save_async does. The save uses up its
   /// number even if it fails later, but not if it is skipped (AsyncOptions::when_busy). The next
   /// call that saves, restores, polls or waits, of this object or another one that saves under this
   /// name, commits the save or throws why it failed.
-  SaveHandle save_async(const std::filesystem::path& prefix, const SaveOptions& options = {});
+  SaveHandle save_async(const PathText& prefix, const SaveOptions& options = {});
   bool poll();  ///< as CheckpointManager::poll: true if no save is pending
   void wait();  ///< returns when no save is pending
   /// Saves PREFIX itself and replaces a checkpoint there; writes no counter and no state file.
-  std::string write(const std::filesystem::path& prefix, const SaveOptions& options = {});
+  std::string write(const PathText& prefix, const SaveOptions& options = {});
 
   /// Restores a checkpoint of save(), including the counter, from a prefix or a SavedModel's
   /// directory. A checkpoint without an object graph, as TensorFlow 1 made them, has no counter:
@@ -102,9 +102,9 @@ class Checkpoint {
   /// unless the options convert; data_loss. It does not recover the directory: while a save without
   /// atomic renames replaces the checkpoint, or after that save died, the older checkpoint is
   /// restored, with a warning in the log.
-  LoadStatus restore(const std::filesystem::path& path, const RestoreOptions& options = {});
+  LoadStatus restore(const PathText& path, const RestoreOptions& options = {});
   /// The same without the counter, for a checkpoint of write().
-  LoadStatus read(const std::filesystem::path& path, const RestoreOptions& options = {});
+  LoadStatus read(const PathText& path, const RestoreOptions& options = {});
 
   std::int64_t save_counter() const;
 
@@ -118,7 +118,7 @@ class Checkpoint {
 /// CheckpointManager::restore_latest does. It also returns a checkpoint whose index somebody has
 /// removed, so that the restore names the missing file instead of finding nothing.
 std::optional<std::string> latest_checkpoint(const std::shared_ptr<Group>& group,
-                                             const std::filesystem::path& directory,
+                                             const PathText& directory,
                                              std::shared_ptr<io::FileSystem> file_system = nullptr);
 
 }  // namespace cairn

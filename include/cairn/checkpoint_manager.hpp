@@ -1,7 +1,6 @@
 #pragma once
 /// Numbered checkpoints of one job in one directory.
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -12,6 +11,7 @@
 #include "cairn/error.hpp"
 #include "cairn/group.hpp"
 #include "cairn/options.hpp"
+#include "cairn/path_text.hpp"
 #include "cairn/restore_options.hpp"
 #include "cairn/statistics.hpp"
 #include "cairn/stop.hpp"
@@ -45,8 +45,7 @@ class CheckpointManager {
   /// were all durable is completed, other debris is removed. Throws busy when another job owns it.
   /// If the disk has no room for that, but a checkpoint to restore, the manager can restore it;
   /// saves fail with no_space until there is room.
-  CheckpointManager(std::shared_ptr<Group> group, std::filesystem::path directory,
-                    ManagerOptions options = {});
+  CheckpointManager(std::shared_ptr<Group> group, PathText directory, ManagerOptions options = {});
   ~CheckpointManager();
   CheckpointManager(CheckpointManager&&) noexcept;
   CheckpointManager& operator=(CheckpointManager&&) noexcept;
@@ -121,7 +120,7 @@ class CheckpointManager {
   std::vector<RetentionDecision> preview_retention(
       std::optional<std::int64_t> next_step = std::nullopt, const SaveOptions& next = {});
 
-  const std::filesystem::path& directory() const;
+  PathText directory() const;
 
   /// What this rank knows about the saves of this manager; rank 0 knows about all ranks. Not
   /// collective.

@@ -2,7 +2,6 @@
 /// Waits for the checkpoints that another job saves, for example to evaluate each of them, as
 /// tf.train.checkpoints_iterator does.
 #include <cstddef>
-#include <filesystem>
 #include <functional>
 #include <iterator>
 #include <memory>
@@ -10,6 +9,7 @@
 #include <string>
 
 #include "cairn/group.hpp"
+#include "cairn/path_text.hpp"
 
 namespace cairn {
 
@@ -49,7 +49,7 @@ struct IteratorOptions {
 class CheckpointsIterator {
  public:
   /// Collective. Throws invalid_argument for a negative number or NaN.
-  CheckpointsIterator(std::shared_ptr<Group> group, std::filesystem::path directory,
+  CheckpointsIterator(std::shared_ptr<Group> group, PathText directory,
                       IteratorOptions options = {});
   ~CheckpointsIterator();
   CheckpointsIterator(CheckpointsIterator&&) noexcept;
@@ -93,8 +93,7 @@ class CheckpointsIterator {
 };
 
 /// for (const auto& path : checkpoints_iterator(ranks, "run")) …
-inline CheckpointsIterator checkpoints_iterator(std::shared_ptr<Group> group,
-                                                std::filesystem::path directory,
+inline CheckpointsIterator checkpoints_iterator(std::shared_ptr<Group> group, PathText directory,
                                                 IteratorOptions options = {}) {
   return {std::move(group), std::move(directory), std::move(options)};
 }

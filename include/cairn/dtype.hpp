@@ -1,6 +1,5 @@
 #pragma once
 /// Element types. The numbers are TensorFlow's DataType and are never changed.
-#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -76,10 +75,19 @@ template <>
 struct dtype_of<double> : dtype_is<DType::float64> {};
 template <>
 struct dtype_of<bool> : dtype_is<DType::boolean> {};
-template <>
-struct dtype_of<std::complex<float>> : dtype_is<DType::complex64> {};
-template <>
-struct dtype_of<std::complex<double>> : dtype_is<DType::complex128> {};
+
+/// Two floats or doubles, real part first: std::complex, Kokkos::complex.
+template <class T>
+concept ComplexNumber = requires(const T& number) {
+  number.real();
+  number.imag();
+  requires std::is_floating_point_v<typename T::value_type>;
+  requires sizeof(T) == 2 * sizeof(typename T::value_type);
+};
+template <ComplexNumber T>
+requires(sizeof(T) == 8 || sizeof(T) == 16) struct dtype_of<T>
+    : dtype_is<sizeof(T) == 8 ? DType::complex64 : DType::complex128> {
+};
 template <class T>
 requires(std::is_integral_v<T>) struct dtype_of<T> {
   static constexpr DType value =

@@ -2,10 +2,10 @@
 /// HDF5 files that Cairn did not write: those of h5py, or a simulation's own output. (Checkpoints
 /// that are HDF5 files are saved and restored like all others: StoreOptions::format.)
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 
 #include "cairn/group.hpp"
+#include "cairn/path_text.hpp"
 #include "cairn/restore_options.hpp"
 #include "cairn/state.hpp"
 
@@ -27,8 +27,8 @@ class FileSystem;
 /// that libhdf5 cannot read; invalid_argument for dtypes and shapes that do not fit; unsupported
 /// for types that no tensor has, for a filter without a plugin here, and if this build has no
 /// libhdf5.
-RestoreReport restore_hdf5(const std::shared_ptr<Group>& group, const std::filesystem::path& file,
-                           State& state, const RestoreOptions& options = {},
+RestoreReport restore_hdf5(const std::shared_ptr<Group>& group, const PathText& file, State& state,
+                           const RestoreOptions& options = {},
                            std::shared_ptr<io::FileSystem> file_system = nullptr);
 
 }  // namespace cairn

@@ -12,7 +12,6 @@
 /// A number, a bool, an enum (`words` has the names of its values) or a text can be given as text.
 #include <array>
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -23,6 +22,7 @@
 #include "cairn/async.hpp"
 #include "cairn/contents.hpp"
 #include "cairn/frozen.hpp"
+#include "cairn/path_text.hpp"
 #include "cairn/restart.hpp"
 #include "cairn/retention.hpp"
 #include "cairn/sharding.hpp"
@@ -259,11 +259,11 @@ struct ManagerOptions {
   bool read_only = false;       ///< never own the directory, recover, remove or save
   /// Path of a trace of the saves' stages over time. Each rank writes TRACE.RANK.json, for
   /// chrome://tracing and the like, when the manager ends and in write_trace(). Empty: none.
-  std::filesystem::path trace = {};
+  PathText trace = {};
   /// A file for monitors, which rank 0 rewrites after each save, in OpenMetrics' format: what
   /// `cairn stats --openmetrics` prints, and counts of this manager. For the textfile collector of
   /// node_exporter the name must end in .prom. Empty: none.
-  std::filesystem::path metrics = {};
+  PathText metrics = {};
 
   template <class Self, class Visitor>
   static void visit(Self& self, Visitor&& options) {

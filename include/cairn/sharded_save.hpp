@@ -1,13 +1,13 @@
 #pragma once
 /// One checkpoint of tensors on a mesh, without a manager: DTensor's sharded_save, with slices.
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/mesh.hpp"
+#include "cairn/path_text.hpp"
 
 namespace cairn {
 
@@ -36,8 +36,7 @@ struct ShardedOptions {
 /// tensor's shape, and whatever State::add refuses; coverage, disagreement and other errors as
 /// CheckpointManager::save does. Returns the prefix as an absolute path.
 std::string sharded_save(const std::shared_ptr<Group>& group, const Mesh& mesh,
-                         const std::filesystem::path& file_prefix,
-                         const std::vector<std::string>& tensor_names,
+                         const PathText& file_prefix, const std::vector<std::string>& tensor_names,
                          const std::vector<std::string>& shape_and_slices,
                          const std::vector<LocalTensor>& tensors,
                          const ShardedOptions& options = {});
@@ -47,7 +46,7 @@ std::string sharded_save(const std::shared_ptr<Group>& group, const Mesh& mesh,
 /// save without atomic renames replaces the checkpoint, or after that save died, the older one is
 /// restored, with a warning in the log.
 RestoreReport sharded_restore(const std::shared_ptr<Group>& group, const Mesh& mesh,
-                              const std::filesystem::path& file_prefix,
+                              const PathText& file_prefix,
                               const std::vector<std::string>& tensor_names,
                               const std::vector<std::string>& shape_and_slices,
                               const std::vector<LocalTensor>& tensors,

@@ -3,11 +3,12 @@
 /// parallel libhdf5. A group that supports them returns SharedFiles and DatasetFiles.
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
+
+#include "cairn/path_text.hpp"
 
 namespace cairn {
 
@@ -39,7 +40,7 @@ class SharedFiles {
   virtual std::string doubt(const Hints& hints) const = 0;
   /// Collective over the group. Ranks that give the same number, 0 or more, open one file, which
   /// must exist; ranks that give -1 get null. Fails on all ranks of a file alike.
-  virtual std::unique_ptr<SharedFile> open(const std::filesystem::path& path, int number,
+  virtual std::unique_ptr<SharedFile> open(const PathText& path, int number,
                                            const Hints& hints) = 0;
 };
 
@@ -77,8 +78,7 @@ class DatasetFiles {
   virtual void check(const Hints& hints) const = 0;
   /// Collective over the group: opens an existing file to write its datasets. It fails on all ranks
   /// alike only if each rank can open the file for writing: check that before.
-  virtual std::unique_ptr<DatasetFile> open(const std::filesystem::path& path,
-                                            const Hints& hints) = 0;
+  virtual std::unique_ptr<DatasetFile> open(const PathText& path, const Hints& hints) = 0;
 };
 
 }  // namespace cairn

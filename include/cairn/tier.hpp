@@ -2,9 +2,10 @@
 /// A tier of checkpoints on the nodes themselves, in memory or on flash, between those in the
 /// manager's directory (docs/tiers.md). It needs no storage that nodes share.
 #include <array>
-#include <filesystem>
 #include <memory>
 #include <string>
+
+#include "cairn/path_text.hpp"
 
 namespace cairn {
 
@@ -46,7 +47,7 @@ struct TierOptions {
   /// The directory of each node, on its own disk or in its memory, such as /dev/shm/me/cairn. All
   /// ranks give the same text: %h is the host's name, %n the node's (below). Empty: there is no
   /// tier.
-  std::filesystem::path directory = {};
+  PathText directory = {};
   Protection protection = Protection::parity;
   /// A set has at most so many nodes, which protect each other, 2 to 128. It has more if it would
   /// else be too small for what protection promises.

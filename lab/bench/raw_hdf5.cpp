@@ -3,6 +3,7 @@
 #include <hdf5.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <stdexcept>
 
 #include "raw_io.hpp"

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
+#include <filesystem>
 #include <limits>
 #include <semaphore>
 #include <stdexcept>

@@ -4,6 +4,7 @@
 // the next one's time begins. A save's time ends when data and names are synced, for all. Only
 // Cairn, and the row that says so, makes and checks checksums, and only Cairn commits atomically.
 #include <cstdio>
+#include <filesystem>
 #include <stdexcept>
 #include <string>
 

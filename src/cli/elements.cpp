@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <complex>
 #include <cstdint>
 #include <utility>
 

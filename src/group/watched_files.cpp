@@ -43,8 +43,7 @@ class Files final : public SharedFiles {
   std::string library() const override { return inner_.library(); }
   void check(const Hints& hints) const override { inner_.check(hints); }
   std::string doubt(const Hints& hints) const override { return inner_.doubt(hints); }
-  std::unique_ptr<SharedFile> open(const std::filesystem::path& path, int number,
-                                   const Hints& hints) override {
+  std::unique_ptr<SharedFile> open(const PathText& path, int number, const Hints& hints) override {
     auto file = waits(caller_, in_mpi_io, [&] { return inner_.open(path, number, hints); });
     return file ? std::make_unique<File>(std::move(file), caller_) : nullptr;
   }
@@ -78,8 +77,7 @@ class Datasets final : public DatasetFiles {
  public:
   Datasets(DatasetFiles& inner, WatchedCaller& caller) : inner_(inner), caller_(caller) {}
   void check(const Hints& hints) const override { inner_.check(hints); }
-  std::unique_ptr<DatasetFile> open(const std::filesystem::path& path,
-                                    const Hints& hints) override {
+  std::unique_ptr<DatasetFile> open(const PathText& path, const Hints& hints) override {
     return std::make_unique<Dataset>(
         waits(caller_, in_hdf5, [&] { return inner_.open(path, hints); }), caller_);
   }

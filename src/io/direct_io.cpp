@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <filesystem>
 #include <set>
 #include <utility>
 

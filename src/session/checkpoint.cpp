@@ -273,7 +273,7 @@ struct Checkpoint::Impl {
 
   // Collective. Gives the next number to a save. `save` returns whether it has used the number.
   template <class Save>
-  void save_next(const std::filesystem::path& prefix, const Save& save) {
+  void save_next(const PathText& prefix, const Save& save) {
     group->check_entry();
     const auto whole = checked_prefix(*group, prefix);
     require_same(*group, "the save counter", cat(counter));
@@ -393,7 +393,7 @@ Checkpoint::~Checkpoint() = default;
 Checkpoint::Checkpoint(Checkpoint&&) noexcept = default;
 Checkpoint& Checkpoint::operator=(Checkpoint&&) noexcept = default;
 
-std::string Checkpoint::save(const std::filesystem::path& prefix, const SaveOptions& options) {
+std::string Checkpoint::save(const PathText& prefix, const SaveOptions& options) {
   auto& self = *impl_;
   return exclusive_call(*self.group, "Checkpoint::save", [&] {
     std::string path;
@@ -405,7 +405,7 @@ std::string Checkpoint::save(const std::filesystem::path& prefix, const SaveOpti
   });
 }
 
-SaveHandle Checkpoint::save_async(const std::filesystem::path& prefix, const SaveOptions& options) {
+SaveHandle Checkpoint::save_async(const PathText& prefix, const SaveOptions& options) {
   auto& self = *impl_;
   return exclusive_call(*self.group, "Checkpoint::save_async", [&] {
     std::optional<SaveHandle> handle;
@@ -438,7 +438,7 @@ void Checkpoint::wait() {
   });
 }
 
-std::string Checkpoint::write(const std::filesystem::path& prefix, const SaveOptions& options) {
+std::string Checkpoint::write(const PathText& prefix, const SaveOptions& options) {
   auto& self = *impl_;
   return exclusive_call(*self.group, "Checkpoint::write", [&] {
     self.group->check_entry();
@@ -450,11 +450,11 @@ std::string Checkpoint::write(const std::filesystem::path& prefix, const SaveOpt
   });
 }
 
-LoadStatus Checkpoint::restore(const std::filesystem::path& path, const RestoreOptions& options) {
+LoadStatus Checkpoint::restore(const PathText& path, const RestoreOptions& options) {
   return impl_->load(path, options, true);
 }
 
-LoadStatus Checkpoint::read(const std::filesystem::path& path, const RestoreOptions& options) {
+LoadStatus Checkpoint::read(const PathText& path, const RestoreOptions& options) {
   return impl_->load(path, options, false);
 }
 

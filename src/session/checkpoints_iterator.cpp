@@ -133,8 +133,8 @@ struct CheckpointsIterator::Impl {
   }
 };
 
-CheckpointsIterator::CheckpointsIterator(std::shared_ptr<Group> group,
-                                         std::filesystem::path directory, IteratorOptions options)
+CheckpointsIterator::CheckpointsIterator(std::shared_ptr<Group> group, PathText directory,
+                                         IteratorOptions options)
     : impl_(std::make_unique<Impl>()) {
   if (!group) throw Error(Code::invalid_argument, "the group of a CheckpointsIterator is null");
   auto& self = *impl_;

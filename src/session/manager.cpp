@@ -54,7 +54,7 @@ struct CheckpointManager::Impl {
   std::unique_ptr<NodeCheckpoints> nodes;  // null: no tier on the nodes
 };
 
-CheckpointManager::CheckpointManager(std::shared_ptr<Group> group, std::filesystem::path directory,
+CheckpointManager::CheckpointManager(std::shared_ptr<Group> group, PathText directory,
                                      ManagerOptions options)
     : impl_(std::make_unique<Impl>(make_job(std::move(group), directory, options.name, options))) {
   auto& self = *impl_;
@@ -185,7 +185,7 @@ RestoreReport CheckpointManager::restore(std::int64_t step, State& state,
 
 // -- what is there --------------------------------------------------------------------------------
 
-const std::filesystem::path& CheckpointManager::directory() const { return impl_->job.directory; }
+PathText CheckpointManager::directory() const { return impl_->job.directory; }
 
 CheckpointContents CheckpointManager::open(std::int64_t step) {
   auto& self = *impl_;

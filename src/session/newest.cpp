@@ -26,7 +26,7 @@ std::string newest_by_state_file(const Address& directory) {
 }
 
 std::optional<std::string> latest_checkpoint(const std::shared_ptr<Group>& group,
-                                             const std::filesystem::path& directory,
+                                             const PathText& directory,
                                              std::shared_ptr<io::FileSystem> file_system) {
   if (!group) throw Error(Code::invalid_argument, "the group of latest_checkpoint is null");
   const auto calls = CallGroup::of(group);

@@ -83,9 +83,9 @@ std::string expected(const std::string&) { return "a text"; }
 bool take(std::string& value, Text text) { return value = text, true; }
 std::string give(const std::string& value) { return value; }
 
-std::string expected(const std::filesystem::path&) { return "a path"; }
-bool take(std::filesystem::path& value, Text text) { return value = text, true; }
-std::string give(const std::filesystem::path& value) { return value.string(); }
+std::string expected(const PathText&) { return "a path"; }
+bool take(PathText& value, Text text) { return value = text, true; }
+std::string give(const PathText& value) { return value.string(); }
 
 std::string expected(const Attribute&) { return "JSON"; }
 bool take(Attribute& value, Text text) { return value = Json{std::string(text)}, true; }

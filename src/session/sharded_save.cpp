@@ -102,8 +102,7 @@ void require_group(const std::shared_ptr<Group>& group) {
 }  // namespace
 
 std::string sharded_save(const std::shared_ptr<Group>& given, const Mesh& mesh,
-                         const std::filesystem::path& file_prefix,
-                         const std::vector<std::string>& tensor_names,
+                         const PathText& file_prefix, const std::vector<std::string>& tensor_names,
                          const std::vector<std::string>& shape_and_slices,
                          const std::vector<LocalTensor>& tensors, const ShardedOptions& options) {
   require_group(given);
@@ -134,7 +133,7 @@ std::string sharded_save(const std::shared_ptr<Group>& given, const Mesh& mesh,
 }
 
 RestoreReport sharded_restore(const std::shared_ptr<Group>& given, const Mesh& mesh,
-                              const std::filesystem::path& file_prefix,
+                              const PathText& file_prefix,
                               const std::vector<std::string>& tensor_names,
                               const std::vector<std::string>& shape_and_slices,
                               const std::vector<LocalTensor>& tensors,

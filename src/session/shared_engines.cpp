@@ -38,7 +38,7 @@ struct SettingsText {
       text += cat(value);
     } else if constexpr (std::is_same_v<T, std::string>) {
       text += value;
-    } else if constexpr (std::is_same_v<T, std::filesystem::path>) {
+    } else if constexpr (std::is_same_v<T, PathText>) {
       text += value.string();
     } else if constexpr (requires { value.empty(); }) {
       if (!value.empty()) text += cat("of ", user);

@@ -1,5 +1,6 @@
 // merge_checkpoints: does what TensorFlow's MergeV2Checkpoints does, with a commit.
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <set>
 
@@ -309,8 +310,8 @@ bool require_free(io::FileSystem& files, const io::Path& to, bool overwrite) {
 
 }  // namespace
 
-void merge_checkpoints(const std::vector<std::filesystem::path>& given,
-                       const std::filesystem::path& destination, const MergeOptions& options) {
+void merge_checkpoints(const std::vector<PathText>& given, const PathText& destination,
+                       const MergeOptions& options) {
   std::vector<std::filesystem::path> prefixes;
   for (const auto& prefix : given) prefixes.push_back(io::local_path(prefix));
   const auto to = normal_prefix(destination);

@@ -148,8 +148,7 @@ struct BundleWriter::Impl {
   }
 };
 
-BundleWriter::BundleWriter(std::filesystem::path prefix,
-                           std::shared_ptr<io::FileSystem> file_system)
+BundleWriter::BundleWriter(PathText prefix, std::shared_ptr<io::FileSystem> file_system)
     : impl_(std::make_unique<Impl>(std::move(prefix), std::move(file_system))) {}
 BundleWriter::~BundleWriter() = default;
 BundleWriter::BundleWriter(BundleWriter&&) noexcept = default;
@@ -204,8 +203,7 @@ void BundleWriter::finish() {
   }
 }
 
-BundleReader::BundleReader(const std::filesystem::path& prefix,
-                           std::shared_ptr<io::FileSystem> file_system)
+BundleReader::BundleReader(const PathText& prefix, std::shared_ptr<io::FileSystem> file_system)
     : files_(files_or_posix(std::move(file_system))),
       contents_(read_contents(*files_, io::local_path(prefix))) {}
 

@@ -2,6 +2,7 @@
 // checkpoints that are there keep their places.
 #include <gmock/gmock.h>
 
+#include <filesystem>
 #include <map>
 
 #include "cairn/bundle.hpp"

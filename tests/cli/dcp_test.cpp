@@ -2,6 +2,8 @@
 // compares the result with torch's own.
 #include <gmock/gmock.h>
 
+#include <filesystem>
+
 #include "cairn/bundle.hpp"
 #include "cairn/error.hpp"
 #include "cli/tool.hpp"

@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cmath>
+#include <complex>
 #include <fstream>
 #include <limits>
 #include <regex>

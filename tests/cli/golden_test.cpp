@@ -1,6 +1,7 @@
 // Checkpoints that TensorFlow wrote, and damaged ones.
 #include <gmock/gmock.h>
 
+#include <filesystem>
 #include <iomanip>
 #include <map>
 #include <set>

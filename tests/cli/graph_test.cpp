@@ -2,6 +2,8 @@
 // never make.
 #include <gmock/gmock.h>
 
+#include <filesystem>
+
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
 #include "cli/tool.hpp"

@@ -1,6 +1,7 @@
 // The tool on checkpoints that are HDF5 files, which are made from the golden bundles.
 #include <gmock/gmock.h>
 
+#include <filesystem>
 #include <set>
 
 #include "base/text.hpp"

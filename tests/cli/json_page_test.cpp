@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <array>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <sstream>

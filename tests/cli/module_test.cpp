@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 #include "base/text.hpp"
 #include "cli/tool.hpp"

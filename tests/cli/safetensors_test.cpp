@@ -2,6 +2,7 @@
 // own library that others read and write the same.
 #include <gmock/gmock.h>
 
+#include <filesystem>
 #include <numeric>
 
 #include "cairn/bundle.hpp"

@@ -1,6 +1,8 @@
 // cairn selftest, and cairn stats on checkpoints of this program and of others.
 #include <gmock/gmock.h>
 
+#include <filesystem>
+
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/group.hpp"
 #include "cairn/version.hpp"

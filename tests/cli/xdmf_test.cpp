@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <filesystem>
 
 #include "base/text.hpp"
 #include "cairn/bundle.hpp"

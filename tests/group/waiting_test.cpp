@@ -1,6 +1,7 @@
 // Ranks that wait for others: what the log says, and how the wait ends.
 #include <condition_variable>
 #include <cstdio>
+#include <filesystem>
 #include <future>
 #include <mutex>
 

@@ -4,6 +4,7 @@
 //        mesh_samples restore DIRECTORY  DIRECTORY/MESH/theirs, which DTensor has saved with the
 //                                        same layouts, into other meshes and layouts
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>

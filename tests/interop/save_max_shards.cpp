@@ -4,6 +4,7 @@
 // slices that the policy made, the limit, and which tensors may not be cut.
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 

@@ -2,6 +2,7 @@
 /// check_with_tensorflow.py: every dtype plain and sliced, strings, scalars, empty tensors, odd
 /// keys, several data files.
 ///   write_sample PREFIX EXPECTED.json
+#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <random>

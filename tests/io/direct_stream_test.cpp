@@ -8,6 +8,7 @@
 
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <random>
 #include <thread>
 

@@ -1,5 +1,6 @@
 // What a reader asks of the system: which requests, how many at a time, into which memory.
 #include <atomic>
+#include <filesystem>
 #include <latch>
 
 #include "io/files_to_read.hpp"

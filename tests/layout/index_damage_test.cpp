@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <snappy.h>
 
+#include <filesystem>
 #include <random>
 
 #include "base/text.hpp"

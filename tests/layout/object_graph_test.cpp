@@ -1,6 +1,7 @@
 /// The object graph's codec, compared with the bytes that TensorFlow wrote.
 #include <gmock/gmock.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <random>
 

@@ -1,7 +1,9 @@
 // The conformance suite on processes: the first n ranks of the job, and files of the operating
 // system.
-#include "support/conformance.hpp"
+#include <filesystem>
+
 #include "mpi/mpi_kit.hpp"
+#include "support/conformance.hpp"
 
 namespace cairn::test {
 namespace {

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <filesystem>
+
 #include "base/text.hpp"
 #include "cairn/cairn.hpp"
 #include "cairn/mpi.hpp"

@@ -1,6 +1,7 @@
 // The program of docs/stopping.md. usage: stopping_example DIRECTORY
 #include <array>
 #include <cstdio>
+#include <filesystem>
 #include <vector>
 
 #include "cairn/cairn.hpp"

@@ -1,6 +1,7 @@
 #include "support/bundle_files.hpp"
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <span>

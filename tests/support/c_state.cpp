@@ -1,5 +1,6 @@
 #include "support/c_state.hpp"
 
+#include <filesystem>
 #include <string_view>
 
 #include "base/text.hpp"

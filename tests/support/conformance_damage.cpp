@@ -1,5 +1,6 @@
 // Conformance: damaged files. The tests know no format: a step is the files that begin with its
 // prefix.
+#include <filesystem>
 #include <random>
 
 #include "support/conformance.hpp"

@@ -1,5 +1,6 @@
 // Conformance: every element is restored, bit by bit, on any number of ranks.
 #include <array>
+#include <complex>
 #include <map>
 
 #include "base/text.hpp"

@@ -3,6 +3,7 @@
 /// HDF5. It is as strict: every call waits for all ranks, nothing is durable after a flush, and
 /// closing removes what lies beyond the end that HDF5 knows of.
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -113,7 +114,7 @@ class DatasetGroup : public SharingGroup {
     Datasets(Group& group, std::shared_ptr<io::FileSystem> disk)
         : group_(group), disk_(std::move(disk)) {}
     void check(const Hints&) const override {}
-    std::unique_ptr<DatasetFile> open(const std::filesystem::path& path, const Hints&) override {
+    std::unique_ptr<DatasetFile> open(const PathText& path, const Hints&) override {
       return run_and_agree(group_, [&] { return std::make_unique<File>(group_, *disk_, path); });
     }
 

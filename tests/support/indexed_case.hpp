@@ -3,6 +3,7 @@
 /// any rank can make and check any row.
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <memory>
 #include <numeric>
 #include <random>

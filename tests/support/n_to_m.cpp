@@ -1,3 +1,5 @@
+#include <filesystem>
+
 #include "support/n_to_m.hpp"
 
 #include "base/text.hpp"

@@ -1,5 +1,6 @@
 #pragma once
 /// One random case of N → M: what each rank holds and saves, and what each rank wants and checks.
+#include <filesystem>
 #include <string>
 #include <vector>
 

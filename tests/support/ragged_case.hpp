@@ -3,6 +3,7 @@
 /// of its place, so that any rank can make and check any part.
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <memory>
 #include <random>
 #include <string>

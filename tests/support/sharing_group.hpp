@@ -100,8 +100,7 @@ class SharingGroup : public GroupAround {
       if (hints.count("")) throw Error(Code::invalid_argument, "a hint without a name");
     }
     std::string doubt(const Hints&) const override { return group_.doubt; }
-    std::unique_ptr<SharedFile> open(const std::filesystem::path& path, int number,
-                                     const Hints&) override {
+    std::unique_ptr<SharedFile> open(const PathText& path, int number, const Hints&) override {
       const auto all = all_gather(group_, cat(number));
       std::vector<int> ranks;
       for (std::size_t rank = 0; rank < all.size(); ++rank) {

@@ -4,6 +4,7 @@
 /// them.
 #include <cstring>
 #include <deque>
+#include <filesystem>
 #include <memory>
 #include <random>
 #include <string>

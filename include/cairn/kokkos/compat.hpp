@@ -79,11 +79,6 @@ inline constexpr bool is_bhalf = false;
 
 namespace cairn {
 
-template <>
-struct dtype_of<Kokkos::complex<float>> : dtype_is<DType::complex64> {};
-template <>
-struct dtype_of<Kokkos::complex<double>> : dtype_is<DType::complex128> {};
-
 template <class T>
 requires((kokkos::is_half<T> ||
           kokkos::is_bhalf<T>)&&!std::is_floating_point_v<T>) struct dtype_of<T>

@@ -61,7 +61,7 @@ void require_numbers(const ManagerOptions& options) {
 }
 
 std::string text_of(const std::string& value) { return value; }
-std::string text_of(const std::filesystem::path& value) { return value.string(); }
+std::string text_of(const PathText& value) { return value.string(); }
 std::string text_of(const std::optional<Mtbf>& mtbf) {
   return mtbf ? cat(mtbf->seconds, " s of kind ", static_cast<int>(mtbf->of)) : "none";
 }

@@ -1,3 +1,5 @@
+#include <filesystem>
+
 #include "session/job/prefix.hpp"
 
 #include "base/text.hpp"

@@ -137,7 +137,7 @@ std::int64_t read_tied(hdf5::ForeignFile& file, const CheckpointContents& conten
 
 }  // namespace
 
-RestoreReport restore_hdf5(const std::shared_ptr<Group>& shared, const std::filesystem::path& given,
+RestoreReport restore_hdf5(const std::shared_ptr<Group>& shared, const PathText& given,
                            State& state, const RestoreOptions& options,
                            std::shared_ptr<io::FileSystem> file_system) {
   if (!shared) throw Error(Code::invalid_argument, "the group of restore_hdf5 is null");

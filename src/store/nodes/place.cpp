@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <filesystem>
 
 #include "base/host_name.hpp"
 #include "base/text.hpp"

@@ -1,7 +1,9 @@
 // The conformance suite on ranks of one process: threads on a disk in memory and on a real one, and
 // a single rank without any.
-#include "support/conformance.hpp"
+#include <filesystem>
+
 #include "io/temporary_directory.hpp"
+#include "support/conformance.hpp"
 #include "testing/threads.hpp"
 #ifdef CAIRN_CONFORMANCE_HDF5
 #include "support/dataset_group.hpp"

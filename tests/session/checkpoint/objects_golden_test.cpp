@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <cstring>
+#include <filesystem>
 
 #include "base/text.hpp"
 #include "cairn/checkpoint_manager.hpp"

@@ -45,6 +45,7 @@ void change(std::vector<BeforeSave>& value) {
   value.emplace_back([](std::int64_t) {});
 }
 void change(std::vector<std::string>& value) { value.emplace_back("x"); }
+void change(PathText& value) { value = value.string() + "x"; }
 void change(Migrate& value) {
   value = [](const Application&, Migration&) {};
 }

@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <deque>
+#include <filesystem>
 #include <iostream>
 #include <set>
 

@@ -431,7 +431,7 @@ TEST_F(TierTest, RefusesWhatProtectsNothing) {
     test::expect_error(Code::invalid_argument, HasSubstr("set_nodes"),
                        [&] { CheckpointManager(group, "/run", some); });
     some = options(group->rank(), 1);
-    if (group->rank() == 1) some.tier.directory.clear();
+    if (group->rank() == 1) some.tier.directory = {};
     test::expect_error(Code::disagreement, HasSubstr("tier.directory"),
                        [&] { CheckpointManager(group, "/run", some); });
     some = options(group->rank(), 1);

@@ -1,6 +1,7 @@
 // Restores of less and more than was saved: parts, other names, other dtypes, missing keys.
 #include <gmock/gmock.h>
 
+#include <complex>
 #include <deque>
 
 #include "base/text.hpp"
