@@ -101,7 +101,7 @@ def main():
         if dist.get_rank() == 0:
             print("step", state["step"], "loss", (total.item() / mesh["data"].size()).hex(), flush=True)
         if manager.should_save(state["step"]):
-            manager.save_async(state["step"], state)
+            manager.save_async(state["step"], state, until="optimizer.step")
         if reason := manager.should_stop():
             manager.wait()
             if all(one["step"] != state["step"] for one in manager.steps()):

@@ -126,4 +126,12 @@ with torch.no_grad():
 step, found = run([READ, f"{DIRECTORY}/whole", text]).split()[1::2]
 assert int(step) == STEPS and abs(float(found) - wanted) < 1e-5, (step, found, wanted)
 print("a C++ program foretells a text as well")
+
+# DistributedDataParallel, with dropout: the same losses when a second job goes on from step 8.
+ddp = [*torchrun(2)[:-1], os.path.join(os.path.dirname(PROGRAM), "ddp.py")]
+undisturbed = losses_of(run([*ddp, f"{DIRECTORY}/ddp-whole", "11"]))
+before = losses_of(run([*ddp, f"{DIRECTORY}/ddp", "8"]))
+after = losses_of(run([*ddp, f"{DIRECTORY}/ddp", "11"]))
+assert list(after) == [9, 10, 11] and {**before, **after} == undisturbed, (before, after, undisturbed)
+print("DistributedDataParallel, restarted: the same losses")
 print("right")
