@@ -27,7 +27,8 @@ struct Options {
   std::string checkpoint_dir, tier, protection = "xor", format = "bundle", restart = "auto";
   std::string initial, image;
   int home_every = 10;
-  bool async = false, stop = false, digest = false, times = false, progress = isatty(STDERR_FILENO);
+  bool async = false, released = false, stop = false, digest = false, times = false,
+       progress = isatty(STDERR_FILENO);
 
   explicit Options(CLI::App& app) {
     const CLI::Range count(0, 1 << 30);
@@ -47,7 +48,8 @@ struct Options {
                      "limit, or when there is a file STOP: save, exit with 75 (76 for STOP)");
     in_order->needs(dir);
     app.add_option("--margin", margin, "seconds, of the time limit")->needs(in_order);
-    app.add_flag("--async", async, "save while the computation goes on")->needs(dir);
+    auto* beside = app.add_flag("--async", async, "save while the computation goes on")->needs(dir);
+    app.add_flag("--released", released, "with --async: save without a copy")->needs(beside);
     auto* nodes = app.add_option(
         "--tier", tier, "directory of each node, for checkpoints on the nodes: %n, %h in it");
     nodes->needs(dir);
@@ -152,7 +154,13 @@ int run(const Options& o) {
   }
 
   std::optional<cairn::StopReason> stopped;
+  std::optional<cairn::SaveHandle> reads;  // a save that reads the fields where they are
   while (step < o.steps && !stopped) {
+    // The first step after a save only reads the fields that it saves, the second writes over them.
+    if (reads && step > reads->step()) {
+      reads->release();
+      reads.reset();
+    }
     gs.advance(grid);
     ++step;
     if (o.progress && speaks && (step % 10 == 0 || step == o.steps)) {
@@ -171,7 +179,8 @@ int run(const Options& o) {
     if (!manager) continue;
     if (manager->should_save(step)) {
       if (o.async) {
-        manager->save_async(step, state);
+        const auto until = o.released ? cairn::Until::released : cairn::Until::captured;
+        reads = manager->save_async(step, state, {.until = until});
       } else {
         const double begin = MPI_Wtime();
         const auto prefix = manager->save(step, state);
