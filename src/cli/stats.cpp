@@ -13,6 +13,7 @@
 #include "cli/failures.hpp"
 #include "cli/print.hpp"
 #include "cli/target.hpp"
+#include "io/local_path.hpp"
 #include "store/commit/names.hpp"
 #include "store/contents/find_checkpoints.hpp"
 #include "store/contents/open_checkpoint.hpp"
@@ -262,7 +263,7 @@ void add_stats(Tool& tool) {
       saves = node_saves(directory, options->tier.tier, options->tier.nodes);
     }
     if (options->open_metrics) {
-      const auto path = std::filesystem::absolute(directory.path()).string();
+      const auto path = io::absolute_path(directory.path()).string();
       const auto text = open_metrics(path, measure(directory, saves));
       return to_output("", [&](std::ostream& out) { out << text; });
     }

@@ -10,6 +10,7 @@
 #include "cli/print.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/target.hpp"
+#include "io/local_path.hpp"
 #include "store/commit/ownership.hpp"
 #include "tools/node_saves.hpp"
 #include "tools/repair.hpp"
@@ -76,7 +77,7 @@ Json json_of(const Verification& checked) {
 // Repairs what is damaged, as the owner of the directory.
 std::optional<Repair> repair(const Tool& tool, const io::Path& given) {
   constexpr double wait_seconds = 2;  // a dying process holds its lock for a moment
-  const auto prefix = tool.here.at(std::filesystem::absolute(given).lexically_normal());
+  const auto prefix = tool.here.at(io::absolute_path(given));
   if (!may_be_repaired(prefix)) return std::nullopt;
   return repair_checkpoint(prefix, commit::OwnedName::take(prefix, wait_seconds));
 }

@@ -1,6 +1,7 @@
 #include "io/local_path.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <string_view>
 
 #include "base/text.hpp"
@@ -23,10 +24,19 @@ std::string_view scheme_of(std::string_view text) {
 
 }  // namespace
 
+bool is_address(const Path& path) { return scheme_of(path.native()) == "s3"; }
+
+Path absolute_path(const Path& path) {
+  if (!is_address(path)) return std::filesystem::absolute(path).lexically_normal();
+  auto text = path.native();
+  while (text.ends_with('/')) text.pop_back();
+  return text;
+}
+
 Path local_path(const Path& path) {
   const auto& text = path.native();
   const auto scheme = scheme_of(text);
-  if (scheme.empty()) return path;
+  if (scheme.empty() || is_address(path)) return path;
   auto rest = std::string_view(text).substr(scheme.size() + 3);
   if (scheme == "file") {
     // Such an address may name a host, and only this one has the file.
@@ -36,14 +46,13 @@ Path local_path(const Path& path) {
     throw Error(Code::invalid_argument, cat("'", text, "' names no file of this machine"),
                 "what follows file:// begins with /", "Write file:///DIRECTORY, or the path.");
   }
-  throw Error(Code::unsupported, cat("'", text, "' is no path"),
-              cat("Cairn saves in file systems, and knows none for ", scheme, "://"),
-              scheme == "s3" || scheme == "gs"
-                  ? cat("Save in a local or shared directory and copy what is committed, or mount "
-                        "the bucket (",
-                        scheme == "s3" ? "s3fs" : "gcsfuse",
-                        ") and set atomic_rename = false, since it has no atomic rename.")
-                  : "Give a path of a mounted file system.");
+  throw Error(
+      Code::unsupported, cat("'", text, "' is no path"),
+      cat("Cairn saves in file systems and in buckets (s3://), and knows none for ", scheme, "://"),
+      scheme == "gs" ? "Google's buckets speak S3, too: write s3:// and set AWS_ENDPOINT_URL to "
+                       "https://storage.googleapis.com, or mount the bucket (gcsfuse) and set "
+                       "atomic_rename = false, since it has no atomic rename."
+                     : "Give a path of a mounted file system.");
 }
 
 }  // namespace cairn::io

@@ -30,7 +30,7 @@ namespace {
 constexpr double owner_wait_seconds = 2;  // a dying process holds its lock for a moment
 
 io::Path normal_prefix(const io::Path& prefix) {
-  return std::filesystem::absolute(io::local_path(prefix)).lexically_normal();
+  return io::absolute_path(io::local_path(prefix));
 }
 
 // The prefixes of `prefixes`, in the same order.

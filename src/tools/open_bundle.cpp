@@ -31,7 +31,7 @@ struct BundleWriter::Impl {
   std::vector<StoredTensor> tensors;
 
   Impl(const io::Path& path, std::shared_ptr<io::FileSystem> file_system)
-      : files(files_or_posix(std::move(file_system))), prefix(io::local_path(path)) {
+      : files(files_for(std::move(file_system), path)), prefix(io::local_path(path)) {
     const auto name = prefix.filename().string();
     commit::check_checkpoint_name(name);
     const auto directory = prefix.parent_path();
@@ -204,7 +204,7 @@ void BundleWriter::finish() {
 }
 
 BundleReader::BundleReader(const PathText& prefix, std::shared_ptr<io::FileSystem> file_system)
-    : files_(files_or_posix(std::move(file_system))),
+    : files_(files_for(std::move(file_system), prefix)),
       contents_(read_contents(*files_, io::local_path(prefix))) {}
 
 const StoredTensor& BundleReader::tensor(const std::string& key) const {

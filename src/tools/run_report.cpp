@@ -8,6 +8,7 @@
 #include "base/host_name.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "io/local_path.hpp"
 #include "store/commit/ownership.hpp"
 #include "store/contents/open_checkpoint.hpp"
 #include "store/directory/retention.hpp"
@@ -70,7 +71,7 @@ bool is_unfinished(const std::string& entry, const commit::Naming& name) {
 class Reader {
  public:
   explicit Reader(const Location& place) : place_(place), directory_(place.files, place.directory) {
-    report_.directory = std::filesystem::absolute(place.directory).lexically_normal().string();
+    report_.directory = io::absolute_path(place.directory).string();
     report_.host = host_name();
     report_.name = place.naming.name;
     report_.made_at_seconds =

@@ -244,9 +244,9 @@ TEST_F(Checkpoint, UnknownCommandsAndAddressesAreNamed) {
   ran = run_tool({});
   EXPECT_EQ(ran.status, 2);
   EXPECT_THAT(ran.err, AllOf(test::Says("a command is missing"), HasSubstr("ls, show, cat")));
-  ran = run_tool({"show", "s3://bucket/ckpt-7"});
+  ran = run_tool({"show", "gs://bucket/ckpt-7"});
   EXPECT_EQ(ran.status, 2);
-  EXPECT_THAT(ran.err, test::Says("'s3://bucket/ckpt-7' is no path"));
+  EXPECT_THAT(ran.err, test::Says("'gs://bucket/ckpt-7' is no path"));
   EXPECT_EQ(run_tool({"show", "file://" + prefix}).out, run_tool({"show", prefix}).out);
 }
 

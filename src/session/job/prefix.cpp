@@ -1,5 +1,3 @@
-#include <filesystem>
-
 #include "session/job/prefix.hpp"
 
 #include "base/text.hpp"
@@ -15,7 +13,7 @@ io::Path checked_directory(const io::Path& directory) {
                 "Write . for the current one.");
   }
   // Made absolute now, since programs may change their current directory later.
-  const auto whole = std::filesystem::absolute(io::local_path(directory)).lexically_normal();
+  const auto whole = io::absolute_path(io::local_path(directory));
   // A separator at the end leaves an empty file name; the root has none in any case.
   return whole.has_filename() || !whole.has_relative_path() ? whole : whole.parent_path();
 }
@@ -26,7 +24,7 @@ io::Path checked_prefix(Group& group, const io::Path& prefix) {
       throw Error(Code::invalid_argument, cat("'", prefix.string(), "' is no prefix"),
                   "its last part is the name of the checkpoint's files");
     }
-    return std::filesystem::absolute(io::local_path(prefix)).lexically_normal();
+    return io::absolute_path(io::local_path(prefix));
   });
   require_same(group, "the prefix", whole.string());
   return whole;

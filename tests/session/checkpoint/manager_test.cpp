@@ -168,8 +168,8 @@ TEST_P(Manager, AddressesThatAreNoPathsAreRefused) {
     {
       Rank rank(group, options_);
       rank.save(1);
-      expect_error(rank, Code::unsupported, "'s3://bucket/run' is no path",
-                   [&] { CheckpointManager(group, "s3://bucket/run", options_); });
+      expect_error(rank, Code::unsupported, "'gs://bucket/run' is no path",
+                   [&] { CheckpointManager(group, "gs://bucket/run", options_); });
     }
     group->barrier();
     CheckpointManager same(group, "file:///run", options_);
