@@ -23,6 +23,32 @@ if(CAIRN_HDF5_REASON AND CAIRN_HDF5 AND NOT CAIRN_HDF5 STREQUAL "AUTO")
                       "${CAIRN_HDF5_REASON}. -DCAIRN_HDF5=AUTO goes without.")
 endif()
 
+# Buckets: AUTO uses the client's packages if they are found, and else builds without; ON requires them.
+set(CAIRN_WITH_S3 OFF)
+set(CAIRN_S3_REASON "")
+if(NOT CAIRN_S3)
+  set(CAIRN_S3_REASON "CAIRN_S3 is OFF")
+elseif(CAIRN_QUICK)
+  set(CAIRN_S3_REASON "CAIRN_QUICK is ON")
+else()
+  find_package(CURL 7.85 QUIET)
+  find_package(OpenSSL 1.1.1 QUIET COMPONENTS Crypto)
+  find_package(pugixml QUIET)
+  if(CURL_FOUND AND OPENSSL_FOUND AND pugixml_FOUND)
+    set(CAIRN_WITH_S3 ON)
+    set(CAIRN_PUGIXML pugixml::static)  # pugixml::pugixml has no file of its own
+    if(TARGET pugixml::shared)
+      set(CAIRN_PUGIXML pugixml::shared)
+    endif()
+  else()
+    set(CAIRN_S3_REASON "not found: install libcurl4-openssl-dev, libssl-dev and libpugixml-dev (Debian)")
+  endif()
+endif()
+if(CAIRN_S3_REASON AND CAIRN_S3 AND NOT CAIRN_S3 STREQUAL "AUTO")
+  message(FATAL_ERROR "CAIRN_S3=${CAIRN_S3} asks for buckets, but there cannot be any: ${CAIRN_S3_REASON}. "
+                      "-DCAIRN_S3=AUTO goes without.")
+endif()
+
 # Fortran: AUTO uses gfortran 12 or later if it is found, and else builds without; ON requires it.
 # Other compilers use other numbers for the types of arrays than fortran/descriptors.cpp knows.
 set(CAIRN_WITH_FORTRAN OFF)

@@ -1,0 +1,359 @@
+#include "bucket/bucket.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <random>
+
+#include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "bucket/answers.hpp"
+#include "cairn/error.hpp"
+
+namespace cairn::bucket {
+namespace {
+
+// Names a put, so that it is recognised if its answer was lost.
+constexpr const char* id_header = "x-amz-meta-cairn-put";
+
+double now_seconds() {
+  using namespace std::chrono;
+  return duration<double>(system_clock::now().time_since_epoch()).count();
+}
+
+std::mt19937_64& random_numbers() {
+  static thread_local std::mt19937_64 numbers(std::random_device{}());
+  return numbers;
+}
+
+std::string random_id() {
+  std::string id;
+  for (int i = 0; i < 2; ++i) {
+    constexpr std::string_view digits = "0123456789abcdef";
+    for (auto [bits, left] = std::pair(random_numbers()(), 16); left > 0; --left, bits >>= 4) {
+      id += digits[bits & 15];
+    }
+  }
+  return id;
+}
+
+// CRC-32C as S3 has it in headers: base64 of four bytes, the highest first.
+std::string checksum_text(std::span<const std::byte> bytes) {
+  constexpr std::string_view digits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  const auto crc = static_cast<std::uint64_t>(crc32c(bytes)) << 4;  // 36 bits are six digits
+  std::string text;
+  for (int shift = 30; shift >= 0; shift -= 6) text += digits[crc >> shift & 63];
+  return text + "==";
+}
+
+void set_condition(Request& request, const Condition& condition) {
+  if (condition.kind == Condition::Kind::absent) request.headers["if-none-match"] = "*";
+  if (condition.kind == Condition::Kind::same) request.headers["if-match"] = condition.tag;
+}
+
+bool may_help_to_repeat(const Answer& answer, const std::string& code) {
+  constexpr std::array statuses = {0, 408, 429, 500, 502, 503, 504};
+  if (std::ranges::count(statuses, answer.status) > 0) return true;
+  return code == "RequestTimeout" || code == "ConditionalRequestConflict" || code == "SlowDown" ||
+         code == "InternalError" || code == "OperationAborted";
+}
+
+}  // namespace
+
+Endpoint find_endpoint(const Surroundings& from, std::string bucket) {
+  Endpoint found{.bucket = std::move(bucket), .region = find_region(from, "us-east-1")};
+  std::string url;
+  for (const char* name : {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"}) {
+    if (url.empty()) url = from.variable(name).value_or("");
+  }
+  if (url.empty()) url = profile_setting(from, "endpoint_url").value_or("");
+  if (url.empty()) {
+    // The certificate of AWS's hosts covers no bucket with a dot.
+    found.in_path = found.bucket.find('.') != std::string::npos;
+    found.host = cat(found.in_path ? "" : found.bucket + ".", "s3.", found.region,
+                     found.region.starts_with("cn-") ? ".amazonaws.com.cn" : ".amazonaws.com");
+    return found;
+  }
+  constexpr std::string_view plain = "http://", secure = "https://";
+  found.tls = url.starts_with(secure);
+  if (!found.tls && !url.starts_with(plain)) {
+    throw Error(Code::invalid_argument, cat("AWS_ENDPOINT_URL is '", url, "'"), "",
+                "Write http://HOST:PORT or https://HOST.");
+  }
+  found.host = url.substr((found.tls ? secure : plain).size());
+  while (found.host.ends_with('/')) found.host.pop_back();
+  if (found.host.empty() || found.host.find('/') != std::string::npos) {
+    throw Error(Code::invalid_argument, cat("AWS_ENDPOINT_URL is '", url, "'"),
+                "a path cannot follow the host", "Write http://HOST:PORT or https://HOST.");
+  }
+  found.in_path = true;
+  return found;
+}
+
+Bucket::Bucket(Endpoint endpoint, std::shared_ptr<CredentialSource> credentials,
+               HttpSettings settings, Patience patience)
+    : endpoint_(std::move(endpoint)),
+      credentials_(std::move(credentials)),
+      patience_(patience),
+      http_((settings.tls = endpoint_.tls, settings)) {}
+
+// -- one request ------------------------------------------------------------------------------
+
+Transfer Bucket::transfer(const char* method, const std::string& key) const {
+  Transfer made;
+  made.request.method = method;
+  made.request.host = endpoint_.host;
+  made.request.path = cat(endpoint_.in_path ? "/" + endpoint_.bucket : "", '/', key);
+  return made;
+}
+
+std::string Bucket::address_of(const std::string& key) const {
+  return cat("s3://", endpoint_.bucket, '/', key);
+}
+
+Transfer Bucket::signed_transfer(Transfer given) const {
+  const auto now = now_seconds();
+  sign(given.request, credentials_->get(now), endpoint_.region, signing_time(now + clock_ahead_),
+       unsigned_payload);
+  return given;
+}
+
+Http::Id Bucket::send(const Transfer& transfer) {
+  ++requests_;
+  return http_.start(signed_transfer(transfer));
+}
+
+Answer Bucket::perform(const std::string& key, const Transfer& transfer) {
+  const auto id = send(transfer);
+  return finish(key, transfer, id);
+}
+
+Answer Bucket::finish(const std::string& key, const Transfer& transfer, Http::Id id) {
+  using Clock = std::chrono::steady_clock;
+  const auto began = Clock::now();
+  const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - began).count(); };
+  auto pause = patience_.first_pause;
+  bool has_new_credentials = false, has_set_clock = false;
+  was_repeated_ = false;
+  for (int tries = 1;; ++tries) {
+    auto answer = http_.wait(id);
+    const auto told = told_error(answer);
+    if (told.code == "ExpiredToken" && !std::exchange(has_new_credentials, true)) {
+      credentials_->forget();
+      was_repeated_ = true;
+      id = send(transfer);
+      continue;
+    }
+    if (told.code == "RequestTimeTooSkewed" && !std::exchange(has_set_clock, true)) {
+      if (const auto time = date_of(answer.header("date"))) clock_ahead_ = *time - now_seconds();
+      was_repeated_ = true;
+      id = send(transfer);
+      continue;
+    }
+    if (!may_help_to_repeat(answer, told.code)) return answer;
+    if (tries >= patience_.tries || seconds() + pause > patience_.limit_seconds) {
+      if (answer.status != 0) return answer;
+      throw Error(Code::io, cat("no answer from ", endpoint_.host), answer.failure,
+                  "Is the endpoint right, and can this machine reach it?")
+          .at(address_of(key));
+    }
+    // Other transfers of this thread move on meanwhile.
+    const auto until =
+        seconds() + std::uniform_real_distribution(0.5, 1.0)(random_numbers()) * pause;
+    for (auto left = until - seconds(); left > 0; left = until - seconds()) http_.move_on(left);
+    pause = std::min(2 * pause, patience_.longest_pause);
+    was_repeated_ = true;
+    id = send(transfer);
+  }
+}
+
+Requests::Pending Bucket::start(Sent sent) {
+  const auto id = send(sent.transfer);
+  sent_.emplace(id, std::move(sent));
+  return id;
+}
+
+Bucket::Sent Bucket::take(Pending id) {
+  const auto found = sent_.find(id);
+  if (found == sent_.end()) throw Error(Code::internal, "a request is waited for twice");
+  auto sent = std::move(found->second);
+  sent_.erase(found);
+  return sent;
+}
+
+void Bucket::refuse(const std::string& key, const Answer& answer) const {
+  throw error_of(answer, endpoint_).at(address_of(key));
+}
+
+// -- objects ----------------------------------------------------------------------------------
+
+// A put, or the completion of an upload. `id`: what names it.
+std::optional<std::string> Bucket::conditional(const std::string& key, Transfer transfer,
+                                               const Condition& condition, const std::string& id) {
+  set_condition(transfer.request, condition);
+  const auto answer = perform(key, transfer);
+  const bool was_repeated = was_repeated_;
+  if (answer.is_good() && told_error(answer).code.empty()) return tag_of(answer);
+  // An earlier try may have done it: then the condition does not hold any more, or the upload is
+  // gone.
+  if (was_repeated && (answer.status == 412 || answer.status == 404 || answer.status == 409)) {
+    const auto there = perform(key, this->transfer("HEAD", key));
+    if (there.is_good() && there.header(id_header) == id) return there.header("etag");
+  }
+  if (answer.status == 412 || (answer.status == 404 && condition.kind == Condition::Kind::same)) {
+    return std::nullopt;
+  }
+  refuse(key, answer);
+}
+
+std::optional<std::string> Bucket::put(const std::string& key, std::span<const std::byte> bytes,
+                                       const Condition& condition) {
+  auto one = transfer("PUT", key);
+  const auto id = random_id();
+  one.request.headers[id_header] = id;
+  one.request.headers["x-amz-checksum-crc32c"] = checksum_text(bytes);
+  one.body = bytes;
+  return conditional(key, std::move(one), condition, id);
+}
+
+std::optional<Bucket::Got> Bucket::get(const std::string& key) {
+  auto answer = perform(key, transfer("GET", key));
+  if (answer.is_good()) return Got{std::move(answer.body), answer.header("etag")};
+  if (is_no_key(answer)) return std::nullopt;
+  refuse(key, answer);
+}
+
+Requests::Pending Bucket::start_read(const std::string& key, std::int64_t offset,
+                                     std::span<std::byte> into, const std::string& tag) {
+  auto one = transfer("GET", key);
+  one.request.headers["range"] = cat("bytes=", offset, '-', offset + std::ssize(into) - 1);
+  if (!tag.empty()) one.request.headers["if-match"] = tag;
+  one.into = into;
+  return start({key, std::move(one)});
+}
+
+void Bucket::finish_read(Pending id) {
+  const auto [key, one] = take(id);
+  const auto answer = finish(key, one, id);
+  if (answer.is_good() && answer.received == std::ssize(one.into)) return;
+  if (answer.is_good() || answer.status == 416 || answer.status == 412) {
+    throw Error(Code::data_loss, cat("object ", key, " is not what it was"),
+                answer.status == 412 ? "it was written anew" : "it is shorter")
+        .at(address_of(key));
+  }
+  if (is_no_key(answer))
+    throw Error(Code::not_found, cat("there is no object ", key)).at(address_of(key));
+  refuse(key, answer);
+}
+
+std::optional<Object> Bucket::look(const std::string& key) {
+  const auto answer = perform(key, transfer("HEAD", key));
+  if (answer.status == 404) return std::nullopt;  // a HEAD has no body that says why
+  if (!answer.is_good()) refuse(key, answer);
+  Object found{key, 0, answer.header("etag"), date_of(answer.header("last-modified")).value_or(0)};
+  const auto& size = answer.header("content-length");
+  std::from_chars(size.data(), size.data() + size.size(), found.size);
+  return found;
+}
+
+Requests::Listing Bucket::list(const std::string& prefix, bool deep) {
+  Listing all;
+  std::string token;
+  do {
+    auto one = transfer("GET", "");
+    one.request.query = {{"list-type", "2"}, {"prefix", prefix}, {"encoding-type", "url"}};
+    if (!deep) one.request.query["delimiter"] = "/";
+    if (!token.empty()) one.request.query["continuation-token"] = token;
+    const auto answer = perform(prefix, one);
+    if (!answer.is_good()) refuse(prefix, answer);
+    auto page = parse_list(answer.body);
+    std::ranges::move(page.listing.objects, std::back_inserter(all.objects));
+    std::ranges::move(page.listing.below, std::back_inserter(all.below));
+    token = std::move(page.next);
+  } while (!token.empty());
+  return all;
+}
+
+void Bucket::remove(const std::string& key, const std::string& tag) {
+  auto one = transfer("DELETE", key);
+  if (!tag.empty()) one.request.headers["if-match"] = tag;
+  const auto answer = perform(key, one);
+  if (!answer.is_good() && !is_no_key(answer) && answer.status != 412) refuse(key, answer);
+}
+
+// -- uploads in parts -------------------------------------------------------------------------
+
+Upload Bucket::begin_upload(const std::string& key) {
+  auto one = transfer("POST", key);
+  one.request.query = {{"uploads", ""}};
+  const auto id = random_id();
+  one.request.headers[id_header] = id;
+  const auto answer = perform(key, one);
+  if (!answer.is_good()) refuse(key, answer);
+  Upload upload{key, parse_upload_id(answer.body)};
+  ids_[upload.id] = id;
+  return upload;
+}
+
+Requests::Pending Bucket::start_part(const Upload& upload, int number,
+                                     std::span<const std::byte> bytes) {
+  auto one = transfer("PUT", upload.key);
+  one.request.query = {{"partNumber", cat(number)}, {"uploadId", upload.id}};
+  one.body = bytes;
+  return start({upload.key, std::move(one)});
+}
+
+std::string Bucket::finish_part(Pending id) {
+  const auto [key, one] = take(id);
+  const auto answer = finish(key, one, id);
+  if (!answer.is_good()) refuse(key, answer);
+  return answer.header("etag");
+}
+
+std::optional<std::string> Bucket::complete(const Upload& upload,
+                                            const std::vector<std::string>& tags,
+                                            const Condition& condition) {
+  std::string text = "<CompleteMultipartUpload>";
+  int number = 0;
+  for (const auto& tag : tags) {
+    text += cat("<Part><PartNumber>", ++number, "</PartNumber><ETag>", tag, "</ETag></Part>");
+  }
+  text += "</CompleteMultipartUpload>";
+  auto one = transfer("POST", upload.key);
+  one.request.query = {{"uploadId", upload.id}};
+  one.body = std::as_bytes(std::span(text));
+  const auto id = ids_.find(upload.id);
+  auto tag = conditional(upload.key, std::move(one), condition, id == ids_.end() ? "" : id->second);
+  if (tag && id != ids_.end()) ids_.erase(id);
+  return tag;
+}
+
+void Bucket::abort(const Upload& upload) {
+  auto one = transfer("DELETE", upload.key);
+  one.request.query = {{"uploadId", upload.id}};
+  const auto answer = perform(upload.key, one);
+  ids_.erase(upload.id);
+  if (!answer.is_good() && answer.status != 404) refuse(upload.key, answer);
+}
+
+std::vector<Upload> Bucket::uploads(const std::string& prefix) {
+  std::vector<Upload> all;
+  UploadsPage page;
+  do {
+    auto one = transfer("GET", "");
+    one.request.query = {{"uploads", ""}, {"prefix", prefix}, {"encoding-type", "url"}};
+    if (page.more) {
+      one.request.query["key-marker"] = page.next_key;
+      one.request.query["upload-id-marker"] = page.next_id;
+    }
+    const auto answer = perform(prefix, one);
+    if (!answer.is_good()) refuse(prefix, answer);
+    page = parse_uploads(answer.body);
+    std::ranges::move(page.uploads, std::back_inserter(all));
+  } while (page.more);
+  return all;
+}
+
+}  // namespace cairn::bucket

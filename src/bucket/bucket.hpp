@@ -1,0 +1,97 @@
+#pragma once
+/// Requests to a bucket of an object store that speaks S3:
+/// https://docs.aws.amazon.com/AmazonS3/latest/API/API_Operations_Amazon_Simple_Storage_Service.html
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bucket/credentials.hpp"
+#include "bucket/http.hpp"
+#include "bucket/requests.hpp"
+
+namespace cairn::bucket {
+
+/// Which server, and which bucket of it.
+struct Endpoint {
+  std::string host = {};  ///< with its port, if it is not that of the scheme
+  std::string bucket = {};
+  std::string region = {};
+  bool tls = true;
+  bool in_path = false;  ///< the bucket is named in the path, not in the host
+};
+
+/// The endpoint of a bucket by the environment: AWS's own, or that of AWS_ENDPOINT_URL_S3,
+/// AWS_ENDPOINT_URL or the profile's endpoint_url, whose buckets are named in the path. Throws
+/// invalid_argument.
+Endpoint find_endpoint(const Surroundings&, std::string bucket);
+
+/// How long requests are tried. Servers ask clients to try again.
+struct Patience {
+  int tries = 8;
+  double first_pause = 0.1, longest_pause = 10;  ///< seconds; a random part of it is waited
+  double limit_seconds = 300;                    ///< for one request with all its tries
+};
+
+/// Requests are tried again where that may help. Beside the errors that Requests names: not_found
+/// (no such bucket), busy (the server asks for patience for too long), unsupported (no conditional
+/// puts), io for all else, with a way out for wrong regions, refused rights and clocks that differ.
+/// A put whose answer was lost is recognised when it is tried again, and counts.
+class Bucket : public Requests {
+ public:
+  Bucket(Endpoint, std::shared_ptr<CredentialSource>, HttpSettings = {}, Patience = {});
+
+  std::optional<std::string> put(const std::string& key, std::span<const std::byte> bytes,
+                                 const Condition& = {}) override;
+  std::optional<Got> get(const std::string& key) override;
+  std::optional<Object> look(const std::string& key) override;
+  Listing list(const std::string& prefix, bool deep) override;
+  void remove(const std::string& key, const std::string& tag = {}) override;
+  Pending start_read(const std::string& key, std::int64_t offset, std::span<std::byte> into,
+                     const std::string& tag) override;
+  void finish_read(Pending) override;
+  Upload begin_upload(const std::string& key) override;
+  Pending start_part(const Upload&, int number, std::span<const std::byte> bytes) override;
+  std::string finish_part(Pending) override;
+  std::optional<std::string> complete(const Upload&, const std::vector<std::string>& tags,
+                                      const Condition& = {}) override;
+  void abort(const Upload&) override;
+  std::vector<Upload> uploads(const std::string& prefix) override;
+
+  const Endpoint& endpoint() const { return endpoint_; }
+  std::int64_t requests() const { return requests_; }  ///< that were sent, all tries
+
+ private:
+  struct Sent {
+    std::string key;
+    Transfer transfer;
+  };
+
+  std::string address_of(const std::string& key) const;
+  Transfer transfer(const char* method, const std::string& key) const;
+  Transfer signed_transfer(Transfer) const;
+  Http::Id send(const Transfer&);
+  Answer finish(const std::string& key, const Transfer&, Http::Id);
+  Answer perform(const std::string& key, const Transfer&);
+  Pending start(Sent);
+  Sent take(Pending);
+  [[noreturn]] void refuse(const std::string& key, const Answer&) const;
+  std::optional<std::string> conditional(const std::string& key, Transfer, const Condition&,
+                                         const std::string& id);
+
+  Endpoint endpoint_;
+  std::shared_ptr<CredentialSource> credentials_;
+  Patience patience_;
+  Http http_;
+  double clock_ahead_ = 0;  // of the server, in seconds, if its clock differs much
+  std::int64_t requests_ = 0;
+  bool was_repeated_ = false;  // the last request was sent more than once
+  std::map<Pending, Sent> sent_;
+  std::map<std::string, std::string> ids_;  // of uploads that this object has begun
+};
+
+}  // namespace cairn::bucket
