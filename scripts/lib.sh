@@ -27,6 +27,8 @@ cores() { env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc 2>/dev/null || echo 2
 build_packages=(g++ cmake ninja-build libopenmpi-dev openmpi-bin libtrilinos-kokkos-dev
   libsnappy-dev libprotobuf-dev protobuf-compiler libisal-dev libcli11-dev
   nlohmann-json3-dev libpng-dev)
+# Packages for buckets; a build goes on without them, and scripts/demo needs none.
+bucket_packages=(libcurl4-openssl-dev libssl-dev libpugixml-dev)
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev libhdf5-openmpi-dev hdf5-tools
   abigail-tools ca-certificates python3 python3-venv python3-dev pybind11-dev gfortran clang libclang-rt-dev lld strace)
 # Packages for the tests under Slurm; scripts go on without them.

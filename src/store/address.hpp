@@ -11,19 +11,18 @@
 
 namespace cairn {
 
-/// The file system given in the options, or POSIX if none was given.
-inline std::shared_ptr<io::FileSystem> files_or_posix(std::shared_ptr<io::FileSystem> files) {
-  return files ? std::move(files) : io::posix_file_system();
-}
+/// The file system given in the options; if none was given, the bucket of an address
+/// "s3://BUCKET/...", else POSIX.
+std::shared_ptr<io::FileSystem> files_for(std::shared_ptr<io::FileSystem> files, const io::Path&);
 
 /// A checkpoint's prefix, or a directory, together with its file system. Code that reads and checks
 /// checkpoints passes an Address instead of a file system and a path. It caches nothing: each call
 /// asks the file system again.
 class Address {
  public:
-  /// Null `files` means POSIX.
+  /// Null `files`: see files_for().
   Address(std::shared_ptr<io::FileSystem> files, io::Path path)
-      : files_(files_or_posix(std::move(files))), path_(std::move(path)) {}
+      : files_(files_for(std::move(files), path)), path_(std::move(path)) {}
   /// `files` must outlive the Address.
   Address(io::FileSystem& files, io::Path path)
       : files_(std::shared_ptr<io::FileSystem>(), &files), path_(std::move(path)) {}

@@ -65,6 +65,7 @@ struct Policy {
   int stripes = 0;
   int writers = 1;                                 ///< ranks that write data files
   io::Path metrics = {};                           ///< a file for monitors; empty: none
+  bool part_records = false;                       ///< blocking saves leave them, too
   std::optional<XdmfOptions> xdmf = std::nullopt;  ///< none: no XDMF file is kept up to date
   std::string options_name = "ManagerOptions";     ///< what the caller calls them, for errors
 

@@ -16,6 +16,8 @@ std::unique_ptr<Store> make_store(const Location& place, io::FileSystem* files) 
   return std::make_unique<Directory>(place);
 }
 
+bool ranks_share_files(io::FileSystem* files) { return !dynamic_cast<StoreMaker*>(files); }
+
 bool Store::changed_meanwhile(std::int64_t step) {
   const auto* before = history_.find(step);
   const auto identity = before ? before->save.identity : "";

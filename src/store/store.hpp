@@ -174,6 +174,10 @@ class StoreMaker {
   virtual std::unique_ptr<Store> make_store(const Location&) = 0;
 };
 
+/// Whether several ranks may write one data file of a store with these files; in a bucket each
+/// object has one writer.
+bool ranks_share_files(io::FileSystem* files);
+
 /// Makes the store at this location, which outlives it. `files`: the file system given in the
 /// options.
 std::unique_ptr<Store> make_store(const Location&, io::FileSystem* files);

@@ -44,7 +44,7 @@ HAVE_KINDS = ("src/store/", "src/layout/", "src/session/save/")
 # overrides.
 CLASS = re.compile(r"\b(?:class|struct)\s+(\w+)(?:\s+final)?\s*(?::([^{};]+))?\{")
 VIRTUAL = re.compile(r"\bvirtual\b[^;{}]*?(?<!~)\b(\w+)\s*\(")
-OVERRIDE = re.compile(r"\b(\w+)\s*\([^;{}]*\)[^;{}]*\boverride\b")
+OVERRIDE = re.compile(r"\b(\w+)\s*\((?:[^;{}]|= ?\{\})*\)[^;{}]*\boverride\b")
 # Text before a parenthesis that is no name: operators, arguments of templates, annotations.
 OPERATOR = re.compile(r"\boperator\s*(?:\(\)|[^\s\w(]+)")
 IN_ANGLES = re.compile(r"<[^<>;]*>")

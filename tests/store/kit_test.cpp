@@ -1,5 +1,5 @@
-// All stores pass the kit: a directory with and without renames, and objects.
-#include "support/object_files.hpp"
+// All stores pass the kit: a directory with and without renames, and a bucket.
+#include "support/bucket_server.hpp"
 #include "support/store_kit.hpp"
 #include "testing/memory.hpp"
 
@@ -26,25 +26,23 @@ class DirectoryDisk : public StoreDisk {
   std::shared_ptr<io::MemoryFileSystem> files_;
 };
 
-class ObjectDisk : public StoreDisk {
+class BucketDisk : public StoreDisk {
  public:
-  explicit ObjectDisk(std::shared_ptr<ObjectServer> server = std::make_shared<ObjectServer>())
+  explicit BucketDisk(std::shared_ptr<BucketServer> server = std::make_shared<BucketServer>())
       : server_(std::move(server)) {}
-  std::shared_ptr<io::FileSystem> files() override {
-    return std::make_shared<ObjectFiles>(server_);
-  }
+  std::shared_ptr<io::FileSystem> files() override { return server_->files(); }
   void observe(std::function<void()> observer) override {
     server_->set_observer([observer = std::move(observer)](const auto&) { observer(); });
   }
   std::vector<std::unique_ptr<StoreDisk>> after_crash() override {
     server_->set_observer({});
     std::vector<std::unique_ptr<StoreDisk>> disks;
-    disks.push_back(std::make_unique<ObjectDisk>(server_));
+    disks.push_back(std::make_unique<BucketDisk>(server_));
     return disks;
   }
 
  private:
-  std::shared_ptr<ObjectServer> server_;
+  std::shared_ptr<BucketServer> server_;
 };
 
 }  // namespace
@@ -59,7 +57,7 @@ std::vector<StoreDiskKind> store_disks() {
          files->refuse_renames();
          return std::make_unique<DirectoryDisk>(std::move(files));
        }},
-      {"objects", [] { return std::make_unique<ObjectDisk>(); }}};
+      {"bucket", [] { return std::make_unique<BucketDisk>(); }}};
 }
 
 }  // namespace cairn::test

@@ -8,7 +8,9 @@
 #include "exchange/id_sets.hpp"
 #include "group/call_group.hpp"
 #include "io/limited.hpp"
+#include "io/local_path.hpp"
 #include "session/job/prefix.hpp"
+#include "store/store.hpp"
 
 namespace cairn {
 
@@ -27,6 +29,7 @@ Policy policy_of(const Job& job) {
           .writers = job.places.served_by.empty() ? job.group->size()
                                                   : static_cast<int>(job.io_ranks().size()),
           .metrics = options.metrics,
+          .part_records = options.write.part_records,
           .xdmf = options.store.xdmf,
           .options_name = job.options_name};
 }
@@ -34,7 +37,9 @@ Policy policy_of(const Job& job) {
 Job make_job(std::shared_ptr<Group> group, const io::Path& directory, commit::Naming naming,
              ManagerOptions options) {
   if (!group) throw Error(Code::invalid_argument, "the group of a CheckpointManager is null");
-  auto files = files_or_posix(options.write.file_system);
+  auto files = files_for(options.write.file_system, directory);
+  // Such files bring a store of their own.
+  if (io::is_address(directory)) options.write.file_system = files;
   const auto limit = options.write.storage_limit_seconds;
   // From here on every file operation of this job has the limit.
   if (limit > 0) files = io::limited(std::move(files), limit);
@@ -44,6 +49,7 @@ Job make_job(std::shared_ptr<Group> group, const io::Path& directory, commit::Na
   Job job{{std::move(files), checked_directory(directory), std::move(naming)},
           CallGroup::of(std::move(group)),
           std::move(options)};
+  job.shares_files = ranks_share_files(job.options.write.file_system.get());
   job.sharding.policy = job.options.store.policy;
   job.row_plans = std::make_shared<RowPlans>(job.options.store.keep_row_memory);
   return job;

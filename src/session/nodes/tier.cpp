@@ -214,7 +214,7 @@ void Tier::open(const std::string& home_id) {
   run_and_agree(*home_.group, [&] { require_options(); });
   job_ = job_of_nodes(home_);
   find_nodes();
-  files_ = files_or_posix(home_.options.tier.file_system);
+  files_ = files_for(home_.options.tier.file_system, {});
   home_id_ = home_id;
   const auto given = directory_;
   make_directories();

@@ -143,7 +143,7 @@ RestoreReport restore_hdf5(const std::shared_ptr<Group>& shared, const PathText&
   if (!shared) throw Error(Code::invalid_argument, "the group of restore_hdf5 is null");
   const auto calls = CallGroup::of(shared);
   Group& group = *calls;
-  const auto files = files_or_posix(std::move(file_system));
+  const auto files = files_for(std::move(file_system), given);
   return collective_call(group, "restore_hdf5", [&] {
     calls->check_entry();
     require_same(group, "the HDF5 file", given.string());

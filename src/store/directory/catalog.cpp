@@ -377,9 +377,8 @@ void mark_damaged(const Location& at, const CatalogEntry& entry, const std::stri
   commit::replace_file(*at.files, at.directory, path, entry.save.identity + "\n" + reason);
 }
 
-bool update_state_file(const Location& at, const std::vector<CatalogEntry>& given,
-                       const commit::Ownership* owner, std::optional<commit::StateFile>* last,
-                       const io::Path* staged) {
+std::optional<commit::StateFile> state_file_of(const commit::Naming& naming,
+                                               const std::vector<CatalogEntry>& given) {
   // A commit that may not survive a power failure is not listed: gone, it would count as lost.
   std::vector<CatalogEntry> durable;
   const auto is_volatile = [](const auto& entry) { return entry.volatile_commit; };
@@ -388,10 +387,10 @@ bool update_state_file(const Location& at, const std::vector<CatalogEntry>& give
     std::remove_copy_if(given.begin(), given.end(), std::back_inserter(durable), is_volatile);
   const auto& entries = any ? durable : given;
   const auto live = restorable(entries);
-  if (live.empty()) return false;
+  if (live.empty()) return std::nullopt;
   commit::StateFile state;
   const auto add = [&](const CatalogEntry& entry) {
-    state.all_paths.push_back(commit::prefix_name(at.naming, entry.step));
+    state.all_paths.push_back(commit::prefix_name(naming, entry.step));
     state.timestamps.push_back(entry.save.wall_time_seconds);
   };
   for (const auto& entry : entries) {
@@ -401,6 +400,15 @@ bool update_state_file(const Location& at, const std::vector<CatalogEntry>& give
   // The newest is the last in the file (StateFile).
   add(*live.front());
   state.model_checkpoint_path = state.all_paths.back();
+  return state;
+}
+
+bool update_state_file(const Location& at, const std::vector<CatalogEntry>& entries,
+                       const commit::Ownership* owner, std::optional<commit::StateFile>* last,
+                       const io::Path* staged) {
+  auto told = state_file_of(at.naming, entries);
+  if (!told) return false;
+  auto& state = *told;
   auto old = last ? std::exchange(*last, std::nullopt) : std::nullopt;
   if (old) state.last_preserved = old->last_preserved;
   if (!old || *old == state) {  // the file may say something else by now

@@ -81,6 +81,10 @@ std::vector<const CatalogEntry*> restorable(const std::vector<CatalogEntry>&);
 /// A mark that outlives the process: this save was found damaged. Durable on return.
 void mark_damaged(const Location&, const CatalogEntry&, const std::string& reason);
 
+/// What the `checkpoint` state file says of a catalog. Nothing if no entry can be restored.
+std::optional<commit::StateFile> state_file_of(const commit::Naming&,
+                                               const std::vector<CatalogEntry>&);
+
 /// Rewrites the `checkpoint` state file if it says anything else than the catalog.
 /// `owner`: see commit::write_state_file. `last`: what this owner has written last, which spares
 /// reading it; it is brought up to date. `staged`: see commit::rename_state_file. True if it was

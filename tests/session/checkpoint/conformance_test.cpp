@@ -8,7 +8,7 @@
 #ifdef CAIRN_CONFORMANCE_HDF5
 #include "support/dataset_group.hpp"
 #endif
-#include "support/object_files.hpp"
+#include "support/bucket_server.hpp"
 #include "support/rounds.hpp"
 #include "support/sharing_group.hpp"
 
@@ -96,18 +96,18 @@ class ThreadsOnFiles : public OneProcess {
 };
 
 // The same on a store that has no files.
-class ThreadsOnObjects : public ThreadsInMemory {
+class ThreadsInABucket : public ThreadsInMemory {
  public:
   using ThreadsInMemory::ThreadsInMemory;
-  void new_disk() override { objects_ = std::make_shared<ObjectFiles>(); }
-  std::shared_ptr<io::FileSystem> files() override { return objects_; }
+  void new_disk() override { files_ = std::make_shared<BucketServer>()->files(); }
+  std::shared_ptr<io::FileSystem> files() override { return files_; }
   io::MemoryFileSystem* memory() override { return nullptr; }
   std::vector<int> counts() const override { return {3}; }
   std::vector<std::pair<int, int>> pairs() const override { return {{3, 5}, {6, 2}}; }
   unsigned rounds() const override { return 1; }
 
  private:
-  std::shared_ptr<ObjectFiles> objects_;
+  std::shared_ptr<BucketFiles> files_;
 };
 
 class Serial : public InMemory {
@@ -136,7 +136,7 @@ std::vector<LauncherKind> launcher_kinds() {
   return {kind<ThreadsInMemory>("threads_in_memory"),
           kind<ThreadsOnFiles>("threads_on_files"),
           kind<Serial>("one_rank"),
-          {"threads_on_objects", nothing_special, kind<ThreadsOnObjects>("").make, false}};
+          {"threads_in_a_bucket", nothing_special, kind<ThreadsInABucket>("").make, false}};
 }
 
 }  // namespace cairn::test

@@ -64,7 +64,9 @@ void BundleSave::lay_out(const Job& job, const RefreshedState& state, Covered&& 
     return shard(job, state, std::move(covered.tasks), plan.sharding);
   });
   plan.dense = plan_dense(*job.group, std::move(covered.dense), job.options.write.chunk_bytes,
-                          job.places.served_by);
+                          job.shares_files
+                              ? job.places.served_by
+                              : std::vector<int>(static_cast<std::size_t>(job.group->size()), 0));
   plan.layout = cairn::lay_out(job, plan.local, plan.frozen, plan.dense, plan.sharding);
   // If files are shared, only rank 0 can tell which ones are there.
   plan.again = freezes(job) ? SavePlan::Again::told : SavePlan::Again::alone;

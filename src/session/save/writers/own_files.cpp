@@ -51,9 +51,9 @@ std::vector<StoredTensor> OwnFiles::write_alone(const Job&, const RefreshedState
   return std::move(out.entries);
 }
 
-void OwnFiles::make_runs(const Job&, const DensePlan& plan, const RunsTarget& place, int first_file,
-                         const Draft& draft) const {
-  if (!place.makes_it) return;
+void OwnFiles::make_runs(const Job& job, const DensePlan& plan, const RunsTarget& place,
+                         int first_file, const Draft& draft) const {
+  if (!place.makes_it || !job.shares_files) return;
   // Closed at once: every rank with runs, this one too, opens it again.
   make_dense_file(draft, plan, place.file, first_file)->close();
 }
@@ -64,7 +64,12 @@ std::unique_ptr<RunsFile> OwnFiles::open_runs(const Job& job, const DensePlan& p
   std::unique_ptr<io::File> file;
   if (place.has_runs) {
     error.guard([&] {
-      file = job.files->open_write(place.path);
+      if (job.shares_files) {
+        file = job.files->open_write(place.path);
+      } else {
+        io::remove_if_there(*job.files, place.path);  // of a save that came to nothing
+        file = job.files->create(place.path);
+      }
       file->stream(job.options.write.direct_io);
     });
   }

@@ -1,26 +1,32 @@
-// A second store, to test the kit and the engine: put, get, list, delete, conditional put. Beside
-// the checkpoints' own objects, .cairn/NAME.owner has the token of the owner, who put it last;
-// .cairn/NAME.log has the numbers that were given and the steps that count: its conditional put is
-// the commit. A new process takes over at once. An unfinished save is removed, and never completed.
+// The store in a bucket. Beside the checkpoints' objects, .cairn/owner.NAME has the owner's record
+// (lease.hpp), and .cairn/log.NAME the numbers that were given and the steps that count. The log's
+// conditional put is the commit, and the fence: a new owner puts the log first, after which the put
+// of a former one fails, however late it comes. Data and index are put before it; an index that no
+// log names does not count, and recovery removes it. An unfinished save is removed, never
+// completed.
 #include <algorithm>
-#include <sstream>
 
 #include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "store/bucket/bucket_files.hpp"
+#include "store/bucket/bucket_log.hpp"
+#include "store/bucket/lease.hpp"
+#include "store/commit/state_file.hpp"
+#include "store/contents/format.hpp"
 #include "store/directory/marks.hpp"
 #include "store/directory/pins.hpp"
 #include "store/directory/retention.hpp"
-#include "support/object_files.hpp"
 
-namespace cairn::test {
+namespace cairn {
 namespace {
 
 // The objects of one save, under their own names: a save that no log names does not count.
-class ObjectDraft : public DraftFiles {
+class BucketDraft : public DraftFiles {
  public:
-  ObjectDraft(std::shared_ptr<io::FileSystem> files, std::string prefix, std::int64_t count)
+  BucketDraft(std::shared_ptr<io::FileSystem> files, std::string prefix, std::int64_t count)
       : files_(std::move(files)), prefix_(std::move(prefix)), count_(count) {}
 
-  std::unique_ptr<DraftFiles> copy() const override { return std::make_unique<ObjectDraft>(*this); }
+  std::unique_ptr<DraftFiles> copy() const override { return std::make_unique<BucketDraft>(*this); }
   void go_at(io::Pace& pace) override {
     files_ = std::make_shared<io::PacedFileSystem>(files_, pace);
   }
@@ -29,11 +35,9 @@ class ObjectDraft : public DraftFiles {
     io::remove_if_there(*files_, path(number));  // of a save that came to nothing
     return {files_->create(path(number))};
   }
-  std::unique_ptr<io::File> make_or_open(int number) const override try {
-    return files_->create(path(number));
-  } catch (const Error& error) {
-    if (error.code() != Code::already_exists) throw;
-    return files_->open_write(path(number));
+  // An object has one writer (Job::shares_files), so nobody has made it.
+  std::unique_ptr<io::File> make_or_open(int number) const override {
+    return std::move(make(number, 0).file);
   }
   io::Path path(int number) const override { return commit::data_name(prefix_, number, count_); }
   std::optional<io::Path> shared_path(int) const override { return std::nullopt; }
@@ -52,31 +56,66 @@ class ObjectDraft : public DraftFiles {
   std::int64_t count_;
 };
 
-class ObjectStore : public Store {
+// Where the objects of one name are.
+class BucketPlace {
  public:
-  ObjectStore(const Location& place, ObjectFiles& objects)
-      : Store(place), objects_(objects), server_(objects.server()) {}
+  BucketPlace(const Location& place, BucketFiles& files) : place_(place), files_(files) {}
+
+  io::Path own_path(const std::string& what) const {
+    const auto& naming = place_.naming;
+    return place_.directory / ".cairn" / cat(what, naming.numbered ? "." : "-single.", naming.name);
+  }
+  void put(const io::Path& path, std::string_view bytes) const {
+    files_.client()->put(BucketFiles::key_of(path), std::as_bytes(std::span(bytes)));
+  }
+  // Whether this key is one of a data file of this store's saves.
+  bool is_ours(const std::string& key) const {
+    const auto directory = BucketFiles::key_of(place_.directory) + '/';
+    if (!key.starts_with(directory)) return false;
+    const auto parsed = commit::parse_name(key.substr(directory.size()), place_.naming);
+    return parsed.kind == commit::ParsedName::Kind::data;
+  }
+  // All objects of a step.
+  std::vector<bucket::Object> objects_of(std::int64_t step) const {
+    return files_.client()->list(BucketFiles::key_of(place_.prefix(step)) + '.', true).objects;
+  }
+  std::vector<bucket::Object> data_of(std::int64_t step) const {
+    auto objects = objects_of(step);
+    std::erase_if(objects, [&](const auto& one) { return !is_ours(one.key); });
+    return objects;
+  }
+  // Whether a data object of the step has this save's count in its name.
+  static bool is_of(const std::string& key, const DraftId& id) {
+    const auto name = commit::data_name("", 0, id.num_files);
+    return key.ends_with(name.substr(name.find("-of-")));
+  }
+
+ private:
+  const Location& place_;
+  BucketFiles& files_;
+};
+
+class BucketStore : public Store {
+ public:
+  BucketStore(const Location& place, BucketFiles& files)
+      : Store(place), files_(files), at_(place, files), log_(files, at_.own_path("log")) {}
 
   // -- whose it is, and what counts -----------------------------------------------------------
   bool take() override {
-    if (policy_.format != Format::bundle || policy_.xdmf) {
-      throw Error(Code::unsupported, "only bundles can be saved as objects", "", "");
-    }
+    if (!policy_.read_only) require_supported();
     if (!policy_.read_only) {
-      token_ = commit::uuid_text(commit::random_uuid());
-      server_.put(own_key("owner"), token_);
-    } else if (!objects_.status(place_.directory)) {
-      throw Error(Code::not_found, cat("nothing is at ", place_.directory.string()), "", "");
+      lease_ = Lease::take(files_, at_.own_path("owner"), policy_.owner_wait_seconds);
+    } else if (!files_.status(place_.directory)) {
+      throw Error(Code::not_found, cat("nothing is at ", place_.directory.string()))
+          .at(place_.directory.string());
     }
     return true;
   }
   void check_owner() const override {
-    if (token_.empty()) return;
-    const auto owner = server_.get(own_key("owner"));
-    if (!owner || owner->bytes != token_) throw Error(Code::busy, "another job owns it", "", "");
+    if (lease_) lease_->check();
   }
   void let_go() override {
-    token_.clear();
+    lease_.reset();
     policy_.read_only = true;
   }
   void leave(bool) override {}
@@ -84,26 +123,32 @@ class ObjectStore : public Store {
   Recovered recover(const Readers& readers) const override {
     Recovered found;
     if (!readers.root()) return found;
-    const auto log = change_log([](Log&) {});
+    // The fence comes first: from here on no former owner commits, and what it has begun may go.
+    log_.read();
+    log_.change([](auto&) {});
+    auto client = files_.client();
+    for (const auto& upload : client->uploads(BucketFiles::key_of(place_.directory) + '/')) {
+      if (at_.is_ours(upload.key)) client->abort(upload);
+    }
     std::map<std::int64_t, int> counts;  // number of data objects of each step that counts
     for (const auto& entry : scan_catalog(place_)) {
-      if (log.uuid.contains(entry.step)) counts[entry.step] = entry.num_files;
+      if (log_.counts(entry.step)) counts[entry.step] = entry.num_files;
     }
-    for (const auto& name : objects_.list(place_.directory)) {
+    for (const auto& name : files_.list(place_.directory)) {
       const auto parsed = commit::parse_name(name, place_.naming);
       const bool data = parsed.kind == commit::ParsedName::Kind::data;
       if (!data && parsed.kind != commit::ParsedName::Kind::index) continue;
       const auto counted = counts.find(parsed.step);
       if (counted != counts.end() && (!data || parsed.count == counted->second)) continue;
-      objects_.remove(place_.directory / name);
+      client->remove(BucketFiles::key_of(place_.directory / name));
       found.removed.push_back({name, false, "its save was not committed", {}, true});
     }
     return found;
   }
   void begin(Recovered found, const SizesOfSteps&) override {
     history_.begin(read_catalog(), std::move(found.not_completed));
-    last_number_ = read_log().given;
-    if (!policy_.read_only) change_log([](Log& log) { log.given += 1 << 20; });
+    last_number_ = log_.given();
+    if (!policy_.read_only) log_.change([](auto& log) { log.given += 1 << 20; });
   }
   void look_again() override {
     if (policy_.read_only) history_.catalog() = read_catalog();
@@ -128,12 +173,15 @@ class ObjectStore : public Store {
     auto there = history_.copy_of(intent.step);
     if (there &&
         (is_pinned(place_, *there) || (history_.is_taken(intent.step) && !intent.may_overwrite))) {
-      throw Error(Code::already_exists, cat("step ", intent.step, " exists"), "", "");
+      throw Error(Code::already_exists,
+                  cat("step ", intent.step, " exists in ", place_.directory.string()), "",
+                  "Save another step, or set ManagerOptions::overwrite.");
     }
     auto id = offer(intent.data_files);
     id.step = intent.step;
-    const auto data = data_of(id.step);
-    while (std::any_of(data.begin(), data.end(), [&](auto& one) { return is_of(one, id); })) {
+    const auto data = at_.data_of(id.step);
+    while (
+        std::any_of(data.begin(), data.end(), [&](auto& one) { return at_.is_of(one.key, id); })) {
       ++id.num_files;
     }
     if (intent.sequence < 0) use(id);
@@ -142,7 +190,7 @@ class ObjectStore : public Store {
   }
   Draft join(const DraftId& id) const override {
     const auto prefix = place_.prefix(id.step);
-    return {std::make_unique<ObjectDraft>(place_.files, prefix.string(), id.num_files), id,
+    return {std::make_unique<BucketDraft>(place_.files, prefix.string(), id.num_files), id,
             Format::bundle, prefix};
   }
   void remove_untaken(const Draft&, int, int) const override {}
@@ -151,11 +199,9 @@ class ObjectStore : public Store {
     const auto& draft = save.draft;
     const auto sealed = seal_index(std::move(joined), save.meta, data_files, draft.num_files());
     check_owner();
-    for (const auto& own : sealed.own_files) {
-      server_.put(draft.path(own.file).string(), own.bytes.whole());
-    }
-    server_.put(commit::index_name(draft.prefix().string()), sealed.index.whole());
-    change_log([&](Log& log) { log.uuid[draft.step()] = draft.uuid(); });
+    for (const auto& own : sealed.own_files) at_.put(draft.path(own.file), own.bytes.whole());
+    put_index(draft, sealed.index.whole());
+    log_.change([&](auto& log) { log.uuid[draft.step()] = draft.uuid(); });
     return std::nullopt;
   }
   void committed(const Prepared& save, bool, const std::optional<io::FileId>&,
@@ -165,7 +211,7 @@ class ObjectStore : public Store {
   Withdrawn withdraw(const Draft& draft) override try {
     check_owner();
     for (int file = 0; file < draft.num_files(); ++file) {
-      io::remove_if_there(objects_, draft.path(file));
+      files_.client()->remove(BucketFiles::key_of(draft.path(file)));
     }
     return Withdrawn::gone;
   } catch (const Error&) {
@@ -220,47 +266,48 @@ class ObjectStore : public Store {
   }
 
  private:
-  struct Log {
-    std::int64_t given = 0;                    // numbers up to this one were given
-    std::map<std::int64_t, std::string> uuid;  // of the steps that count
-  };
-  std::string own_key(const std::string& what) const {
-    return (place_.directory / ".cairn" / cat(place_.naming.name, '.', what)).string();
-  }
-  Log read_log(std::int64_t* generation = nullptr) const {
-    const auto object = server_.get(own_key("log"));
-    if (generation) *generation = object ? object->generation : 0;
-    Log log;
-    std::istringstream text(object ? object->bytes : "0");
-    text >> log.given;
-    std::int64_t step;
-    for (std::string uuid; text >> step >> uuid;) log.uuid[step] = uuid;
-    return log;
-  }
-  // The fence: a new owner puts the log, after which a put that is based on an earlier read fails.
-  Log change_log(const std::function<void(Log&)>& change) const {
-    for (;;) {
-      std::int64_t generation = 0;
-      auto log = read_log(&generation);
+  // A former owner that was stopped may put its index of the same step at any time. So an index is
+  // put only where the one is that this save replaces, or none; what no log names is in the way,
+  // and goes.
+  void put_index(const Draft& draft, std::string_view bytes) const {
+    const auto key = BucketFiles::key_of(commit::index_path(draft.prefix()));
+    auto client = files_.client();
+    constexpr int most_tries = 3;
+    for (int tries = 0; tries < most_tries; ++tries) {
+      const bool counts = log_.counts(draft.step());
+      auto condition = bucket::Condition::absent();
+      if (counts || tries > 0) {
+        const auto there = client->look(key);
+        if (there && counts) condition = bucket::Condition::same(there->tag);
+        if (there && !counts) client->remove(key, there->tag);
+      }
+      if (client->put(key, std::as_bytes(std::span(bytes)), condition)) return;
       check_owner();
-      change(log);
-      auto text = cat(log.given, '\n');
-      for (const auto& [step, uuid] : log.uuid) text += cat(step, ' ', uuid, '\n');
-      if (server_.put_if(own_key("log"), text, generation)) return log;
     }
+    throw Error(Code::busy, cat("another job writes step ", draft.step()),
+                "its index comes and goes", "Let that job end, or save elsewhere.")
+        .at(commit::index_path(draft.prefix()).string());
+  }
+  void require_supported() const {
+    const auto refuse = [&](const char* what, const char* way_out) {
+      throw Error(Code::unsupported, cat(place_.directory.string(), " cannot have ", what),
+                  "it is in a bucket", way_out)
+          .at(place_.directory.string());
+    };
+    if (!format_of(policy_.format).has_data_files()) {
+      refuse("HDF5 files", "Save bundles (store.format = bundle), or in a directory.");
+    }
+    if (policy_.xdmf) refuse("an XDMF file", "Leave out store.xdmf.");
+    if (policy_.has_savers) refuse("the files of savers", "Give no hooks.savers.");
+    if (policy_.part_records) refuse("part records", "Leave out write.part_records.");
+    if (!policy_.keep.keys.empty()) refuse("thinned checkpoints", "Leave out keep.keys.");
+    if (!policy_.metrics.empty()) refuse("a file for monitors", "Leave out metrics.");
   }
   std::vector<CatalogEntry> read_catalog() const {
     auto entries = scan_catalog(place_);
-    std::erase_if(entries, [log = read_log()](auto& one) { return !log.uuid.contains(one.step); });
+    if (policy_.read_only) log_.read();
+    std::erase_if(entries, [&](auto& one) { return !log_.counts(one.step); });
     return entries;
-  }
-  std::vector<std::string> data_of(std::int64_t step) const {
-    return server_.list(place_.prefix(step).string() + ".data-");
-  }
-  // Whether a data object of the step has this save's count in its name.
-  static bool is_of(const std::string& key, const DraftId& id) {
-    const auto name = commit::data_name("", 0, id.num_files);
-    return key.substr(0, key.find('@')).ends_with(name.substr(name.find("-of-")));
   }
   // The steps that expire; other programs are told which stay.
   std::vector<std::int64_t> expired(std::vector<CatalogEntry> entries) const {
@@ -270,24 +317,36 @@ class ObjectStore : public Store {
       if (!one.stays) steps.push_back(one.step);
     }
     std::erase_if(entries, [&](auto& one) { return std::ranges::count(steps, one.step) > 0; });
-    if (policy_.keeps_state_file) update_state_file(place_, entries);
+    if (policy_.keeps_state_file) write_state_file(entries);
     return steps;
+  }
+  void write_state_file(const std::vector<CatalogEntry>& entries) const {
+    auto state = state_file_of(place_.naming, entries);
+    if (!state || state == last_state_) return;
+    at_.put(place_.directory / commit::state_file_name, commit::print_state_file(*state));
+    last_state_ = std::move(state);
   }
   // First the steps do not count any more, then they cannot be read, then they are removed.
   void remove(const std::vector<std::int64_t>& steps) {
     if (steps.empty()) return;
-    change_log([&](Log& log) {
+    log_.change([&](auto& log) {
       for (const auto step : steps) log.uuid.erase(step);
     });
+    auto client = files_.client();
     for (const auto step : steps) {
-      server_.remove(commit::index_name(place_.prefix(step).string()));
-      for (const auto& data : data_of(step)) server_.remove(data);
+      // The index first: without it nobody reads the data.
+      auto there = at_.objects_of(step);
+      const auto index = BucketFiles::key_of(commit::index_path(place_.prefix(step)));
+      std::ranges::stable_partition(there, [&](const auto& one) { return one.key == index; });
+      for (const auto& one : there) {
+        if (one.key == index || at_.is_ours(one.key)) client->remove(one.key, one.tag);
+      }
     }
     history_.tidied(steps);
   }
   void remove(const Draft& draft, const std::vector<std::int64_t>& steps) {
-    for (const auto& data : data_of(draft.step())) {
-      if (!is_of(data, draft.id())) server_.remove(data);
+    for (const auto& data : at_.data_of(draft.step())) {
+      if (!at_.is_of(data.key, draft.id())) files_.client()->remove(data.key, data.tag);
     }
     remove(steps);
   }
@@ -295,16 +354,19 @@ class ObjectStore : public Store {
     cairn::mark_damaged(place_, entry, reason);
   }
 
-  ObjectFiles& objects_;
-  ObjectServer& server_;
-  std::string token_;                  // empty if it owns nothing
+  BucketFiles& files_;
+  const BucketPlace at_;
+  std::unique_ptr<Lease> lease_;  // null if it owns nothing
+  mutable BucketLog log_;
+  // Used by the thread that tells others what stays.
+  mutable std::optional<commit::StateFile> last_state_;
   std::vector<std::int64_t> expires_;  // of the current save
 };
 
 }  // namespace
 
-std::unique_ptr<Store> ObjectFiles::make_store(const Location& place) {
-  return std::make_unique<ObjectStore>(place, *this);
+std::unique_ptr<Store> BucketFiles::make_store(const Location& place) {
+  return std::make_unique<BucketStore>(place, *this);
 }
 
-}  // namespace cairn::test
+}  // namespace cairn

@@ -1,0 +1,355 @@
+#include "store/bucket/bucket_files.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <set>
+
+#include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+
+namespace cairn {
+namespace {
+
+// S3 takes 10,000 parts of an object, and parts of 5 MiB and more.
+constexpr std::int64_t least_part = std::int64_t{8} << 20, most_parts = 10'000;
+constexpr std::size_t parts_under_way = 4;
+// What a reader has under way: so many ranges, and no more than so many bytes, or one range.
+constexpr std::size_t most_reads = 8;
+constexpr std::int64_t most_read_bytes = std::int64_t{32} << 20;
+
+Error error_at(Code code, const std::string& problem, const io::Path& path,
+               const std::string& reason = "") {
+  return Error(code, problem, reason).at(path.string());
+}
+
+std::uint64_t number_of(std::string_view tag) {
+  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (const char c : tag) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+io::Status status_of(const bucket::Object& object) {
+  io::Status status;
+  status.size = object.size;
+  status.modified_seconds = object.modified_seconds;
+  status.id = {number_of(object.tag), object.size,
+               static_cast<std::int64_t>(object.modified_seconds * 1e9)};
+  return status;
+}
+
+// A new object. Its bytes go in parts, several of them under way, once they are more than one part.
+class NewObject : public io::File {
+ public:
+  NewObject(BucketFiles::Client client, io::Path path)
+      : client_(std::move(client)), path_(std::move(path)), key_(BucketFiles::key_of(path_)) {}
+  ~NewObject() override {
+    if (!upload_) return;
+    try {
+      finish_parts(0);
+    } catch (...) {  // its upload is removed
+    }
+    try {
+      client_->abort(*upload_);
+    } catch (...) {  // a lifecycle rule of the bucket removes what is left
+    }
+  }
+
+  void write_at(std::int64_t offset, std::span<const std::byte> bytes) override {
+    if (offset < end_ || is_done_) {
+      throw error_at(Code::internal, "an object is written in order, and once", path_);
+    }
+    static constexpr std::array<std::byte, 4096> zeros = {};
+    while (offset > end_) {
+      append(
+          std::span(zeros).first(std::min(zeros.size(), static_cast<std::size_t>(offset - end_))));
+    }
+    append(bytes);
+  }
+  bool gathers() const override { return true; }
+  void read_at(std::int64_t, std::span<std::byte>) const override {
+    throw error_at(Code::internal, "a new object cannot be read", path_);
+  }
+  std::int64_t size() const override { return end_; }
+  void resize(std::int64_t bytes) override {
+    if (bytes < end_) throw error_at(Code::internal, "a new object cannot be cut", path_);
+    write_at(bytes, {});
+  }
+  void sync() override {
+    if (is_done_) return;
+    std::optional<std::string> tag;
+    if (!upload_) {
+      tag = client_->put(key_, part_, bucket::Condition::absent());
+    } else {
+      if (!part_.empty()) send();
+      finish_parts(0);
+      tag = client_->complete(*upload_, tags_, bucket::Condition::absent());
+      if (tag) upload_.reset();
+    }
+    if (!tag) throw error_at(Code::already_exists, cat(path_.string(), " is there"), path_);
+    is_done_ = true;
+  }
+  void close() override { sync(); }
+
+ private:
+  struct Sent {
+    bucket::Requests::Pending id;
+    std::vector<std::byte> bytes;
+  };
+
+  void append(std::span<const std::byte> bytes) {
+    end_ += std::ssize(bytes);
+    while (!bytes.empty()) {
+      const auto most = static_cast<std::size_t>(part_bytes());
+      if (part_.size() == most) send();
+      if (part_.capacity() < most && part_.size() + bytes.size() > part_.capacity()) {
+        part_.reserve(std::min(most, std::max(2 * part_.capacity(), part_.size() + bytes.size())));
+      }
+      const auto size = std::min(bytes.size(), most - part_.size());
+      part_.insert(part_.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
+      bytes = bytes.subspan(size);
+    }
+  }
+  // Parts grow with their number, so that any size is possible: 10,000 parts are 4.3 TiB.
+  std::int64_t part_bytes() const { return least_part << (number_ / (most_parts / 8)); }
+  void send() {
+    if (!upload_) upload_ = client_->begin_upload(key_);
+    finish_parts(parts_under_way - 1);
+    sent_.push_back({0, std::move(part_)});
+    part_ = std::exchange(spare_, {});
+    part_.clear();
+    sent_.back().id = client_->start_part(*upload_, ++number_, sent_.back().bytes);
+  }
+  // Waits until no more than so many are under way.
+  void finish_parts(std::size_t most) {
+    while (sent_.size() > most) {
+      auto one = std::move(sent_.front());
+      sent_.pop_front();
+      tags_.push_back(client_->finish_part(one.id));
+      spare_ = std::move(one.bytes);
+    }
+  }
+
+  BucketFiles::Client client_;
+  const io::Path path_;
+  const std::string key_;
+  std::int64_t end_ = 0;
+  std::vector<std::byte> part_, spare_;
+  std::deque<Sent> sent_;
+  std::optional<bucket::Upload> upload_;
+  int number_ = 0;
+  std::vector<std::string> tags_;
+  bool is_done_ = false;
+};
+
+// An object that is there. Its reads are all of one content.
+class OldObject : public io::File {
+ public:
+  OldObject(BucketFiles& files, io::Path path, bucket::Object object)
+      : files_(files), path_(std::move(path)), object_(std::move(object)) {}
+
+  void write_at(std::int64_t, std::span<const std::byte>) override { refuse(); }
+  void read_at(std::int64_t offset, std::span<std::byte> bytes) const override {
+    if (bytes.empty()) return;
+    if (offset + std::ssize(bytes) > object_.size) {
+      throw error_at(Code::data_loss,
+                     cat("the object ends before byte ", offset + std::ssize(bytes)), path_);
+    }
+    auto client = files_.client();
+    client->finish_read(client->start_read(object_.key, offset, bytes, object_.tag));
+  }
+  std::int64_t size() const override { return object_.size; }
+  std::optional<io::FileId> id() const override { return status_of(object_).id; }
+  void resize(std::int64_t) override { refuse(); }
+  void sync() override {}
+  void close() override {}
+
+ private:
+  [[noreturn]] void refuse() const {
+    throw error_at(Code::unsupported, "an object cannot be changed", path_);
+  }
+
+  BucketFiles& files_;
+  const io::Path path_;
+  const bucket::Object object_;
+};
+
+// Has several ranges under way, on one connection of its own.
+class BucketReader : public io::Reader {
+ public:
+  BucketReader(BucketFiles& files, std::vector<io::Path> paths, std::vector<io::Extent> extents)
+      : client_(files.client()), paths_(std::move(paths)), extents_(std::move(extents)) {}
+  ~BucketReader() override {
+    for (auto& one : under_way_) {
+      try {
+        if (one.id) client_->finish_read(*one.id);
+      } catch (...) {  // nobody asked for it
+      }
+    }
+  }
+
+  std::uint32_t next() override {
+    start();
+    auto one = std::move(under_way_.front());
+    under_way_.pop_front();
+    bytes_ -= one.extent.bytes;
+    if (one.error) std::rethrow_exception(one.error);
+    if (one.id) client_->finish_read(*one.id);
+    const auto size = static_cast<std::size_t>(one.extent.bytes);
+    const auto* at = one.own.empty() ? one.extent.to : one.own.data();
+    if (!one.own.empty() && one.extent.to) std::memcpy(one.extent.to, at, size);
+    return crc32c({at, size});
+  }
+
+ private:
+  struct UnderWay {
+    io::Extent extent;
+    std::vector<std::byte> own;  // if its memory may still be used
+    std::optional<bucket::Requests::Pending> id;
+    std::exception_ptr error;
+  };
+
+  void start() {
+    while (started_ < extents_.size() && under_way_.size() < most_reads) {
+      const auto& extent = extents_[started_];
+      if (!under_way_.empty() && bytes_ + extent.bytes > most_read_bytes) return;
+      // The memory of the first one is free: its next() is under way.
+      const bool straight = extent.to && (extent.early || under_way_.empty());
+      bytes_ += extent.bytes;
+      ++started_;
+      auto& one = under_way_.emplace_back();
+      one.extent = extent;
+      const auto size = static_cast<std::size_t>(extent.bytes);
+      if (!straight) one.own.resize(size);
+      if (size == 0) continue;
+      try {
+        const auto& [key, tag] = object_of(extent.file);
+        one.id = client_->start_read(key, extent.offset,
+                                     {straight ? extent.to : one.own.data(), size}, tag);
+      } catch (const Error&) {
+        one.error = std::current_exception();
+      }
+    }
+  }
+  // Looked at once, so that all ranges are of one content.
+  const std::pair<std::string, std::string>& object_of(int file) {
+    const auto found = objects_.find(file);
+    if (found != objects_.end()) return found->second;
+    const auto& path = paths_[static_cast<std::size_t>(file)];
+    const auto key = BucketFiles::key_of(path);
+    const auto object = client_->look(key);
+    if (!object) throw error_at(Code::not_found, cat("there is no ", path.string()), path);
+    return objects_[file] = {key, object->tag};
+  }
+
+  BucketFiles::Client client_;
+  const std::vector<io::Path> paths_;
+  const std::vector<io::Extent> extents_;
+  std::map<int, std::pair<std::string, std::string>> objects_;
+  std::size_t started_ = 0;
+  std::int64_t bytes_ = 0;
+  std::deque<UnderWay> under_way_;
+};
+
+constexpr std::string_view scheme = "s3:/";
+
+}  // namespace
+
+// Paths that were made normal have a single slash.
+std::string BucketFiles::key_of(const io::Path& path) {
+  std::string_view key = path.native();
+  if (key.starts_with(scheme)) {
+    key.remove_prefix(scheme.size());
+    while (key.starts_with('/')) key.remove_prefix(1);
+    const auto slash = key.find('/');
+    key = slash == key.npos ? "" : key.substr(slash);
+  }
+  while (key.starts_with('/')) key.remove_prefix(1);
+  while (key.ends_with('/')) key.remove_suffix(1);
+  return std::string(key);
+}
+
+std::unique_ptr<bucket::Requests> BucketFiles::take() {
+  {
+    const MutexLock guard(mutex_);
+    if (!idle_.empty()) {
+      auto one = std::move(idle_.back());
+      idle_.pop_back();
+      return one;
+    }
+  }
+  return connect_();
+}
+
+void BucketFiles::give_back(std::unique_ptr<bucket::Requests> one) {
+  const MutexLock guard(mutex_);
+  idle_.push_back(std::move(one));
+}
+
+std::unique_ptr<io::File> BucketFiles::create(const io::Path& path) {
+  return std::make_unique<NewObject>(client(), path);
+}
+
+std::unique_ptr<io::File> BucketFiles::open_read(const io::Path& path) {
+  auto object = client()->look(key_of(path));
+  if (!object) throw error_at(Code::not_found, cat("there is no ", path.string()), path);
+  return std::make_unique<OldObject>(*this, path, *std::move(object));
+}
+
+std::unique_ptr<io::Reader> BucketFiles::read_ahead(std::vector<io::Path> files,
+                                                    std::vector<io::Extent> extents, DirectIo) {
+  return std::make_unique<BucketReader>(*this, std::move(files), std::move(extents));
+}
+
+std::unique_ptr<io::File> BucketFiles::open_write(const io::Path& path) {
+  throw error_at(Code::unsupported, cat(path.string(), " cannot be changed"), path,
+                 "an object is written once");
+}
+
+void BucketFiles::rename(const io::Path& from, const io::Path& to) {
+  auto here = client();
+  const auto object = here->get(key_of(from));
+  if (!object) throw error_at(Code::not_found, cat("there is no ", from.string()), from);
+  here->put(key_of(to), std::as_bytes(std::span(object->bytes)));
+  here->remove(key_of(from));
+}
+
+void BucketFiles::remove(const io::Path& path) {
+  auto here = client();
+  const auto key = key_of(path);
+  if (!here->look(key)) throw error_at(Code::not_found, cat("there is no ", path.string()), path);
+  here->remove(key);
+}
+
+std::vector<std::string> BucketFiles::list(const io::Path& path) {
+  const auto key = key_of(path);
+  const auto begin = key.empty() ? key : key + '/';
+  const auto found = client()->list(begin, false);
+  std::set<std::string> names;
+  for (const auto& one : found.objects) names.insert(one.key.substr(begin.size()));
+  for (const auto& one : found.below) {
+    names.insert(one.substr(begin.size(), one.size() - begin.size() - 1));
+  }
+  names.erase("");  // an object with the directory's own name, which some tools make
+  return {names.begin(), names.end()};
+}
+
+std::optional<io::Status> BucketFiles::status(const io::Path& path) {
+  auto here = client();
+  const auto key = key_of(path);
+  if (!key.empty()) {
+    if (const auto object = here->look(key)) return status_of(*object);
+    const auto below = here->list(key + '/', false);
+    if (below.objects.empty() && below.below.empty()) return std::nullopt;
+  }
+  io::Status status;
+  status.is_directory = true;
+  return status;
+}
+
+std::unique_ptr<io::Lock> BucketFiles::try_lock(const io::Path& path) {
+  throw error_at(Code::unsupported, cat("no lock at ", path.string()), path, "objects have none");
+}
+
+}  // namespace cairn

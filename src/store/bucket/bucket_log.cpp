@@ -1,0 +1,54 @@
+#include "store/bucket/bucket_log.hpp"
+
+#include <locale>
+#include <sstream>
+#include <utility>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+
+namespace cairn {
+
+void BucketLog::read() {
+  const auto object = files_.client()->get(BucketFiles::key_of(path_));
+  Contents read;
+  std::istringstream text(object ? object->bytes : "0");
+  text.imbue(std::locale::classic());
+  text >> read.given;
+  std::int64_t step;
+  for (std::string uuid; text >> step >> uuid;) read.uuid[step] = uuid;
+  const MutexLock guard(mutex_);
+  contents_ = std::move(read);
+  tag_ = object ? object->tag : "";
+}
+
+BucketLog::Contents BucketLog::change(const std::function<void(Contents&)>& change) {
+  const MutexLock guard(mutex_);
+  auto changed = contents_;
+  change(changed);
+  auto text = cat(changed.given, '\n');
+  for (const auto& [step, uuid] : changed.uuid) text += cat(step, ' ', uuid, '\n');
+  const auto condition = tag_.empty() ? bucket::Condition::absent() : bucket::Condition::same(tag_);
+  auto tag =
+      files_.client()->put(BucketFiles::key_of(path_), std::as_bytes(std::span(text)), condition);
+  if (!tag) {
+    throw Error(Code::busy, cat(path_.parent_path().parent_path().string(), " has another owner"),
+                "its list of checkpoints was changed", "Let that job end, or save elsewhere.")
+        .at(path_.string());
+  }
+  contents_ = changed;
+  tag_ = *std::move(tag);
+  return changed;
+}
+
+bool BucketLog::counts(std::int64_t step) const {
+  const MutexLock guard(mutex_);
+  return contents_.uuid.contains(step);
+}
+
+std::int64_t BucketLog::given() const {
+  const MutexLock guard(mutex_);
+  return contents_.given;
+}
+
+}  // namespace cairn

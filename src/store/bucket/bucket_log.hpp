@@ -1,0 +1,38 @@
+#pragma once
+/// The log of a bucket's checkpoints of one name: which numbers were given, and which steps count.
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "base/mutex.hpp"
+#include "store/bucket/bucket_files.hpp"
+
+namespace cairn {
+
+/// An object that is put on the condition that it is the one which its owner has read or put last.
+/// So each change is a fence: a former owner's changes fail from then on. Any thread may use it.
+class BucketLog {
+ public:
+  struct Contents {
+    std::int64_t given = 0;                    ///< numbers up to this one were given
+    std::map<std::int64_t, std::string> uuid;  ///< of the steps that count
+  };
+
+  BucketLog(BucketFiles& files, io::Path path) : files_(files), path_(std::move(path)) {}
+
+  void read();
+  /// Puts the log with this change. Throws busy, and changes nothing, if somebody else has put it.
+  Contents change(const std::function<void(Contents&)>&);
+  bool counts(std::int64_t step) const;
+  std::int64_t given() const;
+
+ private:
+  BucketFiles& files_;
+  const io::Path path_;
+  mutable Mutex mutex_;
+  Contents contents_ CAIRN_GUARDED_BY(mutex_);
+  std::string tag_ CAIRN_GUARDED_BY(mutex_);  // empty: there is no log
+};
+
+}  // namespace cairn

@@ -1,0 +1,35 @@
+// Connections to the buckets of the environment.
+#include <map>
+
+#include "base/text.hpp"
+#include "bucket/bucket.hpp"
+#include "cairn/error.hpp"
+#include "store/bucket/bucket_files.hpp"
+
+namespace cairn {
+
+std::shared_ptr<BucketFiles> BucketFiles::of(const io::Path& path) {
+  std::string_view rest = path.native();
+  rest.remove_prefix(std::min(rest.size(), rest.find_first_not_of('/', rest.find('/'))));
+  const std::string bucket(rest.substr(0, rest.find('/')));
+  if (bucket.empty()) {
+    throw Error(Code::invalid_argument, cat("'", path.string(), "' names no bucket"), "",
+                "Write s3://BUCKET/DIRECTORY.");
+  }
+  static Mutex mutex;
+  static std::map<std::string, std::shared_ptr<BucketFiles>> known;
+  const MutexLock guard(mutex);
+  auto& files = known[bucket];
+  if (!files) {
+    const auto surroundings = bucket::Surroundings::real();
+    auto endpoint = bucket::find_endpoint(surroundings, bucket);
+    auto credentials = std::make_shared<bucket::CredentialSource>(surroundings);
+    files = std::make_shared<BucketFiles>(
+        [endpoint = std::move(endpoint), credentials = std::move(credentials)] {
+          return std::make_unique<bucket::Bucket>(endpoint, credentials);
+        });
+  }
+  return files;
+}
+
+}  // namespace cairn

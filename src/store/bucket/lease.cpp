@@ -1,0 +1,168 @@
+#include "store/bucket/lease.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <optional>
+#include <thread>
+
+#include "base/host_name.hpp"
+#include "base/mutex.hpp"
+#include "base/no_thread.hpp"
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "cairn/log.hpp"
+#include "store/commit/names.hpp"
+#include "store/commit/ownership.hpp"
+
+namespace cairn {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+// A record is renewed so many times while a successor waits, so that a late one does not lose it.
+constexpr double renewals = 4;
+constexpr double least_pause = 0.05;
+constexpr std::string_view free_record = "nobody\n";
+
+double now_seconds() {
+  return Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
+
+Error owned_by(const io::Path& record, std::string_view text) {
+  const auto owner = commit::parse_owner(text);
+  return Error(Code::busy, cat(record.parent_path().parent_path().string(), " has another owner"),
+               owner ? commit::describe(*owner) : "", "Let that job end, or save elsewhere.")
+      .at(record.string());
+}
+
+}  // namespace
+
+struct Lease::Impl {
+  Impl(BucketFiles& given, io::Path path) : files(given), record(std::move(path)) {}
+
+  BucketFiles& files;
+  const io::Path record;
+  const std::string key = BucketFiles::key_of(record);
+  commit::OwnerRecord me = {};
+  double pause = 0;  // seconds between renewals; 0: none
+
+  mutable Mutex mutex;
+  std::condition_variable changed;
+  std::string tag CAIRN_GUARDED_BY(mutex);
+  bool is_lost CAIRN_GUARDED_BY(mutex) = false, ends CAIRN_GUARDED_BY(mutex) = false;
+  std::thread heart = {};
+
+  bool put(const bucket::Condition& condition) {
+    me.heartbeat_seconds = now_seconds();
+    auto got = files.client()->put(key, bytes_of(commit::print_owner(me)), condition);
+    const MutexLock guard(mutex);
+    if (got) tag = *std::move(got);
+    return got.has_value();
+  }
+
+  // Waits whether an owner is alive: throws busy if it renews its record.
+  bucket::Requests::Got wait_for_owner(bucket::Requests::Got there, double seconds) const {
+    const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(Seconds(seconds));
+    log(LogLevel::info, cat("waits whether the owner of ", record.string(), " is alive"));
+    while (Clock::now() < until) {
+      const auto left = Seconds(until - Clock::now()).count();
+      std::this_thread::sleep_for(Seconds(std::min(pause, left)));
+      auto now = files.client()->get(key);
+      if (now && now->bytes == free_record) return *std::move(now);
+      if (!now || now->tag != there.tag) throw owned_by(record, now ? now->bytes : "");
+    }
+    return there;
+  }
+
+  void beat() {
+    MutexLock lock(mutex);
+    for (;;) {
+      const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(Seconds(pause));
+      while (!ends && Clock::now() < until) lock.wait_until(changed, until);
+      if (ends) return;
+      const auto last = tag;
+      lock.unlock();
+      bool is_mine = true;
+      try {
+        is_mine = put(bucket::Condition::same(last));
+      } catch (const std::exception& error) {
+        log(LogLevel::warning,
+            cat("the record ", record.string(), " is not renewed: ", error.what()));
+      }
+      lock.lock();
+      if (is_mine) continue;
+      is_lost = true;
+      log(LogLevel::warning, cat("another job has taken over ", record.string()));
+      return;
+    }
+  }
+};
+
+Lease::Lease(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+std::unique_ptr<Lease> Lease::take(BucketFiles& files, const io::Path& record,
+                                   double wait_seconds) {
+  auto impl = std::make_unique<Impl>(files, record);
+  auto& self = *impl;
+  self.me.token = commit::uuid_text(commit::random_uuid());
+  self.me.host = host_name();
+  self.me.pid = ::getpid();
+  self.me.start_seconds = now_seconds();
+  self.me.by_heartbeat = true;
+  self.pause = wait_seconds > 0 ? std::max(least_pause, wait_seconds / renewals) : 0;
+
+  auto there = files.client()->get(self.key);
+  if (there && there->bytes != free_record && wait_seconds > 0) {
+    there = self.wait_for_owner(*std::move(there), wait_seconds);
+  }
+  const auto condition = there ? bucket::Condition::same(there->tag) : bucket::Condition::absent();
+  if (!self.put(condition)) {
+    const auto now = files.client()->get(self.key);
+    throw owned_by(record, now ? now->bytes : "");
+  }
+  std::unique_ptr<Lease> lease(new Lease(std::move(impl)));
+  if (self.pause > 0) try {
+      self.heart = std::thread([&self] { self.beat(); });
+    } catch (const std::system_error& error) {
+      throw no_thread("that renews the owner's record", error);
+    }
+  return lease;
+}
+
+Lease::~Lease() {
+  auto& self = *impl_;
+  {
+    const MutexLock guard(self.mutex);
+    self.ends = true;
+  }
+  self.changed.notify_all();
+  if (self.heart.joinable()) self.heart.join();
+  const MutexLock guard(self.mutex);
+  if (self.is_lost) return;
+  try {
+    self.files.client()->put(self.key, bytes_of(free_record), bucket::Condition::same(self.tag));
+  } catch (...) {
+    log(LogLevel::info, cat("the record ", self.record.string(), " stays"));
+  }
+}
+
+void Lease::check() const {
+  {
+    const MutexLock guard(impl_->mutex);
+    if (!impl_->is_lost && impl_->pause > 0) return;
+  }
+  const auto there = impl_->files.client()->get(impl_->key);
+  const auto owner = there ? commit::parse_owner(there->bytes) : std::nullopt;
+  if (!owner || owner->token != impl_->me.token)
+    throw owned_by(impl_->record, there ? there->bytes : "");
+}
+
+}  // namespace cairn

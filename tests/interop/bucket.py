@@ -1,0 +1,106 @@
+"""Checkpoints in a bucket of moto's server: what boto3 downloads is read by TensorFlow, a job goes on from
+there on other ranks with the same bits, and keys may have any characters.
+
+usage: bucket.py WORK_DIRECTORY CAIRN GRAY_SCOTT LAUNCHER...
+"""
+import logging
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import boto3
+import numpy as np
+import tensorflow as tf
+from moto.server import ThreadedMotoServer
+
+work, tool, program, *launcher = sys.argv[1:]
+work = Path(work).absolute()
+shutil.rmtree(work, ignore_errors=True)
+work.mkdir(parents=True)
+logging.getLogger("werkzeug").setLevel(logging.ERROR)
+server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+server.start()
+os.environ.update(AWS_ENDPOINT_URL="http://%s:%d" % server.get_host_and_port(), AWS_REGION="us-east-1",
+                  AWS_ACCESS_KEY_ID="key", AWS_SECRET_ACCESS_KEY="secret")
+client = boto3.client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"], region_name="us-east-1")
+client.create_bucket(Bucket="bucket")
+
+
+def cairn(*words, status=0):
+    ran = subprocess.run([tool, *words], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert ran.returncode == status, (words, ran.stdout)
+    return ran.stdout
+
+
+def command(directory, ranks, steps):
+    return [*launcher, str(ranks), program, "--size", "64", "--steps", str(steps), "--checkpoint-every", "10",
+            "--max-to-keep", "2", "--checkpoint-dir", str(directory), "--digest", "--async"]
+
+
+def run(directory, ranks, steps):
+    ran = subprocess.run(command(directory, ranks, steps), text=True, stdout=subprocess.PIPE,
+                         stderr=subprocess.STDOUT)
+    assert ran.returncode == 0, ran.stdout
+    return ran.stdout
+
+
+def digest(text):
+    return re.search(r"^digest (\S+ step \d+)$", text, re.M)[1]
+
+
+def steps(directory):
+    return [int(step) for step in re.findall(r"^ +(\d+) ", cairn("ls", directory), re.M)]
+
+
+def keys(prefix):
+    pages = client.get_paginator("list_objects_v2").paginate(Bucket="bucket", Prefix=prefix)
+    return {one["Key"]: one["Size"] for page in pages for one in page.get("Contents", [])}
+
+
+def download(prefix, to):
+    to.mkdir()
+    for key in keys(prefix + "/ckpt-") | keys(prefix + "/checkpoint"):
+        client.download_file("bucket", key, str(to / key.rsplit("/", 1)[1]))
+
+
+for number, name in enumerate(["run", "a b+c%2F&=ü/" + 300 * "long"]):
+    address = f"s3://bucket/{name}"
+    run(address, 3, 30)
+    # All ranks die in the middle of the job; another one goes on, when it has seen that they are dead.
+    job = subprocess.Popen(command(address, 2, 1000000), text=True, stdout=subprocess.PIPE, start_new_session=True)
+    for line in job.stdout:
+        if line.startswith("saved step 60"):
+            os.killpg(job.pid, signal.SIGKILL)
+            break
+    job.wait()
+    job.stdout.close()
+    newest = steps(address)[-1]
+    last = newest + 20
+    told = run(address, 1, last)
+    assert f"restored step {newest} from {address}/ckpt-{newest}\n" in told, told
+    assert digest(told) == digest(run(work / f"undisturbed-{number}", 3, last)), told
+    assert steps(address) == [last - 10, last], steps(address)
+    assert "whole" in cairn("verify", address)
+    left = [key for key in keys(name) if not re.fullmatch(
+        rf"(ckpt-({last - 10}|{last})\.(index|data-.*)|checkpoint|\.cairn/.*)", key.removeprefix(name + "/"))]
+    assert not left, left
+
+    copy = work / f"copy-{number}"
+    download(name, copy)
+    assert tf.train.latest_checkpoint(str(copy)) == str(copy / f"ckpt-{last}")
+    reader = tf.train.load_checkpoint(str(copy))
+    for key in "u", "v":
+        value = reader.get_tensor(key)
+        assert value.shape == (64, 64) and np.isfinite(value).all(), key
+        ours = work / f"{key}-{number}.npy"
+        cairn("cat", f"{address}/ckpt-{last}", key, "--format", "npy", "--output", str(ours))
+        assert np.array_equal(np.load(ours), value), key
+    assert digest(run(copy, 2, last)) == digest(told)
+
+assert "there is no bucket nothing" in cairn("ls", "s3://nothing/run", status=2)
+server.stop()
+print("right")
