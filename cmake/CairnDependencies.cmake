@@ -28,6 +28,7 @@ if(cairn_missing)
   message(FATAL_ERROR "Cairn is built with packages that are not found: ${cairn_missing}. Install them (on Debian: "
                       "apt-get install${cairn_to_install}), or name their places in CMAKE_PREFIX_PATH.")
 endif()
+find_package(CairnCodecs)
 find_package(PNG)  # pictures of the tool and of an example; without it the tool writes PPM files
 # MPI and Kokkos: AUTO takes what is there, and the summary says what is not; ON insists.
 set(CAIRN_MPI_REASON "")

@@ -96,7 +96,8 @@ install(FILES ${PROJECT_BINARY_DIR}/CairnConfig.cmake
               ${PROJECT_BINARY_DIR}/CairnConfigVersion.cmake DESTINATION ${cairn_package})
 set(finders)
 if(CAIRN_IS_STATIC)
-  list(APPEND finders ${PROJECT_SOURCE_DIR}/cmake/FindCairnIsal.cmake)
+  list(APPEND finders ${PROJECT_SOURCE_DIR}/cmake/FindCairnIsal.cmake
+                      ${PROJECT_SOURCE_DIR}/cmake/FindCairnCodecs.cmake)
 endif()
 if(TARGET cairn_kokkos)
   list(APPEND finders ${PROJECT_SOURCE_DIR}/cmake/FindCairnKokkos.cmake)

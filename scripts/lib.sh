@@ -30,6 +30,7 @@ build_packages=(g++ cmake ninja-build libopenmpi-dev openmpi-bin libtrilinos-kok
 # Packages for buckets; a build goes on without them, and scripts/demo needs none.
 bucket_packages=(libcurl4-openssl-dev libssl-dev libpugixml-dev)
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev libhdf5-openmpi-dev hdf5-tools
+  zlib1g-dev libzstd-dev libblosc-dev
   abigail-tools ca-certificates python3 python3-venv python3-dev pybind11-dev gfortran clang libclang-rt-dev lld strace)
 # Packages for the tests under Slurm; scripts go on without them.
 slurm_packages=(slurmctld slurmd slurm-client munge)

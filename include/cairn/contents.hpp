@@ -27,11 +27,28 @@ enum class Format {
 };
 constexpr std::array<const char*, 2> words(Format) { return {"bundle", "hdf5"}; }
 
-/// How the bytes of a piece are encoded. This version knows no codec; checkpoints of other versions
-/// may use some.
+/// How the bytes of a piece are encoded. A build may lack some of these codecs, and checkpoints of
+/// other versions may use more.
 enum class Codec : std::int32_t {
-  none = 0  ///< stored as in memory
+  none = 0,     ///< stored as in memory
+  deflate = 1,  ///< HDF5's filters shuffle and deflate
+  zstd = 2,     ///< shuffle and Zstandard (filter 32015)
+  blosc = 3     ///< Blosc (filter 32001): bit shuffle and Zstandard
 };
+
+/// How an HDF5 checkpoint stores the elements of its tensors: in chunks of at most 1 MiB, each of
+/// which goes through filters of HDF5 that others read, too (docs/format-hdf5.md). A chunk that
+/// they do not make smaller is stored as it is.
+enum class StoreCodec {
+  none,       ///< contiguous
+  automatic,  ///< zstd, or what the build has; each rank encodes where that is faster than to write
+  deflate,    ///< shuffle and deflate: every HDF5 reads it
+  zstd,       ///< shuffle and Zstandard: readers need a plugin, as in hdf5plugin
+  blosc       ///< Blosc with bit shuffle and Zstandard: readers need a plugin, as in hdf5plugin
+};
+constexpr std::array<const char*, 5> words(StoreCodec) {
+  return {"none", "automatic", "deflate", "zstd", "blosc"};
+}
 
 /// The stored bytes of one box of a tensor, contiguous in a data file. Decoded, they are the
 /// elements of the box, row-major.
@@ -40,9 +57,12 @@ struct Piece {
   std::vector<bool> dash;  ///< true for dimensions that TensorFlow spells "-"; empty: none
   std::int32_t file = 0;   ///< data file (TensorFlow: shard id)
   std::int64_t offset = 0, stored_bytes = 0;
-  std::int64_t raw_bytes = 0;  ///< after decoding; without a codec the same as stored_bytes
-  std::uint32_t crc32c = 0;    ///< of the bytes in the file, unmasked
+  /// After decoding; without a codec the same as stored_bytes. A chunk at the edge of an HDF5
+  /// dataset decodes to a whole chunk, which begins with the elements of the box.
+  std::int64_t raw_bytes = 0;
+  std::uint32_t crc32c = 0;  ///< of the bytes in the file, unmasked
   Codec codec = Codec::none;
+  std::uint32_t raw_crc32c = 0;  ///< with a codec: of the elements of the box, decoded
 
   bool operator==(const Piece&) const = default;
 };

@@ -40,6 +40,7 @@ void Sink::begin(StoredTensor& entry) {
   crc_ = stored_crc_ = 0;
   look_ = draft_->not_finite() ? FiniteCheck(entry.dtype) : FiniteCheck();
   encoding_ = encodes(entry) ? layout_encodes_ : nullptr;
+  item_ = dtype_size(entry.dtype);
   slice.codec = encoding_ ? encoding_->codec : Codec::none;
   slice.offset = encoding_ ? entry_begin(end_) : entry_begin(end_, slice.raw_bytes);
   // The gap is filled with zeros: a recycled file may hold old bytes there, and the writes stay
@@ -57,7 +58,7 @@ void Sink::append(std::span<const std::byte> bytes, bool stay) {
     look_.add(piece);
     if (encoding_) {
       encoded_.clear();
-      encoding_->encode(piece, encoded_);
+      encoding_->encode(piece, item_, encoded_);
       stored_crc_ = crc32c(encoded_, stored_crc_);
       put(encoded_, false);
     } else {
@@ -103,6 +104,7 @@ std::uint32_t Sink::end(StoredTensor& entry) {
   if (encoding_) {
     slice.stored_bytes = end_ - slice.offset;
     slice.crc32c = stored_crc_;
+    slice.raw_crc32c = crc_;
   } else if (entry.dtype != DType::string) {
     slice.crc32c = crc_;
   }

@@ -68,6 +68,7 @@ class Sink {
   FiniteCheck look_;       // for numbers in it that are not finite
   // How the present piece is encoded; null: it is not.
   const Encoding* encoding_ = nullptr;
+  std::size_t item_ = 1;            // bytes of an element of the piece
   std::vector<std::byte> encoded_;  // a chunk of the piece
   std::uint32_t stored_crc_ = 0;
 };

@@ -50,10 +50,14 @@ std::vector<const Piece*> touched(const CheckpointContents& contents, const Stor
   return slices;
 }
 
-// The bytes of what the slices hold.
-std::int64_t bytes_of(const std::vector<const Piece*>& slices) {
+// The bytes of what a slice holds, without what fills up a chunk at an edge.
+std::int64_t bytes_of(const StoredTensor& tensor, const Piece& slice) {
+  if (slice.codec == Codec::none) return slice.stored_bytes;
+  return slice.box.count() * static_cast<std::int64_t>(dtype_size(tensor.dtype));
+}
+std::int64_t bytes_of(const StoredTensor& tensor, const std::vector<const Piece*>& slices) {
   std::int64_t bytes = 0;
-  for (const auto* slice : slices) bytes += slice->raw_bytes;
+  for (const auto* slice : slices) bytes += bytes_of(tensor, *slice);
   return bytes;
 }
 
@@ -123,21 +127,21 @@ class PieceReader {
 
 std::int64_t value_bytes(const StoredTensor& tensor) {
   std::int64_t bytes = 0;
-  for (const auto& slice : tensor.slices) bytes += slice.raw_bytes;
+  for (const auto& slice : tensor.slices) bytes += bytes_of(tensor, slice);
   return bytes;
 }
 
 std::int64_t checked_bytes(const CheckpointContents& contents, const StoredTensor& tensor,
                            const Box& wanted) {
   require_numbers(tensor);
-  return bytes_of(touched(contents, tensor, wanted));
+  return bytes_of(tensor, touched(contents, tensor, wanted));
 }
 
 void read_chunks(const OpenCheckpoint& checkpoint, const StoredTensor& tensor, const Box& wanted,
                  const TakeChunk& take, const TakeGap& take_gap, const Progress& progress) {
   require_numbers(tensor);
   const auto slices = touched(*checkpoint, tensor, wanted);
-  const auto total = bytes_of(slices);
+  const auto total = bytes_of(tensor, slices);
   const auto item = static_cast<std::int64_t>(dtype_size(tensor.dtype));
   std::string bytes;
   std::int64_t done = 0;
@@ -167,7 +171,7 @@ void read_chunks_unchecked(const OpenCheckpoint& checkpoint, const StoredTensor&
                            const Progress& progress) {
   require_numbers(tensor);
   const auto slices = touched(*checkpoint, tensor, wanted);
-  const auto total = bytes_of(slices);
+  const auto total = bytes_of(tensor, slices);
   const auto item = static_cast<std::int64_t>(dtype_size(tensor.dtype));
   std::string bytes;
   std::int64_t done = 0;
@@ -183,7 +187,7 @@ void read_chunks_unchecked(const OpenCheckpoint& checkpoint, const StoredTensor&
       to_little_endian(*checkpoint, tensor, bytes);
       take(chunk.box, bytes);
     });
-    done += slice->raw_bytes;
+    done += bytes_of(tensor, *slice);
   }
   each_gap(tensor, wanted, [&](const Box& gap, const std::string& element) {
     if (needed(gap)) take_gap(gap, element);
@@ -227,7 +231,7 @@ std::vector<std::string> read_string_box(const OpenCheckpoint& checkpoint,
         .of_tensor(tensor.key);
   }
   const auto slices = touched(*checkpoint, tensor, wanted);
-  const auto total = bytes_of(slices);
+  const auto total = bytes_of(tensor, slices);
   const auto strides = row_major_strides(wanted.extent);
   std::vector<std::string> out(static_cast<std::size_t>(wanted.count()));
   std::int64_t done = 0;
@@ -246,7 +250,7 @@ std::vector<std::string> read_string_box(const OpenCheckpoint& checkpoint,
       }
       if (inside) out[static_cast<std::size_t>(at)] = std::move(values[i]);
     }
-    done += slice->raw_bytes;
+    done += bytes_of(tensor, *slice);
     if (progress) progress(done, total);
   }
   return out;

@@ -13,7 +13,8 @@ namespace cairn::test {
 
 inline constexpr auto run_lengths_codec = static_cast<Codec>(1000);
 
-inline void encode_runs(std::span<const std::byte> chunk, std::vector<std::byte>& out) {
+inline void encode_runs(std::span<const std::byte> chunk, std::size_t,
+                        std::vector<std::byte>& out) {
   for (std::size_t at = 0; at < chunk.size();) {
     std::size_t count = 1;
     while (count < 255 && at + count < chunk.size() && chunk[at + count] == chunk[at]) ++count;
@@ -23,7 +24,7 @@ inline void encode_runs(std::span<const std::byte> chunk, std::vector<std::byte>
   }
 }
 
-inline void decode_runs(std::span<const std::byte> stored, std::span<std::byte> raw) {
+inline void decode_runs(std::span<const std::byte> stored, std::size_t, std::span<std::byte> raw) {
   std::size_t end = 0;
   for (std::size_t at = 0; at + 1 < stored.size(); at += 2) {
     const auto count = static_cast<std::size_t>(stored[at]);

@@ -42,8 +42,8 @@ typedef struct cairn_stored_slice {
   int64_t offset; /**< bytes */
   int64_t size;
   uint32_t crc32c;
-  int32_t codec;    /**< 0: these bytes are the elements; else only Cairn can decode them */
-  int64_t raw_size; /**< bytes of the elements */
+  int32_t codec;    /**< 0: these bytes are the elements; else they are encoded */
+  int64_t raw_size; /**< bytes decoded, which begin with the elements */
 } cairn_stored_slice;
 
 typedef struct cairn_tensor {

@@ -18,6 +18,9 @@ inline constexpr std::int32_t plain_consumer = 1, codec_consumer = 1000;
 /// The number of elements of a shape; nothing for an invalid one, of which *why says what is wrong.
 std::optional<std::int64_t> checked_count(const Dims& shape, std::string* why);
 
+/// No encoded piece is longer: HDF5 counts the bytes of a chunk in 32 bits.
+inline constexpr std::int64_t most_raw_bytes = std::int64_t{1} << 32;
+
 /// Why `size` bytes cannot hold `count` elements; empty if they can.
 std::string size_problem(DType dtype, std::int64_t count, std::int64_t size);
 

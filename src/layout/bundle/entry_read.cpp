@@ -73,7 +73,10 @@ void read_place(const pb::Entry& entry, std::int64_t count, int num_files, bool 
   slice.offset = entry.offset();
   slice.stored_bytes = slice.raw_bytes = entry.size();
   slice.codec = static_cast<Codec>(entry.codec());
-  if (slice.codec != Codec::none) slice.raw_bytes = entry.raw_size();
+  if (slice.codec != Codec::none) {
+    slice.raw_bytes = entry.raw_size();
+    slice.raw_crc32c = crc_unmask(entry.raw_crc32c());
+  }
   // An absent checksum is one whose masked form is 0, since writers leave zeros out. Whether that
   // is right shows when the data is read.
   slice.crc32c = crc_unmask(entry.crc32c());

@@ -118,11 +118,9 @@ class EntryText {
       entry.encoded = true;
       at = put_number(at, 14, static_cast<std::int64_t>(slice.codec));
       at = put_number(at, 15, slice.raw_bytes);
+      at = put_crc(at, 13, slice.raw_crc32c);
     }
-    const auto crc = crc_mask(slice.crc32c);
-    *at++ = 6 << 3 | 5;
-    for (int i = 0; i < 4; ++i) *at++ = static_cast<char>(crc >> (8 * i));
-    return up_to(at);
+    return up_to(put_crc(at, 6, slice.crc32c));
   }
 
  private:
@@ -130,7 +128,7 @@ class EntryText {
   static constexpr std::size_t most_number_bytes = 1 + most_varint_bytes;
   static constexpr std::size_t most_front_bytes = 2 * most_number_bytes;
   static constexpr std::size_t most_extent_bytes = 2 + 2 * most_number_bytes;
-  static constexpr std::size_t most_place_bytes = 5 * most_number_bytes + 5;
+  static constexpr std::size_t most_place_bytes = 5 * most_number_bytes + 10;
 
   void make_room(std::size_t bytes) {
     if (text_.size() < bytes) text_.resize(bytes);
@@ -146,6 +144,12 @@ class EntryText {
     if (value == 0) return at;
     *at++ = static_cast<char>(field << 3);
     return put_varint(at, static_cast<std::uint64_t>(value));
+  }
+  static char* put_crc(char* at, int field, std::uint32_t checksum) {
+    const auto crc = crc_mask(checksum);
+    *at++ = static_cast<char>(field << 3 | 5);
+    for (int i = 0; i < 4; ++i) *at++ = static_cast<char>(crc >> (8 * i));
+    return at;
   }
   // Writes the tag and the length of a message.
   static char* put_head(char* at, int field, std::size_t bytes) {

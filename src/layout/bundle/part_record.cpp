@@ -51,6 +51,7 @@ void put(const StoredTensor& tensor, pb::PartTensor* out) {
     if (slice.codec == Codec::none) continue;
     to->set_codec(static_cast<std::int32_t>(slice.codec));
     to->set_raw_size(slice.raw_bytes);
+    to->set_raw_crc32c(slice.raw_crc32c);
   }
 }
 
@@ -65,7 +66,10 @@ Piece get(const pb::PartSlice& from) {
   slice.stored_bytes = slice.raw_bytes = from.size();
   slice.crc32c = from.crc32c();
   slice.codec = static_cast<Codec>(from.codec());
-  if (slice.codec != Codec::none) slice.raw_bytes = from.raw_size();
+  if (slice.codec != Codec::none) {
+    slice.raw_bytes = from.raw_size();
+    slice.raw_crc32c = from.raw_crc32c();
+  }
   return slice;
 }
 

@@ -343,41 +343,7 @@ std::string read_bytes(io::FileSystem& files, const CheckpointContents& contents
   return bytes;
 }
 
-Error slice_error(const CheckpointContents& contents, const StoredTensor& tensor,
-                  const Piece& slice, const char* what, std::string why) {
-  return Error(Code::data_loss,
-               cat("tensor '", tensor.key, "' ", shape_text(tensor.shape), ", ",
-                   box_text(slice.box), ": the bytes in the file ", what),
-               std::move(why),
-               "Restore an older checkpoint; cairn verify names everything that is damaged.")
-      .at(data_path(contents, slice.file).string())
-      .of_tensor(tensor.key);
-}
-
 }  // namespace
-
-const Encoding* decoder_of(const CheckpointContents& contents, const StoredTensor& tensor,
-                           const Piece& slice) {
-  const auto* encoding = encoding_of(tensor.key, slice);
-  if (encoding && slice.raw_bytes / encoding->most_of_a_byte > slice.stored_bytes) {
-    throw slice_error(contents, tensor, slice, "cannot be decoded",
-                      cat(slice.stored_bytes, " bytes never become ", slice.raw_bytes, " by ",
-                          codec_text(slice.codec)));
-  }
-  return encoding;
-}
-
-std::string decode_slice(const CheckpointContents& contents, const StoredTensor& tensor,
-                         const Piece& slice, std::string_view stored) {
-  const auto* encoding = decoder_of(contents, tensor, slice);
-  std::string raw(static_cast<std::size_t>(slice.raw_bytes), '\0');
-  try {
-    encoding->decode(std::as_bytes(std::span(stored)), std::as_writable_bytes(std::span(raw)));
-  } catch (const Error& error) {
-    throw slice_error(contents, tensor, slice, "cannot be decoded", error.what());
-  }
-  return raw;
-}
 
 std::string read_slice(io::FileSystem& files, const CheckpointContents& contents,
                        const StoredTensor& tensor, const Piece& slice) {
@@ -426,13 +392,6 @@ std::vector<std::string> read_strings(io::FileSystem& files, const CheckpointCon
     }
   }
   return whole;
-}
-
-Error checksum_error(const CheckpointContents& contents, const StoredTensor& tensor,
-                     const Piece& slice, std::uint32_t found) {
-  return slice_error(contents, tensor, slice, "are not those that were written",
-                     cat("checksum of ", slice.stored_bytes, " bytes at ", slice.offset, " is ",
-                         hex(found), ", stored is ", hex(slice.crc32c)));
 }
 
 namespace {
