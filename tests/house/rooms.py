@@ -58,7 +58,7 @@ FACES = {
     "bucket": {"bucket", "requests"},
     "layout": {"bundle/index", "bundle/index_split", "bundle/cached_index", "bundle/key_text", "bundle/meta",
         "bundle/numbers", "bundle/overlap", "bundle/part_record", "bundle/stored_gaps",
-        "bundle/stored_graph", "bundle/stored_strings", "bundle/table", "codec", "hdf5/foreign",
+        "bundle/stored_graph", "bundle/stored_strings", "bundle/table", "codec", "hdf5/chunk_tree", "hdf5/foreign",
         "hdf5/hdf5_seal", "hdf5/holders", "hdf5/lay_out", "hdf5/library", "offsets"},
     "foreign": {"safetensors/header", "torch/archive", "torch/metadata", "torch/pickle",
         "torch/saved_tensor", "xdmf/xdmf_text", "zarr/metadata"},

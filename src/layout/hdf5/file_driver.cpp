@@ -69,10 +69,13 @@ int compare(const H5FD_t* a, const H5FD_t* b) noexcept {
   return less(of(a)->link, of(b)->link) ? -1 : less(of(b)->link, of(a)->link);
 }
 // HDF5 may gather small metadata and small pieces of data: that makes fewer calls of the ByteFile.
-herr_t query(const H5FD_t*, unsigned long* flags) noexcept {
+// What it has gathered it does not tell apart, B-trees from others. HDF5 also asks without a file.
+herr_t query(const H5FD_t* file, unsigned long* flags) noexcept {
   if (flags) {
-    *flags = H5FD_FEAT_AGGREGATE_METADATA | H5FD_FEAT_ACCUMULATE_METADATA | H5FD_FEAT_DATA_SIEVE |
-             H5FD_FEAT_AGGREGATE_SMALLDATA;
+    *flags = H5FD_FEAT_AGGREGATE_METADATA | H5FD_FEAT_DATA_SIEVE | H5FD_FEAT_AGGREGATE_SMALLDATA;
+    const bool looks = file && of(file)->link->looks_for_trees;
+    // The second lets H5Fincrement_filesize work.
+    *flags |= looks ? H5FD_FEAT_SUPPORTS_SWMR_IO : H5FD_FEAT_ACCUMULATE_METADATA;
   }
   return 0;
 }
@@ -106,9 +109,13 @@ herr_t read(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t address, std::size_t size,
     std::fill(out.begin() + static_cast<std::ptrdiff_t>(known), out.end(), std::byte{0});
   });
 }
-herr_t write(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t address, std::size_t size,
+herr_t write(H5FD_t* file, H5FD_mem_t kind, hid_t, haddr_t address, std::size_t size,
              const void* buffer) noexcept {
   return without_throwing(*of(file)->link, [&](ByteFile& bytes) {
+    auto& link = *of(file)->link;
+    if (link.looks_for_trees && kind == H5FD_MEM_BTREE) {
+      link.trees.insert(static_cast<std::int64_t>(address));
+    }
     bytes.write(static_cast<std::int64_t>(address),
                 std::span(static_cast<const std::byte*>(buffer), size));
   });

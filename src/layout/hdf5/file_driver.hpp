@@ -1,5 +1,7 @@
 #pragma once
 /// A file driver of HDF5 that works on a ByteFile.
+#include <set>
+
 #include "layout/hdf5/byte_file.hpp"
 #include "layout/hdf5/library.hpp"
 
@@ -15,12 +17,18 @@ class FileDriver {
   FileDriver(const FileDriver&) = delete;
   FileDriver& operator=(const FileDriver&) = delete;
 
+  /// From now on remembers where HDF5 writes B-trees, each by itself.
+  void look_for_trees() { link_.looks_for_trees = true; }
+  const std::set<std::int64_t>& trees() const { return link_.trees; }  ///< their offsets
+
   void set(hid_t access) const;  ///< a property list of class H5P_FILE_ACCESS
   void rethrow();
 
   struct Link {
     ByteFile* file;
     std::exception_ptr error;
+    bool looks_for_trees = false;
+    std::set<std::int64_t> trees = {};
   };
 
  private:

@@ -5,17 +5,22 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "layout/encodings.hpp"
+#include "layout/hdf5/chunk_tree.hpp"
 #include "layout/hdf5/describe.hpp"
 #include "layout/hdf5/file_driver.hpp"
 #include "layout/hdf5/hdf5_seal.hpp"
 #include "layout/hdf5/key_path.hpp"
 #include "layout/hdf5/library.hpp"
 #include "layout/hdf5/types.hpp"
+#include "layout/offsets.hpp"
 
 namespace cairn::hdf5 {
 namespace {
 
 constexpr hsize_t alignment = hsize_t{1} << 20;
+// Registered with The HDF Group.
+constexpr H5Z_filter_t zstd_filter = 32015, blosc_filter = 32001;
 
 // Lets libhdf5 create the whole file in a SparseImage, with all datasets at their places but
 // without their data.
@@ -32,10 +37,10 @@ class Maker {
   }
 
   Skeleton run() {
-    SparseImage image;
     Skeleton out;
     {
-      FileDriver driver(image);
+      FileDriver driver(image_);
+      if (file_.room_bytes > 0) driver.look_for_trees();
       try {
         fill(driver, out);
       } catch (const Error&) {
@@ -43,8 +48,9 @@ class Maker {
         throw;
       }
     }
-    out.size = image.size();
-    out.extents = image.take();
+    out.size = image_.size();
+    out.extents = image_.take();
+    leave_out_roots(out);
     require_apart(out);
     return out;
   }
@@ -89,27 +95,122 @@ class Maker {
     h5_ = file.get();
     make_own(out);
     for (const auto& name : groups) make_group(name);
-    for (const auto& one : file_.datasets) {
-      // The type of each dtype is made once.
-      const auto at = types_.find(one.dtype);
-      const auto type =
-          (at != types_.end() ? at : types_.emplace(one.dtype, stored_type(one.dtype)).first)
-              ->second.get();
-      Handle filled;
-      if (!one.fill.empty()) {  // a save writes it into gaps; this tells readers what it is
-        filled = storage(H5D_FILL_TIME_NEVER);
-        check(H5Pset_fill_value(filled.get(), type, one.fill.data()), what_);
-      }
-      auto dataset = make_dataset(one.key, type, one.shape, one.fill.empty() ? data_ : filled);
-      out.offsets.push_back(element_count(one.shape) ? offset_of(dataset) : 0);
-      if (has_no_type(one.dtype)) note(dataset, dtype_attribute, dtype_name(one.dtype));
-      dataset.close(what_);
-    }
+    for (const auto& one : file_.datasets) make_numbers(one, out);
     for (const auto& one : file_.strings) make_strings(one);
     describe(h5_, file_);
+    if (file_.room_bytes > 0) make_room(out);
     // Other handles close by themselves; only closing the file flushes.
     h5_ = H5I_INVALID_HID;
     file.close("the HDF5 file cannot be completed");
+    if (file_.room_bytes > 0) find_roots(driver, out);
+  }
+
+  void make_numbers(const NewDataset& one, Skeleton& out) {
+    // The type of each dtype is made once.
+    const auto at = types_.find(one.dtype);
+    const auto type =
+        (at != types_.end() ? at : types_.emplace(one.dtype, stored_type(one.dtype)).first)
+            ->second.get();
+    Handle own;
+    if (!one.chunk.empty()) own = chunked(one);
+    if (!one.fill.empty()) {  // a save writes it into gaps; this tells readers what it is
+      if (own.get() < 0) own = storage(H5D_FILL_TIME_NEVER);
+      check(H5Pset_fill_value(own.get(), type, one.fill.data()), what_);
+    }
+    auto dataset = make_dataset(one.key, type, one.shape, own.get() < 0 ? data_ : own);
+    const bool has_place = one.chunk.empty() && element_count(one.shape) > 0;
+    out.offsets.push_back(has_place ? offset_of(dataset) : 0);
+    if (has_no_type(one.dtype)) note(dataset, dtype_attribute, dtype_name(one.dtype));
+    dataset.close(what_);
+  }
+
+  // The properties of a dataset in chunks. Filters are optional: libhdf5 needs no plugin for those
+  // that it does not have, as no data goes through them here.
+  Handle chunked(const NewDataset& one) const {
+    auto list = storage(H5D_FILL_TIME_NEVER);
+    const std::vector<hsize_t> extents(one.chunk.begin(), one.chunk.end());
+    check(H5Pset_chunk(list.get(), static_cast<int>(extents.size()), extents.data()), what_);
+    check(H5Pset_alloc_time(list.get(), H5D_ALLOC_TIME_INCR), what_);
+    const auto item = static_cast<unsigned>(dtype_size(one.dtype));
+    const auto filter = [&](H5Z_filter_t id, std::vector<unsigned> values) {
+      check(H5Pset_filter(list.get(), id, H5Z_FLAG_OPTIONAL, values.size(), values.data()), what_);
+    };
+    constexpr unsigned level = encoding_level;
+    if (file_.codec == Codec::blosc) {
+      // Versions of filter and format, bytes of an element and of a chunk, level, bit shuffle,
+      // Zstandard.
+      const auto bytes = static_cast<unsigned>(element_count(one.chunk)) * item;
+      filter(blosc_filter, {2, 2, item, bytes, level, 2, 5});
+      return list;
+    }
+    filter(H5Z_FILTER_SHUFFLE, {item});
+    filter(file_.codec == Codec::zstd ? zstd_filter : H5Z_FILTER_DEFLATE, {level});
+    return list;
+  }
+
+  // Lets HDF5 make the chunk index of each dataset, for one chunk of a byte that the commit
+  // replaces. Its filter mask is the dataset's number, by which find_roots() knows the index. Then
+  // comes the room, which the superblock's end of the file includes.
+  void make_room(Skeleton& out) {
+    for (std::size_t i = 0; i < file_.datasets.size(); ++i) {
+      const auto& one = file_.datasets[i];
+      if (one.chunk.empty()) continue;
+      const Handle dataset(H5Dopen2(h5_, one.key.c_str(), H5P_DEFAULT), H5Dclose, what_);
+      const std::vector<hsize_t> origin(one.chunk.size());
+      check(H5Dwrite_chunk(dataset.get(), H5P_DEFAULT, static_cast<std::uint32_t>(i), origin.data(),
+                           1, ""),
+            what_);
+    }
+    hsize_t end = 0;
+    check(H5Fget_filesize(h5_, &end), what_);
+    out.room_offset = next_page(static_cast<std::int64_t>(end));
+    const auto bytes = out.room_offset + file_.room_bytes - static_cast<std::int64_t>(end);
+    check(H5Fincrement_filesize(h5_, static_cast<hsize_t>(bytes)), what_);
+  }
+
+  void find_roots(const FileDriver& driver, Skeleton& out) {
+    for (const auto at : driver.trees()) {
+      // Signature, type and level; then the mask, behind the neighbours and the size of the chunk.
+      constexpr std::size_t mask_at = 28;
+      std::string bytes(mask_at + 4, '\0');
+      image_.read(at, std::as_writable_bytes(std::span(bytes)));
+      if (!bytes.starts_with(std::string_view("TREE\1\0", 6))) continue;
+      std::uint32_t number = 0;
+      for (std::size_t b = 4; b > 0; --b) {
+        number = number << 8 | static_cast<unsigned char>(bytes[mask_at + b - 1]);
+      }
+      if (number < out.offsets.size()) out.offsets[number] = at;
+    }
+    for (std::size_t i = 0; i < file_.datasets.size(); ++i) {
+      if (file_.datasets[i].chunk.empty() || out.offsets[i] > 0) continue;
+      throw Error(Code::internal, cat("HDF5 made no chunk index of ", file_.datasets[i].key));
+    }
+  }
+
+  // Cuts the roots out of the extents.
+  void leave_out_roots(Skeleton& out) const {
+    std::map<std::int64_t, std::int64_t> roots;  // offset → end
+    for (std::size_t i = 0; i < file_.datasets.size(); ++i) {
+      const auto& chunk = file_.datasets[i].chunk;
+      if (!chunk.empty()) roots[out.offsets[i]] = out.offsets[i] + tree_node_bytes(chunk.size());
+    }
+    if (roots.empty()) return;
+    std::vector<Extent> left;
+    for (auto& extent : out.extents) {
+      auto at = extent.offset;
+      const auto keep_to = [&](std::int64_t end) {
+        if (end <= at) return;
+        left.push_back({at, extent.bytes.substr(static_cast<std::size_t>(at - extent.offset),
+                                                static_cast<std::size_t>(end - at))});
+      };
+      for (auto root = roots.lower_bound(extent.offset);
+           root != roots.end() && root->first < extent.end(); ++root) {
+        keep_to(root->first);
+        at = root->second;
+      }
+      keep_to(extent.end());
+    }
+    out.extents = std::move(left);
   }
 
   // Makes the group of Cairn's own data: first, so that the marker lies near the file's beginning.
@@ -216,9 +317,12 @@ class Maker {
                                                             {out.table_offset, file_.table_room}};
     for (std::size_t i = 0; i < file_.datasets.size(); ++i) {
       const auto& one = file_.datasets[i];
-      data.emplace_back(out.offsets[i], element_count(one.shape) *
-                                            static_cast<std::int64_t>(dtype_size(one.dtype)));
+      const auto bytes =
+          element_count(one.shape) * static_cast<std::int64_t>(dtype_size(one.dtype));
+      data.emplace_back(out.offsets[i],
+                        one.chunk.empty() ? bytes : tree_node_bytes(one.chunk.size()));
     }
+    data.emplace_back(out.room_offset, file_.room_bytes);
     for (const auto& extent : out.extents) {
       data.emplace_back(extent.offset, static_cast<std::int64_t>(extent.bytes.size()));
     }
@@ -239,6 +343,7 @@ class Maker {
 
   static constexpr const char* what_ = "the HDF5 file cannot be laid out";
   const NewFile& file_;
+  SparseImage image_;
   Handle link_, group_, data_, strings_;
   std::map<DType, Handle> types_;
   // The file while it is open; fill() owns it.

@@ -9,6 +9,7 @@
 
 #include "cairn/attributes.hpp"
 #include "cairn/box.hpp"
+#include "cairn/contents.hpp"
 #include "cairn/dtype.hpp"
 #include "layout/hdf5/byte_file.hpp"
 
@@ -24,6 +25,7 @@ struct NewDataset {
   DType dtype{};
   Dims shape;
   std::string fill = {};  ///< one element, the fill value of the dataset; empty: HDF5's own
+  Dims chunk = {};        ///< extents of its chunks; empty: it is stored as one run
 };
 
 /// Strings for other readers of HDF5; Cairn itself reads them from the blob.
@@ -43,18 +45,23 @@ struct NewFile {
   std::int64_t slices_bytes = 0;  ///< length of the text of the dataset /_cairn/slices; 0: none
   std::int64_t blob_bytes = 0;    ///< length of the dataset /_cairn/strings
   std::int64_t table_room = 0;    ///< length of the dataset /_cairn/index
+  Codec codec = Codec::none;      ///< of datasets in chunks
+  std::int64_t room_bytes = 0;  ///< space that belongs to no dataset, for chunks and their indexes
 };
 
 struct Skeleton {
-  std::vector<std::int64_t> offsets;  ///< of each dataset's elements, in order; 0: it has none
+  /// Of each dataset's elements, in order; 0: it has none. Of one in chunks: of the root of its
+  /// chunk index (chunk_tree.hpp), which the extents leave out.
+  std::vector<std::int64_t> offsets;
+  std::int64_t room_offset = 0;  ///< at a page
   std::int64_t blob_offset = 0, slices_offset = 0, table_offset = 0;
   std::vector<Extent> extents;  ///< what HDF5 wrote: ascending, apart from each other and from data
   std::int64_t size = 0;
 };
 
-/// Returns the same bytes for the same NewFile. Datasets are contiguous; those of 1 MiB or more
-/// begin at a multiple of 1 MiB. Throws invalid_argument for keys that HDF5 cannot hold
-/// (key_path.hpp) and tensors of more than 32 dimensions; unsupported without libhdf5.
+/// Returns the same bytes for the same NewFile. Contiguous datasets of 1 MiB or more begin at a
+/// multiple of 1 MiB. For chunks it needs HDF5 1.10.3. Throws invalid_argument for keys that HDF5
+/// cannot hold (key_path.hpp) and tensors of more than 32 dimensions; unsupported without libhdf5.
 Skeleton lay_out(const NewFile&);
 
 }  // namespace cairn::hdf5
