@@ -85,6 +85,9 @@ struct StoreOptions {
   /// Save the state as TensorFlow's objects (docs/object-graph.md): keys are paths, and
   /// tf.train.Checkpoint can restore them.
   bool object_graph = false;
+  /// Only for HDF5, written by each rank for itself: TensorFlow must read bundles. A manager throws
+  /// unsupported if this build lacks the codec's library.
+  StoreCodec codec = StoreCodec::none;
   ReplicaOptions replicas = {};  ///< how replicas are compared at a save
   std::shared_ptr<const ShardingCallback> policy = nullptr;  ///< none: ShardByTaskPolicy
   /// Returns the device of a slice on this rank; none: task = rank, with the device of the memory;
@@ -103,10 +106,11 @@ struct StoreOptions {
 
   template <class Self, class Visitor>
   static void visit(Self& self, Visitor&& options) {
-    auto& [format, object_graph, replicas, policy, device_of, keep_row_memory, xdmf, application] =
-        self;
+    auto& [format, object_graph, codec, replicas, policy, device_of, keep_row_memory, xdmf,
+           application] = self;
     options.agreed("format", format);
     options.agreed("object_graph", object_graph);
+    options.agreed("codec", codec);
     options.group("replicas", replicas);
     options.validated("policy", policy);  // compared: its description and its parameters
     options.own("device_of", device_of);

@@ -11,7 +11,7 @@ namespace cairn::plan {
 // The cut runs along one dimension. In a chunk, the dimensions after it are whole, and those before
 // it have one index each.
 ChunkCut::ChunkCut(const Box& box, std::int64_t element_bytes, std::int64_t chunk_bytes,
-                   std::int64_t align_bytes)
+                   std::int64_t align_bytes, bool equal)
     : box_(box) {
   if (element_bytes < 1 || chunk_bytes < 1) {
     throw Error(Code::internal,
@@ -35,6 +35,10 @@ ChunkCut::ChunkCut(const Box& box, std::int64_t element_bytes, std::int64_t chun
   // fewest whose bytes are a multiple of the alignment.
   unit_ = align_bytes / std::gcd(align_bytes, row_);
   if (unit_ > most) unit_ = 1;
+  if (equal) {
+    const auto parts = (box.extent[dim_] - 1) / most + 1;
+    unit_ = (box.extent[dim_] - 1) / parts + 1;
+  }
   units_ = (box.extent[dim_] - 1) / unit_ + 1;
   parts_ = (units_ - 1) / (most / unit_) + 1;
   count_ = parts_;

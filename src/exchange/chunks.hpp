@@ -13,8 +13,9 @@ namespace cairn::plan {
 class ChunkCut {
  public:
   ChunkCut() = default;
+  /// `equal`: all chunks but the last ones along the cut are equal, without regard to alignment.
   ChunkCut(const Box& box, std::int64_t element_bytes, std::int64_t chunk_bytes,
-           std::int64_t align_bytes = 1);
+           std::int64_t align_bytes = 1, bool equal = false);
 
   std::int64_t count() const { return count_; }
   Chunk chunk(std::int64_t number) const;

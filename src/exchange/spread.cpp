@@ -104,7 +104,7 @@ const ChunkCut& Spread::chunks_of(int source) {
   const auto of = setting_.source(source);
   const auto limit =
       of.chunk_bytes > 0 ? std::min(of.chunk_bytes, setting_.chunk_bytes) : setting_.chunk_bytes;
-  cut_ = ChunkCut(*of.box, of.element_bytes, limit, of.align_bytes);
+  cut_ = ChunkCut(*of.box, of.element_bytes, limit, of.align_bytes, of.equal);
   cut_source_ = source;
   cut_element_bytes_ = of.element_bytes;
   return cut_;

@@ -91,6 +91,7 @@ class Spread {
     std::int64_t element_bytes;
     std::int64_t chunk_bytes = 0;  ///< limit of its chunks, at most the setting's; 0: that one
     std::int64_t align_bytes = 1;  ///< as in cut_into_chunks
+    bool equal = false;            ///< as in ChunkCut
     int group = 0;                 ///< no round has chunks of two groups; must ascend with `before`
   };
   struct Setting {

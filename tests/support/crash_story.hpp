@@ -179,6 +179,7 @@ struct Story {
   Format format = Format::bundle;
   std::optional<Format> before_format = {};  // `before` is another job, of this format
   bool keeps_all_before = false;             // `before` is another job, which keeps all
+  StoreCodec codec = StoreCodec::none;       // with an HDF5 file
   // For a writer whose group must have more than the usual one.
   Writer writer = Writer::posix;
   std::function<std::shared_ptr<Group>(std::shared_ptr<Group>,
@@ -206,6 +207,7 @@ inline ManagerOptions options_of(const Story& story, std::shared_ptr<io::MemoryF
   options.write.writer = story.shares ? Writer::mpi_io : story.writer;
   options.write.mpi_io.files = 2;
   options.store.format = story.format;
+  if (story.format == Format::hdf5) options.store.codec = story.codec;
   if (story.xdmf) options.store.xdmf.emplace();
   if (story.frozen) options.frozen.keys = {"base"};
   if (story.thins) options.keep.keys = {{"moments*", 2}};

@@ -228,23 +228,42 @@ class Restore {
     return staged;
   }
 
-  // Starts to read the first chunks ahead.
-  // Extents are in the order in which read_chunk() takes them. Encoded slices are left out: they
-  // are read whole when their first chunk is wanted.
+  // Whether the slice is encoded, and this chunk is all of it, as with the chunks of HDF5 datasets.
+  // Such a slice is read ahead and decoded once in the job. Others are read whole, when a rank
+  // wants their first chunk.
+  static bool is_encoded_whole(const Stored& from, const plan::Chunk& chunk) {
+    return from.slice->codec != Codec::none && chunk.box == from.slice->box;
+  }
+
+  // Starts to read the first chunks ahead. Extents are in the order in which read_chunk() takes
+  // them.
   void begin_reading() {
     std::map<int, int> numbers;
     std::vector<io::Path> files;
     std::vector<io::Extent> extents;
     extents.reserve(held_.size());
+    std::vector<std::size_t> encoded;  // extents of slices that are decoded
+    std::int64_t encoded_bytes = 0;
     for (std::size_t c = 0; c < held_.size(); ++c) {
       const auto& chunk = plan_.chunks[c];
       const auto from = stored_.at(chunk.source);
       const auto& slice = *from.slice;
-      if (encoding_of(from.tensor->key, slice)) continue;
+      const bool whole = is_encoded_whole(from, chunk);
+      if (decoder_of(contents_, *from.tensor, slice) && !whole) continue;
       const auto [file, fresh] = numbers.try_emplace(slice.file, static_cast<int>(files.size()));
       if (fresh) files.push_back(data_path(contents_, slice.file));
+      if (whole) {
+        encoded_bytes = std::max(encoded_bytes, slice.stored_bytes);
+        encoded.push_back(extents.size());
+        extents.push_back({file->second, slice.offset, slice.stored_bytes, nullptr, false});
+        continue;
+      }
       extents.push_back({file->second, place_of(slice, chunk.offset), chunk.bytes,
                          bytes_at(held_[c]), held_[c].place != nullptr});
+    }
+    encoded_.resize(static_cast<std::size_t>(encoded_bytes));
+    for (const auto e : encoded) {
+      extents[e].to = reinterpret_cast<std::byte*>(encoded_.data());
     }
     reader_ = job_.files->read_ahead(std::move(files), std::move(extents), direct_io_);
   }
@@ -281,13 +300,21 @@ class Restore {
     }
   }
 
-  // Each rank that reads a part of an encoded slice has to read, check and decode the whole slice.
   void decode_chunk(const Stored& from, const plan::Chunk& chunk, std::byte* bytes) {
+    const auto& slice = *from.slice;
     if (decoded_source_ != chunk.source) {
       decoded_source_ = -1;
-      decoded_ = read_slice(*job_.files, contents_, *from.tensor, *from.slice);
+      if (is_encoded_whole(from, chunk)) {
+        const auto crc = reader_->next();
+        if (crc != slice.crc32c) throw checksum_error(contents_, *from.tensor, slice, crc);
+        decoded_ = decode_slice(
+            contents_, *from.tensor, slice,
+            std::string_view(encoded_).substr(0, static_cast<std::size_t>(slice.stored_bytes)));
+      } else {
+        decoded_ = read_slice(*job_.files, contents_, *from.tensor, slice);
+      }
       decoded_source_ = chunk.source;
-      bytes_read_ += from.slice->stored_bytes;
+      bytes_read_ += slice.stored_bytes;
     }
     if (!bytes) return;
     std::memcpy(bytes, decoded_.data() + chunk.offset, static_cast<std::size_t>(chunk.bytes));
@@ -387,7 +414,9 @@ class Restore {
   std::vector<std::byte*> places_;  // by memory: its first byte, or null if it is not contiguous
   std::vector<Held> held_;          // by chunk
   std::unique_ptr<std::byte[]> buffer_;
-  std::unique_ptr<io::Reader> reader_;  // it writes into buffer_, so it is destroyed first
+  std::string encoded_;  // the stored bytes of the slice that is decoded
+  // It writes into these two and into the application's memory, so it is destroyed first.
+  std::unique_ptr<io::Reader> reader_;
   int decoded_source_ = -1;
   // The encoded slice that was decoded last: its chunks follow each other.
   std::string decoded_;  // its bytes

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "exchange/plan_together.hpp"
 #include "group/collectives.hpp"
+#include "layout/codec.hpp"
 #include "layout/offsets.hpp"
 
 namespace cairn {
@@ -14,6 +16,10 @@ namespace {
 
 // A smaller run is not worth another file operation.
 constexpr std::int64_t small_bytes = std::int64_t{64} << 10;
+// A smaller tensor is not worth a chunk index, of 2 KiB and more.
+constexpr std::int64_t least_in_chunks = std::int64_t{16} << 10;
+// A chunk that is encoded by itself; as large as the chunk cache of libhdf5.
+constexpr std::int64_t most_encoded_bytes = std::int64_t{1} << 20;
 // With so many runs per rank, a rank writes about one run's worth of another rank's bytes.
 constexpr std::int64_t runs_a_rank = 8;
 
@@ -80,21 +86,38 @@ std::vector<DensePlan::Round> rounds_of_all(Group& group, const DensePlan& plan)
 // A run has at least small_bytes, and otherwise an eighth of a rank's fair share of its tensor, but
 // never more than chunk_bytes.
 DensePlan plan_dense(Group& group, std::vector<DenseTensor> tensors, std::int64_t chunk_bytes,
-                     const std::vector<int>& served_by) {
+                     const std::vector<int>& served_by, const InChunks& in_chunks) {
   DensePlan plan;
   plan.tensors = std::move(tensors);
   if (plan.tensors.empty()) return plan;
   lay_out_files(plan);
+  plan.encoding = in_chunks.encoding;
   std::vector<Box> wholes;
-  for (const auto& tensor : plan.tensors) wholes.push_back(Box::whole(tensor.shape));
   const auto runs_of = [&](int source) {
     const auto t = static_cast<std::size_t>(source);
     const auto item = static_cast<std::int64_t>(dtype_size(plan.tensors[t].dtype));
     const auto bytes = wholes[t].count() * item;
-    return plan::Spread::SourceBox{&wholes[t], item,
-                                   std::max(small_bytes, bytes / group.size() / runs_a_rank),
-                                   page_bytes, plan.tensors[t].file};
+    auto most = std::max(small_bytes, bytes / group.size() / runs_a_rank);
+    const bool encoded = !plan.chunks[t].empty();
+    if (encoded) most = std::min(most, most_encoded_bytes);
+    return plan::Spread::SourceBox{&wholes[t], item,    most,
+                                   page_bytes, encoded, plan.tensors[t].file};
   };
+  for (std::size_t t = 0; t < plan.tensors.size(); ++t) {
+    const auto& tensor = plan.tensors[t];
+    wholes.push_back(Box::whole(tensor.shape));
+    auto& chunk = plan.chunks.emplace_back();
+    const auto bytes = wholes[t].count() * static_cast<std::int64_t>(dtype_size(tensor.dtype));
+    if (!plan.encoding || tensor.shape.empty() || bytes < least_in_chunks ||
+        in_chunks.leaves_out(tensor.key)) {
+      continue;
+    }
+    chunk = tensor.shape;  // until the cut is known
+    const auto of = runs_of(static_cast<int>(t));
+    const plan::ChunkCut cut(wholes[t], of.element_bytes, std::min(of.chunk_bytes, chunk_bytes),
+                             of.align_bytes, of.equal);
+    chunk = cut.chunk(0).box.extent;
+  }
   plan::Spread spread({.rank = group.rank(),
                        .ranks = group.size(),
                        .chunk_bytes = chunk_bytes,
@@ -121,6 +144,23 @@ DensePlan plan_dense(Group& group, std::vector<DenseTensor> tensors, std::int64_
 
 void place_dense(DensePlan& plan, const std::vector<std::int64_t>& begins) {
   for (std::size_t t = 0; t < plan.begins.size(); ++t) plan.begins[t] = begins.at(t);
+}
+
+// A chunk at an edge is encoded with what fills it up, even if that makes it longer.
+std::int64_t deal_ranges(Group& group, DensePlan& plan) {
+  std::int64_t bytes = 0;
+  for (const auto& run : plan.exchange.chunks) {
+    if (!plan.in_chunks(run)) continue;
+    const auto whole = plan.chunk_bytes(run);
+    bytes += whole + (run.bytes < whole ? encoded_excess(whole) : 0);
+  }
+  // Each rank fills its own element.
+  std::vector<std::int64_t> all(static_cast<std::size_t>(group.size()));
+  all[static_cast<std::size_t>(group.rank())] = next_page(bytes);
+  group.all_reduce(all, Group::Op::sum);
+  const auto mine = all.begin() + group.rank();
+  plan.range = {std::accumulate(all.begin(), mine, std::int64_t{0}), *mine};
+  return std::accumulate(mine, all.end(), plan.range.begin);
 }
 
 }  // namespace cairn

@@ -4,6 +4,8 @@
 /// data files of their own: one, or as many as the sharding policy asks for. All runs of a tensor
 /// lie in one file.
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,10 +17,13 @@
 #include "exchange/spread.hpp"
 #include "model/refreshed_state.hpp"
 #include "session/job/job.hpp"
+#include "session/save/encode_choice.hpp"
 #include "store/commit/protocol.hpp"
 #include "store/draft.hpp"
 
 namespace cairn {
+
+struct Encoding;
 
 struct DenseTensor {
   /// A slice, or a part of one, that this rank contributes.
@@ -69,10 +74,29 @@ struct DensePlan {
   std::vector<Round> rounds;             ///< the same on all ranks
   std::vector<std::int64_t> file_bytes;  ///< lengths of the data files
   std::int64_t bytes = 0;                ///< of all data files; 0: there are no dense tensors
+  /// Of each tensor: the extents of its chunks, each of which is a run. Empty: it is one array.
+  std::vector<Dims> chunks;
+  /// Where this rank writes its chunks, one behind the other, in the order in which it has them.
+  /// The range has room for all of them as they are, and is not filled otherwise.
+  struct Range {
+    std::int64_t begin = 0, bytes = 0;
+  };
+  Range range;
+  const Encoding* encoding = nullptr;  ///< of chunks; null: there are none
+  /// Null: chunks are always encoded. Shared by copies of the plan.
+  std::shared_ptr<EncodeChoice> choice = nullptr;
 
   bool writes() const { return !exchange.chunks.empty(); }  ///< whether this rank has a run
   const plan::Chunk& run(int chunk) const {
     return exchange.chunks[static_cast<std::size_t>(chunk)];
+  }
+  bool in_chunks(const plan::Chunk& run) const {
+    return encoding && !chunks[static_cast<std::size_t>(run.source)].empty();
+  }
+  /// The bytes of a whole chunk of the run's tensor.
+  std::int64_t chunk_bytes(const plan::Chunk& run) const {
+    return element_count(chunks[static_cast<std::size_t>(run.source)]) *
+           static_cast<std::int64_t>(dtype_size(tensor_of(run).dtype));
   }
   const DenseTensor& tensor_of(const plan::Chunk& run) const {
     return tensors[static_cast<std::size_t>(run.source)];
@@ -86,12 +110,21 @@ struct DensePlan {
 /// Collective. All ranks give the same tensors, each with its own parts. Runs begin and end at page
 /// boundaries where a tensor's extents allow it, so that no two ranks write to one page. Runs are
 /// small compared with a rank's share, so that most bytes stay on a rank that has them.
-/// `served_by`: as in plan_exchange; if it is given, only io ranks write.
+/// `served_by`: as in plan_exchange; if it is given, only io ranks write. `in_chunks`: how tensors
+/// are encoded that are large enough, and that this function does not leave out.
+struct InChunks {
+  const Encoding* encoding = nullptr;
+  std::function<bool(const std::string& key)> leaves_out;
+};
 DensePlan plan_dense(Group&, std::vector<DenseTensor>, std::int64_t chunk_bytes,
-                     const std::vector<int>& served_by = {});
+                     const std::vector<int>& served_by = {}, const InChunks& in_chunks = {});
 
 /// Moves the tensors to these offsets in their data file.
 void place_dense(DensePlan&, const std::vector<std::int64_t>& begins);
+
+/// Collective. Deals ranges to the ranks, one behind the other, from 0. Returns the end of the
+/// last.
+std::int64_t deal_ranges(Group&, DensePlan&);
 
 /// If the format makes the file of dense tensors itself: what it has written there. Only rank 0
 /// knows it.
@@ -99,8 +132,8 @@ using MadeFile = std::optional<std::vector<commit::Patch>>;
 
 /// Collective. Makes the data files, numbered from `first_file`, unless the format has already made
 /// the one file. Writes one file after the other in the way of the job's writer; each rank syncs
-/// what it wrote. Returns this rank's runs as entries that are not `sliced`. A rank needs at most
-/// the memory of three chunks.
+/// what it wrote. Returns this rank's runs as entries that are not `sliced`, unless they are
+/// chunks. A rank needs at most the memory of three chunks.
 std::vector<StoredTensor> write_dense(const Job&, const RefreshedState&, const DensePlan&,
                                       int first_file, const MadeFile&, const Draft&);
 

@@ -4,6 +4,9 @@
 #include <algorithm>
 
 #include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "layout/codec.hpp"
 
 namespace cairn {
 DenseMemory dense_memory(const DensePlan& plan, bool keeps_all) {
@@ -17,29 +20,86 @@ DenseMemory dense_memory(const DensePlan& plan, bool keeps_all) {
   return most;
 }
 
+// Tries a few bytes from the middle of a large chunk: noise costs hardly any time then.
+bool EncodedChunks::may_shrink(std::span<const std::byte> chunk, std::size_t item) {
+  constexpr std::size_t sample = 4096;
+  if (chunk.size() < 16 * sample) return true;
+  encoded_.clear();
+  plan_.encoding->encode(chunk.subspan(chunk.size() / 2 / item * item, sample), item, encoded_);
+  return encoded_.size() < sample;
+}
+
+// Readers expect chunks of one size, so the last ones are filled up with zeros. Those are always
+// encoded: as they are, they would not be shorter.
+void EncodedChunks::write(const plan::Chunk& run, std::span<const std::byte> bytes, io::File& file,
+                          Piece& stored) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto whole = static_cast<std::size_t>(plan_.chunk_bytes(run));
+  const bool is_whole = bytes.size() == whole;
+  const auto item = dtype_size(plan_.tensor_of(run).dtype);
+  auto out = bytes;
+  if (!is_whole || (encodes_ && may_shrink(bytes, item))) {
+    if (!is_whole) {
+      whole_.assign(bytes.begin(), bytes.end());
+      whole_.resize(whole);
+      out = whole_;
+    }
+    encoded_.clear();
+    plan_.encoding->encode(out, item, encoded_);
+    if (!is_whole || encoded_.size() < whole) {
+      out = encoded_;
+      stored.codec = plan_.encoding->codec;
+      stored.raw_crc32c = std::exchange(stored.crc32c, crc32c(out));
+      stored.raw_bytes = static_cast<std::int64_t>(whole);
+      stored.stored_bytes = std::ssize(out);
+    }
+  }
+  stored.offset = plan_.range.begin + bytes_;
+  bytes_ += stored.stored_bytes;
+  raw_bytes_ += std::ssize(bytes);
+  if (bytes_ > plan_.range.bytes) {
+    throw Error(Code::internal, cat("encoded chunks take more than ", plan_.range.bytes, " bytes"));
+  }
+  file.write_at(stored.offset, out);
+  time_ += std::chrono::steady_clock::now() - begin;
+}
+
+void EncodedChunks::close(io::File& file) {
+  const auto begin = std::chrono::steady_clock::now();
+  file.sync();
+  file.close();
+  time_ += std::chrono::steady_clock::now() - begin;
+  if (!plan_.choice) return;
+  plan_.choice->took(encodes_, std::chrono::duration<double>(time_).count(), raw_bytes_);
+}
+
 void write_run(const DensePlan& plan, int number, const std::byte* bytes, int first_file,
-               io::File* file, std::vector<StoredTensor>& entries, NotFiniteKeys* not_finite) {
+               io::File* file, std::vector<StoredTensor>& entries, NotFiniteKeys* not_finite,
+               EncodedChunks* encoded) {
   const auto& run = plan.run(number);
   const auto& tensor = plan.tensor_of(run);
-  std::span rest(bytes, static_cast<std::size_t>(run.bytes));
+  const bool in_chunks = plan.in_chunks(run);
+  const std::span all(bytes, static_cast<std::size_t>(run.bytes));
   Piece stored;
   stored.box = run.box;
   stored.file = first_file + tensor.file;
-  stored.offset = plan.offset_of(run);
+  stored.offset = in_chunks ? 0 : plan.offset_of(run);
   stored.stored_bytes = stored.raw_bytes = run.bytes;
   auto look = not_finite ? FiniteCheck(tensor.dtype) : FiniteCheck();
   // Piece by piece, so that a piece is still in the cache when it is written after its checksum.
-  for (auto at = stored.offset; !rest.empty();) {
+  auto at = stored.offset;
+  for (auto rest = all; !rest.empty();) {
     const auto piece = rest.first(std::min<std::size_t>(cached_bytes, rest.size()));
     stored.crc32c = crc32c(piece, stored.crc32c);
     look.add(piece);
-    if (file) file->write_at(at, piece);
+    if (file && !in_chunks) file->write_at(at, piece);
     at += static_cast<std::int64_t>(piece.size());
     rest = rest.subspan(piece.size());
   }
   if (look.found()) not_finite->insert(tensor.key);
+  if (in_chunks) encoded->write(run, all, *file, stored);
   if (entries.empty() || entries.back().key != tensor.key) {
-    entries.push_back({tensor.key, tensor.dtype, tensor.shape, false, {}, ""});
+    entries.push_back({tensor.key, tensor.dtype, tensor.shape, in_chunks, {}, ""});
   }
   entries.back().slices.push_back(std::move(stored));
 }
@@ -51,11 +111,10 @@ std::vector<StoredTensor> write_runs(const Draft& draft, const DensePlan& plan,
                                      const std::vector<CapturedRun>& runs, int first_file) {
   std::vector<StoredTensor> entries;
   std::unique_ptr<io::File> file;
+  EncodedChunks encoded(plan);
   int open = -1;
   const auto close = [&] {
-    if (!file) return;
-    file->sync();
-    file->close();
+    if (file) encoded.close(*file);
   };
   for (const auto& [chunk, bytes] : runs) {
     const auto number = plan.tensor_of(plan.run(chunk)).file;
@@ -64,7 +123,7 @@ std::vector<StoredTensor> write_runs(const Draft& draft, const DensePlan& plan,
       file = draft.make_or_open(first_file + number);
       open = number;
     }
-    write_run(plan, chunk, bytes, first_file, file.get(), entries, draft.not_finite());
+    write_run(plan, chunk, bytes, first_file, file.get(), entries, draft.not_finite(), &encoded);
   }
   close();
   return entries;

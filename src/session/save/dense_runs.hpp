@@ -1,7 +1,9 @@
 #pragma once
 /// The runs of dense tensors on the rank that writes them.
+#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "exchange/pass_pieces.hpp"
@@ -19,10 +21,34 @@ struct DenseMemory {
 };
 DenseMemory dense_memory(const DensePlan&, bool keeps_all);
 
+/// The chunks that a rank writes in one save.
+class EncodedChunks {
+ public:
+  /// The plan outlives it.
+  explicit EncodedChunks(const DensePlan& plan)
+      : plan_(plan), encodes_(!plan.choice || plan.choice->encodes()) {}
+
+  /// Writes a chunk behind the last one: encoded, unless that makes it longer. `stored` has its
+  /// box, size and checksum.
+  void write(const plan::Chunk&, std::span<const std::byte> bytes, io::File&, Piece& stored);
+  /// Makes the file durable and closes it. Notes how long all of that took.
+  void close(io::File&);
+
+ private:
+  bool may_shrink(std::span<const std::byte> chunk, std::size_t item);
+
+  const DensePlan& plan_;
+  const bool encodes_;
+  std::int64_t bytes_ = 0, raw_bytes_ = 0;      // of the range that are written; decoded
+  std::vector<std::byte> whole_, encoded_;      // of a chunk: with what fills it up
+  std::chrono::steady_clock::duration time_{};  // of write() and close()
+};
+
 /// Checksums a run, writes it if there is a file, and adds it to the entries. `not_finite`: see
-/// Draft.
+/// Draft. `encoded`: null if the plan has no chunks.
 void write_run(const DensePlan&, int chunk, const std::byte* bytes, int first_file, io::File*,
-               std::vector<StoredTensor>& entries, NotFiniteKeys* not_finite);
+               std::vector<StoredTensor>& entries, NotFiniteKeys* not_finite,
+               EncodedChunks* encoded = nullptr);
 
 /// Called on one rank, before any other rank opens the file. Makes a data file of dense tensors,
 /// new or recycled, of the right size, with zeros between the tensors. `file`: its index among

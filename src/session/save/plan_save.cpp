@@ -32,9 +32,10 @@ std::int64_t replica_bytes(const Job& job, const RefreshedState& state, const Co
 }  // namespace
 
 SavePlan plan_save(const Job& job, const RefreshedState& state, const ReplicaRound& round,
-                   const Sharding& sharding) {
+                   const Sharding& sharding, std::shared_ptr<const GapsByKey> gaps) {
   SavePlan plan;
   plan.sharding = sharding;
+  plan.gaps = std::move(gaps);
   auto covered = cover(job, state, round, sharding);
   plan.replica_bytes = replica_bytes(job, state, covered);
   plan.replicas = std::move(covered.replicas);

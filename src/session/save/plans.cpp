@@ -163,10 +163,11 @@ void Plans::go_on_from(const Comparisons& before) {
 // The plan is kept only if a later save may use it: then its form, and what the sum over ranks will
 // need, are kept with it.
 std::shared_ptr<SavePlan> Plans::make(const RefreshedState& given, const RefreshedState& resolved,
-                                      const Sharding& sharding) {
+                                      const Sharding& sharding,
+                                      std::shared_ptr<const GapsByKey> gaps) {
   forget();
   const auto now = round();
-  auto plan = std::make_shared<SavePlan>(plan_save(job_, resolved, now, sharding));
+  auto plan = std::make_shared<SavePlan>(plan_save(job_, resolved, now, sharding, std::move(gaps)));
   comparisons_.count = plan->replicas.round;
   const auto& replicas = job_.options.store.replicas;
   // A plan made while replicas are suspect compares everything, and must not be used again.
@@ -190,10 +191,10 @@ Plans::Made Plans::make_anew(const RefreshedState& state, const SaveOptions& opt
   made.resolved = resolve(*job_.group, state, job_.row_plans.get(), &gaps);
   const auto said = agree_on_descriptions(*job_.group, state, options.attributes);
   made.descriptions = with_attributes(said, options.attributes);
-  made.plan = make(state, made.resolved ? *made.resolved : state, sharding);
+  made.plan = make(state, made.resolved ? *made.resolved : state, sharding,
+                   std::make_shared<const GapsByKey>(std::move(gaps)));
   // Without the attributes of this save, which the next one may not have.
   made.plan->descriptions = said;
-  made.plan->gaps = std::make_shared<const GapsByKey>(std::move(gaps));
   return made;
 }
 

@@ -83,7 +83,7 @@ class Plans {
   /// the plan if a later save may use it: the policy must state its parameters, and an HDF5 file
   /// must have no strings. `given`: the state; `resolved`: the same state as plain tensors.
   std::shared_ptr<SavePlan> make(const RefreshedState& given, const RefreshedState& resolved,
-                                 const Sharding&);
+                                 const Sharding&, std::shared_ptr<const GapsByKey>);
 
   /// Collective. The same for a state as the application gave it: resolves it first, and joins the
   /// ranks' descriptions.

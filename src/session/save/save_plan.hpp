@@ -38,6 +38,7 @@ struct SavePlan {
 };
 
 /// Collective. Describes, covers, shards and lays out.
-SavePlan plan_save(const Job&, const RefreshedState&, const ReplicaRound&, const Sharding&);
+SavePlan plan_save(const Job&, const RefreshedState&, const ReplicaRound&, const Sharding&,
+                   std::shared_ptr<const GapsByKey> gaps);
 
 }  // namespace cairn

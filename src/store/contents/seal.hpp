@@ -48,6 +48,12 @@ Sealed seal_index(JoinedEntries, const CheckpointMeta&, int data_files, int num_
 /// one is written behind it: so after a crash in that write the place of the table is still known.
 inline constexpr std::string_view open_seal_key = "_cairn/seal";
 
+/// Keys in the records of an unfinished HDF5 file, of entries without bytes, whose offsets say
+/// where chunk indexes go: KEY/TENSOR the root of a tensor's index, KEY all other nodes. The table
+/// has the bytes that the commit has written there, under numbered keys.
+inline constexpr std::string_view tree_key = "_cairn/tree";
+std::string chunk_index_key(std::size_t number);
+
 /// The entry of a tensor that is stored whole, in file 0.
 StoredTensor whole_entry(std::string key, DType, const Dims& shape, std::int64_t offset,
                          std::int64_t size, std::uint32_t crc32c);

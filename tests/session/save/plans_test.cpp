@@ -25,7 +25,7 @@ class PlansAlone : public ::testing::TestWithParam<int> {
     }
     std::shared_ptr<SavePlan> make(const State& state) {
       const RefreshedState seen(state);
-      return plans.make(seen, seen, job.sharding);
+      return plans.make(seen, seen, job.sharding, std::make_shared<const GapsByKey>());
     }
     // Whether all ranks would reuse the kept plan.
     bool again(std::int64_t step, const State& state, const SaveOptions& options = {},

@@ -81,6 +81,23 @@ std::vector<Story> hdf5_async_stories() {
   return all;
 }
 
+// The rows are chunks, whose indexes the commit or the recovery writes.
+std::vector<Story> codec_stories() {
+  auto all = hdf5_async_stories();
+  for (auto& story : hdf5_stories()) {
+    if (story.name != "CommitFails") all.push_back(story), all.back().name += "Blocking";
+  }
+  std::erase_if(all, [](const auto& story) { return story.given == Given::sparse; });
+  for (auto& story : all) {
+    story.codec = StoreCodec::deflate;
+    story.interleavings = 1;
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Hdf5Codec, Crash, testing::ValuesIn(codec_stories()),
+                         [](const auto& info) { return info.param.name; });
+
 INSTANTIATE_TEST_SUITE_P(Hdf5Async, Crash, testing::ValuesIn(hdf5_async_stories()),
                          [](const auto& info) { return info.param.name; });
 

@@ -13,8 +13,11 @@
 #include "group/collectives.hpp"
 #include "layout/bundle/index.hpp"
 #include "layout/bundle/meta.hpp"
+#include "layout/codec.hpp"
+#include "layout/hdf5/chunk_tree.hpp"
 #include "layout/hdf5/hdf5_seal.hpp"
 #include "layout/hdf5/lay_out.hpp"
+#include "layout/offsets.hpp"
 #include "session/save/formats/holding.hpp"
 #include "session/save/writers/writer.hpp"
 #include "store/contents/hdf5_reader.hpp"
@@ -46,17 +49,28 @@ class NewHdf5 {
  public:
   // Lets libhdf5 lay out the file. The blob has all strings under checksums, for Cairn; HDF5 gets
   // them once more as datasets, for other programs.
-  NewHdf5(const CheckpointMeta& meta, const Gathered& gathered,
-          const std::vector<DenseTensor>& dense)
-      : small_(gathered.small), dense_(dense), slices_(hdf5::encode_holders(gathered.holders)) {
+  NewHdf5(const CheckpointMeta& meta, const Gathered& gathered, const DensePlan& plan,
+          std::int64_t ranges_bytes)
+      : small_(gathered.small),
+        plan_(plan),
+        dense_(plan.tensors),
+        slices_(hdf5::encode_holders(gathered.holders)) {
     if (slices_.size() > most_slices_bytes) slices_.clear();
     file_.slices_bytes = static_cast<std::int64_t>(slices_.size());
     file_.meta = bundle::encode_meta(meta);
     file_.descriptions = meta.descriptions;
-    for (const auto& one : dense) {
+    for (std::size_t t = 0; t < dense_.size(); ++t) {
+      const auto& one = dense_[t];
       const auto gaps = meta.gaps.find(one.key);
-      file_.datasets.push_back(
-          {one.key, one.dtype, one.shape, gaps == meta.gaps.end() ? "" : gaps->second->fill});
+      file_.datasets.push_back({one.key, one.dtype, one.shape,
+                                gaps == meta.gaps.end() ? "" : gaps->second->fill, plan.chunks[t]});
+      if (plan.chunks[t].empty()) continue;
+      trees_bytes_ +=
+          hdf5::tree_room(hdf5::chunk_count(one.shape, plan.chunks[t]), one.shape.size());
+    }
+    if (ranges_bytes > 0) {
+      file_.codec = plan.encoding->codec;
+      file_.room_bytes = next_page(trees_bytes_) + ranges_bytes;
     }
     meta_ = bundle::encode_strings({&file_.meta, 1});
     blob_ = meta_.bytes;
@@ -88,6 +102,8 @@ class NewHdf5 {
             layout_.offsets.begin() + static_cast<std::ptrdiff_t>(dense_.size())};
   }
 
+  std::int64_t ranges_offset() const { return layout_.room_offset + next_page(trees_bytes_); }
+
   // Of all that rank 0 writes. Strings lie one after the other in the blob, metadata first.
   std::vector<StoredTensor> entries() const {
     std::vector<StoredTensor> all;
@@ -117,6 +133,18 @@ class NewHdf5 {
                               open_seal_offset(layout_.size), hdf5::seal_bytes,
                               crc32c(open_seal())));
     return all;
+  }
+
+  // Notes where the commit writes the chunk indexes.
+  void add_tree_places(std::vector<StoredTensor>& entries) const {
+    if (file_.room_bytes == 0) return;
+    const auto add = [&](std::string key, std::int64_t offset) {
+      entries.push_back(whole_entry(std::move(key), DType::uint8, {0}, offset, 0, 0));
+    };
+    add(std::string(tree_key), layout_.room_offset);
+    for (std::size_t t = 0; t < dense_.size(); ++t) {
+      if (!plan_.chunks[t].empty()) add(cat(tree_key, '/', dense_[t].key), layout_.offsets[t]);
+    }
   }
 
   // `reserve`: takes the space of the whole file. This call reports a full disk, while an MPI
@@ -150,14 +178,69 @@ class NewHdf5 {
   }
 
   std::int64_t entry_count() const {
-    return static_cast<std::int64_t>(dense_.size() + small_.size()) + 1;
+    auto count = static_cast<std::int64_t>(dense_.size() + small_.size()) + 1;
+    for (std::size_t t = 0; t < dense_.size(); ++t) {
+      const auto& chunk = plan_.chunks[t];
+      if (!chunk.empty()) count += hdf5::chunk_count(dense_[t].shape, chunk);
+    }
+    return count;
   }
 
-  // The size of the table, which will differ only in the checksums of dense tensors.
+  // The tensor with an entry for each chunk, none of which is shorter than what the save makes.
+  StoredTensor in_chunks(const DenseTensor& one, const Dims& chunk) const {
+    StoredTensor tensor{one.key, one.dtype, one.shape, true, {}, ""};
+    const auto bytes = element_count(chunk) * static_cast<std::int64_t>(dtype_size(one.dtype));
+    const auto count = hdf5::chunk_count(one.shape, chunk);
+    tensor.slices.reserve(static_cast<std::size_t>(count));
+    Box box{Dims(chunk.size()), chunk};
+    for (std::int64_t number = 0; number < count; ++number) {
+      for (std::size_t d = 0; d < chunk.size(); ++d) {
+        box.extent[d] = std::min(chunk[d], one.shape[d] - box.start[d]);
+      }
+      Piece piece;
+      piece.box = box;
+      piece.offset = std::max(layout_.size, file_.room_bytes);
+      piece.stored_bytes = bytes + encoded_excess(bytes);
+      piece.raw_bytes = bytes;
+      piece.codec = file_.codec;
+      tensor.slices.push_back(std::move(piece));
+      for (auto d = chunk.size(); d > 0; --d) {
+        if ((box.start[d - 1] += chunk[d - 1]) < one.shape[d - 1]) break;
+        box.start[d - 1] = 0;
+      }
+    }
+    tensor.sliced = count > 1;
+    return tensor;
+  }
+
+  // As many entries as chunk indexes will have: nodes that are neighbours have one.
+  void add_chunk_indexes(std::vector<StoredTensor>& entries) const {
+    std::map<std::int64_t, std::int64_t> nodes;  // offset → bytes
+    if (trees_bytes_ > 0) nodes[layout_.room_offset] = trees_bytes_;
+    for (std::size_t t = 0; t < layout_.offsets.size() && t < dense_.size(); ++t) {
+      if (plan_.chunks[t].empty()) continue;
+      nodes[layout_.offsets[t]] = hdf5::tree_node_bytes(plan_.chunks[t].size());
+    }
+    std::int64_t end = -1;
+    for (const auto& [offset, bytes] : nodes) {
+      if (offset != std::exchange(end, offset + bytes)) {
+        entries.push_back(whole_entry(chunk_index_key(entries.size()), DType::uint8, {trees_bytes_},
+                                      offset, trees_bytes_, 0));
+      }
+    }
+  }
+
+  // The size of the table, which will differ only in the checksums of dense tensors, and be no
+  // larger if there are chunks.
   std::int64_t table_bytes() const {
     auto all = entries();
+    add_chunk_indexes(all);
     for (std::size_t i = 0; i < dense_.size(); ++i) {
       const auto& one = dense_[i];
+      if (!plan_.chunks[i].empty()) {
+        all.push_back(in_chunks(one, plan_.chunks[i]));
+        continue;
+      }
       const auto size = element_count(one.shape) * static_cast<std::int64_t>(dtype_size(one.dtype));
       const auto offset = layout_.offsets.empty() ? 0 : layout_.offsets[i];
       all.push_back(whole_entry(one.key, one.dtype, one.shape, offset, size, 0));
@@ -166,8 +249,10 @@ class NewHdf5 {
   }
 
   const std::vector<SmallTensor>& small_;
+  const DensePlan& plan_;
   const std::vector<DenseTensor>& dense_;
-  std::string slices_;  // encoded holders of the slices
+  std::int64_t trees_bytes_ = 0;  // nodes of chunk indexes that are no roots
+  std::string slices_;            // encoded holders of the slices
   hdf5::NewFile file_;
   bundle::EncodedStrings meta_;
   std::string blob_;
@@ -229,7 +314,8 @@ FileLayout lay_out_hdf5(const Job& job, const std::vector<SmallTensor>& small,
   layout.data_files = 1;
   // The one file counts as a file of dense tensors: all ranks with runs write it.
   layout.dense_file = 0;
-  layout.total_bytes = dense.bytes;
+  // How much room encoded chunks take shows only when they are written.
+  layout.total_bytes = dense.encoding ? 0 : dense.bytes;
   for (const auto& one : small) {
     layout.total_bytes += static_cast<std::int64_t>(one.strings.bytes.size());
   }
@@ -249,14 +335,22 @@ std::vector<StoredTensor> make_hdf5(const Job& job, const Draft& draft, const Ch
                                     const Gathered& gathered, DensePlan& dense,
                                     std::vector<commit::Patch>& structure) {
   std::vector<StoredTensor> entries;
+  struct Places {
+    std::vector<std::int64_t> dense;
+    std::int64_t ranges = 0;
+  };
+  const auto ranges_bytes = dense.encoding ? deal_ranges(*job.group, dense) : 0;
   const auto message = from_root(*job.group, [&] {
-    NewHdf5 file(meta, gathered, dense.tensors);
+    NewHdf5 file(meta, gathered, dense, ranges_bytes);
     file.write(*job.files, draft.path(0), writer_of(job).writes_together());
     entries = file.entries();
+    file.add_tree_places(entries);
     structure = file.take_structure();
-    return pack(file.dense_offsets());
+    return pack(Places{file.dense_offsets(), file.ranges_offset()});
   });
-  place_dense(dense, unpack<std::vector<std::int64_t>>(message));
+  const auto places = unpack<Places>(message);
+  place_dense(dense, places.dense);
+  dense.range.begin += places.ranges;
   return entries;
 }
 

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "base/text.hpp"
+#include "cairn/error.hpp"
 #include "group/collectives.hpp"
 #include "layout/codec.hpp"
 #include "session/save/frozen.hpp"
@@ -28,6 +29,11 @@ bool BundleSave::stores_dense(const CoveredTensor& tensor, std::size_t slices) c
 }
 
 void BundleSave::validate(Job& job) const {
+  if (job.options.store.codec != StoreCodec::none) {
+    throw Error(Code::unsupported, "a bundle takes no store.codec",
+                "TensorFlow must read it, and reads only bytes that are not encoded",
+                "Save as HDF5 (store.format), or without a codec.");
+  }
   // Files that an MPI library writes are new ones, so that a hole in the file shows which bytes
   // were lost.
   job.may_recycle = job.options.write.recycle && !writer_of(job).writes_together();

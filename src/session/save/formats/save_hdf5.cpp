@@ -1,16 +1,62 @@
 // A save as HDF5: everything but the elements of numeric tensors is rank 0's work.
 #include "session/save/formats/save_hdf5.hpp"
 
+#include <algorithm>
+#include <array>
+
+#include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "group/collectives.hpp"
+#include "layout/codec.hpp"
 #include "layout/hdf5/lay_out.hpp"
 #include "session/save/formats/hdf5_file.hpp"
+#include "session/save/writers/writer.hpp"
 
 namespace cairn {
+namespace {
+
+// What `automatic` chooses from, best first.
+constexpr std::array best_codecs{Codec::zstd, Codec::deflate, Codec::blosc};
+
+// Null: none. Throws if this build has no such codec.
+const Encoding* encoding_of(StoreCodec choice) {
+  const auto find = [](Codec codec) {
+    if (const auto* one = known_encoding(codec)) return one;
+    throw Error(
+        Code::unsupported,
+        cat("this Cairn was built without ", codec_text(codec), ", which store.codec names"),
+        "its library was not found",
+        "Build it again where that is (on Debian: apt-get install zlib1g-dev libzstd-dev "
+        "libblosc-dev), or name another codec.");
+  };
+  switch (choice) {
+    case StoreCodec::none:
+      return nullptr;
+    case StoreCodec::deflate:
+      return find(Codec::deflate);
+    case StoreCodec::zstd:
+      return find(Codec::zstd);
+    case StoreCodec::blosc:
+      return find(Codec::blosc);
+    case StoreCodec::automatic:
+      break;
+  }
+  const auto best = std::find_if(best_codecs.begin(), best_codecs.end(), is_known);
+  return find(best == best_codecs.end() ? best_codecs.front() : *best);
+}
+
+}  // namespace
 
 // Data files are never recycled, since an HDF5 file has holes.
 void Hdf5Save::validate(Job& job) const {
   hdf5::require_available();
+  const auto* encoding = encoding_of(job.options.store.codec);
+  if (const auto& writer = writer_of(job); encoding && writer.writes_together()) {
+    throw Error(Code::unsupported, cat("store.codec does not go with ", writer.name()),
+                "the places of encoded chunks follow from their sizes, and ranks that write "
+                "together must know them before",
+                "Save with Writer::posix, or without a codec.");
+  }
   if (job.options.hooks.savers.empty()) return;
   throw Error(Code::unsupported, "registered savers cannot take part in a save as HDF5",
               "what they write are bundles, whose files become part of the checkpoint",
@@ -29,8 +75,13 @@ void Hdf5Save::choose_files(const Sharding&, const RefreshedState&,
 void Hdf5Save::lay_out(const Job& job, const RefreshedState& state, Covered&& covered,
                        SavePlan& plan) const {
   plan.gathered = gather_for_hdf5(job, state, covered.tasks, covered.dense, plan.local.strings);
+  // Those with gaps stay one array, which holds the fill value there.
+  const auto has_gaps = [&](const std::string& key) { return plan.gaps->contains(key); };
   plan.dense = plan_dense(*job.group, std::move(covered.dense), job.options.write.chunk_bytes,
-                          job.places.served_by);
+                          job.places.served_by, {encoding_of(job.options.store.codec), has_gaps});
+  if (job.options.store.codec == StoreCodec::automatic) {
+    plan.dense.choice = std::make_shared<EncodeChoice>();
+  }
   plan.layout = lay_out_hdf5(job, plan.gathered.small, plan.dense);
   // Rank 0 keeps all ranks' strings of this save, so a plan with strings cannot be used again.
   // Without strings, rank 0 lays the file out anew for each save.

@@ -11,30 +11,28 @@ class OwnRuns final : public RunsFile {
  public:
   // `file` is null if this rank has no runs in it.
   OwnRuns(const DensePlan& plan, int first_file, std::unique_ptr<io::File> file)
-      : plan_(plan), first_file_(first_file), file_(std::move(file)) {}
+      : plan_(plan), first_file_(first_file), file_(std::move(file)), encoded_(plan) {}
 
   void write(RunsInHand& hand, std::vector<StoredTensor>& entries, DeferredError& error) override {
     for (const auto& one : hand.runs) {
       if (error) return;
       error.guard([&] {
         write_run(plan_, one.first, one.second.bytes, first_file_, file_.get(), entries,
-                  hand.not_finite);
+                  hand.not_finite, &encoded_);
       });
     }
   }
 
   void close(DeferredError& error) override {
     if (!file_) return;
-    error.guard([&] {
-      file_->sync();
-      file_->close();
-    });
+    error.guard([&] { encoded_.close(*file_); });
   }
 
  private:
   const DensePlan& plan_;
   int first_file_;
   std::unique_ptr<io::File> file_;
+  EncodedChunks encoded_;
 };
 
 }  // namespace
