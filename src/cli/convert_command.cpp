@@ -1,5 +1,6 @@
 // cairn convert stores a checkpoint again, in other pieces or in another format. It converts files
 // of other programs, too.
+#include <algorithm>
 #include <optional>
 
 #include "base/error_of.hpp"
@@ -21,7 +22,7 @@ namespace cairn::cli {
 namespace {
 
 struct ConvertArguments {
-  std::string source, destination, under;
+  std::string source, destination, under, codec = "none";
   bool alone = false;
   ConvertOptions convert;
 };
@@ -29,6 +30,13 @@ struct ConvertArguments {
 [[noreturn]] void refuse_copy() {
   throw Error(Code::unsupported, "both are files of others", "",
               "Make a checkpoint of A first, and B of that.");
+}
+
+void require_no_codec(const ConvertOptions& options) {
+  if (options.codec == StoreCodec::none) return;
+  throw Error(Code::invalid_argument, "--codec is for HDF5",
+              "others' files are written as their programs expect them",
+              "Leave it out, or make PREFIX.h5.");
 }
 
 std::string by_all(const Tool& tool, const ConvertArguments& options, const Progress& done) {
@@ -40,6 +48,7 @@ std::string by_all(const Tool& tool, const ConvertArguments& options, const Prog
   const auto others = tool.here.at(io::local_path(options.source));
   const bool from_safetensors = is_safetensors(options.source);
   const bool from_dcp = run_and_agree(group, [&] { return is_dcp(others); });
+  if (to_safetensors || to_zarr) require_no_codec(options.convert);
   if ((from_safetensors || from_dcp) && (to_safetensors || to_zarr)) refuse_copy();
   if (from_safetensors) {
     return import_safetensors(others, destination, options.under, options.convert, done);
@@ -70,6 +79,9 @@ void run(Tool& tool, const ConvertArguments& arguments) {
   const Ranks ranks(arguments.alone);
   auto options = arguments;
   options.convert.ranks = ranks.group();
+  const auto names = words(StoreCodec{});
+  options.convert.codec =
+      static_cast<StoreCodec>(std::find(names.begin(), names.end(), options.codec) - names.begin());
   try {
     std::optional<ProgressBar> bar;
     if (ranks.root()) bar.emplace("convert");
@@ -110,6 +122,11 @@ void add_convert(Tool& tool) {
                    "Cut slices so that no data file holds more (e.g. 64MiB)")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::PositiveNumber);
+  const auto names = words(StoreCodec{});
+  command
+      ->add_option("--codec", options->codec,
+                   "Store HDF5 in chunks with this codec, which other programs read, too")
+      ->check(CLI::IsMember(std::vector<std::string>(names.begin(), names.end())));
   command->add_flag("--overwrite", options->convert.overwrite,
                     "Replace what is at B, in either format");
   command->add_option(
@@ -126,7 +143,7 @@ void add_convert(Tool& tool) {
       "Under mpirun all ranks convert DCP and safetensors; rank 0 does the rest. An existing\n"
       "Zarr directory is never replaced. More: docs/other-files.md.\n\n"
       "Examples:\n"
-      "  cairn convert run/ckpt/ckpt-100 export/ckpt-100.h5\n"
+      "  cairn convert run/ckpt/ckpt-100 export/ckpt-100.h5 --codec zstd\n"
       "  cairn convert run/ckpt export/model.safetensors --under model\n"
       "  cairn convert hub/model.safetensors.index.json start/ckpt-0 --under model\n"
       "  cairn convert dcp/step-100 run/ckpt-100\n"

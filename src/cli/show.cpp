@@ -10,6 +10,7 @@
 #include "cli/print.hpp"
 #include "cli/target.hpp"
 #include "cli/values.hpp"
+#include "layout/codec.hpp"
 #include "model/application_text.hpp"
 #include "store/contents/open_checkpoint.hpp"
 #include "store/contents/read_holders.hpp"
@@ -71,8 +72,11 @@ void add_description(Json& item, const Description& said) {
 // Says where the elements are, and how many are missing.
 std::string place_text(const StoredTensor& tensor) {
   if (!tensor.problem.empty()) return cat("damaged: ", tensor.problem);
-  auto text = tensor.sliced ? cat(tensor.slices.size(), " slices")
-                            : cat("file ", tensor.slices.front().file);
+  const auto& slices = tensor.slices;
+  auto text = tensor.sliced ? cat(slices.size(), " slices") : cat("file ", slices.front().file);
+  const auto encoded = std::find_if(slices.begin(), slices.end(),
+                                    [](const auto& one) { return one.codec != Codec::none; });
+  if (encoded != slices.end()) text += cat(", ", codec_text(encoded->codec));
   if (!tensor.gaps) return text;
   return cat(text, ", ", tensor.gaps->elements(), " of ", element_count(tensor.shape),
              " elements held by no rank: ", element_text(tensor.dtype, tensor.gaps->fill.data()));

@@ -1,5 +1,6 @@
 #include "tools/convert_checkpoint.hpp"
 
+#include <cstring>
 #include <list>
 
 #include "base/text.hpp"
@@ -8,6 +9,7 @@
 #include "exchange/gaps.hpp"
 #include "group/collectives.hpp"
 #include "model/sparse.hpp"
+#include "store/contents/format.hpp"
 #include "store/contents/no_more_open.hpp"
 #include "tools/checked_slices.hpp"
 #include "tools/store_state.hpp"
@@ -32,6 +34,26 @@ class StoredMemory : public SliceMemory {
   CheckedSlices& slices_;
   const StoredTensor& tensor_;
   const Piece& slice_;
+};
+
+// A tensor whose slices are only how the file stores it.
+class StoredWhole : public SliceMemory {
+ public:
+  StoredWhole(CheckedSlices& slices, const StoredTensor& tensor)
+      : slices_(slices), tensor_(tensor) {}
+
+  void read(const Box& part, std::byte* out) const override {
+    const auto bytes = slices_.read_box(tensor_, part);
+    std::memcpy(out, bytes.data(), bytes.size());
+  }
+  void write(const Box&, const std::byte*) override {
+    throw Error(Code::internal, "a stored tensor is for reading only");
+  }
+  bool writable() const override { return false; }
+
+ private:
+  CheckedSlices& slices_;
+  const StoredTensor& tensor_;
 };
 
 void require_readable(const CheckpointContents& source, const StoredTensor& tensor) {
@@ -84,6 +106,9 @@ std::string convert_checkpoint(const OpenCheckpoint& source, const Address& dest
       strings.push_back(source.read_strings(tensor));
       local = cairn::strings(strings.back());
       local.shape = tensor.shape;
+    } else if (tensor.sliced && !format_of(source->format).has_data_files()) {
+      local.slices.push_back(
+          {Box::whole(tensor.shape), std::make_shared<StoredWhole>(slices, tensor), {}});
     } else {
       for (const auto& slice : tensor.slices) {
         local.slices.push_back(

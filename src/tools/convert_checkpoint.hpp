@@ -10,8 +10,9 @@
 namespace cairn {
 
 struct ConvertOptions {
-  std::int64_t max_shard_bytes = 0;  ///< most bytes of a data file; 0: one file holds all
-  bool overwrite = false;            ///< replace a checkpoint at the destination
+  std::int64_t max_shard_bytes = 0;     ///< most bytes of a data file; 0: one file holds all
+  StoreCodec codec = StoreCodec::none;  ///< of a checkpoint as HDF5
+  bool overwrite = false;               ///< replace a checkpoint at the destination
   /// The ranks that work together, if the function supports that; null: this process alone.
   std::shared_ptr<Group> ranks = nullptr;
   const std::shared_ptr<Group>& group() const;

@@ -31,6 +31,7 @@ std::string store(const State& state, const CheckpointMeta& origin, const Addres
   const auto prefix = checked_prefix(*group, whole ? named->prefix : destination.path());
   ManagerOptions manager;
   if (whole) manager.store.format = format_of(named->kind).id();
+  manager.store.codec = options.codec;
   manager.write.file_system = destination.files();
   manager.keep.last = 0;
   manager.overwrite = options.overwrite;

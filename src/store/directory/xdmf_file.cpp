@@ -77,6 +77,23 @@ std::vector<const CatalogEntry*> shown_in_xdmf(const std::vector<CatalogEntry>& 
   return shown;
 }
 
+namespace {
+
+// Readers see a dataset whole, in whatever chunks it is stored.
+CheckpointContents with_whole_datasets(CheckpointContents contents) {
+  for (auto& tensor : contents.tensors) {
+    if (tensor.slices.empty() || format_of(contents.format).dataset_of(tensor.key).empty())
+      continue;
+    Piece whole;
+    whole.box = Box::whole(tensor.shape);
+    whole.file = tensor.slices.front().file;
+    tensor.slices = {std::move(whole)};
+  }
+  return contents;
+}
+
+}  // namespace
+
 xdmf::Step describe_step(const OpenCheckpoint& checkpoint, const XdmfOptions& options,
                          const io::Path& beside) {
   const auto name = [&](std::int32_t file) {
@@ -85,8 +102,10 @@ xdmf::Step describe_step(const OpenCheckpoint& checkpoint, const XdmfOptions& op
                                         : path.lexically_proximate(beside).string();
   };
   auto step = xdmf::describe(
-      *checkpoint, options, name,
-      [&](const StoredTensor& axis) { return axis_values(checkpoint, axis); },
+      with_whole_datasets(*checkpoint), options, name,
+      [&](const StoredTensor& axis) {
+        return axis_values(checkpoint, *checkpoint->find(axis.key));
+      },
       [&](const std::string& key) { return format_of(checkpoint->format).dataset_of(key); });
   step.step = step_of(*checkpoint);
   step.time =
