@@ -196,5 +196,21 @@ TEST_F(Convert, GapsOfSparseTensorsGoAlong) {
   }
 }
 
+TEST_F(Convert, ACodecIsForHdf5) {
+  std::filesystem::create_directory(at("out"));
+  const std::vector<double> zeros(10000);
+  BundleWriter writer(at("loose"));
+  writer.add("x", zeros.data(), {10000});
+  writer.finish();
+  ASSERT_EQ(run_tool({"convert", at("loose"), at("out/x.h5"), "--codec", "deflate"}).status, 0);
+  EXPECT_THAT(run_tool({"show", at("out/x")}).out, test::Says("codec 1 (shuffle and deflate)"));
+  EXPECT_EQ(run_tool({"verify", at("out/x")}).status, 0);
+  EXPECT_EQ(run_tool({"diff", at("loose"), at("out/x")}).status, 0);
+  EXPECT_THAT(run_tool({"convert", at("loose"), at("out/y"), "--codec", "deflate"}).err,
+              test::Says("a bundle takes no store.codec"));
+  EXPECT_THAT(run_tool({"convert", at("loose"), at("out/y.zarr"), "--codec", "deflate"}).err,
+              test::Says("--codec is for HDF5"));
+}
+
 }  // namespace
 }  // namespace cairn::test
