@@ -61,12 +61,13 @@ class TierFlushTest : public TierTest {
   };
 
   void go(std::int64_t limit, const std::function<void(Rank&)>& body, int ranks = 2,
-          Format format = Format::bundle) {
+          Format format = Format::bundle, StoreCodec codec = StoreCodec::none) {
     run_threads(ranks, [&](std::shared_ptr<Group> group) {
       auto some = options(group->rank(), 1);
       some.tier.home_every = 3;
       some.tier.flush_bytes_per_second = limit;
       some.store.format = format;
+      some.store.codec = codec;
       Rank rank(group, some);
       body(rank);
     });

@@ -30,16 +30,18 @@ using test::TierTest;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// The formats that this build can write.
-std::vector<Format> formats_of_home() {
+// The ways to store that this build has.
+std::vector<std::pair<Format, StoreCodec>> ways_of_home() {
   for (const auto& [name, value] : build_options()) {
-    if (name == "hdf5" && value == "no") return {Format::bundle};
+    if (name == "hdf5" && value == "no") return {{Format::bundle, StoreCodec::none}};
   }
-  return {Format::bundle, Format::hdf5};
+  return {{Format::bundle, StoreCodec::none},
+          {Format::hdf5, StoreCodec::none},
+          {Format::hdf5, StoreCodec::automatic}};
 }
 
 TEST_F(TierFlushTest, GoesHomeMeanwhile) {
-  for (const auto format : formats_of_home()) {
+  for (const auto& way : ways_of_home()) {
     files_ = std::make_shared<io::MemoryFileSystem>();
     go(
         no_limit,
@@ -54,7 +56,7 @@ TEST_F(TierFlushTest, GoesHomeMeanwhile) {
           EXPECT_EQ(rank.steps(), "1h 4h 5n 6n!");
           EXPECT_EQ(rank.restore(), 6);
         },
-        4, format);
+        4, way.first, way.second);
     lose_nodes();
     go(
         no_limit,
@@ -62,7 +64,7 @@ TEST_F(TierFlushTest, GoesHomeMeanwhile) {
           EXPECT_EQ(rank.restore(), 4);
           EXPECT_EQ(rank.steps(), "1h 4h!");
         },
-        4, format);
+        4, way.first, way.second);
   }
 }
 
@@ -210,14 +212,15 @@ TEST_F(TierFlushTest, ADamagedOneAtHomeIsPassedOverForTheNodes) {
 }
 
 TEST_F(TierFlushTest, AnyStateGoesHome) {
-  for (const auto format : formats_of_home()) {
+  for (const auto& way : ways_of_home()) {
     files_ = std::make_shared<io::MemoryFileSystem>();
     const auto manage = [&](int ranks, int first, const auto& body) {
       run_threads(ranks, [&](std::shared_ptr<Group> group) {
         auto some = options(group->rank(), 1, first);
         some.tier.home_every = 1;
         some.tier.flush_bytes_per_second = no_limit;
-        some.store.format = format;
+        some.store.format = way.first;
+        some.store.codec = way.second;
         CheckpointManager manager(group, "/run", some);
         body(manager, *group);
       });
