@@ -428,6 +428,17 @@ TEST_P(Hdf5Codec, VeryManyChunks) {
   EXPECT_TRUE(values == saved);
 }
 
+// Readers of XDMF files see the dataset, and not its chunks.
+TEST_P(Hdf5Codec, XdmfShowsTheDataset) {
+  options_.store.xdmf.emplace();
+  save(2, 10);
+  const auto text = io::read_file(*files_, "/run/ckpt.xdmf", 1 << 20);
+  const std::string dataset = "ckpt-10.h5:/deep/smooth";
+  const auto at = text.find(dataset);
+  ASSERT_NE(at, text.npos) << text;
+  EXPECT_EQ(text.find(dataset, at + 1), text.npos) << text;
+}
+
 // A disk with little room.
 class LittleRoom : public test::ForwardingFiles {
  public:
