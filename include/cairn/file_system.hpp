@@ -46,8 +46,8 @@ class File {
   /// go past the page cache and happen in another thread, so that a later write, sync() or close()
   /// throws the error of a write. The caller reads nothing before one of those two.
   virtual void stream(DirectIo) {}
-  /// Announces how many bytes stream() is for, from the beginning of the file without gaps, so that
-  /// the file need not first see that it is much.
+  /// Announces how long the file will be that stream() is for, so that the file need not first see
+  /// that it is much. Bytes may be left out.
   virtual void expect(std::int64_t /*bytes*/) {}
   /// Whether the file gathers small adjacent writes itself, so that each costs no more than a copy.
   virtual bool gathers() const { return false; }
@@ -120,6 +120,9 @@ struct Status {
   /// files have no modes.
   unsigned access = 0666;
   std::int64_t allocated = -1;  ///< bytes that it takes on the disk; -1: unknown
+  std::uint64_t device = 0;     ///< of the file system; inodes of two devices may be equal
+  /// When bytes, size, mode or names of the file last changed (ctime), since 1970; 0: unknown.
+  std::int64_t changed_nanoseconds = 0;
 };
 
 /// Thread-safe. Errors throw cairn::Error with the path: not_found if something is missing that

@@ -56,7 +56,9 @@ Status status_from(const struct statx& status) {
            tells_birth ? status.stx_btime.tv_sec * second + status.stx_btime.tv_nsec : 0},
           static_cast<std::int64_t>(status.stx_nlink),
           access_of(status.stx_mode),
-          static_cast<std::int64_t>(status.stx_blocks) * 512};
+          static_cast<std::int64_t>(status.stx_blocks) * 512,
+          std::uint64_t{status.stx_dev_major} << 32 | status.stx_dev_minor,
+          status.stx_ctime.tv_sec * second + status.stx_ctime.tv_nsec};
 }
 #endif
 
@@ -225,7 +227,7 @@ class PosixFile : public File {
   bool begins_stream(std::size_t bytes) const {
     if (stream_ || mode_ == DirectIo::off) return false;
     if (mode_ == DirectIo::on) return bytes >= page;
-    return std::max(row_end_ - row_begin_, row_begin_ == 0 ? expected_ : 0) >= stream_from;
+    return std::max(row_end_ - row_begin_, expected_) >= stream_from;
   }
 
   Descriptor descriptor_;
@@ -436,7 +438,9 @@ class PosixFileSystem : public FileSystem {
                   {status.st_ino, status.st_size, 0},
                   static_cast<std::int64_t>(status.st_nlink),
                   access_of(status.st_mode),
-                  static_cast<std::int64_t>(status.st_blocks) * 512};
+                  static_cast<std::int64_t>(status.st_blocks) * 512,
+                  status.st_dev,
+                  status.st_ctim.tv_sec * std::int64_t{1'000'000'000} + status.st_ctim.tv_nsec};
   }
 
   void sync_directory(const Path& path) override {

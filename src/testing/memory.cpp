@@ -426,7 +426,12 @@ std::optional<Status> MemoryFileSystem::status(const Path& path) {
   const auto* node = disk_->tree.find(inode);
   const auto size = node->directory ? 0 : static_cast<std::int64_t>(node->bytes->size());
   const auto names = node->directory ? 0 : disk_->names_of(inode);
-  return Status{node->directory, size, node->modified_seconds, {inode, size, 0}, names};
+  return Status{.is_directory = node->directory,
+                .size = size,
+                .modified_seconds = node->modified_seconds,
+                .id = {inode, size, 0},
+                .names = names,
+                .changed_nanoseconds = node->change};
 }
 
 void MemoryFileSystem::sync_directory(const Path& path) {

@@ -94,6 +94,8 @@ class MemoryFileSystem : public FileSystem {
 
   void inject(Fault);
   void clear_faults();
+  /// Flips all bits of a byte of a file, as a bad disk does: no operation, and no time changes.
+  void rot(const Path&, std::int64_t offset);
   /// A write that needs more throws no_space, after as much as fits was written.
   void set_capacity(std::int64_t bytes);
   /// From now on every rename, here and on the disk after a crash, throws unsupported.

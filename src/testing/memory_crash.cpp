@@ -163,6 +163,11 @@ void MemoryFileSystem::clear_faults() {
   disk_->faults.clear();
 }
 
+void MemoryFileSystem::rot(const Path& path, std::int64_t offset) {
+  const MutexLock guard(disk_->mutex);
+  disk_->tree.rot(disk_->find(path, "open file"), static_cast<std::size_t>(offset));
+}
+
 void MemoryFileSystem::refuse_renames() {
   const MutexLock guard(disk_->mutex);
   disk_->renames = false;

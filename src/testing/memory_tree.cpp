@@ -48,6 +48,7 @@ bool MemoryTree::apply(const MemoryOperation& operation, std::size_t limit, doub
       if (find(operation.inode) == nullptr || find(operation.directory) == nullptr) return false;
       // As in create(): a name that is still taken belongs to something whose removal was lost.
       writable(operation.directory).entries[operation.name] = operation.inode;
+      change(operation.inode);
       return true;
     case OperationKind::rename:
       return rename(operation);
@@ -61,6 +62,7 @@ bool MemoryTree::apply(const MemoryOperation& operation, std::size_t limit, doub
       if (!node) return false;
       resize(*node, static_cast<std::size_t>(operation.offset));
       node->modified_seconds = now;
+      change(operation.inode);
       return true;
     }
     case OperationKind::create:
@@ -89,6 +91,7 @@ bool MemoryTree::write(const MemoryOperation& operation, std::size_t limit, doub
     node->bytes->replace(offset + first, count - first, *operation.bytes, first, count - first);
   }
   node->modified_seconds = now;
+  change(operation.inode);
   return true;
 }
 
@@ -100,6 +103,7 @@ bool MemoryTree::create(const MemoryOperation& operation, double now) {
   node->directory = operation.kind == OperationKind::create_directory;
   if (!node->directory) node->bytes = std::make_shared<std::string>();
   node->modified_seconds = now;
+  node->change = ++changes_;
   nodes_[operation.inode] = std::move(node);
   writable(operation.directory).entries[operation.name] = operation.inode;
   return true;
@@ -118,6 +122,7 @@ bool MemoryTree::rename(const MemoryOperation& operation) {
   }
   writable(operation.directory).entries.erase(operation.name);
   writable(operation.to_directory).entries[operation.to_name] = moved;
+  change(moved);
   return true;
 }
 
@@ -128,6 +133,7 @@ bool MemoryTree::remove(const MemoryOperation& operation) {
   const bool directory = operation.kind == OperationKind::remove_directory;
   if (node->directory != directory || !node->entries.empty()) return false;
   writable(operation.directory).entries.erase(operation.name);
+  change(removed);
   return true;
 }
 
@@ -137,6 +143,13 @@ bool MemoryTree::contains(Inode directory, Inode wanted) const {
     if (contains(inode, wanted)) return true;
   }
   return false;
+}
+
+void MemoryTree::change(Inode inode) { writable(inode).change = ++changes_; }
+
+void MemoryTree::rot(Inode inode, std::size_t offset) {
+  auto& byte = writable_file(inode)->bytes->at(offset);
+  byte = static_cast<char>(~byte);
 }
 
 void MemoryTree::resize(MemoryNode& node, std::size_t bytes) {

@@ -41,6 +41,7 @@ struct MemoryNode {
   std::map<std::string, Inode> entries;  ///< of a directory
   std::shared_ptr<std::string> bytes;    ///< of a file
   double modified_seconds = 0;
+  std::int64_t change = 0;  ///< the number of the last change of its bytes or names
 };
 
 class MemoryTree {
@@ -62,6 +63,8 @@ class MemoryTree {
              std::size_t first = 0);
   void erase(Inode);
   void erase_unreachable();  ///< nodes that no name leads to
+  /// Flips all bits of a byte, as a bad disk does: nothing else changes.
+  void rot(Inode, std::size_t offset);
 
   std::int64_t bytes_used() const { return bytes_; }
 
@@ -73,11 +76,13 @@ class MemoryTree {
   bool remove(const MemoryOperation&);
   bool contains(Inode directory, Inode wanted) const;
   MemoryNode& writable(Inode);
+  void change(Inode);
   void resize(MemoryNode&, std::size_t bytes);
   void forget(const MemoryNode&);  ///< subtracts its bytes from the sum
 
   std::map<Inode, std::shared_ptr<MemoryNode>> nodes_;
   std::int64_t bytes_ = 0;  // of all files
+  std::int64_t changes_ = 0;
 };
 
 }  // namespace cairn::io
