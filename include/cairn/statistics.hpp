@@ -37,10 +37,11 @@ struct SaveStatistics {
   std::string blocking_because;  ///< why save_async blocked as save() does; empty: it did not
   bool plan_reused = false;      ///< it reused the plan of the save before
   std::int64_t bytes = 0;        ///< written to data files
-  std::int64_t replica_bytes = 0;   ///< bytes of replicas that were not written; rank 0
-  std::int64_t gap_bytes = 0;       ///< bytes of sparse tensors that no rank holds; rank 0
-  std::int64_t files = 0;           ///< data files; rank 0
-  std::int64_t recycled_files = 0;  ///< of these, files of an older checkpoint that it overwrote
+  std::int64_t replica_bytes = 0;    ///< bytes of replicas that were not written; rank 0
+  std::int64_t gap_bytes = 0;        ///< bytes of sparse tensors that no rank holds; rank 0
+  std::int64_t files = 0;            ///< data files; rank 0
+  std::int64_t recycled_files = 0;   ///< of these, files of an older checkpoint that it overwrote
+  std::int64_t unchanged_bytes = 0;  ///< that such files held already: not written
   /// The most memory in RAM that the process (the program and Cairn together) has had from its
   /// start up to the merge; on rank 0 the most of any rank. 0: not known.
   std::int64_t peak_resident_bytes = 0;

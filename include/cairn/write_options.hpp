@@ -85,7 +85,7 @@ struct IoRanks {
   int ranks = 0;  ///< Choice::count: io ranks; Choice::automatic: data files; 1 or more
   /// How many bytes of other ranks' shards an io rank holds at a time, in whole chunks of
   /// chunk_bytes and at least one: this limits how many ranks it serves at once. Besides, it takes
-  /// up to 256 KiB for each rank that it serves, to gather small tensors. Dense tensors and
+  /// up to 512 KiB for each rank that it serves, to gather small tensors. Dense tensors and
   /// restores take three chunks on any rank.
   std::int64_t memory_bytes = std::int64_t{64} << 20;
   /// An io rank writes its own shards and those of all ranks that it serves one after the other
@@ -115,6 +115,16 @@ enum class DirectIo {
 };
 constexpr std::array<const char*, 3> words(DirectIo) { return {"automatic", "on", "off"}; }
 
+/// Whether a save that overwrites a data file (WriteOptions::recycle) leaves out the blocks that
+/// the file holds already.
+enum class SkipUnchanged {
+  /// In files of 1 MiB and more, if a sample of blocks shows that it pays.
+  automatic,
+  on,  ///< in all files: all bytes are hashed
+  off
+};
+constexpr std::array<const char*, 3> words(SkipUnchanged) { return {"automatic", "on", "off"}; }
+
 /// The group `write`: who writes bytes into data files, and how. Restores use io_ranks,
 /// chunk_bytes, storage_limit_seconds and file_system too.
 struct WriteOptions {
@@ -137,6 +147,12 @@ struct WriteOptions {
   /// that has another hard link is not overwritten. A program that still reads such a checkpoint
   /// may find changed bytes, which the checksums show: pin a checkpoint that others copy.
   bool recycle = true;
+  /// Writes only what differs from the file that is overwritten, which is `keep.last` + 1 saves
+  /// old. A rank recognises blocks of 64 to 256 KiB by their hash (with a secret key, as frozen
+  /// tensors) in files that it has written itself and that nobody has touched since; hashes take at
+  /// most 16 MiB. A block that is left out FrozenOptions::read_every times is read from the disk,
+  /// and written if it is damaged. Dense tensors are always written.
+  SkipUnchanged skip_unchanged = SkipUnchanged::automatic;
   /// All blocking saves leave part records. Asynchronous saves, the last save before a stop and
   /// saves without renames always do. With part records a restart completes a save whose job died
   /// when all its bytes were durable, but before its commit. Without them the restart finds the
@@ -162,14 +178,16 @@ struct WriteOptions {
 
   template <class Self, class Visitor>
   static void visit(Self& self, Visitor&& options) {
-    auto& [writer, mpi_io, io_ranks, direct_io, stripes, recycle, part_records, atomic_rename,
-           chunk_bytes, storage_limit_seconds, owner_wait_seconds, file_system] = self;
+    auto& [writer, mpi_io, io_ranks, direct_io, stripes, recycle, skip_unchanged, part_records,
+           atomic_rename, chunk_bytes, storage_limit_seconds, owner_wait_seconds, file_system] =
+        self;
     options.validated("writer", writer);
     options.group("mpi_io", mpi_io);
     options.group("io_ranks", io_ranks);
     options.agreed("direct_io", direct_io);
     options.agreed("stripes", stripes);
     options.agreed("recycle", recycle);
+    options.agreed("skip_unchanged", skip_unchanged);
     options.agreed("part_records", part_records);
     options.agreed("atomic_rename", atomic_rename);
     options.agreed("chunk_bytes", chunk_bytes);

@@ -176,6 +176,7 @@ Json json_of(const io::Path& directory, const std::vector<Row>& rows) {
                             {"peak_resident_bytes", save.peak_resident_bytes},
                             {"files", save.files},
                             {"recycled_files", save.recycled_files},
+                            {"unchanged_bytes", save.unchanged_bytes},
                             {"plan_reused", save.plan_reused},
                             {"asynchronous", save.asynchronous},
                             {"blocking_because", save.blocking_because}};

@@ -83,8 +83,11 @@ NotFinite after(const std::optional<NotFinite>& before, const NotFiniteKeys& now
 // Collective. Rank 0 receives the entries of all ranks.
 void Completion::merge(PendingSave& pending) {
   auto& figures = pending.figures;
-  figures.bytes = pending.result.entries.stored_bytes() - pending.result.frozen.shared_bytes;
-  figures.recycled_files = pending.result.notes.recycled_files;
+  const auto& notes = pending.result.notes;
+  figures.bytes = pending.result.entries.stored_bytes() - pending.result.frozen.shared_bytes -
+                  notes.unchanged_bytes;
+  figures.unchanged_bytes = notes.unchanged_bytes;
+  figures.recycled_files = notes.recycled_files;
   gather_not_finite(job, pending);
   figures.peak_resident_bytes = peak_resident_bytes();
   pending.result.joined = save_format_of(job).merge(*job.group, std::move(pending.result.entries),
@@ -340,6 +343,7 @@ void Completion::enter(PendingSave& pending) {
         std::chrono::duration<double>(std::max(0.0, age)));
   }
   if (elsewhere) elsewhere->committed(meta, is_flush);
+  pending.prepared->draft.committed();
   if (freezes(job)) frozen.committed(meta.sequence, std::move(pending.result.frozen));
   save_log.committed(meta, pending.figures, at);
   if (job.root()) log(LogLevel::info, line_of(pending.figures));

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "cairn/contents.hpp"
 #include "io/paced.hpp"
@@ -65,9 +66,10 @@ static_assert(std::is_trivially_copyable_v<DraftId> && sizeof(DraftId) % sizeof(
 
 /// What a rank notes about the bytes that it writes.
 struct WriteNotes {
-  std::int64_t recycled_files = 0;  ///< overwritten instead of new
-  bool looks = false;               ///< for numbers that are not finite, ...
-  NotFiniteKeys not_finite = {};    ///< ... which these tensors have
+  std::int64_t recycled_files = 0;   ///< overwritten instead of new
+  std::int64_t unchanged_bytes = 0;  ///< that these held already, and were not written
+  bool looks = false;                ///< for numbers that are not finite, ...
+  NotFiniteKeys not_finite = {};     ///< ... which these tensors have
 };
 
 /// What a store does for one save on one rank. Unless marked otherwise, functions are local, and
@@ -85,6 +87,10 @@ class DraftFiles {
   /// Opens a data file for its only writer. Where the store keeps files of removed checkpoints it
   /// may be one of them, and longer than what is written.
   virtual commit::PartFile make(int number, std::int64_t most_bytes) const = 0;
+  /// Notes what such a file holds, now that it is synced.
+  virtual void wrote(int /*number*/, commit::WrittenBlocks) const {}
+  /// The save was committed on all ranks.
+  virtual void committed() const {}
   /// Opens a data file that several ranks write, each on its own; the first one makes it.
   virtual std::unique_ptr<io::File> make_or_open(int number) const = 0;
   /// The path of a data file while it is written.
@@ -161,6 +167,11 @@ class Draft {
     if (notes_) notes_->recycled_files += made.recycled;
     return made;
   }
+  void wrote(int number, commit::WrittenBlocks blocks) const {
+    if (notes_) notes_->unchanged_bytes += blocks.unchanged_bytes;
+    files_->wrote(number, std::move(blocks));
+  }
+  void committed() const { files_->committed(); }
   std::unique_ptr<io::File> make_or_open(int number) const { return files_->make_or_open(number); }
   io::Path path(int number) const { return files_->path(number); }
   std::optional<io::Path> shared_path(int number) const { return files_->shared_path(number); }

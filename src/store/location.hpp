@@ -58,8 +58,10 @@ struct Policy {
   bool keeps_state_file = true;  ///< what is newest in the directory is for this owner to say
   bool has_savers = false;       ///< a checkpoint has files of registered savers, too
   bool atomic_rename = true;     ///< false: rely on no rename, and make the directory say so
-  DirectIo direct_io = DirectIo::automatic;  ///< how data files are written
-  double owner_wait_seconds = 10;            ///< how long a dying previous owner is waited for
+  DirectIo direct_io = DirectIo::automatic;                 ///< how data files are written
+  SkipUnchanged skip_unchanged = SkipUnchanged::automatic;  ///< blocks that a file holds already
+  int read_every = 20;             ///< of these blocks: as FrozenOptions::read_every
+  double owner_wait_seconds = 10;  ///< how long a dying previous owner is waited for
   /// Over how many devices a data file is striped (WriteOptions::stripes); 0: chosen by the number
   /// of writers; -1: as the directory says.
   int stripes = 0;

@@ -32,10 +32,14 @@ void Sink::begin(StoredTensor& entry) {
   if (slice.file != number_) {
     finish();
     const auto size = sizes_.find(slice.file);
-    file_ = draft_->make(
-        slice.file, size == sizes_.end() ? std::numeric_limits<std::int64_t>::max() : size->second);
+    const auto most =
+        size == sizes_.end() ? std::numeric_limits<std::int64_t>::max() : size->second;
+    file_ = draft_->make(slice.file, most);
     number_ = slice.file;
-    end_ = 0;
+    end_ = at_ = 0;
+    unchanged_ = UnchangedBlocks::make(
+        file_, most, [this](auto bytes, bool stay) { write(bytes, stay); },
+        [this](std::int64_t bytes) { pass(bytes); });
   }
   crc_ = stored_crc_ = 0;
   look_ = draft_->not_finite() ? FiniteCheck(entry.dtype) : FiniteCheck();
@@ -47,7 +51,7 @@ void Sink::begin(StoredTensor& entry) {
   // sequential.
   static constexpr std::array<std::byte, page_bytes> zeros = {};
   const auto gap = std::span(zeros).first(static_cast<std::size_t>(slice.offset - end_));
-  put(gap, false);
+  put(gap, false, true);
 }
 
 void Sink::append(std::span<const std::byte> bytes, bool stay) {
@@ -68,11 +72,17 @@ void Sink::append(std::span<const std::byte> bytes, bool stay) {
   }
 }
 
-// Appends bytes to the open file. Small ones are gathered here, unless the file gathers them
-// itself. Bytes of a quarter of the buffer and more are written at once, behind what was gathered.
-void Sink::put(std::span<const std::byte> bytes, bool stay) {
+// Appends bytes to the open file.
+void Sink::put(std::span<const std::byte> bytes, bool stay, bool padding) {
+  end_ += static_cast<std::int64_t>(bytes.size());
+  unchanged_ ? unchanged_->put(bytes, stay, padding) : write(bytes, stay);
+}
+
+// Small bytes are gathered here, unless the file gathers them itself. Bytes of a quarter of the
+// buffer and more are written at once, behind what was gathered.
+void Sink::write(std::span<const std::byte> bytes, bool stay) {
   if (bytes.empty()) return;
-  const auto offset = end_;
+  const auto offset = at_;
   const bool small = bytes.size() < most_gathered_ / 4;
   if (small && !(gathered_.empty() && file_.file->gathers())) {
     if (gathered_.size() + bytes.size() > most_gathered_) write_gathered();
@@ -89,12 +99,18 @@ void Sink::put(std::span<const std::byte> bytes, bool stay) {
       file_.file->write_at(offset, bytes);
     }
   }
-  end_ += static_cast<std::int64_t>(bytes.size());
+  at_ += static_cast<std::int64_t>(bytes.size());
+}
+
+// The file holds these bytes.
+void Sink::pass(std::int64_t bytes) {
+  write_gathered();
+  at_ += bytes;
 }
 
 void Sink::write_gathered() {
   if (gathered_.empty()) return;
-  file_.file->write_at(end_ - static_cast<std::int64_t>(gathered_.size()), gathered_);
+  file_.file->write_at(at_ - static_cast<std::int64_t>(gathered_.size()), gathered_);
   gathered_.clear();
 }
 
@@ -113,6 +129,9 @@ std::uint32_t Sink::end(StoredTensor& entry) {
 
 void Sink::finish() {
   if (!file_.file) return;
+  std::optional<commit::WrittenBlocks> written;
+  if (unchanged_) written = unchanged_->end();
+  unchanged_.reset();
   write_gathered();
   // A sink may live on after its files, without this memory.
   gathered_.shrink_to_fit();
@@ -121,6 +140,7 @@ void Sink::finish() {
   file_.file->sync();
   file_.file->close();
   file_ = {};
+  if (written) draft_->wrote(number_, *std::move(written));
 }
 
 }  // namespace cairn

@@ -9,6 +9,7 @@
 #include "cairn/contents.hpp"
 #include "layout/codec.hpp"
 #include "store/draft.hpp"
+#include "store/unchanged_blocks.hpp"
 
 namespace cairn {
 
@@ -52,8 +53,10 @@ class Sink {
   void finish();
 
  private:
-  void put(std::span<const std::byte> bytes, bool stay);
+  void put(std::span<const std::byte> bytes, bool stay, bool padding = false);
+  void write(std::span<const std::byte> bytes, bool stay);
   void write_gathered();
+  void pass(std::int64_t bytes);
   bool encodes(const StoredTensor&) const;
 
   const Draft* draft_;
@@ -61,8 +64,10 @@ class Sink {
   std::map<int, std::int64_t> sizes_;  // of the files, if known in advance
   commit::PartFile file_;
   int number_ = -1;
-  std::int64_t end_ = 0;             // of all bytes that were put
-  std::vector<std::byte> gathered_;  // the last bytes, not written yet
+  std::int64_t end_ = 0;                        // of all bytes that were put
+  std::unique_ptr<UnchangedBlocks> unchanged_;  // null: all bytes are written
+  std::int64_t at_ = 0;                         // end of what was written or gathered
+  std::vector<std::byte> gathered_;             // the last bytes, not written yet
   std::size_t most_gathered_;
   std::uint32_t crc_ = 0;  // of the bytes appended to the present piece
   FiniteCheck look_;       // for numbers in it that are not finite

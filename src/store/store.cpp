@@ -57,7 +57,8 @@ CatalogEntry Store::entry_of(const Prepared& prepared) const {
   entry.save.metric = meta.metric;
   entry.thinned = meta.thinned;
   entry.not_finite = meta.not_finite;
-  entry.data_bytes = meta.statistics ? meta.statistics->bytes : 0;
+  entry.data_bytes =
+      meta.statistics ? meta.statistics->bytes + meta.statistics->unchanged_bytes : 0;
   entry.ours = true;
   return entry;
 }

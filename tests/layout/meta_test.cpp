@@ -150,6 +150,7 @@ SaveStatistics measured() {
   save.replica_bytes = 7;
   save.files = 3;
   save.recycled_files = 2;
+  save.unchanged_bytes = 3;
   save.peak_resident_bytes = 5 << 20;
   save.blocked_seconds = 0.25;
   save.total_seconds = 1.5;
@@ -168,6 +169,7 @@ TEST(Meta, statistics_come_back) {
   EXPECT_EQ(back->step, sample.step);
   EXPECT_EQ(back->bytes, 1LL << 40);
   EXPECT_EQ(back->recycled_files, 2);
+  EXPECT_EQ(back->unchanged_bytes, 3);
   EXPECT_EQ(back->peak_resident_bytes, 5 << 20);
   EXPECT_EQ(back->slowest.rank, 5);
   EXPECT_EQ(back->seconds.merge, 0.000001);

@@ -66,7 +66,7 @@ struct StoryJob {
   std::int64_t stamp = 0;
   std::vector<double> row;
   std::vector<std::int64_t> ids;  // of this rank's rows, if they are given by id
-  std::vector<double> base;       // with frozen tensors: the same for ten stamps
+  std::vector<double> base;       // if some bytes are not written again: the same for ten stamps
   std::vector<double> moments;    // with rules by key: what older checkpoints lose
   std::vector<double> history;    // its length depends on the stamp
   std::vector<std::string> words;
@@ -83,9 +83,11 @@ struct StoryJob {
     const std::int64_t mine = rows / g->size() + (g->rank() < rows % g->size());
     for (int r = 0; r < g->rank(); ++r) first += rows / g->size() + (r < rows % g->size());
     row.resize(static_cast<std::size_t>(mine * columns));
-    if (!options.frozen.keys.empty()) {
-      base.resize(row.size());
-      state.add("base", slice(base.data(), {rows, columns}, {first, 0}, {mine, columns}));
+    const bool skips = options.write.skip_unchanged == SkipUnchanged::on;
+    if (!options.frozen.keys.empty() || skips) {
+      const auto wide = (skips ? 20 : 1) * columns;  // several blocks of 64 KiB that may be skipped
+      base.resize(static_cast<std::size_t>(mine * wide));
+      state.add("base", slice(base.data(), {rows, wide}, {first, 0}, {mine, wide}));
     }
     if (!options.keep.keys.empty()) {
       moments.resize(row.size());
@@ -174,6 +176,7 @@ struct Story {
   Given given = Given::by_place;
   bool shares = false;   // ranks share two data files, and the dense one
   bool frozen = false;   // the state has a frozen tensor, too
+  bool skips = false;    // likewise, and unchanged blocks of files are not written again
   bool thins = false;    // and one that all checkpoints but the newest two lose
   bool objects = false;  // the object graph is saved, too
   Format format = Format::bundle;
@@ -210,6 +213,8 @@ inline ManagerOptions options_of(const Story& story, std::shared_ptr<io::MemoryF
   if (story.format == Format::hdf5) options.store.codec = story.codec;
   if (story.xdmf) options.store.xdmf.emplace();
   if (story.frozen) options.frozen.keys = {"base"};
+  if (story.skips) options.write.skip_unchanged = SkipUnchanged::on;
+  if (story.skips) options.frozen.read_every = 1;
   if (story.thins) options.keep.keys = {{"moments*", 2}};
   options.store.object_graph = story.objects;
   // Each of the two tensors has a file, the larger one with a warning.

@@ -73,6 +73,7 @@ Json json_of(const SaveStatistics& save) {
                  {"merge_seconds", seconds(s.merge)},
                  {"slowest_rank", save.slowest.rank},
                  {"waiting_seconds", seconds(save.slowest.waiting_seconds)}};
+  if (save.unchanged_bytes > 0) object["unchanged_bytes"] = save.unchanged_bytes;
   if (save.gap_bytes > 0) object["gap_bytes"] = save.gap_bytes;
   if (save.peak_resident_bytes > 0) object["peak_resident_bytes"] = save.peak_resident_bytes;
   if (!save.blocking_because.empty()) object["blocking_because"] = save.blocking_because;
@@ -141,6 +142,7 @@ std::optional<SaveStatistics> statistics_of(const Json& object, std::int64_t ste
       return object.contains(name) ? member<std::int64_t>(object, name) : std::int64_t{0};
     };
     save.gap_bytes = if_there("gap_bytes");
+    save.unchanged_bytes = if_there("unchanged_bytes");
     save.peak_resident_bytes = if_there("peak_resident_bytes");
     save.files = member<std::int64_t>(object, "files");
     save.recycled_files = member<std::int64_t>(object, "recycled_files");

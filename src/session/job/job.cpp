@@ -24,6 +24,8 @@ Policy policy_of(const Job& job) {
           .has_savers = !options.hooks.savers.empty(),
           .atomic_rename = options.write.atomic_rename,
           .direct_io = options.write.direct_io,
+          .skip_unchanged = options.write.skip_unchanged,
+          .read_every = options.frozen.read_every,
           .owner_wait_seconds = options.write.owner_wait_seconds,
           .stripes = options.write.stripes,
           .writers = job.places.served_by.empty() ? job.group->size()

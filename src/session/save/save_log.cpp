@@ -51,6 +51,7 @@ RankFigures RankFigures::of(const SaveStatistics& mine, int rank) {
   return {mine.bytes,
           mine.replica_bytes,
           mine.recycled_files,
+          mine.unchanged_bytes,
           mine.peak_resident_bytes,
           s.wait,
           s.plan,
@@ -66,6 +67,7 @@ void RankFigures::fold(const RankFigures& other) {
   bytes += other.bytes;
   replica_bytes += other.replica_bytes;
   recycled_files += other.recycled_files;
+  unchanged_bytes += other.unchanged_bytes;
   peak_resident_bytes = std::max(peak_resident_bytes, other.peak_resident_bytes);
   wait = std::max(wait, other.wait);
   plan = std::max(plan, other.plan);
@@ -80,6 +82,7 @@ void RankFigures::give(SaveStatistics& to) const {
   to.bytes = bytes;
   to.replica_bytes = replica_bytes;
   to.recycled_files = recycled_files;
+  to.unchanged_bytes = unchanged_bytes;
   to.peak_resident_bytes = peak_resident_bytes;
   to.seconds.wait = wait;
   to.seconds.plan = plan;
@@ -116,6 +119,7 @@ std::string line_of(const SaveStatistics& save) {
   if (s.tidy > 0) text += ", tidy " + three(s.tidy);
   text += cat(" s; ", save.recycled_files, " of ", save.files, " data files recycled, ",
               size(save.replica_bytes), " of replicas skipped");
+  if (save.unchanged_bytes > 0) text += cat(", ", size(save.unchanged_bytes), " unchanged");
   if (save.gap_bytes > 0) text += cat(", ", size(save.gap_bytes), " held by no rank");
   if (save.slowest.rank >= 0) {
     text +=

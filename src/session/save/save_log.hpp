@@ -67,7 +67,8 @@ int ranks_a_share(int ranks);
 
 /// What ranks report of a save during the merge, beside their entries and their shares.
 struct RankFigures {
-  std::int64_t bytes = 0, replica_bytes = 0, recycled_files = 0, peak_resident_bytes = 0;
+  std::int64_t bytes = 0, replica_bytes = 0, recycled_files = 0, unchanged_bytes = 0,
+               peak_resident_bytes = 0;
   double wait = 0, plan = 0, capture = 0, write = 0, blocked = 0;
   double least_write = 0;
   int slowest_rank = 0;

@@ -36,16 +36,22 @@ std::vector<Found> waiting(io::FileSystem& fs, const io::Path& directory, const 
   return all;
 }
 
+// Where the file of this number waits for the save, if one does.
+std::optional<io::Path> waiting_path(const Transaction& save, int number) {
+  const auto& takes = save.files.takes;
+  if (takes && number >= takes->num_files) return std::nullopt;
+  return takes ? save.directory /
+                     data_name(prefix_name(save.name, takes->step), number, takes->num_files)
+               : folder(save.directory) / recycled_name(save.name, number);
+}
+
 // Renames the waiting file of this number to the save's part. False if there is none.
 bool move_waiting(io::FileSystem& fs, const Transaction& save, int number) {
-  const auto& takes = save.files.takes;
-  if (takes && number >= takes->num_files) return false;
-  const auto source = takes ? save.directory / data_name(prefix_name(save.name, takes->step),
-                                                         number, takes->num_files)
-                            : folder(save.directory) / recycled_name(save.name, number);
+  const auto source = waiting_path(save, number);
+  if (!source) return false;
   const auto part = save.part(number);
   try {
-    fs.rename(source, part);
+    fs.rename(*source, part);
   } catch (const Error& error) {
     // A server may carry out a rename and still report an error.
     if (error.code() == Code::not_found || !io::exists(fs, part)) return false;
@@ -55,13 +61,14 @@ bool move_waiting(io::FileSystem& fs, const Transaction& save, int number) {
 
 // Opens the waiting file of this number under the name of the save's part, cut off at most_bytes.
 // Null if none waits, or if it cannot be opened or its bytes have another name: then only the name
-// of the part is removed.
+// of the part is removed. `held`: what is known of the file; nothing if another has its name.
 std::unique_ptr<io::File> try_take(io::FileSystem& fs, const Transaction& save, int number,
-                                   std::int64_t most_bytes) {
+                                   std::int64_t most_bytes, std::optional<BlockHashes>& held) {
   if (!move_waiting(fs, save, number)) return nullptr;
   const auto part = save.part(number);
   try {
     if (auto file = fs.open_sole(part)) {
+      if (held && file->id() != held->id) held.reset();
       if (file->size() > most_bytes) file->resize(most_bytes);
       return file;
     }
@@ -165,7 +172,8 @@ void clear_recycled(io::FileSystem& fs, const io::Path& directory, const Naming&
 
 bool write_over(io::FileSystem& fs, const Transaction& save, int number, const io::Content& bytes) {
   if (!save.files.takes) return false;
-  const auto file = try_take(fs, save, number, std::numeric_limits<std::int64_t>::max());
+  std::optional<BlockHashes> none;
+  const auto file = try_take(fs, save, number, std::numeric_limits<std::int64_t>::max(), none);
   if (!file) return false;
   const auto size = bytes.write_to(*file);
   if (file->size() > size) file->resize(size);
@@ -174,12 +182,25 @@ bool write_over(io::FileSystem& fs, const Transaction& save, int number, const i
   return true;
 }
 
-PartFile make_part(io::FileSystem& fs, const Transaction& save, int number,
-                   std::int64_t most_bytes) {
+// Nothing is changed before its hashes are forgotten. The rename is such a change: it hides others.
+PartFile make_part(io::FileSystem& fs, const Transaction& save, int number, std::int64_t most_bytes,
+                   KnownBlocks* known) {
   PartFile part;
-  if (save.files.recycle) part.file = try_take(fs, save, number, most_bytes);
+  if (save.files.recycle) {
+    const auto from = waiting_path(save, number);
+    if (known && from) part.held = known->take(fs, *from);
+    part.file = try_take(fs, save, number, most_bytes, part.held);
+  }
   part.recycled = part.file != nullptr;
-  if (!part.file) part.file = fs.create(save.part(number));
+  if (!part.file) {
+    part.held.reset();
+    part.file = fs.create(save.part(number));
+  }
+  if (known && part.recycled) known->writes_over();
+  part.known = known;
+  part.skip_unchanged = save.files.skip_unchanged;
+  part.read_every = save.files.read_every;
+  part.path = save.part(number);
   part.file->stream(save.files.direct_io);
   if (most_bytes < std::numeric_limits<std::int64_t>::max()) part.file->expect(most_bytes);
   return part;

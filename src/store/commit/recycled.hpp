@@ -5,6 +5,7 @@
 ///
 /// Nobody needs their old bytes any more: the index is durably gone before a file comes here, and
 /// no index refers to it again before the whole file was written, proved by checksums, and synced.
+/// (Blocks that this process knows to be there already need not be written: known_blocks.hpp.)
 /// A crash may bring its old name back, with old bytes or new: then it is data without an index. A
 /// file that has a second name (somebody archives with links), or is a link itself, is never
 /// overwritten.
@@ -15,6 +16,7 @@
 /// reveals a write that was lost; HDF5 files, which are laid out with holes; and those of a direct
 /// save, which renames nothing.
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -22,6 +24,7 @@
 
 #include "base/mutex.hpp"
 #include "io/file_system.hpp"
+#include "store/commit/known_blocks.hpp"
 #include "store/commit/names.hpp"
 #include "store/commit/protocol.hpp"
 
@@ -77,8 +80,18 @@ bool write_over(io::FileSystem&, const Transaction&, int number, const io::Conte
 struct PartFile {
   std::unique_ptr<io::File> file;
   bool recycled = false;
+  // What its only writer needs to leave out blocks that are there:
+  KnownBlocks* known = nullptr;  ///< null: no hashes are made
+  SkipUnchanged skip_unchanged = SkipUnchanged::off;
+  int read_every = 0;                              ///< as FrozenOptions
+  std::optional<BlockHashes> held = std::nullopt;  ///< of a recycled file
+  /// Reads blocks that were not written lately, past the page cache where that is possible.
+  std::function<std::unique_ptr<io::Reader>(std::vector<io::Extent>)> read_back = {};
+  io::Path path = {};
 };
-PartFile make_part(io::FileSystem&, const Transaction&, int number, std::int64_t most_bytes);
+/// `known`: of this rank; forgets what it knows of the file.
+PartFile make_part(io::FileSystem&, const Transaction&, int number, std::int64_t most_bytes,
+                   KnownBlocks* known = nullptr);
 
 /// Makes a data file of a save as one more hard link to a data file of a committed checkpoint. A
 /// file that waits for this number is removed, since nobody will overwrite it. Returns false, and

@@ -38,6 +38,8 @@ struct DataFiles {
   std::optional<ReusableData> shares = std::nullopt;
   bool recycle = false;  ///< data files of checkpoints that are gone are overwritten (recycled.hpp)
   DirectIo direct_io = DirectIo::automatic;
+  SkipUnchanged skip_unchanged = SkipUnchanged::off;
+  int read_every = 0;  ///< so often a block that is skipped is read back; 0: never
   /// Over how many devices new files are striped (io::FileSystem::spread); 0: as the directory
   /// says.
   int stripes = 0;

@@ -107,7 +107,8 @@ class Directory final : public Store {
   SaveRecorder recorder_;
   MetricsFile metrics_;
   std::optional<commit::Transaction> unwithdrawn_;  // failed, but recovery could still complete it
-  bool warned_ = false;                             // that others' checkpoints are there
+  std::unique_ptr<commit::KnownBlocks> known_ = std::make_unique<commit::KnownBlocks>();
+  bool warned_ = false;   // that others' checkpoints are there
   bool spoiled_ = false;  // the staging directory is to go when no save needs it
 };
 

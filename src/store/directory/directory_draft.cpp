@@ -74,6 +74,8 @@ Draft Directory::join(const DraftId& id) const {
   save.slot = static_cast<int>(id.slot);
   save.files.recycle = id.files.recycled_bytes >= 0;
   save.files.direct_io = policy_.direct_io;
+  save.files.skip_unchanged = policy_.skip_unchanged;
+  save.files.read_every = policy_.read_every;
   save.files.stripes = policy_.stripes_of(static_cast<int>(id.data_files));
   save.files.stripes_yield = policy_.stripes == 0;
   if (id.files.left_step >= 0)
@@ -85,8 +87,13 @@ Draft Directory::join(const DraftId& id) const {
   if (id.files.staging.high != 0 || id.files.staging.low != 0)
     save.staging = commit::uuid_text(id.files.staging);
   auto prefix = save.prefix();
-  return {std::make_unique<FileDraft>(place_.files, std::move(save)), id, policy_.format,
-          std::move(prefix)};
+  // Files of a checkpoint without a number wait where rank 0 moves them, so nothing is known of
+  // them then.
+  const bool compares = policy_.recycle && place_.naming.numbered && !save.direct &&
+                        policy_.skip_unchanged != SkipUnchanged::off;
+  return {
+      std::make_unique<FileDraft>(place_.files, std::move(save), compares ? known_.get() : nullptr),
+      id, policy_.format, std::move(prefix)};
 }
 
 // Makes the save's temp directory, or takes a place for it in the staging directory.

@@ -32,6 +32,15 @@ void FileDraft::make_place() const {
   if (save_.staging.empty()) commit::join(*files_, save_);
 }
 
+commit::PartFile FileDraft::make(int number, std::int64_t most_bytes) const {
+  auto part = commit::make_part(*files_, save_, number, most_bytes, known_);
+  const auto mode = save_.files.direct_io == DirectIo::off ? DirectIo::off : DirectIo::on;
+  part.read_back = [files = files_, path = part.path, mode](std::vector<io::Extent> blocks) {
+    return files->read_ahead({path}, std::move(blocks), mode);
+  };
+  return part;
+}
+
 // A new one: a recycled one takes its name by a rename, which would take it from a rank that is
 // writing already.
 std::unique_ptr<io::File> FileDraft::make_or_open(int number) const {
@@ -76,7 +85,28 @@ void FileDraft::record(int writer, int writers, std::string_view bytes) const {
 }
 
 void FileDraft::name(const std::set<int>& data_files) const {
-  if (names_data()) commit::name_data(*files_, save_, data_files);
+  if (!names_data()) return;
+  commit::name_data(*files_, save_, data_files);
+  if (!written_) return;
+  for (auto& [number, file] : *written_) {
+    if (!data_files.contains(number)) continue;
+    try {
+      file.status = files_->status(save_.data(number));
+    } catch (const Error&) {  // its hashes are lost, and nothing else
+    }
+  }
+}
+
+void FileDraft::committed() const {
+  if (!written_) return;
+  std::int64_t compared = 0, equal = 0;
+  for (auto& [number, file] : *written_) {
+    compared += file.blocks.compared;
+    equal += file.blocks.equal;
+    if (file.status) known_->hold(*file.status, save_.sequence, std::move(file.blocks.hashes));
+  }
+  written_->clear();
+  known_->compared(compared, equal);
 }
 
 }  // namespace cairn

@@ -1,5 +1,6 @@
 #pragma once
 /// A save in a directory, on one rank.
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -14,8 +15,12 @@ namespace cairn {
 /// Its files are those of a transaction.
 class FileDraft final : public DraftFiles {
  public:
-  FileDraft(std::shared_ptr<io::FileSystem> files, commit::Transaction save)
-      : files_(std::move(files)), save_(std::move(save)) {}
+  /// `known`: of this rank; it outlives this. Null: no hashes of blocks are kept.
+  FileDraft(std::shared_ptr<io::FileSystem> files, commit::Transaction save,
+            commit::KnownBlocks* known = nullptr)
+      : files_(std::move(files)), save_(std::move(save)), known_(known) {
+    if (known_) written_ = std::make_shared<Written>();
+  }
 
   const commit::Transaction& transaction() const { return save_; }
   commit::Transaction& transaction() { return save_; }
@@ -26,9 +31,11 @@ class FileDraft final : public DraftFiles {
   }
   void make_place() const override;
   /// See commit::make_part.
-  commit::PartFile make(int number, std::int64_t most_bytes) const override {
-    return commit::make_part(*files_, save_, number, most_bytes);
+  commit::PartFile make(int number, std::int64_t most_bytes) const override;
+  void wrote(int number, commit::WrittenBlocks blocks) const override {
+    if (written_) (*written_)[number] = {std::move(blocks), std::nullopt};
   }
+  void committed() const override;
   std::unique_ptr<io::File> make_or_open(int number) const override;
   io::Path path(int number) const override { return save_.part(number); }
   std::optional<io::Path> shared_path(int number) const override;
@@ -45,8 +52,19 @@ class FileDraft final : public DraftFiles {
   void name(const std::set<int>& data_files) const override;
 
  private:
+  // By number of the data file: what it holds, and its status when it has its final name. It counts
+  // from the commit on.
+  struct WrittenFile {
+    commit::WrittenBlocks blocks;
+    std::optional<io::Status> status;
+  };
+  using Written = std::map<int, WrittenFile>;
+
   std::shared_ptr<io::FileSystem> files_;
   commit::Transaction save_;
+  commit::KnownBlocks* known_;
+  // Shared by the copies of this draft: of the thread that writes, and after that of the caller's.
+  std::shared_ptr<Written> written_;
 };
 
 /// Of a draft that a directory has made.

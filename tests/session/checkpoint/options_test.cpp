@@ -177,6 +177,7 @@ TEST(Options, NamesAndTextsSetWhatTheySay) {
   EXPECT_EQ(with("write.direct_io", "off").write.direct_io, DirectIo::off);
   EXPECT_EQ(with("write.direct_io", "on").write.direct_io, DirectIo::on);
   EXPECT_FALSE(with("write.recycle", "false").write.recycle);
+  EXPECT_EQ(with("write.skip_unchanged", "on").write.skip_unchanged, SkipUnchanged::on);
   EXPECT_FALSE(with("write.atomic_rename", "false").write.atomic_rename);
   EXPECT_EQ(with("write.chunk_bytes", "8192").write.chunk_bytes, 8192);
   EXPECT_EQ(with("write.storage_limit_seconds", "2.5").write.storage_limit_seconds, 2.5);

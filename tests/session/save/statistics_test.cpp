@@ -299,6 +299,7 @@ TEST(RankFigures, FoldToThoseOfAllRanks) {
   SaveStatistics one;
   one.bytes = 10;
   one.recycled_files = 1;
+  one.unchanged_bytes = 5;
   one.peak_resident_bytes = 6;
   one.seconds.write = 2;
   one.seconds.plan = 1;
@@ -315,6 +316,7 @@ TEST(RankFigures, FoldToThoseOfAllRanks) {
   sum.give(all);
   EXPECT_EQ(all.bytes, 30);
   EXPECT_EQ(all.recycled_files, 3);
+  EXPECT_EQ(all.unchanged_bytes, 15);
   EXPECT_EQ(all.peak_resident_bytes, 8);
   EXPECT_EQ(all.seconds.write, 5);
   EXPECT_EQ(all.seconds.plan, 1);

@@ -84,7 +84,7 @@ inline std::int64_t next_job(std::shared_ptr<io::MemoryFileSystem> disk, const S
       if (report && value != static_cast<double>(job.stamp)) mine = "torn: elements of two saves";
     }
     for (const auto value : job.base) {
-      if (report && value != static_cast<double>(job.stamp / 10)) mine = "frozen: of another save";
+      if (report && value != static_cast<double>(job.stamp / 10)) mine = "base: of another save";
     }
     for (const auto value : job.moments) {
       if (report && value != static_cast<double>(-job.stamp)) mine = "moments: of another save";

@@ -4,6 +4,7 @@
 #include "store/directory/crash_room.hpp"
 #include "store/directory/crash_stories.hpp"
 #include "store/directory/crash_thin.hpp"
+#include "store/directory/crash_unchanged.hpp"
 
 namespace cairn {
 namespace {
@@ -172,6 +173,31 @@ TEST(FrozenCrash, TheNextJobSharesWhatACrashHasLeft) {
     }
   }
   EXPECT_GT(links, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Unchanged, Crash, testing::ValuesIn(unchanged_stories()),
+                         [](const auto& info) { return info.param.name; });
+
+// The stories are about saves that leave something out.
+TEST(UnchangedCrash, BlocksAreLeftOut) {
+  for (const auto& story : unchanged_stories()) {
+    std::int64_t unchanged = 0;
+    const auto disk = std::make_shared<io::MemoryFileSystem>();
+    run_threads(story.ranks, [&](std::shared_ptr<Group> group) {
+      StoryJob job(group, options_of(story, disk), story.ranks);
+      story.before(job);
+      for (const auto& fault : story.faults) {
+        if (group->rank() == 0) disk->inject(fault);
+      }
+      group->barrier();
+      job.async = story.async;
+      story.act(job);
+      job.manager.wait();
+      if (group->rank() > 0) return;
+      for (const auto& save : job.manager.statistics().last) unchanged += save.unchanged_bytes;
+    });
+    EXPECT_GT(unchanged, 0) << story.name;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Thin, Crash, testing::ValuesIn(thin_stories(false)),
