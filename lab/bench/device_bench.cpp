@@ -240,8 +240,10 @@ class Bench {
     ranks_.barrier();
   }
   void open(std::unique_ptr<CheckpointManager>& manager, const std::string& name) {
-    manager = std::make_unique<CheckpointManager>(group_, directory_ / name,
-                                                  ManagerOptions{.keep = {.last = 1}});
+    // All bytes are to be written, though they never change.
+    manager = std::make_unique<CheckpointManager>(
+        group_, directory_ / name,
+        ManagerOptions{.keep = {.last = 1}, .write = {.skip_unchanged = SkipUnchanged::off}});
   }
 
   void contest(std::vector<Way> ways) {

@@ -48,6 +48,7 @@ class Bench {
     full.write.file_system = std::make_shared<io::PacedFileSystem>(io::posix_file_system(), pace);
     full.keep.last = 2;
     full.frozen.read_every = 0;
+    full.write.skip_unchanged = SkipUnchanged::off;
     auto frozen = full;
     frozen.frozen.keys = {"base"};
     const auto place = directory_ / std::to_string(pace_++);

@@ -98,6 +98,7 @@ class Bench {
   std::vector<Contestant> contestants(bool recycle) {
     ManagerOptions options;
     options.keep.last = 1;
+    options.write.skip_unchanged = SkipUnchanged::off;  // the state never changes
     options.write.recycle = recycle;
     const auto held = static_cast<std::int64_t>(list_.size());
     std::vector<Contestant> all;

@@ -41,6 +41,8 @@ using KeeperPtr = std::shared_ptr<Keeper>;
 KeeperPtr keeper(Arena& arena, const std::string& name, ManagerOptions options,
                  Sample* sample = nullptr) {
   options.keep.last = 1;
+  // The state never changes, and its bytes are to be written.
+  options.write.skip_unchanged = SkipUnchanged::off;
   return std::make_shared<Keeper>(Keeper{arena, arena.work / name, std::move(options),
                                          (sample ? sample : &arena.source)->state()});
 }

@@ -311,6 +311,7 @@ int run(int argc, char** argv) {
   const std::string shm = "/dev/shm/cairn-tier-bench";
   const auto options = [&](cairn::Protection protection, const std::string& name) {
     cairn::ManagerOptions all;
+    all.write.skip_unchanged = cairn::SkipUnchanged::off;  // at home all bytes are to be written
     all.tier.directory = shm + "/" + name + "-%n";
     all.tier.protection = protection;
     all.tier.set_nodes = std::max(2, std::min(ranks, 8));

@@ -75,8 +75,8 @@ def main():
         # DCP's thread sends messages while ours do.
         dist.init_process_group("cpu:gloo,cuda:nccl", store=dist.FileStore(f"{place}/store", 1),
                                 rank=0, world_size=1)
-        manager = cairn.torch.Manager(f"{place}/manager", max_to_keep=1)
-        writer = cairn.torch.StorageWriter(f"{place}/writer", max_to_keep=1)
+        manager = cairn.torch.Manager(f"{place}/manager", max_to_keep=1, write={"skip_unchanged": "off"})
+        writer = cairn.torch.StorageWriter(f"{place}/writer", max_to_keep=1, write={"skip_unchanged": "off"})
         # Like ours, it keeps its pinned memory from one save to the next, if asked to.
         keeping = dcp.FileSystemWriter(f"{place}/keeping", sync_files=True, cache_staged_state_dict=True)
         step = 0

@@ -53,7 +53,8 @@ def main():
         model = Many(options.tensors, options.width)
         plain = list(model.state_dict().values())
         data = torch.cat([one.flatten() for one in plain]).numpy().tobytes()
-        manager = stack.enter_context(cairn.torch.Manager(f"{place}/run", max_to_keep=2))
+        manager = stack.enter_context(cairn.torch.Manager(
+            f"{place}/run", max_to_keep=2, write={"skip_unchanged": "off"}))
         bind, bound = manager._saving, []
 
         def saving(state):

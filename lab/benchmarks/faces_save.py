@@ -10,7 +10,7 @@ directory, mine = sys.argv[1], int(sys.argv[2]) // 8
 comm = MPI.COMM_WORLD
 first = mine * comm.rank
 state = {"u": cairn.slice(np.arange(first, first + mine, dtype=np.float64), (mine * comm.size,), (first,))}
-with cairn.CheckpointManager(directory + "/run", comm, keep={"last": 1}) as manager, \
+with cairn.CheckpointManager(directory + "/run", comm, keep={"last": 1}, write={"skip_unchanged": "off"}) as manager, \
         open(f"{directory}/go.{comm.rank}") as go:
     for step, line in enumerate(go, 1):
         if line == "end\n":

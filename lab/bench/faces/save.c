@@ -35,6 +35,7 @@ int main(int argc, char** argv) {
   ok(cairn_group_mpi(MPI_COMM_WORLD, &group));
   ok(cairn_options_create(&options));
   ok(cairn_options_set(options, "keep.last", "1"));
+  ok(cairn_options_set(options, "write.skip_unchanged", "off"));
   snprintf(path, sizeof(path), "%s/run", argv[1]);
   ok(cairn_manager_create(group, path, options, &manager));
   ok(cairn_state_create(&state));

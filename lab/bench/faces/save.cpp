@@ -18,7 +18,9 @@ void run(const std::string& directory, std::int64_t mine) {
   std::iota(u.begin(), u.end(), static_cast<double>(first));
   cairn::State state;
   state.add("u", cairn::slice(u.data(), {mine * ranks->size()}, {first}, {mine}));
-  cairn::CheckpointManager manager(ranks, directory + "/run", {.keep = {.last = 1}});
+  cairn::CheckpointManager manager(
+      ranks, directory + "/run",
+      {.keep = {.last = 1}, .write = {.skip_unchanged = cairn::SkipUnchanged::off}});
   std::ifstream go(directory + "/go." + std::to_string(ranks->rank()));
   std::int64_t step = 0;
   for (std::string line; std::getline(go, line) && line != "end";) {

@@ -28,6 +28,7 @@ program save
   end do
   call cairn_group_mpi(group, MPI_COMM_WORLD)
   call options%set("keep.last", 1)
+  call options%set("write.skip_unchanged", "off")
   call manager%open(group, trim(directory)//"/run", options)
   call state%add("u", u, [mine*ranks], [first + 1])
   write (line, '(2a, i0)') trim(directory), "/go.", rank
