@@ -155,6 +155,13 @@ class FileSystem {
   /// Makes a second name (a hard link) for a file's bytes. Returns false if the file system cannot
   /// do that, at all or between these two paths.
   virtual bool try_link(const Path& from, const Path& to);
+  /// Whether create_clone() is worth trying in this directory.
+  virtual bool shares_space(const Path& /*directory*/) { return false; }
+  /// Creates a file, exclusively, that begins with the bytes of another one and shares their space
+  /// until one of the two is changed. Returns null, and makes nothing, if that cannot be done.
+  virtual std::unique_ptr<File> create_clone(const Path& /*from*/, const Path& /*to*/) {
+    return nullptr;
+  }
   /// Whether this is a regular file whose bytes have no other name. False if that cannot be told.
   virtual bool has_one_name(const Path&) { return false; }
   /// Whether this name is a symbolic link, whatever it leads to. False if the file system has no
@@ -198,6 +205,10 @@ class FileSystemWrapper : public FileSystem {
   void rename(const Path& from, const Path& to) override { target_->rename(from, to); }
   void rename_new(const Path& from, const Path& to) override { target_->rename_new(from, to); }
   bool try_link(const Path& from, const Path& to) override { return target_->try_link(from, to); }
+  bool shares_space(const Path& path) override { return target_->shares_space(path); }
+  std::unique_ptr<File> create_clone(const Path& from, const Path& to) override {
+    return target_->create_clone(from, to);
+  }
   bool has_one_name(const Path& path) override { return target_->has_one_name(path); }
   bool is_link(const Path& path) override { return target_->is_link(path); }
   void remove(const Path& path) override { target_->remove(path); }

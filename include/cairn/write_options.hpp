@@ -150,8 +150,10 @@ struct WriteOptions {
   /// Writes only what differs from the file that is overwritten, which is `keep.last` + 1 saves
   /// old. A rank recognises blocks of 64 to 256 KiB by their hash (with a secret key, as frozen
   /// tensors) in files that it has written itself and that nobody has touched since; hashes take at
-  /// most 16 MiB. A block that is left out FrozenOptions::read_every times is read from the disk,
-  /// and written if it is damaged. Dense tensors are always written.
+  /// most 16 MiB. Where a file is not overwritten and the file system shares blocks (XFS, btrfs),
+  /// it begins as a clone of the newest checkpoint's, and shares its space. A block that is left
+  /// out FrozenOptions::read_every times is read from the disk, and written if it is damaged. Dense
+  /// tensors are always written.
   SkipUnchanged skip_unchanged = SkipUnchanged::automatic;
   /// All blocking saves leave part records. Asynchronous saves, the last save before a stop and
   /// saves without renames always do. With part records a restart completes a save whose job died

@@ -282,6 +282,14 @@ class OneOnThreads : public LimitedFileSystem {
     return file(path,
                 call(*pool_, "create file", path, [f = files_, path] { return f->create(path); }));
   }
+  bool shares_space(const Path& path) override {
+    return call(*pool_, "examine", path, [f = files_, path] { return f->shares_space(path); });
+  }
+  std::unique_ptr<File> create_clone(const Path& from, const Path& to) override {
+    auto made = call(*pool_, "create file", to,
+                     [f = files_, from, to] { return f->create_clone(from, to); });
+    return made ? file(to, std::move(made)) : nullptr;
+  }
   std::unique_ptr<File> open_read(const Path& path) override {
     return file(path,
                 call(*pool_, "open file", path, [f = files_, path] { return f->open_read(path); }));

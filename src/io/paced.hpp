@@ -38,6 +38,9 @@ class PacedFileSystem : public FileSystemWrapper {
       : FileSystemWrapper(std::move(target)), pace_(pace) {}
 
   std::unique_ptr<File> create(const Path& path) override { return paced(target().create(path)); }
+  std::unique_ptr<File> create_clone(const Path& from, const Path& to) override {
+    return paced(target().create_clone(from, to));
+  }
   std::unique_ptr<File> open_write(const Path& path) override {
     return paced(target().open_write(path));
   }

@@ -8,12 +8,14 @@
 
 #include "base/text.hpp"
 #include "cairn/log.hpp"
+#include "io/clone.hpp"
 #include "io/descriptor.hpp"
 #include "io/direct_stream.hpp"
 #include "io/file_system.hpp"
 #include "io/lustre.hpp"
 #include "io/new_mode.hpp"
 #include "io/posix_directory.hpp"
+#include "io/posix_status.hpp"
 #include "io/read_ahead.hpp"
 #include "io/system_error.hpp"
 
@@ -34,33 +36,6 @@ struct stat status_of(const Descriptor& descriptor, const Path& path) {
   if (::fstat(descriptor.get(), &status) != 0) throw system_error(errno, "examine", path);
   return status;
 }
-
-// Whether an error of a path says that nothing is there, or that links lead to nothing.
-bool leads_nowhere(int error) { return error == ENOENT || error == ENOTDIR || error == ELOOP; }
-
-unsigned access_of(mode_t mode) { return mode & 0666; }
-
-#ifdef STATX_BTIME
-// ENOSYS: the kernel has no statx. EPERM: a sandbox refuses it.
-bool lacks_statx(int error) { return error == ENOSYS || error == EPERM; }
-
-Status status_from(const struct statx& status) {
-  constexpr std::int64_t second = 1'000'000'000;
-  const auto size = static_cast<std::int64_t>(status.stx_size);
-  const bool tells_birth = (status.stx_mask & STATX_BTIME) != 0;
-  return {S_ISDIR(status.stx_mode),
-          size,
-          static_cast<double>(status.stx_mtime.tv_sec) +
-              1e-9 * static_cast<double>(status.stx_mtime.tv_nsec),
-          {status.stx_ino, size,
-           tells_birth ? status.stx_btime.tv_sec * second + status.stx_btime.tv_nsec : 0},
-          static_cast<std::int64_t>(status.stx_nlink),
-          access_of(status.stx_mode),
-          static_cast<std::int64_t>(status.stx_blocks) * 512,
-          std::uint64_t{status.stx_dev_major} << 32 | status.stx_dev_minor,
-          status.stx_ctime.tv_sec * second + status.stx_ctime.tv_nsec};
-}
-#endif
 
 // Writes go through the page cache, until begins_stream() finds that a DirectStream pays. From then
 // on all writes go to that stream, and what needs their result flushes it.
@@ -107,16 +82,7 @@ class PosixFile : public File {
   std::optional<FileId> id() const override {
     require_open("examine");
     if (stream_) stream_->flush();
-#ifdef STATX_BTIME
-    struct statx more;
-    if (::statx(descriptor_.get(), "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_BTIME, &more) ==
-        0) {
-      return status_from(more).id;
-    }
-    if (!lacks_statx(errno)) throw system_error(errno, "examine", path_);
-#endif
-    const auto status = status_of(descriptor_, path_);
-    return FileId{status.st_ino, status.st_size, 0};
+    return id_of(descriptor_.get(), path_);
   }
 
   void resize(std::int64_t bytes) override {
@@ -304,6 +270,15 @@ class PosixFileSystem : public FileSystem {
         open_or_throw(path, O_RDWR | O_CREAT | O_EXCL, "create file"), path);
   }
 
+  bool shares_space(const Path& directory) override { return may_share_blocks(directory); }
+
+  std::unique_ptr<File> create_clone(const Path& from, const Path& to) override {
+    auto made = open_or_throw(to, O_RDWR | O_CREAT | O_EXCL, "create file");
+    if (clone_bytes(from, made.get())) return std::make_unique<PosixFile>(std::move(made), to);
+    remove(to);
+    return nullptr;
+  }
+
   std::unique_ptr<File> open_write(const Path& path) override {
     return std::make_unique<PosixFile>(open_or_throw(path, O_RDWR | O_NOFOLLOW, "open file"), path);
   }
@@ -414,34 +389,7 @@ class PosixFileSystem : public FileSystem {
     return open_posix_directory(path);
   }
 
-  std::optional<Status> status(const Path& path) override {
-#ifdef STATX_BTIME
-    struct statx more;
-    if (::statx(AT_FDCWD, path.c_str(), 0, STATX_BASIC_STATS | STATX_BTIME, &more) == 0) {
-      return status_from(more);
-    }
-    if (!lacks_statx(errno)) {
-      if (leads_nowhere(errno)) return std::nullopt;
-      throw system_error(errno, "examine", path);
-    }
-#endif
-    // Without statx nobody tells when a file was made.
-    struct stat status;
-    if (::stat(path.c_str(), &status) != 0) {
-      if (leads_nowhere(errno)) return std::nullopt;
-      throw system_error(errno, "examine", path);
-    }
-    return Status{S_ISDIR(status.st_mode),
-                  status.st_size,
-                  static_cast<double>(status.st_mtim.tv_sec) +
-                      1e-9 * static_cast<double>(status.st_mtim.tv_nsec),
-                  {status.st_ino, status.st_size, 0},
-                  static_cast<std::int64_t>(status.st_nlink),
-                  access_of(status.st_mode),
-                  static_cast<std::int64_t>(status.st_blocks) * 512,
-                  status.st_dev,
-                  status.st_ctim.tv_sec * std::int64_t{1'000'000'000} + status.st_ctim.tv_nsec};
-  }
+  std::optional<Status> status(const Path& path) override { return status_at(path); }
 
   void sync_directory(const Path& path) override {
     auto descriptor = open_or_throw(path, O_RDONLY | O_DIRECTORY, "open directory");

@@ -61,6 +61,7 @@ struct Policy {
   DirectIo direct_io = DirectIo::automatic;                 ///< how data files are written
   SkipUnchanged skip_unchanged = SkipUnchanged::automatic;  ///< blocks that a file holds already
   int read_every = 20;             ///< of these blocks: as FrozenOptions::read_every
+  int most_names = 100;            ///< and most_names, of files that share space
   double owner_wait_seconds = 10;  ///< how long a dying previous owner is waited for
   /// Over how many devices a data file is striped (WriteOptions::stripes); 0: chosen by the number
   /// of writers; -1: as the directory says.

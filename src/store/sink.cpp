@@ -135,8 +135,8 @@ void Sink::finish() {
   write_gathered();
   // A sink may live on after its files, without this memory.
   gathered_.shrink_to_fit();
-  // A recycled file may be longer than this save's bytes.
-  if (file_.recycled && file_.file->size() != end_) file_.file->resize(end_);
+  // An old file may be longer than this save's bytes.
+  if (file_.is_old() && file_.file->size() != end_) file_.file->resize(end_);
   file_.file->sync();
   file_.file->close();
   file_ = {};

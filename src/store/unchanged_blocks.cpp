@@ -48,6 +48,7 @@ UnchangedBlocks::UnchangedBlocks(commit::PartFile& part, std::int64_t bytes, std
       path_(part.path) {
   written_.hashes.block_bytes = block_bytes_of(part, bytes);
   written_.hashes.turn = held_.turn + 1;
+  written_.hashes.chain = held_.chain;
   std::vector<io::Extent> due;
   const auto end = std::min(bytes, held_.file_bytes);
   const auto block_bytes = written_.hashes.block_bytes;

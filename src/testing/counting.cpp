@@ -121,6 +121,12 @@ std::unique_ptr<File> CountingFiles::create(const Path& path) {
   return std::make_unique<CountedFile>(*this, path, target().create(path));
 }
 
+std::unique_ptr<File> CountingFiles::create_clone(const Path& from, const Path& to) {
+  const Watched watched(*this, Counts::open, "create", from, to);
+  auto made = target().create_clone(from, to);
+  return made ? std::make_unique<CountedFile>(*this, to, std::move(made)) : nullptr;
+}
+
 std::unique_ptr<File> CountingFiles::open_read(const Path& path) {
   const Watched watched(*this, Counts::open, "open", path);
   return std::make_unique<CountedFile>(*this, path, target().open_read(path));

@@ -57,6 +57,7 @@ class CountingFiles : public FileSystemWrapper {
   std::pair<OperationCounts, std::vector<std::string>> take();
 
   std::unique_ptr<File> create(const Path&) override;
+  std::unique_ptr<File> create_clone(const Path& from, const Path& to) override;
   std::unique_ptr<File> open_read(const Path&) override;
   std::unique_ptr<File> open_write(const Path&) override;
   std::unique_ptr<File> open_sole(const Path&) override;

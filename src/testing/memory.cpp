@@ -352,6 +352,25 @@ bool MemoryFileSystem::try_link(const Path& from, const Path& to) {
   return true;
 }
 
+bool MemoryFileSystem::shares_space(const Path&) {
+  const MutexLock guard(disk_->mutex);
+  return disk_->shares;
+}
+
+std::unique_ptr<File> MemoryFileSystem::create_clone(const Path& from, const Path& to) {
+  if (!shares_space(to)) return nullptr;
+  std::shared_ptr<const std::string> bytes;
+  {
+    const MutexLock guard(disk_->mutex);
+    const auto inode = disk_->find(from, "open file");
+    if (inode == 0 || disk_->tree.find(inode)->directory) return nullptr;
+    bytes = std::make_shared<const std::string>(*disk_->tree.find(inode)->bytes);
+  }
+  auto made = create(to);
+  made->write_at(0, std::as_bytes(std::span(*bytes)));
+  return made;
+}
+
 bool MemoryFileSystem::has_one_name(const Path& path) {
   const auto found = status(path);
   return found && !found->is_directory && found->names == 1;

@@ -61,6 +61,9 @@ class MemoryFileSystem : public FileSystem {
   void rename(const Path& from, const Path& to) override;
   void rename_new(const Path& from, const Path& to) override;
   bool try_link(const Path& from, const Path& to) override;
+  bool shares_space(const Path&) override;
+  /// A creation and a write of all bytes.
+  std::unique_ptr<File> create_clone(const Path& from, const Path& to) override;
   bool has_one_name(const Path&) override;
   void remove(const Path&) override;
   void create_directory(const Path&) override;
@@ -98,6 +101,8 @@ class MemoryFileSystem : public FileSystem {
   void rot(const Path&, std::int64_t offset);
   /// A write that needs more throws no_space, after as much as fits was written.
   void set_capacity(std::int64_t bytes);
+  /// From now on files can be cloned, here and on the disk after a crash.
+  void share_space();
   /// From now on every rename, here and on the disk after a crash, throws unsupported.
   void refuse_renames();
   /// Called before each operation that changes something, with its text, and without any lock: it

@@ -102,6 +102,7 @@ std::shared_ptr<MemoryFileSystem> MemoryFileSystem::crash(std::size_t stop_after
   after->disk_->linked = disk_->linked;
   after->disk_->capacity = disk_->capacity;
   after->disk_->renames = disk_->renames;
+  after->disk_->shares = disk_->shares;
   after->disk_->clock = disk_->clock;
   return after;
 }
@@ -166,6 +167,11 @@ void MemoryFileSystem::clear_faults() {
 void MemoryFileSystem::rot(const Path& path, std::int64_t offset) {
   const MutexLock guard(disk_->mutex);
   disk_->tree.rot(disk_->find(path, "open file"), static_cast<std::size_t>(offset));
+}
+
+void MemoryFileSystem::share_space() {
+  const MutexLock guard(disk_->mutex);
+  disk_->shares = true;
 }
 
 void MemoryFileSystem::refuse_renames() {

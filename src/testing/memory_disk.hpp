@@ -30,6 +30,7 @@ struct MemoryFileSystem::Disk {
   std::set<Inode> locked CAIRN_GUARDED_BY(mutex);
   std::vector<Fault> faults CAIRN_GUARDED_BY(mutex);
   bool renames CAIRN_GUARDED_BY(mutex) = true;
+  bool shares CAIRN_GUARDED_BY(mutex) = false;  ///< space among files
   std::int64_t capacity CAIRN_GUARDED_BY(mutex) = std::int64_t{1} << 40;
   std::function<void(const std::string&)> observer CAIRN_GUARDED_BY(mutex);
   std::function<double()> clock CAIRN_GUARDED_BY(mutex);

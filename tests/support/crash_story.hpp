@@ -177,6 +177,7 @@ struct Story {
   bool shares = false;   // ranks share two data files, and the dense one
   bool frozen = false;   // the state has a frozen tensor, too
   bool skips = false;    // likewise, and unchanged blocks of files are not written again
+  bool clones = false;   // on a disk on which files share space
   bool thins = false;    // and one that all checkpoints but the newest two lose
   bool objects = false;  // the object graph is saved, too
   Format format = Format::bundle;

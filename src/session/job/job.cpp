@@ -26,6 +26,7 @@ Policy policy_of(const Job& job) {
           .direct_io = options.write.direct_io,
           .skip_unchanged = options.write.skip_unchanged,
           .read_every = options.frozen.read_every,
+          .most_names = options.frozen.most_names,
           .owner_wait_seconds = options.write.owner_wait_seconds,
           .stripes = options.write.stripes,
           .writers = job.places.served_by.empty() ? job.group->size()

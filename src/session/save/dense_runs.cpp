@@ -135,7 +135,7 @@ std::unique_ptr<io::File> make_dense_file(const Draft& draft, const DensePlan& p
                                           int first_file) {
   const auto bytes = plan.file_bytes[static_cast<std::size_t>(file)];
   auto part = draft.make(first_file + file, bytes);
-  if (!part.recycled) return std::move(part.file);
+  if (!part.is_old()) return std::move(part.file);
   part.file->resize(bytes);
   std::int64_t end = 0;
   for (std::size_t t = 0; t < plan.tensors.size(); ++t) {

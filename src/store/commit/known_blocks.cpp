@@ -1,6 +1,7 @@
 #include "store/commit/known_blocks.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace cairn::commit {
 namespace {
@@ -13,6 +14,8 @@ constexpr std::int64_t sampled = 32, least_sample = 8;
 // To hash a block takes an eighth to a quarter of the time of writing it to a fast disk.
 constexpr std::int64_t pays_from = 4;  // one equal block in so many
 constexpr int rests = 16;
+
+constexpr int most_refused = 3;
 
 bool same_file(const io::Status& a, const io::Status& b) {
   return a.device == b.device && a.id == b.id && a.changed_nanoseconds != 0 &&
@@ -53,21 +56,22 @@ std::optional<BlockHashes> KnownBlocks::take(io::FileSystem& files, const io::Pa
   const auto found = files_.find({status->device, status->id.inode});
   if (found == files_.end()) return std::nullopt;
   std::optional<BlockHashes> hashes;
-  if (same_file(found->second.status, *status)) hashes = std::move(found->second.hashes);
+  if (same_file(found->second.file.status, *status)) hashes = std::move(found->second.hashes);
   // Checkpoints go in the order in which they came, so older files than this one are gone, or stay
   // by a rule of their own.
-  const auto sequence = found->second.sequence;
+  const auto sequence = found->second.file.sequence;
   if (hashes) bytes_ -= digest_bytes(*hashes);
   erase(found);
   for (auto one = files_.begin(); one != files_.end();) {
     const auto next = std::next(one);
-    if (one->second.sequence < sequence) erase(one);
+    if (one->second.file.sequence < sequence) erase(one);
     one = next;
   }
   return hashes;
 }
 
-void KnownBlocks::hold(const io::Status& status, std::int64_t sequence, BlockHashes hashes) {
+void KnownBlocks::hold(const File& file, BlockHashes hashes) {
+  const auto& status = file.status;
   const MutexLock guard(mutex_);
   const std::pair key{status.device, status.id.inode};
   if (const auto old = files_.find(key); old != files_.end()) erase(old);
@@ -76,7 +80,37 @@ void KnownBlocks::hold(const io::Status& status, std::int64_t sequence, BlockHas
   if (bytes_ + digest_bytes(hashes) > most_bytes) return;
   hashes.id = status.id;
   bytes_ += digest_bytes(hashes);
-  files_.emplace(key, Held{status, sequence, std::move(hashes)});
+  files_.emplace(key, Original{file, std::move(hashes)});
+}
+
+std::optional<KnownBlocks::Original> KnownBlocks::newest(int number, int most) {
+  const MutexLock guard(mutex_);
+  if (refused_ >= most_refused) return std::nullopt;
+  Original* found = nullptr;
+  for (auto& [key, one] : files_) {
+    const auto& file = one.file;
+    if (file.number == number && (!found || found->file.sequence < file.sequence)) found = &one;
+  }
+  if (!found) return std::nullopt;
+  auto& chain = found->hashes.chain;
+  if (chain == 0) {
+    chain = static_cast<std::int64_t>(chains_.size()) + 1;
+    chains_[chain] = 1;
+  }
+  // A file that leaves the chain is not subtracted: others may still share its space.
+  if (most > 0 && chains_[chain] >= most) return std::nullopt;
+  ++chains_[chain];
+  return *found;
+}
+
+bool KnownBlocks::is_unchanged(io::FileSystem& files, const File& file) {
+  const auto now = files.status(file.path);
+  return now && same_file(*now, file.status);
+}
+
+void KnownBlocks::cloned(bool could) {
+  const MutexLock guard(mutex_);
+  refused_ = could ? 0 : refused_ + 1;
 }
 
 std::int64_t KnownBlocks::one_in(SkipUnchanged choice, std::int64_t file_bytes) const {
@@ -91,6 +125,11 @@ std::int64_t KnownBlocks::one_in(SkipUnchanged choice, std::int64_t file_bytes) 
 void KnownBlocks::writes_over() {
   const MutexLock guard(mutex_);
   writes_over_ = true;
+}
+
+void KnownBlocks::may_share_space() {
+  const MutexLock guard(mutex_);
+  if (!std::exchange(writes_over_, true)) all_ = true;
 }
 
 void KnownBlocks::compared(std::int64_t blocks, std::int64_t equal) {

@@ -30,8 +30,9 @@ struct BlockHashes {
   std::int64_t file_bytes = 0;             ///< that the hashes are of
   std::vector<KeyedHash::Digest> digests;  ///< by block; zeros: not known
   io::FileId id = {};
-  /// How many saves have written over the file so far: that decides which blocks are read back.
+  /// How many saves have left blocks out so far: that decides which blocks are read back.
   std::int64_t turn = 0;
+  std::int64_t chain = 0;  ///< of files that share space, each a clone of another; 0: none
 
   bool knows(std::int64_t block) const {
     const auto at = static_cast<std::size_t>(block);
@@ -61,29 +62,45 @@ class KnownBlocks {
   /// none are known, or if somebody may have changed the file.
   std::optional<BlockHashes> take(io::FileSystem&, const io::Path&);
   /// Those of a file that a committed save has written, as it is on the disk.
-  void hold(const io::Status&, std::int64_t sequence, BlockHashes);
+  struct File {
+    io::Path path;
+    io::Status status;
+    int number = 0;             ///< of the data file
+    std::int64_t sequence = 0;  ///< of the commit
+  };
+  void hold(const File&, BlockHashes);
+
+  /// The file of the last checkpoint with this number, from which a new one may begin as a clone.
+  /// Nothing if there is none, or if `most` files share its space.
+  struct Original {
+    File file;
+    BlockHashes hashes;
+  };
+  std::optional<Original> newest(int number, int most);
+  /// Whether nobody has touched it since.
+  static bool is_unchanged(io::FileSystem&, const File&);
+  /// A clone could not be made; after three in a row none is tried any more.
+  void cloned(bool could);
 
   /// Of a file that is written now, one block in so many is to be hashed; 0: none.
   std::int64_t one_in(SkipUnchanged, std::int64_t file_bytes) const;
   /// A save has written over a file of an earlier checkpoint. Before the first one nothing is
-  /// hashed automatically: there may never be one.
+  /// hashed automatically, as there may never be one, unless files can share space: then all is.
   void writes_over();
+  void may_share_space();
   /// Of the hashed blocks of a committed save that were known, so many were equal.
   void compared(std::int64_t blocks, std::int64_t equal);
 
  private:
-  struct Held {
-    io::Status status;
-    std::int64_t sequence = 0;  // of the commit
-    BlockHashes hashes;
-  };
-  using Files = std::map<std::pair<std::uint64_t, std::uint64_t>, Held>;  // by device and inode
+  using Files = std::map<std::pair<std::uint64_t, std::uint64_t>, Original>;  // by device and inode
   void erase(Files::iterator) CAIRN_REQUIRES(mutex_);
 
   mutable Mutex mutex_;
   std::optional<KeyedHash::Key> key_ CAIRN_GUARDED_BY(mutex_);
   Files files_ CAIRN_GUARDED_BY(mutex_);
-  std::int64_t bytes_ CAIRN_GUARDED_BY(mutex_) = 0;  // of the digests
+  std::int64_t bytes_ CAIRN_GUARDED_BY(mutex_) = 0;              // of the digests
+  std::map<std::int64_t, int> chains_ CAIRN_GUARDED_BY(mutex_);  // how many files each has had
+  int refused_ CAIRN_GUARDED_BY(mutex_) = 0;                     // clones in a row
   // What was found out for SkipUnchanged::automatic. First a few blocks of each file are compared;
   // if many of them are equal, all are; if few, none in the next saves.
   bool writes_over_ CAIRN_GUARDED_BY(mutex_) = false, all_ CAIRN_GUARDED_BY(mutex_) = false;

@@ -79,6 +79,34 @@ std::unique_ptr<io::File> try_take(io::FileSystem& fs, const Transaction& save, 
   return nullptr;
 }
 
+// A new file that shares the space of the newest checkpoint's file of this number. Null if it
+// cannot be made.
+std::unique_ptr<io::File> try_clone(io::FileSystem& fs, const Transaction& save, int number,
+                                    std::int64_t most_bytes, KnownBlocks& known,
+                                    std::optional<BlockHashes>& held) {
+  const auto choice = save.files.skip_unchanged;
+  const auto part = save.part(number);
+  // The temp directory is in the directory of the checkpoints.
+  if (choice == SkipUnchanged::automatic && fs.shares_space(save.directory)) {
+    known.may_share_space();
+  }
+  if (known.one_in(choice, most_bytes) != 1) return nullptr;
+  const auto original = known.newest(number, save.files.most_names);
+  if (!original) return nullptr;
+  auto file = fs.create_clone(original->file.path, part);
+  known.cloned(file != nullptr);
+  if (!file) return nullptr;
+  // Looked at afterwards: until then it had not changed.
+  if (!KnownBlocks::is_unchanged(fs, original->file)) {
+    file->close();
+    fs.remove(part);
+    return nullptr;
+  }
+  if (file->size() > most_bytes) file->resize(most_bytes);
+  held = original->hashes;
+  return file;
+}
+
 }  // namespace
 
 void prepare_recycling(io::FileSystem& fs, const io::Path& directory) {
@@ -192,10 +220,12 @@ PartFile make_part(io::FileSystem& fs, const Transaction& save, int number, std:
     part.file = try_take(fs, save, number, most_bytes, part.held);
   }
   part.recycled = part.file != nullptr;
-  if (!part.file) {
-    part.held.reset();
-    part.file = fs.create(save.part(number));
+  if (!part.file) part.held.reset();
+  if (!part.file && known) {
+    part.file = try_clone(fs, save, number, most_bytes, *known, part.held);
+    part.cloned = part.file != nullptr;
   }
+  if (!part.file) part.file = fs.create(save.part(number));
   if (known && part.recycled) known->writes_over();
   part.known = known;
   part.skip_unchanged = save.files.skip_unchanged;

@@ -80,11 +80,14 @@ bool write_over(io::FileSystem&, const Transaction&, int number, const io::Conte
 struct PartFile {
   std::unique_ptr<io::File> file;
   bool recycled = false;
+  bool cloned = false;  ///< it begins with the bytes of the newest checkpoint's
+  /// Whether it has bytes, and any length.
+  bool is_old() const { return recycled || cloned; }
   // What its only writer needs to leave out blocks that are there:
   KnownBlocks* known = nullptr;  ///< null: no hashes are made
   SkipUnchanged skip_unchanged = SkipUnchanged::off;
   int read_every = 0;                              ///< as FrozenOptions
-  std::optional<BlockHashes> held = std::nullopt;  ///< of a recycled file
+  std::optional<BlockHashes> held = std::nullopt;  ///< of the file
   /// Reads blocks that were not written lately, past the page cache where that is possible.
   std::function<std::unique_ptr<io::Reader>(std::vector<io::Extent>)> read_back = {};
   io::Path path = {};

@@ -40,6 +40,7 @@ struct DataFiles {
   DirectIo direct_io = DirectIo::automatic;
   SkipUnchanged skip_unchanged = SkipUnchanged::off;
   int read_every = 0;  ///< so often a block that is skipped is read back; 0: never
+  int most_names = 0;  ///< so many files may share space; 0: any number
   /// Over how many devices new files are striped (io::FileSystem::spread); 0: as the directory
   /// says.
   int stripes = 0;

@@ -76,6 +76,7 @@ Draft Directory::join(const DraftId& id) const {
   save.files.direct_io = policy_.direct_io;
   save.files.skip_unchanged = policy_.skip_unchanged;
   save.files.read_every = policy_.read_every;
+  save.files.most_names = policy_.most_names;
   save.files.stripes = policy_.stripes_of(static_cast<int>(id.data_files));
   save.files.stripes_yield = policy_.stripes == 0;
   if (id.files.left_step >= 0)

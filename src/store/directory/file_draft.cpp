@@ -103,7 +103,9 @@ void FileDraft::committed() const {
   for (auto& [number, file] : *written_) {
     compared += file.blocks.compared;
     equal += file.blocks.equal;
-    if (file.status) known_->hold(*file.status, save_.sequence, std::move(file.blocks.hashes));
+    if (!file.status) continue;
+    known_->hold({save_.data(number), *file.status, number, save_.sequence},
+                 std::move(file.blocks.hashes));
   }
   written_->clear();
   known_->compared(compared, equal);

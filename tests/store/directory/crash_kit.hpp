@@ -18,6 +18,7 @@ namespace cairn {
 inline std::shared_ptr<io::MemoryFileSystem> record(const Story& story, unsigned seed) {
   auto disk = std::make_shared<io::MemoryFileSystem>();
   if (!story.renames) disk->refuse_renames();
+  if (story.clones) disk->share_space();
   run_threads(story.ranks,
               [&](std::shared_ptr<Group> ranks) {
                 const auto group = group_of(story, ranks, disk);

@@ -183,6 +183,7 @@ TEST(UnchangedCrash, BlocksAreLeftOut) {
   for (const auto& story : unchanged_stories()) {
     std::int64_t unchanged = 0;
     const auto disk = std::make_shared<io::MemoryFileSystem>();
+    if (story.clones) disk->share_space();
     run_threads(story.ranks, [&](std::shared_ptr<Group> group) {
       StoryJob job(group, options_of(story, disk), story.ranks);
       story.before(job);

@@ -60,6 +60,10 @@ inline std::vector<Story> unchanged_stories() {
   };
   behind("InFlight", same, {1, 4, 2}, 2);
   behind("InFlightChanges", changes, {1, 12, 13, 2, 14}, 14);
+  // Files that are new begin as clones.
+  Story cloned{"Clones", 2, before, changes, {1, 12, 13, 2, 14}, 14, 3};
+  cloned.clones = true;
+  all.push_back(cloned);
   for (auto& story : all) {
     story.skips = true;
     story.interleavings = 1;
