@@ -90,6 +90,7 @@ const TorchNames& TorchNames::get() {
                       .is_cpu = name("is_cpu"),
                       .layout = name("layout"),
                       .is_nested = name("is_nested"),
+                      .requires_grad = name("requires_grad"),
                       .local_tensor = name("_local_tensor"),
                       .spec = name("_spec"),
                       .mesh = name("mesh"),

@@ -80,8 +80,8 @@ class TorchTensors {
 
 /// Names of attributes and methods of torch's objects, made once.
 struct TorchNames {
-  PyObject *shape, *dtype, *is_cpu, *layout, *is_nested, *local_tensor, *spec, *mesh, *placements,
-      *tensor_meta;
+  PyObject *shape, *dtype, *is_cpu, *layout, *is_nested, *requires_grad, *local_tensor, *spec,
+      *mesh, *placements, *tensor_meta;
   PyObject *data_ptr, *stride, *storage_offset, *untyped_storage, *nbytes, *is_conj, *is_neg;
   static const TorchNames& get();
 };

@@ -160,9 +160,11 @@ LocalTensor Tree::tensor_of(Leaf& leaf, PyObject* tensor_or_copy) const {
   if (!leaf.boxes) {
     auto tensor = nothing(leaf.facts.dtype, leaf.facts.shape);
     put(tensor, Box::whole(leaf.facts.shape), {});
+    tensor.frozen = leaf.trains == false;
     return tensor;
   }
   auto tensor = nothing(leaf.facts.dtype, leaf.boxes->shape);
+  tensor.frozen = leaf.trains == false;
   for (const auto& part : leaf.boxes->parts) put(tensor, part.box, part.at);
   return tensor;
 }
@@ -200,6 +202,7 @@ Tree::Leaf Tree::leaf_of(const Given& given) {
   leaf.boxes = given.boxes;
   leaf.scope = given.scope;
   leaf.wanted = given.wanted;
+  leaf.trains = given.trains;
   if (given.spec.is_none()) return leaf;
   const auto& names = TorchNames::get();
   leaf.spec = given.spec;
@@ -357,6 +360,10 @@ bool Tree::is_same_spec(Leaf& leaf, PyObject* value) {
 
 bool Tree::walk_tensor(Leaf& leaf, PyObject* value) {
   if (leaf.spec && !is_same_spec(leaf, value)) return false;
+  if (leaf.trains && attribute_or_null(value, TorchNames::get().requires_grad).ptr() !=
+                         (*leaf.trains ? Py_True : Py_False)) {
+    return false;
+  }
   auto local = leaf.spec ? attribute_or_null(value, TorchNames::get().local_tensor)
                          : py::reinterpret_borrow<py::object>(value);
   if (!local) return false;
@@ -415,6 +422,7 @@ void add_tree(py::module_& module) {
   py::class_<Tree::Given>(module, "GivenTensor")
       .def(py::init(&given))
       .def_readonly("value", &Tree::Given::value)
+      .def_readwrite("trains", &Tree::Given::trains)
       .def_property_readonly("boxes", [](const Tree::Given& self) {
         return std::const_pointer_cast<TensorBoxes>(self.boxes);
       });

@@ -47,6 +47,8 @@ class Tree {
     /// 0: to none.
     int scope = 0;
     bool wanted = false;  ///< add it even if it is tied
+    /// Of a parameter whose kind decides whether it is frozen: whether it requires a gradient.
+    std::optional<bool> trains = std::nullopt;
   };
   /// Adds a tensor to the state and returns True. If it is tied to an earlier tensor, returns that
   /// one's key instead. Returns False, and does nothing, if it is not plain memory (of the host, or
@@ -90,6 +92,7 @@ class Tree {
     int scope = 0;
     bool wanted = false, elsewhere = false;
     bool copied = false;  // its memory is a copy
+    std::optional<bool> trains;
   };
   struct Array {
     std::string key;

@@ -21,17 +21,22 @@ namespace cairn {
 struct FrozenOptions {
   /// Keys of tensors; `*` stands for any characters, `?` for one.
   std::vector<std::string> keys = {};
+  /// A tensor that three saves in a row left as it was is frozen too, until it changes; each rank
+  /// decides for the part that it writes, of 4 KiB and more. Freezing and its end take a new plan.
+  bool automatic = false;
   /// One save in so many reads the bytes of a shared file before it shares the file again, and
-  /// writes damaged bytes anew; 1: each save does, 0: only the first.
+  /// writes damaged bytes anew; 1: each save does, 0: only the first. Likewise blocks that a save
+  /// leaves out (WriteOptions::skip_unchanged).
   int read_every = 20;
   /// A file that has so many names is not shared again but written anew, which limits how many
-  /// checkpoints are lost with one file; 0: no limit.
+  /// checkpoints are lost with one file; 0: no limit. So many files share space at most.
   int most_names = 100;
 
   template <class Self, class Visitor>
   static void visit(Self& self, Visitor&& options) {
-    auto& [keys, read_every, most_names] = self;
+    auto& [keys, automatic, read_every, most_names] = self;
     options.agreed("keys", keys);
+    options.agreed("automatic", automatic);
     options.agreed("read_every", read_every);
     options.agreed("most_names", most_names);
   }

@@ -77,8 +77,7 @@ struct LocalTensor {
   std::vector<LocalSlice> slices;         ///< disjoint
   std::shared_ptr<StringMemory> strings;  ///< for DType::string, in place of slices
   std::string device_type = "CPU";        ///< the memory's device: "CUDA", "HIP", …
-  /// The device's number. Not given: 0 for "CPU", else the rank's number within its node, since
-  /// ranks of a node mostly use its devices in turn. A given number is used, also 0.
+  /// The device's number; none: 0 for "CPU", else the rank's number within its node.
   std::optional<int> device_index = std::nullopt;
   Storage storage = Storage::automatic;  ///< ranks that give another value must agree on it
   /// For ragged, rank-private and indexed data (cairn/ragged.hpp, cairn/indexed.hpp): a save or
@@ -86,6 +85,7 @@ struct LocalTensor {
   std::shared_ptr<const Unresolved> unresolved = nullptr;
   /// Elements that no rank holds are allowed (cairn/sparse.hpp). Null: they are an error.
   std::shared_ptr<const SparseFill> sparse = nullptr;
+  bool frozen = false;        ///< as if FrozenOptions::keys had its key; ranks may differ
   bool captured = false;      ///< a save with Until::released copies it at the call
   bool made_by_save = false;  ///< added by the library: an object graph, TensorFlow's save_counter
   std::shared_ptr<Rows> resizes = nullptr;         ///< not null: cairn/resizable.hpp

@@ -227,16 +227,17 @@ Prepared Planning::prepare(const PendingSave& pending, bool records, bool may_ov
   std::optional<Draft> mine;  // rank 0
   const auto message = from_root(*job.group, [&] {
     pending_saves.drain();  // a tidying may still be reporting
-    mine = store.begin_save(
-        {.step = pending.asked.step,
-         .data_files = pending.layout.data_files,
-         .bytes = pending.layout.total_bytes,
-         .records = records,
-         .alone = pending_saves.empty(),
-         .sequence = origin ? origin->sequence : -1,
-         .may_overwrite = may_overwrite,
-         .slot = pending.slot,
-         .shares = freezes(job) ? std::optional(frozen.sequence()) : std::nullopt});
+    mine = store.begin_save({.step = pending.asked.step,
+                             .data_files = pending.layout.data_files,
+                             .bytes = pending.layout.total_bytes,
+                             .records = records,
+                             .alone = pending_saves.empty(),
+                             .sequence = origin ? origin->sequence : -1,
+                             .may_overwrite = may_overwrite,
+                             .slot = pending.slot,
+                             .shares = pending.layout.frozen_files > 0
+                                           ? std::optional(frozen.sequence())
+                                           : std::nullopt});
     mine->descends_from(
         origin ? store.history().parent_here(origin->sequence, origin->parent) : parent_at_home(),
         now_seconds());

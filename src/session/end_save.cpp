@@ -88,6 +88,7 @@ void Completion::merge(PendingSave& pending) {
                   notes.unchanged_bytes;
   figures.unchanged_bytes = notes.unchanged_bytes;
   figures.recycled_files = notes.recycled_files;
+  pending.result.sums = plans.sums_of(pending.result.entries);
   gather_not_finite(job, pending);
   figures.peak_resident_bytes = peak_resident_bytes();
   pending.result.joined = save_format_of(job).merge(*job.group, std::move(pending.result.entries),
@@ -345,6 +346,7 @@ void Completion::enter(PendingSave& pending) {
   if (elsewhere) elsewhere->committed(meta, is_flush);
   pending.prepared->draft.committed();
   if (freezes(job)) frozen.committed(meta.sequence, std::move(pending.result.frozen));
+  plans.committed(pending.result.sums, pending.plan->number);
   save_log.committed(meta, pending.figures, at);
   if (job.root()) log(LogLevel::info, line_of(pending.figures));
 }

@@ -101,6 +101,7 @@ struct PendingSave {
     std::set<int> data_files;  ///< numbers of files that only this rank has written
     WriteNotes notes;
     FrozenResult frozen;                   ///< of this rank
+    UnchangedTensors::Sums sums;           ///< of its tensors, where somebody wants them
     std::optional<CatalogEntry> replaced;  ///< rank 0: the earlier checkpoint of this step
     std::optional<io::FileId> index;       ///< rank 0: of the index of the committed checkpoint
   };

@@ -1,6 +1,8 @@
 """Repeated saves: a Manager reuses its binding if the state has the form of the save before, and
 notices every change."""
 
+import glob
+import os
 import tempfile
 import threading
 import unittest
@@ -18,6 +20,7 @@ from torch.distributed.tensor import DTensor, Replicate, Shard
 import cairn
 import cairn.torch
 from says import says
+from torch_models import Adapted
 
 
 class Again(unittest.TestCase):
@@ -288,7 +291,7 @@ def dtensors(directory):
         assert cairn.open(f"{directory}/ckpt-51")["t"][...].tolist() == whole.tolist()
 
 
-def adapters_of_a_frozen_model(directory):
+def adapters_of_a_frozen_model(directory, frozen):
     """As with LoRA: weights that do not change are written once, each rank its part."""
     mesh = init_device_mesh("cpu", (2,))
     torch.manual_seed(1)
@@ -297,7 +300,7 @@ def adapters_of_a_frozen_model(directory):
         fully_shard(one, mesh=mesh)
     base.requires_grad_(False)
     state = {"base": base, "adapter": adapter}
-    with cairn.torch.Manager(directory, frozen={"keys": ["base/*"]}) as manager:
+    with cairn.torch.Manager(directory, frozen=frozen) as manager:
         expected = []
         for step in (1, 2, 3, 4):
             with torch.no_grad():
@@ -318,10 +321,68 @@ def adapters_of_a_frozen_model(directory):
             assert torch.equal(adapter.weight.full_tensor(), other), step
 
 
+class ByGradient(unittest.TestCase):
+    """Parameters that need no gradient are frozen."""
+
+    def setUp(self):
+        made = tempfile.TemporaryDirectory()
+        self.addCleanup(made.cleanup)
+        self.directory = made.name
+        torch.manual_seed(3)
+        self.model = Adapted(torch.nn.Linear(256, 256))
+        self.optimizer = torch.optim.AdamW([*self.model.down.parameters(), *self.model.up.parameters()])
+        self.state = {"model": self.model, "optimizer": self.optimizer, "step": 0,
+                      "counts": torch.zeros(2000, requires_grad=False)}
+        self.base = sum(one.nbytes for one in self.model.base.parameters())
+
+    def train(self):
+        self.model(torch.rand(4, 256)).square().sum().backward()
+        self.optimizer.step()
+        self.state["step"] += 1
+        self.state["counts"] += 1  # no parameter: not frozen
+
+    def written(self, manager):
+        return [one["bytes"] for one in manager.statistics()["last"]]
+
+    def test_an_adapter_is_all_that_later_saves_write(self):
+        with cairn.torch.Manager(self.directory, frozen="requires_grad") as manager:
+            models = []
+            for step in range(8):
+                self.train()
+                manager.save(step, self.state)
+                models.append({key: one.clone() for key, one in self.model.state_dict().items()})
+            written = self.written(manager)
+            rest = sum(written[1:]) / 7
+            self.assertLess(rest, self.base / 4)
+            self.assertLessEqual(sum(written), 1.01 * (self.base + 8 * rest))
+            for step, expected in enumerate(models):
+                manager.restore(step, self.state)
+                for key, one in self.model.state_dict().items():
+                    self.assertTrue(torch.equal(one, expected[key]), key)
+        allocated = {(one.st_ino, one.st_size) for one in map(os.stat, glob.glob(f"{self.directory}/*.data-*"))}
+        self.assertLessEqual(sum(size for _, size in allocated), 1.01 * self.base + 8 * 1.1 * rest)
+
+    def test_what_trains_again_is_written(self):
+        with cairn.torch.Manager(self.directory, frozen="requires_grad") as manager:
+            for step in range(3):
+                self.train()
+                manager.save(step, self.state)
+            self.model.base.requires_grad_(True)
+            manager.save(3, self.state)
+            manager.save(4, self.state)
+            self.model.base.requires_grad_(False)
+            manager.save(5, self.state)
+            manager.save(6, self.state)
+            written = self.written(manager)
+        for at, is_written in enumerate((True, False, False, True, True, True, False)):
+            self.assertEqual(written[at] > self.base, is_written, written)
+
+
 class AgainOnRanks(unittest.TestCase):
     def test_frozen_weights(self):
-        with tempfile.TemporaryDirectory() as directory:
-            job(2, adapters_of_a_frozen_model, directory)
+        for frozen in ({"keys": ["base/*"]}, "requires_grad"):
+            with self.subTest(frozen=frozen), tempfile.TemporaryDirectory() as directory:
+                job(2, adapters_of_a_frozen_model, directory, frozen)
 
     def test_dtensors(self):
         with tempfile.TemporaryDirectory() as directory:

@@ -37,12 +37,17 @@ class Manager(_CheckpointManager):
     cairn.torch.per_rank(value)
 
     ranks    as in cairn.torch.group: by default all ranks of torch.distributed
+    frozen   also "requires_grad": parameters of modules that need no gradient are frozen, until they
+             do again
 
     No pickle is written or read.
     """
 
     def __init__(self, directory, ranks=None, *, stop=None, **options):
         self.ranks = group(ranks)
+        self._by_grad = options.get("frozen") == "requires_grad"
+        if self._by_grad:
+            del options["frozen"]
         self._last = []  # the native state of the last save, unless a save uses it
         super().__init__(directory, self.ranks, stop=stop, **options)
 
@@ -54,7 +59,7 @@ class Manager(_CheckpointManager):
         except IndexError:
             last = None
         if last is None or not last.fits(state):
-            last = TorchSaving(state, self.ranks.rank)
+            last = TorchSaving(state, self.ranks.rank, self._by_grad)
         return last
 
     def _for(self, binding, state, options):

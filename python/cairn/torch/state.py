@@ -204,10 +204,12 @@ class TorchSaving(TorchKinds, Saving):
     """The native state of a save. A later save may reuse it if `fits` returns True for its state: keys,
     kinds of values, dtypes, shapes and placements are the same as before. `fits` has then updated
     the addresses of tensors, and the numbers and texts.
+
+    by_grad: parameters that need no gradient are frozen.
     """
 
-    def __init__(self, values, rank):
-        self._rank = rank
+    def __init__(self, values, rank, by_grad=False):
+        self._rank, self._by_grad = rank, by_grad
         self._tree = _cairn.Tree(TENSORS, _copied)
         self._boxes = {}  # by mesh, placements and shape
         self._in_module = False
@@ -375,8 +377,10 @@ class TorchSaving(TorchKinds, Saving):
     def _add_tensor(self, key, value, scope):
         """Adds a tensor. Returns the key of the tensor to which it is tied, if any."""
         scope = scope_of(value, scope)
-        value = self._memory_of(key, value)
-        given = _cairn.GivenTensor(key, value, value, None, None, False, scope, False)
+        memory = self._memory_of(key, value)
+        given = _cairn.GivenTensor(key, memory, memory, None, None, False, scope, False)
+        self._mark(given, value)
+        value = memory
         done = self._tree.tensor(self.native, given, devices.is_elsewhere(value))
         return self._noted(key, done or self._add_copied(key, given, value))
 
@@ -388,12 +392,18 @@ class TorchSaving(TorchKinds, Saving):
         local = self._memory_of(key, value._local_tensor, True)
         scope = scope_of(value, scope)
         given = _cairn.GivenTensor(key, value, local, value._spec, boxes, False, scope, False)
+        self._mark(given, value)
         done = self._tree.tensor(self.native, given, devices.is_elsewhere(local))
         if not done and not boxes:
             self._tree.never()
             self.native.add_nothing_named(key, dtype_name(key, local), tuple(value.shape))
             return True
         return self._noted(key, done or self._add_copied(key, given, local))
+
+    def _mark(self, given, value):
+        # Buffers and the state of optimizers need no gradient either, and change.
+        if self._by_grad and isinstance(value, torch.nn.Parameter):
+            given.trains = value.requires_grad
 
     def _noted(self, key, tie):
         if isinstance(tie, str):

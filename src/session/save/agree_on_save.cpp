@@ -82,7 +82,7 @@ void agree_on_save(Job& job) {
   if (writer.writes_together()) job.places.served_by.clear();  // io ranks chosen automatically
   if (options.read_only) return;
   if (job.root()) warn_of_policy(job, job.sharding);
-  if (job.root() && !options.frozen.keys.empty() && !freezes(job)) {
+  if (job.root() && wants_frozen(job) && !freezes(job)) {
     log(LogLevel::warning, cat("frozen tensors are written in full: ", why_not_frozen(job)));
   }
   if (job.root() && options.restore.finite && !options.tier.directory.empty()) {

@@ -145,6 +145,7 @@ std::string why_not_frozen(const Job& job) {
 
 bool is_frozen(const Job& job, const std::string& key, const LocalTensor& tensor) {
   if (tensor.strings) return false;
+  if (tensor.frozen) return true;
   const auto& patterns = job.options.frozen.keys;
   return std::any_of(patterns.begin(), patterns.end(),
                      [&](const auto& pattern) { return matches_key(pattern, key); });

@@ -12,11 +12,13 @@ namespace cairn {
 
 /// Returns why frozen tensors of this job are written in full each time; "": they are shared.
 std::string why_not_frozen(const Job&);
-/// Whether saves of this job share data files; the same on all ranks.
-inline bool freezes(const Job& job) {
-  return !job.options.frozen.keys.empty() && why_not_frozen(job).empty();
+/// Whether saves of this job may share data files; the same on all ranks.
+inline bool freezes(const Job& job) { return why_not_frozen(job).empty(); }
+/// Whether the options ask for it.
+inline bool wants_frozen(const Job& job) {
+  return !job.options.frozen.keys.empty() || job.options.frozen.automatic;
 }
-/// Whether the tensor is a frozen one, by its key and dtype.
+/// Whether the tensor is a frozen one, by its key or its mark.
 bool is_frozen(const Job&, const std::string& key, const LocalTensor&);
 
 /// A data file of frozen tensors, as it is in a committed checkpoint.

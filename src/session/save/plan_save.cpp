@@ -32,10 +32,12 @@ std::int64_t replica_bytes(const Job& job, const RefreshedState& state, const Co
 }  // namespace
 
 SavePlan plan_save(const Job& job, const RefreshedState& state, const ReplicaRound& round,
-                   const Sharding& sharding, std::shared_ptr<const GapsByKey> gaps) {
+                   const Sharding& sharding, std::shared_ptr<const GapsByKey> gaps,
+                   const UnchangedTensors& unchanged) {
   SavePlan plan;
   plan.sharding = sharding;
   plan.gaps = std::move(gaps);
+  plan.unchanged = &unchanged;
   auto covered = cover(job, state, round, sharding);
   plan.replica_bytes = replica_bytes(job, state, covered);
   plan.replicas = std::move(covered.replicas);

@@ -8,10 +8,13 @@
 #include <string_view>
 
 #include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "cairn/log.hpp"
 #include "cairn/sparse.hpp"
 #include "group/collectives.hpp"
 #include "layout/bundle/stored_strings.hpp"
 #include "model/sparse.hpp"
+#include "session/save/frozen.hpp"
 #include "session/save/join_descriptions.hpp"
 #include "session/save/resolve_save.hpp"
 #include "store/commit/names.hpp"
@@ -67,6 +70,7 @@ void tell(const std::string& key, const LocalTensor& tensor, Out& out) {
   out.text(tensor.device_type);
   out.word(tensor.device_index.has_value());
   out.word(tensor.device_index.value_or(0));
+  out.word(tensor.frozen);
   out.word(tensor.sparse ? static_cast<std::int64_t>(tensor.sparse->dtype) : -1);
   if (tensor.sparse) out.text(tensor.sparse->element);
   out.word(tensor.strings ? static_cast<std::int64_t>(bytes_of(tensor.strings->get())) : -1);
@@ -167,7 +171,11 @@ std::shared_ptr<SavePlan> Plans::make(const RefreshedState& given, const Refresh
                                       std::shared_ptr<const GapsByKey> gaps) {
   forget();
   const auto now = round();
-  auto plan = std::make_shared<SavePlan>(plan_save(job_, resolved, now, sharding, std::move(gaps)));
+  unchanged_.choose();
+  tell_if_not_frozen(resolved);
+  auto plan = std::make_shared<SavePlan>(
+      plan_save(job_, resolved, now, sharding, std::move(gaps), unchanged_));
+  plan->number = ++made_;
   comparisons_.count = plan->replicas.round;
   const auto& replicas = job_.options.store.replicas;
   // A plan made while replicas are suspect compares everything, and must not be used again.
@@ -198,9 +206,27 @@ Plans::Made Plans::make_anew(const RefreshedState& state, const SaveOptions& opt
   return made;
 }
 
+UnchangedTensors::Sums Plans::sums_of(const EntryList& entries) const {
+  const bool wanted = job_.options.frozen.automatic && freezes(job_);
+  return wanted ? UnchangedTensors::sums_of(entries) : UnchangedTensors::Sums{};
+}
+
+// Marks come with the state, so they cannot be looked at when the manager is made.
+void Plans::tell_if_not_frozen(const RefreshedState& state) {
+  if (!job_.root() || told_not_frozen_ || freezes(job_)) return;
+  const auto tensors = state.tensors();
+  if (std::none_of(tensors.begin(), tensors.end(),
+                   [](const auto& one) { return one.second.frozen; })) {
+    return;
+  }
+  told_not_frozen_ = true;
+  log(LogLevel::warning, cat("frozen tensors are written in full: ", why_not_frozen(job_)));
+}
+
 // Whether this rank could use the kept plan for this save. Encodes the plan's strings anew.
 bool Plans::fits(std::int64_t step, const RefreshedState& state) {
-  if (!kept_ || !commit::may_be_saved(step) || comparisons_.suspect || !kept_->form.fits(state)) {
+  if (!kept_ || !commit::may_be_saved(step) || comparisons_.suspect ||
+      unchanged_.want_another_plan() || !kept_->form.fits(state)) {
     return false;
   }
   for (auto& [tensor, encoded] : kept_->plan->local.strings) {

@@ -94,6 +94,13 @@ class Plans {
   };
   Made make_anew(const RefreshedState&, const SaveOptions&, const Sharding&);
 
+  /// Local, for FrozenOptions::automatic: what this rank has written in a save, and that it was
+  /// committed. Nothing where tensors are not frozen by themselves.
+  UnchangedTensors::Sums sums_of(const EntryList&) const;
+  void committed(const UnchangedTensors::Sums& sums, std::int64_t plan) {
+    if (!sums.empty()) unchanged_.saved(sums, plan);
+  }
+
   /// The kept plan, or null.
   std::shared_ptr<SavePlan> kept() const { return kept_ ? kept_->plan : nullptr; }
   void forget() { kept_.reset(); }
@@ -129,12 +136,16 @@ class Plans {
 
  private:
   bool fits(std::int64_t step, const RefreshedState&);
+  void tell_if_not_frozen(const RefreshedState&);
   std::uint64_t change_of_descriptions(const RefreshedState&) const;
 
   const Job& job_;
   std::uint64_t weight_ = 0;     // this rank's weight in the sums over ranks
   bool policy_is_known_ = true;  // the policy states its parameters: equal ones shard alike
   Comparisons comparisons_;
+  UnchangedTensors unchanged_;
+  std::int64_t made_ = 0;         // how many plans
+  bool told_not_frozen_ = false;  // that marked tensors are written in full
   struct Kept {
     StateForm form;             // of the state that the plan was made for
     Descriptions descriptions;  // of that state

@@ -7,13 +7,18 @@
 #include "session/save/capture.hpp"
 #include "session/save/formats/hdf5_file.hpp"
 #include "session/save/save_steps.hpp"
+#include "session/save/unchanged_tensors.hpp"
 
 namespace cairn {
 
 struct SavePlan {
+  std::int64_t number = 0;  ///< of this rank's plans
   Sharding sharding;
   ReplicaPlan replicas;
   Divisions divided;
+  /// Tells which tensors of this rank are frozen, besides those of the options, while the save is
+  /// laid out.
+  const UnchangedTensors* unchanged = nullptr;
   LocalShards local;   ///< of a bundle
   LocalShards frozen;  ///< of a bundle; their files follow those of `local`; empty if no files are
                        ///< shared (frozen.hpp)
@@ -39,6 +44,6 @@ struct SavePlan {
 
 /// Collective. Describes, covers, shards and lays out.
 SavePlan plan_save(const Job&, const RefreshedState&, const ReplicaRound&, const Sharding&,
-                   std::shared_ptr<const GapsByKey> gaps);
+                   std::shared_ptr<const GapsByKey> gaps, const UnchangedTensors& unchanged);
 
 }  // namespace cairn

@@ -56,7 +56,8 @@ std::int64_t bytes_of(const RefreshedState&, const StringStore&, const Task&);
 struct FileLayout {
   int first_file = 0;     ///< of this rank, or the one that it shares with others
   int first_frozen = 0;   ///< of this rank's frozen tensors
-  int data_files = 0;     ///< of all ranks together
+  int frozen_files = 0;   ///< of all ranks together
+  int data_files = 0;     ///< likewise
   bool one_file = false;  ///< all shards of a rank lie in one file (DataWriter::one_file)
   int shard_files = 0;    ///< how many of them hold shards
   int dense_file = -1;    ///< the first of dense tensors, whose files are the last; -1: none

@@ -176,17 +176,19 @@ FileLayout lay_out(const Job& job, const LocalShards& local, const LocalShards& 
                    const DensePlan& dense, const Sharding& sharding) {
   Group& group = *job.group;
   // A sum in which each rank fills its own element. This takes fewer bytes than gathered texts, and
-  // no rank receives more than its share of the messages. The last element is the number of bytes
-  // of all ranks.
+  // no rank receives more than its share of the messages. The last elements are the number of bytes
+  // of all ranks, and of files of frozen tensors.
   const auto ranks = static_cast<std::size_t>(group.size());
-  std::vector<std::int64_t> all(ranks + 1);
+  std::vector<std::int64_t> all(ranks + 2);
   const auto own = local.shards.size() + frozen.shards.size();
   all[static_cast<std::size_t>(group.rank())] =
       2 * static_cast<std::int64_t>(own) + (dense.writes() ? 1 : 0);
   all[ranks] = local.bytes;
+  all[ranks + 1] = static_cast<std::int64_t>(frozen.shards.size());
   group.all_reduce(all, Group::Op::sum);
   FileLayout layout;
   layout.total_bytes = all[ranks];
+  layout.frozen_files = static_cast<int>(all[ranks + 1]);
   std::vector<bool> writes(ranks);
   std::vector<int> shards;
   for (int rank = 0; rank < group.size(); ++rank) {

@@ -60,7 +60,7 @@ void BundleSave::lay_out(const Job& job, const RefreshedState& state, Covered&& 
     const auto first =
         std::stable_partition(covered.tasks.begin(), covered.tasks.end(), [&](const auto& task) {
           const auto& [key, tensor] = state.tensors()[task.tensor];
-          return !is_frozen(job, key, tensor);
+          return !is_frozen(job, key, tensor) && !(!tensor.strings && plan.unchanged->has(key));
         });
     frozen.assign(std::make_move_iterator(first), std::make_move_iterator(covered.tasks.end()));
     covered.tasks.erase(first, covered.tasks.end());
@@ -75,7 +75,7 @@ void BundleSave::lay_out(const Job& job, const RefreshedState& state, Covered&& 
                               : std::vector<int>(static_cast<std::size_t>(job.group->size()), 0));
   plan.layout = cairn::lay_out(job, plan.local, plan.frozen, plan.dense, plan.sharding);
   // If files are shared, only rank 0 can tell which ones are there.
-  plan.again = freezes(job) ? SavePlan::Again::told : SavePlan::Again::alone;
+  plan.again = plan.layout.frozen_files > 0 ? SavePlan::Again::told : SavePlan::Again::alone;
 }
 
 SaveFormat::Begun BundleSave::begin(const Job& job, const RefreshedState& state, Draft& draft,

@@ -1,0 +1,57 @@
+#include "session/save/unchanged_tensors.hpp"
+
+#include <algorithm>
+
+namespace cairn {
+namespace {
+
+// A smaller tensor is not worth a file.
+constexpr std::int64_t least_bytes = 4096;
+// Each time that a frozen tensor has changed, it takes twice as many saves to be frozen again: a
+// plan costs more than what a few saves gain.
+constexpr int most_needed = 96;
+
+}  // namespace
+
+UnchangedTensors::Sums UnchangedTensors::sums_of(const EntryList& entries) {
+  Sums sums;
+  auto each = entries.each();
+  for (const auto& entry : each) {
+    auto& sum = sums[entry.key];
+    for (const auto& slice : entry.slices) {
+      sum.value = (sum.value ^ slice.crc32c) * 0x9e3779b97f4a7c15u + 1;
+      sum.bytes += slice.stored_bytes;
+    }
+  }
+  return sums;
+}
+
+bool UnchangedTensors::is_to_freeze(const Tensor& one) {
+  return !one.frozen && one.saves >= one.needed && one.bytes >= least_bytes;
+}
+
+void UnchangedTensors::saved(const Sums& sums, std::int64_t plan) {
+  for (const auto& [key, now] : sums) {
+    auto& one = tensors_[key];
+    if (one.plan == plan) one.saves = one.sum == now.value ? one.saves + 1 : 0;
+    one.sum = now.value;
+    one.bytes = now.bytes;
+    want_ = want_ || is_to_freeze(one) || (one.plan == plan && is_to_thaw(one));
+    one.plan = plan;
+  }
+  std::erase_if(tensors_, [&](const auto& one) { return one.second.plan != plan; });
+}
+
+void UnchangedTensors::choose() {
+  want_ = false;
+  for (auto& [key, one] : tensors_) {
+    if (is_to_thaw(one)) {
+      one.frozen = false;
+      one.needed = std::min(2 * one.needed, most_needed);
+    } else if (is_to_freeze(one)) {
+      one.frozen = true;
+    }
+  }
+}
+
+}  // namespace cairn
