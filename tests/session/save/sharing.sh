@@ -13,7 +13,7 @@ for kind in btrfs xfs; do
     continue
   fi
   echo "on $kind:"
-  CAIRN_SHARING_FOLDER=$work/disk "$program" --gtest_filter='UnchangedOnDisk.TenCheckpointsShareTheirSpace'
+  CAIRN_SHARING_FOLDER=$work/disk "$program" --gtest_filter='SharedSpaceOnDisk.TenCheckpointsShareTheirSpace'
   status=$?
   umount "$work/disk" || exit 1
   rm "$work/image"
