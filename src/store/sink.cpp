@@ -56,8 +56,16 @@ void Sink::begin(StoredTensor& entry) {
 
 void Sink::append(std::span<const std::byte> bytes, bool stay) {
   while (!bytes.empty()) {
+    if (const auto crc = put_block(bytes, stay)) {
+      const auto size = unchanged_->block_bytes();
+      crc_ = crc32c_combine(crc_, *crc, static_cast<std::uint64_t>(size));
+      bytes = bytes.subspan(static_cast<std::size_t>(size));
+      continue;
+    }
     // A piece stays in the processor's cache from its checksum until it is copied or encoded.
-    const auto piece = bytes.first(std::min<std::size_t>(cached_bytes, bytes.size()));
+    auto most = cached_bytes;
+    if (unchanged_ && unchanged_->lacking() > 0) most = std::min(most, unchanged_->lacking());
+    const auto piece = bytes.first(std::min(static_cast<std::size_t>(most), bytes.size()));
     crc_ = crc32c(piece, crc_);
     look_.add(piece);
     if (encoding_) {
@@ -70,6 +78,15 @@ void Sink::append(std::span<const std::byte> bytes, bool stay) {
     }
     bytes = bytes.subspan(piece.size());
   }
+}
+
+// A block that the file holds needs no checksum of its own. The look for numbers that are not
+// finite needs all bytes.
+std::optional<std::uint32_t> Sink::put_block(std::span<const std::byte> bytes, bool stay) {
+  if (!unchanged_ || encoding_ || draft_->not_finite()) return std::nullopt;
+  const auto crc = unchanged_->put_block(bytes, stay);
+  if (crc) end_ += unchanged_->block_bytes();
+  return crc;
 }
 
 // Appends bytes to the open file.

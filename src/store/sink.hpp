@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -54,6 +55,7 @@ class Sink {
 
  private:
   void put(std::span<const std::byte> bytes, bool stay, bool padding = false);
+  std::optional<std::uint32_t> put_block(std::span<const std::byte> bytes, bool stay);
   void write(std::span<const std::byte> bytes, bool stay);
   void write_gathered();
   void pass(std::int64_t bytes);

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
@@ -82,27 +83,56 @@ void UnchangedBlocks::begin_block() {
 }
 
 void UnchangedBlocks::put(std::span<const std::byte> bytes, bool stay, bool padding) {
-  std::span<const std::byte> passing;  // blocks in a row that cannot be there: one write
-  const auto pass_on = [&] {
-    if (!passing.empty()) write_(std::exchange(passing, {}), stay);
-  };
   while (!bytes.empty()) {
     if (filled_ == 0) begin_block();
-    const auto room = static_cast<std::size_t>(written_.hashes.block_bytes - filled_);
+    const auto room = static_cast<std::size_t>(block_bytes() - filled_);
     const auto piece = bytes.first(std::min(room, bytes.size()));
     if (hash_) hash_->add(piece);
-    if (may_be_there_) {
-      pass_on();
-      keep(piece, stay);
-    } else {
-      passing = {passing.empty() ? piece.data() : passing.data(), passing.size() + piece.size()};
-    }
+    may_be_there_ ? keep(piece, stay) : pass_on(piece, stay);
     filled_ += static_cast<std::int64_t>(piece.size());
     if (!padding) counted_ += static_cast<std::int64_t>(piece.size());
-    if (filled_ == written_.hashes.block_bytes) end_block();
+    if (filled_ == block_bytes()) end_block();
     bytes = bytes.subspan(piece.size());
   }
-  pass_on();
+  if (!stay) flush();
+}
+
+std::optional<std::uint32_t> UnchangedBlocks::put_block(std::span<const std::byte> bytes,
+                                                        bool stay) {
+  const auto size = static_cast<std::size_t>(block_bytes());
+  if (filled_ > 0 || bytes.size() < size || !is_in_sample(number_)) return std::nullopt;
+  const auto block = bytes.first(size);
+  begin_block();
+  hash_->add(block);
+  filled_ = counted_ = block_bytes();
+  const auto digest = hash_->end();
+  const bool there = is_there(digest);
+  const auto at = static_cast<std::size_t>(number_);
+  checksum_ = there && at < held_.checksums.size() ? held_.checksums[at] : 0;
+  if (checksum_ == 0) checksum_ = crc32c(block);
+  const auto checksum = checksum_;
+  if (!there) pass_on(block, stay);
+  end_block(digest, there);
+  if (!stay) flush();
+  return checksum;
+}
+
+// Bytes that lie one after the other in memory that stays are written at once: requests of a few
+// blocks cost more than one.
+void UnchangedBlocks::pass_on(std::span<const std::byte> bytes, bool stay) {
+  if (!passing_.empty() && passing_.data() + passing_.size() == bytes.data() &&
+      passing_.size() + bytes.size() <= std::size_t{cached_bytes}) {
+    passing_ = {passing_.data(), passing_.size() + bytes.size()};
+    passing_stay_ = passing_stay_ && stay;
+    return;
+  }
+  flush();
+  passing_ = bytes;
+  passing_stay_ = stay;
+}
+
+void UnchangedBlocks::flush() {
+  if (!passing_.empty()) write_(std::exchange(passing_, {}), passing_stay_);
 }
 
 void UnchangedBlocks::keep(std::span<const std::byte> bytes, bool stay) {
@@ -122,26 +152,40 @@ void UnchangedBlocks::keep(std::span<const std::byte> bytes, bool stay) {
   }
 }
 
+// Whether the file holds the present block, which has this hash.
+bool UnchangedBlocks::is_there(const KeyedHash::Digest& digest) {
+  if (!may_be_there_) return false;
+  const bool equal = digest == held_.digests[static_cast<std::size_t>(number_)];
+  ++written_.compared;
+  written_.equal += equal;
+  // A block that has changed is read, too, since the reader gives all that are due in turn.
+  if (is_due(number_) && !holds(digest) && equal) {
+    tell_damage();
+    return false;
+  }
+  return equal;
+}
+
 void UnchangedBlocks::end_block() {
-  KeyedHash::Digest digest = {};
-  if (hash_) digest = hash_->end();
-  bool is_there = may_be_there_ && digest == held_.digests[static_cast<std::size_t>(number_)];
-  if (may_be_there_) {
-    ++written_.compared;
-    written_.equal += is_there;
-    // A block that has changed is read, too, since the reader gives all that are due in turn.
-    if (is_due(number_) && !holds(digest) && is_there) {
-      is_there = false;
-      tell_damage();
+  const auto digest = hash_ ? hash_->end() : KeyedHash::Digest{};
+  const bool there = is_there(digest);
+  if (!there) {
+    for (const auto& piece : kept_) {
+      pass_on(piece.bytes, piece.stays);
+      if (!piece.stays) flush();
     }
   }
-  if (is_there) {
+  end_block(digest, there);
+}
+
+void UnchangedBlocks::end_block(const KeyedHash::Digest& digest, bool there) {
+  if (there) {
+    flush();
     skip_(filled_);
     written_.unchanged_bytes += counted_;
-  } else {
-    for (const auto& piece : kept_) write_(piece.bytes, piece.stays);
   }
   written_.hashes.digests.push_back(digest);
+  written_.hashes.checksums.push_back(std::exchange(checksum_, 0));
   written_.hashes.file_bytes += filled_;
   ++number_;
   filled_ = counted_ = 0;
@@ -171,6 +215,7 @@ void UnchangedBlocks::tell_damage() {
 
 commit::WrittenBlocks UnchangedBlocks::end() {
   if (filled_ > 0) end_block();
+  flush();
   return std::move(written_);
 }
 

@@ -27,6 +27,13 @@ class UnchangedBlocks {
 
   /// `stay`: the bytes do not change until end(). `padding`: they are not counted.
   void put(std::span<const std::byte>, bool stay, bool padding = false);
+  /// The same for one whole block at the beginning of these bytes, if it is to be hashed. Returns
+  /// its CRC-32C, which need not be computed if the block is there; nothing, and does nothing, if
+  /// the bytes are none.
+  std::optional<std::uint32_t> put_block(std::span<const std::byte>, bool stay);
+  std::int64_t block_bytes() const { return written_.hashes.block_bytes; }
+  /// How many bytes the block lacks that has begun; 0: none has.
+  std::int64_t lacking() const { return filled_ > 0 ? block_bytes() - filled_ : 0; }
   /// Hashes of all that the file holds when it is synced. Nothing may follow.
   commit::WrittenBlocks end();
 
@@ -40,6 +47,10 @@ class UnchangedBlocks {
   void begin_block();
   void keep(std::span<const std::byte>, bool stay);
   void end_block();
+  void end_block(const KeyedHash::Digest&, bool is_there);
+  void pass_on(std::span<const std::byte>, bool stay);
+  void flush();
+  bool is_there(const KeyedHash::Digest&);
   bool holds(const KeyedHash::Digest&);
   void tell_damage();
 
@@ -60,6 +71,10 @@ class UnchangedBlocks {
   std::optional<KeyedHash> hash_;  // none: it is not hashed
   bool may_be_there_ = false;
   std::vector<Piece> kept_;
+  std::uint32_t checksum_ = 0;
+  // Bytes of one or several blocks that are to be written together.
+  std::span<const std::byte> passing_;
+  bool passing_stay_ = false;
   std::vector<std::byte> copies_;
 };
 

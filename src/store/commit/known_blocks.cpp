@@ -23,7 +23,8 @@ bool same_file(const io::Status& a, const io::Status& b) {
 }
 
 std::int64_t digest_bytes(const BlockHashes& hashes) {
-  return static_cast<std::int64_t>(hashes.digests.size() * sizeof(KeyedHash::Digest));
+  return static_cast<std::int64_t>(hashes.digests.size() *
+                                   (sizeof(KeyedHash::Digest) + sizeof(std::uint32_t)));
 }
 
 }  // namespace

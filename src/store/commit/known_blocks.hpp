@@ -29,6 +29,7 @@ struct BlockHashes {
   std::int64_t block_bytes = 0;            ///< of each block but the last one
   std::int64_t file_bytes = 0;             ///< that the hashes are of
   std::vector<KeyedHash::Digest> digests;  ///< by block; zeros: not known
+  std::vector<std::uint32_t> checksums;    ///< CRC-32C, by block; 0: not known
   io::FileId id = {};
   /// How many saves have left blocks out so far: that decides which blocks are read back.
   std::int64_t turn = 0;
@@ -52,7 +53,8 @@ class KnownBlocks {
  public:
   /// Of a file of this many bytes. At most 4,096 blocks in files of up to 1 GiB.
   static std::int64_t block_bytes(std::int64_t file_bytes);
-  /// Hashes take 16 bytes a block. All files together take this at most; what is more is not kept.
+  /// Hashes and checksums take 20 bytes a block. All files together take this at most; what is more
+  /// is not kept.
   static constexpr std::int64_t most_bytes = std::int64_t{16} << 20;
 
   /// Hashes by it are of this object.

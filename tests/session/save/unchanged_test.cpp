@@ -71,7 +71,7 @@ TEST_F(Unchanged, AStateThatGrowsOrShrinks) {
   resize(5 * values_a_block + 100);
   EXPECT_THAT(written(), IsEmpty());
   resize(9 * values_a_block);
-  EXPECT_THAT(written(), ElementsAre("5-6", "6-9"));
+  EXPECT_THAT(written(), ElementsAre("5-9"));
   // The file's rest is zeros, and was not there.
   std::fill(u_.begin(), u_.end(), 0);
   resize(9 * values_a_block);
@@ -109,6 +109,21 @@ TEST_F(Unchanged, AFileThatSomebodyHasTouchedIsWrittenInFull) {
     disk_->rename("/away", path);
   });
   touched([&](const std::string& path) { disk_->open_write(path)->resize(3 * block); });
+}
+
+TEST_F(Unchanged, WithoutTimesOfChangeEverythingIsWritten) {
+  struct Timeless : io::FileSystemWrapper {
+    using FileSystemWrapper::FileSystemWrapper;
+    std::optional<io::Status> status(const io::Path& path) override {
+      auto found = target().status(path);
+      if (found) found->changed_nanoseconds = 0;
+      return found;
+    }
+  };
+  options_.write.file_system = std::make_shared<Timeless>(disk_);
+  begin();
+  for (int i = 0; i < 5; ++i) save();
+  EXPECT_THAT(written(), ElementsAre("0-8"));
 }
 
 TEST_F(Unchanged, AFailedSaveLeavesNoHashes) {
@@ -222,7 +237,7 @@ TEST_F(Unchanged, SmallFilesAreNotComparedByThemselves) {
 TEST(KnownBlocks, HashesTakeALimitedRoom) {
   io::MemoryFileSystem disk;
   commit::KnownBlocks known;
-  constexpr std::int64_t most = commit::KnownBlocks::most_bytes / 16;
+  constexpr std::int64_t most = commit::KnownBlocks::most_bytes / 20;
   const auto hold = [&](const std::string& path, std::int64_t sequence, std::int64_t blocks) {
     if (!disk.status(path)) io::write_file(disk, path, "x");
     commit::BlockHashes hashes;
@@ -239,6 +254,9 @@ TEST(KnownBlocks, HashesTakeALimitedRoom) {
   hold("/c", 3, most / 2);
   EXPECT_TRUE(known.take(disk, "/c"));
   EXPECT_FALSE(known.take(disk, "/b")) << "it is older than one that was overwritten";
+  io::write_file(disk, "/longer", "xy");
+  hold("/longer", 4, 1);
+  EXPECT_FALSE(known.take(disk, "/longer")) << "the hashes are not of all its bytes";
   hold("/b", 2, most);  // all room is there again
   EXPECT_TRUE(known.take(disk, "/b"));
   EXPECT_LE(commit::KnownBlocks::block_bytes(std::int64_t{1} << 40), std::int64_t{256} << 10);
