@@ -273,6 +273,7 @@ ManagerOptions options_of(const Plan& plan, const Process& process,
   options.store.format = process.format;
   options.overwrite = process.overwrite;
   options.write.recycle = process.recycle;
+  options.write.skip_unchanged = SkipUnchanged::on;
   options.write.part_records = process.records;
   options.write.owner_wait_seconds = 0;
   options.write.chunk_bytes = 4096;

@@ -48,6 +48,7 @@ void run(const Job& job, Home& home, std::int64_t first_stamp, std::shared_ptr<G
   options.write.owner_wait_seconds = 0;
   options.write.chunk_bytes = 4096;
   options.write.atomic_rename = !home.direct;
+  options.write.skip_unchanged = SkipUnchanged::on;
   options.async.queue = inline_queue();
   if (job.io_ranks > 0) options.write.io_ranks = IoRanks::count(job.io_ranks);
   const bool root = group->rank() == 0;
