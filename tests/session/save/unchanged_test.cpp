@@ -1,5 +1,6 @@
 // Blocks that an overwritten data file holds already are not written again.
 #include <algorithm>
+#include <limits>
 #include <random>
 
 #include "base/text.hpp"
@@ -189,6 +190,36 @@ TEST_F(Unchanged, ABlockThatCannotBeReadIsWritten) {
   EXPECT_THAT(written(), ElementsAre("0-1"));
   disk_->clear_faults();
   expect_whole();
+}
+
+// Memory with strides passes through one buffer, chunk by chunk.
+TEST_F(Unchanged, BytesThatDoNotStayAreWrittenBeforeTheNextCome) {
+  begin(64);
+  const auto rows = std::ssize(u_) / 2;
+  State state;
+  state.add("u", slice(u_.data(), {rows, 2}, {0, 0}, {rows, 2}, {1, rows}));
+  for (int i = 0; i < 6; ++i) {
+    for (std::int64_t b = 0; b < 64; ++b) change(b);
+    manager_->save(++step_, state);
+    const auto saved = u_;
+    std::fill(u_.begin(), u_.end(), -1);
+    manager_->restore(step_, state);
+    EXPECT_TRUE(u_ == saved) << step_;
+  }
+}
+
+// A block that is not written again is still looked at for numbers that are not finite.
+TEST_F(Unchanged, NumbersThatAreNotFiniteAreNoted) {
+  options_.restore.finite = true;
+  begin();
+  u_[5] = std::numeric_limits<double>::quiet_NaN();
+  for (int i = 0; i < 5; ++i) {
+    save();
+    const auto contents = manager_->open(step_);
+    ASSERT_TRUE(contents.meta && contents.meta->not_finite);
+    EXPECT_THAT(contents.meta->not_finite->keys, ElementsAre("u")) << step_;
+  }
+  EXPECT_THAT(written(), IsEmpty());
 }
 
 TEST_F(Unchanged, NothingIsReadBackWithZero) {
