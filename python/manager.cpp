@@ -169,6 +169,7 @@ py::dict dict_of(const SaveStatistics& save) {
   told["blocking_because"] = save.blocking_because;
   told["plan_reused"] = save.plan_reused;
   told["bytes"] = save.bytes;
+  told["unchanged_bytes"] = save.unchanged_bytes;
   told["files"] = save.files;
   told["peak_resident_bytes"] = save.peak_resident_bytes;
   told["blocked_seconds"] = save.blocked_seconds;
