@@ -331,8 +331,9 @@ TEST(MpiIo, APathWithAColonIsWrittenOrRefusedWithTheReason) {
   auto group = mpi(MPI_COMM_WORLD);
   const Directory place(*group);
   const auto* chosen = std::getenv("OMPI_MCA_io");
-  const bool is_romio = !group->shared_files()->library().starts_with("Open MPI") ||
-                        (chosen && std::string_view(chosen) == "^ompio");  // as CTest sets it
+  const bool is_open_mpi = group->shared_files()->library().starts_with("Open MPI");
+  // As CTest sets it. Open MPI's ROMIO refuses such a path, MPICH's has taken it since version 5.
+  const bool is_its_romio = is_open_mpi && chosen && std::string_view(chosen) == "^ompio";
   double value = group->rank();
   State state;
   state.add("u", slice(&value, {group->size()}, {group->rank()}, {1}));
@@ -346,11 +347,13 @@ TEST(MpiIo, APathWithAColonIsWrittenOrRefusedWithTheReason) {
     const auto error = test::error_of([&] { manager.save(++step, state); });
     const auto texts = all_gather(*group, error ? error->what() : "");
     EXPECT_THAT(texts, ::testing::Each(texts.front()));
-    if (!is_romio) {
-      EXPECT_FALSE(error) << error->what();
+    if (is_open_mpi) {
+      ASSERT_EQ(error.has_value(), is_its_romio) << (error ? error->what() : "");
+    }
+    if (!error) {
+      EXPECT_EQ(manager.steps().size(), 1u);
       continue;
     }
-    ASSERT_TRUE(error);
     EXPECT_EQ(error->code(), Code::io);
     EXPECT_THAT(error->what(), test::Says("ROMIO takes what is before the ':' of a path"));
     EXPECT_THAT(error->what(), HasSubstr("use Writer::posix"));
