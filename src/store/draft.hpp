@@ -88,9 +88,9 @@ class DraftFiles {
   /// may be one of them, and longer than what is written.
   virtual commit::PartFile make(int number, std::int64_t most_bytes) const = 0;
   /// Notes what such a file holds, now that it is synced.
-  virtual void wrote(int /*number*/, commit::WrittenBlocks) const {}
+  virtual void wrote(int number, commit::WrittenBlocks) const = 0;
   /// The save was committed on all ranks.
-  virtual void committed() const {}
+  virtual void committed() const = 0;
   /// Opens a data file that several ranks write, each on its own; the first one makes it.
   virtual std::unique_ptr<io::File> make_or_open(int number) const = 0;
   /// The path of a data file while it is written.
