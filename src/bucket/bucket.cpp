@@ -120,10 +120,7 @@ Transfer Bucket::signed_transfer(Transfer given) const {
   return given;
 }
 
-Http::Id Bucket::send(const Transfer& transfer) {
-  ++requests_;
-  return http_.start(signed_transfer(transfer));
-}
+Http::Id Bucket::send(const Transfer& transfer) { return http_.start(signed_transfer(transfer)); }
 
 Answer Bucket::perform(const std::string& key, const Transfer& transfer) {
   const auto id = send(transfer);

@@ -63,7 +63,6 @@ class Bucket : public Requests {
   std::vector<Upload> uploads(const std::string& prefix) override;
 
   const Endpoint& endpoint() const { return endpoint_; }
-  std::int64_t requests() const { return requests_; }  ///< that were sent, all tries
 
  private:
   struct Sent {
@@ -87,8 +86,7 @@ class Bucket : public Requests {
   std::shared_ptr<CredentialSource> credentials_;
   Patience patience_;
   Http http_;
-  double clock_ahead_ = 0;  // of the server, in seconds, if its clock differs much
-  std::int64_t requests_ = 0;
+  double clock_ahead_ = 0;     // of the server, in seconds, if its clock differs much
   bool was_repeated_ = false;  // the last request was sent more than once
   std::map<Pending, Sent> sent_;
   std::map<std::string, std::string> ids_;  // of uploads that this object has begun

@@ -185,8 +185,9 @@ struct Http::Impl {
     set(easy, CURLOPT_HTTPHEADER, one.headers.get());
   }
 
-  // Takes note of what has ended.
-  void collect() {
+  // Takes note of what has ended. Returns whether anything has.
+  bool collect() {
+    bool any = false;
     int left = 0;
     while (const auto* message = ::curl_multi_info_read(multi.get(), &left)) {
       if (message->msg != CURLMSG_DONE) continue;
@@ -196,7 +197,7 @@ struct Http::Impl {
           running, [&](const auto& one) { return one.second->easy.get() == easy; });
       auto& one = *found->second;
       check(::curl_multi_remove_handle(multi.get(), easy));
-      one.has_ended = true;
+      one.has_ended = any = true;
       if (code == CURLE_OK) {
         long status = 0;
         ::curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
@@ -206,6 +207,7 @@ struct Http::Impl {
             one.is_too_long ? "the answer is longer than it can be" : ::curl_easy_strerror(code);
       }
     }
+    return any;
   }
 };
 
@@ -227,8 +229,7 @@ Http::Id Http::start(Transfer transfer) {
 void Http::move_on(double seconds) {
   int running = 0;
   check(::curl_multi_perform(impl_->multi.get(), &running));
-  impl_->collect();
-  if (seconds <= 0) return;
+  if (impl_->collect() || seconds <= 0) return;  // nothing need be left to wait for
   check(
       ::curl_multi_poll(impl_->multi.get(), nullptr, 0, static_cast<int>(seconds * 1000), nullptr));
   check(::curl_multi_perform(impl_->multi.get(), &running));

@@ -1,0 +1,304 @@
+// Requests against a server that answers what a test tells it: what is tried again, and which words
+// an error has.
+#include "bucket/bucket.hpp"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/text.hpp"
+#include "io/expect_error.hpp"
+
+namespace cairn::bucket {
+namespace {
+
+struct Reply {
+  int status = 200;
+  std::string headers = {};  // each with its line's end
+  std::string body = {};
+  bool is_lost = false;     // the connection ends instead
+  std::size_t missing = 0;  // so many bytes of the body are not sent
+};
+
+// Takes one request after another, and answers with the next reply.
+class Server {
+ public:
+  Server() : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    auto* any = reinterpret_cast<sockaddr*>(&address);
+    if (::bind(socket_, any, size) != 0 || ::listen(socket_, 8) != 0 ||
+        ::getsockname(socket_, any, &size) != 0) {
+      throw std::runtime_error("the test's server does not start");
+    }
+    port_ = ntohs(address.sin_port);
+    thread_ = std::thread([this] { serve(); });
+  }
+  ~Server() {
+    ::shutdown(socket_, SHUT_RDWR);
+    thread_.join();
+    ::close(socket_);
+  }
+
+  void will(Reply reply) {
+    const std::lock_guard guard(mutex_);
+    replies_.push_back(std::move(reply));
+  }
+  // Heads of the requests so far.
+  std::vector<std::string> requests() const {
+    const std::lock_guard guard(mutex_);
+    return requests_;
+  }
+  Bucket bucket(Patience patience = {.tries = 4, .first_pause = 0.001}) const {
+    Surroundings none;
+    none.variable = [](const char* name) -> std::optional<std::string> {
+      const std::string_view asked(name);
+      if (asked == "AWS_ACCESS_KEY_ID") return "key";
+      if (asked == "AWS_SECRET_ACCESS_KEY") return "secret";
+      return std::nullopt;
+    };
+    none.file = [](const std::string&) { return std::nullopt; };
+    return {{.host = cat("127.0.0.1:", port_),
+             .bucket = "b",
+             .region = "r",
+             .tls = false,
+             .in_path = true},
+            std::make_shared<CredentialSource>(std::move(none)),
+            {.stalled_seconds = 5},
+            patience};
+  }
+
+ private:
+  void serve() {
+    for (;;) {
+      const int peer = ::accept(socket_, nullptr, nullptr);
+      if (peer < 0) return;
+      while (answer(peer)) continue;
+      ::close(peer);
+    }
+  }
+  bool answer(int peer) {
+    std::string text;
+    const auto more = [&] {
+      char bytes[4096];
+      const auto size = ::recv(peer, bytes, sizeof bytes, 0);
+      if (size > 0) text.append(bytes, static_cast<std::size_t>(size));
+      return size > 0;
+    };
+    std::size_t end;
+    while ((end = text.find("\r\n\r\n")) == text.npos) {
+      if (!more()) return false;
+    }
+    std::size_t body = 0;
+    if (const auto at = text.find("Content-Length: "); at < end) {
+      std::from_chars(text.data() + at + 16, text.data() + end, body);
+    }
+    while (text.size() < end + 4 + body) {
+      if (!more()) return false;
+    }
+    Reply reply;
+    {
+      const std::lock_guard guard(mutex_);
+      requests_.push_back(text.substr(0, end));
+      if (replies_.empty()) return false;
+      reply = std::move(replies_.front());
+      replies_.pop_front();
+    }
+    if (reply.is_lost) return false;
+    const bool is_head = text.starts_with("HEAD");
+    auto told = cat("HTTP/1.1 ", reply.status, " Words\r\n", reply.headers);
+    if (!is_head || reply.headers.find("Content-Length") == std::string::npos) {
+      told += cat("Content-Length: ", reply.body.size(), "\r\n");
+    }
+    told += "\r\n";
+    if (!is_head) told += reply.body.substr(0, reply.body.size() - reply.missing);
+    const auto sent = ::send(peer, told.data(), told.size(), MSG_NOSIGNAL);
+    return reply.missing == 0 && sent == static_cast<ssize_t>(told.size());
+  }
+
+  int socket_;
+  int port_ = 0;
+  mutable std::mutex mutex_;
+  std::deque<Reply> replies_;
+  std::vector<std::string> requests_;
+  std::thread thread_;
+};
+
+Reply error(int status, const std::string& code, const std::string& more = "") {
+  return {.status = status,
+          .headers = "Content-Type: application/xml\r\n",
+          .body = cat("<?xml version=\"1.0\"?><Error><Code>", code,
+                      "</Code><Message>words</Message>", more, "</Error>")};
+}
+
+std::span<const std::byte> bytes(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+std::string header_of(const std::string& request, const std::string& name) {
+  const auto at = request.find(cat("\r\n", name, ": "));
+  if (at == request.npos) return "";
+  const auto begin = at + name.size() + 4;
+  return request.substr(begin, request.find("\r\n", begin) - begin);
+}
+
+TEST(Bucket, TriesAgainWhereThatMayHelp) {
+  Server server;
+  auto bucket = server.bucket();
+  server.will(error(503, "SlowDown"));
+  server.will({.is_lost = true});
+  server.will({.headers = "ETag: \"t\"\r\n", .body = "text"});
+  const auto got = bucket.get("k");
+  ASSERT_TRUE(got);
+  EXPECT_EQ(got->bytes, "text");
+  EXPECT_EQ(got->tag, "\"t\"");
+  EXPECT_EQ(server.requests().size(), 3u);
+  for (int i = 0; i < 4; ++i) server.will(error(503, "SlowDown"));
+  EXPECT_CAIRN_ERROR(bucket.get("k"), Code::busy, "asks for patience");
+  server.will(error(403, "AccessDenied"));
+  EXPECT_CAIRN_ERROR(bucket.get("k"), Code::io, "refuses a request");
+  EXPECT_EQ(server.requests().size(), 8u) << "a refusal is tried once";
+}
+
+TEST(Bucket, APutWhoseAnswerWasLostCounts) {
+  Server server;
+  auto bucket = server.bucket();
+  server.will({.is_lost = true});
+  server.will(error(412, "PreconditionFailed"));
+  // The object has the id of this put.
+  std::thread answers([&] {
+    while (server.requests().size() < 2) std::this_thread::yield();
+    const auto id = header_of(server.requests()[1], "x-amz-meta-cairn-put");
+    server.will({.headers = cat("ETag: \"mine\"\r\nContent-Length: 4\r\nx-amz-meta-cairn-put: ", id,
+                                "\r\n")});
+  });
+  // The server closes connections while it has no reply, which is tried again.
+  const auto tag = server.bucket({.tries = 1000, .first_pause = 0.001, .longest_pause = 0.002})
+                       .put("k", bytes("text"), Condition::absent());
+  answers.join();
+  EXPECT_EQ(tag, "\"mine\"");
+  EXPECT_NE(header_of(server.requests()[0], "if-none-match"), "");
+  // Another's object.
+  server.will({.is_lost = true});
+  server.will(error(412, "PreconditionFailed"));
+  server.will({.headers = "ETag: \"other\"\r\nContent-Length: 4\r\nx-amz-meta-cairn-put: x\r\n"});
+  EXPECT_EQ(bucket.put("k", bytes("text"), Condition::absent()), std::nullopt);
+  server.will(error(412, "PreconditionFailed"));
+  EXPECT_EQ(bucket.put("k", bytes("text"), Condition::same("\"t\"")), std::nullopt);
+  EXPECT_EQ(header_of(server.requests().back(), "if-match"), "\"t\"");
+}
+
+TEST(Bucket, TheChecksumTravels) {
+  Server server;
+  auto bucket = server.bucket();
+  server.will({.headers = "ETag: \"t\"\r\n"});
+  bucket.put("k", bytes("123456789"));
+  EXPECT_EQ(header_of(server.requests().back(), "x-amz-checksum-crc32c"), "4waSgw==");
+  server.will(error(400, "BadDigest"));
+  EXPECT_CAIRN_ERROR(bucket.put("k", bytes("x")), Code::io, "BadDigest");
+}
+
+TEST(Bucket, ReadsAreOfOneContentAndWhole) {
+  Server server;
+  auto bucket = server.bucket();
+  std::string text(4, '.');
+  const auto read = [&] {
+    bucket.finish_read(
+        bucket.start_read("k", 10, std::as_writable_bytes(std::span(text)), "\"t\""));
+  };
+  server.will({.status = 206, .body = "abcd", .missing = 2});  // the connection breaks
+  server.will({.status = 206, .body = "abcd"});
+  read();
+  EXPECT_EQ(text, "abcd");
+  EXPECT_EQ(header_of(server.requests().back(), "range"), "bytes=10-13");
+  EXPECT_EQ(header_of(server.requests().back(), "if-match"), "\"t\"");
+  server.will({.status = 206, .body = "ab"});
+  EXPECT_CAIRN_ERROR(read(), Code::data_loss, "it is shorter");
+  server.will(error(412, "PreconditionFailed"));
+  EXPECT_CAIRN_ERROR(read(), Code::data_loss, "it was written anew");
+  server.will(error(404, "NoSuchKey"));
+  EXPECT_CAIRN_ERROR(read(), Code::not_found, "there is no object k");
+  for (int i = 0; i < 4; ++i) server.will({.status = 200, .body = "a whole object"});
+  EXPECT_CAIRN_ERROR(read(), Code::io, "longer than it can be");
+}
+
+TEST(Bucket, CredentialsThatExpireAreFetchedAnewAndClocksFollowed) {
+  Server server;
+  auto bucket = server.bucket();
+  server.will(error(400, "ExpiredToken"));
+  server.will({.headers = "ETag: \"t\"\r\n", .body = "x"});
+  EXPECT_TRUE(bucket.get("k"));
+  auto skewed = error(403, "RequestTimeTooSkewed");
+  skewed.headers += "Date: Fri, 24 May 2013 00:00:00 GMT\r\n";
+  server.will(skewed);
+  server.will({.headers = "ETag: \"t\"\r\n", .body = "x"});
+  EXPECT_TRUE(bucket.get("k"));
+  EXPECT_EQ(header_of(server.requests().back(), "x-amz-date").substr(0, 11), "20130524T00");
+  for (int i = 0; i < 2; ++i) server.will(skewed);
+  EXPECT_CAIRN_ERROR(bucket.get("k"), Code::io, "clock differs");
+}
+
+TEST(Bucket, ErrorsSayTheWayOut) {
+  Server server;
+  auto bucket = server.bucket();
+  server.will(error(301, "PermanentRedirect", "<Region>eu-west-1</Region>"));
+  EXPECT_CAIRN_ERROR(bucket.get("k"), Code::invalid_argument, "Set AWS_REGION to eu-west-1.");
+  server.will(error(404, "NoSuchBucket"));
+  EXPECT_CAIRN_ERROR(bucket.get("k"), Code::not_found, "there is no bucket b");
+  server.will({.status = 400, .headers = "Content-Type: text/html\r\n", .body = "<html>"});
+  EXPECT_CAIRN_ERROR(bucket.get("k"), Code::io, "none of S3's");
+  server.will({.body = "<html><p></html>"});
+  EXPECT_CAIRN_ERROR(bucket.list("k", true), Code::io, "none of S3's");
+  server.will(error(501, "NotImplemented"));
+  EXPECT_CAIRN_ERROR(bucket.put("k", bytes("x"), Condition::absent()), Code::unsupported,
+                     "cannot do");
+  // An upload that fails after the server has begun to answer.
+  for (int i = 0; i < 4; ++i) server.will({.body = error(0, "InternalError").body});
+  EXPECT_CAIRN_ERROR(bucket.complete({"k", "u"}, {"\"1\""}), Code::io, "InternalError");
+}
+
+TEST(Bucket, ListsComeInPages) {
+  Server server;
+  auto bucket = server.bucket();
+  const auto page = [](const char* key, const char* more) {
+    return cat("<ListBucketResult><Contents><Key>", key,
+               "</Key><Size>7</Size><ETag>&quot;e&quot;</ETag></Contents>", more,
+               "</ListBucketResult>");
+  };
+  server.will({.body = page("a%20b%2B",
+                            "<IsTruncated>true</IsTruncated>"
+                            "<NextContinuationToken>n/x=</NextContinuationToken>")});
+  server.will({.body = page("c", "<CommonPrefixes><Prefix>d%2F</Prefix></CommonPrefixes>")});
+  const auto all = bucket.list("", false);
+  ASSERT_EQ(all.objects.size(), 2u);
+  EXPECT_EQ(all.objects[0].key, "a b+");
+  EXPECT_EQ(all.objects[0].tag, "\"e\"");
+  EXPECT_EQ(all.objects[1].size, 7);
+  EXPECT_EQ(all.below, std::vector<std::string>{"d/"});
+  EXPECT_NE(server.requests().back().find("continuation-token=n%2Fx%3D"), std::string::npos);
+}
+
+TEST(Bucket, NobodyAnswers) {
+  Endpoint nowhere;
+  {
+    const Server server;
+    nowhere = server.bucket().endpoint();
+  }
+  const Server credentials;
+  Surroundings none;
+  none.variable = [](const char*) { return "x"; };
+  Bucket bucket(nowhere, std::make_shared<CredentialSource>(none), {},
+                {.tries = 2, .first_pause = 0.001});
+  EXPECT_CAIRN_ERROR(bucket.get("k"), Code::io, "no answer from");
+}
+
+}  // namespace
+}  // namespace cairn::bucket
