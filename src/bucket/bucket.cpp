@@ -22,16 +22,11 @@ double now_seconds() {
   return duration<double>(system_clock::now().time_since_epoch()).count();
 }
 
-std::mt19937_64& random_numbers() {
-  static thread_local std::mt19937_64 numbers(std::random_device{}());
-  return numbers;
-}
-
-std::string random_id() {
+std::string random_id(std::mt19937_64& numbers) {
   std::string id;
   for (int i = 0; i < 2; ++i) {
     constexpr std::string_view digits = "0123456789abcdef";
-    for (auto [bits, left] = std::pair(random_numbers()(), 16); left > 0; --left, bits >>= 4) {
+    for (auto [bits, left] = std::pair(numbers(), 16); left > 0; --left, bits >>= 4) {
       id += digits[bits & 15];
     }
   }
@@ -157,8 +152,7 @@ Answer Bucket::finish(const std::string& key, const Transfer& transfer, Http::Id
           .at(address_of(key));
     }
     // Other transfers of this thread move on meanwhile.
-    const auto until =
-        seconds() + std::uniform_real_distribution(0.5, 1.0)(random_numbers()) * pause;
+    const auto until = seconds() + std::uniform_real_distribution(0.5, 1.0)(numbers_) * pause;
     for (auto left = until - seconds(); left > 0; left = until - seconds()) http_.move_on(left);
     pause = std::min(2 * pause, patience_.longest_pause);
     was_repeated_ = true;
@@ -208,7 +202,7 @@ std::optional<std::string> Bucket::conditional(const std::string& key, Transfer 
 std::optional<std::string> Bucket::put(const std::string& key, std::span<const std::byte> bytes,
                                        const Condition& condition) {
   auto one = transfer("PUT", key);
-  const auto id = random_id();
+  const auto id = random_id(numbers_);
   one.request.headers[id_header] = id;
   one.request.headers["x-amz-checksum-crc32c"] = checksum_text(bytes);
   one.body = bytes;
@@ -285,7 +279,7 @@ void Bucket::remove(const std::string& key, const std::string& tag) {
 Upload Bucket::begin_upload(const std::string& key) {
   auto one = transfer("POST", key);
   one.request.query = {{"uploads", ""}};
-  const auto id = random_id();
+  const auto id = random_id(numbers_);
   one.request.headers[id_header] = id;
   const auto answer = perform(key, one);
   if (!answer.is_good()) refuse(key, answer);

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <random>
 #include <span>
 #include <string>
 #include <string_view>
@@ -86,6 +87,7 @@ class Bucket : public Requests {
   std::shared_ptr<CredentialSource> credentials_;
   Patience patience_;
   Http http_;
+  std::mt19937_64 numbers_{std::random_device{}()};
   double clock_ahead_ = 0;     // of the server, in seconds, if its clock differs much
   bool was_repeated_ = false;  // the last request was sent more than once
   std::map<Pending, Sent> sent_;

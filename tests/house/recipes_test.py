@@ -22,7 +22,8 @@ E4S = PACKAGING / "e4s"
 OPTION_MADE = re.compile(r"^\s*(?:option\((CAIRN_\w+)|set\((CAIRN_\w+)[^()]*\bCACHE\b)", re.MULTILINE)
 OPTION_USED = re.compile(r"-D(CAIRN_\w+)")
 PACKAGE_ASKED = re.compile(r"^\s*(?:find_package|cairn_need)\((\w+)", re.MULTILINE)
-# Packages as CMake asks for them, with their names for Spack, conda-forge and EasyBuild. None: it has it anyway.
+# Packages as CMake asks for them, with their names for Spack, conda-forge and EasyBuild. None: it has it anyway,
+# or its recipe goes without.
 NAMES = {
     "Threads": (None, None, None),
     "MPI": ("mpi", "openmpi", None),
@@ -36,6 +37,10 @@ NAMES = {
     "PNG": ("libpng", "libpng", "libpng"),
     "CairnKokkos": ("kokkos", "kokkos", "Kokkos"),
     "HDF5": ("hdf5", "hdf5", "HDF5"),
+    "CairnCodecs": ("zlib-api zstd c-blosc", "zlib zstd blosc", "zlib zstd Blosc"),
+    "CURL": ("curl", "libcurl", None),
+    "OpenSSL": ("openssl", "openssl", None),
+    "pugixml": ("pugixml", "pugixml", None),
 }
 INHERITED = {"cuda", "rocm"}  # variants of CudaPackage and ROCmPackage
 
@@ -67,7 +72,7 @@ def packages(column, without=()):
         asked |= set(PACKAGE_ASKED.findall(text_of(path)))
     unknown = asked - NAMES.keys()
     assert not unknown, f"CMake asks for {unknown}, which the recipes do not know: add them and NAMES"
-    return {NAMES[name][column] for name in asked} - {None, *without}
+    return {one for name in asked for one in (NAMES[name][column] or "").split()} - set(without)
 
 
 def version():
@@ -94,7 +99,8 @@ def yaml_of(path):
 
 
 def build_packages():
-    return set(found_in(r"(?s)\nbuild_packages=\(([^)]*)\)", "scripts/lib.sh").split())
+    return {name for kind in ("build", "bucket")
+            for name in found_in(rf"(?s)\n{kind}_packages=\(([^)]*)\)", "scripts/lib.sh").split()}
 
 
 class Recipe(unittest.TestCase):

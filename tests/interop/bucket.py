@@ -48,6 +48,13 @@ def run(directory, ranks, steps):
     return ran.stdout
 
 
+def ranks_of(process):
+    """All processes below this one."""
+    with open(f"/proc/{process}/task/{process}/children") as file:
+        children = [int(one) for one in file.read().split()]
+    return [below for one in children for below in [*ranks_of(one), one]]
+
+
 def digest(text):
     return re.search(r"^digest (\S+ step \d+)$", text, re.M)[1]
 
@@ -71,10 +78,11 @@ for number, name in enumerate(["run", "a b+c%2F&=ü/" + 300 * "long"]):
     address = f"s3://bucket/{name}"
     run(address, 3, 30)
     # All ranks die in the middle of the job; another one goes on, when it has seen that they are dead.
-    job = subprocess.Popen(command(address, 2, 1000000), text=True, stdout=subprocess.PIPE, start_new_session=True)
+    job = subprocess.Popen(command(address, 2, 1000000), text=True, stdout=subprocess.PIPE)
     for line in job.stdout:
         if line.startswith("saved step 60"):
-            os.killpg(job.pid, signal.SIGKILL)
+            for process in [*ranks_of(job.pid), job.pid]:
+                os.kill(process, signal.SIGKILL)
             break
     job.wait()
     job.stdout.close()

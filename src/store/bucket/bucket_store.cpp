@@ -339,7 +339,8 @@ class BucketStore : public Store {
       // The index first: without it nobody reads the data.
       auto there = at_.objects_of(step);
       const auto index = BucketFiles::key_of(commit::index_path(place_.prefix(step)));
-      std::ranges::stable_partition(there, [&](const auto& one) { return one.key == index; });
+      std::stable_partition(there.begin(), there.end(),
+                            [&](const auto& one) { return one.key == index; });
       for (const auto& one : there) {
         if (one.key == index || at_.is_ours(one.key)) client->remove(one.key, one.tag);
       }

@@ -21,6 +21,7 @@ class Cairn(CMakePackage, CudaPackage, ROCmPackage):
     variant("hdf5", default=True, description="Parallel HDF5 as a second format")
     variant("kokkos", default=True, description="Kokkos Views as slices")
     variant("openmp", default=False, when="+kokkos", description="Insist on a Kokkos with OpenMP")
+    variant("s3", default=False, description="Checkpoints in buckets of object stores")
     variant("fortran", default=True, description="The Fortran modules")
     variant("python", default=False, description="The Python package")
     variant("shared", default=True, description="Shared libraries")
@@ -36,7 +37,13 @@ class Cairn(CMakePackage, CudaPackage, ROCmPackage):
     depends_on("protobuf@3.12:")
     depends_on("cli11@2:", type="build")
     depends_on("nlohmann-json@3:", type="build")
+    depends_on("zlib-api")
+    depends_on("zstd")
+    depends_on("c-blosc")
     depends_on("libpng", when="+png")
+    depends_on("curl@7.85:", when="+s3")
+    depends_on("openssl@1.1.1:", when="+s3")
+    depends_on("pugixml", when="+s3")
     depends_on("mpi@3.1:", when="+mpi")
     depends_on("hdf5@1.10: +mpi", when="+hdf5")
     depends_on("kokkos@3.4:", when="+kokkos")
@@ -73,6 +80,7 @@ class Cairn(CMakePackage, CudaPackage, ROCmPackage):
             self.define_from_variant("CAIRN_MPI", "mpi"),
             self.define_from_variant("CAIRN_HDF5", "hdf5"),
             self.define_from_variant("CAIRN_KOKKOS", "kokkos"),
+            self.define_from_variant("CAIRN_S3", "s3"),
             self.define_from_variant("CAIRN_FORTRAN", "fortran"),
             self.define_from_variant("CAIRN_PYTHON", "python"),
             self.define_from_variant("BUILD_SHARED_LIBS", "shared"),
