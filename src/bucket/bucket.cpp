@@ -10,10 +10,13 @@
 #include "base/text.hpp"
 #include "bucket/answers.hpp"
 #include "cairn/error.hpp"
+#include "cairn/log.hpp"
 
 namespace cairn::bucket {
 namespace {
 
+// From so many tries on, in vain, somebody should know.
+constexpr int told_at_try = 4;
 // Names a put, so that it is recognised if its answer was lost.
 constexpr const char* id_header = "x-amz-meta-cairn-put";
 
@@ -131,6 +134,7 @@ Answer Bucket::finish(const std::string& key, const Transfer& transfer, Http::Id
   was_repeated_ = false;
   for (int tries = 1;; ++tries) {
     auto answer = http_.wait(id);
+    has_answered_ = has_answered_ || answer.status != 0;
     const auto told = told_error(answer);
     if (told.code == "ExpiredToken" && !std::exchange(has_new_credentials, true)) {
       credentials_->forget();
@@ -145,7 +149,16 @@ Answer Bucket::finish(const std::string& key, const Transfer& transfer, Http::Id
       continue;
     }
     if (!may_help_to_repeat(answer, told.code)) return answer;
-    if (tries >= patience_.tries || seconds() + pause > patience_.limit_seconds) {
+    const auto most =
+        has_answered_ ? patience_.tries : std::min(patience_.first_tries, patience_.tries);
+    if (tries == told_at_try) {
+      log(LogLevel::warning,
+          cat(endpoint_.host,
+              answer.status == 0 ? cat(" does not answer: ", answer.failure)
+                                 : cat(" answers ", answer.status, ' ', told.code),
+              "; trying again"));
+    }
+    if (tries >= most || seconds() + pause > patience_.limit_seconds) {
       if (answer.status != 0) return answer;
       throw Error(Code::io, cat("no answer from ", endpoint_.host), answer.failure,
                   "Is the endpoint right, and can this machine reach it?")

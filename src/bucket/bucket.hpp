@@ -33,7 +33,8 @@ Endpoint find_endpoint(const Surroundings&, std::string bucket);
 
 /// How long requests are tried. Servers ask clients to try again.
 struct Patience {
-  int tries = 8;
+  int tries = 40;
+  int first_tries = 8;                           ///< as long as the server has answered nothing
   double first_pause = 0.1, longest_pause = 10;  ///< seconds; a random part of it is waited
   double limit_seconds = 300;                    ///< for one request with all its tries
 };
@@ -89,6 +90,7 @@ class Bucket : public Requests {
   Http http_;
   std::mt19937_64 numbers_{std::random_device{}()};
   double clock_ahead_ = 0;     // of the server, in seconds, if its clock differs much
+  bool has_answered_ = false;  // the server
   bool was_repeated_ = false;  // the last request was sent more than once
   std::map<Pending, Sent> sent_;
   std::map<std::string, std::string> ids_;  // of uploads that this object has begun

@@ -85,7 +85,13 @@ std::optional<Credentials> from_environment(const Surroundings& from) {
   Credentials found{.key_id = variable(from, "AWS_ACCESS_KEY_ID"),
                     .secret = variable(from, "AWS_SECRET_ACCESS_KEY"),
                     .token = variable(from, "AWS_SESSION_TOKEN")};
-  if (found.key_id.empty() || found.secret.empty()) return std::nullopt;
+  if (found.key_id.empty() && found.secret.empty()) return std::nullopt;
+  if (found.key_id.empty() || found.secret.empty()) {
+    throw Error(
+        Code::invalid_argument, "half of the credentials for a bucket is missing",
+        cat("AWS_", found.key_id.empty() ? "ACCESS_KEY_ID" : "SECRET_ACCESS_KEY", " is not set"),
+        "Set both AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or neither.");
+  }
   return found;
 }
 

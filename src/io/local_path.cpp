@@ -35,6 +35,12 @@ Path absolute_path(const Path& path) {
 
 Path local_path(const Path& path) {
   const auto& text = path.native();
+  // What becomes of an address that is made a normal path. As a path it would be a directory here.
+  if (text.starts_with("s3:/") && !text.starts_with("s3://")) {
+    throw Error(Code::invalid_argument, cat("'", text, "' is no address of a bucket"),
+                "it has one slash where two belong, as paths have when they are made normal",
+                "Give s3://BUCKET/DIRECTORY as a text; a directory s3: of yours is ./s3:.");
+  }
   const auto scheme = scheme_of(text);
   if (scheme.empty() || is_address(path)) return path;
   auto rest = std::string_view(text).substr(scheme.size() + 3);

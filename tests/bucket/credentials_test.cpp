@@ -39,7 +39,8 @@ TEST(FindCredentials, TheEnvironmentComesFirst) {
   machine.files["/h/.aws/credentials"] =
       "[default]\naws_access_key_id=f\naws_secret_access_key=g\n";
   machine.variables["AWS_ACCESS_KEY_ID"] = "a";
-  EXPECT_EQ(find_credentials(machine.surroundings()).key_id, "f");  // a key without its secret
+  EXPECT_CAIRN_ERROR(find_credentials(machine.surroundings()), Code::invalid_argument,
+                     "AWS_SECRET_ACCESS_KEY is not set");
   machine.variables["AWS_SECRET_ACCESS_KEY"] = "b";
   machine.variables["AWS_SESSION_TOKEN"] = "c";
   const auto found = find_credentials(machine.surroundings());

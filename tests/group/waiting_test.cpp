@@ -189,13 +189,11 @@ class WaitingFiles final : public test::GroupAround, public SharedFiles, public 
   std::string library() const override { return ""; }
   void check(const SharedFiles::Hints&) const override {}
   std::string doubt(const SharedFiles::Hints&) const override { return ""; }
-  std::unique_ptr<SharedFile> open(const std::filesystem::path&, int,
-                                   const SharedFiles::Hints&) override {
+  std::unique_ptr<SharedFile> open(const PathText&, int, const SharedFiles::Hints&) override {
     barrier();
     return nullptr;
   }
-  std::unique_ptr<DatasetFile> open(const std::filesystem::path&,
-                                    const SharedFiles::Hints&) override {
+  std::unique_ptr<DatasetFile> open(const PathText&, const SharedFiles::Hints&) override {
     barrier();
     return nullptr;
   }

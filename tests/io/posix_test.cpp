@@ -32,6 +32,8 @@ TEST(LocalPath, TakesPathsAndFileAddressesOnly) {
   EXPECT_EQ(local_path("file://localhost/run"), Path("/run"));
   EXPECT_CAIRN_ERROR(local_path("file://host/run"), Code::invalid_argument,
                      "names no file of this machine");
+  EXPECT_EQ(local_path("s3://bucket/run"), Path("s3://bucket/run"));
+  EXPECT_CAIRN_ERROR(local_path("s3:/bucket/run"), Code::invalid_argument, "one slash");
   EXPECT_CAIRN_ERROR(local_path("gs://bucket/run"), Code::unsupported, "AWS_ENDPOINT_URL");
   EXPECT_CAIRN_ERROR(local_path("gs://bucket/run"), Code::unsupported, "gcsfuse");
   EXPECT_CAIRN_ERROR(local_path("hdfs://n/run"), Code::unsupported, "knows none for hdfs://");

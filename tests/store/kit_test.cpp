@@ -1,4 +1,7 @@
 // All stores pass the kit: a directory with and without renames, and a bucket.
+#include <gtest/gtest.h>
+
+#include "io/expect_error.hpp"
 #include "support/bucket_server.hpp"
 #include "support/store_kit.hpp"
 #include "testing/memory.hpp"
@@ -44,6 +47,46 @@ class BucketDisk : public StoreDisk {
  private:
   std::shared_ptr<BucketServer> server_;
 };
+
+class Bucket : public testing::Test {
+ protected:
+  std::shared_ptr<BucketServer> server_ = std::make_shared<BucketServer>();
+  BucketDisk disk_{server_};
+  std::unique_ptr<bucket::Requests> client_ = server_->connect();
+};
+
+TEST_F(Bucket, DataWhoseIndexIsLostOrDamagedStay) {
+  for (const bool is_lost : {true, false}) {
+    {
+      StoreUser owner(disk_);
+      owner.save(is_lost ? 10 : 30, "text");
+    }
+    const std::string prefix = is_lost ? "run/ckpt-10" : "run/ckpt-30";
+    const auto index = client_->get(prefix + ".index");
+    ASSERT_TRUE(index);
+    if (is_lost) {
+      client_->remove(prefix + ".index", "");
+    } else {
+      client_->put(prefix + ".index", std::as_bytes(std::span("no index")), {});
+    }
+    { const StoreUser next(disk_); }
+    EXPECT_TRUE(client_->look(prefix + ".data-00000-of-00002"));
+    client_->put(prefix + ".index", std::as_bytes(std::span(index->bytes)), {});
+    StoreUser owner(disk_);
+    EXPECT_EQ(owner.read(is_lost ? 10 : 30), "text");
+  }
+}
+
+TEST_F(Bucket, ACommitWhoseAnswerIsLostIsFoundOut) {
+  StoreUser owner(disk_);
+  owner.save(10, "ten");
+  auto begun = owner.begin(20, "twenty");
+  server_->lose_answer("run/.cairn/log.ckpt");
+  EXPECT_CAIRN_ERROR(owner.commit(begun), Code::durability_unknown, "is not known");
+  owner.save(30, "thirty");  // it descends from step 10, as far as its owner knows
+  StoreUser next(disk_);
+  EXPECT_EQ(next.read(20), "twenty");
+}
 
 }  // namespace
 

@@ -17,7 +17,10 @@ class Connection : public bucket::Requests {
                                  const bucket::Condition& condition) override {
     server_->request("put " + key);
     const std::lock_guard guard(server_->mutex_);
-    return server_->put(key, text_of(bytes), condition);
+    auto tag = server_->put(key, text_of(bytes), condition);
+    if (key != server_->lost_) return tag;
+    server_->lost_.clear();
+    throw Error(Code::io, "no answer");
   }
   std::optional<Got> get(const std::string& key) override {
     const std::lock_guard guard(server_->mutex_);

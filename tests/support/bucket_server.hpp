@@ -22,14 +22,11 @@ class BucketServer : public std::enable_shared_from_this<BucketServer> {
   void set_observer(std::function<void(const std::string& request)> observer) {
     observer_ = std::move(observer);
   }
+  /// The next put of this key is carried out, but its answer is lost.
+  void lose_answer(std::string key) { lost_ = std::move(key); }
   std::unique_ptr<bucket::Requests> connect();
   /// The bucket as files, and as a store.
   std::shared_ptr<BucketFiles> files();
-
-  std::size_t uploads() const {
-    const std::lock_guard guard(mutex_);
-    return uploads_.size();
-  }
 
  private:
   friend class Connection;
@@ -48,6 +45,7 @@ class BucketServer : public std::enable_shared_from_this<BucketServer> {
 
   std::function<void(const std::string&)> observer_;
   mutable std::mutex mutex_;
+  std::string lost_;
   std::map<std::string, Stored> objects_;
   std::map<std::string, Parts> uploads_;
   std::int64_t count_ = 0;

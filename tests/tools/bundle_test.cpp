@@ -351,7 +351,7 @@ TEST_F(Merge, OverlapsAmongManyPartsAreFound) {
     writer.add_slice("u", DType::float32, {1024}, box, x.data());
     writer.finish();
   };
-  std::vector<std::filesystem::path> parts;
+  std::vector<PathText> parts;
   for (int i = 0; i < 1024; ++i) {
     part(i, {{i}, {1}});
     parts.push_back(cat("/in/", i));

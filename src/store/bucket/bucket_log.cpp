@@ -18,19 +18,42 @@ void BucketLog::read() {
   std::int64_t step;
   for (std::string uuid; text >> step >> uuid;) read.uuid[step] = uuid;
   const MutexLock guard(mutex_);
+  unsure_.reset();
   contents_ = std::move(read);
   tag_ = object ? object->tag : "";
 }
 
+// After an answer that was lost: finds out whether the log is the one that was to be put.
+void BucketLog::settle() {
+  if (!unsure_) return;
+  const auto there = files_.client()->get(BucketFiles::key_of(path_));
+  if (there && there->bytes == unsure_->second) {
+    contents_ = std::move(unsure_->first);
+    tag_ = there->tag;
+  }
+  unsure_.reset();
+}
+
 BucketLog::Contents BucketLog::change(const std::function<void(Contents&)>& change) {
   const MutexLock guard(mutex_);
+  settle();
   auto changed = contents_;
   change(changed);
   auto text = cat(changed.given, '\n');
   for (const auto& [step, uuid] : changed.uuid) text += cat(step, ' ', uuid, '\n');
   const auto condition = tag_.empty() ? bucket::Condition::absent() : bucket::Condition::same(tag_);
-  auto tag =
-      files_.client()->put(BucketFiles::key_of(path_), std::as_bytes(std::span(text)), condition);
+  std::optional<std::string> tag;
+  try {
+    tag =
+        files_.client()->put(BucketFiles::key_of(path_), std::as_bytes(std::span(text)), condition);
+  } catch (const Error& error) {
+    unsure_.emplace(std::move(changed), std::move(text));
+    throw Error(Code::durability_unknown,
+                cat("whether ", path_.parent_path().parent_path().string(),
+                    " lists the checkpoint is not known"),
+                error.what(), "When the server answers again, the next save or job finds out.")
+        .at(path_.string());
+  }
   if (!tag) {
     throw Error(Code::busy, cat(path_.parent_path().parent_path().string(), " has another owner"),
                 "its list of checkpoints was changed", "Let that job end, or save elsewhere.")
@@ -44,6 +67,13 @@ BucketLog::Contents BucketLog::change(const std::function<void(Contents&)>& chan
 bool BucketLog::counts(std::int64_t step) const {
   const MutexLock guard(mutex_);
   return contents_.uuid.contains(step);
+}
+
+std::vector<std::int64_t> BucketLog::steps() const {
+  const MutexLock guard(mutex_);
+  std::vector<std::int64_t> steps;
+  for (const auto& [step, uuid] : contents_.uuid) steps.push_back(step);
+  return steps;
 }
 
 std::int64_t BucketLog::given() const {

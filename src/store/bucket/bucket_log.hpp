@@ -3,7 +3,10 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/mutex.hpp"
 #include "store/bucket/bucket_files.hpp"
@@ -22,9 +25,11 @@ class BucketLog {
   BucketLog(BucketFiles& files, io::Path path) : files_(files), path_(std::move(path)) {}
 
   void read();
-  /// Puts the log with this change. Throws busy, and changes nothing, if somebody else has put it.
+  /// Puts the log with this change. Throws busy, and changes nothing, if somebody else has put it;
+  /// durability_unknown if no answer tells whether it was put.
   Contents change(const std::function<void(Contents&)>&);
   bool counts(std::int64_t step) const;
+  std::vector<std::int64_t> steps() const;  ///< that count
   std::int64_t given() const;
 
  private:
@@ -32,6 +37,9 @@ class BucketLog {
   const io::Path path_;
   mutable Mutex mutex_;
   Contents contents_ CAIRN_GUARDED_BY(mutex_);
+  // What may have been put, if the answer was lost, and its text.
+  std::optional<std::pair<Contents, std::string>> unsure_ CAIRN_GUARDED_BY(mutex_);
+  void settle() CAIRN_REQUIRES(mutex_);
   std::string tag_ CAIRN_GUARDED_BY(mutex_);  // empty: there is no log
 };
 

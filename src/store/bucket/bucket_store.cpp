@@ -8,6 +8,7 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "cairn/log.hpp"
 #include "store/bucket/bucket_files.hpp"
 #include "store/bucket/bucket_log.hpp"
 #include "store/bucket/lease.hpp"
@@ -132,16 +133,25 @@ class BucketStore : public Store {
     for (const auto& upload : client->uploads(BucketFiles::key_of(place_.directory) + '/')) {
       if (at_.is_ours(upload.key)) client->abort(upload);
     }
-    std::map<std::int64_t, int> counts;  // number of data objects of each step that counts
+    // The number of data objects of each step that counts and can be read.
+    std::map<std::int64_t, int> counts;
     for (const auto& entry : scan_catalog(place_)) {
-      if (log_.counts(entry.step)) counts[entry.step] = entry.num_files;
+      if (log_.counts(entry.step) && entry.damage.empty()) counts[entry.step] = entry.num_files;
+    }
+    for (const auto step : log_.steps()) {
+      if (!counts.contains(step)) {
+        log(LogLevel::warning, cat("the index of step ", step, " in ", place_.directory.string(),
+                                   " is missing or damaged; its data stay"));
+      }
     }
     for (const auto& name : files_.list(place_.directory)) {
       const auto parsed = commit::parse_name(name, place_.naming);
       const bool data = parsed.kind == commit::ParsedName::Kind::data;
       if (!data && parsed.kind != commit::ParsedName::Kind::index) continue;
       const auto counted = counts.find(parsed.step);
-      if (counted != counts.end() && (!data || parsed.count == counted->second)) continue;
+      const bool is_readable = counted != counts.end();
+      if (is_readable ? !data || parsed.count == counted->second : log_.counts(parsed.step))
+        continue;
       client->remove(BucketFiles::key_of(place_.directory / name));
       found.removed.push_back({name, false, "its save was not committed", {}, true});
     }

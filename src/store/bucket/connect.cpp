@@ -10,7 +10,7 @@ namespace cairn {
 
 std::shared_ptr<BucketFiles> BucketFiles::of(const io::Path& path) {
   std::string_view rest = path.native();
-  rest.remove_prefix(std::min(rest.size(), rest.find_first_not_of('/', rest.find('/'))));
+  rest.remove_prefix(std::min(rest.size(), rest.find("//") + 2));
   const std::string bucket(rest.substr(0, rest.find('/')));
   if (bucket.empty()) {
     throw Error(Code::invalid_argument, cat("'", path.string(), "' names no bucket"), "",

@@ -82,6 +82,16 @@ struct Lease::Impl {
     return there;
   }
 
+  // Whether the record is this owner's after all: the answer to an earlier put may have been lost.
+  bool is_there() {
+    auto there = files.client()->get(key);
+    const auto owner = there ? commit::parse_owner(there->bytes) : std::nullopt;
+    if (!owner || owner->token != me.token) return false;
+    const MutexLock guard(mutex);
+    tag = std::move(there->tag);
+    return true;
+  }
+
   void beat() {
     MutexLock lock(mutex);
     for (;;) {
@@ -92,7 +102,7 @@ struct Lease::Impl {
       lock.unlock();
       bool is_mine = true;
       try {
-        is_mine = put(bucket::Condition::same(last));
+        is_mine = put(bucket::Condition::same(last)) || is_there();
       } catch (const std::exception& error) {
         log(LogLevel::warning,
             cat("the record ", record.string(), " is not renewed: ", error.what()));
