@@ -3,6 +3,7 @@
 #include "base/text.hpp"
 #include "base/utc.hpp"
 #include "cairn/error.hpp"
+#include "io/local_path.hpp"
 #include "store/commit/names.hpp"
 #include "store/commit/ownership.hpp"
 
@@ -67,6 +68,14 @@ std::string describe(const OwnerRecord& record) {
   std::string text = cat("process ", record.pid, " on host ", record.host);
   if (!record.job.empty()) text += ", job " + record.job;
   return text + ", since " + utc_text(record.start_seconds);
+}
+
+void require_path(const io::Path& directory) {
+  if (!io::is_address(directory)) return;
+  throw Error(Code::unsupported, cat("only a job can own ", directory.string()),
+              "it is in a bucket, whose owner renews a lease",
+              "Let a manager keep or remove checkpoints there, or convert one to a directory.")
+      .at(directory.string());
 }
 
 }  // namespace cairn::commit

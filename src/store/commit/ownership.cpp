@@ -21,7 +21,6 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
-#include "io/local_path.hpp"
 #include "store/commit/names.hpp"
 #include "store/commit/room.hpp"
 
@@ -432,12 +431,7 @@ Ownership::~Ownership() {
 
 Ownership Ownership::take(std::shared_ptr<io::FileSystem> files, const io::Path& directory,
                           double wait_seconds, const OwnershipOptions& options) {
-  if (io::is_address(directory)) {
-    throw Error(Code::unsupported, cat("only a job can own ", directory.string()),
-                "it is in a bucket, whose owner renews a lease",
-                "Let a manager keep or remove checkpoints there, or convert one to a directory.")
-        .at(directory.string());
-  }
+  require_path(directory);
   auto impl = std::make_unique<Impl>();
   impl->files = std::move(files);
   impl->directory = directory;

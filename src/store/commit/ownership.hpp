@@ -48,6 +48,9 @@ std::string describe(const OwnerRecord&);
 /// DIRECTORY/.cairn/no-atomic-rename. A user makes that file, or an owner that found out.
 bool says_no_rename(const Address& directory);
 
+/// Throws unsupported for a directory in a bucket, which only a manager can own (bucket/lease.hpp).
+void require_path(const io::Path& directory);
+
 /// Called before anything in DIRECTORY/.cairn is changed. Throws invalid_argument if .cairn, or a
 /// folder of Cairn's in it, is a symbolic link, since another program's files may be behind it.
 void require_no_links(io::FileSystem&, const io::Path& directory);
