@@ -78,4 +78,17 @@ void require_path(const io::Path& directory) {
       .at(directory.string());
 }
 
+void require_no_links(io::FileSystem& files, const io::Path& directory) {
+  const auto ours = directory / private_directory_name;
+  const auto require = [&](const io::Path& path) {
+    if (!files.is_link(path)) return;
+    throw Error(Code::invalid_argument, cat(path.string(), " is a symbolic link"),
+                "what is behind it may be anybody's, and Cairn changes its own files only",
+                "Remove the link, and give the directory itself that it leads to.")
+        .at(path.string());
+  };
+  require(ours);
+  for (const char* below : private_folders) require(ours / below);
+}
+
 }  // namespace cairn::commit
