@@ -89,7 +89,9 @@ for number, name in enumerate(["run", "a b+c%2F&=ü/" + 300 * "long"]):
     newest = steps(address)[-1]
     last = newest + 20
     told = run(address, 1, last)
-    assert f"restored step {newest} from {address}/ckpt-{newest}\n" in told, told
+    # The job may have died when the last index was there, but not yet counted.
+    restored = [step for step in (newest, newest - 10) if f"restored step {step} from {address}/ckpt-{step}\n" in told]
+    assert restored, told
     assert digest(told) == digest(run(work / f"undisturbed-{number}", 3, last)), told
     assert steps(address) == [last - 10, last], steps(address)
     assert "whole" in cairn("verify", address)
