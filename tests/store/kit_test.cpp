@@ -77,6 +77,22 @@ TEST_F(Bucket, DataWhoseIndexIsLostOrDamagedStay) {
   }
 }
 
+// The former owner was stopped before its commit, and goes on when the step is another's.
+TEST_F(Bucket, AFormerOwnerTakesNothingOfTheSameStep) {
+  StoreUser first(disk_);
+  auto begun = first.begin(20, "first");
+  StoreUser second(disk_);
+  second.save(20, "second");
+  EXPECT_CAIRN_ERROR(first.commit(begun), Code::busy, "another owner");
+  EXPECT_EQ(first.store().withdraw(begun.save.draft), Store::Withdrawn::not_ours);
+  EXPECT_EQ(StoreUser(disk_, StoreUser::reader()).read(20), "second");
+  // A new writer of the former owner's save finds the object, and leaves it.
+  auto late = begun.save.draft.make(0, 5);
+  late.file->write_at(0, std::as_bytes(std::span("later")));
+  EXPECT_CAIRN_ERROR(late.file->sync(), Code::already_exists, "is there");
+  EXPECT_EQ(StoreUser(disk_).read(20), "second");
+}
+
 TEST_F(Bucket, ACommitWhoseAnswerIsLostIsFoundOut) {
   StoreUser owner(disk_);
   owner.save(10, "ten");

@@ -151,7 +151,8 @@ std::optional<std::string> BucketServer::put(const std::string& key, std::string
   if (condition.kind == Kind::same && (!is_there || found->second.tag != condition.tag)) {
     return std::nullopt;
   }
-  auto tag = cat("\"tag-", ++count_, '"');
+  // Equal contents have equal tags, as with S3.
+  auto tag = cat('"', std::hash<std::string>()(bytes), '"');
   objects_[key] = {std::move(bytes), tag};
   return tag;
 }

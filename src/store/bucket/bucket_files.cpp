@@ -111,7 +111,7 @@ class NewObject : public io::File {
       bytes = bytes.subspan(size);
     }
   }
-  // Parts grow with their number, so that any size is possible: 10,000 parts are 4.3 TiB.
+  // Parts grow with their number, so that any size is possible: 10,000 parts are 2.4 TiB.
   std::int64_t part_bytes() const { return least_part << (number_ / (most_parts / 8)); }
   void send() {
     if (!upload_) upload_ = client_->begin_upload(key_);

@@ -23,6 +23,12 @@ void BucketLog::read() {
   tag_ = object ? object->tag : "";
 }
 
+Error BucketLog::another_owner() const {
+  return Error(Code::busy, cat(path_.parent_path().parent_path().string(), " has another owner"),
+               "its list of checkpoints was changed", "Let that job end, or save elsewhere.")
+      .at(path_.string());
+}
+
 // After an answer that was lost: finds out whether the log is the one that was to be put.
 void BucketLog::settle() {
   if (!unsure_) return;
@@ -48,20 +54,29 @@ BucketLog::Contents BucketLog::change(const std::function<void(Contents&)>& chan
         files_.client()->put(BucketFiles::key_of(path_), std::as_bytes(std::span(text)), condition);
   } catch (const Error& error) {
     unsure_.emplace(std::move(changed), std::move(text));
-    throw Error(Code::durability_unknown,
-                cat("whether ", path_.parent_path().parent_path().string(),
-                    " lists the checkpoint is not known"),
-                error.what(), "When the server answers again, the next save or job finds out.")
-        .at(path_.string());
+    // busy is for another owner only.
+    if (error.code() != Code::busy) throw;
+    throw Error(Code::io, error.problem(), error.reason(), error.way_out()).at(path_.string());
   }
-  if (!tag) {
-    throw Error(Code::busy, cat(path_.parent_path().parent_path().string(), " has another owner"),
-                "its list of checkpoints was changed", "Let that job end, or save elsewhere.")
-        .at(path_.string());
-  }
+  if (!tag) throw another_owner();
   contents_ = changed;
   tag_ = *std::move(tag);
   return changed;
+}
+
+void BucketLog::take_numbers() {
+  change([](auto& log) { log.given += numbers_at_once; });
+}
+
+void BucketLog::require_own() {
+  bool is_own = false;
+  {
+    const MutexLock guard(mutex_);
+    settle();
+    const auto there = files_.client()->look(BucketFiles::key_of(path_));
+    is_own = there && there->tag == tag_;
+  }
+  if (!is_own) throw another_owner();
 }
 
 bool BucketLog::counts(std::int64_t step) const {

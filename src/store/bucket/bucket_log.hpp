@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/mutex.hpp"
+#include "cairn/error.hpp"
 #include "store/bucket/bucket_files.hpp"
 
 namespace cairn {
@@ -25,14 +26,22 @@ class BucketLog {
   BucketLog(BucketFiles& files, io::Path path) : files_(files), path_(std::move(path)) {}
 
   void read();
-  /// Puts the log with this change. Throws busy, and changes nothing, if somebody else has put it;
-  /// durability_unknown if no answer tells whether it was put.
+  /// Puts the log with this change. Throws busy, and changes nothing, if somebody else has put it.
+  /// After any other error it may have been put; the next change finds out.
   Contents change(const std::function<void(Contents&)>&);
+  /// Takes a block of numbers. The log is another one then, and no former owner can change it: a
+  /// server may give equal contents equal tags, so a put that changes nothing is no fence.
+  void take_numbers();
+  /// Throws busy if somebody else has put the log: to be called before something is removed.
+  void require_own();
+  static constexpr std::int64_t numbers_at_once = std::int64_t{1} << 20;
   bool counts(std::int64_t step) const;
   std::vector<std::int64_t> steps() const;  ///< that count
   std::int64_t given() const;
 
  private:
+  Error another_owner() const;
+
   BucketFiles& files_;
   const io::Path path_;
   mutable Mutex mutex_;

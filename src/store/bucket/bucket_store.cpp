@@ -5,6 +5,7 @@
 // log names does not count, and recovery removes it. An unfinished save is removed, never
 // completed.
 #include <algorithm>
+#include <set>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
@@ -32,8 +33,8 @@ class BucketDraft : public DraftFiles {
     files_ = std::make_shared<io::PacedFileSystem>(files_, pace);
   }
   void make_place() const override {}
+  // Nothing is removed first: an object of this name may be another owner's by now.
   commit::PartFile make(int number, std::int64_t) const override {
-    io::remove_if_there(*files_, path(number));  // of a save that came to nothing
     return {files_->create(path(number))};
   }
   // An object has one writer (Job::shares_files), so nobody has made it.
@@ -122,24 +123,25 @@ class BucketStore : public Store {
     policy_.read_only = true;
   }
   void leave(bool) override {}
-  // Also removes data whose index nobody put, or whose index another save has replaced.
+  // Removes what belongs to no step that counts. Of a step that counts everything stays, since its
+  // index may be lost or damaged, and a former owner may still put one over it, of a save whose
+  // data are complete.
   Recovered recover(const Readers& readers) const override {
     Recovered found;
     if (!readers.root()) return found;
     // The fence comes first: from here on no former owner commits, and what it has begun may go.
     log_.read();
-    log_.change([](auto&) {});
+    log_.take_numbers();
     auto client = files_.client();
     for (const auto& upload : client->uploads(BucketFiles::key_of(place_.directory) + '/')) {
       if (at_.is_ours(upload.key)) client->abort(upload);
     }
-    // The number of data objects of each step that counts and can be read.
-    std::map<std::int64_t, int> counts;
+    std::set<std::int64_t> readable;
     for (const auto& entry : scan_catalog(place_)) {
-      if (log_.counts(entry.step) && entry.damage.empty()) counts[entry.step] = entry.num_files;
+      if (entry.damage.empty()) readable.insert(entry.step);
     }
     for (const auto step : log_.steps()) {
-      if (!counts.contains(step)) {
+      if (!readable.contains(step)) {
         log(LogLevel::warning, cat("the index of step ", step, " in ", place_.directory.string(),
                                    " is missing or damaged; its data stay"));
       }
@@ -148,10 +150,7 @@ class BucketStore : public Store {
       const auto parsed = commit::parse_name(name, place_.naming);
       const bool data = parsed.kind == commit::ParsedName::Kind::data;
       if (!data && parsed.kind != commit::ParsedName::Kind::index) continue;
-      const auto counted = counts.find(parsed.step);
-      const bool is_readable = counted != counts.end();
-      if (is_readable ? !data || parsed.count == counted->second : log_.counts(parsed.step))
-        continue;
+      if (log_.counts(parsed.step)) continue;
       client->remove(BucketFiles::key_of(place_.directory / name));
       found.removed.push_back({name, false, "its save was not committed", {}, true});
     }
@@ -160,7 +159,7 @@ class BucketStore : public Store {
   void begin(Recovered found, const SizesOfSteps&) override {
     history_.begin(read_catalog(), std::move(found.not_completed));
     last_number_ = log_.given();
-    if (!policy_.read_only) log_.change([](auto& log) { log.given += 1 << 20; });
+    if (!policy_.read_only) last_number_ -= BucketLog::numbers_at_once;  // recover() took them
   }
   void look_again() override {
     if (policy_.read_only) history_.catalog() = read_catalog();
@@ -168,7 +167,9 @@ class BucketStore : public Store {
 
   // -- a save -----------------------------------------------------------------------------------
   std::int64_t number_elsewhere(std::int64_t) override { return ++last_number_; }
-  bool is_simple(std::int64_t step, int) const override { return !history_.find(step); }
+  bool is_simple(std::int64_t step, int) const override {
+    return !history_.find(step) && !failed_.contains(step);
+  }
   DraftId offer(int data_files) override {
     DraftId id{.sequence = last_number_ + 1, .uuid = commit::random_uuid()};
     id.data_files = data_files;
@@ -213,21 +214,36 @@ class BucketStore : public Store {
     check_owner();
     for (const auto& own : sealed.own_files) at_.put(draft.path(own.file), own.bytes.whole());
     put_index(draft, sealed.index.whole());
-    log_.change([&](auto& log) { log.uuid[draft.step()] = draft.uuid(); });
+    try {
+      log_.change([&](auto& log) { log.uuid[draft.step()] = draft.uuid(); });
+    } catch (const Error& error) {
+      if (error.code() == Code::busy) throw;
+      throw Error(Code::durability_unknown,
+                  cat("whether step ", draft.step(), " is committed is not known"), error.what(),
+                  "When the server answers again, the next save or job finds out.")
+          .at(draft.prefix().string());
+    }
     return std::nullopt;
   }
   void committed(const Prepared& save, bool, const std::optional<io::FileId>&,
                  bool is_new) override {
     history_.committed(entry_of(save), is_new);
   }
-  Withdrawn withdraw(const Draft& draft) override try {
-    check_owner();
-    for (int file = 0; file < draft.num_files(); ++file) {
-      files_.client()->remove(BucketFiles::key_of(draft.path(file)));
+  // Nobody completes a save that no log names, so it is gone even if its objects stay; a later save
+  // of the step removes them, or the next owner. Objects of these names may be another owner's by
+  // now: then nothing is removed.
+  Withdrawn withdraw(const Draft& draft) override {
+    failed_.insert(draft.step());
+    try {
+      log_.require_own();
+      for (const auto& one : at_.data_of(draft.step())) {
+        if (at_.is_of(one.key, draft.id())) files_.client()->remove(one.key, one.tag);
+      }
+    } catch (const Error& error) {
+      if (error.code() == Code::busy) return Withdrawn::not_ours;
+      log(LogLevel::warning, cat("objects of a save that failed stay: ", error.what()));
     }
     return Withdrawn::gone;
-  } catch (const Error&) {
-    return Withdrawn::not_ours;
   }
   void spoil(bool) override {}  // a late put has another generation
 
@@ -291,7 +307,10 @@ class BucketStore : public Store {
       if (counts || tries > 0) {
         const auto there = client->look(key);
         if (there && counts) condition = bucket::Condition::same(there->tag);
-        if (there && !counts) client->remove(key, there->tag);
+        if (there && !counts) {
+          log_.require_own();  // else it is the index of another owner, which counts
+          client->remove(key, there->tag);
+        }
       }
       if (client->put(key, std::as_bytes(std::span(bytes)), condition)) return;
       check_owner();
@@ -358,9 +377,10 @@ class BucketStore : public Store {
     history_.tidied(steps);
   }
   void remove(const Draft& draft, const std::vector<std::int64_t>& steps) {
-    for (const auto& data : at_.data_of(draft.step())) {
-      if (!at_.is_of(data.key, draft.id())) files_.client()->remove(data.key, data.tag);
-    }
+    auto others = at_.data_of(draft.step());
+    std::erase_if(others, [&](const auto& one) { return at_.is_of(one.key, draft.id()); });
+    if (!others.empty()) log_.require_own();
+    for (const auto& one : others) files_.client()->remove(one.key, one.tag);
     remove(steps);
   }
   void mark_damaged(const CatalogEntry& entry, const std::string& reason) override {
@@ -374,6 +394,7 @@ class BucketStore : public Store {
   // Used by the thread that tells others what stays.
   mutable std::optional<commit::StateFile> last_state_;
   std::vector<std::int64_t> expires_;  // of the current save
+  std::set<std::int64_t> failed_;      // steps of which objects may lie there under the usual count
 };
 
 }  // namespace

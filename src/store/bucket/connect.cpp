@@ -22,11 +22,13 @@ std::shared_ptr<BucketFiles> BucketFiles::of(const io::Path& path) {
   auto& files = known[bucket];
   if (!files) {
     const auto surroundings = bucket::Surroundings::real();
-    auto endpoint = bucket::find_endpoint(surroundings, bucket);
     auto credentials = std::make_shared<bucket::CredentialSource>(surroundings);
-    files = std::make_shared<BucketFiles>(
-        [endpoint = std::move(endpoint), credentials = std::move(credentials)] {
-          return std::make_unique<bucket::Bucket>(endpoint, credentials);
+    // The environment may differ from rank to rank. Its errors come with the first request, where
+    // ranks agree on errors.
+    files =
+        std::make_shared<BucketFiles>([bucket, surroundings, credentials = std::move(credentials)] {
+          return std::make_unique<bucket::Bucket>(bucket::find_endpoint(surroundings, bucket),
+                                                  credentials);
         });
   }
   return files;

@@ -62,12 +62,7 @@ std::unique_ptr<RunsFile> OwnFiles::open_runs(const Job& job, const DensePlan& p
   std::unique_ptr<io::File> file;
   if (place.has_runs) {
     error.guard([&] {
-      if (job.shares_files) {
-        file = job.files->open_write(place.path);
-      } else {
-        io::remove_if_there(*job.files, place.path);  // of a save that came to nothing
-        file = job.files->create(place.path);
-      }
+      file = job.shares_files ? job.files->open_write(place.path) : job.files->create(place.path);
       file->stream(job.options.write.direct_io);
     });
   }
