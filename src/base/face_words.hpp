@@ -122,7 +122,7 @@ inline std::pair<std::size_t, std::string> member_of_type(std::string_view text)
     while (end < text.size() && (is_letter(text[end]) && text[end] != ':')) ++end;
     // Before a bracket it is a function, and no option.
     if (end == begin || text.substr(end).starts_with("(")) return {};
-    return {end, "'" + std::string(prefix) + std::string(text.substr(begin, end - begin)) + "'"};
+    return {end, cat("'", prefix, text.substr(begin, end - begin), "'")};
   }
   return {};
 }
@@ -181,7 +181,7 @@ inline std::pair<std::size_t, std::string> in_fortrans_order(std::string_view te
   std::string out;
   if (const auto length = box_at(text, first, last)) {
     for (auto d = first.size(); d-- > 0;) {
-      out += (out.empty() ? "elements (" : ", ") + said(first[d], true) + ":" + said(last[d], true);
+      out += cat(out.empty() ? "elements (" : ", ", said(first[d], true), ":", said(last[d], true));
     }
     return {length, out + ")"};
   }
@@ -191,7 +191,7 @@ inline std::pair<std::size_t, std::string> in_fortrans_order(std::string_view te
   // Only an index counts from 1. Extents, offsets and strides are distances and stay.
   const bool is_index = before.ends_with(" start ") || before.ends_with(" at ");
   for (auto d = first.size(); d-- > 0;) {
-    out += (out.empty() ? "[" : " ") + said(first[d], is_index);
+    out += cat(out.empty() ? "[" : " ", said(first[d], is_index));
   }
   return {length, out + "]"};
 }
