@@ -102,7 +102,7 @@ void print(const CheckpointDiff& found, const DiffArguments& options) {
 // through the largest difference or, without one, through the first.
 Shown choose_plane(Selection& selection, const TensorDifference* difference) {
   auto through = selection;
-  const auto shown = show_at_most(through, 2);
+  auto shown = show_at_most(through, 2);
   if (!difference) {
     selection = through;
     return shown;

@@ -28,7 +28,7 @@ void require(bool right, const char* what) {
 
 // The values that are saved for a step.
 struct Values {
-  std::vector<double> field = std::vector<double>(64 * 33);
+  std::vector<double> field = std::vector<double>(std::size_t{64} * 33);
   std::int64_t step = 0;
   std::string words;
 

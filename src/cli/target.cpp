@@ -42,7 +42,7 @@ void require_still(const Address& given, const Address& prefix) {
 }
 
 Address require_parent(const Address& given) {
-  const auto path = given.at(io::local_path(given.path()));
+  auto path = given.at(io::local_path(given.path()));
   const auto parent = path.directory();
   if (!path.path().has_parent_path() || parent.is_directory()) return path;
   throw Error(Code::not_found, cat("there is no directory ", parent.string()),
@@ -52,7 +52,7 @@ Address require_parent(const Address& given) {
 }
 
 Address require_directory(const Address& given) {
-  const auto directory = given.at(io::local_path(given.path()));
+  auto directory = given.at(io::local_path(given.path()));
   const auto text = directory.string();
   const auto status = directory.status();
   if (!status) throw Error(Code::not_found, cat("there is no directory ", text)).at(text);
