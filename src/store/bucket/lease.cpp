@@ -63,9 +63,10 @@ struct Lease::Impl {
   bool put(const bucket::Condition& condition) {
     me.heartbeat_seconds = now_seconds();
     auto got = files.client()->put(key, bytes_of(commit::print_owner(me)), condition);
+    if (!got) return false;
     const MutexLock guard(mutex);
-    if (got) tag = *std::move(got);
-    return got.has_value();
+    tag = *std::move(got);
+    return true;
   }
 
   // Waits whether an owner is alive: throws busy if it renews its record.
