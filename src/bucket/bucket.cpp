@@ -187,6 +187,10 @@ Bucket::Sent Bucket::take(Pending id) {
   return sent;
 }
 
+void Bucket::cancel(Pending id) {
+  if (sent_.erase(id) > 0) http_.cancel(id);
+}
+
 void Bucket::refuse(const std::string& key, const Answer& answer) const {
   throw error_of(answer, endpoint_).at(address_of(key));
 }

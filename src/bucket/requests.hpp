@@ -59,8 +59,11 @@ class Requests {
   /// knows conditional deletes.
   virtual void remove(const std::string& key, const std::string& tag = {}) = 0;
 
-  /// What is under way. Several may be; memory that is given stays until finish_...() has returned.
+  /// What is under way. Several may be; memory that is given stays until finish_...() or cancel()
+  /// has returned.
   using Pending = std::uint64_t;
+  /// Lets go of a read or a part that nobody waits for.
+  virtual void cancel(Pending) = 0;
   /// Begins to read a range. With a tag, of the object with this tag only.
   virtual Pending start_read(const std::string& key, std::int64_t offset, std::span<std::byte> into,
                              const std::string& tag) = 0;

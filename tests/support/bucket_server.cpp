@@ -58,6 +58,7 @@ class Connection : public bucket::Requests {
     if (found == server_->objects_.end() || (!tag.empty() && found->second.tag != tag)) return;
     server_->objects_.erase(found);
   }
+  void cancel(Pending id) override { errors_.erase(id); }
   Pending start_read(const std::string& key, std::int64_t offset, std::span<std::byte> into,
                      const std::string& tag) override {
     const auto got = get(key);

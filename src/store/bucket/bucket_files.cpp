@@ -1,13 +1,13 @@
 #include "store/bucket/bucket_files.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <array>
 #include <deque>
 #include <set>
 
-#include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "store/bucket/bucket_reader.hpp"
 
 namespace cairn {
 namespace {
@@ -15,9 +15,6 @@ namespace {
 // S3 takes 10,000 parts of an object, and parts of 5 MiB and more.
 constexpr std::int64_t least_part = std::int64_t{8} << 20, most_parts = 10'000;
 constexpr std::size_t parts_under_way = 4;
-// What a reader has under way: so many ranges, and no more than so many bytes, or one range.
-constexpr std::size_t most_reads = 8;
-constexpr std::int64_t most_read_bytes = std::int64_t{32} << 20;
 
 Error error_at(Code code, const std::string& problem, const io::Path& path,
                const std::string& reason = "") {
@@ -40,16 +37,14 @@ io::Status status_of(const bucket::Object& object) {
 }
 
 // A new object. Its bytes go in parts, several of them under way, once they are more than one part.
+// A part whose bytes lie together in memory that stays is sent from there; others are copied first.
 class NewObject : public io::File {
  public:
   NewObject(BucketFiles::Client client, io::Path path)
       : client_(std::move(client)), path_(std::move(path)), key_(BucketFiles::key_of(path_)) {}
   ~NewObject() override {
     if (!upload_) return;
-    try {
-      finish_parts(0);
-    } catch (...) {  // its upload is removed
-    }
+    for (const auto& one : sent_) client_->cancel(one.id);
     try {
       client_->abort(*upload_);
     } catch (...) {  // a lifecycle rule of the bucket removes what is left
@@ -57,15 +52,12 @@ class NewObject : public io::File {
   }
 
   void write_at(std::int64_t offset, std::span<const std::byte> bytes) override {
-    if (offset < end_ || is_done_) {
-      throw error_at(Code::internal, "an object is written in order, and once", path_);
-    }
-    static constexpr std::array<std::byte, 4096> zeros = {};
-    while (offset > end_) {
-      append(
-          std::span(zeros).first(std::min(zeros.size(), static_cast<std::size_t>(offset - end_))));
-    }
-    append(bytes);
+    go_to(offset);
+    append(bytes, false);
+  }
+  void write_behind(std::int64_t offset, std::span<const std::byte> bytes) override {
+    go_to(offset);
+    append(bytes, true);
   }
   bool gathers() const override { return true; }
   void read_at(std::int64_t, std::span<std::byte>) const override {
@@ -80,9 +72,9 @@ class NewObject : public io::File {
     if (is_done_) return;
     std::optional<std::string> tag;
     if (!upload_) {
-      tag = client_->put(key_, part_, bucket::Condition::absent());
+      tag = client_->put(key_, part(), bucket::Condition::absent());
     } else {
-      if (!part_.empty()) send();
+      if (!part().empty()) send();
       finish_parts(0);
       tag = client_->complete(*upload_, tags_, bucket::Condition::absent());
       if (tag) upload_.reset();
@@ -94,32 +86,59 @@ class NewObject : public io::File {
 
  private:
   struct Sent {
-    bucket::Requests::Pending id;
-    std::vector<std::byte> bytes;
+    bucket::Requests::Pending id = 0;
+    std::vector<std::byte> bytes = {};  // unless they are sent from where they are
   };
 
-  void append(std::span<const std::byte> bytes) {
+  void go_to(std::int64_t offset) {
+    if (offset < end_ || is_done_) {
+      throw error_at(Code::internal, "an object is written in order, and once", path_);
+    }
+    static constexpr std::array<std::byte, 4096> zeros = {};
+    while (offset > end_) {
+      const auto size = std::min(std::ssize(zeros), offset - end_);
+      append(std::span(zeros).first(static_cast<std::size_t>(size)), false);
+    }
+  }
+  // What is not sent yet.
+  std::span<const std::byte> part() const { return run_.empty() ? copied_ : run_; }
+  void append(std::span<const std::byte> bytes, bool stay) {
     end_ += std::ssize(bytes);
     while (!bytes.empty()) {
       const auto most = static_cast<std::size_t>(part_bytes());
-      if (part_.size() == most) send();
-      if (part_.capacity() < most && part_.size() + bytes.size() > part_.capacity()) {
-        part_.reserve(std::min(most, std::max(2 * part_.capacity(), part_.size() + bytes.size())));
+      if (part().size() == most) send();
+      const auto some = bytes.first(std::min(bytes.size(), most - part().size()));
+      bytes = bytes.subspan(some.size());
+      const bool joins = run_.empty() || run_.data() + run_.size() == some.data();
+      if (stay && copied_.empty() && joins) {
+        run_ = {run_.empty() ? some.data() : run_.data(), run_.size() + some.size()};
+      } else {
+        copy(std::exchange(run_, {}), most);
+        copy(some, most);
       }
-      const auto size = std::min(bytes.size(), most - part_.size());
-      part_.insert(part_.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
-      bytes = bytes.subspan(size);
     }
+  }
+  void copy(std::span<const std::byte> bytes, std::size_t most) {
+    const auto needed = copied_.size() + bytes.size();
+    if (needed > copied_.capacity()) {
+      copied_.reserve(std::min(most, std::max(2 * copied_.capacity(), needed)));
+    }
+    copied_.insert(copied_.end(), bytes.begin(), bytes.end());
   }
   // Parts grow with their number, so that any size is possible: 10,000 parts are 2.4 TiB.
   std::int64_t part_bytes() const { return least_part << (number_ / (most_parts / 8)); }
   void send() {
     if (!upload_) upload_ = client_->begin_upload(key_);
     finish_parts(parts_under_way - 1);
-    sent_.push_back({0, std::move(part_)});
-    part_ = std::exchange(spare_, {});
-    part_.clear();
-    sent_.back().id = client_->start_part(*upload_, ++number_, sent_.back().bytes);
+    auto& one = sent_.emplace_back();
+    const auto run = std::exchange(run_, {});
+    if (run.empty()) one.bytes = std::exchange(copied_, std::exchange(spare_, {}));
+    try {
+      one.id = client_->start_part(*upload_, ++number_, run.empty() ? one.bytes : run);
+    } catch (...) {
+      sent_.pop_back();
+      throw;
+    }
   }
   // Waits until no more than so many are under way.
   void finish_parts(std::size_t most) {
@@ -127,7 +146,9 @@ class NewObject : public io::File {
       auto one = std::move(sent_.front());
       sent_.pop_front();
       tags_.push_back(client_->finish_part(one.id));
+      if (one.bytes.capacity() == 0) continue;
       spare_ = std::move(one.bytes);
+      spare_.clear();
     }
   }
 
@@ -135,7 +156,8 @@ class NewObject : public io::File {
   const io::Path path_;
   const std::string key_;
   std::int64_t end_ = 0;
-  std::vector<std::byte> part_, spare_;
+  std::span<const std::byte> run_;  // in memory that stays; else in ...
+  std::vector<std::byte> copied_, spare_;
   std::deque<Sent> sent_;
   std::optional<bucket::Upload> upload_;
   int number_ = 0;
@@ -173,83 +195,6 @@ class OldObject : public io::File {
   BucketFiles& files_;
   const io::Path path_;
   const bucket::Object object_;
-};
-
-// Has several ranges under way, on one connection of its own.
-class BucketReader : public io::Reader {
- public:
-  BucketReader(BucketFiles& files, std::vector<io::Path> paths, std::vector<io::Extent> extents)
-      : client_(files.client()), paths_(std::move(paths)), extents_(std::move(extents)) {}
-  ~BucketReader() override {
-    for (auto& one : under_way_) {
-      try {
-        if (one.id) client_->finish_read(*one.id);
-      } catch (...) {  // nobody asked for it
-      }
-    }
-  }
-
-  std::uint32_t next() override {
-    start();
-    auto one = std::move(under_way_.front());
-    under_way_.pop_front();
-    bytes_ -= one.extent.bytes;
-    if (one.error) std::rethrow_exception(one.error);
-    if (one.id) client_->finish_read(*one.id);
-    const auto size = static_cast<std::size_t>(one.extent.bytes);
-    const auto* at = one.own.empty() ? one.extent.to : one.own.data();
-    if (!one.own.empty() && one.extent.to) std::memcpy(one.extent.to, at, size);
-    return crc32c({at, size});
-  }
-
- private:
-  struct UnderWay {
-    io::Extent extent;
-    std::vector<std::byte> own;  // if its memory may still be used
-    std::optional<bucket::Requests::Pending> id;
-    std::exception_ptr error;
-  };
-
-  void start() {
-    while (started_ < extents_.size() && under_way_.size() < most_reads) {
-      const auto& extent = extents_[started_];
-      if (!under_way_.empty() && bytes_ + extent.bytes > most_read_bytes) return;
-      // The memory of the first one is free: its next() is under way.
-      const bool straight = extent.to && (extent.early || under_way_.empty());
-      bytes_ += extent.bytes;
-      ++started_;
-      auto& one = under_way_.emplace_back();
-      one.extent = extent;
-      const auto size = static_cast<std::size_t>(extent.bytes);
-      if (!straight) one.own.resize(size);
-      if (size == 0) continue;
-      try {
-        const auto& [key, tag] = object_of(extent.file);
-        one.id = client_->start_read(key, extent.offset,
-                                     {straight ? extent.to : one.own.data(), size}, tag);
-      } catch (const Error&) {
-        one.error = std::current_exception();
-      }
-    }
-  }
-  // Looked at once, so that all ranges are of one content.
-  const std::pair<std::string, std::string>& object_of(int file) {
-    const auto found = objects_.find(file);
-    if (found != objects_.end()) return found->second;
-    const auto& path = paths_[static_cast<std::size_t>(file)];
-    const auto key = BucketFiles::key_of(path);
-    const auto object = client_->look(key);
-    if (!object) throw error_at(Code::not_found, cat("there is no ", path.string()), path);
-    return objects_[file] = {key, object->tag};
-  }
-
-  BucketFiles::Client client_;
-  const std::vector<io::Path> paths_;
-  const std::vector<io::Extent> extents_;
-  std::map<int, std::pair<std::string, std::string>> objects_;
-  std::size_t started_ = 0;
-  std::int64_t bytes_ = 0;
-  std::deque<UnderWay> under_way_;
 };
 
 constexpr std::string_view scheme = "s3:/";
@@ -299,7 +244,7 @@ std::unique_ptr<io::File> BucketFiles::open_read(const io::Path& path) {
 
 std::unique_ptr<io::Reader> BucketFiles::read_ahead(std::vector<io::Path> files,
                                                     std::vector<io::Extent> extents, DirectIo) {
-  return std::make_unique<BucketReader>(*this, std::move(files), std::move(extents));
+  return bucket_reader(*this, std::move(files), std::move(extents));
 }
 
 std::unique_ptr<io::File> BucketFiles::open_write(const io::Path& path) {

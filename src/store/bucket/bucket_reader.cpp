@@ -1,0 +1,199 @@
+#include "store/bucket/bucket_reader.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <exception>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "base/checksum.hpp"
+#include "base/copy.hpp"
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+
+namespace cairn {
+namespace {
+
+// The most bytes of a range, and so many ranges are under way.
+constexpr std::int64_t range_bytes = std::int64_t{8} << 20;
+constexpr std::size_t ranges_under_way = 4;
+// Fewer bytes share a range with others, between which up to this many are read in vain.
+constexpr std::int64_t own_range_from = std::int64_t{1} << 20;
+constexpr std::int64_t largest_gap = std::int64_t{64} << 10;
+// Checksum and copy take pieces of this size, so that the bytes are in the cache for the copy.
+constexpr std::int64_t bytes_in_cache = std::int64_t{1} << 17;
+
+class BucketReader : public io::Reader {
+ public:
+  BucketReader(BucketFiles& files, std::vector<io::Path> paths, std::vector<io::Extent> extents)
+      : client_(files.client()), paths_(std::move(paths)), extents_(std::move(extents)) {
+    for (const auto& extent : extents_) cut(extent);
+  }
+  ~BucketReader() override {
+    for (const auto& one : under_way_) {
+      if (one.id) client_->cancel(*one.id);
+    }
+  }
+
+  std::uint32_t next() override {
+    const auto& extent = extents_[turn_];
+    // After an error, ranges of the extent before may be left.
+    end_ranges(first_range_[turn_++]);
+    std::uint32_t crc = 0;
+    for (auto at = extent.offset, end = at + extent.bytes; at < end;) {
+      const auto& range = ranges_[current_];
+      const auto part = std::min(end, range.end);
+      crc = take(wait(), at, part, extent.to ? extent.to + (at - extent.offset) : nullptr, crc);
+      at = part;
+      if (at == range.end) end_ranges(current_ + 1);
+    }
+    return crc;
+  }
+
+ private:
+  // Bytes of an object that are read at once.
+  struct Range {
+    int file;
+    std::int64_t begin, end;
+    std::byte* place;  // null: memory of the reader
+  };
+  using Memory = std::unique_ptr<std::byte[]>;
+  struct UnderWay {
+    std::optional<bucket::Requests::Pending> id = {};  // unless it has ended
+    Memory memory = {};
+    std::exception_ptr error = {};
+    bool is_short = false;  // the object ends too early, or is another one
+  };
+
+  void cut(const io::Extent& extent) {
+    const bool straight = extent.early && extent.to && extent.bytes >= own_range_from;
+    const auto end = extent.offset + extent.bytes;
+    auto at = extent.offset;
+    const bool joined = !straight && joins(extent.file, at);
+    first_range_.push_back(extent.bytes == 0 ? 0 : ranges_.size() - (joined ? 1 : 0));
+    while (at < end) {
+      if (straight || !joins(extent.file, at)) {
+        ranges_.push_back(
+            {extent.file, at, at, straight ? extent.to + (at - extent.offset) : nullptr});
+      }
+      auto& range = ranges_.back();
+      range.end = at = std::min(end, range.begin + range_bytes);
+    }
+  }
+  // Whether bytes from here on can share the last range.
+  bool joins(int file, std::int64_t at) const {
+    if (ranges_.empty()) return false;
+    const auto& last = ranges_.back();
+    return !last.place && last.file == file && at >= last.end && at - last.end <= largest_gap &&
+           at < last.begin + range_bytes;
+  }
+
+  // The current range does not count once it is there: its bytes are checksummed meanwhile.
+  void start() {
+    const auto is_there = [&] { return !under_way_.empty() && !under_way_.front().id; };
+    while (begun_ < ranges_.size() && under_way_.size() < ranges_under_way + (is_there() ? 1 : 0)) {
+      const auto& range = ranges_[begun_++];
+      auto& one = under_way_.emplace_back();
+      try {
+        const auto& [key, tag] = object_of(range.file);
+        auto* to = range.place;
+        if (!to) {
+          if (free_.empty()) {
+            free_.push_back(
+                std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(range_bytes)));
+          }
+          one.memory = std::move(free_.back());
+          free_.pop_back();
+          to = one.memory.get();
+        }
+        one.id = client_->start_read(key, range.begin,
+                                     {to, static_cast<std::size_t>(range.end - range.begin)}, tag);
+      } catch (...) {
+        one.error = std::current_exception();
+      }
+    }
+  }
+  // Looked at once, so that all ranges are of one content.
+  const std::pair<std::string, std::string>& object_of(int file) {
+    const auto found = objects_.find(file);
+    if (found != objects_.end()) return found->second;
+    const auto& path = paths_[static_cast<std::size_t>(file)];
+    const auto key = BucketFiles::key_of(path);
+    const auto object = client_->look(key);
+    if (!object) {
+      throw Error(Code::not_found, cat("there is no ", path.string())).at(path.string());
+    }
+    return objects_[file] = {key, object->tag};
+  }
+  // The current range, whose bytes are there, or its error.
+  UnderWay& wait() {
+    start();
+    auto& one = under_way_.front();
+    if (const auto id = std::exchange(one.id, std::nullopt)) {
+      try {
+        client_->finish_read(*id);
+      } catch (const Error& error) {
+        one.error = std::current_exception();
+        one.is_short = error.code() == Code::data_loss;
+      }
+      start();
+    }
+    return one;
+  }
+  // Checksums a part of the current range and copies it to its place.
+  std::uint32_t take(const UnderWay& one, std::int64_t begin, std::int64_t end, std::byte* to,
+                     std::uint32_t crc) {
+    const auto& range = ranges_[current_];
+    if (one.error) {
+      // The object may have this part.
+      const bool is_part = begin != range.begin || end != range.end;
+      if (!one.memory || !one.is_short || !is_part) std::rethrow_exception(one.error);
+      const auto& [key, tag] = object_of(range.file);
+      const auto size = static_cast<std::size_t>(end - begin);
+      client_->finish_read(client_->start_read(key, begin, {one.memory.get(), size}, tag));
+    }
+    const auto* from = range.place ? range.place + (begin - range.begin)
+                       : one.error ? one.memory.get()
+                                   : one.memory.get() + (begin - range.begin);
+    for (std::int64_t at = 0; at < end - begin; at += bytes_in_cache) {
+      const auto size = static_cast<std::size_t>(std::min(bytes_in_cache, end - begin - at));
+      crc = crc32c(std::span(from + at, size), crc);
+      if (to && !range.place) copy_past_caches(to + at, from + at, size);
+    }
+    return crc;
+  }
+  // Ends the use of all ranges before this one.
+  void end_ranges(std::size_t number) {
+    for (; current_ < number; ++current_) {
+      if (under_way_.empty()) {
+        ++begun_;
+        continue;
+      }
+      auto& one = under_way_.front();
+      if (one.id) client_->cancel(*one.id);
+      if (one.memory) free_.push_back(std::move(one.memory));
+      under_way_.pop_front();
+    }
+  }
+
+  BucketFiles::Client client_;
+  const std::vector<io::Path> paths_;
+  const std::vector<io::Extent> extents_;
+  std::vector<Range> ranges_;
+  std::vector<std::size_t> first_range_;                        // of each extent
+  std::map<int, std::pair<std::string, std::string>> objects_;  // key and tag
+  std::size_t turn_ = 0;                                        // the next extent
+  std::size_t current_ = 0, begun_ = 0;  // ranges; those in between are under way
+  std::deque<UnderWay> under_way_;
+  std::vector<Memory> free_;
+};
+
+}  // namespace
+
+std::unique_ptr<io::Reader> bucket_reader(BucketFiles& files, std::vector<io::Path> paths,
+                                          std::vector<io::Extent> extents) {
+  return std::make_unique<BucketReader>(files, std::move(paths), std::move(extents));
+}
+
+}  // namespace cairn

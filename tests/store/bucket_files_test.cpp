@@ -1,0 +1,264 @@
+// Objects as files: over HTTP to a server in memory, and what is asked of it.
+#include "store/bucket/bucket_files.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+
+#include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "bucket/bucket.hpp"
+#include "io/expect_error.hpp"
+#include "support/bucket_server.hpp"
+#include "support/noted_requests.hpp"
+#include "support/s3_server.hpp"
+
+namespace cairn::test {
+namespace {
+
+using bucket::Condition;
+
+constexpr std::size_t mib = std::size_t{1} << 20;
+
+std::vector<std::byte> some_bytes(std::size_t size) {
+  std::vector<std::byte> bytes(size);
+  std::mt19937_64 random(size);
+  for (auto& byte : bytes) byte = static_cast<std::byte>(random());
+  return bytes;
+}
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
+
+class OverHttp : public testing::Test {
+ protected:
+  std::unique_ptr<bucket::Requests> connect() const {
+    bucket::Surroundings none;
+    none.variable = [](const char* name) -> std::optional<std::string> {
+      return std::string_view(name).starts_with("AWS_") && std::string_view(name).ends_with("KEY")
+                 ? std::optional<std::string>("key")
+             : std::string_view(name) == "AWS_ACCESS_KEY_ID" ? std::optional<std::string>("id")
+                                                             : std::nullopt;
+    };
+    none.file = [](const std::string&) { return std::nullopt; };
+    const bucket::Endpoint endpoint{.host = cat("127.0.0.1:", server_.port()),
+                                    .bucket = "b",
+                                    .region = "r",
+                                    .tls = false,
+                                    .in_path = true};
+    return std::make_unique<bucket::Bucket>(endpoint,
+                                            std::make_shared<bucket::CredentialSource>(none));
+  }
+  std::shared_ptr<BucketFiles> files() const {
+    return std::make_shared<BucketFiles>([this] { return connect(); });
+  }
+
+  const S3Server server_;
+};
+
+TEST_F(OverHttp, ConditionsHold) {
+  const auto client = connect();
+  const auto tag = client->put("k", bytes_of("one"), Condition::absent());
+  ASSERT_TRUE(tag);
+  EXPECT_FALSE(client->put("k", bytes_of("two"), Condition::absent()));
+  EXPECT_FALSE(client->put("k", bytes_of("two"), Condition::same("\"other\"")));
+  const auto next = client->put("k", bytes_of("two"), Condition::same(*tag));
+  ASSERT_TRUE(next);
+  client->remove("k", *tag);
+  const auto got = client->get("k");
+  ASSERT_TRUE(got);
+  EXPECT_EQ(got->bytes, "two");
+  EXPECT_EQ(got->tag, *next);
+  client->remove("k", *next);
+  EXPECT_FALSE(client->look("k"));
+}
+
+TEST_F(OverHttp, ListsAreWhole) {
+  const auto client = connect();
+  std::set<std::string> keys;
+  for (int i = 0; i < 1001; ++i) keys.insert(cat("d/", i, " +%&=ü"));
+  for (const auto& key : keys) client->put(key, {});
+  client->put("d/below/k", {});
+  client->put("other", {});
+  const auto found = client->list("d/", false);
+  std::set<std::string> names;
+  for (const auto& one : found.objects) names.insert(one.key);
+  EXPECT_EQ(names, keys);
+  EXPECT_EQ(found.below, std::vector<std::string>{"d/below/"});
+  EXPECT_EQ(client->list("d/", true).objects.size(), 1002u);
+}
+
+TEST_F(OverHttp, UploadsEndOrAreGivenUp) {
+  const auto client = connect();
+  const auto bytes = some_bytes(6 * mib);
+  const auto upload = client->begin_upload("k"), other = client->begin_upload("other");
+  const auto first = client->start_part(upload, 1, bytes);
+  const auto second = client->start_part(upload, 2, bytes_of("end"));
+  const auto left = client->start_part(other, 1, bytes);
+  const auto tag = client->finish_part(first);
+  EXPECT_EQ(client->uploads("").size(), 2u);
+  client->cancel(left);
+  client->abort(other);
+  ASSERT_TRUE(client->complete(upload, {tag, client->finish_part(second)}, Condition::absent()));
+  EXPECT_TRUE(client->uploads("").empty());
+  EXPECT_EQ(client->look("k")->size, std::ssize(bytes) + 3);
+  EXPECT_FALSE(client->look("other"));
+}
+
+// Bytes that stay and bytes that do not, in pieces of all sizes, with gaps.
+TEST_F(OverHttp, AnObjectHasTheBytesThatWereWritten) {
+  const auto files = this->files();
+  const auto bytes = some_bytes(70 * mib);
+  std::vector<std::byte> expected;
+  std::mt19937 random(1);
+  {
+    const auto file = files->create("/o");
+    for (std::size_t at = 0; at < bytes.size();) {
+      const auto kind = random() % 4;
+      const auto most = kind == 0 ? std::size_t{100} : kind == 1 ? 3 * mib : 20 * mib;
+      const auto size = std::min(bytes.size() - at, 1 + random() % most);
+      if (kind == 3) {
+        for (std::size_t done = 0; done < size; done += mib) {
+          file->write_behind(std::ssize(expected),
+                             std::span(bytes).subspan(at + done, std::min(mib, size - done)));
+          expected.insert(
+              expected.end(), bytes.begin() + static_cast<std::ptrdiff_t>(at + done),
+              bytes.begin() + static_cast<std::ptrdiff_t>(at + std::min(size, done + mib)));
+        }
+      } else {
+        auto copy = std::vector(bytes.begin() + static_cast<std::ptrdiff_t>(at),
+                                bytes.begin() + static_cast<std::ptrdiff_t>(at + size));
+        file->write_at(std::ssize(expected), copy);
+        expected.insert(expected.end(), copy.begin(), copy.end());
+        std::ranges::fill(copy, std::byte{});
+        if (kind == 0) expected.resize(expected.size() + random() % 5000);
+      }
+      at += size;
+    }
+    file->sync();
+  }
+  // Extents of all sizes, in their order, with and without gaps and memory.
+  std::vector<std::byte> memory(expected.size());
+  std::vector<io::Extent> extents;
+  for (std::size_t at = 0; at < expected.size();) {
+    const auto most = random() % 2 ? std::size_t{5000} : 20 * mib;
+    const auto size = std::min(expected.size() - at, random() % most);
+    extents.push_back({0, static_cast<std::int64_t>(at), static_cast<std::int64_t>(size),
+                       random() % 4 ? memory.data() + at : nullptr, random() % 2 == 0});
+    at += size + (random() % 2 ? 0 : random() % 100'000);
+  }
+  const auto reader = files->read_ahead({"/o"}, extents, DirectIo::off);
+  for (const auto& one : extents) {
+    const auto from = std::span(expected).subspan(static_cast<std::size_t>(one.offset),
+                                                  static_cast<std::size_t>(one.bytes));
+    EXPECT_EQ(reader->next(), crc32c(from));
+    if (one.to) EXPECT_TRUE(std::ranges::equal(from, std::span(one.to, from.size())));
+  }
+}
+
+/// Notes what is waited for, too.
+class Waited : public Noted {
+ public:
+  Waited(std::unique_ptr<bucket::Requests> target, Ledger& ledger)
+      : Noted(std::move(target), ledger), ledger_(ledger) {}
+  void cancel(Pending id) override {
+    ledger_.add("cancel");
+    Noted::cancel(id);
+  }
+  void finish_read(Pending id) override {
+    ledger_.add("wait");
+    Noted::finish_read(id);
+  }
+  std::string finish_part(Pending id) override {
+    ledger_.add("wait");
+    return Noted::finish_part(id);
+  }
+
+ private:
+  Ledger& ledger_;
+};
+
+class InMemory : public testing::Test {
+ protected:
+  Lines lines(const std::string& begin) {
+    auto all = ledger_.take();
+    std::erase_if(all, [&](const auto& line) { return !line.starts_with(begin); });
+    return all;
+  }
+  void put(const std::string& key, std::size_t size) {
+    server_->connect()->put(key, some_bytes(size), {});
+  }
+
+  std::shared_ptr<BucketServer> server_ = std::make_shared<BucketServer>();
+  Ledger ledger_;
+  std::shared_ptr<BucketFiles> files_ = std::make_shared<BucketFiles>(
+      [this] { return std::make_unique<Waited>(server_->connect(), ledger_); });
+  std::vector<std::byte> memory_ = std::vector<std::byte>(64 * mib);
+};
+
+TEST_F(InMemory, AFileThatIsGivenUpWaitsForNoPart) {
+  auto file = files_->create("/o");
+  file->write_behind(0, std::span(memory_).first(30 * mib));  // three parts, and some more
+  ledger_.take();
+  file.reset();
+  EXPECT_EQ(ledger_.take(), (Lines{"cancel", "cancel", "cancel", "abort o"}));
+  EXPECT_TRUE(server_->connect()->uploads("").empty());
+}
+
+TEST_F(InMemory, AReaderThatIsGivenUpWaitsForNothing) {
+  put("o", 64 * mib);
+  auto reader = files_->read_ahead({"/o"}, {{0, 0, 64 * mib, memory_.data(), true}}, DirectIo::off);
+  reader.reset();
+  EXPECT_TRUE(ledger_.take().empty());
+  std::vector<io::Extent> extents;
+  for (std::int64_t at = 0; at < 8; ++at) {
+    extents.push_back({0, at * std::int64_t{8 * mib}, 8 * mib, memory_.data(), false});
+  }
+  reader = files_->read_ahead({"/o"}, extents, DirectIo::off);
+  reader->next();
+  ledger_.take();
+  reader.reset();
+  EXPECT_EQ(ledger_.take(), Lines(4, "cancel"));
+}
+
+TEST_F(InMemory, SmallExtentsShareARange) {
+  put("o", 3 * mib);
+  std::vector<io::Extent> extents;
+  for (std::int64_t i = 0; i < 100; ++i) {
+    extents.push_back({0, i * 20'000, 4096, memory_.data() + i * 4096, i % 2 == 0});
+  }
+  const auto reader = files_->read_ahead({"/o"}, extents, DirectIo::off);
+  for (std::size_t i = 0; i < extents.size(); ++i) reader->next();
+  EXPECT_EQ(lines("read").size(), 1u);
+}
+
+// An object that ends too early spoils only what it lacks, and no other object.
+TEST_F(InMemory, AnErrorIsThatOfItsExtentAlone) {
+  put("short", 5000);
+  put("whole", 9000);
+  auto* to = memory_.data();
+  const auto reader = files_->read_ahead({"/short", "/missing", "/whole"},
+                                         {{0, 0, 4096, to, false},
+                                          {0, 4096, 4096, to, false},
+                                          {1, 0, 100, to, false},
+                                          {1, 100, 0, nullptr, false},
+                                          {1, 200, 100, to, true},
+                                          {2, 10, 4000, to, false}},
+                                         DirectIo::off);
+  const auto crc_of = [](std::size_t size, std::size_t from, std::size_t bytes) {
+    const auto all = some_bytes(size);
+    return crc32c(std::span(all).subspan(from, bytes));
+  };
+  EXPECT_EQ(reader->next(), crc_of(5000, 0, 4096));
+  EXPECT_CAIRN_ERROR(reader->next(), Code::data_loss, "");
+  EXPECT_CAIRN_ERROR(reader->next(), Code::not_found, "there is no /missing");
+  EXPECT_EQ(reader->next(), 0u);
+  EXPECT_CAIRN_ERROR(reader->next(), Code::not_found, "there is no /missing");
+  EXPECT_EQ(reader->next(), crc_of(9000, 10, 4000));
+}
+
+}  // namespace
+}  // namespace cairn::test
