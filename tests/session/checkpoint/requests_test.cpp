@@ -1,0 +1,130 @@
+// Which requests a save in a bucket makes, and on which rank. A change that adds one fails here.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/text.hpp"
+#include "cairn/checkpoint_manager.hpp"
+#include "support/bucket_server.hpp"
+#include "support/noted_requests.hpp"
+#include "testing/threads.hpp"
+
+namespace cairn::test {
+namespace {
+
+struct Job {
+  const char* name;
+  bool async = false;
+  std::int64_t tensors = 1, bytes = 4096;  // of each tensor on each rank
+  int keeps = 1;
+};
+void PrintTo(const Job& job, std::ostream* out) { *out << job.name; }
+
+constexpr int ranks = 3;
+constexpr std::int64_t saves = 5;
+
+/// The requests of each rank in the last save, or in a restore after it.
+std::vector<Lines> requests_of(const Job& job, bool restores) {
+  const auto server = std::make_shared<BucketServer>();
+  std::vector<Lines> all(ranks);
+  run_threads(ranks, [&](std::shared_ptr<Group> group) {
+    Ledger ledger;
+    ManagerOptions options;
+    options.write.file_system = std::make_shared<BucketFiles>(
+        [&] { return std::make_unique<Noted>(server->connect(), ledger); });
+    options.write.owner_wait_seconds = 1e6;  // so that no record is renewed meanwhile
+    options.keep.last = job.keeps;
+    options.async.queue = inline_queue();
+    const auto count = job.bytes / std::int64_t{sizeof(double)};
+    std::vector<double> values(static_cast<std::size_t>(job.tensors * count), group->rank());
+    State state;
+    for (std::int64_t t = 0; t < job.tensors; ++t) {
+      state.add(cat("tensor-", t), slice(values.data() + t * count, {ranks * count},
+                                         {group->rank() * count}, {count}));
+    }
+    CheckpointManager manager(group, "/run", options);
+    for (std::int64_t step = 1; step <= saves; ++step) {
+      group->barrier();
+      ledger.take();
+      if (job.async) {
+        manager.save_async(step, state);
+        manager.wait();
+      } else {
+        manager.save(step, state);
+      }
+    }
+    group->barrier();
+    if (restores) {
+      ledger.take();
+      EXPECT_EQ(manager.restore_latest(state).value().step, saves);
+    }
+    all[static_cast<std::size_t>(group->rank())] = ledger.take();
+    group->barrier();
+  });
+  return all;
+}
+
+std::string text_of(const Lines& lines) {
+  std::string text;
+  for (const auto& line : lines) text += line + '\n';
+  return text;
+}
+
+class Requests : public testing::TestWithParam<Job> {};
+
+// Requests for objects and parts, one each, are not counted. What is left on rank 0: the log is put
+// twice, and pins, marks and the objects of the step that is saved (in save() twice) and of the one
+// that expires are listed.
+TEST_P(Requests, OfASteadySaveAreFew) {
+  const auto& job = GetParam();
+  const auto all = requests_of(job, false);
+  constexpr std::int64_t part_bytes = std::int64_t{8} << 20;
+  const auto parts = (job.tensors * job.bytes + part_bytes - 1) / part_bytes;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto& lines = all[static_cast<std::size_t>(rank)];
+    auto rest = lines;
+    const auto take = [&](const std::string& begin) {
+      return std::erase_if(rest, [&](const auto& line) { return line.starts_with(begin); });
+    };
+    const auto data = [&](int number) {
+      return cat("run/ckpt-", saves, ".data-0000", number, "-of-0000", ranks + 1);
+    };
+    if (parts > 1) {
+      EXPECT_EQ(take("part " + data(rank)), parts) << text_of(lines);
+      EXPECT_EQ(take("begin " + data(rank)) + take("complete " + data(rank)), 2);
+    } else {
+      EXPECT_EQ(take("put " + data(rank)), 1) << text_of(lines);
+    }
+    if (rank == 0) {
+      EXPECT_EQ(take("put " + data(ranks)), 1) << "what belongs to no rank";
+      EXPECT_EQ(take(cat("put run/ckpt-", saves, ".index")), 1);
+      EXPECT_EQ(take("put run/checkpoint"), 1);
+      EXPECT_EQ(take("delete run/ckpt-"), ranks + 2) << "the objects of the step that expires";
+      EXPECT_LE(rest.size(), job.async ? 6u : 7u) << text_of(rest);
+    } else {
+      EXPECT_EQ(rest, Lines{});
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Requests,
+                         testing::Values(Job{"blocking"}, Job{"async", true},
+                                         Job{"parts", false, 3, std::int64_t{8} << 20},
+                                         Job{"many_small_tensors", false, 2000, 4096},
+                                         Job{"keeps_three", false, 1, 4096, 3}),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(RequestsOfARestore, AreOneRangeForManySmallTensors) {
+  const auto all = requests_of({"", false, 2000, 4096}, true);
+  for (const auto& lines : all) {
+    const auto reads = std::ranges::count_if(lines, [](const auto& line) {
+      return line.starts_with("read ") && line.find(".data-") != line.npos;
+    });
+    EXPECT_LE(reads, 2) << text_of(lines);
+  }
+}
+
+}  // namespace
+}  // namespace cairn::test
