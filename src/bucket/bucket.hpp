@@ -56,7 +56,8 @@ class Bucket : public Requests {
   void cancel(Pending) override;
   Pending start_read(const std::string& key, std::int64_t offset, std::span<std::byte> into,
                      const std::string& tag) override;
-  void finish_read(Pending) override;
+  void finish_read(Pending id) override { finish_checked(id, {}); }
+  std::uint32_t finish_checked(Pending, std::span<const std::byte> read) override;
   Upload begin_upload(const std::string& key) override;
   Pending start_part(const Upload&, int number, std::span<const std::byte> bytes) override;
   std::string finish_part(Pending) override;

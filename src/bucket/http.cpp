@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 
@@ -63,6 +64,7 @@ struct Running {
       const auto at = static_cast<std::size_t>(answer.received);
       if (bytes.size() > transfer.into.size() - at) return is_too_long = true, std::size_t{0};
       std::memcpy(transfer.into.data() + at, bytes.data(), bytes.size());
+      answer.crc32c = crc32c(std::as_bytes(bytes), answer.crc32c);
     } else {
       if (answer.body.size() + bytes.size() > most_body) return is_too_long = true, std::size_t{0};
       answer.body.append(bytes.data(), bytes.size());
@@ -160,7 +162,7 @@ struct Http::Impl {
     set(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
     set(easy, CURLOPT_LOW_SPEED_TIME, static_cast<long>(settings.stalled_seconds));
     set(easy, CURLOPT_BUFFERSIZE, 512L << 10);
-    set(easy, CURLOPT_UPLOAD_BUFFERSIZE, 1L << 20);
+    set(easy, CURLOPT_UPLOAD_BUFFERSIZE, 512L << 10);
     if (!settings.ca_file.empty()) set(easy, CURLOPT_CAINFO, settings.ca_file.c_str());
     set(easy, CURLOPT_WRITEFUNCTION, on_body);
     set(easy, CURLOPT_WRITEDATA, static_cast<void*>(&one));

@@ -18,6 +18,7 @@ struct Answer {
   std::map<std::string, std::string> headers = {};  ///< their names in lower case
   std::string body = {};                            ///< unless it was received into memory
   std::int64_t received = 0;                        ///< bytes of the body
+  std::uint32_t crc32c = 0;                         ///< of a body that was received into memory
   std::string failure = {};  ///< curl's words: a connection that broke, a time that ran out
 
   /// Empty if there is no such header.

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/checksum.hpp"
+
 namespace cairn::bucket {
 
 struct Object {
@@ -69,6 +71,11 @@ class Requests {
                              const std::string& tag) = 0;
   /// Throws not_found, and data_loss if the object ends earlier or is another one by now.
   virtual void finish_read(Pending) = 0;
+  /// The same; returns the CRC-32C of what was read, which is at `read`.
+  virtual std::uint32_t finish_checked(Pending id, std::span<const std::byte> read) {
+    finish_read(id);
+    return crc32c(read);
+  }
 
   // Uploads in parts, numbered from 1 to 10,000; all but the last have at least 5 MiB.
   virtual Upload begin_upload(const std::string& key) = 0;

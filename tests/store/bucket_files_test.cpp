@@ -111,7 +111,7 @@ TEST_F(OverHttp, UploadsEndOrAreGivenUp) {
 // Bytes that stay and bytes that do not, in pieces of all sizes, with gaps.
 TEST_F(OverHttp, AnObjectHasTheBytesThatWereWritten) {
   const auto files = this->files();
-  const auto bytes = some_bytes(70 * mib);
+  const auto bytes = some_bytes(45 * mib);
   std::vector<std::byte> expected;
   std::mt19937 random(1);
   {

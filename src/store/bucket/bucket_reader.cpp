@@ -22,7 +22,7 @@ constexpr std::size_t ranges_under_way = 4;
 constexpr std::int64_t own_range_from = std::int64_t{1} << 20;
 constexpr std::int64_t largest_gap = std::int64_t{64} << 10;
 // Checksum and copy take pieces of this size, so that the bytes are in the cache for the copy.
-constexpr std::int64_t bytes_in_cache = std::int64_t{1} << 17;
+constexpr std::size_t bytes_in_cache = std::size_t{1} << 17;
 
 class BucketReader : public io::Reader {
  public:
@@ -62,6 +62,7 @@ class BucketReader : public io::Reader {
   struct UnderWay {
     std::optional<bucket::Requests::Pending> id = {};  // unless it has ended
     Memory memory = {};
+    std::uint32_t crc = 0;  // of the range
     std::exception_ptr error = {};
     bool is_short = false;  // the object ends too early, or is another one
   };
@@ -132,7 +133,10 @@ class BucketReader : public io::Reader {
     auto& one = under_way_.front();
     if (const auto id = std::exchange(one.id, std::nullopt)) {
       try {
-        client_->finish_read(*id);
+        const auto& range = ranges_[current_];
+        const auto* at = range.place ? range.place : one.memory.get();
+        one.crc =
+            client_->finish_checked(*id, {at, static_cast<std::size_t>(range.end - range.begin)});
       } catch (const Error& error) {
         one.error = std::current_exception();
         one.is_short = error.code() == Code::data_loss;
@@ -145,21 +149,23 @@ class BucketReader : public io::Reader {
   std::uint32_t take(const UnderWay& one, std::int64_t begin, std::int64_t end, std::byte* to,
                      std::uint32_t crc) {
     const auto& range = ranges_[current_];
+    const bool is_part = begin != range.begin || end != range.end;
+    const auto bytes = static_cast<std::size_t>(end - begin);
+    const auto* from = (range.place ? range.place : one.memory.get()) + (begin - range.begin);
     if (one.error) {
-      // The object may have this part.
-      const bool is_part = begin != range.begin || end != range.end;
       if (!one.memory || !one.is_short || !is_part) std::rethrow_exception(one.error);
+      from = one.memory.get();  // the object may have this part
       const auto& [key, tag] = object_of(range.file);
-      const auto size = static_cast<std::size_t>(end - begin);
-      client_->finish_read(client_->start_read(key, begin, {one.memory.get(), size}, tag));
+      client_->finish_read(client_->start_read(key, begin, {one.memory.get(), bytes}, tag));
     }
-    const auto* from = range.place ? range.place + (begin - range.begin)
-                       : one.error ? one.memory.get()
-                                   : one.memory.get() + (begin - range.begin);
-    for (std::int64_t at = 0; at < end - begin; at += bytes_in_cache) {
-      const auto size = static_cast<std::size_t>(std::min(bytes_in_cache, end - begin - at));
-      crc = crc32c(std::span(from + at, size), crc);
-      if (to && !range.place) copy_past_caches(to + at, from + at, size);
+    if (!is_part) {
+      if (to && !range.place) copy_past_caches(to, from, bytes);
+      return crc32c_combine(crc, one.crc, bytes);
+    }
+    for (std::size_t at = 0; at < bytes; at += bytes_in_cache) {
+      const auto some = std::span(from + at, std::min(bytes_in_cache, bytes - at));
+      crc = crc32c(some, crc);
+      if (to && !range.place) copy_past_caches(to + at, some.data(), some.size());
     }
     return crc;
   }
