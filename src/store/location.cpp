@@ -22,4 +22,10 @@ int Policy::stripes_of(int data_files) const {
   return static_cast<int>(std::max<std::int64_t>(all / std::max(data_files, 1), 1));
 }
 
+StepList* step_list_of(io::FileSystem& files) {
+  auto* at = &files;
+  while (auto* wrapper = dynamic_cast<io::FileSystemWrapper*>(at)) at = &wrapper->target();
+  return dynamic_cast<StepList*>(at);
+}
+
 }  // namespace cairn

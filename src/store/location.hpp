@@ -34,6 +34,19 @@ inline Location location_of(const Address& directory, commit::Naming naming, boo
   return {directory.files(), directory.path(), std::move(naming), renames};
 }
 
+/// A FileSystem whose store keeps a list of the steps that count also derives from this class.
+class StepList {
+ public:
+  virtual ~StepList() = default;
+  /// Nothing if the place has no such list: then what is there counts.
+  virtual std::optional<std::vector<std::int64_t>> steps_that_count(const Location&) = 0;
+  /// The names of which the directory has lists.
+  virtual std::vector<commit::Naming> names_in(const io::Path& directory) = 0;
+};
+
+/// That of these files, or of those that they wrap; null: there is none.
+StepList* step_list_of(io::FileSystem&);
+
 /// The ranks that share the reading in a recovery. Functions with a `Readers` argument are
 /// collective: all ranks of the group call them.
 struct Readers {
@@ -63,6 +76,7 @@ struct Policy {
   int read_every = 20;             ///< of these blocks: as FrozenOptions::read_every
   int most_names = 100;            ///< and most_names, of files that share space
   double owner_wait_seconds = 10;  ///< how long a dying previous owner is waited for
+  bool sole_writer = false;        ///< conditional puts are not needed
   /// Over how many devices a data file is striped (WriteOptions::stripes); 0: chosen by the number
   /// of writers; -1: as the directory says.
   int stripes = 0;

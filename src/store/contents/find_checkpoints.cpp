@@ -7,8 +7,32 @@
 #include "store/commit/names.hpp"
 #include "store/contents/format.hpp"
 #include "store/contents/lost.hpp"
+#include "store/location.hpp"
 
 namespace cairn {
+
+namespace {
+
+// Leaves out what the directory's lists do not name: saves that were not committed.
+void drop_uncounted(const Address& directory, std::set<std::string>& prefixes) {
+  auto* const lists = step_list_of(*directory.files());
+  if (!lists) return;
+  for (const auto& naming : lists->names_in(directory.path())) {
+    std::set<std::string> counted;
+    for (const auto step : lists->steps_that_count(location_of(directory, naming))
+                               .value_or(std::vector<std::int64_t>())) {
+      counted.insert(commit::prefix_name(naming, step));
+    }
+    std::erase_if(prefixes, [&](const auto& prefix) {
+      const auto split = commit::split_step(prefix);
+      const bool is_its =
+          naming.numbered ? split && split->name == naming.name : prefix == naming.name;
+      return is_its && !counted.contains(prefix);
+    });
+  }
+}
+
+}  // namespace
 
 std::vector<std::string> list_prefixes(const Address& directory) {
   std::set<std::string> found;  // a step may be there in both formats
@@ -24,6 +48,7 @@ std::vector<std::string> list_prefixes(const Address& directory) {
   }
   for (const auto& lost : find_lost(*directory.files(), directory.path()))
     found.insert(lost.prefix.filename().string());
+  drop_uncounted(directory, found);
   std::vector<std::string> prefixes(found.begin(), found.end());
   // By number, so that step 9 comes before step 10.
   const auto order = [](const std::string& prefix) {

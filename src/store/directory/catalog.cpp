@@ -202,6 +202,10 @@ class Scan {
     for (const auto& [step, one] : lost) add(step, &one);
     return std::move(entries_);
   }
+  std::vector<CatalogEntry> entries_of(const std::vector<std::int64_t>& steps) {
+    for (const auto step : steps) add(step, nullptr);
+    return std::move(entries_);
+  }
 
  private:
   // Returns false if what was listed is gone.
@@ -287,6 +291,21 @@ void sort_entries(std::vector<CatalogEntry>& entries, const StatePlaces& places)
             [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
 }
 
+// By commit order. For a damaged entry only the state file tells when it was saved.
+std::vector<CatalogEntry> in_order(const Location& at, std::vector<CatalogEntry> entries) {
+  const auto state = commit::read_state_file(*at.files, at.directory);
+  const StatePlaces places(state, at.naming);
+  for (auto& entry : entries) {
+    const int place = places.of(entry);
+    if (entry.save.sequence > 0 || entry.damage.empty() || place == 0) continue;
+    const auto i = static_cast<std::size_t>(place) - 1;
+    if (i < state->timestamps.size()) entry.save.wall_time_seconds = state->timestamps[i];
+  }
+  sort_entries(entries, places);
+  mark_superseded(entries);
+  return entries;
+}
+
 }  // namespace
 
 const Thinned* CatalogEntry::find_thinned(std::string_view key) const {
@@ -300,20 +319,17 @@ CatalogEntry look_at_step(const Location& at, std::int64_t step) {
 }
 
 std::vector<CatalogEntry> scan_catalog(const Location& at, const SizesOfSteps& sizes) {
-  if (!at.files->status(at.directory)) return {};
-  auto entries = Scan(at, sizes).entries();
-  const auto state = commit::read_state_file(*at.files, at.directory);
-  const StatePlaces places(state, at.naming);
-  // For a damaged entry only the state file tells when it was saved.
-  for (auto& entry : entries) {
-    const int place = places.of(entry);
-    if (entry.save.sequence > 0 || entry.damage.empty() || place == 0) continue;
-    const auto i = static_cast<std::size_t>(place) - 1;
-    if (i < state->timestamps.size()) entry.save.wall_time_seconds = state->timestamps[i];
+  if (auto* list = step_list_of(*at.files)) {
+    if (const auto steps = list->steps_that_count(at)) return look_at_steps(at, *steps);
   }
-  sort_entries(entries, places);
-  mark_superseded(entries);
-  return entries;
+  if (!at.files->status(at.directory)) return {};
+  return in_order(at, Scan(at, sizes).entries());
+}
+
+std::vector<CatalogEntry> look_at_steps(const Location& at,
+                                        const std::vector<std::int64_t>& steps) {
+  const SizesOfSteps unknown;
+  return in_order(at, Scan(at, unknown).entries_of(steps));
 }
 
 void mark_superseded(std::vector<CatalogEntry>& entries) {

@@ -61,8 +61,10 @@ struct CatalogEntry {
 /// Rank 0 only. Reads every index, of bundles and of HDF5 files that Cairn wrote; ascending by
 /// commit order. Checkpoints of other programs order by the state file, then by time, before ours.
 /// A damaged index keeps its place by the state file. Looks at the data files of which `sizes` does
-/// not tell.
+/// not tell. Where there is a StepList, only at its steps.
 std::vector<CatalogEntry> scan_catalog(const Location&, const SizesOfSteps& sizes = {});
+/// The same of these steps, of which something else than a listing says that they are there.
+std::vector<CatalogEntry> look_at_steps(const Location&, const std::vector<std::int64_t>& steps);
 
 /// The same of one step, which is there, alone.
 CatalogEntry look_at_step(const Location&, std::int64_t step);
