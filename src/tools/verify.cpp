@@ -17,6 +17,7 @@
 #include "layout/hdf5/hdf5_seal.hpp"
 #include "layout/offsets.hpp"
 #include "store/commit/names.hpp"
+#include "store/contents/data_file.hpp"
 #include "store/contents/data_files.hpp"
 #include "store/contents/format.hpp"
 #include "store/contents/open_checkpoint.hpp"
@@ -326,11 +327,10 @@ void Verifier::check_tail(OpenFile& in, std::int64_t begin) {
   if (loaded_.table_offset > 0) return check_gap(in, begin, in.size - hdf5::seal_bytes);
   if (report_.ours && meta_file_ == in.number) return check_spare_index(in, begin);
   if (begin >= in.size) return;
-  read(in, begin, in.size, [](std::int64_t, std::string_view) {});
-  if (!report_.ours) {
-    unreferenced_ += in.size - begin;
-    return;
-  }
+  const bool may_be_id = contents_.meta && in.size - begin == save_id_bytes;
+  if (may_be_id && read_whole(in, begin, in.size) == save_id(contents_.meta->uuid)) return;
+  if (!may_be_id) read(in, begin, in.size, [](std::int64_t, std::string_view) {});
+  if (!report_.ours) return void(unreferenced_ += in.size - begin);
   auto& finding = add(Kind::damage, cat(in.size - begin, " bytes at the end belong to no tensor"));
   finding.file = in.path;
   finding.offset = begin;

@@ -7,6 +7,7 @@
 #include "cairn/error.hpp"
 #include "layout/bundle/meta.hpp"
 #include "layout/bundle/stored_strings.hpp"
+#include "store/commit/names.hpp"
 
 namespace cairn {
 namespace {
@@ -49,6 +50,16 @@ bool look(io::FileSystem& files, const io::Path& path, Look look) try {
 
 }  // namespace
 
+std::string save_id(std::string_view uuid) {
+  if (!commit::is_uuid(uuid)) return "";
+  const auto numbers = commit::parse_uuid(uuid);
+  std::string bytes;
+  for (const auto number : {numbers.high, numbers.low}) {
+    for (int shift = 0; shift < 64; shift += 8) bytes += static_cast<char>(number >> shift);
+  }
+  return bytes;
+}
+
 bool FileExtent::operator==(const FileExtent& other) const {
   return std::tie(offset, size, crc32c, dtype, key, shape, box.start, box.extent) ==
          std::tie(other.offset, other.size, other.crc32c, other.dtype, other.key, other.shape,
@@ -83,7 +94,9 @@ bool is_sound(io::FileSystem& files, const io::Path& path, const std::vector<Fil
   std::int64_t end = 0;
   for (const auto& piece : pieces) end = std::max(end, piece.end());
   return look(files, path, [&](const io::File& file) {
-    if (file.size() != end + static_cast<std::int64_t>(tail.size())) return false;
+    const auto rest = file.size() - end;
+    const bool ends_with_id = tail.empty() && rest == save_id_bytes;
+    if (rest != std::ssize(tail) && !ends_with_id) return false;
     std::int64_t at = 0;
     for (const auto& piece : pieces) {
       bool zero = true;
@@ -93,6 +106,7 @@ bool is_sound(io::FileSystem& files, const io::Path& path, const std::vector<Fil
       if (!zero || !holds(file, piece, big_endian)) return false;
       at = std::max(at, piece.end());
     }
+    if (ends_with_id) return true;
     bool same = true;
     read(file, end, file.size(), [&](std::string_view bytes) {
       same = same && tail.starts_with(bytes);

@@ -30,7 +30,13 @@ FileExtents extents_of(const CheckpointContents&);
 /// Whether one of them is the metadata.
 bool has_metadata(const std::vector<FileExtent>&);
 
-/// Whether the file holds these slices, zeros between them, and nothing behind them but the tail.
+/// A data file in a bucket ends with so many bytes that no other save's have.
+constexpr std::int64_t save_id_bytes = 16;
+/// These bytes of the save with this uuid.
+std::string save_id(std::string_view uuid);
+
+/// Whether the file holds these slices, zeros between them, and nothing behind them but the tail,
+/// or, without a tail, the id of a save.
 /// False if it is missing, too short or not a file; throws what reading throws otherwise.
 bool is_sound(io::FileSystem&, const io::Path&, const std::vector<FileExtent>&, bool big_endian,
               std::string_view tail = {});

@@ -1,0 +1,95 @@
+#include "store/bucket/bucket_draft.hpp"
+
+#include <utility>
+
+#include "base/text.hpp"
+#include "store/contents/data_file.hpp"
+
+namespace cairn {
+namespace {
+
+// A new file whose last bytes are given.
+class EndedFile : public io::File {
+ public:
+  EndedFile(std::unique_ptr<io::File> file, std::string end)
+      : file_(std::move(file)), end_(std::move(end)) {}
+  void write_at(std::int64_t offset, std::span<const std::byte> bytes) override {
+    file_->write_at(offset, bytes);
+  }
+  void write_behind(std::int64_t offset, std::span<const std::byte> bytes) override {
+    file_->write_behind(offset, bytes);
+  }
+  void stream(DirectIo choice) override { file_->stream(choice); }
+  void expect(std::int64_t bytes) override { file_->expect(bytes); }
+  bool gathers() const override { return file_->gathers(); }
+  void read_at(std::int64_t offset, std::span<std::byte> bytes) const override {
+    file_->read_at(offset, bytes);
+  }
+  std::int64_t size() const override { return file_->size(); }
+  void resize(std::int64_t bytes) override { file_->resize(bytes); }
+  void sync() override {
+    const auto end = std::exchange(end_, {});
+    if (!end.empty()) file_->write_at(file_->size(), std::as_bytes(std::span(end)));
+    file_->sync();
+  }
+  void close() override {
+    sync();
+    file_->close();
+  }
+
+ private:
+  std::unique_ptr<io::File> file_;
+  std::string end_;
+};
+
+// The objects of one save, under their own names: a save that no log names does not count.
+class BucketDraft : public DraftFiles {
+ public:
+  BucketDraft(std::shared_ptr<io::FileSystem> files, std::string prefix, const DraftId& id)
+      : files_(std::move(files)),
+        prefix_(std::move(prefix)),
+        uuid_(id.uuid),
+        count_(id.num_files) {}
+
+  std::unique_ptr<DraftFiles> copy() const override { return std::make_unique<BucketDraft>(*this); }
+  void go_at(io::Pace& pace) override {
+    files_ = std::make_shared<io::PacedFileSystem>(files_, pace);
+  }
+  void make_place() const override {}
+  // Nothing is removed first: an object of this name may be another owner's by now.
+  commit::PartFile make(int number, std::int64_t) const override {
+    return {std::make_unique<EndedFile>(files_->create(path(number)),
+                                        save_id(commit::uuid_text(uuid_)))};
+  }
+  // An object has one writer (Job::shares_files), so nobody has made it.
+  std::unique_ptr<io::File> make_or_open(int number) const override {
+    return std::move(make(number, 0).file);
+  }
+  io::Path path(int number) const override { return commit::data_name(prefix_, number, count_); }
+  std::optional<io::Path> shared_path(int) const override { return std::nullopt; }
+  bool share(int, const io::Path&) const override { return false; }
+  io::Path saver_prefix(int saver) const override { return cat(prefix_, ".saver-", saver); }
+  void adopt(const io::Path& data, int to) const override { files_->rename(data, path(to)); }
+  int count_with(int data_files) const override { return data_files + 1; }
+  void set_num_files(int count) override { count_ = count; }
+  void record(int, int, std::string_view) const override {}
+  void wrote(int, commit::WrittenBlocks) const override {}  // an object is never written over
+  void committed() const override {}
+  bool names_data() const override { return false; }
+  void name(const std::set<int>&) const override {}
+
+ private:
+  std::shared_ptr<io::FileSystem> files_;
+  std::string prefix_;
+  commit::Uuid uuid_;
+  std::int64_t count_;
+};
+
+}  // namespace
+
+std::unique_ptr<DraftFiles> make_bucket_draft(std::shared_ptr<io::FileSystem> files,
+                                              std::string prefix, const DraftId& id) {
+  return std::make_unique<BucketDraft>(std::move(files), std::move(prefix), id);
+}
+
+}  // namespace cairn
