@@ -41,6 +41,8 @@ class PacedFile : public File {
     });
   }
   void stream(DirectIo choice) override { target_->stream(choice); }
+  void expect(std::int64_t bytes) override { target_->expect(bytes); }
+  bool gathers() const override { return target_->gathers(); }
   void read_at(std::int64_t offset, std::span<std::byte> bytes) const override {
     target_->read_at(offset, bytes);
   }
